@@ -1,0 +1,153 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#ifdef __x86_64__
+#include <nmmintrin.h>
+#endif
+
+#include "base/status.h"
+
+namespace lightcone {
+namespace {
+
+// Closes a descriptor at the end of a scope.
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+absl::Status SyncPath(const std::string& path, int flags) {
+  Descriptor file{::open(path.c_str(), flags | O_CLOEXEC)};
+  if (file.fd < 0) return ErrnoStatus(errno, "open", path);
+  if (::fsync(file.fd) != 0) return ErrnoStatus(errno, "fsync", path);
+  return absl::OkStatus();
+}
+
+absl::Status WriteAll(int fd, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "write", path);
+    }
+    content.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+std::array<uint32_t, 256> MakeTable() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t c = i;
+    for (int bit = 0; bit < 8; ++bit) c = (c & 1) ? (c >> 1) ^ 0x82F63B78u : c >> 1;
+    table[i] = c;
+  }
+  return table;
+}
+
+uint32_t Crc32cTable(const char* data, size_t size, uint32_t crc) {
+  static const std::array<uint32_t, 256> table = MakeTable();
+  for (size_t i = 0; i < size; ++i) crc = table[(crc ^ static_cast<uint8_t>(data[i])) & 0xff] ^ (crc >> 8);
+  return crc;
+}
+
+#ifdef __x86_64__
+__attribute__((target("sse4.2"))) uint32_t Crc32cSse(const char* data, size_t size, uint32_t crc) {
+  uint64_t wide = crc;
+  for (; size >= 8; size -= 8, data += 8) {
+    uint64_t word;
+    std::memcpy(&word, data, 8);
+    wide = _mm_crc32_u64(wide, word);
+  }
+  crc = static_cast<uint32_t>(wide);
+  for (; size > 0; --size, ++data) crc = _mm_crc32_u8(crc, static_cast<uint8_t>(*data));
+  return crc;
+}
+#endif
+
+}  // namespace
+
+absl::Status ErrnoStatus(int error, std::string_view step, std::string_view path) {
+  absl::StatusCode code = absl::StatusCode::kInternal;
+  if (error == ENOENT) code = absl::StatusCode::kNotFound;
+  if (error == ENOSPC || error == EDQUOT) code = absl::StatusCode::kResourceExhausted;
+  if (error == EACCES || error == EPERM || error == EROFS) code = absl::StatusCode::kPermissionDenied;
+  if (error == ENOTDIR || error == EISDIR) code = absl::StatusCode::kFailedPrecondition;
+  return MakeStatus(code, StrCat(step, " '", path, "': ", std::string(std::strerror(error))));
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max) {
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) return ErrnoStatus(errno, "open", path);
+  struct stat info {};
+  if (::fstat(file.fd, &info) != 0) return ErrnoStatus(errno, "stat", path);
+  if (S_ISDIR(info.st_mode)) return ErrnoStatus(EISDIR, "read", path);
+  if (info.st_size > bytes_max) {
+    return ResourceExhausted(StrCat("file '", path, "' has ", info.st_size, " bytes; allowed: 0 .. ", bytes_max));
+  }
+  std::string content;
+  std::array<char, 1 << 16> buffer;
+  content.reserve(static_cast<size_t>(info.st_size));
+  while (true) {
+    const ssize_t n = ::read(file.fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, "read", path);
+    if (n == 0) return content;
+    content.append(buffer.data(), static_cast<size_t>(n));
+    if (static_cast<int64_t>(content.size()) > bytes_max) {
+      return ResourceExhausted(StrCat("file '", path, "' grew above ", bytes_max, " bytes"));
+    }
+  }
+}
+
+absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
+  const std::string temporary = path + ".tmp";
+  {
+    Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    if (file.fd < 0) return ErrnoStatus(errno, "create", temporary);
+    absl::Status written = WriteAll(file.fd, content, temporary);
+    if (written.ok() && ::fsync(file.fd) != 0) written = ErrnoStatus(errno, "fsync", temporary);
+    if (!written.ok()) {
+      ::unlink(temporary.c_str());
+      return written;
+    }
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    return ErrnoStatus(error, "rename to", path);
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return SyncFolder(folder.empty() ? "." : folder);
+}
+
+absl::Status SyncFile(const std::string& path) { return SyncPath(path, O_RDONLY); }
+absl::Status SyncFolder(const std::string& folder) { return SyncPath(folder, O_RDONLY | O_DIRECTORY); }
+
+absl::Status MakeFolders(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), "create folder", folder);
+  return absl::OkStatus();
+}
+
+uint32_t Crc32c(std::string_view bytes, uint32_t seed) {
+  uint32_t crc = ~seed;
+#ifdef __x86_64__
+  static const bool fast = __builtin_cpu_supports("sse4.2");
+  if (fast) return ~Crc32cSse(bytes.data(), bytes.size(), crc);
+#endif
+  return ~Crc32cTable(bytes.data(), bytes.size(), crc);
+}
+
+}  // namespace lightcone

@@ -1,0 +1,128 @@
+// The truth: ordered tables of keys and values with conditional, atomic, durable batches. The engine knows storage only
+// through this interface; RocksDB implements it for one machine (store/rocksdb_store.h).
+// Values are opaque here; the implementation wraps each in an envelope of format version and checksum, so that a damaged
+// value is reported by table and key (DATA_LOSS) and never served.
+// Threads: every method is safe to call from any thread, except Iterator, which belongs to one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lightcone {
+
+enum class Table {
+  kMeta,         // format version, collection ids, aliases
+  kCollections,  // collection id -> settings
+  kGenerations,  // collection | generation -> record
+  kItems,        // collection | external id -> head record; and internal id -> external id
+  kEmbeddings,   // collection | generation | internal id -> z as float32, uncertainty
+  kOrder,        // collection | generation | uncertainty descending | internal id -> empty: the backfill order
+  kChanges,      // collection | sequence -> operation: what an index replays
+  kInputs,       // collection | internal id -> raw input
+  kProbes,
+  kJobs,
+};
+inline constexpr int kTableCount = 10;
+std::string_view TableName(Table table);
+
+enum class Durability {
+  kDurable,  // on disk (fsynced) before Write returns
+  kProcess,  // survives kill -9, not power loss
+};
+
+// A batch of puts and deletes that takes effect as a whole or not at all, under conditions.
+class WriteBatch {
+ public:
+  struct Operation {
+    Table table;
+    std::string key;
+    std::optional<std::string> value;  // nullopt: delete
+  };
+  // The batch applies only if the key holds exactly `value` (nullopt: does not exist).
+  struct Expectation {
+    Table table;
+    std::string key;
+    std::optional<std::string> value;
+  };
+
+  void Put(Table table, std::string key, std::string value) {
+    operations_.push_back({table, std::move(key), std::move(value)});
+  }
+  void Delete(Table table, std::string key) { operations_.push_back({table, std::move(key), std::nullopt}); }
+  void Expect(Table table, std::string key, std::optional<std::string> value) {
+    expectations_.push_back({table, std::move(key), std::move(value)});
+  }
+  const std::vector<Operation>& operations() const { return operations_; }
+  const std::vector<Expectation>& expectations() const { return expectations_; }
+  bool empty() const { return operations_.empty(); }
+
+ private:
+  std::vector<Operation> operations_;
+  std::vector<Expectation> expectations_;
+};
+
+// Walks keys of one table in ascending byte order, from a point-in-time view.
+class Iterator {
+ public:
+  virtual ~Iterator() = default;
+  virtual bool Valid() const = 0;          // false at the end and after an error: look at status()
+  virtual void Next() = 0;                 // REQUIRES: Valid()
+  virtual std::string_view key() const = 0;    // valid until Next()
+  virtual std::string_view value() const = 0;  // valid until Next(); checksum already verified
+  virtual absl::Status status() const = 0;     // DATA_LOSS names table and key of a damaged value
+};
+
+struct StoreStats {
+  uint64_t disk_bytes = 0;
+  uint64_t memtable_bytes = 0;
+  uint64_t stalled = 0;            // 1 while writes are delayed or stopped
+  uint64_t syncs_total = 0;        // fsyncs done for durable writes
+  uint64_t writes_total = 0;       // batches written
+  uint64_t estimated_keys = 0;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Applies the batch. ABORTED when an expectation fails (names table and key), RESOURCE_EXHAUSTED on a full disk,
+  // UNAVAILABLE once the store has gone read-only after an I/O error. Concurrent durable writers share one fsync.
+  virtual absl::Status Write(const WriteBatch& batch, Durability durability) = 0;
+
+  // The value of a key. NOT_FOUND, or DATA_LOSS for a damaged value.
+  virtual absl::StatusOr<std::string> Get(Table table, std::string_view key) const = 0;
+
+  // One result per key, in order.
+  virtual std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const = 0;
+
+  // Iterates begin <= key < end (empty end: to the table's end) over a snapshot taken now.
+  virtual std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const = 0;
+
+  // Removes begin <= key < end; cheap whatever its size. Used for dropped collections and trimmed change logs.
+  virtual absl::Status DeleteRange(Table table, std::string_view begin, std::string_view end) = 0;
+
+  // A consistent copy (hard links where possible) in a folder that must not exist yet.
+  virtual absl::Status Checkpoint(const std::string& folder) = 0;
+
+  virtual StoreStats Stats() const = 0;
+};
+
+struct StoreOptions {
+  int64_t memory_bytes = 256 << 20;  // Block cache and memtables together. Cost: RAM. Raise for large galleries. At start.
+  int background_threads = 2;        // Flush and compaction. Cost: CPU beside searches. At start.
+  absl::Status Validate() const;     // names the field and the allowed range
+};
+
+// Opens or creates a store in `folder`. FAILED_PRECONDITION when the folder holds something that is not ours or a newer
+// format (says which version is needed), UNAVAILABLE when another process has it open, DATA_LOSS when it is damaged.
+absl::StatusOr<std::unique_ptr<Store>> OpenStore(const std::string& folder, const StoreOptions& options = {});
+
+}  // namespace lightcone
