@@ -1,0 +1,53 @@
+// float32 kernels, one source for every instruction set (Highway), chosen once at run time.
+// Units: rows are `stride` floats apart, stride >= dimension; row pointers need no alignment; any dimension >= 1.
+// Threads: all functions are safe concurrently, but ForceKernelTarget.
+// Results may differ in the last bits between machines; BoundQuery::ScoreErrorMax holds on all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "geometry/bound_query.h"
+#include "geometry/row_factors.h"
+
+namespace lightcone {
+
+// scores[i] = score of row i, i < n; higher is nearer. factors[i] belongs to row i.
+void ScoreRows(const BoundQuery& query, const float* rows, std::size_t stride, const RowFactors* factors, std::size_t n,
+               float* scores);
+
+// scores[i] = score of row ids[i], with factors[ids[i]]; rows ahead are prefetched. For graph search and lists.
+void ScoreRowsGathered(const BoundQuery& query, const float* rows, std::size_t stride, const RowFactors* factors,
+                       const std::uint32_t* ids, std::size_t n, float* scores);
+
+// scores[q * score_stride + i] = score of row i for query q; a block of rows is read once for all queries.
+// REQUIRES: all queries have one dimension; score_stride >= n.
+void ScoreRowsBatch(std::span<const BoundQuery> queries, const float* rows, std::size_t stride,
+                    const RowFactors* factors, std::size_t n, float* scores, std::size_t score_stride);
+
+// As above for queries that are not stored side by side.
+void ScoreRowsBatch(std::span<const BoundQuery* const> queries, const float* rows, std::size_t stride,
+                    const RowFactors* factors, std::size_t n, float* scores, std::size_t score_stride);
+
+// <x, y> over n floats; 0 for n = 0.
+float Dot(const float* x, const float* y, std::size_t n);
+
+// distances[i] = geodesic from the point with space part `x_space` to the one with space part rows[i], on the
+// hyperboloid of curvature -`curvature`, by the half chord in float32 (spec 8.2): about 2e-7 relative at any distance.
+void GeodesicRows(double curvature, const float* x_space, std::size_t dimension, const float* rows, std::size_t stride,
+                  std::size_t n, float* distances);
+
+// The instruction sets this machine can run and this program contains, best first, and their names ("AVX2").
+std::vector<std::int64_t> KernelTargets();
+std::string_view KernelTargetName(std::int64_t target);
+
+// The one in use.
+std::int64_t ActiveKernelTarget();
+
+// Makes every kernel run on `target`, one of KernelTargets(); 0 returns to the best. For tests, never while kernels run.
+void ForceKernelTarget(std::int64_t target);
+
+}  // namespace lightcone
