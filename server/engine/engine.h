@@ -1,0 +1,60 @@
+// The use cases. Everything that a user can do to Lightcone is a method here, free of wire formats.
+// Threads: every method is safe to call concurrently. A call honours its deadline and cancellation.
+// Errors: canonical codes; the message names the field, its value and what is allowed; unknown names list what there is
+// ("no collection 'foo'; there are: bar, baz").
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+class Engine {
+ public:
+  // Opens or creates the data folder, loads every collection's segments and replays what they lack. Errors as OpenStore.
+  static absl::StatusOr<std::unique_ptr<Engine>> Open(const EngineOptions& options);
+  virtual ~Engine() = default;
+
+  // Collections. A name is 1 .. 128 of [A-Za-z0-9._-]; wherever a collection is named, an alias does too (not in Drop).
+  // Calls with a request_id are idempotent: the same id with the same content again gives the first answer;
+  // with another content ALREADY_EXISTS.
+  virtual absl::StatusOr<CollectionStatus> CreateCollection(const CreateCollectionCall& call) = 0;
+  virtual absl::StatusOr<std::vector<CollectionStatus>> ListCollections() = 0;
+  virtual absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) = 0;
+  virtual absl::Status DropCollection(const std::string& name, const std::string& request_id) = 0;
+  virtual absl::Status SetAlias(const std::string& alias, const std::string& collection,
+                                const std::string& request_id) = 0;
+  virtual absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexSettings& settings,
+                                                   bool wait, const std::string& request_id) = 0;
+
+  // Generations.
+  virtual absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall& call) = 0;
+  virtual absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string& collection) = 0;
+  virtual absl::StatusOr<GenerationStatus> GetGeneration(const std::string& collection, uint32_t generation) = 0;
+  // FAILED_PRECONDITION when visible items would be out of its reach and `force` is not set (says how many).
+  virtual absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall& call) = 0;
+
+  // Retrieval.
+  virtual absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) = 0;
+  virtual absl::StatusOr<WriteResult> Delete(const std::string& collection, const std::vector<ItemId>& ids,
+                                             Durability durability, const CallContext& context) = 0;
+  virtual absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids,
+                                        uint32_t generation, bool with_vector, const CallContext& context) = 0;
+  virtual absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) = 0;
+  // One page; `page_size` 0: 1,000. Pages of one token chain see each item that stays put exactly once.
+  virtual absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
+                                            int64_t page_size, const std::string& token, bool with_vector,
+                                            const CallContext& context) = 0;
+  virtual absl::StatusOr<CountAnswer> Count(const std::string& collection, const std::optional<FilterNode>& filter,
+                                            const CallContext& context) = 0;
+
+  // Seen from outside.
+  virtual StoreStats StoreStatistics() = 0;
+  virtual const EngineOptions& options() const = 0;
+};
+
+}  // namespace lightcone::server

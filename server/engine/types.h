@@ -1,0 +1,218 @@
+// What goes into the engine and comes out of it. No protobuf, no gRPC: the RPC layer converts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "geometry/metric.h"
+#include "index/collection_index.h"
+#include "models/image.h"
+#include "server/engine/filter.h"
+#include "store/records.h"
+#include "store/store.h"
+
+namespace lightcone::server {
+
+// What every call carries. `cancelled` may be empty.
+struct CallContext {
+  absl::Time deadline = absl::InfiniteFuture();
+  std::function<bool()> cancelled;
+};
+
+// Raw input: the bytes of a PNG, JPEG or WebP file, or a normalised tensor C x H x W.
+struct TensorInput {
+  std::vector<uint32_t> shape;
+  std::vector<float> values;
+};
+using RawInput = std::variant<std::string /*image file*/, TensorInput>;
+
+struct UpsertItem {
+  ItemId id;
+  std::variant<std::vector<float>, RawInput> content;  // a vector before the clip, or an input to embed
+  std::string payload_json;                            // "" means {}
+};
+
+struct UpsertBatch {
+  std::string collection;
+  uint32_t generation = 0;  // 0: the active one
+  std::vector<UpsertItem> items;
+  Durability durability = Durability::kDurable;
+  bool same_content = false;  // see UpsertRequest.same_content
+  bool keep_input = false;
+};
+
+struct WriteResult {
+  uint64_t sequence = 0;
+  uint32_t generation = 0;
+  uint32_t items = 0;  // upserted, or found and deleted
+};
+
+struct QueryByItem {
+  ItemId id;
+};
+struct Query {
+  std::variant<std::vector<float>, RawInput, QueryByItem> content;
+  absl::Status error;  // set by the RPC layer when the query could not be converted; the engine passes it on
+};
+
+struct SearchCall {
+  std::string collection;
+  uint32_t generation = 0;
+  std::vector<Query> queries;
+  int64_t k = 10;
+  std::optional<FilterNode> filter;
+  bool exact = false;
+  int ef = 0;
+  bool with_payload = false;
+  bool with_vector = false;
+  uint64_t wait_for_sequence = 0;
+  std::vector<uint32_t> evaluate_generations;  // reach override, for evaluation only
+};
+
+struct EngineHit {
+  ItemId id;
+  double distance = 0;
+  double score = 0;
+  uint32_t generation = 0;
+  double uncertainty = 0;
+  std::string payload_json;
+  std::vector<float> vector;
+};
+
+struct QueryAnswer {
+  absl::Status status;  // of this query alone
+  std::vector<EngineHit> hits;
+};
+
+struct SearchAnswer {
+  std::vector<QueryAnswer> results;
+  uint32_t serving_generation = 0;
+  uint64_t out_of_reach = 0;
+  bool partial = false;
+  uint64_t sequence = 0;
+  bool reach_overridden = false;
+};
+
+struct StoredItem {
+  ItemId id;
+  std::string payload_json;
+  uint32_t generation = 0;
+  std::vector<uint32_t> generations;
+  double uncertainty = 0;
+  std::vector<float> vector;
+  uint64_t sequence = 0;
+  bool has_input = false;
+};
+
+struct GetAnswer {
+  std::vector<StoredItem> items;
+  std::vector<ItemId> missing;
+};
+
+struct ScrollPage {
+  std::vector<StoredItem> items;
+  std::string token;  // empty: the end
+};
+
+struct CountAnswer {
+  uint64_t count = 0;
+  std::vector<std::pair<uint32_t, uint64_t>> by_generation;
+};
+
+struct CreateCollectionCall {
+  std::string request_id;
+  std::string name;
+  Metric metric = Metric::kLorentz;
+  double curvature = 1.0;
+  IndexSettings index;
+};
+
+struct CollectionStatus {
+  std::string name;
+  Metric metric = Metric::kLorentz;
+  double curvature = 1.0;
+  IndexSettings index;
+  uint32_t active_generation = 0;  // 0: none yet
+  uint64_t items = 0;
+  std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
+  std::vector<SegmentInfo> segments;
+  std::vector<std::string> aliases;
+  absl::Time created;
+  uint64_t sequence = 0;
+  // For metrics.
+  int64_t mapped_bytes = 0, heap_bytes = 0, builds_total = 0, rebuilds_total = 0, builds_running = 0;
+};
+
+enum class GenerationState { kDraft, kRegistered, kValidated, kActive, kRetired };
+
+struct RegisterCall {
+  std::string request_id;
+  std::string collection;
+  std::string manifest_json;
+  std::string encoder;  // TorchScript file, or empty
+  uint32_t parent = 0;
+};
+
+struct GenerationStatus {
+  uint32_t generation = 0;
+  GenerationState state = GenerationState::kRegistered;
+  uint32_t parent = 0;
+  Space space;
+  std::string method;
+  bool has_encoder = false;
+  std::vector<uint32_t> reach;
+  uint64_t items = 0;
+  absl::Time registered;
+  std::optional<absl::Time> activated;
+  std::string manifest_json;
+};
+
+struct ActivateCall {
+  std::string request_id;
+  std::string collection;
+  uint32_t generation = 0;
+  bool force = false;
+  std::string reason;
+  std::optional<uint32_t> expect_active;
+};
+
+struct ActivateAnswer {
+  GenerationStatus generation;
+  uint32_t previous_generation = 0;
+  uint64_t out_of_reach = 0;
+};
+
+struct Limits {
+  int64_t k_max = 10'000;                  // of one query
+  int64_t queries_max = 1'000;             // of one Search
+  int64_t batch_items_max = 10'000;        // of one Upsert, Get or Delete
+  int64_t payload_bytes_max = 1 << 20;     // of one item
+  int64_t id_bytes_max = 512;
+  int64_t input_bytes_max = 32 << 20;      // of one raw input
+  int64_t ef_max = 100'000;
+  int64_t page_items_max = 10'000;         // of one Scroll page
+  int64_t collections_max = 1'000;
+  int64_t encoder_bytes_max = int64_t{1} << 30;
+  absl::Status Validate() const;
+};
+
+struct EngineOptions {
+  std::string data_folder;                 // store in DATA/store, segments in DATA/index, encoders in DATA/encoders
+  StoreOptions store;
+  Limits limits;
+  int search_threads = 0;                  // legs and queries of one call run in parallel; 0: one a core
+  int encoder_threads = 1;                 // torch threads of raw-input embedding
+  int encoder_batch_max = 64;              // inputs of concurrent calls that are embedded together
+  absl::Duration encoder_linger = absl::Milliseconds(2);  // how long a batch waits for company
+  int64_t encoder_queue_max = 4'096;       // inputs waiting; above: RESOURCE_EXHAUSTED
+  int64_t write_queue_max = 1'024;         // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
+  absl::Status Validate() const;
+};
+
+}  // namespace lightcone::server
