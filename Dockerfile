@@ -1,0 +1,21 @@
+# Two stages: everything that builds, and what runs. Data lives in /data; mount a volume there.
+FROM debian:12 AS build
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends make ca-certificates >/dev/null
+WORKDIR /src
+COPY deploy/install-deps.sh deploy/install-deps.sh
+RUN deploy/install-deps.sh build
+COPY . .
+RUN make build
+
+FROM debian:12-slim
+COPY deploy/install-deps.sh /tmp/install-deps.sh
+RUN /tmp/install-deps.sh runtime && rm -rf /tmp/install-deps.sh /var/lib/apt/lists/* \
+ && useradd --system --uid 10001 --home-dir /data lightcone \
+ && install -d -o lightcone -g lightcone /data
+COPY --from=build /src/build/bin/lightcone /usr/local/bin/lightcone
+USER 10001
+ENV LIGHTCONE_DATA=/data
+VOLUME /data
+EXPOSE 7700 7701
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD curl -fsS http://127.0.0.1:7701/readyz || exit 1
+CMD ["lightcone", "serve", "--listen", "0.0.0.0:7700", "--http-listen", "0.0.0.0:7701"]

@@ -1,0 +1,64 @@
+# Everything that a newcomer needs. Each target installs what it lacks (Debian 12) through deploy/install-deps.sh.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+DATA ?= glyphs
+SEED ?= 1
+FUZZ_SECONDS ?= 60
+
+.PHONY: all deps build test demo bench fuzz asan tsan clang clean
+
+all: build
+
+deps:
+	deploy/install-deps.sh build test bench
+
+build:
+	deploy/install-deps.sh build
+	cmake --preset release -DLIGHTCONE_TESTS=OFF -DLIGHTCONE_BENCH=OFF
+	cmake --build build -j $(JOBS) --target lightcone
+
+# The whole story on data that is drawn on the spot: train, embed, upgrade without backfilling, kill, compare.
+demo: build
+	build/bin/lightcone demo --data $(DATA) --seed $(SEED) --dir demo --json demo/result.json
+
+test:
+	deploy/install-deps.sh build test
+	cmake --preset release -DLIGHTCONE_TESTS=ON -DLIGHTCONE_BENCH=OFF
+	cmake --build build -j $(JOBS)
+	ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
+
+bench:
+	deploy/install-deps.sh build bench
+	cmake --preset release -DLIGHTCONE_TESTS=OFF -DLIGHTCONE_BENCH=ON
+	cmake --build build -j $(JOBS) --target lightcone lightcone_bench
+	mkdir -p build/bench
+	build/bin/lightcone_bench --json build/bench/results.json
+
+# Every decoder of a file or wire value for $(FUZZ_SECONDS) seconds each.
+fuzz:
+	deploy/install-deps.sh build fuzz
+	cmake --preset fuzz
+	cmake --build build/fuzz -j $(JOBS) --target fuzzers
+	tests/fuzz/run.sh build/fuzz/bin/fuzz $(FUZZ_SECONDS)
+
+asan:
+	deploy/install-deps.sh build test
+	cmake --preset asan
+	cmake --build build/asan -j $(JOBS)
+	ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS)
+
+tsan:
+	deploy/install-deps.sh build test
+	cmake --preset tsan
+	cmake --build build/tsan -j $(JOBS) --target tsan_tests
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" \
+	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -L 'engine|store|index'
+
+# Lock annotations are checked by clang only.
+clang:
+	deploy/install-deps.sh build fuzz
+	cmake --preset clang
+	cmake --build build/clang -j $(JOBS)
+
+clean:
+	rm -rf build demo

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what Lightcone needs on Debian 12, and only what is missing. Asks for nothing; running it again does nothing.
+#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [runtime]     (default: build)
+set -euo pipefail
+
+build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev
+  libabsl-dev libfaiss-dev libopenblas-dev libtorch-dev librocksdb-dev prometheus-cpp-dev libspdlog-dev libcli11-dev
+  nlohmann-json3-dev libcpp-httplib-dev libhwy-dev libfreetype-dev libpng-dev libjpeg-dev libwebp-dev
+  fonts-dejavu-core fonts-liberation fonts-freefont-ttf libssl-dev zlib1g-dev)
+test_group=(libgtest-dev libgmock-dev python3 python3-grpcio python3-protobuf python3-torch prometheus shellcheck)
+bench=(libbenchmark-dev)
+fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libgtest-dev libgmock-dev)
+# What the finished binary loads; the container's last stage holds nothing else.
+runtime=(libgrpc++1.51 libprotobuf32 libtorch1.13 librocksdb7.8 libopenblas0-pthread libspdlog1.10 libgomp1
+  libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libfreetype6 libpng16-16 libjpeg62-turbo libwebp7 fonts-dejavu-core fonts-liberation
+  fonts-freefont-ttf libhwy1 curl)
+
+wanted=()
+for group in "${@:-build}"; do
+  case "$group" in
+    build) wanted+=("${build[@]}") ;;
+    test) wanted+=("${test_group[@]}") ;;
+    bench) wanted+=("${bench[@]}") ;;
+    fuzz) wanted+=("${fuzz[@]}") ;;
+    runtime) wanted+=("${runtime[@]}") ;;
+    *)
+      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz runtime" >&2
+      exit 2
+      ;;
+  esac
+done
+
+missing=()
+for package in "${wanted[@]}"; do
+  if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+    missing+=("$package")
+  fi
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  exit 0
+fi
+if [ "$(id -u)" -ne 0 ]; then
+  echo "install-deps.sh: must be root to install: ${missing[*]}  (sudo $0 $*)" >&2
+  exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+echo "installing ${#missing[@]} packages: ${missing[*]}"
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,76 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/files.h"
+#include "base/status.h"
+
+namespace lightcone {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string TemporaryFolder() {
+  std::string pattern = ::testing::TempDir() + "lightcone_base_XXXXXX";
+  return ::mkdtemp(pattern.data());
+}
+
+TEST(Status, AFieldErrorNamesFieldValueAndRangeAndCarriesThemApart) {
+  const absl::Status status = InvalidField("k", "0", "1 .. 10000");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MessageOf(status), "field 'k' is 0; allowed: 1 .. 10000");
+  const FieldErrorParts parts = PartsOf(status);
+  EXPECT_EQ(parts.field, "k");
+  EXPECT_EQ(parts.value, "0");
+  EXPECT_EQ(parts.allowed, "1 .. 10000");
+}
+
+TEST(Status, AnnotationKeepsTheCodeAndTheParts) {
+  const absl::Status status = Annotate(InvalidField("k", "0", "1 .. 5"), "search");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MessageOf(status), "search: field 'k' is 0; allowed: 1 .. 5");
+  EXPECT_EQ(PartsOf(status).field, "k");
+  EXPECT_TRUE(Annotate(absl::OkStatus(), "search").ok());
+  EXPECT_EQ(PartsOf(NotFound("x")).field, "");
+}
+
+TEST(Files, Crc32cMeetsThePublishedVectors) {
+  EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);         // the check value of CRC-32C
+  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAu);  // RFC 3720, B.4
+  EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62A8AB43u);
+  EXPECT_EQ(Crc32c("6789", Crc32c("12345")), Crc32c("123456789"));
+}
+
+TEST(Files, AnAtomicWriteReplacesTheFileAndLeavesNoTemporaryOne) {
+  const std::string folder = TemporaryFolder();
+  const std::string path = folder + "/a";
+  ASSERT_TRUE(WriteFileAtomically(path, "one").ok());
+  ASSERT_TRUE(WriteFileAtomically(path, "two").ok());
+  EXPECT_EQ(ReadFile(path).value(), "two");
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Files, ErrorsNameThePath) {
+  const absl::Status missing = ReadFile("/nonexistent/file").status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(MessageOf(missing), HasSubstr("'/nonexistent/file'"));
+  const absl::Status folder = ReadFile("/tmp").status();
+  EXPECT_EQ(folder.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ErrnoStatus(ENOSPC, "write", "x").code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(Files, AFileAboveTheLimitIsRefused) {
+  const std::string folder = TemporaryFolder();
+  ASSERT_TRUE(WriteFileAtomically(folder + "/big", std::string(100, 'x')).ok());
+  const absl::Status status = ReadFile(folder + "/big", 99).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(MessageOf(status), HasSubstr("100 bytes; allowed: 0 .. 99"));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace lightcone
