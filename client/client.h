@@ -1,0 +1,127 @@
+// The C++ client of Lightcone: typed calls over gRPC with deadlines, typed errors and retries of what is safe to retry.
+//
+//   auto client = client::Client::Connect({.address = "127.0.0.1:7700"});
+//   v1::SearchRequest request;  ...
+//   absl::StatusOr<v1::SearchResponse> answer = (*client)->Search(request);
+//
+// Errors are the server's canonical code and message; where a field is at fault, PartsOf(status) (base/status.h) gives
+// field, value and what is allowed. The client adds UNAVAILABLE (no server at the address), DEADLINE_EXCEEDED and, for
+// its own options, INVALID_ARGUMENT. No gRPC header is needed to use it.
+//
+// Retries, on UNAVAILABLE only, with jittered exponential backoff and always within the call's deadline:
+//   - reads: always safe;
+//   - Upsert and Delete: the same call twice leaves the same state, because they are idempotent by id. If a call's
+//     answer is lost and *another* writer of the same id comes between, the retry wins over that writer. Applications
+//     for which this matters set CallOptions::retries_max = 0;
+//   - operator calls (collections, generations): safe because of their request_id, which is generated when empty and
+//     stays the same over the retries of a call.
+// RESOURCE_EXHAUSTED (overload) is not retried here: the server asks for less, and the application decides how.
+//
+// Threads: every method of Client is safe concurrently. A stream or cursor belongs to one thread at a time and must not
+// outlive its client.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lightcone/v1/collections.pb.h"
+#include "lightcone/v1/generations.pb.h"
+#include "lightcone/v1/retrieval.pb.h"
+
+namespace lightcone::client {
+
+class ScrollCursor;
+class UpsertStream;
+struct UpsertStreamOptions;
+
+struct ClientOptions {
+  std::string address = "127.0.0.1:7700";                 // HOST:PORT
+  absl::Duration timeout = absl::Seconds(30);             // of a call that sets none, retries included; > 0
+  int retries_max = 4;                                    // after the first try of a call; 0 .. 100
+  absl::Duration backoff_first = absl::Milliseconds(50);  // pause before the first retry; doubles, jittered by half
+  absl::Duration backoff_max = absl::Seconds(2);          // longest pause; >= backoff_first
+  int64_t message_bytes_max = int64_t{1} << 30;           // of one message, both ways; up to 2^31 - 1
+
+  // INVALID_ARGUMENT names the field, the value and what is allowed.
+  absl::Status Validate() const;
+};
+
+struct CallOptions {
+  absl::Duration timeout = absl::ZeroDuration();  // 0: ClientOptions::timeout; InfiniteDuration(): no deadline
+  int retries_max = -1;                           // -1: ClientOptions::retries_max
+};
+
+class Client {
+ public:
+  // Checks the options and makes the channel. Does not wait for a server: the first call, or WaitUntilServing, does.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // grpc.health.v1: OK when the server says SERVING; UNAVAILABLE when it is not there, starting or draining.
+  absl::Status CheckHealth(const CallOptions& options = {});
+  // Asks until the server serves. DEADLINE_EXCEEDED (with the last answer) after `timeout`.
+  absl::Status WaitUntilServing(absl::Duration timeout);
+
+  // Retrieval.
+  absl::StatusOr<v1::UpsertResponse> Upsert(const v1::UpsertRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::SearchResponse> Search(const v1::SearchRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::CountResponse> Count(const v1::CountRequest& request, const CallOptions& options = {});
+  // client/upsert_stream.h and client/scroll_cursor.h say how these behave.
+  std::unique_ptr<UpsertStream> OpenUpsertStream(UpsertStreamOptions options);
+  std::unique_ptr<ScrollCursor> Scroll(const v1::ScrollRequest& request, const CallOptions& options = {});
+
+  // Collections.
+  absl::StatusOr<v1::CreateResponse> CreateCollection(const v1::CreateRequest& request, const CallOptions& = {});
+  absl::StatusOr<v1::CollectionsListResponse> ListCollections(const v1::CollectionsListRequest& request,
+                                                              const CallOptions& options = {});
+  // Every page of ListCollections.
+  absl::StatusOr<std::vector<v1::CollectionInfo>> AllCollections(const CallOptions& options = {});
+  absl::StatusOr<v1::CollectionsGetResponse> GetCollection(const v1::CollectionsGetRequest& request,
+                                                           const CallOptions& options = {});
+  absl::StatusOr<v1::DropResponse> DropCollection(const v1::DropRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::SetAliasResponse> SetAlias(const v1::SetAliasRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::RebuildResponse> RebuildCollection(const v1::RebuildRequest& request,
+                                                        const CallOptions& options = {});
+
+  // Generations.
+  absl::StatusOr<v1::RegisterResponse> RegisterGeneration(const v1::RegisterRequest& request,
+                                                          const CallOptions& options = {});
+  absl::StatusOr<v1::GenerationsListResponse> ListGenerations(const v1::GenerationsListRequest& request,
+                                                              const CallOptions& options = {});
+  absl::StatusOr<v1::GenerationsGetResponse> GetGeneration(const v1::GenerationsGetRequest& request,
+                                                           const CallOptions& options = {});
+  absl::StatusOr<v1::ActivateResponse> ActivateGeneration(const v1::ActivateRequest& request,
+                                                          const CallOptions& options = {});
+
+  const ClientOptions& options() const;
+
+  struct Impl;  // client/channel.h
+
+ private:
+  explicit Client(std::unique_ptr<Impl> impl);
+
+  const std::unique_ptr<Impl> impl_;
+};
+
+// The error of one query or one batch as a status with its FieldError payload.
+absl::Status StatusOf(const v1::PartError& error);
+
+// A fresh request_id: 32 hexadecimal digits. Threads: safe.
+std::string NewRequestId();
+
+// Puts `count` float32 values into `vector` as f32_le, the encoding that costs least.
+void SetVector(const float* values, int64_t count, v1::Vector* vector);
+// Values of any encoding, as float32. INVALID_ARGUMENT when no encoding is set or the bytes are no whole number of
+// elements.
+absl::StatusOr<std::vector<float>> VectorOf(const v1::Vector& vector);
+
+}  // namespace lightcone::client
