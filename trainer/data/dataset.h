@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,11 +36,12 @@ enum class AugmentKind {
 };
 
 struct Dataset {
-  std::string name;  // as the user wrote it, for example "cifar100:/data/cifar"
+  std::string name;                      // as the user wrote it, for example "cifar100:/data/cifar"
   std::vector<std::string> class_names;  // size = classes
   ImageSet train, test;
   Normalisation normalisation;
   AugmentKind augment = AugmentKind::kNone;
+  std::string notes;  // what was done to the files' images: "resized from 105 x 105 to 32 x 32; ...", or empty
 
   int classes() const { return static_cast<int>(class_names.size()); }
 };
@@ -53,8 +55,9 @@ absl::StatusOr<Dataset> OpenDataset(std::string_view name, uint64_t seed);
 // The names that OpenDataset knows, with a line of help each ("cifar100:DIR", "official binary layout ...").
 std::vector<std::pair<std::string, std::string>> DatasetKinds();
 
-// Encodes an image as PNG (for reports, payloads and raw-input queries) and decodes PNG/JPEG/WebP into
-// height x width x channels uint8 (as stored in the file; no resizing).
+// Encodes height x width x channels uint8 (channels last, 1 or 3) as a PNG file, for reports, payloads and raw-input
+// queries; DecodeImage of models/image.h gives the same pixels back. INVALID_ARGUMENT for sizes that a PNG cannot have.
+// Threads: safe.
 absl::StatusOr<std::string> EncodePng(const uint8_t* pixels, int height, int width, int channels);
 
 }  // namespace lightcone

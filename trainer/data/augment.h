@@ -1,0 +1,21 @@
+// Random changes of an image that keep its class, and the conversion to a network's input.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/data/dataset.h"
+
+namespace lightcone {
+
+// Changes one image at random and writes it normalised, (pixel / 255 - mean) / stddev, as `out`[channels x height x
+// width]. `in` is height x width x channels, uint8. The result depends on the arguments alone, never on threads.
+// - kNone: normalisation only; `seed` is not used.
+// - kPhoto: a crop of the image padded with black by side / 8 (4 pixels for 32; torchvision's RandomCrop(32, 4)), and a
+//   mirror image half of the time.
+// - kDrawing: shift up to 8 % of the side, rotation up to 12 degrees, scale 0.85 to 1.15, shear up to 0.1, resampled
+//   bilinearly with the border repeated (so that dark paper and light paper both work).
+// REQUIRES: normalisation has `channels` values. Threads: safe.
+void AugmentImage(AugmentKind kind, const uint8_t* in, int height, int width, int channels, uint64_t seed,
+                  const Normalisation& normalisation, float* out);
+
+}  // namespace lightcone

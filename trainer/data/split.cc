@@ -1,0 +1,45 @@
+#include "trainer/data/split.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "trainer/data/rng.h"
+
+namespace lightcone {
+
+ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows) {
+  ImageSet out{set.height, set.width, set.channels, {}, {}};
+  out.pixels.reserve(rows.size() * static_cast<size_t>(set.bytes_per_image()));
+  out.labels.reserve(rows.size());
+  for (const int64_t row : rows) {
+    out.pixels.insert(out.pixels.end(), set.image(row), set.image(row) + set.bytes_per_image());
+    out.labels.push_back(set.labels[row]);
+  }
+  return out;
+}
+
+ImageSet SelectClasses(const ImageSet& set, int classes_first) {
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < set.size(); ++i) {
+    if (set.labels[i] < classes_first) rows.push_back(i);
+  }
+  return SelectRows(set, rows);
+}
+
+ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed) {
+  std::map<int32_t, std::vector<int64_t>> members;
+  for (int64_t i = 0; i < set.size(); ++i) members[set.labels[i]].push_back(i);
+  std::vector<int64_t> rows;
+  for (auto& [label, all] : members) {
+    Rng rng(MixSeed({seed, 0xf4ac7104, static_cast<uint64_t>(label)}));
+    rng.Shuffle(&all);
+    const int64_t n = static_cast<int64_t>(all.size());
+    const int64_t keep = std::clamp<int64_t>(std::llround(share * static_cast<double>(n)), 1, n);
+    rows.insert(rows.end(), all.begin(), all.begin() + keep);
+  }
+  std::sort(rows.begin(), rows.end());
+  return SelectRows(set, rows);
+}
+
+}  // namespace lightcone

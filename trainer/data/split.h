@@ -1,0 +1,20 @@
+// Parts of an image set: what an older model is trained on in the "ext-class" and "ext-data" settings.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/data/dataset.h"
+
+namespace lightcone {
+
+// The images of classes 0 .. classes_first-1, in their order. Threads: safe.
+ImageSet SelectClasses(const ImageSet& set, int classes_first);
+
+// A share (0, 1] of each class: round(share x n) images, at least one, drawn from `seed`, in their order. Threads:
+// safe.
+ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed);
+
+// The images at `rows`, in that order. REQUIRES: each in 0 .. set.size()-1. Threads: safe.
+ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows);
+
+}  // namespace lightcone
