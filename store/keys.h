@@ -1,5 +1,5 @@
-// Keys of every table. Integers are big endian, so that byte order is numeric order. Collections are numbered; a dropped
-// collection's number is never used again.
+// Keys of every table. Integers are big endian, so that byte order is numeric order. Collections are numbered; a
+// dropped collection's number is never used again.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace lightcone::keys {
 
-std::string Meta(std::string_view name);                               // kMeta
-std::string CollectionName(std::string_view name);                     // kMeta: name or alias -> collection number
-std::string Collection(uint32_t collection);                           // kCollections
-std::string Generation(uint32_t collection, uint32_t generation);      // kGenerations
-std::string Item(uint32_t collection, const ItemId& id);               // kItems; numbers sort before strings
-std::string InternalId(uint32_t collection, uint64_t internal_id);     // kItems, a range of its own: -> external id
+std::string Meta(std::string_view name);                            // kMeta
+std::string CollectionName(std::string_view name);                  // kMeta: name or alias -> collection number
+std::string Collection(uint32_t collection);                        // kCollections
+std::string Generation(uint32_t collection, uint32_t generation);   // kGenerations
+std::string Item(uint32_t collection, const ItemId& id);            // kItems; numbers sort before strings
+std::string InternalId(uint32_t collection, uint64_t internal_id);  // kItems, a range of its own: -> external id
 std::string Embedding(uint32_t collection, uint32_t generation, uint64_t internal_id);
 std::string Order(uint32_t collection, uint32_t generation, float uncertainty, uint64_t internal_id);
 std::string Change(uint32_t collection, uint64_t sequence);
@@ -26,7 +26,7 @@ std::string Input(uint32_t collection, uint64_t internal_id);
 struct Range {
   std::string begin, end;
 };
-Range ItemRange(uint32_t collection);        // external ids only
+Range ItemRange(uint32_t collection);  // external ids only
 Range InternalIdRange(uint32_t collection);
 Range CollectionRange(uint32_t collection);  // kGenerations, kEmbeddings, kOrder, kChanges, kInputs
 Range GenerationRange(uint32_t collection, uint32_t generation);  // kEmbeddings, kOrder
@@ -41,6 +41,6 @@ struct EmbeddingKey {
 };
 absl::StatusOr<EmbeddingKey> ParseEmbedding(std::string_view key);
 absl::StatusOr<EmbeddingKey> ParseOrder(std::string_view key);
-absl::StatusOr<uint64_t> ParseChange(std::string_view key);      // the sequence
+absl::StatusOr<uint64_t> ParseChange(std::string_view key);  // the sequence
 
 }  // namespace lightcone::keys

@@ -25,15 +25,15 @@ std::string ToString(const ItemId& id);
 // outdated content are dead in every view; embeddings of the same content by newer generations share the internal id.
 struct ItemRecord {
   uint64_t internal_id = 0;
-  uint64_t sequence = 0;                // of the write that made this content or embedding current
-  std::vector<uint32_t> generations;    // ascending: those that embedded this content
-  std::string payload_json;             // "{}" when none
+  uint64_t sequence = 0;              // of the write that made this content or embedding current
+  std::vector<uint32_t> generations;  // ascending: those that embedded this content
+  std::string payload_json;           // "{}" when none
   bool has_input = false;
 };
 
 struct EmbeddingRecord {
-  std::vector<float> z;      // before the clip
-  float uncertainty = 0;     // from the norm before the clip, in [0, 1]
+  std::vector<float> z;   // before the clip
+  float uncertainty = 0;  // from the norm before the clip, in [0, 1]
 };
 
 // One row of the change log: what an index must do again after a restart.
@@ -41,12 +41,12 @@ struct ChangeRecord {
   enum class Kind : uint8_t { kAdd = 1, kDelete = 2 };
   struct Entry {
     Kind kind = Kind::kAdd;
-    uint32_t generation = 0;             // kAdd: of the new embedding. kDelete: 0 (all generations)
+    uint32_t generation = 0;  // kAdd: of the new embedding. kDelete: 0 (all generations)
     uint64_t internal_id = 0;
     // kAdd: the older generations of the same content that this embedding supersedes.
     std::vector<uint32_t> supersedes;
   };
-  std::vector<Entry> entries;            // one a row of the batch, in order
+  std::vector<Entry> entries;  // one a row of the batch, in order
 };
 
 std::string EncodeItem(const ItemRecord& record);

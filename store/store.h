@@ -1,8 +1,8 @@
 // The truth: ordered tables of keys and values with conditional, atomic, durable batches. The engine knows storage only
 // through this interface; RocksDB implements it for one machine (store/rocksdb_store.h).
-// Values are opaque here; the implementation wraps each in an envelope of format version and checksum, so that a damaged
-// value is reported by table and key (DATA_LOSS) and never served.
-// Threads: every method is safe to call from any thread, except Iterator, which belongs to one thread at a time.
+// Values are opaque here; the implementation wraps each in an envelope of format version and checksum, so that a
+// damaged value is reported by table and key (DATA_LOSS) and never served. Threads: every method is safe to call from
+// any thread, except Iterator, which belongs to one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -73,8 +73,8 @@ class WriteBatch {
 class Iterator {
  public:
   virtual ~Iterator() = default;
-  virtual bool Valid() const = 0;          // false at the end and after an error: look at status()
-  virtual void Next() = 0;                 // REQUIRES: Valid()
+  virtual bool Valid() const = 0;              // false at the end and after an error: look at status()
+  virtual void Next() = 0;                     // REQUIRES: Valid()
   virtual std::string_view key() const = 0;    // valid until Next()
   virtual std::string_view value() const = 0;  // valid until Next(); checksum already verified
   virtual absl::Status status() const = 0;     // DATA_LOSS names table and key of a damaged value
@@ -83,9 +83,9 @@ class Iterator {
 struct StoreStats {
   uint64_t disk_bytes = 0;
   uint64_t memtable_bytes = 0;
-  uint64_t stalled = 0;            // 1 while writes are delayed or stopped
-  uint64_t syncs_total = 0;        // fsyncs done for durable writes
-  uint64_t writes_total = 0;       // batches written
+  uint64_t stalled = 0;       // 1 while writes are delayed or stopped
+  uint64_t syncs_total = 0;   // fsyncs done for durable writes
+  uint64_t writes_total = 0;  // batches written
   uint64_t estimated_keys = 0;
 };
 
@@ -116,9 +116,13 @@ class Store {
 };
 
 struct StoreOptions {
-  int64_t memory_bytes = 256 << 20;  // Block cache and memtables together. Cost: RAM. Raise for large galleries. At start.
-  int background_threads = 2;        // Flush and compaction. Cost: CPU beside searches. At start.
-  absl::Status Validate() const;     // names the field and the allowed range
+  int64_t memory_bytes =
+      256 << 20;               // Block cache and memtables together. Cost: RAM. Raise for large galleries. At start.
+  int background_threads = 2;  // Flush and compaction. Cost: CPU beside searches. At start.
+  // A log that is damaged elsewhere than in its torn last record refuses to open (DATA_LOSS). true: open it and lose
+  // every write behind the damage. For one start, when no checkpoint is at hand. At start.
+  bool drop_damaged_log = false;
+  absl::Status Validate() const;  // names the field and the allowed range
 };
 
 // Opens or creates a store in `folder`. FAILED_PRECONDITION when the folder holds something that is not ours or a newer

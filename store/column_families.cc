@@ -1,0 +1,141 @@
+#include "store/column_families.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "rocksdb/cache.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/slice_transform.h"
+#include "rocksdb/table.h"
+#include "rocksdb/write_buffer_manager.h"
+
+namespace lightcone {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr int kBloomBitsPerKey = 10;  // 1 % false positives.
+
+// What this build of RocksDB can do of the wish: a distribution may have left a codec out.
+rocksdb::CompressionType Supported(rocksdb::CompressionType wish) {
+  const auto supported = rocksdb::GetSupportedCompressions();
+  const bool found = std::find(supported.begin(), supported.end(), wish) != supported.end();
+  return found ? wish : rocksdb::kNoCompression;
+}
+
+rocksdb::BlockBasedTableOptions TableOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  // Index and filter blocks count against memory_bytes, too; those of level 0 stay, for every read needs them.
+  table.cache_index_and_filter_blocks = true;
+  table.cache_index_and_filter_blocks_with_high_priority = true;
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  // Upserts ask for ids that mostly do not exist yet: the filter answers without touching a data block.
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBitsPerKey));
+  table.format_version = 5;
+  return table;
+}
+
+rocksdb::ColumnFamilyOptions OptionsOf(Table table, const StoreOptions& options,
+                                       const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::ColumnFamilyOptions family;
+  rocksdb::BlockBasedTableOptions blocks = TableOptions(cache);
+  const uint64_t memory = static_cast<uint64_t>(options.memory_bytes);
+  family.write_buffer_size = std::clamp(memory / 16, kMiB, 64 * kMiB);
+  family.compression = Supported(rocksdb::kLZ4Compression);
+  // Levels sized from the largest one: at most a tenth of the disk holds outdated values, whatever the store's size.
+  family.level_compaction_dynamic_level_bytes = true;
+  // A scan inside one collection skips the files that hold no key of it.
+  if (HasCollectionPrefix(table)) family.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(kPrefixBytes));
+
+  switch (table) {
+    case Table::kItems:
+      // Payloads are JSON: the last level, where nine tenths of the bytes lie, is worth the slower codec.
+      family.bottommost_compression = Supported(rocksdb::kZSTD);
+      break;
+    case Table::kEmbeddings:
+      // Mantissas of floats do not compress: a codec would only cost time. Large blocks suit the long scans.
+      family.compression = rocksdb::kNoCompression;
+      blocks.block_size = 16 << 10;
+      break;
+    case Table::kOrder:
+    case Table::kChanges:
+      // Only ever scanned: a filter on whole keys would be dead weight, the one on collections stays.
+      blocks.whole_key_filtering = false;
+      blocks.block_size = 16 << 10;
+      break;
+    case Table::kInputs:
+      // Images are written once and seldom read: in blob files compaction moves only references to them. Most are
+      // compressed already, so no codec.
+      family.enable_blob_files = true;
+      family.min_blob_size = 4 << 10;
+      family.enable_blob_garbage_collection = true;
+      family.compression = rocksdb::kNoCompression;
+      break;
+    default:
+      break;
+  }
+  family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(blocks));
+  return family;
+}
+
+}  // namespace
+
+bool HasCollectionPrefix(Table table) {
+  switch (table) {
+    case Table::kGenerations:
+    case Table::kItems:
+    case Table::kEmbeddings:
+    case Table::kOrder:
+    case Table::kChanges:
+    case Table::kInputs:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsBulk(Table table) {
+  return table == Table::kEmbeddings || table == Table::kOrder || table == Table::kChanges || table == Table::kInputs;
+}
+
+rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* env) {
+  rocksdb::DBOptions db;
+  if (env != nullptr) db.env = env;
+  db.create_if_missing = true;
+  db.create_missing_column_families = true;
+  db.paranoid_checks = true;
+  // Only a torn last record, of a write that nobody was told of, is dropped. Any other damage of the log refuses to
+  // open: the default would open and silently lose every acknowledged write behind the damage.
+  db.wal_recovery_mode = options.drop_damaged_log ? rocksdb::WALRecoveryMode::kPointInTimeRecovery
+                                                  : rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  db.max_background_jobs = options.background_threads;
+  // Memtables of all tables share a quarter of the memory; families that are seldom written flush before they hold a
+  // log back, which bounds the log's size and with it the time of a restart after a crash.
+  const size_t memtables = static_cast<size_t>(options.memory_bytes / 4);
+  db.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(memtables);
+  db.max_total_wal_size = std::max<uint64_t>(memtables, 16 * kMiB);
+  // Background writes and unsynced log reach the disk bit by bit: no fsync of a writer waits behind a gigabyte.
+  db.bytes_per_sync = kMiB;
+  db.wal_bytes_per_sync = kMiB;
+  db.max_open_files = 512;
+  db.max_log_file_size = 8 * kMiB;
+  db.keep_log_file_num = 4;
+  db.info_log_level = rocksdb::WARN_LEVEL;
+  return db;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> ColumnFamilies(const StoreOptions& options) {
+  const auto cache = rocksdb::NewLRUCache(static_cast<size_t>(options.memory_bytes / 4 * 3));
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (int i = 0; i < kTableCount; ++i) {
+    const Table table = static_cast<Table>(i);
+    families.emplace_back(std::string(TableName(table)), OptionsOf(table, options, cache));
+  }
+  rocksdb::ColumnFamilyOptions unused;
+  unused.table_factory.reset(rocksdb::NewBlockBasedTableFactory(TableOptions(cache)));
+  families.emplace_back(rocksdb::kDefaultColumnFamilyName, unused);
+  return families;
+}
+
+}  // namespace lightcone

@@ -1,0 +1,151 @@
+#include "store/keys.h"
+
+#include <bit>
+#include <cmath>
+
+#include "base/status.h"
+#include "store/coding.h"
+#include "store/envelope.h"
+
+namespace lightcone::keys {
+namespace {
+
+using coding::AppendBig;
+using coding::ReadBig;
+
+// The byte behind the collection number in kItems. Numbers sort before strings; internal ids lie behind both.
+constexpr char kNumber = 0x01;
+constexpr char kString = 0x02;
+constexpr char kInternal = '\x80';
+constexpr size_t kStringBytesMax = 512;
+
+std::string Prefix(uint32_t collection) {
+  std::string key;
+  AppendBig(&key, collection);
+  return key;
+}
+
+// The smallest key behind all keys that start with `prefix`; empty (to the table's end) when there is none.
+std::string BehindPrefix(std::string prefix) {
+  while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
+  if (!prefix.empty()) prefix.back() = static_cast<char>(static_cast<uint8_t>(prefix.back()) + 1);
+  return prefix;
+}
+
+Range PrefixRange(const std::string& prefix) { return {prefix, BehindPrefix(prefix)}; }
+
+// Maps a float to an integer of the opposite order. The bits of IEEE floats of one sign order like integers; a NaN,
+// which no encoder gives, sorts first as the most uncertain, and -0 sorts as 0.
+uint32_t DescendingBits(float value) {
+  if (std::isnan(value)) return 0;
+  const uint32_t bits = std::bit_cast<uint32_t>(value + 0.0f);
+  const uint32_t ascending = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+  return ~ascending;
+}
+
+absl::Status WrongShape(std::string_view kind, std::string_view key) {
+  return DataLoss(StrCat("key ", PrintableKey(key), " is no ", kind, " key"));
+}
+
+}  // namespace
+
+std::string Meta(std::string_view name) { return StrCat("m/", name); }
+std::string CollectionName(std::string_view name) { return StrCat("n/", name); }
+std::string Collection(uint32_t collection) { return Prefix(collection); }
+
+std::string Generation(uint32_t collection, uint32_t generation) {
+  std::string key = Prefix(collection);
+  AppendBig(&key, generation);
+  return key;
+}
+
+std::string Item(uint32_t collection, const ItemId& id) { return Prefix(collection) + EncodeItemId(id); }
+
+std::string InternalId(uint32_t collection, uint64_t internal_id) {
+  std::string key = Prefix(collection);
+  key.push_back(kInternal);
+  AppendBig(&key, internal_id);
+  return key;
+}
+
+std::string Embedding(uint32_t collection, uint32_t generation, uint64_t internal_id) {
+  std::string key = Generation(collection, generation);
+  AppendBig(&key, internal_id);
+  return key;
+}
+
+std::string Order(uint32_t collection, uint32_t generation, float uncertainty, uint64_t internal_id) {
+  std::string key = Generation(collection, generation);
+  AppendBig(&key, DescendingBits(uncertainty));
+  AppendBig(&key, internal_id);
+  return key;
+}
+
+std::string Change(uint32_t collection, uint64_t sequence) {
+  std::string key = Prefix(collection);
+  AppendBig(&key, sequence);
+  return key;
+}
+
+std::string Input(uint32_t collection, uint64_t internal_id) { return Change(collection, internal_id); }
+
+Range ItemRange(uint32_t collection) {
+  const std::string prefix = Prefix(collection);
+  return {prefix + kNumber, prefix + static_cast<char>(kString + 1)};
+}
+
+Range InternalIdRange(uint32_t collection) { return PrefixRange(Prefix(collection) + kInternal); }
+Range CollectionRange(uint32_t collection) { return PrefixRange(Prefix(collection)); }
+Range GenerationRange(uint32_t collection, uint32_t generation) {
+  return PrefixRange(Generation(collection, generation));
+}
+
+absl::StatusOr<ItemId> ParseItem(std::string_view key) {
+  if (key.size() < 4) return WrongShape("item", key);
+  auto id = DecodeItemId(key.substr(4));
+  if (!id.ok()) return WrongShape("item", key);
+  return id;
+}
+
+absl::StatusOr<uint64_t> ParseInternalId(std::string_view key) {
+  if (key.size() == 12) return ReadBig<uint64_t>(key.substr(4));
+  if (key.size() == 13 && key[4] == kInternal) return ReadBig<uint64_t>(key.substr(5));
+  return WrongShape("internal id", key);
+}
+
+std::string EncodeItemId(const ItemId& id) {
+  std::string bytes;
+  if (const uint64_t* number = std::get_if<uint64_t>(&id.value)) {
+    bytes.push_back(kNumber);
+    AppendBig(&bytes, *number);
+  } else {
+    bytes.push_back(kString);
+    bytes += std::get<std::string>(id.value);
+  }
+  return bytes;
+}
+
+absl::StatusOr<ItemId> DecodeItemId(std::string_view bytes) {
+  if (bytes.size() == 9 && bytes[0] == kNumber) return ItemId{ReadBig<uint64_t>(bytes.substr(1))};
+  if (bytes.size() >= 2 && bytes.size() <= 1 + kStringBytesMax && bytes[0] == kString) {
+    return ItemId{std::string(bytes.substr(1))};
+  }
+  return DataLoss(StrCat("item id ", PrintableKey(bytes), " is neither a number nor a string of 1 .. 512 bytes"));
+}
+
+absl::StatusOr<EmbeddingKey> ParseEmbedding(std::string_view key) {
+  if (key.size() != 16) return WrongShape("embedding", key);
+  return EmbeddingKey{ReadBig<uint32_t>(key), ReadBig<uint32_t>(key.substr(4)), ReadBig<uint64_t>(key.substr(8))};
+}
+
+absl::StatusOr<EmbeddingKey> ParseOrder(std::string_view key) {
+  if (key.size() != 20) return WrongShape("order", key);
+  return EmbeddingKey{ReadBig<uint32_t>(key), ReadBig<uint32_t>(key.substr(4)), ReadBig<uint64_t>(key.substr(12))};
+}
+
+absl::StatusOr<uint64_t> ParseChange(std::string_view key) {
+  if (key.size() != 12) return WrongShape("change", key);
+  return ReadBig<uint64_t>(key.substr(4));
+}
+
+}  // namespace lightcone::keys

@@ -1,0 +1,421 @@
+#include "store/rocksdb_store.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "base/files.h"
+#include "base/status.h"
+#include "rocksdb/db.h"
+#include "rocksdb/utilities/checkpoint.h"
+#include "rocksdb/write_batch.h"
+#include "store/column_families.h"
+#include "store/envelope.h"
+#include "store/folder.h"
+#include "store/group_sync.h"
+#include "store/keys.h"
+
+namespace lightcone {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFormatName = "format";
+
+rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+bool IsFullDisk(const rocksdb::Status& status) {
+  // RocksDB knows ENOSPC as a sub-code; an exhausted quota or file-size limit comes as text only.
+  if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kSpaceLimit) return true;
+  const std::string text = status.ToString();
+  return status.IsIOError() &&
+         (text.find("Disk quota exceeded") != std::string::npos || text.find("File too large") != std::string::npos);
+}
+
+absl::Status ToStatus(const rocksdb::Status& status, std::string_view step) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = StrCat(step, ": ", status.ToString());
+  if (IsFullDisk(status)) return ResourceExhausted(StrCat(text, "; the disk is full: free some space"));
+  if (status.IsNotFound()) return NotFound(text);
+  if (status.IsCorruption()) return DataLoss(text);
+  if (status.IsIOError() || status.IsBusy() || status.IsTryAgain() || status.IsShutdownInProgress()) {
+    return Unavailable(text);
+  }
+  return Internal(text);
+}
+
+// Empty `end` in keys means "to the table's end".
+bool InOneCollection(std::string_view begin, std::string_view end) {
+  if (begin.size() < kPrefixBytes || end.size() < kPrefixBytes) return false;
+  if (begin.substr(0, kPrefixBytes) == end.substr(0, kPrefixBytes)) return true;
+  // [c, c + 1) is the commonest range and lies in one collection as well.
+  std::string next(begin.substr(0, kPrefixBytes));
+  for (size_t i = kPrefixBytes; i-- > 0;) {
+    next[i] = static_cast<char>(static_cast<uint8_t>(next[i]) + 1);
+    if (next[i] != 0) break;
+  }
+  return end == next;
+}
+
+class RocksIterator final : public Iterator {
+ public:
+  RocksIterator(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Table table, std::string_view begin,
+                std::string_view end)
+      : table_(table), end_(end), end_slice_(end_) {
+    rocksdb::ReadOptions read;
+    if (!end_.empty()) read.iterate_upper_bound = &end_slice_;
+    const bool one = HasCollectionPrefix(table) && InOneCollection(begin, end);
+    read.total_order_seek = !one;
+    read.prefix_same_as_start = one;
+    read.fill_cache = !IsBulk(table);
+    iterator_.reset(db->NewIterator(read, family));
+    iterator_->Seek(ToSlice(begin));
+    Open();
+  }
+
+  bool Valid() const override { return status_.ok() && iterator_->Valid(); }
+  void Next() override {
+    iterator_->Next();
+    Open();
+  }
+  std::string_view key() const override { return ToView(iterator_->key()); }
+  std::string_view value() const override { return value_; }
+  absl::Status status() const override { return status_; }
+
+ private:
+  // Verifies the value under the cursor, or keeps the error that ended the walk.
+  void Open() {
+    if (!iterator_->Valid()) {
+      status_ = ToStatus(iterator_->status(), StrCat("scan table '", TableName(table_), "'"));
+      return;
+    }
+    auto value = OpenEnvelope(table_, key(), ToView(iterator_->value()));
+    if (value.ok()) {
+      value_ = *value;
+    } else {
+      status_ = value.status();
+    }
+  }
+
+  const Table table_;
+  const std::string end_;
+  const rocksdb::Slice end_slice_;
+  std::unique_ptr<rocksdb::Iterator> iterator_;
+  std::string_view value_;
+  absl::Status status_;
+};
+
+class RocksStore final : public Store {
+ public:
+  RocksStore(std::string folder, const StoreInternals& internals)
+      : folder_(std::move(folder)), internals_(internals), group_([this] { return SyncLog(); }) {}
+
+  ~RocksStore() override {
+    if (db_ == nullptr) return;
+    // What PROCESS writers left unsynced: a clean stop makes it durable. An error here has nobody left to be told.
+    if (group_.failure().ok()) (void)db_->SyncWAL();
+    for (rocksdb::ColumnFamilyHandle* family : families_) (void)db_->DestroyColumnFamilyHandle(family);
+    (void)db_->Close();
+  }
+
+  absl::Status Open(const StoreOptions& options) {
+    LC_RETURN_IF_ERROR(options.Validate());
+    LC_RETURN_IF_ERROR(PrepareStoreFolder(folder_));
+    rocksdb::DB* db = nullptr;
+    const rocksdb::Status opened =
+        rocksdb::DB::Open(DatabaseOptions(options, internals_.env), folder_, ColumnFamilies(options), &families_, &db);
+    if (!opened.ok()) return OpenError(opened);
+    db_.reset(db);
+    return CheckFormat();
+  }
+
+  absl::Status Write(const WriteBatch& batch, Durability durability) override {
+    LC_RETURN_IF_ERROR(Ready());
+    rocksdb::WriteBatch raw;
+    LC_RETURN_IF_ERROR(Convert(batch, &raw));
+    if (batch.expectations().empty()) {
+      absl::ReaderMutexLock lock(&write_mutex_);
+      LC_RETURN_IF_ERROR(Append(&raw));
+    } else {
+      absl::WriterMutexLock lock(&write_mutex_);
+      LC_RETURN_IF_ERROR(CheckExpectations(batch));
+      LC_RETURN_IF_ERROR(Append(&raw));
+    }
+    return durability == Durability::kDurable ? group_.Commit() : absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Get(Table table, std::string_view key) const override {
+    rocksdb::PinnableSlice raw;
+    const rocksdb::Status found = db_->Get(rocksdb::ReadOptions(), Family(table), ToSlice(key), &raw);
+    return Unwrap(table, key, found, raw);
+  }
+
+  std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const override {
+    std::vector<rocksdb::Slice> slices;
+    slices.reserve(keys.size());
+    for (const std::string& key : keys) slices.emplace_back(key);
+    std::vector<rocksdb::PinnableSlice> raw(keys.size());
+    std::vector<rocksdb::Status> found(keys.size());
+    db_->MultiGet(rocksdb::ReadOptions(), Family(table), keys.size(), slices.data(), raw.data(), found.data());
+    std::vector<absl::StatusOr<std::string>> out;
+    out.reserve(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) out.push_back(Unwrap(table, keys[i], found[i], raw[i]));
+    return out;
+  }
+
+  std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const override {
+    return std::make_unique<RocksIterator>(db_.get(), Family(table), table, begin, end);
+  }
+
+  absl::Status DeleteRange(Table table, std::string_view begin, std::string_view end) override {
+    if (!end.empty() && begin > end) {
+      return InvalidField("begin", PrintableKey(begin), StrCat("keys up to the end, ", PrintableKey(end)));
+    }
+    LC_RETURN_IF_ERROR(Ready());
+    {
+      absl::WriterMutexLock lock(&write_mutex_);
+      rocksdb::WriteBatch raw;
+      LC_RETURN_IF_ERROR(ConvertRange(table, begin, end, &raw));
+      LC_RETURN_IF_ERROR(Append(&raw));
+    }
+    return group_.Commit();
+  }
+
+  absl::Status Checkpoint(const std::string& folder) override;
+  StoreStats Stats() const override;
+
+ private:
+  rocksdb::ColumnFamilyHandle* Family(Table table) const { return families_[static_cast<size_t>(table)]; }
+
+  absl::Status OpenError(const rocksdb::Status& error) const {
+    const std::string text = error.ToString();
+    if (error.IsIOError() && text.find("/LOCK") != std::string::npos) {
+      return Unavailable(StrCat("store '", folder_, "' is in use by another process or store: ", text));
+    }
+    const std::string step = StrCat("open store '", folder_, "'");
+    if (error.IsCorruption()) return DataLoss(StrCat(step, ": it is damaged: ", text));
+    return ToStatus(error, step);
+  }
+
+  // The format key is written once, into a store that holds nothing else.
+  absl::Status CheckFormat() {
+    const std::string key = keys::Meta(kFormatName);
+    auto format = Get(Table::kMeta, key);
+    if (format.ok()) {
+      const std::string ours = StrCat(kStoreFormat);
+      if (*format == ours) return absl::OkStatus();
+      uint64_t other = 0;
+      if (!absl::SimpleAtoi(*format, &other)) {
+        return DataLoss(StrCat(Place(Table::kMeta, key), ": '", *format, "' is no format version"));
+      }
+      return WrongFormat(folder_, other);
+    }
+    if (!absl::IsNotFound(format.status())) return Annotate(format.status(), StrCat("open store '", folder_, "'"));
+    for (int i = 0; i < kTableCount; ++i) {
+      const auto rows = Scan(static_cast<Table>(i), "", "");
+      LC_RETURN_IF_ERROR(rows->status());
+      if (rows->Valid()) {
+        return DataLoss(StrCat("open store '", folder_, "': ", Place(Table::kMeta, key), " is missing"));
+      }
+    }
+    WriteBatch batch;
+    batch.Put(Table::kMeta, key, StrCat(kStoreFormat));
+    return Annotate(Write(batch, Durability::kDurable), StrCat("create store '", folder_, "'"));
+  }
+
+  absl::StatusOr<std::string> Unwrap(Table table, std::string_view key, const rocksdb::Status& found,
+                                     const rocksdb::PinnableSlice& raw) const {
+    if (!found.ok()) return ToStatus(found, Place(table, key));
+    LC_ASSIGN_OR_RETURN(const std::string_view value, OpenEnvelope(table, key, ToView(raw)));
+    return std::string(value);
+  }
+
+  absl::Status Convert(const WriteBatch& batch, rocksdb::WriteBatch* raw) const {
+    for (const WriteBatch::Operation& operation : batch.operations()) {
+      rocksdb::Status added;
+      if (operation.value.has_value()) {
+        const auto head = EnvelopeOf(operation.table, operation.key, *operation.value);
+        const rocksdb::Slice key(operation.key);
+        const rocksdb::Slice parts[2] = {rocksdb::Slice(head.data(), head.size()), rocksdb::Slice(*operation.value)};
+        added = raw->Put(Family(operation.table), rocksdb::SliceParts(&key, 1), rocksdb::SliceParts(parts, 2));
+      } else {
+        added = raw->Delete(Family(operation.table), operation.key);
+      }
+      if (!added.ok()) return ToStatus(added, Place(operation.table, operation.key));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ConvertRange(Table table, std::string_view begin, std::string_view end, rocksdb::WriteBatch* raw) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_) {
+    if (!end.empty()) {
+      return ToStatus(raw->DeleteRange(Family(table), ToSlice(begin), ToSlice(end)), Place(table, begin));
+    }
+    // RocksDB has no open end: remove up to the last key, and that one by itself.
+    rocksdb::ReadOptions read;
+    read.total_order_seek = true;
+    const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(read, Family(table)));
+    rows->SeekToLast();
+    if (!rows->Valid()) return ToStatus(rows->status(), Place(table, begin));
+    if (ToView(rows->key()) < begin) return absl::OkStatus();
+    rocksdb::Status added = raw->DeleteRange(Family(table), ToSlice(begin), rows->key());
+    if (added.ok()) added = raw->Delete(Family(table), rows->key());
+    return ToStatus(added, Place(table, begin));
+  }
+
+  absl::Status CheckExpectations(const WriteBatch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+
+  // Log and memtables, no sync.
+  absl::Status Append(rocksdb::WriteBatch* raw) ABSL_SHARED_LOCKS_REQUIRED(write_mutex_) {
+    if (raw->Count() == 0) return absl::OkStatus();
+    const rocksdb::Status written = db_->Write(rocksdb::WriteOptions(), raw);
+    if (written.ok()) {
+      writes_.fetch_add(1, std::memory_order_relaxed);
+      return absl::OkStatus();
+    }
+    const absl::Status failure = WriteFailure(written, "write");
+    group_.Fail(failure);
+    return failure;
+  }
+
+  absl::Status SyncLog() {
+    const rocksdb::Status synced = db_->SyncWAL();
+    return synced.ok() ? absl::OkStatus() : WriteFailure(synced, "sync");
+  }
+
+  absl::Status WriteFailure(const rocksdb::Status& error, std::string_view step) const {
+    if (IsFullDisk(error)) return ToStatus(error, StrCat("store '", folder_, "': ", step));
+    return Unavailable(StrCat("store '", folder_, "' is read-only since an I/O error: ", step, ": ", error.ToString(),
+                              "; check the disk and start again"));
+  }
+
+  // OK when writes may be tried; resumes after a full disk.
+  absl::Status Ready() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
+    const absl::Status failure = group_.failure();
+    if (failure.ok() || !absl::IsResourceExhausted(failure)) return failure;
+    absl::MutexLock lock(&recovery_mutex_);
+    if (group_.failure().ok()) return absl::OkStatus();  // Another writer has resumed it.
+    const absl::Time now = absl::Now();
+    if (now - last_recovery_ < internals_.recovery_interval_min) return failure;
+    last_recovery_ = now;
+    rocksdb::Status resumed = db_->Resume();
+    if (resumed.ok()) resumed = db_->Flush(rocksdb::FlushOptions(), families_);
+    if (resumed.ok()) resumed = db_->SyncWAL();
+    if (!resumed.ok()) {
+      // Busy: RocksDB's own recovery is at work; anything else that is not a full disk will not get better.
+      if (!IsFullDisk(resumed) && !resumed.IsBusy()) group_.Fail(WriteFailure(resumed, "resume"));
+      return group_.failure();
+    }
+    group_.Clear();
+    return absl::OkStatus();
+  }
+
+  const std::string folder_;
+  const StoreInternals internals_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;  // in the order of Table; the last is RocksDB's "default"
+  mutable absl::Mutex write_mutex_;                     // exclusive: check and append as one step; shared: append only
+  std::atomic<uint64_t> writes_{0};
+  GroupSync group_;
+  absl::Mutex recovery_mutex_;
+  absl::Time last_recovery_ ABSL_GUARDED_BY(recovery_mutex_) = absl::InfinitePast();
+};
+
+absl::Status RocksStore::CheckExpectations(const WriteBatch& batch) const {
+  std::array<std::vector<const WriteBatch::Expectation*>, kTableCount> by_table;
+  for (const auto& expectation : batch.expectations()) {
+    by_table[static_cast<size_t>(expectation.table)].push_back(&expectation);
+  }
+  for (size_t t = 0; t < by_table.size(); ++t) {
+    const auto& expected = by_table[t];
+    if (expected.empty()) continue;
+    const Table table = static_cast<Table>(t);
+    std::vector<rocksdb::Slice> slices;
+    slices.reserve(expected.size());
+    for (const auto* expectation : expected) slices.emplace_back(expectation->key);
+    std::vector<rocksdb::PinnableSlice> raw(slices.size());
+    std::vector<rocksdb::Status> found(slices.size());
+    db_->MultiGet(rocksdb::ReadOptions(), Family(table), slices.size(), slices.data(), raw.data(), found.data());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const std::string& key = expected[i]->key;
+      const auto& wanted = expected[i]->value;
+      if (!found[i].ok() && !found[i].IsNotFound()) return ToStatus(found[i], Place(table, key));
+      if (found[i].IsNotFound()) {
+        if (!wanted.has_value()) continue;
+        return Aborted(StrCat(Place(table, key), " does not exist; the batch expects a value"));
+      }
+      LC_ASSIGN_OR_RETURN(const std::string_view value, OpenEnvelope(table, key, ToView(raw[i])));
+      if (!wanted.has_value()) return Aborted(StrCat(Place(table, key), " exists; the batch expects that it does not"));
+      if (value != *wanted) return Aborted(StrCat(Place(table, key), " has another value than the batch expects"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::Checkpoint(const std::string& folder) {
+  const std::string step = StrCat("checkpoint of store '", folder_, "' to '", folder, "'");
+  std::error_code error;
+  // Built beside its place and renamed: a folder of that name is always a whole checkpoint with its marker.
+  const fs::path place = fs::absolute(folder, error).lexically_normal();
+  const std::string partial = place.string() + ".partial";
+  for (const std::string& path : {place.string(), partial}) {
+    if (!folder.empty() && !fs::exists(path, error)) continue;
+    return FailedPrecondition(
+        StrCat(step, ": '", path, "' exists or is no name; allowed: a folder that does not exist"));
+  }
+  rocksdb::Checkpoint* raw = nullptr;
+  LC_RETURN_IF_ERROR(ToStatus(rocksdb::Checkpoint::Create(db_.get(), &raw), step));
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  absl::Status made = ToStatus(checkpoint->CreateCheckpoint(partial), step);
+  if (made.ok()) made = Annotate(WriteMarker(partial), step);
+  if (made.ok()) {
+    fs::rename(partial, place, error);
+    if (error) made = ErrnoStatus(error.value(), StrCat(step, ": rename"), place.string());
+  }
+  if (!made.ok()) {
+    fs::remove_all(partial, error);
+    return made;
+  }
+  return Annotate(SyncFolder(place.parent_path().string()), step);
+}
+
+StoreStats RocksStore::Stats() const {
+  StoreStats stats;
+  std::error_code error;
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    std::error_code gone;  // RocksDB removes files while we walk.
+    const uintmax_t bytes = it->is_regular_file(gone) ? it->file_size(gone) : 0;
+    if (!gone) stats.disk_bytes += bytes;
+  }
+  db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &stats.memtable_bytes);
+  db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kEstimateNumKeys, &stats.estimated_keys);
+  for (const auto& property :
+       {rocksdb::DB::Properties::kIsWriteStopped, rocksdb::DB::Properties::kActualDelayedWriteRate}) {
+    uint64_t value = 0;
+    if (db_->GetIntProperty(property, &value) && value != 0) stats.stalled = 1;
+  }
+  stats.syncs_total = group_.syncs();
+  stats.writes_total = writes_.load(std::memory_order_relaxed);
+  return stats;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> OpenStoreWith(const std::string& folder, const StoreOptions& options,
+                                                     const StoreInternals& internals) {
+  auto store = std::make_unique<RocksStore>(folder, internals);
+  LC_RETURN_IF_ERROR(store->Open(options));
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+absl::StatusOr<std::unique_ptr<Store>> OpenStore(const std::string& folder, const StoreOptions& options) {
+  return OpenStoreWith(folder, options, {});
+}
+
+}  // namespace lightcone
