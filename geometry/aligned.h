@@ -18,7 +18,7 @@ class AlignedFloats {
   AlignedFloats() = default;
   explicit AlignedFloats(std::size_t size) : size_(size) {
     if (size_ == 0) return;
-    data_ = static_cast<float*>(::operator new(PaddedBytes(size_), std::align_val_t{kVectorAlignment}));
+    data_ = static_cast<float*>(::operator new (PaddedBytes(size_), std::align_val_t{kVectorAlignment}));
     std::memset(data_, 0, PaddedBytes(size_));
   }
   AlignedFloats(const AlignedFloats& other) : AlignedFloats(other.size_) {
@@ -31,7 +31,7 @@ class AlignedFloats {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~AlignedFloats() { ::operator delete(data_, std::align_val_t{kVectorAlignment}); }
+  ~AlignedFloats() { ::operator delete (data_, std::align_val_t{kVectorAlignment}); }
 
   float* data() { return data_; }
   const float* data() const { return data_; }

@@ -24,11 +24,11 @@ class BoundQuery {
   // side is clipped by its own (spec 8.5: mixed generations rank by the plain geodesic).
   // kFailedPrecondition naming both sides if metric, dimension or (Lorentz) curvature differ;
   // kInvalidArgument if `z_q` is no vector of `query_space` (field 'vector').
-  static absl::StatusOr<BoundQuery> Make(const Space& query_space, const Space& item_space,
-                                         std::span<const float> z_q);
+  static absl::StatusOr<BoundQuery> Make(const Space& query_space, const Space& item_space, std::span<const float> z_q);
 
-  // The exact distance to the stored row `z_g` (float32 values, float64 arithmetic; Lorentz by the half chord of tangent
-  // vectors, spec 8.2: no cancellation, identical vectors are at 0). Symmetric. REQUIRES: z_g is a vector of item_space.
+  // The exact distance to the stored row `z_g` (float32 values, float64 arithmetic; Lorentz by the half chord of
+  // tangent vectors, spec 8.2: no cancellation, identical vectors are at 0). Symmetric. REQUIRES: z_g is a vector of
+  // item_space.
   double Distance(std::span<const float> z_g) const;
 
   // The distance that belongs to a score; for Lorentz noise below about 5e-4 (spec 8.2), so rank by Distance.

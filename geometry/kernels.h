@@ -47,7 +47,8 @@ std::string_view KernelTargetName(std::int64_t target);
 // The one in use.
 std::int64_t ActiveKernelTarget();
 
-// Makes every kernel run on `target`, one of KernelTargets(); 0 returns to the best. For tests, never while kernels run.
+// Makes every kernel run on `target`, one of KernelTargets(); 0 returns to the best. For tests, never while kernels
+// run.
 void ForceKernelTarget(std::int64_t target);
 
 }  // namespace lightcone

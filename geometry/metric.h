@@ -37,7 +37,8 @@ struct Space {
   double curvature = 1.0;    // K > 0 of curvature -K, 1e-3 .. 1e3; Lorentz only
   double clip_radius = 1.0;  // zeta: longer tangent vectors are scaled down to it (spec 2.1); Lorentz only
 
-  // kInvalidArgument naming the field and its allowed range. Curvature and clip radius are not looked at outside Lorentz.
+  // kInvalidArgument naming the field and its allowed range. Curvature and clip radius are not looked at outside
+  // Lorentz.
   absl::Status Validate() const;
 
   bool operator==(const Space&) const = default;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,10 +15,10 @@
 namespace lightcone {
 
 struct RankingMetrics {
-  std::vector<double> cmc;                   // share of valid queries with a same-label item in the first k, one per k
-  double map = 0;                            // mean average precision over valid queries
-  std::vector<std::optional<double>> ap;     // per query; empty where nothing relevant exists
-  std::int64_t valid_queries = 0;            // queries with at least one relevant item; 0 makes cmc and map 0
+  std::vector<double> cmc;                // share of valid queries with a same-label item in the first k, one per k
+  double map = 0;                         // mean average precision over valid queries
+  std::vector<std::optional<double>> ap;  // per query; empty where nothing relevant exists
+  std::int64_t valid_queries = 0;         // queries with at least one relevant item; 0 makes cmc and map 0
 };
 
 // One query at a time, so that no distance matrix has to exist.

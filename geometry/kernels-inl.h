@@ -1,0 +1,315 @@
+// Kernel bodies, compiled once per instruction set by kernels.cc. Include nowhere else.
+// Sums run in at least four partial sums (a vector has four lanes or more); BoundQuery::ScoreErrorMax relies on it.
+#if defined(LIGHTCONE_GEOMETRY_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LIGHTCONE_GEOMETRY_KERNELS_INL_H_
+#undef LIGHTCONE_GEOMETRY_KERNELS_INL_H_
+#else
+#define LIGHTCONE_GEOMETRY_KERNELS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "geometry/bound_query.h"
+#include "geometry/row_factors.h"
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lightcone {
+namespace HWY_NAMESPACE {
+#if HWY_TARGET != HWY_SCALAR  // which has one lane: see kernels_scalar-inl.h
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Lanes1 = hn::ScalableTag<float>;
+using V = hn::Vec<Lanes1>;
+using Four = hn::FixedTag<float, 4>;
+using V4 = hn::Vec<Four>;
+
+constexpr size_t kPrefetchBytes = 4096;      // how far ahead of a sequential scan; two blocks of four 512-byte rows
+constexpr size_t kGatherPrefetchMax = 2048;  // bytes of one row worth prefetching; the hardware follows a longer one
+constexpr size_t kTileBytes = 32 * 1024;     // rows kept in the first-level cache while all queries pass over them
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
+constexpr size_t kQueriesAtOnce = 4;  // 16 sums + 8 operands: 32 registers
+#else
+constexpr size_t kQueriesAtOnce = 2;  // 8 sums + 6 operands: 16 registers
+#endif
+
+// The last, partial vector of a row of `dim` floats is loaded from dim - N, overlapping what was already counted; this
+// zeroes that overlap. One side of a product is enough, because rows are finite.
+HWY_INLINE V LoadTail(Lanes1 d, const float* x, size_t dim) {
+  const size_t lanes = hn::Lanes(d);
+  return hn::IfThenZeroElse(hn::FirstN(d, lanes - dim % lanes), hn::LoadU(d, x + dim - lanes));
+}
+
+// {sum of v0, sum of v1, sum of v2, sum of v3}: transposes inside 128-bit blocks, then adds the blocks.
+HWY_INLINE V4 SumEach(Lanes1 d, V v0, V v1, V v2, V v3) {
+  const V t0 = hn::Add(hn::InterleaveLower(d, v0, v2), hn::InterleaveUpper(d, v0, v2));
+  const V t1 = hn::Add(hn::InterleaveLower(d, v1, v3), hn::InterleaveUpper(d, v1, v3));
+  const V blocks = hn::Add(hn::InterleaveLower(d, t0, t1), hn::InterleaveUpper(d, t0, t1));
+  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(blocks, d, lanes);
+  V4 sum = hn::Load(Four(), lanes);
+  for (size_t i = 4; i < hn::Lanes(d); i += 4) sum = hn::Add(sum, hn::Load(Four(), lanes + i));
+  return sum;
+}
+
+HWY_INLINE float SumOf(Lanes1 d, V v) { return hn::GetLane(hn::SumOfLanes(d, v)); }
+
+HWY_INLINE float SmallDot(const float* x, const float* y, size_t dim) {
+  float sum = 0;
+  for (size_t i = 0; i < dim; ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+// <x, y>, four vectors at once.
+HWY_INLINE float OneDot(const float* HWY_RESTRICT x, const float* HWY_RESTRICT y, size_t dim) {
+  const Lanes1 d;
+  const size_t lanes = hn::Lanes(d);
+  if (dim < lanes) return SmallDot(x, y, dim);
+  V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  size_t i = 0;
+  for (; i + 4 * lanes <= dim; i += 4 * lanes) {
+    s0 = hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), s0);
+    s1 = hn::MulAdd(hn::LoadU(d, x + i + lanes), hn::LoadU(d, y + i + lanes), s1);
+    s2 = hn::MulAdd(hn::LoadU(d, x + i + 2 * lanes), hn::LoadU(d, y + i + 2 * lanes), s2);
+    s3 = hn::MulAdd(hn::LoadU(d, x + i + 3 * lanes), hn::LoadU(d, y + i + 3 * lanes), s3);
+  }
+  for (; i + lanes <= dim; i += lanes) s0 = hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), s0);
+  if (i < dim) s1 = hn::MulAdd(LoadTail(d, x, dim), hn::LoadU(d, y + dim - lanes), s1);
+  return SumOf(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
+}
+
+// <a, r0> .. <a, r3>: eight independent sums hide the latency of the multiply-add.
+HWY_INLINE V4 FourDots(const float* HWY_RESTRICT a, const float* HWY_RESTRICT r0, const float* HWY_RESTRICT r1,
+                       const float* HWY_RESTRICT r2, const float* HWY_RESTRICT r3, size_t dim) {
+  const Lanes1 d;
+  const size_t lanes = hn::Lanes(d);
+  V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+  size_t i = 0;
+  for (; i + 2 * lanes <= dim; i += 2 * lanes) {
+    const V x = hn::LoadU(d, a + i);
+    const V y = hn::LoadU(d, a + i + lanes);
+    s0 = hn::MulAdd(x, hn::LoadU(d, r0 + i), s0);
+    s1 = hn::MulAdd(x, hn::LoadU(d, r1 + i), s1);
+    s2 = hn::MulAdd(x, hn::LoadU(d, r2 + i), s2);
+    s3 = hn::MulAdd(x, hn::LoadU(d, r3 + i), s3);
+    t0 = hn::MulAdd(y, hn::LoadU(d, r0 + i + lanes), t0);
+    t1 = hn::MulAdd(y, hn::LoadU(d, r1 + i + lanes), t1);
+    t2 = hn::MulAdd(y, hn::LoadU(d, r2 + i + lanes), t2);
+    t3 = hn::MulAdd(y, hn::LoadU(d, r3 + i + lanes), t3);
+  }
+  if (i + lanes <= dim) {
+    const V x = hn::LoadU(d, a + i);
+    s0 = hn::MulAdd(x, hn::LoadU(d, r0 + i), s0);
+    s1 = hn::MulAdd(x, hn::LoadU(d, r1 + i), s1);
+    s2 = hn::MulAdd(x, hn::LoadU(d, r2 + i), s2);
+    s3 = hn::MulAdd(x, hn::LoadU(d, r3 + i), s3);
+    i += lanes;
+  }
+  if (i < dim) {
+    const V x = LoadTail(d, a, dim);
+    const size_t tail = dim - lanes;
+    t0 = hn::MulAdd(x, hn::LoadU(d, r0 + tail), t0);
+    t1 = hn::MulAdd(x, hn::LoadU(d, r1 + tail), t1);
+    t2 = hn::MulAdd(x, hn::LoadU(d, r2 + tail), t2);
+    t3 = hn::MulAdd(x, hn::LoadU(d, r3 + tail), t3);
+  }
+  return SumEach(d, hn::Add(s0, t0), hn::Add(s1, t1), hn::Add(s2, t2), hn::Add(s3, t3));
+}
+
+HWY_INLINE float FinishOne(const BoundQuery& query, float dot, RowFactors factors) {
+  return factors.scale * dot - query.b() * factors.bias - query.c();
+}
+
+HWY_INLINE V4 FinishFour(const BoundQuery& query, V4 dots, V4 scale, V4 bias) {
+  const Four f;
+  const V4 scaled = hn::NegMulAdd(hn::Set(f, query.b()), bias, hn::Mul(scale, dots));
+  return hn::Sub(scaled, hn::Set(f, query.c()));
+}
+
+HWY_INLINE void PrefetchSpan(const float* begin, size_t bytes) {
+  const char* p = reinterpret_cast<const char*>(begin);
+  for (size_t offset = 0; offset < bytes; offset += 64) hwy::Prefetch(p + offset);
+}
+
+void ScoreRowsImpl(const BoundQuery& query, const float* HWY_RESTRICT rows, size_t stride,
+                   const RowFactors* HWY_RESTRICT factors, size_t n, float* HWY_RESTRICT scores) {
+  const Lanes1 d;
+  const size_t dim = static_cast<size_t>(query.dimension());
+  size_t i = 0;
+  if (dim >= hn::Lanes(d)) {
+    const Four f;
+    const size_t block_bytes = 4 * stride * sizeof(float);
+    for (; i + 4 <= n; i += 4) {
+      const float* r = rows + i * stride;
+      PrefetchSpan(r + kPrefetchBytes / sizeof(float), block_bytes);
+      const V4 dots = FourDots(query.a(), r, r + stride, r + 2 * stride, r + 3 * stride, dim);
+      V4 scale, bias;
+      hn::LoadInterleaved2(f, reinterpret_cast<const float*>(factors + i), scale, bias);
+      hn::StoreU(FinishFour(query, dots, scale, bias), f, scores + i);
+    }
+  }
+  for (; i < n; ++i) scores[i] = FinishOne(query, OneDot(query.a(), rows + i * stride, dim), factors[i]);
+}
+
+void ScoreRowsGatheredImpl(const BoundQuery& query, const float* HWY_RESTRICT rows, size_t stride,
+                           const RowFactors* HWY_RESTRICT factors, const uint32_t* HWY_RESTRICT ids, size_t n,
+                           float* HWY_RESTRICT scores) {
+  const Lanes1 d;
+  const size_t dim = static_cast<size_t>(query.dimension());
+  const size_t row_bytes = std::min(dim * sizeof(float), kGatherPrefetchMax);
+  const auto row = [&](size_t i) { return rows + static_cast<size_t>(ids[i]) * stride; };
+  const auto prefetch = [&](size_t begin) {
+    for (size_t i = begin; i < std::min(begin + 4, n); ++i) {
+      PrefetchSpan(row(i), row_bytes);
+      hwy::Prefetch(factors + ids[i]);
+    }
+  };
+  prefetch(0);
+  size_t i = 0;
+  if (dim >= hn::Lanes(d)) {
+    const Four f;
+    for (; i + 4 <= n; i += 4) {
+      prefetch(i + 4);
+      const V4 dots = FourDots(query.a(), row(i), row(i + 1), row(i + 2), row(i + 3), dim);
+      HWY_ALIGN float scale[4];
+      HWY_ALIGN float bias[4];
+      for (size_t j = 0; j < 4; ++j) {
+        scale[j] = factors[ids[i + j]].scale;
+        bias[j] = factors[ids[i + j]].bias;
+      }
+      hn::StoreU(FinishFour(query, dots, hn::Load(f, scale), hn::Load(f, bias)), f, scores + i);
+    }
+  }
+  for (; i < n; ++i) scores[i] = FinishOne(query, OneDot(query.a(), row(i), dim), factors[ids[i]]);
+}
+
+// Four rows against kQueriesAtOnce queries: every loaded vector is used several times.
+HWY_INLINE void DotTile(const float* const* a, const float* HWY_RESTRICT r, size_t stride, size_t dim, V4* dots) {
+  const Lanes1 d;
+  const size_t lanes = hn::Lanes(d);
+  V sums[kQueriesAtOnce][4];
+  for (size_t q = 0; q < kQueriesAtOnce; ++q) {
+    for (size_t j = 0; j < 4; ++j) sums[q][j] = hn::Zero(d);
+  }
+  const auto step = [&](size_t i, auto load_query) HWY_ATTR {
+    const V r0 = hn::LoadU(d, r + i);
+    const V r1 = hn::LoadU(d, r + stride + i);
+    const V r2 = hn::LoadU(d, r + 2 * stride + i);
+    const V r3 = hn::LoadU(d, r + 3 * stride + i);
+    for (size_t q = 0; q < kQueriesAtOnce; ++q) {
+      const V x = load_query(a[q]);
+      sums[q][0] = hn::MulAdd(x, r0, sums[q][0]);
+      sums[q][1] = hn::MulAdd(x, r1, sums[q][1]);
+      sums[q][2] = hn::MulAdd(x, r2, sums[q][2]);
+      sums[q][3] = hn::MulAdd(x, r3, sums[q][3]);
+    }
+  };
+  size_t i = 0;
+  for (; i + lanes <= dim; i += lanes) step(i, [&](const float* x) HWY_ATTR { return hn::LoadU(d, x + i); });
+  if (i < dim) step(dim - lanes, [&](const float* x) HWY_ATTR { return LoadTail(d, x, dim); });
+  for (size_t q = 0; q < kQueriesAtOnce; ++q) dots[q] = SumEach(d, sums[q][0], sums[q][1], sums[q][2], sums[q][3]);
+}
+
+// One group of kQueriesAtOnce queries over `n` rows, n a multiple of 4.
+HWY_INLINE void ScoreTile(const BoundQuery* const* queries, const float* HWY_RESTRICT rows, size_t stride,
+                          const RowFactors* HWY_RESTRICT factors, size_t n, float* HWY_RESTRICT scores,
+                          size_t score_stride) {
+  const Four f;
+  const size_t dim = static_cast<size_t>(queries[0]->dimension());
+  const float* a[kQueriesAtOnce];
+  for (size_t q = 0; q < kQueriesAtOnce; ++q) a[q] = queries[q]->a();
+  for (size_t i = 0; i < n; i += 4) {
+    V4 dots[kQueriesAtOnce];
+    DotTile(a, rows + i * stride, stride, dim, dots);
+    V4 scale, bias;
+    hn::LoadInterleaved2(f, reinterpret_cast<const float*>(factors + i), scale, bias);
+    for (size_t q = 0; q < kQueriesAtOnce; ++q) {
+      hn::StoreU(FinishFour(*queries[q], dots[q], scale, bias), f, scores + q * score_stride + i);
+    }
+  }
+}
+
+void ScoreRowsBatchImpl(const BoundQuery* const* queries, size_t query_count, const float* HWY_RESTRICT rows,
+                        size_t stride, const RowFactors* HWY_RESTRICT factors, size_t n, float* HWY_RESTRICT scores,
+                        size_t score_stride) {
+  if (query_count == 0) return;
+  const Lanes1 d;
+  const bool wide = static_cast<size_t>(queries[0]->dimension()) >= hn::Lanes(d);
+  const size_t tile_rows = std::max<size_t>(4, kTileBytes / (stride * sizeof(float)) / 4 * 4);
+  for (size_t begin = 0; begin < n; begin += tile_rows) {
+    const size_t rows_here = std::min(tile_rows, n - begin);
+    const size_t rows_by_four = rows_here / 4 * 4;
+    const float* tile = rows + begin * stride;
+    size_t q = 0;
+    for (; wide && q + kQueriesAtOnce <= query_count; q += kQueriesAtOnce) {
+      float* out = scores + q * score_stride + begin;
+      ScoreTile(queries + q, tile, stride, factors + begin, rows_by_four, out, score_stride);
+      for (size_t j = 0; j < kQueriesAtOnce; ++j) {
+        ScoreRowsImpl(*queries[q + j], tile + rows_by_four * stride, stride, factors + begin + rows_by_four,
+                      rows_here - rows_by_four, out + j * score_stride + rows_by_four);
+      }
+    }
+    for (; q < query_count; ++q) {
+      ScoreRowsImpl(*queries[q], tile, stride, factors + begin, rows_here, scores + q * score_stride + begin);
+    }
+  }
+}
+
+float DotImpl(const float* x, const float* y, size_t n) { return OneDot(x, y, n); }
+
+// Sums that the half chord needs: |x-y|^2, <x-y, x+y>, |y|^2.
+struct ChordSums {
+  float gap_squared = 0, difference = 0, y_squared = 0;
+};
+
+HWY_INLINE ChordSums SumsOfChord(const float* HWY_RESTRICT x, const float* HWY_RESTRICT y, size_t dim) {
+  const Lanes1 d;
+  const size_t lanes = hn::Lanes(d);
+  ChordSums out;
+  if (dim < lanes) {
+    for (size_t i = 0; i < dim; ++i) {
+      const float gap = x[i] - y[i];
+      out.gap_squared += gap * gap;
+      out.difference += gap * (x[i] + y[i]);
+      out.y_squared += y[i] * y[i];
+    }
+    return out;
+  }
+  V gaps = hn::Zero(d), differences = gaps, squares = gaps;
+  const auto step = [&](V u, V v) HWY_ATTR {
+    const V gap = hn::Sub(u, v);
+    gaps = hn::MulAdd(gap, gap, gaps);
+    differences = hn::MulAdd(gap, hn::Add(u, v), differences);
+    squares = hn::MulAdd(v, v, squares);
+  };
+  size_t i = 0;
+  for (; i + lanes <= dim; i += lanes) step(hn::LoadU(d, x + i), hn::LoadU(d, y + i));
+  if (i < dim) step(LoadTail(d, x, dim), LoadTail(d, y, dim));
+  return {SumOf(d, gaps), SumOf(d, differences), SumOf(d, squares)};
+}
+
+void GeodesicRowsImpl(float curvature, const float* x, size_t dim, const float* rows, size_t stride, size_t n,
+                      float* distances) {
+  const float k = std::sqrt(curvature);
+  const float x_time = std::sqrt(1.0f / curvature + OneDot(x, x, dim));
+  for (size_t i = 0; i < n; ++i) {
+    const ChordSums sums = SumsOfChord(x, rows + i * stride, dim);
+    const float dt = sums.difference / (x_time + std::sqrt(1.0f / curvature + sums.y_squared));
+    const float u = std::max(0.0f, curvature / 2.0f * (sums.gap_squared - dt * dt));
+    distances[i] = 2.0f / k * std::asinh(std::sqrt(u / 2.0f));
+  }
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+int64_t TargetImpl() { return HWY_TARGET; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lightcone
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard of this target

@@ -1,0 +1,36 @@
+#include "geometry/uncertainty.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lightcone {
+
+// 1 - tanh(x) = 2 / (1 + exp(2x)) keeps its digits for long vectors.
+double UncertaintyOfRadius(double radius, double curvature) {
+  return 2.0 / (1.0 + std::exp(2.0 * std::sqrt(curvature) * radius));
+}
+
+double UncertaintyLastLine(double radius, double curvature) {
+  const double k = std::sqrt(curvature);
+  return 1.0 - std::tanh(k * radius) / k;
+}
+
+double UncertaintyPoincare(double radius, double curvature) {
+  return 2.0 / (1.0 + std::exp(std::sqrt(curvature) * radius));
+}
+
+double UncertaintyOf(const Space& space, std::span<const float> z) {
+  if (space.metric != Metric::kLorentz) return 0;
+  return UncertaintyOfRadius(NormOf(z), space.curvature);
+}
+
+double ClippedUncertaintyOf(const Space& space, std::span<const float> z) {
+  if (space.metric != Metric::kLorentz) return 0;
+  return UncertaintyOfRadius(std::min(NormOf(z), space.clip_radius), space.curvature);
+}
+
+double RadiusOfUncertainty(double uncertainty, double curvature) {
+  return std::log((2.0 - uncertainty) / uncertainty) / (2.0 * std::sqrt(curvature));
+}
+
+}  // namespace lightcone
