@@ -1,0 +1,382 @@
+// What a store does when its folder, its values or its disk are not as they should be.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
+#include "store/keys.h"
+#include "store/rocksdb_store.h"
+#include "tests/store/temporary_folder.h"
+
+namespace lightcone {
+namespace {
+
+using testing::HasSubstr;
+
+// Appends and syncs of files fail at command.
+class FaultyDisk {
+ public:
+  enum class Fault { kNone, kFullOnAppend, kFullOnSync, kBrokenSync, kBrokenAppend };
+
+  FaultyDisk() : files_(std::make_shared<Files>(this)), env_(rocksdb::NewCompositeEnv(files_)) {}
+  rocksdb::Env* env() { return env_.get(); }
+  void Set(Fault fault) { fault_ = fault; }
+
+ private:
+  class File : public rocksdb::FSWritableFileOwnerWrapper {
+   public:
+    File(std::unique_ptr<rocksdb::FSWritableFile> file, FaultyDisk* disk)
+        : FSWritableFileOwnerWrapper(std::move(file)), disk_(disk) {}
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             rocksdb::IODebugContext* context) override {
+      const rocksdb::IOStatus fault = disk_->OnAppend();
+      return fault.ok() ? target()->Append(data, options, context) : fault;
+    }
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             const rocksdb::DataVerificationInfo& info, rocksdb::IODebugContext* context) override {
+      const rocksdb::IOStatus fault = disk_->OnAppend();
+      return fault.ok() ? target()->Append(data, options, info, context) : fault;
+    }
+    rocksdb::IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
+      const rocksdb::IOStatus fault = disk_->OnSync();
+      return fault.ok() ? target()->Sync(options, context) : fault;
+    }
+    rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
+      const rocksdb::IOStatus fault = disk_->OnSync();
+      return fault.ok() ? target()->Fsync(options, context) : fault;
+    }
+
+   private:
+    FaultyDisk* disk_;
+  };
+
+  class Files : public rocksdb::FileSystemWrapper {
+   public:
+    explicit Files(FaultyDisk* disk) : FileSystemWrapper(rocksdb::FileSystem::Default()), disk_(disk) {}
+    const char* Name() const override { return "FaultyDisk"; }
+    rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                      rocksdb::IODebugContext* context) override {
+      std::unique_ptr<rocksdb::FSWritableFile> made;
+      rocksdb::IOStatus status = target()->NewWritableFile(name, options, &made, context);
+      if (status.ok()) *file = std::make_unique<File>(std::move(made), disk_);
+      return status;
+    }
+
+   private:
+    FaultyDisk* disk_;
+  };
+
+  rocksdb::IOStatus OnAppend() const {
+    if (fault_ == Fault::kFullOnAppend) return rocksdb::IOStatus::NoSpace("no space left on device");
+    if (fault_ == Fault::kBrokenAppend) return rocksdb::IOStatus::IOError("injected: write failed");
+    return rocksdb::IOStatus::OK();
+  }
+  rocksdb::IOStatus OnSync() const {
+    if (fault_ == Fault::kFullOnSync) return rocksdb::IOStatus::NoSpace("no space left on device");
+    if (fault_ == Fault::kBrokenSync) return rocksdb::IOStatus::IOError("injected: fsync failed");
+    return rocksdb::IOStatus::OK();
+  }
+
+  std::atomic<Fault> fault_{Fault::kNone};
+  std::shared_ptr<Files> files_;
+  std::unique_ptr<rocksdb::Env> env_;
+};
+
+StoreOptions SmallOptions() {
+  StoreOptions options;
+  options.memory_bytes = 16 << 20;
+  return options;
+}
+
+absl::Status OpenFails(const std::string& folder) {
+  auto store = OpenStore(folder, SmallOptions());
+  EXPECT_FALSE(store.ok());
+  return store.status();
+}
+
+absl::Status PutOne(Store* store, const std::string& key, Durability durability = Durability::kDurable) {
+  WriteBatch batch;
+  batch.Put(Table::kItems, key, "value of " + key);
+  batch.Put(Table::kJobs, key, "job of " + key);
+  return store->Write(batch, durability);
+}
+
+// Writes below the store: raw bytes under a key of a table.
+void PutRaw(const std::string& folder, const std::string& table, const std::string& key,
+            const std::function<std::string(std::string)>& change) {
+  std::vector<std::string> names;
+  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, folder, &names).ok());
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open({}, folder, families, &handles, &raw).ok());
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    if (handle->GetName() == table) {
+      std::string value;
+      ASSERT_TRUE(db->Get({}, handle, key, &value).ok());
+      value = change(value);
+      ASSERT_TRUE(value.empty() ? db->Delete({}, handle, key).ok() : db->Put({}, handle, key, value).ok());
+    }
+    ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+  }
+}
+
+std::string FlipLastBit(std::string value) {
+  value.back() = static_cast<char>(value.back() ^ 1);
+  return value;
+}
+
+TEST(StoreFolder, AForeignFolderIsRefusedAndLeftAsItWas) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "holiday.jpg", "x").ok());
+  const absl::Status refused = OpenFails(folder / "");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(refused), HasSubstr("is not a Lightcone store: it holds 'holiday.jpg'"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "LIGHTCONE"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "CURRENT"));
+}
+
+TEST(StoreFolder, AFileInPlaceOfTheFolderIsRefused) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "file", "x").ok());
+  EXPECT_THAT(MessageOf(OpenFails(folder / "file")), HasSubstr("file"));
+  EXPECT_EQ(OpenFails("").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(StoreFolder, AMarkerThatIsNotOursIsRefused) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "LIGHTCONE", "something else").ok());
+  const absl::Status refused = OpenFails(folder / "");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(refused), HasSubstr("its file LIGHTCONE is not of a Lightcone store"));
+}
+
+TEST(StoreFolder, ACreationThatWasInterruptedIsFinished) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "LIGHTCONE.tmp", "lightco").ok());
+  EXPECT_TRUE(OpenStore(folder / "", SmallOptions()).ok());
+  EXPECT_TRUE(OpenStore(folder / "", SmallOptions()).ok());
+}
+
+TEST(StoreFolder, ANewerFormatSaysWhichVersionIsNeeded) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(OpenStore(folder / "store", SmallOptions()).ok());
+  ASSERT_TRUE(WriteFileAtomically(folder / "store/LIGHTCONE", "lightcone store format 9\n").ok());
+  const absl::Status refused = OpenFails(folder / "store");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(refused), HasSubstr("has format 9; this program reads format 1"));
+  EXPECT_THAT(MessageOf(refused), HasSubstr("a version of Lightcone that reads store format 9"));
+}
+
+TEST(StoreFolder, ANewerFormatInTheMetaTableIsRefusedToo) {
+  TemporaryFolder folder;
+  {
+    auto store = OpenStore(folder / "store", SmallOptions());
+    ASSERT_TRUE(store.ok());
+    WriteBatch batch;
+    batch.Put(Table::kMeta, keys::Meta("format"), "2");
+    ASSERT_TRUE((*store)->Write(batch, Durability::kDurable).ok());
+  }
+  const absl::Status refused = OpenFails(folder / "store");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(refused), HasSubstr("has format 2; this program reads format 1"));
+}
+
+TEST(StoreFolder, AMissingOrDamagedFormatOfAFullStoreIsDataLoss) {
+  TemporaryFolder folder;
+  {
+    auto store = OpenStore(folder / "store", SmallOptions());
+    ASSERT_TRUE(store.ok());
+    ASSERT_TRUE(PutOne(store->get(), "a").ok());
+  }
+  PutRaw(folder / "store", "meta", keys::Meta("format"), FlipLastBit);
+  const absl::Status damaged = OpenFails(folder / "store");
+  EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(damaged), HasSubstr("table 'meta' key 'm/format': damaged value"));
+  PutRaw(folder / "store", "meta", keys::Meta("format"), [](std::string) { return std::string(); });
+  const absl::Status missing = OpenFails(folder / "store");
+  EXPECT_EQ(missing.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(missing), HasSubstr("key 'm/format' is missing"));
+}
+
+TEST(StoreFolder, ASecondOpenIsUnavailableAndNamesTheFolder) {
+  TemporaryFolder folder;
+  auto first = OpenStore(folder / "store", SmallOptions());
+  ASSERT_TRUE(first.ok());
+  const absl::Status second = OpenFails(folder / "store");
+  EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(MessageOf(second), HasSubstr(StrCat("store '", folder / "store", "' is in use")));
+  EXPECT_TRUE(PutOne(first->get(), "still works").ok());
+}
+
+TEST(StoreDamage, ADamagedValueIsNamedAndNeverServed) {
+  TemporaryFolder folder;
+  {
+    auto store = OpenStore(folder / "store", SmallOptions());
+    ASSERT_TRUE(store.ok());
+    for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(PutOne(store->get(), key).ok());
+  }
+  PutRaw(folder / "store", "items", "b", FlipLastBit);
+  auto store = OpenStore(folder / "store", SmallOptions());
+  ASSERT_TRUE(store.ok()) << store.status().ToString();
+  const auto expect_damage = [](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(MessageOf(status), HasSubstr("table 'items' key 'b': damaged value"));
+  };
+  expect_damage((*store)->Get(Table::kItems, "b").status());
+  const std::vector<std::string> keys = {"a", "b", "c"};
+  const auto found = (*store)->MultiGet(Table::kItems, keys);
+  EXPECT_TRUE(found[0].ok());
+  expect_damage(found[1].status());
+  EXPECT_TRUE(found[2].ok());
+  auto rows = (*store)->Scan(Table::kItems, "", "");
+  ASSERT_TRUE(rows->Valid());
+  rows->Next();
+  EXPECT_FALSE(rows->Valid());
+  expect_damage(rows->status());
+  WriteBatch batch;
+  batch.Expect(Table::kItems, "b", "value of b");
+  batch.Put(Table::kItems, "c", "new");
+  expect_damage((*store)->Write(batch, Durability::kDurable));
+  EXPECT_EQ(*(*store)->Get(Table::kItems, "c"), "value of c");
+  ASSERT_TRUE(PutOne(store->get(), "b").ok()) << "a new write heals the key";
+  EXPECT_TRUE((*store)->Get(Table::kItems, "b").ok());
+}
+
+// Flips one byte in the middle of the newest file with this extension.
+void FlipByte(const std::string& folder, const std::string& extension) {
+  std::string path;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == extension && entry.file_size() > 0 && entry.path().string() > path) {
+      path = entry.path().string();
+    }
+  }
+  ASSERT_FALSE(path.empty());
+  std::string bytes = *ReadFile(path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x10);
+  ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+}
+
+TEST(StoreDamage, ADamagedLogRefusesToOpenUnlessToldToDropIt) {
+  TemporaryFolder folder;
+  {
+    auto store = OpenStore(folder / "store", SmallOptions());
+    ASSERT_TRUE(store.ok());
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(PutOne(store->get(), StrCat("k", i)).ok());
+  }
+  FlipByte(folder / "store", ".log");
+  const absl::Status damaged = OpenFails(folder / "store");
+  EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(damaged), HasSubstr("it is damaged"));
+  StoreOptions options = SmallOptions();
+  options.drop_damaged_log = true;
+  auto store = OpenStore(folder / "store", options);
+  ASSERT_TRUE(store.ok()) << store.status().ToString();
+  EXPECT_TRUE((*store)->Get(Table::kItems, "k0").ok());
+  EXPECT_FALSE((*store)->Get(Table::kItems, "k99").ok());
+}
+
+class StoreDisk : public testing::Test {
+ protected:
+  void SetUp() override { Reopen(); }
+  void Reopen() {
+    store_.reset();
+    disk_.Set(FaultyDisk::Fault::kNone);
+    StoreInternals internals;
+    internals.env = disk_.env();
+    internals.recovery_interval_min = absl::ZeroDuration();
+    auto store = OpenStoreWith(folder_ / "store", SmallOptions(), internals);
+    ASSERT_TRUE(store.ok()) << store.status().ToString();
+    store_ = std::move(*store);
+    ASSERT_TRUE(PutOne(store_.get(), "before").ok());
+  }
+  void ExpectWhole(const std::string& key) {
+    EXPECT_EQ(store_->Get(Table::kItems, key).ok(), store_->Get(Table::kJobs, key).ok()) << key;
+  }
+
+  TemporaryFolder folder_;
+  FaultyDisk disk_;
+  std::unique_ptr<Store> store_;
+};
+
+TEST_F(StoreDisk, AFullDiskIsResourceExhaustedAndWritesGoOnWhenSpaceIsBack) {
+  for (const auto fault : {FaultyDisk::Fault::kFullOnAppend, FaultyDisk::Fault::kFullOnSync}) {
+    disk_.Set(fault);
+    for (int i = 0; i < 3; ++i) {
+      const absl::Status full = PutOne(store_.get(), StrCat("during ", i));
+      EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full.ToString();
+      EXPECT_THAT(MessageOf(full), HasSubstr("the disk is full: free some space"));
+    }
+    EXPECT_TRUE(store_->Get(Table::kItems, "before").ok()) << "reads go on";
+    disk_.Set(FaultyDisk::Fault::kNone);
+    // RocksDB's own recovery may hold the first attempts off.
+    absl::Status resumed = PutOne(store_.get(), "after");
+    while (absl::IsResourceExhausted(resumed)) {
+      std::this_thread::yield();
+      resumed = PutOne(store_.get(), "after");
+    }
+    EXPECT_TRUE(resumed.ok()) << resumed.ToString();
+    for (int i = 0; i < 3; ++i) ExpectWhole(StrCat("during ", i));
+    Reopen();
+    EXPECT_TRUE(store_->Get(Table::kItems, "after").ok());
+    for (int i = 0; i < 3; ++i) ExpectWhole(StrCat("during ", i));
+  }
+}
+
+TEST_F(StoreDisk, AfterAnIoErrorNothingIsAcknowledgedAndReadsGoOn) {
+  for (const auto fault : {FaultyDisk::Fault::kBrokenSync, FaultyDisk::Fault::kBrokenAppend}) {
+    disk_.Set(fault);
+    const absl::Status first = PutOne(store_.get(), "during");
+    EXPECT_EQ(first.code(), absl::StatusCode::kUnavailable) << first.ToString();
+    EXPECT_THAT(MessageOf(first), HasSubstr("is read-only since an I/O error"));
+    disk_.Set(FaultyDisk::Fault::kNone);
+    for (const Durability durability : {Durability::kDurable, Durability::kProcess}) {
+      EXPECT_EQ(PutOne(store_.get(), "later", durability).code(), absl::StatusCode::kUnavailable);
+    }
+    EXPECT_EQ(store_->DeleteRange(Table::kItems, "", "").code(), absl::StatusCode::kUnavailable);
+    EXPECT_TRUE(store_->Get(Table::kItems, "before").ok());
+    Reopen();
+    EXPECT_TRUE(store_->Get(Table::kItems, "before").ok());
+    EXPECT_FALSE(store_->Get(Table::kItems, "later").ok());
+    ExpectWhole("during");
+  }
+}
+
+TEST_F(StoreDisk, ConcurrentWritersAreAcknowledgedOnlyIfTheirWriteIsThereAfterAReopen) {
+  constexpr int kThreads = 8;
+  std::vector<std::vector<std::string>> acknowledged(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0;; ++i) {
+        const std::string key = StrCat(t, "/", i);
+        if (!PutOne(store_.get(), key).ok()) return;
+        acknowledged[t].push_back(key);
+        if (t == 0 && i == 20) disk_.Set(FaultyDisk::Fault::kBrokenSync);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Reopen();
+  for (const auto& keys : acknowledged) {
+    for (const std::string& key : keys) EXPECT_TRUE(store_->Get(Table::kItems, key).ok()) << key;
+  }
+}
+
+TEST_F(StoreDisk, ACheckpointOntoAFullDiskFailsAndLeavesNothing) {
+  disk_.Set(FaultyDisk::Fault::kFullOnAppend);
+  EXPECT_EQ(store_->Checkpoint(folder_ / "copy").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "copy"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "copy.partial"));
+}
+
+}  // namespace
+}  // namespace lightcone
