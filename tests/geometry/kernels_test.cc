@@ -1,0 +1,162 @@
+// Every kernel on every instruction set of this machine against float64, with tails, gaps and misaligned rows.
+#include "geometry/kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "base/strings.h"
+#include "geometry/lorentz.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/geometry/random_rows.h"
+
+namespace lightcone {
+namespace {
+
+using test::RandomNorm;
+using test::RandomVector;
+using test::RowBlock;
+
+std::vector<int> Dimensions() {
+  std::vector<int> dimensions;
+  for (int d = 1; d <= 130; ++d) dimensions.push_back(d);
+  dimensions.insert(dimensions.end(), {256, 512});
+  return dimensions;
+}
+
+// The four metrics at everyday settings.
+std::vector<Space> EverydaySpaces(int dimension) {
+  return {{Metric::kLorentz, dimension, 1.0, 1.2},
+          {Metric::kCosine, dimension},
+          {Metric::kInnerProduct, dimension},
+          {Metric::kEuclidean, dimension}};
+}
+
+double Truth(const BoundQuery& query, const std::vector<float>& row) {
+  return query.ScoreOfDistance(query.Distance(row));
+}
+
+class KernelsOnEveryTarget : public ::testing::TestWithParam<std::int64_t> {
+ protected:
+  void SetUp() override { ForceKernelTarget(GetParam()); }
+  void TearDown() override { ForceKernelTarget(0); }
+
+  static void ExpectScore(const BoundQuery& query, const RowBlock& block, std::size_t row, float score) {
+    const double truth = Truth(query, block.rows[row]);
+    ASSERT_NEAR(score, truth, query.ScoreErrorMax(block.factors[row].bias) + 1e-12 * std::abs(truth) + 1e-15)
+        << MetricName(query.item_space().metric) << " d=" << query.dimension() << " row " << row;
+  }
+};
+
+TEST_P(KernelsOnEveryTarget, IsTheOneInUse) { EXPECT_EQ(ActiveKernelTarget(), GetParam()); }
+
+TEST_P(KernelsOnEveryTarget, ScoreRowsAgreesForEveryDimensionCountGapAndMisalignment) {
+  std::mt19937_64 random(11);
+  for (int d : Dimensions()) {
+    for (const Space& space : EverydaySpaces(d)) {
+      const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, d, RandomNorm(random))).value();
+      const RowBlock block(random, space, 7, d + d % 3, d % 5);
+      for (std::size_t n : {0, 1, 4, 7}) {
+        std::vector<float> scores(n + 1, 123.0f);
+        ScoreRows(query, block.data(), block.stride, block.factors.data(), n, scores.data());
+        for (std::size_t i = 0; i < n; ++i) ExpectScore(query, block, i, scores[i]);
+        ASSERT_EQ(scores[n], 123.0f) << "wrote past the end";
+      }
+    }
+  }
+}
+
+TEST_P(KernelsOnEveryTarget, ScoreRowsGatheredAgreesForAnyOrderWithRepeats) {
+  std::mt19937_64 random(12);
+  const std::vector<std::uint32_t> ids = {8, 0, 3, 3, 7, 1, 8, 2, 5, 4, 6};
+  for (int d : Dimensions()) {
+    for (const Space& space : EverydaySpaces(d)) {
+      const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, d, RandomNorm(random))).value();
+      const RowBlock block(random, space, 9, d + d % 4, d % 3);
+      for (std::size_t n : {std::size_t{0}, std::size_t{3}, ids.size()}) {
+        std::vector<float> scores(n + 1, 123.0f);
+        ScoreRowsGathered(query, block.data(), block.stride, block.factors.data(), ids.data(), n, scores.data());
+        for (std::size_t i = 0; i < n; ++i) ExpectScore(query, block, ids[i], scores[i]);
+        ASSERT_EQ(scores[n], 123.0f) << "wrote past the end";
+      }
+    }
+  }
+}
+
+TEST_P(KernelsOnEveryTarget, ScoreRowsBatchAgreesForEveryNumberOfQueries) {
+  std::mt19937_64 random(13);
+  for (int d : {1, 3, 4, 7, 8, 15, 16, 17, 33, 64, 100, 128, 130, 512}) {
+    for (const Space& space : EverydaySpaces(d)) {
+      const std::size_t rows = 4 * (32 * 1024 / (d * 4) / 4) + 6;  // more than one tile for long rows
+      const RowBlock block(random, space, std::min<std::size_t>(rows, 75), d + 1, 1);
+      for (int count : {0, 1, 2, 3, 5, 8}) {
+        std::vector<BoundQuery> queries;
+        for (int q = 0; q < count; ++q) {
+          queries.push_back(BoundQuery::Make(space, space, RandomVector(random, d, RandomNorm(random))).value());
+        }
+        const std::size_t score_stride = block.size() + 2;
+        std::vector<float> scores(count * score_stride + 1, 123.0f);
+        ScoreRowsBatch(std::span<const BoundQuery>(queries), block.data(), block.stride, block.factors.data(),
+                       block.size(), scores.data(), score_stride);
+        for (int q = 0; q < count; ++q) {
+          for (std::size_t i = 0; i < block.size(); ++i) {
+            ExpectScore(queries[q], block, i, scores[q * score_stride + i]);
+          }
+          ASSERT_EQ(scores[q * score_stride + block.size()], 123.0f) << "wrote past the end of a query's scores";
+        }
+      }
+    }
+  }
+}
+
+TEST_P(KernelsOnEveryTarget, DotAgreesForEveryLength) {
+  std::mt19937_64 random(14);
+  EXPECT_EQ(Dot(nullptr, nullptr, 0), 0.0f);
+  for (int d : Dimensions()) {
+    const auto x = RandomVector(random, d + 1, 1.0);
+    const auto y = RandomVector(random, d, 1.0);
+    double truth = 0;
+    for (int i = 0; i < d; ++i) truth += static_cast<double>(x[i + 1]) * y[i];
+    ASSERT_NEAR(Dot(x.data() + 1, y.data(), d), truth, 2e-6) << d;
+  }
+}
+
+TEST_P(KernelsOnEveryTarget, GeodesicRowsStaysRelativelyExactDownToNearDuplicates) {
+  std::mt19937_64 random(15);
+  for (int d : Dimensions()) {
+    const double curvature = d % 2 ? 1.0 : 0.3;
+    const auto x = RandomVector(random, d, 0.8);
+    std::vector<std::vector<float>> rows;
+    std::vector<float> values(2);
+    for (double gap : {1e-5, 1e-3, 0.1, 1.0}) {
+      auto y = RandomVector(random, d, gap);
+      for (int i = 0; i < d; ++i) y[i] += x[i];
+      values.insert(values.end(), y.begin(), y.end());
+      rows.push_back(std::move(y));
+    }
+    std::vector<float> distances(rows.size());
+    GeodesicRows(curvature, x.data(), d, values.data() + 2, d, rows.size(), distances.data());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::vector<double> from(x.begin(), x.end()), to(rows[i].begin(), rows[i].end());
+      const double truth = lorentz::Geodesic(from, to, curvature);
+      ASSERT_NEAR(distances[i], truth, 1e-9 + 5e-6 * truth) << "d=" << d << " row " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KernelsOnEveryTarget, ::testing::ValuesIn(KernelTargets()),
+                         [](const auto& info) { return std::string(KernelTargetName(info.param)); });
+
+TEST(KernelTargets, ForcingNoneReturnsToTheBest) {
+  const std::int64_t best = ActiveKernelTarget();
+  ASSERT_THAT(KernelTargets(), ::testing::Not(::testing::IsEmpty()));
+  EXPECT_EQ(best, KernelTargets().front());
+  ForceKernelTarget(KernelTargets().back());
+  EXPECT_EQ(ActiveKernelTarget(), KernelTargets().back());
+  ForceKernelTarget(0);
+  EXPECT_EQ(ActiveKernelTarget(), best);
+}
+
+}  // namespace
+}  // namespace lightcone
