@@ -1,0 +1,24 @@
+// The benchmarks, one function a subject. Each adds its figures, measured beside the raw part in the same run.
+// Threads: one caller at a time; they use the whole machine.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "bench/report.h"
+
+namespace lightcone::bench {
+
+struct BenchOptions {
+  std::string folder;           // scratch space on the disk to be measured
+  std::string server_binary;    // `lightcone`
+  int64_t items = 200'000;      // of the search benchmarks
+  int dimension = 128;
+};
+
+absl::Status BenchGeometry(const BenchOptions& options, Report& report);
+absl::Status BenchUpsert(const BenchOptions& options, Report& report);
+absl::Status BenchSearch(const BenchOptions& options, Report& report);  // start, memory, gRPC overhead
+absl::Status BenchTraining(const BenchOptions& options, Report& report);
+
+}  // namespace lightcone::bench

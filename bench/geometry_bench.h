@@ -1,0 +1,30 @@
+// Speed of the scoring kernels against the plain speed of the memory they read.
+#pragma once
+
+#include <cstddef>
+
+namespace lightcone {
+
+// Medians over interleaved rounds, one thread. GiB are of vector data (factors and scores not counted).
+struct GeometryFigures {
+  double kernel_gib_per_s = 0;       // ScoreRows, one query
+  double plain_read_gib_per_s = 0;   // summing the same bytes with the widest loads, nothing else
+  double kernel_share_of_read = 0;   // median of the rounds' quotients: the two neighbours in time are compared
+  double gathered_gib_per_s = 0;     // ScoreRowsGathered, rows in random order
+  double batch_gflop_per_s = 0;      // ScoreRowsBatch, `batch_queries` queries, multiply and add counted apart
+  double batch_gib_per_s = 0;        // the same as if every query had read the rows itself
+  double exact_ns_per_distance = 0;  // BoundQuery::Distance
+  const char* target = "";           // instruction set in use
+};
+
+struct GeometryBenchOptions {
+  std::size_t rows = 100'000;
+  int dimension = 128;
+  std::size_t batch_queries = 32;
+  int rounds = 15;
+};
+
+// Runs for about two seconds at the defaults and takes rows * dimension * 4 bytes of memory.
+GeometryFigures MeasureGeometry(const GeometryBenchOptions& options = {});
+
+}  // namespace lightcone

@@ -1,0 +1,24 @@
+// Filling a collection of a running server, for the benchmarks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/client.h"
+
+namespace lightcone::bench {
+
+// A Lorentz collection with one active generation of `dimension`, embedded on the application's side.
+absl::Status MakeCollection(client::Client& client, const std::string& name, int dimension);
+
+// One batch of `count` items with the ids first_id ... from rows (count x dimension).
+v1::UpsertRequest MakeBatch(const std::string& collection, uint64_t first_id, const float* rows, int64_t count,
+                            int dimension);
+
+// Upserts n rows under the ids 0 .. n-1 over a stream (PROCESS durability: the load is not what is measured).
+absl::Status LoadRows(client::Client& client, const std::string& collection, std::span<const float> rows,
+                      int dimension);
+
+}  // namespace lightcone::bench

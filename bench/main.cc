@@ -1,0 +1,56 @@
+// lightcone_bench [--json FILE] [--only geometry|upsert|search|training] [--folder DIR]: ours beside the raw part.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <map>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "bench/benches.h"
+#include "cli/child_server.h"
+
+int main(int argc, char** argv) {
+  using namespace lightcone;
+  CLI::App app("Lightcone's benchmarks");
+  std::string json = "build/bench/results.json", only;
+  bench::BenchOptions options;
+  options.folder = "build/bench/data";
+  app.add_option("--json", json, "where the figures go");
+  app.add_option("--only", only, "one subject")->check(CLI::IsMember({"geometry", "upsert", "search", "training"}));
+  app.add_option("--folder", options.folder, "scratch space");
+  app.add_option("--items", options.items, "gallery size of the search benchmarks");
+  CLI11_PARSE(app, argc, argv);
+  options.server_binary =
+      (std::filesystem::path(cli::OwnBinary().value_or("./lightcone_bench")).parent_path() / "lightcone").string();
+
+  std::printf("%s", bench::MachineText().c_str());
+  bench::Report report;
+  using Subject = absl::Status (*)(const bench::BenchOptions&, bench::Report&);
+  const std::pair<const char*, Subject> subjects[] = {{"geometry", bench::BenchGeometry},
+                                                      {"upsert", bench::BenchUpsert},
+                                                      {"search", bench::BenchSearch},
+                                                      {"training", bench::BenchTraining}};
+  int failures = 0;
+  for (const auto& [name, subject] : subjects) {
+    if (!only.empty() && only != name) continue;
+    std::fprintf(stderr, "measuring %s ...\n", name);
+    std::error_code ignored;
+    std::filesystem::remove_all(options.folder, ignored);
+    absl::Status status = MakeFolders(options.folder);
+    if (status.ok()) status = subject(options, report);
+    if (!status.ok()) {
+      std::fprintf(stderr, "%s: %s\n", name, MessageOf(status).c_str());
+      ++failures;
+    }
+  }
+  std::printf("%s", report.Table().c_str());
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(json).parent_path(), ignored);
+  const absl::Status written = WriteFileAtomically(json, report.Json());
+  if (!written.ok()) {
+    std::fprintf(stderr, "%s\n", MessageOf(written).c_str());
+    return 1;
+  }
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,74 @@
+#include "bench/report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "base/version.h"
+#include "nlohmann/json.hpp"
+
+namespace lightcone::bench {
+
+std::string Report::Table() const {
+  std::string text;
+  char line[400];
+  std::snprintf(line, sizeof line, "%-46s %12s %-10s %12s %8s %7s  %-18s %s\n", "what", "value", "unit", "peer", "ratio",
+                "spread", "goal", "met");
+  text += line;
+  for (const Figure& f : figures_) {
+    std::snprintf(line, sizeof line, "%-46s %12.4g %-10s %12.4g %8.3f %7.2f  %-18s %s   (peer: %s)\n", f.name.c_str(),
+                  f.value, f.unit.c_str(), f.peer_value, f.ratio, f.spread, f.goal.c_str(), f.met ? "yes" : "NO",
+                  f.peer.c_str());
+    text += line;
+  }
+  return text;
+}
+
+std::string Report::Json() const {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Figure& f : figures_) {
+    list.push_back({{"name", f.name},
+                    {"value", f.value},
+                    {"unit", f.unit},
+                    {"peer", f.peer},
+                    {"peer_value", f.peer_value},
+                    {"ratio", f.ratio},
+                    {"goal", f.goal},
+                    {"met", f.met},
+                    {"spread", f.spread}});
+  }
+  return list.dump(2) + "\n";
+}
+
+double Median(std::vector<double> values) {
+  const size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + static_cast<long>(middle), values.end());
+  return values[middle];
+}
+
+double Spread(const std::vector<double>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return (*high - *low) / Median(values);
+}
+
+std::string MachineText() {
+  std::string cpu = "unknown CPU";
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) {
+      cpu = line.substr(line.find(':') + 2);
+      break;
+    }
+  }
+  const double gib = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) /
+                     (1024.0 * 1024 * 1024);
+  char text[400];
+  std::snprintf(text, sizeof text, "%s, %u cores, %.0f GiB; gcc %s; lightcone %s\n", cpu.c_str(),
+                std::thread::hardware_concurrency(), gib, __VERSION__, kVersion);
+  return text;
+}
+
+}  // namespace lightcone::bench

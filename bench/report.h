@@ -1,0 +1,42 @@
+// Figures of a benchmark run, ours beside the peer's, as a table and as build/bench/results.json.
+// Threads: one caller at a time.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lightcone::bench {
+
+struct Figure {
+  std::string name;
+  double value = 0;
+  std::string unit;
+  std::string peer;              // what it is measured against, in the same run
+  double peer_value = 0;
+  double ratio = 0;              // value / peer_value, or as the name says
+  std::string goal;              // "ratio >= 0.8"
+  bool met = false;
+  double spread = 0;             // (max - min) / median of the rounds' ratios
+};
+
+class Report {
+ public:
+  void Add(Figure figure) { figures_.push_back(std::move(figure)); }
+  const std::vector<Figure>& figures() const { return figures_; }
+  std::string Table() const;
+  // [{name, value, unit, peer, peer_value, ratio, goal, met, spread}, ...]
+  std::string Json() const;
+
+ private:
+  std::vector<Figure> figures_;
+};
+
+// The median and (max - min) of a list. REQUIRES: not empty.
+double Median(std::vector<double> values);
+double Spread(const std::vector<double>& values);
+
+// CPU model, cores, memory, compiler and library versions of this machine: one line each.
+std::string MachineText();
+
+}  // namespace lightcone::bench

@@ -1,0 +1,345 @@
+#include "cli/demo.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "base/version.h"
+#include "cli/child_server.h"
+#include "cli/demo_gallery.h"
+#include "client/client.h"
+#include "geometry/metrics.h"
+#include "geometry/uncertainty.h"
+#include "models/encoder.h"
+#include "nlohmann/json.hpp"
+#include "trainer/data/split.h"
+#include "trainer/evaluate.h"
+#include "trainer/progress.h"
+#include "trainer/train.h"
+
+namespace lightcone::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr char kGallery[] = "gallery";         // embedded by the old model; the upgrade happens here
+constexpr char kGalleryNew[] = "gallery-new";  // embedded by the compatible new model
+constexpr char kGalleryIndependent[] = "gallery-independent";
+constexpr int64_t kQueriesMax = 2'500;  // each asks for its whole ranking; larger test sets are sampled
+constexpr int64_t kRestartQueries = 50;
+constexpr int kExamples = 6;
+constexpr int kExampleNeighbours = 6;
+
+// One trained model with its embeddings of the test images.
+struct Model {
+  std::string folder;
+  TrainResult training;
+  Clock::time_point trained;  // when Train returned
+  std::unique_ptr<Encoder> encoder;
+  std::vector<float> z;  // test images x dimension
+};
+
+class Demo {
+ public:
+  Demo(const DemoOptions& options, std::FILE* out) : options_(options), out_(out) {}
+  absl::StatusOr<DemoResult> Run();
+
+ private:
+  absl::Status Prepare();
+  absl::Status StartServer();
+  absl::StatusOr<Model> TrainModel(const std::string& name, const std::string& method, const Dataset& data,
+                                   double clip_radius, const std::string& old_folder);
+  absl::Status BuildOldGallery();
+  absl::Status GoLive(Clock::time_point training_ended);
+  absl::Status Measure();
+  absl::Status MeasureRow(const std::string& query, const std::string& gallery, const GalleryQueries& what);
+  absl::Status KillAndCompare();
+  absl::Status CollectExamples();
+  absl::Status CollectUncertainty();
+  void Summarise();
+
+  GalleryQueries Ask(const std::string& collection, uint32_t generation, const Model& model) const;
+  double Seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  void Say(const std::string& text) const {
+    std::fprintf(out_, "[%6.1f s] %s\n", Seconds(), text.c_str());
+    std::fflush(out_);
+  }
+  // Runs a step and puts it on the time line.
+  template <typename Step>
+  absl::Status Timed(const std::string& what, Step step) {
+    Say(what);
+    DemoEvent event{what, Seconds(), 0};
+    const absl::Status status = step();
+    event.end_s = Seconds();
+    result_.events.push_back(event);
+    return Annotate(status, what);
+  }
+
+  const DemoOptions& options_;
+  std::FILE* out_;
+  const Clock::time_point start_ = Clock::now();
+  std::string binary_;
+  Dataset data_;
+  TrainConfig recipe_;
+  std::vector<int64_t> queries_;
+  std::unique_ptr<ChildServer> server_;
+  std::unique_ptr<client::Client> client_;
+  Model old_, independent_, new_;
+  uint32_t old_generation_ = 0, new_generation_ = 0, independent_generation_ = 0;
+  DemoResult result_;
+};
+
+absl::Status Demo::Prepare() {
+  LC_RETURN_IF_ERROR(MakeFolders(options_.folder));
+  for (const char* ours : {"server", "old", "independent", "new"}) {
+    std::error_code ignored;  // a folder that cannot be removed shows when it is written
+    std::filesystem::remove_all(options_.folder + "/" + ours, ignored);
+  }
+  binary_ = options_.binary;
+  if (binary_.empty()) {
+    LC_ASSIGN_OR_RETURN(binary_, OwnBinary());
+  }
+  LC_RETURN_IF_ERROR(Timed("open data set " + options_.data, [&]() -> absl::Status {
+    LC_ASSIGN_OR_RETURN(data_, OpenDataset(options_.data, options_.seed));
+    LC_ASSIGN_OR_RETURN(recipe_, RecipeFor(data_, options_.recipe));
+    return absl::OkStatus();
+  }));
+  if (data_.classes() < 4) {
+    return InvalidField("data", StrCat(options_.data, " with ", data_.classes(), " classes"), "4 classes or more");
+  }
+  queries_ = ChooseQueries(data_.test.size(), kQueriesMax, options_.seed);
+  result_.dataset = options_.data;
+  result_.seed = options_.seed;
+  result_.classes = data_.classes();
+  result_.classes_old = data_.classes() / 2;
+  result_.train_images = data_.train.size();
+  result_.gallery_items = data_.test.size();
+  result_.queries = static_cast<int64_t>(queries_.size());
+  return absl::OkStatus();
+}
+
+absl::Status Demo::StartServer() {
+  const std::vector<std::string> extra = {"--limits-k-max", StrCat(std::max<int64_t>(10'000, data_.test.size()))};
+  LC_ASSIGN_OR_RETURN(server_, ChildServer::Start(binary_, options_.folder + "/server", extra));
+  LC_ASSIGN_OR_RETURN(client_, client::Client::Connect({.address = server_->address()}));
+  return client_->WaitUntilServing(absl::Seconds(30));
+}
+
+absl::StatusOr<Model> Demo::TrainModel(const std::string& name, const std::string& method, const Dataset& data,
+                                       double clip_radius, const std::string& old_folder) {
+  Model model;
+  model.folder = options_.folder + "/" + name;
+  TrainConfig config = recipe_;
+  config.name = name;
+  config.method = method;
+  config.clip_radius = clip_radius;
+  config.seed = options_.seed;
+  config.old_model = old_folder;
+  ProgressPrinter printer(out_);
+  LC_ASSIGN_OR_RETURN(model.training, Train(data, config, model.folder, printer.callback()));
+  model.trained = Clock::now();
+  LC_ASSIGN_OR_RETURN(model.encoder, Encoder::LoadFolder(model.folder));
+  result_.train_seconds += model.training.seconds;
+  return model;
+}
+
+GalleryQueries Demo::Ask(const std::string& collection, uint32_t generation, const Model& model) const {
+  return {.collection = collection,
+          .generation = generation,
+          .evaluate_generations = {},
+          .z = model.z,
+          .dimension = model.encoder->dimension(),
+          .queries = queries_};
+}
+
+absl::Status Demo::BuildOldGallery() {
+  LC_RETURN_IF_ERROR(CreateGallery(*client_, kGallery, recipe_.curvature));
+  LC_ASSIGN_OR_RETURN(old_generation_, RegisterModel(*client_, kGallery, old_.folder, 0));
+  LC_RETURN_IF_ERROR(ActivateModel(*client_, kGallery, old_generation_));
+  LC_ASSIGN_OR_RETURN(old_.z, EmbedSplit(*old_.encoder, data_.test));
+  return UpsertVectors(*client_, kGallery, old_generation_, old_.z, old_.encoder->dimension(), data_);
+}
+
+absl::Status Demo::GoLive(Clock::time_point training_ended) {
+  LC_ASSIGN_OR_RETURN(const std::string png,
+                      EncodePng(data_.test.image(0), data_.test.height, data_.test.width, data_.test.channels));
+  LC_ASSIGN_OR_RETURN(new_generation_, RegisterModel(*client_, kGallery, new_.folder, old_generation_));
+  LC_RETURN_IF_ERROR(ActivateModel(*client_, kGallery, new_generation_));
+  LC_RETURN_IF_ERROR(AskWithImage(*client_, kGallery, png));
+  result_.live_after_training_ms = std::chrono::duration<double, std::milli>(Clock::now() - training_ended).count();
+  return absl::OkStatus();
+}
+
+absl::Status Demo::MeasureRow(const std::string& query, const std::string& gallery, const GalleryQueries& what) {
+  return Timed(StrCat("measure ", query, " queries on the ", gallery, " gallery"), [&]() -> absl::Status {
+    LC_ASSIGN_OR_RETURN(DemoRow row, MeasureThroughSearch(*client_, what, data_.test.labels));
+    row.query = query;
+    row.gallery = gallery;
+    result_.rows.push_back(std::move(row));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Demo::Measure() {
+  LC_ASSIGN_OR_RETURN(new_.z, EmbedSplit(*new_.encoder, data_.test));
+  LC_ASSIGN_OR_RETURN(independent_.z, EmbedSplit(*independent_.encoder, data_.test));
+  LC_RETURN_IF_ERROR(MeasureRow("old", "old", Ask(kGallery, old_generation_, old_)));
+  // The independent model may not query this gallery: for the measurement it is registered, never activated, and its
+  // queries override the reach.
+  LC_ASSIGN_OR_RETURN(independent_generation_, RegisterModel(*client_, kGallery, independent_.folder, 0));
+  GalleryQueries stranger = Ask(kGallery, independent_generation_, independent_);
+  stranger.evaluate_generations = {old_generation_};
+  LC_RETURN_IF_ERROR(MeasureRow("independent", "old", stranger));
+  LC_RETURN_IF_ERROR(MeasureRow("new", "old", Ask(kGallery, new_generation_, new_)));
+  LC_ASSIGN_OR_RETURN(result_.reembedded_items, CountReembedded(*client_, kGallery, old_generation_));
+
+  const auto own_gallery = [&](const char* collection, const Model& model) -> absl::Status {
+    LC_RETURN_IF_ERROR(CreateGallery(*client_, collection, recipe_.curvature));
+    LC_ASSIGN_OR_RETURN(const uint32_t generation, RegisterModel(*client_, collection, model.folder, 0));
+    LC_RETURN_IF_ERROR(ActivateModel(*client_, collection, generation));
+    return UpsertVectors(*client_, collection, generation, model.z, model.encoder->dimension(), data_);
+  };
+  LC_RETURN_IF_ERROR(own_gallery(kGalleryIndependent, independent_));
+  LC_RETURN_IF_ERROR(MeasureRow("independent", "independent", Ask(kGalleryIndependent, 1, independent_)));
+  LC_RETURN_IF_ERROR(own_gallery(kGalleryNew, new_));
+  return MeasureRow("new", "new", Ask(kGalleryNew, 1, new_));
+}
+
+absl::Status Demo::KillAndCompare() {
+  GalleryQueries what = Ask(kGallery, new_generation_, new_);
+  what.queries = std::span(queries_).first(std::min<size_t>(queries_.size(), kRestartQueries));
+  LC_ASSIGN_OR_RETURN(const Neighbours before, NearestThroughSearch(*client_, what, 20));
+  client_.reset();
+  server_->Kill();
+  LC_RETURN_IF_ERROR(StartServer());
+  LC_ASSIGN_OR_RETURN(const Neighbours after, NearestThroughSearch(*client_, what, 20));
+  result_.restart_identical = before == after;
+  return absl::OkStatus();
+}
+
+absl::Status Demo::CollectExamples() {
+  GalleryQueries by_old = Ask(kGallery, old_generation_, old_), by_new = Ask(kGallery, new_generation_, new_);
+  const std::vector<int64_t> few(queries_.begin(), queries_.begin() + std::min<size_t>(queries_.size(), 400));
+  by_old.queries = by_new.queries = few;
+  LC_ASSIGN_OR_RETURN(const Neighbours old_hits, NearestThroughSearch(*client_, by_old, kExampleNeighbours + 1));
+  LC_ASSIGN_OR_RETURN(const Neighbours new_hits, NearestThroughSearch(*client_, by_new, kExampleNeighbours + 1));
+  const auto picture = [&](int64_t i) {
+    return EncodePng(data_.test.image(i), data_.test.height, data_.test.width, data_.test.channels);
+  };
+  const auto list = [&](int64_t query, const auto& hits) -> absl::StatusOr<std::vector<DemoNeighbour>> {
+    std::vector<DemoNeighbour> neighbours;
+    for (const auto& [id, distance] : hits) {
+      if (id == query || static_cast<int>(neighbours.size()) == kExampleNeighbours) continue;
+      DemoNeighbour& neighbour = neighbours.emplace_back();
+      LC_ASSIGN_OR_RETURN(neighbour.png, picture(id));
+      neighbour.class_name = data_.class_names[data_.test.labels[id]];
+      neighbour.right = data_.test.labels[id] == data_.test.labels[query];
+      neighbour.distance = distance;
+    }
+    return neighbours;
+  };
+  const size_t stride = std::max<size_t>(1, few.size() / 60);  // spread over the classes
+  for (size_t i = 0; i < few.size() && static_cast<int>(result_.examples.size()) < kExamples; i += stride) {
+    DemoExample example;
+    LC_ASSIGN_OR_RETURN(example.by_old, list(few[i], old_hits[i]));
+    LC_ASSIGN_OR_RETURN(example.by_new, list(few[i], new_hits[i]));
+    const bool changed =
+        example.by_old.empty() || example.by_new.empty() || example.by_old[0].right != example.by_new[0].right;
+    if (!changed) continue;
+    LC_ASSIGN_OR_RETURN(example.png, picture(few[i]));
+    example.class_name = data_.class_names[data_.test.labels[few[i]]];
+    result_.examples.push_back(std::move(example));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Demo::CollectUncertainty() {
+  const Manifest& old_manifest = old_.encoder->manifest();
+  const RetrievalSpace space{old_manifest.metric, old_manifest.curvature, old_manifest.dimension};
+  LC_ASSIGN_OR_RETURN(const UncertaintyFigures figures,
+                      EvaluateUncertainty(space, {new_.z, data_.test.labels, new_.encoder->manifest().clip_radius},
+                                          {old_.z, data_.test.labels, old_manifest.clip_radius}, /*same_items=*/true));
+  result_.auroc_pre_clip = figures.auroc_pre_clip;
+  result_.auroc_clipped = figures.auroc_clipped;
+  const Space old_space{Metric::kLorentz, old_manifest.dimension, old_manifest.curvature, old_manifest.clip_radius};
+  for (int64_t i = 0; i < data_.test.size(); ++i) {
+    const std::span<const float> z(old_.z.data() + i * old_manifest.dimension, old_manifest.dimension);
+    (data_.test.labels[i] < result_.classes_old ? result_.uncertainty_seen : result_.uncertainty_unseen)
+        .push_back(UncertaintyOf(old_space, z));
+  }
+  return absl::OkStatus();
+}
+
+void Demo::Summarise() {
+  const DemoRow &old_old = *result_.Row("old", "old"), &cross = *result_.Row("new", "old"),
+                &base = *result_.Row("independent", "independent"), &own = *result_.Row("new", "new");
+  result_.p_com_cmc1 = PCom(cross.cmc1, old_old.cmc1, base.cmc1).value_or(0);
+  result_.p_com_map = PCom(cross.map, old_old.map, base.map).value_or(0);
+  result_.p_up_cmc1 = PUp(own.cmc1, base.cmc1).value_or(0);
+  result_.p_up_map = PUp(own.map, base.map).value_or(0);
+  nlohmann::ordered_json config;
+  config["lightcone"] = kVersion;
+  config["compiler"] = __VERSION__;
+  config["recipe"] = options_.recipe;
+  for (const auto& [name, model] : {std::pair{"old", &old_}, {"independent", &independent_}, {"new", &new_}}) {
+    config["training"][name] = nlohmann::ordered_json::parse(ToJson(model->training.manifest), nullptr, false);
+  }
+  result_.config_json = config.dump(2);
+  result_.total_seconds = Seconds();
+}
+
+absl::StatusOr<DemoResult> Demo::Run() {
+  LC_RETURN_IF_ERROR(Prepare());
+  LC_RETURN_IF_ERROR(Timed("start the server", [&] { return StartServer(); }));
+  Dataset first_half = data_;
+  first_half.train = SelectClasses(data_.train, result_.classes_old);
+  first_half.test = SelectClasses(data_.test, result_.classes_old);
+  first_half.class_names.resize(static_cast<size_t>(result_.classes_old));
+  LC_RETURN_IF_ERROR(Timed("train the old model on half of the classes", [&]() -> absl::Status {
+    LC_ASSIGN_OR_RETURN(old_, TrainModel("old", "independent", first_half, ClipRadiusFor(0), ""));
+    return absl::OkStatus();
+  }));
+  LC_RETURN_IF_ERROR(Timed("embed and upsert the gallery with it", [&] { return BuildOldGallery(); }));
+  LC_RETURN_IF_ERROR(Timed("train an independent new model on all classes", [&]() -> absl::Status {
+    LC_ASSIGN_OR_RETURN(independent_, TrainModel("independent", "independent", data_, ClipRadiusFor(1), ""));
+    return absl::OkStatus();
+  }));
+  LC_RETURN_IF_ERROR(Timed("train a compatible new model on all classes (hbct)", [&]() -> absl::Status {
+    LC_ASSIGN_OR_RETURN(new_, TrainModel("new", "hbct", data_, ClipRadiusFor(1), old_.folder));
+    return absl::OkStatus();
+  }));
+  LC_RETURN_IF_ERROR(Timed("register, activate and query the new generation", [&] { return GoLive(new_.trained); }));
+  LC_RETURN_IF_ERROR(Measure());
+  LC_RETURN_IF_ERROR(Timed("kill -9, restart, compare", [&] { return KillAndCompare(); }));
+  LC_RETURN_IF_ERROR(Timed("collect examples and uncertainty", [&]() -> absl::Status {
+    LC_RETURN_IF_ERROR(CollectExamples());
+    return CollectUncertainty();
+  }));
+  Summarise();
+  LC_RETURN_IF_ERROR(WriteFileAtomically(options_.folder + "/report.html", DemoHtml(result_)));
+  std::fprintf(out_, "%s", DemoTable(result_).c_str());
+  std::fprintf(out_, "\n  report: %s/report.html\n", options_.folder.c_str());
+  if (options_.keep) {
+    std::fprintf(out_,
+                 "  the server goes on at %s (process %d); try:\n    lightcone -s %s collection get %s\n"
+                 "    lightcone -s %s generation list %s\n",
+                 server_->address().c_str(), server_->pid(), server_->address().c_str(), kGallery,
+                 server_->address().c_str(), kGallery);
+    server_->Release();
+  } else {
+    std::fprintf(out_,
+                 "  next: lightcone demo --keep leaves the server running; --data cifar100:DIR, idx:DIR, npy:DIR or "
+                 "folder:DIR takes your images\n");
+  }
+  return result_;
+}
+
+}  // namespace
+
+absl::StatusOr<DemoResult> RunDemo(const DemoOptions& options, std::FILE* out) { return Demo(options, out).Run(); }
+
+}  // namespace lightcone::cli

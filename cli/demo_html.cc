@@ -1,0 +1,236 @@
+// The demo's report: one page, plots drawn as SVG, pictures inside as data URIs.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/escaping.h"
+#include "base/strings.h"
+#include "cli/demo_result.h"
+
+namespace lightcone::cli {
+namespace {
+
+constexpr char kStyle[] = R"(
+:root{--ink:#1c2430;--soft:#5d6b7c;--line:#dfe4ea;--old:#8a97a6;--indep:#d08a2e;--new:#2463c4;--bad:#c23b3b;--good:#2a8a57}
+*{box-sizing:border-box}body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);max-width:1000px;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.7rem;margin:0}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}p{margin:.4rem 0 .8rem}.soft{color:var(--soft)}
+table{border-collapse:collapse;width:100%}th,td{padding:.35rem .6rem;text-align:right;border-bottom:1px solid var(--line)}
+th:first-child,td:first-child,th:nth-child(2),td:nth-child(2),td:last-child,th:last-child{text-align:left}
+.key{font-weight:600;color:var(--new)}.facts{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}
+.fact{border:1px solid var(--line);border-radius:8px;padding:.6rem .9rem;flex:1 1 150px}.fact b{display:block;font-size:1.5rem}
+svg{width:100%;height:auto;display:block}svg text{font:13px system-ui,sans-serif;fill:var(--ink)}svg .s{fill:var(--soft)}
+.example{display:grid;grid-template-columns:84px 1fr;gap:.3rem 1rem;align-items:center;margin:.7rem 0;border-bottom:1px solid var(--line);padding-bottom:.6rem}
+.strip{display:flex;gap:.4rem;align-items:center}.strip span{width:3.2rem;color:var(--soft)}
+figure{margin:0;text-align:center;font-size:.72rem;color:var(--soft)}
+figure img{width:52px;height:52px;image-rendering:pixelated;border:3px solid var(--line);border-radius:5px;display:block;margin:0 auto}
+figure.right img{border-color:var(--good)}figure.wrong img{border-color:var(--bad)})";
+
+std::string Format(const char* format, auto... values) {
+  char text[600];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+std::string Escape(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string DataUri(const std::string& png) {
+  std::string encoded;
+  absl::Base64Escape(ToAbsl(png), &encoded);
+  return "data:image/png;base64," + encoded;
+}
+
+std::string Bars(const DemoResult& result) {
+  struct Group {
+    const char* title;
+    double DemoRow::*value;
+  };
+  const Group groups[] = {{"CMC@1", &DemoRow::cmc1}, {"CMC@5", &DemoRow::cmc5}, {"mAP", &DemoRow::map}};
+  struct Bar {
+    const char *query, *gallery, *label, *color;
+  };
+  const Bar bars[] = {{"old", "old", "old model, old gallery", "var(--old)"},
+                      {"independent", "old", "ordinary new model, old gallery", "var(--indep)"},
+                      {"new", "old", "Lightcone's new model, old gallery", "var(--new)"},
+                      {"new", "new", "Lightcone's new model, everything re-embedded", "#8fb4ec"},
+                      {"independent", "independent", "ordinary new model, everything re-embedded", "#ecc58f"}};
+  std::string svg = "<svg viewBox='0 0 960 330' role='img' aria-label='Recall by query and gallery model'>";
+  for (int tick = 0; tick <= 4; ++tick) {
+    const double y = 230 - 200 * tick / 4.0;
+    svg += Format(
+        "<line x1='40' x2='950' y1='%.0f' y2='%.0f' stroke='#dfe4ea'/><text class='s' x='34' y='%.0f' "
+        "text-anchor='end'>%.2f</text>",
+        y, y, y + 4, tick / 4.0);
+  }
+  for (int g = 0; g < 3; ++g) {
+    const double left = 60 + g * 305;
+    for (int b = 0; b < 5; ++b) {
+      const DemoRow* row = result.Row(bars[b].query, bars[b].gallery);
+      if (row == nullptr) continue;
+      const double value = row->*(groups[g].value);
+      svg += Format(
+          "<rect x='%.0f' y='%.1f' width='46' height='%.1f' rx='3' fill='%s'/><text x='%.0f' y='%.1f' "
+          "text-anchor='middle'>%.2f</text>",
+          left + b * 52, 230 - 200 * value, std::max(1.0, 200 * value), bars[b].color, left + b * 52 + 23,
+          225 - 200 * value, value);
+    }
+    svg += Format("<text x='%.0f' y='252' text-anchor='middle'>%s</text>", left + 127, groups[g].title);
+  }
+  for (int b = 0; b < 5; ++b) {
+    svg += Format("<rect x='%d' y='%d' width='14' height='14' rx='3' fill='%s'/><text x='%d' y='%d'>%s</text>",
+                  60 + (b % 3) * 305, 275 + (b / 3) * 24, bars[b].color, 80 + (b % 3) * 305, 287 + (b / 3) * 24,
+                  bars[b].label);
+  }
+  return svg + "</svg>";
+}
+
+std::string Histogram(const DemoResult& result) {
+  constexpr int kBins = 30;
+  std::vector<double> all = result.uncertainty_seen;
+  all.insert(all.end(), result.uncertainty_unseen.begin(), result.uncertainty_unseen.end());
+  if (all.empty()) return "";
+  const double low = *std::min_element(all.begin(), all.end());
+  const double high = std::max(low + 1e-9, *std::max_element(all.begin(), all.end()));
+  const auto count = [&](const std::vector<double>& values) {
+    std::vector<double> bins(kBins, 0.0);
+    for (double v : values) bins[std::min(kBins - 1, static_cast<int>((v - low) / (high - low) * kBins))] += 1;
+    for (double& bin : bins) bin /= std::max<size_t>(1, values.size());
+    return bins;
+  };
+  const std::vector<double> seen = count(result.uncertainty_seen), unseen = count(result.uncertainty_unseen);
+  const double top =
+      std::max({1e-9, *std::max_element(seen.begin(), seen.end()), *std::max_element(unseen.begin(), unseen.end())});
+  std::string svg = "<svg viewBox='0 0 960 250' role='img' aria-label='Histogram of uncertainty'>";
+  const auto draw = [&](const std::vector<double>& bins, const char* color) {
+    for (int i = 0; i < kBins; ++i) {
+      const double height = 180 * bins[i] / top;
+      svg += Format("<rect x='%.1f' y='%.1f' width='28' height='%.1f' fill='%s' fill-opacity='.55'/>", 40 + i * 30.3,
+                    200 - height, height, color);
+    }
+  };
+  draw(seen, "#2463c4");
+  draw(unseen, "#d08a2e");
+  for (int tick = 0; tick <= 4; ++tick) {
+    svg += Format("<text class='s' x='%.0f' y='220' text-anchor='middle'>%.4g</text>", 40 + tick * 227.0,
+                  low + (high - low) * tick / 4);
+  }
+  return svg +
+         "<rect x='40' y='232' width='14' height='14' fill='#2463c4' fill-opacity='.55'/><text x='60' y='244'>classes "
+         "the "
+         "old model was trained on</text><rect x='360' y='232' width='14' height='14' fill='#d08a2e' "
+         "fill-opacity='.55'/><text x='380' y='244'>classes it never saw</text></svg>";
+}
+
+std::string TimeLine(const DemoResult& result) {
+  const double total = std::max(1e-9, result.total_seconds);
+  const int height = 26 * static_cast<int>(result.events.size()) + 30;
+  std::string svg = Format("<svg viewBox='0 0 960 %d' role='img' aria-label='Time line'>", height);
+  for (size_t i = 0; i < result.events.size(); ++i) {
+    const DemoEvent& event = result.events[i];
+    const double x = 330 + 520 * event.start_s / total;
+    const double width = std::max(2.0, 520 * (event.end_s - event.start_s) / total);
+    const double y = 8 + 26.0 * static_cast<double>(i);
+    svg += Format(
+        "<text x='320' y='%.0f' text-anchor='end'>%s</text><rect x='%.1f' y='%.0f' width='%.1f' height='16' "
+        "rx='3' fill='var(--new)'/><text class='s' x='%.1f' y='%.0f'>%.1f s</text>",
+        y + 13, Escape(event.what).c_str(), x, y, width, x + width + 6, y + 13, event.end_s - event.start_s);
+  }
+  return svg + Format(
+                   "<text class='s' x='330' y='%d'>0 s</text><text class='s' x='850' y='%d' "
+                   "text-anchor='end'>%.0f s</text></svg>",
+                   height - 6, height - 6, total);
+}
+
+std::string Strip(const char* name, const std::vector<DemoNeighbour>& neighbours) {
+  std::string html = StrCat("<div class='strip'><span>", name, "</span>");
+  for (const DemoNeighbour& neighbour : neighbours) {
+    html += StrCat("<figure class='", neighbour.right ? "right" : "wrong", "'><img alt='' src='",
+                   DataUri(neighbour.png), "'>", Escape(neighbour.class_name), "</figure>");
+  }
+  return html + "</div>";
+}
+
+std::string Examples(const DemoResult& result) {
+  std::string html;
+  for (const DemoExample& example : result.examples) {
+    html += StrCat("<div class='example'><figure><img alt='' src='", DataUri(example.png),
+                   "'>query: ", Escape(example.class_name), "</figure><div>", Strip("old", example.by_old),
+                   Strip("new", example.by_new), "</div></div>");
+  }
+  return html;
+}
+
+std::string Table(const DemoResult& result) {
+  std::string html =
+      "<table><tr><th>queries by</th><th>gallery by</th><th>CMC@1</th><th>CMC@5</th><th>mAP</th><th>measured "
+      "by</th></tr>";
+  for (const DemoRow& row : result.rows) {
+    const bool key = row.query == "new" && row.gallery == "old";
+    html += Format("<tr%s><td>%s</td><td>%s</td><td>%.3f</td><td>%.3f</td><td>%.3f</td>", key ? " class='key'" : "",
+                   row.query.c_str(), row.gallery.c_str(), row.cmc1, row.cmc5, row.map);
+    html += StrCat("<td class='soft'>", Escape(row.how), "</td></tr>");
+  }
+  return html + "</table>";
+}
+
+std::string Facts(const DemoResult& result) {
+  return Format(
+             "<div class='facts'><div class='fact'><b>%+.0f %%</b>of the possible gain in CMC@1 is there at once "
+             "(mAP %+.0f %%)</div><div class='fact'><b>%lld</b>of %lld items re-embedded</div>",
+             100 * result.p_com_cmc1, 100 * result.p_com_map, static_cast<long long>(result.reembedded_items),
+             static_cast<long long>(result.gallery_items)) +
+         Format(
+             "<div class='fact'><b>%.0f ms</b>from the end of training to the first answered query</div>"
+             "<div class='fact'><b>%s</b>answers after kill -9 and restart</div></div>",
+             result.live_after_training_ms, result.restart_identical ? "identical" : "DIFFERENT");
+}
+
+}  // namespace
+
+std::string DemoHtml(const DemoResult& result) {
+  std::string html = StrCat(
+      "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+      "content='width=device-width,initial-scale=1'><title>Lightcone demo: ",
+      Escape(result.dataset), "</title><style>", kStyle,
+      "</style></head><body><h1>A new model, live on the old gallery</h1>");
+  html += StrCat("<p class='soft'>", Escape(result.dataset), ", seed ", result.seed, ": ", result.classes, " classes, ",
+                 result.gallery_items, " items in the gallery, ", result.queries,
+                 " queries. The old model was trained on the first ", result.classes_old,
+                 " classes; the new one on all, compatible with the old (HBCT).</p>");
+  html += Facts(result);
+  html += "<h2>Recall before and after</h2>" + Bars(result) + Table(result);
+  html += Format(
+      "<p class='soft'>P_com: CMC@1 %+.3f, mAP %+.3f (1: as good as after a full backfill; 0: no better than "
+      "the old model). P_up: CMC@1 %+.3f, mAP %+.3f (what compatibility costs the new model).</p>",
+      result.p_com_cmc1, result.p_com_map, result.p_up_cmc1, result.p_up_map);
+  html +=
+      "<h2>Nearest neighbours in the same old gallery</h2><p class='soft'>Queries whose nearest item changed. Green: "
+      "right class, red: wrong.</p>" +
+      Examples(result);
+  html += Format(
+              "<h2>Uncertainty of the gallery</h2><p class='soft'>1 - tanh(|z|), from the norm before the clip, as "
+              "stored with each item. It predicts which items the new model finds badly with AUROC %.3f; after the "
+              "clip %.3f (0.5 is chance).</p>",
+              result.auroc_pre_clip, result.auroc_clipped) +
+          Histogram(result);
+  html += "<h2>Time line</h2>" + TimeLine(result);
+  html += StrCat("<h2>Recipe and versions</h2><details><summary>JSON</summary><pre style='white-space:pre-wrap'>",
+                 Escape(result.config_json), "</pre></details></body></html>\n");
+  return html;
+}
+
+}  // namespace lightcone::cli

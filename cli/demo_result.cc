@@ -1,0 +1,82 @@
+#include "cli/demo_result.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace lightcone::cli {
+namespace {
+
+std::string Line(const char* format, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+}  // namespace
+
+const DemoRow* DemoResult::Row(const std::string& query, const std::string& gallery) const {
+  for (const DemoRow& row : rows) {
+    if (row.query == query && row.gallery == gallery) return &row;
+  }
+  return nullptr;
+}
+
+std::string DemoJson(const DemoResult& result) {
+  nlohmann::ordered_json json;
+  json["dataset"] = result.dataset;
+  json["seed"] = result.seed;
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const DemoRow& row : result.rows) {
+    json["rows"].push_back({{"query", row.query},
+                            {"gallery", row.gallery},
+                            {"cmc1", row.cmc1},
+                            {"cmc5", row.cmc5},
+                            {"map", row.map},
+                            {"measured_by", row.how}});
+  }
+  json["p_com"] = {{"cmc1", result.p_com_cmc1}, {"map", result.p_com_map}};
+  json["p_up"] = {{"cmc1", result.p_up_cmc1}, {"map", result.p_up_map}};
+  json["reembedded_items"] = result.reembedded_items;
+  json["live_after_training_ms"] = result.live_after_training_ms;
+  json["restart_identical"] = result.restart_identical;
+  json["train_seconds"] = result.train_seconds;
+  json["total_seconds"] = result.total_seconds;
+  json["uncertainty_auroc"] = {{"pre_clip", result.auroc_pre_clip}, {"clipped", result.auroc_clipped}};
+  json["classes"] = result.classes;
+  json["classes_old"] = result.classes_old;
+  json["train_images"] = result.train_images;
+  json["gallery_items"] = result.gallery_items;
+  json["queries"] = result.queries;
+  json["config"] = nlohmann::ordered_json::parse(result.config_json, nullptr, /*allow_exceptions=*/false);
+  return json.dump(2) + "\n";
+}
+
+std::string DemoTable(const DemoResult& result) {
+  std::string text;
+  text += "\n  queries by   gallery by     CMC@1   CMC@5     mAP\n";
+  text += "  -----------  -----------   ------  ------  ------\n";
+  for (const DemoRow& row : result.rows) {
+    const char* note = row.query == "old" && row.gallery == "old" ? "  before the upgrade"
+                       : row.query == "independent" && row.gallery == "old"
+                           ? "  an ordinary new model: useless until the gallery is backfilled"
+                       : row.query == "new" && row.gallery == "old" ? "  Lightcone: live at once, nothing re-embedded"
+                       : row.query == "new"                         ? "  Lightcone after a full backfill"
+                                                                    : "  the ordinary one after a full backfill";
+    text += Line("  %-11s  %-11s   %6.3f  %6.3f  %6.3f%s\n", row.query.c_str(), row.gallery.c_str(), row.cmc1, row.cmc5,
+                 row.map, note);
+  }
+  text += Line("\n  P_com (share of the possible gain that is there without backfilling): CMC@1 %+.3f, mAP %+.3f\n",
+               result.p_com_cmc1, result.p_com_map);
+  text += Line("  P_up  (cost of compatibility for the new model alone):                CMC@1 %+.3f, mAP %+.3f\n",
+               result.p_up_cmc1, result.p_up_map);
+  text += Line("  items re-embedded: %lld of %lld\n", static_cast<long long>(result.reembedded_items),
+               static_cast<long long>(result.gallery_items));
+  text += Line("  live %.0f ms after the end of training; identical answers after kill -9 and restart: %s\n",
+               result.live_after_training_ms, result.restart_identical ? "yes" : "NO");
+  text += Line("  uncertainty tells badly placed items: AUROC %.3f (norm before the clip), %.3f (clipped)\n",
+               result.auroc_pre_clip, result.auroc_clipped);
+  text += Line("  training %.0f s, everything %.0f s\n", result.train_seconds, result.total_seconds);
+  return text;
+}
+
+}  // namespace lightcone::cli

@@ -1,0 +1,63 @@
+// What the demo measured, and how it is told: JSON for programs, a table for a terminal, a page with plots.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace lightcone::cli {
+
+struct DemoRow {
+  std::string query, gallery;  // of: old, independent, new
+  double cmc1 = 0, cmc5 = 0, map = 0;
+  std::string how;  // through which search it was measured
+};
+
+struct DemoNeighbour {
+  std::string png;  // the picture, PNG bytes
+  std::string class_name;
+  bool right = false;
+  double distance = 0;
+};
+
+// One query with what the old and the new model found in the same old gallery.
+struct DemoExample {
+  std::string png, class_name;
+  std::vector<DemoNeighbour> by_old, by_new;
+};
+
+struct DemoEvent {
+  std::string what;
+  double start_s = 0, end_s = 0;  // since the demo began
+};
+
+struct DemoResult {
+  std::string dataset;
+  uint64_t seed = 0;
+  std::vector<DemoRow> rows;
+  double p_com_cmc1 = 0, p_com_map = 0, p_up_cmc1 = 0, p_up_map = 0;
+  int64_t reembedded_items = 0;
+  double live_after_training_ms = 0;
+  bool restart_identical = false;
+  double train_seconds = 0, total_seconds = 0;
+  double auroc_pre_clip = 0, auroc_clipped = 0;
+  std::string config_json;  // recipe and versions
+
+  int classes = 0, classes_old = 0;
+  int64_t train_images = 0, gallery_items = 0, queries = 0;
+  std::vector<DemoExample> examples;
+  std::vector<double> uncertainty_seen,
+      uncertainty_unseen;  // of gallery items, by whether the old model knew the class
+  std::vector<DemoEvent> events;
+
+  const DemoRow* Row(const std::string& query, const std::string& gallery) const;
+};
+
+std::string DemoJson(const DemoResult& result);
+std::string DemoTable(const DemoResult& result);
+// A self-contained page: no scripts, no external files.
+std::string DemoHtml(const DemoResult& result);
+
+}  // namespace lightcone::cli
