@@ -122,16 +122,16 @@ void Occlude(int size, Rng* rng, Canvas* canvas) {
 
 GlyphStyle DrawStyle(double difficulty, Rng* rng) {
   GlyphStyle style;
-  style.size_pixels = 17 + static_cast<int>(rng->Below(9));
-  const double angle = rng->Uniform(-0.21, 0.21) * difficulty;
-  const double slant = rng->Uniform(-0.32, 0.42) * difficulty;
-  const double stretch = 1.0 + rng->Uniform(-0.22, 0.22) * difficulty;
+  style.size_pixels = 18 + static_cast<int>(rng->Below(8));
+  const double angle = rng->Uniform(-0.15, 0.15) * difficulty;
+  const double slant = rng->Uniform(-0.2, 0.3) * difficulty;
+  const double stretch = 1.0 + rng->Uniform(-0.15, 0.15) * difficulty;
   const double cosine = std::cos(angle), sine = std::sin(angle);
   style.xx = cosine * stretch;
   style.xy = cosine * slant - sine;
   style.yx = sine * stretch;
   style.yy = sine * slant + cosine;
-  style.weight = rng->Uniform(-0.5, 1.3) * difficulty;
+  style.weight = rng->Uniform(-0.4, 1.0) * difficulty;
   return style;
 }
 
@@ -177,28 +177,28 @@ class Painter {
     const double hard = options_.difficulty;
     LC_ASSIGN_OR_RETURN(GlyphFace * face, PickFace(fonts, character, rng));
     LC_ASSIGN_OR_RETURN(const GlyphBitmap glyph, face->Render(character, DrawStyle(hard, rng)));
-    const double x = kSide / 2.0 + rng->Uniform(-3.0, 3.0) * hard, y = kSide / 2.0 + rng->Uniform(-3.0, 3.0) * hard;
+    const double x = kSide / 2.0 + rng->Uniform(-2.0, 2.0) * hard, y = kSide / 2.0 + rng->Uniform(-2.0, 2.0) * hard;
     Lay(glyph, x, y, 1.0f, canvas);
     for (const int side : {-1, 1}) {
-      if (rng->Uniform() >= 0.35 * hard) continue;
+      if (rng->Uniform() >= 0.2 * hard) continue;
       const char32_t other = characters_[rng->Below(static_cast<uint32_t>(characters_.size()))];
       LC_ASSIGN_OR_RETURN(GlyphFace * neighbour, PickFace(fonts, other, rng));
       LC_ASSIGN_OR_RETURN(const GlyphBitmap bitmap, neighbour->Render(other, DrawStyle(hard, rng)));
       const double gap = (glyph.width + bitmap.width) / 2.0 + rng->Uniform(-1.0, 2.0);
       Lay(bitmap, x + side * gap, y + rng->Uniform(-3.0, 3.0), static_cast<float>(rng->Uniform(0.4, 1.0)), canvas);
     }
-    if (rng->Uniform() < 0.6) Blur(static_cast<float>(rng->Uniform(0.2, 1.0)), canvas);
-    if (rng->Uniform() < 0.45 * hard) Occlude(5 + static_cast<int>(rng->Below(6)), rng, canvas);
+    if (rng->Uniform() < 0.5) Blur(static_cast<float>(rng->Uniform(0.1, 0.9)), canvas);
+    if (rng->Uniform() < 0.3 * hard) Occlude(4 + static_cast<int>(rng->Below(6)), rng, canvas);
     return absl::OkStatus();
   }
 
   // Paper, contrast, an uneven light and noise.
   void Expose(const Canvas& canvas, Rng* rng, std::vector<uint8_t>* out) const {
     const double hard = options_.difficulty;
-    const double paper = rng->Uniform(0.0, 0.3 * hard),
-                 contrast = rng->Uniform(1.0 - 0.55 * hard / (1 + 0.2 * hard), 1.0);
-    const double noise = rng->Uniform(0.03, 0.22) * hard;
-    const double slope_x = rng->Uniform(-0.15, 0.15) * hard, slope_y = rng->Uniform(-0.15, 0.15) * hard;
+    const double paper = rng->Uniform(0.0, 0.2 * hard),
+                 contrast = rng->Uniform(1.0 - 0.4 * hard, 1.0);
+    const double noise = rng->Uniform(0.02, 0.14) * hard;
+    const double slope_x = rng->Uniform(-0.1, 0.1) * hard, slope_y = rng->Uniform(-0.1, 0.1) * hard;
     for (int y = 0; y < kSide; ++y) {
       for (int x = 0; x < kSide; ++x) {
         const double light = slope_x * (x - kSide / 2) / kSide + slope_y * (y - kSide / 2) / kSide;
