@@ -1,0 +1,122 @@
+#include "client/channel.h"
+
+#include <google/protobuf/any.pb.h>
+#include <google/protobuf/io/coded_stream.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+
+namespace lightcone::client {
+namespace {
+
+grpc::ChannelArguments ArgumentsOf(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
+  arguments.SetMaxSendMessageSize(static_cast<int>(options.message_bytes_max));
+  // The retry loop is ours: it knows what is safe. The channel only has to find a server that came back quickly.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // Each client has connections of its own, so that one client's load does not queue behind another's.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return arguments;
+}
+
+// google.rpc.Status is {int32 code = 1; string message = 2; repeated google.protobuf.Any details = 3}. Its generated
+// code does not come with gRPC, so its third field is read here by hand.
+std::optional<v1::FieldViolation> ViolationOf(const std::string& details) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(details.data()),
+                                            static_cast<int>(details.size()));
+  while (const uint32_t tag = in.ReadTag()) {
+    if (tag != WireFormatLite::MakeTag(3, WireFormatLite::WIRETYPE_LENGTH_DELIMITED)) {
+      if (!WireFormatLite::SkipField(&in, tag)) return std::nullopt;
+      continue;
+    }
+    uint32_t length = 0;
+    std::string bytes;
+    google::protobuf::Any any;
+    if (!in.ReadVarint32(&length) || !in.ReadString(&bytes, static_cast<int>(length)) || !any.ParseFromString(bytes)) {
+      return std::nullopt;
+    }
+    v1::FieldViolation violation;
+    if (any.Is<v1::FieldViolation>() && any.UnpackTo(&violation)) return violation;
+  }
+  return std::nullopt;
+}
+
+absl::Status WithViolation(const absl::Status& status, const v1::FieldViolation& violation) {
+  const absl::Status parts = FieldError(status.code(), violation.field(), violation.value(), violation.allowed());
+  absl::Status out = status;
+  parts.ForEachPayload([&out](absl::string_view url, const absl::Cord& payload) { out.SetPayload(url, payload); });
+  return out;
+}
+
+absl::StatusCode CodeOf(int code) {
+  return code >= 1 && code <= 16 ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown;
+}
+
+}  // namespace
+
+Client::Impl::Impl(const ClientOptions& client_options)
+    : options(client_options),
+      channel(grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), ArgumentsOf(options))),
+      retrieval(v1::Retrieval::NewStub(channel)),
+      collections(v1::Collections::NewStub(channel)),
+      generations(v1::Generations::NewStub(channel)) {}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const absl::Status out = MakeStatus(CodeOf(status.error_code()), status.error_message());
+  const std::optional<v1::FieldViolation> violation = ViolationOf(status.error_details());
+  return violation.has_value() ? WithViolation(out, *violation) : out;
+}
+
+absl::Status StatusOf(const v1::PartError& error) {
+  const absl::Status out = MakeStatus(CodeOf(error.code()), error.message());
+  return error.has_violation() ? WithViolation(out, error.violation()) : out;
+}
+
+absl::Time DeadlineOf(const ClientOptions& options, absl::Duration call_timeout) {
+  return absl::Now() + (call_timeout == absl::ZeroDuration() ? options.timeout : call_timeout);
+}
+
+void SetDeadline(absl::Time deadline, grpc::ClientContext* context) {
+  if (deadline != absl::InfiniteFuture()) context->set_deadline(absl::ToChronoTime(deadline));
+}
+
+Backoff::Backoff(const ClientOptions& options, int retries_max)
+    : options_(options),
+      retries_max_(retries_max < 0 ? options.retries_max : retries_max),
+      pause_(options.backoff_first) {}
+
+absl::Duration Backoff::Next(absl::Time deadline) {
+  if (retries_ >= retries_max_) return absl::Seconds(-1);
+  ++retries_;
+  // Half of the pause is random, so that clients that a server lost together do not come back together.
+  static thread_local absl::BitGen random;
+  const absl::Duration pause = pause_ * absl::Uniform(random, 0.5, 1.0);
+  pause_ = std::min(pause_ * 2, options_.backoff_max);
+  return absl::Now() + pause < deadline ? pause : absl::Seconds(-1);
+}
+
+void Backoff::Reset() {
+  retries_ = 0;
+  pause_ = options_.backoff_first;
+}
+
+bool PauseBeforeRetry(absl::Time deadline, Backoff* backoff) {
+  const absl::Duration pause = backoff->Next(deadline);
+  if (pause < absl::ZeroDuration()) return false;
+  absl::SleepFor(pause);
+  return true;
+}
+
+}  // namespace lightcone::client

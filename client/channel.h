@@ -1,0 +1,80 @@
+// What the client's source files share: the channel, the translation of errors, deadlines and the retry loop.
+// Internal: not for users of the client.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/status.h"
+#include "client/client.h"
+#include "lightcone/v1/collections.grpc.pb.h"
+#include "lightcone/v1/generations.grpc.pb.h"
+#include "lightcone/v1/retrieval.grpc.pb.h"
+
+namespace lightcone::client {
+
+struct Client::Impl {
+  explicit Impl(const ClientOptions& client_options);
+
+  const ClientOptions options;
+  const std::shared_ptr<grpc::Channel> channel;
+  const std::unique_ptr<v1::Retrieval::Stub> retrieval;
+  const std::unique_ptr<v1::Collections::Stub> collections;
+  const std::unique_ptr<v1::Generations::Stub> generations;
+};
+
+// Code and message of the server; the FieldViolation of the error's details becomes a FieldError payload.
+absl::Status FromGrpc(const grpc::Status& status);
+
+// Whether the same call may be made again: the server was not there, or went away before it answered.
+inline bool MayRetry(const absl::Status& status) { return status.code() == absl::StatusCode::kUnavailable; }
+
+// When a call that starts now must be over.
+absl::Time DeadlineOf(const ClientOptions& options, absl::Duration call_timeout);
+// Sets the deadline of `context` unless it is infinite.
+void SetDeadline(absl::Time deadline, grpc::ClientContext* context);
+
+// Counts retries and says how long to pause before the next. Threads: one at a time.
+class Backoff {
+ public:
+  // `retries_max` -1: the client's.
+  Backoff(const ClientOptions& options, int retries_max);
+
+  // How long to pause before the next try; a negative duration when no try is left, or none would fit in before
+  // `deadline`.
+  absl::Duration Next(absl::Time deadline);
+  // After progress: the next failure begins with the first pause again.
+  void Reset();
+
+ private:
+  const ClientOptions& options_;
+  const int retries_max_;
+  int retries_ = 0;
+  absl::Duration pause_;
+};
+
+// Pauses in this thread as Backoff::Next says; false when there is no further try.
+bool PauseBeforeRetry(absl::Time deadline, Backoff* backoff);
+
+// One unary call with its deadline and retries.
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> CallWithRetries(const ClientOptions& options, const CallOptions& call, Stub* stub,
+                                         grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                                         const Request& request) {
+  const absl::Time deadline = DeadlineOf(options, call.timeout);
+  Backoff backoff(options, call.retries_max);
+  for (;;) {
+    grpc::ClientContext context;
+    SetDeadline(deadline, &context);
+    Response response;
+    const absl::Status status = FromGrpc((stub->*method)(&context, request, &response));
+    if (status.ok()) return response;
+    if (!MayRetry(status) || !PauseBeforeRetry(deadline, &backoff)) return status;
+  }
+}
+
+}  // namespace lightcone::client

@@ -1,0 +1,138 @@
+#include "client/client.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_format.h"
+#include "base/half.h"
+#include "client/channel.h"
+
+namespace lightcone::client {
+namespace {
+
+// A copy of an operator's request with a request_id, so that every retry of the call carries the same one.
+template <typename Request>
+Request WithRequestId(const Request& request) {
+  Request copy = request;
+  if (copy.request_id().empty()) copy.set_request_id(NewRequestId());
+  return copy;
+}
+
+}  // namespace
+
+absl::Status ClientOptions::Validate() const {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
+    return InvalidField("address", StrCat("'", address, "'"), "HOST:PORT");
+  }
+  if (timeout <= absl::ZeroDuration()) return InvalidField("timeout", absl::FormatDuration(timeout), "above 0");
+  if (retries_max < 0 || retries_max > 100) return InvalidField("retries_max", StrCat(retries_max), "0 .. 100");
+  if (backoff_first <= absl::ZeroDuration()) {
+    return InvalidField("backoff_first", absl::FormatDuration(backoff_first), "above 0");
+  }
+  if (backoff_max < backoff_first) {
+    return InvalidField("backoff_max", absl::FormatDuration(backoff_max),
+                        StrCat("at least backoff_first = ", absl::FormatDuration(backoff_first)));
+  }
+  if (message_bytes_max < 1024 || message_bytes_max > 2'147'483'647) {
+    return InvalidField("message_bytes_max", StrCat(message_bytes_max), "1024 .. 2147483647");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
+  LC_RETURN_IF_ERROR(options.Validate());
+  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(options)));
+}
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::~Client() = default;
+
+const ClientOptions& Client::options() const { return impl_->options; }
+
+#define LC_CLIENT_CALL(Name, stub, Service, Method, Request, Response)                                    \
+  absl::StatusOr<v1::Response> Client::Name(const v1::Request& request, const CallOptions& call) {        \
+    return CallWithRetries(impl_->options, call, impl_->stub.get(), &v1::Service::Stub::Method, request); \
+  }
+#define LC_CLIENT_OPERATOR_CALL(Name, stub, Service, Method, Request, Response)                    \
+  absl::StatusOr<v1::Response> Client::Name(const v1::Request& request, const CallOptions& call) { \
+    return CallWithRetries(impl_->options, call, impl_->stub.get(), &v1::Service::Stub::Method,    \
+                           WithRequestId(request));                                                \
+  }
+
+LC_CLIENT_CALL(Upsert, retrieval, Retrieval, Upsert, UpsertRequest, UpsertResponse)
+LC_CLIENT_CALL(Get, retrieval, Retrieval, Get, GetRequest, GetResponse)
+LC_CLIENT_CALL(Delete, retrieval, Retrieval, Delete, DeleteRequest, DeleteResponse)
+LC_CLIENT_CALL(Search, retrieval, Retrieval, Search, SearchRequest, SearchResponse)
+LC_CLIENT_CALL(Count, retrieval, Retrieval, Count, CountRequest, CountResponse)
+
+LC_CLIENT_OPERATOR_CALL(CreateCollection, collections, Collections, Create, CreateRequest, CreateResponse)
+LC_CLIENT_CALL(ListCollections, collections, Collections, List, CollectionsListRequest, CollectionsListResponse)
+LC_CLIENT_CALL(GetCollection, collections, Collections, Get, CollectionsGetRequest, CollectionsGetResponse)
+LC_CLIENT_OPERATOR_CALL(DropCollection, collections, Collections, Drop, DropRequest, DropResponse)
+LC_CLIENT_OPERATOR_CALL(SetAlias, collections, Collections, SetAlias, SetAliasRequest, SetAliasResponse)
+LC_CLIENT_OPERATOR_CALL(RebuildCollection, collections, Collections, Rebuild, RebuildRequest, RebuildResponse)
+
+LC_CLIENT_OPERATOR_CALL(RegisterGeneration, generations, Generations, Register, RegisterRequest, RegisterResponse)
+LC_CLIENT_CALL(ListGenerations, generations, Generations, List, GenerationsListRequest, GenerationsListResponse)
+LC_CLIENT_CALL(GetGeneration, generations, Generations, Get, GenerationsGetRequest, GenerationsGetResponse)
+LC_CLIENT_OPERATOR_CALL(ActivateGeneration, generations, Generations, Activate, ActivateRequest, ActivateResponse)
+
+#undef LC_CLIENT_CALL
+#undef LC_CLIENT_OPERATOR_CALL
+
+absl::StatusOr<std::vector<v1::CollectionInfo>> Client::AllCollections(const CallOptions& call) {
+  std::vector<v1::CollectionInfo> all;
+  v1::CollectionsListRequest request;
+  do {
+    LC_ASSIGN_OR_RETURN(v1::CollectionsListResponse page, ListCollections(request, call));
+    for (v1::CollectionInfo& info : *page.mutable_collections()) all.push_back(std::move(info));
+    request.set_token(page.token());
+  } while (!request.token().empty());
+  return all;
+}
+
+std::string NewRequestId() {
+  static thread_local absl::BitGen random;
+  return absl::StrFormat("%016x%016x", absl::Uniform<uint64_t>(random), absl::Uniform<uint64_t>(random));
+}
+
+void SetVector(const float* values, int64_t count, v1::Vector* vector) {
+  static_assert(std::endian::native == std::endian::little, "f32_le is copied as it lies in memory");
+  vector->set_f32_le(values, static_cast<size_t>(count) * sizeof(float));
+}
+
+absl::StatusOr<std::vector<float>> VectorOf(const v1::Vector& vector) {
+  switch (vector.encoding_case()) {
+    case v1::Vector::kFloats:
+      return std::vector<float>(vector.floats().values().begin(), vector.floats().values().end());
+    case v1::Vector::kF32Le: {
+      const std::string& bytes = vector.f32_le();
+      if (bytes.size() % sizeof(float) != 0) {
+        return InvalidField("vector.f32_le", StrCat(bytes.size(), " bytes"), "a multiple of 4");
+      }
+      std::vector<float> values(bytes.size() / sizeof(float));
+      if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+      return values;
+    }
+    case v1::Vector::kF16Le: {
+      const std::string& bytes = vector.f16_le();
+      if (bytes.size() % 2 != 0) {
+        return InvalidField("vector.f16_le", StrCat(bytes.size(), " bytes"), "a multiple of 2");
+      }
+      std::vector<float> values(bytes.size() / 2);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const uint16_t low = static_cast<uint8_t>(bytes[2 * i]);
+        const uint16_t high = static_cast<uint8_t>(bytes[2 * i + 1]);
+        values[i] = HalfToFloat(static_cast<uint16_t>(low | (high << 8)));
+      }
+      return values;
+    }
+    case v1::Vector::ENCODING_NOT_SET:
+      break;
+  }
+  return InvalidField("vector.encoding", "not set", "floats, f32_le or f16_le");
+}
+
+}  // namespace lightcone::client
