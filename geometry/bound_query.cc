@@ -19,16 +19,22 @@ std::string Describe(const Space& space) {
   return text;
 }
 
+// The zero vector has no direction and keeps its zeros.
+double InverseOf(double norm) { return norm > 0 ? 1.0 / norm : 1.0; }
+
 // Sum of term(i) over i < n by four partial sums: short dependency chains, and a deterministic order.
 template <typename Term>
 double SumByFour(std::size_t n, Term term) {
-  double sums[4] = {0, 0, 0, 0};
+  double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
   std::size_t i = 0;
   for (; i + 4 <= n; i += 4) {
-    for (std::size_t lane = 0; lane < 4; ++lane) sums[lane] += term(i + lane);
+    s0 += term(i);
+    s1 += term(i + 1);
+    s2 += term(i + 2);
+    s3 += term(i + 3);
   }
-  for (; i < n; ++i) sums[i % 4] += term(i);
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  for (; i < n; ++i) s0 += term(i);
+  return (s0 + s1) + (s2 + s3);
 }
 
 }  // namespace
@@ -52,9 +58,7 @@ BoundQuery::BoundQuery(const Space& query_space, const Space& item_space, std::s
     case Metric::kLorentz: {
       k_ = std::sqrt(item_space.curvature);
       radius_ = std::min(norm, query_space.clip_radius);
-      if (norm > 0) {
-        for (double& x : z_exact_) x /= norm;
-      }
+      for (double& x : z_exact_) x *= InverseOf(norm);
       a_scale = std::sinh(k_ * radius_) / k_;
       a_norm_ = norm > 0 ? a_scale : 0.0;
       b_ = static_cast<float>(std::cosh(k_ * radius_) / k_);
@@ -63,7 +67,7 @@ BoundQuery::BoundQuery(const Space& query_space, const Space& item_space, std::s
       break;
     }
     case Metric::kCosine:
-      for (double& x : z_exact_) x /= norm;
+      for (double& x : z_exact_) x *= InverseOf(norm);
       a_norm_ = 1.0;
       break;
     case Metric::kInnerProduct:
@@ -98,12 +102,12 @@ double BoundQuery::Distance(std::span<const float> z_g) const {
     case Metric::kCosine:
       break;
   }
-  // Both others work on unit directions: |u - v|^2 / 2 = 1 - cos without its cancellation. Divides as the constructor
+  // Both others work on unit directions: |u - v|^2 / 2 = 1 - cos without its cancellation. Scales as the constructor
   // does, so that equal vectors have a gap of exactly 0.
   const double norm = NormOf(z_g);
-  const double divisor = norm > 0 ? norm : 1.0;
+  const double inverse = InverseOf(norm);
   const double gap_squared = SumByFour(n, [&](std::size_t i) {
-    const double gap = q[i] - g[i] / divisor;
+    const double gap = q[i] - g[i] * inverse;
     return gap * gap;
   });
   if (item_space_.metric == Metric::kCosine) return gap_squared / 2.0;

@@ -187,31 +187,64 @@ void ScoreRowsGatheredImpl(const BoundQuery& query, const float* HWY_RESTRICT ro
   for (; i < n; ++i) scores[i] = FinishOne(query, OneDot(query.a(), row(i), dim), factors[ids[i]]);
 }
 
+// Sums of one query against four rows. Named members and always-inlined functions, no arrays and no lambdas: only then
+// do compilers keep the sums in registers.
+struct FourSums {
+  V s0, s1, s2, s3;
+};
+struct TileSums {
+  FourSums q0, q1, q2, q3;
+};
+struct TileQueries {
+  V x0, x1, x2, x3;  // x2 and x3 are unused where kQueriesAtOnce is 2
+};
+
+HWY_INLINE void Accumulate(V x, V r0, V r1, V r2, V r3, FourSums& sums) {
+  sums.s0 = hn::MulAdd(x, r0, sums.s0);
+  sums.s1 = hn::MulAdd(x, r1, sums.s1);
+  sums.s2 = hn::MulAdd(x, r2, sums.s2);
+  sums.s3 = hn::MulAdd(x, r3, sums.s3);
+}
+
+HWY_INLINE void TileStep(Lanes1 d, TileQueries x, const float* HWY_RESTRICT r, size_t stride, TileSums& sums) {
+  const V r0 = hn::LoadU(d, r);
+  const V r1 = hn::LoadU(d, r + stride);
+  const V r2 = hn::LoadU(d, r + 2 * stride);
+  const V r3 = hn::LoadU(d, r + 3 * stride);
+  Accumulate(x.x0, r0, r1, r2, r3, sums.q0);
+  Accumulate(x.x1, r0, r1, r2, r3, sums.q1);
+  if constexpr (kQueriesAtOnce == 4) {
+    Accumulate(x.x2, r0, r1, r2, r3, sums.q2);
+    Accumulate(x.x3, r0, r1, r2, r3, sums.q3);
+  }
+}
+
 // Four rows against kQueriesAtOnce queries: every loaded vector is used several times.
 HWY_INLINE void DotTile(const float* const* a, const float* HWY_RESTRICT r, size_t stride, size_t dim, V4* dots) {
   const Lanes1 d;
   const size_t lanes = hn::Lanes(d);
-  V sums[kQueriesAtOnce][4];
-  for (size_t q = 0; q < kQueriesAtOnce; ++q) {
-    for (size_t j = 0; j < 4; ++j) sums[q][j] = hn::Zero(d);
-  }
-  const auto step = [&](size_t i, auto load_query) HWY_ATTR {
-    const V r0 = hn::LoadU(d, r + i);
-    const V r1 = hn::LoadU(d, r + stride + i);
-    const V r2 = hn::LoadU(d, r + 2 * stride + i);
-    const V r3 = hn::LoadU(d, r + 3 * stride + i);
-    for (size_t q = 0; q < kQueriesAtOnce; ++q) {
-      const V x = load_query(a[q]);
-      sums[q][0] = hn::MulAdd(x, r0, sums[q][0]);
-      sums[q][1] = hn::MulAdd(x, r1, sums[q][1]);
-      sums[q][2] = hn::MulAdd(x, r2, sums[q][2]);
-      sums[q][3] = hn::MulAdd(x, r3, sums[q][3]);
-    }
-  };
+  const float* HWY_RESTRICT a0 = a[0];
+  const float* HWY_RESTRICT a1 = a[1];
+  const float* HWY_RESTRICT a2 = a[kQueriesAtOnce - 2];
+  const float* HWY_RESTRICT a3 = a[kQueriesAtOnce - 1];
+  const V zero = hn::Zero(d);
+  const FourSums none{zero, zero, zero, zero};
+  TileSums sums{none, none, none, none};
   size_t i = 0;
-  for (; i + lanes <= dim; i += lanes) step(i, [&](const float* x) HWY_ATTR { return hn::LoadU(d, x + i); });
-  if (i < dim) step(dim - lanes, [&](const float* x) HWY_ATTR { return LoadTail(d, x, dim); });
-  for (size_t q = 0; q < kQueriesAtOnce; ++q) dots[q] = SumEach(d, sums[q][0], sums[q][1], sums[q][2], sums[q][3]);
+  for (; i + lanes <= dim; i += lanes) {
+    const TileQueries x{hn::LoadU(d, a0 + i), hn::LoadU(d, a1 + i), hn::LoadU(d, a2 + i), hn::LoadU(d, a3 + i)};
+    TileStep(d, x, r + i, stride, sums);
+  }
+  if (i < dim) {
+    const TileQueries x{LoadTail(d, a0, dim), LoadTail(d, a1, dim), LoadTail(d, a2, dim), LoadTail(d, a3, dim)};
+    TileStep(d, x, r + dim - lanes, stride, sums);
+  }
+  dots[0] = SumEach(d, sums.q0.s0, sums.q0.s1, sums.q0.s2, sums.q0.s3);
+  dots[1] = SumEach(d, sums.q1.s0, sums.q1.s1, sums.q1.s2, sums.q1.s3);
+  if constexpr (kQueriesAtOnce == 4) {
+    dots[2] = SumEach(d, sums.q2.s0, sums.q2.s1, sums.q2.s2, sums.q2.s3);
+    dots[3] = SumEach(d, sums.q3.s0, sums.q3.s1, sums.q3.s2, sums.q3.s3);
+  }
 }
 
 // One group of kQueriesAtOnce queries over `n` rows, n a multiple of 4.
@@ -266,6 +299,13 @@ struct ChordSums {
   float gap_squared = 0, difference = 0, y_squared = 0;
 };
 
+HWY_INLINE void ChordStep(V x, V y, V& gaps, V& differences, V& squares) {
+  const V gap = hn::Sub(x, y);
+  gaps = hn::MulAdd(gap, gap, gaps);
+  differences = hn::MulAdd(gap, hn::Add(x, y), differences);
+  squares = hn::MulAdd(y, y, squares);
+}
+
 HWY_INLINE ChordSums SumsOfChord(const float* HWY_RESTRICT x, const float* HWY_RESTRICT y, size_t dim) {
   const Lanes1 d;
   const size_t lanes = hn::Lanes(d);
@@ -280,15 +320,9 @@ HWY_INLINE ChordSums SumsOfChord(const float* HWY_RESTRICT x, const float* HWY_R
     return out;
   }
   V gaps = hn::Zero(d), differences = gaps, squares = gaps;
-  const auto step = [&](V u, V v) HWY_ATTR {
-    const V gap = hn::Sub(u, v);
-    gaps = hn::MulAdd(gap, gap, gaps);
-    differences = hn::MulAdd(gap, hn::Add(u, v), differences);
-    squares = hn::MulAdd(v, v, squares);
-  };
   size_t i = 0;
-  for (; i + lanes <= dim; i += lanes) step(hn::LoadU(d, x + i), hn::LoadU(d, y + i));
-  if (i < dim) step(LoadTail(d, x, dim), LoadTail(d, y, dim));
+  for (; i + lanes <= dim; i += lanes) ChordStep(hn::LoadU(d, x + i), hn::LoadU(d, y + i), gaps, differences, squares);
+  if (i < dim) ChordStep(LoadTail(d, x, dim), LoadTail(d, y, dim), gaps, differences, squares);
   return {SumOf(d, gaps), SumOf(d, differences), SumOf(d, squares)};
 }
 
