@@ -8,11 +8,12 @@
 #include <span>
 #include <vector>
 
+#include "bench/benches.h"
 #include "geometry/aligned.h"
 #include "geometry/bound_query.h"
 #include "geometry/kernels.h"
 
-namespace lightcone {
+namespace lightcone::bench {
 namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
@@ -23,10 +24,22 @@ void Keep(const T& value) {
   asm volatile("" : : "r,m"(value) : "memory");
 }
 
+// Registers of 16, 32 and 64 bytes.
+struct Bytes16 {
+  typedef std::uint64_t Words __attribute__((vector_size(16), may_alias));
+};
+struct Bytes32 {
+  typedef std::uint64_t Words __attribute__((vector_size(32), may_alias));
+};
+struct Bytes64 {
+  typedef std::uint64_t Words __attribute__((vector_size(64), may_alias));
+};
+
 // The plain read: integer additions of whole registers, eight of them in flight.
-template <int kBytes>
+template <typename Register>
 [[gnu::always_inline]] inline std::uint64_t SumWords(const float* data, std::size_t floats) {
-  typedef std::uint64_t Words __attribute__((vector_size(kBytes), may_alias));
+  using Words = typename Register::Words;
+  constexpr std::size_t kBytes = sizeof(Words);
   constexpr std::size_t kStep = 8 * kBytes / sizeof(float);
   Words sums[8] = {};
   for (std::size_t i = 0; i + kStep <= floats; i += kStep) {
@@ -42,18 +55,18 @@ template <int kBytes>
 
 #if defined(__x86_64__)
 [[gnu::target("avx512f")]] std::uint64_t ReadAvx512(const float* data, std::size_t floats) {
-  return SumWords<64>(data, floats);
+  return SumWords<Bytes64>(data, floats);
 }
 [[gnu::target("avx2")]] std::uint64_t ReadAvx2(const float* data, std::size_t floats) {
-  return SumWords<32>(data, floats);
+  return SumWords<Bytes32>(data, floats);
 }
 std::uint64_t PlainRead(const float* data, std::size_t floats) {
   if (__builtin_cpu_supports("avx512f")) return ReadAvx512(data, floats);
   if (__builtin_cpu_supports("avx2")) return ReadAvx2(data, floats);
-  return SumWords<16>(data, floats);
+  return SumWords<Bytes16>(data, floats);
 }
 #else
-std::uint64_t PlainRead(const float* data, std::size_t floats) { return SumWords<16>(data, floats); }
+std::uint64_t PlainRead(const float* data, std::size_t floats) { return SumWords<Bytes16>(data, floats); }
 #endif
 
 template <typename Work>
@@ -61,12 +74,6 @@ double SecondsOf(Work work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double MedianOf(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // A gallery of random rows with its factors, and queries.
@@ -136,16 +143,42 @@ GeometryFigures MeasureGeometry(const GeometryBenchOptions& options) {
     exact.push_back(exact_s / kExact * 1e9);
   }
   GeometryFigures figures;
-  figures.kernel_gib_per_s = MedianOf(kernel);
-  figures.plain_read_gib_per_s = MedianOf(read);
-  figures.kernel_share_of_read = MedianOf(share);
-  figures.gathered_gib_per_s = MedianOf(gathered);
-  const double batch_s = MedianOf(batch);
+  figures.kernel_gib_per_s = Median(kernel);
+  figures.plain_read_gib_per_s = Median(read);
+  figures.kernel_share_of_read = Median(share);
+  figures.gathered_gib_per_s = Median(gathered);
+  const double batch_s = Median(batch);
   figures.batch_gib_per_s = gib * static_cast<double>(work.queries.size()) / batch_s;
   figures.batch_gflop_per_s = 2e-9 * static_cast<double>(n * d * work.queries.size()) / batch_s;
-  figures.exact_ns_per_distance = MedianOf(exact);
-  figures.target = KernelTargetName(ActiveKernelTarget()).data();
+  figures.exact_ns_per_distance = Median(exact);
+  figures.share_spread = Spread(share);
+  figures.target = std::string(KernelTargetName(ActiveKernelTarget()));
   return figures;
 }
 
-}  // namespace lightcone
+absl::Status BenchGeometry(const BenchOptions& options, Report& report) {
+  GeometryBenchOptions geometry;
+  geometry.dimension = options.dimension;
+  const GeometryFigures figures = MeasureGeometry(geometry);
+  constexpr double kShareMin = 0.8;
+  report.Add({.name = "kernel, one query (" + figures.target + ")",
+              .value = figures.kernel_gib_per_s,
+              .unit = "GiB/s",
+              .peer = "plain read of the same bytes",
+              .peer_value = figures.plain_read_gib_per_s,
+              .ratio = figures.kernel_share_of_read,
+              .goal = "ratio >= 0.8",
+              .met = figures.kernel_share_of_read >= kShareMin,
+              .spread = figures.share_spread});
+  report.Add({.name = "kernel, " + std::to_string(geometry.batch_queries) + " queries together",
+              .value = figures.batch_gib_per_s,
+              .unit = "GiB/s",
+              .peer = "one query at a time",
+              .peer_value = figures.kernel_gib_per_s,
+              .ratio = figures.batch_gib_per_s / figures.kernel_gib_per_s,
+              .goal = "ratio >= 1",
+              .met = figures.batch_gib_per_s >= figures.kernel_gib_per_s});
+  return absl::OkStatus();
+}
+
+}  // namespace lightcone::bench
