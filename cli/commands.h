@@ -1,0 +1,34 @@
+// The subcommands of `lightcone`, one file each. Each Add... declares its flags and hangs its work onto the callback of
+// its subcommand; the work ends with Context::Finish.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/context.h"
+
+namespace lightcone::cli {
+
+void AddServe(CLI::App& root, Context& context);
+void AddDemo(CLI::App& root, Context& context);
+void AddTrain(CLI::App& root, Context& context);
+void AddEval(CLI::App& root, Context& context);
+void AddCollection(CLI::App& root, Context& context);
+void AddGeneration(CLI::App& root, Context& context);
+void AddUpsert(CLI::App& root, Context& context);
+void AddSearch(CLI::App& root, Context& context);
+void AddGet(CLI::App& root, Context& context);
+void AddDelete(CLI::App& root, Context& context);
+void AddScroll(CLI::App& root, Context& context);
+void AddCount(CLI::App& root, Context& context);
+void AddImport(CLI::App& root, Context& context);
+void AddExport(CLI::App& root, Context& context);
+void AddStatus(CLI::App& root, Context& context);
+void AddVersion(CLI::App& root, Context& context);
+void AddCompletion(CLI::App& root, Context& context);
+
+// The completion script of `shell` (bash, zsh or fish) for `root` and its subcommands, as they are declared.
+// INVALID_ARGUMENT for another shell.
+absl::StatusOr<std::string> CompletionScript(const CLI::App& root, const std::string& shell);
+
+}  // namespace lightcone::cli

@@ -1,0 +1,77 @@
+#include "cli/context.h"
+
+#include <cmath>
+
+#include "base/status.h"
+#include "cli/exit_codes.h"
+
+namespace lightcone::cli {
+
+int ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+      return kExitUsage;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitUnavailable;
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kAlreadyExists:
+      return kExitRefused;
+    case absl::StatusCode::kResourceExhausted:
+      return kExitExhausted;
+    case absl::StatusCode::kCancelled:
+      return kExitInterrupted;
+    default:
+      return kExitFailure;
+  }
+}
+
+absl::StatusOr<client::Client*> Context::Client() {
+  if (client_ == nullptr) {
+    if (!(timeout_seconds > 0) || timeout_seconds > 1e6) {
+      return InvalidField("--timeout", StrCat(timeout_seconds), "above 0 .. 1000000 seconds");
+    }
+    client::ClientOptions options;
+    options.address = address;
+    options.timeout = absl::Seconds(timeout_seconds);
+    LC_ASSIGN_OR_RETURN(client_, client::Client::Connect(options));
+  }
+  return client_.get();
+}
+
+void Context::Finish(const absl::Status& status) {
+  exit_code_ = ExitCodeOf(status);
+  if (status.ok()) return;
+  std::string message = MessageOf(status);
+  if (status.code() == absl::StatusCode::kUnavailable) {
+    message += StrCat("\n(server: ", address, "; start one with 'lightcone serve', name another with --server)");
+  }
+  if (!json) {
+    std::fprintf(stderr, "lightcone: %s\n", message.c_str());
+    return;
+  }
+  nlohmann::ordered_json error;
+  error["code"] = absl::StatusCodeToString(status.code());
+  error["message"] = message;
+  if (const FieldErrorParts parts = PartsOf(status); !parts.field.empty()) {
+    error["field"] = parts.field;
+    error["value"] = parts.value;
+    error["allowed"] = parts.allowed;
+  }
+  const nlohmann::ordered_json whole = {{"error", error}};
+  std::fprintf(stderr, "%s\n", whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+void Context::Print(std::string_view text) const { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void Context::PrintJson(const nlohmann::ordered_json& value) const {
+  Print(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace lightcone::cli

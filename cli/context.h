@@ -1,0 +1,40 @@
+// What every subcommand gets: the global flags, a client on demand, and the one way to end with an error.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/client.h"
+#include "nlohmann/json.hpp"
+
+namespace lightcone::cli {
+
+// Threads: one at a time.
+class Context {
+ public:
+  std::string address = "127.0.0.1:7700";  // --server, LIGHTCONE_SERVER
+  double timeout_seconds = 30;             // --timeout
+  bool json = false;                       // --json
+
+  // The client, made at the first call. INVALID_ARGUMENT for an address or timeout that is not allowed.
+  absl::StatusOr<client::Client*> Client();
+
+  // Ends a subcommand: sets the exit code and shows an error on stderr, as text or, with --json, as an object
+  // {"error": {"code", "message", "field", "value", "allowed"}}.
+  void Finish(const absl::Status& status);
+  int exit_code() const { return exit_code_; }
+
+  // Prints to stdout.
+  void Print(std::string_view text) const;
+  void PrintJson(const nlohmann::ordered_json& value) const;
+
+ private:
+  std::unique_ptr<client::Client> client_;
+  int exit_code_ = 0;
+};
+
+}  // namespace lightcone::cli

@@ -1,0 +1,200 @@
+#include "cli/formats/filter_parser.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/formats/filter_lexer.h"
+
+namespace lightcone::cli {
+namespace {
+
+// The server takes filters 32 deep; the parser stops a little later, before its own recursion could hurt.
+constexpr int kDepthMax = 40;
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// Recursive descent:  or := and { "or" and }   and := unary { "and" unary }   unary := "not" unary | condition
+class Parser {
+ public:
+  Parser(std::string_view text, std::vector<Token> tokens) : text_(text), tokens_(std::move(tokens)) {}
+
+  absl::StatusOr<v1::Filter> Run() {
+    if (Here().kind == TokenKind::kEnd) return FilterError(text_, 0, "an empty filter; expected a condition");
+    LC_ASSIGN_OR_RETURN(v1::Filter filter, ParseOr(0));
+    if (Here().kind != TokenKind::kEnd) return Unexpected("'and', 'or' or the end");
+    return filter;
+  }
+
+ private:
+  const Token& Here() const { return tokens_[at_]; }
+  bool IsKeyword(std::string_view word) const { return Here().kind == TokenKind::kWord && Lower(Here().text) == word; }
+  bool IsSymbol(std::string_view symbol) const { return Here().kind == TokenKind::kSymbol && Here().text == symbol; }
+  bool TakeKeyword(std::string_view word) { return IsKeyword(word) && ++at_ > 0; }
+  bool TakeSymbol(std::string_view symbol) { return IsSymbol(symbol) && ++at_ > 0; }
+
+  absl::Status Unexpected(std::string_view expected) const {
+    const Token& token = Here();
+    const std::string found = token.kind == TokenKind::kEnd ? "the end" : StrCat("'", token.text, "'");
+    return FilterError(text_, token.position, StrCat("expected ", expected, ", found ", found));
+  }
+
+  absl::StatusOr<v1::Filter> ParseOr(int depth) {
+    LC_ASSIGN_OR_RETURN(v1::Filter first, ParseAnd(depth));
+    if (!IsKeyword("or")) return first;
+    v1::Filter filter;
+    *filter.mutable_or_()->add_of() = std::move(first);
+    while (TakeKeyword("or")) {
+      LC_ASSIGN_OR_RETURN(*filter.mutable_or_()->add_of(), ParseAnd(depth));
+    }
+    return filter;
+  }
+
+  absl::StatusOr<v1::Filter> ParseAnd(int depth) {
+    LC_ASSIGN_OR_RETURN(v1::Filter first, ParseUnary(depth));
+    if (!IsKeyword("and")) return first;
+    v1::Filter filter;
+    *filter.mutable_and_()->add_of() = std::move(first);
+    while (TakeKeyword("and")) {
+      LC_ASSIGN_OR_RETURN(*filter.mutable_and_()->add_of(), ParseUnary(depth));
+    }
+    return filter;
+  }
+
+  absl::StatusOr<v1::Filter> ParseUnary(int depth) {
+    if (depth > kDepthMax) return FilterError(text_, Here().position, "the filter is nested too deeply; allowed: 32");
+    if (TakeKeyword("not")) {
+      LC_ASSIGN_OR_RETURN(v1::Filter inner, ParseUnary(depth + 1));
+      return Not(std::move(inner));
+    }
+    if (TakeSymbol("(")) {
+      LC_ASSIGN_OR_RETURN(v1::Filter inner, ParseOr(depth + 1));
+      if (!TakeSymbol(")")) return Unexpected("'and', 'or' or ')'");
+      return inner;
+    }
+    return ParseCondition();
+  }
+
+  static v1::Filter Not(v1::Filter inner) {
+    v1::Filter filter;
+    *filter.mutable_not_() = std::move(inner);
+    return filter;
+  }
+
+  absl::StatusOr<std::string> TakeField() {
+    const Token& token = Here();
+    if (token.kind == TokenKind::kWord) {
+      for (const char* word : {"and", "or", "not", "in", "exists", "true", "false", "null"}) {
+        if (Lower(token.text) == word) return Unexpected("a field");
+      }
+    } else if (token.kind != TokenKind::kQuotedField) {
+      return Unexpected(token.kind == TokenKind::kText ? "a field (names with odd characters go in `backquotes`)"
+                                                       : "a field");
+    }
+    ++at_;
+    return token.text;
+  }
+
+  absl::StatusOr<v1::Filter> ParseCondition() {
+    v1::Filter filter;
+    if (TakeKeyword("exists")) {
+      if (!TakeSymbol("(")) return Unexpected("'(' after 'exists'");
+      LC_ASSIGN_OR_RETURN(*filter.mutable_exists()->mutable_field(), TakeField());
+      if (!TakeSymbol(")")) return Unexpected("')'");
+      return filter;
+    }
+    LC_ASSIGN_OR_RETURN(const std::string field, TakeField());
+    const bool negated = TakeKeyword("not");
+    if (TakeKeyword("in")) {
+      LC_RETURN_IF_ERROR(ParseMembers(field, filter.mutable_in()));
+      return negated ? Not(std::move(filter)) : filter;
+    }
+    if (negated) return Unexpected("'in' after 'not'");
+    if (TakeSymbol("=") || TakeSymbol("==") || IsSymbol("!=")) {
+      const bool differs = TakeSymbol("!=");
+      filter.mutable_equals()->set_field(field);
+      LC_ASSIGN_OR_RETURN(*filter.mutable_equals()->mutable_value(), TakeValue());
+      return differs ? Not(std::move(filter)) : filter;
+    }
+    return ParseRange(field);
+  }
+
+  absl::Status ParseMembers(const std::string& field, v1::FilterIn* in) {
+    in->set_field(field);
+    if (!TakeSymbol("(")) return Unexpected("'(' after 'in'");
+    do {
+      LC_ASSIGN_OR_RETURN(*in->add_values(), TakeValue());
+    } while (TakeSymbol(","));
+    return TakeSymbol(")") ? absl::OkStatus() : Unexpected("',' or ')'");
+  }
+
+  absl::StatusOr<v1::Filter> ParseRange(const std::string& field) {
+    v1::Filter filter;
+    v1::FilterRange* range = filter.mutable_range();
+    range->set_field(field);
+    v1::FilterValue* bound = nullptr;
+    if (TakeSymbol(">=")) {
+      bound = range->mutable_greater_equal();
+    } else if (TakeSymbol(">")) {
+      bound = range->mutable_greater();
+    } else if (TakeSymbol("<=")) {
+      bound = range->mutable_less_equal();
+    } else if (TakeSymbol("<")) {
+      bound = range->mutable_less();
+    } else {
+      return Unexpected("one of = != < <= > >= in");
+    }
+    const size_t position = Here().position;
+    LC_ASSIGN_OR_RETURN(*bound, TakeValue());
+    if (bound->kind_case() == v1::FilterValue::kBoolean) {
+      return FilterError(text_, position, "true and false have no order; compare them with = or !=");
+    }
+    return filter;
+  }
+
+  absl::StatusOr<v1::FilterValue> TakeValue() {
+    const Token& token = Here();
+    v1::FilterValue value;
+    switch (token.kind) {
+      case TokenKind::kText:
+        value.set_text(token.text);
+        break;
+      case TokenKind::kInteger:
+        value.set_integer(token.integer);
+        break;
+      case TokenKind::kNumber:
+        value.set_number(token.number);
+        break;
+      case TokenKind::kWord:
+        if (!IsKeyword("true") && !IsKeyword("false")) {
+          return Unexpected(IsKeyword("null") ? "a value (for absent fields write: not exists(field))"
+                                              : "a value (texts go in \"quotes\")");
+        }
+        value.set_boolean(IsKeyword("true"));
+        break;
+      default:
+        return Unexpected("a value: a \"text\", a number, true or false");
+    }
+    ++at_;
+    return value;
+  }
+
+  const std::string_view text_;
+  const std::vector<Token> tokens_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<v1::Filter> ParseFilter(std::string_view text) {
+  LC_ASSIGN_OR_RETURN(std::vector<Token> tokens, LexFilter(text));
+  return Parser(text, std::move(tokens)).Run();
+}
+
+}  // namespace lightcone::cli

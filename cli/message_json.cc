@@ -1,0 +1,187 @@
+#include "cli/message_json.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "absl/time/time.h"
+#include "base/strings.h"
+#include "cli/formats/ids.h"
+#include "cli/table.h"
+#include "client/client.h"
+
+namespace lightcone::cli {
+namespace {
+
+std::string LowerWithout(const std::string& name, std::string_view prefix) {
+  std::string text = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text.empty() ? "unknown" : text;
+}
+
+// The part of a payload that a line of a table has room for.
+std::string Shortened(const std::string& payload) {
+  constexpr size_t kCharactersMax = 60;
+  if (payload.size() <= kCharactersMax) return payload.empty() ? "{}" : payload;
+  size_t end = kCharactersMax - 3;
+  while (end > 0 && (static_cast<unsigned char>(payload[end]) & 0xc0) == 0x80) --end;
+  return payload.substr(0, end) + "...";
+}
+
+OrderedJson VectorJson(const v1::Vector& vector) {
+  const auto values = client::VectorOf(vector);
+  return values.ok() ? OrderedJson(*values) : OrderedJson(nullptr);
+}
+
+template <typename Numbers>
+std::string Joined(const Numbers& numbers) {
+  std::string text;
+  for (const auto number : numbers) text += StrCat(text.empty() ? "" : " ", number);
+  return text.empty() ? "-" : text;
+}
+
+}  // namespace
+
+std::string GeometryName(v1::Geometry geometry) { return LowerWithout(v1::Geometry_Name(geometry), "GEOMETRY_"); }
+std::string IndexKindName(v1::IndexKind kind) { return LowerWithout(v1::IndexKind_Name(kind), "INDEX_KIND_"); }
+std::string StateName(v1::GenerationState state) {
+  return LowerWithout(v1::GenerationState_Name(state), "GENERATION_STATE_");
+}
+
+OrderedJson PayloadJson(const std::string& payload_json) {
+  if (payload_json.empty()) return OrderedJson::object();
+  OrderedJson payload = OrderedJson::parse(payload_json, nullptr, /*allow_exceptions=*/false);
+  return payload.is_discarded() ? OrderedJson(payload_json) : payload;
+}
+
+OrderedJson TimeJson(bool present, const google::protobuf::Timestamp& time) {
+  if (!present) return nullptr;
+  const absl::Time when = absl::FromUnixSeconds(time.seconds()) + absl::Nanoseconds(time.nanos());
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E*SZ", when, absl::UTCTimeZone());
+}
+
+OrderedJson CollectionJson(const v1::CollectionInfo& info) {
+  OrderedJson json;
+  json["name"] = info.name();
+  json["geometry"] = GeometryName(info.geometry());
+  if (info.geometry() == v1::GEOMETRY_LORENTZ) json["curvature"] = info.curvature();
+  json["items"] = info.items();
+  json["active_generation"] = info.active_generation();
+  json["generations"] = OrderedJson::array();
+  for (const auto& share : info.generations()) {
+    json["generations"].push_back({{"generation", share.generation()}, {"items", share.items()}});
+  }
+  json["index"] = {{"kind", IndexKindName(info.index().kind())},
+                   {"hnsw_m", info.index().hnsw_m()},
+                   {"hnsw_ef_construction", info.index().hnsw_ef_construction()},
+                   {"hnsw_ef_search", info.index().hnsw_ef_search()},
+                   {"growing_rows_max", info.index().growing_rows_max()},
+                   {"merge_rows_max", info.index().merge_rows_max()}};
+  json["segments"] = OrderedJson::array();
+  for (const auto& segment : info.segments()) {
+    json["segments"].push_back({{"generation", segment.generation()},
+                                {"id", segment.id()},
+                                {"kind", segment.kind()},
+                                {"rows", segment.rows()},
+                                {"dead_rows", segment.dead_rows()},
+                                {"bytes", segment.bytes()}});
+  }
+  json["aliases"] = OrderedJson::array();
+  for (const std::string& alias : info.aliases()) json["aliases"].push_back(alias);
+  json["created"] = TimeJson(info.has_created(), info.created());
+  json["sequence"] = info.sequence();
+  return json;
+}
+
+OrderedJson GenerationJson(const v1::GenerationInfo& info) {
+  OrderedJson json;
+  json["generation"] = info.generation();
+  json["state"] = StateName(info.state());
+  json["parent"] = info.parent();
+  json["dimension"] = info.dimension();
+  json["curvature"] = info.curvature();
+  json["clip_radius"] = info.clip_radius();
+  json["method"] = info.method();
+  json["has_encoder"] = info.has_encoder();
+  json["reach"] = OrderedJson::array();
+  for (const uint32_t generation : info.reach()) json["reach"].push_back(generation);
+  json["items"] = info.items();
+  json["registered"] = TimeJson(info.has_registered(), info.registered());
+  json["activated"] = TimeJson(info.has_activated(), info.activated());
+  json["manifest"] = PayloadJson(info.manifest_json());
+  return json;
+}
+
+OrderedJson StoredItemJson(const v1::StoredItem& item) {
+  OrderedJson json;
+  json["id"] = ItemIdJson(item.id());
+  json["generation"] = item.generation();
+  json["generations"] = OrderedJson::array();
+  for (const uint32_t generation : item.generations()) json["generations"].push_back(generation);
+  json["uncertainty"] = item.uncertainty();
+  json["sequence"] = item.sequence();
+  json["has_input"] = item.has_input();
+  json["payload"] = PayloadJson(item.payload_json());
+  if (item.has_vector()) json["vector"] = VectorJson(item.vector());
+  return json;
+}
+
+OrderedJson HitJson(const v1::Hit& hit, bool with_payload) {
+  OrderedJson json;
+  json["id"] = ItemIdJson(hit.id());
+  json["distance"] = hit.distance();
+  json["score"] = hit.score();
+  json["generation"] = hit.generation();
+  json["uncertainty"] = hit.uncertainty();
+  if (with_payload) json["payload"] = PayloadJson(hit.payload_json());
+  if (hit.has_vector()) json["vector"] = VectorJson(hit.vector());
+  return json;
+}
+
+std::string CollectionsTable(const std::vector<v1::CollectionInfo>& infos) {
+  Table table({"collection", "geometry", "items", "active", "by generation", "index", "segments", "aliases"});
+  for (const v1::CollectionInfo& info : infos) {
+    std::string shares, aliases;
+    for (const auto& share : info.generations()) {
+      shares += StrCat(shares.empty() ? "" : " ", share.generation(), ":", share.items());
+    }
+    for (const std::string& alias : info.aliases()) aliases += StrCat(aliases.empty() ? "" : " ", alias);
+    const std::string geometry = info.geometry() == v1::GEOMETRY_LORENTZ
+                                     ? StrCat("lorentz K=", Number(info.curvature()))
+                                     : GeometryName(info.geometry());
+    table.Add({info.name(), geometry, Grouped(info.items()),
+               info.active_generation() == 0 ? "-" : StrCat(info.active_generation()), shares.empty() ? "-" : shares,
+               IndexKindName(info.index().kind()), StrCat(info.segments_size()), aliases.empty() ? "-" : aliases});
+  }
+  return table.Text();
+}
+
+std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos) {
+  Table table({"generation", "state", "parent", "dimension", "K", "clip", "method", "encoder", "reach", "items"});
+  for (const v1::GenerationInfo& info : infos) {
+    table.Add({StrCat(info.generation()), StateName(info.state()), info.parent() == 0 ? "-" : StrCat(info.parent()),
+               StrCat(info.dimension()), Number(info.curvature()), Number(info.clip_radius()),
+               info.method().empty() ? "-" : info.method(), info.has_encoder() ? "yes" : "no", Joined(info.reach()),
+               Grouped(info.items())});
+  }
+  return table.Text();
+}
+
+std::string SegmentsTable(const v1::CollectionInfo& info) {
+  Table table({"segment", "generation", "kind", "rows", "dead", "size"});
+  for (const auto& segment : info.segments()) {
+    table.Add({StrCat(segment.id()), StrCat(segment.generation()), segment.kind(), Grouped(segment.rows()),
+               Grouped(segment.dead_rows()), Bytes(segment.bytes())});
+  }
+  return table.Text();
+}
+
+std::string ItemsTable(const std::vector<v1::StoredItem>& items) {
+  Table table({"id", "generation", "generations", "uncertainty", "sequence", "payload"});
+  for (const v1::StoredItem& item : items) {
+    table.Add({ItemIdText(item.id()), StrCat(item.generation()), Joined(item.generations()), Number(item.uncertainty()),
+               StrCat(item.sequence()), Shortened(item.payload_json())});
+  }
+  return table.Text();
+}
+
+}  // namespace lightcone::cli

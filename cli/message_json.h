@@ -1,0 +1,38 @@
+// Answers of the server as JSON for programs and as tables for people. Threads: all functions are safe.
+#pragma once
+
+#include <google/protobuf/timestamp.pb.h>
+
+#include <string>
+#include <vector>
+
+#include "lightcone/v1/collections.pb.h"
+#include "lightcone/v1/generations.pb.h"
+#include "lightcone/v1/retrieval.pb.h"
+#include "nlohmann/json.hpp"
+
+namespace lightcone::cli {
+
+using OrderedJson = nlohmann::ordered_json;
+
+// A payload as the object it is; text that is no JSON as a string.
+OrderedJson PayloadJson(const std::string& payload_json);
+// "2026-01-31T12:00:00Z"; null when absent.
+OrderedJson TimeJson(bool present, const google::protobuf::Timestamp& time);
+OrderedJson CollectionJson(const v1::CollectionInfo& info);
+OrderedJson GenerationJson(const v1::GenerationInfo& info);
+// "vector" only when there is one.
+OrderedJson StoredItemJson(const v1::StoredItem& item);
+OrderedJson HitJson(const v1::Hit& hit, bool with_payload);
+
+// "lorentz", "hnsw", "active": the wire's names without their prefix, in lower case.
+std::string GeometryName(v1::Geometry geometry);
+std::string IndexKindName(v1::IndexKind kind);
+std::string StateName(v1::GenerationState state);
+
+std::string CollectionsTable(const std::vector<v1::CollectionInfo>& infos);
+std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos);
+std::string SegmentsTable(const v1::CollectionInfo& info);
+std::string ItemsTable(const std::vector<v1::StoredItem>& items);
+
+}  // namespace lightcone::cli
