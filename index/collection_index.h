@@ -1,5 +1,6 @@
-// The index of one collection: per generation one growing segment (exact scan) and sealed segments (FAISS flat or HNSW).
-// It is a cache of the store: rows come in through Apply, in sequence order, and everything on disk can be rebuilt.
+// The index of one collection: per generation one growing segment (exact scan) and sealed segments (FAISS flat or
+// HNSW). It is a cache of the store: rows come in through Apply, in sequence order, and everything on disk can be
+// rebuilt.
 //
 // Threads: Apply, AddGeneration, DropGeneration and Seal come from one writer at a time (the engine's); View(), Stats()
 // and everything on a View are safe from any thread. Background threads of the index seal, merge and publish.
@@ -24,14 +25,14 @@ enum class SealedKind { kFlat, kHnsw };
 
 struct IndexSettings {
   SealedKind kind = SealedKind::kHnsw;
-  int64_t growing_rows_max = 20'000;  // A growing segment is sealed here. Cost: scan time of the growing part.
-  int64_t merge_rows_max = 2'000'000; // Sealed segments are merged up to this size. Cost: build memory and time.
-  double tombstones_share_max = 0.2;  // A segment with a greater dead share is compacted.
-  int hnsw_m = 16;                    // links a node (2M on the base layer)
+  int64_t growing_rows_max = 20'000;   // A growing segment is sealed here. Cost: scan time of the growing part.
+  int64_t merge_rows_max = 2'000'000;  // Sealed segments are merged up to this size. Cost: build memory and time.
+  double tombstones_share_max = 0.2;   // A segment with a greater dead share is compacted.
+  int hnsw_m = 16;                     // links a node (2M on the base layer)
   int hnsw_ef_construction = 200;
-  int hnsw_ef_search = 128;           // default breadth; a search may ask for another
-  int build_threads = 1;              // of the background builder. Cost: CPU beside searches.
-  absl::Status Validate() const;      // names field, value, allowed
+  int hnsw_ef_search = 128;       // default breadth; a search may ask for another
+  int build_threads = 1;          // of the background builder. Cost: CPU beside searches.
+  absl::Status Validate() const;  // names field, value, allowed
 };
 
 // What the writer tells the index, in the order of the store's change log.
@@ -39,10 +40,10 @@ struct RowChange {
   enum class Kind { kAdd, kDelete };
   Kind kind = Kind::kAdd;
   uint64_t internal_id = 0;
-  uint32_t generation = 0;               // kAdd
-  std::vector<uint32_t> supersedes;      // kAdd: rows of these generations with the same internal id get superseded_by
-  std::span<const float> z;              // kAdd: before the clip; must live during Apply
-  float uncertainty = 0;                 // kAdd
+  uint32_t generation = 0;           // kAdd
+  std::vector<uint32_t> supersedes;  // kAdd: rows of these generations with the same internal id get superseded_by
+  std::span<const float> z;          // kAdd: before the clip; must live during Apply
+  float uncertainty = 0;             // kAdd
 };
 
 // Gives rows back from the truth: rebuilding a damaged segment, replaying after a crash. Implemented by the engine.
@@ -59,12 +60,12 @@ class RowSource {
 };
 
 struct SearchRequest {
-  const BoundQuery* query = nullptr;   // bound to the generation's space
-  uint32_t generation = 0;             // whose rows are searched
-  uint32_t view_generation = 0;        // a row is seen if superseded_by is 0 or > view_generation
+  const BoundQuery* query = nullptr;  // bound to the generation's space
+  uint32_t generation = 0;            // whose rows are searched
+  uint32_t view_generation = 0;       // a row is seen if superseded_by is 0 or > view_generation
   int64_t k = 10;
-  bool exact = false;                  // scan everything: results provably equal brute force in double precision
-  int ef = 0;                          // 0: the settings' default
+  bool exact = false;  // scan everything: results provably equal brute force in double precision
+  int ef = 0;          // 0: the settings' default
   // Optional filter: true keeps the row. Called with live, visible rows only; must be safe from several threads.
   std::function<bool(uint64_t internal_id, float uncertainty)> keep;
   // Optional: share of rows that `keep` is expected to pass (1: unknown or all). Below a threshold the index scans
@@ -76,20 +77,20 @@ struct SearchRequest {
 
 struct SearchHit {
   uint64_t internal_id = 0;
-  double distance = 0;      // exact, in double precision from the stored float32 vector
+  double distance = 0;  // exact, in double precision from the stored float32 vector
   float uncertainty = 0;
 };
 
 struct SearchResult {
-  std::vector<SearchHit> hits;   // ascending distance, ties by internal id
-  int64_t rows_scored = 0;       // float32 kernel evaluations
-  int64_t rows_reranked = 0;     // exact distances
+  std::vector<SearchHit> hits;  // ascending distance, ties by internal id
+  int64_t rows_scored = 0;      // float32 kernel evaluations
+  int64_t rows_reranked = 0;    // exact distances
 };
 
 struct SegmentInfo {
   uint32_t generation = 0;
   uint64_t id = 0;
-  std::string kind;        // "growing", "flat", "hnsw"
+  std::string kind;  // "growing", "flat", "hnsw"
   int64_t rows = 0, dead_rows = 0, bytes = 0;
 };
 
@@ -110,8 +111,8 @@ struct IndexStats {
   std::vector<SegmentInfo> segments;
   int64_t builds_running = 0, builds_total = 0, rebuilds_total = 0;
   int64_t mapped_bytes = 0, heap_bytes = 0;
-  uint64_t sealed_sequence = 0;   // changes up to here are in files: the store may trim its log before it
-  absl::Status last_error;        // of a background build; OK when the last one succeeded
+  uint64_t sealed_sequence = 0;  // changes up to here are in files: the store may trim its log before it
+  absl::Status last_error;       // of a background build; OK when the last one succeeded
 };
 
 class CollectionIndex {
@@ -120,12 +121,17 @@ class CollectionIndex {
 
   // Opens the folder (creates it when missing): loads manifests, maps sealed segments, rebuilds damaged or missing ones
   // from `source`. Afterwards the caller replays the store's changes after replay_after() through Apply.
-  static absl::StatusOr<std::unique_ptr<CollectionIndex>> Open(const std::string& folder, const IndexSettings& settings,
-                                                               const std::vector<std::pair<uint32_t, Space>>& generations,
-                                                               RowSource* source);
+  static absl::StatusOr<std::unique_ptr<CollectionIndex>> Open(
+      const std::string& folder, const IndexSettings& settings,
+      const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source);
 
   // Apply ignores changes of a sequence at or below what a segment already holds, so replaying too much is harmless.
+  // It leaves out additions to generations that it does not have: they were dropped after the change was logged.
+  // INVALID_ARGUMENT for a vector that its space does not allow; nothing of the batch is applied then.
   virtual uint64_t replay_after() const = 0;
+  // Of the newest change whose effect files held at Open. If the store lost newer ones (writes that were acknowledged
+  // without fsync, then a power loss) this is above the store's last sequence: open an empty folder then.
+  virtual uint64_t newest_sequence_in_files() const = 0;
   virtual absl::Status AddGeneration(uint32_t generation, const Space& space) = 0;
   virtual absl::Status DropGeneration(uint32_t generation) = 0;
   virtual absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) = 0;

@@ -1,0 +1,62 @@
+#include "index/build_plan.h"
+
+#include <algorithm>
+#include <map>
+
+namespace lightcone {
+namespace {
+
+int64_t LiveRows(const BuildInput& input) { return input.rows - input.deleted; }
+
+// The longest prefix of `indices` that fits, but at least one.
+std::vector<size_t> Fitting(const std::vector<BuildInput>& inputs, const std::vector<size_t>& indices,
+                            int64_t rows_max) {
+  std::vector<size_t> chosen;
+  int64_t rows = 0;
+  for (const size_t i : indices) {
+    rows += LiveRows(inputs[i]);
+    if (!chosen.empty() && rows > rows_max) break;
+    chosen.push_back(i);
+  }
+  return chosen;
+}
+
+int SizeClass(int64_t rows, int64_t unit) {
+  int size_class = 0;
+  for (int64_t limit = unit * kMergeWidth; rows >= limit && size_class < 40; limit *= kMergeWidth) ++size_class;
+  return size_class;
+}
+
+}  // namespace
+
+std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings) {
+  std::vector<size_t> growing, stale;
+  std::map<int, std::vector<size_t>> classes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].growing) {
+      growing.push_back(i);
+    } else {
+      if (inputs[i].stale) stale.push_back(i);
+      classes[SizeClass(LiveRows(inputs[i]), settings.growing_rows_max)].push_back(i);
+    }
+  }
+  if (!growing.empty()) return Fitting(inputs, growing, settings.merge_rows_max);
+  if (!stale.empty()) return Fitting(inputs, stale, settings.merge_rows_max);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const double share =
+        static_cast<double>(inputs[i].deleted) / static_cast<double>(std::max<int64_t>(1, inputs[i].rows));
+    if (share > settings.tombstones_share_max) return {i};
+  }
+  for (auto& [size_class, members] : classes) {
+    if (members.size() < kMergeWidth) continue;
+    std::stable_sort(members.begin(), members.end(),
+                     [&](size_t x, size_t y) { return LiveRows(inputs[x]) < LiveRows(inputs[y]); });
+    std::vector<size_t> chosen = Fitting(inputs, members, settings.merge_rows_max);
+    if (chosen.size() < kMergeWidth) continue;
+    std::sort(chosen.begin(), chosen.end());
+    return chosen;
+  }
+  return {};
+}
+
+}  // namespace lightcone

@@ -1,0 +1,70 @@
+// The links of an HNSW graph (Malkov and Yashunin, arXiv 1603.09320) as one flat block of bytes that is used where it
+// is mapped: FAISS builds the graph (graph_builder.h), this is how it is kept and walked.
+//
+// Layout, little endian; docs/formats-index.md:
+//   header        64 bytes: Header below
+//   base          rows x base_width int32: neighbours on layer 0, then -1
+//   upper_first   (rows + 1) uint32: the lists of row i on layers 1, 2, ... are upper_first[i] .. upper_first[i + 1]
+//   upper         upper_first[rows] x upper_width int32
+//
+// Why not FAISS's own file: it cannot be mapped, it holds the vectors a second time, and it must be trusted.
+// Threads: immutable.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace lightcone {
+
+class Graph {
+ public:
+  static constexpr uint32_t kMagic = 0x4847434c;  // "LCGH"
+  static constexpr uint32_t kVersion = 1;
+  static constexpr int kWidthMax = 1024;
+
+  struct Header {
+    uint32_t magic = kMagic;
+    uint32_t version = kVersion;
+    uint32_t rows = 0;
+    uint32_t base_width = 0;
+    uint32_t upper_width = 0;
+    uint32_t layers = 1;  // of the entry row, base layer included
+    uint32_t entry = 0;
+    uint32_t upper_lists = 0;
+    uint32_t reserved[8] = {};
+  };
+  static_assert(sizeof(Header) == 64);
+
+  // Checks every offset and every link, so that a walk needs no checks. `bytes` must outlive the graph and start on a
+  // multiple of 4. DATA_LOSS says what is wrong.
+  static absl::StatusOr<Graph> Parse(std::string_view bytes, int64_t rows);
+
+  int64_t rows() const { return rows_; }
+  uint32_t entry() const { return entry_; }
+  int layers() const { return layers_; }
+  int base_width() const { return static_cast<int>(base_width_); }
+  int width_max() const { return static_cast<int>(base_width_ > upper_width_ ? base_width_ : upper_width_); }
+
+  // Links of a row on a layer; read up to the first negative one.
+  // REQUIRES: the row is on that layer (every row that a layer's links name is).
+  std::span<const int32_t> Links(uint32_t row, int layer) const {
+    if (layer == 0) return {base_ + static_cast<size_t>(row) * base_width_, base_width_};
+    const size_t list = upper_first_[row] + static_cast<size_t>(layer - 1);
+    return {upper_ + list * upper_width_, upper_width_};
+  }
+
+ private:
+  absl::Status CheckLinks() const;
+
+  int64_t rows_ = 0;
+  uint32_t base_width_ = 0, upper_width_ = 0, entry_ = 0;
+  int layers_ = 1;
+  const int32_t* base_ = nullptr;
+  const uint32_t* upper_first_ = nullptr;
+  const int32_t* upper_ = nullptr;
+};
+
+}  // namespace lightcone

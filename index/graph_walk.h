@@ -1,0 +1,37 @@
+// The beam search over a graph (graph.h), filtered: rows that `accept` refuses lead the way but are no results.
+// Threads: reentrant; the marks of visited rows are kept per thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "geometry/bound_query.h"
+#include "index/graph.h"
+#include "index/segment.h"
+
+namespace lightcone {
+
+struct ScoredRow {
+  float score = 0;
+  uint32_t row = 0;
+};
+
+struct WalkLimits {
+  int ef = 128;                 // breadth: accepted rows kept
+  int64_t evaluations_max = 0;  // the walk gives up beyond
+};
+
+struct WalkResult {
+  std::vector<ScoredRow> rows;  // up to ef best accepted rows found, no particular order
+  int64_t evaluations = 0;      // scores computed
+  bool gave_up = false;         // `rows` is not to be trusted: scan instead
+};
+
+// `interrupted` is asked every few thousand evaluations; its error is returned. `accept` is called at most once a row.
+absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, const RowBlock& block, const BoundQuery& query,
+                                     const WalkLimits& limits, absl::FunctionRef<bool(uint32_t)> accept,
+                                     absl::FunctionRef<absl::Status()> interrupted);
+
+}  // namespace lightcone

@@ -1,0 +1,49 @@
+// Rows in memory, appended by the writer and scanned exactly, until a builder seals them.
+// Threads: see segment.h. Row addresses never move: the capacity's address range is reserved at the start.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "index/segment.h"
+
+namespace lightcone {
+
+class GrowingSegment : public Segment {
+ public:
+  // RESOURCE_EXHAUSTED without address space.
+  static absl::StatusOr<std::shared_ptr<GrowingSegment>> Make(uint64_t id, uint32_t generation, const Space& space,
+                                                              int64_t rows_max);
+
+  bool full() const { return rows() >= rows_max_; }
+  uint64_t first_sequence() const { return first_sequence_; }
+  uint64_t last_sequence() const { return last_sequence_; }
+
+  // Rows that a rebuild took from the store: until they are sealed, the checkpoint says that files lack some.
+  bool recovered() const { return recovered_; }
+  void set_recovered() { recovered_ = true; }
+
+  // Appends a row in the given state. REQUIRES: not full; z is a vector of the space; the id has no row here that is
+  // not deleted.
+  void Append(uint64_t internal_id, std::span<const float> z, float uncertainty, uint32_t state, uint64_t sequence);
+
+  std::string_view kind() const override { return "growing"; }
+  std::optional<int64_t> Find(uint64_t internal_id) const override;
+  int64_t mapped_bytes() const override { return 0; }
+  int64_t heap_bytes() const override;
+
+ private:
+  GrowingSegment(uint64_t id, uint32_t generation, const Space& space, int64_t rows_max)
+      : Segment(id, generation, space), rows_max_(rows_max) {}
+
+  const int64_t rows_max_;
+  Mapping vectors_, factors_, ids_, uncertainty_;
+  absl::flat_hash_map<uint64_t, int64_t> row_of_id_;  // newest row of the id
+  uint64_t first_sequence_ = 0;
+  uint64_t last_sequence_ = 0;
+  bool recovered_ = false;
+};
+
+}  // namespace lightcone

@@ -1,0 +1,72 @@
+// The two kinds of JSON files that describe an index on disk (docs/formats-index.md): a segment's manifest, written
+// last into its folder, and the checkpoint, which says which segments count and up to which change they hold
+// everything. Both carry a CRC-32C of themselves. Decoders are total: any bytes give a value or DATA_LOSS. Threads:
+// plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "geometry/metric.h"
+
+namespace lightcone {
+
+inline constexpr int kIndexFormatVersion = 1;
+inline constexpr int64_t kSegmentRowsMax = 2'000'000'000;
+
+inline constexpr std::string_view kManifestFile = "manifest.json";
+inline constexpr std::string_view kVectorsFile = "vectors.f32";
+inline constexpr std::string_view kFactorsFile = "factors.f32";
+inline constexpr std::string_view kIdsFile = "ids.u64";
+inline constexpr std::string_view kUncertaintyFile = "uncertainty.f32";
+inline constexpr std::string_view kGraphFile = "graph.hnsw";
+inline constexpr std::string_view kStatesFile = "states.u32";  // the only file that is rewritten; carries its own sum
+
+struct FileEntry {
+  std::string name;
+  uint64_t bytes = 0;
+  uint32_t crc32c = 0;
+};
+
+struct SegmentManifest {
+  uint64_t id = 0;
+  uint32_t generation = 0;
+  Space space;
+  std::string kind;  // "flat", "hnsw"
+  int64_t rows = 0;
+  int64_t stride = 0;           // floats from row to row
+  uint64_t first_sequence = 0;  // of the changes that added the rows
+  uint64_t last_sequence = 0;
+  int hnsw_m = 0;  // hnsw only: what the graph was built with
+  int hnsw_ef_construction = 0;
+  std::vector<FileEntry> files;
+
+  // nullptr when there is no such file.
+  const FileEntry* File(std::string_view name) const;
+};
+std::string EncodeManifest(const SegmentManifest& manifest);
+absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text);
+
+struct Checkpoint {
+  struct Generation {
+    uint32_t generation = 0;
+    Space space;
+    uint64_t sequence = 0;           // the segments hold every change of this generation up to here
+    bool complete = true;            // false: rows recovered from the store were not sealed yet; recover again
+    std::vector<uint64_t> segments;  // ids
+  };
+  uint64_t next_segment_id = 1;
+  uint64_t newest_sequence = 0;  // no file holds an effect of a later change
+  std::vector<Generation> generations;
+};
+std::string EncodeCheckpoint(const Checkpoint& checkpoint);
+absl::StatusOr<Checkpoint> DecodeCheckpoint(std::string_view text);
+
+// The state file: header (magic, version, rows, CRC-32C of the states) and a uint32 a row.
+std::string EncodeStates(const std::vector<uint32_t>& states);
+absl::StatusOr<std::vector<uint32_t>> DecodeStates(std::string_view bytes, int64_t rows);
+
+}  // namespace lightcone

@@ -1,0 +1,83 @@
+#include "index/sealed_segment.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/status.h"
+
+namespace lightcone {
+namespace {
+
+absl::StatusOr<Mapping> MapChecked(const std::string& folder, const SegmentManifest& manifest, std::string_view name) {
+  const FileEntry* entry = manifest.File(name);
+  if (entry == nullptr) return DataLoss(StrCat("manifest lists no ", name));
+  const std::string path = StrCat(folder, "/", name);
+  LC_ASSIGN_OR_RETURN(Mapping mapping, Mapping::OfFile(path));
+  if (mapping.bytes() != entry->bytes) {
+    return DataLoss(StrCat("'", path, "' has ", mapping.bytes(), " bytes instead of ", entry->bytes));
+  }
+  if (Crc32c(mapping.view()) != entry->crc32c) return DataLoss(StrCat("'", path, "' has a wrong checksum"));
+  return mapping;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<SealedSegment>> SealedSegment::Open(const std::string& folder, bool with_states) {
+  LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(StrCat(folder, "/", kManifestFile), int64_t{1} << 24));
+  LC_ASSIGN_OR_RETURN(SegmentManifest manifest, DecodeManifest(text));
+  std::shared_ptr<SealedSegment> segment(new SealedSegment(folder, std::move(manifest)));
+  LC_RETURN_IF_ERROR(segment->MapFiles());
+  LC_RETURN_IF_ERROR(segment->CheckRows());
+  if (!with_states) return segment;
+  const int64_t rows = segment->rows();
+  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(StrCat(folder, "/", kStatesFile), int64_t{1} << 34));
+  LC_ASSIGN_OR_RETURN(const std::vector<uint32_t> states, DecodeStates(bytes, rows));
+  for (int64_t i = 0; i < rows; ++i) segment->SetState(i, states[static_cast<size_t>(i)], 0);
+  segment->set_dirty(false);
+  return segment;
+}
+
+absl::Status SealedSegment::MapFiles() {
+  LC_ASSIGN_OR_RETURN(vectors_, MapChecked(folder_, manifest_, kVectorsFile));
+  LC_ASSIGN_OR_RETURN(factors_, MapChecked(folder_, manifest_, kFactorsFile));
+  LC_ASSIGN_OR_RETURN(ids_, MapChecked(folder_, manifest_, kIdsFile));
+  LC_ASSIGN_OR_RETURN(uncertainty_, MapChecked(folder_, manifest_, kUncertaintyFile));
+  block_ = {vectors_.as<const float>(), static_cast<size_t>(manifest_.stride), factors_.as<const RowFactors>(),
+            ids_.as<const uint64_t>(), uncertainty_.as<const float>()};
+  counts_.rows = manifest_.rows;
+  LC_ASSIGN_OR_RETURN(states_, RowStates::Make(static_cast<size_t>(manifest_.rows)));
+  if (manifest_.kind != "hnsw") return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(graph_bytes_, MapChecked(folder_, manifest_, kGraphFile));
+  LC_ASSIGN_OR_RETURN(graph_, Graph::Parse(graph_bytes_.view(), manifest_.rows));
+  return absl::OkStatus();
+}
+
+absl::Status SealedSegment::CheckRows() {
+  for (int64_t i = 0; i < rows(); ++i) {
+    if (i > 0 && block_.ids[i - 1] >= block_.ids[i]) return DataLoss(StrCat("'", folder_, "': ids are out of order"));
+    bias_max_ = std::max(bias_max_, block_.factors[i].bias);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<uint32_t> SealedSegment::CopyStates() const {
+  std::vector<uint32_t> states(static_cast<size_t>(rows()));
+  for (size_t i = 0; i < states.size(); ++i) states[i] = states_.Get(i);
+  return states;
+}
+
+std::optional<int64_t> SealedSegment::Find(uint64_t internal_id) const {
+  const uint64_t* const end = block_.ids + rows();
+  if (internal_id < block_.ids[0] || internal_id > end[-1]) return std::nullopt;
+  const uint64_t* const it = std::lower_bound(block_.ids, end, internal_id);
+  const int64_t row = it - block_.ids;
+  if (it == end || *it != internal_id || states_.Get(static_cast<size_t>(row)) == kDeleted) return std::nullopt;
+  return row;
+}
+
+int64_t SealedSegment::mapped_bytes() const {
+  return static_cast<int64_t>(vectors_.bytes() + factors_.bytes() + ids_.bytes() + uncertainty_.bytes() +
+                              graph_bytes_.bytes());
+}
+
+}  // namespace lightcone

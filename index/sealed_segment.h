@@ -1,0 +1,53 @@
+// A segment of immutable, mapped files, its rows in ascending order of internal id; flat or with an HNSW graph.
+// Threads: see segment.h.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "index/graph.h"
+#include "index/manifest.h"
+#include "index/segment.h"
+
+namespace lightcone {
+
+class SealedSegment : public Segment {
+ public:
+  // Maps the segment in `folder` and checks sizes, checksums and structure of every file; with `with_states` also reads
+  // the state file, else every row is live (a segment that is not in a checkpoint yet).
+  // DATA_LOSS, or a file's own error, says what is wrong: the segment must be rebuilt then.
+  static absl::StatusOr<std::shared_ptr<SealedSegment>> Open(const std::string& folder, bool with_states);
+
+  const std::string& folder() const { return folder_; }
+  const SegmentManifest& manifest() const { return manifest_; }
+
+  // Marks the segment for a rewrite with new settings. Writer only.
+  bool stale() const { return stale_; }
+  void set_stale() { stale_ = true; }
+
+  std::vector<uint32_t> CopyStates() const;
+
+  std::string_view kind() const override { return manifest_.kind; }
+  const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
+  std::optional<int64_t> Find(uint64_t internal_id) const override;
+  int64_t mapped_bytes() const override;
+  int64_t heap_bytes() const override { return rows() * 12; }
+
+ private:
+  SealedSegment(std::string folder, SegmentManifest manifest)
+      : Segment(manifest.id, manifest.generation, manifest.space),
+        folder_(std::move(folder)),
+        manifest_(std::move(manifest)) {}
+
+  absl::Status MapFiles();
+  absl::Status CheckRows();
+
+  const std::string folder_;
+  const SegmentManifest manifest_;
+  Mapping vectors_, factors_, ids_, uncertainty_, graph_bytes_;
+  Graph graph_;
+  bool stale_ = false;
+};
+
+}  // namespace lightcone

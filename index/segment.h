@@ -1,0 +1,138 @@
+// A segment: rows of one generation in one contiguous block, growing (in memory) or sealed (mapped files).
+//
+// Threads: the rows below a count that was published (see view.h) never change, but their states, which are atomic.
+// `counts` and everything called "writer" are guarded by the index's mutex.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "geometry/metric.h"
+#include "geometry/row_factors.h"
+#include "index/row_states.h"
+
+namespace lightcone {
+
+class Graph;
+
+// Row i: `dimension` floats at rows + i * stride (the vector before the clip), factors[i], ids[i], uncertainty[i].
+struct RowBlock {
+  const float* rows = nullptr;
+  size_t stride = 0;  // floats
+  const RowFactors* factors = nullptr;
+  const uint64_t* ids = nullptr;
+  const float* uncertainty = nullptr;
+};
+
+// Floats from row to row: rows start on cache lines where that costs at most an eighth more memory.
+inline size_t StrideOf(int dimension) {
+  const size_t n = static_cast<size_t>(dimension);
+  const size_t padded = (n + 15) / 16 * 16;
+  return padded * 8 <= n * 9 ? padded : n;
+}
+
+// How many rows of a segment are in which state other than live. Immutable once shared.
+struct StateCounts {
+  int64_t rows = 0;
+  std::vector<std::pair<uint32_t, int64_t>> by_state;  // superseding generation or kDeleted; no particular order
+
+  int64_t Of(uint32_t state) const {
+    for (const auto& [s, n] : by_state) {
+      if (s == state) return n;
+    }
+    return 0;
+  }
+  void Move(uint32_t from, uint32_t to) {
+    Add(from, -1);
+    Add(to, 1);
+  }
+  void Add(uint32_t state, int64_t n) {
+    if (state == kLive) return;
+    for (auto& [s, count] : by_state) {
+      if (s == state) {
+        count += n;
+        return;
+      }
+    }
+    by_state.emplace_back(state, n);
+  }
+  // Rows that a view of this generation serves.
+  int64_t Visible(uint32_t view_generation) const {
+    int64_t n = rows;
+    for (const auto& [state, count] : by_state) {
+      if (state == kDeleted || state <= view_generation) n -= count;
+    }
+    return n;
+  }
+};
+
+class Segment {
+ public:
+  virtual ~Segment() = default;
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  uint64_t id() const { return id_; }
+  uint32_t generation() const { return generation_; }
+  const Space& space() const { return space_; }
+  const RowBlock& block() const { return block_; }
+  const RowStates& states() const { return states_; }
+  std::span<const float> row(int64_t i) const {
+    return {block_.rows + static_cast<size_t>(i) * block_.stride, static_cast<size_t>(space_.dimension)};
+  }
+
+  virtual std::string_view kind() const = 0;  // "growing", "flat", "hnsw"
+  virtual const Graph* graph() const { return nullptr; }
+
+  // Writer only from here.
+  int64_t rows() const { return counts_.rows; }
+  float bias_max() const { return bias_max_; }
+  const StateCounts& counts() const { return counts_; }
+  virtual std::optional<int64_t> Find(uint64_t internal_id) const = 0;  // the row of this id that is not deleted
+  virtual int64_t mapped_bytes() const = 0;
+  virtual int64_t heap_bytes() const = 0;
+
+  // Records that a row changed at `sequence`; true if that is news.
+  bool SetState(int64_t row, uint32_t state, uint64_t sequence) {
+    const uint32_t old = states_.Get(static_cast<size_t>(row));
+    if (old == state) return false;
+    counts_.Move(old, state);
+    states_.Set(static_cast<size_t>(row), state, sequence);
+    pinned_counts_.reset();
+    dirty_ = true;
+    return true;
+  }
+
+  // The counts as an immutable value for views, shared until the next change.
+  std::shared_ptr<const StateCounts> PinCounts() {
+    if (pinned_counts_ == nullptr) pinned_counts_ = std::make_shared<const StateCounts>(counts_);
+    return pinned_counts_;
+  }
+
+  // Whether states changed since the flag was last cleared: they have to be written to the state file.
+  bool dirty() const { return dirty_; }
+  void set_dirty(bool dirty) { dirty_ = dirty; }
+
+ protected:
+  Segment(uint64_t id, uint32_t generation, const Space& space) : id_(id), generation_(generation), space_(space) {}
+
+  const uint64_t id_;
+  const uint32_t generation_;
+  const Space space_;
+  RowBlock block_;
+  RowStates states_;
+  StateCounts counts_;
+  float bias_max_ = 0;  // largest bias factor of the rows
+  bool dirty_ = false;
+
+ private:
+  friend class GrowingSegment;
+  std::shared_ptr<const StateCounts> pinned_counts_;
+};
+
+}  // namespace lightcone

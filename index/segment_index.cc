@@ -1,0 +1,287 @@
+#include "index/segment_index.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/status.h"
+
+namespace lightcone {
+namespace {
+
+// Outside Lorentz the index pays no heed to curvature and clip radius, so that any two equal spaces compare equal and
+// odd values never reach a file.
+Space Normalized(Space space) {
+  if (space.metric != Metric::kLorentz) {
+    const Space defaults;
+    space.curvature = defaults.curvature;
+    space.clip_radius = defaults.clip_radius;
+  }
+  return space;
+}
+
+}  // namespace
+
+SegmentIndex::SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source)
+    : folder_(std::move(folder)), source_(source), settings_(settings) {}
+
+SegmentIndex::~SegmentIndex() {
+  stopping_.store(true);
+  {
+    absl::MutexLock lock(&mu_);
+    wake_.SignalAll();
+  }
+  if (builder_.joinable()) builder_.join();
+}
+
+void SegmentIndex::Start() {
+  builder_ = std::thread([this] { BuilderLoop(); });
+}
+
+absl::StatusOr<std::unique_ptr<CollectionIndex>> CollectionIndex::Open(
+    const std::string& folder, const IndexSettings& settings,
+    const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source) {
+  LC_RETURN_IF_ERROR(settings.Validate());
+  auto index = std::make_unique<SegmentIndex>(folder, settings, source);
+  std::vector<std::pair<uint32_t, Space>> normalized;
+  for (const auto& [number, space] : generations) {
+    LC_RETURN_IF_ERROR(space.Validate());
+    if (number == kLive || number == kDeleted) return InvalidField("generation", StrCat(number), "1 .. 4294967294");
+    normalized.emplace_back(number, Normalized(space));
+  }
+  LC_RETURN_IF_ERROR(index->Load(normalized));
+  index->Start();
+  return std::unique_ptr<CollectionIndex>(std::move(index));
+}
+
+absl::Status SegmentIndex::AddGeneration(uint32_t generation, const Space& space) {
+  LC_RETURN_IF_ERROR(space.Validate());
+  if (generation == kLive || generation == kDeleted) {
+    return InvalidField("generation", StrCat(generation), "1 .. 4294967294");
+  }
+  absl::MutexLock lock(&mu_);
+  const auto it = generations_.find(generation);
+  if (it != generations_.end()) {
+    if (it->second.space == Normalized(space)) return absl::OkStatus();
+    return AlreadyExists(StrCat("the index has generation ", generation, " with another space"));
+  }
+  Generation& added = generations_[generation];
+  added.space = Normalized(space);
+  added.floor = added.persisted = applied_;  // It has no rows, so all changes so far are "in files".
+  checkpoint_due_ = true;
+  Publish();
+  Wake();
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::DropGeneration(uint32_t generation) {
+  absl::MutexLock lock(&mu_);
+  const auto it = generations_.find(generation);
+  if (it == generations_.end()) return NotFound(StrCat("the index has no generation ", generation));
+  for (const auto& segment : it->second.sealed) garbage_.push_back(segment->folder());
+  generations_.erase(it);
+  legs_.erase(generation);
+  ReassessSuperseded();
+  checkpoint_due_ = true;
+  Publish();
+  Wake();
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::CheckChanges(std::span<const RowChange> changes) const {
+  for (const RowChange& change : changes) {
+    if (change.kind != RowChange::Kind::kAdd) continue;
+    const auto it = generations_.find(change.generation);
+    if (it == generations_.end()) continue;  // Dropped since: an old entry of the change log.
+    LC_RETURN_IF_ERROR(CheckVector(it->second.space, change.z, "vector"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::Apply(uint64_t sequence, std::span<const RowChange> changes) {
+  absl::MutexLock lock(&mu_);
+  if (sequence <= applied_) return absl::OkStatus();
+  LC_RETURN_IF_ERROR(CheckChanges(changes));
+  for (const RowChange& change : changes) {
+    if (change.kind == RowChange::Kind::kDelete) {
+      ApplyDelete(sequence, change.internal_id);
+    } else {
+      LC_RETURN_IF_ERROR(ApplyAdd(sequence, change));
+    }
+  }
+  applied_ = sequence;
+  if (state_changes_ >= settings_.growing_rows_max) {
+    checkpoint_due_ = true;
+    Wake();
+  }
+  Publish();
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::ApplyAdd(uint64_t sequence, const RowChange& change) {
+  const auto it = generations_.find(change.generation);
+  if (it == generations_.end()) return absl::OkStatus();
+  if (sequence > it->second.floor) {
+    LC_RETURN_IF_ERROR(AppendRow(change.generation, it->second, change, sequence, /*recovered=*/false));
+  }
+  for (const uint32_t number : change.supersedes) {
+    const auto older = generations_.find(number);
+    if (number >= change.generation || older == generations_.end() || sequence <= older->second.floor) continue;
+    const std::optional<Place> place = Find(older->second, change.internal_id);
+    if (!place) continue;
+    const uint32_t state = place->segment->states().Get(static_cast<size_t>(place->row));
+    SetState(older->second, *place, state == kLive ? change.generation : std::min(state, change.generation), sequence);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, const RowChange& change,
+                                     uint64_t sequence, bool recovered) {
+  if (const std::optional<Place> old = Find(generation, change.internal_id)) {
+    const Segment& segment = *old->segment;
+    const std::span<const float> z = segment.row(old->row);
+    const bool same = std::memcmp(z.data(), change.z.data(), z.size_bytes()) == 0 &&
+                      segment.block().uncertainty[old->row] == change.uncertainty;
+    // A row that is there already: a repeated write, or a replay over recovered rows.
+    if (recovered || (same && segment.states().Get(static_cast<size_t>(old->row)) == kLive)) return absl::OkStatus();
+    SetState(generation, *old, kDeleted, sequence);
+  }
+  if (generation.active == nullptr) {
+    LC_ASSIGN_OR_RETURN(generation.active,
+                        GrowingSegment::Make(next_segment_id_, number, generation.space, settings_.growing_rows_max));
+    ++next_segment_id_;
+    if (recovered) generation.active->set_recovered();
+  }
+  generation.active->Append(change.internal_id, change.z, change.uncertainty, SupersededBy(number, change.internal_id),
+                            sequence);
+  generation.touched = true;
+  if (generation.active->full()) Freeze(generation);
+  return absl::OkStatus();
+}
+
+void SegmentIndex::ApplyDelete(uint64_t sequence, uint64_t internal_id) {
+  for (auto& [number, generation] : generations_) {
+    if (sequence <= generation.floor) continue;
+    if (const std::optional<Place> place = Find(generation, internal_id)) {
+      SetState(generation, *place, kDeleted, sequence);
+    }
+  }
+}
+
+void SegmentIndex::SetState(Generation& generation, const Place& place, uint32_t state, uint64_t sequence) {
+  if (!place.segment->SetState(place.row, state, sequence)) return;
+  generation.touched = true;
+  ++state_changes_;
+  const double deleted = static_cast<double>(place.segment->counts().Of(kDeleted));
+  if (deleted > settings_.tombstones_share_max * static_cast<double>(place.segment->rows())) Wake();
+}
+
+uint32_t SegmentIndex::SupersededBy(uint32_t generation, uint64_t internal_id) const {
+  for (auto it = generations_.upper_bound(generation); it != generations_.end(); ++it) {
+    if (Find(it->second, internal_id)) return it->first;
+  }
+  return kLive;
+}
+
+std::optional<SegmentIndex::Place> SegmentIndex::Find(const Generation& generation, uint64_t internal_id) {
+  const auto look = [internal_id](const auto& segment) -> std::optional<Place> {
+    const std::optional<int64_t> row = segment->Find(internal_id);
+    if (!row) return std::nullopt;
+    return Place{segment.get(), *row};
+  };
+  if (generation.active != nullptr) {
+    if (const auto place = look(generation.active)) return place;
+  }
+  for (const auto& segment : generation.frozen) {
+    if (const auto place = look(segment)) return place;
+  }
+  for (const auto& segment : generation.sealed) {
+    if (const auto place = look(segment)) return place;
+  }
+  return std::nullopt;
+}
+
+void SegmentIndex::Freeze(Generation& generation) {
+  if (generation.active == nullptr) return;
+  generation.frozen.push_back(std::move(generation.active));
+  generation.active = nullptr;
+  Wake();
+}
+
+void SegmentIndex::Wake() {
+  work_due_ = true;
+  wake_.SignalAll();
+}
+
+void SegmentIndex::Publish() {
+  for (auto& [number, generation] : generations_) {
+    if (!generation.touched) continue;
+    generation.touched = false;
+    auto leg = std::make_shared<ViewLeg>();
+    leg->space = generation.space;
+    const auto pin = [&leg](const auto& segment) {
+      leg->segments.push_back({segment, segment->rows(), segment->bias_max(), segment->PinCounts()});
+    };
+    for (const auto& segment : generation.sealed) pin(segment);
+    for (const auto& segment : generation.frozen) pin(segment);
+    if (generation.active != nullptr) pin(generation.active);
+    legs_[number] = std::move(leg);
+  }
+  auto view = std::make_shared<const SegmentView>(legs_, applied_, settings_.hnsw_ef_search);
+  absl::MutexLock lock(&view_mu_);
+  view_.swap(view);
+}
+
+std::shared_ptr<const IndexView> SegmentIndex::View() const {
+  absl::MutexLock lock(&view_mu_);
+  return view_;
+}
+
+absl::Status SegmentIndex::Flush() {
+  absl::MutexLock lock(&mu_);
+  for (auto& [number, generation] : generations_) Freeze(generation);
+  checkpoint_due_ = true;
+  const uint64_t ticket = ++flush_requested_;
+  Wake();
+  while (flush_done_ < ticket) flushed_.Wait(&mu_);
+  return last_error_;
+}
+
+absl::Status SegmentIndex::Reconfigure(const IndexSettings& settings, bool rebuild_now) {
+  LC_RETURN_IF_ERROR(settings.Validate());
+  absl::MutexLock lock(&mu_);
+  settings_ = settings;
+  for (auto& [number, generation] : generations_) {
+    if (!rebuild_now) continue;
+    for (const auto& segment : generation.sealed) segment->set_stale();
+  }
+  Publish();
+  Wake();
+  return absl::OkStatus();
+}
+
+IndexStats SegmentIndex::Stats() const {
+  IndexStats stats;
+  absl::MutexLock lock(&mu_);
+  uint64_t sealed = applied_;
+  for (const auto& [number, generation] : generations_) {
+    const auto add = [&](const Segment& segment) {
+      const int64_t mapped = segment.mapped_bytes(), heap = segment.heap_bytes();
+      stats.mapped_bytes += mapped;
+      stats.heap_bytes += heap;
+      stats.segments.push_back({segment.generation(), segment.id(), std::string(segment.kind()), segment.rows(),
+                                segment.counts().Of(kDeleted), mapped + heap});
+    };
+    for (const auto& segment : generation.sealed) add(*segment);
+    for (const auto& segment : generation.frozen) add(*segment);
+    if (generation.active != nullptr) add(*generation.active);
+    sealed = std::min(sealed, generation.persisted);
+  }
+  stats.sealed_sequence = sealed;
+  stats.builds_running = builds_running_;
+  stats.builds_total = builds_total_;
+  stats.rebuilds_total = rebuilds_total_;
+  stats.last_error = last_error_;
+  return stats;
+}
+
+}  // namespace lightcone

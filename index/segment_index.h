@@ -1,0 +1,143 @@
+// The implementation of CollectionIndex: one writer, one background builder, views swapped atomically.
+//
+// Everything mutable is guarded by mu_; files are written outside of it, by the builder alone. What is on disk:
+//   FOLDER/index.json       the checkpoint (manifest.h): names the segments that count
+//   FOLDER/segments/ID/     sealed segments
+// The checkpoint is the commit point: a segment that it does not list is a leftover and goes at the next start; one
+// that it lists and that cannot be read is rebuilt from the store.
+//
+// Replay: for each generation the checkpoint has a sequence up to which files hold every change. State files may be
+// newer, never older; replaying what they hold already changes nothing, because a row's state only moves from live to
+// superseded to deleted.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "index/collection_index.h"
+#include "index/growing_segment.h"
+#include "index/manifest.h"
+#include "index/sealed_segment.h"
+#include "index/segment_writer.h"
+#include "index/view.h"
+
+namespace lightcone {
+
+class SegmentIndex final : public CollectionIndex {
+ public:
+  SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source);
+  ~SegmentIndex() override;
+
+  // Reads the folder; called once, before Start.
+  absl::Status Load(const std::vector<std::pair<uint32_t, Space>>& generations) ABSL_LOCKS_EXCLUDED(mu_);
+  void Start();
+
+  uint64_t replay_after() const override { return replay_after_; }
+  uint64_t newest_sequence_in_files() const override { return loaded_newest_sequence_; }
+  absl::Status AddGeneration(uint32_t generation, const Space& space) override ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status DropGeneration(uint32_t generation) override ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) override ABSL_LOCKS_EXCLUDED(mu_);
+  std::shared_ptr<const IndexView> View() const override ABSL_LOCKS_EXCLUDED(view_mu_);
+  absl::Status Flush() override ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status Reconfigure(const IndexSettings& settings, bool rebuild_now) override ABSL_LOCKS_EXCLUDED(mu_);
+  IndexStats Stats() const override ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  struct Generation {
+    Space space;
+    std::vector<std::shared_ptr<SealedSegment>> sealed;
+    std::vector<std::shared_ptr<GrowingSegment>> frozen;  // full or flushed, oldest first: for the builder
+    std::shared_ptr<GrowingSegment> active;               // takes new rows; null until one comes
+    uint64_t floor = 0;      // changes up to here were in files at the start: Apply leaves them out
+    uint64_t persisted = 0;  // changes up to here are in files now
+    bool touched = true;     // since the last view
+  };
+  struct Place {
+    Segment* segment = nullptr;
+    int64_t row = 0;
+  };
+  struct Job {
+    uint32_t generation = 0;
+    SegmentPlan plan;
+    std::vector<std::shared_ptr<Segment>> sources;
+    std::vector<int64_t> rows_of;
+  };
+
+  // Loading (segment_index_load.cc).
+  absl::Status LoadCheckpoint(const Checkpoint& checkpoint, std::vector<uint32_t>& incomplete)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status RemoveLeftovers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Recover(uint32_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReassessSuperseded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Writing (segment_index.cc).
+  absl::Status CheckChanges(std::span<const RowChange> changes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplyAdd(uint64_t sequence, const RowChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ApplyDelete(uint64_t sequence, uint64_t internal_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status AppendRow(uint32_t number, Generation& generation, const RowChange& change, uint64_t sequence,
+                         bool recovered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Freeze(Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SetState(Generation& generation, const Place& place, uint32_t state, uint64_t sequence)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The least newer generation that has a row of this item, or kLive.
+  uint32_t SupersededBy(uint32_t generation, uint64_t internal_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static std::optional<Place> Find(const Generation& generation, uint64_t internal_id);
+  void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Building (segment_index_build.cc).
+  void BuilderLoop() ABSL_LOCKS_EXCLUDED(mu_);
+  // The flush to answer, or nothing when the index is to stop. Waits no longer than `retry` unless that is zero.
+  std::optional<uint64_t> WaitForWork(absl::Duration retry) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status WorkUntilIdle() ABSL_LOCKS_EXCLUDED(mu_);
+  std::optional<Job> PickJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status RunJob(const Job& job) ABSL_LOCKS_EXCLUDED(mu_);
+  void Install(const Job& job, const std::vector<RowReference>& rows, std::shared_ptr<SealedSegment> built)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status WriteCheckpoint() ABSL_LOCKS_EXCLUDED(mu_);
+  void CollectCheckpoint(Checkpoint& checkpoint,
+                         std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>>& states,
+                         std::vector<std::string>& garbage) ABSL_LOCKS_EXCLUDED(mu_);
+  uint64_t SequenceInFiles(const Generation& generation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::string SegmentFolder(uint64_t id) const;
+  bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+
+  const std::string folder_;
+  RowSource* const source_;
+  uint64_t replay_after_ = 0;            // set by Load
+  uint64_t loaded_newest_sequence_ = 0;  // set by Load
+
+  mutable absl::Mutex mu_;
+  IndexSettings settings_ ABSL_GUARDED_BY(mu_);
+  std::map<uint32_t, Generation> generations_ ABSL_GUARDED_BY(mu_);
+  SegmentView::Legs legs_ ABSL_GUARDED_BY(mu_);
+  uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the last change
+  uint64_t next_segment_id_ ABSL_GUARDED_BY(mu_) = 1;
+  std::vector<std::string> garbage_ ABSL_GUARDED_BY(mu_);  // folders to delete after the next checkpoint
+  int64_t state_changes_ ABSL_GUARDED_BY(mu_) = 0;         // of sealed rows, since the last checkpoint
+  bool checkpoint_due_ ABSL_GUARDED_BY(mu_) = false;
+  bool work_due_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t flush_requested_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t flush_done_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t builds_running_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t builds_total_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t rebuilds_total_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status last_error_ ABSL_GUARDED_BY(mu_);
+  absl::CondVar wake_;
+  absl::CondVar flushed_;
+
+  mutable absl::Mutex view_mu_ ABSL_ACQUIRED_AFTER(mu_);
+  std::shared_ptr<const SegmentView> view_ ABSL_GUARDED_BY(view_mu_);
+
+  std::atomic<bool> stopping_{false};
+  std::thread builder_;
+};
+
+}  // namespace lightcone

@@ -1,0 +1,225 @@
+// The background builder: seals, merges, compacts, and writes checkpoints.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "index/build_plan.h"
+#include "index/segment_index.h"
+#include "spdlog/spdlog.h"
+
+namespace lightcone {
+namespace {
+
+constexpr absl::Duration kRetryMin = absl::Seconds(1);
+constexpr absl::Duration kRetryMax = absl::Seconds(60);
+
+}  // namespace
+
+std::optional<uint64_t> SegmentIndex::WaitForWork(absl::Duration retry) {
+  absl::MutexLock lock(&mu_);
+  while (!stopping() && !work_due_) {
+    if (retry == absl::ZeroDuration()) {
+      wake_.Wait(&mu_);
+    } else if (wake_.WaitWithTimeout(&mu_, retry)) {
+      break;
+    }
+  }
+  if (stopping()) return std::nullopt;
+  work_due_ = false;
+  return flush_requested_;
+}
+
+void SegmentIndex::BuilderLoop() {
+  absl::Duration retry = absl::ZeroDuration();  // Zero: the last work succeeded.
+  while (const std::optional<uint64_t> ticket = WaitForWork(retry)) {
+    const absl::Status status = WorkUntilIdle();
+    if (stopping()) return;
+    if (status.ok()) {
+      retry = absl::ZeroDuration();
+    } else {
+      spdlog::error("index '{}': {}", folder_, MessageOf(status));
+      retry = std::clamp(2 * retry, kRetryMin, kRetryMax);
+    }
+    absl::MutexLock lock(&mu_);
+    last_error_ = status;
+    flush_done_ = *ticket;
+    flushed_.SignalAll();
+  }
+}
+
+absl::Status SegmentIndex::WorkUntilIdle() {
+  while (!stopping()) {
+    std::optional<Job> job;
+    bool checkpoint = false;
+    {
+      absl::MutexLock lock(&mu_);
+      job = PickJob();
+      checkpoint = checkpoint_due_;
+    }
+    if (job) {
+      LC_RETURN_IF_ERROR(RunJob(*job));
+    } else if (!checkpoint) {
+      return absl::OkStatus();
+    }
+    LC_RETURN_IF_ERROR(WriteCheckpoint());
+  }
+  return absl::OkStatus();
+}
+
+std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
+  for (const auto& [number, generation] : generations_) {
+    std::vector<BuildInput> inputs;
+    for (const auto& segment : generation.frozen) {
+      inputs.push_back({true, false, segment->rows(), segment->counts().Of(kDeleted)});
+    }
+    for (const auto& segment : generation.sealed) {
+      inputs.push_back({false, segment->stale(), segment->rows(), segment->counts().Of(kDeleted)});
+    }
+    const std::vector<size_t> chosen = PlanBuild(inputs, settings_);
+    if (chosen.empty()) continue;
+    Job job;
+    job.generation = number;
+    job.plan.id = next_segment_id_++;
+    job.plan.settings = settings_;
+    job.plan.first_sequence = UINT64_MAX;
+    const auto add = [&job](const std::shared_ptr<Segment>& segment, uint64_t first, uint64_t last) {
+      job.sources.push_back(segment);
+      job.rows_of.push_back(segment->rows());
+      job.plan.first_sequence = std::min(job.plan.first_sequence, first);
+      job.plan.last_sequence = std::max(job.plan.last_sequence, last);
+    };
+    for (const size_t i : chosen) {
+      if (i < generation.frozen.size()) {
+        const auto& segment = generation.frozen[i];
+        add(segment, segment->first_sequence(), segment->last_sequence());
+      } else {
+        const auto& segment = generation.sealed[i - generation.frozen.size()];
+        add(segment, segment->manifest().first_sequence, segment->manifest().last_sequence);
+      }
+    }
+    ++builds_running_;
+    return job;
+  }
+  return std::nullopt;
+}
+
+absl::Status SegmentIndex::RunJob(const Job& job) {
+  const std::vector<RowReference> rows = GatherRows(job.sources, job.rows_of);
+  std::shared_ptr<SealedSegment> built;
+  absl::Status status;
+  if (!rows.empty()) {
+    auto written = WriteSegment(SegmentFolder(job.plan.id), job.plan, job.sources, rows, [this] { return stopping(); });
+    if (written.ok()) {
+      built = std::move(*written);
+    } else {
+      status = written.status();
+    }
+  }
+  absl::MutexLock lock(&mu_);
+  --builds_running_;
+  if (!status.ok()) return status;
+  ++builds_total_;
+  Install(job, rows, std::move(built));
+  return absl::OkStatus();
+}
+
+void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows,
+                           std::shared_ptr<SealedSegment> built) {
+  const auto is_source = [&job](const std::shared_ptr<Segment>& segment) {
+    return std::find(job.sources.begin(), job.sources.end(), segment) != job.sources.end();
+  };
+  const auto it = generations_.find(job.generation);
+  const bool there =
+      it != generations_.end() && (std::any_of(it->second.frozen.begin(), it->second.frozen.end(), is_source) ||
+                                   std::any_of(it->second.sealed.begin(), it->second.sealed.end(), is_source));
+  checkpoint_due_ = true;
+  if (!there) {  // The generation was dropped meanwhile.
+    if (built != nullptr) garbage_.push_back(built->folder());
+    return;
+  }
+  Generation& generation = it->second;
+  if (built != nullptr) {
+    // Carries over what happened to the rows up to now, changes during the build included.
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const RowStates& states = job.sources[rows[i].source]->states();
+      const uint32_t state = states.Get(rows[i].row);
+      if (state != kLive) built->SetState(static_cast<int64_t>(i), state, states.ChangedAt(rows[i].row));
+    }
+    built->set_dirty(true);  // It has no state file yet.
+    generation.sealed.push_back(std::move(built));
+  }
+  for (const auto& segment : generation.sealed) {
+    if (is_source(segment)) garbage_.push_back(segment->folder());
+  }
+  std::erase_if(generation.sealed, is_source);
+  std::erase_if(generation.frozen, is_source);
+  generation.touched = true;
+  Publish();
+}
+
+uint64_t SegmentIndex::SequenceInFiles(const Generation& generation) const {
+  uint64_t sequence = std::max(generation.floor, applied_);
+  for (const auto& segment : generation.frozen) sequence = std::min(sequence, segment->first_sequence() - 1);
+  if (generation.active != nullptr) sequence = std::min(sequence, generation.active->first_sequence() - 1);
+  return sequence;
+}
+
+absl::Status SegmentIndex::WriteCheckpoint() {
+  Checkpoint checkpoint;
+  std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>> states;
+  std::vector<std::string> garbage;
+  CollectCheckpoint(checkpoint, states, garbage);
+  absl::Status status;
+  for (const auto& [segment, row_states] : states) {
+    if (!status.ok()) break;
+    status = WriteFileAtomically(StrCat(segment->folder(), "/", kStatesFile), EncodeStates(row_states));
+  }
+  if (status.ok()) status = WriteFileAtomically(folder_ + "/index.json", EncodeCheckpoint(checkpoint));
+  if (status.ok()) {
+    // Views that still use a deleted segment keep its mapping: the space is freed with the last of them.
+    for (const std::string& folder : garbage) {
+      std::error_code error;
+      std::filesystem::remove_all(folder, error);
+      if (error) spdlog::warn("index '{}': cannot remove '{}': {}", folder_, folder, error.message());
+    }
+  }
+  absl::MutexLock lock(&mu_);
+  if (!status.ok()) {
+    checkpoint_due_ = true;
+    for (auto& [segment, unused] : states) segment->set_dirty(true);
+    return Annotate(status, "write checkpoint");
+  }
+  for (const Checkpoint::Generation& entry : checkpoint.generations) {
+    const auto it = generations_.find(entry.generation);
+    if (it != generations_.end()) it->second.persisted = std::max(it->second.persisted, entry.sequence);
+  }
+  for (const std::string& folder : garbage) std::erase(garbage_, folder);
+  return absl::OkStatus();
+}
+
+void SegmentIndex::CollectCheckpoint(
+    Checkpoint& checkpoint, std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>>& states,
+    std::vector<std::string>& garbage) {
+  absl::MutexLock lock(&mu_);
+  checkpoint_due_ = false;
+  state_changes_ = 0;
+  garbage = garbage_;
+  checkpoint.next_segment_id = next_segment_id_;
+  checkpoint.newest_sequence = std::max(applied_, loaded_newest_sequence_);
+  const auto recovered = [](const auto& segment) { return segment != nullptr && segment->recovered(); };
+  for (const auto& [number, generation] : generations_) {
+    Checkpoint::Generation entry{number, generation.space, SequenceInFiles(generation), true, {}};
+    entry.complete =
+        !recovered(generation.active) && std::none_of(generation.frozen.begin(), generation.frozen.end(), recovered);
+    for (const auto& segment : generation.sealed) {
+      entry.segments.push_back(segment->id());
+      if (!segment->dirty()) continue;
+      states.emplace_back(segment, segment->CopyStates());
+      segment->set_dirty(false);
+    }
+    checkpoint.generations.push_back(std::move(entry));
+  }
+}
+
+}  // namespace lightcone

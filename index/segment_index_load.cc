@@ -1,0 +1,152 @@
+// How an index comes back from its folder, and what it does about damage.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "index/segment_index.h"
+#include "spdlog/spdlog.h"
+
+namespace lightcone {
+
+absl::Status SegmentIndex::Load(const std::vector<std::pair<uint32_t, Space>>& generations) {
+  LC_RETURN_IF_ERROR(MakeFolders(StrCat(folder_, "/segments")));
+  absl::MutexLock lock(&mu_);
+  for (const auto& [number, space] : generations) generations_[number].space = space;
+
+  Checkpoint checkpoint;
+  const absl::StatusOr<std::string> text = ReadFile(StrCat(folder_, "/index.json"), int64_t{1} << 24);
+  if (text.ok()) {
+    absl::StatusOr<Checkpoint> decoded = DecodeCheckpoint(*text);
+    if (decoded.ok()) {
+      checkpoint = std::move(*decoded);
+    } else {
+      // The store still has everything: start over from it.
+      spdlog::error("index '{}': {}; rebuilding from the store", folder_, MessageOf(decoded.status()));
+      ++rebuilds_total_;
+    }
+  } else if (!absl::IsNotFound(text.status())) {
+    return Annotate(text.status(), "open index");
+  }
+  std::vector<uint32_t> incomplete;
+  LC_RETURN_IF_ERROR(LoadCheckpoint(checkpoint, incomplete));
+  LC_RETURN_IF_ERROR(RemoveLeftovers());
+
+  replay_after_ = checkpoint.newest_sequence;
+  for (const auto& [number, generation] : generations_) replay_after_ = std::min(replay_after_, generation.floor);
+  loaded_newest_sequence_ = checkpoint.newest_sequence;
+  applied_ = replay_after_;
+  ReassessSuperseded();
+  // Newest first: an older row's state follows from the newer rows that are there.
+  std::sort(incomplete.rbegin(), incomplete.rend());
+  for (const uint32_t number : incomplete) LC_RETURN_IF_ERROR(Recover(number));
+  Publish();
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::LoadCheckpoint(const Checkpoint& checkpoint, std::vector<uint32_t>& incomplete) {
+  next_segment_id_ = checkpoint.next_segment_id;
+  for (auto& [number, generation] : generations_) {
+    const auto entry = std::find_if(checkpoint.generations.begin(), checkpoint.generations.end(),
+                                    [n = number](const auto& g) { return g.generation == n; });
+    if (entry == checkpoint.generations.end() || !(entry->space == generation.space)) {
+      if (source_ != nullptr) incomplete.push_back(number);
+      continue;
+    }
+    generation.floor = generation.persisted = entry->sequence;
+    bool complete = entry->complete;
+    for (const uint64_t id : entry->segments) {
+      absl::StatusOr<std::shared_ptr<SealedSegment>> segment = SealedSegment::Open(SegmentFolder(id), true);
+      if (segment.ok() && ((*segment)->id() != id || (*segment)->generation() != number ||
+                           !((*segment)->space() == generation.space))) {
+        segment = DataLoss(StrCat("'", SegmentFolder(id), "' holds another segment"));
+      }
+      if (segment.ok()) {
+        generation.sealed.push_back(std::move(*segment));
+        continue;
+      }
+      spdlog::error("index '{}': segment {}: {}; rebuilding it from the store", folder_, id,
+                    MessageOf(segment.status()));
+      ++rebuilds_total_;
+      complete = false;
+    }
+    if (complete) continue;
+    if (source_ == nullptr) {
+      return DataLoss(StrCat("index '", folder_, "': generation ", number, " is damaged and there is no store to ask"));
+    }
+    incomplete.push_back(number);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::RemoveLeftovers() {
+  std::vector<std::string> kept;
+  for (const auto& [number, generation] : generations_) {
+    for (const auto& segment : generation.sealed) kept.push_back(segment->folder());
+  }
+  std::error_code error;
+  std::vector<std::string> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/segments", error)) {
+    const std::string path = entry.path().string();
+    // Ids are never used twice, even where the checkpoint that counted them was lost.
+    const std::string name = entry.path().stem().string();
+    if (!name.empty() && name.size() < 19 &&
+        std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+      next_segment_id_ = std::max<uint64_t>(next_segment_id_, std::stoull(name) + 1);
+    }
+    if (std::find(kept.begin(), kept.end(), path) == kept.end()) leftovers.push_back(path);
+  }
+  if (error) return ErrnoStatus(error.value(), "list", folder_ + "/segments");
+  for (const std::string& path : leftovers) {
+    std::filesystem::remove_all(path, error);
+    if (error) return ErrnoStatus(error.value(), "remove", path);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::Recover(uint32_t number) {
+  Generation& generation = generations_[number];
+  const uint64_t sequence = generation.floor + 1;  // So that the checkpoint's sequence stays until the rows are sealed.
+  int64_t rows = 0;
+  const absl::Status status = source_->ForEachEmbedding(
+      number, [&](uint64_t internal_id, std::span<const float> z, float uncertainty) -> absl::Status {
+        mu_.AssertHeld();
+        LC_RETURN_IF_ERROR(CheckVector(generation.space, z, "vector"));
+        RowChange change;
+        change.internal_id = internal_id;
+        change.generation = number;
+        change.z = z;
+        change.uncertainty = uncertainty;
+        ++rows;
+        return AppendRow(number, generation, change, sequence, /*recovered=*/true);
+      });
+  if (!status.ok()) return Annotate(status, StrCat("rebuild generation ", number, " of index '", folder_, "'"));
+  Freeze(generation);
+  if (rows > 0) spdlog::info("index '{}': generation {}: looked at {} embeddings of the store", folder_, number, rows);
+  return absl::OkStatus();
+}
+
+void SegmentIndex::ReassessSuperseded() {
+  for (auto& [number, generation] : generations_) {
+    const auto reassess = [&, n = number, &g = generation](Segment& segment) {
+      mu_.AssertHeld();
+      std::vector<uint32_t> gone;
+      for (const auto& [state, count] : segment.counts().by_state) {
+        if (state != kDeleted && count > 0 && !generations_.contains(state)) gone.push_back(state);
+      }
+      if (gone.empty()) return;
+      for (int64_t row = 0; row < segment.rows(); ++row) {
+        const uint32_t state = segment.states().Get(static_cast<size_t>(row));
+        if (std::find(gone.begin(), gone.end(), state) == gone.end()) continue;
+        SetState(g, {&segment, row}, SupersededBy(n, segment.block().ids[row]), applied_);
+      }
+    };
+    for (const auto& segment : generation.sealed) reassess(*segment);
+    for (const auto& segment : generation.frozen) reassess(*segment);
+    if (generation.active != nullptr) reassess(*generation.active);
+  }
+}
+
+std::string SegmentIndex::SegmentFolder(uint64_t id) const { return StrCat(folder_, "/segments/", id); }
+
+}  // namespace lightcone

@@ -1,0 +1,34 @@
+// Searches a set of pinned segments of one generation: certified scans and graph walks feed one candidate set, whose
+// rows are then ranked by exact distances in double precision.
+// Threads: reentrant.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "index/collection_index.h"
+#include "index/segment.h"
+
+namespace lightcone {
+
+// A segment as a view sees it: its first `rows` rows, whose biases are at most `bias_max`.
+struct PinnedSegment {
+  std::shared_ptr<const Segment> segment;
+  int64_t rows = 0;
+  float bias_max = 0;
+  std::shared_ptr<const StateCounts> counts;
+};
+
+struct SearchScope {
+  const std::vector<PinnedSegment>* segments = nullptr;
+  uint64_t sequence = 0;  // the view's
+  int ef_default = 128;
+};
+
+// INVALID_ARGUMENT naming field 'k' or 'ef', DEADLINE_EXCEEDED, CANCELLED.
+// If k visible rows that pass the filter exist, k hits come back, whatever the graph.
+absl::StatusOr<SearchResult> SearchSegments(const SearchScope& scope, const SearchRequest& request);
+
+}  // namespace lightcone

@@ -1,0 +1,190 @@
+#include "index/segment_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "index/graph_builder.h"
+
+namespace lightcone {
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 20;
+
+// A file written front to back, with its checksum.
+class FileWriter {
+ public:
+  explicit FileWriter(std::string path) : path_(std::move(path)) { buffer_.reserve(kBufferBytes); }
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+  ~FileWriter() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  absl::Status Create() {
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    return fd_ >= 0 ? absl::OkStatus() : ErrnoStatus(errno, "create", path_);
+  }
+
+  absl::Status Write(const void* data, size_t bytes) {
+    const std::string_view view(static_cast<const char*>(data), bytes);
+    crc32c_ = Crc32c(view, crc32c_);
+    bytes_ += bytes;
+    if (bytes >= kBufferBytes) {
+      LC_RETURN_IF_ERROR(Flush());
+      return WriteOut(view);
+    }
+    if (buffer_.size() + bytes > kBufferBytes) LC_RETURN_IF_ERROR(Flush());
+    buffer_.append(view);
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish(std::string_view name, SegmentManifest& manifest) {
+    LC_RETURN_IF_ERROR(Flush());
+    if (::fsync(fd_) != 0) return ErrnoStatus(errno, "fsync", path_);
+    manifest.files.push_back({std::string(name), bytes_, crc32c_});
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Flush() {
+    LC_RETURN_IF_ERROR(WriteOut(buffer_));
+    buffer_.clear();
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteOut(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return ErrnoStatus(errno, "write", path_);
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string path_;
+  int fd_ = -1;
+  std::string buffer_;
+  uint64_t bytes_ = 0;
+  uint32_t crc32c_ = 0;
+};
+
+class SegmentWriter {
+ public:
+  SegmentWriter(std::string folder, const SegmentPlan& plan, const std::vector<std::shared_ptr<Segment>>& sources,
+                const std::vector<RowReference>& rows, const std::function<bool()>& stop)
+      : folder_(std::move(folder)), plan_(plan), sources_(sources), rows_(rows), stop_(stop) {
+    manifest_.id = plan.id;
+    manifest_.generation = sources[0]->generation();
+    manifest_.space = sources[0]->space();
+    manifest_.kind = plan.settings.kind == SealedKind::kHnsw ? "hnsw" : "flat";
+    manifest_.rows = static_cast<int64_t>(rows.size());
+    manifest_.stride = static_cast<int64_t>(StrideOf(manifest_.space.dimension));
+    manifest_.first_sequence = plan.first_sequence;
+    manifest_.last_sequence = plan.last_sequence;
+  }
+
+  absl::Status Write() {
+    LC_RETURN_IF_ERROR(MakeFolders(folder_));
+    LC_RETURN_IF_ERROR(WriteVectors());
+    LC_RETURN_IF_ERROR(WriteColumn<RowFactors>(kFactorsFile, [](const RowBlock& b, size_t i) { return b.factors[i]; }));
+    LC_RETURN_IF_ERROR(WriteColumn<uint64_t>(kIdsFile, [](const RowBlock& b, size_t i) { return b.ids[i]; }));
+    LC_RETURN_IF_ERROR(
+        WriteColumn<float>(kUncertaintyFile, [](const RowBlock& b, size_t i) { return b.uncertainty[i]; }));
+    if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(WriteGraph());
+    LC_RETURN_IF_ERROR(WriteFileAtomically(StrCat(folder_, "/", kManifestFile), EncodeManifest(manifest_)));
+    return SyncFolder(folder_);
+  }
+
+ private:
+  absl::Status WriteVectors() {
+    FileWriter file(StrCat(folder_, "/", kVectorsFile));
+    LC_RETURN_IF_ERROR(file.Create());
+    const size_t dimension = static_cast<size_t>(manifest_.space.dimension);
+    std::vector<float> row(static_cast<size_t>(manifest_.stride), 0.0f);
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (i % 4096 == 0 && stop_()) return MakeStatus(absl::StatusCode::kCancelled, "segment build stopped");
+      const RowBlock& block = sources_[rows_[i].source]->block();
+      std::memcpy(row.data(), block.rows + rows_[i].row * block.stride, dimension * sizeof(float));
+      LC_RETURN_IF_ERROR(file.Write(row.data(), row.size() * sizeof(float)));
+    }
+    return file.Finish(kVectorsFile, manifest_);
+  }
+
+  template <typename T, typename Get>
+  absl::Status WriteColumn(std::string_view name, Get get) {
+    FileWriter file(StrCat(folder_, "/", name));
+    LC_RETURN_IF_ERROR(file.Create());
+    for (const RowReference& reference : rows_) {
+      const T value = get(sources_[reference.source]->block(), reference.row);
+      LC_RETURN_IF_ERROR(file.Write(&value, sizeof(value)));
+    }
+    return file.Finish(name, manifest_);
+  }
+
+  // Over the files just written, so that the graph's rows are the segment's rows.
+  absl::Status WriteGraph() {
+    LC_ASSIGN_OR_RETURN(const Mapping vectors, Mapping::OfFile(StrCat(folder_, "/", kVectorsFile)));
+    LC_ASSIGN_OR_RETURN(const Mapping factors, Mapping::OfFile(StrCat(folder_, "/", kFactorsFile)));
+    const RowBlock block{vectors.as<const float>(), static_cast<size_t>(manifest_.stride),
+                         factors.as<const RowFactors>(), nullptr, nullptr};
+    manifest_.hnsw_m = plan_.settings.hnsw_m;
+    manifest_.hnsw_ef_construction = plan_.settings.hnsw_ef_construction;
+    const GraphSettings settings{manifest_.hnsw_m, manifest_.hnsw_ef_construction, plan_.settings.build_threads};
+    LC_ASSIGN_OR_RETURN(const std::string graph, BuildGraph(manifest_.space, block, manifest_.rows, settings, stop_));
+    FileWriter file(StrCat(folder_, "/", kGraphFile));
+    LC_RETURN_IF_ERROR(file.Create());
+    LC_RETURN_IF_ERROR(file.Write(graph.data(), graph.size()));
+    return file.Finish(kGraphFile, manifest_);
+  }
+
+  const std::string folder_;
+  const SegmentPlan& plan_;
+  const std::vector<std::shared_ptr<Segment>>& sources_;
+  const std::vector<RowReference>& rows_;
+  const std::function<bool()>& stop_;
+  SegmentManifest manifest_;
+};
+
+}  // namespace
+
+std::vector<RowReference> GatherRows(const std::vector<std::shared_ptr<Segment>>& sources,
+                                     const std::vector<int64_t>& rows_of) {
+  std::vector<RowReference> rows;
+  for (size_t s = 0; s < sources.size(); ++s) {
+    for (int64_t i = 0; i < rows_of[s]; ++i) {
+      if (sources[s]->states().Get(static_cast<size_t>(i)) == kDeleted) continue;
+      rows.push_back({sources[s]->block().ids[i], static_cast<uint32_t>(s), static_cast<uint32_t>(i)});
+    }
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const RowReference& x, const RowReference& y) { return x.internal_id < y.internal_id; });
+  return rows;
+}
+
+absl::StatusOr<std::shared_ptr<SealedSegment>> WriteSegment(const std::string& folder, const SegmentPlan& plan,
+                                                            const std::vector<std::shared_ptr<Segment>>& sources,
+                                                            const std::vector<RowReference>& rows,
+                                                            const std::function<bool()>& stop) {
+  const std::string temporary = folder + ".tmp";
+  std::error_code ignored;
+  std::filesystem::remove_all(temporary, ignored);
+  absl::Status status = SegmentWriter(temporary, plan, sources, rows, stop).Write();
+  if (status.ok() && ::rename(temporary.c_str(), folder.c_str()) != 0) status = ErrnoStatus(errno, "rename", folder);
+  if (status.ok()) status = SyncFolder(std::filesystem::path(folder).parent_path().string());
+  if (!status.ok()) {
+    std::filesystem::remove_all(temporary, ignored);
+    std::filesystem::remove_all(folder, ignored);
+    return Annotate(status, "write segment");
+  }
+  return SealedSegment::Open(folder, /*with_states=*/false);
+}
+
+}  // namespace lightcone

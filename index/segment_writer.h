@@ -1,0 +1,43 @@
+// Writes a sealed segment's folder: rows gathered from other segments, in ascending order of internal id, the graph,
+// and the manifest last. Threads: one builder at a time; the sources' rows must not change.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "index/collection_index.h"
+#include "index/sealed_segment.h"
+
+namespace lightcone {
+
+// Row `row` of `sources[source]`.
+struct RowReference {
+  uint64_t internal_id = 0;
+  uint32_t source = 0;
+  uint32_t row = 0;
+};
+
+// The rows of the sources that are not deleted, by internal id. `rows_of[i]` is the number of rows of sources[i].
+std::vector<RowReference> GatherRows(const std::vector<std::shared_ptr<Segment>>& sources,
+                                     const std::vector<int64_t>& rows_of);
+
+struct SegmentPlan {
+  uint64_t id = 0;
+  uint64_t first_sequence = 0;
+  uint64_t last_sequence = 0;
+  IndexSettings settings;
+};
+
+// Writes `folder` by way of `folder`.tmp: after a crash it is there as a whole or not at all. Returns the segment with
+// every row live. RESOURCE_EXHAUSTED on a full disk, CANCELLED when `stop` says so; nothing is left behind then.
+// REQUIRES: `rows` is not empty; all sources are of one generation.
+absl::StatusOr<std::shared_ptr<SealedSegment>> WriteSegment(const std::string& folder, const SegmentPlan& plan,
+                                                            const std::vector<std::shared_ptr<Segment>>& sources,
+                                                            const std::vector<RowReference>& rows,
+                                                            const std::function<bool()>& stop);
+
+}  // namespace lightcone
