@@ -1,0 +1,82 @@
+#include "models/checkpoint_torch.h"
+
+#include <map>
+#include <sstream>
+
+#include "base/status.h"
+
+namespace lightcone {
+namespace {
+
+std::map<std::string, torch::Tensor> StateOf(const torch::nn::Module& module) {
+  std::map<std::string, torch::Tensor> state;
+  for (const auto& item : module.named_parameters()) state.emplace("p." + item.key(), item.value());
+  for (const auto& item : module.named_buffers()) state.emplace("b." + item.key(), item.value());
+  return state;
+}
+
+std::istringstream StreamOf(std::string_view bytes) { return std::istringstream(std::string(bytes)); }
+
+}  // namespace
+
+absl::StatusOr<std::string> SaveModule(const torch::nn::Module& module) {
+  try {
+    torch::serialize::OutputArchive archive;
+    for (const auto& [name, tensor] : StateOf(module)) {
+      archive.write(name, tensor.detach().cpu().contiguous(), /*is_buffer=*/true);
+    }
+    std::ostringstream out;
+    archive.save_to(out);
+    return std::move(out).str();
+  } catch (const std::exception& e) {
+    return Internal(StrCat("saving a module: ", e.what()));
+  }
+}
+
+absl::Status LoadModule(std::string_view bytes, std::string_view what, torch::nn::Module& module) {
+  try {
+    torch::NoGradGuard no_grad;
+    std::istringstream in = StreamOf(bytes);
+    torch::serialize::InputArchive archive;
+    archive.load_from(in);
+    for (auto& [name, tensor] : StateOf(module)) {
+      torch::Tensor saved;
+      if (!archive.try_read(name, saved, /*is_buffer=*/true)) {
+        return DataLoss(StrCat(what, ": no tensor '", name, "'"));
+      }
+      if (saved.sizes() != tensor.sizes() || saved.scalar_type() != tensor.scalar_type()) {
+        return DataLoss(StrCat(what, ": tensor '", name, "' has another shape or type"));
+      }
+      torch::Tensor(tensor).copy_(saved);
+    }
+    return absl::OkStatus();
+  } catch (const std::exception& e) {
+    return DataLoss(StrCat(what, ": unreadable archive"));
+  }
+}
+
+absl::StatusOr<std::string> SaveOptimizer(const torch::optim::Optimizer& optimizer) {
+  try {
+    torch::serialize::OutputArchive archive;
+    optimizer.save(archive);
+    std::ostringstream out;
+    archive.save_to(out);
+    return std::move(out).str();
+  } catch (const std::exception& e) {
+    return Internal(StrCat("saving an optimiser: ", e.what()));
+  }
+}
+
+absl::Status LoadOptimizer(std::string_view bytes, torch::optim::Optimizer& optimizer) {
+  try {
+    std::istringstream in = StreamOf(bytes);
+    torch::serialize::InputArchive archive;
+    archive.load_from(in);
+    optimizer.load(archive);
+    return absl::OkStatus();
+  } catch (const std::exception& e) {
+    return DataLoss("optimiser state: unreadable archive");
+  }
+}
+
+}  // namespace lightcone

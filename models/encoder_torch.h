@@ -1,0 +1,18 @@
+// The torch side of Encoder. Only .cc files of models/ and trainer/, and their tests, include this.
+#pragma once
+
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include "models/encoder.h"
+
+namespace lightcone {
+
+struct Encoder::Impl {
+  torch::jit::Module module;  // constant after Load; its forward is safe on several threads
+
+  // [n, c, h, w] normalised -> z before the clip [n, d] float32, without gradients. May throw c10::Error.
+  torch::Tensor Forward(const torch::Tensor& nchw) const;
+};
+
+}  // namespace lightcone

@@ -1,0 +1,40 @@
+// The classification head that every method trains with (spec 2.2): Lorentz MLR, or softmax for the other metrics.
+// Only .cc files of trainer/ and their tests include this.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/losses/lorentz_torch.h"
+
+namespace lightcone {
+
+// A batch of embeddings in the forms that losses need.
+struct Embedded {
+  torch::Tensor z;        // before the clip, [n, d]
+  torch::Tensor clipped;  // lorentz: after the clip; else z itself
+  LorentzPoints points;   // lorentz only: exp_0(clipped)
+};
+
+// Clips and lifts (lorentz), or passes z on.
+Embedded EmbedPoints(const torch::Tensor& z, bool lorentz, double curvature, double clip_radius);
+
+// Threads: one at a time.
+class Classifier : public torch::nn::Module {
+ public:
+  // Parameters drawn from `seed`: lorentz a_c and z_c ~ U(+-d^-1/2); linear as torch's default.
+  Classifier(int64_t classes, int64_t dimension, bool lorentz, double curvature, uint64_t seed);
+
+  torch::Tensor Logits(const Embedded& embedded) const;                             // [n, classes]
+  torch::Tensor Loss(const Embedded& embedded, const torch::Tensor& labels) const;  // mean cross entropy
+
+ private:
+  const bool lorentz_;
+  const double curvature_;
+  torch::Tensor offset_;  // [classes]: a_c, or the bias
+  torch::Tensor weight_;  // [classes, d]: z_c, or the linear weight
+};
+
+}  // namespace lightcone

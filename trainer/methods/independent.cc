@@ -1,0 +1,35 @@
+// No compatibility: the base loss alone (spec 2.2). The old models and the baseline "*" of P_com and P_up.
+#include "trainer/methods/method_torch.h"
+
+namespace lightcone {
+namespace {
+
+class Independent : public TrainingMethod {
+ public:
+  explicit Independent(const MethodContext& context) : context_(context) {}
+
+  LossTerms Loss(const StepBatch& batch, const torch::Tensor& z) override {
+    const TrainConfig& c = context_.config;
+    const Embedded fresh = EmbedPoints(z, c.metric == "lorentz", c.curvature, c.clip_radius);
+    const torch::Tensor base = context_.classifier.Loss(fresh, batch.labels);
+    return {base, {{"base", base.detach()}}};
+  }
+
+ private:
+  const MethodContext context_;
+};
+
+}  // namespace
+
+MethodEntry IndependentMethod() {
+  MethodEntry entry;
+  entry.info.name = "independent";
+  entry.info.help = "base loss only: a model that knows of no other";
+  entry.info.source = "Bdeir et al., Fully Hyperbolic CNNs (Lorentz MLR); softmax for metrics other than lorentz";
+  entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
+    return std::unique_ptr<TrainingMethod>(std::make_unique<Independent>(context));
+  };
+  return entry;
+}
+
+}  // namespace lightcone

@@ -1,0 +1,66 @@
+// What the training loop asks of a method. One .cc file a method, one row in registry.cc. Only .cc files of trainer/
+// and their tests include this.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/config.h"
+#include "trainer/methods/classifier_torch.h"
+#include "trainer/methods/method.h"
+#include "trainer/old_model_torch.h"
+
+namespace lightcone {
+
+struct StepBatch {
+  torch::Tensor images;  // [n, c, h, w] float32, augmented and normalised
+  torch::Tensor labels;  // [n] int64
+  torch::Tensor rows;    // [n] int64: positions in the training set
+};
+
+struct LossTerms {
+  torch::Tensor total;                                       // scalar with gradient
+  std::vector<std::pair<const char*, torch::Tensor>> parts;  // scalars for the progress line, detached
+};
+
+// What a method may use; all of it outlives the method.
+struct MethodContext {
+  const TrainConfig& config;  // resolved: input sizes and clip radius are set
+  const Dataset& dataset;
+  const Classifier& classifier;         // trained by the loop together with the network
+  const OldModel* old_model = nullptr;  // set when MethodInfo::needs_old_model
+};
+
+// Threads: one at a time.
+class TrainingMethod {
+ public:
+  virtual ~TrainingMethod() = default;
+  // `z` [n, d]: the network's output for batch.images, before the clip.
+  virtual LossTerms Loss(const StepBatch& batch, const torch::Tensor& z) = 0;
+};
+
+struct MethodEntry {
+  MethodInfo info;
+  std::function<absl::StatusOr<std::unique_ptr<TrainingMethod>>(const MethodContext&)> make;
+};
+
+// Each method's row, defined in its own file.
+MethodEntry IndependentMethod();
+MethodEntry HbctMethod();
+
+// NOT_FOUND names the known methods.
+absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodContext& context);
+
+// L_entail + L_contrast of spec 2.4 and 2.5 with every switch of `config`, apart from the training loop so that tests
+// can differentiate it. Old embeddings carry no gradient. Returns total = the weighted sum (without lambda) and its
+// parts.
+LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& old,
+                            const torch::Tensor& labels);
+
+}  // namespace lightcone

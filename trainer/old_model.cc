@@ -1,0 +1,68 @@
+#include "base/status.h"
+#include "models/encoder_torch.h"
+#include "trainer/evaluate.h"
+#include "trainer/old_model_torch.h"
+
+namespace lightcone {
+namespace {
+
+absl::Status Mismatch(const std::string& field, const std::string& value, const std::string& allowed) {
+  return FieldError(absl::StatusCode::kFailedPrecondition, "old_model." + field, value, allowed);
+}
+
+absl::Status CheckSameSpace(const Manifest& old, const TrainConfig& config) {
+  if (old.metric != config.metric) return Mismatch("metric", old.metric, StrCat(config.metric, ", as the new model"));
+  if (old.dimension != config.encoder.dimension) {
+    return Mismatch("dimension", StrCat(old.dimension), StrCat(config.encoder.dimension, ", as the new model"));
+  }
+  if (old.metric == "lorentz" && old.curvature != config.curvature) {
+    return Mismatch("curvature", StrCat(old.curvature), StrCat(config.curvature, ", as the new model"));
+  }
+  if (old.input.channels != config.encoder.channels) {
+    return Mismatch("input.channels", StrCat(old.input.channels), StrCat(config.encoder.channels, ", as the data set"));
+  }
+  return absl::OkStatus();
+}
+
+torch::Tensor PerChannel(const std::vector<float>& values) {
+  return torch::tensor(values).reshape({1, static_cast<int64_t>(values.size()), 1, 1});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OldModel>> OldModel::Load(const std::string& folder, const TrainConfig& config,
+                                                         const Normalisation& normalisation) {
+  absl::StatusOr<std::unique_ptr<Encoder>> encoder = Encoder::LoadFolder(folder);
+  if (!encoder.ok()) return Annotate(encoder.status(), "old_model");
+  LC_RETURN_IF_ERROR(CheckSameSpace((*encoder)->manifest(), config));
+  auto model = std::unique_ptr<OldModel>(new OldModel(std::move(*encoder)));
+  const ManifestInput& input = model->manifest().input;
+  if (input.mean != normalisation.mean || input.stddev != normalisation.stddev) {
+    // x_old = (x_new stddev_new + mean_new - mean_old) / stddev_old
+    const torch::Tensor stddev = PerChannel(input.stddev);
+    model->scale_ = PerChannel(normalisation.stddev) / stddev;
+    model->shift_ = (PerChannel(normalisation.mean) - PerChannel(input.mean)) / stddev;
+  }
+  return model;
+}
+
+torch::Tensor OldModel::Embed(const torch::Tensor& images) const {
+  torch::NoGradGuard no_grad;
+  const ManifestInput& input = manifest().input;
+  torch::Tensor x = images;
+  if (x.size(2) != input.height || x.size(3) != input.width) {
+    x = torch::nn::functional::interpolate(x, torch::nn::functional::InterpolateFuncOptions()
+                                                  .size(std::vector<int64_t>{input.height, input.width})
+                                                  .mode(torch::kBilinear)
+                                                  .align_corners(false));
+  }
+  if (scale_.defined()) x = x * scale_ + shift_;
+  return encoder_->impl().Forward(x);
+}
+
+absl::StatusOr<torch::Tensor> OldModel::EmbedAll(const ImageSet& images) const {
+  LC_ASSIGN_OR_RETURN(const std::vector<float> z, EmbedSplit(*encoder_, images));
+  return torch::tensor(z).reshape({images.size(), encoder_->dimension()});
+}
+
+}  // namespace lightcone

@@ -1,0 +1,88 @@
+// Presets. "quick" is sized by a cost model so that the demo ends in minutes on two cores; "paper" is spec 2.6.
+#include <algorithm>
+#include <cmath>
+
+#include "base/status.h"
+#include "trainer/config.h"
+
+namespace lightcone {
+namespace {
+
+// Two cores of a current x86 server run the small CNN's training at about this rate (docs/training.md has figures).
+constexpr double kMacsPerSecond = 50e9;
+// One training forward and backward costs three forward passes. Old model (half the images), independent model, and
+// compatible model (a frozen forward more): 0.5 + 1 + 4/3 trainings.
+constexpr double kForwardsPerStep = 3;
+constexpr double kTrainings = 0.5 + 1 + 4.0 / 3.0;
+constexpr int64_t kSmallSet = 10'000;       // up to here an answer is expected while one waits,
+constexpr double kSmallSetSeconds = 200;    // for all three trainings together,
+constexpr double kLargeSetSeconds = 1'700;  // else within the half hour
+constexpr int64_t kEpochsMin = 4, kEpochsMax = 60;
+
+int64_t QuickEpochs(const TrainConfig& config, int64_t images) {
+  const double budget = images <= kSmallSet ? kSmallSetSeconds : kLargeSetSeconds;
+  const double macs = MacsPerImage(config.encoder) * kForwardsPerStep * static_cast<double>(images);
+  const double epochs = budget / kTrainings * kMacsPerSecond / macs;
+  return static_cast<int64_t>(
+      std::clamp(std::floor(epochs), static_cast<double>(kEpochsMin), static_cast<double>(kEpochsMax)));
+}
+
+void FitToData(const Dataset& dataset, TrainConfig& config) {
+  config.encoder.height = dataset.train.height;
+  config.encoder.width_px = dataset.train.width;
+  config.encoder.channels = dataset.train.channels;
+}
+
+TrainConfig Quick(const Dataset& dataset) {
+  TrainConfig config;
+  config.recipe = "quick";
+  FitToData(dataset, config);
+  config.encoder.architecture = "small-cnn";
+  config.encoder.width = dataset.train.channels == 1 ? 0.5 : 0.75;
+  const int64_t images = dataset.train.size();
+  // Small sets need the steps; and half of the images must still fill a batch.
+  config.batch = std::clamp<int64_t>(images <= 20'000 ? 64 : 128, 2, std::max<int64_t>(2, images / 4));
+  config.epochs = QuickEpochs(config, images);
+  return config;
+}
+
+TrainConfig Paper(const Dataset& dataset) {
+  TrainConfig config;
+  config.recipe = "paper";
+  FitToData(dataset, config);
+  config.encoder.architecture = "resnet18";
+  config.encoder.rescale = "fixed";
+  config.epochs = 200;
+  config.schedule = "cosine-epoch";
+  return config;
+}
+
+}  // namespace
+
+const std::vector<RecipeInfo>& TrainRecipes() {
+  static const auto* const kRecipes = new std::vector<RecipeInfo>{
+      {"quick", "small CNN, epochs sized for two CPU cores: minutes for small sets, half an hour for large ones"},
+      {"paper", "ResNet-18, 200 epochs, /sqrt d then clip (HBCT section 5); for a GPU, or days of CPU"},
+  };
+  return *kRecipes;
+}
+
+absl::StatusOr<TrainConfig> RecipeFor(const Dataset& dataset, std::string_view recipe) {
+  if (dataset.train.size() < 2) {
+    return InvalidField("dataset.train", StrCat(dataset.train.size(), " images"), "at least 2 images");
+  }
+  TrainConfig config;
+  if (recipe == "quick") {
+    config = Quick(dataset);
+  } else if (recipe == "paper") {
+    config = Paper(dataset);
+  } else {
+    return InvalidField("recipe", recipe, "quick, paper");
+  }
+  LC_RETURN_IF_ERROR(config.Validate());
+  return config;
+}
+
+double ClipRadiusFor(int position_in_chain) { return 1.0 + 0.2 * position_in_chain; }
+
+}  // namespace lightcone

@@ -1,0 +1,155 @@
+#include <algorithm>
+
+#include "base/status.h"
+#include "models/checkpoint_torch.h"
+#include "trainer/data/rng.h"
+#include "trainer/run_torch.h"
+
+namespace lightcone {
+
+void LossMeter::Add(const LossTerms& terms) {
+  if (sums_.empty()) {
+    sums_.emplace_back("total", torch::zeros({}, torch::kFloat64));
+    for (const auto& part : terms.parts) sums_.emplace_back(part.first, torch::zeros({}, torch::kFloat64));
+  }
+  sums_[0].second.add_(terms.total.detach());
+  for (size_t i = 0; i < terms.parts.size(); ++i) sums_[i + 1].second.add_(terms.parts[i].second);
+  ++steps_;
+}
+
+void LossMeter::Clear() {
+  sums_.clear();
+  steps_ = 0;
+}
+
+std::vector<std::pair<std::string, double>> LossMeter::Means() const {
+  std::vector<std::pair<std::string, double>> means;
+  for (const auto& [name, sum] : sums_) means.emplace_back(name, sum.item<double>() / static_cast<double>(steps_));
+  return means;
+}
+
+namespace {
+
+// Independent streams out of one seed: weights, head, order and augmentation.
+constexpr uint64_t kWeightStream = 1, kClassifierStream = 2;
+
+absl::Status CheckDataset(const Dataset& dataset, const TrainConfig& config) {
+  const ImageSet& train = dataset.train;
+  if (train.size() < 2) return InvalidField("dataset.train", StrCat(train.size(), " images"), "at least 2 images");
+  if (dataset.classes() < 2) return InvalidField("dataset.classes", StrCat(dataset.classes()), "at least 2 classes");
+  if (static_cast<int64_t>(train.pixels.size()) != train.size() * train.bytes_per_image()) {
+    return InvalidField("dataset.train.pixels", StrCat(train.pixels.size(), " bytes"),
+                        StrCat(train.size() * train.bytes_per_image(), " bytes"));
+  }
+  for (int32_t label : train.labels) {
+    if (label < 0 || label >= dataset.classes()) {
+      return InvalidField("dataset.train.labels", StrCat(label), StrCat("0 .. ", dataset.classes() - 1));
+    }
+  }
+  if (config.batch > train.size()) {
+    return InvalidField("batch", StrCat(config.batch),
+                        StrCat("2 .. ", train.size(), ", the images of the training set"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainConfig& config) {
+  LC_RETURN_IF_ERROR(config.Validate());
+  LC_RETURN_IF_ERROR(CheckDataset(dataset, config));
+  TrainConfig resolved = config;
+  resolved.encoder.height = dataset.train.height;
+  resolved.encoder.width_px = dataset.train.width;
+  resolved.encoder.channels = dataset.train.channels;
+  LC_RETURN_IF_ERROR(resolved.encoder.Validate());
+  if (resolved.clip_radius == 0) {
+    resolved.clip_radius = 1.0;
+    if (!resolved.old_model.empty()) {
+      absl::StatusOr<Manifest> old = ReadManifest(resolved.old_model);
+      if (!old.ok()) return Annotate(old.status(), "old_model");
+      resolved.clip_radius = old->clip_radius + 0.2;
+    }
+  }
+  return resolved;
+}
+
+absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const Dataset& dataset, const TrainConfig& config) {
+  auto run = std::unique_ptr<TrainingRun>(new TrainingRun(dataset, config));
+  LC_ASSIGN_OR_RETURN(run->network_, BuildNetwork(config.encoder, MixSeed({config.seed, kWeightStream})));
+  run->network_->train();
+  run->classifier_ =
+      std::make_shared<Classifier>(dataset.classes(), config.encoder.dimension, config.metric == "lorentz",
+                                   config.curvature, MixSeed({config.seed, kClassifierStream}));
+  if (FindTrainingMethod(config.method)->needs_old_model) {
+    LC_ASSIGN_OR_RETURN(run->old_model_, OldModel::Load(config.old_model, config, dataset.normalisation));
+  }
+  const MethodContext context{run->config_, run->dataset_, *run->classifier_, run->old_model_.get()};
+  LC_ASSIGN_OR_RETURN(run->method_, MakeTrainingMethod(context));
+  run->MakeOptimizer();
+  return run;
+}
+
+void TrainingRun::MakeOptimizer() {
+  torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> decayed, free;
+  for (const auto& item : network_->named_parameters()) {
+    torch::Tensor parameter = item.value();
+    if (config_.channels_last && parameter.dim() == 4) {
+      parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
+    }
+    (item.key() == "log_alpha" ? free : decayed).push_back(parameter);
+  }
+  for (const torch::Tensor& parameter : classifier_->parameters()) decayed.push_back(parameter);
+  torch::optim::SGDOptions options(config_.learning_rate);
+  options.momentum(config_.momentum).nesterov(config_.nesterov).weight_decay(config_.weight_decay);
+  optimizer_ = std::make_unique<torch::optim::SGD>(std::vector<torch::optim::OptimizerParamGroup>{{decayed}}, options);
+  if (!free.empty()) {
+    auto undecayed = std::make_unique<torch::optim::SGDOptions>(options);
+    undecayed->weight_decay(0);
+    optimizer_->add_param_group(torch::optim::OptimizerParamGroup(free, std::move(undecayed)));
+  }
+}
+
+torch::Tensor TrainingRun::InputOf(Batch& batch) const {
+  const EncoderConfig& e = config_.encoder;
+  torch::Tensor images = torch::from_blob(batch.images.data(), {batch.size(), e.channels, e.height, e.width_px});
+  return config_.channels_last ? images.contiguous(torch::MemoryFormat::ChannelsLast) : images;
+}
+
+LossTerms TrainingRun::Step(Batch& batch, double learning_rate) {
+  for (torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {
+    static_cast<torch::optim::SGDOptions&>(group.options()).lr(learning_rate);
+  }
+  const torch::Tensor labels32 = torch::from_blob(batch.labels.data(), {batch.size()}, torch::kInt32);
+  const torch::Tensor rows = torch::from_blob(batch.indices.data(), {batch.size()}, torch::kInt64);
+  const StepBatch step{InputOf(batch), labels32.to(torch::kInt64), rows};
+  LossTerms terms = method_->Loss(step, network_->forward(step.images));
+  optimizer_->zero_grad();
+  terms.total.backward();
+  if (config_.gradient_clip > 0) {
+    for (const torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {
+      torch::nn::utils::clip_grad_norm_(group.params(), config_.gradient_clip);
+    }
+  }
+  optimizer_->step();
+  return terms;
+}
+
+absl::Status TrainingRun::Save(Checkpoint& checkpoint) const {
+  LC_ASSIGN_OR_RETURN(checkpoint.sections["network"], SaveModule(*network_));
+  LC_ASSIGN_OR_RETURN(checkpoint.sections["classifier"], SaveModule(*classifier_));
+  LC_ASSIGN_OR_RETURN(checkpoint.sections["optimizer"], SaveOptimizer(*optimizer_));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Load(const Checkpoint& checkpoint) {
+  LC_ASSIGN_OR_RETURN(const std::string_view network, checkpoint.Section("network"));
+  LC_ASSIGN_OR_RETURN(const std::string_view classifier, checkpoint.Section("classifier"));
+  LC_ASSIGN_OR_RETURN(const std::string_view optimizer, checkpoint.Section("optimizer"));
+  LC_RETURN_IF_ERROR(LoadModule(network, "network", *network_));
+  LC_RETURN_IF_ERROR(LoadModule(classifier, "classifier", *classifier_));
+  return LoadOptimizer(optimizer, *optimizer_);
+}
+
+}  // namespace lightcone

@@ -1,0 +1,73 @@
+#include "trainer/run_file.h"
+
+#include "base/files.h"
+#include "base/status.h"
+#include "nlohmann/json.hpp"
+
+namespace lightcone {
+namespace {
+
+using nlohmann::json;
+
+// Options that a resumed training may change: they do not enter its steps. (threads changes rounding only; old_model
+// may have moved, its checksum may not have changed.)
+bool MayChange(const std::string& option) {
+  return option == "name" || option == "recipe" || option == "threads" || option == "loader_threads" ||
+         option == "checkpoint_seconds" || option == "old_model";
+}
+
+absl::Status Differs(const std::string& field, const std::string& now, const std::string& saved) {
+  return FieldError(absl::StatusCode::kFailedPrecondition, field, now,
+                    StrCat(saved, ", as in the checkpoint; or train in another folder"));
+}
+
+std::string_view BytesOf(const auto& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])};
+}
+
+}  // namespace
+
+RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32_t old_model_crc32c) {
+  return {config, Crc32c(BytesOf(dataset.train.labels), Crc32c(BytesOf(dataset.train.pixels))), old_model_crc32c};
+}
+
+void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Checkpoint& checkpoint) {
+  checkpoint.sections["config"] = ToJson(identity.config);
+  checkpoint.sections["progress"] = json{{"step", progress.step},
+                                         {"epoch_loss", progress.epoch_loss},
+                                         {"last_epoch_loss", progress.last_epoch_loss},
+                                         {"seconds", progress.seconds},
+                                         {"data_crc32c", identity.data_crc32c},
+                                         {"old_model_crc32c", identity.old_model_crc32c}}
+                                        .dump();
+}
+
+absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Checkpoint& checkpoint) {
+  LC_ASSIGN_OR_RETURN(const std::string_view config_text, checkpoint.Section("config"));
+  LC_ASSIGN_OR_RETURN(const std::string_view progress_text, checkpoint.Section("progress"));
+  absl::StatusOr<TrainConfig> saved = ParseTrainConfig(config_text);
+  if (!saved.ok()) return DataLoss(StrCat("section 'config': ", MessageOf(saved.status())));
+  for (const TrainOption& option : TrainOptions()) {
+    if (MayChange(option.name)) continue;
+    const std::string now = GetTrainOption(identity.config, option.name);
+    const std::string before = GetTrainOption(*saved, option.name);
+    if (now != before) return Differs(option.name, now, before);
+  }
+  const json object = json::parse(progress_text, nullptr, /*allow_exceptions=*/false);
+  const bool readable = object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
+                        object.contains("data_crc32c") && object["data_crc32c"].is_number_unsigned();
+  if (!readable) return DataLoss("section 'progress' is unreadable");
+  if (object["data_crc32c"].get<uint64_t>() != identity.data_crc32c) {
+    return Differs("dataset", "another set of images", "the training images");
+  }
+  const auto number = [&object](const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_number() ? found->get<double>() : 0.0;
+  };
+  if (number("old_model_crc32c") != static_cast<double>(identity.old_model_crc32c)) {
+    return Differs("old_model", "another encoder", "the encoder");
+  }
+  return RunProgress{object["step"].get<int64_t>(), number("epoch_loss"), number("last_epoch_loss"), number("seconds")};
+}
+
+}  // namespace lightcone

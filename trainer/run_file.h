@@ -1,0 +1,37 @@
+// Where a training stands, and the checkpoint sections "config" and "progress" that say so. No torch here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/checkpoint.h"
+#include "trainer/config.h"
+#include "trainer/data/dataset.h"
+
+namespace lightcone {
+
+struct RunProgress {
+  int64_t step = 0;            // steps done
+  double epoch_loss = 0;       // sum of the total loss over the steps of the current epoch
+  double last_epoch_loss = 0;  // mean over the epoch before
+  double seconds = 0;          // of training, over all runs
+};
+
+// What a checkpoint belongs to: the options that its steps depend on, the data and the old model.
+struct RunIdentity {
+  TrainConfig config;
+  uint32_t data_crc32c = 0;       // of the training pixels and labels
+  uint32_t old_model_crc32c = 0;  // of the old encoder's file; 0 without one
+};
+
+RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32_t old_model_crc32c);
+
+void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Checkpoint& checkpoint);
+
+// FAILED_PRECONDITION when the checkpoint belongs to another identity (names the option and both values); DATA_LOSS
+// when its sections cannot be read.
+absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Checkpoint& checkpoint);
+
+}  // namespace lightcone

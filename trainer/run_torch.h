@@ -1,0 +1,67 @@
+// One training in memory: network, head, optimiser, method, and their way into a checkpoint and back. Only .cc files of
+// trainer/ and their tests include this.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "models/checkpoint.h"
+#include "models/network_torch.h"
+#include "trainer/data/loader.h"
+#include "trainer/methods/method_torch.h"
+
+namespace lightcone {
+
+// Sums of the losses over some steps; kept as tensors, so that no step waits for a number.
+class LossMeter {
+ public:
+  void Add(const LossTerms& terms);
+  void Clear();
+  int64_t steps() const { return steps_; }
+  // Means, "total" first. Empty when nothing was added.
+  std::vector<std::pair<std::string, double>> Means() const;
+
+ private:
+  int64_t steps_ = 0;
+  std::vector<std::pair<std::string, torch::Tensor>> sums_;
+};
+
+// Threads: one at a time.
+class TrainingRun {
+ public:
+  // `config` must be resolved (ResolveConfig); `dataset` and `config` must outlive the run.
+  static absl::StatusOr<std::unique_ptr<TrainingRun>> Create(const Dataset& dataset, const TrainConfig& config);
+
+  // One step of SGD on `batch` at the given learning rate.
+  LossTerms Step(Batch& batch, double learning_rate);
+
+  // Adds the sections "network", "classifier", "optimizer", or reads them: everything that later steps depend on.
+  absl::Status Save(Checkpoint& checkpoint) const;
+  absl::Status Load(const Checkpoint& checkpoint);
+
+  const EncoderNetwork& network() const { return *network_; }
+  const OldModel* old_model() const { return old_model_.get(); }
+
+ private:
+  TrainingRun(const Dataset& dataset, const TrainConfig& config) : dataset_(dataset), config_(config) {}
+  void MakeOptimizer();
+  torch::Tensor InputOf(Batch& batch) const;
+
+  const Dataset& dataset_;
+  const TrainConfig& config_;
+  std::shared_ptr<EncoderNetwork> network_;
+  std::shared_ptr<Classifier> classifier_;
+  std::unique_ptr<OldModel> old_model_;
+  std::unique_ptr<TrainingMethod> method_;
+  std::unique_ptr<torch::optim::SGD> optimizer_;
+};
+
+// Fills in what depends on the data set and the old model (input sizes, clip radius 0), and checks everything.
+absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainConfig& config);
+
+}  // namespace lightcone
