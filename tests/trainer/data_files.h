@@ -22,7 +22,7 @@ namespace lightcone::testing_data {
 class Folder {
  public:
   Folder() {
-    std::string pattern = ::testing::TempDir() + "lightcone_data_XXXXXX";
+    std::string pattern = ::testing::TempDir() + "lightcone_data_" + std::string(6, 'X');
     path_ = ::mkdtemp(pattern.data());
   }
   ~Folder() { std::filesystem::remove_all(path_); }

@@ -9,9 +9,15 @@ namespace lightcone::internal {
 // Characters that every listed font has. Left out are those that look like another one once size and position vary
 // (0 and O, c and C, Greek Alpha and Cyrillic A ...). DrawGlyphs mixes them in a fixed order, so that any first half
 // holds letters of every script.
-inline constexpr std::array<std::u32string_view, 6> kGlyphGroups = {
-    U"ABCDEFGHJKLMNOPQRSTUVWXYZ", U"123456789",          U"abdefghijmnqrty",
-    U"ΓΔΘΛΞΠΣΦΨΩαβγδεζηλμξπσφω",  U"БДЖИЛЦЧШЩЪЫЭЮЯЂЉЊЋ", U"&@#%?$€£§¶ßæÆþð¥«©®≈≠√∫∞∂†‡±÷",
+inline constexpr std::array<std::u32string_view, 8> kGlyphGroups = {
+    U"ABCDEFGHJKLMNOPQRSTUVWXYZ",
+    U"123456789",
+    U"abdefghijmnqrty",
+    U"ΓΔΘΛΞΠΣΦΨΩ",
+    U"αβγδεζηλμξπσφω",
+    U"БДЖИЛЦЧШЩЪЫЭЮЯЂЉЊЋ",
+    U"&@#%?$€£§¶ßæÆþð¥",
+    U"«©®≈≠√∫∞∂†‡±÷",
 };
 
 }  // namespace lightcone::internal
