@@ -26,9 +26,10 @@ absl::StatusOr<Metric> ParseMetric(std::string_view text);
 inline constexpr int kDimensionMax = 65'536;
 inline constexpr double kCurvatureMin = 1e-3;
 inline constexpr double kCurvatureMax = 1e3;
-inline constexpr double kScaledClipRadiusMax = 10.0;  // of sqrt(K) * clip: cosh(10) squared keeps 24 bits of headroom.
-inline constexpr double kNormMax = 1e18;              // squares and inner products of allowed vectors stay in float32
-inline constexpr double kCosineNormMin = 1e-18;       // below it 1/|z| leaves the range in which float32 is exact
+// Of sqrt(K) * clip radius: cosh(10)^2 is 1e8, scores of longer rows drown in float32 rounding.
+inline constexpr double kScaledClipRadiusMax = 10.0;
+inline constexpr double kNormMax = 1e18;         // squares and inner products of allowed vectors stay in float32
+inline constexpr double kCosineNormMin = 1e-18;  // below it 1/|z| leaves the range in which float32 is exact
 
 // The space of one generation.
 struct Space {
