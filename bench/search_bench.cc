@@ -1,0 +1,161 @@
+// Start time and memory of a sealed collection, and what gRPC adds to a search, measured in one process side by side.
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "base/status.h"
+#include "bench/benches.h"
+#include "bench/clusters.h"
+#include "bench/load.h"
+#include "cli/child_server.h"
+#include "client/client.h"
+#include "server/app/serve.h"
+
+namespace lightcone::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr char kCollection[] = "gallery";
+constexpr int kQueries = 500;
+constexpr int kRounds = 5;
+// Links of a FAISS HNSW graph with M = 16: 32 int32 a row on the base layer, 16 on each higher one (1/16 of the rows
+// reach the next), and an 8-byte offset with a 4-byte level.
+constexpr double kGraphBytesPerRow = 32 * 4 + 16 * 4 / 15.0 + 12;
+
+double MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Resident memory of a process in bytes; 0 when it cannot be read.
+double ResidentBytes(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) return std::stod(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+v1::SearchRequest TopTen(std::span<const float> query) {
+  v1::SearchRequest request;
+  request.set_collection(kCollection);
+  request.set_k(10);
+  client::SetVector(query.data(), static_cast<int64_t>(query.size()), request.add_queries()->mutable_vector());
+  return request;
+}
+
+absl::StatusOr<std::unique_ptr<client::Client>> ConnectTo(const std::string& address) {
+  LC_ASSIGN_OR_RETURN(auto client, client::Client::Connect({.address = address}));
+  LC_RETURN_IF_ERROR(client->WaitUntilServing(absl::Seconds(60)));
+  return client;
+}
+
+absl::Status FillAndSeal(const BenchOptions& options, const std::string& folder, std::span<const float> rows) {
+  LC_ASSIGN_OR_RETURN(auto server, cli::ChildServer::Start(options.server_binary, folder));
+  LC_ASSIGN_OR_RETURN(auto client, ConnectTo(server->address()));
+  LC_RETURN_IF_ERROR(MakeCollection(*client, kCollection, options.dimension));
+  LC_RETURN_IF_ERROR(LoadRows(*client, kCollection, rows, options.dimension));
+  v1::RebuildRequest rebuild;
+  rebuild.set_collection(kCollection);
+  rebuild.set_wait(true);
+  return client->RebuildCollection(rebuild, {.timeout = absl::Minutes(20)}).status();
+}
+
+absl::Status MeasureStartAndMemory(const BenchOptions& options, const std::string& folder,
+                                   std::span<const float> queries, Report& report) {
+  LC_ASSIGN_OR_RETURN(auto empty, cli::ChildServer::Start(options.server_binary, options.folder + "/empty"));
+  const double empty_bytes = ResidentBytes(empty->pid());
+  std::vector<double> start_s;
+  double bytes = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const Clock::time_point start = Clock::now();
+    LC_ASSIGN_OR_RETURN(auto server, cli::ChildServer::Start(options.server_binary, folder));
+    start_s.push_back(MillisecondsSince(start) / 1000);
+    LC_ASSIGN_OR_RETURN(auto client, ConnectTo(server->address()));
+    for (int q = 0; q < kQueries; ++q) {
+      LC_RETURN_IF_ERROR(
+          client->Search(TopTen(queries.subspan(static_cast<size_t>(q) * options.dimension, options.dimension)))
+              .status());
+    }
+    bytes = ResidentBytes(server->pid());
+  }
+  const double seconds = Median(start_s);
+  report.Add({.name = StrCat("start, ", options.items, " x ", options.dimension, " sealed"),
+              .value = seconds,
+              .unit = "s",
+              .peer = "3 s",
+              .peer_value = 3,
+              .ratio = seconds / 3,
+              .goal = "value <= 3",
+              .met = seconds <= 3,
+              .spread = Spread(start_s)});
+  const double per_item = (bytes - empty_bytes) / static_cast<double>(options.items);
+  const double raw = 4.0 * options.dimension + kGraphBytesPerRow;
+  report.Add({.name = "memory per item (RSS beyond an empty server)",
+              .value = per_item,
+              .unit = "B",
+              .peer = "vector + graph bytes",
+              .peer_value = raw,
+              .ratio = per_item / raw,
+              .goal = "ratio <= 1.5",
+              .met = per_item / raw <= 1.5});
+  return absl::OkStatus();
+}
+
+// Each round asks every query once through gRPC and once of the engine, alternating, in one process.
+absl::Status MeasureOverhead(const BenchOptions& options, const std::string& folder, std::span<const float> queries,
+                             Report& report) {
+  server::ServerConfig config;
+  config.listen = "127.0.0.1:0";
+  config.http_listen = "";
+  config.engine.data_folder = folder;
+  LC_ASSIGN_OR_RETURN(auto running, server::RunningServer::Start(config));
+  LC_ASSIGN_OR_RETURN(auto client, ConnectTo(running->bound().grpc));
+  std::vector<double> overheads, engine_p50s, wire_p50s;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<double> wire, engine;
+    for (int q = 0; q < kQueries; ++q) {
+      const auto query = queries.subspan(static_cast<size_t>(q) * options.dimension, options.dimension);
+      const v1::SearchRequest request = TopTen(query);
+      Clock::time_point start = Clock::now();
+      LC_RETURN_IF_ERROR(client->Search(request).status());
+      wire.push_back(MillisecondsSince(start));
+      server::SearchCall call;
+      call.collection = kCollection;
+      call.k = 10;
+      call.queries.push_back({std::vector<float>(query.begin(), query.end()), absl::OkStatus()});
+      start = Clock::now();
+      LC_RETURN_IF_ERROR(running->engine().Search(call, {}).status());
+      engine.push_back(MillisecondsSince(start));
+    }
+    if (round == 0) continue;  // warm-up
+    wire_p50s.push_back(Median(wire));
+    engine_p50s.push_back(Median(engine));
+    overheads.push_back(wire_p50s.back() - engine_p50s.back());
+  }
+  const double overhead = Median(overheads);
+  report.Add({.name = StrCat("gRPC top-10 search, ", options.items, " x ", options.dimension, ", p50"),
+              .value = Median(wire_p50s),
+              .unit = "ms",
+              .peer = "the same through Engine::Search",
+              .peer_value = Median(engine_p50s),
+              .ratio = Median(wire_p50s) / Median(engine_p50s),
+              .goal = "value-peer <= 0.5",
+              .met = overhead <= 0.5,
+              .spread = Spread(wire_p50s)});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BenchSearch(const BenchOptions& options, Report& report) {
+  const std::string folder = options.folder + "/search";
+  const std::vector<float> rows = ClusteredVectors(options.items + kQueries, options.dimension, 500, 0.7, 11);
+  const std::span<const float> all(rows);
+  const size_t gallery = static_cast<size_t>(options.items) * options.dimension;
+  LC_RETURN_IF_ERROR(FillAndSeal(options, folder, all.first(gallery)));
+  LC_RETURN_IF_ERROR(MeasureStartAndMemory(options, folder, all.subspan(gallery), report));
+  return MeasureOverhead(options, folder, all.subspan(gallery), report);
+}
+
+}  // namespace lightcone::bench
