@@ -94,7 +94,8 @@ class Store {
   virtual ~Store() = default;
 
   // Applies the batch. ABORTED when an expectation fails (names table and key), RESOURCE_EXHAUSTED on a full disk,
-  // UNAVAILABLE once the store has gone read-only after an I/O error. Concurrent durable writers share one fsync.
+  // UNAVAILABLE once the store has gone read-only after an I/O error. Concurrent durable writers share one fsync;
+  // a reader may see the batch shortly before it is acknowledged. A batch of expectations only is a check.
   virtual absl::Status Write(const WriteBatch& batch, Durability durability) = 0;
 
   // The value of a key. NOT_FOUND, or DATA_LOSS for a damaged value.
@@ -103,7 +104,8 @@ class Store {
   // One result per key, in order.
   virtual std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const = 0;
 
-  // Iterates begin <= key < end (empty end: to the table's end) over a snapshot taken now.
+  // Iterates begin <= key < end (empty end: to the table's end) over a snapshot taken now. The store must outlive the
+  // iterator.
   virtual std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const = 0;
 
   // Removes begin <= key < end; cheap whatever its size. Used for dropped collections and trimmed change logs.
