@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -11,6 +12,28 @@
 #include "nlohmann/json.hpp"
 
 namespace lightcone::internal {
+
+// Parses text from anywhere; discarded (is_discarded()) when malformed or nested deeper than any file of ours, since
+// printing recurses as deep as the value.
+inline nlohmann::json ParseBounded(std::string_view text) {
+  constexpr int kDepthMax = 64;
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kDepthMax) return nlohmann::json(nlohmann::json::value_t::discarded);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
 
 // The value as text, cut to a length that fits an error message.
 inline std::string ShortDump(const nlohmann::json& value) {

@@ -192,7 +192,7 @@ std::string ManifestPath(const std::string& folder_or_file) {
 }  // namespace
 
 absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = internal::ParseBounded(text);
   if (!object.is_object()) {
     return InvalidField("manifest", object.is_discarded() ? "malformed JSON" : internal::ShortDump(object),
                         "a JSON object");

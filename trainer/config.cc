@@ -1,13 +1,13 @@
 #include "trainer/config.h"
 
-#include <charconv>
-#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
 #include "base/status.h"
+#include "models/json_fields.h"
 #include "nlohmann/json.hpp"
 #include "trainer/methods/method.h"
 
@@ -25,10 +25,14 @@ struct Row {
   std::function<bool(const TrainConfig&)> in_range;
 };
 
+// The fewest digits that read back as the same number.
 std::string ShowNumber(double value) {
   char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value);
-  return std::string(buffer, end.ptr);
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(buffer, sizeof(buffer), "%.*g", digits, value);
+    if (std::strtod(buffer, nullptr) == value) break;
+  }
+  return buffer;
 }
 
 std::string ShowJson(const ordered_json& value) {
@@ -239,7 +243,7 @@ absl::Status SetTrainOption(TrainConfig& config, std::string_view name, std::str
   TrainConfig changed = config;
   json parsed(std::string{value});
   if (!row->get(config).is_string()) {
-    parsed = json::parse(value, nullptr, /*allow_exceptions=*/false);
+    parsed = internal::ParseBounded(value);
     if (parsed.is_discarded()) return InvalidField(name, value, row->allowed);
   }
   LC_RETURN_IF_ERROR(row->set(changed, parsed));
@@ -260,7 +264,7 @@ std::string ToJson(const TrainConfig& config) {
 }
 
 absl::StatusOr<TrainConfig> ParseTrainConfig(std::string_view text) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = internal::ParseBounded(text);
   if (!object.is_object()) {
     return InvalidField("training config", object.is_discarded() ? "malformed JSON" : "another JSON value",
                         "a JSON object");

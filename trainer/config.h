@@ -39,7 +39,7 @@ struct TrainConfig {
 
   std::string metric = "lorentz";  // lorentz: Lorentz MLR head; cosine: softmax over normalised features; euclidean
   double curvature = 1.0;          // K
-  double clip_radius = 1.0;        // zeta of the model being trained
+  double clip_radius = 0;          // zeta of the model being trained; 0: the old model's + 0.2, or 1.0 without one
   int64_t epochs = 20;
   int64_t batch = 128;
   double learning_rate = 0.1;
@@ -86,8 +86,8 @@ const std::vector<RecipeInfo>& TrainRecipes();
 
 // A preset sized for the data set: "quick" (CPU, minutes) or "paper" (spec 2.6; a GPU, or days). Call it with the
 // *whole* data set, for the old model of an ext-class experiment too, so that all its models train for the same number
-// of epochs. Sets the method-independent fields; then set name, method, old_model, clip_radius (ClipRadiusFor) and
-// seed.
+// of epochs. Sets the method-independent fields; then set name, method, old_model and seed (and
+// clip_radius where the default does not do: ClipRadiusFor).
 absl::StatusOr<TrainConfig> RecipeFor(const Dataset& dataset, std::string_view recipe);
 
 // zeta of the t-th model of a chain of compatible models, t = 0, 1, ...: 1.0 + 0.2 t (spec 2.1).

@@ -1,0 +1,194 @@
+// The options table: defaults, ranges, JSON, recipes; the learning-rate schedules; the progress line.
+#include "trainer/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "base/status.h"
+#include "nlohmann/json.hpp"
+#include "tests/trainer/tiny_set.h"
+#include "trainer/methods/method.h"
+#include "trainer/progress.h"
+#include "trainer/schedule.h"
+
+namespace lightcone {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(TrainConfig, DefaultsAreThePapersAndValid) {
+  const TrainConfig config;
+  EXPECT_TRUE(config.Validate().ok()) << MessageOf(config.Validate());
+  EXPECT_EQ(GetTrainOption(config, "hbct.lambda"), "0.3");
+  EXPECT_EQ(GetTrainOption(config, "hbct.tau"), "0.5");
+  EXPECT_EQ(GetTrainOption(config, "hbct.beta"), "0.01");
+  EXPECT_EQ(GetTrainOption(config, "hbct.epsilon"), "0.1");
+  EXPECT_EQ(GetTrainOption(config, "weight_decay"), "0.0005");
+  EXPECT_EQ(GetTrainOption(config, "encoder.dimension"), "128");
+  EXPECT_DOUBLE_EQ(ClipRadiusFor(0), 1.0);
+  EXPECT_DOUBLE_EQ(ClipRadiusFor(2), 1.4);
+}
+
+TEST(TrainConfig, EveryOptionCanBeSetToItsDefaultAndSurvivesJson) {
+  TrainConfig config;
+  for (const TrainOption& option : TrainOptions()) {
+    EXPECT_FALSE(option.help.empty()) << option.name;
+    EXPECT_FALSE(option.allowed.empty()) << option.name;
+    EXPECT_TRUE(SetTrainOption(config, option.name, option.default_value).ok()) << option.name;
+    EXPECT_EQ(GetTrainOption(config, option.name), option.default_value);
+  }
+  const absl::StatusOr<TrainConfig> parsed = ParseTrainConfig(ToJson(config));
+  ASSERT_TRUE(parsed.ok()) << MessageOf(parsed.status());
+  EXPECT_EQ(ToJson(*parsed), ToJson(TrainConfig()));
+}
+
+TEST(TrainConfig, EveryNumberAndWordOutOfRangeIsNamed) {
+  for (const TrainOption& option : TrainOptions()) {
+    const bool number = option.allowed.find(" .. ") != std::string::npos && !option.allowed.ends_with("characters");
+    const bool word = option.allowed.find(", ") != std::string::npos;
+    if (!number && !word) continue;
+    TrainConfig config;
+    const std::string value = number ? "-1" : "nonsense";
+    const absl::Status status = SetTrainOption(config, option.name, value);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << option.name;
+    EXPECT_THAT(MessageOf(status),
+                HasSubstr("field '" + option.name + "' is " + value + "; allowed: " + option.allowed));
+    EXPECT_EQ(ToJson(config), ToJson(TrainConfig())) << "an invalid value must change nothing";
+  }
+}
+
+TEST(TrainConfig, WrongTypesUnknownOptionsAndMalformedJsonAreErrors) {
+  TrainConfig config;
+  EXPECT_THAT(MessageOf(SetTrainOption(config, "epochs", "ten")), HasSubstr("field 'epochs' is ten"));
+  EXPECT_THAT(MessageOf(SetTrainOption(config, "epochs", "1.5")), HasSubstr("field 'epochs' is 1.5"));
+  EXPECT_THAT(MessageOf(SetTrainOption(config, "nesterov", "1")), HasSubstr("allowed: true or false"));
+  EXPECT_THAT(MessageOf(SetTrainOption(config, "epoch", "3")), HasSubstr("field 'option' is epoch; allowed: name, "));
+  EXPECT_THAT(MessageOf(ParseTrainConfig("{").status()), HasSubstr("malformed JSON"));
+  EXPECT_THAT(MessageOf(ParseTrainConfig("{\"batch\": 0}").status()),
+              HasSubstr("field 'batch' is 0; allowed: 2 .. 65536"));
+  EXPECT_THAT(MessageOf(ParseTrainConfig("{\"lr\": 0}").status()), HasSubstr("field 'option' is lr"));
+}
+
+TEST(TrainConfig, OptionsThatDoNotFitTogetherAreNamed) {
+  TrainConfig config;
+  config.method = "hbct";
+  EXPECT_THAT(MessageOf(config.Validate()), HasSubstr("field 'old_model' is ; allowed: the folder of a trained model"));
+  config.old_model = "folder";
+  config.metric = "cosine";
+  EXPECT_THAT(MessageOf(config.Validate()), HasSubstr("field 'metric' is cosine; allowed: lorentz"));
+  config = TrainConfig();
+  config.momentum = 0;
+  EXPECT_THAT(MessageOf(config.Validate()), HasSubstr("field 'momentum' is 0"));
+  config = TrainConfig();
+  config.hbct.tau = 0;
+  EXPECT_THAT(MessageOf(config.Validate()), HasSubstr("field 'hbct.tau' is 0"));
+}
+
+TEST(TrainMethods, AreListedAndTheirSwitchesAreOptions) {
+  std::set<std::string> options;
+  for (const TrainOption& option : TrainOptions()) options.insert(option.name);
+  ASSERT_NE(FindTrainingMethod("hbct"), nullptr);
+  ASSERT_NE(FindTrainingMethod("independent"), nullptr);
+  EXPECT_EQ(FindTrainingMethod("magic"), nullptr);
+  EXPECT_TRUE(FindTrainingMethod("hbct")->needs_old_model);
+  for (const MethodInfo& info : TrainingMethods()) {
+    EXPECT_FALSE(info.help.empty());
+    EXPECT_FALSE(info.source.empty());
+    for (const std::string& name : info.switches) EXPECT_TRUE(options.contains(name)) << name;
+  }
+}
+
+TEST(TrainRecipes, QuickIsSizedByTheDataAndPaperIsThePapers) {
+  Dataset dataset = TinyDataset();
+  const TrainConfig small = *RecipeFor(dataset, "quick");
+  EXPECT_EQ(small.epochs, 60);
+  EXPECT_EQ(small.encoder.height, 6);
+  EXPECT_EQ(small.encoder.rescale, "none");
+  EXPECT_LE(small.batch, dataset.train.size() / 4);
+  dataset.train.height = dataset.train.width = 32;
+  dataset.train.channels = 3;
+  dataset.train.labels.resize(50'000);  // only sizes matter here
+  const TrainConfig large = *RecipeFor(dataset, "quick");
+  EXPECT_EQ(large.batch, 128);
+  EXPECT_GE(large.epochs, 4);
+  EXPECT_LE(large.epochs, 20);
+  EXPECT_DOUBLE_EQ(large.encoder.width, 0.75);
+  const TrainConfig paper = *RecipeFor(dataset, "paper");
+  EXPECT_EQ(paper.encoder.architecture, "resnet18");
+  EXPECT_EQ(paper.epochs, 200);
+  EXPECT_EQ(paper.encoder.rescale, "fixed");
+  EXPECT_EQ(paper.schedule, "cosine-epoch");
+  EXPECT_THAT(MessageOf(RecipeFor(dataset, "fast").status()),
+              HasSubstr("field 'recipe' is fast; allowed: quick, paper"));
+  EXPECT_THAT(MessageOf(RecipeFor(Dataset(), "quick").status()), HasSubstr("field 'dataset.train' is 0 images"));
+}
+
+TEST(LearningRate, FollowsItsSchedule) {
+  TrainConfig config;
+  config.epochs = 10;
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 0, 100), 0.1);
+  EXPECT_NEAR(LearningRateAt(config, 500, 100), 0.05, 1e-12);
+  EXPECT_LT(LearningRateAt(config, 999, 100), 1e-6);
+  config.schedule = "cosine-epoch";
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 599, 100), LearningRateAt(config, 500, 100));
+  config.schedule = "step";
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 299, 100), 0.1);
+  EXPECT_NEAR(LearningRateAt(config, 300, 100), 0.02, 1e-12);
+  EXPECT_NEAR(LearningRateAt(config, 900, 100), 0.0008, 1e-12);
+  config.schedule = "constant";
+  config.warmup_epochs = 2;
+  EXPECT_NEAR(LearningRateAt(config, 0, 100), 0.1 / 200, 1e-12);
+  EXPECT_NEAR(LearningRateAt(config, 99, 100), 0.05, 1e-12);
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 500, 100), 0.1);
+}
+
+TrainProgress Example() {
+  TrainProgress p;
+  p.name = "new";
+  p.epoch = 3, p.epochs = 20, p.step = 310, p.steps = 1240;
+  p.losses = {{"total", 3.4125}, {"base", 2.9}};
+  p.images_per_second = 1234.4;
+  p.elapsed_seconds = 30, p.eta_seconds = 80;
+  return p;
+}
+
+TEST(Progress, IsOneLineWithEpochStepLossesSpeedAndEta) {
+  EXPECT_EQ(FormatProgress(Example(), 0),
+            "new epoch 3/20  step 310/1240  total 3.413  base 2.900  1234 img/s  ETA 01:20");
+  EXPECT_THAT(FormatProgress(Example(), 8), HasSubstr("[==>     ] epoch"));
+  TrainProgress done = Example();
+  done.finished = true;
+  done.elapsed_seconds = 3725;
+  EXPECT_THAT(FormatProgress(done, 0), HasSubstr("took 1:02:05"));
+}
+
+std::string Shown(bool terminal, std::chrono::steady_clock::duration interval) {
+  std::FILE* file = std::tmpfile();
+  ProgressPrinter printer(file, terminal, interval);
+  TrainProgress p = Example();
+  for (int i = 0; i < 3; ++i) printer.Show(p);
+  p.finished = true;
+  printer.Show(p);
+  std::rewind(file);
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
+}
+
+TEST(Progress, RedrawsABarOnATerminalAndPrintsFewLinesElsewhere) {
+  const std::string bar = Shown(true, std::chrono::hours(1));
+  EXPECT_EQ(std::count(bar.begin(), bar.end(), '\r'), 4);
+  EXPECT_EQ(std::count(bar.begin(), bar.end(), '\n'), 1);
+  const std::string lines = Shown(false, std::chrono::hours(1));
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << "the first and the last";
+  const std::string all = Shown(false, std::chrono::seconds(0));
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 4);
+}
+
+}  // namespace
+}  // namespace lightcone

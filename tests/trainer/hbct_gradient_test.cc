@@ -1,0 +1,119 @@
+// The gradient of the compatibility loss against finite differences in float64, under every switch; and float32 at the
+// places where naive forms give NaN.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trainer/methods/method_torch.h"
+
+namespace lightcone {
+namespace {
+
+using torch::Tensor;
+
+struct Case {
+  std::string name;
+  std::function<void(HbctConfig&)> change;
+  double curvature = 1.0;
+};
+
+class HbctGradient : public testing::TestWithParam<Case> {};
+
+constexpr double kOldClip = 1.0, kNewClip = 1.2;
+
+Tensor LossOf(const HbctConfig& config, double curvature, const Tensor& z_new, const Tensor& z_old,
+              const Tensor& labels) {
+  const Embedded fresh = EmbedPoints(z_new, true, curvature, kNewClip);
+  const Embedded old = EmbedPoints(z_old, true, curvature, kOldClip);
+  return HbctCompatibility(config, curvature, fresh, old, labels).total;
+}
+
+TEST_P(HbctGradient, AgreesWithFiniteDifferences) {
+  const int64_t n = 5, d = 4;
+  torch::Generator generator = at::detail::createCPUGenerator(11);
+  const auto options = torch::dtype(torch::kFloat64);
+  const Tensor z_old = torch::empty({n, d}, options).normal_(0, 0.5, generator);
+  const Tensor z_new = z_old + torch::empty({n, d}, options).normal_(0, 0.4, generator);  // some inside, some clipped
+  const Tensor labels = torch::tensor(std::vector<int64_t>{0, 1, 0, 2, 1});
+  HbctConfig config;
+  GetParam().change(config);
+  const double curvature = GetParam().curvature;
+
+  Tensor z = z_new.clone().requires_grad_();
+  LossOf(config, curvature, z, z_old, labels).backward();
+  const Tensor gradient = z.grad();
+  torch::NoGradGuard no_grad;
+  const double step = 1e-6;
+  for (int64_t i = 0; i < n * d; ++i) {
+    Tensor plus = z_new.clone(), minus = z_new.clone();
+    plus.view({-1})[i] += step;
+    minus.view({-1})[i] -= step;
+    const double difference = (LossOf(config, curvature, plus, z_old, labels).item<double>() -
+                               LossOf(config, curvature, minus, z_old, labels).item<double>()) /
+                              (2 * step);
+    EXPECT_NEAR(gradient.view({-1})[i].item<double>(), difference, 1e-6 * (1 + std::abs(difference))) << i;
+  }
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases = {
+      {"Default", [](HbctConfig&) {}},
+      {"WithoutEntailment", [](HbctConfig& c) { c.entailment = false; }},
+      {"EntailmentOnly", [](HbctConfig& c) { c.contrast = "none"; }},
+      {"WideCones", [](HbctConfig& c) { c.epsilon = 0.4; }},
+      {"InfoNce", [](HbctConfig& c) { c.contrast = "infonce"; }},
+      {"MeanDistortion", [](HbctConfig& c) { c.contrast = "distance"; }},
+      {"FixedQ", [](HbctConfig& c) { c.q_mode = "fixed"; }},
+      {"TinyFixedQ", [](HbctConfig& c) { c.q_mode = "fixed", c.q_fixed = 1e-6; }},
+      {"ThirdLineOfEquation10", [](HbctConfig& c) { c.uncertainty = "paper-line3"; }, 0.1},
+      {"MaskedSameClass", [](HbctConfig& c) { c.mask_same_class = true; }},
+      {"MaskedInfoNce", [](HbctConfig& c) { c.mask_same_class = true, c.contrast = "infonce"; }},
+      {"TauAndBeta", [](HbctConfig& c) { c.tau = 1.0, c.beta = 1.0; }},
+  };
+  for (const char* distance : {"geodesic", "inner", "squared"}) {
+    for (double curvature : {0.1, 1.5}) {
+      cases.push_back({std::string(distance) + (curvature < 1 ? "Flat" : "Curved"),
+                       [distance](HbctConfig& c) { c.distance = distance; }, curvature});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Switches, HbctGradient, testing::ValuesIn(Cases()),
+                         [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+
+TEST(HbctGradientFloat32, IsFiniteAtTheOriginAtCoincidenceOnTheRayAndFarBeyondTheClip) {
+  Tensor z_old = torch::zeros({6, 8}), z_new = torch::zeros({6, 8});
+  z_old[1][0] = 0.5, z_new[1][0] = 0.5;    // coincident
+  z_old[2][0] = 0.5, z_new[2][0] = 0.9;    // outward on the same ray: inside the cone
+  z_old[3][0] = 0.5, z_new[3][0] = -1e6;   // opposite, far beyond the clip
+  z_old[4][0] = 1e-6, z_new[4][1] = 1e-6;  // beside the origin
+  z_old[5][0] = 3.0, z_new[5][0] = 0.2;    // inward on the same ray: angle pi
+  for (const char* contrast : {"rince", "infonce", "distance"}) {
+    for (const char* distance : {"geodesic", "inner", "squared"}) {
+      HbctConfig config;
+      config.contrast = contrast;
+      config.distance = distance;
+      Tensor z = z_new.clone().requires_grad_();
+      const Tensor labels = torch::zeros({6}, torch::kInt64);
+      const Tensor loss = LossOf(config, 1.0, z, z_old, labels);
+      loss.backward();
+      EXPECT_TRUE(torch::isfinite(loss).item<bool>()) << contrast << " " << distance;
+      EXPECT_TRUE(torch::isfinite(z.grad()).all().item<bool>()) << contrast << " " << distance;
+    }
+  }
+}
+
+TEST(HbctGradientFloat32, OfTheClassifierIsFiniteAtTheOrigin) {
+  const Classifier classifier(5, 8, /*lorentz=*/true, 1.0, /*seed=*/1);
+  Tensor z = torch::zeros({2, 8}).requires_grad_();
+  classifier.Loss(EmbedPoints(z, true, 1.0, 1.0), torch::tensor(std::vector<int64_t>{0, 4})).backward();
+  EXPECT_TRUE(torch::isfinite(z.grad()).all().item<bool>());
+  EXPECT_GT(z.grad().abs().max().item<double>(), 0);
+}
+
+}  // namespace
+}  // namespace lightcone

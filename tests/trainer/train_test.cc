@@ -1,0 +1,269 @@
+// Trainings of seconds: end to end, resumed bit for bit, stopped, and every way in which one is refused.
+#include "trainer/train.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "geometry/metrics.h"
+#include "models/checkpoint.h"
+#include "models/encoder.h"
+#include "tests/trainer/tiny_set.h"
+#include "trainer/data/split.h"
+#include "trainer/evaluate.h"
+
+namespace lightcone {
+namespace {
+
+using testing::HasSubstr;
+
+TrainConfig TinyConfig() {
+  TrainConfig config;
+  config.name = "tiny";
+  config.encoder.architecture = "mlp";
+  config.encoder.width = 0.125;
+  config.encoder.dimension = 8;
+  config.batch = 16;
+  config.epochs = 4;
+  config.threads = 1;
+  return config;
+}
+
+class TrainTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = testing::TempDir() + "/train_test_" + std::to_string(::getpid()) + "_" +
+            testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string Folder(const std::string& name) const { return root_ + "/" + name; }
+
+  TrainResult MustTrain(const TrainConfig& config, const std::string& name) {
+    absl::StatusOr<TrainResult> result = Train(dataset_, config, Folder(name));
+    if (!result.ok()) ADD_FAILURE() << MessageOf(result.status());
+    return *std::move(result);
+  }
+
+  // Runs one step in a fresh run and stops, `times` times over: the flag is read after every step.
+  absl::Status TrainStepwise(const TrainConfig& config, const std::string& name, int times) {
+    const std::atomic<bool> stop = true;
+    absl::Status status;
+    for (int i = 0; i < times; ++i) status = Train(dataset_, config, Folder(name), {}, &stop).status();
+    return status;
+  }
+
+  std::string root_;
+  Dataset dataset_ = TinyDataset();
+};
+
+std::map<std::string, std::string> StateOf(const std::string& folder) {
+  std::map<std::string, std::string> sections = ReadCheckpoint(folder + "/checkpoint.bin")->sections;
+  sections.erase("progress");  // holds seconds
+  return sections;
+}
+
+TEST_F(TrainTest, OldIndependentAndCompatibleModelEndToEnd) {
+  TrainConfig config = TinyConfig();
+  config.epochs = 12;
+  Dataset half = dataset_;
+  half.train = SelectClasses(dataset_.train, 3);
+  half.class_names.resize(3);
+  config.name = "old";
+  ASSERT_TRUE(Train(half, config, Folder("old")).ok());
+  config.name = "base";
+  MustTrain(config, "base");
+  config.name = "new";
+  config.method = "hbct";
+  config.old_model = Folder("old");
+  std::vector<TrainProgress> reports;
+  const absl::StatusOr<TrainResult> result =
+      Train(dataset_, config, Folder("new"), [&](const TrainProgress& p) { reports.push_back(p); });
+  ASSERT_TRUE(result.ok()) << MessageOf(result.status());
+  EXPECT_EQ(result->manifest.method, "hbct");
+  EXPECT_EQ(result->manifest.parent, "old");
+  EXPECT_EQ(result->manifest.parent_crc32c, ReadManifest(Folder("old"))->encoder_crc32c);
+  EXPECT_DOUBLE_EQ(result->manifest.clip_radius, 1.2);
+  EXPECT_EQ(result->manifest.classes, 6);
+  EXPECT_EQ(result->steps, 12 * (120 / 16));
+  ASSERT_FALSE(reports.empty());
+  EXPECT_TRUE(reports.back().finished);
+  EXPECT_EQ(reports.back().step, result->steps);
+
+  const auto old = *Encoder::LoadFolder(Folder("old")), base = *Encoder::LoadFolder(Folder("base")),
+             fresh = *Encoder::LoadFolder(Folder("new"));
+  const std::vector<float> z_old = *EmbedSplit(*old, dataset_.test), z_base = *EmbedSplit(*base, dataset_.test),
+                           z_new = *EmbedSplit(*fresh, dataset_.test);
+  const RetrievalSpace space{"lorentz", 1.0, 8};
+  const LabelledEmbeddings of_old{z_old, dataset_.test.labels, 1.0}, of_base{z_base, dataset_.test.labels, 1.0},
+      of_new{z_new, dataset_.test.labels, 1.2};
+  const double cross = EvaluateRetrieval(space, of_new, of_old, true)->map;
+  EXPECT_GT(EvaluateRetrieval(space, of_base, of_base, true)->map, 0.7);
+  EXPECT_GT(EvaluateRetrieval(space, of_new, of_new, true)->map, 0.6);
+  EXPECT_GT(cross, EvaluateRetrieval(space, of_base, of_old, true)->map);
+}
+
+TEST_F(TrainTest, AStoppedTrainingResumesAndEndsBitForBitAsIfItHadNotStopped) {
+  const TrainConfig config = TinyConfig();
+  const TrainResult whole = MustTrain(config, "whole");
+  const absl::Status stopped = TrainStepwise(config, "parts", 10);
+  ASSERT_EQ(stopped.code(), absl::StatusCode::kCancelled) << MessageOf(stopped);
+  EXPECT_THAT(MessageOf(stopped), HasSubstr("resumes it"));
+  EXPECT_FALSE(std::filesystem::exists(Folder("parts") + "/manifest.json"));
+  const TrainResult resumed = MustTrain(config, "parts");
+  EXPECT_EQ(resumed.resumed_at, 10);
+  auto a = StateOf(Folder("whole")), b = StateOf(Folder("parts"));
+  EXPECT_EQ(a["network"], b["network"]);
+  EXPECT_EQ(a["classifier"], b["classifier"]);
+  EXPECT_EQ(whole.manifest.encoder_crc32c, resumed.manifest.encoder_crc32c);
+  EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
+}
+
+TEST_F(TrainTest, AFinishedTrainingReturnsAtOnce) {
+  const TrainConfig config = TinyConfig();
+  const TrainResult first = MustTrain(config, "model"), second = MustTrain(config, "model");
+  EXPECT_EQ(second.resumed_at, second.steps);
+  EXPECT_EQ(first.manifest.encoder_crc32c, second.manifest.encoder_crc32c);
+}
+
+TEST_F(TrainTest, SeedsDifferAndRepeat) {
+  TrainConfig config = TinyConfig();
+  const uint32_t first = MustTrain(config, "a").manifest.encoder_crc32c;
+  EXPECT_EQ(MustTrain(config, "b").manifest.encoder_crc32c, first);
+  config.seed = 2;
+  EXPECT_NE(MustTrain(config, "c").manifest.encoder_crc32c, first);
+}
+
+TEST_F(TrainTest, EverySwitchTrains) {
+  TrainConfig config = TinyConfig();
+  config.epochs = 1;
+  MustTrain(config, "old");
+  config.method = "hbct";
+  config.old_model = Folder("old");
+  int count = 0;
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"hbct.entailment", "false"},
+                                                        {"hbct.contrast", "infonce"},
+                                                        {"hbct.contrast", "distance"},
+                                                        {"hbct.contrast", "none"},
+                                                        {"hbct.distance", "inner"},
+                                                        {"hbct.distance", "squared"},
+                                                        {"hbct.q_mode", "fixed"},
+                                                        {"hbct.uncertainty", "paper-line3"},
+                                                        {"hbct.mask_same_class", "true"},
+                                                        {"hbct.cached_old_features", "true"},
+                                                        {"encoder.rescale", "fixed"},
+                                                        {"encoder.rescale", "learnable"},
+                                                        {"encoder.head_bias", "false"},
+                                                        {"encoder.head_batch_norm", "true"},
+                                                        {"schedule", "step"},
+                                                        {"schedule", "cosine-epoch"},
+                                                        {"schedule", "constant"},
+                                                        {"warmup_epochs", "0.5"},
+                                                        {"gradient_clip", "1"},
+                                                        {"augment", "drawing"},
+                                                        {"nesterov", "false"},
+                                                        {"channels_last", "false"},
+                                                        {"encoder.architecture", "small-cnn"}}) {
+    TrainConfig changed = config;
+    ASSERT_TRUE(SetTrainOption(changed, name, value).ok()) << name;
+    const absl::StatusOr<TrainResult> result = Train(dataset_, changed, Folder(std::to_string(++count)));
+    EXPECT_TRUE(result.ok()) << name << "=" << value << ": " << MessageOf(result.status());
+  }
+  TrainConfig euclid = TinyConfig();
+  euclid.metric = "cosine";
+  EXPECT_EQ(MustTrain(euclid, "euclid").manifest.metric, "cosine");
+}
+
+TEST_F(TrainTest, ACheckpointOfAnotherConfigurationOrDataSetIsRefused) {
+  TrainConfig config = TinyConfig();
+  config.epochs = 1;
+  MustTrain(config, "model");
+  TrainConfig other = config;
+  other.learning_rate = 0.05;
+  absl::Status status = Train(dataset_, other, Folder("model")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(status), HasSubstr("field 'learning_rate' is 0.05; allowed: 0.1, as in the checkpoint"));
+  dataset_.train.pixels[5] ^= 1;
+  status = Train(dataset_, config, Folder("model")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(status), HasSubstr("field 'dataset'"));
+}
+
+TEST_F(TrainTest, ADamagedCheckpointIsDataLossAndNamesTheFile) {
+  TrainConfig config = TinyConfig();
+  config.epochs = 1;
+  MustTrain(config, "model");
+  const std::string path = Folder("model") + "/checkpoint.bin";
+  const std::string bytes = *ReadFile(path);
+  ASSERT_TRUE(WriteFileAtomically(path, bytes.substr(0, bytes.size() / 2)).ok());
+  absl::Status status = Train(dataset_, config, Folder("model")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(status), HasSubstr(path));
+  Checkpoint checkpoint = *ParseCheckpoint(bytes);
+  checkpoint.sections["network"] = "no archive";
+  ASSERT_TRUE(WriteCheckpoint(path, checkpoint).ok());
+  status = Train(dataset_, config, Folder("model")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(status), HasSubstr("network"));
+}
+
+TEST_F(TrainTest, AnOldModelThatCannotShareTheSpaceIsRefused) {
+  TrainConfig config = TinyConfig();
+  config.epochs = 1;
+  MustTrain(config, "old");
+  config.method = "hbct";
+  const auto refused = [&](TrainConfig changed, absl::StatusCode code, const std::string& text) {
+    changed.old_model = changed.old_model.empty() ? Folder("old") : changed.old_model;
+    const absl::Status status = Train(dataset_, changed, Folder("new")).status();
+    EXPECT_EQ(status.code(), code);
+    EXPECT_THAT(MessageOf(status), HasSubstr(text));
+  };
+  TrainConfig other = config;
+  other.encoder.dimension = 9;
+  refused(other, absl::StatusCode::kFailedPrecondition, "field 'old_model.dimension' is 8; allowed: 9");
+  other = config;
+  other.curvature = 0.5;
+  refused(other, absl::StatusCode::kFailedPrecondition, "field 'old_model.curvature' is 1; allowed: 0.5");
+  other = config;
+  other.old_model = Folder("nowhere");
+  refused(other, absl::StatusCode::kNotFound, "old_model");
+}
+
+TEST_F(TrainTest, BadDataSetsNameTheField) {
+  const auto message = [&](auto change) {
+    Dataset bad = TinyDataset();
+    change(bad);
+    const absl::Status status = Train(bad, TinyConfig(), Folder("bad")).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return MessageOf(status);
+  };
+  EXPECT_THAT(message([](Dataset& d) {
+                d.train = SelectRows(d.train, {0, 1, 2});
+              }),
+              HasSubstr("field 'batch' is 16; allowed: 2 .. 3, the images of the training set"));
+  EXPECT_THAT(message([](Dataset& d) { d.train = {}; }), HasSubstr("field 'dataset.train' is 0 images"));
+  EXPECT_THAT(message([](Dataset& d) { d.train.labels[3] = 6; }), HasSubstr("field 'dataset.train.labels' is 6"));
+  EXPECT_THAT(message([](Dataset& d) { d.train.pixels.pop_back(); }), HasSubstr("field 'dataset.train.pixels'"));
+  EXPECT_THAT(message([](Dataset& d) { d.class_names.resize(1); }), HasSubstr("field 'dataset.classes' is 1"));
+}
+
+TEST_F(TrainTest, ADivergedTrainingSaysSoAndLeavesNoManifest) {
+  TrainConfig config = TinyConfig();
+  config.metric = "euclidean";
+  config.learning_rate = 100;
+  config.momentum = 0.99;
+  config.epochs = 30;
+  const absl::Status status = Train(dataset_, config, Folder("model")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(MessageOf(status), HasSubstr("lower field 'learning_rate' (100)"));
+  EXPECT_FALSE(std::filesystem::exists(Folder("model") + "/manifest.json"));
+}
+
+}  // namespace
+}  // namespace lightcone
