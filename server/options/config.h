@@ -1,0 +1,37 @@
+// Everything that can be set about a server. Filled by ResolveConfig (server/options/resolve.h) from the options table.
+// Threads: a plain value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "index/collection_index.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+// How many calls of one kind run at once, and how many may wait.
+struct LaneConfig {
+  int threads = 4;
+  int64_t queue_max = 1'024;
+};
+
+struct ServerConfig {
+  std::string listen = "127.0.0.1:7700";       // gRPC; HOST:PORT or unix:/path
+  std::string http_listen = "127.0.0.1:7701";  // metrics and health; empty: off
+  double drain_seconds = 30;
+  std::string log_level = "info";
+  std::string log_format = "text";
+  int64_t message_bytes_max = 256 << 20;
+  int64_t stream_batches_max = 8;
+  LaneConfig read_lane = {8, 1'024};
+  LaneConfig write_lane = {32, 1'024};
+  LaneConfig operate_lane = {4, 64};
+  LaneConfig wait_lane = {8, 64};
+  EngineOptions engine;
+  IndexSettings index;  // of new collections
+
+  ServerConfig() { engine.data_folder = "./lightcone-data"; }
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,316 @@
+#include "server/options/option_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "base/status.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr int64_t kKiB = int64_t{1} << 10;
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+struct Texts {
+  std::string unit, help, when;
+};
+
+// 1_000_000 and 1000000 are the same number, as in TOML.
+std::string WithoutUnderscores(std::string_view value) {
+  std::string out(value);
+  std::erase(out, '_');
+  return out;
+}
+
+// Field: ServerConfig& -> an integer of any type.
+template <typename Field>
+Option Whole(std::string key, Field field, int64_t min, int64_t max, Texts texts) {
+  Option option;
+  option.key = key;
+  option.unit = std::move(texts.unit);
+  option.help = std::move(texts.help);
+  option.when = std::move(texts.when);
+  option.allowed = StrCat(min, " .. ", max);
+  option.get = [field](const ServerConfig& config) { return StrCat(field(const_cast<ServerConfig&>(config))); };
+  option.set = [field, key, min, max, allowed = option.allowed](std::string_view value, ServerConfig* config) {
+    const std::string digits = WithoutUnderscores(value);
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc() || end != digits.data() + digits.size() || number < min || number > max) {
+      return InvalidField(key, StrCat("'", value, "'"), StrCat("a whole number, ", allowed));
+    }
+    auto& to = field(*config);
+    to = static_cast<std::remove_reference_t<decltype(to)>>(number);
+    return absl::OkStatus();
+  };
+  return option;
+}
+
+std::string NumberText(double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.15g", value);
+  std::string out(text);
+  if (out.find_first_of(".en") == std::string::npos) out += ".0";
+  return out;
+}
+
+// Read and Write: double out of and into the config.
+template <typename Read, typename Write>
+Option Number(std::string key, Read read, Write write, double min, double max, Texts texts) {
+  Option option;
+  option.key = key;
+  option.unit = std::move(texts.unit);
+  option.help = std::move(texts.help);
+  option.when = std::move(texts.when);
+  option.allowed = StrCat(min, " .. ", max);
+  option.get = [read](const ServerConfig& config) { return NumberText(read(config)); };
+  option.set = [write, key, min, max, allowed = option.allowed](std::string_view value, ServerConfig* config) {
+    const std::string digits = WithoutUnderscores(value);
+    double number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc() || end != digits.data() + digits.size() || !(number >= min && number <= max)) {
+      return InvalidField(key, StrCat("'", value, "'"), StrCat("a number, ", allowed));
+    }
+    write(*config, number);
+    return absl::OkStatus();
+  };
+  return option;
+}
+
+template <typename Field>
+Option Text(std::string key, Field field, std::string allowed, Texts texts) {
+  Option option;
+  option.key = std::move(key);
+  option.is_text = true;
+  option.allowed = std::move(allowed);
+  option.help = std::move(texts.help);
+  option.when = std::move(texts.when);
+  option.get = [field](const ServerConfig& config) { return field(const_cast<ServerConfig&>(config)); };
+  option.set = [field](std::string_view value, ServerConfig* config) {
+    field(*config) = std::string(value);
+    return absl::OkStatus();
+  };
+  return option;
+}
+
+template <typename Read, typename Write>
+Option Choice(std::string key, Read read, Write write, std::vector<std::string> names, Texts texts) {
+  Option option;
+  option.key = key;
+  option.is_text = true;
+  option.help = std::move(texts.help);
+  option.when = std::move(texts.when);
+  for (const std::string& name : names) option.allowed += (option.allowed.empty() ? "" : ", ") + name;
+  option.get = read;
+  option.set = [write, key, names, allowed = option.allowed](std::string_view value, ServerConfig* config) {
+    if (std::find(names.begin(), names.end(), value) == names.end()) {
+      return InvalidField(key, StrCat("'", value, "'"), StrCat("one of ", allowed));
+    }
+    write(*config, std::string(value));
+    return absl::OkStatus();
+  };
+  return option;
+}
+
+#define FIELD(expression) \
+  [](ServerConfig & c) -> auto& { return c.expression; }
+
+void AddServer(std::vector<Option>* out) {
+  out->push_back(Text("listen", FIELD(listen), "HOST:PORT (port 0: any free one), [IPV6]:PORT or unix:/path",
+                      {"", "Where the gRPC services listen.",
+                       "To serve other machines, for example 0.0.0.0:7700; there is no encryption yet, so keep it "
+                       "inside a trusted network."}));
+  out->push_back(Text("http_listen", FIELD(http_listen), "HOST:PORT, [IPV6]:PORT, or empty for none",
+                      {"", "Where /metrics, /healthz and /readyz listen; empty turns them off.",
+                       "So that Prometheus or an orchestrator on another machine can reach them."}));
+  out->push_back(
+      Text("data", FIELD(engine.data_folder), "a folder that is empty, missing or a Lightcone's",
+           {"", "The data folder: store, segments, encoders.", "Always, in production: a disk of your choice."}));
+  out->push_back(Whole("threads", FIELD(engine.search_threads), 0, 4'096,
+                       {"threads", "Threads on which the legs and queries of searches run; 0: one for each core.",
+                        "Lower it when other programs share the machine."}));
+  out->push_back(Number(
+      "drain_seconds", [](const ServerConfig& c) { return c.drain_seconds; },
+      [](ServerConfig& c, double v) { c.drain_seconds = v; }, 0, 86'400,
+      {"seconds", "How long running calls may go on after SIGTERM.",
+       "Keep it below the grace period of what stops the server (Kubernetes: terminationGracePeriodSeconds)."}));
+  out->push_back(Choice(
+      "log.level", [](const ServerConfig& c) { return c.log_level; },
+      [](ServerConfig& c, std::string v) { c.log_level = std::move(v); }, {"debug", "info", "warning", "error", "off"},
+      {"", "The least severe message that is logged (to stderr).", "debug shows every call that fails."}));
+  out->push_back(Choice(
+      "log.format", [](const ServerConfig& c) { return c.log_format; },
+      [](ServerConfig& c, std::string v) { c.log_format = std::move(v); }, {"text", "json"},
+      {"", "Lines for people, or one JSON object a line.", "json where a log collector reads."}));
+}
+
+void AddStore(std::vector<Option>* out) {
+  out->push_back(Whole("store.memory_bytes", FIELD(engine.store.memory_bytes), 16 * kMiB, 1'024 * kGiB,
+                       {"bytes", "Block cache and write buffers of the store together.",
+                        "Raise it for galleries of many millions of items; costs RAM."}));
+  out->push_back(Whole("store.background_threads", FIELD(engine.store.background_threads), 1, 256,
+                       {"threads", "Threads for flush and compaction.",
+                        "Raise it when lightcone_store_stalled is 1 during bulk loads; costs CPU beside searches."}));
+}
+
+void AddLimits(std::vector<Option>* out) {
+  const auto add = [out](std::string name, auto field, int64_t max, std::string unit, std::string help,
+                         std::string when) {
+    out->push_back(Whole("limits." + name, field, 1, max, {std::move(unit), std::move(help), std::move(when)}));
+  };
+  add("k_max", FIELD(engine.limits.k_max), 1'000'000, "hits", "Largest k of a query.",
+      "Raise it for offline evaluation; costs time and memory for each such query.");
+  add("queries_max", FIELD(engine.limits.queries_max), 1'000'000, "queries", "Most queries of one Search.",
+      "Lower it when single calls hold the others up.");
+  add("batch_items_max", FIELD(engine.limits.batch_items_max), 1'000'000, "items",
+      "Most items of one Upsert, Get or Delete.", "Raise it with rpc.message_bytes_max for larger bulk loads.");
+  add("payload_bytes_max", FIELD(engine.limits.payload_bytes_max), 1 * kGiB, "bytes", "Longest payload of one item.",
+      "Lower it to keep applications from storing documents in the gallery.");
+  add("id_bytes_max", FIELD(engine.limits.id_bytes_max), 512, "bytes", "Longest name of an item.",
+      "Lower it to enforce a naming scheme.");
+  add("input_bytes_max", FIELD(engine.limits.input_bytes_max), 1 * kGiB, "bytes",
+      "Largest raw input (image or tensor) of one item or query.", "Raise it for very large images.");
+  add("ef_max", FIELD(engine.limits.ef_max), 10'000'000, "nodes", "Largest ef of a query.",
+      "Lower it to bound the time of one search.");
+  add("page_items_max", FIELD(engine.limits.page_items_max), 1'000'000, "items", "Largest page of Scroll.",
+      "Rarely: pages are cut at 3 MiB anyway.");
+  add("collections_max", FIELD(engine.limits.collections_max), 100'000, "collections", "Most collections.",
+      "Raise it for one collection a tenant; each costs some memory and open files.");
+  add("encoder_bytes_max", FIELD(engine.limits.encoder_bytes_max), 16 * kGiB, "bytes",
+      "Largest encoder file that Register takes.", "Raise it, and rpc.message_bytes_max, for very large models.");
+}
+
+void AddRpc(std::vector<Option>* out) {
+  out->push_back(Whole("rpc.message_bytes_max", FIELD(message_bytes_max), 64 * kKiB, std::numeric_limits<int>::max(),
+                       {"bytes", "Largest request; an encoder travels in one.",
+                        "Raise it for larger encoders; each call in flight may hold as much memory."}));
+  out->push_back(Whole("rpc.stream_batches_max", FIELD(stream_batches_max), 1, 1'024,
+                       {"batches", "Batches of one UpsertStream that are read ahead.",
+                        "Raise it when the network between client and server is slow; costs memory."}));
+  const auto lane = [out](std::string name, auto threads, auto queue, const std::string& what) {
+    out->push_back(Whole("rpc." + name + "_threads", threads, 1, 1'024,
+                         {"threads", "How many " + what + " run at once.",
+                          "Raise it when lightcone_lane_queued_calls stays above 0 while CPUs are idle."}));
+    out->push_back(Whole("rpc." + name + "_queue_max", queue, 1, 1'000'000,
+                         {"calls", "How many " + what + " may wait; more are answered RESOURCE_EXHAUSTED.",
+                          "Lower it when answers that late are useless to your clients."}));
+  };
+  lane("read", FIELD(read_lane.threads), FIELD(read_lane.queue_max), "searches, reads and pages");
+  lane("write", FIELD(write_lane.threads), FIELD(write_lane.queue_max), "upserts and deletes");
+  lane("operate", FIELD(operate_lane.threads), FIELD(operate_lane.queue_max), "operator calls");
+  lane("wait", FIELD(wait_lane.threads), FIELD(wait_lane.queue_max), "calls that wait for a sequence or a rebuild");
+  out->push_back(Whole(
+      "engine.write_queue_max", FIELD(engine.write_queue_max), 1, 1'000'000,
+      {"batches", "Batches that may wait for the writer of one collection.", "Lower it to hear of overload earlier."}));
+}
+
+void AddEncoder(std::vector<Option>* out) {
+  out->push_back(Whole("encoder.threads", FIELD(engine.encoder_threads), 1, 256,
+                       {"threads", "Threads that embed raw inputs.", "Raise it when the server embeds most inputs."}));
+  out->push_back(Whole("encoder.batch_max", FIELD(engine.encoder_batch_max), 1, 4'096,
+                       {"inputs", "Inputs of concurrent calls that are embedded together.",
+                        "Raise it for throughput, lower it for latency and memory."}));
+  out->push_back(Number(
+      "encoder.linger_seconds", [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.engine.encoder_linger); },
+      [](ServerConfig& c, double v) { c.engine.encoder_linger = absl::Seconds(v); }, 0, 10,
+      {"seconds", "How long a batch waits for company before it is embedded.",
+       "0 for the lowest latency of single queries."}));
+  out->push_back(Whole("encoder.queue_max", FIELD(engine.encoder_queue_max), 1, 1'000'000,
+                       {"inputs", "Inputs that may wait to be embedded; more are answered RESOURCE_EXHAUSTED.",
+                        "Lower it when answers that late are useless."}));
+}
+
+void AddIndex(std::vector<Option>* out) {
+  out->push_back(Choice(
+      "index.kind", [](const ServerConfig& c) { return c.index.kind == SealedKind::kFlat ? "flat" : "hnsw"; },
+      [](ServerConfig& c, const std::string& v) { c.index.kind = v == "flat" ? SealedKind::kFlat : SealedKind::kHnsw; },
+      {"flat", "hnsw"},
+      {"", "How sealed segments of new collections are searched.", "flat for small galleries or exact answers."}));
+  out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 100'000'000,
+                       {"rows", "A growing segment is sealed at this size.",
+                        "Lower it when fresh rows make searches slow, raise it for fewer builds."}));
+  out->push_back(Whole(
+      "index.merge_rows_max", FIELD(index.merge_rows_max), 1, 1'000'000'000,
+      {"rows", "Sealed segments are merged up to this size.", "Lower it when merges take too much memory or time."}));
+  out->push_back(Number(
+      "index.tombstones_share_max", [](const ServerConfig& c) { return c.index.tombstones_share_max; },
+      [](ServerConfig& c, double v) { c.index.tombstones_share_max = v; }, 0.01, 1,
+      {"", "A segment with a greater share of dead rows is compacted.",
+       "Raise it when many rows change all the time."}));
+  out->push_back(Whole("index.hnsw_m", FIELD(index.hnsw_m), 2, 128,
+                       {"links", "Links a graph node.", "Raise it for hard data; costs memory and build time."}));
+  out->push_back(
+      Whole("index.hnsw_ef_construction", FIELD(index.hnsw_ef_construction), 8, 10'000,
+            {"nodes", "Breadth of the walk while a graph is built.", "Raise it for recall; costs build time."}));
+  out->push_back(
+      Whole("index.hnsw_ef_search", FIELD(index.hnsw_ef_search), 1, 100'000,
+            {"nodes", "Default breadth of the walk of a search.", "Raise it for recall; costs search time."}));
+  out->push_back(Whole("index.build_threads", FIELD(index.build_threads), 1, 256,
+                       {"threads", "Threads of the background builder of a collection.",
+                        "Raise it for faster bulk loads; costs CPU beside searches."}));
+}
+
+#undef FIELD
+
+size_t Edits(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string Spelled(std::string_view key, char separator, bool upper) {
+  std::string out;
+  for (const char c : key) {
+    out.push_back(c == '.' || c == '_' ? separator : upper ? static_cast<char>(std::toupper(c)) : c);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string Option::Flag() const { return "--" + Spelled(key, '-', false); }
+std::string Option::Environment() const { return "LIGHTCONE_" + Spelled(key, '_', true); }
+
+const std::vector<Option>& OptionTable() {
+  static const auto* const table = [] {
+    auto* out = new std::vector<Option>;
+    AddServer(out);
+    AddStore(out);
+    AddLimits(out);
+    AddRpc(out);
+    AddEncoder(out);
+    AddIndex(out);
+    return out;
+  }();
+  return *table;
+}
+
+const Option* FindOption(std::string_view key) {
+  for (const Option& option : OptionTable()) {
+    if (option.key == key) return &option;
+  }
+  return nullptr;
+}
+
+std::string NearestKey(std::string_view key) {
+  key = key.substr(0, 256);
+  const auto fewer = [key](const Option& a, const Option& b) { return Edits(a.key, key) < Edits(b.key, key); };
+  return std::min_element(OptionTable().begin(), OptionTable().end(), fewer)->key;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "lightcone/v1/collections.grpc.pb.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/services.h"
+#include "server/rpc/unary_call.h"
+
+namespace lightcone::server {
+namespace {
+
+using Context = grpc::CallbackServerContext;
+using Unary = grpc::ServerUnaryReactor;
+
+constexpr size_t kPageDefault = 1'000;
+constexpr std::string_view kSnapshotHint = "stop the server and copy its data folder instead";
+
+class CollectionsService final : public v1::Collections::CallbackService {
+ public:
+  explicit CollectionsService(RpcCore* core) : core_(core) {}
+
+  Unary* Create(Context* context, const v1::CreateRequest* request, v1::CreateResponse* response) override {
+    return Operate(context, "Collections/Create", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const CreateCollectionCall call, FromWire(*request, core_->options().index_defaults));
+      LC_ASSIGN_OR_RETURN(const CollectionStatus status, core_->engine().CreateCollection(call));
+      ToWire(status, response->mutable_collection());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* List(Context* context, const v1::CollectionsListRequest* request,
+              v1::CollectionsListResponse* response) override {
+    return Operate(context, "Collections/List", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(std::vector<CollectionStatus> all, core_->engine().ListCollections());
+      std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+      const size_t page = request->page_size() == 0 ? kPageDefault : request->page_size();
+      for (const CollectionStatus& status : all) {
+        if (!request->token().empty() && status.name <= request->token()) continue;  // a token is the last name seen
+        if (static_cast<size_t>(response->collections_size()) == page) {
+          response->set_token(response->collections(response->collections_size() - 1).name());
+          break;
+        }
+        ToWire(status, response->add_collections());
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* Get(Context* context, const v1::CollectionsGetRequest* request,
+             v1::CollectionsGetResponse* response) override {
+    return Operate(context, "Collections/Get", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const CollectionStatus status, core_->engine().GetCollection(request->name()));
+      ToWire(status, response->mutable_collection());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* Drop(Context* context, const v1::DropRequest* request, v1::DropResponse*) override {
+    return Operate(context, "Collections/Drop", [=, this](const CallContext&) {
+      return core_->engine().DropCollection(request->name(), request->request_id());
+    });
+  }
+
+  Unary* SetAlias(Context* context, const v1::SetAliasRequest* request, v1::SetAliasResponse*) override {
+    return Operate(context, "Collections/SetAlias", [=, this](const CallContext&) {
+      return core_->engine().SetAlias(request->alias(), request->collection(), request->request_id());
+    });
+  }
+
+  Unary* Snapshot(Context* context, const v1::SnapshotRequest*, v1::SnapshotResponse*) override {
+    return StartUnimplemented(core_, context, "Collections/Snapshot", kSnapshotHint);
+  }
+
+  Unary* Restore(Context* context, const v1::RestoreRequest*, v1::RestoreResponse*) override {
+    return StartUnimplemented(core_, context, "Collections/Restore", kSnapshotHint);
+  }
+
+  Unary* Rebuild(Context* context, const v1::RebuildRequest* request, v1::RebuildResponse* response) override {
+    Lane& lane = request->wait() ? core_->wait_lane() : core_->operate_lane();
+    return StartUnary(core_, &lane, context, "Collections/Rebuild", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const CollectionStatus now, core_->engine().GetCollection(request->collection()));
+      LC_ASSIGN_OR_RETURN(const IndexSettings settings, FromWire(request->index(), now.index));
+      LC_ASSIGN_OR_RETURN(
+          const CollectionStatus status,
+          core_->engine().Rebuild(request->collection(), settings, request->wait(), request->request_id()));
+      ToWire(status, response->mutable_collection());
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
+    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
+  }
+
+  RpcCore* const core_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeCollectionsService(RpcCore* core) {
+  return std::make_unique<CollectionsService>(core);
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,288 @@
+#include "server/rpc/convert.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/half.h"
+#include "base/status.h"
+
+namespace lightcone::server {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the wire is little-endian, and so is every target here");
+
+constexpr std::string_view kVectorKinds = "one of floats, f32_le, f16_le";
+
+absl::StatusOr<std::vector<float>> FloatsOf(const std::string& bytes, std::string_view field) {
+  if (bytes.size() % sizeof(float) != 0) {
+    return InvalidField(field, StrCat(bytes.size(), " bytes long"), "a multiple of 4 bytes (little-endian float32)");
+  }
+  std::vector<float> out(bytes.size() / sizeof(float));
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+absl::StatusOr<std::vector<float>> HalvesOf(const std::string& bytes, std::string_view field) {
+  if (bytes.size() % 2 != 0) {
+    return InvalidField(field, StrCat(bytes.size(), " bytes long"), "a multiple of 2 bytes (little-endian float16)");
+  }
+  std::vector<float> out(bytes.size() / 2);
+  for (size_t i = 0; i < out.size(); ++i) {
+    uint16_t half;
+    std::memcpy(&half, bytes.data() + 2 * i, 2);
+    out[i] = HalfToFloat(half);
+  }
+  return out;
+}
+
+absl::StatusOr<FilterValue> ValueOf(const v1::FilterValue& value, const std::string& field) {
+  switch (value.kind_case()) {
+    case v1::FilterValue::kText:
+      return FilterValue(value.text());
+    case v1::FilterValue::kInteger:
+      return FilterValue(int64_t{value.integer()});
+    case v1::FilterValue::kNumber:
+      return FilterValue(value.number());
+    case v1::FilterValue::kBoolean:
+      return FilterValue(value.boolean());
+    case v1::FilterValue::KIND_NOT_SET:
+      break;
+  }
+  return InvalidField(field, "not set", "one of text, integer, number, boolean");
+}
+
+absl::StatusOr<FilterNode> RangeOf(const v1::FilterRange& range, const std::string& path) {
+  FilterNode node;
+  node.kind = FilterNode::Kind::kRange;
+  node.field = range.field();
+  const auto bound = [&](bool has, const v1::FilterValue& value, std::string_view name,
+                         std::optional<FilterValue>* out) -> absl::Status {
+    if (!has) return absl::OkStatus();
+    LC_ASSIGN_OR_RETURN(*out, ValueOf(value, StrCat(path, ".", name)));
+    return absl::OkStatus();
+  };
+  LC_RETURN_IF_ERROR(bound(range.has_greater(), range.greater(), "greater", &node.greater));
+  LC_RETURN_IF_ERROR(bound(range.has_greater_equal(), range.greater_equal(), "greater_equal", &node.greater_equal));
+  LC_RETURN_IF_ERROR(bound(range.has_less(), range.less(), "less", &node.less));
+  LC_RETURN_IF_ERROR(bound(range.has_less_equal(), range.less_equal(), "less_equal", &node.less_equal));
+  return node;
+}
+
+absl::StatusOr<FilterNode> GroupOf(FilterNode::Kind kind, const google::protobuf::RepeatedPtrField<v1::Filter>& of,
+                                   const std::string& path) {
+  FilterNode node;
+  node.kind = kind;
+  node.children.reserve(of.size());
+  for (int i = 0; i < of.size(); ++i) {
+    LC_ASSIGN_OR_RETURN(FilterNode child, FromWire(of[i], StrCat(path, "[", i, "]")));
+    node.children.push_back(std::move(child));
+  }
+  return node;
+}
+
+}  // namespace
+
+absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, std::string_view field) {
+  switch (id.kind_case()) {
+    case v1::ItemId::kName:
+      return ItemId{id.name()};
+    case v1::ItemId::kNumber:
+      return ItemId{uint64_t{id.number()}};
+    case v1::ItemId::KIND_NOT_SET:
+      break;
+  }
+  return InvalidField(field, "not set", "one of name, number");
+}
+
+absl::StatusOr<std::vector<ItemId>> FromWire(const google::protobuf::RepeatedPtrField<v1::ItemId>& ids) {
+  std::vector<ItemId> out;
+  out.reserve(ids.size());
+  for (int i = 0; i < ids.size(); ++i) {
+    if (ids[i].kind_case() == v1::ItemId::KIND_NOT_SET) {
+      return InvalidField(StrCat("ids[", i, "]"), "not set", "one of name, number");
+    }
+    LC_ASSIGN_OR_RETURN(ItemId id, FromWire(ids[i], "ids"));
+    out.push_back(std::move(id));
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<float>> FromWire(const v1::Vector& vector, std::string_view field) {
+  switch (vector.encoding_case()) {
+    case v1::Vector::kFloats: {
+      const auto& values = vector.floats().values();
+      return std::vector<float>(values.begin(), values.end());
+    }
+    case v1::Vector::kF32Le:
+      return FloatsOf(vector.f32_le(), StrCat(field, ".f32_le"));
+    case v1::Vector::kF16Le:
+      return HalvesOf(vector.f16_le(), StrCat(field, ".f16_le"));
+    case v1::Vector::ENCODING_NOT_SET:
+      break;
+  }
+  return InvalidField(field, "not set", kVectorKinds);
+}
+
+absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, std::string_view field) {
+  switch (input.kind_case()) {
+    case v1::RawInput::kImage:
+      return RawInput(input.image());
+    case v1::RawInput::kTensor: {
+      TensorInput tensor;
+      tensor.shape.assign(input.tensor().shape().begin(), input.tensor().shape().end());
+      LC_ASSIGN_OR_RETURN(tensor.values, FloatsOf(input.tensor().f32_le(), StrCat(field, ".tensor.f32_le")));
+      return RawInput(std::move(tensor));
+    }
+    case v1::RawInput::KIND_NOT_SET:
+      break;
+  }
+  return InvalidField(field, "not set", "one of image, tensor");
+}
+
+absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view field) {
+  const std::string path(field);
+  FilterNode node;
+  switch (filter.kind_case()) {
+    case v1::Filter::kAnd:
+      return GroupOf(FilterNode::Kind::kAnd, filter.and_().of(), StrCat(path, ".and"));
+    case v1::Filter::kOr:
+      return GroupOf(FilterNode::Kind::kOr, filter.or_().of(), StrCat(path, ".or"));
+    case v1::Filter::kNot: {
+      node.kind = FilterNode::Kind::kNot;
+      LC_ASSIGN_OR_RETURN(FilterNode child, FromWire(filter.not_(), StrCat(path, ".not")));
+      node.children.push_back(std::move(child));
+      return node;
+    }
+    case v1::Filter::kEquals: {
+      node.kind = FilterNode::Kind::kEquals;
+      node.field = filter.equals().field();
+      LC_ASSIGN_OR_RETURN(FilterValue value, ValueOf(filter.equals().value(), StrCat(path, ".equals.value")));
+      node.values.push_back(std::move(value));
+      return node;
+    }
+    case v1::Filter::kIn: {
+      node.kind = FilterNode::Kind::kIn;
+      node.field = filter.in().field();
+      for (int i = 0; i < filter.in().values_size(); ++i) {
+        LC_ASSIGN_OR_RETURN(FilterValue value, ValueOf(filter.in().values(i), StrCat(path, ".in.values[", i, "]")));
+        node.values.push_back(std::move(value));
+      }
+      return node;
+    }
+    case v1::Filter::kRange:
+      return RangeOf(filter.range(), StrCat(path, ".range"));
+    case v1::Filter::kExists: {
+      node.kind = FilterNode::Kind::kExists;
+      node.field = filter.exists().field();
+      return node;
+    }
+    case v1::Filter::KIND_NOT_SET:
+      break;
+  }
+  return InvalidField(path, "not set", "one of and, or, not, equals, in, range, exists");
+}
+
+absl::StatusOr<Durability> FromWire(v1::Durability durability) {
+  switch (durability) {
+    case v1::DURABILITY_UNSPECIFIED:
+    case v1::DURABILITY_DURABLE:
+      return Durability::kDurable;
+    case v1::DURABILITY_PROCESS:
+      return Durability::kProcess;
+    default:
+      break;
+  }
+  return InvalidField("durability", StrCat(static_cast<int>(durability)),
+                      "DURABILITY_DURABLE (1), DURABILITY_PROCESS (2), or 0, which means DURABLE");
+}
+
+absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request) {
+  UpsertBatch batch;
+  batch.collection = request.collection();
+  batch.generation = request.generation();
+  batch.same_content = request.same_content();
+  batch.keep_input = request.keep_input();
+  LC_ASSIGN_OR_RETURN(batch.durability, FromWire(request.durability()));
+  batch.items.reserve(request.items_size());
+  for (int i = 0; i < request.items_size(); ++i) {
+    const v1::Item& from = request.items(i);
+    UpsertItem item;
+    LC_ASSIGN_OR_RETURN(item.id, FromWire(from.id(), StrCat("items[", i, "].id")));
+    switch (from.content_case()) {
+      case v1::Item::kVector: {
+        LC_ASSIGN_OR_RETURN(std::vector<float> z, FromWire(from.vector(), StrCat("items[", i, "].vector")));
+        item.content = std::move(z);
+        break;
+      }
+      case v1::Item::kInput: {
+        LC_ASSIGN_OR_RETURN(RawInput input, FromWire(from.input(), StrCat("items[", i, "].input")));
+        item.content = std::move(input);
+        break;
+      }
+      case v1::Item::CONTENT_NOT_SET:
+        return InvalidField(StrCat("items[", i, "].content"), "not set", "one of vector, input");
+    }
+    item.payload_json = from.payload_json();
+    batch.items.push_back(std::move(item));
+  }
+  return batch;
+}
+
+namespace {
+
+absl::StatusOr<Query> QueryOf(const v1::Query& from, int i) {
+  Query query;
+  switch (from.content_case()) {
+    case v1::Query::kVector: {
+      LC_ASSIGN_OR_RETURN(std::vector<float> z, FromWire(from.vector(), StrCat("queries[", i, "].vector")));
+      query.content = std::move(z);
+      return query;
+    }
+    case v1::Query::kInput: {
+      LC_ASSIGN_OR_RETURN(RawInput input, FromWire(from.input(), StrCat("queries[", i, "].input")));
+      query.content = std::move(input);
+      return query;
+    }
+    case v1::Query::kItem: {
+      LC_ASSIGN_OR_RETURN(ItemId id, FromWire(from.item(), StrCat("queries[", i, "].item")));
+      query.content = QueryByItem{std::move(id)};
+      return query;
+    }
+    case v1::Query::CONTENT_NOT_SET:
+      break;
+  }
+  return InvalidField(StrCat("queries[", i, "].content"), "not set", "one of vector, input, item");
+}
+
+}  // namespace
+
+absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
+  SearchCall call;
+  call.collection = request.collection();
+  call.generation = request.generation();
+  call.k = request.k();
+  LC_ASSIGN_OR_RETURN(call.filter, FilterOf(request));
+  call.exact = request.exact();
+  if (request.ef() > static_cast<uint32_t>(std::numeric_limits<int>::max())) {
+    return InvalidField("ef", StrCat(request.ef()), StrCat("0 .. ", std::numeric_limits<int>::max()));
+  }
+  call.ef = static_cast<int>(request.ef());
+  call.with_payload = request.with_payload();
+  call.with_vector = request.with_vector();
+  call.wait_for_sequence = request.wait_for_sequence();
+  call.evaluate_generations.assign(request.evaluate_generations().begin(), request.evaluate_generations().end());
+  call.queries.reserve(request.queries_size());
+  for (int i = 0; i < request.queries_size(); ++i) {
+    absl::StatusOr<Query> query = QueryOf(request.queries(i), i);
+    if (query.ok()) {
+      call.queries.push_back(*std::move(query));
+    } else {
+      call.queries.emplace_back().error = query.status();
+    }
+  }
+  return call;
+}
+
+}  // namespace lightcone::server

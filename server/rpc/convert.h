@@ -1,0 +1,61 @@
+// Wire <-> engine: conversion and nothing more. Limits and meaning are the engine's business; what cannot be expressed
+// in the engine's types (an unknown enum value, bytes that are no whole number of floats, an unset oneof) is refused
+// here with INVALID_ARGUMENT that names the field by its path ("items[3].vector.f32_le"). Threads: pure functions. No
+// gRPC here, so that fuzzers and tests link little.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lightcone/v1/collections.pb.h"
+#include "lightcone/v1/generations.pb.h"
+#include "lightcone/v1/retrieval.pb.h"
+#include "lightcone/v1/types.pb.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+// Pieces. `field` is the path for messages.
+absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, std::string_view field);
+absl::StatusOr<std::vector<float>> FromWire(const v1::Vector& vector, std::string_view field);
+absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, std::string_view field);
+absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view field);
+absl::StatusOr<std::vector<ItemId>> FromWire(const google::protobuf::RepeatedPtrField<v1::ItemId>& ids);
+absl::StatusOr<Durability> FromWire(v1::Durability durability);
+absl::StatusOr<Metric> FromWire(v1::Geometry geometry);
+// Fields that are 0 keep the value of `base`.
+absl::StatusOr<IndexSettings> FromWire(const v1::IndexSettings& settings, const IndexSettings& base);
+
+// nullopt when the message has no filter; a filter that is there but empty is refused.
+template <typename Message>
+absl::StatusOr<std::optional<FilterNode>> FilterOf(const Message& message) {
+  if (!message.has_filter()) return std::optional<FilterNode>();
+  absl::StatusOr<FilterNode> node = FromWire(message.filter(), "filter");
+  if (!node.ok()) return node.status();
+  return std::optional<FilterNode>(*std::move(node));
+}
+
+// Calls.
+absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request);
+// A query that cannot be converted carries its error; the call itself goes on.
+absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request);
+absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults);
+RegisterCall FromWire(const v1::RegisterRequest& request);
+ActivateCall FromWire(const v1::ActivateRequest& request);
+
+// Answers.
+v1::Durability ToWire(Durability durability);
+void ToWire(const ItemId& id, v1::ItemId* out);
+void ToWire(const std::vector<float>& vector, v1::Vector* out);  // as f32_le
+void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse* out);
+void ToWire(SearchAnswer answer, v1::SearchResponse* out);
+void ToWire(StoredItem item, v1::StoredItem* out);
+void ToWire(const CountAnswer& answer, v1::CountResponse* out);
+void ToWire(const CollectionStatus& status, v1::CollectionInfo* out);
+void ToWire(const GenerationStatus& status, v1::GenerationInfo* out);
+
+}  // namespace lightcone::server

@@ -1,0 +1,188 @@
+// Collections and generations, wire <-> engine.
+#include <limits>
+#include <utility>
+
+#include "base/status.h"
+#include "server/rpc/convert.h"
+
+namespace lightcone::server {
+namespace {
+
+// Unsigned wire numbers into the engine's signed ones; 0 keeps what is there.
+template <typename To>
+absl::Status SetUnlessZero(uint64_t value, std::string_view field, To* out) {
+  if (value > static_cast<uint64_t>(std::numeric_limits<To>::max())) {
+    return InvalidField(field, StrCat(value), StrCat("at most ", std::numeric_limits<To>::max()));
+  }
+  if (value != 0) *out = static_cast<To>(value);
+  return absl::OkStatus();
+}
+
+google::protobuf::Timestamp TimestampOf(absl::Time time) {
+  google::protobuf::Timestamp out;
+  const int64_t seconds = absl::ToUnixSeconds(time);
+  out.set_seconds(seconds);
+  out.set_nanos(static_cast<int32_t>((time - absl::FromUnixSeconds(seconds)) / absl::Nanoseconds(1)));
+  return out;
+}
+
+v1::Geometry GeometryOf(Metric metric) {
+  switch (metric) {
+    case Metric::kLorentz:
+      return v1::GEOMETRY_LORENTZ;
+    case Metric::kCosine:
+      return v1::GEOMETRY_COSINE;
+    case Metric::kInnerProduct:
+      return v1::GEOMETRY_INNER_PRODUCT;
+    case Metric::kEuclidean:
+      return v1::GEOMETRY_EUCLIDEAN;
+  }
+  return v1::GEOMETRY_UNSPECIFIED;
+}
+
+v1::GenerationState StateOf(GenerationState state) {
+  switch (state) {
+    case GenerationState::kDraft:
+      return v1::GENERATION_STATE_DRAFT;
+    case GenerationState::kRegistered:
+      return v1::GENERATION_STATE_REGISTERED;
+    case GenerationState::kValidated:
+      return v1::GENERATION_STATE_VALIDATED;
+    case GenerationState::kActive:
+      return v1::GENERATION_STATE_ACTIVE;
+    case GenerationState::kRetired:
+      return v1::GENERATION_STATE_RETIRED;
+  }
+  return v1::GENERATION_STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+absl::StatusOr<Metric> FromWire(v1::Geometry geometry) {
+  switch (geometry) {
+    case v1::GEOMETRY_LORENTZ:
+      return Metric::kLorentz;
+    case v1::GEOMETRY_COSINE:
+      return Metric::kCosine;
+    case v1::GEOMETRY_INNER_PRODUCT:
+      return Metric::kInnerProduct;
+    case v1::GEOMETRY_EUCLIDEAN:
+      return Metric::kEuclidean;
+    default:
+      break;
+  }
+  return InvalidField("geometry", StrCat(static_cast<int>(geometry)),
+                      "GEOMETRY_LORENTZ (1), GEOMETRY_COSINE (2), GEOMETRY_INNER_PRODUCT (3), GEOMETRY_EUCLIDEAN (4)");
+}
+
+absl::StatusOr<IndexSettings> FromWire(const v1::IndexSettings& settings, const IndexSettings& base) {
+  IndexSettings out = base;
+  switch (settings.kind()) {
+    case v1::INDEX_KIND_UNSPECIFIED:
+      break;
+    case v1::INDEX_KIND_FLAT:
+      out.kind = SealedKind::kFlat;
+      break;
+    case v1::INDEX_KIND_HNSW:
+      out.kind = SealedKind::kHnsw;
+      break;
+    default:
+      return InvalidField("index.kind", StrCat(static_cast<int>(settings.kind())),
+                          "INDEX_KIND_FLAT (1), INDEX_KIND_HNSW (2), or 0 for the default");
+  }
+  LC_RETURN_IF_ERROR(SetUnlessZero(settings.hnsw_m(), "index.hnsw_m", &out.hnsw_m));
+  LC_RETURN_IF_ERROR(
+      SetUnlessZero(settings.hnsw_ef_construction(), "index.hnsw_ef_construction", &out.hnsw_ef_construction));
+  LC_RETURN_IF_ERROR(SetUnlessZero(settings.hnsw_ef_search(), "index.hnsw_ef_search", &out.hnsw_ef_search));
+  LC_RETURN_IF_ERROR(SetUnlessZero(settings.growing_rows_max(), "index.growing_rows_max", &out.growing_rows_max));
+  LC_RETURN_IF_ERROR(SetUnlessZero(settings.merge_rows_max(), "index.merge_rows_max", &out.merge_rows_max));
+  return out;
+}
+
+absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults) {
+  CreateCollectionCall call;
+  call.request_id = request.request_id();
+  call.name = request.name();
+  LC_ASSIGN_OR_RETURN(call.metric, FromWire(request.geometry()));
+  if (request.curvature() != 0) {
+    if (call.metric != Metric::kLorentz) {
+      return InvalidField("curvature", StrCat(request.curvature()), "0: only GEOMETRY_LORENTZ has a curvature");
+    }
+    call.curvature = request.curvature();
+  }
+  LC_ASSIGN_OR_RETURN(call.index, FromWire(request.index(), defaults));
+  return call;
+}
+
+RegisterCall FromWire(const v1::RegisterRequest& request) {
+  RegisterCall call;
+  call.request_id = request.request_id();
+  call.collection = request.collection();
+  call.manifest_json = request.manifest_json();
+  call.encoder = request.encoder();
+  call.parent = request.parent();
+  return call;
+}
+
+ActivateCall FromWire(const v1::ActivateRequest& request) {
+  ActivateCall call;
+  call.request_id = request.request_id();
+  call.collection = request.collection();
+  call.generation = request.generation();
+  call.force = request.force();
+  call.reason = request.reason();
+  if (request.has_expect_active()) call.expect_active = request.expect_active();
+  return call;
+}
+
+void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
+  out->set_name(status.name);
+  out->set_geometry(GeometryOf(status.metric));
+  if (status.metric == Metric::kLorentz) out->set_curvature(status.curvature);
+  v1::IndexSettings* index = out->mutable_index();
+  index->set_kind(status.index.kind == SealedKind::kFlat ? v1::INDEX_KIND_FLAT : v1::INDEX_KIND_HNSW);
+  index->set_hnsw_m(status.index.hnsw_m);
+  index->set_hnsw_ef_construction(status.index.hnsw_ef_construction);
+  index->set_hnsw_ef_search(status.index.hnsw_ef_search);
+  index->set_growing_rows_max(status.index.growing_rows_max);
+  index->set_merge_rows_max(status.index.merge_rows_max);
+  out->set_active_generation(status.active_generation);
+  out->set_items(status.items);
+  for (const auto& [generation, items] : status.items_by_generation) {
+    v1::CollectionInfo::GenerationShare* share = out->add_generations();
+    share->set_generation(generation);
+    share->set_items(items);
+  }
+  for (const SegmentInfo& segment : status.segments) {
+    v1::CollectionInfo::Segment* to = out->add_segments();
+    to->set_generation(segment.generation);
+    to->set_id(segment.id);
+    to->set_kind(segment.kind);
+    to->set_rows(segment.rows);
+    to->set_dead_rows(segment.dead_rows);
+    to->set_bytes(segment.bytes);
+  }
+  for (const std::string& alias : status.aliases) out->add_aliases(alias);
+  *out->mutable_created() = TimestampOf(status.created);
+  out->set_sequence(status.sequence);
+}
+
+void ToWire(const GenerationStatus& status, v1::GenerationInfo* out) {
+  out->set_generation(status.generation);
+  out->set_state(StateOf(status.state));
+  out->set_parent(status.parent);
+  out->set_dimension(status.space.dimension);
+  if (status.space.metric == Metric::kLorentz) {
+    out->set_curvature(status.space.curvature);
+    out->set_clip_radius(status.space.clip_radius);
+  }
+  out->set_method(status.method);
+  out->set_has_encoder(status.has_encoder);
+  for (const uint32_t reach : status.reach) out->add_reach(reach);
+  out->set_items(status.items);
+  *out->mutable_registered() = TimestampOf(status.registered);
+  if (status.activated.has_value()) *out->mutable_activated() = TimestampOf(*status.activated);
+  out->set_manifest_json(status.manifest_json);
+}
+
+}  // namespace lightcone::server

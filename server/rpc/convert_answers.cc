@@ -1,0 +1,80 @@
+// Answers of the Retrieval service, engine -> wire.
+#include <cstring>
+#include <utility>
+
+#include "server/rpc/convert.h"
+#include "server/rpc/error.h"
+
+namespace lightcone::server {
+
+v1::Durability ToWire(Durability durability) {
+  return durability == Durability::kProcess ? v1::DURABILITY_PROCESS : v1::DURABILITY_DURABLE;
+}
+
+void ToWire(const ItemId& id, v1::ItemId* out) {
+  if (const auto* name = std::get_if<std::string>(&id.value)) {
+    out->set_name(*name);
+  } else {
+    out->set_number(std::get<uint64_t>(id.value));
+  }
+}
+
+void ToWire(const std::vector<float>& vector, v1::Vector* out) {
+  out->set_f32_le(vector.data(), vector.size() * sizeof(float));
+}
+
+void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse* out) {
+  out->set_sequence(result.sequence);
+  out->set_generation(result.generation);
+  out->set_items(result.items);
+  out->set_durability(ToWire(durability));
+}
+
+void ToWire(SearchAnswer answer, v1::SearchResponse* out) {
+  out->mutable_results()->Reserve(static_cast<int>(answer.results.size()));
+  for (QueryAnswer& from : answer.results) {
+    v1::QueryResult* result = out->add_results();
+    if (!from.status.ok()) {
+      *result->mutable_error() = ToPartError(from.status);
+      continue;
+    }
+    result->mutable_hits()->Reserve(static_cast<int>(from.hits.size()));
+    for (EngineHit& hit : from.hits) {
+      v1::Hit* to = result->add_hits();
+      ToWire(hit.id, to->mutable_id());
+      to->set_distance(hit.distance);
+      to->set_score(hit.score);
+      to->set_generation(hit.generation);
+      to->set_uncertainty(hit.uncertainty);
+      to->set_payload_json(std::move(hit.payload_json));
+      if (!hit.vector.empty()) ToWire(hit.vector, to->mutable_vector());
+    }
+  }
+  out->set_serving_generation(answer.serving_generation);
+  out->set_out_of_reach(answer.out_of_reach);
+  out->set_partial(answer.partial);
+  out->set_sequence(answer.sequence);
+  out->set_reach_overridden(answer.reach_overridden);
+}
+
+void ToWire(StoredItem item, v1::StoredItem* out) {
+  ToWire(item.id, out->mutable_id());
+  out->set_payload_json(std::move(item.payload_json));
+  out->set_generation(item.generation);
+  out->mutable_generations()->Assign(item.generations.begin(), item.generations.end());
+  out->set_uncertainty(item.uncertainty);
+  if (!item.vector.empty()) ToWire(item.vector, out->mutable_vector());
+  out->set_sequence(item.sequence);
+  out->set_has_input(item.has_input);
+}
+
+void ToWire(const CountAnswer& answer, v1::CountResponse* out) {
+  out->set_count(answer.count);
+  for (const auto& [generation, count] : answer.by_generation) {
+    v1::CountResponse::ByGeneration* to = out->add_generations();
+    to->set_generation(generation);
+    to->set_count(count);
+  }
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,108 @@
+#include "server/rpc/core.h"
+
+#include "base/status.h"
+
+namespace lightcone::server {
+
+RpcCore::RpcCore(Engine* engine, const RpcOptions& options)
+    : engine_(engine),
+      options_(options),
+      read_lane_("read", options.read_lane),
+      write_lane_("write", options.write_lane),
+      operate_lane_("operate", options.operate_lane),
+      wait_lane_("wait", options.wait_lane) {}
+
+namespace {
+
+absl::Status Draining() { return Unavailable("the server is shutting down; try another replica or retry later"); }
+
+}  // namespace
+
+absl::Status RpcCore::Enter() {
+  absl::MutexLock lock(&mutex_);
+  if (draining_) return Draining();
+  ++busy_;
+  return absl::OkStatus();
+}
+
+void RpcCore::EnterWork() {
+  absl::MutexLock lock(&mutex_);
+  ++busy_;
+}
+
+void RpcCore::Leave() {
+  absl::MutexLock lock(&mutex_);
+  --busy_;
+}
+
+absl::Status RpcCore::Add(DrainableStream* stream) {
+  absl::MutexLock lock(&mutex_);
+  if (draining_) return Draining();
+  streams_.insert(stream);
+  return absl::OkStatus();
+}
+
+void RpcCore::Remove(DrainableStream* stream) {
+  absl::MutexLock lock(&mutex_);
+  streams_.erase(stream);
+}
+
+void RpcCore::BeginDrain() {
+  std::vector<DrainableStream*> pinned;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (draining_) return;
+    draining_ = true;
+    for (DrainableStream* stream : streams_) {
+      if (stream->Pin()) pinned.push_back(stream);
+    }
+  }
+  // Outside the lock: ending a stream may call Remove on this very thread.
+  for (DrainableStream* stream : pinned) stream->DrainPinned();
+}
+
+bool RpcCore::draining() const {
+  absl::MutexLock lock(&mutex_);
+  return draining_;
+}
+
+bool RpcCore::WaitIdle(absl::Time deadline) {
+  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return busy_ == 0; };
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithDeadline(absl::Condition(&idle), deadline);
+}
+
+int64_t RpcCore::busy() const {
+  absl::MutexLock lock(&mutex_);
+  return busy_;
+}
+
+std::vector<LaneStats> RpcCore::Lanes() const {
+  return {read_lane_.Stats(), write_lane_.Stats(), operate_lane_.Stats(), wait_lane_.Stats()};
+}
+
+void RpcCore::StopLanes() {
+  for (Lane* lane : {&read_lane_, &write_lane_, &operate_lane_, &wait_lane_}) lane->Stop();
+}
+
+void RpcCore::Observe(std::string_view method, const absl::Status& status, absl::Time started) const {
+  if (!options_.observe) return;
+  const std::string message = MessageOf(status);
+  options_.observe({method, static_cast<int>(status.code()), absl::Now() - started, message});
+}
+
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const std::chrono::system_clock::time_point deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
+  return absl::FromChrono(deadline);
+}
+
+absl::Status StillWanted(const CallContext& context) {
+  if (absl::Now() >= context.deadline) return DeadlineExceeded("the call's deadline was over before its work began");
+  if (context.cancelled && context.cancelled()) {
+    return MakeStatus(absl::StatusCode::kCancelled, "the client cancelled the call");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,100 @@
+// What the services of one server share: the engine, the lanes, and who is busy, so that a drain knows when to end.
+// Threads: every method is safe from any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "grpcpp/server_context.h"
+#include "server/engine/engine.h"
+#include "server/rpc/lanes.h"
+
+namespace lightcone::server {
+
+// One finished call, for metrics and logs. `method` is "Retrieval/Search" and lives for ever.
+struct CallRecord {
+  std::string_view method;
+  int code = 0;  // canonical
+  absl::Duration elapsed;
+  std::string_view message;  // of the error, valid during the call of the observer
+};
+
+struct RpcOptions {
+  std::string listen = "127.0.0.1:0";              // HOST:PORT, port 0: any; or unix:/path
+  int64_t message_bytes_max = 256 << 20;           // Largest request. Cost: memory for each call in flight. At start.
+  LaneOptions read_lane = {8, 1'024};              // Get, Search, Scroll, Count
+  LaneOptions write_lane = {32, 1'024};            // Upsert, Delete; threads wait for the disk together (group commit)
+  LaneOptions operate_lane = {4, 64};              // Collections and Generations
+  LaneOptions wait_lane = {8, 64};                 // calls that wait for something: a sequence, a rebuild
+  int64_t stream_batches_max = 8;                  // batches of one UpsertStream that are read ahead
+  IndexSettings index_defaults;                    // of new collections
+  std::function<void(const CallRecord&)> observe;  // may be empty; called from any thread
+};
+
+// A stream that a drain asks to end.
+class DrainableStream {
+ public:
+  virtual ~DrainableStream() = default;
+  // Keeps the stream alive until DrainPinned is called; false when it is ending anyway, and must not be touched again.
+  // Called under the registry's lock: must not block.
+  virtual bool Pin() = 0;
+  // Stop reading, answer what was read, finish with UNAVAILABLE; gives the pin back.
+  virtual void DrainPinned() = 0;
+};
+
+class RpcCore {
+ public:
+  RpcCore(Engine* engine, const RpcOptions& options);
+
+  Engine& engine() const { return *engine_; }
+  const RpcOptions& options() const { return options_; }
+  Lane& read_lane() { return read_lane_; }
+  Lane& write_lane() { return write_lane_; }
+  Lane& operate_lane() { return operate_lane_; }
+  Lane& wait_lane() { return wait_lane_; }
+
+  // UNAVAILABLE while draining; else the caller is busy until Leave.
+  absl::Status Enter();
+  void Leave();
+  // Streams: UNAVAILABLE while draining, else registered until Remove. They are busy only between EnterWork and Leave.
+  absl::Status Add(DrainableStream* stream);
+  void Remove(DrainableStream* stream);
+  void EnterWork();
+
+  // New calls are refused from now on, and streams asked to end.
+  void BeginDrain();
+  bool draining() const;
+  // Whether nothing was busy any more before `deadline`.
+  bool WaitIdle(absl::Time deadline);
+  int64_t busy() const;
+  std::vector<LaneStats> Lanes() const;
+  void StopLanes();
+
+  void Observe(std::string_view method, const absl::Status& status, absl::Time started) const;
+
+ private:
+  Engine* const engine_;
+  const RpcOptions options_;
+  mutable absl::Mutex mutex_;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t busy_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_set<DrainableStream*> streams_ ABSL_GUARDED_BY(mutex_);
+  Lane read_lane_, write_lane_, operate_lane_, wait_lane_;
+};
+
+// The deadline of a call, InfiniteFuture when the client set none.
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
+
+// CANCELLED or DEADLINE_EXCEEDED when there is no use in starting; OK otherwise.
+absl::Status StillWanted(const CallContext& context);
+
+}  // namespace lightcone::server

@@ -1,0 +1,91 @@
+#include <utility>
+
+#include "base/status.h"
+#include "lightcone/v1/generations.grpc.pb.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/services.h"
+#include "server/rpc/unary_call.h"
+
+namespace lightcone::server {
+namespace {
+
+using Context = grpc::CallbackServerContext;
+using Unary = grpc::ServerUnaryReactor;
+
+class GenerationsService final : public v1::Generations::CallbackService {
+ public:
+  explicit GenerationsService(RpcCore* core) : core_(core) {}
+
+  Unary* Register(Context* context, const v1::RegisterRequest* request, v1::RegisterResponse* response) override {
+    return Operate(context, "Generations/Register", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const GenerationStatus status, core_->engine().RegisterGeneration(FromWire(*request)));
+      ToWire(status, response->mutable_generation());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* List(Context* context, const v1::GenerationsListRequest* request,
+              v1::GenerationsListResponse* response) override {
+    return Operate(context, "Generations/List", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const std::vector<GenerationStatus> all,
+                          core_->engine().ListGenerations(request->collection()));
+      for (const GenerationStatus& status : all) ToWire(status, response->add_generations());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* Get(Context* context, const v1::GenerationsGetRequest* request,
+             v1::GenerationsGetResponse* response) override {
+    return Operate(context, "Generations/Get", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const GenerationStatus status,
+                          core_->engine().GetGeneration(request->collection(), request->generation()));
+      ToWire(status, response->mutable_generation());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* Activate(Context* context, const v1::ActivateRequest* request, v1::ActivateResponse* response) override {
+    return Operate(context, "Generations/Activate", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const ActivateAnswer answer, core_->engine().ActivateGeneration(FromWire(*request)));
+      ToWire(answer.generation, response->mutable_generation());
+      response->set_previous_generation(answer.previous_generation);
+      response->set_out_of_reach(answer.out_of_reach);
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* FitAdapter(Context* context, const v1::FitAdapterRequest*, v1::FitAdapterResponse*) override {
+    return Later(context, "Generations/FitAdapter");
+  }
+  Unary* Validate(Context* context, const v1::ValidateRequest*, v1::ValidateResponse*) override {
+    return Later(context, "Generations/Validate");
+  }
+  Unary* Rollback(Context* context, const v1::RollbackRequest*, v1::RollbackResponse*) override {
+    return StartUnimplemented(core_, context, "Generations/Rollback",
+                              "call Generations/Activate with the earlier generation instead");
+  }
+  Unary* Retire(Context* context, const v1::RetireRequest*, v1::RetireResponse*) override {
+    return Later(context, "Generations/Retire");
+  }
+  Unary* PutProbes(Context* context, const v1::PutProbesRequest*, v1::PutProbesResponse*) override {
+    return Later(context, "Generations/PutProbes");
+  }
+
+ private:
+  Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
+    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
+  }
+  Unary* Later(Context* context, std::string_view method) {
+    return StartUnimplemented(core_, context, method, "Register, List, Get and Activate are");
+  }
+
+  RpcCore* const core_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeGenerationsService(RpcCore* core) {
+  return std::make_unique<GenerationsService>(core);
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,94 @@
+#include <utility>
+
+#include "base/status.h"
+#include "lightcone/v1/retrieval.grpc.pb.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/services.h"
+#include "server/rpc/streams.h"
+#include "server/rpc/unary_call.h"
+
+namespace lightcone::server {
+namespace {
+
+using Context = grpc::CallbackServerContext;
+using Unary = grpc::ServerUnaryReactor;
+
+class RetrievalService final : public v1::Retrieval::CallbackService {
+ public:
+  explicit RetrievalService(RpcCore* core) : core_(core) {}
+
+  Unary* Upsert(Context* context, const v1::UpsertRequest* request, v1::UpsertResponse* response) override {
+    return StartUnary(core_, &core_->write_lane(), context, "Retrieval/Upsert",
+                      [=, this](const CallContext& call) -> absl::Status {
+                        LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(*request));
+                        const Durability durability = batch.durability;
+                        LC_ASSIGN_OR_RETURN(const WriteResult result, core_->engine().Upsert(std::move(batch), call));
+                        ToWire(result, durability, response);
+                        return absl::OkStatus();
+                      });
+  }
+
+  grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>* UpsertStream(Context* context) override {
+    return StartUpsertStream(core_, context);
+  }
+
+  Unary* Get(Context* context, const v1::GetRequest* request, v1::GetResponse* response) override {
+    return StartUnary(
+        core_, &core_->read_lane(), context, "Retrieval/Get", [=, this](const CallContext& call) -> absl::Status {
+          LC_ASSIGN_OR_RETURN(const std::vector<ItemId> ids, FromWire(request->ids()));
+          LC_ASSIGN_OR_RETURN(GetAnswer answer, core_->engine().Get(request->collection(), ids, request->generation(),
+                                                                    request->with_vector(), call));
+          for (StoredItem& item : answer.items) ToWire(std::move(item), response->add_items());
+          for (const ItemId& id : answer.missing) ToWire(id, response->add_missing());
+          return absl::OkStatus();
+        });
+  }
+
+  Unary* Delete(Context* context, const v1::DeleteRequest* request, v1::DeleteResponse* response) override {
+    return StartUnary(core_, &core_->write_lane(), context, "Retrieval/Delete",
+                      [=, this](const CallContext& call) -> absl::Status {
+                        LC_ASSIGN_OR_RETURN(const std::vector<ItemId> ids, FromWire(request->ids()));
+                        LC_ASSIGN_OR_RETURN(const Durability durability, FromWire(request->durability()));
+                        LC_ASSIGN_OR_RETURN(const WriteResult result,
+                                            core_->engine().Delete(request->collection(), ids, durability, call));
+                        response->set_sequence(result.sequence);
+                        response->set_deleted(result.items);
+                        response->set_durability(ToWire(durability));
+                        return absl::OkStatus();
+                      });
+  }
+
+  Unary* Search(Context* context, const v1::SearchRequest* request, v1::SearchResponse* response) override {
+    // A search that may have to wait for a write must not hold a thread that others could search on.
+    Lane& lane = request->wait_for_sequence() == 0 ? core_->read_lane() : core_->wait_lane();
+    return StartUnary(core_, &lane, context, "Retrieval/Search", [=, this](const CallContext& call) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const SearchCall search, FromWire(*request));
+      LC_ASSIGN_OR_RETURN(SearchAnswer answer, core_->engine().Search(search, call));
+      ToWire(std::move(answer), response);
+      return absl::OkStatus();
+    });
+  }
+
+  grpc::ServerWriteReactor<v1::ScrollResponse>* Scroll(Context* context, const v1::ScrollRequest* request) override {
+    return StartScroll(core_, context, request);
+  }
+
+  Unary* Count(Context* context, const v1::CountRequest* request, v1::CountResponse* response) override {
+    return StartUnary(
+        core_, &core_->read_lane(), context, "Retrieval/Count", [=, this](const CallContext& call) -> absl::Status {
+          LC_ASSIGN_OR_RETURN(const auto filter, FilterOf(*request));
+          LC_ASSIGN_OR_RETURN(const CountAnswer answer, core_->engine().Count(request->collection(), filter, call));
+          ToWire(answer, response);
+          return absl::OkStatus();
+        });
+  }
+
+ private:
+  RpcCore* const core_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeRetrievalService(RpcCore* core) { return std::make_unique<RetrievalService>(core); }
+
+}  // namespace lightcone::server

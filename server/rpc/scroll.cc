@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/error.h"
+#include "server/rpc/streams.h"
+#include "server/rpc/unary_call.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr std::string_view kMethod = "Retrieval/Scroll";
+constexpr int64_t kPageItemsDefault = 1'000;
+constexpr size_t kPageBytesMax = 3 << 20;
+
+// Busy only while a page is made, so a client that does not read holds up no drain. Exactly one thing happens at a
+// time (a job on the lane, or a write in the transport), so the state needs no lock.
+class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
+ public:
+  ScrollCall(RpcCore* core, grpc::CallbackServerContext* context, const v1::ScrollRequest* request)
+      : core_(core), request_(*request), started_(absl::Now()), token_(request->token()) {
+    context_.deadline = DeadlineOf(*context);
+    context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
+    page_items_ = request_.page_size() == 0 ? kPageItemsDefault : request_.page_size();
+  }
+
+  void Next() {
+    const absl::Status admitted = core_->Enter();
+    if (!admitted.ok()) return End(admitted);
+    const absl::Status queued = core_->read_lane().Submit([this] { Page(); });
+    if (queued.ok()) return;
+    core_->Leave();
+    End(queued);
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) return End(MakeStatus(absl::StatusCode::kCancelled, "the client went away"));
+    if (last_) return End(absl::OkStatus());
+    Next();
+  }
+
+  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void OnDone() override { delete this; }
+
+ private:
+  void Page() {
+    RpcCore* const core = core_;  // the object may be gone once the transport has the page or the status
+    const absl::Status status = Guarded([this] { return MakePage(); });
+    if (!status.ok()) {
+      End(status);
+    } else if (page_.items_size() == 0 && last_) {
+      End(absl::OkStatus());
+    } else {
+      StartWrite(&page_);
+    }
+    core->Leave();
+  }
+
+  absl::Status MakePage() {
+    LC_RETURN_IF_ERROR(StillWanted(context_));
+    if (!filter_.has_value()) {
+      LC_ASSIGN_OR_RETURN(filter_, FilterOf(request_));
+    }
+    int64_t items = page_items_;
+    const uint64_t left = request_.limit() == 0 ? UINT64_MAX : request_.limit() - sent_;
+    items = static_cast<int64_t>(std::min<uint64_t>(items, left));
+    for (;;) {
+      LC_ASSIGN_OR_RETURN(ScrollPage page, core_->engine().Scroll(request_.collection(), *filter_, items, token_,
+                                                                  request_.with_vector(), context_));
+      page_.Clear();
+      for (StoredItem& item : page.items) ToWire(std::move(item), page_.add_items());
+      page_.set_token(page.token);
+      const size_t bytes = page_.ByteSizeLong();
+      if (bytes <= kPageBytesMax || page_.items_size() <= 1) break;
+      // Too large for one message: read a smaller page, and keep to it.
+      page_items_ = items = std::max<int64_t>(1, page_.items_size() * (kPageBytesMax / 2) / bytes);
+    }
+    token_ = page_.token();
+    sent_ += page_.items_size();
+    last_ = token_.empty() || (request_.limit() != 0 && sent_ >= request_.limit());
+    return absl::OkStatus();
+  }
+
+  void End(const absl::Status& status) {
+    core_->Observe(kMethod, status, started_);
+    Finish(ToGrpc(status));
+  }
+
+  RpcCore* const core_;
+  const v1::ScrollRequest request_;
+  const absl::Time started_;
+  CallContext context_;
+  std::atomic<bool> cancelled_{false};
+  std::optional<std::optional<FilterNode>> filter_;  // converted with the first page
+  std::string token_;
+  int64_t page_items_ = 0;
+  uint64_t sent_ = 0;
+  bool last_ = false;
+  v1::ScrollResponse page_;
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::ScrollResponse>* StartScroll(RpcCore* core, grpc::CallbackServerContext* context,
+                                                          const v1::ScrollRequest* request) {
+  auto* call = new ScrollCall(core, context, request);
+  call->Next();
+  return call;
+}
+
+}  // namespace lightcone::server

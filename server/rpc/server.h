@@ -1,0 +1,49 @@
+// The gRPC server: services, standard health and reflection, draining.
+// Threads: BeginDrain, WaitIdle, the accessors: any. Stop and destruction: one thread, once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/rpc/core.h"
+
+namespace grpc {
+class Server;
+}
+
+namespace lightcone::server {
+
+class RpcServer {
+ public:
+  // Listens and serves; health says SERVING. `engine` must outlive the server.
+  // INVALID_ARGUMENT for an address that is none, UNAVAILABLE naming the address when it cannot be listened on.
+  static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Engine* engine, const RpcOptions& options);
+  ~RpcServer();
+
+  // "127.0.0.1:7700" with the port that was really taken, or "unix:/path".
+  const std::string& address() const { return address_; }
+
+  // Health says NOT_SERVING, new calls are refused with UNAVAILABLE, streams are asked to end.
+  void BeginDrain();
+  // Whether all running calls ended before `deadline`.
+  bool WaitIdle(absl::Time deadline) { return core_->WaitIdle(deadline); }
+  // Cancels what still runs, closes the port, ends the threads. Idempotent.
+  void Stop();
+
+  int64_t busy() const { return core_->busy(); }
+  std::vector<LaneStats> Lanes() const { return core_->Lanes(); }
+
+ private:
+  RpcServer() = default;
+  void SetHealth(bool serving);
+
+  std::unique_ptr<RpcCore> core_;
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,87 @@
+#include "server/rpc/unary_call.h"
+
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "base/status.h"
+#include "server/rpc/error.h"
+
+namespace lightcone::server {
+namespace {
+
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  UnaryCall(RpcCore* core, grpc::CallbackServerContext* context, std::string_view method)
+      : core_(core), method_(method), started_(absl::Now()) {
+    context_.deadline = DeadlineOf(*context);
+    context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
+  }
+
+  void Start(Lane* lane, std::function<absl::Status(const CallContext&)> work) {
+    const absl::Status admitted = core_->Enter();
+    if (!admitted.ok()) return End(admitted);
+    entered_ = true;
+    const absl::Status queued = lane->Submit([this, work = std::move(work)] {
+      const absl::Status wanted = StillWanted(context_);
+      absl::Status status = wanted.ok() ? Guarded([&] { return work(context_); }) : wanted;
+      // The transport cancels a call whose deadline passes: what the engine saw as a cancellation was the deadline.
+      if (status.code() == absl::StatusCode::kCancelled && absl::Now() >= context_.deadline) {
+        status = DeadlineExceeded("the call's deadline passed while it ran");
+      }
+      End(status);
+    });
+    if (!queued.ok()) End(queued);
+  }
+
+  void End(const absl::Status& status) {
+    core_->Observe(method_, status, started_);
+    Finish(ToGrpc(status));  // the reactor may be gone when this returns
+  }
+
+  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void OnDone() override {
+    if (entered_) core_->Leave();
+    delete this;
+  }
+
+ private:
+  RpcCore* const core_;
+  const std::string_view method_;
+  const absl::Time started_;
+  CallContext context_;
+  std::atomic<bool> cancelled_{false};
+  bool entered_ = false;
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackServerContext* context,
+                                     std::string_view method, std::function<absl::Status(const CallContext&)> work) {
+  auto* call = new UnaryCall(core, context, method);
+  call->Start(lane, std::move(work));
+  return call;
+}
+
+grpc::ServerUnaryReactor* StartUnimplemented(RpcCore* core, grpc::CallbackServerContext* context,
+                                             std::string_view method, std::string_view hint) {
+  auto* call = new UnaryCall(core, context, method);
+  call->End(UnimplementedText(method, hint));
+  return call;
+}
+
+absl::Status UnimplementedText(std::string_view method, std::string_view hint) {
+  return Unimplemented(StrCat(method, " is not implemented in this version of Lightcone; ", hint));
+}
+
+absl::Status Guarded(const std::function<absl::Status()>& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("out of memory");
+  } catch (const std::exception& error) {
+    return Internal(StrCat("unexpected failure: ", std::string(error.what())));
+  }
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,29 @@
+// One unary call: admission, a lane, deadline and cancellation, errors, the record for metrics.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/rpc/core.h"
+
+namespace lightcone::server {
+
+// Runs `work` for a call on `lane`. The returned reactor owns itself; request and response live until it is done.
+// Answers UNAVAILABLE while draining, RESOURCE_EXHAUSTED when the lane is full, DEADLINE_EXCEEDED or CANCELLED
+// when nobody waits any more. `method` must be a literal.
+grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackServerContext* context,
+                                     std::string_view method, std::function<absl::Status(const CallContext&)> work);
+
+// Answers UNIMPLEMENTED: "METHOD is not implemented in this version of Lightcone; HINT".
+grpc::ServerUnaryReactor* StartUnimplemented(RpcCore* core, grpc::CallbackServerContext* context,
+                                             std::string_view method, std::string_view hint);
+absl::Status UnimplementedText(std::string_view method, std::string_view hint);
+
+// Runs `work` and turns an exception (out of memory, a third party's) into a status.
+absl::Status Guarded(const std::function<absl::Status()>& work);
+
+}  // namespace lightcone::server

@@ -1,0 +1,221 @@
+#include <atomic>
+#include <deque>
+#include <utility>
+
+#include "base/status.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/error.h"
+#include "server/rpc/streams.h"
+#include "server/rpc/unary_call.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr std::string_view kMethod = "Retrieval/UpsertStream";
+
+// A state machine: whoever changes the state calls Pump, which starts whatever is possible now. gRPC may run a reaction
+// inside the call that started the operation, so operations are started without the lock; `starting_` counts threads
+// between the decision and the end of the call, and keeps Finish (after which the object may be gone) until they are
+// out.
+class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>,
+                               public DrainableStream {
+ public:
+  UpsertStreamCall(RpcCore* core, grpc::CallbackServerContext* context) : core_(core), started_(absl::Now()) {
+    context_.deadline = DeadlineOf(*context);
+    context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
+  }
+
+  void Begin() {
+    const absl::Status added = core_->Add(this);
+    {
+      absl::MutexLock lock(&mutex_);
+      refused_ = added;
+    }
+    Pump(/*pinned=*/false);
+  }
+
+  void OnReadDone(bool ok) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      reading_ = false;
+      if (ok && !draining_) {
+        pending_.push_back(std::move(incoming_));
+      } else {
+        read_closed_ = true;
+      }
+    }
+    Pump(false);
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      writing_ = false;
+      answers_.pop_front();
+      if (!ok) cancelled_.store(true);
+    }
+    Pump(false);
+  }
+
+  void OnCancel() override {
+    cancelled_.store(true);
+    Pump(false);
+  }
+
+  void OnDone() override {
+    core_->Remove(this);
+    delete this;
+  }
+
+  bool Pin() override {
+    absl::MutexLock lock(&mutex_);
+    if (!finished_) ++starting_;
+    return !finished_;
+  }
+
+  void DrainPinned() override {
+    {
+      absl::MutexLock lock(&mutex_);
+      draining_ = true;
+    }
+    Pump(/*pinned=*/true);
+  }
+
+ private:
+  enum class Action { kNone, kRead, kWrite, kWork, kFinish };
+
+  // `pinned`: the caller holds one count of starting_, given back here.
+  void Pump(bool pinned) {
+    for (bool holding = pinned;; holding = true) {
+      Action action;
+      absl::Status end;
+      {
+        absl::MutexLock lock(&mutex_);
+        if (holding) --starting_;
+        action = Next(&end);
+        if (action == Action::kNone) return;
+        ++starting_;
+      }
+      switch (action) {
+        case Action::kRead:
+          StartRead(&incoming_);
+          break;
+        case Action::kWrite:
+          StartWrite(answer_);
+          break;
+        case Action::kWork:
+          Dispatch();
+          break;
+        case Action::kFinish:
+          core_->Observe(kMethod, end, started_);
+          Finish(ToGrpc(end));
+          return;
+        case Action::kNone:
+          break;
+      }
+    }
+  }
+
+  Action Next(absl::Status* end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (finished_) return Action::kNone;
+    const bool cancelled = cancelled_.load();
+    if (!writing_ && !answers_.empty() && !cancelled) {
+      writing_ = true;
+      answer_ = &answers_.front();
+      return Action::kWrite;
+    }
+    if (!running_ && !pending_.empty() && !cancelled) {
+      running_ = true;
+      current_ = std::move(pending_.front());
+      pending_.pop_front();
+      return Action::kWork;
+    }
+    const int64_t held = static_cast<int64_t>(pending_.size() + answers_.size()) + (running_ ? 1 : 0);
+    if (!reading_ && !read_closed_ && !draining_ && !cancelled && refused_.ok() &&
+        held < core_->options().stream_batches_max) {
+      reading_ = true;
+      return Action::kRead;
+    }
+    const bool answered = pending_.empty() && answers_.empty();
+    if (running_ || writing_ || starting_ > 0) return Action::kNone;
+    if (cancelled) {
+      *end = MakeStatus(absl::StatusCode::kCancelled, "the client cancelled the stream");
+    } else if (!refused_.ok()) {
+      *end = refused_;
+    } else if (draining_ && answered) {
+      *end = Unavailable("the server is shutting down; every batch that was read is answered, send the others again");
+    } else if (!(read_closed_ && answered)) {
+      return Action::kNone;
+    }
+    finished_ = true;
+    return Action::kFinish;
+  }
+
+  void Dispatch() {
+    core_->EnterWork();
+    const absl::Status queued = core_->write_lane().Submit([this] {
+      v1::UpsertStreamResponse answer;
+      Write(&answer);
+      Answered(std::move(answer));
+    });
+    if (queued.ok()) return;
+    v1::UpsertStreamResponse answer;
+    *answer.mutable_error() = ToPartError(queued);
+    Answered(std::move(answer));
+  }
+
+  void Write(v1::UpsertStreamResponse* answer) {
+    const absl::Status status = Guarded([&]() -> absl::Status {
+      LC_RETURN_IF_ERROR(StillWanted(context_));
+      LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(current_.batch()));
+      const Durability durability = batch.durability;
+      LC_ASSIGN_OR_RETURN(const WriteResult result, core_->engine().Upsert(std::move(batch), context_));
+      ToWire(result, durability, answer->mutable_written());
+      return absl::OkStatus();
+    });
+    if (!status.ok()) *answer->mutable_error() = ToPartError(status);
+  }
+
+  void Answered(v1::UpsertStreamResponse answer) {
+    answer.set_tag(current_.tag());
+    RpcCore* const core = core_;
+    {
+      absl::MutexLock lock(&mutex_);
+      answers_.push_back(std::move(answer));
+      running_ = false;
+      ++starting_;  // the object must outlive the Leave below
+    }
+    core->Leave();
+    Pump(/*pinned=*/true);
+  }
+
+  RpcCore* const core_;
+  const absl::Time started_;
+  CallContext context_;
+  std::atomic<bool> cancelled_{false};
+  v1::UpsertStreamRequest incoming_;                  // of the read in progress
+  v1::UpsertStreamRequest current_;                   // of the batch that runs
+  const v1::UpsertStreamResponse* answer_ = nullptr;  // of the write in progress; an element of answers_
+  absl::Mutex mutex_;
+  std::deque<v1::UpsertStreamRequest> pending_ ABSL_GUARDED_BY(mutex_);
+  std::deque<v1::UpsertStreamResponse> answers_ ABSL_GUARDED_BY(mutex_);
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_);
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool read_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>* StartUpsertStream(
+    RpcCore* core, grpc::CallbackServerContext* context) {
+  auto* call = new UpsertStreamCall(core, context);
+  call->Begin();
+  return call;
+}
+
+}  // namespace lightcone::server
