@@ -147,12 +147,12 @@ TEST(House, HeadersBeginWithWhatTheyAreFor) {
 
 TEST(House, NothingUnfinishedIsMarkedInTheSources) {
   // Spelled in halves, so that this file does not find itself.
-  const std::vector<std::string> marks = {std::string("TO") + "DO", std::string("FIX") + "ME", std::string("XX") + "X",
-                                          std::string("GTEST_") + "SKIP", std::string("DISABLED") + "_"};
+  static const std::regex marks(std::string("\\b(TO") + "DO|FIX" + "ME|XX" + "X|GTEST_" + "SKIP|DISABLED" + "_)");
   for (const SourceFile& file : Sources()) {
     for (size_t i = 0; i < file.lines.size(); ++i) {
-      for (const std::string& mark : marks) {
-        EXPECT_EQ(file.lines[i].find(mark), std::string::npos) << file.path << ":" << i + 1 << ": " << mark;
+      std::smatch mark;
+      if (std::regex_search(file.lines[i], mark, marks) && file.lines[i].find("XX" "XXXX") == std::string::npos) {
+        ADD_FAILURE() << file.path << ":" << i + 1 << ": " << mark[0];
       }
     }
   }
