@@ -1,8 +1,10 @@
 #include <algorithm>
 
+#include "base/files.h"
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
 #include "trainer/data/rng.h"
+#include "trainer/run_file.h"
 #include "trainer/run_torch.h"
 
 namespace lightcone {
@@ -76,11 +78,14 @@ absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainCon
 
 absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const Dataset& dataset, const TrainConfig& config) {
   auto run = std::unique_ptr<TrainingRun>(new TrainingRun(dataset, config));
-  LC_ASSIGN_OR_RETURN(run->network_, BuildNetwork(config.encoder, MixSeed({config.seed, kWeightStream})));
+  // Data and method enter the seed: two models of one experiment that started from the same weights would be half
+  // compatible by that alone.
+  const uint64_t seed = MixSeed({config.seed, DataChecksum(dataset), Crc32c(config.method)});
+  LC_ASSIGN_OR_RETURN(run->network_, BuildNetwork(config.encoder, MixSeed({seed, kWeightStream})));
   run->network_->train();
   run->classifier_ =
       std::make_shared<Classifier>(dataset.classes(), config.encoder.dimension, config.metric == "lorentz",
-                                   config.curvature, MixSeed({config.seed, kClassifierStream}));
+                                   config.curvature, MixSeed({seed, kClassifierStream}));
   if (FindTrainingMethod(config.method)->needs_old_model) {
     LC_ASSIGN_OR_RETURN(run->old_model_, OldModel::Load(config.old_model, config, dataset.normalisation));
   }

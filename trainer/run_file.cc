@@ -27,8 +27,12 @@ std::string_view BytesOf(const auto& values) {
 
 }  // namespace
 
+uint32_t DataChecksum(const Dataset& dataset) {
+  return Crc32c(BytesOf(dataset.train.labels), Crc32c(BytesOf(dataset.train.pixels)));
+}
+
 RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32_t old_model_crc32c) {
-  return {config, Crc32c(BytesOf(dataset.train.labels), Crc32c(BytesOf(dataset.train.pixels))), old_model_crc32c};
+  return {config, DataChecksum(dataset), old_model_crc32c};
 }
 
 void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Checkpoint& checkpoint) {

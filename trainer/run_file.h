@@ -26,6 +26,9 @@ struct RunIdentity {
   uint32_t old_model_crc32c = 0;  // of the old encoder's file; 0 without one
 };
 
+// CRC-32C of the training pixels and labels.
+uint32_t DataChecksum(const Dataset& dataset);
+
 RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32_t old_model_crc32c);
 
 void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Checkpoint& checkpoint);

@@ -1,0 +1,105 @@
+// What a training starts from, and the old model beside it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "models/checkpoint_torch.h"
+#include "tests/trainer/tiny_set.h"
+#include "trainer/data/split.h"
+#include "trainer/old_model_torch.h"
+#include "trainer/run_torch.h"
+
+namespace lightcone {
+namespace {
+
+TrainConfig TinyConfig(const Dataset& dataset) {
+  TrainConfig config;
+  config.encoder.architecture = "mlp";
+  config.encoder.width = 0.125;
+  config.encoder.dimension = 8;
+  config.batch = 16;
+  return *ResolveConfig(dataset, config);
+}
+
+std::string WeightsOf(const Dataset& dataset, const TrainConfig& config) {
+  Checkpoint checkpoint;
+  EXPECT_TRUE((*TrainingRun::Create(dataset, config))->Save(checkpoint).ok());
+  return checkpoint.sections["network"];
+}
+
+TEST(TrainingRun, ModelsOfOneSeedButOtherDataStartFromOtherWeights) {
+  const Dataset all = TinyDataset();
+  Dataset half = all;
+  half.train = SelectClasses(all.train, 3);
+  const TrainConfig config = TinyConfig(all);
+  EXPECT_EQ(WeightsOf(all, config), WeightsOf(all, config));
+  EXPECT_NE(WeightsOf(all, config), WeightsOf(half, config));
+}
+
+TEST(TrainingRun, StepsLowerTheLossAndTheMeterGivesMeans) {
+  const Dataset dataset = TinyDataset();
+  const TrainConfig config = TinyConfig(dataset);
+  const auto run = *TrainingRun::Create(dataset, config);
+  LoaderOptions options;
+  options.batch_size = 16;
+  options.epochs = 8;
+  const auto loader = *BatchLoader::Create(&dataset.train, dataset.normalisation, options);
+  Batch batch;
+  LossMeter first, last;
+  for (int64_t step = 0; loader->Next(&batch); ++step) {
+    (step < 7 ? first : last).Add(run->Step(batch, 0.1));
+    if (step % 7 == 0 && step > 7) last.Clear();
+  }
+  ASSERT_EQ(first.Means().size(), 2u);
+  EXPECT_EQ(first.Means()[0].first, "total");
+  EXPECT_EQ(first.Means()[1].first, "base");
+  EXPECT_EQ(first.steps(), 7);
+  EXPECT_LT(last.Means()[0].second, first.Means()[0].second);
+}
+
+class OldModelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "/old_model_test_" + std::to_string(::getpid()) + "_" +
+              testing::UnitTest::GetInstance()->current_test_info()->name();
+    ASSERT_TRUE(MakeFolders(folder_).ok());
+    const auto network = *BuildNetwork(config_.encoder, 3);
+    Manifest manifest;
+    manifest.name = "old";
+    manifest.architecture = "mlp";
+    manifest.dimension = 8;
+    manifest.input = {6, 6, 1, {0.3f}, {0.7f}};
+    manifest.encoder_crc32c = *ExportTorchScript(*network, folder_ + "/encoder.pt");
+    ASSERT_TRUE(WriteManifest(folder_, manifest).ok());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  const Dataset dataset_ = TinyDataset();
+  const TrainConfig config_ = TinyConfig(dataset_);
+  std::string folder_;
+};
+
+TEST_F(OldModelTest, SeesABatchNormalisedForTheNewModelAsItsOwnManifestSays) {
+  const auto old = *OldModel::Load(folder_, config_, dataset_.normalisation);
+  torch::Tensor batch = torch::empty({4, 1, 6, 6});
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t p = 0; p < 36; ++p) {
+      batch[i][0][p / 6][p % 6] = (dataset_.test.image(i)[p] / 255.0f - 0.5f) / 0.25f;  // the data set's normalisation
+    }
+  }
+  const torch::Tensor expected = old->EmbedAll(dataset_.test)->narrow(0, 0, 4);
+  EXPECT_TRUE(torch::allclose(old->Embed(batch), expected, 1e-4, 1e-5));
+}
+
+TEST_F(OldModelTest, TakesImagesOfAnotherSize) {
+  const auto old = *OldModel::Load(folder_, config_, dataset_.normalisation);
+  EXPECT_EQ(old->Embed(torch::zeros({2, 1, 12, 9})).sizes(), (std::vector<int64_t>{2, 8}));
+}
+
+}  // namespace
+}  // namespace lightcone
