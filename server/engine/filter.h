@@ -1,5 +1,5 @@
-// Conditions over payloads, as the engine evaluates them. The wire's Filter message and the command line's text form both
-// become this.
+// Conditions over payloads, as the engine evaluates them. The wire's Filter message and the command line's text form
+// both become this.
 #pragma once
 
 #include <cstdint>
@@ -19,31 +19,40 @@ using FilterValue = std::variant<std::string, int64_t, double, bool>;
 struct FilterNode {
   enum class Kind { kAnd, kOr, kNot, kEquals, kIn, kRange, kExists };
   Kind kind = Kind::kAnd;
-  std::vector<FilterNode> children;   // kAnd, kOr: any number; kNot: one
-  std::string field;                  // kEquals, kIn, kRange, kExists: path into the payload ("a.b"), "$generation", "$uncertainty"
-  std::vector<FilterValue> values;    // kEquals: one; kIn: at least one
+  std::vector<FilterNode> children;  // kAnd, kOr: any number; kNot: one
+  std::string field;  // kEquals, kIn, kRange, kExists: path into the payload ("a.b"), "$generation", "$uncertainty"
+  std::vector<FilterValue> values;                                      // kEquals: one; kIn: at least one
   std::optional<FilterValue> greater, greater_equal, less, less_equal;  // kRange: at least one
 };
 
 // What a filter is evaluated on.
 struct FilterSubject {
   const std::string* payload_json = nullptr;
-  uint32_t generation = 0;   // of the embedding served
+  uint32_t generation = 0;  // of the embedding served
   double uncertainty = 0;
 };
 
 // A checked filter, ready to be evaluated. Immutable: const methods are safe from any thread.
+// Meaning: numbers compare with numbers exactly (integers and doubles are never rounded to one another), texts with
+// texts by bytes, truth values with truth values; anything else differs. A path goes through objects by key and through
+// arrays by any element; a condition on an array holds when it holds for one element. A missing field makes a condition
+// false (and its negation true). kExists: the field is there, null included. kAnd of none is true, kOr of none false.
 class Filter {
  public:
   // INVALID_ARGUMENT names the node ("filter.and[1].range") and what is allowed: depth <= 32, nodes <= 1024, non-empty
   // fields, values that are finite.
   static absl::StatusOr<Filter> Make(FilterNode root);
   bool Matches(const FilterSubject& subject) const;
-  bool needs_payload() const { return needs_payload_; }
+  bool needs_payload() const { return needs_payload_; }          // false: only "$" fields, payload_json may be null
+  bool needs_uncertainty() const { return needs_uncertainty_; }  // false: subject.uncertainty is not looked at
+
+  bool needs_generation() const { return needs_generation_; }  // false: subject.generation is not looked at
 
  private:
   FilterNode root_;
   bool needs_payload_ = false;
+  bool needs_uncertainty_ = false;
+  bool needs_generation_ = false;
 };
 
 }  // namespace lightcone::server

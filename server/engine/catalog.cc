@@ -1,0 +1,287 @@
+// Collections and aliases: creating, listing, dropping, rebuilding; idempotency of operator calls.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "server/engine/checks.h"
+#include "server/engine/engine_impl.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
+
+std::string SettingsText(const IndexSettings& s) {
+  return StrCat(static_cast<int>(s.kind), ",", s.growing_rows_max, ",", s.merge_rows_max, ",", s.tombstones_share_max,
+                ",", s.hnsw_m, ",", s.hnsw_ef_construction, ",", s.hnsw_ef_search, ",", s.build_threads);
+}
+
+}  // namespace
+
+absl::Status EngineImpl::NoCollection(const std::string& name) const {
+  std::string list;
+  size_t left = 20;  // of the names shown
+  for (const auto& [known, served] : collections_) {
+    if (left-- == 0) {
+      list += ", ...";
+      break;
+    }
+    list += StrCat(list.empty() ? "" : ", ", known);
+  }
+  return NotFound(StrCat("no collection '", name, "'; there are: ", list.empty() ? "none" : list));
+}
+
+absl::StatusOr<EngineImpl::ServedPtr> EngineImpl::Find(const std::string& name) const {
+  absl::ReaderMutexLock lock(&catalog_mu_);
+  if (const auto found = collections_.find(name); found != collections_.end()) return found->second;
+  if (const auto alias = aliases_.find(name); alias != aliases_.end()) return alias->second;
+  return NoCollection(name);
+}
+
+CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
+  const auto state = collection.state();
+  const ProgressRecord progress = collection.progress();
+  IndexStats stats = collection.Stats();
+  CollectionStatus status;
+  status.name = state->record.name;
+  status.metric = state->record.metric;
+  status.curvature = state->record.curvature;
+  status.index = state->record.index;
+  status.active_generation = state->record.active_generation;
+  const uint32_t view = status.active_generation != 0 ? status.active_generation : UINT32_MAX;
+  std::map<uint32_t, uint64_t> by_generation;
+  for (const auto& [generations, count] : progress.items) {
+    by_generation[HeadGeneration(generations, view)] += count;
+    status.items += count;
+  }
+  status.items_by_generation.assign(by_generation.begin(), by_generation.end());
+  status.segments = std::move(stats.segments);
+  status.aliases = state->record.aliases;
+  status.created = absl::FromUnixMicros(state->record.created_us);
+  status.sequence = progress.sequence;
+  status.mapped_bytes = stats.mapped_bytes;
+  status.heap_bytes = stats.heap_bytes;
+  status.builds_total = stats.builds_total;
+  status.rebuilds_total = stats.rebuilds_total;
+  status.builds_running = stats.builds_running;
+  return status;
+}
+
+std::string EngineImpl::IndexFolder(uint32_t collection) const {
+  return StrCat(options_.data_folder, "/index/", collection);
+}
+std::string EngineImpl::EncoderFolder(uint32_t collection) const {
+  return StrCat(options_.data_folder, "/encoders/", collection);
+}
+std::string EngineImpl::EncoderPath(uint32_t collection, uint32_t generation) const {
+  return StrCat(EncoderFolder(collection), "/", generation, ".pt");
+}
+
+absl::StatusOr<std::optional<RequestRecord>> EngineImpl::FindRequest(const std::string& request_id,
+                                                                     const std::string& method,
+                                                                     const std::string& fingerprint) const {
+  if (request_id.empty()) return std::optional<RequestRecord>();
+  const auto stored = store_->Get(Table::kMeta, keys::Meta(RequestName(request_id)));
+  if (absl::IsNotFound(stored.status())) return std::optional<RequestRecord>();
+  LC_RETURN_IF_ERROR(stored.status());
+  LC_ASSIGN_OR_RETURN(RequestRecord record, DecodeRequest(*stored));
+  if (record.method != method || record.fingerprint != fingerprint) {
+    return FieldError(absl::StatusCode::kAlreadyExists, "request_id", StrCat("'", request_id, "'"),
+                      StrCat("an id that is new; this one belongs to a ", record.method, " with another content"));
+  }
+  return std::optional<RequestRecord>(std::move(record));
+}
+
+void EngineImpl::RecordRequest(const std::string& request_id, RequestRecord record, WriteBatch* batch) {
+  if (request_id.empty()) return;
+  const std::string key = keys::Meta(RequestName(request_id));
+  batch->Expect(Table::kMeta, key, std::nullopt);
+  batch->Put(Table::kMeta, key, Encode(record));
+}
+
+absl::StatusOr<CollectionStatus> EngineImpl::AnswerAgain(const RequestRecord& record, const std::string& name) {
+  absl::ReaderMutexLock lock(&catalog_mu_);
+  for (const auto& [known, served] : collections_) {
+    if (served->collection->number() == record.collection) return StatusOf(*served->collection);
+  }
+  return NotFound(StrCat("collection '", name, "' was made by this request, and dropped since"));
+}
+
+absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollectionCall& call) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+  LC_RETURN_IF_ERROR(CheckName(call.name, "name"));
+  const bool lorentz = call.metric == Metric::kLorentz;
+  if (lorentz && !(call.curvature >= kCurvatureMin && call.curvature <= kCurvatureMax)) {
+    return InvalidField("curvature", StrCat(call.curvature), StrCat(kCurvatureMin, " .. ", kCurvatureMax));
+  }
+  LC_RETURN_IF_ERROR(call.index.Validate());
+  const std::string fingerprint =
+      StrCat(call.name, "|", MetricName(call.metric), "|", call.curvature, "|", SettingsText(call.index));
+  absl::MutexLock lock(&operator_mu_);
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "CreateCollection", fingerprint));
+  if (before) return AnswerAgain(*before, call.name);
+  {
+    absl::ReaderMutexLock catalog(&catalog_mu_);
+    if (collections_.contains(call.name) || aliases_.contains(call.name)) {
+      return AlreadyExists(StrCat(collections_.contains(call.name) ? "a collection" : "an alias", " named '", call.name,
+                                  "' exists already"));
+    }
+    if (static_cast<int64_t>(collections_.size()) >= options_.limits.collections_max) {
+      return ResourceExhausted(StrCat("there are ", collections_.size(), " collections; allowed: at most ",
+                                      options_.limits.collections_max));
+    }
+  }
+  CollectionRecord record;
+  record.name = call.name;
+  record.metric = call.metric;
+  record.curvature = lorentz ? call.curvature : 1.0;
+  record.index = call.index;
+  record.created_us = NowMicros();
+  const uint32_t number = next_collection_;
+  WriteBatch batch;
+  batch.Put(Table::kMeta, keys::Meta(kNextCollectionName), StrCat(number + 1));
+  batch.Expect(Table::kMeta, keys::CollectionName(call.name), std::nullopt);
+  batch.Put(Table::kMeta, keys::CollectionName(call.name), StrCat(number));
+  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
+  RecordRequest(call.request_id, {"CreateCollection", fingerprint, number, 0, 0, 0, NowMicros()}, &batch);
+  // The index first: a folder without a record is nothing, a record without an index would fail the answer.
+  LC_ASSIGN_OR_RETURN(auto collection,
+                      Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), {}, {}));
+  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  ++next_collection_;
+  auto served = std::make_shared<Served>(std::move(collection), options_.write_queue_max);
+  const CollectionStatus status = StatusOf(*served->collection);
+  absl::MutexLock catalog(&catalog_mu_);
+  collections_[call.name] = std::move(served);
+  return status;
+}
+
+absl::StatusOr<std::vector<CollectionStatus>> EngineImpl::ListCollections() {
+  std::vector<ServedPtr> all;
+  {
+    absl::ReaderMutexLock lock(&catalog_mu_);
+    for (const auto& [name, served] : collections_) all.push_back(served);
+  }
+  std::vector<CollectionStatus> list;
+  for (const ServedPtr& served : all) list.push_back(StatusOf(*served->collection));
+  return list;
+}
+
+absl::StatusOr<CollectionStatus> EngineImpl::GetCollection(const std::string& name) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  return StatusOf(*served->collection);
+}
+
+absl::Status EngineImpl::DropCollection(const std::string& name, const std::string& request_id) {
+  LC_RETURN_IF_ERROR(CheckRequestId(request_id));
+  absl::MutexLock lock(&operator_mu_);
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(request_id, "DropCollection", name));
+  if (before) return absl::OkStatus();
+  ServedPtr served;
+  {
+    absl::ReaderMutexLock catalog(&catalog_mu_);
+    const auto found = collections_.find(name);
+    if (found == collections_.end()) {
+      if (aliases_.contains(name)) {
+        return InvalidField("name", StrCat("'", name, "', an alias"), "the name of a collection");
+      }
+      return NoCollection(name);
+    }
+    served = found->second;
+  }
+  Collection& collection = *served->collection;
+  {
+    absl::MutexLock operators(&collection.operator_mutex());
+    const auto state = collection.state();
+    WriteBatch batch;
+    batch.Delete(Table::kMeta, keys::CollectionName(name));
+    for (const std::string& alias : state->record.aliases) batch.Delete(Table::kMeta, keys::CollectionName(alias));
+    batch.Delete(Table::kCollections, keys::Collection(collection.number()));
+    // From here on a start ends the drop.
+    batch.Put(Table::kMeta, keys::Meta(DroppingName(collection.number())), "");
+    RecordRequest(request_id, {"DropCollection", name, collection.number(), 0, 0, 0, NowMicros()}, &batch);
+    LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+    collection.MarkDropped();
+    absl::MutexLock catalog(&catalog_mu_);
+    collections_.erase(name);
+    for (const std::string& alias : state->record.aliases) aliases_.erase(alias);
+  }
+  embedder_.Forget(collection.number());
+  std::error_code ignored;
+  std::filesystem::remove_all(EncoderFolder(collection.number()), ignored);
+  return absl::OkStatus();  // Whoever lets go of the collection last, most often we now, removes its data.
+}
+
+absl::Status EngineImpl::SetAlias(const std::string& alias, const std::string& name, const std::string& request_id) {
+  LC_RETURN_IF_ERROR(CheckRequestId(request_id));
+  LC_RETURN_IF_ERROR(CheckName(alias, "alias"));
+  const std::string fingerprint = StrCat(alias, "|", name);
+  absl::MutexLock lock(&operator_mu_);
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(request_id, "SetAlias", fingerprint));
+  if (before) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(const ServedPtr target, Find(name));
+  ServedPtr old;
+  {
+    absl::ReaderMutexLock catalog(&catalog_mu_);
+    if (collections_.contains(alias)) return AlreadyExists(StrCat("a collection named '", alias, "' exists already"));
+    if (const auto found = aliases_.find(alias); found != aliases_.end()) old = found->second;
+  }
+  WriteBatch batch;
+  const auto change = [&](Collection& collection, bool add) {
+    const auto state = collection.state();
+    CollectionRecord record = state->record;
+    std::erase(record.aliases, alias);
+    if (add) record.aliases.insert(std::upper_bound(record.aliases.begin(), record.aliases.end(), alias), alias);
+    batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
+    batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));
+    return std::pair(std::move(record), state->generations);
+  };
+  // Both records stay as they are meanwhile; the lower number first, as everybody who needs two does.
+  std::vector<Collection*> locked = {target->collection.get()};
+  if (old != nullptr && old != target) locked.push_back(old->collection.get());
+  std::sort(locked.begin(), locked.end(), [](auto* a, auto* b) { return a->number() < b->number(); });
+  absl::MutexLock first(&locked.front()->operator_mutex());
+  std::optional<absl::MutexLock> second;
+  if (locked.size() > 1) second.emplace(&locked.back()->operator_mutex());
+  std::vector<std::pair<Collection*, std::pair<CollectionRecord, std::vector<GenerationRecord>>>> changed;
+  for (Collection* c : locked) changed.emplace_back(c, change(*c, c == target->collection.get()));
+  batch.Put(Table::kMeta, keys::CollectionName(alias), StrCat(target->collection->number()));
+  RecordRequest(request_id, {"SetAlias", fingerprint, target->collection->number(), 0, 0, 0, NowMicros()}, &batch);
+  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  for (auto& [c, records] : changed) c->Publish(std::move(records.first), std::move(records.second));
+  absl::MutexLock catalog(&catalog_mu_);
+  aliases_[alias] = target;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CollectionStatus> EngineImpl::Rebuild(const std::string& name, const IndexSettings& settings, bool wait,
+                                                     const std::string& request_id) {
+  LC_RETURN_IF_ERROR(CheckRequestId(request_id));
+  LC_RETURN_IF_ERROR(settings.Validate());
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  Collection& collection = *served->collection;
+  {
+    absl::MutexLock lock(&collection.operator_mutex());
+    const std::string fingerprint = StrCat(collection.number(), "|", SettingsText(settings));
+    LC_ASSIGN_OR_RETURN(const auto before, FindRequest(request_id, "Rebuild", fingerprint));
+    if (!before) {
+      const auto state = collection.state();
+      CollectionRecord record = state->record;
+      record.index = settings;
+      WriteBatch batch;
+      batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
+      batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));
+      RecordRequest(request_id, {"Rebuild", fingerprint, collection.number(), 0, 0, 0, NowMicros()}, &batch);
+      LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+      LC_RETURN_IF_ERROR(collection.Reconfigure(settings));
+      collection.Publish(std::move(record), state->generations);
+    }
+  }
+  if (wait) LC_RETURN_IF_ERROR(collection.Flush());
+  return StatusOf(collection);
+}
+
+}  // namespace lightcone::server

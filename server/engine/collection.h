@@ -1,0 +1,168 @@
+// One collection in service: its records as published, its index, and the bookkeeping that lets a search resolve rows
+// of a view that is older than the store. Threads: every method is safe from any thread unless it says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "index/collection_index.h"
+#include "server/engine/meta.h"
+#include "server/engine/types.h"
+#include "store/records.h"
+#include "store/store.h"
+
+namespace lightcone::server {
+
+// The records as of one moment; immutable once published, so a call that holds one is untouched by an activation.
+struct CollectionState {
+  CollectionRecord record;
+  std::string encoded;                        // of `record`, as the store holds it: what conditional batches expect
+  std::vector<GenerationRecord> generations;  // [i] is generation i + 1
+  std::vector<std::vector<uint32_t>> reach;   // [i]: generations, ascending, that queries of i + 1 may be compared with
+
+  // nullptr when there is none of that number.
+  const GenerationRecord* Find(uint32_t generation) const;
+  // `asked` or, for 0, the active one. NOT_FOUND lists the generations; FAILED_PRECONDITION when none is active or the
+  // one asked for is retired.
+  absl::StatusOr<const GenerationRecord*> Resolve(uint32_t asked) const;
+  bool Reaches(uint32_t query_generation, uint32_t item_generation) const;
+};
+
+// Fills reach from parents: a generation, and the ancestors that it was trained to be compatible with in turn, as long
+// as metric, curvature and dimension stay the same.
+std::vector<std::vector<uint32_t>> ReachOf(const std::vector<GenerationRecord>& generations);
+
+// The generation of an item's embedding that a view of `view_generation` serves: the newest at or below it. Items that
+// only newer generations embedded give their oldest. REQUIRES: `generations` is not empty.
+uint32_t HeadGeneration(const std::vector<uint32_t>& generations, uint32_t view_generation);
+
+// Content that a write has replaced or deleted, kept until no search can still meet its rows.
+struct RetiredItem {
+  ItemId id;
+  ItemRecord record;
+  uint64_t sequence = 0;  // of the write that retired it
+};
+
+class Collection;
+
+// A view of the index, pinned: what its rows stand for stays resolvable. Movable; release it soon.
+class PinnedView {
+ public:
+  PinnedView(PinnedView&& other) noexcept;
+  PinnedView& operator=(PinnedView&&) = delete;
+  ~PinnedView();
+  const IndexView& operator*() const { return *view_; }
+  const IndexView* operator->() const { return view_.get(); }
+
+ private:
+  friend class Collection;
+  PinnedView(Collection* collection, std::shared_ptr<const IndexView> view, uint64_t sequence);
+  Collection* collection_;  // nullptr after a move
+  std::shared_ptr<const IndexView> view_;
+  uint64_t sequence_;
+};
+
+// What a row stands for.
+struct ResolvedRow {
+  bool found = false;
+  ItemId id;
+  ItemRecord record;  // filled when asked for
+};
+
+class Collection final : private RowSource {
+ public:
+  // Opens the index and replays the change log. Errors name the collection.
+  static absl::StatusOr<std::shared_ptr<Collection>> Open(uint32_t number, Store* store,
+                                                          const std::string& index_folder, CollectionRecord record,
+                                                          std::vector<GenerationRecord> generations,
+                                                          ProgressRecord progress);
+  ~Collection() override;  // when dropped: removes what is left of it on disk
+
+  uint32_t number() const { return number_; }
+  Store* store() const { return store_; }
+  std::shared_ptr<const CollectionState> state() const;
+  std::string name() const { return state()->record.name; }
+
+  // Serialises the operator's calls on this collection (register, activate, rebuild, alias). Taken before every other
+  // lock here.
+  absl::Mutex& operator_mutex() ABSL_LOCK_RETURNED(operator_mu_) { return operator_mu_; }
+  // Makes new records visible to calls that start from now on. The store must hold them already.
+  void Publish(CollectionRecord record, std::vector<GenerationRecord> generations);
+
+  // Index. The writer calls Apply; AddGeneration and Reconfigure keep it out meanwhile.
+  absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes);
+  absl::Status AddGeneration(uint32_t generation, const Space& space);
+  absl::Status Reconfigure(const IndexSettings& settings);
+  absl::Status Flush();
+  IndexStats Stats() const { return index_->Stats(); }
+
+  PinnedView Pin();
+  uint64_t published_sequence() const;
+  // Until `sequence` is visible. DEADLINE_EXCEEDED names both sequences; OUT_OF_RANGE when nobody has written so far
+  // and the call has no deadline.
+  absl::Status WaitVisible(uint64_t sequence, const CallContext& context);
+  // After Apply: new views contain everything up to `sequence`.
+  void SetPublished(uint64_t sequence, ProgressRecord progress);
+  ProgressRecord progress() const;
+
+  // Before a write that replaces these goes to the store.
+  void Retire(std::vector<RetiredItem> items);
+  // What rows of a pinned view stand for, in order; not found: damaged or long gone. DATA_LOSS from the store.
+  absl::StatusOr<std::vector<ResolvedRow>> ResolveRows(std::span<const uint64_t> internal_ids, bool with_record) const;
+
+  // Removes changes that the index has in files. Cheap when there is little to remove. One thread at a time.
+  absl::Status TrimChanges();
+
+  // After this, the destructor removes the index folder and all keys.
+  void MarkDropped();
+  bool dropped() const;
+
+  // All keys of a collection in every table, after its record is gone.
+  static absl::Status DeleteKeys(Store* store, uint32_t number);
+
+ private:
+  friend class PinnedView;
+  Collection(uint32_t number, Store* store, std::string index_folder);
+
+  absl::Status Replay(uint64_t last_sequence);
+  absl::Status ReplayOne(uint64_t sequence, const ChangeRecord& record);
+  void Unpin(uint64_t sequence);
+  void PruneRetired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(view_mu_);
+
+  // RowSource.
+  absl::Status ForEachEmbedding(uint32_t generation,
+                                const std::function<absl::Status(uint64_t internal_id, std::span<const float> z,
+                                                                 float uncertainty)>& row) override;
+  absl::StatusOr<std::vector<uint32_t>> GenerationsOf(uint64_t internal_id) override;
+
+  const uint32_t number_;
+  Store* const store_;
+  const std::string index_folder_;
+
+  absl::Mutex operator_mu_;
+  absl::Mutex index_mu_ ABSL_ACQUIRED_AFTER(operator_mu_);  // held by whoever is the index's one writer
+  std::unique_ptr<CollectionIndex> index_;                  // set once in Open
+  uint64_t trimmed_sequence_ = 0;                           // TrimChanges only
+
+  mutable absl::Mutex state_mu_;
+  std::shared_ptr<const CollectionState> state_ ABSL_GUARDED_BY(state_mu_);
+  bool dropped_ ABSL_GUARDED_BY(state_mu_) = false;
+
+  mutable absl::Mutex view_mu_;
+  std::multiset<uint64_t> pins_ ABSL_GUARDED_BY(view_mu_);  // sequences of the views in use
+  uint64_t published_ ABSL_GUARDED_BY(view_mu_) = 0;
+  ProgressRecord progress_ ABSL_GUARDED_BY(view_mu_);  // as of `published_`
+  absl::flat_hash_map<uint64_t, RetiredItem> retired_ ABSL_GUARDED_BY(view_mu_);
+  std::multimap<uint64_t, uint64_t> retired_by_sequence_ ABSL_GUARDED_BY(view_mu_);
+};
+
+}  // namespace lightcone::server

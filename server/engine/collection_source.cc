@@ -1,0 +1,102 @@
+// How a collection's index gets rows back from the store: replay at a start, rebuilding of segments, trimming of the
+// log.
+#include <algorithm>
+
+#include "base/status.h"
+#include "server/engine/collection.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr uint64_t kTrimMin = 1024;  // changes; each trim leaves one range tombstone behind
+
+}  // namespace
+
+absl::Status Collection::Replay(uint64_t last_sequence) {
+  // 0: the index has rebuilt at least one generation from the embeddings themselves, and the log may begin later.
+  const uint64_t after = index_->replay_after();
+  const auto changes =
+      store_->Scan(Table::kChanges, keys::Change(number_, after + 1), keys::CollectionRange(number_).end);
+  uint64_t expected = after + 1;
+  for (; changes->Valid(); changes->Next()) {
+    LC_ASSIGN_OR_RETURN(const uint64_t sequence, keys::ParseChange(changes->key()));
+    if (sequence != expected && after > 0) {
+      return DataLoss(StrCat("the change log misses ", expected, " .. ", sequence - 1));
+    }
+    expected = sequence + 1;
+    LC_ASSIGN_OR_RETURN(const ChangeRecord record, DecodeChange(changes->value()));
+    LC_RETURN_IF_ERROR(ReplayOne(sequence, record));
+  }
+  LC_RETURN_IF_ERROR(changes->status());
+  if (expected <= last_sequence && after > 0) {
+    return DataLoss(StrCat("the change log ends at ", expected - 1, " but the store at ", last_sequence));
+  }
+  return Apply(last_sequence, {});
+}
+
+absl::Status Collection::ReplayOne(uint64_t sequence, const ChangeRecord& record) {
+  std::vector<std::string> embedding_keys;
+  for (const auto& entry : record.entries) {
+    if (entry.kind != ChangeRecord::Kind::kAdd) continue;
+    embedding_keys.push_back(keys::Embedding(number_, entry.generation, entry.internal_id));
+  }
+  const auto embeddings = store_->MultiGet(Table::kEmbeddings, embedding_keys);
+  std::vector<EmbeddingRecord> rows(embedding_keys.size());
+  std::vector<RowChange> applied;
+  size_t next = 0;
+  for (const auto& entry : record.entries) {
+    RowChange change;
+    change.internal_id = entry.internal_id;
+    if (entry.kind == ChangeRecord::Kind::kDelete) {
+      change.kind = RowChange::Kind::kDelete;
+    } else {
+      const auto& embedding = embeddings[next];
+      EmbeddingRecord& row = rows[next++];
+      // Gone: a later change, which is in the log too, deletes it.
+      if (absl::IsNotFound(embedding.status())) continue;
+      if (!embedding.ok()) return embedding.status();
+      LC_ASSIGN_OR_RETURN(row, DecodeEmbedding(*embedding));
+      change.generation = entry.generation;
+      change.supersedes = entry.supersedes;
+      change.z = row.z;
+      change.uncertainty = row.uncertainty;
+    }
+    applied.push_back(std::move(change));
+  }
+  return Apply(sequence, applied);
+}
+
+absl::Status Collection::ForEachEmbedding(
+    uint32_t generation,
+    const std::function<absl::Status(uint64_t internal_id, std::span<const float> z, float uncertainty)>& row) {
+  const keys::Range range = keys::GenerationRange(number_, generation);
+  const auto embeddings = store_->Scan(Table::kEmbeddings, range.begin, range.end);
+  for (; embeddings->Valid(); embeddings->Next()) {
+    LC_ASSIGN_OR_RETURN(const keys::EmbeddingKey key, keys::ParseEmbedding(embeddings->key()));
+    LC_ASSIGN_OR_RETURN(const EmbeddingRecord record, DecodeEmbedding(embeddings->value()));
+    LC_RETURN_IF_ERROR(row(key.internal_id, record.z, record.uncertainty));
+  }
+  return embeddings->status();
+}
+
+absl::StatusOr<std::vector<uint32_t>> Collection::GenerationsOf(uint64_t internal_id) {
+  const uint64_t ids[] = {internal_id};
+  LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, ResolveRows(ids, /*with_record=*/true));
+  if (!rows[0].found) return std::vector<uint32_t>();
+  // A retired one is replaced in the store already, though the index may not know yet.
+  const auto id = store_->Get(Table::kItems, keys::InternalId(number_, internal_id));
+  if (absl::IsNotFound(id.status())) return std::vector<uint32_t>();
+  LC_RETURN_IF_ERROR(id.status());
+  return std::move(rows[0].record.generations);
+}
+
+absl::Status Collection::TrimChanges() {
+  const uint64_t sealed = index_->Stats().sealed_sequence;
+  if (sealed < trimmed_sequence_ + kTrimMin) return absl::OkStatus();
+  LC_RETURN_IF_ERROR(store_->DeleteRange(Table::kChanges, keys::Change(number_, 0), keys::Change(number_, sealed + 1)));
+  trimmed_sequence_ = sealed;
+  return absl::OkStatus();
+}
+
+}  // namespace lightcone::server

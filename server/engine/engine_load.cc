@@ -1,0 +1,178 @@
+// Start and end of the engine: the data folder, the catalog, what a crash interrupted.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/files.h"
+#include "base/status.h"
+#include "server/engine/engine_impl.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::Duration kRequestAgeMax = absl::Hours(24 * 30);
+constexpr absl::Duration kMaintainEvery = absl::Seconds(1);
+
+// An existing folder must be empty or hold a store: nothing of ours is put among somebody else's files.
+absl::Status CheckFolder(const std::string& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return absl::OkStatus();
+  if (!fs::is_directory(folder, error)) {
+    return FailedPrecondition(StrCat("data folder '", folder, "' is not a folder"));
+  }
+  if (fs::exists(folder + "/store", error)) return absl::OkStatus();
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "lost+found" || name[0] == '.') continue;
+    return FailedPrecondition(StrCat("data folder '", folder, "' holds '", name,
+                                     "' and no store of Lightcone; give an empty folder or one of ours"));
+  }
+  if (error) return ErrnoStatus(error.value(), "list", folder);
+  return absl::OkStatus();
+}
+
+int ThreadsOf(int asked) {
+  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options) {
+  LC_RETURN_IF_ERROR(options.Validate());
+  LC_RETURN_IF_ERROR(CheckFolder(options.data_folder));
+  LC_RETURN_IF_ERROR(MakeFolders(options.data_folder));
+  LC_ASSIGN_OR_RETURN(auto store, OpenStore(options.data_folder + "/store", options.store));
+  LC_RETURN_IF_ERROR(MakeFolders(options.data_folder + "/index"));
+  LC_RETURN_IF_ERROR(MakeFolders(options.data_folder + "/encoders"));
+  auto engine = std::make_unique<EngineImpl>(options, std::move(store));
+  LC_RETURN_IF_ERROR(engine->Load());
+  return engine;
+}
+
+EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Store> store)
+    : options_(options),
+      store_(std::move(store)),
+      pool_(ThreadsOf(options.search_threads)),
+      embedder_({options.encoder_threads, options.encoder_batch_max, options.encoder_linger, options.encoder_queue_max,
+                 options.limits.input_bytes_max}),
+      maintainer_([this] { Maintain(); }) {}
+
+EngineImpl::~EngineImpl() {
+  {
+    absl::MutexLock lock(&maintain_mu_);
+    stopping_ = true;
+  }
+  maintainer_.join();
+}
+
+absl::Status EngineImpl::FinishDrops() {
+  const auto markers = store_->Scan(Table::kMeta, keys::Meta(kDroppingPrefix), keys::Meta("dropping0"));
+  const size_t prefix = keys::Meta(kDroppingPrefix).size();
+  for (; markers->Valid(); markers->Next()) {
+    const std::string key(markers->key());
+    LC_ASSIGN_OR_RETURN(const uint32_t number, ParseNumber(std::string_view(key).substr(prefix), "a drop's marker"));
+    std::error_code error;
+    fs::remove_all(IndexFolder(number), error);
+    if (!error) fs::remove_all(EncoderFolder(number), error);
+    if (error) return ErrnoStatus(error.value(), "remove", IndexFolder(number));
+    LC_RETURN_IF_ERROR(Collection::DeleteKeys(store_.get(), number));
+    WriteBatch batch;
+    batch.Delete(Table::kMeta, key);
+    LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  }
+  return markers->status();
+}
+
+absl::Status EngineImpl::ForgetOldRequests() {
+  const int64_t oldest = absl::ToUnixMicros(absl::Now() - kRequestAgeMax);
+  const auto requests = store_->Scan(Table::kMeta, keys::Meta(kRequestPrefix), keys::Meta("request0"));
+  WriteBatch batch;
+  for (; requests->Valid(); requests->Next()) {
+    LC_ASSIGN_OR_RETURN(const RequestRecord record, DecodeRequest(requests->value()));
+    if (record.time_us < oldest) batch.Delete(Table::kMeta, std::string(requests->key()));
+  }
+  LC_RETURN_IF_ERROR(requests->status());
+  return batch.empty() ? absl::OkStatus() : store_->Write(batch, Durability::kDurable);
+}
+
+absl::StatusOr<std::shared_ptr<Collection>> EngineImpl::LoadCollection(uint32_t number, const std::string& encoded) {
+  LC_ASSIGN_OR_RETURN(CollectionRecord record, DecodeCollection(encoded));
+  std::vector<GenerationRecord> generations;
+  const keys::Range range = keys::CollectionRange(number);
+  const auto rows = store_->Scan(Table::kGenerations, range.begin, range.end);
+  for (; rows->Valid(); rows->Next()) {
+    LC_ASSIGN_OR_RETURN(GenerationRecord generation, DecodeGeneration(rows->value()));
+    if (generation.generation != generations.size() + 1) {
+      return DataLoss(
+          StrCat("collection '", record.name, "': the record of generation ", generations.size() + 1, " is missing"));
+    }
+    generations.push_back(std::move(generation));
+  }
+  LC_RETURN_IF_ERROR(rows->status());
+  if (generations.size() != record.last_generation) {
+    return DataLoss(StrCat("collection '", record.name, "' has ", generations.size(), " generation records; expected ",
+                           record.last_generation));
+  }
+  ProgressRecord progress;
+  const auto stored = store_->Get(Table::kMeta, keys::Meta(ProgressName(number)));
+  if (stored.ok()) {
+    LC_ASSIGN_OR_RETURN(progress, DecodeProgress(*stored));
+  } else if (!absl::IsNotFound(stored.status())) {
+    return stored.status();
+  }
+  return Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), std::move(generations),
+                          std::move(progress));
+}
+
+absl::Status EngineImpl::Load() {
+  absl::MutexLock lock(&operator_mu_);
+  LC_RETURN_IF_ERROR(FinishDrops());
+  LC_RETURN_IF_ERROR(ForgetOldRequests());
+  const auto next = store_->Get(Table::kMeta, keys::Meta(kNextCollectionName));
+  if (next.ok()) {
+    LC_ASSIGN_OR_RETURN(next_collection_, ParseNumber(*next, "next_collection"));
+  } else if (!absl::IsNotFound(next.status())) {
+    return next.status();
+  }
+  std::vector<std::pair<uint32_t, std::string>> found;
+  const auto rows = store_->Scan(Table::kCollections, "", "");
+  for (; rows->Valid(); rows->Next()) {
+    LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(rows->value()));
+    LC_ASSIGN_OR_RETURN(const std::string number, store_->Get(Table::kMeta, keys::CollectionName(record.name)));
+    LC_ASSIGN_OR_RETURN(const uint32_t parsed, ParseNumber(number, StrCat("the number of '", record.name, "'")));
+    found.emplace_back(parsed, std::string(rows->value()));
+  }
+  LC_RETURN_IF_ERROR(rows->status());
+  std::vector<absl::StatusOr<std::shared_ptr<Collection>>> opened(found.size(), std::shared_ptr<Collection>());
+  pool_.ParallelFor(static_cast<int64_t>(found.size()),
+                    [&](int64_t i) { opened[i] = LoadCollection(found[i].first, found[i].second); });
+  absl::MutexLock catalog(&catalog_mu_);
+  for (auto& collection : opened) {
+    LC_RETURN_IF_ERROR(collection.status());
+    const CollectionRecord record = (*collection)->state()->record;
+    auto served = std::make_shared<Served>(std::move(*collection), options_.write_queue_max);
+    for (const std::string& alias : record.aliases) aliases_[alias] = served;
+    collections_[record.name] = std::move(served);
+  }
+  return absl::OkStatus();
+}
+
+void EngineImpl::Maintain() {
+  const auto stopping = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; };
+  absl::MutexLock lock(&maintain_mu_);
+  while (!maintain_mu_.AwaitWithTimeout(absl::Condition(&stopping), kMaintainEvery)) {
+    std::vector<ServedPtr> all;
+    {
+      absl::ReaderMutexLock catalog(&catalog_mu_);
+      for (const auto& [name, served] : collections_) all.push_back(served);
+    }
+    // What fails now is tried again in a second; a store that keeps failing shows itself in every write.
+    for (const ServedPtr& served : all) (void)served->collection->TrimChanges();
+  }
+}
+
+}  // namespace lightcone::server

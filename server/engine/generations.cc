@@ -1,0 +1,273 @@
+// The line of generations: registering, listing, activating.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/files.h"
+#include "base/status.h"
+#include "models/manifest.h"
+#include "nlohmann/json.hpp"
+#include "server/engine/checks.h"
+#include "server/engine/engine_impl.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kManifestBytesMax = 4 << 20;
+constexpr size_t kReasonBytesMax = 4096;
+
+int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
+
+// A short text that differs when the content does.
+std::string Digest(std::string_view content) {
+  return StrCat(content.size(), ":", Crc32c(content), ":", Crc32c(content, 1));
+}
+
+// A number of an external model's manifest. Absent and `required` false: `*out` stays.
+absl::Status ReadNumber(const nlohmann::json& json, const char* name, bool required, double* out) {
+  const auto found = json.find(name);
+  const std::string field = StrCat("manifest.", name);
+  if (found == json.end()) return required ? InvalidField(field, "missing", "a number") : absl::OkStatus();
+  if (!found->is_number()) return InvalidField(field, found->type_name(), "a number");
+  *out = found->get<double>();
+  return absl::OkStatus();
+}
+
+// {"dimension": .., "curvature": .., "clip_radius": .., "metric": .., "method": ..} of a model from elsewhere.
+absl::Status ReadExternal(const nlohmann::json& json, Metric collection_metric, Space* space, std::string* method) {
+  space->metric = collection_metric;
+  if (const auto metric = json.find("metric"); metric != json.end()) {
+    if (!metric->is_string()) return InvalidField("manifest.metric", metric->type_name(), "the name of a metric");
+    LC_ASSIGN_OR_RETURN(space->metric, ParseMetric(metric->get_ref<const std::string&>()));
+  }
+  const bool lorentz = space->metric == Metric::kLorentz;
+  double dimension = 0;
+  LC_RETURN_IF_ERROR(ReadNumber(json, "dimension", true, &dimension));
+  if (!(dimension >= 1 && dimension <= kDimensionMax) || dimension != static_cast<int>(dimension)) {
+    return InvalidField("manifest.dimension", StrCat(dimension), StrCat("a whole number, 1 .. ", kDimensionMax));
+  }
+  space->dimension = static_cast<int>(dimension);
+  LC_RETURN_IF_ERROR(ReadNumber(json, "curvature", lorentz, &space->curvature));
+  LC_RETURN_IF_ERROR(ReadNumber(json, "clip_radius", lorentz, &space->clip_radius));
+  *method = "external";
+  if (const auto m = json.find("method"); m != json.end() && m->is_string()) *method = m->get<std::string>();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+struct EngineImpl::NewGeneration {
+  GenerationRecord record;
+  std::optional<Manifest> manifest;  // when there is an encoder
+};
+
+absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const CollectionState& state,
+                                                                        const RegisterCall& call) const {
+  if (call.manifest_json.size() > kManifestBytesMax) {
+    return InvalidField("manifest_json", StrCat(call.manifest_json.size(), " bytes long"),
+                        StrCat("at most ", kManifestBytesMax));
+  }
+  if (static_cast<int64_t>(call.encoder.size()) > options_.limits.encoder_bytes_max) {
+    return InvalidField("encoder", StrCat(call.encoder.size(), " bytes long"),
+                        StrCat("at most ", options_.limits.encoder_bytes_max));
+  }
+  LC_RETURN_IF_ERROR(CheckPayload(call.manifest_json, kManifestBytesMax, "manifest_json"));
+  NewGeneration made;
+  GenerationRecord& record = made.record;
+  const auto json = nlohmann::json::parse(call.manifest_json, nullptr, /*allow_exceptions=*/false);
+  if (!call.encoder.empty() || json.contains("architecture")) {
+    LC_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(call.manifest_json));
+    LC_ASSIGN_OR_RETURN(record.space.metric, ParseMetric(manifest.metric));
+    record.space.dimension = manifest.dimension;
+    record.space.curvature = manifest.curvature;
+    record.space.clip_radius = manifest.clip_radius;
+    record.method = manifest.method;
+    made.manifest = std::move(manifest);
+  } else {
+    LC_RETURN_IF_ERROR(ReadExternal(json, state.record.metric, &record.space, &record.method));
+  }
+  if (record.space.metric != Metric::kLorentz) record.space.curvature = record.space.clip_radius = 1.0;  // unused
+  if (const absl::Status valid = record.space.Validate(); !valid.ok()) return Annotate(valid, "manifest");
+
+  const auto refuse = [](std::string_view field, const std::string& value, const std::string& allowed) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, field, value, allowed);
+  };
+  const std::string of_collection = StrCat(", of collection '", state.record.name, "'; ");
+  if (record.space.metric != state.record.metric) {
+    return refuse("manifest.metric", std::string(MetricName(record.space.metric)),
+                  StrCat(MetricName(state.record.metric), of_collection, "embeddings of another metric never compare"));
+  }
+  if (record.space.metric == Metric::kLorentz && record.space.curvature != state.record.curvature) {
+    return refuse("manifest.curvature", StrCat(record.space.curvature),
+                  StrCat(state.record.curvature, of_collection, "another curvature needs an adapter"));
+  }
+  if (call.parent > state.generations.size()) {
+    return NotFound(StrCat("field 'parent' is ", call.parent, "; collection '", state.record.name, "' has generations ",
+                           state.generations.empty() ? "none" : StrCat("1 .. ", state.generations.size())));
+  }
+  if (!state.generations.empty()) {
+    const GenerationRecord& other = call.parent > 0 ? *state.Find(call.parent) : state.generations.back();
+    if (record.space.dimension != other.space.dimension) {
+      return refuse("manifest.dimension", StrCat(record.space.dimension),
+                    StrCat(other.space.dimension, ", of ", call.parent > 0 ? "parent " : "", "generation ",
+                           other.generation, "; another dimension needs an adapter"));
+    }
+  }
+  record.generation = state.record.last_generation + 1;
+  record.parent = call.parent;
+  record.has_encoder = !call.encoder.empty();
+  record.registered_us = NowMicros();
+  record.manifest_json = call.manifest_json;
+  return made;
+}
+
+absl::Status EngineImpl::StoreEncoder(uint32_t collection, const NewGeneration& made, const RegisterCall& call) {
+  if (call.encoder.empty()) return absl::OkStatus();
+  LC_RETURN_IF_ERROR(MakeFolders(EncoderFolder(collection)));
+  const std::string path = EncoderPath(collection, made.record.generation);
+  // A crash from here on leaves a file without a record; the next generation of this number replaces it.
+  LC_RETURN_IF_ERROR(WriteFileAtomically(path, call.encoder));
+  const absl::Status loads = embedder_.Try(path, *made.manifest);
+  if (loads.ok()) return loads;
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  // A damaged upload is the caller's: the server's own data is whole.
+  if (absl::IsDataLoss(loads)) return InvalidArgument(StrCat("field 'encoder' does not load: ", MessageOf(loads)));
+  return Annotate(loads, "field 'encoder'");
+}
+
+absl::StatusOr<GenerationStatus> EngineImpl::RegisterGeneration(const RegisterCall& call) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  Collection& collection = *served->collection;
+  absl::MutexLock lock(&collection.operator_mutex());
+  const auto state = collection.state();
+  const std::string fingerprint =
+      StrCat(collection.number(), "|", call.parent, "|", Digest(call.manifest_json), "|", Digest(call.encoder));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RegisterGeneration", fingerprint));
+  if (before) return StatusOf(collection, *state, before->generation);
+  LC_ASSIGN_OR_RETURN(const NewGeneration made, CheckRegistration(*state, call));
+  LC_RETURN_IF_ERROR(StoreEncoder(collection.number(), made, call));
+
+  CollectionRecord record = state->record;
+  record.last_generation = made.record.generation;
+  WriteBatch batch;
+  batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
+  batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));
+  batch.Put(Table::kGenerations, keys::Generation(collection.number(), made.record.generation), Encode(made.record));
+  RecordRequest(call.request_id,
+                {"RegisterGeneration", fingerprint, collection.number(), made.record.generation, 0, 0, NowMicros()},
+                &batch);
+  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  LC_RETURN_IF_ERROR(collection.AddGeneration(made.record.generation, made.record.space));
+  std::vector<GenerationRecord> generations = state->generations;
+  generations.push_back(made.record);
+  collection.Publish(std::move(record), std::move(generations));
+  return StatusOf(collection, *collection.state(), made.record.generation);
+}
+
+absl::StatusOr<std::vector<GenerationStatus>> EngineImpl::ListGenerations(const std::string& name) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  const auto state = served->collection->state();
+  std::vector<GenerationStatus> list;
+  for (const GenerationRecord& g : state->generations) {
+    list.push_back(StatusOf(*served->collection, *state, g.generation));
+  }
+  return list;
+}
+
+absl::StatusOr<GenerationStatus> EngineImpl::GetGeneration(const std::string& name, uint32_t generation) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  const auto state = served->collection->state();
+  if (generation == 0) LC_RETURN_IF_ERROR(state->Resolve(0).status());
+  const uint32_t wanted = generation == 0 ? state->record.active_generation : generation;
+  // A retired one is still described; one that never was is not.
+  if (state->Find(wanted) == nullptr) return state->Resolve(wanted).status();
+  return StatusOf(*served->collection, *state, wanted);
+}
+
+absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall& call) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+  if (call.force && call.reason.empty()) return InvalidField("reason", "empty", "a text, with force");
+  if (call.reason.size() > kReasonBytesMax || !IsUtf8(call.reason)) {
+    return InvalidField("reason", "too long or not UTF-8", StrCat("at most ", kReasonBytesMax, " bytes of UTF-8"));
+  }
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  Collection& collection = *served->collection;
+  absl::MutexLock lock(&collection.operator_mutex());
+  const auto state = collection.state();
+  const std::string fingerprint =
+      StrCat(collection.number(), "|", call.generation, "|", call.force, "|", Digest(call.reason), "|",
+             call.expect_active ? StrCat(*call.expect_active) : "any");
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "ActivateGeneration", fingerprint));
+  if (before) {
+    return ActivateAnswer{StatusOf(collection, *state, before->generation), before->previous_generation,
+                          before->out_of_reach};
+  }
+  if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* target, state->Resolve(call.generation));
+  const uint32_t previous = state->record.active_generation;
+  if (call.expect_active && *call.expect_active != previous) {
+    return Aborted(StrCat("field 'expect_active' is ", *call.expect_active, ", but the active generation is ",
+                          previous == 0 ? "none" : StrCat(previous), ": another activation came first"));
+  }
+  const PinnedView view = collection.Pin();
+  int64_t out_of_reach = 0;
+  for (const uint32_t g : view->Generations(state->record.last_generation)) {
+    out_of_reach += view->VisibleRows(g, state->record.last_generation);
+  }
+  for (const uint32_t g : state->reach[call.generation - 1]) out_of_reach -= view->VisibleRows(g, call.generation);
+  out_of_reach = std::max<int64_t>(0, out_of_reach);
+  if (out_of_reach > 0 && !call.force) {
+    return FailedPrecondition(StrCat("generation ", call.generation, " cannot reach ", out_of_reach, " items of ",
+                                     "collection '", state->record.name, "', which other generations embedded; give ",
+                                     "force and a reason to activate it all the same"));
+  }
+  CollectionRecord record = state->record;
+  record.active_generation = call.generation;
+  std::vector<GenerationRecord> generations = state->generations;
+  const int64_t now = NowMicros();
+  generations[target->generation - 1].activated_us = now;
+  const uint32_t number = collection.number();
+  WriteBatch batch;
+  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
+  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
+  batch.Put(Table::kGenerations, keys::Generation(number, call.generation), Encode(generations[call.generation - 1]));
+  batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)),
+            Encode(AuditRecord{record.name, call.generation, previous, call.force, call.reason,
+                               static_cast<uint64_t>(out_of_reach), now}));
+  RecordRequest(
+      call.request_id,
+      {"ActivateGeneration", fingerprint, number, call.generation, previous, static_cast<uint64_t>(out_of_reach), now},
+      &batch);
+  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  collection.Publish(std::move(record), std::move(generations));
+  return ActivateAnswer{StatusOf(collection, *collection.state(), call.generation), previous,
+                        static_cast<uint64_t>(out_of_reach)};
+}
+
+GenerationStatus EngineImpl::StatusOf(const Collection& collection, const CollectionState& state,
+                                      uint32_t generation) const {
+  const GenerationRecord& record = *state.Find(generation);
+  GenerationStatus status;
+  status.generation = generation;
+  status.state = record.retired                                 ? GenerationState::kRetired
+                 : state.record.active_generation == generation ? GenerationState::kActive
+                                                                : GenerationState::kRegistered;
+  status.parent = record.parent;
+  status.space = record.space;
+  status.method = record.method;
+  status.has_encoder = record.has_encoder;
+  status.reach = state.reach[generation - 1];
+  for (const auto& [generations, count] : collection.progress().items) {
+    if (std::binary_search(generations.begin(), generations.end(), generation)) status.items += count;
+  }
+  status.registered = absl::FromUnixMicros(record.registered_us);
+  if (record.activated_us) status.activated = absl::FromUnixMicros(*record.activated_us);
+  status.manifest_json = record.manifest_json;
+  return status;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,310 @@
+#include "server/engine/meta.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/status.h"
+#include "nlohmann/json.hpp"
+
+namespace lightcone::server {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr uint32_t kFormat = 1;
+
+// Reads typed fields of an object; the first that is missing or of another type is remembered.
+class FieldReader {
+ public:
+  FieldReader(std::string_view kind, const Json& json) : kind_(kind), json_(json) {}
+
+  void Read(const char* name, std::string* out) {
+    if (const Json* value = Find(name)) Take(name, value->is_string(), *value, out);
+  }
+  void Read(const char* name, bool* out) {
+    if (const Json* value = Find(name)) Take(name, value->is_boolean(), *value, out);
+  }
+  void Read(const char* name, double* out) {
+    if (const Json* value = Find(name)) Take(name, value->is_number(), *value, out);
+  }
+  void Read(const char* name, uint64_t* out) {
+    if (const Json* value = Find(name)) Take(name, value->is_number_unsigned(), *value, out);
+  }
+  void Read(const char* name, uint32_t* out) {
+    uint64_t wide = 0;
+    Read(name, &wide);
+    if (wide > UINT32_MAX) return Fail(name);
+    *out = static_cast<uint32_t>(wide);
+  }
+  void Read(const char* name, int64_t* out) {
+    const Json* value = Find(name);
+    if (value == nullptr) return;
+    if (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX) return Fail(name);
+    Take(name, value->is_number_integer(), *value, out);
+  }
+  void Read(const char* name, int* out) {
+    int64_t wide = 0;
+    Read(name, &wide);
+    if (wide < INT32_MIN || wide > INT32_MAX) return Fail(name);
+    *out = static_cast<int>(wide);
+  }
+  void Read(const char* name, Metric* out) {
+    std::string text;
+    Read(name, &text);
+    if (!status_.ok()) return;
+    const auto metric = ParseMetric(text);
+    if (!metric.ok()) return Fail(name);
+    *out = *metric;
+  }
+  const Json* Find(const char* name) {
+    const auto found = json_.find(name);
+    if (found != json_.end()) return &*found;
+    Fail(name);
+    return nullptr;
+  }
+  void Fail(const char* name) {
+    if (status_.ok()) status_ = DataLoss(StrCat(kind_, " record: field '", name, "' is missing or damaged"));
+  }
+  bool Has(const char* name) const { return json_.contains(name); }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  template <typename T>
+  void Take(const char* name, bool right_type, const Json& value, T* out) {
+    if (!right_type) return Fail(name);
+    *out = value.get<T>();
+  }
+
+  const std::string_view kind_;
+  const Json& json_;
+  absl::Status status_;
+};
+
+absl::StatusOr<Json> ParseRecord(std::string_view kind, std::string_view bytes) {
+  Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return DataLoss(StrCat(kind, " record: not a JSON object"));
+  const auto format = json.find("format");
+  if (format == json.end() || !format->is_number_unsigned() || format->get<uint64_t>() == 0) {
+    return DataLoss(StrCat(kind, " record: field 'format' is missing or damaged"));
+  }
+  if (format->get<uint64_t>() > kFormat) {
+    return FailedPrecondition(StrCat(kind, " record: format ", format->get<uint64_t>(), " was written by a newer ",
+                                     "version of Lightcone; this one reads up to ", kFormat));
+  }
+  return json;
+}
+
+std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Json ToJson(const IndexSettings& s) {
+  return {{"kind", s.kind == SealedKind::kFlat ? "flat" : "hnsw"},
+          {"growing_rows_max", s.growing_rows_max},
+          {"merge_rows_max", s.merge_rows_max},
+          {"tombstones_share_max", s.tombstones_share_max},
+          {"hnsw_m", s.hnsw_m},
+          {"hnsw_ef_construction", s.hnsw_ef_construction},
+          {"hnsw_ef_search", s.hnsw_ef_search},
+          {"build_threads", s.build_threads}};
+}
+
+absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
+  IndexSettings s;
+  FieldReader reader("collection", json);
+  std::string kind;
+  reader.Read("kind", &kind);
+  reader.Read("growing_rows_max", &s.growing_rows_max);
+  reader.Read("merge_rows_max", &s.merge_rows_max);
+  reader.Read("tombstones_share_max", &s.tombstones_share_max);
+  reader.Read("hnsw_m", &s.hnsw_m);
+  reader.Read("hnsw_ef_construction", &s.hnsw_ef_construction);
+  reader.Read("hnsw_ef_search", &s.hnsw_ef_search);
+  reader.Read("build_threads", &s.build_threads);
+  if (kind != "flat" && kind != "hnsw") reader.Fail("kind");
+  LC_RETURN_IF_ERROR(reader.status());
+  s.kind = kind == "flat" ? SealedKind::kFlat : SealedKind::kHnsw;
+  const absl::Status valid = s.Validate();
+  if (!valid.ok()) return DataLoss(StrCat("collection record: ", MessageOf(valid)));
+  return s;
+}
+
+// Generations of an item: ascending, none twice, none 0.
+bool ReadGenerations(const Json& json, std::vector<uint32_t>* out) {
+  if (!json.is_array() || json.empty()) return false;
+  for (const Json& g : json) {
+    if (!g.is_number_unsigned() || g.get<uint64_t>() == 0 || g.get<uint64_t>() > UINT32_MAX) return false;
+    const auto generation = static_cast<uint32_t>(g.get<uint64_t>());
+    if (!out->empty() && out->back() >= generation) return false;
+    out->push_back(generation);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string Encode(const CollectionRecord& r) {
+  return Dump({{"format", kFormat},
+               {"name", r.name},
+               {"metric", std::string(MetricName(r.metric))},
+               {"curvature", r.curvature},
+               {"index", ToJson(r.index)},
+               {"active_generation", r.active_generation},
+               {"last_generation", r.last_generation},
+               {"aliases", r.aliases},
+               {"created_us", r.created_us}});
+}
+
+std::string Encode(const GenerationRecord& r) {
+  Json json = {{"format", kFormat},
+               {"generation", r.generation},
+               {"parent", r.parent},
+               {"metric", std::string(MetricName(r.space.metric))},
+               {"dimension", r.space.dimension},
+               {"curvature", r.space.curvature},
+               {"clip_radius", r.space.clip_radius},
+               {"method", r.method},
+               {"has_encoder", r.has_encoder},
+               {"retired", r.retired},
+               {"registered_us", r.registered_us},
+               {"manifest_json", r.manifest_json}};
+  if (r.activated_us) json["activated_us"] = *r.activated_us;
+  return Dump(json);
+}
+
+std::string Encode(const ProgressRecord& r) {
+  Json items = Json::array();
+  for (const auto& [generations, count] : r.items) {
+    if (count > 0) items.push_back({{"generations", generations}, {"count", count}});
+  }
+  return Dump({{"format", kFormat},
+               {"sequence", r.sequence},
+               {"next_internal_id", r.next_internal_id},
+               {"items", std::move(items)}});
+}
+
+std::string Encode(const RequestRecord& r) {
+  return Dump({{"format", kFormat},
+               {"method", r.method},
+               {"fingerprint", r.fingerprint},
+               {"collection", r.collection},
+               {"generation", r.generation},
+               {"previous_generation", r.previous_generation},
+               {"out_of_reach", r.out_of_reach},
+               {"time_us", r.time_us}});
+}
+
+std::string Encode(const AuditRecord& r) {
+  return Dump({{"format", kFormat},
+               {"collection", r.collection},
+               {"generation", r.generation},
+               {"previous_generation", r.previous_generation},
+               {"forced", r.forced},
+               {"reason", r.reason},
+               {"out_of_reach", r.out_of_reach},
+               {"time_us", r.time_us}});
+}
+
+absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("collection", bytes));
+  CollectionRecord r;
+  FieldReader reader("collection", json);
+  reader.Read("name", &r.name);
+  reader.Read("metric", &r.metric);
+  reader.Read("curvature", &r.curvature);
+  reader.Read("active_generation", &r.active_generation);
+  reader.Read("last_generation", &r.last_generation);
+  reader.Read("created_us", &r.created_us);
+  if (const Json* aliases = reader.Find("aliases")) {
+    if (!aliases->is_array()) reader.Fail("aliases");
+    for (const Json& alias : *aliases) {
+      if (!alias.is_string()) {
+        reader.Fail("aliases");
+        break;
+      }
+      r.aliases.push_back(alias.get<std::string>());
+    }
+  }
+  const Json* index = reader.Find("index");
+  if (index != nullptr && !index->is_object()) reader.Fail("index");
+  if (r.active_generation > r.last_generation) reader.Fail("active_generation");
+  if (!(r.curvature >= kCurvatureMin && r.curvature <= kCurvatureMax)) reader.Fail("curvature");
+  LC_RETURN_IF_ERROR(reader.status());
+  LC_ASSIGN_OR_RETURN(r.index, IndexFromJson(*index));
+  return r;
+}
+
+absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes) {
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("generation", bytes));
+  GenerationRecord r;
+  FieldReader reader("generation", json);
+  reader.Read("generation", &r.generation);
+  reader.Read("parent", &r.parent);
+  reader.Read("metric", &r.space.metric);
+  reader.Read("dimension", &r.space.dimension);
+  reader.Read("curvature", &r.space.curvature);
+  reader.Read("clip_radius", &r.space.clip_radius);
+  reader.Read("method", &r.method);
+  reader.Read("has_encoder", &r.has_encoder);
+  reader.Read("retired", &r.retired);
+  reader.Read("registered_us", &r.registered_us);
+  reader.Read("manifest_json", &r.manifest_json);
+  if (reader.Has("activated_us")) {
+    int64_t activated = 0;
+    reader.Read("activated_us", &activated);
+    r.activated_us = activated;
+  }
+  if (r.generation == 0 || r.parent >= r.generation) reader.Fail("parent");
+  LC_RETURN_IF_ERROR(reader.status());
+  const absl::Status valid = r.space.Validate();
+  if (!valid.ok()) return DataLoss(StrCat("generation record: ", MessageOf(valid)));
+  return r;
+}
+
+absl::StatusOr<ProgressRecord> DecodeProgress(std::string_view bytes) {
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("progress", bytes));
+  ProgressRecord r;
+  FieldReader reader("progress", json);
+  reader.Read("sequence", &r.sequence);
+  reader.Read("next_internal_id", &r.next_internal_id);
+  const Json* items = reader.Find("items");
+  if (items != nullptr && !items->is_array()) reader.Fail("items");
+  LC_RETURN_IF_ERROR(reader.status());
+  for (const Json& entry : *items) {
+    std::vector<uint32_t> generations;
+    if (!entry.is_object() || !entry.contains("generations") || !ReadGenerations(entry["generations"], &generations) ||
+        !entry.contains("count") || !entry["count"].is_number_unsigned()) {
+      return DataLoss("progress record: field 'items' is missing or damaged");
+    }
+    r.items[generations] = entry["count"].get<uint64_t>();
+  }
+  return r;
+}
+
+absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes) {
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("request", bytes));
+  RequestRecord r;
+  FieldReader reader("request", json);
+  reader.Read("method", &r.method);
+  reader.Read("fingerprint", &r.fingerprint);
+  reader.Read("collection", &r.collection);
+  reader.Read("generation", &r.generation);
+  reader.Read("previous_generation", &r.previous_generation);
+  reader.Read("out_of_reach", &r.out_of_reach);
+  reader.Read("time_us", &r.time_us);
+  LC_RETURN_IF_ERROR(reader.status());
+  return r;
+}
+
+std::string ProgressName(uint32_t collection) { return StrCat("progress/", collection); }
+std::string RequestName(std::string_view request_id) { return StrCat(kRequestPrefix, request_id); }
+std::string DroppingName(uint32_t collection) { return StrCat(kDroppingPrefix, collection); }
+std::string AuditName(int64_t time_us, uint32_t collection) { return StrCat("audit/", time_us, "/", collection); }
+
+absl::StatusOr<uint32_t> ParseNumber(std::string_view text, std::string_view what) {
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return DataLoss(StrCat(what, ": not a number"));
+  return number;
+}
+
+}  // namespace lightcone::server

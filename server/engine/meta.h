@@ -1,0 +1,96 @@
+// The engine's own records in the store: JSON objects with a format version (docs/formats.md). Encoders never fail;
+// decoders return DATA_LOSS with the record's kind and the field at fault, or FAILED_PRECONDITION for a newer format.
+// Threads: pure functions and plain values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "geometry/metric.h"
+#include "index/collection_index.h"
+
+namespace lightcone::server {
+
+// Table kCollections. The one record whose change activates a generation.
+struct CollectionRecord {
+  std::string name;
+  Metric metric = Metric::kLorentz;
+  double curvature = 1.0;
+  IndexSettings index;
+  uint32_t active_generation = 0;    // 0: none
+  uint32_t last_generation = 0;      // generations are 1 .. last_generation
+  std::vector<std::string> aliases;  // ascending
+  int64_t created_us = 0;            // microseconds since 1970, UTC
+};
+
+// Table kGenerations.
+struct GenerationRecord {
+  uint32_t generation = 0;
+  uint32_t parent = 0;  // 0: none
+  Space space;
+  std::string method;
+  bool has_encoder = false;
+  bool retired = false;
+  int64_t registered_us = 0;
+  std::optional<int64_t> activated_us;  // the last time
+  std::string manifest_json;
+};
+
+// Table kMeta, "progress/<collection>": written with every batch, so that counts and sequences need no scan at a start.
+struct ProgressRecord {
+  uint64_t sequence = 0;  // of the last write; the change log has no gaps
+  uint64_t next_internal_id = 1;
+  // Items by the set of generations (ascending) that embedded their content.
+  std::map<std::vector<uint32_t>, uint64_t> items;
+};
+
+// Table kMeta, "request/<request id>": what an operator's call did, so that the same call again gives the same answer.
+struct RequestRecord {
+  std::string method;       // "CreateCollection" ...
+  std::string fingerprint;  // of the call's content
+  uint32_t collection = 0;
+  uint32_t generation = 0;
+  uint32_t previous_generation = 0;
+  uint64_t out_of_reach = 0;
+  int64_t time_us = 0;
+};
+
+// Table kMeta, "audit/<time>/<collection>": an activation, for people.
+struct AuditRecord {
+  std::string collection;
+  uint32_t generation = 0, previous_generation = 0;
+  bool forced = false;
+  std::string reason;
+  uint64_t out_of_reach = 0;
+  int64_t time_us = 0;
+};
+
+std::string Encode(const CollectionRecord& record);
+std::string Encode(const GenerationRecord& record);
+std::string Encode(const ProgressRecord& record);
+std::string Encode(const RequestRecord& record);
+std::string Encode(const AuditRecord& record);
+
+absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes);
+absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes);
+absl::StatusOr<ProgressRecord> DecodeProgress(std::string_view bytes);
+absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes);
+
+// Names in kMeta.
+std::string ProgressName(uint32_t collection);
+std::string RequestName(std::string_view request_id);
+std::string DroppingName(uint32_t collection);  // there while a drop is under way
+std::string AuditName(int64_t time_us, uint32_t collection);
+inline constexpr std::string_view kNextCollectionName = "next_collection";
+inline constexpr std::string_view kRequestPrefix = "request/";
+inline constexpr std::string_view kDroppingPrefix = "dropping/";
+
+// Decimal, as values of kMeta "next_collection" and of name keys. DATA_LOSS naming `what`.
+absl::StatusOr<uint32_t> ParseNumber(std::string_view text, std::string_view what);
+
+}  // namespace lightcone::server

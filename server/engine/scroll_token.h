@@ -1,0 +1,24 @@
+// Where a scroll stands: an opaque text that names the last item key of a page.
+// Layout, in hex: version (1 byte, 1) | collection (4, big endian) | key (any length) | CRC-32C of all before (4).
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace lightcone::server {
+
+struct ScrollToken {
+  uint32_t collection = 0;
+  std::string last_key;  // of kItems
+};
+
+std::string EncodeScrollToken(const ScrollToken& token);
+
+// INVALID_ARGUMENT naming field 'token' for anything that EncodeScrollToken did not make.
+absl::StatusOr<ScrollToken> DecodeScrollToken(std::string_view text);
+
+}  // namespace lightcone::server

@@ -1,0 +1,251 @@
+#include "server/engine/search.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "geometry/bound_query.h"
+#include "server/engine/checks.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+std::string Listed(const std::vector<uint32_t>& generations) {
+  std::string list;
+  for (const uint32_t g : generations) list += StrCat(list.empty() ? "" : ", ", g);
+  return list;
+}
+
+std::string SpaceText(const Space& space) {
+  std::string text = StrCat(MetricName(space.metric), " with ", space.dimension, " dimensions");
+  if (space.metric == Metric::kLorentz) text += StrCat(" and curvature ", space.curvature);
+  return text;
+}
+
+bool SameSpace(const Space& a, const Space& b) {
+  return a.metric == b.metric && a.dimension == b.dimension &&
+         (a.metric != Metric::kLorentz || a.curvature == b.curvature);
+}
+
+bool RanOut(const absl::Status& status) { return absl::IsDeadlineExceeded(status); }
+
+}  // namespace
+
+SearchRun::SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
+                     const Filter* filter, ThreadPool* pool, const CallContext& context)
+    : collection_(collection),
+      state_(state),
+      generation_(generation),
+      call_(call),
+      filter_(filter),
+      pool_(pool),
+      context_(context),
+      view_(collection->Pin()),
+      rows_(collection, filter, context) {}
+
+absl::Status SearchRun::CheckOverride() const {
+  const GenerationRecord& query = *state_.Find(generation_);
+  for (size_t i = 0; i < call_.evaluate_generations.size(); ++i) {
+    const GenerationRecord* other = state_.Find(call_.evaluate_generations[i]);
+    if (other == nullptr) {
+      return NotFound(StrCat("evaluate_generations[", i, "]: no generation ", call_.evaluate_generations[i],
+                             " in collection '", state_.record.name, "'; there are: 1 .. ", state_.generations.size()));
+    }
+    if (!SameSpace(query.space, other->space)) {
+      return FailedPrecondition(StrCat("evaluate_generations[", i, "]: generation ", generation_, " is ",
+                                       SpaceText(query.space), " and generation ", other->generation, " is ",
+                                       SpaceText(other->space), "; they cannot be compared"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SearchRun::ChooseGenerations() {
+  if (!call_.evaluate_generations.empty()) {
+    LC_RETURN_IF_ERROR(CheckOverride());
+    // As a view that served the newest of them would have it.
+    view_generation_ = *std::max_element(call_.evaluate_generations.begin(), call_.evaluate_generations.end());
+    generations_ = call_.evaluate_generations;
+    std::sort(generations_.begin(), generations_.end());
+    generations_.erase(std::unique(generations_.begin(), generations_.end()), generations_.end());
+    return absl::OkStatus();
+  }
+  view_generation_ = generation_;
+  for (const uint32_t g : view_->Generations(view_generation_)) {
+    if (g <= view_generation_) generations_.push_back(g);
+  }
+  const auto reached = [this](uint32_t g) { return state_.Reaches(generation_, g); };
+  if (std::any_of(generations_.begin(), generations_.end(), reached)) return absl::OkStatus();
+  const std::vector<uint32_t> present = view_->Generations(state_.record.last_generation);
+  if (present.empty()) return absl::OkStatus();  // an empty collection
+  return FailedPrecondition(StrCat("queries of generation ", generation_, " cannot be compared with the items of ",
+                                   "collection '", state_.record.name, "', which generation ", Listed(present),
+                                   " embedded: out of reach"));
+}
+
+bool SearchRun::MayCompare(uint32_t query_generation, uint32_t item_generation) const {
+  if (!call_.evaluate_generations.empty()) return true;
+  // Compatible training compares both ways; a stored item of an older generation may ask for newer ones.
+  return state_.Reaches(query_generation, item_generation) || state_.Reaches(item_generation, query_generation);
+}
+
+absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& queries) {
+  LC_RETURN_IF_ERROR(ChooseGenerations());
+  SearchAnswer answer;
+  answer.serving_generation = generation_;
+  answer.reach_overridden = !call_.evaluate_generations.empty();
+  answer.sequence = view_->sequence();
+  int64_t all = 0, reached = 0;
+  for (const uint32_t g : view_->Generations(state_.record.last_generation)) {
+    all += view_->VisibleRows(g, state_.record.last_generation);
+  }
+  for (const uint32_t g : generations_) {
+    if (state_.Reaches(generation_, g)) reached += view_->VisibleRows(g, view_generation_);
+  }
+  if (!answer.reach_overridden) answer.out_of_reach = static_cast<uint64_t>(std::max<int64_t>(0, all - reached));
+
+  std::vector<Leg> legs;
+  for (size_t q = 0; q < queries.size(); ++q) {
+    if (!queries[q].status.ok()) continue;
+    for (const uint32_t g : generations_) {
+      if (view_->VisibleRows(g, view_generation_) == 0) continue;
+      if (queries[q].left_out ? MayCompare(queries[q].generation, g)
+                              : answer.reach_overridden || state_.Reaches(queries[q].generation, g)) {
+        legs.push_back({q, g, SearchResult()});
+      }
+    }
+  }
+  const double share =
+      filter_ == nullptr ? 1.0 : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
+  const auto run = [&](int64_t i) { RunLeg(queries[legs[i].query], share, &legs[i]); };
+  if (queries.size() == 1) {
+    for (size_t i = 0; i < legs.size(); ++i) run(static_cast<int64_t>(i));
+  } else {
+    pool_->ParallelFor(static_cast<int64_t>(legs.size()), run);
+  }
+  LC_RETURN_IF_ERROR(rows_.status());
+
+  std::vector<std::vector<Leg*>> legs_of(queries.size());
+  for (Leg& leg : legs) legs_of[leg.query].push_back(&leg);
+  answer.results.resize(queries.size());
+  size_t out_of_time = 0;
+  for (size_t q = 0; q < queries.size(); ++q) {
+    bool finished = true;
+    answer.results[q] = Merge(queries[q], legs_of[q], &finished);
+    answer.partial = answer.partial || !finished;
+    out_of_time += RanOut(answer.results[q].status);
+    if (absl::IsCancelled(answer.results[q].status)) return answer.results[q].status;
+  }
+  if (out_of_time == queries.size()) return answer.results[0].status;
+  answer.partial = answer.partial || out_of_time > 0;
+  return answer;
+}
+
+void SearchRun::RunLeg(const BoundVector& query, double keep_share, Leg* leg) {
+  const auto bound =
+      BoundQuery::Make(state_.Find(query.generation)->space, state_.Find(leg->generation)->space, query.z);
+  if (!bound.ok()) {
+    leg->result = bound.status();
+    return;
+  }
+  SearchRequest request;
+  request.query = &*bound;
+  request.generation = leg->generation;
+  request.view_generation = view_generation_;
+  request.k = call_.k + (query.left_out ? 1 : 0);
+  request.exact = call_.exact;
+  request.ef = call_.ef;
+  if (filter_ != nullptr) {
+    request.keep = [this, generation = leg->generation](uint64_t internal_id, float uncertainty) {
+      return rows_.Keeps(internal_id, generation, uncertainty);
+    };
+    request.keep_share = keep_share;
+  }
+  request.deadline = context_.deadline;
+  if (context_.cancelled) request.cancelled = &context_.cancelled;
+  leg->result = view_->Search(request);
+}
+
+QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished) {
+  QueryAnswer answer;
+  answer.status = query.status;
+  if (!answer.status.ok()) return answer;
+  std::vector<Candidate> candidates;
+  absl::Status late;
+  bool any = legs.empty();
+  for (const Leg* leg : legs) {
+    if (RanOut(leg->result.status())) {
+      late = leg->result.status();
+      continue;
+    }
+    if (!leg->result.ok()) {
+      answer.status = leg->result.status();
+      return answer;
+    }
+    any = true;
+    for (const SearchHit& hit : leg->result->hits) candidates.push_back({hit, leg->generation});
+  }
+  if (!any) {
+    answer.status = late;
+    return answer;
+  }
+  *finished = late.ok();
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.hit.distance != b.hit.distance ? a.hit.distance < b.hit.distance : a.hit.internal_id < b.hit.internal_id;
+  });
+  const auto keep = std::min(candidates.size(), static_cast<size_t>(call_.k + (query.left_out ? 1 : 0)));
+  candidates.resize(keep);
+  answer.status = Fill(candidates, query, &answer.hits);
+  if (!answer.status.ok()) answer.hits.clear();
+  return answer;
+}
+
+absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const BoundVector& query,
+                             std::vector<EngineHit>* hits) {
+  std::vector<uint64_t> ids;
+  for (const Candidate& c : candidates) ids.push_back(c.hit.internal_id);
+  LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, collection_->ResolveRows(ids, call_.with_payload));
+  absl::flat_hash_map<std::string, uint64_t> newest;  // by item: while one is replaced, a view may hold both contents
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].found) continue;
+    uint64_t& id = newest[keys::EncodeItemId(rows[i].id)];
+    id = std::max(id, ids[i]);
+  }
+  std::vector<Candidate> kept;
+  for (size_t i = 0; i < rows.size() && hits->size() < static_cast<size_t>(call_.k); ++i) {
+    ResolvedRow& row = rows[i];
+    if (!row.found || newest[keys::EncodeItemId(row.id)] != ids[i]) continue;
+    if (query.left_out && *query.left_out == row.id) continue;
+    const Candidate& c = candidates[i];
+    kept.push_back(c);
+    hits->push_back({std::move(row.id),
+                     c.hit.distance,
+                     -c.hit.distance,
+                     c.generation,
+                     c.hit.uncertainty,
+                     std::move(row.record.payload_json),
+                     {}});
+  }
+  return call_.with_vector ? FillVectors(kept, hits) : absl::OkStatus();
+}
+
+absl::Status SearchRun::FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits) {
+  std::vector<std::string> embedding_keys;
+  for (const Candidate& c : candidates) {
+    embedding_keys.push_back(keys::Embedding(collection_->number(), c.generation, c.hit.internal_id));
+  }
+  const auto embeddings = collection_->store()->MultiGet(Table::kEmbeddings, embedding_keys);
+  for (size_t i = 0; i < embeddings.size(); ++i) {
+    // The item was replaced or deleted since the view was pinned: its vector is gone, the hit stands without one.
+    if (absl::IsNotFound(embeddings[i].status())) continue;
+    LC_RETURN_IF_ERROR(embeddings[i].status());
+    LC_ASSIGN_OR_RETURN(EmbeddingRecord record, DecodeEmbedding(*embeddings[i]));
+    (*hits)[i].vector = std::move(record.z);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,104 @@
+// One Search call against one collection: legs, their parallel run, merging, and filling of hits.
+// Threads: a SearchRun belongs to the call's thread; its legs run on the pool.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/engine/collection.h"
+#include "server/engine/filter.h"
+#include "server/engine/thread_pool.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+// A filter as the rows of one call meet it: payloads come from the store, answers are remembered.
+// Threads: Keeps is safe from any thread.
+class RowFilter {
+ public:
+  // All must outlive it.
+  RowFilter(const Collection* collection, const Filter* filter, const CallContext& context)
+      : collection_(collection), filter_(filter), context_(context) {}
+
+  // False, and status() set, when the row's payload cannot be read.
+  bool Keeps(uint64_t internal_id, uint32_t generation, float uncertainty);
+
+  // The share of the collection's items that passes, from a sample; small when unsure, so that legs scan then.
+  // REQUIRES: `next_internal_id` bounds the ids in use.
+  double EstimateShare(uint64_t next_internal_id, uint32_t view_generation);
+
+  absl::Status status() const;
+
+ private:
+  // Answers for all items in one walk over the store, which costs less than asking for many of them one by one.
+  void LoadAll();
+
+  const Collection* const collection_;
+  const Filter* const filter_;
+  const CallContext& context_;
+  std::atomic<int64_t> asked_{0};  // rows looked up one by one
+  absl::Mutex load_mu_;
+  bool loaded_ ABSL_GUARDED_BY(load_mu_) = false;
+  mutable absl::Mutex mu_;
+  // By internal id: a view serves one embedding of each.
+  absl::flat_hash_map<uint64_t, bool> known_ ABSL_GUARDED_BY(mu_);
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+};
+
+// A query after its content has been looked up: a vector of some generation's space, or why there is none.
+struct BoundVector {
+  absl::Status status;
+  std::vector<float> z;
+  uint32_t generation = 0;         // whose space z lies in
+  std::optional<ItemId> left_out;  // "more like this": the item itself
+};
+
+class SearchRun {
+ public:
+  // All must outlive the run. `generation` is the query generation, which is also that of the view.
+  SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
+            const Filter* filter, ThreadPool* pool, const CallContext& context);
+
+  // `queries`: one a query of the call.
+  absl::StatusOr<SearchAnswer> Run(const std::vector<BoundVector>& queries);
+
+ private:
+  struct Leg {
+    size_t query = 0;
+    uint32_t generation = 0;
+    absl::StatusOr<SearchResult> result;
+  };
+  struct Candidate {
+    SearchHit hit;
+    uint32_t generation = 0;
+  };
+
+  absl::Status ChooseGenerations();
+  absl::Status CheckOverride() const;
+  bool MayCompare(uint32_t query_generation, uint32_t item_generation) const;
+  void RunLeg(const BoundVector& query, double keep_share, Leg* leg);
+  QueryAnswer Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished);
+  absl::Status Fill(const std::vector<Candidate>& candidates, const BoundVector& query, std::vector<EngineHit>* hits);
+  absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);
+
+  Collection* const collection_;
+  const CollectionState& state_;
+  const uint32_t generation_;
+  const SearchCall& call_;
+  const Filter* const filter_;
+  ThreadPool* const pool_;
+  const CallContext& context_;
+  PinnedView view_;
+  RowFilter rows_;
+  uint32_t view_generation_ = 0;
+  std::vector<uint32_t> generations_;  // with visible rows, in this view
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,167 @@
+// Writing: Upsert and Delete of the engine. Everything that can be checked or computed without the collection's writer
+// happens here, in the caller's thread.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status.h"
+#include "geometry/uncertainty.h"
+#include "server/engine/checks.h"
+#include "server/engine/engine_impl.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "stored tensors are little endian");
+
+std::string ItemField(size_t i, std::string_view part) { return StrCat("items[", i, "]", part); }
+
+// The value of kInputs: 'I' and the image file, or 'T', the count of dimensions (1 byte), the dimensions (uint32) and
+// the values (float32), all little endian.
+std::string EncodeInput(const RawInput& input) {
+  if (const auto* file = std::get_if<std::string>(&input)) return "I" + *file;
+  const auto& tensor = std::get<TensorInput>(input);
+  std::string out(2 + tensor.shape.size() * 4 + tensor.values.size() * 4, '\0');
+  out[0] = 'T';
+  out[1] = static_cast<char>(tensor.shape.size());
+  std::memcpy(out.data() + 2, tensor.shape.data(), tensor.shape.size() * 4);
+  std::memcpy(out.data() + 2 + tensor.shape.size() * 4, tensor.values.data(), tensor.values.size() * 4);
+  return out;
+}
+
+int64_t InputBytes(const RawInput& input) {
+  if (const auto* file = std::get_if<std::string>(&input)) return static_cast<int64_t>(file->size());
+  return static_cast<int64_t>(std::get<TensorInput>(input).values.size() * sizeof(float));
+}
+
+absl::Status CheckIds(const UpsertBatch& batch, const Limits& limits) {
+  absl::flat_hash_map<std::string, size_t> seen;
+  for (size_t i = 0; i < batch.items.size(); ++i) {
+    LC_RETURN_IF_ERROR(CheckItemId(batch.items[i].id, limits.id_bytes_max, ItemField(i, ".id")));
+    const auto [first, is_new] = seen.try_emplace(keys::EncodeItemId(batch.items[i].id), i);
+    if (!is_new) {
+      return InvalidField(ItemField(i, ".id"),
+                          StrCat(ToString(batch.items[i].id), ", as in ", ItemField(first->second, "")),
+                          "each id once in a batch");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status EngineImpl::CheckUpsert(const UpsertBatch& batch) const {
+  const Limits& limits = options_.limits;
+  LC_RETURN_IF_ERROR(CheckCount(batch.items.size(), limits.batch_items_max, "items"));
+  LC_RETURN_IF_ERROR(CheckIds(batch, limits));
+  for (size_t i = 0; i < batch.items.size(); ++i) {
+    const UpsertItem& item = batch.items[i];
+    if (batch.same_content && !item.payload_json.empty()) {
+      return InvalidField(ItemField(i, ".payload_json"), "set", "empty with same_content: the payload is kept");
+    }
+    if (!item.payload_json.empty()) {
+      LC_RETURN_IF_ERROR(CheckPayload(item.payload_json, limits.payload_bytes_max, ItemField(i, ".payload_json")));
+    }
+    const auto* input = std::get_if<RawInput>(&item.content);
+    if (batch.keep_input && input == nullptr) {
+      return InvalidField(ItemField(i, ".vector"), "a vector", "a raw input with keep_input");
+    }
+    if (input != nullptr && InputBytes(*input) > limits.input_bytes_max) {
+      return InvalidField(ItemField(i, ".input"), StrCat(InputBytes(*input), " bytes long"),
+                          StrCat("at most ", limits.input_bytes_max));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::EmbedInputs(const Collection& collection, const GenerationRecord& generation,
+                                     const UpsertBatch& batch, const CallContext& context,
+                                     std::vector<PreparedItem>* items) {
+  std::vector<const RawInput*> inputs;
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < batch.items.size(); ++i) {
+    if (const auto* input = std::get_if<RawInput>(&batch.items[i].content)) {
+      inputs.push_back(input);
+      positions.push_back(i);
+    }
+  }
+  if (inputs.empty()) return absl::OkStatus();
+  if (!generation.has_encoder) {
+    return FailedPrecondition(StrCat("generation ", generation.generation, " of collection '", collection.name(),
+                                     "' has no encoder: the server cannot embed ", ItemField(positions[0], ".input"),
+                                     "; send a vector, or register a generation with an encoder"));
+  }
+  const auto field_of = [&](size_t i) { return ItemField(positions[i], ".input"); };
+  LC_ASSIGN_OR_RETURN(auto vectors, embedder_.Embed({collection.number(), generation.generation},
+                                                    EncoderPath(collection.number(), generation.generation),
+                                                    generation.manifest_json, inputs, field_of, context));
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    LC_RETURN_IF_ERROR(vectors[i].status());
+    PreparedItem& item = (*items)[positions[i]];
+    item.z = std::move(*vectors[i]);
+    if (batch.keep_input) item.input = EncodeInput(*inputs[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::PrepareItems(const Collection& collection, const GenerationRecord& generation,
+                                      UpsertBatch* batch, const CallContext& context,
+                                      std::vector<PreparedItem>* items) {
+  items->resize(batch->items.size());
+  // Vectors first: a batch with a bad one must not cost the encoder anything.
+  for (size_t i = 0; i < batch->items.size(); ++i) {
+    auto* vector = std::get_if<std::vector<float>>(&batch->items[i].content);
+    if (vector == nullptr) continue;
+    LC_RETURN_IF_ERROR(CheckVector(generation.space, *vector, ItemField(i, ".vector")));
+    (*items)[i].z = std::move(*vector);
+  }
+  LC_RETURN_IF_ERROR(EmbedInputs(collection, generation, *batch, context, items));
+  for (size_t i = 0; i < items->size(); ++i) {
+    UpsertItem& given = batch->items[i];
+    PreparedItem& item = (*items)[i];
+    if (std::holds_alternative<RawInput>(given.content)) {
+      LC_RETURN_IF_ERROR(CheckVector(generation.space, item.z, ItemField(i, ".input embedded")));
+    }
+    item.uncertainty = static_cast<float>(UncertaintyOf(generation.space, item.z));
+    item.key = keys::Item(collection.number(), given.id);
+    item.id = std::move(given.id);
+    item.payload_json = given.payload_json.empty() ? "{}" : std::move(given.payload_json);
+    EmbeddingRecord record{std::move(item.z), item.uncertainty};
+    item.embedding = EncodeEmbedding(record);
+    item.z = std::move(record.z);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WriteResult> EngineImpl::Upsert(UpsertBatch batch, const CallContext& context) {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "upsert"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(batch.collection));
+  LC_RETURN_IF_ERROR(CheckUpsert(batch));
+  const auto state = served->collection->state();
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(batch.generation));
+  WriteJob job;
+  job.generation = generation->generation;
+  job.same_content = batch.same_content;
+  job.durability = batch.durability;
+  LC_RETURN_IF_ERROR(PrepareItems(*served->collection, *generation, &batch, context, &job.items));
+  return served->writer.Submit(&job, context);
+}
+
+absl::StatusOr<WriteResult> EngineImpl::Delete(const std::string& name, const std::vector<ItemId>& ids,
+                                               Durability durability, const CallContext& context) {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "delete"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  LC_RETURN_IF_ERROR(CheckCount(ids.size(), options_.limits.batch_items_max, "ids"));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    LC_RETURN_IF_ERROR(CheckItemId(ids[i], options_.limits.id_bytes_max, StrCat("ids[", i, "]")));
+  }
+  WriteJob job;
+  job.ids = ids;
+  job.durability = durability;
+  return served->writer.Submit(&job, context);
+}
+
+}  // namespace lightcone::server

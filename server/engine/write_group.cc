@@ -1,0 +1,248 @@
+#include "server/engine/write_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+
+WriteGroup::WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, ProgressRecord* progress)
+    : collection_(collection),
+      number_(collection->number()),
+      jobs_(std::move(jobs)),
+      leader_progress_(progress),
+      progress_(*progress) {}
+
+GroupOutcome WriteGroup::WriteToStore() {
+  absl::Status status = ReadHeads();
+  if (status.ok()) status = ReadUncertainties();
+  if (!status.ok()) {
+    for (WriteJob* job : jobs_) job->status = status;
+    return {};
+  }
+  Durability durability = Durability::kProcess;
+  for (WriteJob* job : jobs_) {
+    job->generation == 0 ? PlanDelete(job) : PlanUpsert(job);
+    if (job->status.ok() && job->durability == Durability::kDurable) durability = Durability::kDurable;
+  }
+  if (changes_.empty()) return {};
+  const std::string encoded = Encode(progress_);
+  batch_.Put(Table::kMeta, keys::Meta(ProgressName(number_)), encoded);
+  collection_->Retire(std::move(retired_));
+  status = collection_->store()->Write(batch_, durability);
+  if (status.ok()) {
+    *leader_progress_ = progress_;
+    return {true, absl::OkStatus()};
+  }
+  for (WriteJob* job : jobs_) {
+    if (job->status.ok()) job->status = status;
+  }
+  // A write that the disk refused may be in the store all the same, but always whole: its last key tells.
+  const auto stored = collection_->store()->Get(Table::kMeta, keys::Meta(ProgressName(number_)));
+  if (!stored.ok() && !absl::IsNotFound(stored.status())) {
+    return {false, Unavailable(StrCat("collection '", collection_->name(),
+                                      "' takes no more writes until a restart: ", MessageOf(stored.status())))};
+  }
+  if (!stored.ok() || *stored != encoded) return {};
+  *leader_progress_ = progress_;
+  return {true, absl::OkStatus()};
+}
+
+absl::Status WriteGroup::ApplyToIndex() {
+  for (const Change& change : changes_) {
+    const absl::Status applied = collection_->Apply(change.sequence, change.rows);
+    if (!applied.ok()) {
+      return Unavailable(
+          StrCat("collection '", collection_->name(), "': the write of sequence ", change.sequence,
+                 " is stored, but the index failed and takes no more until a restart: ", MessageOf(applied)));
+    }
+  }
+  const uint64_t sequence = progress_.sequence;
+  collection_->SetPublished(sequence, std::move(progress_));
+  return absl::OkStatus();
+}
+
+absl::Status WriteGroup::ReadHeads() {
+  std::vector<std::string> item_keys;
+  const auto add = [&](std::string key) {
+    if (heads_.try_emplace(key).second) item_keys.push_back(std::move(key));
+  };
+  for (const WriteJob* job : jobs_) {
+    for (const PreparedItem& item : job->items) add(item.key);
+    for (const ItemId& id : job->ids) add(keys::Item(number_, id));
+  }
+  const auto records = collection_->store()->MultiGet(Table::kItems, item_keys);
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (absl::IsNotFound(records[i].status())) continue;
+    if (!records[i].ok()) return records[i].status();
+    LC_ASSIGN_OR_RETURN(heads_[item_keys[i]].record, DecodeItem(*records[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteGroup::ReadUncertainties() {
+  std::vector<std::string> embedding_keys;
+  std::vector<Head*> heads;
+  for (auto& [key, head] : heads_) {
+    if (!head.record || head.record->generations.empty()) continue;
+    embedding_keys.push_back(keys::Embedding(number_, head.record->generations.back(), head.record->internal_id));
+    heads.push_back(&head);
+  }
+  if (heads.empty()) return absl::OkStatus();
+  const auto embeddings = collection_->store()->MultiGet(Table::kEmbeddings, embedding_keys);
+  for (size_t i = 0; i < embeddings.size(); ++i) {
+    // Without it the order key stays behind and leads to nothing, which its readers expect. A damaged embedding must
+    // not keep an item from being replaced.
+    if (!embeddings[i].ok()) continue;
+    const auto record = DecodeEmbedding(*embeddings[i]);
+    if (!record.ok()) continue;
+    heads[i]->uncertainty = record->uncertainty;
+    heads[i]->uncertainty_known = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<bool>> WriteGroup::CheckSameContent(const WriteJob& job) const {
+  std::vector<bool> already(job.items.size());
+  for (size_t i = 0; i < job.items.size(); ++i) {
+    const PreparedItem& item = job.items[i];
+    const Head& head = heads_.find(item.key)->second;
+    if (!head.record) {
+      return NotFound(StrCat("items[", i, "]: no item ", ToString(item.id), " in collection '", collection_->name(),
+                             "', of which this could be the same content"));
+    }
+    const uint32_t newest = head.record->generations.empty() ? 0 : head.record->generations.back();
+    if (newest < job.generation) continue;
+    if (newest == job.generation) {
+      const auto stored =
+          collection_->store()->Get(Table::kEmbeddings, keys::Embedding(number_, newest, head.record->internal_id));
+      already[i] = stored.ok() && *stored == item.embedding;
+    }
+    if (already[i]) continue;
+    return FailedPrecondition(StrCat("items[", i, "]: item ", ToString(item.id), " is embedded by generation ", newest,
+                                     " already; the same content by generation ", job.generation,
+                                     newest == job.generation ? " has another embedding there" : " would be older"));
+  }
+  return already;
+}
+
+void WriteGroup::PlanUpsert(WriteJob* job) {
+  std::vector<bool> already(job->items.size());
+  if (job->same_content) {
+    auto checked = CheckSameContent(*job);
+    if (!checked.ok()) {
+      job->status = checked.status();
+      return;
+    }
+    already = std::move(*checked);
+  }
+  job->result = {progress_.sequence, job->generation, static_cast<uint32_t>(job->items.size())};
+  if (std::find(already.begin(), already.end(), false) == already.end()) return;  // a retry: all of it is there
+  ChangeRecord log;
+  Change change;
+  job->result.sequence = change.sequence = ++progress_.sequence;
+  for (size_t i = 0; i < job->items.size(); ++i) {
+    if (already[i]) continue;
+    const PreparedItem& item = job->items[i];
+    Head& head = heads_.find(item.key)->second;
+    job->same_content ? AddEmbedding(item, job->generation, &head, &log, &change)
+                      : AddNewContent(item, job->generation, &head, &log, &change);
+  }
+  Finish(std::move(log), std::move(change));
+}
+
+void WriteGroup::PlanDelete(WriteJob* job) {
+  ChangeRecord log;
+  Change change;
+  change.sequence = progress_.sequence + 1;
+  uint32_t deleted = 0;
+  for (const ItemId& id : job->ids) {
+    const std::string key = keys::Item(number_, id);
+    Head& head = heads_.find(key)->second;
+    if (!head.record) continue;
+    RemoveContent(id, head, &log, &change);
+    batch_.Delete(Table::kItems, key);
+    head = Head();
+    ++deleted;
+  }
+  if (deleted > 0) {
+    progress_.sequence = change.sequence;
+    Finish(std::move(log), std::move(change));
+  }
+  job->result = {progress_.sequence, 0, deleted};
+}
+
+void WriteGroup::RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change) {
+  const ItemRecord& record = *head.record;
+  batch_.Delete(Table::kItems, keys::InternalId(number_, record.internal_id));
+  for (const uint32_t generation : record.generations) {
+    batch_.Delete(Table::kEmbeddings, keys::Embedding(number_, generation, record.internal_id));
+  }
+  if (head.uncertainty_known && !record.generations.empty()) {
+    batch_.Delete(Table::kOrder, keys::Order(number_, record.generations.back(), head.uncertainty, record.internal_id));
+  }
+  if (record.has_input) batch_.Delete(Table::kInputs, keys::Input(number_, record.internal_id));
+  log->entries.push_back({ChangeRecord::Kind::kDelete, 0, record.internal_id, {}});
+  change->rows.push_back({RowChange::Kind::kDelete, record.internal_id, 0, {}, {}, 0});
+  Count(record.generations, -1);
+  retired_.push_back({id, record, change->sequence});
+}
+
+void WriteGroup::AddNewContent(const PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log,
+                               Change* change) {
+  if (head->record) RemoveContent(item.id, *head, log, change);
+  ItemRecord record;
+  record.internal_id = progress_.next_internal_id++;
+  record.sequence = change->sequence;
+  record.generations = {generation};
+  record.payload_json = item.payload_json;
+  record.has_input = item.input.has_value();
+  batch_.Put(Table::kItems, keys::InternalId(number_, record.internal_id), keys::EncodeItemId(item.id));
+  PutEmbedding(item, generation, record);
+  log->entries.push_back({ChangeRecord::Kind::kAdd, generation, record.internal_id, {}});
+  change->rows.push_back({RowChange::Kind::kAdd, record.internal_id, generation, {}, item.z, item.uncertainty});
+  Count(record.generations, 1);
+  *head = {std::move(record), item.uncertainty, true};
+}
+
+void WriteGroup::AddEmbedding(const PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log,
+                              Change* change) {
+  ItemRecord& record = *head->record;
+  const std::vector<uint32_t> older = record.generations;
+  // The backfill order holds each item once, under the newest generation that embedded it.
+  if (head->uncertainty_known && !older.empty()) {
+    batch_.Delete(Table::kOrder, keys::Order(number_, older.back(), head->uncertainty, record.internal_id));
+  }
+  Count(older, -1);
+  record.generations.push_back(generation);
+  record.sequence = change->sequence;
+  record.has_input = record.has_input || item.input.has_value();
+  Count(record.generations, 1);
+  PutEmbedding(item, generation, record);
+  log->entries.push_back({ChangeRecord::Kind::kAdd, generation, record.internal_id, older});
+  change->rows.push_back({RowChange::Kind::kAdd, record.internal_id, generation, older, item.z, item.uncertainty});
+  head->uncertainty = item.uncertainty;
+  head->uncertainty_known = true;
+}
+
+void WriteGroup::PutEmbedding(const PreparedItem& item, uint32_t generation, const ItemRecord& record) {
+  batch_.Put(Table::kItems, item.key, EncodeItem(record));
+  batch_.Put(Table::kEmbeddings, keys::Embedding(number_, generation, record.internal_id), item.embedding);
+  batch_.Put(Table::kOrder, keys::Order(number_, generation, item.uncertainty, record.internal_id), "");
+  if (item.input) batch_.Put(Table::kInputs, keys::Input(number_, record.internal_id), *item.input);
+}
+
+void WriteGroup::Finish(ChangeRecord log, Change change) {
+  batch_.Put(Table::kChanges, keys::Change(number_, change.sequence), EncodeChange(log));
+  changes_.push_back(std::move(change));
+}
+
+void WriteGroup::Count(const std::vector<uint32_t>& generations, int64_t by) {
+  uint64_t& count = progress_.items[generations];
+  count = static_cast<uint64_t>(static_cast<int64_t>(count) + by);
+  if (count == 0) progress_.items.erase(generations);
+}
+
+}  // namespace lightcone::server

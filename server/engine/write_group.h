@@ -1,0 +1,69 @@
+// A group of jobs on its way: planned against the heads that the store holds and what earlier jobs of the group leave
+// behind, written as one batch, then applied to the index.
+// Threads: one at a time; ApplyToIndex may run while the next group's WriteToStore does.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "server/engine/collection.h"
+#include "server/engine/writer.h"
+
+namespace lightcone::server {
+
+struct GroupOutcome {
+  bool in_store = false;  // ApplyToIndex must follow
+  absl::Status broken;    // nobody knows what the store holds: no more writes
+};
+
+class WriteGroup {
+ public:
+  // `progress` is the leader's: moved on when the batch is in the store.
+  WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, ProgressRecord* progress);
+
+  // Sets status and result of every job.
+  GroupOutcome WriteToStore();
+
+  // REQUIRES: in_store. Afterwards searches see the group. An error means that index and store differ.
+  absl::Status ApplyToIndex();
+
+ private:
+  // An item as the group so far leaves it.
+  struct Head {
+    std::optional<ItemRecord> record;  // nullopt: not there
+    float uncertainty = 0;             // of the newest embedding
+    bool uncertainty_known = false;
+  };
+  struct Change {
+    uint64_t sequence = 0;
+    std::vector<RowChange> rows;  // z points into the job
+  };
+
+  absl::Status ReadHeads();
+  absl::Status ReadUncertainties();
+  void PlanUpsert(WriteJob* job);
+  void PlanDelete(WriteJob* job);
+  // Which items of a same_content upsert hold exactly this embedding already (a retry).
+  absl::StatusOr<std::vector<bool>> CheckSameContent(const WriteJob& job) const;
+  void RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change);
+  void AddNewContent(const PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
+  void AddEmbedding(const PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
+  void PutEmbedding(const PreparedItem& item, uint32_t generation, const ItemRecord& record);
+  void Finish(ChangeRecord log, Change change);
+  void Count(const std::vector<uint32_t>& generations, int64_t by);
+
+  Collection* const collection_;
+  const uint32_t number_;
+  const std::vector<WriteJob*> jobs_;
+  ProgressRecord* const leader_progress_;
+  ProgressRecord progress_;  // as this group leaves it
+  WriteBatch batch_;
+  absl::flat_hash_map<std::string, Head> heads_;  // by key of kItems
+  std::vector<Change> changes_;
+  std::vector<RetiredItem> retired_;
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,106 @@
+#include "server/engine/writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "server/engine/checks.h"
+#include "server/engine/write_group.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kGroupJobsMax = 256;
+constexpr size_t kGroupItemsMax = 20'000;  // bounds the memory and the latency of one store batch
+constexpr absl::Duration kPoll = absl::Milliseconds(50);
+
+}  // namespace
+
+CollectionWriter::CollectionWriter(Collection* collection, int64_t queue_max)
+    : collection_(collection), queue_max_(queue_max), progress_(collection->progress()) {}
+
+absl::StatusOr<WriteResult> CollectionWriter::Submit(WriteJob* job, const CallContext& context) {
+  absl::MutexLock lock(&mu_);
+  LC_RETURN_IF_ERROR(broken_);
+  if (static_cast<int64_t>(queue_.size()) + in_flight_ >= queue_max_) {
+    return ResourceExhausted(
+        StrCat("collection '", collection_->name(), "': ", queue_max_,
+               " batches are waiting for the writer; try again later or write with fewer writers"));
+  }
+  queue_.push_back(job);
+  const auto my_turn = [this, job]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return job->done || (!leading_ && !queue_.empty() && queue_.front() == job);
+  };
+  while (!job->done) {
+    const absl::Time wake = job->taken ? absl::InfiniteFuture() : std::min(context.deadline, absl::Now() + kPoll);
+    const bool ready = mu_.AwaitWithDeadline(absl::Condition(&my_turn), wake);
+    if (job->done) break;
+    if (!job->taken) {
+      const absl::Status alive = CheckAlive(context, "write");
+      if (!alive.ok()) {
+        queue_.erase(std::find(queue_.begin(), queue_.end(), job));
+        return alive;
+      }
+    }
+    if (ready) Lead();
+  }
+  if (!job->status.ok()) return job->status;
+  return job->result;
+}
+
+std::vector<WriteJob*> CollectionWriter::TakeGroup() {
+  std::vector<WriteJob*> jobs;
+  size_t items = 0;
+  while (!queue_.empty() && jobs.size() < kGroupJobsMax) {
+    WriteJob* job = queue_.front();
+    items += job->items.size() + job->ids.size();
+    if (!jobs.empty() && items > kGroupItemsMax) break;
+    job->taken = true;
+    jobs.push_back(job);
+    queue_.pop_front();
+  }
+  in_flight_ += static_cast<int64_t>(jobs.size());
+  return jobs;
+}
+
+void CollectionWriter::Lead() {
+  leading_ = true;
+  const std::vector<WriteJob*> jobs = TakeGroup();
+  absl::Status refused = broken_;
+  if (refused.ok() && collection_->dropped()) {
+    refused = NotFound(StrCat("collection '", collection_->name(), "' has been dropped"));
+  }
+  mu_.Unlock();
+  GroupOutcome outcome;
+  WriteGroup group(collection_, jobs, &progress_);
+  if (refused.ok()) {
+    outcome = group.WriteToStore();
+  } else {
+    for (WriteJob* job : jobs) job->status = refused;
+  }
+  mu_.Lock();
+  if (!outcome.broken.ok()) broken_ = outcome.broken;
+  leading_ = false;  // The next group may go to the store while this one goes into the index.
+  if (outcome.in_store) {
+    const uint64_t ticket = groups_written_++;
+    const auto my_turn = [this, ticket]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return groups_applied_ == ticket; };
+    mu_.Await(absl::Condition(&my_turn));
+    absl::Status broken = broken_;
+    mu_.Unlock();
+    if (broken.ok()) broken = group.ApplyToIndex();
+    mu_.Lock();
+    if (!broken.ok()) {
+      broken_ = broken;
+      for (WriteJob* job : jobs) {
+        if (job->status.ok()) job->status = broken;
+      }
+    }
+    ++groups_applied_;
+  }
+  for (WriteJob* job : jobs) job->done = true;
+  in_flight_ -= static_cast<int64_t>(jobs.size());
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,77 @@
+// The one writer of a collection. Callers queue jobs; the first in the queue becomes the leader, takes what has
+// gathered behind it, and writes the group to the store as one batch with one sync, while the next group gathers.
+// Groups enter the index in the order in which they entered the store, and are acknowledged after that. Threads: Submit
+// is safe from any thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/engine/collection.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+// One item of an upsert, checked and encoded by its caller.
+struct PreparedItem {
+  ItemId id;
+  std::string key;       // of kItems
+  std::vector<float> z;  // before the clip
+  float uncertainty = 0;
+  std::string embedding;  // encoded EmbeddingRecord
+  std::string payload_json;
+  std::optional<std::string> input;  // to be kept
+};
+
+// One RPC batch: an upsert (items) or a delete (ids). Takes effect as a whole or not at all.
+struct WriteJob {
+  uint32_t generation = 0;  // 0: a delete
+  bool same_content = false;
+  std::vector<PreparedItem> items;
+  std::vector<ItemId> ids;
+  Durability durability = Durability::kDurable;
+
+  // Owned by the writer from Submit on.
+  bool taken = false, done = false;
+  absl::Status status;
+  WriteResult result;
+};
+
+class CollectionWriter {
+ public:
+  // `collection` must outlive it.
+  CollectionWriter(Collection* collection, int64_t queue_max);
+
+  // Returns when the job is in the store, as durable as it asks for, and visible to searches. RESOURCE_EXHAUSTED when
+  // the queue is full or the disk is; NOT_FOUND and FAILED_PRECONDITION name the item that refuses a same_content
+  // upsert; DEADLINE_EXCEEDED and CANCELLED only before the writing has begun, so that nothing of the job happens.
+  absl::StatusOr<WriteResult> Submit(WriteJob* job, const CallContext& context);
+
+ private:
+  std::vector<WriteJob*> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Lead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Collection* const collection_;
+  const int64_t queue_max_;
+
+  absl::Mutex mu_;
+  std::deque<WriteJob*> queue_ ABSL_GUARDED_BY(mu_);
+  int64_t in_flight_ ABSL_GUARDED_BY(mu_) = 0;  // jobs taken and not done
+  bool leading_ ABSL_GUARDED_BY(mu_) = false;   // a group is on its way to the store
+  uint64_t groups_written_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t groups_applied_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status broken_ ABSL_GUARDED_BY(mu_);  // store and index may differ: writes are refused until a restart
+
+  ProgressRecord progress_;  // as of the last group in the store; the leader's alone
+};
+
+}  // namespace lightcone::server
