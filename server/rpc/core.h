@@ -17,28 +17,9 @@
 #include "grpcpp/server_context.h"
 #include "server/engine/engine.h"
 #include "server/rpc/lanes.h"
+#include "server/rpc/rpc_options.h"
 
 namespace lightcone::server {
-
-// One finished call, for metrics and logs. `method` is "Retrieval/Search" and lives for ever.
-struct CallRecord {
-  std::string_view method;
-  int code = 0;  // canonical
-  absl::Duration elapsed;
-  std::string_view message;  // of the error, valid during the call of the observer
-};
-
-struct RpcOptions {
-  std::string listen = "127.0.0.1:0";              // HOST:PORT, port 0: any; or unix:/path
-  int64_t message_bytes_max = 256 << 20;           // Largest request. Cost: memory for each call in flight. At start.
-  LaneOptions read_lane = {8, 1'024};              // Get, Search, Scroll, Count
-  LaneOptions write_lane = {32, 1'024};            // Upsert, Delete; threads wait for the disk together (group commit)
-  LaneOptions operate_lane = {4, 64};              // Collections and Generations
-  LaneOptions wait_lane = {8, 64};                 // calls that wait for something: a sequence, a rebuild
-  int64_t stream_batches_max = 8;                  // batches of one UpsertStream that are read ahead
-  IndexSettings index_defaults;                    // of new collections
-  std::function<void(const CallRecord&)> observe;  // may be empty; called from any thread
-};
 
 // A stream that a drain asks to end.
 class DrainableStream {

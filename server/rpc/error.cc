@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "server/rpc/rpc_options.h"
 
 namespace lightcone::server {
 namespace {

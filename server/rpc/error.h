@@ -23,9 +23,6 @@ grpc::Status ToGrpc(const absl::Status& status);
 // The error of one part of a call (a query, a batch of a stream).
 v1::PartError ToPartError(const absl::Status& status);
 
-// "INVALID_ARGUMENT" for 3 and so on; "UNKNOWN" for numbers that are no canonical code.
-std::string_view CodeName(int code);
-
 // `text` with every byte that is not part of well-formed UTF-8 replaced by '?', and at most `bytes_max` bytes.
 std::string CleanText(std::string_view text, size_t bytes_max);
 

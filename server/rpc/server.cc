@@ -7,6 +7,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "server/rpc/address.h"
+#include "server/rpc/core.h"
 #include "server/rpc/services.h"
 
 namespace lightcone::server {
@@ -22,12 +23,22 @@ void InitPluginsOnce() {
 
 }  // namespace
 
+struct RpcServer::Parts {
+  Parts(Engine* engine, const RpcOptions& options) : core(engine, options) {}
+  RpcCore core;
+  std::vector<std::unique_ptr<grpc::Service>> services;
+  std::unique_ptr<grpc::Server> server;
+};
+
+RpcServer::RpcServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+RpcServer::~RpcServer() { Stop(); }
+
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine* engine, const RpcOptions& options) {
   InitPluginsOnce();
   LC_ASSIGN_OR_RETURN(const Address address, ParseAddress(options.listen, "listen"));
   LC_RETURN_IF_ERROR(CheckFree(address));
-  std::unique_ptr<RpcServer> self(new RpcServer);
-  self->core_ = std::make_unique<RpcCore>(engine, options);
+  std::unique_ptr<RpcServer> self(new RpcServer(std::make_unique<Parts>(engine, options)));
+  Parts* const parts = self->parts_.get();
   grpc::ServerBuilder builder;
   int port = -1;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
@@ -37,11 +48,11 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine* engine, cons
   builder.SetMaxSendMessageSize(-1);
   for (auto* make : {&MakeRetrievalService, &MakeCollectionsService, &MakeGenerationsService, &MakeBackfillService,
                      &MakeTrainingService}) {
-    self->services_.push_back((*make)(self->core_.get()));
-    builder.RegisterService(self->services_.back().get());
+    parts->services.push_back((*make)(&parts->core));
+    builder.RegisterService(parts->services.back().get());
   }
-  self->server_ = builder.BuildAndStart();
-  if (self->server_ == nullptr || (!address.is_unix && port <= 0)) {
+  parts->server = builder.BuildAndStart();
+  if (parts->server == nullptr || (!address.is_unix && port <= 0)) {
     return Unavailable(StrCat("cannot listen on '", options.listen, "': the address is in use or not of this machine"));
   }
   self->address_ = address.is_unix ? options.listen : StrCat(address.printed_host, ":", port);
@@ -49,10 +60,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine* engine, cons
   return self;
 }
 
-RpcServer::~RpcServer() { Stop(); }
-
 void RpcServer::SetHealth(bool serving) {
-  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+  grpc::HealthCheckServiceInterface* health = parts_->server->GetHealthCheckService();
   if (health == nullptr) return;
   health->SetServingStatus("", serving);
   for (const char* name : ServiceNames()) health->SetServingStatus(name, serving);
@@ -60,21 +69,24 @@ void RpcServer::SetHealth(bool serving) {
 
 void RpcServer::BeginDrain() {
   SetHealth(false);
-  core_->BeginDrain();
+  parts_->core.BeginDrain();
 }
 
+bool RpcServer::WaitIdle(absl::Time deadline) { return parts_->core.WaitIdle(deadline); }
+int64_t RpcServer::busy() const { return parts_->core.busy(); }
+std::vector<LaneStats> RpcServer::Lanes() const { return parts_->core.Lanes(); }
+
 void RpcServer::Stop() {
-  if (core_ == nullptr) return;
-  if (server_ != nullptr) {
+  if (parts_ == nullptr) return;
+  if (parts_->server != nullptr) {
     BeginDrain();
     // What is still open (health watches, streams whose clients do not answer, calls past the drain limit) is
     // cancelled.
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_.reset();  // waits for the last reaction
+    parts_->server->Shutdown(std::chrono::system_clock::now());
+    parts_->server.reset();  // waits for the last reaction
   }
-  core_->StopLanes();
-  services_.clear();
-  core_.reset();
+  parts_->core.StopLanes();
+  parts_ = nullptr;
 }
 
 }  // namespace lightcone::server

@@ -8,11 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/rpc/core.h"
-
-namespace grpc {
-class Server;
-}
+#include "server/engine/engine.h"
+#include "server/rpc/lanes.h"
+#include "server/rpc/rpc_options.h"
 
 namespace lightcone::server {
 
@@ -29,20 +27,19 @@ class RpcServer {
   // Health says NOT_SERVING, new calls are refused with UNAVAILABLE, streams are asked to end.
   void BeginDrain();
   // Whether all running calls ended before `deadline`.
-  bool WaitIdle(absl::Time deadline) { return core_->WaitIdle(deadline); }
+  bool WaitIdle(absl::Time deadline);
   // Cancels what still runs, closes the port, ends the threads. Idempotent.
   void Stop();
 
-  int64_t busy() const { return core_->busy(); }
-  std::vector<LaneStats> Lanes() const { return core_->Lanes(); }
+  int64_t busy() const;
+  std::vector<LaneStats> Lanes() const;
 
  private:
-  RpcServer() = default;
+  struct Parts;  // gRPC's own types stay out of this header
+  explicit RpcServer(std::unique_ptr<Parts> parts);
   void SetHealth(bool serving);
 
-  std::unique_ptr<RpcCore> core_;
-  std::vector<std::unique_ptr<grpc::Service>> services_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Parts> parts_;
   std::string address_;
 };
 

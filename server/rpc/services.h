@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "grpcpp/impl/codegen/service_type.h"
+#include "grpcpp/impl/service_type.h"
 #include "server/rpc/core.h"
 
 namespace lightcone::server {

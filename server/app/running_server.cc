@@ -1,0 +1,124 @@
+#include <atomic>
+#include <utility>
+
+#include "base/status.h"
+#include "server/app/log.h"
+#include "server/app/serve.h"
+#include "server/http/server.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/address.h"
+#include "server/rpc/server.h"
+
+namespace lightcone::server {
+
+// In order of construction; torn down in the reverse order by Stop.
+struct RunningServer::Parts {
+  enum class State { kStarting, kReady, kDraining };
+  Metrics metrics{ServerVersion()};
+  std::atomic<State> state{State::kStarting};
+  std::unique_ptr<HttpServer> http;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<RpcServer> rpc;
+  Bound bound;
+
+  RpcFigures Figures() const {
+    RpcFigures out;
+    out.in_flight = rpc->busy();
+    out.ready = state.load() == State::kReady;
+    for (const LaneStats& lane : rpc->Lanes()) {
+      out.lanes.push_back({lane.name, lane.queued, lane.running, lane.rejected_total});
+    }
+    return out;
+  }
+};
+
+namespace {
+
+RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
+  const auto lane = [](const LaneConfig& from) { return LaneOptions{from.threads, from.queue_max}; };
+  RpcOptions out;
+  out.listen = config.listen;
+  out.message_bytes_max = config.message_bytes_max;
+  out.stream_batches_max = config.stream_batches_max;
+  out.read_lane = lane(config.read_lane);
+  out.write_lane = lane(config.write_lane);
+  out.operate_lane = lane(config.operate_lane);
+  out.wait_lane = lane(config.wait_lane);
+  out.index_defaults = config.index;
+  out.observe = [metrics](const CallRecord& record) {
+    const std::string_view code = CodeName(record.code);
+    metrics->RecordCall(record.method, code, record.elapsed);
+    LogCall(record.method, code, record.elapsed, record.message);
+  };
+  return out;
+}
+
+std::string IndexPage(const Bound& bound) {
+  return StrCat("Lightcone ", ServerVersion(), "\n\ngRPC      ", bound.grpc.empty() ? "starting" : bound.grpc,
+                "\n/metrics  for Prometheus\n/healthz  200 while the process lives\n",
+                "/readyz   200 while calls are taken, 503 while starting or draining\n");
+}
+
+}  // namespace
+
+std::string_view ServerVersion() { return LIGHTCONE_VERSION; }
+
+RunningServer::RunningServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+RunningServer::~RunningServer() { Stop(absl::ZeroDuration()); }
+const Bound& RunningServer::bound() const { return parts_->bound; }
+Engine& RunningServer::engine() const { return *parts_->engine; }
+
+absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const ServerConfig& config,
+                                                                    std::unique_ptr<Engine> engine) {
+  std::unique_ptr<RunningServer> self(new RunningServer(std::make_unique<Parts>()));
+  Parts* const parts = self->parts_.get();
+  if (!config.http_listen.empty()) {
+    LC_ASSIGN_OR_RETURN(const Address http, ParseAddress(config.http_listen, "http_listen"));
+    if (http.is_unix) return InvalidField("http_listen", StrCat("'", config.http_listen, "'"), "HOST:PORT");
+    HttpHandlers handlers;
+    handlers.metrics = [parts] { return parts->metrics.Scrape(); };
+    handlers.not_ready = [parts]() -> std::string {
+      const Parts::State state = parts->state.load();
+      return state == Parts::State::kReady ? "" : state == Parts::State::kStarting ? "starting" : "draining";
+    };
+    handlers.index = [parts] {
+      return IndexPage(parts->state.load() == Parts::State::kStarting ? Bound{} : parts->bound);
+    };
+    LC_ASSIGN_OR_RETURN(parts->http, HttpServer::Start(http.host, http.port, std::move(handlers)));
+    parts->bound.http = StrCat(http.printed_host, ":", parts->http->port());
+  }
+  // Before the data folder is opened: a port in use should be said at once, not after a long replay.
+  LC_ASSIGN_OR_RETURN(const Address listen, ParseAddress(config.listen, "listen"));
+  LC_RETURN_IF_ERROR(CheckFree(listen));
+  parts->engine = std::move(engine);
+  if (parts->engine == nullptr) {
+    LC_ASSIGN_OR_RETURN(parts->engine, Engine::Open(config.engine));
+  }
+  LC_ASSIGN_OR_RETURN(parts->rpc, RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, &parts->metrics)));
+  parts->bound.grpc = parts->rpc->address();
+  parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });
+  parts->state.store(Parts::State::kReady);
+  return self;
+}
+
+void RunningServer::BeginDrain() {
+  if (parts_ == nullptr) return;
+  parts_->state.store(Parts::State::kDraining);
+  if (parts_->rpc != nullptr) parts_->rpc->BeginDrain();
+}
+
+bool RunningServer::Stop(absl::Duration limit) {
+  if (parts_ == nullptr) return true;
+  BeginDrain();
+  bool idle = true;
+  if (parts_->rpc != nullptr) {
+    idle = parts_->rpc->WaitIdle(absl::Now() + limit);
+    parts_->metrics.SetSources(nullptr, nullptr);
+    parts_->rpc->Stop();
+  }
+  if (parts_->http != nullptr) parts_->http->Stop();
+  parts_ = nullptr;  // rpc before the engine before http, by the order of the members
+  return idle;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,100 @@
+#include "server/app/serve.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "server/app/log.h"
+
+namespace lightcone::server {
+namespace {
+
+// What the signal handler may touch. Libraries start threads before main, so signals are not masked but handled on
+// whichever thread they come to; the handler only counts and writes one byte.
+std::atomic<int> signals_seen{0};
+std::atomic<int> signal_pipe{-1};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+extern "C" void OnSignal(int signal) {
+  if (signals_seen.fetch_add(1) >= 1) _exit(128 + signal);
+  const int saved = errno;
+  const char byte = static_cast<char>(signal);
+  const ssize_t written = write(signal_pipe.load(), &byte, 1);
+  static_cast<void>(written);
+  errno = saved;
+}
+
+// Owns the pipe and the handlers; puts the old handlers back.
+class SignalWait {
+ public:
+  absl::Status Install() {
+    if (pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) return ErrnoStatus(errno, "pipe", "signals");
+    signals_seen.store(0);
+    signal_pipe.store(ends_[1]);
+    struct sigaction action = {};
+    action.sa_handler = &OnSignal;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, &old_term_);
+    sigaction(SIGINT, &action, &old_int_);
+    struct sigaction ignore = {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore, nullptr);
+    installed_ = true;
+    return absl::OkStatus();
+  }
+
+  ~SignalWait() {
+    if (!installed_) return;
+    sigaction(SIGTERM, &old_term_, nullptr);
+    sigaction(SIGINT, &old_int_, nullptr);
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+
+  // The number of the signal that came.
+  int Wait() {
+    for (;;) {
+      pollfd ready = {ends_[0], POLLIN, 0};
+      poll(&ready, 1, -1);
+      char byte = 0;
+      if (read(ends_[0], &byte, 1) == 1) return byte;
+    }
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+  bool installed_ = false;
+  struct sigaction old_term_ = {}, old_int_ = {};
+};
+
+}  // namespace
+
+absl::Status RunServer(const ServerConfig& config, const std::function<void(const Bound&)>& on_ready) {
+  SetUpLog(config.log_level, config.log_format);
+  SignalWait signals;
+  LC_RETURN_IF_ERROR(signals.Install());
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<RunningServer> server, RunningServer::Start(config));
+  const Bound& bound = server->bound();
+  std::printf("lightcone ready grpc=%s http=%s\n", bound.grpc.c_str(), bound.http.c_str());
+  std::fflush(stdout);
+  LogInfo(StrCat("ready: version ", ServerVersion(), ", grpc ", bound.grpc, ", http ",
+                 bound.http.empty() ? "off" : bound.http, ", data ", config.engine.data_folder));
+  if (on_ready) on_ready(bound);
+  const int signal = signals.Wait();
+  LogInfo(
+      StrCat("signal ", signal, ": draining for at most ", config.drain_seconds, " s; a second signal ends at once"));
+  const bool idle = server->Stop(absl::Seconds(config.drain_seconds));
+  if (!idle) LogWarning("calls still ran at the drain limit and were cancelled");
+  LogInfo("stopped");
+  return absl::OkStatus();
+}
+
+}  // namespace lightcone::server

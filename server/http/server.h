@@ -1,0 +1,44 @@
+// The small HTTP server beside gRPC: /metrics, /healthz, /readyz and a page that names them.
+// Threads: Start and Stop from one thread; the handlers are called from the server's own threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+
+namespace httplib {
+class Server;
+}
+
+namespace lightcone::server {
+
+struct HttpHandlers {
+  std::function<std::string()> metrics;  // text exposition format
+  std::function<std::string()> index;    // the page at "/", plain text
+  // Empty: ready. Else the reason why not ("starting", "draining").
+  std::function<std::string()> not_ready;
+};
+
+class HttpServer {
+ public:
+  // Listens on host:port (port 0: any free one). UNAVAILABLE naming the address and the system's reason.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& host, int port, HttpHandlers handlers);
+  ~HttpServer();
+
+  int port() const { return port_; }
+  // Ends within about a second, whatever the clients do. Idempotent.
+  void Stop();
+
+ private:
+  HttpServer();
+
+  HttpHandlers handlers_;
+  std::unique_ptr<httplib::Server> server_;
+  std::thread thread_;
+  int port_ = 0;
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,113 @@
+#include "server/metrics/families.h"
+
+#include <map>
+
+#include "base/strings.h"
+
+namespace lightcone::server {
+
+prometheus::ClientMetric& FamilyList::Add(const std::string& name, const std::string& help, prometheus::MetricType type,
+                                          const Labels& labels) {
+  const auto [at, fresh] = positions_.try_emplace(name, families_.size());
+  if (fresh) {
+    prometheus::MetricFamily& family = families_.emplace_back();
+    family.name = name;
+    family.help = help;
+    family.type = type;
+  }
+  prometheus::ClientMetric& metric = families_[at->second].metric.emplace_back();
+  for (const auto& [key, value] : labels) metric.label.push_back({key, value});
+  return metric;
+}
+
+void FamilyList::Gauge(const std::string& name, const std::string& help, double value, const Labels& labels) {
+  Add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
+}
+
+void FamilyList::Counter(const std::string& name, const std::string& help, double value, const Labels& labels) {
+  Add(name, help, prometheus::MetricType::Counter, labels).counter.value = value;
+}
+
+void AddRpcFamilies(const RpcFigures& figures, FamilyList* out) {
+  out->Gauge("lightcone_ready", "1 while new calls are taken, 0 while starting or draining.", figures.ready ? 1 : 0);
+  out->Gauge("lightcone_in_flight_calls", "Calls that were taken and are not answered yet.",
+             static_cast<double>(figures.in_flight));
+  for (const LaneFigures& lane : figures.lanes) {
+    const FamilyList::Labels labels = {{"lane", lane.lane}};
+    out->Gauge("lightcone_lane_queued_calls", "Calls that wait for a thread of their lane.",
+               static_cast<double>(lane.queued), labels);
+    out->Gauge("lightcone_lane_running_calls", "Calls that run on a thread of their lane.",
+               static_cast<double>(lane.running), labels);
+    out->Counter("lightcone_lane_rejected_total", "Calls refused with RESOURCE_EXHAUSTED because the queue was full.",
+                 static_cast<double>(lane.rejected_total), labels);
+  }
+}
+
+namespace {
+
+void AddSegments(const CollectionStatus& status, FamilyList* out) {
+  struct Sums {
+    int64_t segments = 0, rows = 0, dead_rows = 0, bytes = 0;
+  };
+  std::map<std::pair<uint32_t, std::string>, Sums> sums;  // by generation and kind
+  for (const SegmentInfo& segment : status.segments) {
+    Sums& sum = sums[{segment.generation, segment.kind}];
+    ++sum.segments;
+    sum.rows += segment.rows;
+    sum.dead_rows += segment.dead_rows;
+    sum.bytes += segment.bytes;
+  }
+  for (const auto& [key, sum] : sums) {
+    const FamilyList::Labels labels = {
+        {"collection", status.name}, {"generation", StrCat(key.first)}, {"kind", key.second}};
+    out->Gauge("lightcone_index_segments", "Segments of the index.", static_cast<double>(sum.segments), labels);
+    out->Gauge("lightcone_index_rows", "Rows of the index, dead ones included.", static_cast<double>(sum.rows), labels);
+    out->Gauge("lightcone_index_tombstones", "Rows of the index that are dead.", static_cast<double>(sum.dead_rows),
+               labels);
+    out->Gauge("lightcone_index_size_bytes", "Size of the segments.", static_cast<double>(sum.bytes), labels);
+  }
+}
+
+void AddCollection(const CollectionStatus& status, FamilyList* out) {
+  const FamilyList::Labels labels = {{"collection", status.name}};
+  out->Gauge("lightcone_active_generation", "The generation that serves; 0 before the first activation.",
+             status.active_generation, labels);
+  out->Gauge("lightcone_sequence", "Sequence of the latest write.", static_cast<double>(status.sequence), labels);
+  for (const auto& [generation, items] : status.items_by_generation) {
+    out->Gauge("lightcone_items", "Items by the generation of their head.", static_cast<double>(items),
+               {{"collection", status.name}, {"generation", StrCat(generation)}});
+  }
+  AddSegments(status, out);
+  out->Gauge("lightcone_index_mapped_bytes", "Bytes of segment files mapped into memory.",
+             static_cast<double>(status.mapped_bytes), labels);
+  out->Gauge("lightcone_index_heap_bytes", "Bytes of the index on the heap.", static_cast<double>(status.heap_bytes),
+             labels);
+  out->Gauge("lightcone_index_builds_running", "Segments that are being built now.",
+             static_cast<double>(status.builds_running), labels);
+  out->Counter("lightcone_index_builds_total", "Segments built since the start.",
+               static_cast<double>(status.builds_total), labels);
+  out->Counter("lightcone_index_rebuilds_total", "Damaged or missing segments rebuilt from the store since the start.",
+               static_cast<double>(status.rebuilds_total), labels);
+}
+
+}  // namespace
+
+void AddEngineFamilies(Engine& engine, FamilyList* out) {
+  const absl::StatusOr<std::vector<CollectionStatus>> collections = engine.ListCollections();
+  out->Gauge("lightcone_collections", "Collections.", collections.ok() ? static_cast<double>(collections->size()) : 0);
+  if (collections.ok()) {
+    for (const CollectionStatus& status : *collections) AddCollection(status, out);
+  }
+  const StoreStats store = engine.StoreStatistics();
+  out->Gauge("lightcone_store_size_bytes", "Bytes of the store on disk.", static_cast<double>(store.disk_bytes));
+  out->Gauge("lightcone_store_memtable_bytes", "Bytes written and not yet flushed to tables.",
+             static_cast<double>(store.memtable_bytes));
+  out->Gauge("lightcone_store_stalled", "1 while the store delays or stops writes.",
+             static_cast<double>(store.stalled));
+  out->Gauge("lightcone_store_keys", "Keys of the store, estimated.", static_cast<double>(store.estimated_keys));
+  out->Counter("lightcone_store_syncs_total", "Syncs to disk for durable writes; concurrent writers share one.",
+               static_cast<double>(store.syncs_total));
+  out->Counter("lightcone_store_writes_total", "Batches written.", static_cast<double>(store.writes_total));
+}
+
+}  // namespace lightcone::server

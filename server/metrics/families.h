@@ -1,0 +1,34 @@
+// Figures that are read from their owners at each scrape, so that nothing has to be kept up to date (or forgotten when
+// a collection is dropped). Threads: FamilyList belongs to one thread.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "prometheus/metric_family.h"
+#include "server/engine/engine.h"
+#include "server/metrics/metrics.h"
+
+namespace lightcone::server {
+
+class FamilyList {
+ public:
+  using Labels = std::vector<std::pair<std::string, std::string>>;
+  void Gauge(const std::string& name, const std::string& help, double value, const Labels& labels = {});
+  void Counter(const std::string& name, const std::string& help, double value, const Labels& labels = {});
+  std::vector<prometheus::MetricFamily> Take() { return std::move(families_); }
+
+ private:
+  prometheus::ClientMetric& Add(const std::string& name, const std::string& help, prometheus::MetricType type,
+                                const Labels& labels);
+
+  std::vector<prometheus::MetricFamily> families_;
+  absl::flat_hash_map<std::string, size_t> positions_;
+};
+
+void AddRpcFamilies(const RpcFigures& figures, FamilyList* out);
+void AddEngineFamilies(Engine& engine, FamilyList* out);
+
+}  // namespace lightcone::server

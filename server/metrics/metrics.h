@@ -1,0 +1,50 @@
+// What Prometheus sees. Names start with lightcone_, base units, labels of low cardinality: methods and codes of the
+// wire, names of collections (an operator's), numbers of generations. The list is in docs/operations.md.
+// Threads: every method is safe from any thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/engine/engine.h"
+
+namespace lightcone::server {
+
+struct LaneFigures {
+  std::string lane;
+  int64_t queued = 0, running = 0;
+  uint64_t rejected_total = 0;
+};
+
+// What the RPC layer knows at the moment of a scrape.
+struct RpcFigures {
+  int64_t in_flight = 0;
+  bool ready = false;
+  std::vector<LaneFigures> lanes;
+};
+
+class Metrics {
+ public:
+  explicit Metrics(std::string_view version);
+  ~Metrics();
+
+  // One finished call: "Retrieval/Search", "OK".
+  void RecordCall(std::string_view method, std::string_view code, absl::Duration elapsed);
+
+  // Where figures that are read at each scrape come from. Both may be null and be changed; a scrape that runs while
+  // they change has ended with the old ones when this returns.
+  void SetSources(Engine* engine, std::function<RpcFigures()> rpc);
+
+  // The text exposition format, version 0.0.4.
+  std::string Scrape();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lightcone::server

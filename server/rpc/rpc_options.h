@@ -1,0 +1,39 @@
+// How the RPC layer is set up, and what it tells about each call. No gRPC header: for those who start a server.
+// Threads: plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "index/collection_index.h"
+#include "server/rpc/lanes.h"
+
+namespace lightcone::server {
+
+// "INVALID_ARGUMENT" for 3 and so on; "UNKNOWN" for numbers that are no canonical code.
+std::string_view CodeName(int code);
+
+// One finished call, for metrics and logs. `method` is "Retrieval/Search" and lives for ever.
+struct CallRecord {
+  std::string_view method;
+  int code = 0;  // canonical
+  absl::Duration elapsed;
+  std::string_view message;  // of the error, valid during the call of the observer
+};
+
+struct RpcOptions {
+  std::string listen = "127.0.0.1:0";              // HOST:PORT, port 0: any; or unix:/path
+  int64_t message_bytes_max = 256 << 20;           // Largest request. Cost: memory for each call in flight. At start.
+  LaneOptions read_lane = {8, 1'024};              // Get, Search, Scroll, Count
+  LaneOptions write_lane = {32, 1'024};            // Upsert, Delete; threads wait for the disk together (group commit)
+  LaneOptions operate_lane = {4, 64};              // Collections and Generations
+  LaneOptions wait_lane = {8, 64};                 // calls that wait for something: a sequence, a rebuild
+  int64_t stream_batches_max = 8;                  // batches of one UpsertStream that are read ahead
+  IndexSettings index_defaults;                    // of new collections
+  std::function<void(const CallRecord&)> observe;  // may be empty; called from any thread
+};
+
+}  // namespace lightcone::server
