@@ -3,9 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <thread>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -122,6 +128,51 @@ TEST_F(TrainTest, AStoppedTrainingResumesAndEndsBitForBitAsIfItHadNotStopped) {
   EXPECT_EQ(a["classifier"], b["classifier"]);
   EXPECT_EQ(whole.manifest.encoder_crc32c, resumed.manifest.encoder_crc32c);
   EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
+}
+
+constexpr char kChildFolder[] = "LIGHTCONE_TEST_TRAIN_FOLDER";
+
+TrainConfig KilledConfig() {
+  TrainConfig config = TinyConfig();
+  config.epochs = 40;
+  config.checkpoint_seconds = 0;
+  return config;
+}
+
+// The process that the next test kills is this program with this test alone; by itself it has nothing to do.
+TEST(TrainChild, TrainsInTheFolderThatTheEnvironmentNames) {
+  const char* folder = std::getenv(kChildFolder);
+  if (folder != nullptr) {
+    EXPECT_TRUE(Train(TinyDataset(), KilledConfig(), folder).ok());
+  }
+}
+
+TEST_F(TrainTest, AKilledTrainingResumesAndEndsBitForBitAsIfItHadNotBeen) {
+  ASSERT_EQ(setenv(kChildFolder, Folder("killed").c_str(), 1), 0);
+  std::string program = "/proc/self/exe", filter = "--gtest_filter=TrainChild.*";
+  std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
+  pid_t child = 0;
+  ASSERT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
+  unsetenv(kChildFolder);
+  const std::string path = Folder("killed") + "/checkpoint.bin";
+  std::string last;
+  int ended = 0;
+  for (int changes = 0; changes < 5 && ended == 0;) {
+    const absl::StatusOr<std::string> bytes = ReadFile(path);
+    if (bytes.ok() && *bytes != last) ++changes, last = *bytes;
+    ended = waitpid(child, nullptr, WNOHANG);
+    std::this_thread::yield();
+  }
+  if (ended == 0) {
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    waitpid(child, nullptr, 0);
+  }
+  const TrainResult resumed = *Train(dataset_, KilledConfig(), Folder("killed"));
+  const TrainResult whole = *Train(dataset_, KilledConfig(), Folder("whole"));
+  EXPECT_GT(resumed.resumed_at, 0);
+  EXPECT_EQ(StateOf(Folder("killed"))["network"], StateOf(Folder("whole"))["network"]);
+  EXPECT_EQ(StateOf(Folder("killed"))["classifier"], StateOf(Folder("whole"))["classifier"]);
+  EXPECT_EQ(resumed.manifest.encoder_crc32c, whole.manifest.encoder_crc32c);
 }
 
 TEST_F(TrainTest, AFinishedTrainingReturnsAtOnce) {
