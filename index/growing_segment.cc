@@ -31,7 +31,7 @@ void GrowingSegment::Append(uint64_t internal_id, std::span<const float> z, floa
   uncertainty_.as<float>()[i] = uncertainty;
   bias_max_ = std::max(bias_max_, factors.bias);
   if (state != kLive) {
-    states_.Set(i, state, sequence);
+    states_.Set(i, state, /*sequence=*/0);  // No view has seen the row in another state.
     counts_.Add(state, 1);
   }
   row_of_id_[internal_id] = counts_.rows;

@@ -224,12 +224,12 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
   return m;
 }
 
-std::string EncodeCheckpoint(const Checkpoint& checkpoint) {
+std::string EncodeIndexCheckpoint(const IndexCheckpoint& checkpoint) {
   Json json = {{"format", kIndexFormatVersion},
                {"next_segment_id", checkpoint.next_segment_id},
                {"newest_sequence", checkpoint.newest_sequence},
                {"generations", Json::array()}};
-  for (const Checkpoint::Generation& g : checkpoint.generations) {
+  for (const IndexCheckpoint::Generation& g : checkpoint.generations) {
     Json item = {
         {"generation", g.generation}, {"sequence", g.sequence}, {"complete", g.complete}, {"segments", g.segments}};
     PutSpace(g.space, item);
@@ -238,15 +238,15 @@ std::string EncodeCheckpoint(const Checkpoint& checkpoint) {
   return Seal(json);
 }
 
-absl::StatusOr<Checkpoint> DecodeCheckpoint(std::string_view text) {
+absl::StatusOr<IndexCheckpoint> DecodeIndexCheckpoint(std::string_view text) {
   LC_ASSIGN_OR_RETURN(const Json json, Unseal(text, "checkpoint"));
   Reader reader(json, "checkpoint");
-  Checkpoint checkpoint;
+  IndexCheckpoint checkpoint;
   checkpoint.next_segment_id = reader.Integer<uint64_t>("next_segment_id", 1, kU64Max);
   checkpoint.newest_sequence = reader.Integer<uint64_t>("newest_sequence", 0, kU64Max);
   for (const Json& item : reader.Array("generations")) {
     Reader entry(item, "checkpoint.generations");
-    Checkpoint::Generation g;
+    IndexCheckpoint::Generation g;
     g.generation = entry.Integer<uint32_t>("generation", 1, kGenerationMax);
     g.sequence = entry.Integer<uint64_t>("sequence", 0, kU64Max);
     g.complete = entry.Bool("complete");

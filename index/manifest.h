@@ -50,7 +50,7 @@ struct SegmentManifest {
 std::string EncodeManifest(const SegmentManifest& manifest);
 absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text);
 
-struct Checkpoint {
+struct IndexCheckpoint {
   struct Generation {
     uint32_t generation = 0;
     Space space;
@@ -62,8 +62,8 @@ struct Checkpoint {
   uint64_t newest_sequence = 0;  // no file holds an effect of a later change
   std::vector<Generation> generations;
 };
-std::string EncodeCheckpoint(const Checkpoint& checkpoint);
-absl::StatusOr<Checkpoint> DecodeCheckpoint(std::string_view text);
+std::string EncodeIndexCheckpoint(const IndexCheckpoint& checkpoint);
+absl::StatusOr<IndexCheckpoint> DecodeIndexCheckpoint(std::string_view text);
 
 // The state file: header (magic, version, rows, CRC-32C of the states) and a uint32 a row.
 std::string EncodeStates(const std::vector<uint32_t>& states);

@@ -36,6 +36,13 @@ inline size_t StrideOf(int dimension) {
   return padded * 8 <= n * 9 ? padded : n;
 }
 
+// Outside Lorentz the index pays no heed to curvature and clip radius: any two equal spaces compare equal then, and odd
+// values never reach a file.
+inline Space Normalized(Space space) {
+  if (space.metric != Metric::kLorentz) space.curvature = space.clip_radius = 1;
+  return space;
+}
+
 // How many rows of a segment are in which state other than live. Immutable once shared.
 struct StateCounts {
   int64_t rows = 0;

@@ -6,20 +6,6 @@
 #include "base/status.h"
 
 namespace lightcone {
-namespace {
-
-// Outside Lorentz the index pays no heed to curvature and clip radius, so that any two equal spaces compare equal and
-// odd values never reach a file.
-Space Normalized(Space space) {
-  if (space.metric != Metric::kLorentz) {
-    const Space defaults;
-    space.curvature = defaults.curvature;
-    space.clip_radius = defaults.clip_radius;
-  }
-  return space;
-}
-
-}  // namespace
 
 SegmentIndex::SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source)
     : folder_(std::move(folder)), source_(source), settings_(settings) {}

@@ -71,7 +71,7 @@ class SegmentIndex final : public CollectionIndex {
   };
 
   // Loading (segment_index_load.cc).
-  absl::Status LoadCheckpoint(const Checkpoint& checkpoint, std::vector<uint32_t>& incomplete)
+  absl::Status LoadCheckpoint(const IndexCheckpoint& checkpoint, std::vector<uint32_t>& incomplete)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status RemoveLeftovers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Recover(uint32_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -102,7 +102,7 @@ class SegmentIndex final : public CollectionIndex {
   void Install(const Job& job, const std::vector<RowReference>& rows, std::shared_ptr<SealedSegment> built)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status WriteCheckpoint() ABSL_LOCKS_EXCLUDED(mu_);
-  void CollectCheckpoint(Checkpoint& checkpoint,
+  void CollectCheckpoint(IndexCheckpoint& checkpoint,
                          std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>>& states,
                          std::vector<std::string>& garbage) ABSL_LOCKS_EXCLUDED(mu_);
   uint64_t SequenceInFiles(const Generation& generation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -166,7 +166,7 @@ uint64_t SegmentIndex::SequenceInFiles(const Generation& generation) const {
 }
 
 absl::Status SegmentIndex::WriteCheckpoint() {
-  Checkpoint checkpoint;
+  IndexCheckpoint checkpoint;
   std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>> states;
   std::vector<std::string> garbage;
   CollectCheckpoint(checkpoint, states, garbage);
@@ -175,7 +175,7 @@ absl::Status SegmentIndex::WriteCheckpoint() {
     if (!status.ok()) break;
     status = WriteFileAtomically(StrCat(segment->folder(), "/", kStatesFile), EncodeStates(row_states));
   }
-  if (status.ok()) status = WriteFileAtomically(folder_ + "/index.json", EncodeCheckpoint(checkpoint));
+  if (status.ok()) status = WriteFileAtomically(folder_ + "/index.json", EncodeIndexCheckpoint(checkpoint));
   if (status.ok()) {
     // Views that still use a deleted segment keep its mapping: the space is freed with the last of them.
     for (const std::string& folder : garbage) {
@@ -190,7 +190,7 @@ absl::Status SegmentIndex::WriteCheckpoint() {
     for (auto& [segment, unused] : states) segment->set_dirty(true);
     return Annotate(status, "write checkpoint");
   }
-  for (const Checkpoint::Generation& entry : checkpoint.generations) {
+  for (const IndexCheckpoint::Generation& entry : checkpoint.generations) {
     const auto it = generations_.find(entry.generation);
     if (it != generations_.end()) it->second.persisted = std::max(it->second.persisted, entry.sequence);
   }
@@ -199,7 +199,7 @@ absl::Status SegmentIndex::WriteCheckpoint() {
 }
 
 void SegmentIndex::CollectCheckpoint(
-    Checkpoint& checkpoint, std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>>& states,
+    IndexCheckpoint& checkpoint, std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>>& states,
     std::vector<std::string>& garbage) {
   absl::MutexLock lock(&mu_);
   checkpoint_due_ = false;
@@ -209,7 +209,7 @@ void SegmentIndex::CollectCheckpoint(
   checkpoint.newest_sequence = std::max(applied_, loaded_newest_sequence_);
   const auto recovered = [](const auto& segment) { return segment != nullptr && segment->recovered(); };
   for (const auto& [number, generation] : generations_) {
-    Checkpoint::Generation entry{number, generation.space, SequenceInFiles(generation), true, {}};
+    IndexCheckpoint::Generation entry{number, generation.space, SequenceInFiles(generation), true, {}};
     entry.complete =
         !recovered(generation.active) && std::none_of(generation.frozen.begin(), generation.frozen.end(), recovered);
     for (const auto& segment : generation.sealed) {

@@ -14,10 +14,10 @@ absl::Status SegmentIndex::Load(const std::vector<std::pair<uint32_t, Space>>& g
   absl::MutexLock lock(&mu_);
   for (const auto& [number, space] : generations) generations_[number].space = space;
 
-  Checkpoint checkpoint;
+  IndexCheckpoint checkpoint;
   const absl::StatusOr<std::string> text = ReadFile(StrCat(folder_, "/index.json"), int64_t{1} << 24);
   if (text.ok()) {
-    absl::StatusOr<Checkpoint> decoded = DecodeCheckpoint(*text);
+    absl::StatusOr<IndexCheckpoint> decoded = DecodeIndexCheckpoint(*text);
     if (decoded.ok()) {
       checkpoint = std::move(*decoded);
     } else {
@@ -44,7 +44,7 @@ absl::Status SegmentIndex::Load(const std::vector<std::pair<uint32_t, Space>>& g
   return absl::OkStatus();
 }
 
-absl::Status SegmentIndex::LoadCheckpoint(const Checkpoint& checkpoint, std::vector<uint32_t>& incomplete) {
+absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std::vector<uint32_t>& incomplete) {
   next_segment_id_ = checkpoint.next_segment_id;
   for (auto& [number, generation] : generations_) {
     const auto entry = std::find_if(checkpoint.generations.begin(), checkpoint.generations.end(),

@@ -8,7 +8,7 @@ absl::StatusOr<SearchResult> SegmentView::Search(const SearchRequest& request) c
   const auto leg = legs_.find(request.generation);
   if (leg == legs_.end()) return NotFound(StrCat("the index has no generation ", request.generation));
   if (request.query == nullptr) return InvalidField("query", "missing", "a bound query");
-  if (!(request.query->item_space() == leg->second->space)) {
+  if (!(Normalized(request.query->item_space()) == leg->second->space)) {
     return FailedPrecondition(
         StrCat("the query is bound to another space than that of generation ", request.generation));
   }

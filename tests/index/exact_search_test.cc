@@ -1,0 +1,171 @@
+// Exact search equals a brute-force ranking in double precision, on 10,000 random cases.
+#include <cmath>
+#include <random>
+
+#include "gtest/gtest.h"
+#include "tests/index/index_testing.h"
+
+namespace lightcone {
+namespace {
+
+constexpr int kWorlds = 200;
+constexpr int kCasesAWorld = 50;
+
+// A random collection: spaces, rows of every awkward kind, history and settings.
+class World {
+ public:
+  explicit World(uint32_t seed) : random_(seed) {
+    space_.metric = static_cast<Metric>(seed % 4);
+    static constexpr int kDimensions[] = {2, 3, 5, 8, 15, 16, 17, 31, 32, 64, 100, 128, 200, 257, 384, 512};
+    space_.dimension = kDimensions[Below(std::size(kDimensions))];
+    space_.curvature = 0.1 + 1.4 * Unit();
+    space_.clip_radius = 0.5 + Unit();
+    for (uint32_t g = 1; g <= 1 + Below(3); ++g) generations_.push_back({g, space_});
+    IndexSettings settings;
+    settings.kind = Below(2) == 0 ? SealedKind::kFlat : SealedKind::kHnsw;
+    settings.growing_rows_max = 20 + static_cast<int64_t>(Below(100));
+    settings.hnsw_m = 4;
+    settings.hnsw_ef_construction = 16;
+    auto index = CollectionIndex::Open(folder_.path(), settings, generations_, &oracle_);
+    EXPECT_TRUE(index.ok()) << index.status();
+    index_ = std::move(*index);
+  }
+
+  void Fill() {
+    const size_t items = 20 + Below(150);
+    for (size_t written = 0; written < items;) {
+      Oracle::Batch batch;
+      for (size_t i = 0; i < 16 && written < items; ++i, ++written) batch.push_back(RandomChange());
+      ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
+      if (Below(15) == 0) {
+        ASSERT_TRUE(index_->Flush().ok());
+      }
+    }
+    if (Below(3) == 0) {
+      ASSERT_TRUE(index_->Flush().ok());
+    }
+  }
+
+  void CheckCases(int seed) {
+    for (int i = 0; i < kCasesAWorld; ++i) {
+      const BoundQuery query = Bind(space_, Below(3) == 0 ? AnOldVector() : Vector());
+      SearchRequest request;
+      request.query = &query;
+      request.generation = generations_[Below(generations_.size())].first;
+      request.view_generation = generations_[Below(generations_.size())].first;
+      request.k = 1 + static_cast<int64_t>(Below(Below(4) == 0 ? 200 : 12));
+      request.exact = true;
+      if (Below(3) == 0) {
+        const uint64_t modulus = 2 + Below(9);
+        request.keep = [modulus](uint64_t id, float uncertainty) { return id % modulus == 0 || uncertainty > 0.8f; };
+      }
+      const auto result = index_->View()->Search(request);
+      ASSERT_TRUE(result.ok()) << result.status();
+      ExpectSameHits(
+          result->hits, oracle_.BruteForce(query, request.generation, request.view_generation, request.k, request.keep),
+          StrCat("world ", seed, " case ", i, " metric ", MetricName(space_.metric), " d ", space_.dimension));
+      ASSERT_GE(result->rows_reranked, static_cast<int64_t>(result->hits.size()));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+
+ private:
+  size_t Below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
+  double Unit() { return std::uniform_real_distribution<double>(0, 1)(random_); }
+
+  std::vector<float> Vector() {
+    std::vector<float> z(static_cast<size_t>(space_.dimension));
+    const bool grid = Below(4) == 0;  // many exact ties
+    std::normal_distribution<double> normal;
+    for (float& x : z) x = grid ? static_cast<float>(Below(3)) - 1 : static_cast<float>(normal(random_));
+    double norm = NormOf(z);
+    if (norm == 0) {
+      z[0] = 1;
+      norm = 1;
+    }
+    if (grid) return z;
+    // Inside the ball, exactly at the clip, or far outside.
+    const double radius = Below(3) == 0 ? space_.clip_radius : Below(2) == 0 ? 3.0 * Unit() + 0.01 : Unit() + 1e-4;
+    for (float& x : z) x = static_cast<float>(x * radius / norm);
+    return z;
+  }
+
+  std::vector<float> AnOldVector() {
+    if (oracle_.items().empty()) return Vector();
+    auto it = oracle_.items().lower_bound(1 + Below(next_id_));
+    if (it == oracle_.items().end()) it = oracle_.items().begin();
+    return it->second.begin()->second.z;
+  }
+
+  std::vector<float> AwkwardVector() {
+    const size_t kind = Below(10);
+    if (kind < 5) return Vector();
+    std::vector<float> z = AnOldVector();  // a duplicate,
+    if (kind < 7) return z;
+    if (kind < 9) {  // a near-duplicate: some coordinates a few ulps away,
+      for (float& x : z) {
+        if (Below(3) == 0) x = std::nextafter(x, static_cast<float>(Below(2) == 0 ? 10 : -10));
+      }
+      if (NormOf(z) > 1e-6) return z;
+    }
+    if (space_.metric == Metric::kCosine) return Vector();  // or the origin
+    return std::vector<float>(static_cast<size_t>(space_.dimension), 0.0f);
+  }
+
+  Oracle::Change RandomChange() {
+    const size_t kind = Below(10);
+    const float uncertainty = static_cast<float>(Unit());
+    const uint32_t generation = generations_[Below(generations_.size())].first;
+    if (kind == 0 && next_id_ > 1) return Oracle::Delete(1 + Below(next_id_));
+    const bool old = kind < 4 && next_id_ > 1;  // another embedding of an item, or a new one for the same generation
+    const uint64_t id = old ? 1 + Below(next_id_ - 1) : next_id_++;
+    return Oracle::Add(id, generation, AwkwardVector(), uncertainty);
+  }
+
+  std::mt19937 random_;
+  TemporaryFolder folder_;
+  Space space_;
+  std::vector<std::pair<uint32_t, Space>> generations_;
+  Oracle oracle_;
+  std::unique_ptr<CollectionIndex> index_;
+  uint64_t next_id_ = 1;
+};
+
+TEST(ExactSearch, EqualsABruteForceRankingInDoublePrecisionOn10000RandomCases) {
+  for (int seed = 0; seed < kWorlds; ++seed) {
+    World world(static_cast<uint32_t>(seed));
+    world.Fill();
+    world.CheckCases(seed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(ExactSearch, RanksAThousandDuplicatesByInternalId) {
+  TemporaryFolder folder;
+  const Space space{Metric::kLorentz, 16, 1.0, 1.2};
+  Oracle oracle;
+  IndexSettings settings;
+  settings.growing_rows_max = 300;
+  auto index = CollectionIndex::Open(folder.path(), settings, {{1, space}}, &oracle);
+  ASSERT_TRUE(index.ok()) << index.status();
+  const std::vector<float> z(16, 0.125f);
+  Oracle::Batch batch;
+  for (uint64_t id = 1; id <= 10'000; ++id) batch.push_back(Oracle::Add(id, 1, z));
+  ASSERT_TRUE(oracle.Write(index->get(), std::move(batch)).ok());
+  const BoundQuery query = Bind(space, z);
+  SearchRequest request;
+  request.query = &query;
+  request.generation = request.view_generation = 1;
+  request.k = 1000;
+  request.exact = true;
+  const auto result = (*index)->View()->Search(request);
+  ASSERT_TRUE(result.ok());
+  ASSERT_EQ(result->hits.size(), 1000u);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    ASSERT_EQ(result->hits[i].internal_id, i + 1);
+    ASSERT_EQ(result->hits[i].distance, 0);
+  }
+}
+
+}  // namespace
+}  // namespace lightcone

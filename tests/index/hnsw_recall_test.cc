@@ -1,0 +1,124 @@
+// Recall of the graph search. LIGHTCONE_RECALL_ROWS and LIGHTCONE_RECALL_DIMENSION scale the measurement up.
+#include <cstdlib>
+#include <iostream>
+#include <random>
+
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/index/index_testing.h"
+
+namespace lightcone {
+namespace {
+
+int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoll(text);
+}
+
+// `rows` points around 250 centres.
+std::vector<std::vector<float>> Clustered(int64_t rows, int dimension, uint32_t seed) {
+  std::mt19937 random(42);
+  std::normal_distribution<float> normal(0, 1);
+  const float unit = 1 / std::sqrt(static_cast<float>(dimension));
+  std::vector<std::vector<float>> centres(250, std::vector<float>(static_cast<size_t>(dimension)));
+  for (auto& centre : centres) {
+    for (float& x : centre) x = unit * normal(random);
+  }
+  random.seed(seed);
+  std::vector<std::vector<float>> points(static_cast<size_t>(rows));
+  for (auto& point : points) {
+    point = centres[random() % centres.size()];
+    for (float& x : point) x += 0.5f * unit * normal(random);
+  }
+  return points;
+}
+
+class HnswRecall : public testing::TestWithParam<Metric> {
+ protected:
+  void Build(int64_t rows, int dimension) {
+    space_ = {GetParam(), dimension, 1.0, 1.2};
+    IndexSettings settings;
+    settings.growing_rows_max = rows;
+    settings.build_threads = static_cast<int>(FromEnvironment("LIGHTCONE_RECALL_THREADS", 1));
+    auto index = CollectionIndex::Open(folder_.path(), settings, {{1, space_}}, &oracle_);
+    ASSERT_TRUE(index.ok()) << index.status();
+    index_ = std::move(*index);
+    const auto points = Clustered(rows, dimension, 1);
+    Oracle::Batch batch;
+    for (int64_t i = 0; i < rows; ++i) {
+      batch.push_back(Oracle::Add(static_cast<uint64_t>(i), 1, points[static_cast<size_t>(i)]));
+      if (batch.size() == 1000 || i + 1 == rows) {
+        ASSERT_TRUE(oracle_.Write(index_.get(), std::exchange(batch, {})).ok());
+      }
+    }
+    const absl::Time start = absl::Now();
+    ASSERT_TRUE(index_->Flush().ok());
+    std::cout << "build: " << static_cast<double>(rows) / absl::ToDoubleSeconds(absl::Now() - start) << " rows/s\n";
+    ASSERT_EQ(index_->Stats().segments.at(0).kind, "hnsw");
+  }
+
+  // Recall@10 over `queries` queries; all searches must walk the graph.
+  double Recall(int queries, const std::function<bool(uint64_t, float)>& keep, double keep_share) {
+    int64_t found = 0, wanted = 0, scored = 0;
+    absl::Duration graph_time;
+    for (const auto& z : Clustered(queries, space_.dimension, 2)) {
+      const BoundQuery query = Bind(space_, z);
+      SearchRequest request;
+      request.query = &query;
+      request.generation = request.view_generation = 1;
+      request.keep = keep;
+      request.keep_share = keep_share;
+      const absl::Time start = absl::Now();
+      const auto result = index_->View()->Search(request);
+      graph_time += absl::Now() - start;
+      request.exact = true;
+      const auto exact = index_->View()->Search(request);
+      EXPECT_TRUE(result.ok() && exact.ok());
+      EXPECT_EQ(result->hits.size(), exact->hits.size());
+      EXPECT_LT(result->rows_scored, exact->rows_scored) << "the search scanned instead of walking";
+      scored += result->rows_scored;
+      std::set<uint64_t> ids;
+      for (const SearchHit& hit : exact->hits) ids.insert(hit.internal_id);
+      wanted += static_cast<int64_t>(ids.size());
+      for (const SearchHit& hit : result->hits) found += ids.contains(hit.internal_id);
+    }
+    std::cout << MetricName(space_.metric) << ": recall@10 " << static_cast<double>(found) / static_cast<double>(wanted)
+              << ", rows scored a query " << scored / queries << ", us a query "
+              << absl::ToDoubleMicroseconds(graph_time) / queries << "\n";
+    return static_cast<double>(found) / static_cast<double>(wanted);
+  }
+
+  TemporaryFolder folder_;
+  Space space_;
+  Oracle oracle_;
+  std::unique_ptr<CollectionIndex> index_;
+};
+
+TEST_P(HnswRecall, IsAtLeast95PercentAtTheDefaultsOnClusteredVectors) {
+  const int64_t rows = FromEnvironment("LIGHTCONE_RECALL_ROWS", 7'200);
+  Build(rows, static_cast<int>(FromEnvironment("LIGHTCONE_RECALL_DIMENSION", 32)));
+  if (HasFatalFailure()) return;
+  EXPECT_GE(Recall(100, {}, 1), 0.95);
+  const auto most = [](uint64_t id, float) { return id % 10 != 0; };
+  EXPECT_GE(Recall(100, most, 0.9), 0.95) << "with a filter that keeps nine of ten rows";
+
+  // A filter whose share the caller did not know, down to nothing: never fewer hits than there are.
+  for (const uint64_t modulus : {50u, 1000u, 5000u, 1'000'000'000u}) {
+    const auto few = [modulus](uint64_t id, float) { return id % modulus == 1; };
+    const BoundQuery query = Bind(space_, Clustered(1, space_.dimension, 3)[0]);
+    SearchRequest request;
+    request.query = &query;
+    request.generation = request.view_generation = 1;
+    request.keep = few;
+    const auto result = index_->View()->Search(request);
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(result->hits.size(), oracle_.BruteForce(query, 1, 1, 10, few).size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Metrics, HnswRecall,
+                         testing::Values(Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean),
+                         [](const auto& info) { return std::string(MetricName(info.param)); });
+
+}  // namespace
+}  // namespace lightcone

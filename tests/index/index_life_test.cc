@@ -1,0 +1,477 @@
+// Sealing, merging, compaction, views, replay, damage, concurrency and disk errors.
+#include <atomic>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "base/files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/index/index_testing.h"
+
+namespace lightcone {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Each;
+using testing::Field;
+using testing::HasSubstr;
+
+const Space kSpace{Metric::kLorentz, 8, 1.0, 1.2};
+using Generations = std::vector<std::pair<uint32_t, Space>>;
+
+class IndexLife : public testing::Test {
+ protected:
+  IndexLife() {
+    settings_.growing_rows_max = 50;
+    settings_.hnsw_m = 4;
+    settings_.hnsw_ef_construction = 16;
+  }
+
+  void Open() {
+    index_.reset();
+    auto index = CollectionIndex::Open(folder_.path(), settings_, generations_, &oracle_);
+    ASSERT_TRUE(index.ok()) << index.status();
+    index_ = std::move(*index);
+    ASSERT_TRUE(oracle_.Replay(*index_).ok());
+  }
+
+  std::vector<float> Vector() {
+    std::normal_distribution<float> normal(0, 0.5);
+    std::vector<float> z(8);
+    for (float& x : z) x = normal(random_);
+    return z;
+  }
+
+  void Add(uint64_t first, uint64_t n, uint32_t generation) {
+    for (uint64_t id = first; id < first + n; ++id) {
+      ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Add(id, generation, Vector())}).ok());
+    }
+  }
+
+  void ExpectEqual(const std::string& what) { ExpectIndexEquals(oracle_, *index_, generations_, Vector(), what); }
+
+  std::vector<SearchHit> Search(const IndexView& view, uint32_t generation, uint32_t view_generation) {
+    const BoundQuery query = Bind(kSpace, std::vector<float>(8, 0.1f));
+    SearchRequest request;
+    request.query = &query;
+    request.generation = generation;
+    request.view_generation = view_generation;
+    request.k = 100'000;
+    request.exact = true;
+    const auto result = view.Search(request);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? result->hits : std::vector<SearchHit>{};
+  }
+
+  std::vector<std::string> Kinds() const {
+    std::vector<std::string> kinds;
+    for (const SegmentInfo& segment : index_->Stats().segments) kinds.push_back(segment.kind);
+    return kinds;
+  }
+
+  TemporaryFolder folder_;
+  IndexSettings settings_;
+  Generations generations_ = {{1, kSpace}, {2, kSpace}};
+  Oracle oracle_;
+  std::unique_ptr<CollectionIndex> index_;
+  std::mt19937 random_{7};
+};
+
+TEST_F(IndexLife, AFullGrowingSegmentIsSealedAndTheRestSealedByFlush) {
+  Open();
+  Add(1, 120, 1);
+  ExpectEqual("while builds run");
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_THAT(Kinds(), Each("hnsw"));
+  const IndexStats stats = index_->Stats();
+  EXPECT_EQ(stats.sealed_sequence, 120u);
+  EXPECT_GT(stats.builds_total, 0);
+  EXPECT_GT(stats.mapped_bytes, 120 * 32);
+  EXPECT_TRUE(stats.last_error.ok());
+  ExpectEqual("after the flush");
+  EXPECT_EQ(index_->View()->sequence(), 120u);
+  EXPECT_THAT(index_->View()->Generations(2), testing::ElementsAre(1u));
+}
+
+TEST_F(IndexLife, SmallSegmentsAreMergedAndOldFoldersGo) {
+  settings_.kind = SealedKind::kFlat;
+  Open();
+  for (uint64_t i = 0; i < 8; ++i) {
+    Add(1 + 10 * i, 10, 1);
+    ASSERT_TRUE(index_->Flush().ok());
+  }
+  EXPECT_LT(index_->Stats().segments.size(), 4u);
+  EXPECT_THAT(Kinds(), Each("flat"));
+  size_t folders = 0;
+  for (const auto& entry : fs::directory_iterator(folder_.path() + "/segments")) folders += entry.is_directory();
+  EXPECT_EQ(folders, index_->Stats().segments.size());
+  ExpectEqual("after merging");
+}
+
+TEST_F(IndexLife, ASegmentWithManyDeletedRowsIsCompacted) {
+  Open();
+  Add(1, 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  for (uint64_t id = 1; id <= 20; ++id) ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Delete(id)}).ok());
+  ASSERT_TRUE(index_->Flush().ok());
+  const IndexStats stats = index_->Stats();
+  ASSERT_EQ(stats.segments.size(), 1u);
+  EXPECT_EQ(stats.segments[0].rows - stats.segments[0].dead_rows, 30);
+  EXPECT_LT(stats.segments[0].rows, 50);
+  ExpectEqual("compacted");
+  for (uint64_t id = 21; id <= 50; ++id) ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Delete(id)}).ok());
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_TRUE(index_->Stats().segments.empty());
+  Open();
+  ExpectEqual("empty again");
+}
+
+TEST_F(IndexLife, AViewKeepsShowingWhatItPinned) {
+  Open();
+  Add(1, 70, 1);
+  const std::shared_ptr<const IndexView> old = index_->View();
+  const std::vector<SearchHit> before = Search(*old, 1, 2);
+  ASSERT_EQ(before.size(), 70u);
+  Add(1, 30, 2);  // superseded
+  for (uint64_t id = 31; id <= 50; ++id) ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Delete(id)}).ok());
+  Add(51, 10, 1);   // replaced
+  Add(100, 10, 1);  // new
+  ExpectSameHits(Search(*old, 1, 2), before, "before the flush");
+  ASSERT_TRUE(index_->Flush().ok());
+  ExpectSameHits(Search(*old, 1, 2), before, "after the flush");
+  EXPECT_EQ(old->VisibleRows(1, 2), 70);
+  EXPECT_EQ(old->VisibleRows(2, 2), 0);
+  ExpectEqual("the new view");
+}
+
+TEST_F(IndexLife, ARollbackIsAnotherView) {
+  Open();
+  Add(1, 60, 1);
+  Add(1, 40, 2);
+  for (const bool flushed : {false, true}) {
+    if (flushed) {
+      ASSERT_TRUE(index_->Flush().ok());
+    }
+    EXPECT_EQ(Search(*index_->View(), 1, 2).size(), 20u);
+    EXPECT_EQ(Search(*index_->View(), 2, 2).size(), 40u);
+    EXPECT_EQ(Search(*index_->View(), 1, 1).size(), 60u);
+  }
+}
+
+TEST_F(IndexLife, AnOlderEmbeddingThatComesLateIsSupersededAtOnce) {
+  Open();
+  Add(5, 1, 2);
+  Add(5, 1, 1);
+  EXPECT_EQ(Search(*index_->View(), 1, 2).size(), 0u);
+  EXPECT_EQ(Search(*index_->View(), 1, 1).size(), 1u);
+  ExpectEqual("late");
+}
+
+TEST_F(IndexLife, ADroppedGenerationGoesAndWhatItSupersededComesBack) {
+  generations_ = {{1, kSpace}, {2, kSpace}, {3, kSpace}};
+  Open();
+  Add(1, 60, 1);
+  Add(1, 20, 2);
+  Add(1, 10, 3);
+  ASSERT_TRUE(index_->Flush().ok());
+  ASSERT_TRUE(index_->DropGeneration(2).ok());
+  EXPECT_EQ(index_->DropGeneration(2).code(), absl::StatusCode::kNotFound);
+  oracle_.DropGeneration(2);
+  generations_ = {{1, kSpace}, {3, kSpace}};
+  ExpectEqual("dropped");
+  Open();
+  ExpectEqual("dropped, before the checkpoint");
+  ASSERT_TRUE(index_->Flush().ok());
+  Open();
+  ExpectEqual("dropped, opened again");
+  ASSERT_TRUE(index_->AddGeneration(4, kSpace).ok());
+  generations_.push_back({4, kSpace});
+  Add(1, 30, 4);
+  ExpectEqual("a new one");
+  Open();
+  ExpectEqual("a new one, opened again");
+  EXPECT_EQ(index_->AddGeneration(4, Space{Metric::kCosine, 8}).code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(IndexLife, RandomWritesSurviveAnyNumberOfCrashes) {
+  Open();
+  uint64_t next_id = 1;
+  for (int round = 0; round < 25; ++round) {
+    for (int i = 0; i < 40; ++i) {
+      Oracle::Batch batch;
+      for (int j = 0; j < 3; ++j) {
+        const uint64_t old = 1 + random_() % next_id;
+        switch (random_() % 8) {
+          case 0:
+            batch.push_back(Oracle::Delete(old));
+            break;
+          case 1:
+            batch.push_back(Oracle::Add(old, 1 + random_() % 2, Vector()));
+            break;
+          case 2:  // new content under a new internal id
+            batch.push_back(Oracle::Delete(old));
+            batch.push_back(Oracle::Add(next_id++, 2, Vector()));
+            break;
+          default:
+            batch.push_back(Oracle::Add(next_id++, 1 + random_() % 2, Vector()));
+        }
+      }
+      ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
+    }
+    if (round % 7 == 3) {
+      ASSERT_TRUE(index_->Flush().ok());
+    }
+    ExpectEqual(StrCat("round ", round));
+    Open();  // The old index goes without any farewell; what it had not written comes back by replay.
+    ExpectEqual(StrCat("round ", round, " opened again"));
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(index_->replay_after(), 0u);
+}
+
+TEST_F(IndexLife, AFlushedIndexOpensWithoutTheStore) {
+  Open();
+  Add(1, 120, 1);
+  Add(1, 60, 2);
+  ASSERT_TRUE(index_->Flush().ok());
+  const int scans = oracle_.scans;
+  Open();
+  EXPECT_EQ(oracle_.scans, scans);
+  EXPECT_EQ(index_->replay_after(), oracle_.sequence());
+  EXPECT_EQ(index_->newest_sequence_in_files(), oracle_.sequence());
+  EXPECT_EQ(index_->Stats().rebuilds_total, 0);
+  ExpectEqual("opened");
+}
+
+TEST_F(IndexLife, ALostFolderIsRebuiltFromTheStore) {
+  Open();
+  Add(1, 120, 1);
+  Add(1, 60, 2);
+  ASSERT_TRUE(index_->Flush().ok());
+  index_.reset();
+  fs::remove_all(folder_.path());
+  Open();
+  ExpectEqual("from the store");
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_THAT(Kinds(), Each("hnsw"));
+  const int scans = oracle_.scans;
+  Open();
+  EXPECT_EQ(oracle_.scans, scans);
+  ExpectEqual("sealed again");
+}
+
+void FlipByte(const std::string& path, uint64_t position) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(position));
+  const char byte = static_cast<char>(file.get() ^ 0x10);
+  file.seekp(static_cast<std::streamoff>(position));
+  file.put(byte);
+}
+
+TEST_F(IndexLife, AnyFlippedBitIsNoticedAndTheSegmentRebuilt) {
+  Open();
+  Add(1, 50, 1);
+  Add(1, 30, 2);
+  for (uint64_t id = 40; id < 45; ++id) ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Delete(id)}).ok());
+  ASSERT_TRUE(index_->Flush().ok());
+  index_.reset();
+  std::vector<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+    if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), folder_.path()).string());
+  }
+  ASSERT_EQ(files.size(), 1u + 2 * 7);
+  const std::string whole = folder_.path();
+  for (const std::string& file : files) {
+    const uint64_t bytes = fs::file_size(whole + "/" + file);
+    for (int sample = 0; sample < 5; ++sample) {
+      TemporaryFolder copy;
+      fs::copy(whole, copy.path(), fs::copy_options::recursive);
+      const uint64_t position = sample == 0 ? 0 : sample == 1 ? bytes - 1 : random_() % bytes;
+      FlipByte(copy.path() + "/" + file, position);
+      auto index = CollectionIndex::Open(copy.path(), settings_, generations_, &oracle_);
+      ASSERT_TRUE(index.ok()) << file << ": " << index.status();
+      ASSERT_TRUE(oracle_.Replay(**index).ok());
+      const std::string what = StrCat(file, " byte ", position);
+      // White space after a JSON document carries nothing.
+      if (!(file.ends_with(".json") && position == bytes - 1)) {
+        EXPECT_GE((*index)->Stats().rebuilds_total, 1) << what;
+      }
+      ExpectIndexEquals(oracle_, **index, generations_, Vector(), what);
+      ASSERT_TRUE((*index)->Flush().ok());
+      ExpectIndexEquals(oracle_, **index, generations_, Vector(), what + ", rebuilt");
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(IndexLife, TruncatedAndMissingFilesAreRebuiltEvenAfterASecondCrash) {
+  Open();
+  Add(1, 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  Add(60, 20, 1);
+  index_.reset();
+  std::vector<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+    if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), folder_.path()).string());
+  }
+  for (const std::string& file : files) {
+    for (const bool missing : {false, true}) {
+      TemporaryFolder copy;
+      fs::copy(folder_.path(), copy.path(), fs::copy_options::recursive);
+      const std::string path = copy.path() + "/" + file;
+      if (missing) {
+        fs::remove(path);
+      } else {
+        fs::resize_file(path, fs::file_size(path) / 2);
+      }
+      for (int start = 0; start < 3; ++start) {
+        auto index = CollectionIndex::Open(copy.path(), settings_, generations_, &oracle_);
+        ASSERT_TRUE(index.ok()) << file << ": " << index.status();
+        ASSERT_TRUE(oracle_.Replay(**index).ok());
+        ExpectIndexEquals(oracle_, **index, generations_, Vector(), file);
+        if (start == 1) {
+          ASSERT_TRUE((*index)->Flush().ok());
+        }
+        if (start == 2) {
+          EXPECT_EQ((*index)->Stats().rebuilds_total, 0) << file;
+        }
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(IndexLife, LeftoversOfACrashedBuildAreRemoved) {
+  Open();
+  Add(1, 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  index_.reset();
+  fs::create_directories(folder_.path() + "/segments/77.tmp");
+  fs::create_directories(folder_.path() + "/segments/99");
+  Open();
+  EXPECT_FALSE(fs::exists(folder_.path() + "/segments/77.tmp"));
+  EXPECT_FALSE(fs::exists(folder_.path() + "/segments/99"));
+  ExpectEqual("cleaned");
+}
+
+TEST_F(IndexLife, ADiskErrorOfTheBuilderIsReportedAndRetriedAndNothingIsLost) {
+  Open();
+  Add(1, 30, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  // A file where the folder should be: writing fails, whoever runs the test.
+  const std::string segments = folder_.path() + "/segments";
+  fs::rename(segments, segments + ".away");
+  std::ofstream(segments) << "in the way";
+  Add(100, 120, 1);
+  EXPECT_FALSE(index_->Flush().ok());
+  EXPECT_FALSE(index_->Stats().last_error.ok());
+  EXPECT_THAT(MessageOf(index_->Stats().last_error), HasSubstr("segments"));
+  EXPECT_LE(index_->Stats().sealed_sequence, 30u);
+  ExpectEqual("with a broken disk");
+  fs::remove(segments);
+  fs::rename(segments + ".away", segments);
+  EXPECT_TRUE(index_->Flush().ok());
+  EXPECT_TRUE(index_->Stats().last_error.ok());
+  EXPECT_THAT(Kinds(), Each("hnsw"));
+  ExpectEqual("mended");
+}
+
+TEST_F(IndexLife, ReconfigureRebuildsSealedSegmentsAsOne) {
+  settings_.kind = SealedKind::kFlat;
+  Open();
+  Add(1, 60, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  Add(61, 60, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  settings_.kind = SealedKind::kHnsw;
+  ASSERT_TRUE(index_->Reconfigure(settings_, true).ok());
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(Kinds(), std::vector<std::string>{"hnsw"});
+  ExpectEqual("as graphs");
+}
+
+// Every batch moves an item to a new internal id. A view must always show exactly one version of each.
+TEST_F(IndexLife, SearchesBesideWritesAndBuildsSeeWholeBatchesOnly) {
+  constexpr uint64_t kItems = 64;
+  Open();
+  Add(1, kItems, 1);
+  std::atomic<bool> stop{false};
+  std::atomic<int> searches{0};
+  const auto search = [&] {
+    while (!stop.load()) {
+      const auto view = index_->View();
+      ASSERT_EQ(Search(*view, 1, 1).size(), kItems);
+      ASSERT_EQ(view->VisibleRows(1, 1), static_cast<int64_t>(kItems));
+      ++searches;
+    }
+  };
+  std::thread first(search), second(search);
+  uint64_t next_id = kItems + 1;
+  for (int i = 0; i < 2000 || searches.load() < 50; ++i) {
+    const uint64_t oldest = oracle_.items().begin()->first;
+    ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Delete(oldest), Oracle::Add(next_id++, 1, Vector())}).ok());
+  }
+  stop.store(true);
+  first.join();
+  second.join();
+  ASSERT_TRUE(index_->Flush().ok());
+  ExpectEqual("at rest");
+}
+
+TEST_F(IndexLife, BadRequestsAreRefused) {
+  Open();
+  Add(1, 10, 1);
+  const BoundQuery query = Bind(kSpace, Vector());
+  const auto view = index_->View();
+  SearchRequest good;
+  good.query = &query;
+  good.generation = good.view_generation = 1;
+  ASSERT_TRUE(view->Search(good).ok());
+
+  SearchRequest request = good;
+  request.k = 0;
+  EXPECT_EQ(MessageOf(view->Search(request).status()), "field 'k' is 0; allowed: 1 or more");
+  request = good;
+  request.generation = 9;
+  EXPECT_EQ(view->Search(request).status().code(), absl::StatusCode::kNotFound);
+  request = good;
+  request.deadline = absl::Now() - absl::Seconds(1);
+  EXPECT_EQ(view->Search(request).status().code(), absl::StatusCode::kDeadlineExceeded);
+  request = good;
+  const std::function<bool()> cancelled = [] { return true; };
+  request.cancelled = &cancelled;
+  EXPECT_EQ(view->Search(request).status().code(), absl::StatusCode::kCancelled);
+  const Space other{Metric::kCosine, 8};
+  const BoundQuery foreign = Bind(other, Vector());
+  request = good;
+  request.query = &foreign;
+  EXPECT_EQ(view->Search(request).status().code(), absl::StatusCode::kFailedPrecondition);
+
+  const std::vector<float> shorter(7, 0.0f);
+  RowChange change;
+  change.internal_id = 11;
+  change.generation = 1;
+  change.z = shorter;
+  EXPECT_EQ(index_->Apply(11, {&change, 1}).code(), absl::StatusCode::kInvalidArgument);
+  IndexSettings settings;
+  settings.hnsw_m = 1;
+  EXPECT_EQ(MessageOf(index_->Reconfigure(settings, false)), "field 'hnsw_m' is 1; allowed: 2 .. 128");
+  settings = {};
+  settings.tombstones_share_max = std::nan("");
+  EXPECT_EQ(settings.Validate().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(IndexLife, ADamagedSegmentWithoutAStoreIsAnError) {
+  Open();
+  Add(1, 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  const uint64_t id = index_->Stats().segments.at(0).id;
+  index_.reset();
+  FlipByte(StrCat(folder_.path(), "/segments/", id, "/vectors.f32"), 100);
+  const auto index = CollectionIndex::Open(folder_.path(), settings_, generations_, nullptr);
+  EXPECT_EQ(index.status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace lightcone

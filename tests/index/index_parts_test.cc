@@ -1,0 +1,181 @@
+// The parts that can be tried alone: build policy, file formats, candidate set, graph bytes.
+#include <cstring>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "index/build_plan.h"
+#include "index/candidates.h"
+#include "index/graph_builder.h"
+#include "index/graph_walk.h"
+#include "index/manifest.h"
+
+namespace lightcone {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(BuildPlan, SealsGrowingSegmentsFirstAndTogetherAsFarAsTheyFit) {
+  IndexSettings settings;
+  settings.growing_rows_max = 100;
+  settings.merge_rows_max = 250;
+  const BuildInput growing{true, false, 100, 0}, sealed{false, false, 100, 90};
+  EXPECT_THAT(PlanBuild({growing, growing, growing, sealed}, settings), ElementsAre(0u, 1u));
+  EXPECT_THAT(PlanBuild({}, settings), IsEmpty());
+}
+
+TEST(BuildPlan, CompactsAboveTheTombstoneShareAndMergesFourOfASize) {
+  IndexSettings settings;
+  settings.growing_rows_max = 100;
+  const BuildInput small{false, false, 100, 20}, dead{false, false, 100, 21}, large{false, false, 400, 0};
+  EXPECT_THAT(PlanBuild({small, small, small}, settings), IsEmpty());
+  EXPECT_THAT(PlanBuild({small, dead}, settings), ElementsAre(1u));
+  EXPECT_THAT(PlanBuild({small, large, small, small, small}, settings), ElementsAre(0u, 2u, 3u, 4u));
+  settings.merge_rows_max = 300;
+  EXPECT_THAT(PlanBuild({small, small, small, small}, settings), IsEmpty()) << "320 live rows do not fit";
+}
+
+TEST(BuildPlan, RewritesStaleSegmentsTogether) {
+  const BuildInput fresh{false, false, 10, 0}, stale{false, true, 10, 0};
+  EXPECT_THAT(PlanBuild({fresh, stale, fresh, stale}, IndexSettings()), ElementsAre(1u, 3u));
+}
+
+TEST(CandidateSet, KeepsEveryRowWhoseBoundReachesTheFloor) {
+  CandidateSet set(2);
+  set.Add(1.0f, 0.1, 0, 1);
+  EXPECT_EQ(set.floor(), -std::numeric_limits<double>::infinity());
+  set.Add(0.5f, 0.1, 0, 2);
+  EXPECT_NEAR(set.floor(), 0.4, 1e-7);
+  set.Add(0.4f, 0.1, 0, 3);
+  set.Add(2.0f, 0.1, 0, 4);
+  EXPECT_NEAR(set.floor(), 0.9, 1e-7);
+  EXPECT_EQ(set.Take().size(), 2u);
+}
+
+SegmentManifest AManifest() {
+  SegmentManifest manifest;
+  manifest.id = 7;
+  manifest.generation = 2;
+  manifest.space = {Metric::kLorentz, 5, 0.3, 1.2};
+  manifest.kind = "flat";
+  manifest.rows = 3;
+  manifest.stride = 5;
+  manifest.first_sequence = 4;
+  manifest.last_sequence = UINT64_MAX;
+  manifest.files = {{"vectors.f32", 60, 1}, {"factors.f32", 24, 2}, {"ids.u64", 24, 3}, {"uncertainty.f32", 12, 4}};
+  return manifest;
+}
+
+TEST(Manifest, ComesBackAsItWas) {
+  const auto decoded = DecodeManifest(EncodeManifest(AManifest()));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(EncodeManifest(*decoded), EncodeManifest(AManifest()));
+  EXPECT_EQ(decoded->last_sequence, UINT64_MAX);
+  EXPECT_EQ(decoded->space, AManifest().space);
+}
+
+TEST(Manifest, IsRefusedWhenItIsDamagedOrContradictsItself) {
+  EXPECT_EQ(DecodeManifest("").status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(DecodeManifest(std::string(100'000, '[')).status().code(), absl::StatusCode::kDataLoss);
+  SegmentManifest wrong = AManifest();
+  wrong.files[0].bytes = 61;
+  EXPECT_EQ(DecodeManifest(EncodeManifest(wrong)).status().code(), absl::StatusCode::kDataLoss);
+  wrong = AManifest();
+  wrong.kind = "hnsw";  // lists no graph
+  EXPECT_EQ(DecodeManifest(EncodeManifest(wrong)).status().code(), absl::StatusCode::kDataLoss);
+  wrong = AManifest();
+  wrong.space.curvature = -1;
+  EXPECT_EQ(DecodeManifest(EncodeManifest(wrong)).status().code(), absl::StatusCode::kDataLoss);
+  wrong = AManifest();
+  wrong.stride = 4;
+  EXPECT_EQ(DecodeManifest(EncodeManifest(wrong)).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(Manifest, CheckpointAndStatesComeBackAsTheyWere) {
+  IndexCheckpoint checkpoint;
+  checkpoint.next_segment_id = 9;
+  checkpoint.newest_sequence = 12;
+  checkpoint.generations.push_back({3, {Metric::kCosine, 4, 1, 1}, 11, false, {5, 6}});
+  const auto decoded = DecodeIndexCheckpoint(EncodeIndexCheckpoint(checkpoint));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(EncodeIndexCheckpoint(*decoded), EncodeIndexCheckpoint(checkpoint));
+  const std::vector<uint32_t> states = {0, 2, UINT32_MAX};
+  std::string bytes = EncodeStates(states);
+  EXPECT_EQ(*DecodeStates(bytes, 3), states);
+  EXPECT_FALSE(DecodeStates(bytes, 4).ok());
+  bytes.back() ^= 1;
+  EXPECT_FALSE(DecodeStates(bytes, 3).ok());
+}
+
+class GraphBytes : public testing::Test {
+ protected:
+  static constexpr int64_t kRows = 600;
+  GraphBytes() {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    for (float& x : rows_) x = normal(random);
+    for (int64_t i = 0; i < kRows; ++i) factors_.push_back(FactorsOf(space_, {&rows_[static_cast<size_t>(4 * i)], 4}));
+    block_.rows = rows_.data();
+    block_.stride = 4;
+    block_.factors = factors_.data();
+    auto bytes = BuildGraph(space_, block_, kRows, {4, 32, 1}, [] { return false; });
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    bytes_ = std::move(*bytes);
+  }
+
+  Space space_{Metric::kEuclidean, 4};
+  std::vector<float> rows_ = std::vector<float>(4 * kRows);
+  std::vector<RowFactors> factors_;
+  RowBlock block_;
+  std::string bytes_;
+};
+
+TEST_F(GraphBytes, AreTheSameEveryTimeAndLeadToTheNearestRows) {
+  EXPECT_EQ(*BuildGraph(space_, block_, kRows, {4, 32, 1}, [] { return false; }), bytes_);
+  const auto graph = Graph::Parse(bytes_, kRows);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_GT(graph->layers(), 1);
+  int found = 0;
+  for (int64_t i = 0; i < 50; ++i) {
+    const auto query = BoundQuery::Make(space_, space_, {&rows_[static_cast<size_t>(4 * i)], 4});
+    const auto walk = WalkGraph(
+        *graph, block_, *query, {64, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
+    ASSERT_TRUE(walk.ok());
+    EXPECT_EQ(walk->rows.size(), 64u);
+    for (const ScoredRow& row : walk->rows) found += row.row == static_cast<uint32_t>(i);
+  }
+  EXPECT_GE(found, 48);
+}
+
+TEST_F(GraphBytes, AWalkStopsWhenItIsToldTo) {
+  const auto graph = Graph::Parse(bytes_, kRows);
+  const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});
+  const auto walk = WalkGraph(
+      *graph, block_, *query, {200, 50}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
+  EXPECT_TRUE(walk->gave_up);
+  EXPECT_EQ(BuildGraph(space_, block_, kRows, {4, 32, 1}, [] { return true; }).status().code(),
+            absl::StatusCode::kCancelled);
+}
+
+TEST_F(GraphBytes, ThatWereChangedAreRefusedOrStayInBounds) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 2000; ++i) {
+    std::string bytes = bytes_;
+    const size_t at = (i % 2 == 0 ? random() % 64 : random() % bytes.size()) / 4 * 4;
+    const uint32_t value = random() % 3 == 0 ? static_cast<uint32_t>(random()) : random() % 700;
+    std::memcpy(bytes.data() + at, &value, 4);
+    const auto graph = Graph::Parse(bytes, kRows);
+    if (!graph.ok()) continue;
+    const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});
+    EXPECT_TRUE(WalkGraph(
+                    *graph, block_, *query, {16, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); })
+                    .ok());
+  }
+  EXPECT_FALSE(Graph::Parse(bytes_.substr(0, bytes_.size() - 4), kRows).ok());
+  EXPECT_FALSE(Graph::Parse(bytes_.substr(0, 10), kRows).ok());
+  EXPECT_FALSE(Graph::Parse(bytes_, kRows + 1).ok());
+}
+
+}  // namespace
+}  // namespace lightcone
