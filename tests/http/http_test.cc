@@ -1,0 +1,127 @@
+// /metrics, /healthz, /readyz over real HTTP, of a whole server with an engine that a test decides.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "httplib.h"
+#include "server/app/serve.h"
+#include "server/metrics/metrics.h"
+#include "tests/rpc/fake_engine.h"
+
+namespace lightcone::server {
+namespace {
+
+using testing::HasSubstr;
+
+class EngineWithGallery : public FakeEngine {
+ public:
+  absl::StatusOr<std::vector<CollectionStatus>> ListCollections() override {
+    CollectionStatus status;
+    status.name = "my \"gallery\"\n";
+    status.active_generation = 2;
+    status.items = 30;
+    status.items_by_generation = {{1, 10}, {2, 20}};
+    status.segments = {{1, 1, "growing", 5, 1, 500}, {1, 2, "hnsw", 5, 0, 900}, {1, 3, "hnsw", 6, 2, 901}};
+    status.builds_total = 3;
+    return std::vector<CollectionStatus>{status};
+  }
+  StoreStats StoreStatistics() override { return {.disk_bytes = 77, .syncs_total = 5}; }
+};
+
+class Http : public testing::Test {
+ protected:
+  void SetUp() override {
+    config_.listen = "127.0.0.1:0";
+    config_.http_listen = "127.0.0.1:0";
+    auto server = RunningServer::Start(config_, std::make_unique<EngineWithGallery>());
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  httplib::Result Get(const std::string& path) {
+    const std::string& address = server_->bound().http;
+    httplib::Client client("127.0.0.1", std::stoi(address.substr(address.rfind(':') + 1)));
+    return client.Get(path.c_str());
+  }
+
+  ServerConfig config_;
+  std::unique_ptr<RunningServer> server_;
+};
+
+TEST_F(Http, HealthReadinessAndTheIndexPage) {
+  EXPECT_EQ(Get("/healthz")->status, 200);
+  EXPECT_EQ(Get("/readyz")->status, 200);
+  EXPECT_THAT(Get("/")->body, HasSubstr(server_->bound().grpc));
+  EXPECT_EQ(Get("/nothing")->status, 404);
+  server_->BeginDrain();
+  EXPECT_EQ(Get("/healthz")->status, 200);
+  const auto draining = Get("/readyz");
+  EXPECT_EQ(draining->status, 503);
+  EXPECT_EQ(draining->body, "draining\n");
+}
+
+TEST_F(Http, MetricsTellCollectionsSegmentsStoreAndLanes) {
+  const std::string body = Get("/metrics")->body;
+  for (const char* line :
+       {"lightcone_items{collection=\"my \\\"gallery\\\"\\n\",generation=\"2\"} 20",
+        "generation=\"1\",kind=\"hnsw\"} 1801", "generation=\"1\",kind=\"hnsw\"} 11",
+        "lightcone_index_builds_total{collection=\"my \\\"gallery\\\"\\n\"} 3", "lightcone_store_size_bytes 77",
+        "lightcone_store_syncs_total 5", "lightcone_lane_queued_calls{lane=\"read\"} 0", "lightcone_ready 1",
+        "lightcone_build_info{version=\"", "lightcone_in_flight_calls 0"}) {
+    EXPECT_THAT(body, HasSubstr(line));
+  }
+}
+
+TEST_F(Http, EachFamilyHasHelpAndTypeOnceAndStandsInTheDocumentation) {
+  std::ifstream page(LIGHTCONE_SOURCE_DIR "/docs/operations.md");
+  std::stringstream documentation;
+  documentation << page.rdbuf();
+  Metrics calls("1");
+  calls.RecordCall("Retrieval/Search", "OK", absl::Milliseconds(3));
+  std::set<std::string> typed;
+  for (const std::string& line :
+       std::vector<std::string>(absl::StrSplit(calls.Scrape() + Get("/metrics")->body, '\n'))) {
+    if (line.rfind("# TYPE ", 0) != 0) continue;
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    typed.insert(words[2]);
+    EXPECT_THAT(documentation.str(), HasSubstr("`" + words[2] + "`"));
+  }
+  EXPECT_GE(typed.size(), 20u);
+}
+
+TEST_F(Http, PromtoolAcceptsTheMetrics) {
+  if (std::system("command -v promtool > /dev/null") != 0) return;  // Debian's package prometheus has it
+  Metrics calls("1");
+  calls.RecordCall("Retrieval/Search", "OK", absl::Milliseconds(3));
+  const std::string counted = calls.Scrape();
+  for (const std::string& text : {counted, Get("/metrics")->body}) {
+    FILE* promtool = popen("promtool check metrics 2>&1", "w");
+    ASSERT_NE(promtool, nullptr);
+    std::fwrite(text.data(), 1, text.size(), promtool);
+    EXPECT_EQ(pclose(promtool), 0) << text;
+  }
+}
+
+TEST_F(Http, AClientThatSaysNothingDoesNotHoldUpTheEnd) {
+  const std::string& address = server_->bound().http;
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+  EXPECT_EQ(Get("/healthz")->status, 200);
+  EXPECT_TRUE(server_->Stop(absl::InfiniteDuration()));
+  close(fd);
+}
+
+}  // namespace
+}  // namespace lightcone::server

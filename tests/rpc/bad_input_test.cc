@@ -1,0 +1,209 @@
+// Every kind of bad input, on the wire, against the real engine: the code and the text that a client sees.
+#include <cmath>
+#include <limits>
+
+#include "tests/rpc/wire_fixture.h"
+
+namespace lightcone::server {
+namespace {
+
+using grpc::StatusCode;
+using testing::HasSubstr;
+
+class BadInput : public WireTest {
+ protected:
+  void SetUp() override {
+    config_.engine.limits.batch_items_max = 5;
+    config_.engine.limits.payload_bytes_max = 64;
+    config_.engine.limits.id_bytes_max = 16;
+    config_.engine.limits.queries_max = 3;
+    config_.engine.limits.k_max = 100;
+    Serve();
+    MakeGallery("gallery");
+  }
+
+  v1::UpsertRequest One(const std::vector<float>& values) {
+    v1::UpsertRequest request;
+    request.set_collection("gallery");
+    v1::Item* item = request.add_items();
+    item->mutable_id()->set_name("a");
+    for (const float value : values) item->mutable_vector()->mutable_floats()->add_values(value);
+    return request;
+  }
+
+  // The error of the only query.
+  v1::PartError QueryError(const v1::SearchRequest& request) {
+    v1::SearchResponse response;
+    const grpc::Status status = Search(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.results_size() == 1 ? response.results(0).error() : v1::PartError();
+  }
+};
+
+TEST_F(BadInput, WrongDimensionIsRefusedByName) {
+  EXPECT_THAT(Upsert(One({1, 2, 3})), Fails(StatusCode::INVALID_ARGUMENT, "vector"));
+  EXPECT_EQ(QueryError(SearchFor("gallery", {1, 2, 3})).code(), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(BadInput, NanAndInfinityAreRefusedWithTheirPosition) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(Upsert(One({1, 2, nan, 4})), Fails(StatusCode::INVALID_ARGUMENT, "[2]"));
+  EXPECT_THAT(Upsert(One({1, INFINITY, 3, 4})), Fails(StatusCode::INVALID_ARGUMENT, "[1]"));
+  EXPECT_THAT(QueryError(SearchFor("gallery", {nan, 0, 0, 0})).message(), HasSubstr("[0]"));
+}
+
+TEST_F(BadInput, AZeroVectorIsRefusedInACosineCollection) {
+  MakeGallery("cosine", v1::GEOMETRY_COSINE);
+  v1::UpsertRequest request = One({0, 0, 0, 0});
+  request.set_collection("cosine");
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "vector"));
+}
+
+TEST_F(BadInput, UnknownNamesListWhatThereIs) {
+  v1::UpsertRequest request = One({1, 2, 3, 4});
+  request.set_collection("foo");
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::NOT_FOUND, "gallery"));
+  request.set_collection("gallery");
+  request.set_generation(9);
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::NOT_FOUND, "9"));
+  v1::SearchResponse response;
+  EXPECT_THAT(Search(SearchFor("foo", {1, 2, 3, 4}), &response), Fails(StatusCode::NOT_FOUND, "foo"));
+  v1::SearchRequest by_item;
+  by_item.set_collection("gallery");
+  by_item.set_k(1);
+  by_item.add_queries()->mutable_item()->set_name("nobody");
+  EXPECT_EQ(QueryError(by_item).code(), StatusCode::NOT_FOUND);
+}
+
+TEST_F(BadInput, EmptyAndOversizedBatchesAreRefused) {
+  v1::UpsertRequest request;
+  request.set_collection("gallery");
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "items"));
+  EXPECT_THAT(Upsert(Batch("gallery", {"1", "2", "3", "4", "5", "6"})), Fails(StatusCode::INVALID_ARGUMENT, "6"));
+  v1::SearchRequest search = SearchFor("gallery", {1, 2, 3, 4});
+  for (int i = 0; i < 3; ++i) *search.add_queries() = search.queries(0);
+  v1::SearchResponse response;
+  EXPECT_THAT(Search(search, &response), Fails(StatusCode::INVALID_ARGUMENT, "queries"));
+}
+
+TEST_F(BadInput, IdsAndPayloadsHaveLimitsAndForms) {
+  v1::UpsertRequest request = One({1, 2, 3, 4});
+  request.mutable_items(0)->mutable_id()->set_name(std::string(17, 'x'));
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "id"));
+  request.mutable_items(0)->mutable_id()->set_name("");
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "id"));
+  request.mutable_items(0)->clear_id();
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].id' is not set"));
+  request.mutable_items(0)->mutable_id()->set_number(7);
+  request.mutable_items(0)->set_payload_json("{\"text\":\"" + std::string(64, 'x') + "\"}");
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "payload"));
+  request.mutable_items(0)->set_payload_json("{\"text\":");
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "payload"));
+  request.mutable_items(0)->set_payload_json("[1]");
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "object"));
+}
+
+TEST_F(BadInput, KOfZeroAndAboveTheLimitAreRefusedWithTheRange) {
+  v1::SearchResponse response;
+  EXPECT_THAT(Search(SearchFor("gallery", {1, 2, 3, 4}, 0), &response),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'k' is 0; allowed: 1 .. 100"));
+  EXPECT_THAT(Search(SearchFor("gallery", {1, 2, 3, 4}, 101), &response),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'k' is 101; allowed: 1 .. 100"));
+}
+
+TEST_F(BadInput, FiltersThatMeanNothingNameTheirNode) {
+  v1::SearchRequest request = SearchFor("gallery", {1, 2, 3, 4});
+  v1::SearchResponse response;
+  request.mutable_filter();
+  EXPECT_THAT(Search(request, &response), Fails(StatusCode::INVALID_ARGUMENT, "field 'filter' is not set"));
+  request.mutable_filter()->mutable_and_()->add_of()->mutable_equals()->set_field("a");
+  EXPECT_THAT(Search(request, &response),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'filter.and[0].equals.value' is not set"));
+  request.mutable_filter()->mutable_range()->set_field("a");
+  EXPECT_THAT(Search(request, &response), Fails(StatusCode::INVALID_ARGUMENT, "range"));
+}
+
+TEST_F(BadInput, UnknownEnumValuesAreRefusedWithTheirNames) {
+  v1::UpsertRequest request = One({1, 2, 3, 4});
+  request.set_durability(static_cast<v1::Durability>(9));
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "field 'durability' is 9"));
+  EXPECT_THAT(Create("odd", static_cast<v1::Geometry>(77)), Fails(StatusCode::INVALID_ARGUMENT, "GEOMETRY_LORENTZ"));
+  EXPECT_THAT(Create("unset", v1::GEOMETRY_UNSPECIFIED), Fails(StatusCode::INVALID_ARGUMENT, "field 'geometry' is 0"));
+}
+
+TEST_F(BadInput, BytesThatAreNoWholeVectorNameTheirField) {
+  v1::UpsertRequest request = One({});
+  request.mutable_items(0)->mutable_vector()->set_f32_le("123");
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].vector.f32_le' is 3 bytes long"));
+  request.mutable_items(0)->mutable_vector()->set_f16_le("123");
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].vector.f16_le' is 3 bytes long"));
+  request.mutable_items(0)->clear_vector();
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].content' is not set"));
+}
+
+TEST_F(BadInput, ManifestsOfAnotherSpaceAreRefused) {
+  EXPECT_FALSE(Register("gallery", "{", "r-json").ok());
+  EXPECT_THAT(Register("gallery", R"({"dimension":5})", "r-dimension", 1),
+              Fails(StatusCode::INVALID_ARGUMENT, "dimension"));
+  MakeGallery("lorentz", v1::GEOMETRY_LORENTZ);
+  EXPECT_THAT(Register("lorentz", R"({"dimension":4,"curvature":0.5,"clip_radius":1.0})", "r-curvature"),
+              Fails(StatusCode::INVALID_ARGUMENT, "curvature"));
+}
+
+TEST_F(BadInput, ABadQueryDoesNotLoseTheOthers) {
+  ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b"})).ok());
+  v1::SearchRequest request = SearchFor("gallery", {0, 1, 2, 3}, 1);
+  request.add_queries();                                      // no content
+  request.add_queries()->mutable_vector()->set_f32_le("xx");  // no floats
+  v1::SearchResponse response;
+  ASSERT_TRUE(Search(request, &response).ok());
+  ASSERT_EQ(response.results_size(), 3);
+  ASSERT_EQ(response.results(0).hits_size(), 1);
+  EXPECT_EQ(response.results(0).hits(0).id().name(), "a");
+  EXPECT_EQ(response.results(1).error().code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(response.results(1).error().violation().field(), "queries[1].content");
+  EXPECT_THAT(response.results(2).error().message(), HasSubstr("queries[2].vector.f32_le"));
+}
+
+TEST_F(BadInput, TheServerGoesOnServingAndNothingOfABadBatchIsSeen) {
+  v1::UpsertRequest request = Batch("gallery", {"good", "bad"});
+  request.mutable_items(1)->set_payload_json("nonsense");
+  EXPECT_EQ(Upsert(request).error_code(), StatusCode::INVALID_ARGUMENT);
+  grpc::ClientContext context;
+  v1::CountRequest count;
+  count.set_collection("gallery");
+  v1::CountResponse counted;
+  ASSERT_TRUE(retrieval_->Count(&context, count, &counted).ok());
+  EXPECT_EQ(counted.count(), 0u);
+}
+
+TEST_F(BadInput, ErrorDetailsTravelInTheStandardTrailer) {
+  v1::SearchResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = retrieval_->Search(&context, SearchFor("gallery", {1, 2, 3, 4}, 0), &response);
+  EXPECT_THAT(status.error_details(), HasSubstr("type.googleapis.com/google.rpc.ErrorInfo"));
+  EXPECT_THAT(status.error_details(), HasSubstr("type.googleapis.com/lightcone.v1.FieldViolation"));
+  EXPECT_THAT(status.error_details(), HasSubstr("lightcone"));
+  EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-status-details-bin"), 1u);
+}
+
+TEST_F(BadInput, APortInUseAndADataFolderInUseAreNamed) {
+  ServerConfig second = config_;
+  second.http_listen = "";
+  second.listen = server_->bound().grpc;
+  const absl::Status port = RunningServer::Start(second).status();
+  EXPECT_EQ(port.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(port.message()), HasSubstr(server_->bound().grpc));
+  second.listen = "127.0.0.1:0";
+  const absl::Status folder = RunningServer::Start(second).status();
+  EXPECT_EQ(folder.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(folder.message()), HasSubstr(config_.engine.data_folder));
+  second.listen = "nonsense";
+  EXPECT_EQ(RunningServer::Start(second).status().code(), absl::StatusCode::kInvalidArgument);
+  second.listen = "127.0.0.1:0";
+  second.http_listen = server_->bound().http;
+  EXPECT_THAT(std::string(RunningServer::Start(second).status().message()), HasSubstr(server_->bound().http));
+}
+
+}  // namespace
+}  // namespace lightcone::server

@@ -1,0 +1,77 @@
+// An engine whose answers and delays a test decides: for what the RPC layer does around engine calls.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "server/engine/engine.h"
+
+namespace lightcone::server {
+
+class FakeEngine : public Engine {
+ public:
+  std::function<absl::StatusOr<SearchAnswer>(const SearchCall&, const CallContext&)> on_search;
+  std::function<absl::StatusOr<WriteResult>(const UpsertBatch&, const CallContext&)> on_upsert;
+  std::function<absl::StatusOr<ScrollPage>(int64_t page_size, const std::string& token)> on_scroll;
+  std::function<absl::StatusOr<CollectionStatus>(const std::string& name)> on_get_collection;
+
+  absl::StatusOr<CollectionStatus> CreateCollection(const CreateCollectionCall& call) override {
+    CollectionStatus status;
+    status.name = call.name;
+    status.index = call.index;
+    return status;
+  }
+  absl::StatusOr<std::vector<CollectionStatus>> ListCollections() override { return std::vector<CollectionStatus>(); }
+  absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) override {
+    return on_get_collection ? on_get_collection(name) : CollectionStatus{};
+  }
+  absl::Status DropCollection(const std::string&, const std::string&) override { return absl::OkStatus(); }
+  absl::Status SetAlias(const std::string&, const std::string&, const std::string&) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<CollectionStatus> Rebuild(const std::string&, const IndexSettings& settings, bool,
+                                           const std::string&) override {
+    CollectionStatus status;
+    status.index = settings;
+    return status;
+  }
+  absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall&) override { return GenerationStatus{}; }
+  absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string&) override {
+    return std::vector<GenerationStatus>();
+  }
+  absl::StatusOr<GenerationStatus> GetGeneration(const std::string&, uint32_t) override { return GenerationStatus{}; }
+  absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall&) override { return ActivateAnswer{}; }
+  absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) override {
+    if (on_upsert) return on_upsert(batch, context);
+    return WriteResult{++sequence_, 1, static_cast<uint32_t>(batch.items.size())};
+  }
+  absl::StatusOr<WriteResult> Delete(const std::string&, const std::vector<ItemId>& ids, Durability,
+                                     const CallContext&) override {
+    return WriteResult{++sequence_, 0, static_cast<uint32_t>(ids.size())};
+  }
+  absl::StatusOr<GetAnswer> Get(const std::string&, const std::vector<ItemId>&, uint32_t, bool,
+                                const CallContext&) override {
+    return GetAnswer{};
+  }
+  absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) override {
+    return on_search ? on_search(call, context) : SearchAnswer{};
+  }
+  absl::StatusOr<ScrollPage> Scroll(const std::string&, const std::optional<FilterNode>&, int64_t page_size,
+                                    const std::string& token, bool, const CallContext&) override {
+    return on_scroll ? on_scroll(page_size, token) : ScrollPage{};
+  }
+  absl::StatusOr<CountAnswer> Count(const std::string&, const std::optional<FilterNode>&, const CallContext&) override {
+    return CountAnswer{};
+  }
+  StoreStats StoreStatistics() override { return {}; }
+  const EngineOptions& options() const override { return options_; }
+
+ private:
+  EngineOptions options_;
+  std::atomic<uint64_t> sequence_{0};
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,241 @@
+// The whole wire against the real engine.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "base/half.h"
+#include "tests/rpc/wire_fixture.h"
+
+namespace lightcone::server {
+namespace {
+
+using grpc::StatusCode;
+
+class Wire : public WireTest {
+ protected:
+  void SetUp() override {
+    Serve();
+    MakeGallery("gallery");
+  }
+};
+
+TEST_F(Wire, VectorsTravelInThreeEncodings) {
+  const std::vector<float> values = {0.5f, -1.25f, 2.0f, 0.0f};  // exact in half precision
+  v1::UpsertRequest request;
+  request.set_collection("gallery");
+  for (const char* name : {"floats", "f32", "f16"}) request.add_items()->mutable_id()->set_name(name);
+  std::string halves;
+  for (const float value : values) {
+    request.mutable_items(0)->mutable_vector()->mutable_floats()->add_values(value);
+    const uint16_t half = FloatToHalf(value);
+    halves.append(reinterpret_cast<const char*>(&half), 2);
+  }
+  request.mutable_items(1)->mutable_vector()->set_f32_le(values.data(), 16);
+  request.mutable_items(2)->mutable_vector()->set_f16_le(halves);
+  v1::UpsertResponse written;
+  ASSERT_TRUE(Upsert(request, &written).ok());
+  EXPECT_EQ(written.items(), 3u);
+  EXPECT_EQ(written.generation(), 1u);
+  EXPECT_EQ(written.durability(), v1::DURABILITY_DURABLE);
+
+  v1::SearchRequest search = SearchFor("gallery", values);
+  search.set_with_vector(true);
+  search.set_wait_for_sequence(written.sequence());
+  v1::SearchResponse response;
+  ASSERT_TRUE(Search(search, &response).ok());
+  ASSERT_EQ(response.results(0).hits_size(), 3);
+  for (const v1::Hit& hit : response.results(0).hits()) {
+    EXPECT_EQ(hit.distance(), 0.0);
+    EXPECT_EQ(hit.vector().f32_le(), request.items(1).vector().f32_le());
+  }
+}
+
+TEST_F(Wire, DurabilityIsRepeatedAndDeletesCount) {
+  v1::UpsertRequest request = Batch("gallery", {"a", "b"});
+  request.set_durability(v1::DURABILITY_PROCESS);
+  v1::UpsertResponse written;
+  ASSERT_TRUE(Upsert(request, &written).ok());
+  EXPECT_EQ(written.durability(), v1::DURABILITY_PROCESS);
+  grpc::ClientContext context;
+  v1::DeleteRequest gone;
+  gone.set_collection("gallery");
+  gone.add_ids()->set_name("a");
+  gone.add_ids()->set_name("never");
+  v1::DeleteResponse deleted;
+  ASSERT_TRUE(retrieval_->Delete(&context, gone, &deleted).ok());
+  EXPECT_EQ(deleted.deleted(), 1u);
+  EXPECT_EQ(deleted.durability(), v1::DURABILITY_DURABLE);
+  grpc::ClientContext get_context;
+  v1::GetRequest get;
+  get.set_collection("gallery");
+  get.add_ids()->set_name("a");
+  get.add_ids()->set_name("b");
+  get.set_with_vector(true);
+  v1::GetResponse got;
+  ASSERT_TRUE(retrieval_->Get(&get_context, get, &got).ok());
+  ASSERT_EQ(got.items_size(), 1);
+  EXPECT_EQ(got.items(0).id().name(), "b");
+  EXPECT_EQ(got.items(0).vector().f32_le().size(), 16u);
+  ASSERT_EQ(got.missing_size(), 1);
+  EXPECT_EQ(got.missing(0).name(), "a");
+}
+
+TEST_F(Wire, FiltersOfTheWireReachTheEngine) {
+  ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b", "c", "d"})).ok());
+  v1::SearchRequest request = SearchFor("gallery", {0, 1, 2, 3}, 10);
+  v1::FilterRange* range = request.mutable_filter()->mutable_and_()->add_of()->mutable_range();
+  range->set_field("rank");
+  range->mutable_greater_equal()->set_integer(2);
+  request.set_with_payload(true);
+  v1::SearchResponse response;
+  ASSERT_TRUE(Search(request, &response).ok());
+  ASSERT_EQ(response.results(0).hits_size(), 2);
+  EXPECT_EQ(response.results(0).hits(0).id().name(), "c");
+  EXPECT_EQ(response.results(0).hits(0).payload_json(), "{\"rank\":2}");
+  request.mutable_filter()->mutable_not_()->mutable_exists()->set_field("rank");
+  ASSERT_TRUE(Search(request, &response).ok());
+  EXPECT_EQ(response.results(0).hits_size(), 0);
+}
+
+TEST_F(Wire, AStreamAnswersEachBatchInOrderGoodOrBad) {
+  grpc::ClientContext context;
+  auto stream = retrieval_->UpsertStream(&context);
+  constexpr int kBatches = 40;
+  std::thread writer([&] {
+    for (int i = 0; i < kBatches; ++i) {
+      v1::UpsertStreamRequest request;
+      *request.mutable_batch() = Batch(i % 10 == 7 ? "nowhere" : "gallery", {"item-" + std::to_string(i), "shared"});
+      request.set_tag(100 + i);
+      ASSERT_TRUE(stream->Write(request));
+    }
+    stream->WritesDone();
+  });
+  v1::UpsertStreamResponse answer;
+  uint64_t last_sequence = 0;
+  for (int i = 0; i < kBatches; ++i) {
+    ASSERT_TRUE(stream->Read(&answer));
+    EXPECT_EQ(answer.tag(), 100u + i);
+    if (i % 10 == 7) {
+      EXPECT_EQ(answer.error().code(), StatusCode::NOT_FOUND);
+    } else {
+      ASSERT_TRUE(answer.has_written()) << answer.error().message();
+      EXPECT_GT(answer.written().sequence(), last_sequence);
+      last_sequence = answer.written().sequence();
+    }
+  }
+  writer.join();
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(Wire, ScrollPagesResumeAndStopAtTheLimit) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 25; ++i) names.push_back("item-" + std::to_string(100 + i));
+  ASSERT_TRUE(Upsert(Batch("gallery", names)).ok());
+  v1::ScrollRequest request;
+  request.set_collection("gallery");
+  request.set_page_size(10);
+  request.set_limit(15);
+  std::vector<std::string> seen;
+  std::string token;
+  for (int round = 0; round < 2; ++round) {
+    grpc::ClientContext context;
+    request.set_token(token);
+    auto reader = retrieval_->Scroll(&context, request);
+    v1::ScrollResponse page;
+    while (reader->Read(&page)) {
+      EXPECT_LE(page.items_size(), 10);
+      for (const v1::StoredItem& item : page.items()) seen.push_back(item.id().name());
+      token = page.token();
+    }
+    ASSERT_TRUE(reader->Finish().ok());
+    if (round == 0) {
+      EXPECT_EQ(seen.size(), 15u);
+    }
+  }
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, names);
+  grpc::ClientContext context;
+  request.set_token("not a token");
+  v1::ScrollResponse page;
+  auto reader = retrieval_->Scroll(&context, request);
+  EXPECT_FALSE(reader->Read(&page));
+  EXPECT_THAT(reader->Finish(), Fails(StatusCode::INVALID_ARGUMENT, "token"));
+}
+
+TEST_F(Wire, ExactlyOneOfTwoRacingActivationsWins) {
+  ASSERT_TRUE(Register("gallery", R"({"dimension":4})", "r2", 1).ok());
+  ASSERT_TRUE(Register("gallery", R"({"dimension":4})", "r3", 1).ok());
+  std::atomic<int> won{0}, aborted{0};
+  std::vector<std::thread> racers;
+  for (const uint32_t generation : {2u, 3u}) {
+    racers.emplace_back([&, generation] {
+      grpc::ClientContext context;
+      v1::ActivateRequest request;
+      request.set_request_id("race-" + std::to_string(generation));
+      request.set_collection("gallery");
+      request.set_generation(generation);
+      request.set_expect_active(1);
+      v1::ActivateResponse response;
+      const grpc::Status status = generations_->Activate(&context, request, &response);
+      if (status.ok()) ++won;
+      if (status.error_code() == StatusCode::ABORTED) ++aborted;
+    });
+  }
+  for (std::thread& racer : racers) racer.join();
+  EXPECT_EQ(won.load(), 1);
+  EXPECT_EQ(aborted.load(), 1);
+}
+
+TEST_F(Wire, CollectionsListInPagesAndAnswerToAliases) {
+  for (const char* name : {"b", "a", "c"}) ASSERT_TRUE(Create(name).ok());
+  grpc::ClientContext alias_context;
+  v1::SetAliasRequest alias;
+  alias.set_request_id("alias-1");
+  alias.set_alias("live");
+  alias.set_collection("gallery");
+  v1::SetAliasResponse aliased;
+  ASSERT_TRUE(collections_->SetAlias(&alias_context, alias, &aliased).ok());
+  EXPECT_TRUE(Upsert(Batch("live", {"x"})).ok());
+  std::vector<std::string> names;
+  v1::CollectionsListRequest request;
+  request.set_page_size(3);
+  do {
+    grpc::ClientContext context;
+    v1::CollectionsListResponse response;
+    ASSERT_TRUE(collections_->List(&context, request, &response).ok());
+    for (const v1::CollectionInfo& info : response.collections()) names.push_back(info.name());
+    request.set_token(response.token());
+  } while (!request.token().empty());
+  EXPECT_THAT(names, testing::ElementsAre("a", "b", "c", "gallery"));
+  grpc::ClientContext drop_context;
+  v1::DropRequest drop;
+  drop.set_request_id("drop-1");
+  drop.set_name("a");
+  v1::DropResponse dropped;
+  EXPECT_TRUE(collections_->Drop(&drop_context, drop, &dropped).ok());
+  grpc::ClientContext context;
+  v1::CollectionsGetRequest get;
+  get.set_name("a");
+  v1::CollectionsGetResponse got;
+  EXPECT_THAT(collections_->Get(&context, get, &got), Fails(StatusCode::NOT_FOUND, "there are: b, c, gallery"));
+}
+
+TEST_F(Wire, RebuildChangesOnlyTheSettingsThatAreGiven) {
+  ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b"})).ok());
+  grpc::ClientContext context;
+  v1::RebuildRequest request;
+  request.set_request_id("rebuild-1");
+  request.set_collection("gallery");
+  request.mutable_index()->set_hnsw_ef_search(77);
+  request.set_wait(true);
+  v1::RebuildResponse response;
+  const grpc::Status status = collections_->Rebuild(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.collection().index().hnsw_ef_search(), 77u);
+  EXPECT_EQ(response.collection().index().kind(), v1::INDEX_KIND_HNSW);
+  EXPECT_EQ(response.collection().items(), 2u);
+}
+
+}  // namespace
+}  // namespace lightcone::server
