@@ -1,0 +1,245 @@
+// What survives: a process killed in the middle of writing, a full disk, folders damaged behind the engine's back.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "engine_testing.h"
+
+namespace lightcone::server {
+namespace {
+
+using Code = absl::StatusCode;
+
+// The vector that write `n` of item `id` carries: its answer tells which write is there.
+std::vector<float> VectorOf(uint64_t id, uint64_t n) {
+  return {static_cast<float>(id) * 0.01f, static_cast<float>(n) * 0.001f, 0.5f, 0};
+}
+
+constexpr char kChildVariable[] = "LIGHTCONE_ENGINE_TEST_CHILD";  // "task:pipe:from:folder"
+
+bool Tell(int pipe, uint64_t a, uint64_t b) {
+  const uint64_t line[2] = {a, b};
+  return write(pipe, line, sizeof line) == static_cast<ssize_t>(sizeof line);
+}
+
+// Writes forever and tells each acknowledged write through the pipe: id, n (n = 0: deleted).
+int ChildWrites(const std::string& folder, int pipe, uint64_t from) {
+  const auto engine = OpenEngine(folder);
+  for (uint64_t n = from;; ++n) {
+    const uint64_t id = n % 37;
+    bool acknowledged = false;
+    if (n % 11 == 0) {
+      acknowledged = engine->Delete("c", {Id(id)}, Durability::kProcess, {}).ok();
+    } else {
+      acknowledged = engine->Upsert(BatchOf({ItemOf(Id(id), VectorOf(id, n), StrCat("{\"n\":", n, "}"))}, 1), {}).ok();
+    }
+    if (!acknowledged) return 3;
+    if (!Tell(pipe, id, n % 11 == 0 ? 0 : n)) return 4;
+  }
+}
+
+// Writes until the disk is "full", then tells whether the error was right and reads still worked.
+int ChildFillsDisk(const std::string& folder, int pipe) {
+  signal(SIGXFSZ, SIG_IGN);  // writes beyond the limit fail with EFBIG instead
+  const auto engine = OpenEngine(folder);
+  const rlimit limit{256 << 10, 256 << 10};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  const std::string payload = StrCat("{\"x\":\"", std::string(2'000, 'x'), "\"}");
+  for (uint64_t i = 0; i < 100'000; ++i) {
+    const auto written = engine->Upsert(BatchOf({ItemOf(Id(i), {1, 0, 0, 0}, payload)}), {});
+    if (written.ok()) {
+      if (!Tell(pipe, i, 1)) return 4;
+      continue;
+    }
+    const bool reads = engine->Count("c", std::nullopt, {}).ok() && engine->Search(SearchFor({1, 0, 0, 0}), {}).ok();
+    const bool coded = absl::IsResourceExhausted(written.status()) || absl::IsUnavailable(written.status());
+    return Tell(pipe, UINT64_MAX, reads && coded ? 1 : 0) ? 0 : 5;
+  }
+  return 6;
+}
+
+// Not a test of its own: the body of the processes that the tests below start from this program.
+TEST(CrashChild, Body) {
+  const char* task = getenv(kChildVariable);
+  if (task == nullptr) return;
+  int number = 0, pipe = 0;
+  unsigned long long from = 0;
+  int folder = 0;
+  ASSERT_EQ(sscanf(task, "%d:%d:%llu:%n", &number, &pipe, &from, &folder), 3);
+  _exit(number == 1 ? ChildWrites(task + folder, pipe, from) : ChildFillsDisk(task + folder, pipe));
+}
+
+// A fresh process of this program, so that no thread of a library is lost in a fork.
+pid_t StartChild(int task, int pipe, uint64_t from, const std::string& folder) {
+  const std::string variable = StrCat(task, ":", pipe, ":", from, ":", folder);
+  const pid_t child = fork();
+  if (child != 0) return child;
+  setenv(kChildVariable, variable.c_str(), 1);
+  execl("/proc/self/exe", "engine_crash_test", "--gtest_filter=CrashChild.Body", static_cast<char*>(nullptr));
+  _exit(9);
+}
+
+class Crash : public EngineTest {
+ protected:
+  void SetUp() override {}
+};
+
+TEST_F(Crash, EveryAcknowledgedWriteIsThereAfterKillsAndSearchesAgree) {
+  engine_ = OpenEngine(folder_.path());
+  MakeCollection();
+  engine_.reset();
+  std::map<uint64_t, uint64_t> acknowledged;
+  uint64_t next = 1;
+  for (int round = 0; round < 4; ++round) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = StartChild(1, ends[1], next, folder_.path());
+    ASSERT_GE(child, 0);
+    close(ends[1]);
+    uint64_t line[2];
+    for (int seen = 0; read(ends[0], line, sizeof line) == static_cast<ssize_t>(sizeof line); ++seen) {
+      acknowledged[line[0]] = line[1];
+      ++next;
+      if (seen == 100) kill(child, SIGKILL);
+    }
+    close(ends[0]);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+
+    engine_ = OpenEngine(folder_.path());
+    ASSERT_NE(engine_, nullptr);
+    const uint64_t in_flight = next % 37;  // may be there or not
+    uint64_t items = 0;
+    for (uint64_t id = 0; id < 37; ++id) {
+      const auto got = engine_->Get("c", {Id(id)}, 0, true, {});
+      ASSERT_TRUE(got.ok()) << got.status();
+      items += got->items.size();
+      if (id == in_flight) continue;
+      const bool expected = acknowledged.contains(id) && acknowledged[id] != 0;
+      ASSERT_EQ(got->items.size(), expected ? 1u : 0u) << id;
+      if (expected) {
+        EXPECT_EQ(got->items[0].vector, VectorOf(id, acknowledged[id]));
+      }
+    }
+    // Search and store hold the same.
+    SearchCall call = SearchFor({0, 0, 0, 0}, 100);
+    call.with_vector = call.with_payload = true;
+    const auto hits = Hits(call);
+    EXPECT_EQ(hits.size(), items);
+    for (const EngineHit& hit : hits) {
+      EXPECT_EQ(hit.vector, engine_->Get("c", {hit.id}, 0, true, {})->items[0].vector);
+    }
+    EXPECT_EQ(engine_->GetCollection("c")->items, items);
+    engine_.reset();
+    ++next;
+  }
+}
+
+TEST_F(Crash, ALostIndexFolderIsRebuiltFromTheStore) {
+  engine_ = OpenEngine(folder_.path());
+  MakeCollection(2);
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}), ItemOf(Id("b"), {0, 1, 0, 0})}, 1));
+  Write(BatchOf({ItemOf(Id("b"), {0.1f, 1, 0, 0})}, 2, /*same_content=*/true));
+  ASSERT_TRUE(engine_->Rebuild("c", {}, /*wait=*/true, "").ok());
+  const auto first = HitNames(SearchFor({1, 0, 0, 0}, 10, 1));
+  const auto second = HitNames(SearchFor({1, 0, 0, 0}, 10, 2));
+  engine_.reset();
+  std::filesystem::remove_all(folder_.path() + "/index");
+  engine_ = OpenEngine(folder_.path());
+  ASSERT_NE(engine_, nullptr);
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0}, 10, 1)), first);
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0}, 10, 2)), second);
+  Write(BatchOf({ItemOf(Id("z"), {1, 0, 0, 0})}, 2));
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0}, 10, 2)).size(), 3u);
+}
+
+TEST_F(Crash, AStartFromSegmentsAndALogAnswersTheSame) {
+  EngineOptions options = OptionsFor(folder_.path());
+  engine_ = OpenEngine(options);
+  CreateCollectionCall create;
+  create.name = "c";
+  create.index.growing_rows_max = 1'000;
+  ASSERT_TRUE(engine_->CreateCollection(create).ok());
+  Register(0);
+  Activate(1);
+  for (uint64_t i = 0; i < 2'000; ++i) {
+    UpsertBatch batch = BatchOf({ItemOf(Id(i % 1'500), VectorOf(i % 1'500, i))});
+    batch.durability = Durability::kProcess;
+    Write(std::move(batch));
+  }
+  const auto names = HitNames(SearchFor({1, 0, 0, 0}, 40));
+  Restart();
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0}, 40)), names);
+  EXPECT_EQ(engine_->GetCollection("c")->items, 1'500u);
+}
+
+TEST_F(Crash, AFullDiskIsSaidAndNothingAcknowledgedIsLost) {
+  engine_ = OpenEngine(folder_.path());
+  MakeCollection();
+  engine_.reset();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = StartChild(2, ends[1], 0, folder_.path());
+  ASSERT_GE(child, 0);
+  close(ends[1]);
+  std::set<uint64_t> acknowledged;
+  bool said = false;
+  uint64_t line[2];
+  while (read(ends[0], line, sizeof line) == static_cast<ssize_t>(sizeof line)) {
+    if (line[0] == UINT64_MAX) {
+      said = line[1] == 1;
+    } else {
+      acknowledged.insert(line[0]);
+    }
+  }
+  close(ends[0]);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(said) << "status " << status;
+  EXPECT_GT(acknowledged.size(), 10u);
+  engine_ = OpenEngine(folder_.path());
+  ASSERT_NE(engine_, nullptr);
+  for (const uint64_t id : acknowledged) {
+    EXPECT_EQ(engine_->Get("c", {Id(id)}, 0, false, {})->items.size(), 1u) << id;
+  }
+  Write(BatchOf({ItemOf(Id("after"), {1, 0, 0, 0})}));
+}
+
+TEST_F(Crash, ADamagedSegmentIsRebuilt) {
+  engine_ = OpenEngine(folder_.path());
+  MakeCollection();
+  std::vector<UpsertItem> items;
+  for (uint64_t i = 0; i < 300; ++i) items.push_back(ItemOf(Id(i), VectorOf(i, i)));
+  Write(BatchOf(std::move(items)));
+  IndexSettings settings;
+  settings.kind = SealedKind::kFlat;
+  ASSERT_TRUE(engine_->Rebuild("c", settings, /*wait=*/true, "").ok());
+  const auto names = HitNames(SearchFor({1, 0, 0.5f, 0}, 30));
+  engine_.reset();
+  int damaged = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path() + "/index")) {
+    if (!entry.is_regular_file() || entry.path().string().find("segments") == std::string::npos) continue;
+    if (entry.file_size() < 1'000) continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(entry.file_size() / 2));
+    const char byte = static_cast<char>(file.get());
+    file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
+    file.put(static_cast<char>(byte ^ 1));
+    ++damaged;
+  }
+  ASSERT_GT(damaged, 0);
+  engine_ = OpenEngine(folder_.path());
+  ASSERT_NE(engine_, nullptr);
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0.5f, 0}, 30)), names);
+  EXPECT_GE(engine_->GetCollection("c")->rebuilds_total, 1);
+}
+
+}  // namespace
+}  // namespace lightcone::server

@@ -1,0 +1,294 @@
+// Filters: meaning by example, and against a naive evaluator on random payloads.
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "engine_testing.h"
+#include "nlohmann/json.hpp"
+
+namespace lightcone::server {
+namespace {
+
+using Code = absl::StatusCode;
+using Kind = FilterNode::Kind;
+using Json = nlohmann::json;
+
+FilterNode Equals(std::string field, FilterValue value) { return Leaf(Kind::kEquals, std::move(field), {value}); }
+FilterNode Greater(std::string field, FilterValue value) {
+  FilterNode node = Leaf(Kind::kRange, std::move(field));
+  node.greater = std::move(value);
+  return node;
+}
+FilterNode Not(FilterNode child) { return Branch(Kind::kNot, {std::move(child)}); }
+
+bool Matches(FilterNode node, const std::string& payload) {
+  const auto filter = Filter::Make(std::move(node));
+  EXPECT_TRUE(filter.ok()) << filter.status();
+  return filter->Matches({&payload, 3, 0.25});
+}
+
+TEST(Filters, NumbersCompareExactlyAcrossKinds) {
+  const int64_t big = (int64_t{1} << 53) + 1;  // no double
+  EXPECT_TRUE(Matches(Equals("n", big), StrCat("{\"n\":", big, "}")));
+  EXPECT_FALSE(Matches(Equals("n", 9007199254740992.0), StrCat("{\"n\":", big, "}")));
+  EXPECT_TRUE(Matches(Greater("n", 9007199254740992.0), StrCat("{\"n\":", big, "}")));
+  EXPECT_TRUE(Matches(Equals("n", 2.0), R"({"n":2})"));
+  EXPECT_TRUE(Matches(Equals("n", int64_t{2}), R"({"n":2.0})"));
+  EXPECT_FALSE(Matches(Equals("n", int64_t{2}), R"({"n":2.5})"));
+  EXPECT_TRUE(Matches(Greater("n", int64_t{-3}), R"({"n":-2.5})"));
+  EXPECT_FALSE(Matches(Greater("n", -2.5), R"({"n":-3})"));
+  EXPECT_TRUE(Matches(Greater("n", std::numeric_limits<int64_t>::max()), R"({"n":18446744073709551615})"));
+  EXPECT_TRUE(Matches(Equals("n", -0.0), R"({"n":0})"));
+  EXPECT_TRUE(Matches(Greater("n", 1e18), R"({"n":1e300})"));
+  EXPECT_TRUE(Matches(Equals("n", std::numeric_limits<int64_t>::min()), R"({"n":-9223372036854775808})"));
+}
+
+TEST(Filters, KindsDoNotMix) {
+  EXPECT_FALSE(Matches(Equals("n", std::string("2")), R"({"n":2})"));
+  EXPECT_FALSE(Matches(Equals("n", true), R"({"n":1})"));
+  EXPECT_TRUE(Matches(Equals("n", false), R"({"n":false})"));
+  EXPECT_FALSE(Matches(Greater("n", std::string("a")), R"({"n":5})"));
+  EXPECT_TRUE(Matches(Greater("n", std::string("Z")), R"({"n":"a"})")) << "texts compare by bytes";
+  EXPECT_FALSE(Matches(Equals("n", std::string("e\u0301")), "{\"n\":\"\u00e9\"}"));
+}
+
+TEST(Filters, PathsGoThroughObjectsAndArrays) {
+  EXPECT_TRUE(Matches(Equals("camera.model", std::string("x")), R"({"camera":{"model":"x"}})"));
+  EXPECT_TRUE(Matches(Equals("tags", std::string("b")), R"({"tags":["a","b"]})"));
+  EXPECT_TRUE(Matches(Equals("boxes.w", int64_t{2}), R"({"boxes":[{"w":1},{"w":2}]})"));
+  EXPECT_FALSE(Matches(Equals("camera", std::string("x")), R"({"camera":{"model":"x"}})"));
+  EXPECT_FALSE(Matches(Equals("camera.model", std::string("x")), R"({"camera":"x"})"));
+  EXPECT_TRUE(Matches(Leaf(Kind::kExists, "a.b"), R"({"a":{"b":null}})"));
+  EXPECT_TRUE(Matches(Leaf(Kind::kExists, "a"), R"({"a":[]})"));
+  EXPECT_FALSE(Matches(Leaf(Kind::kExists, "a.c"), R"({"a":{"b":null}})"));
+}
+
+TEST(Filters, AMissingFieldIsFalseAndItsNegationTrue) {
+  EXPECT_FALSE(Matches(Equals("n", int64_t{1}), "{}"));
+  EXPECT_TRUE(Matches(Not(Equals("n", int64_t{1})), "{}"));
+  EXPECT_FALSE(Matches(Greater("n", int64_t{1}), R"({"n":null})"));
+  EXPECT_TRUE(Matches(Branch(Kind::kAnd), "{}"));
+  EXPECT_FALSE(Matches(Branch(Kind::kOr), "{}"));
+}
+
+TEST(Filters, GenerationAndUncertaintyAreFields) {
+  EXPECT_TRUE(Matches(Equals("$generation", int64_t{3}), "{}"));
+  EXPECT_FALSE(Matches(Greater("$generation", int64_t{3}), "{}"));
+  EXPECT_TRUE(Matches(Greater("$uncertainty", 0.2), "{}"));
+  const auto filter = Filter::Make(Equals("$generation", int64_t{3}));
+  EXPECT_FALSE(filter->needs_payload());
+  EXPECT_TRUE(filter->Matches({nullptr, 3, 0}));
+  EXPECT_TRUE(Filter::Make(Greater("$uncertainty", 0.2))->needs_uncertainty());
+}
+
+TEST(Filters, WhatMakesNoSenseIsNamed) {
+  EXPECT_TRUE(
+      Fails(Filter::Make(Leaf(Kind::kEquals, "a")), Code::kInvalidArgument, {"filter.equals.value", "missing"}));
+  EXPECT_TRUE(Fails(Filter::Make(Leaf(Kind::kIn, "a")), Code::kInvalidArgument, {"filter.in.values", "empty"}));
+  EXPECT_TRUE(Fails(Filter::Make(Equals("", true)), Code::kInvalidArgument, {"filter.equals.field", "empty"}));
+  EXPECT_TRUE(Fails(Filter::Make(Equals("a..b", true)), Code::kInvalidArgument, {"single dots"}));
+  EXPECT_TRUE(Fails(Filter::Make(Equals("$foo", true)), Code::kInvalidArgument, {"$foo", "$generation"}));
+  EXPECT_TRUE(Fails(Filter::Make(Equals("a", std::nan(""))), Code::kInvalidArgument, {"nan", "finite"}));
+  EXPECT_TRUE(Fails(Filter::Make(Greater("a", true)), Code::kInvalidArgument, {"filter.range.greater"}));
+  FilterNode mixed = Greater("a", int64_t{1});
+  mixed.less = std::string("z");
+  EXPECT_TRUE(Fails(Filter::Make(mixed), Code::kInvalidArgument, {"filter.range.less", "all numbers or all texts"}));
+  EXPECT_TRUE(Fails(Filter::Make(Branch(Kind::kNot)), Code::kInvalidArgument, {"filter.not", "one"}));
+  FilterNode deep = Equals("a", true);
+  for (int i = 0; i < 40; ++i) deep = Not(std::move(deep));
+  EXPECT_TRUE(Fails(Filter::Make(deep), Code::kInvalidArgument, {"nested", "at most 32"}));
+  FilterNode wide = Branch(Kind::kOr);
+  for (int i = 0; i < 1100; ++i) wide.children.push_back(Equals("a", true));
+  EXPECT_TRUE(Fails(Filter::Make(wide), Code::kInvalidArgument, {"1024"}));
+}
+
+// The naive evaluator: collects every value at a path first, then asks each. Numbers of the random payloads are small,
+// so that doubles are exact.
+std::vector<Json> ValuesAt(const Json& at, const std::string& path) {
+  if (at.is_array()) {
+    std::vector<Json> all;
+    for (const Json& element : at) {
+      for (Json& v : ValuesAt(element, path)) all.push_back(std::move(v));
+    }
+    return all;
+  }
+  if (path.empty()) return {at};
+  if (!at.is_object()) return {};
+  const auto dot = path.find('.');
+  const std::string head = path.substr(0, dot);
+  if (!at.contains(head)) return {};
+  return ValuesAt(at[head], dot == std::string::npos ? "" : path.substr(dot + 1));
+}
+int Sign(const Json& value, const FilterValue& with) {  // 2: not comparable
+  if (std::holds_alternative<std::string>(with)) {
+    return value.is_string() ? std::clamp(value.get<std::string>().compare(std::get<std::string>(with)), -1, 1) : 2;
+  }
+  if (std::holds_alternative<bool>(with)) {
+    return value.is_boolean() && value.get<bool>() == std::get<bool>(with) ? 0 : 2;
+  }
+  if (!value.is_number()) return 2;
+  const double d =
+      std::holds_alternative<double>(with) ? std::get<double>(with) : static_cast<double>(std::get<int64_t>(with));
+  return value.get<double>() < d ? -1 : value.get<double>() > d ? 1 : 0;
+}
+bool Naive(const FilterNode& node, const Json& payload) {
+  if (node.kind == Kind::kNot) return !Naive(node.children[0], payload);
+  if (node.kind == Kind::kAnd) {
+    return std::all_of(node.children.begin(), node.children.end(), [&](auto& c) { return Naive(c, payload); });
+  }
+  if (node.kind == Kind::kOr) {
+    return std::any_of(node.children.begin(), node.children.end(), [&](auto& c) { return Naive(c, payload); });
+  }
+  for (const Json& value : ValuesAt(payload, node.field)) {
+    if (node.kind == Kind::kExists) return true;
+    bool holds = node.kind == Kind::kRange;
+    for (const FilterValue& v : node.values) holds = holds || Sign(value, v) == 0;
+    if (node.greater && Sign(value, *node.greater) != 1) holds = false;
+    if (node.greater_equal && !(Sign(value, *node.greater_equal) == 1 || Sign(value, *node.greater_equal) == 0)) {
+      holds = false;
+    }
+    if (node.less && Sign(value, *node.less) != -1) holds = false;
+    if (node.less_equal && Sign(value, *node.less_equal) > 0) holds = false;
+    if (holds) return true;
+  }
+  return false;
+}
+
+class RandomCases {
+ public:
+  int Pick(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
+
+  Json Value(int depth) {
+    switch (Pick(depth > 0 ? 7 : 5)) {
+      case 0:
+        return Pick(7) - 3;
+      case 1:
+        return (Pick(14) - 7) * 0.5;
+      case 2:
+        return std::string(1, static_cast<char>('a' + Pick(4)));
+      case 3:
+        return Pick(2) == 0;
+      case 4:
+        return nullptr;
+      case 5: {
+        Json array = Json::array();
+        for (int i = 1 + Pick(3); i > 0; --i) array.push_back(Value(depth - 1));
+        return array;
+      }
+      default:
+        return Object(depth - 1);
+    }
+  }
+  Json Object(int depth) {
+    Json object = Json::object();
+    for (const char* name : {"a", "b", "c"}) {
+      if (Pick(4) != 0) object[name] = Value(depth);
+    }
+    return object;
+  }
+  FilterValue Scalar() {
+    switch (Pick(4)) {
+      case 0:
+        return int64_t{Pick(7) - 3};
+      case 1:
+        return (Pick(14) - 7) * 0.5;
+      case 2:
+        return std::string(1, static_cast<char>('a' + Pick(4)));
+      default:
+        return Pick(2) == 0;
+    }
+  }
+  FilterNode Node(int depth) {
+    const int kind = Pick(depth > 0 ? 7 : 4);
+    const char* fields[] = {"a", "b", "c", "a.b", "b.a", "c.c.a"};
+    if (kind < 4) {
+      FilterNode leaf = Leaf(kind == 0   ? Kind::kEquals
+                             : kind == 1 ? Kind::kIn
+                             : kind == 2 ? Kind::kRange
+                                         : Kind::kExists,
+                             fields[Pick(6)]);
+      if (kind == 0) leaf.values = {Scalar()};
+      if (kind == 1) leaf.values = {Scalar(), Scalar()};
+      if (kind == 2) {
+        const bool text = Pick(3) == 0;
+        const auto bound = [&]() -> FilterValue {
+          if (text) return std::string(1, static_cast<char>('a' + Pick(4)));
+          return (Pick(14) - 7) * 0.5;
+        };
+        if (Pick(2)) leaf.greater = bound();
+        if (Pick(3) == 0) leaf.less = bound();
+        if (Pick(3) == 0) leaf.less_equal = bound();
+        if (!leaf.greater) leaf.greater_equal = bound();
+      }
+      return leaf;
+    }
+    FilterNode node = Branch(kind == 4 ? Kind::kAnd : kind == 5 ? Kind::kOr : Kind::kNot);
+    for (int i = node.kind == Kind::kNot ? 1 : Pick(4); i > 0; --i) node.children.push_back(Node(depth - 1));
+    return node;
+  }
+
+ private:
+  std::mt19937 random_{7};
+};
+
+TEST(Filters, AgreeWithANaiveEvaluatorOnRandomPayloads) {
+  RandomCases cases;
+  int matched = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const FilterNode node = cases.Node(3);
+    const Json payload = cases.Object(2);
+    const bool naive = Naive(node, payload);
+    ASSERT_EQ(Matches(node, payload.dump()), naive) << payload.dump();
+    matched += naive;
+  }
+  EXPECT_GT(matched, 2'000);
+  EXPECT_LT(matched, 18'000);
+}
+
+class FilteredSearch : public EngineTest {};
+
+TEST_F(FilteredSearch, FindsTheNearestOfThoseThatPassInEveryKindOfSearch) {
+  MakeCollection(2);
+  RandomCases cases;
+  std::mt19937 random(3);
+  std::vector<std::pair<std::vector<float>, Json>> truth;
+  std::vector<UpsertItem> items;
+  for (uint64_t i = 0; i < 500; ++i) {
+    truth.emplace_back(RandomVector(&random, kDimension), cases.Object(2));
+    items.push_back(ItemOf(Id(i), truth.back().first, truth.back().second.dump()));
+  }
+  Write(BatchOf(std::move(items), 1));
+  const Space space = engine_->GetGeneration("c", 1)->space;
+  for (int round = 0; round < 60; ++round) {
+    SearchCall call = SearchFor(RandomVector(&random, kDimension), 8, 1 + static_cast<uint32_t>(round % 2));
+    call.exact = round % 3 == 0;
+    call.filter = cases.Node(2);
+    const auto bound = BoundQuery::Make(space, space, std::get<std::vector<float>>(call.queries[0].content));
+    std::vector<std::pair<double, uint64_t>> expected;
+    for (uint64_t i = 0; i < truth.size(); ++i) {
+      if (Naive(*call.filter, truth[i].second)) expected.emplace_back(bound->Distance(truth[i].first), i);
+    }
+    std::sort(expected.begin(), expected.end());
+    EXPECT_EQ(engine_->Count("c", call.filter, {})->count, expected.size());
+    expected.resize(std::min<size_t>(expected.size(), 8));
+    std::vector<std::pair<double, uint64_t>> found;
+    for (const EngineHit& hit : Hits(call)) found.emplace_back(hit.distance, std::get<uint64_t>(hit.id.value));
+    EXPECT_EQ(found, expected);
+  }
+}
+
+TEST_F(FilteredSearch, GenerationAndUncertaintyAreThoseOfTheEmbeddingServed) {
+  MakeCollection(2);
+  Write(BatchOf({ItemOf(Id("near"), {0.1f, 0, 0, 0}), ItemOf(Id("far"), {1.5f, 0, 0, 0})}, 1));
+  Write(BatchOf({ItemOf(Id("far"), {1.4f, 0, 0, 0})}, 2, /*same_content=*/true));
+  SearchCall call = SearchFor({0, 0, 0, 0}, 10, 2);
+  call.filter = Equals("$generation", int64_t{2});
+  EXPECT_THAT(HitNames(call), ::testing::ElementsAre("'far'@2"));
+  call.filter = Greater("$uncertainty", 0.5);
+  EXPECT_THAT(HitNames(call), ::testing::ElementsAre("'near'@1"));
+  EXPECT_EQ(engine_->Count("c", call.filter, {})->count, 1u);
+  EXPECT_EQ(engine_->Scroll("c", call.filter, 0, "", false, {})->items.size(), 1u);
+}
+
+}  // namespace
+}  // namespace lightcone::server

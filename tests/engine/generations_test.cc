@@ -1,0 +1,184 @@
+// Generations side by side: views, reach, activation.
+#include <atomic>
+#include <thread>
+
+#include "engine_testing.h"
+
+namespace lightcone::server {
+namespace {
+
+using Code = absl::StatusCode;
+using ::testing::ElementsAre;
+
+class Generations : public EngineTest {};
+
+TEST_F(Generations, ANewModelSearchesTheOldGalleryAtOnce) {
+  MakeCollection(2);
+  Write(BatchOf({ItemOf(Id("old"), {1, 0, 0, 0})}));
+  Activate(2);
+  const auto answer = engine_->Search(SearchFor({1, 0, 0, 0}), {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->serving_generation, 2u);
+  EXPECT_EQ(answer->out_of_reach, 0u);
+  ASSERT_EQ(answer->results[0].hits.size(), 1u);
+  EXPECT_EQ(answer->results[0].hits[0].generation, 1u);
+  EXPECT_EQ(answer->results[0].hits[0].distance, 0.0);
+}
+
+TEST_F(Generations, EachViewServesTheNewestEmbeddingAtOrBelowIt) {
+  MakeCollection(3);
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}), ItemOf(Id("b"), {0, 1, 0, 0})}, 1));
+  Write(BatchOf({ItemOf(Id("a"), {0.9f, 0, 0, 0})}, 2, /*same_content=*/true));
+  Write(BatchOf({ItemOf(Id("a"), {0.8f, 0, 0, 0})}, 3, /*same_content=*/true));
+  Write(BatchOf({ItemOf(Id("n"), {1, 1, 0, 0})}, 3));
+  EXPECT_THAT(HitNames(SearchFor({1, 0, 0, 0}, 10, 1)), ElementsAre("'a'@1", "'b'@1"));
+  EXPECT_THAT(HitNames(SearchFor({1, 0, 0, 0}, 10, 2)), ElementsAre("'a'@2", "'b'@1"));
+  EXPECT_THAT(HitNames(SearchFor({0.8f, 0, 0, 0}, 10, 3)), ElementsAre("'a'@3", "'n'@3", "'b'@1"));
+  // What only a newer generation embedded is there, but out of reach of the older view.
+  EXPECT_EQ(engine_->Search(SearchFor({1, 0, 0, 0}, 10, 1), {})->out_of_reach, 1u);
+  const auto got = engine_->Get("c", {Id("a")}, 0, true, {});
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(got->items[0].generation, 1u);
+  EXPECT_THAT(got->items[0].generations, ElementsAre(1, 2, 3));
+  EXPECT_THAT(engine_->Get("c", {Id("a")}, 2, true, {})->items[0].vector, ElementsAre(0.9f, 0, 0, 0));
+  EXPECT_EQ(engine_->Get("c", {Id("b")}, 2, true, {})->missing.size(), 1u);
+}
+
+TEST_F(Generations, NewContentIsServedByNoOlderView) {
+  MakeCollection(2);
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0})}, 1));
+  Write(BatchOf({ItemOf(Id("a"), {0, 1, 0, 0}, R"({"v":2})")}, 2));
+  Write(BatchOf({ItemOf(Id("z"), {0, 0, 1, 0})}, 1));
+  EXPECT_THAT(HitNames(SearchFor({1, 0, 0, 0}, 10, 1)), ElementsAre("'z'@1"));
+  EXPECT_EQ(engine_->Search(SearchFor({1, 0, 0, 0}, 10, 1), {})->out_of_reach, 1u);
+  EXPECT_THAT(HitNames(SearchFor({0, 1, 0, 0}, 10, 2)), ElementsAre("'a'@2", "'z'@1"));
+}
+
+TEST_F(Generations, SameContentNeedsTheItemAndANewerGeneration) {
+  MakeCollection(2);
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}, R"({"kept":true})")}, 2));
+  EXPECT_TRUE(Fails(engine_->Upsert(BatchOf({ItemOf(Id("q"), {1, 0, 0, 0})}, 2, true), {}), Code::kNotFound,
+                    {"items[0]", "'q'"}));
+  EXPECT_TRUE(Fails(engine_->Upsert(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0})}, 1, true), {}), Code::kFailedPrecondition,
+                    {"items[0]", "'a'", "generation 2"}));
+  EXPECT_TRUE(Fails(engine_->Upsert(BatchOf({ItemOf(Id("a"), {0, 1, 0, 0})}, 2, true), {}), Code::kFailedPrecondition,
+                    {"another embedding"}));
+  EXPECT_TRUE(Fails(engine_->Upsert(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}, "{}")}, 2, true), {}),
+                    Code::kInvalidArgument, {"items[0].payload_json", "same_content"}));
+  // The same embedding again is a retry: nothing happens, and it succeeds.
+  const auto again = engine_->Upsert(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0})}, 2, true), {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->sequence, 1u);
+  EXPECT_EQ(engine_->Get("c", {Id("a")}, 0, false, {})->items[0].payload_json, R"({"kept":true})");
+}
+
+TEST_F(Generations, QueriesOutOfReachAreRefusedAndNameBothGenerations) {
+  MakeCollection(1);
+  Register(0);  // generation 2 knows nothing of 1
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}), ItemOf(Id("b"), {0, 1, 0, 0})}, 1));
+  EXPECT_TRUE(Fails(engine_->Search(SearchFor({1, 0, 0, 0}, 10, 2), {}), Code::kFailedPrecondition,
+                    {"generation 2", "generation 1", "out of reach"}));
+  // As soon as some items are in reach, the others are counted.
+  Write(BatchOf({ItemOf(Id("n"), {1, 0, 0, 0})}, 2));
+  const auto answer = engine_->Search(SearchFor({1, 0, 0, 0}, 10, 2), {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->out_of_reach, 2u);
+  EXPECT_EQ(answer->results[0].hits.size(), 1u);
+  // For evaluation the reach can be overridden, and the answer says so.
+  SearchCall call = SearchFor({1, 0, 0, 0}, 10, 2);
+  call.evaluate_generations = {1};
+  const auto overridden = engine_->Search(call, {});
+  ASSERT_TRUE(overridden.ok()) << overridden.status();
+  EXPECT_TRUE(overridden->reach_overridden);
+  EXPECT_EQ(overridden->results[0].hits.size(), 2u);
+  call.evaluate_generations = {7};
+  EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kNotFound, {"evaluate_generations[0]", "7"}));
+}
+
+TEST_F(Generations, ReachFollowsTheLineOfParents) {
+  MakeCollection(3);
+  Register(0);
+  Register(4);
+  const auto list = engine_->ListGenerations("c");
+  ASSERT_TRUE(list.ok());
+  EXPECT_THAT((*list)[2].reach, ElementsAre(1, 2, 3));
+  EXPECT_THAT((*list)[3].reach, ElementsAre(4));
+  EXPECT_THAT((*list)[4].reach, ElementsAre(4, 5));
+}
+
+TEST_F(Generations, AnItemAsksForItsLikeAndIsLeftOut) {
+  MakeCollection(2);
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}), ItemOf(Id("b"), {0.9f, 0, 0, 0})}, 1));
+  Write(BatchOf({ItemOf(Id("n"), {0.8f, 0, 0, 0})}, 2));
+  SearchCall call = SearchFor({}, 2, 2);
+  call.queries[0].content = QueryByItem{Id("a")};
+  EXPECT_THAT(HitNames(call), ElementsAre("'b'@1", "'n'@2"));
+}
+
+TEST_F(Generations, ActivationCountsWhatIsOutOfReachAndNeedsForce) {
+  MakeCollection(1);
+  Register(0);
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}), ItemOf(Id("b"), {0, 1, 0, 0})}, 1));
+  ActivateCall call;
+  call.collection = "c";
+  call.generation = 2;
+  EXPECT_TRUE(
+      Fails(engine_->ActivateGeneration(call), Code::kFailedPrecondition, {"generation 2", "2 items", "force"}));
+  call.force = true;
+  EXPECT_TRUE(Fails(engine_->ActivateGeneration(call), Code::kInvalidArgument, {"reason", "empty"}));
+  call.reason = "we re-embed tonight";
+  call.request_id = "r1";
+  const auto answer = engine_->ActivateGeneration(call);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->previous_generation, 1u);
+  EXPECT_EQ(answer->out_of_reach, 2u);
+  EXPECT_EQ(answer->generation.state, GenerationState::kActive);
+  EXPECT_TRUE(answer->generation.activated.has_value());
+  const auto again = engine_->ActivateGeneration(call);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->previous_generation, 1u) << "the same call again gives the first answer";
+  call.generation = 1;
+  EXPECT_TRUE(Fails(engine_->ActivateGeneration(call), Code::kAlreadyExists, {"request_id", "r1"}));
+  EXPECT_EQ(engine_->GetCollection("c")->active_generation, 2u);
+}
+
+TEST_F(Generations, OfTwoRacingActivationsExactlyOneWins) {
+  MakeCollection(3);
+  for (int round = 0; round < 20; ++round) {
+    const uint32_t before = engine_->GetCollection("c")->active_generation;
+    std::atomic<int> won{0}, aborted{0};
+    const auto race = [&](uint32_t generation) {
+      ActivateCall call;
+      call.collection = "c";
+      call.generation = generation;
+      call.expect_active = before;
+      const auto answer = engine_->ActivateGeneration(call);
+      if (answer.ok()) ++won;
+      if (Fails(answer, Code::kAborted, {"expect_active", StrCat(before)})) ++aborted;
+    };
+    std::thread a(race, before % 3 + 1), b(race, (before + 1) % 3 + 1);
+    a.join();
+    b.join();
+    EXPECT_EQ(won, 1);
+    EXPECT_EQ(aborted, 1);
+  }
+}
+
+TEST_F(Generations, ARollbackIsAnotherViewOfTheSameRows) {
+  MakeCollection(2);
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}), ItemOf(Id("b"), {0, 1, 0, 0})}, 1));
+  const auto before = HitNames(SearchFor({1, 0, 0, 0}));
+  Activate(2);
+  Write(BatchOf({ItemOf(Id("b"), {0.2f, 1, 0, 0})}, 2, /*same_content=*/true));
+  EXPECT_THAT(HitNames(SearchFor({1, 0, 0, 0})), ElementsAre("'a'@1", "'b'@2"));
+  Activate(1);
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0})), before);
+  const auto status = engine_->GetCollection("c");
+  EXPECT_THAT(status->items_by_generation, ElementsAre(std::pair<uint32_t, uint64_t>(1, 2)));
+  Restart();
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0})), before);
+  EXPECT_THAT(HitNames(SearchFor({1, 0, 0, 0}, 10, 2)), ElementsAre("'a'@1", "'b'@2"));
+}
+
+}  // namespace
+}  // namespace lightcone::server

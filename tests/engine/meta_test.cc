@@ -1,0 +1,77 @@
+// The engine's own records and tokens: what is written is read back, and damage is said.
+#include "server/engine/meta.h"
+
+#include "engine_testing.h"
+#include "server/engine/checks.h"
+#include "server/engine/scroll_token.h"
+
+namespace lightcone::server {
+namespace {
+
+using Code = absl::StatusCode;
+
+TEST(Records, ComeBackAsTheyWereWritten) {
+  CollectionRecord collection;
+  collection.name = "gallery";
+  collection.curvature = 0.1;
+  collection.active_generation = 2;
+  collection.last_generation = 3;
+  collection.aliases = {"a", "b"};
+  collection.created_us = 1'234'567;
+  collection.index.kind = SealedKind::kFlat;
+  EXPECT_EQ(Encode(*DecodeCollection(Encode(collection))), Encode(collection));
+  GenerationRecord generation;
+  generation.generation = 2;
+  generation.parent = 1;
+  generation.space.dimension = 7;
+  generation.manifest_json = R"({"dimension":7})";
+  generation.activated_us = 5;
+  EXPECT_EQ(Encode(*DecodeGeneration(Encode(generation))), Encode(generation));
+  ProgressRecord progress;
+  progress.sequence = UINT64_MAX;
+  progress.next_internal_id = 99;
+  progress.items[{1, 2}] = 5;
+  progress.items[{2}] = 0;
+  const auto decoded = DecodeProgress(Encode(progress));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->sequence, UINT64_MAX);
+  EXPECT_EQ(decoded->items.size(), 1u) << "empty counts are left out";
+  RequestRecord request{"Create", "x|y", 1, 2, 3, 4, 5};
+  EXPECT_EQ(Encode(*DecodeRequest(Encode(request))), Encode(request));
+}
+
+TEST(Records, DamageAndNewerFormatsAreSaid) {
+  EXPECT_TRUE(Fails(DecodeCollection("nonsense"), Code::kDataLoss, {"collection record"}));
+  EXPECT_TRUE(Fails(DecodeCollection(R"({"format":1})"), Code::kDataLoss, {"'name'"}));
+  EXPECT_TRUE(Fails(DecodeProgress(R"({"format":2})"), Code::kFailedPrecondition, {"format 2", "newer"}));
+  EXPECT_TRUE(Fails(
+      DecodeProgress(R"({"format":1,"sequence":1,"next_internal_id":1,"items":[{"generations":[2,1],"count":1}]})"),
+      Code::kDataLoss, {"items"}));
+  EXPECT_TRUE(Fails(DecodeGeneration(R"({"format":1,"generation":1,"parent":1})"), Code::kDataLoss, {"generation"}));
+}
+
+TEST(ScrollTokens, ComeBackAndNothingElseDoes) {
+  const ScrollToken token{7, std::string("key\0with\xff", 9)};
+  const std::string text = EncodeScrollToken(token);
+  const auto decoded = DecodeScrollToken(text);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded->collection, 7u);
+  EXPECT_EQ(decoded->last_key, token.last_key);
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string damaged = text;
+    damaged[i] = damaged[i] == '0' ? '1' : '0';
+    EXPECT_TRUE(Fails(DecodeScrollToken(damaged), Code::kInvalidArgument, {"token"})) << i;
+  }
+}
+
+TEST(Utf8, IsCheckedToTheLetter) {
+  for (const char* good : {"", "a", "\u00e9", "\u20ac", "\U0001f600", "\xf4\x8f\xbf\xbf"})
+    EXPECT_TRUE(IsUtf8(good)) << good;
+  for (const char* bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "a\xff"}) {
+    EXPECT_FALSE(IsUtf8(bad));
+  }
+}
+
+}  // namespace
+}  // namespace lightcone::server

@@ -1,0 +1,23 @@
+// The engine's own records: decoders never crash, and what they accept encodes to something they accept again.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "server/engine/checks.h"
+#include "server/engine/meta.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace lightcone::server;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const auto collection = DecodeCollection(bytes);
+  if (collection.ok() && !DecodeCollection(Encode(*collection)).ok()) abort();
+  const auto generation = DecodeGeneration(bytes);
+  if (generation.ok() && !DecodeGeneration(Encode(*generation)).ok()) abort();
+  const auto progress = DecodeProgress(bytes);
+  if (progress.ok() && !DecodeProgress(Encode(*progress)).ok()) abort();
+  const auto request = DecodeRequest(bytes);
+  if (request.ok() && !DecodeRequest(Encode(*request)).ok()) abort();
+  (void)CheckPayload(bytes, 1 << 20, "payload_json");
+  return 0;
+}
