@@ -33,7 +33,12 @@ class ReconnectingStream : public UpsertStream {
       absl::MutexLock lock(&write_mutex_);
       stream = Connect();
     }
-    reader_ = std::thread([this, stream] { ReadAll(stream); });
+    reader_ = std::thread([this, stream] {
+      ReadAll(stream);
+      absl::MutexLock lock(&mutex_);
+      ended_ = true;
+      changed_.SignalAll();
+    });
   }
 
   ~ReconnectingStream() override {
@@ -67,15 +72,24 @@ class ReconnectingStream : public UpsertStream {
     const absl::Status status = WaitForAtMost(0);
     if (status.ok()) {
       absl::MutexLock write_lock(&write_mutex_);
+      bool open = false;
       {
         absl::MutexLock lock(&mutex_);
         closing_ = true;
+        open = status_.ok();
       }
-      stream_->WritesDone();
+      if (open) stream_->WritesDone();
+    }
+    {
+      // A server that does not close its side must not hold us.
+      absl::MutexLock lock(&mutex_);
+      const absl::Time deadline = absl::Now() + timeout_;
+      while (!ended_ && absl::Now() < deadline) changed_.WaitWithDeadline(&mutex_, deadline);
+      if (!ended_ && context_.has_value()) context_->TryCancel();
     }
     reader_.join();
-    absl::MutexLock lock(&mutex_);
-    return status_;
+    // Once everything is acknowledged, how the connection ends is of no interest.
+    return status;
   }
 
  private:
@@ -196,6 +210,7 @@ class ReconnectingStream : public UpsertStream {
   absl::Time progress_ ABSL_GUARDED_BY(mutex_) = absl::Now();  // of the last acknowledgement, or of a first batch
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // the reader has done its last
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -19,7 +19,7 @@ struct UpsertStreamOptions {
   int in_flight_max = 8;                          // unacknowledged batches; Send blocks above it; 1 .. 1024
   absl::Duration timeout = absl::ZeroDuration();  // longest wait for the next acknowledgement; 0: the client's
   int retries_max = -1;                           // reconnections in a row without progress; -1: the client's
-  AcknowledgeCallback on_acknowledge;             // may be empty
+  AcknowledgeCallback on_acknowledge = {};         // may be empty
 };
 
 // When the connection breaks (UNAVAILABLE), the stream reconnects and sends the unacknowledged batches again, in order;
