@@ -1,0 +1,192 @@
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/message_json.h"
+
+namespace lightcone::cli {
+namespace {
+
+struct Flags {
+  std::string name, alias, request_id;
+  std::string geometry = "lorentz", kind;
+  double curvature = 0;
+  uint32_t hnsw_m = 0, ef_construction = 0, ef_search = 0;
+  uint64_t growing_rows_max = 0, merge_rows_max = 0;
+  bool remove = false, yes = false, wait = false;
+};
+
+absl::StatusOr<v1::Geometry> ParseGeometry(const std::string& name) {
+  for (int i = v1::Geometry_MIN + 1; i <= v1::Geometry_MAX; ++i) {
+    if (GeometryName(static_cast<v1::Geometry>(i)) == name) return static_cast<v1::Geometry>(i);
+  }
+  return InvalidField("--geometry", StrCat("'", name, "'"), "lorentz, cosine, inner_product, euclidean");
+}
+
+absl::Status SetIndex(const Flags& flags, v1::IndexSettings* index) {
+  if (flags.kind == "flat") {
+    index->set_kind(v1::INDEX_KIND_FLAT);
+  } else if (flags.kind == "hnsw") {
+    index->set_kind(v1::INDEX_KIND_HNSW);
+  } else if (!flags.kind.empty()) {
+    return InvalidField("--index", StrCat("'", flags.kind, "'"), "flat, hnsw");
+  }
+  index->set_hnsw_m(flags.hnsw_m);
+  index->set_hnsw_ef_construction(flags.ef_construction);
+  index->set_hnsw_ef_search(flags.ef_search);
+  index->set_growing_rows_max(flags.growing_rows_max);
+  index->set_merge_rows_max(flags.merge_rows_max);
+  return absl::OkStatus();
+}
+
+void Show(const Context& context, const v1::CollectionInfo& info, std::string_view did) {
+  if (context.json) return context.PrintJson(CollectionJson(info));
+  context.Print(StrCat(did, CollectionsTable({info})));
+  if (info.segments_size() > 0) context.Print(StrCat("\n", SegmentsTable(info)));
+}
+
+absl::Status Create(Context& context, const Flags& flags) {
+  v1::CreateRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_name(flags.name);
+  LC_ASSIGN_OR_RETURN(const v1::Geometry geometry, ParseGeometry(flags.geometry));
+  request.set_geometry(geometry);
+  request.set_curvature(flags.curvature);
+  LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::CreateResponse response, client->CreateCollection(request));
+  Show(context, response.collection(), "");
+  return absl::OkStatus();
+}
+
+absl::Status List(Context& context, const Flags&) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const std::vector<v1::CollectionInfo> infos, client->AllCollections());
+  if (context.json) {
+    OrderedJson all = OrderedJson::array();
+    for (const v1::CollectionInfo& info : infos) all.push_back(CollectionJson(info));
+    context.PrintJson(all);
+  } else {
+    context.Print(infos.empty() ? "no collections; make one with 'lightcone collection create NAME'\n"
+                                : CollectionsTable(infos));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Get(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::CollectionsGetRequest request;
+  request.set_name(flags.name);
+  LC_ASSIGN_OR_RETURN(const v1::CollectionsGetResponse response, client->GetCollection(request));
+  Show(context, response.collection(), "");
+  return absl::OkStatus();
+}
+
+absl::Status Drop(Context& context, const Flags& flags) {
+  if (!flags.yes) {
+    return InvalidArgument(
+        StrCat("this removes collection '", flags.name, "' and everything in it; add --yes to do so"));
+  }
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::DropRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_name(flags.name);
+  LC_RETURN_IF_ERROR(client->DropCollection(request).status());
+  if (context.json) {
+    context.PrintJson({{"dropped", flags.name}});
+  } else {
+    context.Print(StrCat("dropped collection '", flags.name, "'\n"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Alias(Context& context, const Flags& flags) {
+  if (flags.remove == !flags.name.empty()) {
+    return InvalidArgument("name the collection that the alias is to point at, or --remove the alias");
+  }
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::SetAliasRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_alias(flags.alias);
+  request.set_collection(flags.name);
+  LC_RETURN_IF_ERROR(client->SetAlias(request).status());
+  if (context.json) {
+    context.PrintJson({{"alias", flags.alias}, {"collection", flags.name}});
+  } else if (flags.remove) {
+    context.Print(StrCat("removed alias '", flags.alias, "'\n"));
+  } else {
+    context.Print(StrCat("alias '", flags.alias, "' points at collection '", flags.name, "'\n"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Rebuild(Context& context, const Flags& flags) {
+  v1::RebuildRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_collection(flags.name);
+  request.set_wait(flags.wait);
+  LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::RebuildResponse response, client->RebuildCollection(request));
+  Show(context, response.collection(), flags.wait ? "rebuilt\n" : "rebuilding in the background\n");
+  return absl::OkStatus();
+}
+
+void AddIndexFlags(CLI::App* app, Flags* flags) {
+  app->add_option("--index", flags->kind, "Kind of sealed segments: flat (exact scan) or hnsw; the server's default");
+  app->add_option("--hnsw-m", flags->hnsw_m, "Edges of a graph node; 0: the default");
+  app->add_option("--hnsw-ef-construction", flags->ef_construction, "Breadth while building; 0: the default");
+  app->add_option("--hnsw-ef-search", flags->ef_search, "Breadth while searching; 0: the default");
+  app->add_option("--growing-rows-max", flags->growing_rows_max, "Rows at which a segment is sealed; 0: the default");
+  app->add_option("--merge-rows-max", flags->merge_rows_max, "Segments up to this size are merged; 0: the default");
+}
+
+}  // namespace
+
+void AddCollection(CLI::App& root, Context& context) {
+  CLI::App* app = root.add_subcommand("collection", "Create, list, show, drop, alias and rebuild collections");
+  app->require_subcommand(1);
+  auto flags = std::make_shared<Flags>();
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+    CLI::App* sub = app->add_subcommand(name, help);
+    sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
+    return sub;
+  };
+  const auto request_id = [&flags](CLI::App* sub) {
+    sub->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
+  };
+
+  CLI::App* create = add("create", "Create a collection", &Create);
+  create->add_option("name", flags->name, "Letters, digits, '-', '_', '.'")->required();
+  create->add_option("--geometry", flags->geometry, "lorentz, cosine, inner_product or euclidean")
+      ->capture_default_str();
+  create->add_option("--curvature", flags->curvature, "K of the Lorentz geometry (curvature -K); 0: 1");
+  AddIndexFlags(create, flags.get());
+  request_id(create);
+
+  add("list", "List collections", &List);
+  add("get", "Show one collection and its segments", &Get)
+      ->add_option("name", flags->name, "Collection or alias")
+      ->required();
+
+  CLI::App* drop = add("drop", "Remove a collection and everything in it", &Drop);
+  drop->add_option("name", flags->name, "Collection")->required();
+  drop->add_flag("--yes", flags->yes, "Really do it");
+  request_id(drop);
+
+  CLI::App* alias = add("alias", "Point an alias at a collection, atomically", &Alias);
+  alias->add_option("alias", flags->alias, "The alias")->required();
+  alias->add_option("collection", flags->name, "What it points at from now on");
+  alias->add_flag("--remove", flags->remove, "Remove the alias");
+  request_id(alias);
+
+  CLI::App* rebuild = add("rebuild", "Change index settings and build the sealed segments again", &Rebuild);
+  rebuild->add_option("name", flags->name, "Collection or alias")->required();
+  AddIndexFlags(rebuild, flags.get());
+  rebuild->add_flag("--wait", flags->wait, "Wait until the segments are built");
+  request_id(rebuild);
+}
+
+}  // namespace lightcone::cli

@@ -1,0 +1,99 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/message_json.h"
+#include "cli/table.h"
+#include "models/encoder.h"
+#include "trainer/data/dataset.h"
+#include "trainer/evaluate.h"
+
+namespace lightcone::cli {
+namespace {
+
+struct Flags {
+  std::string query, gallery, data = "glyphs", split = "test";
+  uint64_t seed = 1;
+};
+
+absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
+  if (query.dimension != gallery.dimension || query.metric != gallery.metric ||
+      (query.metric == "lorentz" && query.curvature != gallery.curvature)) {
+    const auto shown = [](const Manifest& m) {
+      return StrCat(m.metric, " of dimension ", m.dimension, ", K ", Number(m.curvature));
+    };
+    return FailedPrecondition(
+        StrCat("the models cannot be compared: --query is ", shown(query), "; --gallery is ", shown(gallery)));
+  }
+  return absl::OkStatus();
+}
+
+void Show(const Context& context, const Flags& flags, const RetrievalFigures& figures,
+          const std::optional<UncertaintyFigures>& uncertainty) {
+  if (context.json) {
+    OrderedJson json = {{"query", flags.query},       {"gallery", flags.gallery},
+                        {"dataset", flags.data},      {"split", flags.split},
+                        {"seed", flags.seed},         {"cmc1", figures.cmc1},
+                        {"cmc5", figures.cmc5},       {"map", figures.map},
+                        {"queries", figures.queries}, {"queries_skipped", figures.queries_skipped}};
+    if (uncertainty.has_value()) {
+      json["uncertainty_auroc"] = {{"pre_clip", uncertainty->auroc_pre_clip}, {"clipped", uncertainty->auroc_clipped}};
+      json["items_wrong"] = uncertainty->items_wrong;
+    }
+    context.PrintJson(json);
+    return;
+  }
+  Table table({"query", "gallery", "CMC@1", "CMC@5", "mAP", "queries"});
+  table.Add({flags.query, flags.gallery, Number(figures.cmc1), Number(figures.cmc5), Number(figures.map),
+             Grouped(static_cast<uint64_t>(figures.queries))});
+  context.Print(table.Text());
+  if (uncertainty.has_value()) {
+    context.Print(StrCat("uncertainty tells wrongly retrieved items with AUROC ", Number(uncertainty->auroc_pre_clip),
+                         " (norm before the clip), ", Number(uncertainty->auroc_clipped), " (clipped)\n"));
+  }
+}
+
+absl::Status Run(Context& context, const Flags& flags) {
+  if (flags.split != "test" && flags.split != "train") {
+    return InvalidField("--split", StrCat("'", flags.split, "'"), "test, train");
+  }
+  const std::string gallery_folder = flags.gallery.empty() ? flags.query : flags.gallery;
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> query, Encoder::LoadFolder(flags.query));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> gallery, Encoder::LoadFolder(gallery_folder));
+  LC_RETURN_IF_ERROR(CheckComparable(query->manifest(), gallery->manifest()));
+  LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
+  const ImageSet& images = flags.split == "test" ? dataset.test : dataset.train;
+  LC_ASSIGN_OR_RETURN(const std::vector<float> query_z, EmbedSplit(*query, images));
+  LC_ASSIGN_OR_RETURN(const std::vector<float> gallery_z, EmbedSplit(*gallery, images));
+  const RetrievalSpace space = {
+      .metric = query->manifest().metric, .curvature = query->manifest().curvature, .dimension = query->dimension()};
+  const LabelledEmbeddings queries = {query_z, images.labels, query->manifest().clip_radius};
+  const LabelledEmbeddings items = {gallery_z, images.labels, gallery->manifest().clip_radius};
+  LC_ASSIGN_OR_RETURN(const RetrievalFigures figures, EvaluateRetrieval(space, queries, items, /*same_items=*/true));
+  std::optional<UncertaintyFigures> uncertainty;
+  if (space.metric == "lorentz") {
+    LC_ASSIGN_OR_RETURN(uncertainty, EvaluateUncertainty(space, queries, items, /*same_items=*/true));
+  }
+  Flags shown = flags;
+  shown.gallery = gallery_folder;
+  Show(context, shown, figures, uncertainty);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddEval(CLI::App& root, Context& context) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* app = root.add_subcommand("eval", "Retrieval figures of one model's queries in another's gallery");
+  app->add_option("--query", flags->query, "Folder of the model that embeds the queries")->required();
+  app->add_option("--gallery", flags->gallery, "Folder of the model that embeds the gallery; default: --query's");
+  app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str();
+  app->add_option("--split", flags->split, "test or train")->capture_default_str();
+  app->add_option("--seed", flags->seed, "Of drawing and splits, as in training")->capture_default_str();
+  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+}
+
+}  // namespace lightcone::cli

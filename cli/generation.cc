@@ -1,0 +1,169 @@
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/message_json.h"
+#include "models/manifest.h"
+
+namespace lightcone::cli {
+namespace {
+
+struct Flags {
+  std::string collection, model, manifest, encoder, method = "external", reason, request_id;
+  uint32_t generation = 0, parent = 0, dimension = 0;
+  double curvature = 0, clip_radius = 0;
+  bool activate = false, force = false;
+  std::optional<uint32_t> expect_active;
+};
+
+void Show(const Context& context, const v1::GenerationInfo& info, std::string_view did) {
+  if (context.json) return context.PrintJson(GenerationJson(info));
+  context.Print(StrCat(did, GenerationsTable({info})));
+}
+
+// From --model DIR, from --manifest FILE (and --encoder FILE), or from --dimension and its companions.
+absl::Status SetModel(const Flags& flags, v1::RegisterRequest* request) {
+  const int ways = !flags.model.empty() + !flags.manifest.empty() + (flags.dimension > 0);
+  if (ways != 1) return InvalidArgument("say what to register: one of --model DIR, --manifest FILE, --dimension D");
+  std::string encoder = flags.encoder;
+  if (!flags.model.empty()) {
+    LC_ASSIGN_OR_RETURN(*request->mutable_manifest_json(), ReadFile(flags.model + "/manifest.json", 16 << 20));
+    LC_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(flags.model));
+    if (encoder.empty()) encoder = StrCat(flags.model, "/", manifest.encoder_file);
+  } else if (!flags.manifest.empty()) {
+    LC_ASSIGN_OR_RETURN(*request->mutable_manifest_json(), ReadFile(flags.manifest, 16 << 20));
+  } else {
+    OrderedJson manifest = {{"dimension", flags.dimension}, {"method", flags.method}};
+    if (flags.curvature != 0) manifest["curvature"] = flags.curvature;
+    if (flags.clip_radius != 0) manifest["clip_radius"] = flags.clip_radius;
+    request->set_manifest_json(manifest.dump());
+  }
+  if (!encoder.empty()) {
+    LC_ASSIGN_OR_RETURN(*request->mutable_encoder(), ReadFile(encoder));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ActivateResponse> Activate(client::Client* client, const Flags& flags, uint32_t generation,
+                                              const std::string& request_id) {
+  v1::ActivateRequest request;
+  request.set_request_id(request_id);
+  request.set_collection(flags.collection);
+  request.set_generation(generation);
+  request.set_force(flags.force);
+  request.set_reason(flags.reason);
+  if (flags.expect_active.has_value()) request.set_expect_active(*flags.expect_active);
+  return client->ActivateGeneration(request);
+}
+
+absl::Status Register(Context& context, const Flags& flags) {
+  v1::RegisterRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_collection(flags.collection);
+  request.set_parent(flags.parent);
+  LC_RETURN_IF_ERROR(SetModel(flags, &request));
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::RegisterResponse response, client->RegisterGeneration(request));
+  if (!flags.activate) {
+    Show(context, response.generation(), "");
+    return absl::OkStatus();
+  }
+  const std::string activation_id = flags.request_id.empty() ? "" : flags.request_id + "-activate";
+  const auto activated = Activate(client, flags, response.generation().generation(), activation_id);
+  if (!activated.ok()) {
+    return Annotate(activated.status(),
+                    StrCat("generation ", response.generation().generation(), " is registered, but not active"));
+  }
+  Show(context, activated->generation(), "");
+  return absl::OkStatus();
+}
+
+absl::Status List(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::GenerationsListRequest request;
+  request.set_collection(flags.collection);
+  LC_ASSIGN_OR_RETURN(const v1::GenerationsListResponse response, client->ListGenerations(request));
+  if (context.json) {
+    OrderedJson all = OrderedJson::array();
+    for (const v1::GenerationInfo& info : response.generations()) all.push_back(GenerationJson(info));
+    context.PrintJson(all);
+  } else {
+    context.Print(GenerationsTable({response.generations().begin(), response.generations().end()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Get(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::GenerationsGetRequest request;
+  request.set_collection(flags.collection);
+  request.set_generation(flags.generation);
+  LC_ASSIGN_OR_RETURN(const v1::GenerationsGetResponse response, client->GetGeneration(request));
+  Show(context, response.generation(), "");
+  return absl::OkStatus();
+}
+
+absl::Status ActivateOne(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::ActivateResponse response, Activate(client, flags, flags.generation, flags.request_id));
+  if (context.json) {
+    OrderedJson json = GenerationJson(response.generation());
+    json["previous_generation"] = response.previous_generation();
+    json["out_of_reach"] = response.out_of_reach();
+    context.PrintJson(json);
+    return absl::OkStatus();
+  }
+  Show(context, response.generation(),
+       StrCat("generation ", response.generation().generation(), " serves; before it: ",
+              response.previous_generation() == 0 ? std::string("none") : StrCat(response.previous_generation()),
+              "; items out of its reach: ", response.out_of_reach(), "\n"));
+  return absl::OkStatus();
+}
+
+void AddActivationFlags(CLI::App* app, Flags* flags) {
+  app->add_flag("--force", flags->force, "Activate although items would be out of its reach; needs --reason");
+  app->add_option("--reason", flags->reason, "Why it is forced; the server logs it");
+  app->add_option("--expect-active", flags->expect_active, "Refuse unless this generation is active now");
+}
+
+}  // namespace
+
+void AddGeneration(CLI::App& root, Context& context) {
+  CLI::App* app = root.add_subcommand("generation", "Register, list, show and activate generations of the model");
+  app->require_subcommand(1);
+  auto flags = std::make_shared<Flags>();
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+    CLI::App* sub = app->add_subcommand(name, help);
+    sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
+    sub->add_option("collection", flags->collection, "Collection or alias")->required();
+    return sub;
+  };
+
+  CLI::App* reg = add("register", "Add the next generation", &Register);
+  reg->add_option("--model", flags->model, "Folder that 'lightcone train' wrote: manifest and encoder");
+  reg->add_option("--manifest", flags->manifest, "Manifest alone, for applications that embed on their side");
+  reg->add_option("--encoder", flags->encoder, "TorchScript file, when it is not the one beside the manifest");
+  reg->add_option("--dimension", flags->dimension, "Of a model from elsewhere, instead of a manifest");
+  reg->add_option("--curvature", flags->curvature, "K of a Lorentz model from elsewhere");
+  reg->add_option("--clip-radius", flags->clip_radius, "Clip radius of a Lorentz model from elsewhere");
+  reg->add_option("--method", flags->method, "How a model from elsewhere was trained")->capture_default_str();
+  reg->add_option("--parent", flags->parent, "Generation that it was trained to be compatible with");
+  reg->add_flag("--activate", flags->activate, "Activate it at once");
+  reg->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
+  AddActivationFlags(reg, flags.get());
+
+  add("list", "List the generations of a collection", &List);
+  add("get", "Show one generation", &Get)->add_option("generation", flags->generation, "Its number")->required();
+
+  CLI::App* activate = add("activate", "Make a generation the serving one", &ActivateOne);
+  activate->add_option("generation", flags->generation, "Its number")->required();
+  activate->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
+  AddActivationFlags(activate, flags.get());
+}
+
+}  // namespace lightcone::cli

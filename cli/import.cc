@@ -1,0 +1,314 @@
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "base/files.h"
+#include "base/status.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/formats/rows.h"
+#include "cli/message_json.h"
+#include "cli/table.h"
+#include "client/upsert_stream.h"
+
+namespace lightcone::cli {
+namespace {
+
+// A batch is sent when it has this many bytes, whatever its rows: messages stay small enough to be quick to repeat.
+constexpr int64_t kBatchBytesMax = 8 << 20;
+
+struct Flags {
+  std::string collection, file, format = "auto", ids, state, durability;
+  std::vector<std::string> payload_fields;
+  uint32_t generation = 0;
+  int64_t batch = 500, start = 0, limit = 0;
+  int in_flight = 8;
+  bool same_content = false, number_rows = false;
+};
+
+// What has been acknowledged. Told from the stream's thread, asked from the command's.
+class Ledger {
+ public:
+  Ledger(int64_t start, std::string state_file) : state_file_(std::move(state_file)), written_to_(start) {}
+
+  void Sent(uint64_t tag, int64_t first_row, int64_t rows) {
+    absl::MutexLock lock(&mutex_);
+    batches_.push_back({tag, first_row, rows});
+  }
+
+  void Acknowledged(uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome) {
+    absl::MutexLock lock(&mutex_);
+    const Batch& batch = batches_[tag];
+    if (!outcome.ok()) {
+      if (refused_.ok()) refused_ = Explain(outcome.status(), batch);
+      return;
+    }
+    ++acknowledged_;
+    rows_written_ += batch.rows;
+    sequence_ = outcome->sequence();
+    generation_ = outcome->generation();
+    // Acknowledgements come in order, so everything before a first refusal is written.
+    if (refused_.ok()) written_to_ = batch.first_row + batch.rows;
+    if (!state_file_.empty() && absl::Now() - saved_ > absl::Seconds(1)) SaveLocked();
+  }
+
+  absl::Status refused() const {
+    absl::MutexLock lock(&mutex_);
+    return refused_;
+  }
+  int64_t rows_written() const {
+    absl::MutexLock lock(&mutex_);
+    return rows_written_;
+  }
+  // The row at which a later import goes on.
+  int64_t written_to() const {
+    absl::MutexLock lock(&mutex_);
+    return written_to_;
+  }
+  uint64_t sequence() const {
+    absl::MutexLock lock(&mutex_);
+    return sequence_;
+  }
+  uint32_t generation() const {
+    absl::MutexLock lock(&mutex_);
+    return generation_;
+  }
+  absl::Status Save() {
+    absl::MutexLock lock(&mutex_);
+    if (!state_file_.empty()) SaveLocked();
+    return state_status_;
+  }
+
+ private:
+  struct Batch {
+    uint64_t tag;
+    int64_t first_row, rows;
+  };
+
+  // The server names the item by its place in the batch; people know their rows.
+  static absl::Status Explain(const absl::Status& status, const Batch& batch) {
+    const std::string field = PartsOf(status).field.empty() ? MessageOf(status) : PartsOf(status).field;
+    int64_t place = 0;
+    const size_t open = field.find("items[");
+    const size_t close = open == std::string::npos ? open : field.find(']', open);
+    if (close != std::string::npos && absl::SimpleAtoi(field.substr(open + 6, close - open - 6), &place) &&
+        place >= 0 && place < batch.rows) {
+      return Annotate(status, StrCat("row ", batch.first_row + place));
+    }
+    return Annotate(status, StrCat("rows ", batch.first_row, " .. ", batch.first_row + batch.rows - 1));
+  }
+
+  void SaveLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    saved_ = absl::Now();
+    const absl::Status status =
+        WriteFileAtomically(state_file_, OrderedJson({{"next_row", written_to_}}).dump() + "\n");
+    if (state_status_.ok()) state_status_ = status;
+  }
+
+  const std::string state_file_;
+  mutable absl::Mutex mutex_;
+  std::vector<Batch> batches_ ABSL_GUARDED_BY(mutex_);
+  int64_t written_to_ ABSL_GUARDED_BY(mutex_);
+  int64_t rows_written_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0, acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time saved_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_), state_status_ ABSL_GUARDED_BY(mutex_);
+};
+
+// --start, or where the state file says that an earlier import stood.
+absl::StatusOr<int64_t> StartOf(const Flags& flags) {
+  if (flags.state.empty() || !std::filesystem::exists(flags.state)) return flags.start;
+  LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.state, 1 << 20));
+  const OrderedJson state = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!state.is_object() || !state.contains("next_row") || !state["next_row"].is_number_unsigned()) {
+    return DataLoss(StrCat("'", flags.state, "' is no state file of an import"));
+  }
+  return std::max(flags.start, state["next_row"].get<int64_t>());
+}
+
+absl::Status Check(const Flags& flags) {
+  if (flags.batch < 1 || flags.batch > 10'000) return InvalidField("--batch", StrCat(flags.batch), "1 .. 10000");
+  if (flags.in_flight < 1 || flags.in_flight > 1024) {
+    return InvalidField("--in-flight", StrCat(flags.in_flight), "1 .. 1024");
+  }
+  if (flags.start < 0) return InvalidField("--start", StrCat(flags.start), "0 or more");
+  if (flags.limit < 0) return InvalidField("--limit", StrCat(flags.limit), "0 or more");
+  return absl::OkStatus();
+}
+
+// The rows of the file, each with the id that belongs to it.
+class Source {
+ public:
+  static absl::StatusOr<std::unique_ptr<Source>> Open(const Flags& flags) {
+    auto source = std::unique_ptr<Source>(new Source(flags));
+    const ReadOptions options = {.payload_fields = flags.payload_fields};
+    LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf(flags.format, flags.file));
+    LC_ASSIGN_OR_RETURN(source->rows_, OpenRows(flags.file, format, options));
+    if (!flags.ids.empty()) {
+      LC_ASSIGN_OR_RETURN(source->ids_, OpenIds(flags.ids, options));
+    }
+    source->number_rows_ = flags.number_rows || format != RowFormat::kJsonl;
+    return source;
+  }
+
+  absl::StatusOr<bool> Next(Row* row) {
+    LC_ASSIGN_OR_RETURN(const bool more, rows_->Next(row));
+    if (ids_ != nullptr) {
+      LC_ASSIGN_OR_RETURN(const bool named, ids_->Next(row));
+      if (named != more) {
+        return InvalidArgument(StrCat("'", flags_.ids, "' has ", named ? "more" : "fewer", " rows than '", flags_.file,
+                                      "', which ", named ? "ends at" : "goes on with", " row ", next_));
+      }
+    }
+    if (!more) return false;
+    if (!row->id.has_value()) {
+      if (!number_rows_) {
+        return InvalidField(StrCat("'", flags_.file, "' row ", next_, " id"), "absent",
+                            "an id in each row, or --ids FILE, or --number-rows");
+      }
+      row->id.emplace().set_number(static_cast<uint64_t>(next_));
+    }
+    ++next_;
+    return true;
+  }
+
+  int64_t next() const { return next_; }
+  int64_t rows() const { return rows_->rows(); }
+  double done() const {
+    return static_cast<double>(rows_->bytes_read()) / static_cast<double>(std::max<int64_t>(1, rows_->bytes()));
+  }
+
+ private:
+  explicit Source(const Flags& flags) : flags_(flags) {}
+
+  const Flags& flags_;
+  std::unique_ptr<RowReader> rows_;
+  std::unique_ptr<IdReader> ids_;
+  bool number_rows_ = false;
+  int64_t next_ = 0;
+};
+
+void AddItem(const Flags& flags, const Row& row, v1::UpsertRequest* batch) {
+  v1::Item* item = batch->add_items();
+  *item->mutable_id() = *row.id;
+  client::SetVector(row.vector.data(), static_cast<int64_t>(row.vector.size()), item->mutable_vector());
+  // The payload of a content that is stored already is kept; the wire takes none.
+  if (row.payload_json.has_value() && !flags.same_content) item->set_payload_json(*row.payload_json);
+}
+
+// Reads, batches and sends until the end, a bad row or a refusal.
+absl::Status SendAll(const Flags& flags, v1::Durability durability, int64_t start, Source* source,
+                     client::UpsertStream* stream, Ledger* ledger) {
+  ProgressBar bar("import", source->rows(), "rows");
+  uint64_t tag = 0;
+  Row row;
+  while (source->next() < start) {
+    LC_ASSIGN_OR_RETURN(const bool more, source->Next(&row));
+    if (!more) return absl::OkStatus();
+  }
+  const int64_t end = flags.limit > 0 ? start + flags.limit : INT64_MAX;
+  for (bool more = true; more;) {
+    v1::UpsertRequest batch;
+    batch.set_collection(flags.collection);
+    batch.set_generation(flags.generation);
+    batch.set_durability(durability);
+    batch.set_same_content(flags.same_content);
+    const int64_t first_row = source->next();
+    int64_t bytes = 0;
+    absl::Status bad_row;
+    while (batch.items_size() < flags.batch && bytes < kBatchBytesMax && source->next() < end) {
+      const absl::StatusOr<bool> next = source->Next(&row);
+      if (!next.ok()) bad_row = next.status();
+      more = next.ok() && *next;
+      if (!more) break;
+      AddItem(flags, row, &batch);
+      bytes += static_cast<int64_t>(row.vector.size() * sizeof(float) + row.payload_json.value_or("").size());
+    }
+    if (source->next() >= end) more = false;
+    if (batch.items_size() > 0) {
+      ledger->Sent(tag, first_row, batch.items_size());
+      LC_RETURN_IF_ERROR(stream->Send(std::move(batch), tag++));
+    }
+    LC_RETURN_IF_ERROR(bad_row);
+    LC_RETURN_IF_ERROR(ledger->refused());
+    bar.Show(source->done(), ledger->rows_written());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(Context& context, const Flags& flags) {
+  LC_RETURN_IF_ERROR(Check(flags));
+  LC_ASSIGN_OR_RETURN(const v1::Durability durability, ParseDurability(flags.durability));
+  LC_ASSIGN_OR_RETURN(const int64_t start, StartOf(flags));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Source> source, Source::Open(flags));
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  const absl::Time began = absl::Now();
+  Ledger ledger(start, flags.state);
+  client::UpsertStreamOptions options;
+  options.in_flight_max = flags.in_flight;
+  options.on_acknowledge = [&ledger](uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome) {
+    ledger.Acknowledged(tag, outcome);
+  };
+  const std::unique_ptr<client::UpsertStream> stream = client->OpenUpsertStream(std::move(options));
+  absl::Status status = SendAll(flags, durability, start, source.get(), stream.get(), &ledger);
+  const absl::Status finished = stream->Finish();
+  if (!ledger.refused().ok()) status = ledger.refused();
+  if (status.ok()) status = finished;
+  const absl::Status saved = ledger.Save();
+  if (!status.ok()) {
+    absl::Status told = MakeStatus(status.code(), StrCat(status.message(), "\nrows up to ", ledger.written_to(),
+                                                         " are written; go on with --start ", ledger.written_to()));
+    status.ForEachPayload([&told](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
+    return told;
+  }
+  LC_RETURN_IF_ERROR(saved);
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
+  if (context.json) {
+    context.PrintJson({{"rows", ledger.rows_written()},
+                       {"next_row", ledger.written_to()},
+                       {"generation", ledger.generation()},
+                       {"sequence", ledger.sequence()},
+                       {"seconds", seconds}});
+  } else {
+    context.Print(StrCat("imported ", Grouped(static_cast<uint64_t>(ledger.rows_written())), " rows in ",
+                         Number(seconds), " s, sequence ", ledger.sequence(), "\n"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddImport(CLI::App& root, Context& context) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* app = root.add_subcommand("import", "Write the rows of an npy, fvecs, bvecs or jsonl file");
+  app->add_option("collection", flags->collection, "Collection or alias")->required();
+  app->add_option("file", flags->file, "npy: floats (rows, dimension); jsonl: {\"id\", \"vector\", \"payload\"} a line")
+      ->required();
+  app->add_option("--format", flags->format, "auto (by extension), npy, fvecs, bvecs, jsonl")->capture_default_str();
+  app->add_option("--ids", flags->ids,
+                  "Ids and payloads: npy of integers, or a line for each row; default: row numbers");
+  app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")
+      ->delimiter(',');
+  app->add_flag("--number-rows", flags->number_rows, "Rows of jsonl without an id get their number, from 0");
+  app->add_option("--generation", flags->generation, "That embedded the vectors; 0: the active one");
+  app->add_flag("--same-content", flags->same_content,
+                "Another model's embeddings of items that are stored already; their payloads are kept");
+  app->add_option("--batch", flags->batch, "Rows a batch")->capture_default_str();
+  app->add_option("--in-flight", flags->in_flight, "Batches under way at once")->capture_default_str();
+  app->add_option("--start", flags->start, "First row, from 0")->capture_default_str();
+  app->add_option("--limit", flags->limit, "Rows at most; 0: all")->capture_default_str();
+  app->add_option("--state", flags->state, "File that keeps how far the import is; a later run goes on from there");
+  app->add_option("--durability", flags->durability, "durable (default): after fsync; process: survives kill -9");
+  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+}
+
+}  // namespace lightcone::cli

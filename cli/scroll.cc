@@ -1,0 +1,66 @@
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/message_json.h"
+#include "client/scroll_cursor.h"
+
+namespace lightcone::cli {
+namespace {
+
+struct Flags {
+  std::string collection, filter, token;
+  uint64_t limit = 100;
+  uint32_t page_size = 0;
+  bool with_vector = false;
+};
+
+// With --json one object a line, so that a large answer can be read while it comes.
+absl::Status Run(Context& context, const Flags& flags) {
+  v1::ScrollRequest request;
+  request.set_collection(flags.collection);
+  request.set_limit(flags.limit);
+  request.set_page_size(flags.page_size);
+  request.set_token(flags.token);
+  request.set_with_vector(flags.with_vector);
+  if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  const std::unique_ptr<client::ScrollCursor> cursor = client->Scroll(request);
+  v1::ScrollResponse page;
+  std::vector<v1::StoredItem> items;
+  for (;;) {
+    LC_ASSIGN_OR_RETURN(const bool more, cursor->Next(&page));
+    if (!more) break;
+    for (v1::StoredItem& item : *page.mutable_items()) {
+      if (context.json) {
+        context.Print(StoredItemJson(item).dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+      } else {
+        items.push_back(std::move(item));
+      }
+    }
+  }
+  if (context.json) return absl::OkStatus();
+  context.Print(items.empty() ? "no items\n" : ItemsTable(items));
+  if (flags.limit > 0 && items.size() == flags.limit && !cursor->token().empty()) {
+    context.Print(StrCat("more: --token ", cursor->token(), "\n"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddScroll(CLI::App& root, Context& context) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* app = root.add_subcommand("scroll", "Walk items in the order of their ids");
+  app->add_option("collection", flags->collection, "Collection or alias")->required();
+  app->add_option("--filter", flags->filter, "For example: class = \"cat\" and year >= 2020");
+  app->add_option("--limit", flags->limit, "Stop after so many items; 0: all")->capture_default_str();
+  app->add_option("--page-size", flags->page_size, "Items a message; 0: the server's default");
+  app->add_option("--token", flags->token, "Where an earlier scroll stood");
+  app->add_flag("--with-vector", flags->with_vector, "Give vectors (with --json)");
+  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+}
+
+}  // namespace lightcone::cli

@@ -1,0 +1,48 @@
+#include "base/status.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/message_json.h"
+#include "cli/table.h"
+
+namespace lightcone::cli {
+namespace {
+
+absl::Status Run(Context& context) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_RETURN_IF_ERROR(client->CheckHealth());
+  LC_ASSIGN_OR_RETURN(const std::vector<v1::CollectionInfo> infos, client->AllCollections());
+  uint64_t items = 0, segments = 0, bytes = 0, dead = 0;
+  for (const v1::CollectionInfo& info : infos) {
+    items += info.items();
+    segments += static_cast<uint64_t>(info.segments_size());
+    for (const auto& segment : info.segments()) {
+      bytes += segment.bytes();
+      dead += segment.dead_rows();
+    }
+  }
+  if (context.json) {
+    OrderedJson json = {{"server", context.address}, {"serving", true},      {"items", items},
+                        {"segments", segments},      {"index_bytes", bytes}, {"dead_rows", dead}};
+    json["collections"] = OrderedJson::array();
+    for (const v1::CollectionInfo& info : infos) json["collections"].push_back(CollectionJson(info));
+    context.PrintJson(json);
+    return absl::OkStatus();
+  }
+  context.Print(StrCat("server ", context.address, " serves ", infos.size(), " collections, ", Grouped(items),
+                       " items, ", segments, " segments of ", Bytes(bytes), ", ", Grouped(dead), " dead rows\n"));
+  if (!infos.empty()) context.Print(StrCat("\n", CollectionsTable(infos)));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddStatus(CLI::App& root, Context& context) {
+  CLI::App* app = root.add_subcommand("status", "Whether the server serves, and what it holds");
+  app->callback([&context] { context.Finish(Run(context)); });
+}
+
+}  // namespace lightcone::cli

@@ -1,0 +1,298 @@
+// Every subcommand that speaks to a server, through the real binary against a real server in a process of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "base/npy.h"
+#include "cli/child_server.h"
+#include "tests/cli/run_program.h"
+
+namespace lightcone::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class Cli : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    auto server = ChildServer::Start(Binary(), *folder_ / "data");
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = server->release();
+  }
+  static void TearDownTestSuite() {
+    EXPECT_EQ(server_->Terminate(), 0) << "a server that is asked to end drains and ends well";
+    delete server_;
+    delete folder_;
+  }
+
+  Outcome Run(std::vector<std::string> words) {
+    words.insert(words.end(), {"--server", server_->address()});
+    return RunProgram(scratch_, words);
+  }
+  Outcome RunJson(std::vector<std::string> words) {
+    words.push_back("--json");
+    return Run(words);
+  }
+  // A Euclidean collection of this test with an active generation of dimension 3.
+  std::string MakeCollection(const std::string& name) {
+    EXPECT_EQ(Run({"collection", "create", name, "--geometry", "euclidean"}).exit_code, 0);
+    EXPECT_EQ(Run({"generation", "register", name, "--dimension", "3", "--activate"}).exit_code, 0);
+    return name;
+  }
+  std::string Put(const std::string& name, const std::string& content) {
+    EXPECT_TRUE(WriteFileAtomically(scratch_ / name, content).ok());
+    return scratch_ / name;
+  }
+
+  static TemporaryFolder* folder_;
+  static ChildServer* server_;
+  TemporaryFolder scratch_;
+};
+TemporaryFolder* Cli::folder_ = nullptr;
+ChildServer* Cli::server_ = nullptr;
+
+TEST_F(Cli, CollectionsAreCreatedListedShownAliasedRebuiltAndDropped) {
+  Outcome made = RunJson({"collection", "create", "films", "--geometry", "lorentz", "--curvature", "0.5", "--index",
+                          "hnsw", "--growing-rows-max", "100"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(made.json()["name"], "films");
+  EXPECT_EQ(made.json()["geometry"], "lorentz");
+  EXPECT_EQ(made.json()["curvature"], 0.5);
+  EXPECT_EQ(made.json()["index"]["growing_rows_max"], 100);
+  EXPECT_THAT(Run({"collection", "list"}).out, HasSubstr("films"));
+  EXPECT_EQ(Run({"collection", "alias", "movies", "films"}).exit_code, 0);
+  EXPECT_EQ(RunJson({"collection", "get", "movies"}).json()["name"], "films");
+  EXPECT_EQ(Run({"collection", "alias", "movies"}).exit_code, 2) << "neither a target nor --remove";
+  EXPECT_EQ(Run({"collection", "alias", "movies", "--remove"}).exit_code, 0);
+  EXPECT_EQ(Run({"collection", "rebuild", "films", "--index", "flat", "--wait"}).exit_code, 0);
+  EXPECT_EQ(RunJson({"collection", "get", "films"}).json()["index"]["kind"], "flat");
+  const Outcome kept = Run({"collection", "drop", "films"});
+  EXPECT_EQ(kept.exit_code, 2);
+  EXPECT_THAT(kept.err, HasSubstr("--yes"));
+  EXPECT_EQ(Run({"collection", "drop", "films", "--yes"}).exit_code, 0);
+  EXPECT_EQ(Run({"collection", "get", "films"}).exit_code, 3);
+}
+
+TEST_F(Cli, AnUnknownCollectionIsAnsweredWithThoseThereAre) {
+  MakeCollection("known");
+  const Outcome outcome = Run({"count", "unknown"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("no collection 'unknown'"));
+  EXPECT_THAT(outcome.err, HasSubstr("known"));
+}
+
+TEST_F(Cli, CreatingACollectionTwiceIsRefused) {
+  MakeCollection("twice");
+  EXPECT_EQ(Run({"collection", "create", "twice"}).exit_code, 5);
+}
+
+TEST_F(Cli, GenerationsAreRegisteredListedShownAndActivated) {
+  ASSERT_EQ(Run({"collection", "create", "line", "--geometry", "cosine"}).exit_code, 0);
+  const Outcome first = RunJson({"generation", "register", "line", "--dimension", "4", "--method", "mine"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(first.json()["generation"], 1);
+  EXPECT_EQ(first.json()["method"], "mine");
+  EXPECT_EQ(Run({"generation", "activate", "line", "1"}).exit_code, 0);
+  EXPECT_EQ(RunJson({"generation", "register", "line", "--dimension", "4", "--parent", "1"}).json()["parent"], 1);
+  EXPECT_THAT(RunJson({"generation", "list", "line"}).json(), SizeIs(2));
+  EXPECT_EQ(RunJson({"generation", "get", "line", "2"}).json()["reach"], nlohmann::json({1, 2}));
+  EXPECT_EQ(Run({"generation", "get", "line", "9"}).exit_code, 3);
+  EXPECT_EQ(Run({"generation", "activate", "line", "2", "--expect-active", "7"}).exit_code, 5);
+  const Outcome activated = RunJson({"generation", "activate", "line", "2", "--expect-active", "1"});
+  EXPECT_EQ(activated.exit_code, 0) << activated.err;
+  EXPECT_EQ(activated.json()["previous_generation"], 1);
+  EXPECT_EQ(Run({"generation", "register", "line"}).exit_code, 2);
+  EXPECT_EQ(Run({"generation", "register", "line", "--manifest", scratch_ / "none.json"}).exit_code, 3);
+  const Outcome other = Run({"generation", "register", "line", "--dimension", "5", "--parent", "2"});
+  EXPECT_NE(other.exit_code, 0) << "a child of another dimension";
+  EXPECT_THAT(other.err, HasSubstr("dimension"));
+}
+
+TEST_F(Cli, ItemsAreWrittenFoundReadScrolledCountedAndDeleted) {
+  const std::string name = MakeCollection("items");
+  ASSERT_EQ(Run({"upsert", name, "cat", "--vector", "1,0,0", "--payload", R"({"kind":"animal","age":3})"}).exit_code,
+            0);
+  const Outcome second = RunJson({"upsert", name, "42", "--vector", "[0, 1, 0]", "--durability", "process"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(second.json()["durability"], "process");
+  const std::string sequence = second.json()["sequence"].dump();
+
+  const auto hits =
+      RunJson({"search", name, "--vector", "0.9,0,0", "-k", "1", "--payload", "--wait-for", sequence}).json();
+  EXPECT_EQ(hits["results"][0]["hits"][0]["id"], "cat");
+  EXPECT_EQ(hits["results"][0]["hits"][0]["payload"]["age"], 3);
+  EXPECT_THAT(Run({"search", name, "--vector", "0,1,0", "--exact"}).out, HasSubstr("42"));
+  const auto like = RunJson({"search", name, "--item", "cat"}).json();
+  EXPECT_EQ(like["results"][0]["hits"][0]["id"], 42) << "the item itself is left out";
+  EXPECT_THAT(
+      RunJson({"search", name, "--vector", "0,1,0", "--filter", "kind = \"animal\""}).json()["results"][0]["hits"],
+      SizeIs(1));
+
+  const Outcome got = RunJson({"get", name, "42", "cat", "--with-vector"});
+  EXPECT_EQ(got.json()["items"][0]["vector"], nlohmann::json({0, 1, 0}));
+  EXPECT_EQ(got.json()["items"][1]["payload"]["kind"], "animal");
+  const Outcome missing = Run({"get", name, "cat", "dog"});
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("no item dog"));
+  EXPECT_THAT(missing.out, HasSubstr("cat")) << "what is there is shown";
+
+  EXPECT_THAT(Run({"scroll", name}).out, HasSubstr("42"));
+  const Outcome page = Run({"scroll", name, "--limit", "1"});
+  EXPECT_THAT(page.out, HasSubstr("more: --token "));
+  EXPECT_EQ(RunJson({"count", name}).json()["count"], 2);
+  EXPECT_EQ(RunJson({"count", name, "--filter", "age >= 3 and $generation = 1"}).json()["count"], 1);
+  EXPECT_EQ(RunJson({"delete", name, "cat", "dog"}).json()["deleted"], 1);
+  EXPECT_EQ(RunJson({"count", name}).json()["count"], 1);
+  const auto status = RunJson({"status"}).json();
+  EXPECT_TRUE(status["serving"]);
+  EXPECT_THAT(Run({"status"}).out, HasSubstr("items"));
+}
+
+TEST_F(Cli, WrongValuesAreUsageErrorsThatNameTheField) {
+  const std::string name = MakeCollection("wrong");
+  const auto error = [&](std::vector<std::string> words) {
+    const Outcome outcome = Run(std::move(words));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"upsert", name, "a", "--vector", "1,2"}), HasSubstr("allowed"));
+  EXPECT_THAT(error({"upsert", name, "a", "--vector", "1,x,3"}), HasSubstr("vector[1]"));
+  EXPECT_THAT(error({"upsert", name, "a", "--vector", "1,nan,3"}), HasSubstr("vector[1]"));
+  EXPECT_THAT(error({"upsert", name, "a", "--vector", "1,2,3", "--payload", "{"}), HasSubstr("payload"));
+  EXPECT_THAT(error({"upsert", name, "a", "--vector", "1,2,3", "--durability", "never"}),
+              HasSubstr("durable, process"));
+  EXPECT_THAT(error({"upsert", name, "a"}), HasSubstr("--vector"));
+  EXPECT_THAT(error({"search", name, "--vector", "1,2,3", "-k", "0"}), HasSubstr("'k' is 0; allowed: 1 .. 10000"));
+  EXPECT_THAT(error({"search", name}), HasSubstr("--vector"));
+  EXPECT_THAT(error({"count", name, "--filter", "a = 0x10"}), HasSubstr("hexadecimal"));
+  EXPECT_THAT(error({"count", name, "--filter", "a = foo"}), HasSubstr("  a = foo\n      ^"));
+  EXPECT_THAT(error({"scroll", name, "--token", "junk"}), HasSubstr("token"));
+  EXPECT_THAT(error({"collection", "create", "x y"}), HasSubstr("name"));
+  EXPECT_THAT(error({"collection", "create", "g", "--geometry", "flat"}), HasSubstr("lorentz, cosine"));
+  EXPECT_THAT(error({"collection", "create", "g", "--index", "tree"}), HasSubstr("flat, hnsw"));
+  EXPECT_THAT(error({"count", name, "--timeout", "0"}), HasSubstr("--timeout"));
+  EXPECT_THAT(error({"count"}), HasSubstr("collection"));
+  EXPECT_THAT(error({"count", name, "--no-such-flag"}), HasSubstr("no-such-flag"));
+  EXPECT_THAT(error({"no-such-command"}), HasSubstr("no-such-command"));
+}
+
+TEST_F(Cli, ErrorsAreJsonForPrograms) {
+  const Outcome outcome = RunJson({"search", MakeCollection("jsonerr"), "--vector", "1,2,3", "-k", "0"});
+  const auto error = nlohmann::json::parse(outcome.err, nullptr, false);
+  ASSERT_TRUE(error.is_object()) << outcome.err;
+  EXPECT_EQ(error["error"]["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(error["error"]["field"], "k");
+  EXPECT_EQ(error["error"]["value"], "0");
+}
+
+TEST_F(Cli, ImportAndExportRoundTripInEveryFormat) {
+  std::string lines;
+  for (int i = 0; i < 250; ++i) {
+    lines += StrCat("{\"id\":", i % 2 == 0 ? StrCat(i) : StrCat("\"n", i, "\""), ",\"vector\":[", i % 256, ",", i % 7,
+                    ",", 200 - i % 200, "],\"payload\":{\"i\":", i, "}}\n");
+  }
+  const std::string source = MakeCollection("source");
+  const Outcome first = RunJson({"import", source, Put("in.jsonl", lines), "--batch", "20"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(first.json()["rows"], 250);
+  const auto scroll = [&](const std::string& name) {
+    std::string items;
+    std::istringstream all(Run({"scroll", name, "--limit", "0", "--with-vector", "--json"}).out);
+    for (std::string line; std::getline(all, line);) {
+      const auto item = nlohmann::json::parse(line);
+      items += item["id"].dump() + item["vector"].dump() + item["payload"].dump() + "\n";
+    }
+    return items;
+  };
+  const std::string expected = scroll(source);
+  for (const std::string format : {"npy", "fvecs", "bvecs", "jsonl"}) {
+    const std::string file = scratch_ / ("out." + format);
+    const Outcome exported = RunJson({"export", source, file, "--page-size", "30"});
+    ASSERT_EQ(exported.exit_code, 0) << exported.err;
+    EXPECT_EQ(exported.json()["rows"], 250);
+    const std::string target = MakeCollection("target-" + format);
+    std::vector<std::string> words = {"import", target, file};
+    if (format != "jsonl") words.insert(words.end(), {"--ids", scratch_ / "out.ids.jsonl"});
+    const Outcome imported = Run(words);
+    ASSERT_EQ(imported.exit_code, 0) << imported.err;
+    EXPECT_EQ(imported.err, "") << "no progress bar without a terminal";
+    EXPECT_EQ(scroll(target), expected) << format;
+  }
+}
+
+TEST_F(Cli, ImportNumbersRowsWithoutIdsAndFiltersExport) {
+  const std::string name = MakeCollection("numbered");
+  std::string data(3 * 4 * 5, '\0');
+  const std::string npy = Put("v.npy", EncodeNpy(NpyType::kFloat32, {5, 3}, data));
+  ASSERT_EQ(Run({"import", name, npy, "--durability", "process"}).exit_code, 0);
+  EXPECT_EQ(RunJson({"get", name, "0", "4"}).exit_code, 0);
+  const Outcome exported = RunJson({"export", name, scratch_ / "e.npy", "--limit", "2"});
+  EXPECT_EQ(exported.json()["rows"], 2);
+}
+
+TEST_F(Cli, ImportNamesTheBadRowAndResumesBehindWhatIsWritten) {
+  const std::string name = MakeCollection("resume");
+  std::string lines;
+  for (int i = 0; i < 30; ++i) {
+    lines += StrCat("{\"id\":", i, ",\"vector\":[1,2", i == 17 ? "" : ",3", "]}\n");
+  }
+  const std::string state = scratch_ / "state.json";
+  const Outcome refused =
+      Run({"import", name, Put("bad.jsonl", lines), "--batch", "5", "--in-flight", "1", "--state", state});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("row 17: "));
+  EXPECT_THAT(refused.err, HasSubstr("go on with --start 15"));
+  EXPECT_EQ(RunJson({"count", name}).json()["count"], 15) << "the batch of the bad row is not written";
+  lines.replace(lines.find("[1,2]"), 5, "[1,2,3]");
+  const Outcome resumed = RunJson({"import", name, Put("bad.jsonl", lines), "--batch", "5", "--state", state});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(resumed.json()["rows"], 15) << "the state file says where to go on";
+  EXPECT_EQ(RunJson({"count", name}).json()["count"], 30);
+}
+
+TEST_F(Cli, ImportRefusesWhatItCannotRead) {
+  const std::string name = MakeCollection("broken");
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"import", name});
+    return Run(words);
+  };
+  EXPECT_EQ(run({scratch_ / "none.npy"}).exit_code, 3);
+  const Outcome truncated =
+      run({Put("t.npy", EncodeNpy(NpyType::kFloat32, {2, 3}, std::string(24, '\0')).substr(0, 140))});
+  EXPECT_EQ(truncated.exit_code, 1);
+  EXPECT_THAT(truncated.err, HasSubstr("truncated"));
+  const Outcome no_id = run({Put("noid.jsonl", "{\"vector\":[1,2,3]}\n")});
+  EXPECT_EQ(no_id.exit_code, 2);
+  EXPECT_THAT(no_id.err, HasSubstr("--number-rows"));
+  EXPECT_EQ(run({Put("noid.jsonl", "{\"vector\":[1,2,3]}\n"), "--number-rows"}).exit_code, 0);
+  const Outcome ids = run({Put("v.jsonl", "{\"vector\":[1,2,3]}\n{\"vector\":[1,2,3]}\n"), "--ids", Put("ids", "a\n")});
+  EXPECT_EQ(ids.exit_code, 2);
+  EXPECT_THAT(ids.err, HasSubstr("fewer rows"));
+  EXPECT_EQ(run({Put("x.csv", "1")}).exit_code, 2);
+  EXPECT_EQ(run({Put("v.jsonl", ""), "--batch", "0"}).exit_code, 2);
+  EXPECT_EQ(Run({"import", "nowhere", Put("v.jsonl", "{\"id\":1,\"vector\":[1,2,3]}\n")}).exit_code, 3);
+}
+
+TEST_F(Cli, SearchTakesQueriesFromAFile) {
+  const std::string name = MakeCollection("queries");
+  ASSERT_EQ(
+      Run({"import", name, Put("v.jsonl", "{\"id\":1,\"vector\":[1,0,0]}\n{\"id\":2,\"vector\":[0,1,0]}\n")}).exit_code,
+      0);
+  const std::string file = Put("q.jsonl", "{\"vector\":[0,1,0]}\n{\"vector\":[1,0,0]}\n{\"vector\":[1,0]}\n");
+  const auto answer = RunJson({"search", name, "--vectors", file, "-k", "1"});
+  EXPECT_EQ(answer.exit_code, 0) << "one bad query does not lose the others: " << answer.err;
+  EXPECT_EQ(answer.json()["results"][0]["hits"][0]["id"], 2);
+  EXPECT_EQ(answer.json()["results"][1]["hits"][0]["id"], 1);
+  EXPECT_EQ(answer.json()["results"][2]["error"]["code"], "INVALID_ARGUMENT");
+}
+
+TEST_F(Cli, TheServerMayComeFromTheEnvironment) {
+  EXPECT_EQ(RunProgram(scratch_, {"status"}, "LIGHTCONE_SERVER=" + server_->address()).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace lightcone::cli

@@ -1,0 +1,230 @@
+// Files of vectors: what is written reads back, and what is broken is refused with its row.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/files.h"
+#include "base/npy.h"
+#include "base/status.h"
+#include "cli/formats/ids.h"
+#include "cli/formats/rows.h"
+#include "tests/store/temporary_folder.h"
+
+namespace lightcone::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Files : public testing::Test {
+ protected:
+  std::string Put(const std::string& name, const std::string& content) {
+    EXPECT_TRUE(WriteFileAtomically(folder_ / name, content).ok());
+    return folder_ / name;
+  }
+  // All rows, or the first error.
+  static absl::StatusOr<std::vector<Row>> ReadAll(const std::string& path, const ReadOptions& options = {}) {
+    LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf("auto", path));
+    LC_ASSIGN_OR_RETURN(const auto reader, OpenRows(path, format, options));
+    std::vector<Row> rows;
+    Row row;
+    for (;;) {
+      LC_ASSIGN_OR_RETURN(const bool more, reader->Next(&row));
+      if (!more) return rows;
+      rows.push_back(row);
+    }
+  }
+  static absl::StatusOr<std::vector<Row>> ReadIds(const std::string& path) {
+    LC_ASSIGN_OR_RETURN(const auto reader, OpenIds(path));
+    std::vector<Row> rows;
+    for (;;) {
+      Row row;
+      LC_ASSIGN_OR_RETURN(const bool more, reader->Next(&row));
+      if (!more) return rows;
+      rows.push_back(row);
+    }
+  }
+  static absl::Status Write(const std::string& path, const std::vector<Row>& rows) {
+    LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf("auto", path));
+    LC_ASSIGN_OR_RETURN(const auto writer, CreateRows(path, format));
+    for (const Row& row : rows) LC_RETURN_IF_ERROR(writer->Write(row));
+    return writer->Finish();
+  }
+  static std::string ErrorOf(const absl::StatusOr<std::vector<Row>>& rows, absl::StatusCode code) {
+    EXPECT_EQ(rows.status().code(), code) << rows.status();
+    return MessageOf(rows.status());
+  }
+
+  TemporaryFolder folder_;
+};
+
+Row RowOf(std::vector<float> vector, const std::string& id, const std::string& payload) {
+  Row row;
+  row.vector = std::move(vector);
+  row.id = ParseItemId(id).value();
+  row.payload_json = payload;
+  return row;
+}
+
+std::string Fvecs(const std::vector<std::vector<float>>& rows) {
+  std::string bytes;
+  for (const std::vector<float>& row : rows) {
+    const int32_t dimension = static_cast<int32_t>(row.size());
+    bytes.append(reinterpret_cast<const char*>(&dimension), 4);
+    bytes.append(reinterpret_cast<const char*>(row.data()), row.size() * 4);
+  }
+  return bytes;
+}
+
+TEST_F(Files, EveryFormatReadsBackWhatItWrote) {
+  const std::vector<Row> rows = {RowOf({1, 2, 255}, "a", R"({"n":1})"), RowOf({0, 7, 3}, "42", "{}"),
+                                 RowOf({9, 8, 7}, "\"42\"", R"({"t":"\u00e9"})")};
+  for (const std::string extension : {"npy", "fvecs", "bvecs", "jsonl"}) {
+    const std::string path = folder_ / ("rows." + extension);
+    ASSERT_TRUE(Write(path, rows).ok()) << extension;
+    const auto back = ReadAll(path);
+    ASSERT_TRUE(back.ok()) << back.status();
+    ASSERT_EQ(back->size(), 3u);
+    const auto named = extension == "jsonl" ? back : ReadIds(IdsPath(path));
+    ASSERT_TRUE(named.ok()) << named.status();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ((*back)[i].vector, rows[i].vector) << extension;
+      EXPECT_EQ(ItemIdText(*(*named)[i].id), ItemIdText(*rows[i].id)) << extension;
+      EXPECT_EQ(nlohmann::json::parse(*(*named)[i].payload_json), nlohmann::json::parse(*rows[i].payload_json));
+    }
+  }
+}
+
+TEST_F(Files, FloatsSurviveJsonExactly) {
+  const std::vector<Row> rows = {RowOf({0.1f, 1e-38f, -3.4028235e38f, 1.0f / 3}, "a", "{}")};
+  ASSERT_TRUE(Write(folder_ / "x.jsonl", rows).ok());
+  EXPECT_EQ((*ReadAll(folder_ / "x.jsonl"))[0].vector, rows[0].vector);
+}
+
+TEST_F(Files, AnEmptyExportIsAValidFile) {
+  for (const std::string name : {"e.npy", "e.fvecs", "e.jsonl"}) {
+    ASSERT_TRUE(Write(folder_ / name, {}).ok());
+    const auto rows = ReadAll(folder_ / name);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_TRUE(rows->empty());
+  }
+}
+
+TEST_F(Files, NothingStandsUnderTheNameBeforeTheWriterFinishes) {
+  {
+    const auto writer = CreateRows(folder_ / "x.npy", RowFormat::kNpy);
+    ASSERT_TRUE(writer.ok());
+    ASSERT_TRUE((*writer)->Write(RowOf({1}, "a", "{}")).ok());
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "x.npy"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "")) << "a dropped writer leaves nothing behind";
+}
+
+TEST_F(Files, NpyOfManyTypesAndMoreThanABlock) {
+  const int64_t rows = 70'000;
+  std::string data(static_cast<size_t>(rows) * 20 * 4, '\0');
+  for (int64_t i = 0; i < rows; ++i) {
+    const float value = static_cast<float>(i);
+    std::memcpy(data.data() + i * 80, &value, 4);
+  }
+  const auto back = ReadAll(Put("big.npy", EncodeNpy(NpyType::kFloat32, {rows, 20}, data)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  ASSERT_EQ(back->size(), static_cast<size_t>(rows));
+  EXPECT_EQ((*back)[69'999].vector[0], 69'999.f);
+  EXPECT_EQ((*ReadAll(Put("u8.npy", EncodeNpy(NpyType::kUint8, {1, 2}, "\x05\xff"))))[0].vector,
+            (std::vector<float>{5, 255}));
+}
+
+TEST_F(Files, RefuseTruncatedAndForeignFiles) {
+  const std::string npy = EncodeNpy(NpyType::kFloat32, {2, 2}, std::string(16, '\0'));
+  EXPECT_THAT(ErrorOf(ReadAll(Put("t.npy", npy.substr(0, npy.size() - 1))), absl::StatusCode::kDataLoss),
+              HasSubstr("truncated or corrupt"));
+  ErrorOf(ReadAll(Put("h.npy", npy.substr(0, 20))), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(ErrorOf(ReadAll(Put("one.npy", EncodeNpy(NpyType::kFloat32, {4}, std::string(16, '\0')))),
+                      absl::StatusCode::kInvalidArgument),
+              HasSubstr("allowed: floats or integers of shape (rows, dimension)"));
+  const std::string fvecs = Fvecs({{1, 2}, {3, 4}});
+  EXPECT_THAT(ErrorOf(ReadAll(Put("t.fvecs", fvecs.substr(0, 20))), absl::StatusCode::kDataLoss),
+              HasSubstr("no whole number of rows of 12 bytes"));
+  EXPECT_THAT(ErrorOf(ReadAll(Put("m.fvecs", Fvecs({{1, 2}, {3, 4, 5, 6, 7}}))), absl::StatusCode::kDataLoss),
+              HasSubstr("row 1: its dimension is 5, that of the rows before it 2"));
+  EXPECT_THAT(ErrorOf(ReadAll(Put("n.fvecs", std::string("\xff\xff\xff\xff", 4))), absl::StatusCode::kDataLoss),
+              HasSubstr("dimension -1; allowed: 1 .. 65536"));
+  EXPECT_THAT(ErrorOf(ReadAll(Put("s.fvecs", "ab")), absl::StatusCode::kDataLoss), HasSubstr("truncated"));
+  EXPECT_EQ(ReadAll(folder_ / "none.npy").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ErrorOf(ReadAll(Put("x.csv", "1,2")), absl::StatusCode::kInvalidArgument), HasSubstr("--format"));
+  std::filesystem::create_directory(folder_ / "d.npy");
+  EXPECT_THAT(ErrorOf(ReadAll(folder_ / "d.npy"), absl::StatusCode::kInvalidArgument), HasSubstr("no regular file"));
+}
+
+TEST_F(Files, NameTheRowOfAValueThatNoCollectionTakes) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(ErrorOf(ReadAll(Put("n.fvecs", Fvecs({{1, 2}, {3, nan}}))), absl::StatusCode::kInvalidArgument),
+              HasSubstr("row 1: field 'vector[1]' is NaN"));
+  EXPECT_THAT(ErrorOf(ReadAll(Put("n.npy", EncodeNpy(NpyType::kFloat32, {1, 1}, std::string("\0\0\x80\x7f", 4)))),
+                      absl::StatusCode::kInvalidArgument),
+              HasSubstr("row 0: field 'vector[0]' is infinite"));
+}
+
+TEST_F(Files, JsonlNamesTheLineAndTheField) {
+  const auto error = [&](const std::string& line) {
+    return ErrorOf(ReadAll(Put("x.jsonl", "{\"vector\":[1]}\n\n" + line + "\n")), absl::StatusCode::kInvalidArgument);
+  };
+  EXPECT_THAT(error("{"), HasSubstr("line 3: not a JSON value"));
+  EXPECT_THAT(error("[1]"), HasSubstr("line 3: field 'row' is [1]"));
+  EXPECT_THAT(error("{\"id\":1}"), HasSubstr("field 'vector' is absent"));
+  EXPECT_THAT(error("{\"vector\":[]}"), HasSubstr("field 'vector' is []"));
+  EXPECT_THAT(error("{\"vector\":[1,\"a\"]}"), HasSubstr("field 'vector[1]' is \"a\""));
+  EXPECT_THAT(error("{\"vector\":[1e39]}"), HasSubstr("field 'vector[0]' is 1e+39"));
+  EXPECT_THAT(error("{\"vector\":[1],\"id\":-1}"), HasSubstr("field 'id' is -1"));
+  EXPECT_THAT(error("{\"vector\":[1],\"id\":\"\"}"), HasSubstr("field 'id'"));
+  EXPECT_THAT(error("{\"vector\":[1],\"payload\":3}"), HasSubstr("field 'payload' is 3"));
+  EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("field 'nesting'"));
+}
+
+TEST_F(Files, PayloadFieldsMakeAPayload) {
+  const auto rows = ReadAll(Put("x.jsonl", R"({"vector":[1],"id":"a","class":"cat","year":2020,"junk":1})"),
+                            {{"class", "year", "none"}});
+  ASSERT_TRUE(rows.ok());
+  EXPECT_EQ(*(*rows)[0].payload_json, R"({"class":"cat","year":2020})");
+}
+
+TEST_F(Files, IdsComeFromNpyJsonOrPlainText) {
+  const auto text = ReadIds(Put("ids.txt", "cat one\n7\n\"7\"\n{\"id\":\"x\",\"payload\":{\"a\":1}}\r\n"));
+  ASSERT_TRUE(text.ok()) << text.status();
+  ASSERT_EQ(text->size(), 4u);
+  EXPECT_EQ((*text)[0].id->name(), "cat one");
+  EXPECT_EQ((*text)[1].id->number(), 7u);
+  EXPECT_EQ((*text)[2].id->name(), "7");
+  EXPECT_EQ((*text)[3].payload_json, R"({"a":1})");
+  const auto npy = ReadIds(Put("ids.npy", EncodeNpy(NpyType::kUint8, {2}, "\x01\x02")));
+  ASSERT_TRUE(npy.ok()) << npy.status();
+  EXPECT_EQ((*npy)[1].id->number(), 2u);
+  EXPECT_EQ(ReadIds(Put("f.npy", EncodeNpy(NpyType::kFloat32, {1}, std::string(4, '\0')))).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(ReadIds(Put("neg.npy", EncodeNpy(NpyType::kInt8, {1}, "\xff"))).status()),
+              HasSubstr("row 0' is -1"));
+}
+
+TEST_F(Files, WritersNameTheRowThatDoesNotFit) {
+  EXPECT_THAT(MessageOf(Write(folder_ / "x.npy", {RowOf({1}, "a", ""), RowOf({1, 2}, "b", "")})),
+              HasSubstr("field 'row 1 dimension' is 2; allowed: 1"));
+  EXPECT_THAT(MessageOf(Write(folder_ / "x.bvecs", {RowOf({1.5f}, "a", "")})),
+              HasSubstr("field 'row 0 vector[0]' is 1.5; allowed: integers 0 .. 255"));
+}
+
+TEST(ItemIds, TextsReadBack) {
+  for (const std::string text :
+       {"7", "\"7\"", "007", "cat", "a b", "18446744073709551615", "18446744073709551616", "-1"}) {
+    const auto id = ParseItemId(text);
+    ASSERT_TRUE(id.ok()) << text;
+    EXPECT_EQ(ItemIdText(*id), text);
+  }
+  EXPECT_EQ(ParseItemId("18446744073709551615")->number(), UINT64_MAX);
+  EXPECT_EQ(ParseItemId("18446744073709551616")->name(), "18446744073709551616") << "beyond uint64: a name";
+  EXPECT_FALSE(ParseItemId("").ok());
+  EXPECT_FALSE(ParseItemId("\"open").ok());
+}
+
+}  // namespace
+}  // namespace lightcone::cli
