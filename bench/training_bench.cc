@@ -9,7 +9,6 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "bench/benches.h"
 #include "bench/report.h"
 #include "models/checkpoint_torch.h"
 #include "trainer/data/loader.h"
@@ -21,7 +20,6 @@ namespace {
 
 constexpr int64_t kImages = 4096;
 constexpr int kClasses = 100;
-constexpr double kGoalRatio = 0.85;
 
 Dataset SyntheticPhotos() {
   Dataset dataset;
@@ -159,22 +157,6 @@ absl::StatusOr<TrainingFigures> MeasureTraining(const std::string& folder, int r
   }
   const double ratio = Median(ratios);
   return TrainingFigures{Median(our_rates), Median(plain_rates), ratio, Spread(ratios) / ratio, rounds};
-}
-
-absl::Status BenchTraining(const BenchOptions& options, Report& report) {
-  LC_ASSIGN_OR_RETURN(const TrainingFigures figures, MeasureTraining(options.folder));
-  Figure figure;
-  figure.name = "hbct training, small CNN, 32 x 32 colour, batch 128";
-  figure.value = figures.ours_images_per_second;
-  figure.unit = "images/s";
-  figure.peer = "plain libtorch loop, data in memory";
-  figure.peer_value = figures.plain_images_per_second;
-  figure.ratio = figures.ratio;
-  figure.goal = "ratio >= 0.85";
-  figure.met = figures.ratio >= kGoalRatio;
-  figure.spread = figures.ratio_spread;
-  report.Add(std::move(figure));
-  return absl::OkStatus();
 }
 
 }  // namespace lightcone::bench
