@@ -142,12 +142,12 @@ TEST_F(BadInput, BytesThatAreNoWholeVectorNameTheirField) {
 }
 
 TEST_F(BadInput, ManifestsOfAnotherSpaceAreRefused) {
-  EXPECT_FALSE(Register("gallery", "{", "r-json").ok());
+  EXPECT_THAT(Register("gallery", "{", "r-json"), Fails(StatusCode::INVALID_ARGUMENT, "malformed JSON"));
   EXPECT_THAT(Register("gallery", R"({"dimension":5})", "r-dimension", 1),
-              Fails(StatusCode::INVALID_ARGUMENT, "dimension"));
+              Fails(StatusCode::FAILED_PRECONDITION, "dimension"));
   MakeGallery("lorentz", v1::GEOMETRY_LORENTZ);
   EXPECT_THAT(Register("lorentz", R"({"dimension":4,"curvature":0.5,"clip_radius":1.0})", "r-curvature"),
-              Fails(StatusCode::INVALID_ARGUMENT, "curvature"));
+              Fails(StatusCode::FAILED_PRECONDITION, "curvature"));
 }
 
 TEST_F(BadInput, ABadQueryDoesNotLoseTheOthers) {

@@ -253,9 +253,15 @@ TEST_F(Behaviour, IdleStreamsAndHealthWatchesDoNotHoldADrainUp) {
   EXPECT_TRUE(server_->Stop(absl::InfiniteDuration()));
   EXPECT_FALSE(stream->Read(&answer));
   EXPECT_EQ(stream->Finish().error_code(), StatusCode::UNAVAILABLE);
+  // The status comes after the last message, NOT_SERVING.
+  while (ok) {
+    watch->Read(&state, this);
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+  }
   grpc::Status ended;
   watch->Finish(&ended, this);
   ASSERT_TRUE(queue.Next(&tag, &ok));
+  EXPECT_FALSE(ended.ok());
 }
 
 TEST_F(Behaviour, AStreamHoldsNoMoreBatchesThanItsLimitAndKeepsTheirOrder) {

@@ -16,6 +16,7 @@
 #include "lightcone/v1/generations.grpc.pb.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
 #include "lightcone/v1/training.grpc.pb.h"
+#include "server/app/log.h"
 #include "server/app/serve.h"
 
 namespace lightcone::server {
@@ -43,6 +44,8 @@ class TemporaryFolder {
 
 class WireTest : public testing::Test {
  protected:
+  WireTest() { SetUpLog("error", "text"); }
+
   // `engine` null: the real one in a fresh folder.
   void Serve(std::unique_ptr<Engine> engine = nullptr) {
     config_.listen = "127.0.0.1:0";
