@@ -1,0 +1,319 @@
+// Acceptance: eight writers upsert, re-upsert and delete while the server is killed with -9 twenty times. After each
+// restart every acknowledged write is there, no deleted item is back, a batch is there as a whole or not at all, every
+// search answer agrees with the store, and a segment file with one bit flipped has been rebuilt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "base/files.h"
+#include "base/status.h"
+#include "cli/child_server.h"
+#include "client/client.h"
+#include "client/scroll_cursor.h"
+#include "geometry/bound_query.h"
+#include "nlohmann/json.hpp"
+#include "tests/store/temporary_folder.h"
+#include "tests/system/oracle.h"
+
+namespace lightcone {
+namespace {
+
+constexpr int kWriters = 8;
+constexpr int kKills = 20;
+constexpr uint64_t kItemsOfAWriter = 150;
+constexpr char kCollection[] = "crash";
+const Space kSpace = {.metric = Metric::kLorentz, .dimension = kDimension, .curvature = 1.0, .clip_radius = 1.0};
+
+std::unique_ptr<client::Client> ClientOf(const cli::ChildServer& server) {
+  client::ClientOptions options;
+  options.address = server.address();
+  options.retries_max = 0;  // the oracle decides what an unanswered call may have done
+  return client::Client::Connect(options).value();
+}
+
+// One writer: random batches over its own items until its server dies.
+class Writer {
+ public:
+  explicit Writer(int number) : number_(number), random_(static_cast<uint64_t>(number) + 1) {}
+
+  void Run(const cli::ChildServer& server) {
+    const auto client = ClientOf(server);
+    for (;;) {
+      const bool alive = random_() % 100 < 80 ? Upsert(*client) : Delete(*client);
+      if (!alive) return;
+    }
+  }
+
+  uint64_t acknowledged() const { return acknowledged_; }
+  Oracle& oracle() { return oracle_; }
+
+ private:
+  std::set<uint64_t> SomeItems() {
+    std::set<uint64_t> items;
+    const size_t count = 1 + random_() % 10;
+    while (items.size() < count)
+      items.insert(static_cast<uint64_t>(number_) * kItemsOfAWriter + random_() % kItemsOfAWriter);
+    return items;
+  }
+
+  bool Upsert(client::Client& client) {
+    v1::UpsertRequest request;
+    request.set_collection(kCollection);
+    const Version version = ++version_;
+    const std::set<uint64_t> items = SomeItems();
+    for (const uint64_t item : items) {
+      v1::Item* added = request.add_items();
+      added->mutable_id()->set_number(item);
+      const std::vector<float> vector = VectorOf(item, version);
+      client::SetVector(vector.data(), kDimension, added->mutable_vector());
+      added->set_payload_json(PayloadOf(item, version));
+    }
+    return Record(client.Upsert(request).status(), items, version);
+  }
+
+  bool Delete(client::Client& client) {
+    v1::DeleteRequest request;
+    request.set_collection(kCollection);
+    const std::set<uint64_t> items = SomeItems();
+    for (const uint64_t item : items) request.add_ids()->set_number(item);
+    return Record(client.Delete(request).status(), items, 0);
+  }
+
+  bool Record(const absl::Status& status, const std::set<uint64_t>& items, Version version) {
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      ++calls_;
+      for (const uint64_t item : items) oracle_.LeaveOpen(item, version, calls_);
+      return false;
+    }
+    for (const uint64_t item : items) oracle_.Acknowledge(item, version);
+    ++acknowledged_;
+    return true;
+  }
+
+  const int number_;
+  std::mt19937_64 random_;
+  Version version_ = 0;
+  int64_t calls_ = 0;
+  uint64_t acknowledged_ = 0;
+  Oracle oracle_;
+};
+
+struct Stored {
+  std::vector<float> vector;
+  Version version = 0;
+};
+
+class CrashTest : public testing::Test {
+ protected:
+  void StartServer() {
+    auto server = cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", data_, {"--log-level", "warning"});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = std::move(*server);
+    client_ = ClientOf(*server_);
+  }
+
+  void MakeCollection() {
+    v1::CreateRequest create;
+    create.set_name(kCollection);
+    create.set_geometry(v1::GEOMETRY_LORENTZ);
+    create.set_curvature(1.0);
+    create.mutable_index()->set_kind(v1::INDEX_KIND_HNSW);
+    create.mutable_index()->set_growing_rows_max(200);
+    create.mutable_index()->set_merge_rows_max(600);
+    ASSERT_TRUE(client_->CreateCollection(create).ok());
+    v1::RegisterRequest manifest;
+    manifest.set_collection(kCollection);
+    manifest.set_manifest_json(StrCat("{\"dimension\":", kDimension, ",\"curvature\":1.0,\"clip_radius\":1.0}"));
+    const auto registered = client_->RegisterGeneration(manifest);
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    v1::ActivateRequest activate;
+    activate.set_collection(kCollection);
+    activate.set_generation(1);
+    ASSERT_TRUE(client_->ActivateGeneration(activate).ok());
+  }
+
+  // Every item of the store, by scrolling.
+  void ReadStore() {
+    store_.clear();
+    v1::ScrollRequest request;
+    request.set_collection(kCollection);
+    request.set_with_vector(true);
+    const auto cursor = client_->Scroll(request);
+    v1::ScrollResponse page;
+    for (;;) {
+      const auto more = cursor->Next(&page);
+      ASSERT_TRUE(more.ok()) << more.status();
+      if (!*more) break;
+      for (const v1::StoredItem& item : page.items()) {
+        const auto payload = nlohmann::json::parse(item.payload_json());
+        Stored& stored = store_[item.id().number()];
+        EXPECT_EQ(stored.version, 0u) << "item " << item.id().number() << " twice in one scroll";
+        stored.version = payload["version"].get<Version>();
+        stored.vector = client::VectorOf(item.vector()).value();
+        EXPECT_EQ(payload["item"].get<uint64_t>(), item.id().number());
+      }
+    }
+  }
+
+  // Get answers what the scroll said.
+  void CheckGet() {
+    v1::GetRequest request;
+    request.set_collection(kCollection);
+    request.set_with_vector(true);
+    for (uint64_t item = 0; item < kWriters * kItemsOfAWriter; ++item) request.add_ids()->set_number(item);
+    const auto answer = client_->Get(request);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(static_cast<size_t>(answer->items_size()), store_.size());
+    for (const v1::StoredItem& item : answer->items()) {
+      const auto found = store_.find(item.id().number());
+      ASSERT_NE(found, store_.end()) << item.id().number();
+      EXPECT_EQ(client::VectorOf(item.vector()).value(), found->second.vector);
+      EXPECT_EQ(item.payload_json(), PayloadOf(item.id().number(), found->second.version));
+    }
+  }
+
+  void CheckOracle(Oracle& oracle) {
+    std::map<int64_t, std::set<bool>> applied_by_call;
+    for (auto& [item, entry] : oracle.entries()) {
+      const auto found = store_.find(item);
+      const Version seen = found == store_.end() ? 0 : found->second.version;
+      const bool applied = entry.pending.has_value() && seen == *entry.pending;
+      EXPECT_TRUE(seen == entry.acknowledged || applied)
+          << "item " << item << " is at version " << seen << "; acknowledged was " << entry.acknowledged;
+      if (seen != 0) {
+        EXPECT_EQ(found->second.vector, VectorOf(item, seen)) << "item " << item << " version " << seen;
+      }
+      // A cut-off delete of what was not there tells nothing; everything else shows whether its batch was applied.
+      if (entry.pending.has_value() && *entry.pending != entry.acknowledged) {
+        applied_by_call[entry.pending_call].insert(applied);
+      }
+    }
+    for (const auto& [call, outcomes] : applied_by_call) EXPECT_EQ(outcomes.size(), 1u) << "half a batch is visible";
+    for (auto& [item, entry] : oracle.entries()) {
+      const auto found = store_.find(item);
+      oracle.Settle(item, found == store_.end() ? 0 : found->second.version);
+    }
+  }
+
+  void CheckSearch(uint64_t seed) {
+    v1::SearchRequest request;
+    request.set_collection(kCollection);
+    request.set_k(20);
+    request.set_with_vector(true);
+    constexpr int kQueries = 8;
+    for (int q = 0; q < kQueries; ++q) {
+      const std::vector<float> vector = VectorOf(seed * 1000 + static_cast<uint64_t>(q), 1u << 30);
+      client::SetVector(vector.data(), kDimension, request.add_queries()->mutable_vector());
+    }
+    for (const bool exact : {true, false}) {
+      request.set_exact(exact);
+      const auto answer = client_->Search(request);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      for (int q = 0; q < kQueries; ++q) {
+        CheckAnswer(client::VectorOf(request.queries(q).vector()).value(), answer->results(q), exact);
+      }
+    }
+  }
+
+  // Every hit is an item of the store at its true distance; an exact answer is the brute-force ranking.
+  void CheckAnswer(const std::vector<float>& query, const v1::QueryResult& result, bool exact) {
+    const BoundQuery bound = BoundQuery::Make(kSpace, kSpace, query).value();
+    std::vector<double> distances;
+    for (const auto& [item, stored] : store_) distances.push_back(bound.Distance(stored.vector));
+    std::sort(distances.begin(), distances.end());
+    ASSERT_EQ(static_cast<size_t>(result.hits_size()), std::min<size_t>(20, store_.size())) << "exact " << exact;
+    for (int i = 0; i < result.hits_size(); ++i) {
+      const v1::Hit& hit = result.hits(i);
+      const auto found = store_.find(hit.id().number());
+      ASSERT_NE(found, store_.end()) << "item " << hit.id().number() << " is found but not stored";
+      EXPECT_EQ(client::VectorOf(hit.vector()).value(), found->second.vector);
+      EXPECT_DOUBLE_EQ(hit.distance(), bound.Distance(found->second.vector));
+      if (exact) {
+        EXPECT_DOUBLE_EQ(hit.distance(), distances[static_cast<size_t>(i)]) << "rank " << i;
+      }
+    }
+  }
+
+  // Flips one bit in a file of a sealed segment; the path, or "" when nothing is sealed yet.
+  std::string DamageASegment(std::mt19937_64& random) {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(data_ + "/index")) {
+      const std::string path = entry.path().string();
+      const bool sealed = path.find("/segments/") != std::string::npos && path.find(".tmp") == std::string::npos;
+      // The states are written anew by every start, so that they would prove nothing.
+      if (entry.is_regular_file() && sealed && entry.file_size() > 0 && !path.ends_with("states.u32"))
+        files.push_back(path);
+    }
+    std::sort(files.begin(), files.end());
+    if (files.empty()) return "";
+    const std::string path = files[random() % files.size()];
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const auto offset = static_cast<std::streamoff>(random() % std::filesystem::file_size(path));
+    file.seekg(offset);
+    const char byte = static_cast<char>(file.get() ^ (1 << (random() % 8)));
+    file.seekp(offset);
+    file.put(byte);
+    return path;
+  }
+
+  TemporaryFolder folder_;
+  const std::string data_ = folder_ / "data";
+  std::unique_ptr<cli::ChildServer> server_;
+  std::unique_ptr<client::Client> client_;
+  std::map<uint64_t, Stored> store_;
+};
+
+TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreRebuilt) {
+  std::mt19937_64 random(20);
+  std::vector<std::unique_ptr<Writer>> writers;
+  for (int i = 0; i < kWriters; ++i) writers.push_back(std::make_unique<Writer>(i));
+  StartServer();
+  ASSERT_FALSE(HasFatalFailure());
+  MakeCollection();
+  int damaged = 0;
+  for (int kill = 1; kill <= kKills; ++kill) {
+    std::vector<std::thread> threads;
+    for (const auto& writer : writers) threads.emplace_back([&] { writer->Run(*server_); });
+    // A kill comes at a random point, early ones within a start's background work.
+    absl::SleepFor(absl::Milliseconds(20 + static_cast<int64_t>(random() % 500)));
+    server_->Kill();
+    for (std::thread& thread : threads) thread.join();
+
+    std::string path, bytes;
+    if (kill % 3 == 0) path = DamageASegment(random);
+    if (!path.empty()) bytes = ReadFile(path).value();
+    StartServer();
+    ASSERT_FALSE(HasFatalFailure()) << "after kill " << kill;
+    ReadStore();
+    CheckGet();
+    for (const auto& writer : writers) CheckOracle(writer->oracle());
+    CheckSearch(static_cast<uint64_t>(kill));
+    ASSERT_FALSE(HasFailure()) << "after kill " << kill << (path.empty() ? "" : ", damaged: " + path);
+    if (!path.empty()) {
+      ++damaged;
+      const auto now = ReadFile(path);
+      EXPECT_TRUE(!now.ok() || *now != bytes) << "the damaged " << path << " is still in use";
+    }
+  }
+  uint64_t acknowledged = 0;
+  for (const auto& writer : writers) acknowledged += writer->acknowledged();
+  EXPECT_GE(damaged, 3) << "too few segments were sealed to damage some";
+  EXPECT_GT(acknowledged, 200u);
+  RecordProperty("acknowledged_batches", static_cast<int>(acknowledged));
+  RecordProperty("damaged_segments", damaged);
+  std::printf("%llu batches acknowledged, %d segments damaged, %zu items at the end\n",
+              static_cast<unsigned long long>(acknowledged), damaged, store_.size());
+  EXPECT_EQ(server_->Terminate(), 0);
+}
+
+}  // namespace
+}  // namespace lightcone
