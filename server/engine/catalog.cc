@@ -222,6 +222,7 @@ absl::Status EngineImpl::SetAlias(const std::string& alias, const std::string& n
   absl::MutexLock lock(&operator_mu_);
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(request_id, "SetAlias", fingerprint));
   if (before) return absl::OkStatus();
+  if (name.empty()) return RemoveAlias(alias, request_id, fingerprint);
   LC_ASSIGN_OR_RETURN(const ServedPtr target, Find(name));
   ServedPtr old;
   {
@@ -254,6 +255,32 @@ absl::Status EngineImpl::SetAlias(const std::string& alias, const std::string& n
   for (auto& [c, records] : changed) c->Publish(std::move(records.first), std::move(records.second));
   absl::MutexLock catalog(&catalog_mu_);
   aliases_[alias] = target;
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::RemoveAlias(const std::string& alias, const std::string& request_id,
+                                     const std::string& fingerprint) {
+  ServedPtr target;
+  {
+    absl::ReaderMutexLock catalog(&catalog_mu_);
+    const auto found = aliases_.find(alias);
+    if (found == aliases_.end()) return NotFound(StrCat("no alias '", alias, "'"));
+    target = found->second;
+  }
+  Collection& collection = *target->collection;
+  absl::MutexLock lock(&collection.operator_mutex());
+  const auto state = collection.state();
+  CollectionRecord record = state->record;
+  std::erase(record.aliases, alias);
+  WriteBatch batch;
+  batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
+  batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));
+  batch.Delete(Table::kMeta, keys::CollectionName(alias));
+  RecordRequest(request_id, {"SetAlias", fingerprint, collection.number(), 0, 0, 0, NowMicros()}, &batch);
+  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  collection.Publish(std::move(record), state->generations);
+  absl::MutexLock catalog(&catalog_mu_);
+  aliases_.erase(alias);
   return absl::OkStatus();
 }
 

@@ -26,6 +26,7 @@ class Engine {
   virtual absl::StatusOr<std::vector<CollectionStatus>> ListCollections() = 0;
   virtual absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) = 0;
   virtual absl::Status DropCollection(const std::string& name, const std::string& request_id) = 0;
+  // An empty `collection` removes the alias (NOT_FOUND when there is none).
   virtual absl::Status SetAlias(const std::string& alias, const std::string& collection,
                                 const std::string& request_id) = 0;
   virtual absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexSettings& settings,

@@ -84,6 +84,9 @@ class EngineImpl final : public Engine {
   // Idempotency: the record of this request id, if any. ALREADY_EXISTS when it was for something else.
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id, const std::string& method,
                                                            const std::string& fingerprint) const;
+  // The second half of SetAlias with an empty target. NOT_FOUND when there is no such alias.
+  absl::Status RemoveAlias(const std::string& alias, const std::string& request_id, const std::string& fingerprint)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(operator_mu_);
   static void RecordRequest(const std::string& request_id, RequestRecord record, WriteBatch* batch);
   absl::StatusOr<CollectionStatus> AnswerAgain(const RequestRecord& record, const std::string& name);
 
