@@ -177,7 +177,8 @@ TEST_F(Cli, WrongValuesAreUsageErrorsThatNameTheField) {
   EXPECT_THAT(error({"count", name, "--timeout", "0"}), HasSubstr("--timeout"));
   EXPECT_THAT(error({"count"}), HasSubstr("collection"));
   EXPECT_THAT(error({"count", name, "--no-such-flag"}), HasSubstr("no-such-flag"));
-  EXPECT_THAT(error({"no-such-command"}), HasSubstr("no-such-command"));
+  EXPECT_THAT(error({"no-such-command"}), HasSubstr("no subcommand 'no-such-command'; there are: serve"));
+  EXPECT_THAT(error({"collection", "lst"}), HasSubstr("no subcommand 'lst'; there are: create, list"));
 }
 
 TEST_F(Cli, ErrorsAreJsonForPrograms) {
@@ -246,7 +247,9 @@ TEST_F(Cli, ImportNamesTheBadRowAndResumesBehindWhatIsWritten) {
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("row 17: "));
   EXPECT_THAT(refused.err, HasSubstr("go on with --start 15"));
-  EXPECT_EQ(RunJson({"count", name}).json()["count"], 15) << "the batch of the bad row is not written";
+  // The batch of the bad row is not written; the one that was under way behind it may be.
+  EXPECT_THAT(RunJson({"count", name}).json()["count"], testing::AnyOf(15, 20));
+  EXPECT_EQ(Run({"get", name, "16"}).exit_code, 3);
   lines.replace(lines.find("[1,2]"), 5, "[1,2,3]");
   const Outcome resumed = RunJson({"import", name, Put("bad.jsonl", lines), "--batch", "5", "--state", state});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
@@ -291,7 +294,7 @@ TEST_F(Cli, SearchTakesQueriesFromAFile) {
 }
 
 TEST_F(Cli, TheServerMayComeFromTheEnvironment) {
-  EXPECT_EQ(RunProgram(scratch_, {"status"}, "LIGHTCONE_SERVER=" + server_->address()).exit_code, 0);
+  EXPECT_EQ(RunProgram(scratch_, {"status"}, {{"LIGHTCONE_SERVER", server_->address()}}).exit_code, 0);
 }
 
 }  // namespace

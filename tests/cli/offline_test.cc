@@ -11,11 +11,15 @@ using ::testing::HasSubstr;
 
 class Offline : public testing::Test {
  protected:
-  Outcome Run(const std::vector<std::string>& words, const std::string& environment = "") {
-    return RunProgram(scratch_, words, environment);
-  }
+  Outcome Run(const std::vector<std::string>& words) { return RunProgram(scratch_, words); }
   TemporaryFolder scratch_;
 };
+
+TEST_F(Offline, TheProgramItselfIsTheSameCommandLine) {
+  const std::string command = Binary() + " version > " + (scratch_ / "own");
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(ReadFile(scratch_ / "own").value(), Run({"version"}).out);
+}
 
 TEST_F(Offline, VersionIsTold) {
   EXPECT_THAT(Run({"version"}).out, testing::StartsWith("lightcone "));
