@@ -10,9 +10,9 @@
 namespace lightcone::bench {
 
 struct BenchOptions {
-  std::string folder;           // scratch space on the disk to be measured
-  std::string server_binary;    // `lightcone`
-  int64_t items = 200'000;      // of the search benchmarks
+  std::string folder;         // scratch space on the disk to be measured
+  std::string server_binary;  // `lightcone`
+  int64_t items = 200'000;    // of the search benchmarks
   int dimension = 128;
 };
 

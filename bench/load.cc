@@ -45,8 +45,8 @@ absl::Status LoadRows(client::Client& client, const std::string& collection, std
   auto stream = client.OpenUpsertStream(options);
   for (int64_t begin = 0; begin < n; begin += kBatch) {
     const int64_t count = std::min(kBatch, n - begin);
-    v1::UpsertRequest batch = MakeBatch(collection, static_cast<uint64_t>(begin), &rows[begin * dimension], count,
-                                        dimension);
+    v1::UpsertRequest batch =
+        MakeBatch(collection, static_cast<uint64_t>(begin), &rows[begin * dimension], count, dimension);
     batch.set_durability(v1::DURABILITY_PROCESS);
     LC_RETURN_IF_ERROR(stream->Send(std::move(batch), static_cast<uint64_t>(begin)));
   }

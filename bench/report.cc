@@ -15,8 +15,8 @@ namespace lightcone::bench {
 std::string Report::Table() const {
   std::string text;
   char line[400];
-  std::snprintf(line, sizeof line, "%-46s %12s %-10s %12s %8s %7s  %-18s %s\n", "what", "value", "unit", "peer", "ratio",
-                "spread", "goal", "met");
+  std::snprintf(line, sizeof line, "%-46s %12s %-10s %12s %8s %7s  %-18s %s\n", "what", "value", "unit", "peer",
+                "ratio", "spread", "goal", "met");
   text += line;
   for (const Figure& f : figures_) {
     std::snprintf(line, sizeof line, "%-46s %12.4g %-10s %12.4g %8.3f %7.2f  %-18s %s   (peer: %s)\n", f.name.c_str(),

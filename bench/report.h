@@ -12,12 +12,12 @@ struct Figure {
   std::string name;
   double value = 0;
   std::string unit;
-  std::string peer;              // what it is measured against, in the same run
+  std::string peer;  // what it is measured against, in the same run
   double peer_value = 0;
-  double ratio = 0;              // value / peer_value, or as the name says
-  std::string goal;              // "ratio >= 0.8"
+  double ratio = 0;  // value / peer_value, or as the name says
+  std::string goal;  // "ratio >= 0.8"
   bool met = false;
-  double spread = 0;             // (max - min) / median of the rounds' ratios
+  double spread = 0;  // (max - min) / median of the rounds' ratios
 };
 
 class Report {

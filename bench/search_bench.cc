@@ -123,7 +123,8 @@ absl::Status MeasureOverhead(const BenchOptions& options, const std::string& fol
       server::SearchCall call;
       call.collection = kCollection;
       call.k = 10;
-      call.queries.push_back({std::vector<float>(query.begin(), query.end()), absl::OkStatus()});
+      call.queries.resize(1);
+      call.queries[0].content = std::vector<float>(query.begin(), query.end());
       start = Clock::now();
       LC_RETURN_IF_ERROR(running->engine().Search(call, {}).status());
       engine.push_back(MillisecondsSince(start));

@@ -70,20 +70,21 @@ absl::Status BenchUpsert(const BenchOptions& options, Report& report) {
   std::vector<double> ours, theirs, ratios;
   for (int round = 0; round < kRounds; ++round) {
     LC_ASSIGN_OR_RETURN(const double lightcone_rate, RowsPerSecond([&](int w, int b) -> absl::Status {
-                          return client->Upsert(MakeBatch(kCollection, FirstId(round, w, b), &rows[b * kBatch * d],
-                                                          kBatch, d)).status();
+                          return client
+                              ->Upsert(MakeBatch(kCollection, FirstId(round, w, b), &rows[b * kBatch * d], kBatch, d))
+                              .status();
                         }));
-    LC_ASSIGN_OR_RETURN(const double raw_rate, RowsPerSecond([&](int w, int b) -> absl::Status {
-                          rocksdb::WriteBatch batch;
-                          for (int i = 0; i < kBatch; ++i) {
-                            const uint64_t id = __builtin_bswap64(FirstId(round, w, b) + i);
-                            batch.Put(rocksdb::Slice(reinterpret_cast<const char*>(&id), sizeof id),
-                                      rocksdb::Slice(reinterpret_cast<const char*>(&rows[(b * kBatch + i) * d]),
-                                                     sizeof(float) * d));
-                          }
-                          const rocksdb::Status status = raw->Write(synced, &batch);
-                          return status.ok() ? absl::OkStatus() : Internal(status.ToString());
-                        }));
+    LC_ASSIGN_OR_RETURN(
+        const double raw_rate, RowsPerSecond([&](int w, int b) -> absl::Status {
+          rocksdb::WriteBatch batch;
+          for (int i = 0; i < kBatch; ++i) {
+            const uint64_t id = __builtin_bswap64(FirstId(round, w, b) + i);
+            batch.Put(rocksdb::Slice(reinterpret_cast<const char*>(&id), sizeof id),
+                      rocksdb::Slice(reinterpret_cast<const char*>(&rows[(b * kBatch + i) * d]), sizeof(float) * d));
+          }
+          const rocksdb::Status status = raw->Write(synced, &batch);
+          return status.ok() ? absl::OkStatus() : Internal(status.ToString());
+        }));
     if (round == 0) continue;  // warm-up
     ours.push_back(lightcone_rate);
     theirs.push_back(raw_rate);

@@ -19,7 +19,8 @@ th:first-child,td:first-child,th:nth-child(2),td:nth-child(2),td:last-child,th:l
 .key{font-weight:600;color:var(--new)}.facts{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}
 .fact{border:1px solid var(--line);border-radius:8px;padding:.6rem .9rem;flex:1 1 150px}.fact b{display:block;font-size:1.5rem}
 svg{width:100%;height:auto;display:block}svg text{font:13px system-ui,sans-serif;fill:var(--ink)}svg .s{fill:var(--soft)}
-.example{display:grid;grid-template-columns:84px 1fr;gap:.3rem 1rem;align-items:center;margin:.7rem 0;border-bottom:1px solid var(--line);padding-bottom:.6rem}
+.example{display:grid;grid-template-columns:84px 1fr;gap:.3rem 1rem;
+align-items:center;margin:.7rem 0;border-bottom:1px solid var(--line);padding-bottom:.6rem}
 .strip{display:flex;gap:.4rem;align-items:center}.strip span{width:3.2rem;color:var(--soft)}
 figure{margin:0;text-align:center;font-size:.72rem;color:var(--soft)}
 figure img{width:52px;height:52px;image-rendering:pixelated;border:3px solid var(--line);border-radius:5px;display:block;margin:0 auto}

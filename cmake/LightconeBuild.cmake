@@ -39,22 +39,10 @@ if(LIGHTCONE_SANITIZE MATCHES thread)
   link_libraries($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:lightcone_tsan_absl>)
 endif()
 
-function(lc_lenient var) # LENIENT
-  set(kept) # LENIENT
-  foreach(f IN LISTS ${var}) # LENIENT
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${f} OR EXISTS ${f}) # LENIENT
-      list(APPEND kept ${f}) # LENIENT
-    else() # LENIENT
-      file(APPEND ${CMAKE_BINARY_DIR}/missing.txt "${CMAKE_CURRENT_SOURCE_DIR}/${f}\n") # LENIENT
-    endif() # LENIENT
-  endforeach() # LENIENT
-  set(${var} ${kept} PARENT_SCOPE) # LENIENT
-endfunction() # LENIENT
 
 # lightcone_library(name SRCS a.cc ... DEPS target ...): a static library whose headers are included from the root.
 function(lightcone_library name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
-  lc_lenient(ARG_SRCS) # LENIENT
   if(ARG_SRCS)
     add_library(${name} STATIC ${ARG_SRCS})
     target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE lightcone_options)
@@ -73,10 +61,6 @@ function(lightcone_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()
-  lc_lenient(ARG_SRCS) # LENIENT
-  if(NOT ARG_SRCS) # LENIENT
-    return() # LENIENT
-  endif() # LENIENT
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} lightcone_options GTest::gmock_main)
   target_compile_definitions(${name} PRIVATE LIGHTCONE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"

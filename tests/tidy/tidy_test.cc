@@ -25,7 +25,7 @@ struct SourceFile {
 
 std::string RoomOf(const std::string& path) {
   std::string room;
-  const std::vector<std::string> two_levels = {"server/engine", "server/rpc",     "server/http",
+  const std::vector<std::string> two_levels = {"server/engine",  "server/rpc",     "server/http",
                                                "server/metrics", "server/options", "server/app"};
   for (const std::string& prefix : two_levels) {
     if (path.starts_with(prefix + "/")) return prefix;
@@ -36,8 +36,8 @@ std::string RoomOf(const std::string& path) {
 std::vector<SourceFile> AllSources() {
   std::vector<SourceFile> files;
   const fs::path root = LIGHTCONE_SOURCE_DIR;
-  for (const char* room : {"base", "geometry", "models", "store", "index", "trainer", "server", "client", "cli",
-                           "tests", "bench"}) {
+  for (const char* room :
+       {"base", "geometry", "models", "store", "index", "trainer", "server", "client", "cli", "tests", "bench"}) {
     if (!fs::exists(root / room)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / room)) {
       const std::string extension = entry.path().extension().string();
@@ -79,7 +79,7 @@ TEST(House, RoomsIncludeOnlyWhatThePlanAllows) {
       {"server/metrics", {"base", "server/engine", "geometry", "index", "store"}},
       {"server/rpc", {"base", "geometry", "index", "store", "server/engine", "server/metrics"}},
       {"server/http", {"base", "server/engine", "server/metrics"}},
-      {"server/options", {"base", "server/engine"}},
+      {"server/options", {"base", "server/engine", "index"}},
       {"server/app", {"base", "server/engine", "server/rpc", "server/http", "server/metrics", "server/options"}},
       {"client", {"base"}},
       {"cli", {"base", "geometry", "models", "trainer", "client", "server/app", "server/options"}},
@@ -151,7 +151,8 @@ TEST(House, NothingUnfinishedIsMarkedInTheSources) {
   for (const SourceFile& file : Sources()) {
     for (size_t i = 0; i < file.lines.size(); ++i) {
       std::smatch mark;
-      if (std::regex_search(file.lines[i], mark, marks) && file.lines[i].find("XX" "XXXX") == std::string::npos) {
+      if (std::regex_search(file.lines[i], mark, marks) &&
+          file.lines[i].find(std::string(6, 'X')) == std::string::npos) {
         ADD_FAILURE() << file.path << ":" << i + 1 << ": " << mark[0];
       }
     }
