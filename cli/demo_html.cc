@@ -93,7 +93,7 @@ std::string Bars(const DemoResult& result) {
   }
   for (int b = 0; b < 5; ++b) {
     svg += Format("<rect x='%d' y='%d' width='14' height='14' rx='3' fill='%s'/><text x='%d' y='%d'>%s</text>",
-                  60 + (b % 3) * 305, 275 + (b / 3) * 24, bars[b].color, 80 + (b % 3) * 305, 287 + (b / 3) * 24,
+                  60 + (b % 2) * 440, 272 + (b / 2) * 20, bars[b].color, 80 + (b % 2) * 440, 284 + (b / 2) * 20,
                   bars[b].label);
   }
   return svg + "</svg>";

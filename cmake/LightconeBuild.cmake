@@ -23,7 +23,6 @@ if(LIGHTCONE_WERROR)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(lightcone_options INTERFACE -Wthread-safety -Wno-deprecated-declarations)
-  # Debian's OpenMP for every library here is libgomp; nothing of ours uses pragmas, so clang needs no runtime of its own.
 endif()
 if(LIGHTCONE_SANITIZE)
   add_compile_options(-fsanitize=${LIGHTCONE_SANITIZE} -fno-omit-frame-pointer -g1)
