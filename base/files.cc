@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 #ifdef __x86_64__
 #include <nmmintrin.h>
@@ -43,6 +44,13 @@ absl::Status WriteAll(int fd, std::string_view content, const std::string& path)
     content.remove_prefix(static_cast<size_t>(n));
   }
   return absl::OkStatus();
+}
+
+// 0 when `path` leads to a folder, else why not.
+int FolderError(const char* path) {
+  struct stat info {};
+  if (::stat(path, &info) != 0) return errno;
+  return S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
 }
 
 std::array<uint32_t, 256> MakeTable() {
@@ -135,9 +143,27 @@ absl::Status SyncFile(const std::string& path) { return SyncPath(path, O_RDONLY)
 absl::Status SyncFolder(const std::string& folder) { return SyncPath(folder, O_RDONLY | O_DIRECTORY); }
 
 absl::Status MakeFolders(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), "create folder", folder);
+  std::vector<std::filesystem::path> missing;  // the deepest first
+  std::filesystem::path at(folder);
+  if (!at.has_filename()) at = at.parent_path();  // "a/b/" is "a/b"
+  for (; !at.empty(); at = at.parent_path()) {
+    const int error = FolderError(at.c_str());
+    if (error == 0) break;
+    // ENOTDIR of a path below a file: the file itself is next.
+    const bool look_above = error == ENOENT || (error == ENOTDIR && ::access(at.c_str(), F_OK) != 0);
+    if (!look_above) return ErrnoStatus(error, "create folder", folder);
+    missing.push_back(at);
+  }
+  for (auto made = missing.rbegin(); made != missing.rend(); ++made) {
+    if (::mkdir(made->c_str(), 0777) != 0) {
+      const int error = errno;
+      const bool there = error == EEXIST && FolderError(made->c_str()) == 0;  // somebody else was first
+      if (!there) return ErrnoStatus(error, "create folder", folder);
+    }
+    // Without it a power loss takes the new folder and all that is synced inside.
+    const std::string parent = made->parent_path().string();
+    LC_RETURN_IF_ERROR(SyncFolder(parent.empty() ? "." : parent));
+  }
   return absl::OkStatus();
 }
 

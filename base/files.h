@@ -21,7 +21,7 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 absl::Status SyncFile(const std::string& path);
 absl::Status SyncFolder(const std::string& folder);
 
-// mkdir -p.
+// mkdir -p; folders that it made are there after a power loss too.
 absl::Status MakeFolders(const std::string& folder);
 
 // CRC-32C (Castagnoli) of `bytes`, continued from `seed`. Used for every checksum that Lightcone writes.

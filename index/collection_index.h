@@ -137,7 +137,9 @@ class CollectionIndex {
   virtual absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) = 0;
   virtual std::shared_ptr<const IndexView> View() const = 0;
   // Seals every growing segment now and waits for the background work (used by Rebuild, export, benchmarks, tests).
-  virtual absl::Status Flush() = 0;
+  // DEADLINE_EXCEEDED, CANCELLED: nobody waits any more, and the work goes on.
+  virtual absl::Status Flush(absl::Time deadline = absl::InfiniteFuture(),
+                             const std::function<bool()>& cancelled = {}) = 0;
   // New settings for segments built from now on; with `rebuild_now` all sealed segments are rebuilt in the background.
   virtual absl::Status Reconfigure(const IndexSettings& settings, bool rebuild_now) = 0;
   virtual IndexStats Stats() const = 0;

@@ -48,7 +48,7 @@ std::optional<int64_t> GrowingSegment::Find(uint64_t internal_id) const {
 }
 
 int64_t GrowingSegment::heap_bytes() const {
-  const int64_t row_bytes = static_cast<int64_t>(block_.stride * sizeof(float) + sizeof(RowFactors)) + 8 + 4 + 12;
+  const int64_t row_bytes = static_cast<int64_t>(block_.stride * sizeof(float) + sizeof(RowFactors)) + 8 + 4 + 20;
   return rows() * row_bytes + static_cast<int64_t>(row_of_id_.capacity() * 17);
 }
 

@@ -1,5 +1,6 @@
 #include "index/manifest.h"
 
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,12 +16,16 @@ using Json = nlohmann::json;
 
 constexpr size_t kDocumentBytesMax = 16 << 20;
 
+constexpr uint32_t kStatesVersion = 2;  // another one is rebuilt from the store, as damage is
+
 struct StatesHeader {
   uint32_t magic = 0x5347434c;  // "LCGS"
-  uint32_t version = kIndexFormatVersion;
+  uint32_t version = kStatesVersion;
   uint32_t rows = 0;
-  uint32_t crc32c = 0;
+  uint32_t crc32c = 0;  // of the sequence and the states
+  uint64_t sequence = 0;
 };
+static_assert(sizeof(StatesHeader) == kStatesHeaderBytes);
 
 // A document is {"crc32c": of `content`'s compact text, "content": {...}}.
 std::string Seal(const Json& content) {
@@ -262,17 +267,18 @@ absl::StatusOr<IndexCheckpoint> DecodeIndexCheckpoint(std::string_view text) {
   return checkpoint;
 }
 
-std::string EncodeStates(const std::vector<uint32_t>& states) {
-  const std::string_view body(reinterpret_cast<const char*>(states.data()), states.size() * sizeof(uint32_t));
+std::string EncodeStates(const SegmentStates& states) {
   StatesHeader header;
-  header.rows = static_cast<uint32_t>(states.size());
-  header.crc32c = Crc32c(body);
+  header.rows = static_cast<uint32_t>(states.of_rows.size());
+  header.sequence = states.sequence;
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
-  bytes.append(body);
+  bytes.append(reinterpret_cast<const char*>(states.of_rows.data()), states.of_rows.size() * sizeof(uint32_t));
+  header.crc32c = Crc32c(std::string_view(bytes).substr(offsetof(StatesHeader, sequence)));
+  std::memcpy(bytes.data(), &header, sizeof(header));
   return bytes;
 }
 
-absl::StatusOr<std::vector<uint32_t>> DecodeStates(std::string_view bytes, int64_t rows) {
+absl::StatusOr<SegmentStates> DecodeStates(std::string_view bytes, int64_t rows) {
   StatesHeader header;
   const StatesHeader known;
   if (bytes.size() < sizeof(header)) return DataLoss("state file is shorter than its header");
@@ -282,9 +288,13 @@ absl::StatusOr<std::vector<uint32_t>> DecodeStates(std::string_view bytes, int64
   if (static_cast<int64_t>(header.rows) != rows || body.size() != static_cast<uint64_t>(rows) * sizeof(uint32_t)) {
     return DataLoss(StrCat("state file has ", header.rows, " rows instead of ", rows));
   }
-  if (Crc32c(body) != header.crc32c) return DataLoss("state file has a wrong checksum");
-  std::vector<uint32_t> states(static_cast<size_t>(rows));
-  std::memcpy(states.data(), body.data(), body.size());
+  if (Crc32c(bytes.substr(offsetof(StatesHeader, sequence))) != header.crc32c) {
+    return DataLoss("state file has a wrong checksum");
+  }
+  SegmentStates states;
+  states.sequence = header.sequence;
+  states.of_rows.resize(static_cast<size_t>(rows));
+  std::memcpy(states.of_rows.data(), body.data(), body.size());
   return states;
 }
 

@@ -65,8 +65,13 @@ struct IndexCheckpoint {
 std::string EncodeIndexCheckpoint(const IndexCheckpoint& checkpoint);
 absl::StatusOr<IndexCheckpoint> DecodeIndexCheckpoint(std::string_view text);
 
-// The state file: header (magic, version, rows, CRC-32C of the states) and a uint32 a row.
-std::string EncodeStates(const std::vector<uint32_t>& states);
-absl::StatusOr<std::vector<uint32_t>> DecodeStates(std::string_view bytes, int64_t rows);
+// The state file: header (magic, version, rows, CRC-32C of all that follows, sequence) and a uint32 a row.
+struct SegmentStates {
+  uint64_t sequence = 0;  // the file holds no effect of a later change
+  std::vector<uint32_t> of_rows;
+};
+inline constexpr size_t kStatesHeaderBytes = 24;
+std::string EncodeStates(const SegmentStates& states);
+absl::StatusOr<SegmentStates> DecodeStates(std::string_view bytes, int64_t rows);
 
 }  // namespace lightcone

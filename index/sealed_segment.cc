@@ -31,8 +31,9 @@ absl::StatusOr<std::shared_ptr<SealedSegment>> SealedSegment::Open(const std::st
   if (!with_states) return segment;
   const int64_t rows = segment->rows();
   LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(StrCat(folder, "/", kStatesFile), int64_t{1} << 34));
-  LC_ASSIGN_OR_RETURN(const std::vector<uint32_t> states, DecodeStates(bytes, rows));
-  for (int64_t i = 0; i < rows; ++i) segment->SetState(i, states[static_cast<size_t>(i)], 0);
+  LC_ASSIGN_OR_RETURN(const SegmentStates states, DecodeStates(bytes, rows));
+  for (int64_t i = 0; i < rows; ++i) segment->SetState(i, states.of_rows[static_cast<size_t>(i)], 0);
+  segment->sequence_of_states_ = states.sequence;
   segment->set_dirty(false);
   return segment;
 }

@@ -27,12 +27,14 @@ class SealedSegment : public Segment {
   void set_stale() { stale_ = true; }
 
   std::vector<uint32_t> CopyStates() const;
+  // Of the newest change that the state file held when it was read; 0 without one.
+  uint64_t sequence_of_states() const { return sequence_of_states_; }
 
   std::string_view kind() const override { return manifest_.kind; }
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
   std::optional<int64_t> Find(uint64_t internal_id) const override;
   int64_t mapped_bytes() const override;
-  int64_t heap_bytes() const override { return rows() * 12; }
+  int64_t heap_bytes() const override { return rows() * 20; }
 
  private:
   SealedSegment(std::string folder, SegmentManifest manifest)
@@ -48,6 +50,7 @@ class SealedSegment : public Segment {
   Mapping vectors_, factors_, ids_, uncertainty_, graph_bytes_;
   Graph graph_;
   bool stale_ = false;
+  uint64_t sequence_of_states_ = 0;
 };
 
 }  // namespace lightcone

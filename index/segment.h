@@ -104,7 +104,7 @@ class Segment {
   virtual int64_t mapped_bytes() const = 0;
   virtual int64_t heap_bytes() const = 0;
 
-  // Records that a row changed at `sequence`; true if that is news.
+  // Records that a row, which is not deleted yet, changed at `sequence`; true if that is news.
   bool SetState(int64_t row, uint32_t state, uint64_t sequence) {
     const uint32_t old = states_.Get(static_cast<size_t>(row));
     if (old == state) return false;

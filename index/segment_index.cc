@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/time/clock.h"
 #include "base/status.h"
 
 namespace lightcone {
+namespace {
+
+constexpr absl::Duration kCancelPoll = absl::Milliseconds(50);
+
+}  // namespace
 
 SegmentIndex::SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source)
     : folder_(std::move(folder)), source_(source), settings_(settings) {}
@@ -222,13 +228,19 @@ std::shared_ptr<const IndexView> SegmentIndex::View() const {
   return view_;
 }
 
-absl::Status SegmentIndex::Flush() {
+absl::Status SegmentIndex::Flush(absl::Time deadline, const std::function<bool()>& cancelled) {
   absl::MutexLock lock(&mu_);
   for (auto& [number, generation] : generations_) Freeze(generation);
   checkpoint_due_ = true;
   const uint64_t ticket = ++flush_requested_;
   Wake();
-  while (flush_done_ < ticket) flushed_.Wait(&mu_);
+  while (flush_done_ < ticket) {
+    if (cancelled && cancelled()) {
+      return MakeStatus(absl::StatusCode::kCancelled, "flush: cancelled by the caller; the work goes on");
+    }
+    if (absl::Now() >= deadline) return DeadlineExceeded("flush: ran past its deadline; the work goes on");
+    flushed_.WaitWithDeadline(&mu_, cancelled ? std::min(deadline, absl::Now() + kCancelPoll) : deadline);
+  }
   return last_error_;
 }
 

@@ -45,7 +45,7 @@ class SegmentIndex final : public CollectionIndex {
   absl::Status DropGeneration(uint32_t generation) override ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) override ABSL_LOCKS_EXCLUDED(mu_);
   std::shared_ptr<const IndexView> View() const override ABSL_LOCKS_EXCLUDED(view_mu_);
-  absl::Status Flush() override ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status Flush(absl::Time deadline, const std::function<bool()>& cancelled) override ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Reconfigure(const IndexSettings& settings, bool rebuild_now) override ABSL_LOCKS_EXCLUDED(mu_);
   IndexStats Stats() const override ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/exceptions.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "index/build_plan.h"
@@ -33,7 +34,12 @@ std::optional<uint64_t> SegmentIndex::WaitForWork(absl::Duration retry) {
 void SegmentIndex::BuilderLoop() {
   absl::Duration retry = absl::ZeroDuration();  // Zero: the last work succeeded.
   while (const std::optional<uint64_t> ticket = WaitForWork(retry)) {
-    const absl::Status status = WorkUntilIdle();
+    absl::Status status;
+    try {
+      status = WorkUntilIdle();
+    } catch (...) {  // Out of memory ends neither the process nor the waiting of a flush.
+      status = StatusOfException();
+    }
     if (stopping()) return;
     if (status.ok()) {
       retry = absl::ZeroDuration();
@@ -105,16 +111,19 @@ std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
 }
 
 absl::Status SegmentIndex::RunJob(const Job& job) {
-  const std::vector<RowReference> rows = GatherRows(job.sources, job.rows_of);
+  std::vector<RowReference> rows;
   std::shared_ptr<SealedSegment> built;
   absl::Status status;
-  if (!rows.empty()) {
-    auto written = WriteSegment(SegmentFolder(job.plan.id), job.plan, job.sources, rows, [this] { return stopping(); });
-    if (written.ok()) {
-      built = std::move(*written);
-    } else {
+  try {
+    rows = GatherRows(job.sources, job.rows_of);
+    if (!rows.empty()) {
+      auto written =
+          WriteSegment(SegmentFolder(job.plan.id), job.plan, job.sources, rows, [this] { return stopping(); });
       status = written.status();
+      if (written.ok()) built = std::move(*written);
     }
+  } catch (...) {
+    status = StatusOfException();
   }
   absl::MutexLock lock(&mu_);
   --builds_running_;
@@ -143,8 +152,10 @@ void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows
     // Carries over what happened to the rows up to now, changes during the build included.
     for (size_t i = 0; i < rows.size(); ++i) {
       const RowStates& states = job.sources[rows[i].source]->states();
-      const uint32_t state = states.Get(rows[i].row);
-      if (state != kLive) built->SetState(static_cast<int64_t>(i), state, states.ChangedAt(rows[i].row));
+      const uint32_t row = rows[i].row, by = states.SupersededBy(row);
+      const int64_t to = static_cast<int64_t>(i);
+      if (by != kLive) built->SetState(to, by, states.SupersededAt(row));
+      if (states.Get(row) == kDeleted) built->SetState(to, kDeleted, states.DeletedAt(row));
     }
     built->set_dirty(true);  // It has no state file yet.
     generation.sealed.push_back(std::move(built));
@@ -169,13 +180,18 @@ absl::Status SegmentIndex::WriteCheckpoint() {
   IndexCheckpoint checkpoint;
   std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>> states;
   std::vector<std::string> garbage;
-  CollectCheckpoint(checkpoint, states, garbage);
   absl::Status status;
-  for (const auto& [segment, row_states] : states) {
-    if (!status.ok()) break;
-    status = WriteFileAtomically(StrCat(segment->folder(), "/", kStatesFile), EncodeStates(row_states));
+  try {
+    CollectCheckpoint(checkpoint, states, garbage);
+    for (auto& [segment, row_states] : states) {
+      if (!status.ok()) break;
+      status = WriteFileAtomically(StrCat(segment->folder(), "/", kStatesFile),
+                                   EncodeStates({checkpoint.newest_sequence, std::move(row_states)}));
+    }
+    if (status.ok()) status = WriteFileAtomically(folder_ + "/index.json", EncodeIndexCheckpoint(checkpoint));
+  } catch (...) {  // Out of memory: as with a full disk, what was collected is dirty still.
+    status = StatusOfException();
   }
-  if (status.ok()) status = WriteFileAtomically(folder_ + "/index.json", EncodeIndexCheckpoint(checkpoint));
   if (status.ok()) {
     // Views that still use a deleted segment keep its mapping: the space is freed with the last of them.
     for (const std::string& folder : garbage) {

@@ -28,13 +28,13 @@ absl::Status SegmentIndex::Load(const std::vector<std::pair<uint32_t, Space>>& g
   } else if (!absl::IsNotFound(text.status())) {
     return Annotate(text.status(), "open index");
   }
+  loaded_newest_sequence_ = checkpoint.newest_sequence;
   std::vector<uint32_t> incomplete;
   LC_RETURN_IF_ERROR(LoadCheckpoint(checkpoint, incomplete));
   LC_RETURN_IF_ERROR(RemoveLeftovers());
 
   replay_after_ = checkpoint.newest_sequence;
   for (const auto& [number, generation] : generations_) replay_after_ = std::min(replay_after_, generation.floor);
-  loaded_newest_sequence_ = checkpoint.newest_sequence;
   applied_ = replay_after_;
   ReassessSuperseded();
   // Newest first: an older row's state follows from the newer rows that are there.
@@ -62,6 +62,8 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
         segment = DataLoss(StrCat("'", SegmentFolder(id), "' holds another segment"));
       }
       if (segment.ok()) {
+        // State files are written before the checkpoint: a crash between the two leaves them ahead of it.
+        loaded_newest_sequence_ = std::max(loaded_newest_sequence_, (*segment)->sequence_of_states());
         generation.sealed.push_back(std::move(*segment));
         continue;
       }

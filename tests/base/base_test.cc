@@ -63,6 +63,25 @@ TEST(Files, ErrorsNameThePath) {
   EXPECT_EQ(ErrnoStatus(ENOSPC, "write", "x").code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(Files, FoldersAreMadeWithAllThatLeadsToThem) {
+  const std::string folder = TemporaryFolder();
+  for (const char* path : {"/a/b/c", "/a/b/c", "/a/b/d/", "//e//f", "/a/../g"}) {
+    EXPECT_TRUE(MakeFolders(folder + path).ok()) << path;
+    EXPECT_TRUE(std::filesystem::is_directory(folder + path)) << path;
+  }
+  std::filesystem::create_directory_symlink("a", folder + "/link");
+  EXPECT_TRUE(MakeFolders(folder + "/link/h").ok());
+  EXPECT_TRUE(std::filesystem::is_directory(folder + "/a/h"));
+  EXPECT_TRUE(MakeFolders(".").ok());
+  ASSERT_TRUE(WriteFileAtomically(folder + "/file", "x").ok());
+  for (const char* path : {"/file", "/file/a", "/file/a/b"}) {
+    const absl::Status status = MakeFolders(folder + path);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(MessageOf(status), HasSubstr(folder + path));
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Files, AFileAboveTheLimitIsRefused) {
   const std::string folder = TemporaryFolder();
   ASSERT_TRUE(WriteFileAtomically(folder + "/big", std::string(100, 'x')).ok());

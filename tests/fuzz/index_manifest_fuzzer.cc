@@ -23,6 +23,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string text = content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     decode(lightcone::StrCat("{\"crc32c\":", lightcone::Crc32c(text), ",\"content\":", text, "}"));
   }
-  (void)lightcone::DecodeStates(bytes, size < 16 ? 0 : static_cast<int64_t>(size - 16) / 4);
+  (void)lightcone::DecodeStates(bytes, size < lightcone::kStatesHeaderBytes ? 0 : static_cast<int64_t>(size - lightcone::kStatesHeaderBytes) / 4);
   return 0;
 }

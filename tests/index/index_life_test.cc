@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "base/files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -143,6 +144,72 @@ TEST_F(IndexLife, AViewKeepsShowingWhatItPinned) {
   EXPECT_EQ(old->VisibleRows(1, 2), 70);
   EXPECT_EQ(old->VisibleRows(2, 2), 0);
   ExpectEqual("the new view");
+}
+
+// The embedding that took a row's place and the row go at the same time: neither view may show both or none.
+TEST_F(IndexLife, ASupersededRowStaysHiddenFromAViewWhenItsItemGoesLater) {
+  for (const bool sealed : {false, true}) {
+    Open();
+    const uint64_t first = sealed ? 101 : 1;
+    const std::shared_ptr<const IndexView> oldest = (Add(first, 20, 1), index_->View());
+    Add(first, 20, 2);
+    if (sealed) {
+      ASSERT_TRUE(index_->Flush().ok());
+    }
+    const std::shared_ptr<const IndexView> old = index_->View();
+    const auto expect_old = [&](const std::string& what) {
+      EXPECT_EQ(Search(*oldest, 1, 2).size(), 20u) << what;
+      EXPECT_EQ(Search(*oldest, 2, 2).size(), 0u) << what;
+      EXPECT_EQ(Search(*old, 1, 2).size(), 0u) << what;
+      EXPECT_EQ(Search(*old, 2, 2).size(), 20u) << what;
+      EXPECT_EQ(Search(*old, 1, 1).size(), 20u) << what;
+    };
+    for (uint64_t id = first; id < first + 10; ++id) {
+      ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Delete(id)}).ok());
+    }
+    expect_old("half deleted");
+    const std::shared_ptr<const IndexView> half = index_->View();
+    ASSERT_TRUE(index_->Flush().ok());  // compacts; what happened to each row, and when, goes along
+    const std::shared_ptr<const IndexView> compacted = index_->View();
+    for (uint64_t id = first + 10; id < first + 20; ++id) {
+      ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Delete(id)}).ok());
+    }
+    expect_old("all deleted");
+    for (const auto& view : {half, compacted}) {
+      EXPECT_EQ(Search(*view, 1, 2).size(), 0u);
+      EXPECT_EQ(Search(*view, 2, 2).size(), 10u);
+      EXPECT_EQ(Search(*view, 1, 1).size(), 10u);
+    }
+    ExpectEqual("the new view");
+  }
+}
+
+TEST_F(IndexLife, AStateFileThatIsAheadOfTheCheckpointTellsHowFar) {
+  Open();
+  Add(1, 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  const std::string checkpoint = folder_.path() + "/index.json";
+  const absl::StatusOr<std::string> before = ReadFile(checkpoint, 1 << 20);
+  ASSERT_TRUE(before.ok());
+  ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Delete(7)}).ok());
+  ASSERT_TRUE(index_->Flush().ok());
+  index_.reset();
+  // As after a power loss between the writing of the state file and that of the checkpoint.
+  ASSERT_TRUE(WriteFileAtomically(checkpoint, *before).ok());
+  Open();
+  EXPECT_EQ(index_->replay_after(), 50u);
+  EXPECT_EQ(index_->newest_sequence_in_files(), 51u);
+  EXPECT_EQ(index_->Stats().rebuilds_total, 0);
+  ExpectEqual("replayed");
+}
+
+TEST_F(IndexLife, AFlushStopsWaitingWhenItsCallerDoes) {
+  Open();
+  Add(1, 10, 1);
+  EXPECT_EQ(index_->Flush(absl::Now() - absl::Seconds(1)).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(index_->Flush(absl::InfiniteFuture(), [] { return true; }).code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(index_->Flush(absl::Now() + absl::Minutes(1), [] { return false; }).ok());
+  EXPECT_THAT(Kinds(), Each("hnsw"));
 }
 
 TEST_F(IndexLife, ARollbackIsAnotherView) {
@@ -356,21 +423,27 @@ TEST_F(IndexLife, LeftoversOfACrashedBuildAreRemoved) {
 }
 
 TEST_F(IndexLife, ADiskErrorOfTheBuilderIsReportedAndRetriedAndNothingIsLost) {
+  // The folder is a link, which one rename turns to a file and back: the builder, which tries again at any time, finds
+  // either of them and never nothing. Writing into a file fails whoever runs the test.
+  const std::string segments = folder_.path() + "/segments";
+  const auto lead_to = [&](const std::string& target) {
+    fs::create_symlink(target, segments + ".new");
+    fs::rename(segments + ".new", segments);
+  };
+  fs::create_directory(segments + ".real");
+  std::ofstream(segments + ".file") << "in the way";
+  lead_to("segments.real");
   Open();
   Add(1, 30, 1);
   ASSERT_TRUE(index_->Flush().ok());
-  // A file where the folder should be: writing fails, whoever runs the test.
-  const std::string segments = folder_.path() + "/segments";
-  fs::rename(segments, segments + ".away");
-  std::ofstream(segments) << "in the way";
+  lead_to("segments.file");
   Add(100, 120, 1);
   EXPECT_FALSE(index_->Flush().ok());
   EXPECT_FALSE(index_->Stats().last_error.ok());
   EXPECT_THAT(MessageOf(index_->Stats().last_error), HasSubstr("segments"));
   EXPECT_LE(index_->Stats().sealed_sequence, 30u);
   ExpectEqual("with a broken disk");
-  fs::remove(segments);
-  fs::rename(segments + ".away", segments);
+  lead_to("segments.real");
   EXPECT_TRUE(index_->Flush().ok());
   EXPECT_TRUE(index_->Stats().last_error.ok());
   EXPECT_THAT(Kinds(), Each("hnsw"));

@@ -100,12 +100,18 @@ TEST(Manifest, CheckpointAndStatesComeBackAsTheyWere) {
   const auto decoded = DecodeIndexCheckpoint(EncodeIndexCheckpoint(checkpoint));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(EncodeIndexCheckpoint(*decoded), EncodeIndexCheckpoint(checkpoint));
-  const std::vector<uint32_t> states = {0, 2, UINT32_MAX};
-  std::string bytes = EncodeStates(states);
-  EXPECT_EQ(*DecodeStates(bytes, 3), states);
+  const SegmentStates states{uint64_t{1} << 40, {0, 2, UINT32_MAX}};
+  const std::string bytes = EncodeStates(states);
+  const auto read = DecodeStates(bytes, 3);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->of_rows, states.of_rows);
+  EXPECT_EQ(read->sequence, states.sequence);
   EXPECT_FALSE(DecodeStates(bytes, 4).ok());
-  bytes.back() ^= 1;
-  EXPECT_FALSE(DecodeStates(bytes, 3).ok());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] ^= 1;
+    EXPECT_FALSE(DecodeStates(damaged, 3).ok()) << i;
+  }
 }
 
 class GraphBytes : public testing::Test {
