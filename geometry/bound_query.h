@@ -21,17 +21,17 @@ namespace lightcone {
 class BoundQuery {
  public:
   // Binds `z_q`, a vector of `query_space` (before its clip), to rows of `item_space`. The clip radii may differ: each
-  // side is clipped by its own (spec 8.5: mixed generations rank by the plain geodesic).
+  // side is clipped by its own (mixed generations rank by the plain geodesic).
   // kFailedPrecondition naming both sides if metric, dimension or (Lorentz) curvature differ;
   // kInvalidArgument if `z_q` is no vector of `query_space` (field 'vector').
   static absl::StatusOr<BoundQuery> Make(const Space& query_space, const Space& item_space, std::span<const float> z_q);
 
   // The exact distance to the stored row `z_g` (float32 values, float64 arithmetic; Lorentz by the half chord of
-  // tangent vectors, spec 8.2: no cancellation, identical vectors are at 0). Symmetric. REQUIRES: z_g is a vector of
+  // tangent vectors: no cancellation, identical vectors are at 0). Symmetric. REQUIRES: z_g is a vector of
   // item_space.
   double Distance(std::span<const float> z_g) const;
 
-  // The distance that belongs to a score; for Lorentz noise below about 5e-4 (spec 8.2), so rank by Distance.
+  // The distance that belongs to a score; for Lorentz noise below about 5e-4, so rank by Distance.
   double DistanceFromScore(float score) const;
 
   // The exact score of a row at distance `d`: strictly decreasing. For a range search: rows within `d` have kernel

@@ -36,7 +36,7 @@ void ScoreRowsBatch(std::span<const BoundQuery* const> queries, const float* row
 float Dot(const float* x, const float* y, std::size_t n);
 
 // distances[i] = geodesic from the point with space part `x_space` to the one with space part rows[i], on the
-// hyperboloid of curvature -`curvature`, by the half chord in float32 (spec 8.2): about 2e-7 relative at any distance.
+// hyperboloid of curvature -`curvature`, by the half chord in float32: about 2e-7 relative at any distance.
 void GeodesicRows(double curvature, const float* x_space, std::size_t dimension, const float* rows, std::size_t stride,
                   std::size_t n, float* distances);
 

@@ -1,6 +1,6 @@
 // The hyperboloid of curvature -K in float64: the reference the kernels, the server's exact re-ranking and the golden
-// vectors are compared with. A point h is kept as its space part s; its time is sqrt(1/K + |s|^2) (spec section 0).
-// Formulas: spec 2.1 (maps, clip), 2.4 (cone), 8.2 and 8.4 (stable forms). Threads: pure functions.
+// vectors are compared with. A point h is kept as its space part s; its time is sqrt(1/K + |s|^2).
+// Formulas of maps, clip and cone: docs/training.md. Threads: pure functions.
 // REQUIRES throughout: curvature > 0, spans of one length.
 #pragma once
 
@@ -37,7 +37,7 @@ double SquaredLorentz(Vector x, Vector y, double curvature);
 double Geodesic(Vector x, Vector y, double curvature);
 
 // Geodesic distance of exp_0(rx * ux) and exp_0(ry * uy) from radii >= 0 and unit directions, whose squared
-// difference |ux - uy|^2 is given: no cancellation at all (spec 8.2). The direction of a zero radius does not matter.
+// difference |ux - uy|^2 is given: no cancellation at all. The direction of a zero radius does not matter.
 double GeodesicFromPolar(double rx, double ry, double direction_gap_squared, double curvature);
 
 // z * min(1, zeta/|z|) with z = v * scale (scale = 1/sqrt(d) for the paper's rescale, 1 for none).
@@ -58,7 +58,7 @@ double ExteriorAngle(Vector s_o, Vector s_n, double curvature);
 // max(0, ExteriorAngle - HalfAperture): 0 where h_n lies in the cone of h_o.
 double Entailment(Vector s_o, Vector s_n, double curvature, double epsilon = kConeEpsilon);
 
-// Whether h_n lies in the cone of h_o, without trigonometry (spec 8.4).
+// Whether h_n lies in the cone of h_o, without trigonometry (docs/training.md, Entailment).
 bool InCone(Vector s_o, Vector s_n, double curvature, double epsilon = kConeEpsilon);
 
 // Entailment with its gradients: by the space part of h_n (time following from it) and by the tangent vector z_n with

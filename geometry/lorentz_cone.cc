@@ -1,4 +1,4 @@
-// Entailment cones: exterior angle, half aperture, membership, gradient (spec 2.4 and 8.4).
+// Entailment cones: exterior angle, half aperture, membership, gradient (docs/training.md, Entailment).
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

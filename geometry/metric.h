@@ -36,7 +36,7 @@ struct Space {
   Metric metric = Metric::kLorentz;
   int dimension = 0;         // numbers a vector, 1 .. 65536
   double curvature = 1.0;    // K > 0 of curvature -K, 1e-3 .. 1e3; Lorentz only
-  double clip_radius = 1.0;  // zeta: longer tangent vectors are scaled down to it (spec 2.1); Lorentz only
+  double clip_radius = 1.0;  // zeta: longer tangent vectors are scaled down to it; Lorentz only
 
   // kInvalidArgument naming the field and its allowed range. Curvature and clip radius are not looked at outside
   // Lorentz.

@@ -1,6 +1,6 @@
-// How unsure a model is of an embedding, read off its norm (spec 2.3): long means sure.
-// Which of the three to use: Raw orders the backfill (spec 11-12: the clipped one carries no information once most
-// norms sit at the clip); Clipped (the paper's q) belongs in losses.
+// How unsure a model is of an embedding, read off its norm (HBCT equation 10): long means sure.
+// Which of the three to use: Raw orders the backfill (the clipped one carries no information once most norms
+// sit at the clip); Clipped (the paper's q) belongs in losses.
 // Threads: pure functions.
 #pragma once
 

@@ -16,7 +16,7 @@ struct EncoderConfig {
   double width = 1.0;                            // multiplies the channels (small-cnn, resnet18, mlp); 0.0625 .. 8
   int dimension = 128;                           // d of the embedding; 2 .. 4096
   int height = 32, width_px = 32, channels = 3;  // input: 4 .. 1024 pixels a side, 1 or 3 channels
-  // Head (spec 2.1): v = Linear(features), then z' = v * alpha.
+  // Head (docs/training.md): v = Linear(features), then z' = v * alpha.
   std::string rescale = "none";  // none: alpha = 1; fixed: d^-1/2; learnable: exp(parameter), starts at d^-1/2, <= 1
   bool head_bias = true;         // bias of the linear layer
   bool head_batch_norm = false;  // BatchNorm1d after the linear layer (AdvBCT)

@@ -1,4 +1,4 @@
-// ResNet-18 (He et al. 2015) with the stem for small images: 3x3, stride 1, no pooling (spec 2.6).
+// ResNet-18 (He et al. 2015) with the stem for small images: 3x3, stride 1, no pooling.
 #include "models/blocks_torch.h"
 #include "models/layout.h"
 #include "models/network_torch.h"

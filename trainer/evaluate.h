@@ -1,4 +1,5 @@
-// Evaluation of encoders by retrieval (spec 2.7), without a server. Threads: all functions are safe. No torch here.
+// Evaluation of encoders by retrieval (docs/training.md, Evaluation), without a server. Threads: all functions are
+// safe. No torch here.
 #pragma once
 
 #include <cstdint>
@@ -41,13 +42,13 @@ absl::StatusOr<RetrievalFigures> EvaluateRetrieval(const RetrievalSpace& space, 
                                                    const LabelledEmbeddings& gallery, bool same_items);
 
 struct UncertaintyFigures {
-  double auroc_pre_clip = 0.5;  // of 1 - tanh(k |z|), z before the clip (spec 11)
+  double auroc_pre_clip = 0.5;  // of 1 - tanh(k |z|), z before the clip
   double auroc_clipped = 0.5;   // of the same after the clip
   int64_t items = 0, items_wrong = 0;
 };
 
 // How well the uncertainty of a gallery item tells that "the new model retrieves this gallery item wrongly": of the
-// item's 10 nearest queries (all of one newer model; its own image left out), fewer than 2 are of its class (spec 13).
+// item's 10 nearest queries (all of one newer model; its own image left out), fewer than 2 are of its class.
 // AUROC 0.5 is chance, and also the answer when all items, or none, are wrong. `same_items` and errors as above.
 // Lorentz only.
 absl::StatusOr<UncertaintyFigures> EvaluateUncertainty(const RetrievalSpace& space, const LabelledEmbeddings& queries,

@@ -1,4 +1,5 @@
-// RINCE and InfoNCE between new and old embeddings (spec 2.5). Only .cc files of trainer/ and tests include this.
+// RINCE and InfoNCE between new and old embeddings (docs/training.md, Contrast). Only .cc files of trainer/ and tests
+// include this.
 #pragma once
 
 #include <torch/torch.h>

@@ -1,4 +1,5 @@
-// Lorentz geometry with gradients (spec 0, 2.1 - 2.5), in the dtype of its inputs: float32 to train, float64 to check.
+// Lorentz geometry with gradients (equations: docs/training.md), in the dtype of its inputs: float32 to train, float64
+// to check.
 // Rows are points; k = sqrt(K). Only .cc files of trainer/ and their tests include this. Threads: pure functions.
 #pragma once
 
@@ -15,29 +16,29 @@ struct LorentzPoints {
 
 enum class LossDistance { kGeodesic, kInner, kSquared };
 
-// z min(1, zeta / |z|) per row; no radial gradient where it clips (spec 2.1, step 3). [n, d] -> [n, d].
+// z min(1, zeta / |z|) per row; no radial gradient where it clips. [n, d] -> [n, d].
 torch::Tensor ClipNorm(const torch::Tensor& z, double zeta);
 
-// exp_0 (spec 2.1, step 4), with the series below k|z| = 1e-4. [n, d] -> points.
+// exp_0: s = z sinh(k|z|)/(k|z|), with the series below k|z| = 1e-4. [n, d] -> points.
 LorentzPoints ExpOrigin(const torch::Tensor& z, double curvature);
 
 // Distances of every row of `a` to every row of `b`, [n, m]. Geodesic: 2/k asinh(k chord / 2), chord^2 = -2/K - 2<a,
-// b>_L; inner: -<a, b>_L; squared: chord^2 (spec 2.5, table 5). The gradient of coincident points is 0.
+// b>_L; inner: -<a, b>_L; squared: chord^2 (HBCT table 5). The gradient of coincident points is 0.
 torch::Tensor DistanceMatrix(const LorentzPoints& a, const LorentzPoints& b, double curvature, LossDistance distance);
 
-// Uncertainty of already clipped tangent vectors, [n]: 1 - tanh(k|z|) (spec 2.3, U1), or 1 - tanh(k|z|)/k when
-// `paper_line3` (U3, can fall below 0 for K < 1).
+// Uncertainty of already clipped tangent vectors, [n]: 1 - tanh(k|z|) (HBCT equation 10, first line), or
+// 1 - tanh(k|z|)/k when `paper_line3` (its last line, can fall below 0 for K < 1).
 torch::Tensor UncertaintyOfClipped(const torch::Tensor& z, double curvature, bool paper_line3);
 
-// Half-aperture of the entailment cone at each point, [n]: asin(min(1, 2 eps / (k|s|))) (spec 2.4). Without
-// gradient: apexes are old embeddings.
+// Half-aperture of the entailment cone at each point, [n]: asin(min(1, 2 eps / (k|s|))). Without gradient:
+// apexes are old embeddings.
 torch::Tensor HalfAperture(const LorentzPoints& points, double curvature, double epsilon);
 
-// Exterior angle at each apex row towards the row of `points`, [n], in [0, pi]: the atan2 form of spec 2.4, with 1e-12
-// under Y's root (float64: 1e-30), 0 with zero gradient where both coordinates vanish.
+// Exterior angle at each apex row towards the row of `points`, [n], in [0, pi]: atan2(Y, X) of docs/training.md, with
+// 1e-12 under Y's root (float64: 1e-30), 0 with zero gradient where both coordinates vanish.
 torch::Tensor ExteriorAngle(const LorentzPoints& apex, const LorentzPoints& points, double curvature);
 
-// Lorentz multinomial logits (spec 2.2): a [c], normals [c, d], points of n rows -> [n, c].
+// Lorentz multinomial logits (Bdeir et al.; docs/training.md): a [c], normals [c, d], points of n rows -> [n, c].
 torch::Tensor LorentzLogits(const LorentzPoints& points, const torch::Tensor& a, const torch::Tensor& normals,
                             double curvature);
 

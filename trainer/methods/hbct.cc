@@ -1,4 +1,4 @@
-// HBCT (spec 2.4 - 2.6): L = L_base + lambda (L_entail + L_contrast). New embeddings are pulled into the entailment
+// HBCT (docs/training.md): L = L_base + lambda (L_entail + L_contrast). New embeddings are pulled into the entailment
 // cones of the old ones and towards the old embedding of the same image, the less so the less sure the old model was.
 #include "base/status.h"
 #include "trainer/losses/contrast_torch.h"

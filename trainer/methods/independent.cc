@@ -1,4 +1,4 @@
-// No compatibility: the base loss alone (spec 2.2). The old models and the baseline "*" of P_com and P_up.
+// No compatibility: the base loss alone. The old models and the baseline "*" of P_com and P_up.
 #include "trainer/methods/method_torch.h"
 
 namespace lightcone {

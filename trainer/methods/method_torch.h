@@ -57,7 +57,7 @@ MethodEntry HbctMethod();
 // NOT_FOUND names the known methods.
 absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodContext& context);
 
-// L_entail + L_contrast of spec 2.4 and 2.5 with every switch of `config`, apart from the training loop so that tests
+// L_entail + L_contrast of docs/training.md with every switch of `config`, apart from the training loop so that tests
 // can differentiate it. Old embeddings carry no gradient. Returns total = the weighted sum (without lambda) and its
 // parts.
 LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& old,
