@@ -2,6 +2,7 @@
 // Threads: Start and Stop from one thread; the handlers are called from the server's own threads.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,7 +30,8 @@ class HttpServer {
   ~HttpServer();
 
   int port() const { return port_; }
-  // Ends within about a second, whatever the clients do. Idempotent.
+  // Ends at once when nobody asks anything, within about five seconds (the read timeout) whatever the clients do.
+  // Idempotent.
   void Stop();
 
  private:
@@ -38,6 +40,7 @@ class HttpServer {
   HttpHandlers handlers_;
   std::unique_ptr<httplib::Server> server_;
   std::thread thread_;
+  std::atomic<bool> ended_{false};  // the listening thread has nothing more to do
   int port_ = 0;
 };
 
