@@ -40,6 +40,7 @@ absl::StatusOr<client::Client*> Context::Client() {
     client::ClientOptions options;
     options.address = address;
     options.timeout = absl::Seconds(timeout_seconds);
+    options.retry_writes = retry_writes;
     LC_ASSIGN_OR_RETURN(client_, client::Client::Connect(options));
   }
   return client_.get();

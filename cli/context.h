@@ -19,6 +19,7 @@ class Context {
   std::string address = "127.0.0.1:7700";  // --server, LIGHTCONE_SERVER
   double timeout_seconds = 30;             // --timeout
   bool json = false;                       // --json
+  bool retry_writes = false;               // of the client; set before Client()
 
   // The client, made at the first call. INVALID_ARGUMENT for an address or timeout that is not allowed.
   absl::StatusOr<client::Client*> Client();

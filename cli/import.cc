@@ -250,6 +250,8 @@ absl::Status Run(Context& context, const Flags& flags) {
   LC_ASSIGN_OR_RETURN(const v1::Durability durability, ParseDurability(flags.durability));
   LC_ASSIGN_OR_RETURN(const int64_t start, StartOf(flags));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Source> source, Source::Open(flags));
+  // A bulk load is taken to be the one writer of its ids: a lost connection does not end it.
+  context.retry_writes = true;
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   const absl::Time began = absl::Now();
   Ledger ledger(start, flags.state);

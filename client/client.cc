@@ -19,6 +19,12 @@ Request WithRequestId(const Request& request) {
   return copy;
 }
 
+// Writes are made once unless the application asks for more.
+CallOptions ForWrite(const ClientOptions& options, CallOptions call) {
+  if (!options.retry_writes) call.retries_max = 0;
+  return call;
+}
+
 }  // namespace
 
 absl::Status ClientOptions::Validate() const {
@@ -55,15 +61,20 @@ const ClientOptions& Client::options() const { return impl_->options; }
   absl::StatusOr<v1::Response> Client::Name(const v1::Request& request, const CallOptions& call) {        \
     return CallWithRetries(impl_->options, call, impl_->stub.get(), &v1::Service::Stub::Method, request); \
   }
+#define LC_CLIENT_WRITE_CALL(Name, stub, Service, Method, Request, Response)                       \
+  absl::StatusOr<v1::Response> Client::Name(const v1::Request& request, const CallOptions& call) { \
+    return CallWithRetries(impl_->options, ForWrite(impl_->options, call), impl_->stub.get(),      \
+                           &v1::Service::Stub::Method, request);                                   \
+  }
 #define LC_CLIENT_OPERATOR_CALL(Name, stub, Service, Method, Request, Response)                    \
   absl::StatusOr<v1::Response> Client::Name(const v1::Request& request, const CallOptions& call) { \
     return CallWithRetries(impl_->options, call, impl_->stub.get(), &v1::Service::Stub::Method,    \
                            WithRequestId(request));                                                \
   }
 
-LC_CLIENT_CALL(Upsert, retrieval, Retrieval, Upsert, UpsertRequest, UpsertResponse)
+LC_CLIENT_WRITE_CALL(Upsert, retrieval, Retrieval, Upsert, UpsertRequest, UpsertResponse)
 LC_CLIENT_CALL(Get, retrieval, Retrieval, Get, GetRequest, GetResponse)
-LC_CLIENT_CALL(Delete, retrieval, Retrieval, Delete, DeleteRequest, DeleteResponse)
+LC_CLIENT_WRITE_CALL(Delete, retrieval, Retrieval, Delete, DeleteRequest, DeleteResponse)
 LC_CLIENT_CALL(Search, retrieval, Retrieval, Search, SearchRequest, SearchResponse)
 LC_CLIENT_CALL(Count, retrieval, Retrieval, Count, CountRequest, CountResponse)
 
@@ -80,6 +91,7 @@ LC_CLIENT_CALL(GetGeneration, generations, Generations, Get, GenerationsGetReque
 LC_CLIENT_OPERATOR_CALL(ActivateGeneration, generations, Generations, Activate, ActivateRequest, ActivateResponse)
 
 #undef LC_CLIENT_CALL
+#undef LC_CLIENT_WRITE_CALL
 #undef LC_CLIENT_OPERATOR_CALL
 
 absl::StatusOr<std::vector<v1::CollectionInfo>> Client::AllCollections(const CallOptions& call) {

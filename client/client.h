@@ -10,9 +10,10 @@
 //
 // Retries, on UNAVAILABLE only, with jittered exponential backoff and always within the call's deadline:
 //   - reads: always safe;
-//   - Upsert and Delete: the same call twice leaves the same state, because they are idempotent by id. If a call's
-//     answer is lost and *another* writer of the same id comes between, the retry wins over that writer. Applications
-//     for which this matters set CallOptions::retries_max = 0;
+//   - Upsert, Delete and the reconnections of an UpsertStream: only with ClientOptions::retry_writes. They are
+//     idempotent by id, so the same write twice leaves the same state; but when the answer of a write is lost and
+//     *another* writer of the same id comes between, the retry undoes what that writer was told is written. The client
+//     cannot know whether the lost call reached the server. Set it where one writer owns its ids (a bulk load);
 //   - operator calls (collections, generations): safe because of their request_id, which is generated when empty and
 //     stays the same over the retries of a call.
 // RESOURCE_EXHAUSTED (overload) is not retried here: the server asks for less, and the application decides how.
@@ -45,6 +46,7 @@ struct ClientOptions {
   int retries_max = 4;                                    // after the first try of a call; 0 .. 100
   absl::Duration backoff_first = absl::Milliseconds(50);  // pause before the first retry; doubles, jittered by half
   absl::Duration backoff_max = absl::Seconds(2);          // longest pause; >= backoff_first
+  bool retry_writes = false;                              // Upsert, Delete, UpsertStream: see above
   int64_t message_bytes_max = int64_t{1} << 30;           // of one message, both ways; up to 2^31 - 1
 
   // INVALID_ARGUMENT names the field, the value and what is allowed.

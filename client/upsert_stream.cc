@@ -21,7 +21,9 @@ using Stream = grpc::ClientReaderWriter<v1::UpsertStreamRequest, v1::UpsertStrea
 class ReconnectingStream : public UpsertStream {
  public:
   ReconnectingStream(const Client::Impl& impl, UpsertStreamOptions options)
-      : impl_(impl), options_(std::move(options)), backoff_(impl.options, options_.retries_max) {
+      : impl_(impl),
+        options_(std::move(options)),
+        backoff_(impl.options, impl.options.retry_writes ? options_.retries_max : 0) {
     timeout_ = options_.timeout == absl::ZeroDuration() ? impl.options.timeout : options_.timeout;
     if (options_.in_flight_max < 1 || options_.in_flight_max > 1024) {
       absl::MutexLock lock(&mutex_);

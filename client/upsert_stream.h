@@ -18,12 +18,12 @@ using AcknowledgeCallback = std::function<void(uint64_t tag, const absl::StatusO
 struct UpsertStreamOptions {
   int in_flight_max = 8;                          // unacknowledged batches; Send blocks above it; 1 .. 1024
   absl::Duration timeout = absl::ZeroDuration();  // longest wait for the next acknowledgement; 0: the client's
-  int retries_max = -1;                           // reconnections in a row without progress; -1: the client's
-  AcknowledgeCallback on_acknowledge = {};         // may be empty
+  int retries_max = -1;  // reconnections in a row without progress; -1: the client's; retry_writes only
+  AcknowledgeCallback on_acknowledge = {};  // may be empty
 };
 
-// When the connection breaks (UNAVAILABLE), the stream reconnects and sends the unacknowledged batches again, in order;
-// see client.h for why that is safe. Threads: one thread sends.
+// When the connection breaks (UNAVAILABLE), the stream fails; with ClientOptions::retry_writes it reconnects and sends
+// the unacknowledged batches again, in order; see client.h for when that is safe. Threads: one thread sends.
 class UpsertStream {
  public:
   virtual ~UpsertStream() = default;

@@ -21,8 +21,9 @@ using ::testing::SizeIs;
 
 const grpc::Status kAway(grpc::StatusCode::UNAVAILABLE, "away");
 
-std::unique_ptr<Client> ClientOf(const std::string& address, int retries = 4) {
+std::unique_ptr<Client> ClientOf(const std::string& address, int retries = 4, bool retry_writes = false) {
   ClientOptions options;
+  options.retry_writes = retry_writes;
   options.address = address;
   options.retries_max = retries;
   options.timeout = absl::Seconds(20);
@@ -60,9 +61,22 @@ TEST(Retries, StopAfterTheLastTry) {
 TEST(Retries, ACallMaySwitchThemOff) {
   ScriptedServer server;
   server.Script({kAway});
-  const auto answer = ClientOf(server.address())->Upsert({}, {.retries_max = 0});
+  const auto answer = ClientOf(server.address())->Count({}, {.retries_max = 0});
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(server.calls(), 1);
+}
+
+TEST(Retries, AWriteIsMadeOnceUnlessTheClientSaysOtherwise) {
+  ScriptedServer server;
+  server.Script({kAway});
+  EXPECT_EQ(ClientOf(server.address())->Upsert({}, {.retries_max = 3}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server.calls(), 1) << "its answer may be lost, and another writer may have come between";
+  server.Script({kAway});
+  EXPECT_EQ(ClientOf(server.address())->Delete({}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server.calls(), 2);
+  server.Script({kAway, kAway});
+  EXPECT_TRUE(ClientOf(server.address(), /*retries=*/4, /*retry_writes=*/true)->Upsert({}).ok());
+  EXPECT_EQ(server.calls(), 5);
 }
 
 TEST(Retries, AreNotForOverloadOrRefusal) {
@@ -239,13 +253,27 @@ TEST(UpsertStream, ReconnectsAndSendsAgainWhatWasNotAcknowledged) {
   ScriptedServer server;
   server.break_stream_after = 5;
   Outcomes outcomes;
-  const auto client = ClientOf(server.address());
+  const auto client = ClientOf(server.address(), /*retries=*/4, /*retry_writes=*/true);
   const auto stream = client->OpenUpsertStream({.in_flight_max = 4, .on_acknowledge = outcomes.callback()});
   for (uint64_t tag = 0; tag < 20; ++tag) ASSERT_TRUE(stream->Send({}, tag).ok());
   ASSERT_TRUE(stream->Finish().ok());
   EXPECT_THAT(outcomes.written, SizeIs(20)) << "each batch is acknowledged once";
   EXPECT_TRUE(std::is_sorted(outcomes.written.begin(), outcomes.written.end()));
   EXPECT_GE(server.tags().size(), 21u) << "the batch at the break travelled twice";
+}
+
+TEST(UpsertStream, FailsAtABreakWhenWritesAreNotRetried) {
+  ScriptedServer server;
+  server.break_stream_after = 2;
+  Outcomes outcomes;
+  const auto client = ClientOf(server.address());
+  const auto stream = client->OpenUpsertStream({.in_flight_max = 1, .on_acknowledge = outcomes.callback()});
+  absl::Status status;
+  for (uint64_t tag = 0; tag < 10 && status.ok(); ++tag) status = stream->Send({}, tag);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(outcomes.written, ElementsAre(0, 1));
+  EXPECT_THAT(server.tags(), ElementsAre(0, 1, 2)) << "nothing travelled twice";
 }
 
 TEST(UpsertStream, GivesUpOnAnErrorThatIsNoBreak) {

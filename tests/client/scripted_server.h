@@ -62,6 +62,10 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
     response->set_items(static_cast<uint32_t>(request->items_size()));
     return Next();
   }
+  grpc::Status Delete(grpc::ServerContext*, const v1::DeleteRequest* request, v1::DeleteResponse* response) override {
+    response->set_deleted(static_cast<uint32_t>(request->ids_size()));
+    return Next();
+  }
   grpc::Status Drop(grpc::ServerContext*, const v1::DropRequest* request, v1::DropResponse*) override {
     {
       absl::MutexLock lock(&mutex_);
