@@ -29,6 +29,8 @@ namespace {
 constexpr int kWriters = 8;
 constexpr int kKills = 20;
 constexpr uint64_t kItemsOfAWriter = 150;
+constexpr int64_t kBatchesOfARound = 25;  // acknowledged before each kill, however fast the machine is
+constexpr int kDamageEvery = 3;           // every third restart finds a damaged segment
 constexpr char kCollection[] = "crash";
 const Space kSpace = {.metric = Metric::kLorentz, .dimension = kDimension, .curvature = 1.0, .clip_radius = 1.0};
 
@@ -42,7 +44,9 @@ std::unique_ptr<client::Client> ClientOf(const cli::ChildServer& server) {
 // One writer: random batches over its own items until its server dies.
 class Writer {
  public:
-  explicit Writer(int number) : number_(number), random_(static_cast<uint64_t>(number) + 1) {}
+  // `acknowledged`: of all writers.
+  Writer(int number, std::atomic<int64_t>* acknowledged)
+      : number_(number), random_(static_cast<uint64_t>(number) + 1), acknowledged_(acknowledged) {}
 
   void Run(const cli::ChildServer& server) {
     const auto client = ClientOf(server);
@@ -52,7 +56,6 @@ class Writer {
     }
   }
 
-  uint64_t acknowledged() const { return acknowledged_; }
   Oracle& oracle() { return oracle_; }
 
  private:
@@ -95,7 +98,7 @@ class Writer {
       return false;
     }
     for (const uint64_t item : items) oracle_.Acknowledge(item, version);
-    ++acknowledged_;
+    acknowledged_->fetch_add(1);
     return true;
   }
 
@@ -103,7 +106,7 @@ class Writer {
   std::mt19937_64 random_;
   Version version_ = 0;
   int64_t calls_ = 0;
-  uint64_t acknowledged_ = 0;
+  std::atomic<int64_t>* const acknowledged_;
   Oracle oracle_;
 };
 
@@ -243,7 +246,27 @@ class CrashTest : public testing::Test {
     }
   }
 
-  // Flips one bit in a file of a sealed segment; the path, or "" when nothing is sealed yet.
+  bool HasSealedSegment() {
+    v1::CollectionsGetRequest request;
+    request.set_name(kCollection);
+    const auto answer = client_->GetCollection(request);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() && std::any_of(answer->collection().segments().begin(), answer->collection().segments().end(),
+                                      [](const auto& segment) { return segment.kind() != "growing"; });
+  }
+
+  // Until the writers have got their batches of this round acknowledged, and, when one will be damaged, a segment is
+  // sealed; they write on meanwhile.
+  void AwaitProgress(const std::atomic<int64_t>& acknowledged, int64_t target, bool sealed) {
+    const absl::Time limit = absl::Now() + absl::Seconds(60);
+    while (acknowledged.load() < target || (sealed && !HasSealedSegment())) {
+      ASSERT_LT(absl::Now(), limit) << acknowledged.load() << " of " << target << " batches were acknowledged";
+      ASSERT_FALSE(HasFailure());
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+  }
+
+  // Flips one bit in a file of a sealed segment; the path, or "" when there is none.
   std::string DamageASegment(std::mt19937_64& random) {
     std::vector<std::string> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(data_ + "/index")) {
@@ -274,8 +297,9 @@ class CrashTest : public testing::Test {
 
 TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreRebuilt) {
   std::mt19937_64 random(20);
+  std::atomic<int64_t> acknowledged{0};
   std::vector<std::unique_ptr<Writer>> writers;
-  for (int i = 0; i < kWriters; ++i) writers.push_back(std::make_unique<Writer>(i));
+  for (int i = 0; i < kWriters; ++i) writers.push_back(std::make_unique<Writer>(i, &acknowledged));
   StartServer();
   ASSERT_FALSE(HasFatalFailure());
   MakeCollection();
@@ -283,14 +307,20 @@ TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreR
   for (int kill = 1; kill <= kKills; ++kill) {
     std::vector<std::thread> threads;
     for (const auto& writer : writers) threads.emplace_back([&] { writer->Run(*server_); });
-    // A kill comes at a random point, early ones within a start's background work.
-    absl::SleepFor(absl::Milliseconds(20 + static_cast<int64_t>(random() % 500)));
+    const bool damages = kill % kDamageEvery == 0;
+    AwaitProgress(acknowledged, kill * kBatchesOfARound, damages);
+    // The kill comes at a random point after that.
+    absl::SleepFor(absl::Milliseconds(static_cast<int64_t>(random() % 200)));
     server_->Kill();
     for (std::thread& thread : threads) thread.join();
+    ASSERT_FALSE(HasFailure()) << "before kill " << kill;
 
     std::string path, bytes;
-    if (kill % 3 == 0) path = DamageASegment(random);
-    if (!path.empty()) bytes = ReadFile(path).value();
+    if (damages) {
+      path = DamageASegment(random);
+      ASSERT_NE(path, "") << "no segment is sealed at kill " << kill;
+      bytes = ReadFile(path).value();
+    }
     StartServer();
     ASSERT_FALSE(HasFatalFailure()) << "after kill " << kill;
     ReadStore();
@@ -304,14 +334,12 @@ TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreR
       EXPECT_TRUE(!now.ok() || *now != bytes) << "the damaged " << path << " is still in use";
     }
   }
-  uint64_t acknowledged = 0;
-  for (const auto& writer : writers) acknowledged += writer->acknowledged();
-  EXPECT_GE(damaged, 3) << "too few segments were sealed to damage some";
-  EXPECT_GT(acknowledged, 200u);
-  RecordProperty("acknowledged_batches", static_cast<int>(acknowledged));
+  EXPECT_EQ(damaged, kKills / kDamageEvery);
+  EXPECT_GE(acknowledged.load(), kKills * kBatchesOfARound);
+  RecordProperty("acknowledged_batches", static_cast<int>(acknowledged.load()));
   RecordProperty("damaged_segments", damaged);
-  std::printf("%llu batches acknowledged, %d segments damaged, %zu items at the end\n",
-              static_cast<unsigned long long>(acknowledged), damaged, store_.size());
+  std::printf("%lld batches acknowledged, %d segments damaged, %zu items at the end\n",
+              static_cast<long long>(acknowledged.load()), damaged, store_.size());
   EXPECT_EQ(server_->Terminate(), 0);
 }
 
