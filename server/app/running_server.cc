@@ -39,6 +39,7 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
   RpcOptions out;
   out.listen = config.listen;
   out.message_bytes_max = config.message_bytes_max;
+  out.answer_bytes_max = config.engine.limits.answer_bytes_max;
   out.stream_batches_max = config.stream_batches_max;
   out.read_lane = lane(config.read_lane);
   out.write_lane = lane(config.write_lane);

@@ -197,6 +197,7 @@ struct Limits {
   int64_t input_bytes_max = 32 << 20;      // of one raw input
   int64_t ef_max = 100'000;
   int64_t page_items_max = 10'000;         // of one Scroll page
+  int64_t answer_bytes_max = 64 << 20;     // of one Get or Search; checked by the RPC layer
   int64_t collections_max = 1'000;
   int64_t encoder_bytes_max = int64_t{1} << 30;
   absl::Status Validate() const;

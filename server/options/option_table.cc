@@ -180,6 +180,9 @@ void AddLimits(std::vector<Option>* out) {
       "Lower it to bound the time of one search.");
   add("page_items_max", FIELD(engine.limits.page_items_max), 1'000'000, "items", "Largest page of Scroll.",
       "Rarely: pages are cut at 3 MiB anyway.");
+  add("answer_bytes_max", FIELD(engine.limits.answer_bytes_max), 2 * kGiB - 1, "bytes",
+      "Largest answer of one Get or Search; a larger one is answered RESOURCE_EXHAUSTED.",
+      "Raise it for whole rankings or many vectors in one answer; each call in flight may hold as much memory.");
   add("collections_max", FIELD(engine.limits.collections_max), 100'000, "collections", "Most collections.",
       "Raise it for one collection a tenant; each costs some memory and open files.");
   add("encoder_bytes_max", FIELD(engine.limits.encoder_bytes_max), 16 * kGiB, "bytes",

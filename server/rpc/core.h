@@ -46,7 +46,8 @@ class RpcCore {
   // UNAVAILABLE while draining; else the caller is busy until Leave.
   absl::Status Enter();
   void Leave();
-  // Streams: UNAVAILABLE while draining, else registered until Remove. They are busy only between EnterWork and Leave.
+  // Streams: UNAVAILABLE while draining, else registered until Remove. They are busy only between
+  // EnterWork and Leave, once for each part of their work.
   absl::Status Add(DrainableStream* stream);
   void Remove(DrainableStream* stream);
   void EnterWork();

@@ -31,6 +31,7 @@ struct RpcOptions {
   LaneOptions write_lane = {32, 1'024};            // Upsert, Delete; threads wait for the disk together (group commit)
   LaneOptions operate_lane = {4, 64};              // Collections and Generations
   LaneOptions wait_lane = {8, 64};                 // calls that wait for something: a sequence, a rebuild
+  int64_t answer_bytes_max = 64 << 20;             // Largest answer of one Get or Search
   int64_t stream_batches_max = 8;                  // batches of one UpsertStream that are read ahead
   IndexSettings index_defaults;                    // of new collections
   std::function<void(const CallRecord&)> observe;  // may be empty; called from any thread

@@ -17,8 +17,9 @@ constexpr std::string_view kMethod = "Retrieval/Scroll";
 constexpr int64_t kPageItemsDefault = 1'000;
 constexpr size_t kPageBytesMax = 3 << 20;
 
-// Busy only while a page is made, so a client that does not read holds up no drain. Exactly one thing happens at a
-// time (a job on the lane, or a write in the transport), so the state needs no lock.
+// Busy from the beginning of a page until the transport has taken it, so that a drain delivers the pages that were
+// made. Exactly one thing happens at a time (a job on the lane, or a write in the transport), so the state needs no
+// lock.
 class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
  public:
   ScrollCall(RpcCore* core, grpc::CallbackServerContext* context, const v1::ScrollRequest* request)
@@ -38,6 +39,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   }
 
   void OnWriteDone(bool ok) override {
+    core_->Leave();
     if (!ok) return End(MakeStatus(absl::StatusCode::kCancelled, "the client went away"));
     if (last_) return End(absl::OkStatus());
     Next();
@@ -50,13 +52,11 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   void Page() {
     RpcCore* const core = core_;  // the object may be gone once the transport has the page or the status
     const absl::Status status = Guarded([this] { return MakePage(); });
-    if (!status.ok()) {
-      End(status);
-    } else if (page_.items_size() == 0 && last_) {
-      End(absl::OkStatus());
-    } else {
-      StartWrite(&page_);
+    if (status.ok() && !(page_.items_size() == 0 && last_)) {
+      StartWrite(&page_);  // OnWriteDone leaves
+      return;
     }
+    End(status);
     core->Leave();
   }
 

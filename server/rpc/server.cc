@@ -1,17 +1,29 @@
 #include "server/rpc/server.h"
 
+#include <algorithm>
+#include <chrono>
 #include <mutex>
 
 #include "base/status.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
 #include "server/rpc/address.h"
 #include "server/rpc/core.h"
 #include "server/rpc/services.h"
 
 namespace lightcone::server {
 namespace {
+
+// What answers and their statuses that are under way get to reach their clients when a server stops.
+constexpr std::chrono::seconds kGrace{1};
+
+// The transport's memory for all connections together: messages that arrive wait when it is spent. A few of the
+// largest messages, and never so little that ordinary ones wait.
+size_t TransportBytes(const RpcOptions& options) {
+  return static_cast<size_t>(std::max<int64_t>(int64_t{1} << 30, 4 * options.message_bytes_max));
+}
 
 void InitPluginsOnce() {
   static std::once_flag once;
@@ -46,6 +58,9 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine* engine, cons
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));
   builder.SetMaxSendMessageSize(-1);
+  grpc::ResourceQuota quota("lightcone");
+  quota.Resize(TransportBytes(options));
+  builder.SetResourceQuota(quota);
   for (auto* make : {&MakeRetrievalService, &MakeCollectionsService, &MakeGenerationsService, &MakeBackfillService,
                      &MakeTrainingService}) {
     parts->services.push_back((*make)(&parts->core));
@@ -80,9 +95,9 @@ void RpcServer::Stop() {
   if (parts_ == nullptr) return;
   if (parts_->server != nullptr) {
     BeginDrain();
-    // What is still open (health watches, streams whose clients do not answer, calls past the drain limit) is
-    // cancelled.
-    parts_->server->Shutdown(std::chrono::system_clock::now());
+    // What is still open after that (health watches, streams whose clients do not answer, calls past the drain limit)
+    // is cancelled.
+    parts_->server->Shutdown(std::chrono::system_clock::now() + kGrace);
     parts_->server.reset();  // waits for the last reaction
   }
   parts_->core.StopLanes();

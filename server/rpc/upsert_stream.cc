@@ -16,7 +16,8 @@ constexpr std::string_view kMethod = "Retrieval/UpsertStream";
 // A state machine: whoever changes the state calls Pump, which starts whatever is possible now. gRPC may run a reaction
 // inside the call that started the operation, so operations are started without the lock; `starting_` counts threads
 // between the decision and the end of the call, and keeps Finish (after which the object may be gone) until they are
-// out.
+// out. A batch keeps the stream busy from the end of its read to the end of its answer's write, so that a drain waits
+// until every batch that was read is answered.
 class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>,
                                public DrainableStream {
  public:
@@ -35,15 +36,20 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
   }
 
   void OnReadDone(bool ok) override {
+    // Not under the lock: a drain takes the core's before this one.
+    if (ok) core_->EnterWork();
+    bool taken = false;
     {
       absl::MutexLock lock(&mutex_);
       reading_ = false;
-      if (ok && !draining_) {
+      taken = ok && !draining_;
+      if (taken) {
         pending_.push_back(std::move(incoming_));
       } else {
         read_closed_ = true;
       }
     }
+    if (ok && !taken) core_->Leave();
     Pump(false);
   }
 
@@ -54,6 +60,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
       answers_.pop_front();
       if (!ok) cancelled_.store(true);
     }
+    core_->Leave();
     Pump(false);
   }
 
@@ -64,6 +71,12 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
 
   void OnDone() override {
     core_->Remove(this);
+    size_t unanswered = 0;  // of a client that went away
+    {
+      absl::MutexLock lock(&mutex_);
+      unanswered = pending_.size() + answers_.size();
+    }
+    for (; unanswered > 0; --unanswered) core_->Leave();
     delete this;
   }
 
@@ -152,7 +165,6 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
   }
 
   void Dispatch() {
-    core_->EnterWork();
     const absl::Status queued = core_->write_lane().Submit([this] {
       v1::UpsertStreamResponse answer;
       Write(&answer);
@@ -178,14 +190,12 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
 
   void Answered(v1::UpsertStreamResponse answer) {
     answer.set_tag(current_.tag());
-    RpcCore* const core = core_;
     {
       absl::MutexLock lock(&mutex_);
       answers_.push_back(std::move(answer));
       running_ = false;
-      ++starting_;  // the object must outlive the Leave below
+      ++starting_;  // the object must live until the Pump below
     }
-    core->Leave();
     Pump(/*pinned=*/true);
   }
 

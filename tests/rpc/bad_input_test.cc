@@ -41,22 +41,32 @@ class BadInput : public WireTest {
 };
 
 TEST_F(BadInput, WrongDimensionIsRefusedByName) {
-  EXPECT_THAT(Upsert(One({1, 2, 3})), Fails(StatusCode::INVALID_ARGUMENT, "vector"));
-  EXPECT_EQ(QueryError(SearchFor("gallery", {1, 2, 3})).code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(Upsert(One({1, 2, 3})),
+              Fails(StatusCode::INVALID_ARGUMENT, "'items[0].vector' is a vector of 3 numbers; allowed: exactly 4"));
+  const v1::PartError error = QueryError(SearchFor("gallery", {1, 2, 3}));
+  EXPECT_EQ(error.code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(error.message(), HasSubstr("'queries[0].vector' is a vector of 3 numbers; allowed: exactly 4"));
 }
 
 TEST_F(BadInput, NanAndInfinityAreRefusedWithTheirPosition) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(Upsert(One({1, 2, nan, 4})), Fails(StatusCode::INVALID_ARGUMENT, "[2]"));
-  EXPECT_THAT(Upsert(One({1, INFINITY, 3, 4})), Fails(StatusCode::INVALID_ARGUMENT, "[1]"));
-  EXPECT_THAT(QueryError(SearchFor("gallery", {nan, 0, 0, 0})).message(), HasSubstr("[0]"));
+  EXPECT_THAT(Upsert(One({1, 2, nan, 4})),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].vector[2]' is nan; allowed: a finite number"));
+  EXPECT_THAT(Upsert(One({1, INFINITY, 3, 4})),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].vector[1]' is inf; allowed: a finite number"));
+  EXPECT_THAT(QueryError(SearchFor("gallery", {nan, 0, 0, 0})).message(),
+              HasSubstr("field 'queries[0].vector[0]' is nan; allowed: a finite number"));
 }
 
 TEST_F(BadInput, AZeroVectorIsRefusedInACosineCollection) {
   MakeGallery("cosine", v1::GEOMETRY_COSINE);
   v1::UpsertRequest request = One({0, 0, 0, 0});
   request.set_collection("cosine");
-  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "vector"));
+  const std::string allowed = "is 0; allowed: at least 1e-18 under the cosine metric";
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "field 'norm of items[0].vector' " + allowed));
+  const v1::PartError error = QueryError(SearchFor("cosine", {0, 0, 0, 0}));
+  EXPECT_EQ(error.code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(error.message(), HasSubstr("field 'norm of queries[0].vector' " + allowed));
 }
 
 TEST_F(BadInput, UnknownNamesListWhatThereIs) {
@@ -78,12 +88,14 @@ TEST_F(BadInput, UnknownNamesListWhatThereIs) {
 TEST_F(BadInput, EmptyAndOversizedBatchesAreRefused) {
   v1::UpsertRequest request;
   request.set_collection("gallery");
-  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "items"));
-  EXPECT_THAT(Upsert(Batch("gallery", {"1", "2", "3", "4", "5", "6"})), Fails(StatusCode::INVALID_ARGUMENT, "6"));
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "field 'items' is empty; allowed: 1 .. 5 of them"));
+  EXPECT_THAT(Upsert(Batch("gallery", {"1", "2", "3", "4", "5", "6"})),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'items' is 6 long; allowed: 1 .. 5 of them"));
   v1::SearchRequest search = SearchFor("gallery", {1, 2, 3, 4});
   for (int i = 0; i < 3; ++i) *search.add_queries() = search.queries(0);
   v1::SearchResponse response;
-  EXPECT_THAT(Search(search, &response), Fails(StatusCode::INVALID_ARGUMENT, "queries"));
+  EXPECT_THAT(Search(search, &response),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'queries' is 4 long; allowed: 1 .. 3 of them"));
 }
 
 TEST_F(BadInput, IdsAndPayloadsHaveLimitsAndForms) {
@@ -109,6 +121,16 @@ TEST_F(BadInput, KOfZeroAndAboveTheLimitAreRefusedWithTheRange) {
               Fails(StatusCode::INVALID_ARGUMENT, "field 'k' is 0; allowed: 1 .. 100"));
   EXPECT_THAT(Search(SearchFor("gallery", {1, 2, 3, 4}, 101), &response),
               Fails(StatusCode::INVALID_ARGUMENT, "field 'k' is 101; allowed: 1 .. 100"));
+}
+
+TEST_F(BadInput, AnIdAskedForTwiceIsRefused) {
+  grpc::ClientContext context;
+  v1::GetRequest request;
+  request.set_collection("gallery");
+  for (const uint64_t id : {7, 8, 7}) request.add_ids()->set_number(id);
+  v1::GetResponse response;
+  EXPECT_THAT(retrieval_->Get(&context, request, &response),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'ids[2]' is 7, for the second time; allowed: each id once"));
 }
 
 TEST_F(BadInput, FiltersThatMeanNothingNameTheirNode) {
@@ -187,6 +209,39 @@ TEST_F(BadInput, ErrorDetailsTravelInTheStandardTrailer) {
   EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-status-details-bin"), 1u);
 }
 
+class SmallAnswers : public WireTest {
+ protected:
+  void SetUp() override {
+    config_.engine.limits.answer_bytes_max = 2'000;
+    Serve();
+    MakeGallery("gallery");
+    v1::UpsertRequest batch = Batch("gallery", {"a", "b", "c"});
+    for (v1::Item& item : *batch.mutable_items()) item.set_payload_json("{\"t\":\"" + std::string(800, 'x') + "\"}");
+    ASSERT_TRUE(Upsert(batch).ok());
+  }
+};
+
+TEST_F(SmallAnswers, AnAnswerAboveItsLimitIsRefusedByName) {
+  const std::string text = "field 'limits.answer_bytes_max' is 2000, and the answer would take about 2";
+  v1::SearchRequest search = SearchFor("gallery", {0, 1, 2, 3}, 3);
+  search.set_with_payload(true);
+  v1::SearchResponse found;
+  EXPECT_THAT(Search(search, &found), Fails(StatusCode::RESOURCE_EXHAUSTED, text));
+  search.set_with_payload(false);
+  EXPECT_TRUE(Search(search, &found).ok());
+  EXPECT_EQ(found.results(0).hits_size(), 3);
+  v1::GetRequest get;
+  get.set_collection("gallery");
+  for (const char* name : {"a", "b", "c"}) get.add_ids()->set_name(name);
+  v1::GetResponse got;
+  grpc::ClientContext context;
+  EXPECT_THAT(retrieval_->Get(&context, get, &got), Fails(StatusCode::RESOURCE_EXHAUSTED, text));
+  get.mutable_ids()->RemoveLast();
+  grpc::ClientContext again;
+  EXPECT_TRUE(retrieval_->Get(&again, get, &got).ok());
+  EXPECT_EQ(got.items_size(), 2);
+}
+
 TEST_F(BadInput, APortInUseAndADataFolderInUseAreNamed) {
   ServerConfig second = config_;
   second.http_listen = "";
@@ -202,7 +257,9 @@ TEST_F(BadInput, APortInUseAndADataFolderInUseAreNamed) {
   EXPECT_EQ(RunningServer::Start(second).status().code(), absl::StatusCode::kInvalidArgument);
   second.listen = "127.0.0.1:0";
   second.http_listen = server_->bound().http;
-  EXPECT_THAT(std::string(RunningServer::Start(second).status().message()), HasSubstr(server_->bound().http));
+  const absl::Status http = RunningServer::Start(second).status();
+  EXPECT_EQ(http.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(http.message()), HasSubstr("'" + server_->bound().http + "' (http)"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "absl/synchronization/notification.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "server/rpc/core.h"
+#include "server/rpc/server.h"
 #include "tests/rpc/fake_engine.h"
 #include "tests/rpc/wire_fixture.h"
 
@@ -75,9 +76,16 @@ class Behaviour : public WireTest {
     return Bytes(answer);
   }
 
+  // Not one of the brief searches, which may run on the transport's thread.
+  static v1::SearchRequest LongSearch() {
+    v1::SearchRequest request = SearchFor("any", {1}, 1);
+    request.set_exact(true);
+    return request;
+  }
+
   grpc::Status SearchNow() {
     v1::SearchResponse response;
-    return Search(SearchFor("any", {1}, 1), &response);
+    return Search(LongSearch(), &response);
   }
 
   FakeEngine* fake_ = nullptr;
@@ -137,10 +145,57 @@ TEST_F(Behaviour, ADeadlineAlreadyOverIsSaidWithoutWork) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() - std::chrono::seconds(1));
   v1::SearchResponse response;
-  EXPECT_EQ(retrieval_->Search(&context, SearchFor("any", {1}), &response).error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(retrieval_->Search(&context, SearchFor("any", {1}), &response),
+              Fails(StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"));
   CallContext over;
   over.deadline = absl::Now();
   EXPECT_EQ(StillWanted(over).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(Behaviour, ADeadlineThatPassesInTheQueueIsSaidWithoutWork) {
+  FakeEngine engine;
+  absl::Notification entered, release;
+  std::atomic<int> searches{0};
+  engine.on_search = [&](const SearchCall&, const CallContext&) -> absl::StatusOr<SearchAnswer> {
+    if (++searches == 1) entered.Notify();
+    release.WaitForNotification();
+    return SearchAnswer{};
+  };
+  absl::Mutex mutex;
+  std::vector<std::pair<int, std::string>> records;
+  RpcOptions options;
+  options.read_lane = {1, 10};
+  options.observe = [&](const CallRecord& record) {
+    absl::MutexLock lock(&mutex);
+    records.emplace_back(record.code, std::string(record.message));
+  };
+  absl::StatusOr<std::unique_ptr<RpcServer>> server = RpcServer::Start(&engine, options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto channel = grpc::CreateCustomChannel((*server)->address(), grpc::InsecureChannelCredentials(), Arguments());
+  const auto stub = v1::Retrieval::NewStub(channel);
+  v1::SearchRequest request = SearchFor("any", {1}, 1);
+  request.set_exact(true);
+  std::thread first([&] {
+    grpc::ClientContext context;
+    v1::SearchResponse response;
+    EXPECT_TRUE(stub->Search(&context, request, &response).ok());
+  });
+  entered.WaitForNotification();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
+  v1::SearchResponse response;
+  EXPECT_EQ(stub->Search(&context, request, &response).error_code(), StatusCode::DEADLINE_EXCEEDED);
+  release.Notify();
+  first.join();
+  EXPECT_TRUE((*server)->WaitIdle(absl::InfiniteFuture()));
+  (*server)->Stop();
+  EXPECT_EQ(searches.load(), 1) << "the second was not begun";
+  ASSERT_EQ(records.size(), 2u);
+  // The client gives up at its deadline, which may be some milliseconds before the server's clock says so.
+  EXPECT_THAT(records[1],
+              testing::AnyOf(testing::Pair(static_cast<int>(StatusCode::DEADLINE_EXCEEDED),
+                                           "the call's deadline was over before its work began"),
+                             testing::Pair(static_cast<int>(StatusCode::CANCELLED), "the client cancelled the call")));
 }
 
 TEST_F(Behaviour, TheEngineSeesTheDeadlineOfTheCall) {
@@ -166,7 +221,7 @@ TEST_F(Behaviour, ACancelledCallReachesTheEngine) {
   grpc::ClientContext context;
   std::thread caller([&] {
     v1::SearchResponse response;
-    EXPECT_EQ(retrieval_->Search(&context, SearchFor("any", {1}), &response).error_code(), StatusCode::CANCELLED);
+    EXPECT_EQ(retrieval_->Search(&context, LongSearch(), &response).error_code(), StatusCode::CANCELLED);
   });
   WaitFor(searches_started_, 1);
   context.TryCancel();
@@ -262,6 +317,37 @@ TEST_F(Behaviour, IdleStreamsAndHealthWatchesDoNotHoldADrainUp) {
   watch->Finish(&ended, this);
   ASSERT_TRUE(queue.Next(&tag, &ok));
   EXPECT_FALSE(ended.ok());
+}
+
+TEST_F(Behaviour, ADrainDeliversTheAnswerOfEveryBatchThatWasRead) {
+  ServeFake();
+  std::atomic<int> begun{0}, written{0};
+  fake_->on_upsert = [&](const UpsertBatch&, const CallContext&) -> absl::StatusOr<WriteResult> {
+    ++begun;
+    released_.WaitForNotification();
+    ++written;
+    return WriteResult{1, 1, 1};
+  };
+  grpc::ClientContext context;
+  auto stream = retrieval_->UpsertStream(&context);
+  for (int i = 0; i < 4; ++i) {
+    v1::UpsertStreamRequest request;
+    *request.mutable_batch() = Batch("any", {"a"});
+    request.set_tag(i);
+    ASSERT_TRUE(stream->Write(request));
+  }
+  WaitFor(begun, 1);
+  server_->BeginDrain();
+  released_.Notify();
+  EXPECT_TRUE(server_->Stop(absl::InfiniteDuration()));
+  int answered = 0;
+  for (v1::UpsertStreamResponse answer; stream->Read(&answer); ++answered) {
+    EXPECT_TRUE(answer.has_written());
+    EXPECT_EQ(answer.tag(), answered);
+  }
+  EXPECT_THAT(stream->Finish(), Fails(StatusCode::UNAVAILABLE, "every batch that was read is answered"));
+  EXPECT_EQ(answered, written.load());
+  EXPECT_GE(answered, 1);
 }
 
 TEST_F(Behaviour, AStreamHoldsNoMoreBatchesThanItsLimitAndKeepsTheirOrder) {
