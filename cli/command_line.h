@@ -3,7 +3,7 @@
 
 namespace lightcone::cli {
 
-// Runs one command line as the process' own and gives its exit code (cli/exit_codes.h). Threads: once a process.
+// Runs one command line as the process' own and gives its exit code (cli/exit_codes.h). Threads: one at a time.
 int RunCommandLine(int argc, const char* const* argv);
 
 }  // namespace lightcone::cli

@@ -26,6 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr char kMarker[] = "LIGHTCONE-DEMO";   // in the folder of every demo
 constexpr char kGallery[] = "gallery";         // embedded by the old model; the upgrade happens here
 constexpr char kGalleryNew[] = "gallery-new";  // embedded by the compatible new model
 constexpr char kGalleryIndependent[] = "gallery-independent";
@@ -93,8 +94,24 @@ class Demo {
   DemoResult result_;
 };
 
+// A folder that is missing, empty or an earlier demo's becomes this one's, which the marker tells; whatever else stands
+// in a folder is not ours to remove.
+absl::Status Claim(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path marker = std::filesystem::path(folder) / kMarker;
+  if (std::filesystem::exists(folder, error) && !std::filesystem::is_regular_file(marker, error)) {
+    const bool empty = std::filesystem::is_directory(folder, error) && std::filesystem::is_empty(folder, error);
+    if (!empty || error) {
+      return FailedPrecondition(StrCat("'", folder, "' is not a folder of lightcone demo: it is not empty and has no ",
+                                       "file ", kMarker, "; name another with --dir"));
+    }
+  }
+  LC_RETURN_IF_ERROR(MakeFolders(folder));
+  return WriteFileAtomically(marker.string(), "models, data and report of lightcone demo, which replaces them\n");
+}
+
 absl::Status Demo::Prepare() {
-  LC_RETURN_IF_ERROR(MakeFolders(options_.folder));
+  LC_RETURN_IF_ERROR(Claim(options_.folder));
   for (const char* ours : {"server", "old", "independent", "new"}) {
     std::error_code ignored;  // a folder that cannot be removed shows when it is written
     std::filesystem::remove_all(options_.folder + "/" + ours, ignored);
@@ -139,6 +156,12 @@ absl::StatusOr<Model> Demo::TrainModel(const std::string& name, const std::strin
   config.clip_radius = clip_radius;
   config.seed = options_.seed;
   config.old_model = old_folder;
+  // A small set (half of its classes, for the old model) still gives two steps an epoch.
+  const int64_t batch_max = std::max<int64_t>(2, data.train.size() / 2);
+  if (config.batch > batch_max) {
+    Say(StrCat(name, ": batch ", batch_max, " instead of ", config.batch, ", half of ", data.train.size(), " images"));
+    config.batch = batch_max;
+  }
   ProgressPrinter printer(out_);
   LC_ASSIGN_OR_RETURN(model.training, Train(data, config, model.folder, printer.callback()));
   model.trained = Clock::now();

@@ -14,14 +14,15 @@ namespace lightcone::cli {
 struct DemoOptions {
   std::string data = "glyphs";  // a name that OpenDataset knows
   uint64_t seed = 1;            // of drawing, splits, training
-  std::string folder;           // for models, server data and report; created; earlier contents of ours are replaced
+  std::string folder;           // for models, server data and report; created; an earlier demo's is replaced
   std::string recipe = "quick";
   bool keep = false;   // leave server, collection and models when done
   std::string binary;  // of the server to start; empty: this program
 };
 
 // Runs the demo and writes FOLDER/report.html. Progress goes to `out`. Every figure of the result was measured in this
-// run. Errors: those of the data set, of training and of the server, with the step before them.
+// run. Errors: FAILED_PRECONDITION naming the folder when it holds something but no file LIGHTCONE-DEMO, before
+// anything is touched; else those of the data set, of training and of the server, with the step before them.
 absl::StatusOr<DemoResult> RunDemo(const DemoOptions& options, std::FILE* out);
 
 }  // namespace lightcone::cli

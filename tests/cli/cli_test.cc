@@ -1,4 +1,4 @@
-// Every subcommand that speaks to a server, through the real binary against a real server in a process of its own.
+// Every subcommand that speaks to a server, against a real server in a process of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class Cli : public testing::Test {
 
   Outcome Run(std::vector<std::string> words) {
     words.insert(words.end(), {"--server", server_->address()});
-    return RunProgram(scratch_, words);
+    return RunHere(scratch_, words);
   }
   Outcome RunJson(std::vector<std::string> words) {
     words.push_back("--json");
@@ -294,7 +294,20 @@ TEST_F(Cli, SearchTakesQueriesFromAFile) {
 }
 
 TEST_F(Cli, TheServerMayComeFromTheEnvironment) {
-  EXPECT_EQ(RunProgram(scratch_, {"status"}, {{"LIGHTCONE_SERVER", server_->address()}}).exit_code, 0);
+  EXPECT_EQ(RunBinary(scratch_, {"status"}, {"LIGHTCONE_SERVER=" + server_->address()}).exit_code, 0);
+}
+
+TEST_F(Cli, APortOrADataFolderInUseEndsServeWithItsName) {
+  const auto serve = [&](const std::string& data, const std::string& listen, const std::string& http) {
+    Outcome outcome = RunBinary(scratch_, {"serve", "--data", data, "--listen", listen, "--http-listen", http});
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.err;
+    EXPECT_EQ(outcome.out, "") << "never ready";
+    return outcome.err;
+  };
+  const std::string any = "127.0.0.1:0";
+  EXPECT_THAT(serve(scratch_ / "other", server_->address(), any), HasSubstr(server_->address()));
+  EXPECT_THAT(serve(scratch_ / "other", any, server_->http_address()), HasSubstr(server_->http_address()));
+  EXPECT_THAT(serve(*folder_ / "data", any, any), HasSubstr("'" + (*folder_ / "data")));
 }
 
 }  // namespace

@@ -11,14 +11,14 @@ using ::testing::HasSubstr;
 
 class Offline : public testing::Test {
  protected:
-  Outcome Run(const std::vector<std::string>& words) { return RunProgram(scratch_, words); }
+  Outcome Run(const std::vector<std::string>& words) { return RunHere(scratch_, words); }
   TemporaryFolder scratch_;
 };
 
 TEST_F(Offline, TheProgramItselfIsTheSameCommandLine) {
-  const std::string command = Binary() + " version > " + (scratch_ / "own");
-  ASSERT_EQ(std::system(command.c_str()), 0);
-  EXPECT_EQ(ReadFile(scratch_ / "own").value(), Run({"version"}).out);
+  const Outcome own = RunBinary(scratch_, {"version"});
+  EXPECT_EQ(own.exit_code, 0) << own.err;
+  EXPECT_EQ(own.out, Run({"version"}).out);
 }
 
 TEST_F(Offline, VersionIsTold) {
@@ -79,10 +79,12 @@ TEST_F(Offline, ServePrintsItsConfigurationAndRefusesWhatIsWrong) {
 TEST_F(Offline, ServeRefusesAFolderThatIsNotOurs) {
   std::filesystem::create_directory(scratch_ / "home");
   ASSERT_TRUE(WriteFileAtomically(scratch_ / "home/letter.txt", "dear").ok());
-  const Outcome outcome =
-      Run({"serve", "--data", scratch_ / "home", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"});
-  EXPECT_NE(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.err, HasSubstr("home"));
+  const Outcome outcome = RunBinary(
+      scratch_, {"serve", "--data", scratch_ / "home", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"});
+  EXPECT_EQ(outcome.exit_code, 5) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(scratch_ / "home"));
+  EXPECT_THAT(outcome.err, HasSubstr("letter.txt"));
+  EXPECT_EQ(ReadFile(scratch_ / "home/letter.txt").value(), "dear");
 }
 
 TEST_F(Offline, TrainListsWhatThereIs) {
