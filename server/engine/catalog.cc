@@ -14,9 +14,11 @@ namespace {
 
 int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
-std::string SettingsText(const IndexSettings& s) {
-  return StrCat(static_cast<int>(s.kind), ",", s.growing_rows_max, ",", s.merge_rows_max, ",", s.tombstones_share_max,
-                ",", s.hnsw_m, ",", s.hnsw_ef_construction, ",", s.hnsw_ef_search, ",", s.build_threads);
+std::string TextOf(const IndexChange& c) {
+  const auto text = [](const auto& value) { return value ? StrCat(*value) : std::string("-"); };
+  return StrCat(c.kind ? StrCat(static_cast<int>(*c.kind)) : "-", ",", text(c.growing_rows_max), ",",
+                text(c.merge_rows_max), ",", text(c.tombstones_share_max), ",", text(c.hnsw_m), ",",
+                text(c.hnsw_ef_construction), ",", text(c.hnsw_ef_search), ",", text(c.build_threads));
 }
 
 }  // namespace
@@ -95,6 +97,22 @@ absl::StatusOr<std::optional<RequestRecord>> EngineImpl::FindRequest(const std::
   return std::optional<RequestRecord>(std::move(record));
 }
 
+EngineImpl::OperatorWrite EngineImpl::WriteOperation(const WriteBatch& batch) {
+  const absl::Status status = store_->Write(batch, Durability::kDurable);
+  if (status.ok()) return {true, status};
+  if (absl::IsAborted(status)) return {false, status};  // refused before anything was written
+  for (const WriteBatch::Operation& operation : batch.operations()) {
+    const auto stored = store_->Get(operation.table, operation.key);
+    if (!stored.ok() && !absl::IsNotFound(stored.status())) {
+      return {false, Unavailable(StrCat("nobody knows before a restart whether this was stored: ", MessageOf(status),
+                                        "; ", MessageOf(stored.status())))};
+    }
+    const bool there = operation.value ? stored.ok() && *stored == *operation.value : !stored.ok();
+    if (!there) return {false, status};
+  }
+  return {true, status};
+}
+
 void EngineImpl::RecordRequest(const std::string& request_id, RequestRecord record, WriteBatch* batch) {
   if (request_id.empty()) return;
   const std::string key = keys::Meta(RequestName(request_id));
@@ -117,12 +135,13 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
   if (lorentz && !(call.curvature >= kCurvatureMin && call.curvature <= kCurvatureMax)) {
     return InvalidField("curvature", StrCat(call.curvature), StrCat(kCurvatureMin, " .. ", kCurvatureMax));
   }
-  LC_RETURN_IF_ERROR(call.index.Validate());
   const std::string fingerprint =
-      StrCat(call.name, "|", MetricName(call.metric), "|", call.curvature, "|", SettingsText(call.index));
+      StrCat(call.name, "|", MetricName(call.metric), "|", call.curvature, "|", TextOf(call.index));
   absl::MutexLock lock(&operator_mu_);
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "CreateCollection", fingerprint));
   if (before) return AnswerAgain(*before, call.name);
+  const IndexSettings settings = call.index.Over(call.index_defaults);
+  LC_RETURN_IF_ERROR(settings.Validate());
   {
     absl::ReaderMutexLock catalog(&catalog_mu_);
     if (collections_.contains(call.name) || aliases_.contains(call.name)) {
@@ -138,9 +157,9 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
   record.name = call.name;
   record.metric = call.metric;
   record.curvature = lorentz ? call.curvature : 1.0;
-  record.index = call.index;
+  record.index = settings;
   record.created_us = NowMicros();
-  const uint32_t number = next_collection_;
+  const uint32_t number = next_collection_++;  // used up even if this fails: a write in doubt may hold it
   WriteBatch batch;
   batch.Put(Table::kMeta, keys::Meta(kNextCollectionName), StrCat(number + 1));
   batch.Expect(Table::kMeta, keys::CollectionName(call.name), std::nullopt);
@@ -150,12 +169,18 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
   // The index first: a folder without a record is nothing, a record without an index would fail the answer.
   LC_ASSIGN_OR_RETURN(auto collection,
                       Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), {}, {}));
-  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
-  ++next_collection_;
+  const OperatorWrite written = WriteOperation(batch);
+  if (!written.in_store) {
+    collection.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(IndexFolder(number), ignored);
+    return written.status;
+  }
   auto served = std::make_shared<Served>(std::move(collection), options_.write_queue_max);
   const CollectionStatus status = StatusOf(*served->collection);
   absl::MutexLock catalog(&catalog_mu_);
   collections_[call.name] = std::move(served);
+  LC_RETURN_IF_ERROR(written.status);
   return status;
 }
 
@@ -193,6 +218,7 @@ absl::Status EngineImpl::DropCollection(const std::string& name, const std::stri
     served = found->second;
   }
   Collection& collection = *served->collection;
+  OperatorWrite written;
   {
     absl::MutexLock operators(&collection.operator_mutex());
     const auto state = collection.state();
@@ -203,7 +229,8 @@ absl::Status EngineImpl::DropCollection(const std::string& name, const std::stri
     // From here on a start ends the drop.
     batch.Put(Table::kMeta, keys::Meta(DroppingName(collection.number())), "");
     RecordRequest(request_id, {"DropCollection", name, collection.number(), 0, 0, 0, NowMicros()}, &batch);
-    LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+    written = WriteOperation(batch);
+    if (!written.in_store) return written.status;
     collection.MarkDropped();
     absl::MutexLock catalog(&catalog_mu_);
     collections_.erase(name);
@@ -212,7 +239,7 @@ absl::Status EngineImpl::DropCollection(const std::string& name, const std::stri
   embedder_.Forget(collection.number());
   std::error_code ignored;
   std::filesystem::remove_all(EncoderFolder(collection.number()), ignored);
-  return absl::OkStatus();  // Whoever lets go of the collection last, most often we now, removes its data.
+  return written.status;  // Whoever lets go of the collection last, most often we now, removes its data.
 }
 
 absl::Status EngineImpl::SetAlias(const std::string& alias, const std::string& name, const std::string& request_id) {
@@ -251,11 +278,12 @@ absl::Status EngineImpl::SetAlias(const std::string& alias, const std::string& n
   for (Collection* c : locked) changed.emplace_back(c, change(*c, c == target->collection.get()));
   batch.Put(Table::kMeta, keys::CollectionName(alias), StrCat(target->collection->number()));
   RecordRequest(request_id, {"SetAlias", fingerprint, target->collection->number(), 0, 0, 0, NowMicros()}, &batch);
-  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  const OperatorWrite written = WriteOperation(batch);
+  if (!written.in_store) return written.status;
   for (auto& [c, records] : changed) c->Publish(std::move(records.first), std::move(records.second));
   absl::MutexLock catalog(&catalog_mu_);
   aliases_[alias] = target;
-  return absl::OkStatus();
+  return written.status;
 }
 
 absl::Status EngineImpl::RemoveAlias(const std::string& alias, const std::string& request_id,
@@ -277,37 +305,40 @@ absl::Status EngineImpl::RemoveAlias(const std::string& alias, const std::string
   batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));
   batch.Delete(Table::kMeta, keys::CollectionName(alias));
   RecordRequest(request_id, {"SetAlias", fingerprint, collection.number(), 0, 0, 0, NowMicros()}, &batch);
-  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  const OperatorWrite written = WriteOperation(batch);
+  if (!written.in_store) return written.status;
   collection.Publish(std::move(record), state->generations);
   absl::MutexLock catalog(&catalog_mu_);
   aliases_.erase(alias);
-  return absl::OkStatus();
+  return written.status;
 }
 
-absl::StatusOr<CollectionStatus> EngineImpl::Rebuild(const std::string& name, const IndexSettings& settings, bool wait,
-                                                     const std::string& request_id) {
+absl::StatusOr<CollectionStatus> EngineImpl::Rebuild(const std::string& name, const IndexChange& index, bool wait,
+                                                     const std::string& request_id, const CallContext& context) {
   LC_RETURN_IF_ERROR(CheckRequestId(request_id));
-  LC_RETURN_IF_ERROR(settings.Validate());
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
   Collection& collection = *served->collection;
   {
     absl::MutexLock lock(&collection.operator_mutex());
-    const std::string fingerprint = StrCat(collection.number(), "|", SettingsText(settings));
+    const std::string fingerprint = StrCat(name, "|", TextOf(index));
     LC_ASSIGN_OR_RETURN(const auto before, FindRequest(request_id, "Rebuild", fingerprint));
     if (!before) {
       const auto state = collection.state();
       CollectionRecord record = state->record;
-      record.index = settings;
+      const IndexSettings settings = record.index = index.Over(state->record.index);
+      LC_RETURN_IF_ERROR(settings.Validate());
       WriteBatch batch;
       batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
       batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));
       RecordRequest(request_id, {"Rebuild", fingerprint, collection.number(), 0, 0, 0, NowMicros()}, &batch);
-      LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
-      LC_RETURN_IF_ERROR(collection.Reconfigure(settings));
+      const OperatorWrite written = WriteOperation(batch);
+      if (!written.in_store) return written.status;
       collection.Publish(std::move(record), state->generations);
+      LC_RETURN_IF_ERROR(collection.Reconfigure(settings));
+      LC_RETURN_IF_ERROR(written.status);
     }
   }
-  if (wait) LC_RETURN_IF_ERROR(collection.Flush());
+  if (wait) LC_RETURN_IF_ERROR(collection.Flush(context));
   return StatusOf(collection);
 }
 

@@ -177,7 +177,9 @@ absl::Status Collection::Reconfigure(const IndexSettings& settings) {
   return index_->Reconfigure(settings, /*rebuild_now=*/true);
 }
 
-absl::Status Collection::Flush() { return index_->Flush(); }
+absl::Status Collection::Flush(const CallContext& context) {
+  return index_->Flush(context.deadline, context.cancelled);
+}
 
 PinnedView Collection::Pin() {
   absl::MutexLock lock(&view_mu_);

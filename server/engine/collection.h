@@ -102,7 +102,7 @@ class Collection final : private RowSource {
   absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes);
   absl::Status AddGeneration(uint32_t generation, const Space& space);
   absl::Status Reconfigure(const IndexSettings& settings);
-  absl::Status Flush();
+  absl::Status Flush(const CallContext& context);
   IndexStats Stats() const { return index_->Stats(); }
 
   PinnedView Pin();

@@ -15,7 +15,8 @@ namespace lightcone::server {
 
 class Engine {
  public:
-  // Opens or creates the data folder, loads every collection's segments and replays what they lack. Errors as OpenStore.
+  // Opens or creates the data folder, loads every collection's segments and replays what they lack. Errors as
+  // OpenStore.
   static absl::StatusOr<std::unique_ptr<Engine>> Open(const EngineOptions& options);
   virtual ~Engine() = default;
 
@@ -29,8 +30,10 @@ class Engine {
   // An empty `collection` removes the alias (NOT_FOUND when there is none).
   virtual absl::Status SetAlias(const std::string& alias, const std::string& collection,
                                 const std::string& request_id) = 0;
-  virtual absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexSettings& settings,
-                                                   bool wait, const std::string& request_id) = 0;
+  // What `index` leaves open stays as it is. With `wait`, DEADLINE_EXCEEDED and CANCELLED mean that the caller gave up:
+  // the rebuilding goes on.
+  virtual absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexChange& index, bool wait,
+                                                   const std::string& request_id, const CallContext& context) = 0;
 
   // Generations.
   virtual absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall& call) = 0;

@@ -40,8 +40,8 @@ class EngineImpl final : public Engine {
   absl::Status DropCollection(const std::string& name, const std::string& request_id) override;
   absl::Status SetAlias(const std::string& alias, const std::string& collection,
                         const std::string& request_id) override;
-  absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexSettings& settings, bool wait,
-                                           const std::string& request_id) override;
+  absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexChange& index, bool wait,
+                                           const std::string& request_id, const CallContext& context) override;
 
   absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall& call) override;
   absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string& collection) override;
@@ -87,6 +87,13 @@ class EngineImpl final : public Engine {
   // The second half of SetAlias with an empty target. NOT_FOUND when there is no such alias.
   absl::Status RemoveAlias(const std::string& alias, const std::string& request_id, const std::string& fingerprint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(operator_mu_);
+  // Writes an operator's batch, durably. A write that the disk refused may be in the store all the same, but always
+  // whole: `in_store` is true when all of it reads back, and then memory has to follow before `status` is answered.
+  struct OperatorWrite {
+    bool in_store = false;
+    absl::Status status;
+  };
+  OperatorWrite WriteOperation(const WriteBatch& batch);
   static void RecordRequest(const std::string& request_id, RequestRecord record, WriteBatch* batch);
   absl::StatusOr<CollectionStatus> AnswerAgain(const RequestRecord& record, const std::string& name);
 

@@ -148,8 +148,9 @@ absl::Status EngineImpl::Load() {
   }
   LC_RETURN_IF_ERROR(rows->status());
   std::vector<absl::StatusOr<std::shared_ptr<Collection>>> opened(found.size(), std::shared_ptr<Collection>());
-  pool_.ParallelFor(static_cast<int64_t>(found.size()),
-                    [&](int64_t i) { opened[i] = LoadCollection(found[i].first, found[i].second); });
+  LC_RETURN_IF_ERROR(pool_.ParallelFor(static_cast<int64_t>(found.size()), [&](int64_t i) {
+    opened[i] = LoadCollection(found[i].first, found[i].second);
+  }));
   absl::MutexLock catalog(&catalog_mu_);
   for (auto& collection : opened) {
     LC_RETURN_IF_ERROR(collection.status());

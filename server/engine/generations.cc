@@ -160,11 +160,13 @@ absl::StatusOr<GenerationStatus> EngineImpl::RegisterGeneration(const RegisterCa
   RecordRequest(call.request_id,
                 {"RegisterGeneration", fingerprint, collection.number(), made.record.generation, 0, 0, NowMicros()},
                 &batch);
-  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  const OperatorWrite written = WriteOperation(batch);
+  if (!written.in_store) return written.status;
   LC_RETURN_IF_ERROR(collection.AddGeneration(made.record.generation, made.record.space));
   std::vector<GenerationRecord> generations = state->generations;
   generations.push_back(made.record);
   collection.Publish(std::move(record), std::move(generations));
+  LC_RETURN_IF_ERROR(written.status);
   return StatusOf(collection, *collection.state(), made.record.generation);
 }
 
@@ -242,8 +244,10 @@ absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall
       call.request_id,
       {"ActivateGeneration", fingerprint, number, call.generation, previous, static_cast<uint64_t>(out_of_reach), now},
       &batch);
-  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  const OperatorWrite written = WriteOperation(batch);
+  if (!written.in_store) return written.status;
   collection.Publish(std::move(record), std::move(generations));
+  LC_RETURN_IF_ERROR(written.status);
   return ActivateAnswer{StatusOf(collection, *collection.state(), call.generation), previous,
                         static_cast<uint64_t>(out_of_reach)};
 }

@@ -124,7 +124,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   if (queries.size() == 1) {
     for (size_t i = 0; i < legs.size(); ++i) run(static_cast<int64_t>(i));
   } else {
-    pool_->ParallelFor(static_cast<int64_t>(legs.size()), run);
+    LC_RETURN_IF_ERROR(pool_->ParallelFor(static_cast<int64_t>(legs.size()), run));
   }
   LC_RETURN_IF_ERROR(rows_.status());
 
@@ -208,16 +208,17 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
   std::vector<uint64_t> ids;
   for (const Candidate& c : candidates) ids.push_back(c.hit.internal_id);
   LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, collection_->ResolveRows(ids, call_.with_payload));
-  absl::flat_hash_map<std::string, uint64_t> newest;  // by item: while one is replaced, a view may hold both contents
+  // By item: while one is replaced or embedded anew, a view may hold both contents, or both embeddings.
+  absl::flat_hash_map<std::string, std::pair<uint64_t, uint32_t>> newest;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].found) continue;
-    uint64_t& id = newest[keys::EncodeItemId(rows[i].id)];
-    id = std::max(id, ids[i]);
+    auto& row = newest[keys::EncodeItemId(rows[i].id)];
+    row = std::max(row, std::pair(ids[i], candidates[i].generation));
   }
   std::vector<Candidate> kept;
   for (size_t i = 0; i < rows.size() && hits->size() < static_cast<size_t>(call_.k); ++i) {
     ResolvedRow& row = rows[i];
-    if (!row.found || newest[keys::EncodeItemId(row.id)] != ids[i]) continue;
+    if (!row.found || newest[keys::EncodeItemId(row.id)] != std::pair(ids[i], candidates[i].generation)) continue;
     if (query.left_out && *query.left_out == row.id) continue;
     const Candidate& c = candidates[i];
     kept.push_back(c);

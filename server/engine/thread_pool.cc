@@ -4,6 +4,8 @@
 #include <atomic>
 #include <memory>
 
+#include "base/exceptions.h"
+
 namespace lightcone::server {
 namespace {
 
@@ -15,7 +17,13 @@ struct Loop {
   void Run() {
     int64_t did = 0;
     for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
-      (*body)(i);
+      try {
+        (*body)(i);
+      } catch (...) {
+        const absl::Status thrown = StatusOfException();
+        absl::MutexLock lock(&mu);
+        status.Update(thrown);
+      }
       ++did;
     }
     if (did == 0) return;
@@ -28,6 +36,7 @@ struct Loop {
   std::atomic<int64_t> next{0};
   absl::Mutex mu;
   int64_t done ABSL_GUARDED_BY(mu) = 0;
+  absl::Status status ABSL_GUARDED_BY(mu);  // of the first body that threw
 };
 
 }  // namespace
@@ -44,21 +53,21 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::ParallelFor(int64_t count, const std::function<void(int64_t)>& body) {
+absl::Status ThreadPool::ParallelFor(int64_t count, const std::function<void(int64_t)>& body) {
   const int64_t helpers = std::min<int64_t>(static_cast<int64_t>(threads_.size()), count - 1);
-  if (helpers <= 0) {
-    for (int64_t i = 0; i < count; ++i) body(i);
-    return;
-  }
   auto loop = std::make_shared<Loop>(count, &body);
-  {
+  if (helpers > 0) {
     absl::MutexLock lock(&mu_);
-    for (int64_t i = 0; i < helpers; ++i) tasks_.push_back([loop] { loop->Run(); });
+    try {
+      for (int64_t i = 0; i < helpers; ++i) tasks_.push_back([loop] { loop->Run(); });
+    } catch (const std::bad_alloc&) {  // Fewer help: the caller does the work all the same, and waits for those who do.
+    }
   }
   loop->Run();
   absl::MutexLock lock(&loop->mu);
   const auto finished = [&loop]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return loop->done == loop->count; };
   loop->mu.Await(absl::Condition(&finished));
+  return loop->status;
 }
 
 void ThreadPool::Work() {

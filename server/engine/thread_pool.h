@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 
 namespace lightcone::server {
@@ -22,8 +23,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   // Calls body(0) .. body(count - 1), each once, in any order, and returns when all have returned. The caller works
-  // too, so progress never depends on a free thread. `body` must not throw.
-  void ParallelFor(int64_t count, const std::function<void(int64_t)>& body);
+  // too, so progress never depends on a free thread. What a body throws (no memory) is the answer; the others still
+  // run.
+  absl::Status ParallelFor(int64_t count, const std::function<void(int64_t)>& body);
 
  private:
   void Work();

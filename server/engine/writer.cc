@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/write_group.h"
@@ -52,6 +53,7 @@ absl::StatusOr<WriteResult> CollectionWriter::Submit(WriteJob* job, const CallCo
 
 std::vector<WriteJob*> CollectionWriter::TakeGroup() {
   std::vector<WriteJob*> jobs;
+  jobs.reserve(std::min(queue_.size(), kGroupJobsMax));  // Nothing is taken yet if this throws.
   size_t items = 0;
   while (!queue_.empty() && jobs.size() < kGroupJobsMax) {
     WriteJob* job = queue_.front();
@@ -65,21 +67,55 @@ std::vector<WriteJob*> CollectionWriter::TakeGroup() {
   return jobs;
 }
 
-void CollectionWriter::Lead() {
-  leading_ = true;
-  const std::vector<WriteJob*> jobs = TakeGroup();
-  absl::Status refused = broken_;
-  if (refused.ok() && collection_->dropped()) {
-    refused = NotFound(StrCat("collection '", collection_->name(), "' has been dropped"));
-  }
-  mu_.Unlock();
+absl::Status CollectionWriter::Broken(const absl::Status& why) const {
+  return Unavailable(
+      StrCat("collection '", collection_->name(), "' takes no more writes until a restart: ", MessageOf(why)));
+}
+
+GroupOutcome CollectionWriter::WriteToStore(const std::vector<WriteJob*>& jobs, absl::Status refused,
+                                            std::optional<WriteGroup>* group) {
   GroupOutcome outcome;
-  WriteGroup group(collection_, jobs, &progress_);
-  if (refused.ok()) {
-    outcome = group.WriteToStore();
-  } else {
-    for (WriteJob* job : jobs) job->status = refused;
+  try {
+    if (refused.ok() && collection_->dropped()) {
+      refused = NotFound(StrCat("collection '", collection_->name(), "' has been dropped"));
+    }
+    if (refused.ok()) {
+      group->emplace(collection_, jobs, &progress_);
+      outcome = (*group)->WriteToStore();
+    }
+  } catch (...) {  // Before the write or after it: nobody knows what the store holds.
+    refused = outcome.broken = Broken(StatusOfException());
   }
+  for (WriteJob* job : jobs) {
+    if (job->status.ok()) job->status = refused;
+  }
+  return outcome;
+}
+
+absl::Status CollectionWriter::ApplyToIndex(WriteGroup* group) {
+  try {
+    return group->ApplyToIndex();
+  } catch (...) {
+    return Broken(StatusOfException());
+  }
+}
+
+void CollectionWriter::Lead() {
+  std::vector<WriteJob*> jobs;
+  try {
+    jobs = TakeGroup();
+  } catch (...) {
+    WriteJob* const own = queue_.front();
+    queue_.pop_front();
+    own->status = StatusOfException();
+    own->done = true;
+    return;
+  }
+  leading_ = true;
+  const absl::Status refused = broken_;
+  mu_.Unlock();
+  std::optional<WriteGroup> group;
+  const GroupOutcome outcome = WriteToStore(jobs, refused, &group);
   mu_.Lock();
   if (!outcome.broken.ok()) broken_ = outcome.broken;
   leading_ = false;  // The next group may go to the store while this one goes into the index.
@@ -89,7 +125,7 @@ void CollectionWriter::Lead() {
     mu_.Await(absl::Condition(&my_turn));
     absl::Status broken = broken_;
     mu_.Unlock();
-    if (broken.ok()) broken = group.ApplyToIndex();
+    if (broken.ok()) broken = ApplyToIndex(&*group);
     mu_.Lock();
     if (!broken.ok()) {
       broken_ = broken;

@@ -46,6 +46,9 @@ struct WriteJob {
   WriteResult result;
 };
 
+class WriteGroup;
+struct GroupOutcome;
+
 class CollectionWriter {
  public:
   // `collection` must outlive it.
@@ -59,6 +62,11 @@ class CollectionWriter {
  private:
   std::vector<WriteJob*> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Lead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The two halves of Lead outside of the lock. Whatever they throw becomes the status of every job: a leader that did
+  // not come back would keep everybody waiting.
+  GroupOutcome WriteToStore(const std::vector<WriteJob*>& jobs, absl::Status refused, std::optional<WriteGroup>* group);
+  absl::Status ApplyToIndex(WriteGroup* group);
+  absl::Status Broken(const absl::Status& why) const;
 
   Collection* const collection_;
   const int64_t queue_max_;

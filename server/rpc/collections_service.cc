@@ -78,12 +78,11 @@ class CollectionsService final : public v1::Collections::CallbackService {
 
   Unary* Rebuild(Context* context, const v1::RebuildRequest* request, v1::RebuildResponse* response) override {
     Lane& lane = request->wait() ? core_->wait_lane() : core_->operate_lane();
-    return StartUnary(core_, &lane, context, "Collections/Rebuild", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const CollectionStatus now, core_->engine().GetCollection(request->collection()));
-      LC_ASSIGN_OR_RETURN(const IndexSettings settings, FromWire(request->index(), now.index));
+    return StartUnary(core_, &lane, context, "Collections/Rebuild", [=, this](const CallContext& call) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const IndexChange index, FromWire(request->index()));
       LC_ASSIGN_OR_RETURN(
           const CollectionStatus status,
-          core_->engine().Rebuild(request->collection(), settings, request->wait(), request->request_id()));
+          core_->engine().Rebuild(request->collection(), index, request->wait(), request->request_id(), call));
       ToWire(status, response->mutable_collection());
       return absl::OkStatus();
     });

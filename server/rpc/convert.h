@@ -27,8 +27,8 @@ absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view f
 absl::StatusOr<std::vector<ItemId>> FromWire(const google::protobuf::RepeatedPtrField<v1::ItemId>& ids);
 absl::StatusOr<Durability> FromWire(v1::Durability durability);
 absl::StatusOr<Metric> FromWire(v1::Geometry geometry);
-// Fields that are 0 keep the value of `base`.
-absl::StatusOr<IndexSettings> FromWire(const v1::IndexSettings& settings, const IndexSettings& base);
+// Fields that are 0 are not set.
+absl::StatusOr<IndexChange> FromWire(const v1::IndexSettings& settings);
 
 // nullopt when the message has no filter; a filter that is there but empty is refused.
 template <typename Message>

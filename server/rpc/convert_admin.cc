@@ -8,9 +8,9 @@
 namespace lightcone::server {
 namespace {
 
-// Unsigned wire numbers into the engine's signed ones; 0 keeps what is there.
+// Unsigned wire numbers into the engine's signed ones; 0 is not set.
 template <typename To>
-absl::Status SetUnlessZero(uint64_t value, std::string_view field, To* out) {
+absl::Status SetUnlessZero(uint64_t value, std::string_view field, std::optional<To>* out) {
   if (value > static_cast<uint64_t>(std::numeric_limits<To>::max())) {
     return InvalidField(field, StrCat(value), StrCat("at most ", std::numeric_limits<To>::max()));
   }
@@ -75,8 +75,8 @@ absl::StatusOr<Metric> FromWire(v1::Geometry geometry) {
                       "GEOMETRY_LORENTZ (1), GEOMETRY_COSINE (2), GEOMETRY_INNER_PRODUCT (3), GEOMETRY_EUCLIDEAN (4)");
 }
 
-absl::StatusOr<IndexSettings> FromWire(const v1::IndexSettings& settings, const IndexSettings& base) {
-  IndexSettings out = base;
+absl::StatusOr<IndexChange> FromWire(const v1::IndexSettings& settings) {
+  IndexChange out;
   switch (settings.kind()) {
     case v1::INDEX_KIND_UNSPECIFIED:
       break;
@@ -110,7 +110,8 @@ absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, 
     }
     call.curvature = request.curvature();
   }
-  LC_ASSIGN_OR_RETURN(call.index, FromWire(request.index(), defaults));
+  LC_ASSIGN_OR_RETURN(call.index, FromWire(request.index()));
+  call.index_defaults = defaults;
   return call;
 }
 

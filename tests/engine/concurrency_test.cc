@@ -136,12 +136,28 @@ TEST(ThreadPoolTest, RunsEachIndexOnceFromManyCallersAtOnce) {
     callers.emplace_back([&] {
       for (int round = 0; round < 50; ++round) {
         std::vector<std::atomic<int>> runs(round);
-        pool.ParallelFor(round, [&](int64_t i) { ++runs[static_cast<size_t>(i)]; });
+        ASSERT_TRUE(pool.ParallelFor(round, [&](int64_t i) { ++runs[static_cast<size_t>(i)]; }).ok());
         for (auto& run : runs) ASSERT_EQ(run.load(), 1);
       }
     });
   }
   for (auto& caller : callers) caller.join();
+}
+
+TEST(ThreadPoolTest, WhatABodyThrowsIsTheAnswerAndTheOthersStillRun) {
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 20; ++round) {
+      std::atomic<int> runs{0};
+      const absl::Status status = pool.ParallelFor(10, [&](int64_t i) {
+        ++runs;
+        if (i == round % 10) throw std::bad_alloc();
+      });
+      EXPECT_TRUE(Fails(status, absl::StatusCode::kResourceExhausted, {"memory"}));
+      EXPECT_EQ(runs.load(), 10);
+    }
+    EXPECT_TRUE(pool.ParallelFor(10, [](int64_t) {}).ok());
+  }
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ TEST_F(Crash, ALostIndexFolderIsRebuiltFromTheStore) {
   MakeCollection(2);
   Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}), ItemOf(Id("b"), {0, 1, 0, 0})}, 1));
   Write(BatchOf({ItemOf(Id("b"), {0.1f, 1, 0, 0})}, 2, /*same_content=*/true));
-  ASSERT_TRUE(engine_->Rebuild("c", {}, /*wait=*/true, "").ok());
+  ASSERT_TRUE(engine_->Rebuild("c", {}, /*wait=*/true, "", {}).ok());
   const auto first = HitNames(SearchFor({1, 0, 0, 0}, 10, 1));
   const auto second = HitNames(SearchFor({1, 0, 0, 0}, 10, 2));
   engine_.reset();
@@ -220,7 +220,7 @@ TEST_F(Crash, ADamagedSegmentIsRebuilt) {
   Write(BatchOf(std::move(items)));
   IndexSettings settings;
   settings.kind = SealedKind::kFlat;
-  ASSERT_TRUE(engine_->Rebuild("c", settings, /*wait=*/true, "").ok());
+  ASSERT_TRUE(engine_->Rebuild("c", settings, /*wait=*/true, "", {}).ok());
   const auto names = HitNames(SearchFor({1, 0, 0.5f, 0}, 30));
   engine_.reset();
   int damaged = 0;

@@ -213,7 +213,7 @@ TEST_F(EngineLife, TheSameDataAnswersTheSameAfterARestartAndARebuild) {
   EXPECT_EQ(answer(), first);
   IndexSettings settings;
   settings.kind = SealedKind::kFlat;
-  const auto rebuilt = engine_->Rebuild("c", settings, /*wait=*/true, "");
+  const auto rebuilt = engine_->Rebuild("c", settings, /*wait=*/true, "", {});
   ASSERT_TRUE(rebuilt.ok()) << rebuilt.status();
   EXPECT_EQ(answer(), first);
   Restart();

@@ -17,11 +17,12 @@ class FakeEngine : public Engine {
   std::function<absl::StatusOr<WriteResult>(const UpsertBatch&, const CallContext&)> on_upsert;
   std::function<absl::StatusOr<ScrollPage>(int64_t page_size, const std::string& token)> on_scroll;
   std::function<absl::StatusOr<CollectionStatus>(const std::string& name)> on_get_collection;
+  std::function<absl::StatusOr<CollectionStatus>(const CallContext&)> on_rebuild;
 
   absl::StatusOr<CollectionStatus> CreateCollection(const CreateCollectionCall& call) override {
     CollectionStatus status;
     status.name = call.name;
-    status.index = call.index;
+    status.index = call.index.Over(call.index_defaults);
     return status;
   }
   absl::StatusOr<std::vector<CollectionStatus>> ListCollections() override { return std::vector<CollectionStatus>(); }
@@ -32,10 +33,11 @@ class FakeEngine : public Engine {
   absl::Status SetAlias(const std::string&, const std::string&, const std::string&) override {
     return absl::OkStatus();
   }
-  absl::StatusOr<CollectionStatus> Rebuild(const std::string&, const IndexSettings& settings, bool,
-                                           const std::string&) override {
+  absl::StatusOr<CollectionStatus> Rebuild(const std::string&, const IndexChange& index, bool, const std::string&,
+                                           const CallContext& context) override {
+    if (on_rebuild) return on_rebuild(context);
     CollectionStatus status;
-    status.index = settings;
+    status.index = index.Over({});
     return status;
   }
   absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall&) override { return GenerationStatus{}; }

@@ -237,5 +237,26 @@ TEST_F(Wire, RebuildChangesOnlyTheSettingsThatAreGiven) {
   EXPECT_EQ(response.collection().items(), 2u);
 }
 
+// The same request again is the same request, whatever the settings that it left open have become meanwhile.
+TEST_F(Wire, ARepeatedRebuildIsRecognisedByWhatItSaid) {
+  const auto rebuild = [this](const char* id, uint32_t ef_search, uint32_t m) {
+    grpc::ClientContext context;
+    v1::RebuildRequest request;
+    request.set_request_id(id);
+    request.set_collection("gallery");
+    request.mutable_index()->set_hnsw_ef_search(ef_search);
+    request.mutable_index()->set_hnsw_m(m);
+    request.set_wait(true);
+    v1::RebuildResponse response;
+    const grpc::Status status = collections_->Rebuild(&context, request, &response);
+    EXPECT_TRUE(status.ok() || status.error_code() == StatusCode::ALREADY_EXISTS) << status.error_message();
+    return status.ok() ? response.collection().index().hnsw_m() : 0;
+  };
+  const uint32_t before = rebuild("first", 77, 0);
+  EXPECT_EQ(rebuild("second", 0, before + 1), before + 1);
+  EXPECT_EQ(rebuild("first", 77, 0), before + 1);
+  EXPECT_EQ(rebuild("first", 78, 0), 0u);
+}
+
 }  // namespace
 }  // namespace lightcone::server

@@ -1,0 +1,182 @@
+// A store that fails and throws: what is in it in spite of an error is served, and nobody waits for ever.
+#include <atomic>
+#include <new>
+#include <thread>
+
+#include "engine_testing.h"
+#include "server/engine/engine_impl.h"
+
+namespace lightcone::server {
+namespace {
+
+using Code = absl::StatusCode;
+
+enum class Fault {
+  kNone,
+  kNotWritten,     // Write fails, and nothing is there
+  kWritten,        // Write fails, but all of it is there
+  kWrittenUnseen,  // and what is there cannot be read
+  kThrows,         // Write throws before it writes
+  kWrittenThrows,  // and after it
+};
+
+class FaultyStore final : public Store {
+ public:
+  FaultyStore(std::unique_ptr<Store> inner, std::atomic<Fault>* fault) : inner_(std::move(inner)), fault_(fault) {}
+
+  absl::Status Write(const WriteBatch& batch, Durability durability) override {
+    const Fault fault = fault_->load();
+    if (fault == Fault::kThrows) throw std::bad_alloc();
+    if (fault == Fault::kNotWritten) return Unavailable("the disk is gone");
+    LC_RETURN_IF_ERROR(inner_->Write(batch, durability));
+    if (fault == Fault::kWrittenThrows) throw std::bad_alloc();
+    return fault == Fault::kNone ? absl::OkStatus() : Unavailable("the disk is gone");
+  }
+  absl::StatusOr<std::string> Get(Table table, std::string_view key) const override {
+    auto got = inner_->Get(table, key);
+    // Before the write there is nothing yet, and that may be read.
+    if (got.ok() && fault_->load() == Fault::kWrittenUnseen) return Unavailable("the disk is gone");
+    return got;
+  }
+  std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const override {
+    return inner_->MultiGet(table, keys);
+  }
+  std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const override {
+    return inner_->Scan(table, begin, end);
+  }
+  absl::Status DeleteRange(Table table, std::string_view begin, std::string_view end) override {
+    return inner_->DeleteRange(table, begin, end);
+  }
+  absl::Status Checkpoint(const std::string& folder) override { return inner_->Checkpoint(folder); }
+  StoreStats Stats() const override { return inner_->Stats(); }
+
+ private:
+  const std::unique_ptr<Store> inner_;
+  std::atomic<Fault>* const fault_;
+};
+
+class Doubt : public EngineTest {
+ protected:
+  void SetUp() override { OpenFaulty(); }
+
+  void OpenFaulty() {
+    engine_.reset();
+    fault_ = Fault::kNone;
+    const EngineOptions options = OptionsFor(folder_.path());
+    auto store = OpenStore(options.data_folder + "/store", options.store);
+    ASSERT_TRUE(store.ok()) << store.status();
+    auto engine = std::make_unique<EngineImpl>(options, std::make_unique<FaultyStore>(std::move(*store), &fault_));
+    ASSERT_TRUE(engine->Load().ok());
+    engine_ = std::move(engine);
+  }
+  absl::Status Create(const std::string& name, const std::string& request_id = "") {
+    CreateCollectionCall call;
+    call.name = name;
+    call.request_id = request_id;
+    return engine_->CreateCollection(call).status();
+  }
+  absl::Status RegisterOne() {
+    RegisterCall call;
+    call.collection = "c";
+    call.manifest_json = ManifestFor(kDimension);
+    return engine_->RegisterGeneration(call).status();
+  }
+  absl::Status ActivateFirst() {
+    ActivateCall call;
+    call.collection = "c";
+    call.generation = 1;
+    return engine_->ActivateGeneration(call).status();
+  }
+
+  std::atomic<Fault> fault_{Fault::kNone};
+};
+
+TEST_F(Doubt, WhatAnOperatorWroteInSpiteOfAnErrorIsServed) {
+  fault_ = Fault::kWritten;
+  EXPECT_TRUE(Fails(Create("c", "create-1"), Code::kUnavailable, {"disk"}));
+  EXPECT_TRUE(engine_->GetCollection("c").ok());
+  EXPECT_TRUE(Create("c", "create-1").ok()) << "the request is known";
+  EXPECT_TRUE(Fails(RegisterOne(), Code::kUnavailable, {"disk"}));
+  EXPECT_EQ(engine_->ListGenerations("c")->size(), 1u);
+  EXPECT_TRUE(Fails(ActivateFirst(), Code::kUnavailable, {"disk"}));
+  EXPECT_EQ(engine_->GetCollection("c")->active_generation, 1u);
+  EXPECT_TRUE(Fails(engine_->SetAlias("a", "c", ""), Code::kUnavailable, {"disk"}));
+  EXPECT_TRUE(engine_->GetCollection("a").ok());
+  EXPECT_TRUE(Fails(engine_->SetAlias("b", "c", ""), Code::kUnavailable, {"disk"}));
+  EXPECT_TRUE(Fails(engine_->SetAlias("a", "", ""), Code::kUnavailable, {"disk"}));
+  EXPECT_FALSE(engine_->GetCollection("a").ok());
+  IndexChange change;
+  change.hnsw_m = 21;
+  EXPECT_TRUE(Fails(engine_->Rebuild("c", change, true, "", {}), Code::kUnavailable, {"disk"}));
+  EXPECT_EQ(engine_->GetCollection("c")->index.hnsw_m, 21);
+
+  fault_ = Fault::kNone;  // The next calls build on what is there.
+  EXPECT_TRUE(RegisterOne().ok());
+  EXPECT_EQ(engine_->ListGenerations("c")->size(), 2u);
+  Write(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})}));
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0})), std::vector<std::string>{"'x'@1"});
+  OpenFaulty();
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0})), std::vector<std::string>{"'x'@1"});
+  EXPECT_EQ(engine_->GetCollection("b")->index.hnsw_m, 21);
+
+  fault_ = Fault::kWritten;
+  EXPECT_TRUE(Fails(engine_->DropCollection("c", ""), Code::kUnavailable, {"disk"}));
+  EXPECT_TRUE(Fails(engine_->GetCollection("c"), Code::kNotFound, {"none"}));
+  EXPECT_TRUE(Fails(engine_->GetCollection("b"), Code::kNotFound, {"none"}));
+  fault_ = Fault::kNone;
+  EXPECT_TRUE(Create("c").ok());
+}
+
+TEST_F(Doubt, WhatAnOperatorDidNotWriteIsNotServed) {
+  ASSERT_TRUE(Create("c").ok());
+  fault_ = Fault::kNotWritten;
+  EXPECT_TRUE(Fails(Create("d"), Code::kUnavailable, {"disk"}));
+  EXPECT_TRUE(Fails(RegisterOne(), Code::kUnavailable, {"disk"}));
+  EXPECT_TRUE(Fails(engine_->SetAlias("a", "c", ""), Code::kUnavailable, {"disk"}));
+  EXPECT_TRUE(Fails(engine_->DropCollection("c", ""), Code::kUnavailable, {"disk"}));
+  fault_ = Fault::kNone;
+  EXPECT_FALSE(engine_->GetCollection("d").ok());
+  EXPECT_FALSE(engine_->GetCollection("a").ok());
+  EXPECT_TRUE(engine_->ListGenerations("c")->empty());
+  EXPECT_TRUE(Create("d").ok());
+  EXPECT_TRUE(RegisterOne().ok());
+}
+
+TEST_F(Doubt, TheNumberOfACollectionInDoubtIsNotGivenAgain) {
+  fault_ = Fault::kWrittenUnseen;
+  EXPECT_TRUE(Fails(Create("c"), Code::kUnavailable, {"nobody knows", "restart"}));
+  fault_ = Fault::kNone;
+  EXPECT_TRUE(Fails(Create("c"), Code::kAborted, {})) << "the store has it, this process does not";
+  ASSERT_TRUE(Create("d").ok());
+  OpenFaulty();
+  EXPECT_EQ(engine_->ListCollections()->size(), 2u);
+  ASSERT_TRUE(RegisterOne().ok());
+  EXPECT_TRUE(engine_->ListGenerations("d")->empty()) << "one number, two collections";
+}
+
+TEST_F(Doubt, AnExceptionInTheWriterEndsTheCallAndEveryLaterOne) {
+  for (const Fault fault : {Fault::kThrows, Fault::kWrittenThrows}) {
+    OpenFaulty();
+    const bool first = fault == Fault::kThrows;
+    if (first) MakeCollection();
+    if (first) Write(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})}));
+    fault_ = fault;
+    std::vector<std::thread> writers;
+    for (uint64_t w = 0; w < 4; ++w) {
+      writers.emplace_back([&, w] {
+        EXPECT_TRUE(Fails(engine_->Upsert(BatchOf({ItemOf(Id(w), {1, 0, 0, 0})}), {}), Code::kUnavailable,
+                          {"no more writes until a restart", "memory"}));
+      });
+    }
+    for (auto& writer : writers) writer.join();
+    fault_ = Fault::kNone;
+    EXPECT_TRUE(Fails(engine_->Upsert(BatchOf({ItemOf(Id("y"), {1, 0, 0, 0})}), {}), Code::kUnavailable, {"restart"}));
+    EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0})), std::vector<std::string>{"'x'@1"});
+    OpenFaulty();
+    Write(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})}));
+    EXPECT_EQ(engine_->GetCollection("c")->items, HitNames(SearchFor({1, 0, 0, 0})).size());
+  }
+}
+
+}  // namespace
+}  // namespace lightcone::server
