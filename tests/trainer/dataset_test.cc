@@ -235,6 +235,15 @@ TEST(ImageFolders, OneFolderAClassIsDecodedAndSplit) {
   }
 }
 
+TEST(ImageFolders, ASetWithAnEmptyTestFolderIsRefused) {
+  const Folder folder;
+  for (const char* name : {"train/a/1.png", "train/a/2.png", "train/b/1.png", "train/b/2.png"}) {
+    folder.Write(name, GreyPng(8, 8, 7));
+  }
+  std::filesystem::create_directories(folder.path() + "/test");
+  ExpectOpenError("folder:" + folder.path(), kInvalid, {"folder:", "field 'test items' is 0; allowed: at least 1"});
+}
+
 TEST(ImageFolders, DifferentSizesBecomeTheMedianSideAndAnyColourMakesAllColour) {
   const Folder folder;
   const std::vector<uint8_t> colour(50 * 30 * 3, 99);
