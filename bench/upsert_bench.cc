@@ -20,7 +20,6 @@ constexpr int kWriters = 16;
 constexpr int kBatch = 100;
 constexpr int kBatchesPerWriter = 40;
 constexpr int kRounds = 5;
-constexpr char kCollection[] = "upserts";
 
 // Runs 16 writers; gives rows a second, or the first error.
 template <typename WriteBatchFn>
@@ -56,7 +55,6 @@ absl::Status BenchUpsert(const BenchOptions& options, Report& report) {
   LC_ASSIGN_OR_RETURN(auto server, cli::ChildServer::Start(options.server_binary, options.folder + "/server"));
   LC_ASSIGN_OR_RETURN(auto client, client::Client::Connect({.address = server->address()}));
   LC_RETURN_IF_ERROR(client->WaitUntilServing(absl::Seconds(30)));
-  LC_RETURN_IF_ERROR(MakeCollection(*client, kCollection, d));
 
   rocksdb::Options raw_options;
   raw_options.create_if_missing = true;
@@ -69,11 +67,17 @@ absl::Status BenchUpsert(const BenchOptions& options, Report& report) {
 
   std::vector<double> ours, theirs, ratios;
   for (int round = 0; round < kRounds; ++round) {
-    LC_ASSIGN_OR_RETURN(const double lightcone_rate, RowsPerSecond([&](int w, int b) -> absl::Status {
-                          return client
-                              ->Upsert(MakeBatch(kCollection, FirstId(round, w, b), &rows[b * kBatch * d], kBatch, d))
-                              .status();
-                        }));
+    // A collection of its own for each round, dropped behind it: the graph that the server builds once a burst is over
+    // is not built beside the peer's round.
+    const std::string collection = StrCat("upserts-", round);
+    LC_RETURN_IF_ERROR(MakeCollection(*client, collection, d));
+    LC_ASSIGN_OR_RETURN(
+        const double lightcone_rate, RowsPerSecond([&](int w, int b) -> absl::Status {
+          return client->Upsert(MakeBatch(collection, FirstId(round, w, b), &rows[b * kBatch * d], kBatch, d)).status();
+        }));
+    v1::DropRequest drop;
+    drop.set_name(collection);
+    LC_RETURN_IF_ERROR(client->DropCollection(drop).status());
     LC_ASSIGN_OR_RETURN(
         const double raw_rate, RowsPerSecond([&](int w, int b) -> absl::Status {
           rocksdb::WriteBatch batch;

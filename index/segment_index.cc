@@ -101,6 +101,7 @@ absl::Status SegmentIndex::Apply(uint64_t sequence, std::span<const RowChange> c
     }
   }
   applied_ = sequence;
+  last_apply_ = absl::Now();
   if (state_changes_ >= settings_.growing_rows_max) {
     checkpoint_due_ = true;
     Wake();

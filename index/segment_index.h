@@ -96,6 +96,8 @@ class SegmentIndex final : public CollectionIndex {
   void BuilderLoop() ABSL_LOCKS_EXCLUDED(mu_);
   // The flush to answer, or nothing when the index is to stop. Waits no longer than `retry` unless that is zero.
   std::optional<uint64_t> WaitForWork(absl::Duration retry) ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits while writes keep coming, within bounds; not when a flush was asked for.
+  void LetBurstPass() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status WorkUntilIdle() ABSL_LOCKS_EXCLUDED(mu_);
   std::optional<Job> PickJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status RunJob(const Job& job) ABSL_LOCKS_EXCLUDED(mu_);
@@ -119,6 +121,7 @@ class SegmentIndex final : public CollectionIndex {
   std::map<uint32_t, Generation> generations_ ABSL_GUARDED_BY(mu_);
   SegmentView::Legs legs_ ABSL_GUARDED_BY(mu_);
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the last change
+  absl::Time last_apply_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   uint64_t next_segment_id_ ABSL_GUARDED_BY(mu_) = 1;
   std::vector<std::string> garbage_ ABSL_GUARDED_BY(mu_);  // folders to delete after the next checkpoint
   int64_t state_changes_ ABSL_GUARDED_BY(mu_) = 0;         // of sealed rows, since the last checkpoint

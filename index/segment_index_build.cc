@@ -1,7 +1,10 @@
 // The background builder: seals, merges, compacts, and writes checkpoints.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <filesystem>
 
+#include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "base/files.h"
 #include "base/status.h"
@@ -14,6 +17,15 @@ namespace {
 
 constexpr absl::Duration kRetryMin = absl::Seconds(1);
 constexpr absl::Duration kRetryMax = absl::Seconds(60);
+
+// A graph costs a core for seconds, which a burst of writes needs for itself; and rows that are sealed together once
+// are not merged later. So the builder waits until no write has come for kQuiet, but no longer than kDeferMax, and not
+// once this many full growing segments would have to be scanned by every search.
+constexpr absl::Duration kQuiet = absl::Milliseconds(300);
+constexpr absl::Duration kDeferMax = absl::Seconds(10);
+constexpr int64_t kDeferredSegmentsMax = 4;
+// Niceness of the builder's thread: searches and writes come first.
+constexpr int kBuilderNice = 10;
 
 }  // namespace
 
@@ -31,10 +43,27 @@ std::optional<uint64_t> SegmentIndex::WaitForWork(absl::Duration retry) {
   return flush_requested_;
 }
 
+void SegmentIndex::LetBurstPass() {
+  const absl::Time latest = absl::Now() + kDeferMax;
+  absl::MutexLock lock(&mu_);
+  while (!stopping() && flush_requested_ == flush_done_) {
+    int64_t rows = 0;
+    for (const auto& [number, generation] : generations_) {
+      for (const auto& segment : generation.frozen) rows += segment->rows();
+    }
+    const absl::Time quiet_at = std::min(last_apply_ + kQuiet, latest);
+    if (rows >= kDeferredSegmentsMax * settings_.growing_rows_max || absl::Now() >= quiet_at) return;
+    wake_.WaitWithDeadline(&mu_, quiet_at);
+  }
+}
+
 void SegmentIndex::BuilderLoop() {
+  ::setpriority(PRIO_PROCESS, 0,
+                kBuilderNice);                  // Linux: of the calling thread alone. Refused: it runs as the others do
   absl::Duration retry = absl::ZeroDuration();  // Zero: the last work succeeded.
   while (const std::optional<uint64_t> ticket = WaitForWork(retry)) {
     absl::Status status;
+    LetBurstPass();
     try {
       status = WorkUntilIdle();
     } catch (...) {  // Out of memory ends neither the process nor the waiting of a flush.

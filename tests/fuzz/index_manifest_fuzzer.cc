@@ -15,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto manifest = lightcone::DecodeManifest(text);
     if (manifest.ok() && !lightcone::DecodeManifest(lightcone::EncodeManifest(*manifest)).ok()) std::abort();
     const auto checkpoint = lightcone::DecodeIndexCheckpoint(text);
-    if (checkpoint.ok() && !lightcone::DecodeIndexCheckpoint(lightcone::EncodeIndexCheckpoint(*checkpoint)).ok()) std::abort();
+    if (checkpoint.ok() && !lightcone::DecodeIndexCheckpoint(lightcone::EncodeIndexCheckpoint(*checkpoint)).ok())
+      std::abort();
   };
   decode(bytes);
   const nlohmann::json content = nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false);
@@ -23,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string text = content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     decode(lightcone::StrCat("{\"crc32c\":", lightcone::Crc32c(text), ",\"content\":", text, "}"));
   }
-  (void)lightcone::DecodeStates(bytes, size < lightcone::kStatesHeaderBytes ? 0 : static_cast<int64_t>(size - lightcone::kStatesHeaderBytes) / 4);
+  (void)lightcone::DecodeStates(
+      bytes, size < lightcone::kStatesHeaderBytes ? 0 : static_cast<int64_t>(size - lightcone::kStatesHeaderBytes) / 4);
   return 0;
 }
