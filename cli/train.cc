@@ -111,13 +111,6 @@ absl::StatusOr<TrainConfig> ConfigOf(const Flags& flags, const Dataset& dataset)
   config.old_model = flags.old_model;
   const std::filesystem::path out = std::filesystem::path(flags.out) / "";
   config.name = flags.name.empty() ? out.parent_path().filename().string() : flags.name;
-  if (!flags.old_model.empty()) {
-    // The next place of the chain: each model's clip radius is a step beyond its parent's.
-    LC_ASSIGN_OR_RETURN(const Manifest old_model, ReadManifest(flags.old_model));
-    int place = 0;
-    while (ClipRadiusFor(place) < old_model.clip_radius + 1e-9) ++place;
-    config.clip_radius = ClipRadiusFor(place);
-  }
   for (const std::string& setting : flags.settings) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos) return InvalidField("--set", StrCat("'", setting, "'"), "NAME=VALUE");

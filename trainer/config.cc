@@ -1,5 +1,6 @@
 #include "trainer/config.h"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "geometry/metric.h"
 #include "models/json_fields.h"
 #include "nlohmann/json.hpp"
 #include "trainer/methods/method.h"
@@ -221,6 +223,12 @@ absl::Status TrainConfig::Validate() const {
   }
   if (method == "hbct" && metric != "lorentz")
     return InvalidField("metric", metric, "lorentz (method 'hbct' needs it)");
+  const double radius_max = kScaledClipRadiusMax / std::sqrt(curvature);
+  if (metric == "lorentz" && clip_radius > radius_max) {  // sinh(k zeta) and its square must stay exact in float32
+    return InvalidField("clip_radius", ShowNumber(clip_radius),
+                        StrCat("0 .. ", ShowNumber(radius_max), " at curvature ", ShowNumber(curvature),
+                               " (sqrt(curvature) * clip_radius is at most ", ShowNumber(kScaledClipRadiusMax), ")"));
+  }
   if (nesterov && momentum == 0) return InvalidField("momentum", "0", "above 0 with nesterov, or nesterov false");
   return absl::OkStatus();
 }

@@ -13,10 +13,9 @@
 
 namespace lightcone {
 
-// Switches of the method "hbct" (spec 2.3 - 2.6); the defaults are the paper's, or the recommended ones where it is
-// silent.
+// Switches of the method "hbct" (docs/training.md, HBCT); the defaults are the paper's, or ours where it is silent.
 struct HbctConfig {
-  double lambda = 0.3;                // weight of entailment + contrast in the total (2.6)
+  double lambda = 0.3;                // weight of entailment + contrast in the total
   bool entailment = true;             // false: "w/o entail"
   double epsilon = 0.1;               // minimum radius of the entailment cones
   std::string contrast = "rince";     // rince | infonce | distance (mean distortion) | none
@@ -37,7 +36,7 @@ struct TrainConfig {
   std::string method = "independent";  // a name of TrainingMethods() (trainer/methods/method.h)
   EncoderConfig encoder;               // input sizes are taken from the data set
 
-  std::string metric = "lorentz";  // lorentz: Lorentz MLR head; cosine: softmax over normalised features; euclidean
+  std::string metric = "lorentz";  // lorentz: Lorentz MLR head; cosine, euclidean: a linear layer on z', then softmax
   double curvature = 1.0;          // K
   double clip_radius = 0;          // zeta of the model being trained; 0: the old model's + 0.2, or 1.0 without one
   int64_t epochs = 20;
@@ -84,13 +83,13 @@ struct RecipeInfo {
 };
 const std::vector<RecipeInfo>& TrainRecipes();
 
-// A preset sized for the data set: "quick" (CPU, minutes) or "paper" (spec 2.6; a GPU, or days). Call it with the
+// A preset sized for the data set: "quick" (CPU, minutes) or "paper" (HBCT section 5; a GPU, or days). Call it with the
 // *whole* data set, for the old model of an ext-class experiment too, so that all its models train for the same number
 // of epochs. Sets the method-independent fields; then set name, method, old_model and seed (and
 // clip_radius where the default does not do: ClipRadiusFor).
 absl::StatusOr<TrainConfig> RecipeFor(const Dataset& dataset, std::string_view recipe);
 
-// zeta of the t-th model of a chain of compatible models, t = 0, 1, ...: 1.0 + 0.2 t (spec 2.1).
+// zeta of the t-th model of a chain of compatible models, t = 0, 1, ...: 1.0 + 0.2 t (docs/training.md, step 3).
 double ClipRadiusFor(int position_in_chain);
 
 }  // namespace lightcone

@@ -1,4 +1,4 @@
-// Presets. "quick" is sized by a cost model so that the demo ends in minutes on two cores; "paper" is spec 2.6.
+// Presets. "quick" is sized by a cost model so that the demo ends in minutes on two cores; "paper" is HBCT section 5.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace lightcone {
 namespace {
 
-// Two cores of a current x86 server run the small CNN's training at about this rate (docs/training.md has figures).
+// An assumption about two cores of a current x86 server and the small CNN: the cost model errs with it.
 constexpr double kMacsPerSecond = 50e9;
 // One training forward and backward costs three forward passes. Old model (half the images), independent model, and
 // compatible model (a frozen forward more): 0.5 + 1 + 4/3 trainings.

@@ -1,5 +1,7 @@
 #include "trainer/run_file.h"
 
+#include <utility>
+
 #include "base/files.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
@@ -58,8 +60,9 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
     if (now != before) return Differs(option.name, now, before);
   }
   const json object = json::parse(progress_text, nullptr, /*allow_exceptions=*/false);
-  const bool readable = object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
-                        object.contains("data_crc32c") && object["data_crc32c"].is_number_unsigned();
+  const bool readable = object.is_object() && object.contains("step") && object["step"].is_number_unsigned() &&
+                        std::in_range<int64_t>(object["step"].get<uint64_t>()) && object.contains("data_crc32c") &&
+                        object["data_crc32c"].is_number_unsigned();
   if (!readable) return DataLoss("section 'progress' is unreadable");
   if (object["data_crc32c"].get<uint64_t>() != identity.data_crc32c) {
     return Differs("dataset", "another set of images", "the training images");

@@ -9,6 +9,8 @@
 namespace lightcone {
 namespace {
 
+constexpr int kCropPaddingMax = 4;  // pixels, for images of 32 as of 64 (the paper's crops)
+
 // One channel's table from pixel value to normalised float.
 std::array<float, 256> MakeTable(const Normalisation& normalisation, int channel) {
   std::array<float, 256> table;
@@ -88,7 +90,7 @@ void AugmentImage(AugmentKind kind, const uint8_t* in, int height, int width, in
       Crop(in, height, width, channels, 0, 0, false, normalisation, out);
       return;
     case AugmentKind::kPhoto: {
-      const int pad_y = height / 8, pad_x = width / 8;
+      const int pad_y = std::min(kCropPaddingMax, height / 8), pad_x = std::min(kCropPaddingMax, width / 8);
       const int top = static_cast<int>(rng.Below(2 * pad_y + 1)) - pad_y;
       const int left = static_cast<int>(rng.Below(2 * pad_x + 1)) - pad_x;
       const bool mirror = rng.Below(2) == 1;

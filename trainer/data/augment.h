@@ -10,8 +10,8 @@ namespace lightcone {
 // Changes one image at random and writes it normalised, (pixel / 255 - mean) / stddev, as `out`[channels x height x
 // width]. `in` is height x width x channels, uint8. The result depends on the arguments alone, never on threads.
 // - kNone: normalisation only; `seed` is not used.
-// - kPhoto: a crop of the image padded with black by side / 8 (4 pixels for 32; torchvision's RandomCrop(32, 4)), and a
-//   mirror image half of the time.
+// - kPhoto: a crop of the image padded with black by 4 pixels, or an eighth of a side below 32 (torchvision's
+//   RandomCrop(32, 4) and RandomCrop(64, 4)), and a mirror image half of the time.
 // - kDrawing: shift up to 8 % of the side, rotation up to 12 degrees, scale 0.85 to 1.15, shear up to 0.1, resampled
 //   bilinearly with the border repeated (so that dark paper and light paper both work).
 // REQUIRES: normalisation has `channels` values. Threads: safe.

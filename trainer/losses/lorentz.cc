@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "trainer/losses/lorentz_torch.h"
@@ -36,8 +37,10 @@ Tensor DistanceMatrix(const LorentzPoints& a, const LorentzPoints& b, double cur
   if (distance == LossDistance::kInner) return minus_inner;
   const Tensor chord2 = 2.0 * minus_inner - 2.0 / curvature;
   if (distance == LossDistance::kSquared) return chord2;
-  // Float32 knows chord^2 to about 1e-7 t^2 only; below the floor the direction of the gradient would be noise.
-  const double k = std::sqrt(curvature), floor = IsDouble(chord2) ? 1e-24 : 1e-7;
+  // Float32 knows chord^2 to about 1e-7 t^2 only, and t^2 is at least 1/K; below the floor the direction of the
+  // gradient would be noise.
+  const double k = std::sqrt(curvature);
+  const double floor = (IsDouble(chord2) ? 1e-24 : 1e-7) * std::max(1.0, 1.0 / curvature);
   return torch::asinh(torch::sqrt(torch::clamp_min(chord2, floor)) * (0.5 * k)) * (2.0 / k);
 }
 
