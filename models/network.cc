@@ -21,8 +21,13 @@ torch::Tensor EncoderNetwork::forward(const torch::Tensor& images) {
   torch::Tensor v = head_->forward(Backbone(images));
   if (config_.head_batch_norm) v = head_norm_->forward(v);
   if (config_.rescale == "fixed") return v * (1.0 / std::sqrt(static_cast<double>(config_.dimension)));
-  if (config_.rescale == "learnable") return v * torch::exp(torch::clamp_max(log_alpha_, 0.0));
+  if (config_.rescale == "learnable") return v * torch::exp(log_alpha_);
   return v;
+}
+
+void EncoderNetwork::LimitRescale() {
+  torch::NoGradGuard no_grad;
+  if (log_alpha_.defined()) log_alpha_.clamp_max_(0.0);
 }
 
 namespace {

@@ -12,7 +12,8 @@
 
 namespace lightcone {
 
-// Backbone, linear head and rescale (spec 2.1, steps 1 and 2): images [n, c, h, w] -> z' [n, d], before the clip.
+// Backbone, linear head and rescale (docs/training.md, steps 1 and 2): images [n, c, h, w] -> z' [n, d], before the
+// clip.
 // Threads: forward in eval mode is safe concurrently; training is for one thread.
 class EncoderNetwork : public torch::nn::Module {
  public:
@@ -20,6 +21,10 @@ class EncoderNetwork : public torch::nn::Module {
   EncoderNetwork(const EncoderConfig& config, int64_t features);
 
   torch::Tensor forward(const torch::Tensor& images);
+
+  // Brings a learnable alpha that an optimiser's step moved above 1 back to 1; call it after every step. (A clamp inside
+  // `forward` has no gradient beyond its limit: alpha could never come back.)
+  void LimitRescale();
 
   const EncoderConfig& config() const { return config_; }
 

@@ -72,6 +72,7 @@ absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainCon
       if (!old.ok()) return Annotate(old.status(), "old_model");
       resolved.clip_radius = old->clip_radius + 0.2;
     }
+    LC_RETURN_IF_ERROR(resolved.Validate());  // the radius just set, at this curvature
   }
   return resolved;
 }
@@ -133,11 +134,14 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate) {
   optimizer_->zero_grad();
   terms.total.backward();
   if (config_.gradient_clip > 0) {
+    std::vector<torch::Tensor> all;  // one norm over every group
     for (const torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {
-      torch::nn::utils::clip_grad_norm_(group.params(), config_.gradient_clip);
+      all.insert(all.end(), group.params().begin(), group.params().end());
     }
+    torch::nn::utils::clip_grad_norm_(all, config_.gradient_clip);
   }
   optimizer_->step();
+  network_->LimitRescale();
   return terms;
 }
 

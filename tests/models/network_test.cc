@@ -99,8 +99,29 @@ TEST(Network, LearnableRescaleNeverExceedsOne) {
   plain->eval();
   torch::NoGradGuard no_grad;
   network->named_parameters()["log_alpha"].fill_(3.0);
+  network->LimitRescale();
   const torch::Tensor images = torch::randn({2, 3, 6, 6});
   EXPECT_TRUE(torch::allclose(network->forward(images), plain->forward(images)));
+  network->named_parameters()["log_alpha"].fill_(-2.0);
+  network->LimitRescale();
+  EXPECT_FLOAT_EQ(network->named_parameters()["log_alpha"].item<float>(), -2.0f) << "below the limit nothing changes";
+}
+
+TEST(Network, LearnableRescaleComesBackFromItsLimit) {
+  EncoderConfig config = ConfigOf("mlp", 0.25);
+  config.height = config.width_px = 6;
+  config.rescale = "learnable";
+  const auto network = Build(config);
+  torch::Tensor log_alpha = network->named_parameters()["log_alpha"];
+  {
+    torch::NoGradGuard no_grad;
+    log_alpha.fill_(3.0);
+  }
+  network->LimitRescale();
+  torch::optim::SGD optimizer(std::vector<torch::Tensor>{log_alpha}, torch::optim::SGDOptions(0.1));
+  network->forward(torch::randn({4, 3, 6, 6})).square().sum().backward();  // falls with alpha
+  optimizer.step();
+  EXPECT_LT(log_alpha.item<float>(), 0.0f);
 }
 
 TEST(Network, HeadSwitchesChangeItsParameters) {

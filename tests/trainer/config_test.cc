@@ -84,6 +84,14 @@ TEST(TrainConfig, OptionsThatDoNotFitTogetherAreNamed) {
   config.momentum = 0;
   EXPECT_THAT(MessageOf(config.Validate()), HasSubstr("field 'momentum' is 0"));
   config = TrainConfig();
+  config.curvature = 4;
+  config.clip_radius = 5;
+  EXPECT_TRUE(config.Validate().ok()) << MessageOf(config.Validate());
+  config.clip_radius = 5.5;
+  EXPECT_THAT(MessageOf(config.Validate()), HasSubstr("field 'clip_radius' is 5.5; allowed: 0 .. 5 at curvature 4"));
+  config.metric = "cosine";
+  EXPECT_TRUE(config.Validate().ok()) << "nothing is clipped there";
+  config = TrainConfig();
   config.hbct.tau = 0;
   EXPECT_THAT(MessageOf(config.Validate()), HasSubstr("field 'hbct.tau' is 0"));
 }

@@ -188,6 +188,20 @@ TEST(AugmentImage, APhotoIsAShiftedOrMirroredWindowOfItsBlackPaddedSelf) {
   EXPECT_GT(seen.size(), 40);  // of 5 x 5 x 2
 }
 
+TEST(AugmentImage, APhotoOf64PixelsIsPaddedByFour) {
+  const std::vector<uint8_t> white(64 * 64, 255);
+  const Normalisation plain{{0.0f}, {1.0f}};
+  int black_rows_max = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    std::vector<float> out(64 * 64);
+    AugmentImage(AugmentKind::kPhoto, white.data(), 64, 64, 1, seed, plain, out.data());
+    int black_rows = 0;
+    for (int y = 0; y < 64; ++y) black_rows += *std::max_element(&out[y * 64], &out[y * 64] + 64) == 0;
+    black_rows_max = std::max(black_rows_max, black_rows);
+  }
+  EXPECT_EQ(black_rows_max, 4);
+}
+
 TEST(AugmentImage, ADrawingKeepsAnEvenPaperAndMovesItsInk) {
   std::vector<uint8_t> pixels(28 * 28, 200);
   const Normalisation plain{{0.0f}, {1.0f}};

@@ -4,7 +4,9 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
+#include <vector>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -60,6 +62,30 @@ TEST(TrainingRun, StepsLowerTheLossAndTheMeterGivesMeans) {
   EXPECT_EQ(first.Means()[1].first, "base");
   EXPECT_EQ(first.steps(), 7);
   EXPECT_LT(last.Means()[0].second, first.Means()[0].second);
+}
+
+TEST(TrainingRun, TheGradientIsClippedToOneNormOverAllParameters) {
+  const Dataset dataset = TinyDataset();
+  TrainConfig config = TinyConfig(dataset);
+  config.encoder.rescale = "learnable";  // a parameter group of its own
+  config.momentum = config.weight_decay = 0;
+  config.nesterov = false;
+  config.gradient_clip = 1e-3;
+  const auto run = *TrainingRun::Create(dataset, config);
+  LoaderOptions options;
+  options.batch_size = 16;
+  const auto loader = *BatchLoader::Create(&dataset.train, dataset.normalisation, options);
+  Batch batch;
+  ASSERT_TRUE(loader->Next(&batch));
+  std::vector<torch::Tensor> before;
+  for (const torch::Tensor& parameter : run->network().parameters()) before.push_back(parameter.detach().clone());
+  run->Step(batch, /*learning_rate=*/1.0);
+  double moved = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    moved += (run->network().parameters()[i].detach() - before[i]).to(torch::kFloat64).square().sum().item<double>();
+  }
+  EXPECT_GT(moved, 0);
+  EXPECT_LE(std::sqrt(moved), 1.01e-3);
 }
 
 class OldModelTest : public testing::Test {
