@@ -142,16 +142,16 @@ std::string TimeLine(const DemoResult& result) {
   std::string svg = Format("<svg viewBox='0 0 960 %d' role='img' aria-label='Time line'>", height);
   for (size_t i = 0; i < result.events.size(); ++i) {
     const DemoEvent& event = result.events[i];
-    const double x = 330 + 520 * event.start_s / total;
-    const double width = std::max(2.0, 520 * (event.end_s - event.start_s) / total);
+    const double x = 400 + 450 * event.start_s / total;
+    const double width = std::max(2.0, 450 * (event.end_s - event.start_s) / total);
     const double y = 8 + 26.0 * static_cast<double>(i);
     svg += Format(
-        "<text x='320' y='%.0f' text-anchor='end'>%s</text><rect x='%.1f' y='%.0f' width='%.1f' height='16' "
+        "<text x='390' y='%.0f' text-anchor='end'>%s</text><rect x='%.1f' y='%.0f' width='%.1f' height='16' "
         "rx='3' fill='var(--new)'/><text class='s' x='%.1f' y='%.0f'>%.1f s</text>",
         y + 13, Escape(event.what).c_str(), x, y, width, x + width + 6, y + 13, event.end_s - event.start_s);
   }
   return svg + Format(
-                   "<text class='s' x='330' y='%d'>0 s</text><text class='s' x='850' y='%d' "
+                   "<text class='s' x='400' y='%d'>0 s</text><text class='s' x='850' y='%d' "
                    "text-anchor='end'>%.0f s</text></svg>",
                    height - 6, height - 6, total);
 }
