@@ -97,8 +97,8 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   return absl::FromChrono(deadline);
 }
 
-absl::Status StillWanted(const CallContext& context) {
-  if (absl::Now() >= context.deadline) return DeadlineExceeded("the call's deadline was over before its work began");
+absl::Status StillWanted(const CallContext& context, absl::Time now) {
+  if (now >= context.deadline) return DeadlineExceeded("the call's deadline was over before its work began");
   if (context.cancelled && context.cancelled()) {
     return MakeStatus(absl::StatusCode::kCancelled, "the client cancelled the call");
   }

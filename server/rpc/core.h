@@ -60,6 +60,7 @@ class RpcCore {
   int64_t busy() const;
   std::vector<LaneStats> Lanes() const;
   void StopLanes();
+  absl::Time Now() const { return options_.clock(); }
 
   void Observe(std::string_view method, const absl::Status& status, absl::Time started) const;
 
@@ -76,7 +77,7 @@ class RpcCore {
 // The deadline of a call, InfiniteFuture when the client set none.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
 
-// CANCELLED or DEADLINE_EXCEEDED when there is no use in starting; OK otherwise.
-absl::Status StillWanted(const CallContext& context);
+// CANCELLED or DEADLINE_EXCEEDED when there is no use in starting at `now`; OK otherwise.
+absl::Status StillWanted(const CallContext& context, absl::Time now);
 
 }  // namespace lightcone::server

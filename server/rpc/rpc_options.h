@@ -35,6 +35,7 @@ struct RpcOptions {
   int64_t stream_batches_max = 8;                  // batches of one UpsertStream that are read ahead
   IndexSettings index_defaults;                    // of new collections
   std::function<void(const CallRecord&)> observe;  // may be empty; called from any thread
+  std::function<absl::Time()> clock = absl::Now;   // what deadlines are compared with; called from any thread
 };
 
 }  // namespace lightcone::server

@@ -61,7 +61,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   }
 
   absl::Status MakePage() {
-    LC_RETURN_IF_ERROR(StillWanted(context_));
+    LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
     if (!filter_.has_value()) {
       LC_ASSIGN_OR_RETURN(filter_, FilterOf(request_));
     }

@@ -23,10 +23,10 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     if (!admitted.ok()) return End(admitted);
     entered_ = true;
     const absl::Status queued = lane->Submit([this, work = std::move(work)] {
-      const absl::Status wanted = StillWanted(context_);
+      const absl::Status wanted = StillWanted(context_, core_->Now());
       absl::Status status = wanted.ok() ? Guarded([&] { return work(context_); }) : wanted;
       // The transport cancels a call whose deadline passes: what the engine saw as a cancellation was the deadline.
-      if (status.code() == absl::StatusCode::kCancelled && absl::Now() >= context_.deadline) {
+      if (status.code() == absl::StatusCode::kCancelled && core_->Now() >= context_.deadline) {
         status = DeadlineExceeded("the call's deadline passed while it ran");
       }
       End(status);

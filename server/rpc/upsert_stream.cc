@@ -178,7 +178,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
 
   void Write(v1::UpsertStreamResponse* answer) {
     const absl::Status status = Guarded([&]() -> absl::Status {
-      LC_RETURN_IF_ERROR(StillWanted(context_));
+      LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
       LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(current_.batch()));
       const Durability durability = batch.durability;
       LC_ASSIGN_OR_RETURN(const WriteResult result, core_->engine().Upsert(std::move(batch), context_));
