@@ -12,6 +12,7 @@
 
 int main(int argc, char** argv) {
   using namespace lightcone;
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as the server does
   CLI::App app("Lightcone's benchmarks");
   std::string json = "build/bench/results.json", only;
   bench::BenchOptions options;

@@ -19,7 +19,7 @@ namespace {
 constexpr int kWriters = 16;
 constexpr int kBatch = 100;
 constexpr int kBatchesPerWriter = 40;
-constexpr int kRounds = 5;
+constexpr int kRounds = 9;
 
 // Runs 16 writers; gives rows a second, or the first error.
 template <typename WriteBatchFn>

@@ -74,12 +74,13 @@ absl::Status CheckVector(const Space& space, std::span<const float> z, std::stri
   if (z.size() != static_cast<std::size_t>(space.dimension)) {
     return InvalidField(field, StrCat("a vector of ", z.size(), " numbers"), StrCat("exactly ", space.dimension));
   }
-  for (std::size_t i = 0; i < z.size(); ++i) {
+  const double norm = NormOf(z);
+  // The squares of floats do not overflow a double: only a number that is not finite makes such a norm.
+  for (std::size_t i = 0; i < z.size() && !std::isfinite(norm); ++i) {
     if (!std::isfinite(z[i])) {
       return InvalidField(StrCat(field, "[", i, "]"), NameOfNonFinite(z[i]), "a finite number");
     }
   }
-  const double norm = NormOf(z);
   if (norm > kNormMax) return InvalidField(StrCat("norm of ", field), StrCat(norm), "at most 1e18");
   if (space.metric == Metric::kCosine && norm < kCosineNormMin) {
     return InvalidField(StrCat("norm of ", field), StrCat(norm), "at least 1e-18 under the cosine metric");

@@ -35,6 +35,7 @@ void GrowingSegment::Append(uint64_t internal_id, std::span<const float> z, floa
     counts_.Add(state, 1);
   }
   row_of_id_[internal_id] = counts_.rows;
+  id_max_ = std::max(id_max_, internal_id);
   if (counts_.rows == 0) first_sequence_ = sequence;
   last_sequence_ = sequence;
   ++counts_.rows;
@@ -42,6 +43,7 @@ void GrowingSegment::Append(uint64_t internal_id, std::span<const float> z, floa
 }
 
 std::optional<int64_t> GrowingSegment::Find(uint64_t internal_id) const {
+  if (internal_id > id_max_) return std::nullopt;  // New content, as most: no look at a table that is in no cache.
   const auto it = row_of_id_.find(internal_id);
   if (it == row_of_id_.end() || states_.Get(static_cast<size_t>(it->second)) == kDeleted) return std::nullopt;
   return it->second;

@@ -41,6 +41,7 @@ class GrowingSegment : public Segment {
   const int64_t rows_max_;
   Mapping vectors_, factors_, ids_, uncertainty_;
   absl::flat_hash_map<uint64_t, int64_t> row_of_id_;  // newest row of the id
+  uint64_t id_max_ = 0;                               // largest internal id of a row
   uint64_t first_sequence_ = 0;
   uint64_t last_sequence_ = 0;
   bool recovered_ = false;

@@ -24,9 +24,9 @@ enum class Table {
   kGenerations,  // collection | generation -> record
   kItems,        // collection | external id -> head record; and internal id -> external id
   kEmbeddings,   // collection | generation | internal id -> z as float32, uncertainty
-  kOrder,        // collection | generation | uncertainty descending | internal id -> empty: the backfill order
-  kChanges,      // collection | sequence -> operation: what an index replays
-  kInputs,       // collection | internal id -> raw input
+  kOrder,    // collection | generation | uncertainty descending | internal id -> empty: the order of a running backfill
+  kChanges,  // collection | sequence -> operation: what an index replays
+  kInputs,   // collection | internal id -> raw input
   kProbes,
   kJobs,
 };
@@ -53,6 +53,7 @@ class WriteBatch {
     std::optional<std::string> value;
   };
 
+  void Reserve(size_t operations) { operations_.reserve(operations); }
   void Put(Table table, std::string key, std::string value) {
     operations_.push_back({table, std::move(key), std::move(value)});
   }
@@ -98,10 +99,15 @@ class Store {
   // a reader may see the batch shortly before it is acknowledged. A batch of expectations only is a check.
   virtual absl::Status Write(const WriteBatch& batch, Durability durability) = 0;
 
+  // Makes every batch durable whose Write has returned; concurrent callers share one fsync. For writers that have work
+  // between the two: after an error the batches may be there or not after a restart, but never in part. Errors as
+  // Write.
+  virtual absl::Status Sync() = 0;
+
   // The value of a key. NOT_FOUND, or DATA_LOSS for a damaged value.
   virtual absl::StatusOr<std::string> Get(Table table, std::string_view key) const = 0;
 
-  // One result per key, in order.
+  // One result per key, in order. NOT_FOUND comes without a text: of a thousand new ids each would pay for one.
   virtual std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const = 0;
 
   // Iterates begin <= key < end (empty end: to the table's end) over a snapshot taken now. The store must outlive the

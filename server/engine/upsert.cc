@@ -39,8 +39,11 @@ int64_t InputBytes(const RawInput& input) {
 
 absl::Status CheckIds(const UpsertBatch& batch, const Limits& limits) {
   absl::flat_hash_map<std::string, size_t> seen;
+  seen.reserve(batch.items.size());
   for (size_t i = 0; i < batch.items.size(); ++i) {
-    LC_RETURN_IF_ERROR(CheckItemId(batch.items[i].id, limits.id_bytes_max, ItemField(i, ".id")));
+    if (std::holds_alternative<std::string>(batch.items[i].id.value)) {
+      LC_RETURN_IF_ERROR(CheckItemId(batch.items[i].id, limits.id_bytes_max, ItemField(i, ".id")));
+    }
     const auto [first, is_new] = seen.try_emplace(keys::EncodeItemId(batch.items[i].id), i);
     if (!is_new) {
       return InvalidField(ItemField(i, ".id"),
@@ -115,7 +118,9 @@ absl::Status EngineImpl::PrepareItems(const Collection& collection, const Genera
   for (size_t i = 0; i < batch->items.size(); ++i) {
     auto* vector = std::get_if<std::vector<float>>(&batch->items[i].content);
     if (vector == nullptr) continue;
-    LC_RETURN_IF_ERROR(CheckVector(generation.space, *vector, ItemField(i, ".vector")));
+    if (!CheckVector(generation.space, *vector, "vector").ok()) {  // The name is made for the error only.
+      return CheckVector(generation.space, *vector, ItemField(i, ".vector"));
+    }
     (*items)[i].z = std::move(*vector);
   }
   LC_RETURN_IF_ERROR(EmbedInputs(collection, generation, *batch, context, items));

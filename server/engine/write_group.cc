@@ -17,21 +17,20 @@ WriteGroup::WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, Prog
 
 GroupOutcome WriteGroup::WriteToStore() {
   absl::Status status = ReadHeads();
-  if (status.ok()) status = ReadUncertainties();
   if (!status.ok()) {
     for (WriteJob* job : jobs_) job->status = status;
     return {};
   }
-  Durability durability = Durability::kProcess;
+  batch_.Reserve(3 * heads_.size() + jobs_.size() + 1);
   for (WriteJob* job : jobs_) {
     job->generation == 0 ? PlanDelete(job) : PlanUpsert(job);
-    if (job->status.ok() && job->durability == Durability::kDurable) durability = Durability::kDurable;
+    durable_ = durable_ || (job->status.ok() && job->durability == Durability::kDurable);
   }
   if (changes_.empty()) return {};
   const std::string encoded = Encode(progress_);
   batch_.Put(Table::kMeta, keys::Meta(ProgressName(number_)), encoded);
   collection_->Retire(std::move(retired_));
-  status = collection_->store()->Write(batch_, durability);
+  status = collection_->store()->Write(batch_, Durability::kProcess);
   if (status.ok()) {
     *leader_progress_ = progress_;
     return {true, absl::OkStatus()};
@@ -50,6 +49,14 @@ GroupOutcome WriteGroup::WriteToStore() {
   return {true, absl::OkStatus()};
 }
 
+void WriteGroup::Sync() {
+  if (!durable_) return;
+  const absl::Status synced = collection_->store()->Sync();
+  for (WriteJob* job : jobs_) {
+    if (job->status.ok()) job->status = synced;
+  }
+}
+
 absl::Status WriteGroup::ApplyToIndex() {
   for (const Change& change : changes_) {
     const absl::Status applied = collection_->Apply(change.sequence, change.rows);
@@ -66,6 +73,10 @@ absl::Status WriteGroup::ApplyToIndex() {
 
 absl::Status WriteGroup::ReadHeads() {
   std::vector<std::string> item_keys;
+  size_t items = 0;
+  for (const WriteJob* job : jobs_) items += job->items.size() + job->ids.size();
+  item_keys.reserve(items);
+  heads_.reserve(items);
   const auto add = [&](std::string key) {
     if (heads_.try_emplace(key).second) item_keys.push_back(std::move(key));
   };
@@ -77,29 +88,7 @@ absl::Status WriteGroup::ReadHeads() {
   for (size_t i = 0; i < records.size(); ++i) {
     if (absl::IsNotFound(records[i].status())) continue;
     if (!records[i].ok()) return records[i].status();
-    LC_ASSIGN_OR_RETURN(heads_[item_keys[i]].record, DecodeItem(*records[i]));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WriteGroup::ReadUncertainties() {
-  std::vector<std::string> embedding_keys;
-  std::vector<Head*> heads;
-  for (auto& [key, head] : heads_) {
-    if (!head.record || head.record->generations.empty()) continue;
-    embedding_keys.push_back(keys::Embedding(number_, head.record->generations.back(), head.record->internal_id));
-    heads.push_back(&head);
-  }
-  if (heads.empty()) return absl::OkStatus();
-  const auto embeddings = collection_->store()->MultiGet(Table::kEmbeddings, embedding_keys);
-  for (size_t i = 0; i < embeddings.size(); ++i) {
-    // Without it the order key stays behind and leads to nothing, which its readers expect. A damaged embedding must
-    // not keep an item from being replaced.
-    if (!embeddings[i].ok()) continue;
-    const auto record = DecodeEmbedding(*embeddings[i]);
-    if (!record.ok()) continue;
-    heads[i]->uncertainty = record->uncertainty;
-    heads[i]->uncertainty_known = true;
+    LC_ASSIGN_OR_RETURN(heads_[item_keys[i]], DecodeItem(*records[i]));
   }
   return absl::OkStatus();
 }
@@ -109,15 +98,15 @@ absl::StatusOr<std::vector<bool>> WriteGroup::CheckSameContent(const WriteJob& j
   for (size_t i = 0; i < job.items.size(); ++i) {
     const PreparedItem& item = job.items[i];
     const Head& head = heads_.find(item.key)->second;
-    if (!head.record) {
+    if (!head) {
       return NotFound(StrCat("items[", i, "]: no item ", ToString(item.id), " in collection '", collection_->name(),
                              "', of which this could be the same content"));
     }
-    const uint32_t newest = head.record->generations.empty() ? 0 : head.record->generations.back();
+    const uint32_t newest = head->generations.empty() ? 0 : head->generations.back();
     if (newest < job.generation) continue;
     if (newest == job.generation) {
       const auto stored =
-          collection_->store()->Get(Table::kEmbeddings, keys::Embedding(number_, newest, head.record->internal_id));
+          collection_->store()->Get(Table::kEmbeddings, keys::Embedding(number_, newest, head->internal_id));
       already[i] = stored.ok() && *stored == item.embedding;
     }
     if (already[i]) continue;
@@ -143,9 +132,11 @@ void WriteGroup::PlanUpsert(WriteJob* job) {
   ChangeRecord log;
   Change change;
   job->result.sequence = change.sequence = ++progress_.sequence;
+  log.entries.reserve(job->items.size());
+  change.rows.reserve(job->items.size());
   for (size_t i = 0; i < job->items.size(); ++i) {
     if (already[i]) continue;
-    const PreparedItem& item = job->items[i];
+    PreparedItem& item = job->items[i];
     Head& head = heads_.find(item.key)->second;
     job->same_content ? AddEmbedding(item, job->generation, &head, &log, &change)
                       : AddNewContent(item, job->generation, &head, &log, &change);
@@ -161,10 +152,10 @@ void WriteGroup::PlanDelete(WriteJob* job) {
   for (const ItemId& id : job->ids) {
     const std::string key = keys::Item(number_, id);
     Head& head = heads_.find(key)->second;
-    if (!head.record) continue;
+    if (!head) continue;
     RemoveContent(id, head, &log, &change);
     batch_.Delete(Table::kItems, key);
-    head = Head();
+    head.reset();
     ++deleted;
   }
   if (deleted > 0) {
@@ -175,13 +166,10 @@ void WriteGroup::PlanDelete(WriteJob* job) {
 }
 
 void WriteGroup::RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change) {
-  const ItemRecord& record = *head.record;
+  const ItemRecord& record = *head;
   batch_.Delete(Table::kItems, keys::InternalId(number_, record.internal_id));
   for (const uint32_t generation : record.generations) {
     batch_.Delete(Table::kEmbeddings, keys::Embedding(number_, generation, record.internal_id));
-  }
-  if (head.uncertainty_known && !record.generations.empty()) {
-    batch_.Delete(Table::kOrder, keys::Order(number_, record.generations.back(), head.uncertainty, record.internal_id));
   }
   if (record.has_input) batch_.Delete(Table::kInputs, keys::Input(number_, record.internal_id));
   log->entries.push_back({ChangeRecord::Kind::kDelete, 0, record.internal_id, {}});
@@ -190,9 +178,8 @@ void WriteGroup::RemoveContent(const ItemId& id, const Head& head, ChangeRecord*
   retired_.push_back({id, record, change->sequence});
 }
 
-void WriteGroup::AddNewContent(const PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log,
-                               Change* change) {
-  if (head->record) RemoveContent(item.id, *head, log, change);
+void WriteGroup::AddNewContent(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change) {
+  if (*head) RemoveContent(item.id, *head, log, change);
   ItemRecord record;
   record.internal_id = progress_.next_internal_id++;
   record.sequence = change->sequence;
@@ -204,17 +191,12 @@ void WriteGroup::AddNewContent(const PreparedItem& item, uint32_t generation, He
   log->entries.push_back({ChangeRecord::Kind::kAdd, generation, record.internal_id, {}});
   change->rows.push_back({RowChange::Kind::kAdd, record.internal_id, generation, {}, item.z, item.uncertainty});
   Count(record.generations, 1);
-  *head = {std::move(record), item.uncertainty, true};
+  *head = std::move(record);
 }
 
-void WriteGroup::AddEmbedding(const PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log,
-                              Change* change) {
-  ItemRecord& record = *head->record;
+void WriteGroup::AddEmbedding(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change) {
+  ItemRecord& record = **head;
   const std::vector<uint32_t> older = record.generations;
-  // The backfill order holds each item once, under the newest generation that embedded it.
-  if (head->uncertainty_known && !older.empty()) {
-    batch_.Delete(Table::kOrder, keys::Order(number_, older.back(), head->uncertainty, record.internal_id));
-  }
   Count(older, -1);
   record.generations.push_back(generation);
   record.sequence = change->sequence;
@@ -223,15 +205,12 @@ void WriteGroup::AddEmbedding(const PreparedItem& item, uint32_t generation, Hea
   PutEmbedding(item, generation, record);
   log->entries.push_back({ChangeRecord::Kind::kAdd, generation, record.internal_id, older});
   change->rows.push_back({RowChange::Kind::kAdd, record.internal_id, generation, older, item.z, item.uncertainty});
-  head->uncertainty = item.uncertainty;
-  head->uncertainty_known = true;
 }
 
-void WriteGroup::PutEmbedding(const PreparedItem& item, uint32_t generation, const ItemRecord& record) {
-  batch_.Put(Table::kItems, item.key, EncodeItem(record));
-  batch_.Put(Table::kEmbeddings, keys::Embedding(number_, generation, record.internal_id), item.embedding);
-  batch_.Put(Table::kOrder, keys::Order(number_, generation, item.uncertainty, record.internal_id), "");
-  if (item.input) batch_.Put(Table::kInputs, keys::Input(number_, record.internal_id), *item.input);
+void WriteGroup::PutEmbedding(PreparedItem& item, uint32_t generation, const ItemRecord& record) {
+  batch_.Put(Table::kItems, std::move(item.key), EncodeItem(record));
+  batch_.Put(Table::kEmbeddings, keys::Embedding(number_, generation, record.internal_id), std::move(item.embedding));
+  if (item.input) batch_.Put(Table::kInputs, keys::Input(number_, record.internal_id), *std::move(item.input));
 }
 
 void WriteGroup::Finish(ChangeRecord log, Change change) {

@@ -1,6 +1,6 @@
 // A group of jobs on its way: planned against the heads that the store holds and what earlier jobs of the group leave
 // behind, written as one batch, then applied to the index.
-// Threads: one at a time; ApplyToIndex may run while the next group's WriteToStore does.
+// Threads: one at a time; Sync and ApplyToIndex may run while the next group's WriteToStore does.
 #pragma once
 
 #include <optional>
@@ -24,34 +24,33 @@ class WriteGroup {
   // `progress` is the leader's: moved on when the batch is in the store.
   WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, ProgressRecord* progress);
 
-  // Sets status and result of every job.
+  // Sets status and result of every job. In the log, but not on the disk yet.
   GroupOutcome WriteToStore();
 
-  // REQUIRES: in_store. Afterwards searches see the group. An error means that index and store differ.
+  // REQUIRES: in_store. Waits for the disk where a job asks for that; an error becomes the status of every job.
+  void Sync();
+
+  // REQUIRES: Sync has returned. Afterwards searches see the group. An error means that index and store differ.
   absl::Status ApplyToIndex();
 
  private:
-  // An item as the group so far leaves it.
-  struct Head {
-    std::optional<ItemRecord> record;  // nullopt: not there
-    float uncertainty = 0;             // of the newest embedding
-    bool uncertainty_known = false;
-  };
+  // An item as the group so far leaves it; nullopt: not there.
+  using Head = std::optional<ItemRecord>;
   struct Change {
     uint64_t sequence = 0;
     std::vector<RowChange> rows;  // z points into the job
   };
 
   absl::Status ReadHeads();
-  absl::Status ReadUncertainties();
   void PlanUpsert(WriteJob* job);
   void PlanDelete(WriteJob* job);
   // Which items of a same_content upsert hold exactly this embedding already (a retry).
   absl::StatusOr<std::vector<bool>> CheckSameContent(const WriteJob& job) const;
   void RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change);
-  void AddNewContent(const PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
-  void AddEmbedding(const PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
-  void PutEmbedding(const PreparedItem& item, uint32_t generation, const ItemRecord& record);
+  void AddNewContent(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
+  void AddEmbedding(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
+  // Moves what is to be stored out of the item.
+  void PutEmbedding(PreparedItem& item, uint32_t generation, const ItemRecord& record);
   void Finish(ChangeRecord log, Change change);
   void Count(const std::vector<uint32_t>& generations, int64_t by);
 
@@ -61,6 +60,7 @@ class WriteGroup {
   ProgressRecord* const leader_progress_;
   ProgressRecord progress_;  // as this group leaves it
   WriteBatch batch_;
+  bool durable_ = false;                          // a job asks for it
   absl::flat_hash_map<std::string, Head> heads_;  // by key of kItems
   std::vector<Change> changes_;
   std::vector<RetiredItem> retired_;

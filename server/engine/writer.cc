@@ -92,6 +92,15 @@ GroupOutcome CollectionWriter::WriteToStore(const std::vector<WriteJob*>& jobs, 
   return outcome;
 }
 
+absl::Status CollectionWriter::Sync(WriteGroup* group) {
+  try {
+    group->Sync();
+    return absl::OkStatus();
+  } catch (...) {
+    return Broken(StatusOfException());
+  }
+}
+
 absl::Status CollectionWriter::ApplyToIndex(WriteGroup* group) {
   try {
     return group->ApplyToIndex();
@@ -118,9 +127,13 @@ void CollectionWriter::Lead() {
   const GroupOutcome outcome = WriteToStore(jobs, refused, &group);
   mu_.Lock();
   if (!outcome.broken.ok()) broken_ = outcome.broken;
-  leading_ = false;  // The next group may go to the store while this one goes into the index.
+  leading_ = false;  // The next group may go to the store while this one waits for the disk and goes into the index.
   if (outcome.in_store) {
     const uint64_t ticket = groups_written_++;
+    mu_.Unlock();
+    const absl::Status synced = Sync(&*group);
+    mu_.Lock();
+    if (!synced.ok()) broken_ = synced;
     const auto my_turn = [this, ticket]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return groups_applied_ == ticket; };
     mu_.Await(absl::Condition(&my_turn));
     absl::Status broken = broken_;

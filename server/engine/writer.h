@@ -1,6 +1,7 @@
 // The one writer of a collection. Callers queue jobs; the first in the queue becomes the leader, takes what has
-// gathered behind it, and writes the group to the store as one batch with one sync, while the next group gathers.
-// Groups enter the index in the order in which they entered the store, and are acknowledged after that. Threads: Submit
+// gathered behind it, and writes the group to the store as one batch. While that waits for the disk and enters the
+// index, the next group is planned and written. Groups enter the index in the order in which they entered the store,
+// only what the disk has enters it, and they are acknowledged after that. Threads: Submit
 // is safe from any thread.
 #pragma once
 
@@ -62,9 +63,10 @@ class CollectionWriter {
  private:
   std::vector<WriteJob*> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Lead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The two halves of Lead outside of the lock. Whatever they throw becomes the status of every job: a leader that did
+  // The parts of Lead outside of the lock. Whatever they throw becomes the status of every job: a leader that did
   // not come back would keep everybody waiting.
   GroupOutcome WriteToStore(const std::vector<WriteJob*>& jobs, absl::Status refused, std::optional<WriteGroup>* group);
+  absl::Status Sync(WriteGroup* group);
   absl::Status ApplyToIndex(WriteGroup* group);
   absl::Status Broken(const absl::Status& why) const;
 

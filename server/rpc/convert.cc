@@ -15,18 +15,18 @@ static_assert(std::endian::native == std::endian::little, "the wire is little-en
 
 constexpr std::string_view kVectorKinds = "one of floats, f32_le, f16_le";
 
-absl::StatusOr<std::vector<float>> FloatsOf(const std::string& bytes, std::string_view field) {
+absl::StatusOr<std::vector<float>> FloatsOf(const std::string& bytes, FieldPath field) {
   if (bytes.size() % sizeof(float) != 0) {
-    return InvalidField(field, StrCat(bytes.size(), " bytes long"), "a multiple of 4 bytes (little-endian float32)");
+    return InvalidField(field(), StrCat(bytes.size(), " bytes long"), "a multiple of 4 bytes (little-endian float32)");
   }
   std::vector<float> out(bytes.size() / sizeof(float));
   if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
   return out;
 }
 
-absl::StatusOr<std::vector<float>> HalvesOf(const std::string& bytes, std::string_view field) {
+absl::StatusOr<std::vector<float>> HalvesOf(const std::string& bytes, FieldPath field) {
   if (bytes.size() % 2 != 0) {
-    return InvalidField(field, StrCat(bytes.size(), " bytes long"), "a multiple of 2 bytes (little-endian float16)");
+    return InvalidField(field(), StrCat(bytes.size(), " bytes long"), "a multiple of 2 bytes (little-endian float16)");
   }
   std::vector<float> out(bytes.size() / 2);
   for (size_t i = 0; i < out.size(); ++i) {
@@ -84,7 +84,7 @@ absl::StatusOr<FilterNode> GroupOf(FilterNode::Kind kind, const google::protobuf
 
 }  // namespace
 
-absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, std::string_view field) {
+absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, FieldPath field) {
   switch (id.kind_case()) {
     case v1::ItemId::kName:
       return ItemId{id.name()};
@@ -93,52 +93,50 @@ absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, std::string_view field) {
     case v1::ItemId::KIND_NOT_SET:
       break;
   }
-  return InvalidField(field, "not set", "one of name, number");
+  return InvalidField(field(), "not set", "one of name, number");
 }
 
 absl::StatusOr<std::vector<ItemId>> FromWire(const google::protobuf::RepeatedPtrField<v1::ItemId>& ids) {
   std::vector<ItemId> out;
   out.reserve(ids.size());
   for (int i = 0; i < ids.size(); ++i) {
-    if (ids[i].kind_case() == v1::ItemId::KIND_NOT_SET) {
-      return InvalidField(StrCat("ids[", i, "]"), "not set", "one of name, number");
-    }
-    LC_ASSIGN_OR_RETURN(ItemId id, FromWire(ids[i], "ids"));
+    LC_ASSIGN_OR_RETURN(ItemId id, FromWire(ids[i], [&] { return StrCat("ids[", i, "]"); }));
     out.push_back(std::move(id));
   }
   return out;
 }
 
-absl::StatusOr<std::vector<float>> FromWire(const v1::Vector& vector, std::string_view field) {
+absl::StatusOr<std::vector<float>> FromWire(const v1::Vector& vector, FieldPath field) {
   switch (vector.encoding_case()) {
     case v1::Vector::kFloats: {
       const auto& values = vector.floats().values();
       return std::vector<float>(values.begin(), values.end());
     }
     case v1::Vector::kF32Le:
-      return FloatsOf(vector.f32_le(), StrCat(field, ".f32_le"));
+      return FloatsOf(vector.f32_le(), [&] { return StrCat(field(), ".f32_le"); });
     case v1::Vector::kF16Le:
-      return HalvesOf(vector.f16_le(), StrCat(field, ".f16_le"));
+      return HalvesOf(vector.f16_le(), [&] { return StrCat(field(), ".f16_le"); });
     case v1::Vector::ENCODING_NOT_SET:
       break;
   }
-  return InvalidField(field, "not set", kVectorKinds);
+  return InvalidField(field(), "not set", kVectorKinds);
 }
 
-absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, std::string_view field) {
+absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, FieldPath field) {
   switch (input.kind_case()) {
     case v1::RawInput::kImage:
       return RawInput(input.image());
     case v1::RawInput::kTensor: {
       TensorInput tensor;
       tensor.shape.assign(input.tensor().shape().begin(), input.tensor().shape().end());
-      LC_ASSIGN_OR_RETURN(tensor.values, FloatsOf(input.tensor().f32_le(), StrCat(field, ".tensor.f32_le")));
+      LC_ASSIGN_OR_RETURN(tensor.values,
+                          FloatsOf(input.tensor().f32_le(), [&] { return StrCat(field(), ".tensor.f32_le"); }));
       return RawInput(std::move(tensor));
     }
     case v1::RawInput::KIND_NOT_SET:
       break;
   }
-  return InvalidField(field, "not set", "one of image, tensor");
+  return InvalidField(field(), "not set", "one of image, tensor");
 }
 
 absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view field) {
@@ -209,15 +207,16 @@ absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request) {
   for (int i = 0; i < request.items_size(); ++i) {
     const v1::Item& from = request.items(i);
     UpsertItem item;
-    LC_ASSIGN_OR_RETURN(item.id, FromWire(from.id(), StrCat("items[", i, "].id")));
+    LC_ASSIGN_OR_RETURN(item.id, FromWire(from.id(), [&] { return StrCat("items[", i, "].id"); }));
     switch (from.content_case()) {
       case v1::Item::kVector: {
-        LC_ASSIGN_OR_RETURN(std::vector<float> z, FromWire(from.vector(), StrCat("items[", i, "].vector")));
+        LC_ASSIGN_OR_RETURN(std::vector<float> z,
+                            FromWire(from.vector(), [&] { return StrCat("items[", i, "].vector"); }));
         item.content = std::move(z);
         break;
       }
       case v1::Item::kInput: {
-        LC_ASSIGN_OR_RETURN(RawInput input, FromWire(from.input(), StrCat("items[", i, "].input")));
+        LC_ASSIGN_OR_RETURN(RawInput input, FromWire(from.input(), [&] { return StrCat("items[", i, "].input"); }));
         item.content = std::move(input);
         break;
       }
@@ -236,17 +235,18 @@ absl::StatusOr<Query> QueryOf(const v1::Query& from, int i) {
   Query query;
   switch (from.content_case()) {
     case v1::Query::kVector: {
-      LC_ASSIGN_OR_RETURN(std::vector<float> z, FromWire(from.vector(), StrCat("queries[", i, "].vector")));
+      LC_ASSIGN_OR_RETURN(std::vector<float> z,
+                          FromWire(from.vector(), [&] { return StrCat("queries[", i, "].vector"); }));
       query.content = std::move(z);
       return query;
     }
     case v1::Query::kInput: {
-      LC_ASSIGN_OR_RETURN(RawInput input, FromWire(from.input(), StrCat("queries[", i, "].input")));
+      LC_ASSIGN_OR_RETURN(RawInput input, FromWire(from.input(), [&] { return StrCat("queries[", i, "].input"); }));
       query.content = std::move(input);
       return query;
     }
     case v1::Query::kItem: {
-      LC_ASSIGN_OR_RETURN(ItemId id, FromWire(from.item(), StrCat("queries[", i, "].item")));
+      LC_ASSIGN_OR_RETURN(ItemId id, FromWire(from.item(), [&] { return StrCat("queries[", i, "].item"); }));
       query.content = QueryByItem{std::move(id)};
       return query;
     }

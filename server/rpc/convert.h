@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lightcone/v1/collections.pb.h"
@@ -19,10 +20,13 @@
 
 namespace lightcone::server {
 
+// Makes the path of a field for a message. Not a string: a batch has thousands of fields, and few are wrong.
+using FieldPath = absl::FunctionRef<std::string()>;
+
 // Pieces. `field` is the path for messages.
-absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, std::string_view field);
-absl::StatusOr<std::vector<float>> FromWire(const v1::Vector& vector, std::string_view field);
-absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, std::string_view field);
+absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, FieldPath field);
+absl::StatusOr<std::vector<float>> FromWire(const v1::Vector& vector, FieldPath field);
+absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, FieldPath field);
 absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view field);
 absl::StatusOr<std::vector<ItemId>> FromWire(const google::protobuf::RepeatedPtrField<v1::ItemId>& ids);
 absl::StatusOr<Durability> FromWire(v1::Durability durability);

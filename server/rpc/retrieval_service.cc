@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
+#include "server/rpc/arena_messages.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/services.h"
 #include "server/rpc/streams.h"
@@ -15,7 +16,10 @@ using Unary = grpc::ServerUnaryReactor;
 
 class RetrievalService final : public v1::Retrieval::CallbackService {
  public:
-  explicit RetrievalService(RpcCore* core) : core_(core) {}
+  explicit RetrievalService(RpcCore* core) : core_(core) {
+    SetMessageAllocatorFor_Upsert(&upsert_messages_);
+    SetMessageAllocatorFor_Search(&search_messages_);
+  }
 
   Unary* Upsert(Context* context, const v1::UpsertRequest* request, v1::UpsertResponse* response) override {
     return StartUnary(core_, &core_->write_lane(), context, "Retrieval/Upsert",
@@ -88,6 +92,8 @@ class RetrievalService final : public v1::Retrieval::CallbackService {
 
  private:
   RpcCore* const core_;
+  ArenaMessages<v1::UpsertRequest, v1::UpsertResponse> upsert_messages_;
+  ArenaMessages<v1::SearchRequest, v1::SearchResponse> search_messages_;
 };
 
 }  // namespace

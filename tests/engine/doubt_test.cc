@@ -18,6 +18,8 @@ enum class Fault {
   kWrittenUnseen,  // and what is there cannot be read
   kThrows,         // Write throws before it writes
   kWrittenThrows,  // and after it
+  kNotSynced,      // Write is well, Sync fails
+  kSyncThrows,
 };
 
 class FaultyStore final : public Store {
@@ -30,7 +32,12 @@ class FaultyStore final : public Store {
     if (fault == Fault::kNotWritten) return Unavailable("the disk is gone");
     LC_RETURN_IF_ERROR(inner_->Write(batch, durability));
     if (fault == Fault::kWrittenThrows) throw std::bad_alloc();
-    return fault == Fault::kNone ? absl::OkStatus() : Unavailable("the disk is gone");
+    return fault == Fault::kNone || fault >= Fault::kNotSynced ? absl::OkStatus() : Unavailable("the disk is gone");
+  }
+  absl::Status Sync() override {
+    const Fault fault = fault_->load();
+    if (fault == Fault::kSyncThrows) throw std::bad_alloc();
+    return fault == Fault::kNotSynced ? Unavailable("the disk is gone") : inner_->Sync();
   }
   absl::StatusOr<std::string> Get(Table table, std::string_view key) const override {
     auto got = inner_->Get(table, key);
@@ -154,12 +161,29 @@ TEST_F(Doubt, TheNumberOfACollectionInDoubtIsNotGivenAgain) {
   EXPECT_TRUE(engine_->ListGenerations("d")->empty()) << "one number, two collections";
 }
 
+TEST_F(Doubt, AWriteThatTheDiskDidNotTakeIsNotAcknowledgedAndLaterOnesBuildOnIt) {
+  MakeCollection();
+  fault_ = Fault::kNotSynced;
+  EXPECT_TRUE(Fails(engine_->Upsert(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})}), {}), Code::kUnavailable, {"disk"}));
+  UpsertBatch process = BatchOf({ItemOf(Id("y"), {1, 0, 0, 0})});
+  process.durability = Durability::kProcess;
+  EXPECT_TRUE(engine_->Upsert(process, {}).ok()) << "asks nothing of the disk";
+  fault_ = Fault::kNone;
+  Write(BatchOf({ItemOf(Id("x"), {0, 1, 0, 0}), ItemOf(Id("z"), {0, 1, 0, 0})}));
+  EXPECT_EQ(engine_->GetCollection("c")->items, 3u) << "the new content of x replaced the doubtful one";
+  const std::vector<std::string> hits = HitNames(SearchFor({0, 1, 0, 0}));
+  EXPECT_EQ(hits.size(), 3u);
+  OpenFaulty();
+  EXPECT_EQ(HitNames(SearchFor({0, 1, 0, 0})), hits);
+}
+
 TEST_F(Doubt, AnExceptionInTheWriterEndsTheCallAndEveryLaterOne) {
-  for (const Fault fault : {Fault::kThrows, Fault::kWrittenThrows}) {
+  for (const Fault fault : {Fault::kThrows, Fault::kWrittenThrows, Fault::kSyncThrows}) {
     OpenFaulty();
     const bool first = fault == Fault::kThrows;
     if (first) MakeCollection();
     if (first) Write(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})}));
+    const std::vector<std::string> before = HitNames(SearchFor({1, 0, 0, 0}));
     fault_ = fault;
     std::vector<std::thread> writers;
     for (uint64_t w = 0; w < 4; ++w) {
@@ -171,7 +195,7 @@ TEST_F(Doubt, AnExceptionInTheWriterEndsTheCallAndEveryLaterOne) {
     for (auto& writer : writers) writer.join();
     fault_ = Fault::kNone;
     EXPECT_TRUE(Fails(engine_->Upsert(BatchOf({ItemOf(Id("y"), {1, 0, 0, 0})}), {}), Code::kUnavailable, {"restart"}));
-    EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0})), std::vector<std::string>{"'x'@1"});
+    EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0})), before);
     OpenFaulty();
     Write(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})}));
     EXPECT_EQ(engine_->GetCollection("c")->items, HitNames(SearchFor({1, 0, 0, 0})).size());
