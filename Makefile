@@ -39,7 +39,7 @@ fuzz:
 	deploy/install-deps.sh build fuzz
 	cmake --preset fuzz
 	cmake --build build/fuzz -j $(JOBS) --target fuzzers
-	tests/fuzz/run.sh build/fuzz/bin/fuzz $(FUZZ_SECONDS)
+	tests/fuzz/run.sh build/fuzz/bin/fuzz $(FUZZ_SECONDS) $(JOBS)
 
 asan:
 	deploy/install-deps.sh build test

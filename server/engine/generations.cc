@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
+#include "server/engine/external_manifest.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -23,37 +24,6 @@ int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 // A short text that differs when the content does.
 std::string Digest(std::string_view content) {
   return StrCat(content.size(), ":", Crc32c(content), ":", Crc32c(content, 1));
-}
-
-// A number of an external model's manifest. Absent and `required` false: `*out` stays.
-absl::Status ReadNumber(const nlohmann::json& json, const char* name, bool required, double* out) {
-  const auto found = json.find(name);
-  const std::string field = StrCat("manifest.", name);
-  if (found == json.end()) return required ? InvalidField(field, "missing", "a number") : absl::OkStatus();
-  if (!found->is_number()) return InvalidField(field, found->type_name(), "a number");
-  *out = found->get<double>();
-  return absl::OkStatus();
-}
-
-// {"dimension": .., "curvature": .., "clip_radius": .., "metric": .., "method": ..} of a model from elsewhere.
-absl::Status ReadExternal(const nlohmann::json& json, Metric collection_metric, Space* space, std::string* method) {
-  space->metric = collection_metric;
-  if (const auto metric = json.find("metric"); metric != json.end()) {
-    if (!metric->is_string()) return InvalidField("manifest.metric", metric->type_name(), "the name of a metric");
-    LC_ASSIGN_OR_RETURN(space->metric, ParseMetric(metric->get_ref<const std::string&>()));
-  }
-  const bool lorentz = space->metric == Metric::kLorentz;
-  double dimension = 0;
-  LC_RETURN_IF_ERROR(ReadNumber(json, "dimension", true, &dimension));
-  if (!(dimension >= 1 && dimension <= kDimensionMax) || dimension != static_cast<int>(dimension)) {
-    return InvalidField("manifest.dimension", StrCat(dimension), StrCat("a whole number, 1 .. ", kDimensionMax));
-  }
-  space->dimension = static_cast<int>(dimension);
-  LC_RETURN_IF_ERROR(ReadNumber(json, "curvature", lorentz, &space->curvature));
-  LC_RETURN_IF_ERROR(ReadNumber(json, "clip_radius", lorentz, &space->clip_radius));
-  *method = "external";
-  if (const auto m = json.find("method"); m != json.end() && m->is_string()) *method = m->get<std::string>();
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -86,7 +56,9 @@ absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const Co
     record.method = manifest.method;
     made.manifest = std::move(manifest);
   } else {
-    LC_RETURN_IF_ERROR(ReadExternal(json, state.record.metric, &record.space, &record.method));
+    LC_ASSIGN_OR_RETURN(ExternalManifest external, ReadExternalManifest(json, state.record.metric));
+    record.space = external.space;
+    record.method = std::move(external.method);
   }
   if (record.space.metric != Metric::kLorentz) record.space.curvature = record.space.clip_radius = 1.0;  // unused
   if (const absl::Status valid = record.space.Validate(); !valid.ok()) return Annotate(valid, "manifest");

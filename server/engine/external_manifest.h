@@ -1,0 +1,23 @@
+// The manifest of a model from elsewhere, of which only the embeddings are known:
+// {"dimension": .., "curvature": .., "clip_radius": .., "metric": .., "method": ..}; other members are kept, not read.
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "geometry/metric.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace lightcone::server {
+
+struct ExternalManifest {
+  Space space;
+  std::string method;  // "external" unless it says otherwise
+};
+
+// `json` is an object. "metric" defaults to the collection's; "curvature" and "clip_radius" are required under the
+// Lorentz metric and left out under the others. INVALID_ARGUMENT names the member, its value and what is allowed.
+absl::StatusOr<ExternalManifest> ReadExternalManifest(const nlohmann::json& json, Metric collection_metric);
+
+}  // namespace lightcone::server
