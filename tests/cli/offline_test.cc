@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/run_program.h"
+#include "tests/trainer/data_files.h"
 
 namespace lightcone::cli {
 namespace {
@@ -114,6 +115,39 @@ TEST_F(Offline, TrainRefusesWhatIsWrong) {
   EXPECT_THAT(error({"--out", out, "--classes", "1"}), HasSubstr("--classes"));
   EXPECT_THAT(error({"--out", out, "--fraction", "0"}), HasSubstr("--fraction"));
   EXPECT_THAT(error({"--out", out, "--recipe", "slow"}), HasSubstr("slow"));
+}
+
+TEST_F(Offline, AModelIsTrainedASecondOneCompatiblyAndBothAreEvaluatedOnEachOther) {
+  const testing_data::Folder data;
+  std::vector<int> labels;
+  for (int i = 0; i < 48; ++i) labels.push_back(i % 4);
+  for (const char* part : {"train", "t10k"}) {
+    data.Write(StrCat(part, "-images-idx3-ubyte"), testing_data::IdxImages(48, 16, 16));
+    data.Write(StrCat(part, "-labels-idx1-ubyte"), testing_data::IdxLabels(labels));
+  }
+  const std::string set = "idx:" + data.path(), old_model = scratch_ / "old", new_model = scratch_ / "new";
+  const auto train = [&](std::vector<std::string> words) {
+    words.insert(words.begin(),
+                 {"train", "--data", set, "--json", "--set", "encoder.architecture=mlp", "--set", "encoder.width=0.25",
+                  "--set", "epochs=2", "--set", "batch=8", "--set", "encoder.dimension=16"});
+    return Run(words);
+  };
+  const Outcome first = train({"--out", old_model, "--classes", "2"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(first.json()["steps"], 6) << "24 images in batches of 8, twice";
+  EXPECT_EQ(first.json()["manifest"]["name"], "old");
+  const Outcome again = train({"--out", old_model, "--classes", "2"});
+  EXPECT_EQ(again.json()["resumed_at"], 6) << again.err;
+  const Outcome second = train({"--out", new_model, "--method", "hbct", "--old", old_model});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(second.json()["manifest"]["method"], "hbct");
+
+  const Outcome figures = Run({"eval", "--data", set, "--query", new_model, "--gallery", old_model, "--json"});
+  ASSERT_EQ(figures.exit_code, 0) << figures.err;
+  EXPECT_EQ(figures.json()["queries"], 48);
+  EXPECT_GT(figures.json()["map"], 0.0);
+  EXPECT_LE(figures.json()["cmc1"], figures.json()["cmc5"]);
+  EXPECT_THAT(Run({"eval", "--data", set, "--query", new_model}).out, HasSubstr("CMC@1"));
 }
 
 TEST_F(Offline, EvalNeedsAModel) {
