@@ -7,16 +7,12 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string TemporaryFolder() {
-  std::string pattern = ::testing::TempDir() + "lightcone_base_XXXXXX";
-  return ::mkdtemp(pattern.data());
-}
 
 TEST(Status, AFieldErrorNamesFieldValueAndRangeAndCarriesThemApart) {
   const absl::Status status = InvalidField("k", "0", "1 .. 10000");
@@ -38,14 +34,15 @@ TEST(Status, AnnotationKeepsTheCodeAndTheParts) {
 }
 
 TEST(Files, Crc32cMeetsThePublishedVectors) {
-  EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);         // the check value of CRC-32C
+  EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);            // the check value of CRC-32C
   EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8A9136AAu);  // RFC 3720, B.4
   EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62A8AB43u);
   EXPECT_EQ(Crc32c("6789", Crc32c("12345")), Crc32c("123456789"));
 }
 
 TEST(Files, AnAtomicWriteReplacesTheFileAndLeavesNoTemporaryOne) {
-  const std::string folder = TemporaryFolder();
+  const TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   const std::string path = folder + "/a";
   ASSERT_TRUE(WriteFileAtomically(path, "one").ok());
   ASSERT_TRUE(WriteFileAtomically(path, "two").ok());
@@ -64,7 +61,8 @@ TEST(Files, ErrorsNameThePath) {
 }
 
 TEST(Files, FoldersAreMadeWithAllThatLeadsToThem) {
-  const std::string folder = TemporaryFolder();
+  const TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   for (const char* path : {"/a/b/c", "/a/b/c", "/a/b/d/", "//e//f", "/a/../g"}) {
     EXPECT_TRUE(MakeFolders(folder + path).ok()) << path;
     EXPECT_TRUE(std::filesystem::is_directory(folder + path)) << path;
@@ -83,7 +81,8 @@ TEST(Files, FoldersAreMadeWithAllThatLeadsToThem) {
 }
 
 TEST(Files, AFileAboveTheLimitIsRefused) {
-  const std::string folder = TemporaryFolder();
+  const TemporaryFolder temporary;
+  const std::string& folder = temporary.path();
   ASSERT_TRUE(WriteFileAtomically(folder + "/big", std::string(100, 'x')).ok());
   const absl::Status status = ReadFile(folder + "/big", 99).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "cli/formats/ids.h"
 #include "cli/formats/rows.h"
-#include "tests/store/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone::cli {
 namespace {

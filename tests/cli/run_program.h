@@ -20,7 +20,7 @@
 #include "cli/command_line.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/store/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone::cli {
 

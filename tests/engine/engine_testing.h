@@ -1,11 +1,8 @@
 // What the engine's tests share: an engine over a temporary folder, short ways to write and search, and a naive truth.
 #pragma once
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
@@ -18,26 +15,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone::server {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "lightcone-engine-XXXXXX").string();
-    path_ = ::mkdtemp(path.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline EngineOptions OptionsFor(const std::string& folder) {
   EngineOptions options;

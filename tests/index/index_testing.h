@@ -2,10 +2,7 @@
 // force in double precision, and serves as the store from which an index rebuilds and replays.
 #pragma once
 
-#include <stdlib.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,24 +15,9 @@
 #include "base/status.h"
 #include "gtest/gtest.h"
 #include "index/collection_index.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lightcone-index-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 struct OracleRow {
   std::vector<float> z;

@@ -3,7 +3,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "lightcone/v1/training.grpc.pb.h"
 #include "server/app/log.h"
 #include "server/app/serve.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone::server {
 
@@ -25,22 +25,6 @@ MATCHER_P2(Fails, code, text, "") {
   *result_listener << "code " << arg.error_code() << ", message: " << arg.error_message();
   return arg.error_code() == code && arg.error_message().find(text) != std::string::npos;
 }
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lightcone-rpc-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 class WireTest : public testing::Test {
  protected:

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "store/keys.h"
 #include "store/store.h"
-#include "tests/store/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone {
 namespace {

@@ -11,7 +11,7 @@
 #include "rocksdb/file_system.h"
 #include "store/keys.h"
 #include "store/rocksdb_store.h"
-#include "tests/store/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/synchronization/barrier.h"
 #include "base/status.h"
 #include "store/keys.h"
-#include "tests/store/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone {
 namespace {

@@ -20,7 +20,7 @@
 #include "client/scroll_cursor.h"
 #include "geometry/bound_query.h"
 #include "nlohmann/json.hpp"
-#include "tests/store/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/system/oracle.h"
 
 namespace lightcone {

@@ -3,9 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -14,6 +12,7 @@
 #include "base/files.h"
 #include "base/npy.h"
 #include "base/status.h"
+#include "tests/support/temporary_folder.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone::testing_data {
@@ -21,20 +20,14 @@ namespace lightcone::testing_data {
 // A fresh folder, removed at the end of the test.
 class Folder {
  public:
-  Folder() {
-    std::string pattern = ::testing::TempDir() + "lightcone_data_" + std::string(6, 'X');
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path(); }
   void Write(const std::string& name, std::string_view bytes) const {
-    std::filesystem::create_directories(std::filesystem::path(path_ + "/" + name).parent_path());
-    ASSERT_TRUE(WriteFileAtomically(path_ + "/" + name, bytes).ok());
+    std::filesystem::create_directories(std::filesystem::path(folder_ / name).parent_path());
+    ASSERT_TRUE(WriteFileAtomically(folder_ / name, bytes).ok());
   }
 
  private:
-  std::string path_;
+  TemporaryFolder folder_;
 };
 
 inline std::string BigEndian32(uint32_t v) {

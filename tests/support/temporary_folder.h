@@ -11,7 +11,7 @@ namespace lightcone {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "lightcone-store-XXXXXX").string();
+    std::string path = (std::filesystem::temp_directory_path() / "lightcone-test-XXXXXX").string();
     path_ = ::mkdtemp(path.data());
   }
   ~TemporaryFolder() {
@@ -21,6 +21,7 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
+  const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
  private:
