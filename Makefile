@@ -45,7 +45,8 @@ asan:
 	deploy/install-deps.sh build test
 	cmake --preset asan
 	cmake --build build/asan -j $(JOBS)
-	ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS)
+	LSAN_OPTIONS="suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0" \
+	  ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS)
 
 tsan:
 	deploy/install-deps.sh build test
