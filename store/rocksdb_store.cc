@@ -196,9 +196,10 @@ class RocksStore final : public Store {
     LC_RETURN_IF_ERROR(group_.Commit());
     // A memtable that holds a range tombstone asks its filter no more: point reads get a fresh one. What is lost if
     // this fails is speed.
-    if (!IsBulk(table)) {
+    if (table == Table::kItems) {
       rocksdb::FlushOptions in_background;
       in_background.wait = false;
+      in_background.allow_write_stall = true;  // else it would wait for an earlier flush
       (void)db_->Flush(in_background, Family(table));
     }
     return absl::OkStatus();
@@ -264,13 +265,14 @@ class RocksStore final : public Store {
   }
 
   absl::Status Convert(const WriteBatch& batch, rocksdb::WriteBatch* raw) const {
-    // In the order of tables and keys: neighbours in a memtable are found from each other, which makes an insert
-    // several times cheaper than one at a random place. Operations on the same key keep their order.
+    // In the order of keys: neighbours in a memtable are found from each other, which makes an insert several times
+    // cheaper than one at a random place. Operations on the same key keep their order. Table kMeta comes last: who sees
+    // a batch's key there sees all of it.
     const std::vector<WriteBatch::Operation>& operations = batch.operations();
     std::vector<uint32_t> sorted(operations.size());
     std::iota(sorted.begin(), sorted.end(), 0u);
     std::stable_sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
-      return operations[a].table != operations[b].table ? operations[a].table < operations[b].table
+      return operations[a].table != operations[b].table ? operations[a].table > operations[b].table
                                                         : operations[a].key < operations[b].key;
     });
     for (const uint32_t i : sorted) {

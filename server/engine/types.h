@@ -223,30 +223,30 @@ struct ActivateAnswer {
 };
 
 struct Limits {
-  int64_t k_max = 10'000;                  // of one query
-  int64_t queries_max = 1'000;             // of one Search
-  int64_t batch_items_max = 10'000;        // of one Upsert, Get or Delete
-  int64_t payload_bytes_max = 1 << 20;     // of one item
+  int64_t k_max = 10'000;               // of one query
+  int64_t queries_max = 1'000;          // of one Search
+  int64_t batch_items_max = 10'000;     // of one Upsert, Get or Delete
+  int64_t payload_bytes_max = 1 << 20;  // of one item
   int64_t id_bytes_max = 512;
-  int64_t input_bytes_max = 32 << 20;      // of one raw input
+  int64_t input_bytes_max = 32 << 20;  // of one raw input
   int64_t ef_max = 100'000;
-  int64_t page_items_max = 10'000;         // of one Scroll page
-  int64_t answer_bytes_max = 64 << 20;     // of one Get or Search; checked by the RPC layer
+  int64_t page_items_max = 10'000;      // of one Scroll page
+  int64_t answer_bytes_max = 64 << 20;  // of one Get or Search; checked by the RPC layer
   int64_t collections_max = 1'000;
   int64_t encoder_bytes_max = int64_t{1} << 30;
   absl::Status Validate() const;
 };
 
 struct EngineOptions {
-  std::string data_folder;                 // store in DATA/store, segments in DATA/index, encoders in DATA/encoders
+  std::string data_folder;  // store in DATA/store, segments in DATA/index, encoders in DATA/encoders
   StoreOptions store;
   Limits limits;
-  int search_threads = 0;                  // legs and queries of one call run in parallel; 0: one a core
-  int encoder_threads = 1;                 // torch threads of raw-input embedding
-  int encoder_batch_max = 64;              // inputs of concurrent calls that are embedded together
+  int search_threads = 0;                                 // legs and queries of one call run in parallel; 0: one a core
+  int encoder_threads = 1;                                // torch threads of raw-input embedding
+  int encoder_batch_max = 64;                             // inputs of concurrent calls that are embedded together
   absl::Duration encoder_linger = absl::Milliseconds(2);  // how long a batch waits for company
-  int64_t encoder_queue_max = 4'096;       // inputs waiting; above: RESOURCE_EXHAUSTED
-  int64_t write_queue_max = 1'024;         // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
+  int64_t encoder_queue_max = 4'096;                      // inputs waiting; above: RESOURCE_EXHAUSTED
+  int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   absl::Status Validate() const;
 };
 

@@ -26,7 +26,11 @@ GroupOutcome WriteGroup::WriteToStore() {
     job->generation == 0 ? PlanDelete(job) : PlanUpsert(job);
     durable_ = durable_ || (job->status.ok() && job->durability == Durability::kDurable);
   }
-  if (changes_.empty()) return {};
+  if (changes_.empty()) {
+    // Nothing to write, but what makes it so may be on its way to the disk and the index: these jobs wait for it, too.
+    const auto good = [](const WriteJob* job) { return job->status.ok(); };
+    return {std::any_of(jobs_.begin(), jobs_.end(), good), absl::OkStatus()};
+  }
   const std::string encoded = Encode(progress_);
   batch_.Put(Table::kMeta, keys::Meta(ProgressName(number_)), encoded);
   collection_->Retire(std::move(retired_));
@@ -38,7 +42,8 @@ GroupOutcome WriteGroup::WriteToStore() {
   for (WriteJob* job : jobs_) {
     if (job->status.ok()) job->status = status;
   }
-  // A write that the disk refused may be in the store all the same, but always whole: its last key tells.
+  // A write that the disk refused may be in the store all the same, but always whole: the key that is inserted last
+  // tells.
   const auto stored = collection_->store()->Get(Table::kMeta, keys::Meta(ProgressName(number_)));
   if (!stored.ok() && !absl::IsNotFound(stored.status())) {
     return {false, Unavailable(StrCat("collection '", collection_->name(),

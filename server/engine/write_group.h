@@ -15,7 +15,7 @@
 namespace lightcone::server {
 
 struct GroupOutcome {
-  bool in_store = false;  // ApplyToIndex must follow
+  bool in_store = false;  // Sync and ApplyToIndex must follow
   absl::Status broken;    // nobody knows what the store holds: no more writes
 };
 

@@ -139,6 +139,7 @@ void CollectionWriter::Lead() {
     absl::Status broken = broken_;
     mu_.Unlock();
     if (broken.ok()) broken = ApplyToIndex(&*group);
+    group.reset();  // thousands of strings, which need not be freed under the lock
     mu_.Lock();
     if (!broken.ok()) {
       broken_ = broken;

@@ -1,8 +1,8 @@
 // The one writer of a collection. Callers queue jobs; the first in the queue becomes the leader, takes what has
 // gathered behind it, and writes the group to the store as one batch. While that waits for the disk and enters the
 // index, the next group is planned and written. Groups enter the index in the order in which they entered the store,
-// only what the disk has enters it, and they are acknowledged after that. Threads: Submit
-// is safe from any thread.
+// once the disk has them (or has failed, for what is in the store is served), and are acknowledged after that. Threads:
+// Submit is safe from any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // A store that fails and throws: what is in it in spite of an error is served, and nobody waits for ever.
 #include <atomic>
+#include <functional>
 #include <new>
 #include <thread>
 
@@ -22,9 +23,16 @@ enum class Fault {
   kSyncThrows,
 };
 
+// Where Sync waits, to hold a group on its way to the disk.
+struct Gate {
+  std::atomic<bool> closed{false};
+  std::atomic<int> waiting{0};
+};
+
 class FaultyStore final : public Store {
  public:
-  FaultyStore(std::unique_ptr<Store> inner, std::atomic<Fault>* fault) : inner_(std::move(inner)), fault_(fault) {}
+  FaultyStore(std::unique_ptr<Store> inner, std::atomic<Fault>* fault, Gate* gate)
+      : inner_(std::move(inner)), fault_(fault), gate_(gate) {}
 
   absl::Status Write(const WriteBatch& batch, Durability durability) override {
     const Fault fault = fault_->load();
@@ -35,6 +43,9 @@ class FaultyStore final : public Store {
     return fault == Fault::kNone || fault >= Fault::kNotSynced ? absl::OkStatus() : Unavailable("the disk is gone");
   }
   absl::Status Sync() override {
+    ++gate_->waiting;
+    while (gate_->closed) std::this_thread::yield();
+    --gate_->waiting;
     const Fault fault = fault_->load();
     if (fault == Fault::kSyncThrows) throw std::bad_alloc();
     return fault == Fault::kNotSynced ? Unavailable("the disk is gone") : inner_->Sync();
@@ -60,6 +71,7 @@ class FaultyStore final : public Store {
  private:
   const std::unique_ptr<Store> inner_;
   std::atomic<Fault>* const fault_;
+  Gate* const gate_;
 };
 
 class Doubt : public EngineTest {
@@ -72,7 +84,8 @@ class Doubt : public EngineTest {
     const EngineOptions options = OptionsFor(folder_.path());
     auto store = OpenStore(options.data_folder + "/store", options.store);
     ASSERT_TRUE(store.ok()) << store.status();
-    auto engine = std::make_unique<EngineImpl>(options, std::make_unique<FaultyStore>(std::move(*store), &fault_));
+    auto engine =
+        std::make_unique<EngineImpl>(options, std::make_unique<FaultyStore>(std::move(*store), &fault_, &gate_));
     ASSERT_TRUE(engine->Load().ok());
     engine_ = std::move(engine);
   }
@@ -95,7 +108,29 @@ class Doubt : public EngineTest {
     return engine_->ActivateGeneration(call).status();
   }
 
+  // Begins `first`, waits until it is at the closed gate, begins `second`, and tells whether that came to the gate as
+  // well instead of being answered. Then both go on to their ends.
+  bool SecondWaitsBehindFirst(std::function<void()> first, std::function<void()> second) {
+    gate_.closed = true;
+    std::atomic<bool> answered{false};
+    std::thread one(std::move(first));
+    while (gate_.waiting < 1) std::this_thread::yield();
+    std::thread two([&] {
+      second();
+      answered = true;
+    });
+    while (gate_.waiting < 2 && !answered) std::this_thread::yield();
+    const bool waits = !answered;
+    seen_while_waiting_ = HitNames(SearchFor({1, 0, 0, 0}));
+    gate_.closed = false;
+    one.join();
+    two.join();
+    return waits;
+  }
+
   std::atomic<Fault> fault_{Fault::kNone};
+  Gate gate_;
+  std::vector<std::string> seen_while_waiting_;
 };
 
 TEST_F(Doubt, WhatAnOperatorWroteInSpiteOfAnErrorIsServed) {
@@ -175,6 +210,37 @@ TEST_F(Doubt, AWriteThatTheDiskDidNotTakeIsNotAcknowledgedAndLaterOnesBuildOnIt)
   EXPECT_EQ(hits.size(), 3u);
   OpenFaulty();
   EXPECT_EQ(HitNames(SearchFor({0, 1, 0, 0})), hits);
+}
+
+TEST_F(Doubt, NothingIsAcknowledgedNorSeenBeforeTheDiskHasWhatItRestsOn) {
+  MakeCollection();
+  UpsertBatch same = BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})});
+  same.same_content = true;
+  EXPECT_TRUE(SecondWaitsBehindFirst(
+      [&] {
+        Write(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})}));
+      },
+      [&] { EXPECT_TRUE(engine_->Upsert(same, {}).ok()); }))
+      << "a retry of what is not on the disk yet";
+  EXPECT_TRUE(seen_while_waiting_.empty());
+  const auto remove = [&](uint32_t deleted) {
+    return [this, deleted] {
+      const auto result = engine_->Delete("c", {Id("x")}, Durability::kDurable, {});
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->items, deleted);
+    };
+  };
+  EXPECT_TRUE(SecondWaitsBehindFirst(remove(1), remove(0))) << "a delete of what is deleted, but not on the disk";
+  EXPECT_EQ(seen_while_waiting_, std::vector<std::string>{"'x'@1"});
+  EXPECT_TRUE(SecondWaitsBehindFirst(
+      [&] {
+        Write(BatchOf({ItemOf(Id("y"), {1, 0, 0, 0})}));
+      },
+      [&] {
+        Write(BatchOf({ItemOf(Id("z"), {0, 1, 0, 0})}));
+      }));
+  EXPECT_TRUE(seen_while_waiting_.empty());
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0, 0})).size(), 2u);
 }
 
 TEST_F(Doubt, AnExceptionInTheWriterEndsTheCallAndEveryLaterOne) {

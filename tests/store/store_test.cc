@@ -71,7 +71,7 @@ TEST_F(StoreTest, KeepsEveryTableApartAndAcrossAReopen) {
   }
 }
 
-TEST_F(StoreTest, GetAndMultiGetNameTheMissingKey) {
+TEST_F(StoreTest, GetNamesTheMissingKeyAndMultiGetItsPlace) {
   ASSERT_TRUE(PutOne(store_.get(), Table::kItems, "b", "2").ok());
   const auto missing = store_->Get(Table::kItems, "a");
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
