@@ -53,6 +53,15 @@ function(lightcone_library name)
   endif()
 endfunction()
 
+# lightcone_includes_torch(name): for targets whose files include libtorch's headers. Clang refuses these as C++20 with
+# GCC 12's library (a vector of an incomplete type): beside Clang, GCC compiles such files, without sanitizers.
+function(lightcone_includes_torch name)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/by-gcc.sh
+                                             DISABLE_PRECOMPILE_HEADERS ON)
+  endif()
+endfunction()
+
 # lightcone_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT seconds]): one gtest program, one ctest entry, labelled
 # with the name of its folder.
 function(lightcone_test name)

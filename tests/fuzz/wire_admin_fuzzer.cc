@@ -24,7 +24,7 @@ absl::Status TryIds(const void* bytes, int length) {
   for (int i = 0; i < request.ids_size(); ++i) {
     v1::ItemId again;
     lightcone::server::ToWire((*ids)[static_cast<size_t>(i)], &again);
-    const auto back = FromWire(again, "id");
+    const auto back = FromWire(again, [] { return std::string("id"); });
     if (!back.ok() || !(*back == (*ids)[static_cast<size_t>(i)])) std::abort();
   }
   return absl::OkStatus();
