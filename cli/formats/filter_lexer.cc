@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "nlohmann/json.hpp"
 
 namespace lightcone::cli {
@@ -24,6 +25,9 @@ class Lexer {
   explicit Lexer(std::string_view text) : text_(text) {}
 
   absl::StatusOr<std::vector<Token>> Run() {
+    if (const auto bad = FirstNotUtf8(text_)) {  // Such a text cannot travel. What is shown of it ends there.
+      return FilterError(text_.substr(0, *bad), *bad, "a byte that is not UTF-8");
+    }
     std::vector<Token> tokens;
     for (;;) {
       while (at_ < text_.size() && IsSpace(text_[at_])) ++at_;

@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "nlohmann/json.hpp"
 
 namespace lightcone::server {
@@ -71,26 +72,6 @@ absl::Status CheckRange(int64_t value, int64_t low, int64_t high, std::string_vi
 }
 
 }  // namespace
-
-bool IsUtf8(std::string_view text) {
-  const auto* p = reinterpret_cast<const unsigned char*>(text.data());
-  const unsigned char* end = p + text.size();
-  while (p < end) {
-    if (*p < 0x80) {
-      ++p;
-      continue;
-    }
-    const int length = *p >= 0xf0 ? 4 : (*p >= 0xe0 ? 3 : 2);
-    if (*p < 0xc2 || *p > 0xf4 || end - p < length) return false;
-    for (int i = 1; i < length; ++i) {
-      if ((p[i] & 0xc0) != 0x80) return false;
-    }
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f)) return false;  // overlong; surrogates
-    if ((p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) return false;  // overlong; above U+10FFFF
-    p += length;
-  }
-  return true;
-}
 
 absl::Status CheckItemId(const ItemId& id, int64_t bytes_max, std::string_view field) {
   const auto* text = std::get_if<std::string>(&id.value);

@@ -10,9 +10,6 @@
 
 namespace lightcone::server {
 
-// Well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF).
-bool IsUtf8(std::string_view text);
-
 // A text id has 1 .. bytes_max bytes of UTF-8; a number is always allowed. `field`: "items[3].id".
 absl::Status CheckItemId(const ItemId& id, int64_t bytes_max, std::string_view field);
 

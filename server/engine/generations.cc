@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/checks.h"

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lightcone {
@@ -88,6 +89,16 @@ TEST(Files, AFileAboveTheLimitIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(status), HasSubstr("100 bytes; allowed: 0 .. 99"));
   std::filesystem::remove_all(folder);
+}
+
+TEST(Utf8, IsCheckedToTheLetter) {
+  for (const char* good : {"", "a", "\u00e9", "\u20ac", "\U0001f600", "\xf4\x8f\xbf\xbf"})
+    EXPECT_TRUE(IsUtf8(good)) << good;
+  for (const char* bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "a\xff"}) {
+    EXPECT_FALSE(IsUtf8(bad));
+  }
+  EXPECT_EQ(FirstNotUtf8("ab\xe2\x82"), 2u) << "the first byte of the character that is not one";
 }
 
 }  // namespace

@@ -103,6 +103,10 @@ TEST(FilterParser, ShowsWhereWithACaret) {
   EXPECT_THAT(ErrorOf("\u00e4\u00f6 ! 1"), HasSubstr("column 4: unexpected character '!'"));
 }
 
+TEST(FilterParser, RefusesWhatCannotTravel) {
+  EXPECT_EQ(ErrorOf("c\xefl = 1"), "filter, column 2: a byte that is not UTF-8\n  c\n   ^");
+}
+
 TEST(FilterParser, SaysWhatWasExpected) {
   EXPECT_THAT(ErrorOf(""), HasSubstr("an empty filter"));
   EXPECT_THAT(ErrorOf("   "), HasSubstr("an empty filter"));

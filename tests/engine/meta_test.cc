@@ -64,14 +64,5 @@ TEST(ScrollTokens, ComeBackAndNothingElseDoes) {
   }
 }
 
-TEST(Utf8, IsCheckedToTheLetter) {
-  for (const char* good : {"", "a", "\u00e9", "\u20ac", "\U0001f600", "\xf4\x8f\xbf\xbf"})
-    EXPECT_TRUE(IsUtf8(good)) << good;
-  for (const char* bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
-                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "a\xff"}) {
-    EXPECT_FALSE(IsUtf8(bad));
-  }
-}
-
 }  // namespace
 }  // namespace lightcone::server

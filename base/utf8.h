@@ -1,0 +1,16 @@
+// Threads: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace lightcone {
+
+// The place of the first byte that is not well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, at most
+// U+10FFFF); nothing when all of the text is.
+std::optional<std::size_t> FirstNotUtf8(std::string_view text);
+
+inline bool IsUtf8(std::string_view text) { return !FirstNotUtf8(text).has_value(); }
+
+}  // namespace lightcone
