@@ -55,14 +55,14 @@ absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const Co
     record.space.curvature = manifest.curvature;
     record.space.clip_radius = manifest.clip_radius;
     record.method = manifest.method;
+    if (record.space.metric != Metric::kLorentz) record.space.curvature = record.space.clip_radius = 1.0;  // unused
+    if (const absl::Status valid = record.space.Validate(); !valid.ok()) return Annotate(valid, "manifest");
     made.manifest = std::move(manifest);
   } else {
     LC_ASSIGN_OR_RETURN(ExternalManifest external, ReadExternalManifest(json, state.record.metric));
     record.space = external.space;
     record.method = std::move(external.method);
   }
-  if (record.space.metric != Metric::kLorentz) record.space.curvature = record.space.clip_radius = 1.0;  // unused
-  if (const absl::Status valid = record.space.Validate(); !valid.ok()) return Annotate(valid, "manifest");
 
   const auto refuse = [](std::string_view field, const std::string& value, const std::string& allowed) {
     return FieldError(absl::StatusCode::kFailedPrecondition, field, value, allowed);
