@@ -32,8 +32,9 @@ absl::Status Run(Context& context) {
     context.PrintJson(json);
     return absl::OkStatus();
   }
-  context.Print(StrCat("server ", context.address, " serves ", infos.size(), " collections, ", Grouped(items),
-                       " items, ", segments, " segments of ", Bytes(bytes), ", ", Grouped(dead), " dead rows\n"));
+  context.Print(StrCat("server ", context.address, " serves ", infos.size(),
+                       infos.size() == 1 ? " collection, " : " collections, ", Grouped(items), " items, ", segments,
+                       " segments of ", Bytes(bytes), ", ", Grouped(dead), " dead rows\n"));
   if (!infos.empty()) context.Print(StrCat("\n", CollectionsTable(infos)));
   return absl::OkStatus();
 }

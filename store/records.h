@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct ItemId {
   std::variant<uint64_t, std::string> value;  // string: 1 .. 512 bytes of UTF-8
   friend bool operator==(const ItemId&, const ItemId&) = default;
   friend auto operator<=>(const ItemId&, const ItemId&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const ItemId& id) {
+    return H::combine(std::move(hash), id.value);
+  }
 };
 std::string ToString(const ItemId& id);
 

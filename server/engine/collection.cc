@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -252,36 +253,59 @@ void Collection::Retire(std::vector<RetiredItem> items) {
   }
 }
 
+absl::Status Collection::ResolveIds(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const {
+  std::vector<std::string> id_keys;
+  std::vector<size_t> id_rows;
+  for (size_t i = 0; i < internal_ids.size(); ++i) {
+    ResolvedRow& row = (*rows)[i];
+    if (std::optional<ItemId> id = id_cache_.Find(internal_ids[i])) {
+      row.id = std::move(*id);
+      row.found = true;
+      continue;
+    }
+    id_keys.push_back(keys::InternalId(number_, internal_ids[i]));
+    id_rows.push_back(i);
+  }
+  if (id_keys.empty()) return absl::OkStatus();
+  const auto ids = store_->MultiGet(Table::kItems, id_keys);
+  for (size_t j = 0; j < ids.size(); ++j) {
+    ResolvedRow& row = (*rows)[id_rows[j]];
+    if (absl::IsNotFound(ids[j].status())) continue;
+    if (!ids[j].ok()) return ids[j].status();
+    LC_ASSIGN_OR_RETURN(row.id, keys::DecodeItemId(*ids[j]));
+    row.found = true;
+    id_cache_.Add(internal_ids[id_rows[j]], row.id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Collection::ReadRecords(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const {
+  std::vector<std::string> item_keys;
+  std::vector<size_t> item_rows;
+  for (size_t i = 0; i < rows->size(); ++i) {
+    if (!(*rows)[i].found) continue;
+    item_keys.push_back(keys::Item(number_, (*rows)[i].id));
+    item_rows.push_back(i);
+  }
+  if (item_keys.empty()) return absl::OkStatus();
+  const auto items = store_->MultiGet(Table::kItems, item_keys);
+  for (size_t j = 0; j < items.size(); ++j) {
+    ResolvedRow& row = (*rows)[item_rows[j]];
+    row.found = false;
+    if (absl::IsNotFound(items[j].status())) continue;
+    if (!items[j].ok()) return items[j].status();
+    LC_ASSIGN_OR_RETURN(row.record, DecodeItem(*items[j]));
+    // A newer content of the item has other ids: the row's own content is among the retired then.
+    row.found = row.record.internal_id == internal_ids[item_rows[j]];
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<ResolvedRow>> Collection::ResolveRows(std::span<const uint64_t> internal_ids,
                                                                  bool with_record) const {
   std::vector<ResolvedRow> rows(internal_ids.size());
-  std::vector<std::string> id_keys;
-  id_keys.reserve(internal_ids.size());
-  for (const uint64_t internal_id : internal_ids) id_keys.push_back(keys::InternalId(number_, internal_id));
-  const auto ids = store_->MultiGet(Table::kItems, id_keys);
-  std::vector<std::string> item_keys;
-  std::vector<size_t> item_rows;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (absl::IsNotFound(ids[i].status())) continue;
-    if (!ids[i].ok()) return ids[i].status();
-    LC_ASSIGN_OR_RETURN(rows[i].id, keys::DecodeItemId(*ids[i]));
-    rows[i].found = true;
-    if (!with_record) continue;
-    item_keys.push_back(keys::Item(number_, rows[i].id));
-    item_rows.push_back(i);
-  }
-  if (!item_keys.empty()) {
-    const auto items = store_->MultiGet(Table::kItems, item_keys);
-    for (size_t j = 0; j < items.size(); ++j) {
-      ResolvedRow& row = rows[item_rows[j]];
-      row.found = false;
-      if (absl::IsNotFound(items[j].status())) continue;
-      if (!items[j].ok()) return items[j].status();
-      LC_ASSIGN_OR_RETURN(row.record, DecodeItem(*items[j]));
-      // A newer content of the item has other ids: the row's own content is among the retired then.
-      row.found = row.record.internal_id == internal_ids[item_rows[j]];
-    }
-  }
+  LC_RETURN_IF_ERROR(ResolveIds(internal_ids, &rows));
+  if (with_record) LC_RETURN_IF_ERROR(ReadRecords(internal_ids, &rows));
   const auto lost = [](const ResolvedRow& row) { return !row.found; };
   if (std::none_of(rows.begin(), rows.end(), lost)) return rows;
   absl::MutexLock lock(&view_mu_);

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "index/collection_index.h"
+#include "server/engine/id_cache.h"
 #include "server/engine/meta.h"
 #include "server/engine/types.h"
 #include "store/records.h"
@@ -133,6 +134,10 @@ class Collection final : private RowSource {
   friend class PinnedView;
   Collection(uint32_t number, Store* store, std::string index_folder);
 
+  // The two halves of ResolveRows: ids, from the cache or the store, and then the records of the rows found.
+  absl::Status ResolveIds(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const;
+  absl::Status ReadRecords(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const;
+
   absl::Status Replay(uint64_t last_sequence);
   absl::Status ReplayOne(uint64_t sequence, const ChangeRecord& record);
   void Unpin(uint64_t sequence);
@@ -152,6 +157,8 @@ class Collection final : private RowSource {
   absl::Mutex index_mu_ ABSL_ACQUIRED_AFTER(operator_mu_);  // held by whoever is the index's one writer
   std::unique_ptr<CollectionIndex> index_;                  // set once in Open
   uint64_t trimmed_sequence_ = 0;                           // TrimChanges only
+
+  mutable IdCache id_cache_;
 
   mutable absl::Mutex state_mu_;
   std::shared_ptr<const CollectionState> state_ ABSL_GUARDED_BY(state_mu_);

@@ -209,16 +209,17 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
   for (const Candidate& c : candidates) ids.push_back(c.hit.internal_id);
   LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, collection_->ResolveRows(ids, call_.with_payload));
   // By item: while one is replaced or embedded anew, a view may hold both contents, or both embeddings.
-  absl::flat_hash_map<std::string, std::pair<uint64_t, uint32_t>> newest;
+  absl::flat_hash_map<ItemId, std::pair<uint64_t, uint32_t>> newest;
+  newest.reserve(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].found) continue;
-    auto& row = newest[keys::EncodeItemId(rows[i].id)];
+    auto& row = newest[rows[i].id];
     row = std::max(row, std::pair(ids[i], candidates[i].generation));
   }
   std::vector<Candidate> kept;
   for (size_t i = 0; i < rows.size() && hits->size() < static_cast<size_t>(call_.k); ++i) {
     ResolvedRow& row = rows[i];
-    if (!row.found || newest[keys::EncodeItemId(row.id)] != std::pair(ids[i], candidates[i].generation)) continue;
+    if (!row.found || newest[row.id] != std::pair(ids[i], candidates[i].generation)) continue;
     if (query.left_out && *query.left_out == row.id) continue;
     const Candidate& c = candidates[i];
     kept.push_back(c);

@@ -1,5 +1,6 @@
 // Collections, items and reading: what an application sees of a healthy engine.
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -223,6 +224,42 @@ TEST_F(EngineLife, TheSameDataAnswersTheSameAfterARestartAndARebuild) {
   EXPECT_EQ(status->items, 400u - gone.size());
   EXPECT_THAT(status->items_by_generation, ElementsAre(std::pair<uint32_t, uint64_t>(1, 400 - gone.size() - 57),
                                                        std::pair<uint32_t, uint64_t>(2, 57)));
+}
+
+TEST_F(EngineLife, AnIndexAheadOfItsStoreIsRebuiltFromTheStore) {
+  MakeCollection();
+  std::mt19937 random(5);
+  std::vector<UpsertItem> items;
+  for (uint64_t i = 0; i < 200; ++i) items.push_back(ItemOf(Id(i), RandomVector(&random, kDimension)));
+  Write(BatchOf(std::move(items)));
+  const SearchCall call = SearchFor(RandomVector(&random, kDimension), 200);
+  const std::vector<std::string> before = HitNames(call);
+  ASSERT_EQ(before.size(), 200u);
+  const std::string store = folder_ / "store", index = folder_ / "index", kept = folder_ / "kept";
+  engine_.reset();
+  std::filesystem::copy(store, kept, std::filesystem::copy_options::recursive);
+
+  // Then writes that a power loss takes from the store, while the index has them in synced files already.
+  Restart();
+  std::vector<UpsertItem> lost;
+  for (uint64_t i = 100; i < 300; ++i) lost.push_back(ItemOf(Id(i), RandomVector(&random, kDimension)));
+  Write(BatchOf(std::move(lost)));
+  ASSERT_TRUE(engine_->Delete("c", {Id(uint64_t{0})}, Durability::kProcess, {}).ok());
+  IndexSettings settings;
+  settings.kind = SealedKind::kFlat;
+  ASSERT_TRUE(engine_->Rebuild("c", settings, /*wait=*/true, "", {}).ok());
+  engine_.reset();
+  std::filesystem::remove_all(store);
+  std::filesystem::rename(kept, store);
+
+  Restart();
+  EXPECT_EQ(engine_->Count("c", std::nullopt, {})->count, 200u);
+  EXPECT_EQ(HitNames(call), before);
+  EXPECT_EQ(Write(BatchOf({ItemOf(Id("new"), {1, 0, 0, 0})})), 2u) << "the store's sequence goes on, not the index's";
+  EXPECT_EQ(Hits(SearchFor({1, 0, 0, 0}, 1))[0].id, Id("new"));
+  Restart();
+  EXPECT_EQ(engine_->Count("c", std::nullopt, {})->count, 201u);
+  EXPECT_EQ(Hits(SearchFor({1, 0, 0, 0}, 1))[0].id, Id("new"));
 }
 
 TEST_F(EngineLife, ConcurrentWritersShareOneGapFreeSequence) {

@@ -236,6 +236,30 @@ TEST_F(StoreTest, ProcessWritesDoNotSync) {
   EXPECT_EQ(store_->Stats().syncs_total, before);
 }
 
+// Items have whole-key filters and readers that look into the memtable first: neither may see past a range tombstone.
+TEST_F(StoreTest, PointReadsSeeARemovedRangeWhereverItsRowsLie) {
+  const auto read = [&](const std::string& key) {
+    const auto one = store_->Get(Table::kItems, key);
+    const auto many = store_->MultiGet(Table::kItems, std::vector<std::string>{key, "other"});
+    EXPECT_EQ(one.status().code(), many[0].status().code()) << key;
+    EXPECT_TRUE(many[1].ok()) << "outside of the range";
+    return one.ok() ? *one : std::string(absl::StatusCodeToString(one.status().code()));
+  };
+  ASSERT_TRUE(PutOne(store_.get(), Table::kItems, "other", "kept").ok());
+  ASSERT_TRUE(PutOne(store_.get(), Table::kItems, "b/in a file", "1").ok());
+  Reopen();  // what was written lies in the log or in a file now
+  ASSERT_TRUE(PutOne(store_.get(), Table::kItems, "b/in memory", "2").ok());
+  ASSERT_TRUE(store_->DeleteRange(Table::kItems, "b/", "b0").ok());
+  ASSERT_TRUE(PutOne(store_.get(), Table::kItems, "b/written again", "3").ok());
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(read("b/in a file"), "NOT_FOUND") << round;
+    EXPECT_EQ(read("b/in memory"), "NOT_FOUND") << round;
+    EXPECT_EQ(read("b/written again"), "3") << round;
+    EXPECT_THAT(KeysOf(*store_, Table::kItems, "b/", "b0"), ElementsAre("b/written again")) << round;
+    Reopen();
+  }
+}
+
 TEST_F(StoreTest, DeleteRangeRemovesExactlyItsRange) {
   for (const char* key : {"a", "b", "c", "d"}) ASSERT_TRUE(PutOne(store_.get(), Table::kJobs, key, key).ok());
   ASSERT_TRUE(store_->DeleteRange(Table::kJobs, "b", "c").ok());

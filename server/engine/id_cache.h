@@ -1,0 +1,40 @@
+// External ids of rows by internal id: what every hit of a search needs, and what never changes while it is needed (an
+// internal id belongs to one content of one item and is never used again). Bounded; what it lacks, the store has.
+// Threads: all methods are safe from any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "store/records.h"
+
+namespace lightcone::server {
+
+class IdCache {
+ public:
+  // Ids kept at most, and the longest text that is kept: 16 MiB at most all together, nothing until it is used.
+  static constexpr size_t kIdsMax = 128 * 1024, kTextBytesMax = 48;
+
+  std::optional<ItemId> Find(uint64_t internal_id) const;
+
+  // REQUIRES: the store's key from `internal_id` holds `id`, or held it for a row that a view still has.
+  void Add(uint64_t internal_id, const ItemId& id);
+
+ private:
+  static constexpr size_t kShards = 64, kIdsOfShardMax = kIdsMax / kShards;
+  // A cache line each: readers of different rows do not wait for each other.
+  struct alignas(64) Shard {
+    mutable absl::Mutex mu;
+    absl::flat_hash_map<uint64_t, ItemId> ids ABSL_GUARDED_BY(mu);
+  };
+  static size_t ShardOf(uint64_t internal_id) { return internal_id % kShards; }
+
+  std::array<Shard, kShards> shards_;
+};
+
+}  // namespace lightcone::server
