@@ -127,6 +127,8 @@ std::vector<Row> ModelRows() {
   rows.push_back(LC_WORD("metric", metric, "lorentz, cosine, euclidean",
                          "space of the embeddings; lorentz trains Lorentz MLR, the others a softmax"));
   rows.push_back(LC_NUMBER("curvature", curvature, 0.001, 1000.0, "K: the hyperboloid has curvature -K"));
+  rows.push_back(LC_NUMBER("classifier_scale", classifier_scale, 0.001, 1000.0,
+                           "lorentz: factor on the class normals at the start; they are drawn with norm 0.58"));
   rows.push_back(LC_NUMBER("clip_radius", clip_radius, 0.0, 100.0,
                            "zeta, largest tangent norm; 0: the old model's + 0.2, or 1 without an old model"));
   return rows;
@@ -171,6 +173,8 @@ std::vector<Row> HbctRows() {
   rows.push_back(LC_NUMBER("hbct.q_fixed", hbct.q_fixed, 1e-6, 1.0, "q when q_mode is fixed"));
   rows.push_back(LC_NUMBER("hbct.q_min", hbct.q_min, 1e-6, 1.0, "lower bound of q"));
   rows.push_back(LC_WORD("hbct.uncertainty", hbct.uncertainty, "ratio, paper-line3", "1 - |s|/t, or 1 - tanh(k|z|)/k"));
+  rows.push_back(LC_WORD("hbct.normals", hbct.normals, "drawn, old-means",
+                         "directions of the class normals at the start: random, or of the class's mean old embedding"));
   rows.push_back(LC_BOOL("hbct.mask_same_class", hbct.mask_same_class, "same-class old embeddings are no negatives"));
   rows.push_back(LC_BOOL("hbct.cached_old_features", hbct.cached_old_features,
                          "old embeddings once an image, not on each augmented batch"));

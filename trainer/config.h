@@ -26,6 +26,7 @@ struct HbctConfig {
   double q_fixed = 0.5;
   double q_min = 0.001;               // lower clamp of q (never active at K = 1)
   std::string uncertainty = "ratio";  // ratio: 1 - |s|/t (U1); paper-line3: 1 - tanh(k|z|)/k (U3)
+  std::string normals = "drawn";      // where Lorentz MLR's normals point at first: drawn | old-means (of each class)
   bool mask_same_class = false;       // leave other old embeddings of the same class out of the sum
   bool cached_old_features = false;   // old features once an image (plain), instead of on the same augmented batch
 };
@@ -38,6 +39,7 @@ struct TrainConfig {
 
   std::string metric = "lorentz";  // lorentz: Lorentz MLR head; cosine, euclidean: a linear layer on z', then softmax
   double curvature = 1.0;          // K
+  double classifier_scale = 1.0;   // lorentz: factor on the class normals as drawn; ClassifierScaleFor
   double clip_radius = 0;          // zeta of the model being trained; 0: the old model's + 0.2, or 1.0 without one
   int64_t epochs = 20;
   int64_t batch = 128;
@@ -88,6 +90,13 @@ const std::vector<RecipeInfo>& TrainRecipes();
 // of epochs. Sets the method-independent fields; then set name, method, old_model and seed (and
 // clip_radius where the default does not do: ClipRadiusFor).
 absl::StatusOr<TrainConfig> RecipeFor(const Dataset& dataset, std::string_view recipe);
+
+// Factor on the normals of Lorentz MLR from which `classes` classes can be told apart within the clip at once. As drawn
+// they have norm 0.58, and no logit of an embedding within radius 1 exceeds that: the softmax over many classes stays
+// flat, and hundreds of steps pass in which the normals only grow. The factor brings the norm to ln(classes), where a
+// logit of that size against zeros gives its class half (compare the bound of NormFace, Wang et al. 2017, section 3.3).
+// docs/training.md has what it changed. REQUIRES: classes >= 2.
+double ClassifierScaleFor(int64_t classes);
 
 // zeta of the t-th model of a chain of compatible models, t = 0, 1, ...: 1.0 + 0.2 t (docs/training.md, step 3).
 double ClipRadiusFor(int position_in_chain);

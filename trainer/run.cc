@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const Dataset& 
   run->network_->train();
   run->classifier_ =
       std::make_shared<Classifier>(dataset.classes(), config.encoder.dimension, config.metric == "lorentz",
-                                   config.curvature, MixSeed({seed, kClassifierStream}));
+                                   config.curvature, config.classifier_scale, MixSeed({seed, kClassifierStream}));
   if (FindTrainingMethod(config.method)->needs_old_model) {
     LC_ASSIGN_OR_RETURN(run->old_model_, OldModel::Load(config.old_model, config, dataset.normalisation));
   }

@@ -37,6 +37,9 @@ class TrainingRun {
   // `config` must be resolved (ResolveConfig); `dataset` and `config` must outlive the run.
   static absl::StatusOr<std::unique_ptr<TrainingRun>> Create(const Dataset& dataset, const TrainConfig& config);
 
+  // Before the first step of a training that is not resumed: lets the method set what the head starts from.
+  absl::Status Start() { return method_->Start(*classifier_); }
+
   // One step of SGD on `batch` at the given learning rate.
   LossTerms Step(Batch& batch, double learning_rate);
 

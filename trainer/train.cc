@@ -54,7 +54,7 @@ class Trainer {
 
   absl::Status Resume() {
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(CheckpointPath());
-    if (absl::IsNotFound(checkpoint.status())) return absl::OkStatus();
+    if (absl::IsNotFound(checkpoint.status())) return run_->Start();
     LC_RETURN_IF_ERROR(checkpoint.status());
     const std::string step = StrCat("checkpoint '", CheckpointPath(), "'");
     absl::StatusOr<RunProgress> progress = LoadProgress(*identity_, *checkpoint);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -110,6 +111,13 @@ TEST(TrainMethods, AreListedAndTheirSwitchesAreOptions) {
   }
 }
 
+TEST(TrainRecipes, TheScaleOfTheClassifierLetsOneClassWeighAsMuchAsAllOthers) {
+  for (const int64_t classes : {2, 100, 964, 100'000}) {
+    const double logit = ClassifierScaleFor(classes) / std::sqrt(3.0);  // the norm of a drawn normal is 3^-1/2
+    EXPECT_NEAR(std::exp(logit), static_cast<double>(classes), 1e-9 * static_cast<double>(classes));
+  }
+}
+
 TEST(TrainRecipes, QuickIsSizedByTheDataAndPaperIsThePapers) {
   Dataset dataset = TinyDataset();
   const TrainConfig small = *RecipeFor(dataset, "quick");
@@ -120,15 +128,18 @@ TEST(TrainRecipes, QuickIsSizedByTheDataAndPaperIsThePapers) {
   dataset.train.height = dataset.train.width = 32;
   dataset.train.channels = 3;
   dataset.train.labels.resize(50'000);  // only sizes matter here
+  const int64_t large_classes = dataset.classes();
   const TrainConfig large = *RecipeFor(dataset, "quick");
   EXPECT_EQ(large.batch, 128);
   EXPECT_GE(large.epochs, 4);
   EXPECT_LE(large.epochs, 20);
   EXPECT_DOUBLE_EQ(large.encoder.width, 0.75);
+  EXPECT_DOUBLE_EQ(large.classifier_scale, ClassifierScaleFor(large_classes));
   const TrainConfig paper = *RecipeFor(dataset, "paper");
   EXPECT_EQ(paper.encoder.architecture, "resnet18");
   EXPECT_EQ(paper.epochs, 200);
   EXPECT_EQ(paper.encoder.rescale, "fixed");
+  EXPECT_DOUBLE_EQ(paper.classifier_scale, 1.0);
   EXPECT_EQ(paper.schedule, "cosine-epoch");
   EXPECT_THAT(MessageOf(RecipeFor(dataset, "fast").status()),
               HasSubstr("field 'recipe' is fast; allowed: quick, paper"));

@@ -108,11 +108,33 @@ TEST(HbctGradientFloat32, IsFiniteAtTheOriginAtCoincidenceOnTheRayAndFarBeyondTh
 }
 
 TEST(HbctGradientFloat32, OfTheClassifierIsFiniteAtTheOrigin) {
-  const Classifier classifier(5, 8, /*lorentz=*/true, 1.0, /*seed=*/1);
+  const Classifier classifier(5, 8, /*lorentz=*/true, 1.0, /*scale=*/1.0, /*seed=*/1);
   Tensor z = torch::zeros({2, 8}).requires_grad_();
   classifier.Loss(EmbedPoints(z, true, 1.0, 1.0), torch::tensor(std::vector<int64_t>{0, 4})).backward();
   EXPECT_TRUE(torch::isfinite(z.grad()).all().item<bool>());
   EXPECT_GT(z.grad().abs().max().item<double>(), 0);
+}
+
+TEST(Classifier, IsScaledInItsNormalsAndInLorentzSpaceOnly) {
+  const auto weights = [](bool lorentz, double scale) {
+    return Classifier(5, 8, lorentz, 1.0, scale, /*seed=*/1).named_parameters();
+  };
+  EXPECT_TRUE(torch::allclose(weights(true, 3.0)["weight"], weights(true, 1.0)["weight"] * 3.0));
+  EXPECT_TRUE(torch::equal(weights(true, 3.0)["offset"], weights(true, 1.0)["offset"]));
+  EXPECT_TRUE(torch::equal(weights(false, 3.0)["weight"], weights(false, 1.0)["weight"]));
+}
+
+TEST(Classifier, NormalsTurnTowardsGivenDirectionsAndKeepTheirNorms) {
+  Classifier classifier(3, 4, /*lorentz=*/true, 1.0, /*scale=*/5.0, /*seed=*/1);
+  const Tensor before = classifier.named_parameters()["weight"].detach().clone();
+  const Tensor directions =
+      torch::tensor({{0.0, 2.0, 0.0, 0.0}, {0.0, 0.0, 0.0, 0.0}, {-3.0, 0.0, 0.0, 4.0}}, torch::kFloat32);
+  classifier.PointNormals(directions);
+  const Tensor after = classifier.named_parameters()["weight"].detach();
+  EXPECT_TRUE(torch::allclose(after.norm(2, 1), before.norm(2, 1)));
+  EXPECT_TRUE(torch::allclose(after[0] / after[0].norm(), directions[0] / 2.0));
+  EXPECT_TRUE(torch::equal(after[1], before[1])) << "a class without a direction";
+  EXPECT_TRUE(torch::allclose(after[2] / after[2].norm(), directions[2] / 5.0));
 }
 
 }  // namespace

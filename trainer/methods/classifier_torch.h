@@ -24,8 +24,12 @@ Embedded EmbedPoints(const torch::Tensor& z, bool lorentz, double curvature, dou
 // Threads: one at a time.
 class Classifier : public torch::nn::Module {
  public:
-  // Parameters drawn from `seed`: lorentz a_c and z_c ~ U(+-d^-1/2); linear as torch's default.
-  Classifier(int64_t classes, int64_t dimension, bool lorentz, double curvature, uint64_t seed);
+  // Parameters drawn from `seed`: lorentz a_c ~ U(+-d^-1/2), z_c ~ scale U(+-d^-1/2); linear as torch's default,
+  // whatever the scale.
+  Classifier(int64_t classes, int64_t dimension, bool lorentz, double curvature, double scale, uint64_t seed);
+
+  // Turns the normal of class c towards row c of `directions` [classes, d]; its norm stays. Rows of zeros turn nothing.
+  void PointNormals(const torch::Tensor& directions);
 
   torch::Tensor Logits(const Embedded& embedded) const;                             // [n, classes]
   torch::Tensor Loss(const Embedded& embedded, const torch::Tensor& labels) const;  // mean cross entropy

@@ -62,6 +62,21 @@ class Hbct : public TrainingMethod {
     return absl::OkStatus();
   }
 
+  absl::Status Start(Classifier& classifier) override {
+    const TrainConfig& c = context_.config;
+    if (c.hbct.normals == "drawn") return absl::OkStatus();
+    const ImageSet& images = context_.dataset.train;
+    torch::Tensor z = cached_z_;
+    if (!z.defined()) {
+      LC_ASSIGN_OR_RETURN(z, context_.old_model->EmbedAll(images));
+    }
+    const torch::Tensor labels = torch::tensor(std::vector<int64_t>(images.labels.begin(), images.labels.end()));
+    const torch::Tensor clipped = ClipNorm(z, context_.old_model->manifest().clip_radius);
+    // Sums point where means do.
+    classifier.PointNormals(torch::zeros({context_.dataset.classes(), z.size(1)}).index_add(0, labels, clipped));
+    return absl::OkStatus();
+  }
+
   LossTerms Loss(const StepBatch& batch, const torch::Tensor& z) override {
     const TrainConfig& c = context_.config;
     const Embedded fresh = EmbedPoints(z, true, c.curvature, c.clip_radius);
@@ -95,20 +110,10 @@ MethodEntry HbctMethod() {
   entry.info.source =
       "HBCT eq. 9 - 13; Desai et al. (MERU) for cones, Chuang et al. for RINCE, Franco et al. (HYSP) for q";
   entry.info.needs_old_model = true;
-  entry.info.switches = {"old_model",
-                         "hbct.lambda",
-                         "hbct.entailment",
-                         "hbct.epsilon",
-                         "hbct.contrast",
-                         "hbct.distance",
-                         "hbct.tau",
-                         "hbct.beta",
-                         "hbct.q_mode",
-                         "hbct.q_fixed",
-                         "hbct.q_min",
-                         "hbct.uncertainty",
-                         "hbct.mask_same_class",
-                         "hbct.cached_old_features"};
+  entry.info.switches = {
+      "old_model",     "hbct.lambda",      "hbct.entailment", "hbct.epsilon",         "hbct.contrast",
+      "hbct.distance", "hbct.tau",         "hbct.beta",       "hbct.q_mode",          "hbct.q_fixed",
+      "hbct.q_min",    "hbct.uncertainty", "hbct.normals",    "hbct.mask_same_class", "hbct.cached_old_features"};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
     auto method = std::make_unique<Hbct>(context);
     if (context.config.hbct.cached_old_features) LC_RETURN_IF_ERROR(method->CacheOldFeatures());

@@ -43,6 +43,8 @@ class TrainingMethod {
   virtual ~TrainingMethod() = default;
   // `z` [n, d]: the network's output for batch.images, before the clip.
   virtual LossTerms Loss(const StepBatch& batch, const torch::Tensor& z) = 0;
+  // Called once before a training's first step (a resumed one is past it): may set what the head starts from.
+  virtual absl::Status Start(Classifier& classifier) { return absl::OkStatus(); }
 };
 
 struct MethodEntry {
