@@ -141,7 +141,9 @@ std::vector<Row> OptimisationRows() {
   rows.push_back(LC_NUMBER("learning_rate", learning_rate, 1e-8, 100.0, "at the start, before the schedule"));
   rows.push_back(LC_NUMBER("momentum", momentum, 0.0, 0.9999, "of SGD"));
   rows.push_back(LC_BOOL("nesterov", nesterov, "Nesterov momentum"));
-  rows.push_back(LC_NUMBER("weight_decay", weight_decay, 0.0, 1.0, "on every parameter but the learnt rescale factor"));
+  rows.push_back(
+      LC_NUMBER("weight_decay", weight_decay, 0.0, 1.0, "on the network, but not on a learnt rescale factor"));
+  rows.push_back(LC_NUMBER("classifier_weight_decay", classifier_weight_decay, 0.0, 1.0, "on the head"));
   rows.push_back(LC_WORD("schedule", schedule, "cosine-step, cosine-epoch, step, constant",
                          "learning rate: cosine to 0 by step or by epoch, x 0.2 at 30, 60 and 80 %, or constant"));
   rows.push_back(LC_NUMBER("warmup_epochs", warmup_epochs, 0.0, 1000.0, "linear rise of the learning rate from 0"));

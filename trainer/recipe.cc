@@ -42,6 +42,7 @@ TrainConfig Quick(const Dataset& dataset) {
   config.encoder.width = dataset.train.channels == 1 ? 0.5 : 0.75;
   if (dataset.classes() >= 2) {
     config.classifier_scale = ClassifierScaleFor(dataset.classes());
+    config.classifier_weight_decay = 0;
     config.hbct.normals = "old-means";
   }
   const int64_t images = dataset.train.size();

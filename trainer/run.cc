@@ -106,15 +106,16 @@ void TrainingRun::MakeOptimizer() {
     }
     (item.key() == "log_alpha" ? free : decayed).push_back(parameter);
   }
-  for (const torch::Tensor& parameter : classifier_->parameters()) decayed.push_back(parameter);
   torch::optim::SGDOptions options(config_.learning_rate);
   options.momentum(config_.momentum).nesterov(config_.nesterov).weight_decay(config_.weight_decay);
   optimizer_ = std::make_unique<torch::optim::SGD>(std::vector<torch::optim::OptimizerParamGroup>{{decayed}}, options);
-  if (!free.empty()) {
-    auto undecayed = std::make_unique<torch::optim::SGDOptions>(options);
-    undecayed->weight_decay(0);
-    optimizer_->add_param_group(torch::optim::OptimizerParamGroup(free, std::move(undecayed)));
-  }
+  const auto add = [&](std::vector<torch::Tensor> parameters, double weight_decay) {
+    auto own = std::make_unique<torch::optim::SGDOptions>(options);
+    own->weight_decay(weight_decay);
+    optimizer_->add_param_group(torch::optim::OptimizerParamGroup(std::move(parameters), std::move(own)));
+  };
+  add(classifier_->parameters(), config_.classifier_weight_decay);
+  if (!free.empty()) add(std::move(free), 0);
 }
 
 torch::Tensor TrainingRun::InputOf(Batch& batch) const {

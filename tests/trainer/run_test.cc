@@ -64,6 +64,28 @@ TEST(TrainingRun, StepsLowerTheLossAndTheMeterGivesMeans) {
   EXPECT_LT(last.Means()[0].second, first.Means()[0].second);
 }
 
+TEST(TrainingRun, TheHeadHasAWeightDecayOfItsOwn) {
+  const Dataset dataset = TinyDataset();
+  const auto sections = [&](double head_decay) {
+    TrainConfig config = TinyConfig(dataset);
+    config.weight_decay = 0;
+    config.classifier_weight_decay = head_decay;
+    const auto run = *TrainingRun::Create(dataset, config);
+    LoaderOptions options;
+    options.batch_size = 16;
+    const auto loader = *BatchLoader::Create(&dataset.train, dataset.normalisation, options);
+    Batch batch;
+    EXPECT_TRUE(loader->Next(&batch));
+    run->Step(batch, /*learning_rate=*/0.1);
+    Checkpoint checkpoint;
+    EXPECT_TRUE(run->Save(checkpoint).ok());
+    return checkpoint.sections;
+  };
+  const auto plain = sections(0), decayed = sections(0.5);
+  EXPECT_EQ(plain.at("network"), decayed.at("network"));
+  EXPECT_NE(plain.at("classifier"), decayed.at("classifier"));
+}
+
 TEST(TrainingRun, TheGradientIsClippedToOneNormOverAllParameters) {
   const Dataset dataset = TinyDataset();
   TrainConfig config = TinyConfig(dataset);
