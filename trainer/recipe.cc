@@ -14,10 +14,9 @@ constexpr double kMacsPerSecond = 50e9;
 // compatible model (a frozen forward more): 0.5 + 1 + 4/3 trainings.
 constexpr double kForwardsPerStep = 3;
 constexpr double kTrainings = 0.5 + 1 + 4.0 / 3.0;
-constexpr int64_t kSmallSet = 10'000;     // up to here an answer is expected while one waits,
-constexpr double kSmallSetSeconds = 200;  // for all three trainings together,
-constexpr double kLargeSetSeconds =
-    1'500;  // else in half an hour or so, and within the hour on a machine that is busy or old
+constexpr int64_t kSmallSet = 10'000;       // up to here an answer is expected while one waits,
+constexpr double kSmallSetSeconds = 200;    // for all three trainings together,
+constexpr double kLargeSetSeconds = 1'500;  // else in half an hour or so: within the hour on a busy machine, too
 constexpr int64_t kEpochsMin = 4, kEpochsMax = 60;
 
 int64_t QuickEpochs(const TrainConfig& config, int64_t images) {

@@ -8,9 +8,11 @@ namespace lightcone::server {
 std::optional<ItemId> IdCache::Find(uint64_t internal_id) const {
   const Shard& shard = shards_[ShardOf(internal_id)];
   absl::ReaderMutexLock lock(&shard.mu);
-  const auto found = shard.ids.find(internal_id);
-  if (found == shard.ids.end()) return std::nullopt;
-  return found->second;
+  for (const auto* ids : {&shard.newer, &shard.older}) {
+    const auto found = ids->find(internal_id);
+    if (found != ids->end()) return found->second;
+  }
+  return std::nullopt;
 }
 
 void IdCache::Add(uint64_t internal_id, const ItemId& id) {
@@ -18,9 +20,11 @@ void IdCache::Add(uint64_t internal_id, const ItemId& id) {
   if (text != nullptr && text->size() > kTextBytesMax) return;
   Shard& shard = shards_[ShardOf(internal_id)];
   absl::MutexLock lock(&shard.mu);
-  // The table's order is as good as random, so any victim is a fair one.
-  if (shard.ids.size() >= kIdsOfShardMax) shard.ids.erase(shard.ids.begin());
-  shard.ids.emplace(internal_id, id);
+  if (shard.newer.size() >= kIdsOfTableMax) {
+    shard.older.swap(shard.newer);
+    shard.newer.clear();
+  }
+  shard.newer.emplace(internal_id, id);
 }
 
 }  // namespace lightcone::server

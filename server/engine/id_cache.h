@@ -17,8 +17,9 @@ namespace lightcone::server {
 
 class IdCache {
  public:
-  // Ids kept at most, and the longest text that is kept: 16 MiB at most all together, nothing until it is used.
-  static constexpr size_t kIdsMax = 128 * 1024, kTextBytesMax = 48;
+  // Ids kept at most, and the longest text that is kept: 16 MiB at most all together, nothing until it is used. At
+  // least the newest half of them is there.
+  static constexpr size_t kIdsMax = 96 * 1024, kTextBytesMax = 48;
 
   std::optional<ItemId> Find(uint64_t internal_id) const;
 
@@ -26,11 +27,12 @@ class IdCache {
   void Add(uint64_t internal_id, const ItemId& id);
 
  private:
-  static constexpr size_t kShards = 64, kIdsOfShardMax = kIdsMax / kShards;
+  static constexpr size_t kShards = 64, kIdsOfTableMax = kIdsMax / kShards / 2;
   // A cache line each: readers of different rows do not wait for each other.
   struct alignas(64) Shard {
     mutable absl::Mutex mu;
-    absl::flat_hash_map<uint64_t, ItemId> ids ABSL_GUARDED_BY(mu);
+    // When the newer table is full it becomes the older one, whose ids go: a new working set is never kept out.
+    absl::flat_hash_map<uint64_t, ItemId> newer ABSL_GUARDED_BY(mu), older ABSL_GUARDED_BY(mu);
   };
   static size_t ShardOf(uint64_t internal_id) { return internal_id % kShards; }
 

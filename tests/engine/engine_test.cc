@@ -235,7 +235,7 @@ TEST_F(EngineLife, AnIndexAheadOfItsStoreIsRebuiltFromTheStore) {
   const SearchCall call = SearchFor(RandomVector(&random, kDimension), 200);
   const std::vector<std::string> before = HitNames(call);
   ASSERT_EQ(before.size(), 200u);
-  const std::string store = folder_ / "store", index = folder_ / "index", kept = folder_ / "kept";
+  const std::string store = folder_ / "store", kept = folder_ / "kept";
   engine_.reset();
   std::filesystem::copy(store, kept, std::filesystem::copy_options::recursive);
 

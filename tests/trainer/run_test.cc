@@ -43,6 +43,15 @@ TEST(TrainingRun, ModelsOfOneSeedButOtherDataStartFromOtherWeights) {
   EXPECT_NE(WeightsOf(all, config), WeightsOf(half, config));
 }
 
+Batch FirstBatchOf(const Dataset& dataset) {
+  LoaderOptions options;
+  options.batch_size = 16;
+  const auto loader = *BatchLoader::Create(&dataset.train, dataset.normalisation, options);
+  Batch batch;
+  EXPECT_TRUE(loader->Next(&batch));
+  return batch;
+}
+
 TEST(TrainingRun, StepsLowerTheLossAndTheMeterGivesMeans) {
   const Dataset dataset = TinyDataset();
   const TrainConfig config = TinyConfig(dataset);
@@ -71,11 +80,7 @@ TEST(TrainingRun, TheHeadHasAWeightDecayOfItsOwn) {
     config.weight_decay = 0;
     config.classifier_weight_decay = head_decay;
     const auto run = *TrainingRun::Create(dataset, config);
-    LoaderOptions options;
-    options.batch_size = 16;
-    const auto loader = *BatchLoader::Create(&dataset.train, dataset.normalisation, options);
-    Batch batch;
-    EXPECT_TRUE(loader->Next(&batch));
+    Batch batch = FirstBatchOf(dataset);
     run->Step(batch, /*learning_rate=*/0.1);
     Checkpoint checkpoint;
     EXPECT_TRUE(run->Save(checkpoint).ok());
@@ -94,11 +99,7 @@ TEST(TrainingRun, TheGradientIsClippedToOneNormOverAllParameters) {
   config.nesterov = false;
   config.gradient_clip = 1e-3;
   const auto run = *TrainingRun::Create(dataset, config);
-  LoaderOptions options;
-  options.batch_size = 16;
-  const auto loader = *BatchLoader::Create(&dataset.train, dataset.normalisation, options);
-  Batch batch;
-  ASSERT_TRUE(loader->Next(&batch));
+  Batch batch = FirstBatchOf(dataset);
   std::vector<torch::Tensor> before;
   for (const torch::Tensor& parameter : run->network().parameters()) before.push_back(parameter.detach().clone());
   run->Step(batch, /*learning_rate=*/1.0);
