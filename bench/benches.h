@@ -17,6 +17,7 @@ struct BenchOptions {
 };
 
 absl::Status BenchGeometry(const BenchOptions& options, Report& report);
+absl::Status BenchAdapters(const BenchOptions& options, Report& report);
 absl::Status BenchUpsert(const BenchOptions& options, Report& report);
 absl::Status BenchSearch(const BenchOptions& options, Report& report);  // start, memory, gRPC overhead
 absl::Status BenchTraining(const BenchOptions& options, Report& report);

@@ -1,4 +1,5 @@
-// lightcone_bench [--json FILE] [--only geometry|upsert|search|training] [--folder DIR]: ours beside the raw part.
+// lightcone_bench [--json FILE] [--only geometry|adapters|upsert|search|training] [--folder DIR]: ours beside the raw
+// part.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -18,7 +19,8 @@ int main(int argc, char** argv) {
   bench::BenchOptions options;
   options.folder = "build/bench/data";
   app.add_option("--json", json, "where the figures go");
-  app.add_option("--only", only, "one subject")->check(CLI::IsMember({"geometry", "upsert", "search", "training"}));
+  app.add_option("--only", only, "one subject")
+      ->check(CLI::IsMember({"geometry", "adapters", "upsert", "search", "training"}));
   app.add_option("--folder", options.folder, "scratch space");
   app.add_option("--items", options.items, "gallery size of the search benchmarks");
   CLI11_PARSE(app, argc, argv);
@@ -29,6 +31,7 @@ int main(int argc, char** argv) {
   bench::Report report;
   using Subject = absl::Status (*)(const bench::BenchOptions&, bench::Report&);
   const std::pair<const char*, Subject> subjects[] = {{"geometry", bench::BenchGeometry},
+                                                      {"adapters", bench::BenchAdapters},
                                                       {"upsert", bench::BenchUpsert},
                                                       {"search", bench::BenchSearch},
                                                       {"training", bench::BenchTraining}};

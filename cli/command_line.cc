@@ -24,6 +24,8 @@ void AddAll(CLI::App& root, Context& context) {
   AddDemo(root, context);
   AddTrain(root, context);
   AddEval(root, context);
+  AddExperiment(root, context);
+  AddAdapt(root, context);
   AddCollection(root, context);
   AddGeneration(root, context);
   AddUpsert(root, context);

@@ -13,8 +13,11 @@ void AddServe(CLI::App& root, Context& context);
 void AddDemo(CLI::App& root, Context& context);
 void AddTrain(CLI::App& root, Context& context);
 void AddEval(CLI::App& root, Context& context);
+void AddExperiment(CLI::App& root, Context& context);
+void AddAdapt(CLI::App& root, Context& context);
 void AddCollection(CLI::App& root, Context& context);
 void AddGeneration(CLI::App& root, Context& context);
+void AddGenerationAdapter(CLI::App& generation, Context& context);  // below `generation`
 void AddUpsert(CLI::App& root, Context& context);
 void AddSearch(CLI::App& root, Context& context);
 void AddGet(CLI::App& root, Context& context);

@@ -188,8 +188,7 @@ absl::Status Demo::BuildOldGallery() {
 }
 
 absl::Status Demo::GoLive(Clock::time_point training_ended) {
-  LC_ASSIGN_OR_RETURN(const std::string png,
-                      EncodePng(data_.test.image(0), data_.test.height, data_.test.width, data_.test.channels));
+  LC_ASSIGN_OR_RETURN(const std::string png, EncodePng(data_.test, 0));
   LC_ASSIGN_OR_RETURN(new_generation_, RegisterModel(*client_, kGallery, new_.folder, old_generation_));
   LC_RETURN_IF_ERROR(ActivateModel(*client_, kGallery, new_generation_));
   LC_RETURN_IF_ERROR(AskWithImage(*client_, kGallery, png));
@@ -250,9 +249,7 @@ absl::Status Demo::CollectExamples() {
   by_old.queries = by_new.queries = few;
   LC_ASSIGN_OR_RETURN(const Neighbours old_hits, NearestThroughSearch(*client_, by_old, kExampleNeighbours + 1));
   LC_ASSIGN_OR_RETURN(const Neighbours new_hits, NearestThroughSearch(*client_, by_new, kExampleNeighbours + 1));
-  const auto picture = [&](int64_t i) {
-    return EncodePng(data_.test.image(i), data_.test.height, data_.test.width, data_.test.channels);
-  };
+  const auto picture = [&](int64_t i) { return EncodePng(data_.test, i); };
   const auto list = [&](int64_t query, const auto& hits) -> absl::StatusOr<std::vector<DemoNeighbour>> {
     std::vector<DemoNeighbour> neighbours;
     for (const auto& [id, distance] : hits) {

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
+#include "base/svg.h"
 #include "cli/demo_result.h"
 
 namespace lightcone::cli {
@@ -32,23 +34,6 @@ std::string Format(const char* format, auto... values) {
   return text;
 }
 
-std::string Escape(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::string DataUri(const std::string& png) {
   std::string encoded;
   absl::Base64Escape(ToAbsl(png), &encoded);
@@ -69,71 +54,24 @@ std::string Bars(const DemoResult& result) {
                       {"new", "old", "Lightcone's new model, old gallery", "var(--new)"},
                       {"new", "new", "Lightcone's new model, everything re-embedded", "#8fb4ec"},
                       {"independent", "independent", "ordinary new model, everything re-embedded", "#ecc58f"}};
-  std::string svg = "<svg viewBox='0 0 960 330' role='img' aria-label='Recall by query and gallery model'>";
-  for (int tick = 0; tick <= 4; ++tick) {
-    const double y = 230 - 200 * tick / 4.0;
-    svg += Format(
-        "<line x1='40' x2='950' y1='%.0f' y2='%.0f' stroke='#dfe4ea'/><text class='s' x='34' y='%.0f' "
-        "text-anchor='end'>%.2f</text>",
-        y, y, y + 4, tick / 4.0);
-  }
-  for (int g = 0; g < 3; ++g) {
-    const double left = 60 + g * 305;
-    for (int b = 0; b < 5; ++b) {
-      const DemoRow* row = result.Row(bars[b].query, bars[b].gallery);
-      if (row == nullptr) continue;
-      const double value = row->*(groups[g].value);
-      svg += Format(
-          "<rect x='%.0f' y='%.1f' width='46' height='%.1f' rx='3' fill='%s'/><text x='%.0f' y='%.1f' "
-          "text-anchor='middle'>%.2f</text>",
-          left + b * 52, 230 - 200 * value, std::max(1.0, 200 * value), bars[b].color, left + b * 52 + 23,
-          225 - 200 * value, value);
+  BarPlot plot;
+  plot.title = "Recall by query and gallery model";
+  for (const Bar& bar : bars) plot.series.push_back({bar.label, bar.color});
+  for (const Group& group : groups) {
+    plot.groups.emplace_back(group.title);
+    std::vector<std::optional<BarValue>>& values = plot.values.emplace_back();
+    for (const Bar& bar : bars) {
+      const DemoRow* row = result.Row(bar.query, bar.gallery);
+      values.push_back(row == nullptr ? std::nullopt : std::optional<BarValue>({row->*(group.value), 0}));
     }
-    svg += Format("<text x='%.0f' y='252' text-anchor='middle'>%s</text>", left + 127, groups[g].title);
   }
-  for (int b = 0; b < 5; ++b) {
-    svg += Format("<rect x='%d' y='%d' width='14' height='14' rx='3' fill='%s'/><text x='%d' y='%d'>%s</text>",
-                  60 + (b % 2) * 440, 272 + (b / 2) * 20, bars[b].color, 80 + (b % 2) * 440, 284 + (b / 2) * 20,
-                  bars[b].label);
-  }
-  return svg + "</svg>";
+  return BarsSvg(plot);
 }
 
 std::string Histogram(const DemoResult& result) {
-  constexpr int kBins = 30;
-  std::vector<double> all = result.uncertainty_seen;
-  all.insert(all.end(), result.uncertainty_unseen.begin(), result.uncertainty_unseen.end());
-  if (all.empty()) return "";
-  const double low = *std::min_element(all.begin(), all.end());
-  const double high = std::max(low + 1e-9, *std::max_element(all.begin(), all.end()));
-  const auto count = [&](const std::vector<double>& values) {
-    std::vector<double> bins(kBins, 0.0);
-    for (double v : values) bins[std::min(kBins - 1, static_cast<int>((v - low) / (high - low) * kBins))] += 1;
-    for (double& bin : bins) bin /= std::max<size_t>(1, values.size());
-    return bins;
-  };
-  const std::vector<double> seen = count(result.uncertainty_seen), unseen = count(result.uncertainty_unseen);
-  const double top =
-      std::max({1e-9, *std::max_element(seen.begin(), seen.end()), *std::max_element(unseen.begin(), unseen.end())});
-  std::string svg = "<svg viewBox='0 0 960 250' role='img' aria-label='Histogram of uncertainty'>";
-  const auto draw = [&](const std::vector<double>& bins, const char* color) {
-    for (int i = 0; i < kBins; ++i) {
-      const double height = 180 * bins[i] / top;
-      svg += Format("<rect x='%.1f' y='%.1f' width='28' height='%.1f' fill='%s' fill-opacity='.55'/>", 40 + i * 30.3,
-                    200 - height, height, color);
-    }
-  };
-  draw(seen, "#2463c4");
-  draw(unseen, "#d08a2e");
-  for (int tick = 0; tick <= 4; ++tick) {
-    svg += Format("<text class='s' x='%.0f' y='220' text-anchor='middle'>%.4g</text>", 40 + tick * 227.0,
-                  low + (high - low) * tick / 4);
-  }
-  return svg +
-         "<rect x='40' y='232' width='14' height='14' fill='#2463c4' fill-opacity='.55'/><text x='60' y='244'>classes "
-         "the "
-         "old model was trained on</text><rect x='360' y='232' width='14' height='14' fill='#d08a2e' "
-         "fill-opacity='.55'/><text x='380' y='244'>classes it never saw</text></svg>";
+  return HistogramSvg({"Histogram of uncertainty",
+                       {{"classes the old model was trained on", "#2463c4", result.uncertainty_seen},
+                        {"classes it never saw", "#d08a2e", result.uncertainty_unseen}}});
 }
 
 std::string TimeLine(const DemoResult& result) {
@@ -148,7 +86,7 @@ std::string TimeLine(const DemoResult& result) {
     svg += Format(
         "<text x='390' y='%.0f' text-anchor='end'>%s</text><rect x='%.1f' y='%.0f' width='%.1f' height='16' "
         "rx='3' fill='var(--new)'/><text class='s' x='%.1f' y='%.0f'>%.1f s</text>",
-        y + 13, Escape(event.what).c_str(), x, y, width, x + width + 6, y + 13, event.end_s - event.start_s);
+        y + 13, EscapeXml(event.what).c_str(), x, y, width, x + width + 6, y + 13, event.end_s - event.start_s);
   }
   return svg + Format(
                    "<text class='s' x='400' y='%d'>0 s</text><text class='s' x='850' y='%d' "
@@ -160,7 +98,7 @@ std::string Strip(const char* name, const std::vector<DemoNeighbour>& neighbours
   std::string html = StrCat("<div class='strip'><span>", name, "</span>");
   for (const DemoNeighbour& neighbour : neighbours) {
     html += StrCat("<figure class='", neighbour.right ? "right" : "wrong", "'><img alt='' src='",
-                   DataUri(neighbour.png), "'>", Escape(neighbour.class_name), "</figure>");
+                   DataUri(neighbour.png), "'>", EscapeXml(neighbour.class_name), "</figure>");
   }
   return html + "</div>";
 }
@@ -169,7 +107,7 @@ std::string Examples(const DemoResult& result) {
   std::string html;
   for (const DemoExample& example : result.examples) {
     html += StrCat("<div class='example'><figure><img alt='' src='", DataUri(example.png),
-                   "'>query: ", Escape(example.class_name), "</figure><div>", Strip("old", example.by_old),
+                   "'>query: ", EscapeXml(example.class_name), "</figure><div>", Strip("old", example.by_old),
                    Strip("new", example.by_new), "</div></div>");
   }
   return html;
@@ -183,7 +121,7 @@ std::string Table(const DemoResult& result) {
     const bool key = row.query == "new" && row.gallery == "old";
     html += Format("<tr%s><td>%s</td><td>%s</td><td>%.3f</td><td>%.3f</td><td>%.3f</td>", key ? " class='key'" : "",
                    row.query.c_str(), row.gallery.c_str(), row.cmc1, row.cmc5, row.map);
-    html += StrCat("<td class='soft'>", Escape(row.how), "</td></tr>");
+    html += StrCat("<td class='soft'>", EscapeXml(row.how), "</td></tr>");
   }
   return html + "</table>";
 }
@@ -206,10 +144,10 @@ std::string DemoHtml(const DemoResult& result) {
   std::string html = StrCat(
       "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
       "content='width=device-width,initial-scale=1'><title>Lightcone demo: ",
-      Escape(result.dataset), "</title><style>", kStyle,
+      EscapeXml(result.dataset), "</title><style>", kStyle,
       "</style></head><body><h1>A new model, live on the old gallery</h1>");
-  html += StrCat("<p class='soft'>", Escape(result.dataset), ", seed ", result.seed, ": ", result.classes, " classes, ",
-                 result.gallery_items, " items in the gallery, ", result.queries,
+  html += StrCat("<p class='soft'>", EscapeXml(result.dataset), ", seed ", result.seed, ": ", result.classes,
+                 " classes, ", result.gallery_items, " items in the gallery, ", result.queries,
                  " queries. The old model was trained on the first ", result.classes_old,
                  " classes; the new one on all, compatible with the old (HBCT).</p>");
   html += Facts(result);
@@ -230,7 +168,7 @@ std::string DemoHtml(const DemoResult& result) {
           Histogram(result);
   html += "<h2>Time line</h2>" + TimeLine(result);
   html += StrCat("<h2>Recipe and versions</h2><details><summary>JSON</summary><pre style='white-space:pre-wrap'>",
-                 Escape(result.config_json), "</pre></details></body></html>\n");
+                 EscapeXml(result.config_json), "</pre></details></body></html>\n");
   return html;
 }
 

@@ -15,9 +15,9 @@ namespace {
 
 struct Flags {
   std::string collection, model, manifest, encoder, method = "external", reason, request_id;
-  uint32_t generation = 0, parent = 0, dimension = 0;
+  uint32_t generation = 0, parent = 0, dimension = 0, compatible_prefix = 0;
   double curvature = 0, clip_radius = 0;
-  bool activate = false, force = false;
+  bool activate = false, force = false, expects_adapter = false;
   std::optional<uint32_t> expect_active;
 };
 
@@ -41,6 +41,7 @@ absl::Status SetModel(const Flags& flags, v1::RegisterRequest* request) {
     OrderedJson manifest = {{"dimension", flags.dimension}, {"method", flags.method}};
     if (flags.curvature != 0) manifest["curvature"] = flags.curvature;
     if (flags.clip_radius != 0) manifest["clip_radius"] = flags.clip_radius;
+    if (flags.compatible_prefix != 0) manifest["compatible_prefix"] = flags.compatible_prefix;
     request->set_manifest_json(manifest.dump());
   }
   if (!encoder.empty()) {
@@ -66,6 +67,7 @@ absl::Status Register(Context& context, const Flags& flags) {
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
   request.set_parent(flags.parent);
+  request.set_expects_adapter(flags.expects_adapter);
   LC_RETURN_IF_ERROR(SetModel(flags, &request));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::RegisterResponse response, client->RegisterGeneration(request));
@@ -134,7 +136,8 @@ void AddActivationFlags(CLI::App* app, Flags* flags) {
 }  // namespace
 
 void AddGeneration(CLI::App& root, Context& context) {
-  CLI::App* app = root.add_subcommand("generation", "Register, list, show and activate generations of the model");
+  CLI::App* app = root.add_subcommand(
+      "generation", "Register, list, show and activate generations of the model; adapters between them");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
@@ -153,6 +156,10 @@ void AddGeneration(CLI::App& root, Context& context) {
   reg->add_option("--clip-radius", flags->clip_radius, "Clip radius of a Lorentz model from elsewhere");
   reg->add_option("--method", flags->method, "How a model from elsewhere was trained")->capture_default_str();
   reg->add_option("--parent", flags->parent, "Generation that it was trained to be compatible with");
+  reg->add_option("--compatible-prefix", flags->compatible_prefix,
+                  "Leading numbers of a model from elsewhere that compare with older generations; 0: all");
+  reg->add_flag("--expects-adapter", flags->expects_adapter,
+                "An adapter will lead to older generations: another dimension is allowed");
   reg->add_flag("--activate", flags->activate, "Activate it at once");
   reg->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   AddActivationFlags(reg, flags.get());
@@ -164,6 +171,7 @@ void AddGeneration(CLI::App& root, Context& context) {
   activate->add_option("generation", flags->generation, "Its number")->required();
   activate->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   AddActivationFlags(activate, flags.get());
+  AddGenerationAdapter(*app, context);
 }
 
 }  // namespace lightcone::cli

@@ -46,6 +46,9 @@ std::string IndexKindName(v1::IndexKind kind) { return LowerWithout(v1::IndexKin
 std::string StateName(v1::GenerationState state) {
   return LowerWithout(v1::GenerationState_Name(state), "GENERATION_STATE_");
 }
+std::string DirectionName(v1::AdapterDirection direction) {
+  return LowerWithout(v1::AdapterDirection_Name(direction), "ADAPTER_DIRECTION_");
+}
 
 OrderedJson PayloadJson(const std::string& payload_json) {
   if (payload_json.empty()) return OrderedJson::object();
@@ -98,6 +101,7 @@ OrderedJson GenerationJson(const v1::GenerationInfo& info) {
   json["state"] = StateName(info.state());
   json["parent"] = info.parent();
   json["dimension"] = info.dimension();
+  if (info.compatible_prefix() > 0) json["compatible_prefix"] = info.compatible_prefix();
   json["curvature"] = info.curvature();
   json["clip_radius"] = info.clip_radius();
   json["method"] = info.method();
@@ -108,6 +112,25 @@ OrderedJson GenerationJson(const v1::GenerationInfo& info) {
   json["registered"] = TimeJson(info.has_registered(), info.registered());
   json["activated"] = TimeJson(info.has_activated(), info.activated());
   json["manifest"] = PayloadJson(info.manifest_json());
+  return json;
+}
+
+OrderedJson AdapterJson(const v1::AdapterInfo& info) {
+  OrderedJson json;
+  json["from_generation"] = info.from_generation();
+  json["to_generation"] = info.to_generation();
+  json["direction"] = DirectionName(info.direction());
+  json["version"] = info.version();
+  json["kind"] = info.kind();
+  json["input_dimension"] = info.input_dimension();
+  json["output_dimension"] = info.output_dimension();
+  json["width"] = info.width();
+  json["loss"] = info.loss();
+  json["pairs"] = info.pairs();
+  json["held_out_error"] = info.held_out_error();
+  json["bytes"] = info.bytes();
+  json["crc32c"] = info.crc32c();
+  json["put"] = TimeJson(info.has_put(), info.put());
   return json;
 }
 
@@ -162,6 +185,17 @@ std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos) {
                StrCat(info.dimension()), Number(info.curvature()), Number(info.clip_radius()),
                info.method().empty() ? "-" : info.method(), info.has_encoder() ? "yes" : "no", Joined(info.reach()),
                Grouped(info.items())});
+  }
+  return table.Text();
+}
+
+std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos) {
+  Table table({"from", "to", "direction", "version", "kind", "in", "out", "width", "loss", "pairs", "error", "size"});
+  for (const v1::AdapterInfo& info : infos) {
+    table.Add({StrCat(info.from_generation()), StrCat(info.to_generation()), DirectionName(info.direction()),
+               StrCat(info.version()), info.kind(), StrCat(info.input_dimension()), StrCat(info.output_dimension()),
+               info.width() == 0 ? "-" : StrCat(info.width()), info.loss().empty() ? "-" : info.loss(),
+               Grouped(info.pairs()), Number(info.held_out_error()), Bytes(info.bytes())});
   }
   return table.Text();
 }

@@ -21,6 +21,7 @@ OrderedJson PayloadJson(const std::string& payload_json);
 OrderedJson TimeJson(bool present, const google::protobuf::Timestamp& time);
 OrderedJson CollectionJson(const v1::CollectionInfo& info);
 OrderedJson GenerationJson(const v1::GenerationInfo& info);
+OrderedJson AdapterJson(const v1::AdapterInfo& info);
 // "vector" only when there is one.
 OrderedJson StoredItemJson(const v1::StoredItem& item);
 OrderedJson HitJson(const v1::Hit& hit, bool with_payload);
@@ -29,9 +30,11 @@ OrderedJson HitJson(const v1::Hit& hit, bool with_payload);
 std::string GeometryName(v1::Geometry geometry);
 std::string IndexKindName(v1::IndexKind kind);
 std::string StateName(v1::GenerationState state);
+std::string DirectionName(v1::AdapterDirection direction);
 
 std::string CollectionsTable(const std::vector<v1::CollectionInfo>& infos);
 std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos);
+std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos);
 std::string SegmentsTable(const v1::CollectionInfo& info);
 std::string ItemsTable(const std::vector<v1::StoredItem>& items);
 

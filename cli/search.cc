@@ -15,7 +15,7 @@ namespace lightcone::cli {
 namespace {
 
 struct Flags {
-  std::string collection, vector, vectors, image, item, filter, format = "auto";
+  std::string collection, vector, vectors, image, item, filter, format = "auto", adapter_mode = "all";
   std::vector<uint32_t> evaluate_generations;
   uint32_t generation = 0, k = 10, ef = 0;
   uint64_t wait_for = 0;
@@ -48,6 +48,14 @@ absl::Status AddQueries(const Flags& flags, v1::SearchRequest* request) {
   LC_ASSIGN_OR_RETURN(const std::vector<float> values, ParseVectorText(flags.vector));
   client::SetVector(values.data(), static_cast<int64_t>(values.size()), query->mutable_vector());
   return absl::OkStatus();
+}
+
+absl::StatusOr<v1::AdapterMode> AdapterModeOf(const std::string& text) {
+  if (text == "all") return v1::ADAPTER_MODE_UNSPECIFIED;
+  if (text == "none") return v1::ADAPTER_MODE_NONE;
+  if (text == "query") return v1::ADAPTER_MODE_QUERY;
+  if (text == "item") return v1::ADAPTER_MODE_ITEM;
+  return InvalidField("--adapter-mode", StrCat("'", text, "'"), "all, none, query, item");
 }
 
 OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload) {
@@ -113,6 +121,8 @@ absl::Status Run(Context& context, const Flags& flags) {
   request.set_with_vector(flags.with_vector);
   request.set_wait_for_sequence(flags.wait_for);
   for (const uint32_t generation : flags.evaluate_generations) request.add_evaluate_generations(generation);
+  LC_ASSIGN_OR_RETURN(const v1::AdapterMode adapter_mode, AdapterModeOf(flags.adapter_mode));
+  request.set_adapter_mode(adapter_mode);
   if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
   LC_RETURN_IF_ERROR(AddQueries(flags, &request));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
@@ -152,6 +162,8 @@ void AddSearch(CLI::App& root, Context& context) {
   app->add_option("--evaluate-generations", flags->evaluate_generations,
                   "For evaluation: compare with embeddings of these generations only, even out of reach")
       ->delimiter(',');
+  app->add_option("--adapter-mode", flags->adapter_mode, "Adapters that may be used: all, none, query, item")
+      ->capture_default_str();
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
 }
 

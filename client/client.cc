@@ -90,6 +90,10 @@ LC_CLIENT_CALL(ListGenerations, generations, Generations, List, GenerationsListR
 LC_CLIENT_CALL(GetGeneration, generations, Generations, Get, GenerationsGetRequest, GenerationsGetResponse)
 LC_CLIENT_OPERATOR_CALL(ActivateGeneration, generations, Generations, Activate, ActivateRequest, ActivateResponse)
 
+LC_CLIENT_OPERATOR_CALL(PutAdapter, generations, Generations, PutAdapter, PutAdapterRequest, PutAdapterResponse)
+LC_CLIENT_OPERATOR_CALL(DropAdapter, generations, Generations, DropAdapter, DropAdapterRequest, DropAdapterResponse)
+LC_CLIENT_CALL(ListAdapters, generations, Generations, ListAdapters, ListAdaptersRequest, ListAdaptersResponse)
+
 #undef LC_CLIENT_CALL
 #undef LC_CLIENT_WRITE_CALL
 #undef LC_CLIENT_OPERATOR_CALL

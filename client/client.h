@@ -104,6 +104,14 @@ class Client {
   absl::StatusOr<v1::ActivateResponse> ActivateGeneration(const v1::ActivateRequest& request,
                                                           const CallOptions& options = {});
 
+  // Adapters of a pair of generations.
+  absl::StatusOr<v1::PutAdapterResponse> PutAdapter(const v1::PutAdapterRequest& request,
+                                                    const CallOptions& options = {});
+  absl::StatusOr<v1::DropAdapterResponse> DropAdapter(const v1::DropAdapterRequest& request,
+                                                      const CallOptions& options = {});
+  absl::StatusOr<v1::ListAdaptersResponse> ListAdapters(const v1::ListAdaptersRequest& request,
+                                                        const CallOptions& options = {});
+
   const ClientOptions& options() const;
 
   struct Impl;  // client/channel.h

@@ -9,11 +9,11 @@
 namespace lightcone {
 namespace {
 
-// Ranks (from 1, ascending) of the relevant items without sorting the whole gallery: sort the relevant ones, then count
-// how many others go before each. Ties go by index.
+// Others that go before relevant item j, but not before j - 1, raise the rank of j and of all after it: a binary search
+// without branches finds j by distance alone, and only an equal distance needs the index.
 template <typename T>
-std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const T> distances,
-                                       std::span<const std::int64_t> labels, std::optional<std::size_t> own_index) {
+std::vector<std::size_t> FindRelevantRanks(std::int64_t query_label, std::span<const T> distances,
+                                           std::span<const std::int64_t> labels, std::optional<std::size_t> own_index) {
   using Item = std::pair<T, std::size_t>;
   std::vector<Item> relevant;
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -21,14 +21,24 @@ std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const
   }
   if (relevant.empty()) return {};
   std::sort(relevant.begin(), relevant.end());
-  std::vector<std::size_t> before(relevant.size(), 0);  // others between relevant item j-1 and j
+  const std::size_t count = relevant.size();
+  std::vector<T> sorted(count);
+  for (std::size_t j = 0; j < count; ++j) sorted[j] = relevant[j].first;
+  std::vector<std::size_t> before(count + 1, 0);  // the last place takes those that are behind every relevant item
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] == query_label || i == own_index) continue;
-    const auto next = std::upper_bound(relevant.begin(), relevant.end(), Item(distances[i], i));
-    if (next != relevant.end()) ++before[next - relevant.begin()];
+    const T distance = distances[i];
+    const T* first = sorted.data();
+    for (std::size_t n = count; n > 1; n -= n / 2) first += first[n / 2 - 1] < distance ? n / 2 : 0;
+    std::size_t place = static_cast<std::size_t>(first - sorted.data()) + (*first < distance ? 1 : 0);
+    if (place < count && sorted[place] == distance) {
+      place = std::upper_bound(relevant.begin(), relevant.end(), Item(distance, i)) - relevant.begin();
+    }
+    ++before[place];
   }
+  before.pop_back();
   std::partial_sum(before.begin(), before.end(), before.begin());
-  for (std::size_t j = 0; j < before.size(); ++j) before[j] += j + 1;
+  for (std::size_t j = 0; j < count; ++j) before[j] += j + 1;
   return before;
 }
 
@@ -52,6 +62,18 @@ absl::Status CheckNoNan(std::span<const T> row, std::size_t query) {
 }
 
 }  // namespace
+
+std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const double> distances,
+                                       std::span<const std::int64_t> gallery_labels,
+                                       std::optional<std::size_t> own_index) {
+  return FindRelevantRanks(query_label, distances, gallery_labels, own_index);
+}
+
+std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const float> distances,
+                                       std::span<const std::int64_t> gallery_labels,
+                                       std::optional<std::size_t> own_index) {
+  return FindRelevantRanks(query_label, distances, gallery_labels, own_index);
+}
 
 void RankingAccumulator::AddRanked(std::int64_t query_label, std::span<const std::int64_t> labels) {
   std::vector<std::size_t> ranks;
@@ -139,6 +161,19 @@ absl::StatusOr<RankingMetrics> RankRows(const std::function<void(std::size_t, st
 std::optional<double> PCom(double cross, double old_self, double base_self) {
   if (base_self == old_self) return std::nullopt;
   return (cross - old_self) / (base_self - old_self);
+}
+
+absl::StatusOr<std::vector<std::optional<double>>> PComMatrix(std::span<const double> measures,
+                                                              std::span<const double> alone) {
+  const std::size_t n = alone.size();
+  if (measures.size() != n * n) {
+    return InvalidField("measures", StrCat(measures.size(), " numbers"), StrCat("exactly ", n, " x ", n));
+  }
+  std::vector<std::optional<double>> out(n * n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < i; ++j) out[i * n + j] = PCom(measures[i * n + j], measures[j * n + j], alone[i]);
+  }
+  return out;
 }
 
 std::optional<double> PUp(double new_self, double base_self) {

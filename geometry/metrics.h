@@ -21,6 +21,16 @@ struct RankingMetrics {
   std::int64_t valid_queries = 0;         // queries with at least one relevant item; 0 makes cmc and map 0
 };
 
+// Ranks (from 1, ascending) of the items that share the query's label, ordered by distance, then by index, with
+// `own_index` left out of the ranking. The gallery is not sorted: O(n log r) for r relevant items of n.
+// REQUIRES: spans of one length, no NaN.
+std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const double> distances,
+                                       std::span<const std::int64_t> gallery_labels,
+                                       std::optional<std::size_t> own_index);
+std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const float> distances,
+                                       std::span<const std::int64_t> gallery_labels,
+                                       std::optional<std::size_t> own_index);
+
 // One query at a time, so that no distance matrix has to exist.
 class RankingAccumulator {
  public:
@@ -37,11 +47,12 @@ class RankingAccumulator {
   void AddDistances(std::int64_t query_label, std::span<const float> distances,
                     std::span<const std::int64_t> gallery_labels, std::optional<std::size_t> own_index);
 
+  // Adds a query whose relevant items have these ranks (RelevantRanks), which may have been found on another thread.
+  void AddRanks(std::span<const std::size_t> relevant_ranks);
+
   RankingMetrics Finish() const;
 
  private:
-  void AddRanks(std::span<const std::size_t> relevant_ranks);
-
   std::vector<int> ks_;
   std::vector<std::int64_t> hits_;
   std::vector<std::optional<double>> ap_;
@@ -65,6 +76,13 @@ absl::StatusOr<RankingMetrics> RankRows(const std::function<void(std::size_t, st
 
 // P_com = (M(new;old) - M(old;old)) / (M(*;*) - M(old;old)); empty where the denominator is 0.
 std::optional<double> PCom(double cross, double old_self, double base_self);
+
+// P_com of every pair of a chain of n models, oldest first (HBCT, sequential updates; row = query model). `measures`
+// is row major n x n: [i][j] = M of queries by model i on a gallery by model j; `alone` has n: M(*;*) of a model
+// trained alone on the data of model i. Result [i][j] for i > j is PCom(M(i;j), M(j;j), alone[i]); elsewhere empty.
+// kInvalidArgument for sizes that do not fit.
+absl::StatusOr<std::vector<std::optional<double>>> PComMatrix(std::span<const double> measures,
+                                                              std::span<const double> alone);
 
 // P_up = (M(new;new) - M(*;*)) / M(*;*) (equation 15 with its typo mended); empty where the denominator is 0.
 std::optional<double> PUp(double new_self, double base_self);

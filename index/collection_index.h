@@ -16,10 +16,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "geometry/adapter.h"
 #include "geometry/bound_query.h"
 #include "geometry/metric.h"
 
 namespace lightcone {
+
+class AdaptedRows;
 
 enum class SealedKind { kFlat, kHnsw };
 
@@ -60,7 +63,7 @@ class RowSource {
 };
 
 struct SearchRequest {
-  const BoundQuery* query = nullptr;  // bound to the generation's space
+  const BoundQuery* query = nullptr;  // bound to the generation's space; may be null with an adapter
   uint32_t generation = 0;            // whose rows are searched
   uint32_t view_generation = 0;       // a row is seen if superseded_by is 0 or > view_generation
   int64_t k = 10;
@@ -71,13 +74,19 @@ struct SearchRequest {
   // Optional: share of rows that `keep` is expected to pass (1: unknown or all). Below a threshold the index scans
   // instead of walking the graph, which keeps filtered recall at the unfiltered level.
   double keep_share = 1.0;
+  // Optional: rank rows by their distance in another space, into which an item adapter carries them. `query` then only
+  // finds the max(4 k, 200, ef) candidates that are carried; without one, and with `exact`, every row is. A row of
+  // which the adapter makes no vector of its target (a norm out of range) is left out.
+  const Adapter* adapter = nullptr;           // takes rows of the generation's space
+  const BoundQuery* adapted_query = nullptr;  // bound to adapter->target(); required with an adapter
+  AdaptedRows* adapted_rows = nullptr;        // optional: where carried rows are kept for the next search
   absl::Time deadline = absl::InfiniteFuture();
   const std::function<bool()>* cancelled = nullptr;
 };
 
 struct SearchHit {
   uint64_t internal_id = 0;
-  double distance = 0;  // exact, in double precision from the stored float32 vector
+  double distance = 0;  // exact, in double precision from the stored (with an adapter: the carried) float32 vector
   float uncertainty = 0;
 };
 
@@ -85,6 +94,7 @@ struct SearchResult {
   std::vector<SearchHit> hits;  // ascending distance, ties by internal id
   int64_t rows_scored = 0;      // float32 kernel evaluations
   int64_t rows_reranked = 0;    // exact distances
+  int64_t rows_adapted = 0;     // carried for this search alone
 };
 
 struct SegmentInfo {
@@ -100,6 +110,9 @@ class IndexView {
   virtual ~IndexView() = default;
   // NOT_FOUND for a generation the index does not have; DEADLINE_EXCEEDED, CANCELLED.
   virtual absl::StatusOr<SearchResult> Search(const SearchRequest& request) const = 0;
+  // Carries the rows of a generation into `rows` ahead of the searches that will want them, as far as the budget goes.
+  // NOT_FOUND as Search; CANCELLED as soon as `cancelled` says so.
+  virtual absl::Status Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const = 0;
   // Rows of a generation that a view of `view_generation` serves.
   virtual int64_t VisibleRows(uint32_t generation, uint32_t view_generation) const = 0;
   // Generations with at least one visible row for this view, ascending.

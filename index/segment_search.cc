@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 
-#include "absl/time/clock.h"
 #include "base/status.h"
 #include "geometry/kernels.h"
+#include "index/adapted_search.h"
 #include "index/candidates.h"
 #include "index/graph_walk.h"
+#include "index/search_context.h"
 
 namespace lightcone {
 namespace {
@@ -23,41 +24,35 @@ constexpr double kRandomAccessCost = 2;
 class Search {
  public:
   Search(const SearchScope& scope, const SearchRequest& request)
-      : scope_(scope), request_(request), candidates_(request.k) {}
+      : context_{scope, request},
+        wanted_(request.adapter == nullptr ? request.k : AdaptedCandidates(request)),
+        candidates_(wanted_) {}
 
   absl::StatusOr<SearchResult> Run() {
-    LC_RETURN_IF_ERROR(Interrupted());
-    for (size_t i = 0; i < scope_.segments->size(); ++i) LC_RETURN_IF_ERROR(SearchOne(static_cast<uint32_t>(i)));
+    LC_RETURN_IF_ERROR(context_.Interrupted());
+    if (AdaptsEveryRow(context_.request)) {
+      AdaptedRanking ranking(context_);
+      LC_RETURN_IF_ERROR(ranking.AddAll());
+      return ranking.Take();
+    }
+    for (size_t i = 0; i < context_.scope.segments->size(); ++i)
+      LC_RETURN_IF_ERROR(SearchOne(static_cast<uint32_t>(i)));
+    if (context_.request.adapter != nullptr) return RankAdapted();
     LC_RETURN_IF_ERROR(Rank());
     return std::move(result_);
   }
 
  private:
-  absl::Status Interrupted() const {
-    if (request_.cancelled != nullptr && *request_.cancelled && (*request_.cancelled)()) {
-      return MakeStatus(absl::StatusCode::kCancelled, "search cancelled by the caller");
-    }
-    if (request_.deadline != absl::InfiniteFuture() && absl::Now() >= request_.deadline) {
-      return DeadlineExceeded("search ran past its deadline");
-    }
-    return absl::OkStatus();
-  }
-
-  bool Accepts(const PinnedSegment& pinned, uint32_t row) const {
-    if (!pinned.segment->states().Visible(row, request_.view_generation, scope_.sequence)) return false;
-    if (!request_.keep) return true;
-    const RowBlock& block = pinned.segment->block();
-    return request_.keep(block.ids[row], block.uncertainty[row]);
-  }
-
   absl::Status SearchOne(uint32_t index) {
-    const PinnedSegment& pinned = (*scope_.segments)[index];
-    const int64_t visible = pinned.counts->Visible(request_.view_generation);
-    const double error = request_.query->ScoreErrorMax(pinned.bias_max);
+    const SearchRequest& request = context_.request;
+    const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    const int64_t visible = pinned.counts->Visible(request.view_generation);
+    const double error = request.query->ScoreErrorMax(pinned.bias_max);
     const Graph* graph = pinned.segment->graph();
-    if (!request_.exact && graph != nullptr && visible > 0) {
-      const int ef = static_cast<int>(std::max<int64_t>(request_.ef > 0 ? request_.ef : scope_.ef_default, request_.k));
-      const double share = std::clamp(request_.keep ? request_.keep_share : 1.0, 0.0, 1.0) *
+    if (!request.exact && graph != nullptr && visible > 0) {
+      const int ef =
+          static_cast<int>(std::max<int64_t>(request.ef > 0 ? request.ef : context_.scope.ef_default, wanted_));
+      const double share = std::clamp(request.keep ? request.keep_share : 1.0, 0.0, 1.0) *
                            static_cast<double>(visible) / static_cast<double>(pinned.rows);
       const double walk_cost = kRandomAccessCost * kEvaluationsPerResult * ef;
       if (walk_cost < share * static_cast<double>(pinned.rows)) {
@@ -70,14 +65,14 @@ class Search {
 
   // False when the graph did not give what a scan would surely give.
   absl::StatusOr<bool> Walk(uint32_t index, const Graph& graph, int ef, int64_t visible, double error) {
-    const PinnedSegment& pinned = (*scope_.segments)[index];
+    const PinnedSegment& pinned = (*context_.scope.segments)[index];
     const WalkLimits limits{ef, static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost)};
-    LC_ASSIGN_OR_RETURN(const WalkResult walk,
-                        WalkGraph(
-                            graph, pinned.segment->block(), *request_.query, limits,
-                            [&](uint32_t row) { return Accepts(pinned, row); }, [&] { return Interrupted(); }));
+    LC_ASSIGN_OR_RETURN(const WalkResult walk, WalkGraph(
+                                                   graph, pinned.segment->block(), *context_.request.query, limits,
+                                                   [&](uint32_t row) { return context_.Accepts(pinned, row); },
+                                                   [&] { return context_.Interrupted(); }));
     result_.rows_scored += walk.evaluations;
-    const int64_t enough = std::min(request_.k, request_.keep ? request_.k : visible);
+    const int64_t enough = std::min(wanted_, context_.request.keep ? wanted_ : visible);
     if (walk.gave_up || static_cast<int64_t>(walk.rows.size()) < enough) return false;
     for (const ScoredRow& found : walk.rows) {
       if (found.score + error >= candidates_.floor()) candidates_.Add(found.score, error, index, found.row);
@@ -86,23 +81,31 @@ class Search {
   }
 
   absl::Status Scan(uint32_t index, double error) {
-    const PinnedSegment& pinned = (*scope_.segments)[index];
+    const PinnedSegment& pinned = (*context_.scope.segments)[index];
     const RowBlock& block = pinned.segment->block();
     std::array<float, kRowsABlock> scores;
     for (int64_t begin = 0; begin < pinned.rows; begin += kRowsABlock) {
-      if (begin > 0 && begin % kRowsBetweenChecks == 0) LC_RETURN_IF_ERROR(Interrupted());
+      if (begin > 0 && begin % kRowsBetweenChecks == 0) LC_RETURN_IF_ERROR(context_.Interrupted());
       const int64_t n = std::min(kRowsABlock, pinned.rows - begin);
-      ScoreRows(*request_.query, block.rows + static_cast<size_t>(begin) * block.stride, block.stride,
+      ScoreRows(*context_.request.query, block.rows + static_cast<size_t>(begin) * block.stride, block.stride,
                 block.factors + begin, static_cast<size_t>(n), scores.data());
       for (int64_t i = 0; i < n; ++i) {
         const float score = scores[static_cast<size_t>(i)];
         if (score + error < candidates_.floor()) continue;
         const uint32_t row = static_cast<uint32_t>(begin + i);
-        if (Accepts(pinned, row)) candidates_.Add(score, error, index, row);
+        if (context_.Accepts(pinned, row)) candidates_.Add(score, error, index, row);
       }
     }
     result_.rows_scored += pinned.rows;
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<SearchResult> RankAdapted() {
+    AdaptedRanking ranking(context_);
+    LC_RETURN_IF_ERROR(ranking.Add(candidates_.Take()));
+    SearchResult ranked = ranking.Take();
+    ranked.rows_scored += result_.rows_scored;
+    return ranked;
   }
 
   absl::Status Rank() {
@@ -110,14 +113,14 @@ class Search {
     std::vector<SearchHit>& hits = result_.hits;
     hits.reserve(rows.size());
     for (const Candidate& candidate : rows) {
-      if (hits.size() % kRerankBetweenChecks == kRerankBetweenChecks - 1) LC_RETURN_IF_ERROR(Interrupted());
-      const Segment& segment = *(*scope_.segments)[candidate.segment].segment;
+      if (hits.size() % kRerankBetweenChecks == kRerankBetweenChecks - 1) LC_RETURN_IF_ERROR(context_.Interrupted());
+      const Segment& segment = *(*context_.scope.segments)[candidate.segment].segment;
       const RowBlock& block = segment.block();
-      hits.push_back({block.ids[candidate.row], request_.query->Distance(segment.row(candidate.row)),
+      hits.push_back({block.ids[candidate.row], context_.request.query->Distance(segment.row(candidate.row)),
                       block.uncertainty[candidate.row]});
     }
     result_.rows_reranked = static_cast<int64_t>(hits.size());
-    const size_t k = std::min(hits.size(), static_cast<size_t>(request_.k));
+    const size_t k = std::min(hits.size(), static_cast<size_t>(context_.request.k));
     std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(k), hits.end(),
                       [](const SearchHit& x, const SearchHit& y) {
                         return x.distance != y.distance ? x.distance < y.distance : x.internal_id < y.internal_id;
@@ -126,8 +129,8 @@ class Search {
     return absl::OkStatus();
   }
 
-  const SearchScope& scope_;
-  const SearchRequest& request_;
+  const SearchContext context_;
+  const int64_t wanted_;  // rows that the segments give between them: k, or those to be carried
   CandidateSet candidates_;
   SearchResult result_;
 };

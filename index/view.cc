@@ -1,18 +1,47 @@
 #include "index/view.h"
 
 #include "base/status.h"
+#include "index/adapted_rows.h"
 
 namespace lightcone {
+namespace {
+
+absl::Status CheckAdapter(const SearchRequest& request, const Space& rows) {
+  if (request.adapter->input_dimension() != rows.dimension) {
+    return FailedPrecondition(StrCat("the adapter takes ", request.adapter->input_dimension(), " numbers; rows of ",
+                                     "generation ", request.generation, " have ", rows.dimension));
+  }
+  if (request.adapted_query == nullptr) return InvalidField("adapted_query", "missing", "a bound query");
+  if (!(Normalized(request.adapted_query->item_space()) == Normalized(request.adapter->target()))) {
+    return FailedPrecondition("the adapted query is bound to another space than the adapter's target");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<SearchResult> SegmentView::Search(const SearchRequest& request) const {
   const auto leg = legs_.find(request.generation);
   if (leg == legs_.end()) return NotFound(StrCat("the index has no generation ", request.generation));
-  if (request.query == nullptr) return InvalidField("query", "missing", "a bound query");
-  if (!(Normalized(request.query->item_space()) == leg->second->space)) {
+  if (request.adapter != nullptr) LC_RETURN_IF_ERROR(CheckAdapter(request, leg->second->space));
+  if (request.query == nullptr && request.adapter == nullptr) return InvalidField("query", "missing", "a bound query");
+  if (request.query != nullptr && !(Normalized(request.query->item_space()) == leg->second->space)) {
     return FailedPrecondition(
         StrCat("the query is bound to another space than that of generation ", request.generation));
   }
   return SearchSegments({&leg->second->segments, sequence_, ef_default_}, request);
+}
+
+absl::Status SegmentView::Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const {
+  const auto leg = legs_.find(generation);
+  if (leg == legs_.end()) return NotFound(StrCat("the index has no generation ", generation));
+  for (const PinnedSegment& pinned : leg->second->segments) {
+    for (int64_t begin = 0; begin + AdaptedRows::kRowsABlock <= pinned.rows; begin += AdaptedRows::kRowsABlock) {
+      if (cancelled && cancelled()) return MakeStatus(absl::StatusCode::kCancelled, "adapt: cancelled by the caller");
+      if (rows->Get(pinned.segment, begin) == nullptr) return absl::OkStatus();
+    }
+  }
+  return absl::OkStatus();
 }
 
 int64_t SegmentView::VisibleRows(uint32_t generation, uint32_t view_generation) const {

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "base/status.h"
+#include "models/network_torch.h"
 
 namespace lightcone {
 namespace {
@@ -46,6 +47,10 @@ absl::Status LoadModule(std::string_view bytes, std::string_view what, torch::nn
       }
       if (saved.sizes() != tensor.sizes() || saved.scalar_type() != tensor.scalar_type()) {
         return DataLoss(StrCat(what, ": tensor '", name, "' has another shape or type"));
+      }
+      if (name == StrCat("b.", internal::kBackboneCrc32c) && !torch::equal(saved.cpu(), tensor.cpu())) {
+        return FailedPrecondition(StrCat(what, ": was saved with another backbone_file (CRC-32C ",
+                                         saved.item<int64_t>(), ", now ", tensor.item<int64_t>(), ")"));
       }
       torch::Tensor(tensor).copy_(saved);
     }

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -16,7 +17,8 @@ namespace lightcone {
 absl::StatusOr<std::string> SaveModule(const torch::nn::Module& module);
 
 // Copies a saved archive into `module`, keeping its devices and memory layout. DATA_LOSS (names `what`) when the
-// archive is not readable or belongs to a module of another shape.
+// archive is not readable or belongs to a module of another shape; FAILED_PRECONDITION when it was saved with another
+// TorchScript backbone file.
 absl::Status LoadModule(std::string_view bytes, std::string_view what, torch::nn::Module& module);
 
 // The same for an optimiser's state (momentum and step counts); its parameters must be the same, in the same order.
@@ -24,10 +26,15 @@ absl::StatusOr<std::string> SaveOptimizer(const torch::optim::Optimizer& optimiz
 absl::Status LoadOptimizer(std::string_view bytes, torch::optim::Optimizer& optimizer);
 
 // Writes the network as TorchScript, which `torch::jit::load` and Python's `torch.jit.load` read: one method "forward",
-// float32 [n, c, h, w] -> z before the clip [n, d], any n. Weights are constants of the graph. Atomic and durable.
+// float32 [n, c, h, w] -> z before the clip [n, d], any n. Weights are constants of the graph, batch norms are folded
+// into the layers beside them (models/fuse_torch.h); a TorchScript backbone goes in as it is. Atomic and durable.
 // Returns the CRC-32C of the file for the manifest. `network` itself is left as it was. ExportTorchScript needs an
 // EncoderNetwork of models/network_torch.h.
+// `transform` (or none) is hung behind the network, so that whoever loads the file gets its output: a function of [n,
+// network's dimension] for any n that keeps the rows apart; tensors that it holds are on the CPU, without gradient.
 class EncoderNetwork;
-absl::StatusOr<uint32_t> ExportTorchScript(const EncoderNetwork& network, const std::string& path);
+using OutputTransform = std::function<torch::Tensor(const torch::Tensor&)>;
+absl::StatusOr<uint32_t> ExportTorchScript(const EncoderNetwork& network, const std::string& path,
+                                           const OutputTransform& transform = {});
 
 }  // namespace lightcone

@@ -67,7 +67,14 @@ absl::Status Manifest::Validate() const {
     return InvalidField("manifest.architecture", StrCat(architecture.size(), " characters"), "1 .. 128 characters");
   }
   LC_RETURN_IF_ERROR(CheckPositive("manifest.width", width, 64));
+  if (!IsOneOf(stem, {"", "cifar", "imagenet"})) return InvalidField("manifest.stem", stem, "empty, cifar or imagenet");
+  if (backbone.size() > 4096) {
+    return InvalidField("manifest.backbone", StrCat(backbone.size(), " characters"), "0 .. 4096 characters");
+  }
   LC_RETURN_IF_ERROR(CheckRange("manifest.dimension", dimension, 1, 65536));
+  if (compatible_prefix != 0 && (compatible_prefix < 2 || compatible_prefix > dimension)) {
+    return InvalidField("manifest.compatible_prefix", StrCat(compatible_prefix), StrCat("0, or 2 .. ", dimension));
+  }
   if (!IsOneOf(metric, {"lorentz", "cosine", "inner_product", "euclidean"})) {
     return InvalidField("manifest.metric", metric, "lorentz, cosine, inner_product or euclidean");
   }
@@ -92,7 +99,11 @@ std::string ToJson(const Manifest& m) {
   out["name"] = m.name;
   out["architecture"] = m.architecture;
   out["width"] = m.width;
+  out["stem"] = m.stem;
+  out["backbone"] = m.backbone;
+  out["frozen"] = m.frozen;
   out["dimension"] = m.dimension;
+  out["compatible_prefix"] = m.compatible_prefix;
   out["metric"] = m.metric;
   out["curvature"] = m.curvature;
   out["clip_radius"] = m.clip_radius;
@@ -158,7 +169,11 @@ absl::Status ReadFields(const json& object, Manifest& m) {
   LC_RETURN_IF_ERROR(ReadField(object, p, "name", true, m.name));
   LC_RETURN_IF_ERROR(ReadField(object, p, "architecture", true, m.architecture));
   LC_RETURN_IF_ERROR(ReadField(object, p, "width", false, m.width));
+  LC_RETURN_IF_ERROR(ReadField(object, p, "stem", false, m.stem));
+  LC_RETURN_IF_ERROR(ReadField(object, p, "backbone", false, m.backbone));
+  LC_RETURN_IF_ERROR(ReadField(object, p, "frozen", false, m.frozen));
   LC_RETURN_IF_ERROR(ReadField(object, p, "dimension", true, m.dimension));
+  LC_RETURN_IF_ERROR(ReadField(object, p, "compatible_prefix", false, m.compatible_prefix));
   LC_RETURN_IF_ERROR(ReadField(object, p, "metric", true, m.metric));
   LC_RETURN_IF_ERROR(ReadField(object, p, "curvature", m.metric == "lorentz", m.curvature));
   LC_RETURN_IF_ERROR(ReadField(object, p, "clip_radius", m.metric == "lorentz", m.clip_radius));

@@ -32,10 +32,16 @@ struct Manifest {
   static constexpr int kFormat = 1;
 
   int format = kFormat;
-  std::string name;                // 1 .. 128 characters
-  std::string architecture;        // a name of models/architecture.h, or "external"
-  double width = 1.0;              // width factor of the architecture
-  int dimension = 0;               // d, 1 .. 65536
+  std::string name;          // 1 .. 128 characters
+  std::string architecture;  // a name of models/architecture.h, or "external"
+  double width = 1.0;        // width factor of the architecture
+  std::string stem;          // cifar | imagenet, for architectures that have the choice; empty for others
+  std::string backbone;      // architecture torchscript: the operator's file, for people; up to 4096 characters
+  bool frozen = false;       // architecture torchscript: the backbone was not trained further
+  int dimension = 0;         // d, 1 .. 65536
+  // Leading numbers of a vector that compare with vectors of older generations (methods that append numbers: bct+32,
+  // bt2), 2 .. dimension; 0: all of them. New to new always compares the whole vector.
+  int compatible_prefix = 0;
   std::string metric = "lorentz";  // lorentz | cosine | inner_product | euclidean
   double curvature = 1.0;          // K > 0 (the hyperboloid has curvature -K); used by lorentz only
   double clip_radius = 1.0;        // zeta > 0, in tangent norm; used by lorentz only

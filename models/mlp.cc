@@ -1,4 +1,5 @@
 // Two hidden layers on the flattened pixels: the smallest encoder, for tests and tiny inputs.
+#include "models/fuse_torch.h"
 #include "models/layout.h"
 #include "models/network_torch.h"
 
@@ -18,8 +19,16 @@ class Mlp : public EncoderNetwork {
 
  protected:
   torch::Tensor Backbone(const torch::Tensor& images) override {
-    torch::Tensor x = first_norm_->forward(first_->forward(images.flatten(1))).relu_();
-    return second_norm_->forward(second_->forward(x)).relu_();
+    torch::Tensor x = first_->forward(images.flatten(1));
+    if (!first_norm_.is_empty()) x = first_norm_->forward(x);
+    x = second_->forward(x.relu_());
+    if (!second_norm_.is_empty()) x = second_norm_->forward(x);
+    return x.relu_();
+  }
+  void FoldBackbone(torch::nn::LinearImpl& head) override {
+    FoldBehind(ScaleOf(*first_norm_), *first_);
+    FoldBehind(ScaleOf(*second_norm_), *second_);
+    first_norm_ = second_norm_ = nullptr;
   }
 
  private:

@@ -18,6 +18,8 @@ constexpr char kNumber = 0x01;
 constexpr char kString = 0x02;
 constexpr char kInternal = '\x80';
 constexpr size_t kStringBytesMax = 512;
+// Where a generation's number stands in a key of kGenerations: no generation has this one.
+constexpr uint32_t kAdapters = UINT32_MAX;
 
 std::string Prefix(uint32_t collection) {
   std::string key;
@@ -56,6 +58,13 @@ std::string Collection(uint32_t collection) { return Prefix(collection); }
 std::string Generation(uint32_t collection, uint32_t generation) {
   std::string key = Prefix(collection);
   AppendBig(&key, generation);
+  return key;
+}
+
+std::string Adapter(uint32_t collection, uint32_t from, uint32_t to) {
+  std::string key = Generation(collection, kAdapters);
+  AppendBig(&key, from);
+  AppendBig(&key, to);
   return key;
 }
 
@@ -99,6 +108,9 @@ Range CollectionRange(uint32_t collection) { return PrefixRange(Prefix(collectio
 Range GenerationRange(uint32_t collection, uint32_t generation) {
   return PrefixRange(Generation(collection, generation));
 }
+
+Range GenerationRecordRange(uint32_t collection) { return {Prefix(collection), Generation(collection, kAdapters)}; }
+Range AdapterRange(uint32_t collection) { return PrefixRange(Generation(collection, kAdapters)); }
 
 absl::StatusOr<ItemId> ParseItem(std::string_view key) {
   if (key.size() < 4) return WrongShape("item", key);

@@ -11,12 +11,13 @@
 
 namespace lightcone::keys {
 
-std::string Meta(std::string_view name);                            // kMeta
-std::string CollectionName(std::string_view name);                  // kMeta: name or alias -> collection number
-std::string Collection(uint32_t collection);                        // kCollections
-std::string Generation(uint32_t collection, uint32_t generation);   // kGenerations
-std::string Item(uint32_t collection, const ItemId& id);            // kItems; numbers sort before strings
-std::string InternalId(uint32_t collection, uint64_t internal_id);  // kItems, a range of its own: -> external id
+std::string Meta(std::string_view name);                               // kMeta
+std::string CollectionName(std::string_view name);                     // kMeta: name or alias -> collection number
+std::string Collection(uint32_t collection);                           // kCollections
+std::string Generation(uint32_t collection, uint32_t generation);      // kGenerations
+std::string Adapter(uint32_t collection, uint32_t from, uint32_t to);  // kGenerations, behind all generations
+std::string Item(uint32_t collection, const ItemId& id);               // kItems; numbers sort before strings
+std::string InternalId(uint32_t collection, uint64_t internal_id);     // kItems, a range of its own: -> external id
 std::string Embedding(uint32_t collection, uint32_t generation, uint64_t internal_id);
 std::string Order(uint32_t collection, uint32_t generation, float uncertainty, uint64_t internal_id);
 std::string Change(uint32_t collection, uint64_t sequence);
@@ -30,6 +31,8 @@ Range ItemRange(uint32_t collection);  // external ids only
 Range InternalIdRange(uint32_t collection);
 Range CollectionRange(uint32_t collection);  // kGenerations, kEmbeddings, kOrder, kChanges, kInputs
 Range GenerationRange(uint32_t collection, uint32_t generation);  // kEmbeddings, kOrder
+Range GenerationRecordRange(uint32_t collection);                 // kGenerations, without the adapters
+Range AdapterRange(uint32_t collection);
 
 absl::StatusOr<ItemId> ParseItem(std::string_view key);          // DATA_LOSS for a key of another shape
 absl::StatusOr<uint64_t> ParseInternalId(std::string_view key);  // of InternalId and Input keys

@@ -21,12 +21,12 @@ namespace lightcone {
 enum class Table {
   kMeta,         // format version, collection ids, aliases
   kCollections,  // collection id -> settings
-  kGenerations,  // collection | generation -> record
+  kGenerations,  // collection | generation -> record; and collection | from | to -> adapter
   kItems,        // collection | external id -> head record; and internal id -> external id
   kEmbeddings,   // collection | generation | internal id -> z as float32, uncertainty
-  kOrder,    // collection | generation | uncertainty descending | internal id -> empty: reserved for a backfill
-  kChanges,  // collection | sequence -> operation: what an index replays
-  kInputs,   // collection | internal id -> raw input
+  kOrder,        // collection | generation | uncertainty descending | internal id -> empty: reserved for a backfill
+  kChanges,      // collection | sequence -> operation: what an index replays
+  kInputs,       // collection | internal id -> raw input
   kProbes,
   kJobs,
 };

@@ -1,16 +1,14 @@
 #include "trainer/config.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <type_traits>
 #include <utility>
 
 #include "base/status.h"
 #include "geometry/metric.h"
 #include "models/json_fields.h"
 #include "nlohmann/json.hpp"
+#include "trainer/config_rows.h"
 #include "trainer/methods/method.h"
 
 namespace lightcone {
@@ -19,84 +17,13 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// One option: how to read, check, write and print it.
-struct Row {
-  std::string name, help, allowed;
-  std::function<ordered_json(const TrainConfig&)> get;
-  std::function<absl::Status(TrainConfig&, const json&)> set;  // type check only
-  std::function<bool(const TrainConfig&)> in_range;
-};
+using internal::IsWord;
+using internal::MakeRow;
+using internal::Row;
+using internal::ShowJson;
+using internal::ShowNumber;
 
-// The fewest digits that read back as the same number.
-std::string ShowNumber(double value) {
-  char buffer[32];
-  for (int digits = 1; digits <= 17; ++digits) {
-    std::snprintf(buffer, sizeof(buffer), "%.*g", digits, value);
-    if (std::strtod(buffer, nullptr) == value) break;
-  }
-  return buffer;
-}
-
-std::string ShowJson(const ordered_json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_float()) return ShowNumber(value.get<double>());
-  return value.dump();
-}
-
-template <typename T>
-bool HasType(const json& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    return value.is_string();
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return value.is_boolean();
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return value.is_number();
-  } else if (value.is_number_unsigned()) {
-    return std::in_range<T>(value.get<uint64_t>());
-  } else {
-    return value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
-  }
-}
-
-template <typename Field>
-Row MakeRow(std::string name, std::string help, std::string allowed, Field field,
-            std::function<bool(const TrainConfig&)> ok) {
-  using T = std::remove_reference_t<decltype(field(std::declval<TrainConfig&>()))>;
-  Row row{std::move(name), std::move(help), std::move(allowed), {}, {}, std::move(ok)};
-  row.get = [field](const TrainConfig& c) { return ordered_json(field(const_cast<TrainConfig&>(c))); };
-  row.set = [field, name = row.name, allowed = row.allowed](TrainConfig& c, const json& value) {
-    if (!HasType<T>(value)) return InvalidField(name, ShowJson(ordered_json(value)), allowed);
-    field(c) = value.get<T>();
-    return absl::OkStatus();
-  };
-  return row;
-}
-
-// Every kind of option in one line each; `path` is the member of TrainConfig.
-#define LC_FIELD(path) \
-  [](TrainConfig & c) -> auto& { return c.path; }
-#define LC_NUMBER(name, path, min, max, help)                                                                      \
-  MakeRow(name, help, StrCat(ShowNumber(min), " .. ", ShowNumber(max)), LC_FIELD(path), [](const TrainConfig& c) { \
-    return static_cast<double>(c.path) >= (min) && static_cast<double>(c.path) <= (max);                           \
-  })
-#define LC_BOOL(name, path, help) \
-  MakeRow(name, help, "true or false", LC_FIELD(path), [](const TrainConfig&) { return true; })
-#define LC_WORD(name, path, words, help) \
-  MakeRow(name, help, words, LC_FIELD(path), [](const TrainConfig& c) { return IsWord(c.path, words); })
-#define LC_TEXT(name, path, min, max, help)                                                               \
-  MakeRow(name, help, StrCat(min, " .. ", max, " characters"), LC_FIELD(path), [](const TrainConfig& c) { \
-    return std::cmp_greater_equal(c.path.size(), min) && std::cmp_less_equal(c.path.size(), max);         \
-  })
-
-// Whether `value` is one of "a, b, c".
-bool IsWord(std::string_view value, std::string_view words) {
-  while (!words.empty()) {
-    const size_t comma = words.find(", ");
-    if (words.substr(0, comma) == value) return true;
-    words = comma == std::string_view::npos ? std::string_view() : words.substr(comma + 2);
-  }
-  return false;
-}
+constexpr int64_t kDimensionMax = 4096;  // of anything that a network gives
 
 std::string ArchitectureNames() {
   std::string names;
@@ -119,6 +46,11 @@ std::vector<Row> ModelRows() {
   rows.push_back(MakeRow("encoder.architecture", "network", ArchitectureNames(), LC_FIELD(encoder.architecture),
                          [](const TrainConfig& c) { return IsWord(c.encoder.architecture, ArchitectureNames()); }));
   rows.push_back(LC_NUMBER("encoder.width", encoder.width, 0.0625, 8.0, "factor on the channels of every layer"));
+  rows.push_back(LC_WORD("encoder.stem", encoder.stem, "auto, cifar, imagenet",
+                         "first layers of resnet18, resnet50 and alexnet; auto: cifar below 128 pixels"));
+  rows.push_back(
+      LC_TEXT("encoder.backbone_file", encoder.backbone_file, 0, 4096, "torchscript: file of the backbone module"));
+  rows.push_back(LC_BOOL("encoder.frozen", encoder.frozen, "torchscript: train the head only"));
   rows.push_back(LC_NUMBER("encoder.dimension", encoder.dimension, 2, 4096, "d, numbers in an embedding"));
   rows.push_back(LC_WORD("encoder.rescale", encoder.rescale, "none, fixed, learnable",
                          "factor on the embedding before the clip: 1, d^-1/2, or learnt from d^-1/2 on"));
@@ -126,11 +58,23 @@ std::vector<Row> ModelRows() {
   rows.push_back(LC_BOOL("encoder.head_batch_norm", encoder.head_batch_norm, "batch norm after the embedding layer"));
   rows.push_back(LC_WORD("metric", metric, "lorentz, cosine, euclidean",
                          "space of the embeddings; lorentz trains Lorentz MLR, the others a softmax"));
+  rows.push_back(LC_WORD("base_loss", base_loss, "auto, lorentz-mlr, softmax, arcface, cosface, bce",
+                         "loss of the head; auto: lorentz-mlr for metric lorentz, else softmax"));
+  rows.push_back(LC_NUMBER("base_scale", base_scale, 1e-3, 1000.0, "s of arcface and cosface"));
+  rows.push_back(
+      LC_NUMBER("base_margin", base_margin, 0.0, 1.5, "m of arcface and cosface; 0: 0.5 and 0.35, the papers'"));
   rows.push_back(LC_NUMBER("curvature", curvature, 0.001, 1000.0, "K: the hyperboloid has curvature -K"));
+  rows.push_back(LC_BOOL("learn_curvature", learn_curvature,
+                         "lorentz: K is learnt from `curvature` on, as log K within a factor of 10"));
+  rows.push_back(LC_NUMBER("curvature_learning_rate", curvature_learning_rate, 0.0, 1.0,
+                           "of log K at the start, before the schedule; it has no weight decay"));
   rows.push_back(LC_NUMBER("classifier_scale", classifier_scale, 0.001, 1000.0,
                            "lorentz: factor on the class normals at the start; they are drawn with norm 0.58"));
   rows.push_back(LC_NUMBER("clip_radius", clip_radius, 0.0, 100.0,
-                           "zeta, largest tangent norm; 0: the old model's + 0.2, or 1 without an old model"));
+                           "zeta, largest tangent norm; 0: the old model's + clip_step, or 1 without an old model"));
+  rows.push_back(LC_NUMBER("clip_step", clip_step, 0.0, 10.0, "what clip_radius 0 adds to the old model's"));
+  rows.push_back(LC_NUMBER("extra_dimensions", extra_dimensions, 1, 4096,
+                           "numbers that bct+32 and bt2 append to the old model's d"));
   return rows;
 }
 
@@ -162,6 +106,8 @@ std::vector<Row> OptimisationRows() {
 std::vector<Row> HbctRows() {
   std::vector<Row> rows;
   rows.push_back(LC_TEXT("old_model", old_model, 0, 4096, "folder of the model to be compatible with"));
+  rows.push_back(LC_BOOL("cached_old_features", cached_old_features,
+                         "old embeddings once an image, not on each augmented batch (hbct has a switch of its own)"));
   rows.push_back(LC_NUMBER("hbct.lambda", hbct.lambda, 0.0, 1000.0, "weight of entailment + contrast"));
   rows.push_back(LC_BOOL("hbct.entailment", hbct.entailment, "entailment loss"));
   rows.push_back(LC_NUMBER("hbct.epsilon", hbct.epsilon, 1e-6, 10.0, "minimum radius of the entailment cones"));
@@ -183,16 +129,10 @@ std::vector<Row> HbctRows() {
   return rows;
 }
 
-#undef LC_FIELD
-#undef LC_NUMBER
-#undef LC_BOOL
-#undef LC_WORD
-#undef LC_TEXT
-
 const std::vector<Row>& Rows() {
   static const auto* const kRows = [] {
     auto* rows = new std::vector<Row>(ModelRows());
-    for (auto make : {OptimisationRows, HbctRows}) {
+    for (auto make : {OptimisationRows, HbctRows, internal::BaselineRows, internal::MixingRows}) {
       for (Row& row : make()) rows->push_back(std::move(row));
     }
     return rows;
@@ -212,6 +152,29 @@ absl::Status CheckRow(const Row& row, const TrainConfig& config) {
   return InvalidField(row.name, ShowJson(row.get(config)), row.allowed);
 }
 
+absl::Status CheckBaseLoss(const TrainConfig& c) {
+  std::string allowed = "auto, softmax, bce";
+  if (c.metric == "lorentz") allowed = "auto, lorentz-mlr, bce";
+  if (c.metric == "cosine") allowed = "auto, softmax, arcface, cosface, bce";  // only angles count there
+  if (IsWord(c.base_loss, allowed)) return absl::OkStatus();
+  return InvalidField("base_loss", c.base_loss, StrCat(allowed, " for metric '", c.metric, "'"));
+}
+
+absl::Status CheckCombinations(const TrainConfig& c) {
+  if (c.learn_curvature && c.metric != "lorentz") {
+    return InvalidField("learn_curvature", "true", StrCat("false for metric '", c.metric, "'"));
+  }
+  const VectorLayout layout = LayoutOf(c);
+  if (std::max({layout.network, layout.head, layout.embedding}) > kDimensionMax) {
+    return InvalidField("extra_dimensions", StrCat(c.extra_dimensions),
+                        StrCat("1 .. ", kDimensionMax, " together with encoder.dimension"));
+  }
+  if (c.method == "nccl" && c.nccl.queue < c.batch) {
+    return InvalidField("nccl.queue", StrCat(c.nccl.queue), StrCat("at least batch (", c.batch, ")"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status UnknownOption(std::string_view name) {
   std::string names;
   for (const Row& row : Rows()) names += (names.empty() ? "" : ", ") + row.name;
@@ -223,16 +186,20 @@ absl::Status UnknownOption(std::string_view name) {
 absl::Status TrainConfig::Validate() const {
   for (const Row& row : Rows()) LC_RETURN_IF_ERROR(CheckRow(row, *this));
   LC_RETURN_IF_ERROR(encoder.Validate());
-  const bool needs_old = FindTrainingMethod(method)->needs_old_model;
-  if (needs_old && old_model.empty()) {
+  const MethodInfo& info = *FindTrainingMethod(method);
+  if (info.needs_old_model && old_model.empty()) {
     return InvalidField("old_model", "", StrCat("the folder of a trained model (method '", method, "' needs one)"));
   }
-  if (method == "hbct" && metric != "lorentz")
-    return InvalidField("metric", metric, "lorentz (method 'hbct' needs it)");
-  const double radius_max = kScaledClipRadiusMax / std::sqrt(curvature);
+  if (!info.metric.empty() && metric != info.metric) {
+    return InvalidField("metric", metric, StrCat(info.metric, " (method '", method, "' needs it)"));
+  }
+  LC_RETURN_IF_ERROR(CheckBaseLoss(*this));
+  LC_RETURN_IF_ERROR(CheckCombinations(*this));
+  const double curvature_max = learn_curvature ? 10 * curvature : curvature;
+  const double radius_max = kScaledClipRadiusMax / std::sqrt(curvature_max);
   if (metric == "lorentz" && clip_radius > radius_max) {  // sinh(k zeta) and its square must stay exact in float32
     return InvalidField("clip_radius", ShowNumber(clip_radius),
-                        StrCat("0 .. ", ShowNumber(radius_max), " at curvature ", ShowNumber(curvature),
+                        StrCat("0 .. ", ShowNumber(radius_max), " at curvature ", ShowNumber(curvature_max),
                                " (sqrt(curvature) * clip_radius is at most ", ShowNumber(kScaledClipRadiusMax), ")"));
   }
   if (nesterov && momentum == 0) return InvalidField("momentum", "0", "above 0 with nesterov, or nesterov false");

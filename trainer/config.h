@@ -31,6 +31,81 @@ struct HbctConfig {
   bool cached_old_features = false;   // old features once an image (plain), instead of on the same augmented batch
 };
 
+// Switches of the Euclidean baselines (docs/training.md, Euclidean baselines); the defaults are their releases'
+// unless it says so.
+struct L2Config {
+  double lambda = 10;
+  std::string form = "norm";  // norm: mean |n - o| (MixBCT) | mse: mean squared element (OpenCompatible)
+};
+
+struct ContraConfig {  // contra and hot-refresh, with HBCT's tau; the release has tau 0.01 and 10 negatives
+  double lambda = 1;
+  double tau = 0.5;
+  int64_t negatives = 0;  // the hardest of each kind; 0: all
+};
+
+struct HocConfig {
+  double lambda = 0.9, base_weight = 0.1;
+  double mu = 10;                      // inverse temperature
+  std::string same_class = "removed";  // removed | zeroed (the release)
+};
+
+struct BctConfig {  // bct and bct+32
+  double lambda = 1;
+  std::string head = "old";  // old: the old model's own | old-means: class means of its features (new classes, too)
+  double scale = 1;          // of old-means: factor on the cosines
+};
+
+struct UnibctConfig {
+  double lambda = 1;
+  double scale = 1;         // factor on the cosines to the prototypes
+  double damping = 0.9;     // of the walk over each class's graph
+  double tau = 0.05;        // temperature of its edges
+  int64_t refinements = 2;  // evenly spread over the training
+  bool wait = true;         // no prototype loss before the first of them
+};
+
+struct NcclConfig {
+  double lambda = 1;            // in embedding space
+  double lambda_logits = 0.01;  // in discrimination space
+  double tau = 1;
+  int64_t queue = 8192;   // old embeddings of the last batches. Cost: queue x classes products a step
+  double credible = 0.5;  // an old embedding's entropy may be this share of log(classes); 1: no filter
+};
+
+struct AdvbctConfig {
+  double lambda = 1;       // point to set
+  double adversarial = 1;  // at the start; falls to 0 by epoch
+  bool elastic = true;     // boundaries with a learnt part
+};
+
+// Switches of the method "mixbct" (docs/training.md, MixBCT).
+struct MixbctConfig {
+  double alpha = 0.3;                           // share of a batch's rows that become old embeddings; 0: no mixing
+  bool denoise = true;                          // mix in trustworthy old embeddings only
+  double kept_share = 0.9;                      // of each class, the nearest to its mean; the rest is not trustworthy
+  std::string old_features = "augmented-once";  // FrozenFeatures::Create
+};
+
+// Switches of the method "bt2" (docs/training.md, BT2); extra_dimensions is d, encoder.dimension n.
+struct Bt2Config {
+  int64_t new_dimension = 0;  // m; 0: as encoder.dimension
+  std::string base_model;     // folder of the model trained alone on the new data; empty only with lambda1 = 0
+  double scale = 2;           // C
+  double lambda1 = 1, lambda2 = 10, lambda3 = 5;
+  std::string orthogonal = "exponential";  // exponential | cayley
+  std::string f = "released";              // released: f reads relu(phi_1); paper: phi_1
+  std::string old_features = "augmented-once";
+};
+
+// Switches of the method "hypmix" (docs/training.md, HypMix); the defaults are those for CUB-200.
+struct HypmixConfig {
+  std::string geometry = "mixed";  // mixed | spherical | hyperbolic
+  double tau_e = 0.05, tau_h = 0.2;
+  double lambda = 3;
+  double curvature = 0.1;  // c
+};
+
 struct TrainConfig {
   std::string name = "model";          // of the model, goes into its manifest
   std::string recipe = "custom";       // which preset it came from
@@ -38,9 +113,17 @@ struct TrainConfig {
   EncoderConfig encoder;               // input sizes are taken from the data set
 
   std::string metric = "lorentz";  // lorentz: Lorentz MLR head; cosine, euclidean: a linear layer on z', then softmax
-  double curvature = 1.0;          // K
-  double classifier_scale = 1.0;   // lorentz: factor on the class normals as drawn; ClassifierScaleFor
-  double clip_radius = 0;          // zeta of the model being trained; 0: the old model's + 0.2, or 1.0 without one
+  // auto: lorentz-mlr for lorentz, else softmax. arcface, cosface: metric cosine only; bce: any metric.
+  std::string base_loss = "auto";
+  double base_scale = 64;                 // s of arcface and cosface
+  double base_margin = 0;                 // m of arcface and cosface; 0: 0.5 and 0.35, the papers'
+  double curvature = 1.0;                 // K
+  bool learn_curvature = false;           // K starts there and is learnt (lorentz)
+  double curvature_learning_rate = 1e-4;  // of log K
+  double classifier_scale = 1.0;          // lorentz: factor on the class normals as drawn; ClassifierScaleFor
+  double clip_radius = 0;  // zeta of the model being trained; 0: the old model's + clip_step, or 1.0 without one
+  double clip_step = 0.2;
+  int64_t extra_dimensions = 32;  // that bct+32 and bt2 append to encoder.dimension (LayoutOf, methods/method.h)
   int64_t epochs = 20;
   int64_t batch = 128;
   double learning_rate = 0.1;
@@ -58,8 +141,19 @@ struct TrainConfig {
   int64_t loader_threads = 1;
   double checkpoint_seconds = 60;  // between checkpoints; 0: after every step
 
-  std::string old_model;  // folder of the model to be compatible with; needed by hbct
+  std::string old_model;  // folder of the model to be compatible with; needed by methods that say so (MethodInfo)
+  bool cached_old_features = false;  // old features once an image (plain) instead of on the batch; hbct has its own
   HbctConfig hbct;
+  L2Config l2;
+  ContraConfig contra, hot_refresh;
+  HocConfig hoc;
+  BctConfig bct;
+  UnibctConfig unibct;
+  NcclConfig nccl;
+  AdvbctConfig advbct;
+  MixbctConfig mixbct;
+  Bt2Config bt2;
+  HypmixConfig hypmix;
 
   // Names the first field out of range: "field 'tau' is 0; allowed: ...".
   absl::Status Validate() const;

@@ -3,83 +3,24 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
+#include <tuple>
 
 #include "base/status.h"
 #include "geometry/metrics.h"
 #include "geometry/uncertainty.h"
+#include "trainer/data/parallel.h"
+#include "trainer/distance_blocks_torch.h"
 
 namespace lightcone {
 namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kBlockRows = 256;  // queries whose distances are in memory at once
-constexpr int64_t kNeighbours = 10;  // of EvaluateUncertainty
+constexpr int64_t kEmbedImages = 256;  // whose pixels are copied at once
+constexpr int64_t kNeighbours = 10;    // of EvaluateUncertainty
 constexpr int64_t kOwnClassNeeded = 2;
-
-absl::Status CheckSide(const char* field, const RetrievalSpace& space, const LabelledEmbeddings& side) {
-  const size_t expected = side.labels.size() * static_cast<size_t>(space.dimension);
-  if (side.labels.empty()) return InvalidField(field, "0 items", "at least 1 item");
-  if (side.z.size() != expected) {
-    return InvalidField(StrCat(field, ".z"), StrCat(side.z.size(), " numbers"),
-                        StrCat(expected, " (", side.labels.size(), " labels x ", space.dimension, ")"));
-  }
-  for (size_t i = 0; i < side.z.size(); ++i) {
-    if (!std::isfinite(side.z[i]))
-      return InvalidField(StrCat(field, ".z[", i, "]"), StrCat(side.z[i]), "finite numbers");
-  }
-  if (!(side.clip_radius > 0)) return InvalidField(StrCat(field, ".clip_radius"), StrCat(side.clip_radius), "above 0");
-  return absl::OkStatus();
-}
-
-absl::Status CheckArguments(const RetrievalSpace& space, const LabelledEmbeddings& queries,
-                            const LabelledEmbeddings& gallery, bool same_items) {
-  if (space.dimension < 1) return InvalidField("space.dimension", StrCat(space.dimension), "1 .. 65536");
-  if (!(space.curvature > 0)) return InvalidField("space.curvature", StrCat(space.curvature), "above 0");
-  if (space.metric != "lorentz" && space.metric != "cosine" && space.metric != "euclidean" &&
-      space.metric != "inner_product") {
-    return InvalidField("space.metric", space.metric, "lorentz, cosine, euclidean or inner_product");
-  }
-  LC_RETURN_IF_ERROR(CheckSide("queries", space, queries));
-  LC_RETURN_IF_ERROR(CheckSide("gallery", space, gallery));
-  if (same_items && queries.labels.size() != gallery.labels.size()) {
-    return InvalidField("queries", StrCat(queries.labels.size(), " items"),
-                        StrCat(gallery.labels.size(), ", as the gallery: they are the same images"));
-  }
-  return absl::OkStatus();
-}
-
-// Rows whose inner products order as the metric's distances do: distance = offset_i + offset_j - 2 <x_i, y_j>, up to a
-// monotone map. For lorentz the time coordinate is the last column, negated on one side.
-struct Prepared {
-  Tensor rows;     // [n, columns] float64
-  Tensor offsets;  // [n] float64; zero but for euclidean
-};
-
-Prepared Prepare(const RetrievalSpace& space, const LabelledEmbeddings& side, bool negate_time) {
-  const int64_t n = static_cast<int64_t>(side.labels.size());
-  const Tensor z = torch::from_blob(const_cast<float*>(side.z.data()), {n, space.dimension}).to(torch::kFloat64);
-  const Tensor norm = z.norm(2, 1, /*keepdim=*/true);
-  if (space.metric == "lorentz") {
-    const double k = std::sqrt(space.curvature);
-    const Tensor radius = torch::clamp_max(norm, side.clip_radius) * k;
-    const Tensor rows = z * (torch::sinh(radius) / (k * torch::clamp_min(norm, 1e-300)));
-    const Tensor time = torch::cosh(radius) * ((negate_time ? -1.0 : 1.0) / k);
-    return {torch::cat({rows, time}, 1), torch::zeros({n}, torch::kFloat64)};
-  }
-  if (space.metric == "cosine") return {z / torch::clamp_min(norm, 1e-300), torch::zeros({n}, torch::kFloat64)};
-  if (space.metric == "euclidean") return {z, (z * z).sum(1)};
-  return {z, torch::zeros({n}, torch::kFloat64)};
-}
-
-// Ordering values (smaller is nearer) of rows [begin, begin + n) of `a` to all of `b`.
-Tensor OrderBlock(const Prepared& a, const Prepared& b, int64_t begin, int64_t n) {
-  const Tensor inner = torch::matmul(a.rows.narrow(0, begin, n), b.rows.t());
-  return (a.offsets.narrow(0, begin, n).unsqueeze(1) + b.offsets.unsqueeze(0) - 2.0 * inner).contiguous();
-}
 
 std::vector<int64_t> WideLabels(std::span<const int32_t> labels) { return {labels.begin(), labels.end()}; }
 
@@ -87,53 +28,131 @@ std::vector<int64_t> WideLabels(std::span<const int32_t> labels) { return {label
 
 absl::StatusOr<std::vector<float>> EmbedSplit(const Encoder& encoder, const ImageSet& images) {
   const ManifestInput& input = encoder.manifest().input;
-  if (images.height == input.height && images.width == input.width && images.channels == input.channels) {
-    return encoder.EmbedPixels(images.pixels, images.size());
-  }
+  const bool fits = images.height == input.height && images.width == input.width && images.channels == input.channels;
+  if (fits && images.in_memory()) return encoder.EmbedPixels(images.pixels, images.size());
   std::vector<float> out;
   out.reserve(static_cast<size_t>(images.size()) * encoder.dimension());
-  std::vector<Image> block;
-  for (int64_t i = 0; i < images.size(); ++i) {
-    const uint8_t* pixels = images.image(i);
-    block.push_back({images.height, images.width, images.channels, {pixels, pixels + images.bytes_per_image()}});
-    if (static_cast<int64_t>(block.size()) < kBlockRows && i + 1 < images.size()) continue;
+  for (int64_t begin = 0; begin < images.size(); begin += kEmbedImages) {
+    const int64_t n = std::min(kEmbedImages, images.size() - begin);
+    std::vector<Image> block(static_cast<size_t>(n), Image{images.height, images.width, images.channels, {}});
+    std::vector<absl::Status> read(block.size());
+    ParallelFor(n, [&](int64_t i) {  // files are decoded here
+      block[i].pixels.resize(static_cast<size_t>(images.bytes_per_image()));
+      read[i] = images.Read(begin + i, block[i].pixels.data());
+    });
+    for (const absl::Status& status : read) LC_RETURN_IF_ERROR(status);
     LC_ASSIGN_OR_RETURN(const std::vector<float> z, encoder.EmbedImages(block));
     out.insert(out.end(), z.begin(), z.end());
-    block.clear();
   }
   return out;
 }
 
+namespace {
+
+// Ranks of the relevant items of one query by `rules`; a row is copied only where cameras leave items out.
+std::vector<size_t> RanksOf(const LabelledEmbeddings& queries, size_t row, std::span<const double> distances,
+                            const std::vector<int64_t>& labels, const RankingRules& rules) {
+  const int64_t label = queries.labels[row];
+  if (rules.query_cameras.empty()) {
+    return RelevantRanks(label, distances, labels, rules.same_items ? std::optional<size_t>(row) : std::nullopt);
+  }
+  std::vector<double> kept_distances;
+  std::vector<int64_t> kept_labels;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const bool own_view = labels[i] == label && rules.gallery_cameras[i] == rules.query_cameras[row];
+    if (own_view || (rules.same_items && i == row)) continue;
+    kept_distances.push_back(distances[i]);
+    kept_labels.push_back(labels[i]);
+  }
+  return RelevantRanks(label, kept_distances, kept_labels, std::nullopt);
+}
+
+absl::Status CheckCameras(const LabelledEmbeddings& queries, const LabelledEmbeddings& gallery,
+                          const RankingRules& rules) {
+  if (rules.query_cameras.empty() && rules.gallery_cameras.empty()) return absl::OkStatus();
+  for (const auto& [side, cameras, field] : {std::tuple(&queries, rules.query_cameras, "query_cameras"),
+                                             std::tuple(&gallery, rules.gallery_cameras, "gallery_cameras")}) {
+    if (cameras.size() == side->labels.size()) continue;
+    return InvalidField(field, StrCat(cameras.size(), " numbers"), StrCat(side->labels.size(), ", one an image"));
+  }
+  return absl::OkStatus();
+}
+
+// The rows of one side that a protocol asks for.
+struct PickedRows {
+  std::vector<float> z;
+  std::vector<int32_t> labels, cameras;
+};
+
+PickedRows Pick(const Dataset& dataset, std::span<const float> z, size_t dimension, const std::vector<int64_t>& rows) {
+  PickedRows out;
+  for (const int64_t row : rows) {
+    const auto from = z.subspan(static_cast<size_t>(row) * dimension, dimension);
+    out.z.insert(out.z.end(), from.begin(), from.end());
+    out.labels.push_back(dataset.test.labels[static_cast<size_t>(row)]);
+    if (!dataset.protocol->cameras.empty()) {
+      out.cameras.push_back(dataset.protocol->cameras[static_cast<size_t>(row)]);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 absl::StatusOr<RetrievalFigures> EvaluateRetrieval(const RetrievalSpace& space, const LabelledEmbeddings& queries,
-                                                   const LabelledEmbeddings& gallery, bool same_items) {
-  LC_RETURN_IF_ERROR(CheckArguments(space, queries, gallery, same_items));
+                                                   const LabelledEmbeddings& gallery, const RankingRules& rules) {
+  LC_RETURN_IF_ERROR(CheckComparison(space, queries, gallery, rules.same_items));
+  LC_RETURN_IF_ERROR(CheckCameras(queries, gallery, rules));
   torch::NoGradGuard no_grad;
-  const Prepared q = Prepare(space, queries, /*negate_time=*/false), g = Prepare(space, gallery, /*negate_time=*/true);
+  const PreparedSide q = PrepareSide(space, queries, /*negate_time=*/false);
+  const PreparedSide g = PrepareSide(space, gallery, /*negate_time=*/true);
   const std::vector<int64_t> labels = WideLabels(gallery.labels);
   const int64_t count = static_cast<int64_t>(queries.labels.size()), columns = static_cast<int64_t>(labels.size());
   RankingAccumulator ranking({1, 5});
-  for (int64_t begin = 0; begin < count; begin += kBlockRows) {
-    const int64_t n = std::min(kBlockRows, count - begin);
+  for (int64_t begin = 0; begin < count; begin += BlockRows(columns)) {
+    const int64_t n = std::min(BlockRows(columns), count - begin);
     const Tensor block = OrderBlock(q, g, begin, n);
-    for (int64_t i = 0; i < n; ++i) {
-      const size_t row = static_cast<size_t>(begin + i);
-      ranking.AddDistances(
-          queries.labels[row],
-          std::span<const double>(block.data_ptr<double>() + i * columns, static_cast<size_t>(columns)), labels,
-          same_items ? std::optional<size_t>(row) : std::nullopt);
-    }
+    const double* distances = block.data_ptr<double>();
+    std::vector<std::vector<size_t>> ranks(static_cast<size_t>(n));
+    ParallelFor(n, [&](int64_t i) {
+      const std::span<const double> row(distances + i * columns, static_cast<size_t>(columns));
+      ranks[i] = RanksOf(queries, static_cast<size_t>(begin + i), row, labels, rules);
+    });
+    for (const std::vector<size_t>& of_query : ranks) ranking.AddRanks(of_query);
   }
   const RankingMetrics metrics = ranking.Finish();
   return RetrievalFigures{metrics.cmc[0], metrics.cmc[1], metrics.map, metrics.valid_queries,
                           count - metrics.valid_queries};
 }
 
+absl::StatusOr<RetrievalFigures> EvaluateRetrieval(const RetrievalSpace& space, const LabelledEmbeddings& queries,
+                                                   const LabelledEmbeddings& gallery, bool same_items) {
+  RankingRules rules;
+  rules.same_items = same_items;
+  return EvaluateRetrieval(space, queries, gallery, rules);
+}
+
+absl::StatusOr<RetrievalFigures> EvaluateTestSet(const RetrievalSpace& space, const Dataset& dataset,
+                                                 const TestEmbeddings& queries, const TestEmbeddings& gallery) {
+  const LabelledEmbeddings all_queries{queries.z, dataset.test.labels, queries.clip_radius};
+  const LabelledEmbeddings all_gallery{gallery.z, dataset.test.labels, gallery.clip_radius};
+  RankingRules rules;
+  rules.same_items = true;
+  if (!dataset.protocol.has_value()) return EvaluateRetrieval(space, all_queries, all_gallery, rules);
+  LC_RETURN_IF_ERROR(CheckComparison(space, all_queries, all_gallery, /*same_items=*/true));
+  const size_t d = static_cast<size_t>(space.dimension);
+  const PickedRows q = Pick(dataset, queries.z, d, dataset.protocol->queries);
+  const PickedRows g = Pick(dataset, gallery.z, d, dataset.protocol->gallery);
+  rules = {false, q.cameras, g.cameras};
+  return EvaluateRetrieval(space, {q.z, q.labels, queries.clip_radius}, {g.z, g.labels, gallery.clip_radius}, rules);
+}
+
 absl::StatusOr<UncertaintyFigures> EvaluateUncertainty(const RetrievalSpace& space, const LabelledEmbeddings& queries,
                                                        const LabelledEmbeddings& gallery, bool same_items) {
   if (space.metric != "lorentz") return InvalidField("space.metric", space.metric, "lorentz");
-  LC_RETURN_IF_ERROR(CheckArguments(space, queries, gallery, same_items));
+  LC_RETURN_IF_ERROR(CheckComparison(space, queries, gallery, same_items));
   torch::NoGradGuard no_grad;
-  const Prepared q = Prepare(space, queries, false), g = Prepare(space, gallery, true);
+  const PreparedSide q = PrepareSide(space, queries, false), g = PrepareSide(space, gallery, true);
   const int64_t items = static_cast<int64_t>(gallery.labels.size());
   const int64_t others = static_cast<int64_t>(queries.labels.size()) - (same_items ? 1 : 0);
   const int64_t neighbours = std::min(kNeighbours, others);
@@ -144,8 +163,9 @@ absl::StatusOr<UncertaintyFigures> EvaluateUncertainty(const RetrievalSpace& spa
   std::vector<double> raw(wrong.size()), clipped(wrong.size());
   UncertaintyFigures figures;
   figures.items = items;
-  for (int64_t begin = 0; begin < items; begin += kBlockRows) {
-    const int64_t n = std::min(kBlockRows, items - begin);
+  const int64_t block_rows = BlockRows(static_cast<int64_t>(queries.labels.size()));
+  for (int64_t begin = 0; begin < items; begin += block_rows) {
+    const int64_t n = std::min(block_rows, items - begin);
     Tensor block = OrderBlock(g, q, begin, n);
     if (same_items) block.narrow(1, begin, n).fill_diagonal_(std::numeric_limits<double>::infinity());
     const Tensor nearest = std::get<1>(block.topk(neighbours, 1, /*largest=*/false)).contiguous();

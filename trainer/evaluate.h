@@ -41,6 +41,26 @@ struct RetrievalFigures {
 absl::StatusOr<RetrievalFigures> EvaluateRetrieval(const RetrievalSpace& space, const LabelledEmbeddings& queries,
                                                    const LabelledEmbeddings& gallery, bool same_items);
 
+// What is left out of a query's ranking.
+struct RankingRules {
+  bool same_items = false;  // row i of both sides is the same image: a query's own
+  // One an image of each side, or both empty: gallery items of the query's class and camera (Market-1501).
+  std::span<const int32_t> query_cameras = {}, gallery_cameras = {};
+};
+absl::StatusOr<RetrievalFigures> EvaluateRetrieval(const RetrievalSpace& space, const LabelledEmbeddings& queries,
+                                                   const LabelledEmbeddings& gallery, const RankingRules& rules);
+
+// A model's embeddings of the whole test set, in its order.
+struct TestEmbeddings {
+  std::span<const float> z;  // n x dimension, row major, before the clip
+  double clip_radius = 1.0;
+};
+
+// EvaluateRetrieval by the data set's protocol: its queries, gallery and cameras where it has one, else each test image
+// against all others. Errors as above.
+absl::StatusOr<RetrievalFigures> EvaluateTestSet(const RetrievalSpace& space, const Dataset& dataset,
+                                                 const TestEmbeddings& queries, const TestEmbeddings& gallery);
+
 struct UncertaintyFigures {
   double auroc_pre_clip = 0.5;  // of 1 - tanh(k |z|), z before the clip
   double auroc_clipped = 0.5;   // of the same after the clip

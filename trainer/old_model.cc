@@ -1,6 +1,7 @@
 #include "base/status.h"
 #include "models/encoder_torch.h"
 #include "trainer/evaluate.h"
+#include "trainer/methods/method.h"
 #include "trainer/old_model_torch.h"
 
 namespace lightcone {
@@ -12,8 +13,9 @@ absl::Status Mismatch(const std::string& field, const std::string& value, const 
 
 absl::Status CheckSameSpace(const Manifest& old, const TrainConfig& config) {
   if (old.metric != config.metric) return Mismatch("metric", old.metric, StrCat(config.metric, ", as the new model"));
-  if (old.dimension != config.encoder.dimension) {
-    return Mismatch("dimension", StrCat(old.dimension), StrCat(config.encoder.dimension, ", as the new model"));
+  const int64_t prefix = LayoutOf(config).prefix;
+  if (old.dimension != prefix) {
+    return Mismatch("dimension", StrCat(old.dimension), StrCat(prefix, ", as the new model"));
   }
   if (old.metric == "lorentz" && old.curvature != config.curvature) {
     return Mismatch("curvature", StrCat(old.curvature), StrCat(config.curvature, ", as the new model"));

@@ -16,9 +16,9 @@ namespace lightcone {
 // Threads: const methods are safe concurrently.
 class OldModel {
  public:
-  // Loads a trained folder (manifest.json and encoder). FAILED_PRECONDITION when its metric is not lorentz, or
-  // dimension or curvature differ from `config`'s, or it takes another number of channels: such models cannot share a
-  // space.
+  // Loads a trained folder (manifest.json and encoder). FAILED_PRECONDITION when its metric,
+  // dimension (VectorLayout::prefix of `config`) or, lorentz, curvature are not `config`'s, or it takes another number
+  // of channels: such models cannot share a space.
   static absl::StatusOr<std::unique_ptr<OldModel>> Load(const std::string& folder, const TrainConfig& config,
                                                         const Normalisation& normalisation);
 

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
 #include "trainer/data/rng.h"
+#include "trainer/old_head_torch.h"
 #include "trainer/run_file.h"
 #include "trainer/run_torch.h"
 
@@ -39,7 +40,7 @@ absl::Status CheckDataset(const Dataset& dataset, const TrainConfig& config) {
   const ImageSet& train = dataset.train;
   if (train.size() < 2) return InvalidField("dataset.train", StrCat(train.size(), " images"), "at least 2 images");
   if (dataset.classes() < 2) return InvalidField("dataset.classes", StrCat(dataset.classes()), "at least 2 classes");
-  if (static_cast<int64_t>(train.pixels.size()) != train.size() * train.bytes_per_image()) {
+  if (train.in_memory() && static_cast<int64_t>(train.pixels.size()) != train.size() * train.bytes_per_image()) {
     return InvalidField("dataset.train.pixels", StrCat(train.pixels.size(), " bytes"),
                         StrCat(train.size() * train.bytes_per_image(), " bytes"));
   }
@@ -58,19 +59,20 @@ absl::Status CheckDataset(const Dataset& dataset, const TrainConfig& config) {
 }  // namespace
 
 absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainConfig& config) {
-  LC_RETURN_IF_ERROR(config.Validate());
-  LC_RETURN_IF_ERROR(CheckDataset(dataset, config));
   TrainConfig resolved = config;
-  resolved.encoder.height = dataset.train.height;
-  resolved.encoder.width_px = dataset.train.width;
-  resolved.encoder.channels = dataset.train.channels;
-  LC_RETURN_IF_ERROR(resolved.encoder.Validate());
+  if (dataset.train.size() > 0) {  // first: some architectures take only some sizes
+    resolved.encoder.height = dataset.train.height;
+    resolved.encoder.width_px = dataset.train.width;
+    resolved.encoder.channels = dataset.train.channels;
+  }
+  LC_RETURN_IF_ERROR(resolved.Validate());
+  LC_RETURN_IF_ERROR(CheckDataset(dataset, resolved));
   if (resolved.clip_radius == 0) {
     resolved.clip_radius = 1.0;
     if (!resolved.old_model.empty()) {
       absl::StatusOr<Manifest> old = ReadManifest(resolved.old_model);
       if (!old.ok()) return Annotate(old.status(), "old_model");
-      resolved.clip_radius = old->clip_radius + 0.2;
+      resolved.clip_radius = old->clip_radius + config.clip_step;
     }
     LC_RETURN_IF_ERROR(resolved.Validate());  // the radius just set, at this curvature
   }
@@ -82,15 +84,19 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const Dataset& 
   // Data and method enter the seed: two models of one experiment that started from the same weights would be half
   // compatible by that alone.
   const uint64_t seed = MixSeed({config.seed, DataChecksum(dataset), Crc32c(config.method)});
-  LC_ASSIGN_OR_RETURN(run->network_, BuildNetwork(config.encoder, MixSeed({seed, kWeightStream})));
+  const VectorLayout layout = LayoutOf(config);
+  EncoderConfig encoder = config.encoder;
+  encoder.dimension = static_cast<int>(layout.network);
+  LC_ASSIGN_OR_RETURN(run->network_, BuildNetwork(encoder, MixSeed({seed, kWeightStream})));
   run->network_->train();
   run->classifier_ =
-      std::make_shared<Classifier>(dataset.classes(), config.encoder.dimension, config.metric == "lorentz",
-                                   config.curvature, config.classifier_scale, MixSeed({seed, kClassifierStream}));
+      std::make_shared<Classifier>(dataset.classes(), layout.head, config.metric == "lorentz", config.curvature,
+                                   config.classifier_scale, MixSeed({seed, kClassifierStream}), HeadOptionsOf(config));
   if (FindTrainingMethod(config.method)->needs_old_model) {
     LC_ASSIGN_OR_RETURN(run->old_model_, OldModel::Load(config.old_model, config, dataset.normalisation));
   }
-  const MethodContext context{run->config_, run->dataset_, *run->classifier_, run->old_model_.get()};
+  const MethodContext context{run->config_, run->dataset_, *run->classifier_, run->old_model_.get(),
+                              [run = run.get()] { return run->EmbedTrain(); }};
   LC_ASSIGN_OR_RETURN(run->method_, MakeTrainingMethod(context));
   run->MakeOptimizer();
   return run;
@@ -106,16 +112,42 @@ void TrainingRun::MakeOptimizer() {
     }
     (item.key() == "log_alpha" ? free : decayed).push_back(parameter);
   }
+  if (const std::shared_ptr<torch::nn::Module> own = method_->module()) {
+    for (const torch::Tensor& parameter : own->parameters()) decayed.push_back(parameter);
+  }
   torch::optim::SGDOptions options(config_.learning_rate);
   options.momentum(config_.momentum).nesterov(config_.nesterov).weight_decay(config_.weight_decay);
   optimizer_ = std::make_unique<torch::optim::SGD>(std::vector<torch::optim::OptimizerParamGroup>{{decayed}}, options);
-  const auto add = [&](std::vector<torch::Tensor> parameters, double weight_decay) {
+  rate_factors_ = {1.0};
+  const auto add = [&](std::vector<torch::Tensor> parameters, double weight_decay, double rate_factor) {
     auto own = std::make_unique<torch::optim::SGDOptions>(options);
     own->weight_decay(weight_decay);
     optimizer_->add_param_group(torch::optim::OptimizerParamGroup(std::move(parameters), std::move(own)));
+    rate_factors_.push_back(rate_factor);
   };
-  add(classifier_->parameters(), config_.classifier_weight_decay);
-  if (!free.empty()) add(std::move(free), 0);
+  std::vector<torch::Tensor> head, curvature;
+  for (const auto& item : classifier_->named_parameters()) {
+    (item.key() == "log_curvature" ? curvature : head).push_back(item.value());
+  }
+  add(std::move(head), config_.classifier_weight_decay, 1.0);
+  if (!free.empty()) add(std::move(free), 0, 1.0);
+  if (!curvature.empty()) add(std::move(curvature), 0, config_.curvature_learning_rate / config_.learning_rate);
+}
+
+absl::StatusOr<torch::Tensor> TrainingRun::EmbedTrain() {
+  torch::NoGradGuard no_grad;
+  LoaderOptions options;
+  options.batch_size = std::min<int64_t>(256, dataset_.train.size());
+  options.shuffle = options.drop_last = false;
+  options.workers = static_cast<int>(config_.loader_threads);
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<BatchLoader> loader,
+                      BatchLoader::Create(&dataset_.train, dataset_.normalisation, options));
+  std::vector<torch::Tensor> blocks;
+  Batch batch;
+  network_->eval();
+  while (loader->Next(&batch)) blocks.push_back(network_->forward(InputOf(batch)));
+  network_->train();
+  return torch::cat(blocks, 0);
 }
 
 torch::Tensor TrainingRun::InputOf(Batch& batch) const {
@@ -124,13 +156,14 @@ torch::Tensor TrainingRun::InputOf(Batch& batch) const {
   return config_.channels_last ? images.contiguous(torch::MemoryFormat::ChannelsLast) : images;
 }
 
-LossTerms TrainingRun::Step(Batch& batch, double learning_rate) {
-  for (torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {
-    static_cast<torch::optim::SGDOptions&>(group.options()).lr(learning_rate);
+LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress) {
+  std::vector<torch::optim::OptimizerParamGroup>& groups = optimizer_->param_groups();
+  for (size_t i = 0; i < groups.size(); ++i) {
+    static_cast<torch::optim::SGDOptions&>(groups[i].options()).lr(learning_rate * rate_factors_[i]);
   }
   const torch::Tensor labels32 = torch::from_blob(batch.labels.data(), {batch.size()}, torch::kInt32);
   const torch::Tensor rows = torch::from_blob(batch.indices.data(), {batch.size()}, torch::kInt64);
-  const StepBatch step{InputOf(batch), labels32.to(torch::kInt64), rows};
+  const StepBatch step{InputOf(batch), labels32.to(torch::kInt64), rows, progress};
   LossTerms terms = method_->Loss(step, network_->forward(step.images));
   optimizer_->zero_grad();
   terms.total.backward();
@@ -143,6 +176,7 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate) {
   }
   optimizer_->step();
   network_->LimitRescale();
+  classifier_->LimitCurvature();
   return terms;
 }
 
@@ -150,6 +184,10 @@ absl::Status TrainingRun::Save(Checkpoint& checkpoint) const {
   LC_ASSIGN_OR_RETURN(checkpoint.sections["network"], SaveModule(*network_));
   LC_ASSIGN_OR_RETURN(checkpoint.sections["classifier"], SaveModule(*classifier_));
   LC_ASSIGN_OR_RETURN(checkpoint.sections["optimizer"], SaveOptimizer(*optimizer_));
+  if (const std::shared_ptr<torch::nn::Module> own = method_->module()) {
+    LC_ASSIGN_OR_RETURN(checkpoint.sections["method"], SaveModule(*own));
+  }
+  checkpoint.sections["classes"] = ClassNamesToJson(dataset_.class_names);
   return absl::OkStatus();
 }
 
@@ -159,6 +197,10 @@ absl::Status TrainingRun::Load(const Checkpoint& checkpoint) {
   LC_ASSIGN_OR_RETURN(const std::string_view optimizer, checkpoint.Section("optimizer"));
   LC_RETURN_IF_ERROR(LoadModule(network, "network", *network_));
   LC_RETURN_IF_ERROR(LoadModule(classifier, "classifier", *classifier_));
+  if (const std::shared_ptr<torch::nn::Module> own = method_->module()) {
+    LC_ASSIGN_OR_RETURN(const std::string_view method, checkpoint.Section("method"));
+    LC_RETURN_IF_ERROR(LoadModule(method, "method", *own));
+  }
   return LoadOptimizer(optimizer, *optimizer_);
 }
 

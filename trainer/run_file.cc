@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
+#include "trainer/data/image_source.h"
 
 namespace lightcone {
 namespace {
@@ -12,10 +13,10 @@ namespace {
 using nlohmann::json;
 
 // Options that a resumed training may change: they do not enter its steps. (threads changes rounding only; old_model
-// may have moved, its checksum may not have changed.)
+// and bt2.base_model may have moved, their checksums may not have changed.)
 bool MayChange(const std::string& option) {
   return option == "name" || option == "recipe" || option == "threads" || option == "loader_threads" ||
-         option == "checkpoint_seconds" || option == "old_model";
+         option == "checkpoint_seconds" || option == "old_model" || option == "bt2.base_model";
 }
 
 absl::Status Differs(const std::string& field, const std::string& now, const std::string& saved) {
@@ -30,22 +31,25 @@ std::string_view BytesOf(const auto& values) {
 }  // namespace
 
 uint32_t DataChecksum(const Dataset& dataset) {
-  return Crc32c(BytesOf(dataset.train.labels), Crc32c(BytesOf(dataset.train.pixels)));
+  return Crc32c(BytesOf(dataset.train.labels), PixelChecksum(dataset.train));
 }
 
-RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32_t old_model_crc32c) {
-  return {config, DataChecksum(dataset), old_model_crc32c};
+RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32_t old_model_crc32c,
+                       uint32_t other_models_crc32c) {
+  return {config, DataChecksum(dataset), old_model_crc32c, other_models_crc32c};
 }
 
 void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Checkpoint& checkpoint) {
   checkpoint.sections["config"] = ToJson(identity.config);
-  checkpoint.sections["progress"] = json{{"step", progress.step},
-                                         {"epoch_loss", progress.epoch_loss},
-                                         {"last_epoch_loss", progress.last_epoch_loss},
-                                         {"seconds", progress.seconds},
-                                         {"data_crc32c", identity.data_crc32c},
-                                         {"old_model_crc32c", identity.old_model_crc32c}}
-                                        .dump();
+  checkpoint.sections["progress"] = json{
+      {"step", progress.step},
+      {"epoch_loss", progress.epoch_loss},
+      {"last_epoch_loss", progress.last_epoch_loss},
+      {"seconds", progress.seconds},
+      {"data_crc32c", identity.data_crc32c},
+      {"old_model_crc32c", identity.old_model_crc32c},
+      {"other_models_crc32c",
+       identity.other_models_crc32c}}.dump();
 }
 
 absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Checkpoint& checkpoint) {
@@ -73,6 +77,9 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
   };
   if (number("old_model_crc32c") != static_cast<double>(identity.old_model_crc32c)) {
     return Differs("old_model", "another encoder", "the encoder");
+  }
+  if (number("other_models_crc32c") != static_cast<double>(identity.other_models_crc32c)) {
+    return Differs("bt2.base_model", "another encoder", "the encoder");
   }
   return RunProgress{object["step"].get<int64_t>(), number("epoch_loss"), number("last_epoch_loss"), number("seconds")};
 }

@@ -22,14 +22,16 @@ struct RunProgress {
 // What a checkpoint belongs to: the options that its steps depend on, the data and the old model.
 struct RunIdentity {
   TrainConfig config;
-  uint32_t data_crc32c = 0;       // of the training pixels and labels
-  uint32_t old_model_crc32c = 0;  // of the old encoder's file; 0 without one
+  uint32_t data_crc32c = 0;          // of the training pixels and labels
+  uint32_t old_model_crc32c = 0;     // of the old encoder's file; 0 without one
+  uint32_t other_models_crc32c = 0;  // TrainingMethod::OtherModelsCrc32c
 };
 
 // CRC-32C of the training pixels and labels.
 uint32_t DataChecksum(const Dataset& dataset);
 
-RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32_t old_model_crc32c);
+RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32_t old_model_crc32c,
+                       uint32_t other_models_crc32c = 0);
 
 void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Checkpoint& checkpoint);
 

@@ -40,19 +40,23 @@ class TrainingRun {
   // Before the first step of a training that is not resumed: lets the method set what the head starts from.
   absl::Status Start() { return method_->Start(*classifier_); }
 
-  // One step of SGD on `batch` at the given learning rate.
-  LossTerms Step(Batch& batch, double learning_rate);
+  // One step of SGD on `batch` at the given learning rate; `progress` is StepBatch's.
+  LossTerms Step(Batch& batch, double learning_rate, double progress = 0);
 
-  // Adds the sections "network", "classifier", "optimizer", or reads them: everything that later steps depend on.
+  // Adds the sections "network", "classifier", "optimizer" and, when the method has a module, "method", or reads them:
+  // everything that later steps depend on. "classes", the names, is for models that are trained on this one.
   absl::Status Save(Checkpoint& checkpoint) const;
   absl::Status Load(const Checkpoint& checkpoint);
 
   const EncoderNetwork& network() const { return *network_; }
+  double curvature() const { return classifier_->curvature(); }  // K as it is now: it may be learnt
+  const TrainingMethod& method() const { return *method_; }
   const OldModel* old_model() const { return old_model_.get(); }
 
  private:
   TrainingRun(const Dataset& dataset, const TrainConfig& config) : dataset_(dataset), config_(config) {}
   void MakeOptimizer();
+  absl::StatusOr<torch::Tensor> EmbedTrain();
   torch::Tensor InputOf(Batch& batch) const;
 
   const Dataset& dataset_;
@@ -62,6 +66,7 @@ class TrainingRun {
   std::unique_ptr<OldModel> old_model_;
   std::unique_ptr<TrainingMethod> method_;
   std::unique_ptr<torch::optim::SGD> optimizer_;
+  std::vector<double> rate_factors_;  // of each of its groups, on the learning rate
 };
 
 // Fills in what depends on the data set and the old model (input sizes, clip radius 0), and checks everything.

@@ -9,6 +9,8 @@
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
 #include "trainer/data/rng.h"
+#include "trainer/frozen_features_torch.h"
+#include "trainer/methods/method.h"
 #include "trainer/run_file.h"
 #include "trainer/run_torch.h"
 #include "trainer/schedule.h"
@@ -47,7 +49,8 @@ class Trainer {
         static_cast<int>(config_.threads > 0 ? config_.threads : std::max(1u, std::thread::hardware_concurrency())));
     LC_ASSIGN_OR_RETURN(run_, TrainingRun::Create(dataset_, config_));
     identity_ =
-        IdentityOf(dataset_, config_, run_->old_model() == nullptr ? 0 : run_->old_model()->manifest().encoder_crc32c);
+        IdentityOf(dataset_, config_, run_->old_model() == nullptr ? 0 : run_->old_model()->manifest().encoder_crc32c,
+                   run_->method().OtherModelsCrc32c());
     steps_per_epoch_ = dataset_.train.size() / config_.batch;
     return Resume();
   }
@@ -71,10 +74,8 @@ class Trainer {
     options.batch_size = config_.batch;
     options.epochs = config_.epochs;
     options.seed = MixSeed({config_.seed, kDataStream});
-    options.augment = dataset_.augment;
-    if (config_.augment == "none") options.augment = AugmentKind::kNone;
-    if (config_.augment == "photo") options.augment = AugmentKind::kPhoto;
-    if (config_.augment == "drawing") options.augment = AugmentKind::kDrawing;
+    options.augment = AugmentOf(config_, dataset_);
+    options.same_class = FindTrainingMethod(config_.method)->same_class;
     options.start_epoch = progress_.step / steps_per_epoch_;
     options.start_step = progress_.step % steps_per_epoch_;
     options.workers = static_cast<int>(config_.loader_threads);
@@ -87,7 +88,8 @@ class Trainer {
     LC_ASSIGN_OR_RETURN(const std::unique_ptr<BatchLoader> loader, MakeLoader());
     Batch batch;
     while (loader->Next(&batch)) {
-      const LossTerms terms = run_->Step(batch, LearningRateAt(config_, progress_.step, steps_per_epoch_));
+      const LossTerms terms = run_->Step(batch, LearningRateAt(config_, progress_.step, steps_per_epoch_),
+                                         static_cast<double>(progress_.step) / static_cast<double>(steps()));
       LC_RETURN_IF_ERROR(Account(terms));
       if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
         LC_RETURN_IF_ERROR(WriteState());
@@ -96,7 +98,7 @@ class Trainer {
       }
       if (SecondsSince(last_checkpoint_) >= config_.checkpoint_seconds) LC_RETURN_IF_ERROR(WriteState());
     }
-    return absl::OkStatus();
+    return loader->status();  // OK unless an image could not be read
   }
 
   absl::Status Account(const LossTerms& terms) {
@@ -166,9 +168,14 @@ class Trainer {
     m.name = config_.name;
     m.architecture = config_.encoder.architecture;
     m.width = config_.encoder.width;
-    m.dimension = config_.encoder.dimension;
+    m.stem = StemOf(config_.encoder);
+    m.backbone = config_.encoder.backbone_file;
+    m.frozen = config_.encoder.frozen;
+    const VectorLayout layout = LayoutOf(config_);
+    m.dimension = static_cast<int>(layout.embedding);
+    if (layout.prefix != layout.embedding) m.compatible_prefix = static_cast<int>(layout.prefix);
     m.metric = config_.metric;
-    m.curvature = config_.curvature;
+    m.curvature = run_->curvature();
     m.clip_radius = config_.clip_radius;
     m.rescale = config_.encoder.rescale;
     m.input = {config_.encoder.height, config_.encoder.width_px, config_.encoder.channels, dataset_.normalisation.mean,
@@ -199,7 +206,8 @@ class Trainer {
     if (resumed_at_ < steps()) LC_RETURN_IF_ERROR(WriteState());
     result.manifest = MakeManifest(progress_.seconds + result.seconds, result.images_per_second);
     LC_ASSIGN_OR_RETURN(result.manifest.encoder_crc32c,
-                        ExportTorchScript(run_->network(), folder_ + "/" + result.manifest.encoder_file));
+                        ExportTorchScript(run_->network(), folder_ + "/" + result.manifest.encoder_file,
+                                          run_->method().ExportedTransform()));
     LC_RETURN_IF_ERROR(WriteManifest(folder_, result.manifest));  // last: a folder with a manifest is complete
     result.folder = folder_;
     result.steps = steps();

@@ -66,6 +66,10 @@ CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
   status.sequence = progress.sequence;
   status.mapped_bytes = stats.mapped_bytes;
   status.heap_bytes = stats.heap_bytes;
+  for (const auto& [pair, adapter] : state->reach.adapters()) {
+    status.heap_bytes += static_cast<int64_t>(adapter->adapter.bytes());
+    if (adapter->rows != nullptr) status.heap_bytes += adapter->rows->bytes();
+  }
   status.builds_total = stats.builds_total;
   status.rebuilds_total = stats.rebuilds_total;
   status.builds_running = stats.builds_running;
@@ -168,7 +172,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
   RecordRequest(call.request_id, {"CreateCollection", fingerprint, number, 0, 0, 0, NowMicros()}, &batch);
   // The index first: a folder without a record is nothing, a record without an index would fail the answer.
   LC_ASSIGN_OR_RETURN(auto collection,
-                      Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), {}, {}));
+                      Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), {}, {}, {}));
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) {
     collection.reset();

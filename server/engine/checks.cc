@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "absl/time/clock.h"
+#include "base/files.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "nlohmann/json.hpp"
@@ -131,6 +132,10 @@ absl::Status CheckCount(size_t count, int64_t count_max, std::string_view field)
   return absl::OkStatus();
 }
 
+std::string DigestOf(std::string_view content) {
+  return StrCat(content.size(), ":", Crc32c(content), ":", Crc32c(content, 1));
+}
+
 absl::Status Limits::Validate() const {
   constexpr int64_t kMillion = 1'000'000, kGiga = int64_t{1} << 30;
   LC_RETURN_IF_ERROR(CheckRange(k_max, 1, kMillion, "limits.k_max"));
@@ -143,6 +148,8 @@ absl::Status Limits::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange(page_items_max, 1, kMillion, "limits.page_items_max"));
   LC_RETURN_IF_ERROR(CheckRange(collections_max, 1, 100'000, "limits.collections_max"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_bytes_max, 1, 64 * kGiga, "limits.encoder_bytes_max"));
+  LC_RETURN_IF_ERROR(CheckRange(adapter_bytes_max, 1, kGiga, "limits.adapter_bytes_max"));
+  LC_RETURN_IF_ERROR(CheckRange(adapters_max, 1, 10'000, "limits.adapters_max"));
   return CheckRange(answer_bytes_max, 1, 2 * kGiga - 1, "limits.answer_bytes_max");
 }
 
@@ -155,6 +162,7 @@ absl::Status EngineOptions::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange(encoder_batch_max, 1, 65'536, "encoder_batch_max"));
   LC_RETURN_IF_ERROR(CheckRange(absl::ToInt64Microseconds(encoder_linger), 0, 10'000'000, "encoder_linger (us)"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_queue_max, 1, 10'000'000, "encoder_queue_max"));
+  LC_RETURN_IF_ERROR(CheckRange(adapted_rows_bytes_max, 0, int64_t{1} << 40, "adapted_rows_bytes_max"));
   return CheckRange(write_queue_max, 1, 1'000'000, "write_queue_max");
 }
 

@@ -25,6 +25,9 @@ absl::Status CheckRequestId(std::string_view request_id);
 // DEADLINE_EXCEEDED when the deadline is over, CANCELLED when the caller has gone. `step`: "search".
 absl::Status CheckAlive(const CallContext& context, std::string_view step);
 
+// A short text that differs when the content does: what a request id stands for.
+std::string DigestOf(std::string_view content);
+
 // 1 <= count <= count_max, else "field 'items' is empty ..." or "field 'items' is 10001 long ...".
 absl::Status CheckCount(size_t count, int64_t count_max, std::string_view field);
 

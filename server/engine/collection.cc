@@ -46,31 +46,17 @@ absl::StatusOr<const GenerationRecord*> CollectionState::Resolve(uint32_t asked)
   return found;
 }
 
-bool CollectionState::Reaches(uint32_t query_generation, uint32_t item_generation) const {
-  if (Find(query_generation) == nullptr) return false;
-  const auto& reached = reach[query_generation - 1];
-  return std::binary_search(reached.begin(), reached.end(), item_generation);
-}
-
-std::vector<std::vector<uint32_t>> ReachOf(const std::vector<GenerationRecord>& generations) {
-  std::vector<std::vector<uint32_t>> reach;
-  for (const GenerationRecord& g : generations) {
-    std::vector<uint32_t> reached = {g.generation};
-    if (g.parent >= 1 && g.parent < g.generation) {
-      const Space& parent = generations[g.parent - 1].space;
-      const bool same = parent.metric == g.space.metric && parent.dimension == g.space.dimension &&
-                        (g.space.metric != Metric::kLorentz || parent.curvature == g.space.curvature);
-      if (same) reached.insert(reached.end(), reach[g.parent - 1].begin(), reach[g.parent - 1].end());
-    }
-    std::sort(reached.begin(), reached.end());
-    reach.push_back(std::move(reached));
-  }
-  return reach;
-}
-
 uint32_t HeadGeneration(const std::vector<uint32_t>& generations, uint32_t view_generation) {
   const auto above = std::upper_bound(generations.begin(), generations.end(), view_generation);
   return above == generations.begin() ? generations.front() : *std::prev(above);
+}
+
+int64_t OutOfReach(const IndexView& view, const CollectionState& state, const Reach& reach, uint32_t generation) {
+  const uint32_t last = state.record.last_generation;
+  int64_t items = 0;
+  for (const uint32_t g : view.Generations(last)) items += view.VisibleRows(g, last);
+  for (const uint32_t g : reach.Of(generation)) items -= view.VisibleRows(g, generation);
+  return std::max<int64_t>(0, items);
 }
 
 PinnedView::PinnedView(Collection* collection, std::shared_ptr<const IndexView> view, uint64_t sequence)
@@ -91,7 +77,7 @@ Collection::Collection(uint32_t number, Store* store, std::string index_folder)
 absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, Store* store,
                                                              const std::string& index_folder, CollectionRecord record,
                                                              std::vector<GenerationRecord> generations,
-                                                             ProgressRecord progress) {
+                                                             AdapterSet adapters, ProgressRecord progress) {
   std::shared_ptr<Collection> collection(new Collection(number, store, index_folder));
   const std::string step = StrCat("open collection '", record.name, "'");
   std::vector<std::pair<uint32_t, Space>> spaces;
@@ -109,7 +95,7 @@ absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, St
   }
   if (!index.ok()) return Annotate(index.status(), step);
   collection->index_ = std::move(*index);
-  collection->Publish(std::move(record), std::move(generations));
+  collection->Publish(std::move(record), std::move(generations), std::move(adapters));
   if (const absl::Status replayed = collection->Replay(progress.sequence); !replayed.ok()) {
     return Annotate(replayed, step);
   }
@@ -154,11 +140,15 @@ std::shared_ptr<const CollectionState> Collection::state() const {
 }
 
 void Collection::Publish(CollectionRecord record, std::vector<GenerationRecord> generations) {
+  Publish(std::move(record), std::move(generations), state()->reach.adapters());
+}
+
+void Collection::Publish(CollectionRecord record, std::vector<GenerationRecord> generations, AdapterSet adapters) {
   auto state = std::make_shared<CollectionState>();
   state->encoded = Encode(record);
   state->record = std::move(record);
   state->generations = std::move(generations);
-  state->reach = ReachOf(state->generations);
+  state->reach = Reach(state->generations, std::move(adapters));
   absl::MutexLock lock(&state_mu_);
   state_ = std::move(state);
 }

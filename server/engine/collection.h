@@ -17,6 +17,7 @@
 #include "index/collection_index.h"
 #include "server/engine/id_cache.h"
 #include "server/engine/meta.h"
+#include "server/engine/reach.h"
 #include "server/engine/types.h"
 #include "store/records.h"
 #include "store/store.h"
@@ -28,23 +29,21 @@ struct CollectionState {
   CollectionRecord record;
   std::string encoded;                        // of `record`, as the store holds it: what conditional batches expect
   std::vector<GenerationRecord> generations;  // [i] is generation i + 1
-  std::vector<std::vector<uint32_t>> reach;   // [i]: generations, ascending, that queries of i + 1 may be compared with
+  Reach reach;                                // with the adapters in force
 
   // nullptr when there is none of that number.
   const GenerationRecord* Find(uint32_t generation) const;
   // `asked` or, for 0, the active one. NOT_FOUND lists the generations; FAILED_PRECONDITION when none is active or the
   // one asked for is retired.
   absl::StatusOr<const GenerationRecord*> Resolve(uint32_t asked) const;
-  bool Reaches(uint32_t query_generation, uint32_t item_generation) const;
 };
-
-// Fills reach from parents: a generation, and the ancestors that it was trained to be compatible with in turn, as long
-// as metric, curvature and dimension stay the same.
-std::vector<std::vector<uint32_t>> ReachOf(const std::vector<GenerationRecord>& generations);
 
 // The generation of an item's embedding that a view of `view_generation` serves: the newest at or below it. Items that
 // only newer generations embedded give their oldest. REQUIRES: `generations` is not empty.
 uint32_t HeadGeneration(const std::vector<uint32_t>& generations, uint32_t view_generation);
+
+// Items that some view serves, and a view of `generation` with this reach does not. REQUIRES: it is a generation.
+int64_t OutOfReach(const IndexView& view, const CollectionState& state, const Reach& reach, uint32_t generation);
 
 // Content that a write has replaced or deleted, kept until no search can still meet its rows.
 struct RetiredItem {
@@ -85,7 +84,7 @@ class Collection final : private RowSource {
   static absl::StatusOr<std::shared_ptr<Collection>> Open(uint32_t number, Store* store,
                                                           const std::string& index_folder, CollectionRecord record,
                                                           std::vector<GenerationRecord> generations,
-                                                          ProgressRecord progress);
+                                                          AdapterSet adapters, ProgressRecord progress);
   ~Collection() override;  // when dropped: removes what is left of it on disk
 
   uint32_t number() const { return number_; }
@@ -97,7 +96,9 @@ class Collection final : private RowSource {
   // lock here.
   absl::Mutex& operator_mutex() ABSL_LOCK_RETURNED(operator_mu_) { return operator_mu_; }
   // Makes new records visible to calls that start from now on. The store must hold them already.
+  // Adapters stay as they are, or are replaced. REQUIRES: the caller holds operator_mutex(), or nobody else can.
   void Publish(CollectionRecord record, std::vector<GenerationRecord> generations);
+  void Publish(CollectionRecord record, std::vector<GenerationRecord> generations, AdapterSet adapters);
 
   // Index. The writer calls Apply; AddGeneration and Reconfigure keep it out meanwhile.
   absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes);
@@ -122,6 +123,9 @@ class Collection final : private RowSource {
 
   // Removes changes that the index has in files. Cheap when there is little to remove. One thread at a time.
   absl::Status TrimChanges();
+  // Carries galleries that the active generation reaches by an item adapter alone, so that searches find them carried.
+  // Cheap when that is done. CANCELLED as soon as `cancelled` says so.
+  absl::Status AdaptGalleries(const std::function<bool()>& cancelled);
 
   // After this, the destructor removes the index folder and all keys.
   void MarkDropped();

@@ -91,6 +91,20 @@ absl::StatusOr<std::vector<uint32_t>> Collection::GenerationsOf(uint64_t interna
   return std::move(rows[0].record.generations);
 }
 
+absl::Status Collection::AdaptGalleries(const std::function<bool()>& cancelled) {
+  const auto now = state();
+  const uint32_t active = now->record.active_generation;
+  const std::shared_ptr<const IndexView> view = index_->View();
+  for (const auto& [pair, adapter] : now->reach.adapters()) {
+    const Route route = now->reach.To(active, pair.first);
+    // Elsewhere a search carries no more than its candidates.
+    if (route.item != adapter.get() || route.native || route.query != nullptr) continue;
+    const auto in_vain = [&] { return cancelled() || dropped() || state() != now; };
+    LC_RETURN_IF_ERROR(view->Adapt(pair.first, adapter->rows.get(), in_vain));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Collection::TrimChanges() {
   const uint64_t sealed = index_->Stats().sealed_sequence;
   if (sealed < trimmed_sequence_ + kTrimMin) return absl::OkStatus();

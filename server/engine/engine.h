@@ -42,6 +42,14 @@ class Engine {
   // FAILED_PRECONDITION when visible items would be out of its reach and `force` is not set (says how many).
   virtual absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall& call) = 0;
 
+  // Adapters: one a pair of generations. Put replaces the pair's; searches that run keep the one they began with.
+  // INVALID_ARGUMENT for a damaged file and for one that fits the pair in none of direction, dimension and space.
+  virtual absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall& call) = 0;
+  // NOT_FOUND lists the adapters there are. FAILED_PRECONDITION when items would get out of the active generation's
+  // reach and `force` is not set (says how many).
+  virtual absl::Status DropAdapter(const DropAdapterCall& call) = 0;
+  virtual absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) = 0;
+
   // Retrieval.
   virtual absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) = 0;
   virtual absl::StatusOr<WriteResult> Delete(const std::string& collection, const std::vector<ItemId>& ids,

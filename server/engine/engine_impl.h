@@ -2,6 +2,7 @@
 // Threads: as Engine. Locks are taken in this order: operator_mu_, a collection's operator mutex, catalog_mu_.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/engine/adapters.h"
 #include "server/engine/collection.h"
 #include "server/engine/embedder.h"
 #include "server/engine/engine.h"
@@ -47,6 +49,9 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string& collection) override;
   absl::StatusOr<GenerationStatus> GetGeneration(const std::string& collection, uint32_t generation) override;
   absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall& call) override;
+  absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall& call) override;
+  absl::Status DropAdapter(const DropAdapterCall& call) override;
+  absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) override;
 
   absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) override;
   absl::StatusOr<WriteResult> Delete(const std::string& collection, const std::vector<ItemId>& ids,
@@ -79,7 +84,9 @@ class EngineImpl final : public Engine {
   absl::Status FinishDrops();
   absl::Status ForgetOldRequests();
   absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(uint32_t number, const std::string& encoded);
-  void Maintain();  // a thread: trims change logs
+  absl::StatusOr<AdapterSet> LoadAdapters(uint32_t number, const std::string& name,
+                                          const std::vector<GenerationRecord>& generations);
+  void Maintain();  // a thread: trims change logs, carries galleries that item adapters alone reach
 
   // Idempotency: the record of this request id, if any. ALREADY_EXISTS when it was for something else.
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id, const std::string& method,
@@ -112,6 +119,7 @@ class EngineImpl final : public Engine {
   const EngineOptions options_;
   const std::unique_ptr<Store> store_;
   ThreadPool pool_;
+  const std::shared_ptr<AdaptedBudget> adapted_budget_;
   Embedder embedder_;
 
   absl::Mutex operator_mu_;  // one change of the catalog at a time
@@ -121,6 +129,7 @@ class EngineImpl final : public Engine {
   std::map<std::string, ServedPtr> collections_ ABSL_GUARDED_BY(catalog_mu_);  // by name
   std::map<std::string, ServedPtr> aliases_ ABSL_GUARDED_BY(catalog_mu_);
 
+  std::atomic<bool> ending_{false};
   absl::Mutex maintain_mu_;
   bool stopping_ ABSL_GUARDED_BY(maintain_mu_) = false;
   std::thread maintainer_;

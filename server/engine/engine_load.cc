@@ -6,7 +6,9 @@
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/status.h"
+#include "server/engine/adapters.h"
 #include "server/engine/engine_impl.h"
+#include "store/envelope.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -57,11 +59,13 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Store> stor
     : options_(options),
       store_(std::move(store)),
       pool_(ThreadsOf(options.search_threads)),
+      adapted_budget_(std::make_shared<AdaptedBudget>(options.adapted_rows_bytes_max)),
       embedder_({options.encoder_threads, options.encoder_batch_max, options.encoder_linger, options.encoder_queue_max,
                  options.limits.input_bytes_max}),
       maintainer_([this] { Maintain(); }) {}
 
 EngineImpl::~EngineImpl() {
+  ending_ = true;
   {
     absl::MutexLock lock(&maintain_mu_);
     stopping_ = true;
@@ -102,7 +106,7 @@ absl::Status EngineImpl::ForgetOldRequests() {
 absl::StatusOr<std::shared_ptr<Collection>> EngineImpl::LoadCollection(uint32_t number, const std::string& encoded) {
   LC_ASSIGN_OR_RETURN(CollectionRecord record, DecodeCollection(encoded));
   std::vector<GenerationRecord> generations;
-  const keys::Range range = keys::CollectionRange(number);
+  const keys::Range range = keys::GenerationRecordRange(number);
   const auto rows = store_->Scan(Table::kGenerations, range.begin, range.end);
   for (; rows->Valid(); rows->Next()) {
     LC_ASSIGN_OR_RETURN(GenerationRecord generation, DecodeGeneration(rows->value()));
@@ -117,6 +121,7 @@ absl::StatusOr<std::shared_ptr<Collection>> EngineImpl::LoadCollection(uint32_t 
     return DataLoss(StrCat("collection '", record.name, "' has ", generations.size(), " generation records; expected ",
                            record.last_generation));
   }
+  LC_ASSIGN_OR_RETURN(AdapterSet adapters, LoadAdapters(number, record.name, generations));
   ProgressRecord progress;
   const auto stored = store_->Get(Table::kMeta, keys::Meta(ProgressName(number)));
   if (stored.ok()) {
@@ -125,7 +130,36 @@ absl::StatusOr<std::shared_ptr<Collection>> EngineImpl::LoadCollection(uint32_t 
     return stored.status();
   }
   return Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), std::move(generations),
-                          std::move(progress));
+                          std::move(adapters), std::move(progress));
+}
+
+absl::StatusOr<AdapterSet> EngineImpl::LoadAdapters(uint32_t number, const std::string& name,
+                                                    const std::vector<GenerationRecord>& generations) {
+  AdapterSet adapters;
+  const keys::Range range = keys::AdapterRange(number);
+  const auto rows = store_->Scan(Table::kGenerations, range.begin, range.end);
+  for (; rows->Valid(); rows->Next()) {
+    const auto refuse = [&](const absl::Status& why) {
+      const std::string at = StrCat("collection '", name, "', ", Place(Table::kGenerations, rows->key()));
+      return DataLoss(StrCat(at, ": ", MessageOf(why)));
+    };
+    absl::StatusOr<AdapterRecord> record = DecodeAdapterRecord(rows->value());
+    if (absl::IsFailedPrecondition(record.status())) return record.status();
+    if (!record.ok()) return refuse(record.status());
+    const auto known = [&](uint32_t g) { return g <= generations.size(); };
+    if (rows->key() != keys::Adapter(number, record->from, record->to) || !known(record->from) || !known(record->to)) {
+      return refuse(DataLoss(StrCat("an adapter from generation ", record->from, " to ", record->to)));
+    }
+    const GenerationRecord& from = generations[record->from - 1];
+    const GenerationRecord& to = generations[record->to - 1];
+    if (from.retired || to.retired) continue;  // Whoever retires a generation ends its adapters.
+    const auto file = ReadAdapterFor(from, to, record->file);
+    if (absl::IsFailedPrecondition(file.status())) return file.status();
+    if (!file.ok()) return refuse(file.status());
+    LC_ASSIGN_OR_RETURN(adapters[std::pair(record->from, record->to)], ServeAdapter(*record, *file, adapted_budget_));
+  }
+  LC_RETURN_IF_ERROR(rows->status());
+  return adapters;
 }
 
 absl::Status EngineImpl::Load() {
@@ -173,6 +207,7 @@ void EngineImpl::Maintain() {
     }
     // What fails now is tried again in a second; a store that keeps failing shows itself in every write.
     for (const ServedPtr& served : all) (void)served->collection->TrimChanges();
+    for (const ServedPtr& served : all) (void)served->collection->AdaptGalleries([this] { return ending_.load(); });
   }
 }
 

@@ -37,6 +37,12 @@ absl::StatusOr<ExternalManifest> ReadExternalManifest(const nlohmann::json& json
   LC_RETURN_IF_ERROR(ReadNumber(json, "clip_radius", lorentz, &space.clip_radius));
   if (!lorentz) space.curvature = space.clip_radius = 1.0;  // not used
   if (const absl::Status valid = space.Validate(); !valid.ok()) return Annotate(valid, "manifest");
+  double prefix = 0;
+  LC_RETURN_IF_ERROR(ReadNumber(json, "compatible_prefix", false, &prefix));
+  if (prefix != 0 && (!(prefix >= 2 && prefix <= dimension) || prefix != static_cast<int>(prefix))) {
+    return InvalidField("manifest.compatible_prefix", StrCat(prefix), StrCat("0, or 2 .. ", space.dimension));
+  }
+  out.compatible_prefix = static_cast<int>(prefix);
   out.method = "external";
   if (const auto m = json.find("method"); m != json.end() && m->is_string()) out.method = m->get<std::string>();
   return out;

@@ -1,5 +1,6 @@
 // The manifest of a model from elsewhere, of which only the embeddings are known:
-// {"dimension": .., "curvature": .., "clip_radius": .., "metric": .., "method": ..}; other members are kept, not read.
+// {"dimension": .., "curvature": .., "clip_radius": .., "metric": .., "method": .., "compatible_prefix": ..}; other
+// members are kept, not read.
 // Threads: pure functions.
 #pragma once
 
@@ -13,7 +14,8 @@ namespace lightcone::server {
 
 struct ExternalManifest {
   Space space;
-  std::string method;  // "external" unless it says otherwise
+  int compatible_prefix = 0;  // 2 .. dimension, or 0: all
+  std::string method;         // "external" unless it says otherwise
 };
 
 // `json` is an object. "metric" defaults to the collection's; "curvature" and "clip_radius" are required under the

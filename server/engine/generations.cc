@@ -22,9 +22,33 @@ constexpr size_t kReasonBytesMax = 4096;
 
 int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
-// A short text that differs when the content does.
-std::string Digest(std::string_view content) {
-  return StrCat(content.size(), ":", Crc32c(content), ":", Crc32c(content, 1));
+// Whether embeddings of the new generation can ever meet those that the collection has.
+absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, const GenerationRecord& made) {
+  const auto refuse = [](std::string_view field, const std::string& value, const std::string& allowed) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, field, value, allowed);
+  };
+  const std::string of_collection = StrCat(", of collection '", state.record.name, "'; ");
+  if (made.space.metric != state.record.metric) {
+    return refuse("manifest.metric", std::string(MetricName(made.space.metric)),
+                  StrCat(MetricName(state.record.metric), of_collection, "embeddings of another metric never compare"));
+  }
+  if (made.space.metric == Metric::kLorentz && made.space.curvature != state.record.curvature) {
+    return refuse("manifest.curvature", StrCat(made.space.curvature),
+                  StrCat(state.record.curvature, of_collection,
+                         "distances of two curvatures are on two scales, with an adapter too"));
+  }
+  if (call.parent > state.generations.size()) {
+    return NotFound(StrCat("field 'parent' is ", call.parent, "; collection '", state.record.name, "' has generations ",
+                           state.generations.empty() ? "none" : StrCat("1 .. ", state.generations.size())));
+  }
+  if (state.generations.empty() || call.expects_adapter) return absl::OkStatus();
+  const GenerationRecord& other = call.parent > 0 ? *state.Find(call.parent) : state.generations.back();
+  const bool prefix = made.compatible_prefix > 0;
+  const int compared = prefix ? made.compatible_prefix : made.space.dimension;
+  if (compared == other.space.dimension) return absl::OkStatus();
+  return refuse(prefix ? "manifest.compatible_prefix" : "manifest.dimension", StrCat(compared),
+                StrCat(other.space.dimension, ", of ", call.parent > 0 ? "parent " : "", "generation ",
+                       other.generation, "; another dimension needs an adapter: set expects_adapter, and put one"));
 }
 
 }  // namespace
@@ -54,6 +78,7 @@ absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const Co
     record.space.dimension = manifest.dimension;
     record.space.curvature = manifest.curvature;
     record.space.clip_radius = manifest.clip_radius;
+    record.compatible_prefix = manifest.compatible_prefix;
     record.method = manifest.method;
     if (record.space.metric != Metric::kLorentz) record.space.curvature = record.space.clip_radius = 1.0;  // unused
     if (const absl::Status valid = record.space.Validate(); !valid.ok()) return Annotate(valid, "manifest");
@@ -61,33 +86,11 @@ absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const Co
   } else {
     LC_ASSIGN_OR_RETURN(ExternalManifest external, ReadExternalManifest(json, state.record.metric));
     record.space = external.space;
+    record.compatible_prefix = external.compatible_prefix;
     record.method = std::move(external.method);
   }
 
-  const auto refuse = [](std::string_view field, const std::string& value, const std::string& allowed) {
-    return FieldError(absl::StatusCode::kFailedPrecondition, field, value, allowed);
-  };
-  const std::string of_collection = StrCat(", of collection '", state.record.name, "'; ");
-  if (record.space.metric != state.record.metric) {
-    return refuse("manifest.metric", std::string(MetricName(record.space.metric)),
-                  StrCat(MetricName(state.record.metric), of_collection, "embeddings of another metric never compare"));
-  }
-  if (record.space.metric == Metric::kLorentz && record.space.curvature != state.record.curvature) {
-    return refuse("manifest.curvature", StrCat(record.space.curvature),
-                  StrCat(state.record.curvature, of_collection, "another curvature needs an adapter"));
-  }
-  if (call.parent > state.generations.size()) {
-    return NotFound(StrCat("field 'parent' is ", call.parent, "; collection '", state.record.name, "' has generations ",
-                           state.generations.empty() ? "none" : StrCat("1 .. ", state.generations.size())));
-  }
-  if (!state.generations.empty()) {
-    const GenerationRecord& other = call.parent > 0 ? *state.Find(call.parent) : state.generations.back();
-    if (record.space.dimension != other.space.dimension) {
-      return refuse("manifest.dimension", StrCat(record.space.dimension),
-                    StrCat(other.space.dimension, ", of ", call.parent > 0 ? "parent " : "", "generation ",
-                           other.generation, "; another dimension needs an adapter"));
-    }
-  }
+  LC_RETURN_IF_ERROR(CheckSpace(state, call, record));
   record.generation = state.record.last_generation + 1;
   record.parent = call.parent;
   record.has_encoder = !call.encoder.empty();
@@ -117,8 +120,8 @@ absl::StatusOr<GenerationStatus> EngineImpl::RegisterGeneration(const RegisterCa
   Collection& collection = *served->collection;
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  const std::string fingerprint =
-      StrCat(collection.number(), "|", call.parent, "|", Digest(call.manifest_json), "|", Digest(call.encoder));
+  const std::string fingerprint = StrCat(collection.number(), "|", call.parent, "|", DigestOf(call.manifest_json), "|",
+                                         DigestOf(call.encoder), call.expects_adapter ? "|expects_adapter" : "");
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RegisterGeneration", fingerprint));
   if (before) return StatusOf(collection, *state, before->generation);
   LC_ASSIGN_OR_RETURN(const NewGeneration made, CheckRegistration(*state, call));
@@ -174,7 +177,7 @@ absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
   const std::string fingerprint =
-      StrCat(collection.number(), "|", call.generation, "|", call.force, "|", Digest(call.reason), "|",
+      StrCat(collection.number(), "|", call.generation, "|", call.force, "|", DigestOf(call.reason), "|",
              call.expect_active ? StrCat(*call.expect_active) : "any");
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "ActivateGeneration", fingerprint));
   if (before) {
@@ -188,13 +191,7 @@ absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall
     return Aborted(StrCat("field 'expect_active' is ", *call.expect_active, ", but the active generation is ",
                           previous == 0 ? "none" : StrCat(previous), ": another activation came first"));
   }
-  const PinnedView view = collection.Pin();
-  int64_t out_of_reach = 0;
-  for (const uint32_t g : view->Generations(state->record.last_generation)) {
-    out_of_reach += view->VisibleRows(g, state->record.last_generation);
-  }
-  for (const uint32_t g : state->reach[call.generation - 1]) out_of_reach -= view->VisibleRows(g, call.generation);
-  out_of_reach = std::max<int64_t>(0, out_of_reach);
+  const int64_t out_of_reach = OutOfReach(*collection.Pin(), *state, state->reach, call.generation);
   if (out_of_reach > 0 && !call.force) {
     return FailedPrecondition(StrCat("generation ", call.generation, " cannot reach ", out_of_reach, " items of ",
                                      "collection '", state->record.name, "', which other generations embedded; give ",
@@ -235,9 +232,10 @@ GenerationStatus EngineImpl::StatusOf(const Collection& collection, const Collec
                                                                 : GenerationState::kRegistered;
   status.parent = record.parent;
   status.space = record.space;
+  status.compatible_prefix = record.compatible_prefix;
   status.method = record.method;
   status.has_encoder = record.has_encoder;
-  status.reach = state.reach[generation - 1];
+  status.reach = state.reach.Of(generation);
   for (const auto& [generations, count] : collection.progress().items) {
     if (std::binary_search(generations.begin(), generations.end(), generation)) status.items += count;
   }

@@ -143,7 +143,7 @@ bool ReadGenerations(const Json& json, std::vector<uint32_t>* out) {
 }  // namespace
 
 std::string Encode(const CollectionRecord& r) {
-  return Dump({{"format", kFormat},
+  Json json = {{"format", kFormat},
                {"name", r.name},
                {"metric", std::string(MetricName(r.metric))},
                {"curvature", r.curvature},
@@ -151,7 +151,9 @@ std::string Encode(const CollectionRecord& r) {
                {"active_generation", r.active_generation},
                {"last_generation", r.last_generation},
                {"aliases", r.aliases},
-               {"created_us", r.created_us}});
+               {"created_us", r.created_us}};
+  if (r.last_adapter_version != 0) json["last_adapter_version"] = r.last_adapter_version;
+  return Dump(json);
 }
 
 std::string Encode(const GenerationRecord& r) {
@@ -167,8 +169,19 @@ std::string Encode(const GenerationRecord& r) {
                {"retired", r.retired},
                {"registered_us", r.registered_us},
                {"manifest_json", r.manifest_json}};
+  if (r.compatible_prefix != 0) json["compatible_prefix"] = r.compatible_prefix;
   if (r.activated_us) json["activated_us"] = *r.activated_us;
   return Dump(json);
+}
+
+std::string Encode(const AdapterRecord& r) {
+  const std::string head = Dump({{"format", kFormat},
+                                 {"from_generation", r.from},
+                                 {"to_generation", r.to},
+                                 {"version", r.version},
+                                 {"put_us", r.put_us},
+                                 {"file_bytes", r.file.size()}});
+  return head + "\n" + r.file;
 }
 
 std::string Encode(const ProgressRecord& r) {
@@ -183,14 +196,16 @@ std::string Encode(const ProgressRecord& r) {
 }
 
 std::string Encode(const RequestRecord& r) {
-  return Dump({{"format", kFormat},
+  Json json = {{"format", kFormat},
                {"method", r.method},
                {"fingerprint", r.fingerprint},
                {"collection", r.collection},
                {"generation", r.generation},
                {"previous_generation", r.previous_generation},
                {"out_of_reach", r.out_of_reach},
-               {"time_us", r.time_us}});
+               {"time_us", r.time_us}};
+  if (r.version != 0) json["version"] = r.version;
+  return Dump(json);
 }
 
 std::string Encode(const AuditRecord& r) {
@@ -226,6 +241,7 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
   }
   const Json* index = reader.Find("index");
   if (index != nullptr && !index->is_object()) reader.Fail("index");
+  if (reader.Has("last_adapter_version")) reader.Read("last_adapter_version", &r.last_adapter_version);
   if (r.active_generation > r.last_generation) reader.Fail("active_generation");
   if (!(r.curvature >= kCurvatureMin && r.curvature <= kCurvatureMax)) reader.Fail("curvature");
   LC_RETURN_IF_ERROR(reader.status());
@@ -253,10 +269,30 @@ absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes) {
     reader.Read("activated_us", &activated);
     r.activated_us = activated;
   }
+  if (reader.Has("compatible_prefix")) reader.Read("compatible_prefix", &r.compatible_prefix);
+  if (r.compatible_prefix < 0 || r.compatible_prefix > r.space.dimension) reader.Fail("compatible_prefix");
   if (r.generation == 0 || r.parent >= r.generation) reader.Fail("parent");
   LC_RETURN_IF_ERROR(reader.status());
   const absl::Status valid = r.space.Validate();
   if (!valid.ok()) return DataLoss(StrCat("generation record: ", MessageOf(valid)));
+  return r;
+}
+
+absl::StatusOr<AdapterRecord> DecodeAdapterRecord(std::string_view bytes) {
+  const size_t line = std::min(bytes.find('\n'), bytes.size());
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("adapter", bytes.substr(0, line)));
+  AdapterRecord r;
+  FieldReader reader("adapter", json);
+  uint64_t file_bytes = 0;
+  reader.Read("from_generation", &r.from);
+  reader.Read("to_generation", &r.to);
+  reader.Read("version", &r.version);
+  reader.Read("put_us", &r.put_us);
+  reader.Read("file_bytes", &file_bytes);
+  if (r.from == 0 || r.to == 0 || r.from == r.to) reader.Fail("from_generation");
+  if (line == bytes.size() || bytes.size() - line - 1 != file_bytes) reader.Fail("file_bytes");
+  LC_RETURN_IF_ERROR(reader.status());
+  r.file = std::string(bytes.substr(line + 1));
   return r;
 }
 
@@ -291,6 +327,7 @@ absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes) {
   reader.Read("previous_generation", &r.previous_generation);
   reader.Read("out_of_reach", &r.out_of_reach);
   reader.Read("time_us", &r.time_us);
+  if (reader.Has("version")) reader.Read("version", &r.version);
   LC_RETURN_IF_ERROR(reader.status());
   return r;
 }

@@ -26,6 +26,7 @@ struct CollectionRecord {
   uint32_t last_generation = 0;      // generations are 1 .. last_generation
   std::vector<std::string> aliases;  // ascending
   int64_t created_us = 0;            // microseconds since 1970, UTC
+  uint64_t last_adapter_version = 0;
 };
 
 // Table kGenerations.
@@ -33,12 +34,21 @@ struct GenerationRecord {
   uint32_t generation = 0;
   uint32_t parent = 0;  // 0: none
   Space space;
+  int compatible_prefix = 0;  // leading numbers that compare with older generations; 0: all
   std::string method;
   bool has_encoder = false;
   bool retired = false;
   int64_t registered_us = 0;
   std::optional<int64_t> activated_us;  // the last time
   std::string manifest_json;
+};
+
+// Table kGenerations, behind the generations: an adapter. The value is one line of JSON and the adapter's file.
+struct AdapterRecord {
+  uint32_t from = 0, to = 0;  // generations
+  uint64_t version = 0;       // counts the adapters ever put into the collection
+  int64_t put_us = 0;
+  std::string file;  // models/adapter_file.h; its bytes check themselves
 };
 
 // Table kMeta, "progress/<collection>": written with every batch, so that counts and sequences need no scan at a start.
@@ -58,6 +68,7 @@ struct RequestRecord {
   uint32_t previous_generation = 0;
   uint64_t out_of_reach = 0;
   int64_t time_us = 0;
+  uint64_t version = 0;  // PutAdapter: of the adapter
 };
 
 // Table kMeta, "audit/<time>/<collection>": an activation, for people.
@@ -72,12 +83,14 @@ struct AuditRecord {
 
 std::string Encode(const CollectionRecord& record);
 std::string Encode(const GenerationRecord& record);
+std::string Encode(const AdapterRecord& record);
 std::string Encode(const ProgressRecord& record);
 std::string Encode(const RequestRecord& record);
 std::string Encode(const AuditRecord& record);
 
 absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes);
 absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes);
+absl::StatusOr<AdapterRecord> DecodeAdapterRecord(std::string_view bytes);
 absl::StatusOr<ProgressRecord> DecodeProgress(std::string_view bytes);
 absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes);
 

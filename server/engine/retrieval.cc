@@ -80,6 +80,7 @@ absl::StatusOr<SearchAnswer> EngineImpl::Search(const SearchCall& call, const Ca
       if (bound.status.ok() && state->Find(bound.generation) == nullptr) {
         bound.status = Aborted(StrCat(field, ".item: embedded by a generation that is being registered; try again"));
       }
+      if (bound.status.ok()) bound.status = CarryQuery(*state, generation->generation, call.adapter_mode, &bound);
     } else {
       inputs.push_back(&std::get<RawInput>(query.content));
       positions.push_back(i);

@@ -25,14 +25,26 @@ std::string SpaceText(const Space& space) {
   return text;
 }
 
-bool SameSpace(const Space& a, const Space& b) {
-  return a.metric == b.metric && a.dimension == b.dimension &&
-         (a.metric != Metric::kLorentz || a.curvature == b.curvature);
+// What the adapter makes of a vector. INVALID_ARGUMENT when that is no vector of its target.
+absl::StatusOr<std::vector<float>> Carried(const ServedAdapter& by, const std::vector<float>& z) {
+  std::vector<float> out(static_cast<size_t>(by.adapter.output_dimension()));
+  by.adapter.ApplyOne(z, out);
+  const std::string step = StrCat("carried by adapter ", by.status.from, " -> ", by.status.to);
+  LC_RETURN_IF_ERROR(Annotate(CheckVector(by.adapter.target(), out, "vector"), step));
+  return out;
 }
 
 bool RanOut(const absl::Status& status) { return absl::IsDeadlineExceeded(status); }
 
 }  // namespace
+
+absl::Status CarryQuery(const CollectionState& state, uint32_t generation, AdapterMode mode, BoundVector* query) {
+  const ServedAdapter* by = state.reach.Between(query->generation, generation, mode);
+  if (by == nullptr) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(query->z, Carried(*by, query->z));
+  query->generation = generation;
+  return absl::OkStatus();
+}
 
 SearchRun::SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
                      const Filter* filter, ThreadPool* pool, const CallContext& context)
@@ -54,7 +66,8 @@ absl::Status SearchRun::CheckOverride() const {
       return NotFound(StrCat("evaluate_generations[", i, "]: no generation ", call_.evaluate_generations[i],
                              " in collection '", state_.record.name, "'; there are: 1 .. ", state_.generations.size()));
     }
-    if (!SameSpace(query.space, other->space)) {
+    const Route route = state_.reach.To(generation_, other->generation, call_.adapter_mode);
+    if (!route.open() && !SameSpace(query.space, other->space)) {
       return FailedPrecondition(StrCat("evaluate_generations[", i, "]: generation ", generation_, " is ",
                                        SpaceText(query.space), " and generation ", other->generation, " is ",
                                        SpaceText(other->space), "; they cannot be compared"));
@@ -77,7 +90,7 @@ absl::Status SearchRun::ChooseGenerations() {
   for (const uint32_t g : view_->Generations(view_generation_)) {
     if (g <= view_generation_) generations_.push_back(g);
   }
-  const auto reached = [this](uint32_t g) { return state_.Reaches(generation_, g); };
+  const auto reached = [this](uint32_t g) { return state_.reach.To(generation_, g, call_.adapter_mode).open(); };
   if (std::any_of(generations_.begin(), generations_.end(), reached)) return absl::OkStatus();
   const std::vector<uint32_t> present = view_->Generations(state_.record.last_generation);
   if (present.empty()) return absl::OkStatus();  // an empty collection
@@ -86,10 +99,15 @@ absl::Status SearchRun::ChooseGenerations() {
                                    " embedded: out of reach"));
 }
 
-bool SearchRun::MayCompare(uint32_t query_generation, uint32_t item_generation) const {
-  if (!call_.evaluate_generations.empty()) return true;
+Route SearchRun::RouteOf(const BoundVector& query, uint32_t item_generation) const {
+  Route route = state_.reach.To(query.generation, item_generation, call_.adapter_mode);
+  if (route.open()) return route;
+  const bool overridden = !call_.evaluate_generations.empty();
   // Compatible training compares both ways; a stored item of an older generation may ask for newer ones.
-  return state_.Reaches(query_generation, item_generation) || state_.Reaches(item_generation, query_generation);
+  const bool turned = query.left_out && state_.reach.To(item_generation, query.generation, AdapterMode::kNone).native;
+  route.native =
+      (overridden || turned) && SameSpace(state_.Find(query.generation)->space, state_.Find(item_generation)->space);
+  return route;
 }
 
 absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& queries) {
@@ -103,7 +121,8 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
     all += view_->VisibleRows(g, state_.record.last_generation);
   }
   for (const uint32_t g : generations_) {
-    if (state_.Reaches(generation_, g)) reached += view_->VisibleRows(g, view_generation_);
+    const Route route = state_.reach.To(generation_, g, call_.adapter_mode);
+    if (route.open()) reached += view_->VisibleRows(g, view_generation_);
   }
   if (!answer.reach_overridden) answer.out_of_reach = static_cast<uint64_t>(std::max<int64_t>(0, all - reached));
 
@@ -112,15 +131,15 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
     if (!queries[q].status.ok()) continue;
     for (const uint32_t g : generations_) {
       if (view_->VisibleRows(g, view_generation_) == 0) continue;
-      if (queries[q].left_out ? MayCompare(queries[q].generation, g)
-                              : answer.reach_overridden || state_.Reaches(queries[q].generation, g)) {
-        legs.push_back({q, g, SearchResult()});
-      }
+      if (RouteOf(queries[q], g).open()) legs.push_back({q, g, SearchResult()});
     }
   }
   const double share =
       filter_ == nullptr ? 1.0 : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
-  const auto run = [&](int64_t i) { RunLeg(queries[legs[i].query], share, &legs[i]); };
+  const auto run = [&](int64_t i) {
+    Leg& leg = legs[static_cast<size_t>(i)];
+    leg.result = SearchLeg(queries[leg.query], leg.generation, share);
+  };
   if (queries.size() == 1) {
     for (size_t i = 0; i < legs.size(); ++i) run(static_cast<int64_t>(i));
   } else {
@@ -144,29 +163,42 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   return answer;
 }
 
-void SearchRun::RunLeg(const BoundVector& query, double keep_share, Leg* leg) {
-  const auto bound =
-      BoundQuery::Make(state_.Find(query.generation)->space, state_.Find(leg->generation)->space, query.z);
-  if (!bound.ok()) {
-    leg->result = bound.status();
-    return;
-  }
+absl::StatusOr<SearchResult> SearchRun::SearchLeg(const BoundVector& query, uint32_t generation, double keep_share) {
+  const Route route = RouteOf(query, generation);
+  const Space& query_space = state_.Find(query.generation)->space;
+  const Space& item_space = state_.Find(generation)->space;
   SearchRequest request;
-  request.query = &*bound;
-  request.generation = leg->generation;
+  std::optional<BoundQuery> bound, adapted;
+  if (route.query != nullptr) {
+    LC_ASSIGN_OR_RETURN(const std::vector<float> carried, Carried(*route.query, query.z));
+    LC_ASSIGN_OR_RETURN(bound, BoundQuery::Make(item_space, item_space, carried));
+  } else if (route.native) {
+    // A longer vector of a newer generation compares by its leading numbers.
+    const Space leading = LeadingSpace(query_space, item_space.dimension);
+    const auto numbers = std::span<const float>(query.z).first(static_cast<size_t>(item_space.dimension));
+    LC_ASSIGN_OR_RETURN(bound, BoundQuery::Make(leading, item_space, numbers));
+  }
+  if (bound) request.query = &*bound;
+  if (route.item != nullptr) {
+    LC_ASSIGN_OR_RETURN(adapted, BoundQuery::Make(query_space, query_space, query.z));
+    request.adapter = &route.item->adapter;
+    request.adapted_query = &*adapted;
+    request.adapted_rows = route.item->rows.get();
+  }
+  request.generation = generation;
   request.view_generation = view_generation_;
   request.k = call_.k + (query.left_out ? 1 : 0);
   request.exact = call_.exact;
   request.ef = call_.ef;
   if (filter_ != nullptr) {
-    request.keep = [this, generation = leg->generation](uint64_t internal_id, float uncertainty) {
+    request.keep = [this, generation](uint64_t internal_id, float uncertainty) {
       return rows_.Keeps(internal_id, generation, uncertainty);
     };
     request.keep_share = keep_share;
   }
   request.deadline = context_.deadline;
   if (context_.cancelled) request.cancelled = &context_.cancelled;
-  leg->result = view_->Search(request);
+  return view_->Search(request);
 }
 
 QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished) {

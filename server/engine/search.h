@@ -60,6 +60,10 @@ struct BoundVector {
   std::optional<ItemId> left_out;  // "more like this": the item itself
 };
 
+// Carries the embedding of an item by another generation into the space of `generation`, if an adapter that the mode
+// allows leads there; else leaves it as it is. INVALID_ARGUMENT when the adapter makes no vector of it.
+absl::Status CarryQuery(const CollectionState& state, uint32_t generation, AdapterMode mode, BoundVector* query);
+
 class SearchRun {
  public:
   // All must outlive the run. `generation` is the query generation, which is also that of the view.
@@ -82,8 +86,9 @@ class SearchRun {
 
   absl::Status ChooseGenerations();
   absl::Status CheckOverride() const;
-  bool MayCompare(uint32_t query_generation, uint32_t item_generation) const;
-  void RunLeg(const BoundVector& query, double keep_share, Leg* leg);
+  // Closed when the leg is out of the query's reach.
+  Route RouteOf(const BoundVector& query, uint32_t item_generation) const;
+  absl::StatusOr<SearchResult> SearchLeg(const BoundVector& query, uint32_t generation, double keep_share);
   QueryAnswer Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished);
   absl::Status Fill(const std::vector<Candidate>& candidates, const BoundVector& query, std::vector<EngineHit>* hits);
   absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);

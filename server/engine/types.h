@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "geometry/adapter.h"
 #include "geometry/metric.h"
 #include "index/collection_index.h"
 #include "models/image.h"
@@ -61,6 +62,9 @@ struct Query {
   absl::Status error;  // set by the RPC layer when the query could not be converted; the engine passes it on
 };
 
+// Which adapters a search may use: all that the collection has, none, or those of one direction.
+enum class AdapterMode { kDefault, kNone, kQuery, kItem };
+
 struct SearchCall {
   std::string collection;
   uint32_t generation = 0;
@@ -73,6 +77,7 @@ struct SearchCall {
   bool with_vector = false;
   uint64_t wait_for_sequence = 0;
   std::vector<uint32_t> evaluate_generations;  // reach override, for evaluation only
+  AdapterMode adapter_mode = AdapterMode::kDefault;
 };
 
 struct EngineHit {
@@ -191,6 +196,8 @@ struct RegisterCall {
   std::string manifest_json;
   std::string encoder;  // TorchScript file, or empty
   uint32_t parent = 0;
+  // An adapter will lead to older generations: another dimension is allowed, and out of reach until it is put.
+  bool expects_adapter = false;
 };
 
 struct GenerationStatus {
@@ -198,6 +205,7 @@ struct GenerationStatus {
   GenerationState state = GenerationState::kRegistered;
   uint32_t parent = 0;
   Space space;
+  int compatible_prefix = 0;  // leading numbers that compare with older generations; 0: all
   std::string method;
   bool has_encoder = false;
   std::vector<uint32_t> reach;
@@ -222,6 +230,34 @@ struct ActivateAnswer {
   uint64_t out_of_reach = 0;
 };
 
+struct PutAdapterCall {
+  std::string request_id;
+  std::string collection;
+  uint32_t from = 0, to = 0;  // generations: from > to carries queries, from < to items
+  std::string file;           // models/adapter_file.h
+};
+
+struct DropAdapterCall {
+  std::string request_id;
+  std::string collection;
+  uint32_t from = 0, to = 0;
+  bool force = false;  // although items get out of the active generation's reach
+};
+
+struct AdapterStatus {
+  uint32_t from = 0, to = 0;
+  uint64_t version = 0;  // counts the adapters ever put into the collection
+  AdapterDirection direction = AdapterDirection::kItem;
+  AdapterKind kind = AdapterKind::kAffine;
+  int input_dimension = 0, output_dimension = 0, width = 0;
+  std::string loss;
+  int64_t pairs = 0;          // that it was fitted from
+  double held_out_error = 0;  // mean distance to the other model's embedding of the same item
+  int64_t bytes = 0;          // of the file
+  uint32_t crc32c = 0;        // of the file
+  absl::Time put;
+};
+
 struct Limits {
   int64_t k_max = 10'000;               // of one query
   int64_t queries_max = 1'000;          // of one Search
@@ -234,6 +270,8 @@ struct Limits {
   int64_t answer_bytes_max = 64 << 20;  // of one Get or Search; checked by the RPC layer
   int64_t collections_max = 1'000;
   int64_t encoder_bytes_max = int64_t{1} << 30;
+  int64_t adapter_bytes_max = 64 << 20;  // of one adapter's file
+  int64_t adapters_max = 64;             // of one collection; they are held in memory
   absl::Status Validate() const;
 };
 
@@ -246,6 +284,9 @@ struct EngineOptions {
   int encoder_batch_max = 64;                             // inputs of concurrent calls that are embedded together
   absl::Duration encoder_linger = absl::Milliseconds(2);  // how long a batch waits for company
   int64_t encoder_queue_max = 4'096;                      // inputs waiting; above: RESOURCE_EXHAUSTED
+  // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
+  // kept, and every such scan pays for the adapter.
+  int64_t adapted_rows_bytes_max = int64_t{1} << 30;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   absl::Status Validate() const;
 };

@@ -187,6 +187,10 @@ void AddLimits(std::vector<Option>* out) {
       "Raise it for one collection a tenant; each costs some memory and open files.");
   add("encoder_bytes_max", FIELD(engine.limits.encoder_bytes_max), 16 * kGiB, "bytes",
       "Largest encoder file that Register takes.", "Raise it, and rpc.message_bytes_max, for very large models.");
+  add("adapter_bytes_max", FIELD(engine.limits.adapter_bytes_max), 1 * kGiB, "bytes",
+      "Largest adapter file that PutAdapter takes.", "Raise it, and rpc.message_bytes_max, for very wide adapters.");
+  add("adapters_max", FIELD(engine.limits.adapters_max), 10'000, "adapters", "Most adapters of one collection.",
+      "Raise it for long lines of generations; all adapters are held in memory.");
 }
 
 void AddRpc(std::vector<Option>* out) {
@@ -211,6 +215,9 @@ void AddRpc(std::vector<Option>* out) {
   out->push_back(Whole(
       "engine.write_queue_max", FIELD(engine.write_queue_max), 1, 1'000'000,
       {"batches", "Batches that may wait for the writer of one collection.", "Lower it to hear of overload earlier."}));
+  out->push_back(Whole("engine.adapted_rows_bytes_max", FIELD(engine.adapted_rows_bytes_max), 0, int64_t{1} << 40,
+                       {"bytes", "Memory for gallery rows that item adapters have carried; 0: none are kept.",
+                        "Raise it when a gallery that only an item adapter reaches does not fit; costs RAM."}));
 }
 
 void AddEncoder(std::vector<Option>* out) {

@@ -6,8 +6,8 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "base/toml.h"
 #include "server/options/option_table.h"
-#include "server/options/toml.h"
 
 namespace lightcone::server {
 namespace {

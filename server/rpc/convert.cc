@@ -229,6 +229,23 @@ absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request) {
   return batch;
 }
 
+absl::StatusOr<AdapterMode> FromWire(v1::AdapterMode mode) {
+  switch (mode) {
+    case v1::ADAPTER_MODE_UNSPECIFIED:
+      return AdapterMode::kDefault;
+    case v1::ADAPTER_MODE_NONE:
+      return AdapterMode::kNone;
+    case v1::ADAPTER_MODE_QUERY:
+      return AdapterMode::kQuery;
+    case v1::ADAPTER_MODE_ITEM:
+      return AdapterMode::kItem;
+    default:
+      break;
+  }
+  return InvalidField("adapter_mode", StrCat(static_cast<int>(mode)),
+                      "ADAPTER_MODE_NONE (1), ADAPTER_MODE_QUERY (2), ADAPTER_MODE_ITEM (3), or 0 for all adapters");
+}
+
 namespace {
 
 absl::StatusOr<Query> QueryOf(const v1::Query& from, int i) {
@@ -272,6 +289,7 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
   call.with_payload = request.with_payload();
   call.with_vector = request.with_vector();
   call.wait_for_sequence = request.wait_for_sequence();
+  LC_ASSIGN_OR_RETURN(call.adapter_mode, FromWire(request.adapter_mode()));
   call.evaluate_generations.assign(request.evaluate_generations().begin(), request.evaluate_generations().end());
   call.queries.reserve(request.queries_size());
   for (int i = 0; i < request.queries_size(); ++i) {

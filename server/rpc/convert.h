@@ -50,6 +50,9 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request);
 absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults);
 RegisterCall FromWire(const v1::RegisterRequest& request);
 ActivateCall FromWire(const v1::ActivateRequest& request);
+PutAdapterCall FromWire(const v1::PutAdapterRequest& request);
+DropAdapterCall FromWire(const v1::DropAdapterRequest& request);
+absl::StatusOr<AdapterMode> FromWire(v1::AdapterMode mode);
 
 // Answers.
 // About the bytes that an answer takes on the wire.
@@ -68,5 +71,6 @@ void ToWire(StoredItem item, v1::StoredItem* out);
 void ToWire(const CountAnswer& answer, v1::CountResponse* out);
 void ToWire(const CollectionStatus& status, v1::CollectionInfo* out);
 void ToWire(const GenerationStatus& status, v1::GenerationInfo* out);
+void ToWire(const AdapterStatus& status, v1::AdapterInfo* out);
 
 }  // namespace lightcone::server

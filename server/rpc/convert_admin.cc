@@ -122,7 +122,18 @@ RegisterCall FromWire(const v1::RegisterRequest& request) {
   call.manifest_json = request.manifest_json();
   call.encoder = request.encoder();
   call.parent = request.parent();
+  call.expects_adapter = request.expects_adapter();
   return call;
+}
+
+PutAdapterCall FromWire(const v1::PutAdapterRequest& request) {
+  return {request.request_id(), request.collection(), request.from_generation(), request.to_generation(),
+          request.adapter()};
+}
+
+DropAdapterCall FromWire(const v1::DropAdapterRequest& request) {
+  return {request.request_id(), request.collection(), request.from_generation(), request.to_generation(),
+          request.force()};
 }
 
 ActivateCall FromWire(const v1::ActivateRequest& request) {
@@ -184,6 +195,25 @@ void ToWire(const GenerationStatus& status, v1::GenerationInfo* out) {
   *out->mutable_registered() = TimestampOf(status.registered);
   if (status.activated.has_value()) *out->mutable_activated() = TimestampOf(*status.activated);
   out->set_manifest_json(status.manifest_json);
+  out->set_compatible_prefix(static_cast<uint32_t>(status.compatible_prefix));
+}
+
+void ToWire(const AdapterStatus& status, v1::AdapterInfo* out) {
+  out->set_from_generation(status.from);
+  out->set_to_generation(status.to);
+  out->set_direction(status.direction == AdapterDirection::kQuery ? v1::ADAPTER_DIRECTION_QUERY
+                                                                  : v1::ADAPTER_DIRECTION_ITEM);
+  out->set_version(status.version);
+  out->set_kind(std::string(AdapterKindName(status.kind)));
+  out->set_input_dimension(static_cast<uint32_t>(status.input_dimension));
+  out->set_output_dimension(static_cast<uint32_t>(status.output_dimension));
+  out->set_width(static_cast<uint32_t>(status.width));
+  out->set_loss(status.loss);
+  out->set_pairs(static_cast<uint64_t>(status.pairs));
+  out->set_held_out_error(status.held_out_error);
+  out->set_bytes(static_cast<uint64_t>(status.bytes));
+  out->set_crc32c(status.crc32c);
+  *out->mutable_put() = TimestampOf(status.put);
 }
 
 }  // namespace lightcone::server

@@ -54,6 +54,28 @@ class GenerationsService final : public v1::Generations::CallbackService {
     });
   }
 
+  Unary* PutAdapter(Context* context, const v1::PutAdapterRequest* request, v1::PutAdapterResponse* response) override {
+    return Operate(context, "Generations/PutAdapter", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const AdapterStatus status, core_->engine().PutAdapter(FromWire(*request)));
+      ToWire(status, response->mutable_adapter());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* DropAdapter(Context* context, const v1::DropAdapterRequest* request, v1::DropAdapterResponse*) override {
+    return Operate(context, "Generations/DropAdapter",
+                   [=, this](const CallContext&) { return core_->engine().DropAdapter(FromWire(*request)); });
+  }
+
+  Unary* ListAdapters(Context* context, const v1::ListAdaptersRequest* request,
+                      v1::ListAdaptersResponse* response) override {
+    return Operate(context, "Generations/ListAdapters", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const std::vector<AdapterStatus> all, core_->engine().ListAdapters(request->collection()));
+      for (const AdapterStatus& status : all) ToWire(status, response->add_adapters());
+      return absl::OkStatus();
+    });
+  }
+
   Unary* FitAdapter(Context* context, const v1::FitAdapterRequest*, v1::FitAdapterResponse*) override {
     return Later(context, "Generations/FitAdapter");
   }
@@ -76,7 +98,7 @@ class GenerationsService final : public v1::Generations::CallbackService {
     return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
   }
   Unary* Later(Context* context, std::string_view method) {
-    return StartUnimplemented(core_, context, method, "Register, List, Get and Activate are");
+    return StartUnimplemented(core_, context, method, "Register, List, Get, Activate and the calls of adapters are");
   }
 
   RpcCore* const core_;

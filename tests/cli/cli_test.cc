@@ -6,6 +6,7 @@
 
 #include "base/npy.h"
 #include "cli/child_server.h"
+#include "models/adapter_file.h"
 #include "tests/cli/run_program.h"
 
 namespace lightcone::cli {
@@ -110,6 +111,51 @@ TEST_F(Cli, GenerationsAreRegisteredListedShownAndActivated) {
   const Outcome other = Run({"generation", "register", "line", "--dimension", "5", "--parent", "2"});
   EXPECT_NE(other.exit_code, 0) << "a child of another dimension";
   EXPECT_THAT(other.err, HasSubstr("dimension"));
+}
+
+TEST_F(Cli, AdaptersArePutListedSearchedThroughAndDropped) {
+  const std::string name = MakeCollection("adapted");
+  ASSERT_EQ(Run({"upsert", name, "near", "--vector", "1,0,0"}).exit_code, 0);
+  ASSERT_EQ(Run({"upsert", name, "far", "--vector", "0,5,0"}).exit_code, 0);
+  EXPECT_THAT(Run({"generation", "register", name, "--dimension", "2"}).err, HasSubstr("expects_adapter"));
+  const Outcome second = RunJson({"generation", "register", name, "--dimension", "2", "--expects-adapter"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  AdapterFile file;
+  file.spec.direction = AdapterDirection::kItem;
+  file.spec.kind = AdapterKind::kAffine;
+  file.spec.input_dimension = 3;
+  file.spec.target = Space{Metric::kEuclidean, 2, 1, 1};
+  file.spec.linear = {1, 0, 0, 0, 1, 0};
+  file.spec.offset = {0, 1};
+  file.fit.loss = "reg";
+  ASSERT_TRUE(WriteAdapter(scratch_ / "old-to-new.adapter", file).ok());
+
+  EXPECT_EQ(Run({"search", name, "--vector", "1,1", "--generation", "2"}).exit_code, 5) << "out of reach";
+  const Outcome put = RunJson({"generation", "adapter", "put", name, "1", "2", scratch_ / "old-to-new.adapter"});
+  ASSERT_EQ(put.exit_code, 0) << put.err;
+  EXPECT_EQ(put.json()["direction"], "item");
+  EXPECT_EQ(put.json()["version"], 1);
+  EXPECT_THAT(Run({"generation", "adapter", "list", name}).out, HasSubstr("affine"));
+  EXPECT_THAT(RunJson({"generation", "adapter", "list", name}).json(), SizeIs(1));
+  const auto hits = RunJson({"search", name, "--vector", "1,1", "--generation", "2"}).json()["results"][0]["hits"];
+  ASSERT_THAT(hits, SizeIs(2));
+  EXPECT_EQ(hits[0]["id"], "near");
+  EXPECT_EQ(hits[0]["distance"], 0);
+  EXPECT_EQ(Run({"search", name, "--vector", "1,1", "--generation", "2", "--adapter-mode", "none"}).exit_code, 5);
+  const Outcome wrong = Run({"search", name, "--vector", "1,1", "--generation", "2", "--adapter-mode", "both"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("all, none, query, item"));
+  EXPECT_EQ(Run({"generation", "adapter", "put", name, "2", "1", scratch_ / "old-to-new.adapter"}).exit_code, 2);
+  EXPECT_EQ(Run({"generation", "adapter", "put", name, "1", "2", scratch_ / "none.adapter"}).exit_code, 3);
+  EXPECT_EQ(Run({"generation", "activate", name, "2"}).exit_code, 0);
+  EXPECT_EQ(Run({"generation", "adapter", "drop", name, "1", "2"}).exit_code, 5);
+  EXPECT_EQ(Run({"generation", "adapter", "drop", name, "1", "2", "--force"}).exit_code, 0);
+  EXPECT_EQ(Run({"generation", "adapter", "drop", name, "1", "2"}).exit_code, 3);
+  const Outcome longer =
+      RunJson({"generation", "register", name, "--dimension", "5", "--compatible-prefix", "3", "--parent", "1"});
+  ASSERT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_EQ(longer.json()["compatible_prefix"], 3);
+  EXPECT_EQ(longer.json()["reach"], nlohmann::json({1, 3}));
 }
 
 TEST_F(Cli, ItemsAreWrittenFoundReadScrolledCountedAndDeleted) {

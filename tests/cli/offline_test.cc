@@ -30,8 +30,8 @@ TEST_F(Offline, VersionIsTold) {
 TEST_F(Offline, HelpNamesEverySubcommandAndTheExitCodes) {
   const Outcome help = Run({"--help"});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* name : {"serve", "train", "eval", "collection", "generation", "upsert", "search", "get", "delete",
-                           "scroll", "count", "import", "export", "status", "version", "completion"}) {
+  for (const char* name : {"serve", "train", "eval", "experiment", "collection", "generation", "upsert", "search",
+                           "get", "delete", "scroll", "count", "import", "export", "status", "version", "completion"}) {
     EXPECT_THAT(help.out, HasSubstr(StrCat("\n  ", name, " "))) << name;
   }
   EXPECT_THAT(help.out, HasSubstr("Exit codes"));

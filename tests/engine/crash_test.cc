@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "engine_testing.h"
+#include "adapter_world.h"
 
 namespace lightcone::server {
 namespace {
@@ -64,6 +64,28 @@ int ChildFillsDisk(const std::string& folder, int pipe) {
   return 6;
 }
 
+// An adapter from generation 1 to 2 of MakeCollection(2) that moves every item by `n` thousandths.
+AdapterSpec ShiftBy(uint64_t n) {
+  AdapterSpec spec;
+  spec.direction = AdapterDirection::kItem;
+  spec.kind = AdapterKind::kAffine;
+  spec.input_dimension = 4;
+  spec.target = Space{Metric::kLorentz, 4, 1.0, 2.0};
+  spec.linear = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
+  spec.offset = {static_cast<float>(n) * 0.001f, 0, 0, 0};
+  return spec;
+}
+
+// Puts adapters forever and tells each acknowledged one through the pipe: n, version.
+int ChildPutsAdapters(const std::string& folder, int pipe, uint64_t from) {
+  const auto engine = OpenEngine(folder);
+  for (uint64_t n = from;; ++n) {
+    const auto put = engine->PutAdapter({StrCat("put-", n), "c", 1, 2, FileOf(ShiftBy(n))});
+    if (!put.ok()) return 3;
+    if (!Tell(pipe, n, put->version)) return 4;
+  }
+}
+
 // Not a test of its own: the body of the processes that the tests below start from this program.
 TEST(CrashChild, Body) {
   const char* task = getenv(kChildVariable);
@@ -72,6 +94,7 @@ TEST(CrashChild, Body) {
   unsigned long long from = 0;
   int folder = 0;
   ASSERT_EQ(sscanf(task, "%d:%d:%llu:%n", &number, &pipe, &from, &folder), 3);
+  if (number == 3) _exit(ChildPutsAdapters(task + folder, pipe, from));
   _exit(number == 1 ? ChildWrites(task + folder, pipe, from) : ChildFillsDisk(task + folder, pipe));
 }
 
@@ -139,6 +162,46 @@ TEST_F(Crash, EveryAcknowledgedWriteIsThereAfterKillsAndSearchesAgree) {
     EXPECT_EQ(engine_->GetCollection("c")->items, items);
     engine_.reset();
     ++next;
+  }
+}
+
+TEST_F(Crash, TheLastAcknowledgedAdapterServesAfterKills) {
+  engine_ = OpenEngine(folder_.path());
+  MakeCollection(2);
+  Write(BatchOf({ItemOf(Id("a"), {0, 0.5f, 0, 0})}, 1));
+  engine_.reset();
+  uint64_t next = 1;
+  for (int round = 0; round < 3; ++round) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = StartChild(3, ends[1], next, folder_.path());
+    ASSERT_GE(child, 0);
+    close(ends[1]);
+    uint64_t line[2] = {0, 0}, told[2];
+    for (int seen = 0; read(ends[0], told, sizeof told) == static_cast<ssize_t>(sizeof told); ++seen) {
+      line[0] = told[0];
+      line[1] = told[1];
+      if (seen == 10) kill(child, SIGKILL);
+    }
+    close(ends[0]);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+
+    engine_ = OpenEngine(folder_.path());
+    ASSERT_NE(engine_, nullptr);
+    const auto list = engine_->ListAdapters("c");
+    ASSERT_TRUE(list.ok()) << list.status();
+    ASSERT_EQ(list->size(), 1u);
+    // The one that was under way may be there as well.
+    const uint64_t n = line[0] + (list->at(0).version - line[1]);
+    EXPECT_LE(n - line[0], 1u);
+    const float x = static_cast<float>(n) * 0.001f;
+    const auto hits = Hits(SearchFor({x, 0.5f, 0, 0}, 1, 2));
+    ASSERT_EQ(hits.size(), 1u);
+    EXPECT_NEAR(hits[0].distance, 0.0, 1e-5) << "carried by another adapter than the list shows";
+    engine_.reset();
+    next = n + 1;
   }
 }
 

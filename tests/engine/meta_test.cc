@@ -36,7 +36,16 @@ TEST(Records, ComeBackAsTheyWereWritten) {
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->sequence, UINT64_MAX);
   EXPECT_EQ(decoded->items.size(), 1u) << "empty counts are left out";
-  RequestRecord request{"Create", "x|y", 1, 2, 3, 4, 5};
+  collection.last_adapter_version = 7;
+  EXPECT_EQ(DecodeCollection(Encode(collection))->last_adapter_version, 7u);
+  generation.compatible_prefix = 5;
+  EXPECT_EQ(DecodeGeneration(Encode(generation))->compatible_prefix, 5);
+  const AdapterRecord adapter{1, 2, 9, 77, std::string("bytes\n\0\xff", 8)};
+  const auto again = DecodeAdapterRecord(Encode(adapter));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->file, adapter.file);
+  EXPECT_EQ(Encode(*again), Encode(adapter));
+  RequestRecord request{"Create", "x|y", 1, 2, 3, 4, 5, 6};
   EXPECT_EQ(Encode(*DecodeRequest(Encode(request))), Encode(request));
 }
 
@@ -48,6 +57,11 @@ TEST(Records, DamageAndNewerFormatsAreSaid) {
       DecodeProgress(R"({"format":1,"sequence":1,"next_internal_id":1,"items":[{"generations":[2,1],"count":1}]})"),
       Code::kDataLoss, {"items"}));
   EXPECT_TRUE(Fails(DecodeGeneration(R"({"format":1,"generation":1,"parent":1})"), Code::kDataLoss, {"generation"}));
+  const std::string adapter = Encode(AdapterRecord{1, 2, 9, 77, "file"});
+  EXPECT_TRUE(Fails(DecodeAdapterRecord(adapter + "x"), Code::kDataLoss, {"adapter record", "file_bytes"}));
+  EXPECT_TRUE(Fails(DecodeAdapterRecord(adapter.substr(0, adapter.find('\n'))), Code::kDataLoss, {"file_bytes"}));
+  EXPECT_TRUE(Fails(DecodeAdapterRecord(Encode(AdapterRecord{2, 2, 9, 77, ""})), Code::kDataLoss, {"from_generation"}));
+  EXPECT_TRUE(Fails(DecodeAdapterRecord("{\"format\":2}\n"), Code::kFailedPrecondition, {"newer"}));
 }
 
 TEST(ScrollTokens, ComeBackAndNothingElseDoes) {

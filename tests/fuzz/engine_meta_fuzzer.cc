@@ -16,6 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (generation.ok() && !DecodeGeneration(Encode(*generation)).ok()) abort();
   const auto progress = DecodeProgress(bytes);
   if (progress.ok() && !DecodeProgress(Encode(*progress)).ok()) abort();
+  const auto adapter = DecodeAdapterRecord(bytes);
+  if (adapter.ok() && !DecodeAdapterRecord(Encode(*adapter)).ok()) abort();
   const auto request = DecodeRequest(bytes);
   if (request.ok() && !DecodeRequest(Encode(*request)).ok()) abort();
   (void)CheckPayload(bytes, 1 << 20, "payload_json");

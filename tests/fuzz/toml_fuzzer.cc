@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/toml.h"
 #include "server/options/option_table.h"
-#include "server/options/toml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace lightcone::server;  // NOLINT: a file of one function
+  using namespace lightcone;          // NOLINT: a file of one function
+  using namespace lightcone::server;  // NOLINT
   const auto entries = ParseToml(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz");
   if (!entries.ok()) return 0;
   for (const TomlEntry& entry : *entries) {

@@ -31,10 +31,10 @@ constexpr Kind kKinds[] = {
     {"ranking_metrics", CheckRankingMetrics},
     {"p_com_p_up", CheckPComPUp},
     {"server_ranking_", CheckServerRanking},
-    {"mixbct_", nullptr},
-    {"bt2_", nullptr},
-    {"hypmix_", nullptr},
-    {"euclid_baselines", nullptr},
+    {"mixbct_", CheckMixbct},
+    {"bt2_", CheckBt2},
+    {"hypmix_", CheckHypMix},
+    {"euclid_baselines", CheckEuclidBaselines},
 };
 
 enum class Outcome { kPassed, kFailed, kNotCovered };

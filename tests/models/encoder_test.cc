@@ -1,4 +1,4 @@
-// From a network to TorchScript and back: same vectors here, through Encoder and in Python; damaged files are refused.
+// An exported encoder in use: images, tensors, threads; damaged files are refused. (export_test.cc: the same vectors.)
 #include "models/encoder.h"
 
 #include <gmock/gmock.h>
@@ -6,8 +6,6 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -71,19 +69,6 @@ void ExpectNear(const std::vector<float>& a, const std::vector<float>& b, float 
   for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
 }
 
-TEST_F(EncoderTest, GivesTheVectorsOfTheNetworkForEveryArchitectureAndBatchSize) {
-  for (const ArchitectureInfo& info : Architectures()) {
-    const auto network = Export(info.name);
-    absl::StatusOr<std::unique_ptr<Encoder>> encoder = Encoder::LoadFolder(folder_);
-    ASSERT_TRUE(encoder.ok()) << MessageOf(encoder.status());
-    for (int64_t n : {1, 2, 7}) {
-      const torch::Tensor images = torch::randn({n, 3, 10, 12});
-      torch::NoGradGuard no_grad;
-      ExpectNear(*(*encoder)->EmbedTensors(Flat(images), n), Flat(network->forward(images)), 2e-5f);
-    }
-  }
-}
-
 TEST_F(EncoderTest, NormalisesAndResizesImagesAsTheManifestSays) {
   const auto network = Export("small-cnn");
   const auto encoder = *Encoder::LoadFolder(folder_);
@@ -118,44 +103,6 @@ TEST_F(EncoderTest, IsSafeOnSeveralThreadsAndInSmallBatches) {
     threads.emplace_back([&] { ExpectNear(*encoder->EmbedTensors(input, 8), expected, 1e-6f); });
   }
   for (std::thread& thread : threads) thread.join();
-}
-
-// A Python with torch: the distribution's first, then the one in the path; empty when this machine has none.
-std::string PythonWithTorch() {
-  for (const std::string python : {"/usr/bin/python3", "python3"}) {
-    if (std::system((python + " -c 'import torch' >/dev/null 2>&1").c_str()) == 0) return python;
-  }
-  return "";
-}
-
-void WritePythonVectors(const std::string& python, const std::string& encoder, const std::string& input,
-                        const std::string& output) {
-  const std::string code = "import torch, array; m = torch.jit.load('" + encoder +
-                           "'); f = array.array('f'); f.frombytes(open('" + input +
-                           "', 'rb').read()); x = torch.tensor(list(f)).reshape(5, 3, 10, 12); open('" + output +
-                           "', 'wb').write(array.array('f', m(x).flatten().tolist()).tobytes())";
-  const std::string command = python + " -c \"" + code + "\"";
-  EXPECT_EQ(std::system(command.c_str()), 0) << command;
-}
-
-TEST_F(EncoderTest, PythonsTorchJitLoadGivesTheSameVectors) {
-  Export("resnet18");
-  const auto encoder = *Encoder::LoadFolder(folder_);
-  const std::vector<float> input = Flat(torch::randn({5, 3, 10, 12}));
-  const std::vector<float> expected = *encoder->EmbedTensors(input, 5);
-  ASSERT_EQ(expected.size(), 5u * 24);
-  const std::string in = folder_ + "/in.f32", out = folder_ + "/out.f32";
-  ASSERT_TRUE(WriteFileAtomically(in, {reinterpret_cast<const char*>(input.data()), input.size() * 4}).ok());
-  const std::string python = PythonWithTorch();
-  if (python.empty()) {
-    std::puts("no python3 with torch here: compared with the C++ torch::jit::load only");
-    return;
-  }
-  WritePythonVectors(python, Path(), in, out);
-  const std::string bytes = *ReadFile(out);
-  std::vector<float> vectors(bytes.size() / 4);
-  std::memcpy(vectors.data(), bytes.data(), bytes.size());
-  ExpectNear(vectors, expected, 2e-5f);
 }
 
 TEST_F(EncoderTest, TruncatedOrCorruptFilesAreDataLossAndNameTheFile) {

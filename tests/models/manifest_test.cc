@@ -22,7 +22,11 @@ Manifest Example() {
   m.name = "glyphs-new";
   m.architecture = "small-cnn";
   m.width = 0.5;
+  m.stem = "cifar";
+  m.backbone = "operators.pt";
+  m.frozen = true;
   m.dimension = 128;
+  m.compatible_prefix = 96;
   m.curvature = 0.7;
   m.clip_radius = 1.2;
   m.rescale = "fixed";
@@ -46,6 +50,14 @@ TEST(Manifest, KeepsEveryFieldThroughJson) {
   EXPECT_EQ(parsed->training.seed, 18'446'744'073'709'551'615u);
   EXPECT_EQ(parsed->training.config_json, R"({"epochs":17})");
   EXPECT_EQ(parsed->encoder_crc32c, 3'999'999'999u);
+}
+
+TEST(Manifest, WithoutACompatiblePrefixComparesWholeVectors) {
+  json object = ExampleJson();
+  object.erase("compatible_prefix");
+  EXPECT_EQ(ParseManifest(object.dump())->compatible_prefix, 0);
+  object["compatible_prefix"] = 128;
+  EXPECT_EQ(ParseManifest(object.dump())->compatible_prefix, 128);
 }
 
 TEST(Manifest, IgnoresFieldsThatItDoesNotKnow) {
@@ -88,6 +100,14 @@ INSTANTIATE_TEST_SUITE_P(
                     BadField{"/dimension", 0, "field 'manifest.dimension' is 0; allowed: 1 .. 65536"},
                     BadField{"/dimension", 1e30, "field 'manifest.dimension'"},
                     BadField{"/dimension", 128.5, "field 'manifest.dimension' is 128.5"},
+                    BadField{"/compatible_prefix", 1,
+                             "field 'manifest.compatible_prefix' is 1; allowed: 0, or 2 .. 128"},
+                    BadField{"/compatible_prefix", 129, "field 'manifest.compatible_prefix' is 129"},
+                    BadField{"/compatible_prefix", -2, "field 'manifest.compatible_prefix' is -2"},
+                    BadField{"/compatible_prefix", "all", "field 'manifest.compatible_prefix' is \"all\""},
+                    BadField{"/stem", "7x7", "field 'manifest.stem' is 7x7; allowed: empty, cifar or imagenet"},
+                    BadField{"/backbone", std::string(4097, 'x'), "field 'manifest.backbone' is 4097 characters"},
+                    BadField{"/frozen", "yes", "field 'manifest.frozen' is \"yes\""},
                     BadField{"/metric", "hyperbolic", "field 'manifest.metric' is hyperbolic; allowed: lorentz"},
                     BadField{"/curvature", -1, "field 'manifest.curvature' is -1; allowed: above 0"},
                     BadField{"/curvature", "1", "field 'manifest.curvature' is \"1\""},

@@ -4,9 +4,13 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <set>
 
 #include "base/status.h"
+#include "models/blocks_torch.h"
+#include "models/checkpoint_torch.h"
 #include "models/network_torch.h"
+#include "tests/models/small_encoders_torch.h"
 
 namespace lightcone {
 namespace {
@@ -27,21 +31,88 @@ std::shared_ptr<EncoderNetwork> Build(const EncoderConfig& config, uint64_t seed
 }
 
 TEST(Network, EveryArchitectureMapsImagesOfItsSizeToVectors) {
-  for (const ArchitectureInfo& info : Architectures()) {
+  std::set<std::string> seen = {"torchscript"};  // backbone_test.cc
+  for (auto [name, config] : SmallEncoders()) {
+    seen.insert(config.architecture);
     for (int channels : {1, 3}) {
-      for (int height : {9, 20}) {
-        EncoderConfig config = ConfigOf(info.name, 0.25);
-        config.channels = channels;
-        config.height = height;
-        config.width_px = 12;
-        config.dimension = 10;
-        const auto network = Build(config);
-        const torch::Tensor z = network->forward(torch::randn({3, channels, height, 12}));
-        EXPECT_EQ(z.sizes(), (std::vector<int64_t>{3, 10})) << info.name;
-        EXPECT_GT(MacsPerImage(config), 1000) << info.name;
-      }
+      config.channels = channels;
+      const auto network = Build(config);
+      const torch::Tensor z = network->forward(torch::randn({3, channels, config.height, config.width_px}));
+      EXPECT_EQ(z.sizes(), (std::vector<int64_t>{3, 10})) << name;
+      EXPECT_TRUE(torch::isfinite(z).all().item<bool>()) << name;
+      EXPECT_GT(MacsPerImage(config), 1000) << name;
     }
   }
+  EXPECT_EQ(seen.size(), Architectures().size());
+}
+
+TEST(Network, EveryParameterLearnsButTheScaleThatInsightFaceFixes) {
+  for (auto [name, config] : SmallEncoders()) {
+    config.rescale = "learnable";
+    const auto network = Build(config);
+    const torch::Tensor z = network->forward(torch::randn({6, 3, config.height, config.width_px}));
+    (z * torch::randn(z.sizes())).sum().backward();
+    for (const auto& item : network->named_parameters()) {
+      const bool fixed = item.key() == "head_norm.weight" && config.architecture.starts_with("iresnet");
+      EXPECT_EQ(item.value().grad().defined(), !fixed) << name << ": " << item.key();
+    }
+  }
+}
+
+TEST(ParameterCount, IsThatOfTheNetworkThatIsBuilt) {
+  for (auto [name, config] : SmallEncoders()) {
+    EXPECT_EQ(ParameterCount(config), CountParameters(*Build(config))) << name;
+    config.rescale = "learnable";
+    config.head_bias = false;
+    config.head_batch_norm = true;
+    config.channels = 1;
+    EXPECT_EQ(ParameterCount(config), CountParameters(*Build(config))) << name;
+  }
+}
+
+struct Published {
+  const char* architecture;
+  int pixels, dimension;
+  int64_t parameters;
+  double macs;
+};
+
+// torchvision (resnet18, resnet50, vgg13_bn, alexnet, vit_b_16), timm (vit_small_patch16_224), and InsightFace's
+// arcface_torch (iresnet18 and iresnet50 as PyTorch modules; an ONNX export counts differently, its norms are folded).
+// Their operations are multiply-accumulates too; InsightFace's are not compared, as they count norms.
+TEST(ParameterCount, IsThePublishedOneAtFullSize) {
+  for (const Published& one :
+       {Published{"resnet18", 224, 1000, 11'689'512, 1.814e9}, Published{"resnet50", 224, 1000, 25'557'032, 4.089e9},
+        Published{"vgg13", 224, 1000, 133'053'736, 11.308e9}, Published{"alexnet", 224, 1000, 61'100'840, 0.714e9},
+        Published{"vit-s16", 224, 1000, 22'050'664, 4.6e9}, Published{"vit-b16", 224, 1000, 86'567'656, 17.564e9},
+        Published{"iresnet18", 112, 512, 24'025'600, 0}, Published{"iresnet50", 112, 512, 43'590'848, 0}}) {
+    EncoderConfig config = ConfigOf(one.architecture);
+    config.height = config.width_px = one.pixels;
+    config.dimension = one.dimension;
+    ASSERT_TRUE(config.Validate().ok()) << one.architecture;
+    EXPECT_EQ(ParameterCount(config), one.parameters) << one.architecture;
+    const double macs = one.macs > 0 ? one.macs : MacsPerImage(config);
+    EXPECT_NEAR(MacsPerImage(config), macs, 1e-3 * macs) << one.architecture;
+  }
+}
+
+TEST(Network, Resnet18IsBuiltAtItsPublishedSize) {
+  EncoderConfig config = ConfigOf("resnet18");
+  config.height = config.width_px = 224;
+  config.dimension = 1000;
+  EXPECT_EQ(CountParameters(*Build(config)), 11'689'512);
+}
+
+TEST(Network, TheStemFollowsTheSizeOfTheImageUnlessItIsSet) {
+  EncoderConfig config = ConfigOf("resnet50");
+  config.height = 128, config.width_px = 127;
+  EXPECT_EQ(StemOf(config), "cifar");
+  config.width_px = 128;
+  EXPECT_EQ(StemOf(config), "imagenet");
+  config.stem = "cifar";
+  EXPECT_EQ(StemOf(config), "cifar");
+  config.architecture = "small-cnn";
+  EXPECT_EQ(StemOf(config), "");
 }
 
 TEST(Network, Resnet18HasTheParametersOfTheCifarStem) {
@@ -57,18 +128,51 @@ TEST(Network, SmallCnnIsSmall) {
   EXPECT_LT(CountParameters(*Build(ConfigOf("small-cnn", 0.5))), count / 3);
 }
 
-TEST(Network, SameSeedGivesTheSameWeightsAndLeavesTheGlobalGeneratorAlone) {
-  torch::manual_seed(5);
-  const torch::Tensor expected = torch::rand({4});
-  const auto a = Build(ConfigOf("small-cnn", 0.25), 7), c = Build(ConfigOf("small-cnn", 0.25), 8);
-  torch::manual_seed(99);
-  const auto b = Build(ConfigOf("small-cnn", 0.25), 7);
-  for (size_t i = 0; i < a->parameters().size(); ++i) {
-    EXPECT_TRUE(torch::equal(a->parameters()[i], b->parameters()[i])) << i;
+TEST(Network, ItsWeightsAreAFunctionOfItsSeedAlone) {
+  for (const auto& [name, config] : SmallEncoders()) {
+    torch::manual_seed(5);
+    const auto a = Build(config, 7), c = Build(config, 8);
+    torch::manual_seed(99);
+    const auto b = Build(config, 7);
+    const auto of_b = b->named_parameters(), of_c = c->named_parameters();
+    for (const auto& item : a->named_parameters()) {
+      EXPECT_TRUE(torch::equal(item.value(), of_b[item.key()])) << name << ": " << item.key();
+    }
+    EXPECT_FALSE(torch::equal(a->named_parameters()["head.weight"], of_c["head.weight"])) << name;
+    for (size_t i = 0; i < a->buffers().size(); ++i)
+      EXPECT_TRUE(torch::equal(a->buffers()[i], b->buffers()[i])) << name;
   }
-  EXPECT_FALSE(torch::equal(a->parameters()[0], c->parameters()[0]));
-  torch::manual_seed(5);
-  EXPECT_TRUE(torch::equal(torch::rand({4}), expected));
+}
+
+TEST(Dropout, ZeroesItsShareScalesTheRestAndDrawsAnewEachTime) {
+  internal::SeededDropout dropout(0.3);
+  torch::Generator generator = at::detail::createCPUGenerator(1);
+  dropout.Initialise(generator);
+  const torch::Tensor ones = torch::ones({100, 1000});
+  const torch::Tensor first = dropout.forward(ones), second = dropout.forward(ones);
+  EXPECT_NEAR(first.count_nonzero().item<int64_t>() / 1e5, 0.7, 0.01);
+  EXPECT_TRUE(torch::allclose(first.masked_select(first.ne(0)), torch::full({}, 1 / 0.7)));
+  // Independent masks agree with probability 0.3^2 + 0.7^2, in every row and every column alike.
+  EXPECT_NEAR(first.eq(second).sum().item<int64_t>() / 1e5, 0.58, 0.01);
+  EXPECT_NEAR(first[0].eq(first[1]).sum().item<int64_t>() / 1e3, 0.58, 0.08);
+  EXPECT_LT(first.ne(0).to(torch::kFloat32).mean(0).sub(0.7).abs().max().item<float>(), 0.25f);
+  dropout.eval();
+  EXPECT_TRUE(torch::equal(dropout.forward(ones), ones));
+}
+
+TEST(Dropout, ItsMasksGoOnFromACheckpoint) {
+  EncoderConfig config;
+  for (const auto& one : SmallEncoders()) {
+    if (one.second.architecture == "alexnet") config = one.second;
+  }
+  const auto a = Build(config, 1), b = Build(config, 2);
+  const torch::Tensor images = torch::randn({4, 3, config.height, config.width_px});
+  const torch::Tensor before = a->forward(images);
+  const std::string saved = *SaveModule(*a);
+  const torch::Tensor after = a->forward(images);
+  EXPECT_FALSE(torch::equal(before, after));
+  ASSERT_TRUE(LoadModule(saved, "network", *b).ok());
+  EXPECT_TRUE(torch::equal(b->forward(images), after));
 }
 
 TEST(Network, RescaleFixedAndLearnableStartAtOneOverRootD) {
@@ -142,7 +246,7 @@ TEST(Network, BadConfigurationsNameTheField) {
     return MessageOf(status);
   };
   EXPECT_THAT(message([](EncoderConfig& c) { c.architecture = "vgg"; }),
-              HasSubstr("field 'architecture' is vgg; allowed: small-cnn, resnet18, mlp"));
+              HasSubstr("field 'architecture' is vgg; allowed: small-cnn, resnet18, resnet50, "));
   EXPECT_THAT(message([](EncoderConfig& c) { c.width = 0; }), HasSubstr("field 'width' is 0; allowed: 0.0625 .. 8"));
   EXPECT_THAT(message([](EncoderConfig& c) { c.width = std::nan(""); }), HasSubstr("field 'width' is nan"));
   EXPECT_THAT(message([](EncoderConfig& c) { c.dimension = 1; }), HasSubstr("field 'dimension' is 1"));
@@ -151,6 +255,39 @@ TEST(Network, BadConfigurationsNameTheField) {
   EXPECT_THAT(message([](EncoderConfig& c) { c.channels = 4; }),
               HasSubstr("field 'input.channels' is 4; allowed: 1 or 3"));
   EXPECT_THAT(message([](EncoderConfig& c) { c.rescale = "x"; }), HasSubstr("field 'rescale' is x"));
+}
+
+struct BadCombination {
+  const char* architecture;
+  void (*change)(EncoderConfig&);
+  const char* text;
+};
+
+TEST(Network, WhatOnlySomeArchitecturesTakeIsNamed) {
+  using C = EncoderConfig;
+  for (const BadCombination& bad : {
+           BadCombination{"resnet18", [](C& c) { c.stem = "7x7"; }, "field 'stem' is 7x7; allowed: auto, cifar"},
+           BadCombination{"vgg13", [](C& c) { c.stem = "cifar"; }, "field 'stem' is cifar; allowed: auto for"},
+           BadCombination{"vgg13", [](C& c) { c.height = 31; }, "field 'input.height' is 31; allowed: 32 .. 1024"},
+           BadCombination{"vgg13", [](C& c) { c.width_px = 31; }, "field 'input.width' is 31; allowed: 32 .. 1024"},
+           BadCombination{"alexnet", [](C& c) { c.height = 14; }, "field 'input.height' is 14; allowed: 15 .. 1024"},
+           BadCombination{"alexnet", [](C& c) { c.stem = "imagenet", c.width_px = 62, c.height = 63; },
+                          "field 'input.width' is 62; allowed: 63 .. 1024"},
+           BadCombination{"vit-s16", [](C& c) { c.height = 28; },
+                          "field 'input.height' is 28; allowed: a multiple of 16 for architecture 'vit-s16'"},
+           BadCombination{"vit-b16", [](C& c) { c.width_px = 8; }, "field 'input.width' is 8; allowed: a multiple"},
+           BadCombination{"resnet18", [](C& c) { c.frozen = true; }, "field 'frozen' is true; allowed: false"},
+           BadCombination{"resnet18", [](C& c) { c.backbone_file = "a.pt"; }, "field 'backbone_file' is a.pt"},
+           BadCombination{"torchscript", [](C&) {}, "field 'backbone_file' is ; allowed: the path of a"},
+           BadCombination{"torchscript", [](C& c) { c.backbone_file = "a.pt", c.width = 0.5; },
+                          "field 'width' is 0.5; allowed: 1 for architecture 'torchscript'"},
+       }) {
+    EncoderConfig config = ConfigOf(bad.architecture);
+    bad.change(config);
+    const absl::Status status = BuildNetwork(config, 1).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(MessageOf(status), HasSubstr(bad.text));
+  }
 }
 
 }  // namespace

@@ -46,6 +46,11 @@ class FakeEngine : public Engine {
   }
   absl::StatusOr<GenerationStatus> GetGeneration(const std::string&, uint32_t) override { return GenerationStatus{}; }
   absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall&) override { return ActivateAnswer{}; }
+  absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall&) override { return AdapterStatus{}; }
+  absl::Status DropAdapter(const DropAdapterCall&) override { return absl::OkStatus(); }
+  absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string&) override {
+    return std::vector<AdapterStatus>();
+  }
   absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) override {
     if (on_upsert) return on_upsert(batch, context);
     return WriteResult{++sequence_, 1, static_cast<uint32_t>(batch.items.size())};

@@ -9,11 +9,11 @@
 #include <sstream>
 
 #include "base/status.h"
+#include "base/toml.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/options/option_table.h"
 #include "server/options/resolve.h"
-#include "server/options/toml.h"
 
 namespace lightcone::server {
 namespace {

@@ -65,6 +65,12 @@ TEST(Keys, RangesHoldTheirOwnKeysAndNoOthers) {
     EXPECT_FALSE(in(keys::CollectionRange(c), keys::Change(c + 1, 0)));
     EXPECT_TRUE(in(keys::GenerationRange(c, 0xffffffffu), keys::Embedding(c, 0xffffffffu, ~uint64_t{0})));
     EXPECT_FALSE(in(keys::GenerationRange(c, 0xffffffffu), keys::Embedding(c + 1, 0, 0)));
+    EXPECT_TRUE(in(keys::GenerationRecordRange(c), keys::Generation(c, 0xfffffffeu)));
+    EXPECT_FALSE(in(keys::GenerationRecordRange(c), keys::Adapter(c, 1, 2)));
+    EXPECT_TRUE(in(keys::AdapterRange(c), keys::Adapter(c, 0xffffffffu, 0xffffffffu)));
+    EXPECT_FALSE(in(keys::AdapterRange(c), keys::Generation(c, 0xfffffffeu)));
+    EXPECT_FALSE(in(keys::AdapterRange(c), keys::Adapter(c + 1, 0, 0)));
+    EXPECT_TRUE(in(keys::CollectionRange(c), keys::Adapter(c, 1, 2))) << "a drop takes the adapters along";
     EXPECT_TRUE(in(keys::GenerationRange(c, 7), keys::Order(c, 7, 0.0f, 1)));
     EXPECT_FALSE(in(keys::GenerationRange(c, 7), keys::Order(c, 8, 1.0f, 1)));
   }

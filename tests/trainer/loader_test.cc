@@ -76,6 +76,28 @@ TEST(BatchLoader, EachEpochVisitsEveryImageOnceInAnotherOrder) {
   for (const auto& order : orders) EXPECT_EQ(std::set<int64_t>(order.begin(), order.end()).size(), 40);
 }
 
+TEST(BatchLoader, ImagesOfOneClassComeInRunsWhenAskedFor) {
+  const ImageSet set = MakeSet(43, 4, 1);  // three classes of 9, two of 8
+  LoaderOptions options = Options();
+  options.same_class = 2;
+  options.drop_last = false;
+  std::vector<std::vector<int64_t>> orders(3);
+  for (const Batch& batch : RunAll(set, options)) {
+    std::vector<int64_t>& order = orders[static_cast<size_t>(batch.epoch)];
+    order.insert(order.end(), batch.indices.begin(), batch.indices.end());
+  }
+  for (const std::vector<int64_t>& order : orders) {
+    EXPECT_EQ(std::set<int64_t>(order.begin(), order.end()).size(), 43);
+    std::set<int32_t> rest;
+    for (size_t i = 0; i < 40; i += 2) EXPECT_EQ(set.labels[order[i]], set.labels[order[i + 1]]) << i;
+    for (size_t i = 40; i < 43; ++i) rest.insert(set.labels[order[i]]);
+    EXPECT_EQ(rest.size(), 3) << "one image of each odd class comes last";
+  }
+  EXPECT_NE(orders[0], orders[1]);
+  options.same_class = 0;
+  EXPECT_THAT(MessageOf(options.Validate(43)), HasSubstr("field 'same_class' is 0; allowed: 1 .. 1024"));
+}
+
 TEST(BatchLoader, ContentDoesNotDependOnThreadsOrQueue) {
   const ImageSet set = MakeSet(40, 8, 3);
   const std::vector<Batch> expected = RunAll(set, Options());

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "base/status.h"
 #include "models/image.h"
@@ -46,26 +47,6 @@ ImageSet Take(const RawImages& raw, const std::vector<int64_t>& rows, const std:
 int64_t TestShare(int64_t n) {
   const int64_t least = n >= 4 ? 2 : 1;  // two, so that each test item finds another one of its class
   return std::max(least, (n + 2) / 4);
-}
-
-struct Rows {
-  std::vector<int64_t> train, test;
-};
-
-Rows SplitPerClass(const std::map<int64_t, std::vector<int64_t>>& members, uint64_t seed) {
-  Rows rows;
-  uint64_t ordinal = 0;
-  for (const auto& [label, all] : members) {
-    std::vector<int64_t> order = all;
-    Rng rng(MixSeed({seed, 0x5b1175ee, ordinal++}));
-    rng.Shuffle(&order);
-    const auto cut = order.begin() + TestShare(static_cast<int64_t>(order.size()));
-    rows.test.insert(rows.test.end(), order.begin(), cut);
-    rows.train.insert(rows.train.end(), cut, order.end());
-  }
-  std::sort(rows.train.begin(), rows.train.end());
-  std::sort(rows.test.begin(), rows.test.end());
-  return rows;
 }
 
 std::vector<int64_t> AllRows(size_t n) {
@@ -121,40 +102,69 @@ Normalisation MeasureNormalisation(const ImageSet& images) {
   return out;
 }
 
+ClassNumbers NumberClasses(const std::vector<int64_t>& train, const std::vector<int64_t>& test,
+                           const std::map<int64_t, std::string>& names) {
+  ClassNumbers numbers;
+  const auto add = [&](const std::vector<int64_t>& labels) {
+    for (const int64_t label : std::set<int64_t>(labels.begin(), labels.end())) {
+      if (!numbers.ids.emplace(label, static_cast<int32_t>(numbers.ids.size())).second) continue;
+      const auto named = names.find(label);
+      numbers.names.push_back(named == names.end() ? StrCat(label) : named->second);
+    }
+  };
+  add(train);
+  add(test);
+  return numbers;
+}
+
+absl::Status CheckNoSingleImage(const std::vector<int64_t>& train, const std::vector<int64_t>& test,
+                                const ClassNumbers& numbers) {
+  std::map<int64_t, int64_t> total;
+  for (const std::vector<int64_t>* labels : {&train, &test}) {
+    for (const int64_t label : *labels) ++total[label];
+  }
+  for (const auto& [label, count] : total) {
+    if (count >= 2) continue;
+    return InvalidField(StrCat("images of class '", numbers.names[numbers.ids.at(label)], "'"), "1",
+                        "at least 2 (one to train, one to test)");
+  }
+  return absl::OkStatus();
+}
+
+SplitRows SplitPerClass(const std::vector<int64_t>& labels, uint64_t seed) {
+  std::map<int64_t, std::vector<int64_t>> members;
+  for (size_t i = 0; i < labels.size(); ++i) members[labels[i]].push_back(static_cast<int64_t>(i));
+  SplitRows rows;
+  uint64_t ordinal = 0;
+  for (auto& [label, order] : members) {
+    Rng rng(MixSeed({seed, 0x5b1175ee, ordinal++}));
+    rng.Shuffle(&order);
+    const auto cut = order.begin() + TestShare(static_cast<int64_t>(order.size()));
+    rows.test.insert(rows.test.end(), order.begin(), cut);
+    rows.train.insert(rows.train.end(), cut, order.end());
+  }
+  std::sort(rows.train.begin(), rows.train.end());
+  std::sort(rows.test.begin(), rows.test.end());
+  return rows;
+}
+
 absl::StatusOr<Dataset> FinishDataset(std::string_view name, RawDataset raw, uint64_t seed) {
   LC_RETURN_IF_ERROR(CheckRaw(raw));
-  std::map<int64_t, std::vector<int64_t>> members;
-  std::map<int64_t, int64_t> total;
-  for (size_t i = 0; i < raw.train.labels.size(); ++i) {
-    members[raw.train.labels[i]].push_back(static_cast<int64_t>(i));
-    ++total[raw.train.labels[i]];
-  }
-  if (raw.test) {
-    for (const int64_t label : raw.test->labels) ++total[label];
-  }
+  const std::vector<int64_t> none;
+  const std::vector<int64_t>& test_labels = raw.test ? raw.test->labels : none;
+  const ClassNumbers numbers = NumberClasses(raw.train.labels, test_labels, raw.class_names);
+  LC_RETURN_IF_ERROR(CheckNoSingleImage(raw.train.labels, test_labels, numbers));
   Dataset out;
   out.name = std::string(name);
   out.notes = std::move(raw.notes);
-  std::map<int64_t, int32_t> ids;
-  const auto number = [&](int64_t label) {
-    if (!ids.emplace(label, static_cast<int32_t>(ids.size())).second) return;
-    const auto named = raw.class_names.find(label);
-    out.class_names.push_back(named == raw.class_names.end() ? StrCat(label) : named->second);
-  };
-  for (const auto& [label, rows] : members) number(label);
-  for (const auto& [label, count] : total) number(label);  // those of the test set alone come last
-  for (const auto& [label, count] : total) {
-    if (count >= 2) continue;
-    return InvalidField(StrCat("images of class '", out.class_names[ids[label]], "'"), "1",
-                        "at least 2 (one to train, one to test)");
-  }
+  out.class_names = numbers.names;
   if (raw.test) {
-    out.train = Take(raw.train, AllRows(raw.train.labels.size()), ids);
-    out.test = Take(*raw.test, AllRows(raw.test->labels.size()), ids);
+    out.train = Take(raw.train, AllRows(raw.train.labels.size()), numbers.ids);
+    out.test = Take(*raw.test, AllRows(raw.test->labels.size()), numbers.ids);
   } else {
-    const Rows rows = SplitPerClass(members, seed);
-    out.train = Take(raw.train, rows.train, ids);
-    out.test = Take(raw.train, rows.test, ids);
+    const SplitRows rows = SplitPerClass(raw.train.labels, seed);
+    out.train = Take(raw.train, rows.train, numbers.ids);
+    out.test = Take(raw.train, rows.test, numbers.ids);
     out.notes += StrCat(out.notes.empty() ? "" : "; ", "no test files: a quarter of each class was set aside");
   }
   out.normalisation = MeasureNormalisation(out.train);

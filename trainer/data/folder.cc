@@ -1,82 +1,18 @@
 #include <algorithm>
-#include <cctype>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "base/files.h"
 #include "base/status.h"
 #include "models/image.h"
 #include "trainer/data/formats.h"
+#include "trainer/data/image_folders.h"
 #include "trainer/data/parallel.h"
 
 namespace lightcone {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int kSideMax = 64, kSideMin = 16;
-
-struct File {
-  std::string path, class_name;
-};
-
-std::string LowerExtension(const fs::path& path) {
-  std::string text = path.extension().string();
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-// The entries of a folder in the order of their names, without hidden ones.
-absl::StatusOr<std::vector<fs::path>> List(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  fs::directory_iterator it(folder, error);
-  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
-    if (it->path().filename().string()[0] != '.') entries.push_back(it->path());
-  }
-  if (error) return ErrnoStatus(error.value(), "list", folder.string());
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
-
-absl::Status ListClass(const fs::path& folder, std::vector<File>* files) {
-  LC_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, List(folder));
-  for (const fs::path& entry : entries) {
-    const std::string extension = LowerExtension(entry);
-    std::error_code ignored;
-    if (extension == ".txt") continue;
-    const bool image = extension == ".png" || extension == ".jpg" || extension == ".jpeg" || extension == ".webp";
-    if (!image || fs::is_directory(entry, ignored)) {
-      return InvalidField("image file", StrCat("'", entry.string(), "'"),
-                          ".png, .jpg, .jpeg or .webp (hidden files and .txt are ignored)");
-    }
-    files->push_back({entry.string(), folder.filename().string()});
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<File>> ListClasses(const fs::path& folder) {
-  LC_ASSIGN_OR_RETURN(const std::vector<fs::path> entries, List(folder));
-  std::vector<File> files;
-  std::error_code ignored;
-  for (const fs::path& entry : entries) {
-    if (fs::is_directory(entry, ignored)) {
-      LC_RETURN_IF_ERROR(ListClass(entry, &files));
-    } else if (LowerExtension(entry) != ".txt") {
-      return InvalidField("entry of a data folder", StrCat("'", entry.string(), "'"), "one folder for each class");
-    }
-  }
-  return files;
-}
-
-bool HoldsFolders(const fs::path& folder) {
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
-    if (it->is_directory(error)) return true;
-  }
-  return false;
-}
 
 // A decoded file, shrunk at once when it is large, so that a folder of photographs fits into memory.
 struct Loaded {
@@ -94,9 +30,10 @@ absl::StatusOr<Loaded> Load(const std::string& path) {
   return Loaded{ResizeImage(*image, to, to, image->channels), side};
 }
 
-absl::StatusOr<std::vector<Loaded>> LoadAll(const std::vector<File>& files) {
+absl::StatusOr<std::vector<Loaded>> LoadAll(const std::string& folder, const std::vector<ImageFile>& files) {
   std::vector<absl::StatusOr<Loaded>> results(files.size(), absl::StatusOr<Loaded>(Loaded{}));
-  ParallelFor(static_cast<int64_t>(files.size()), [&](int64_t i) { results[i] = Load(files[i].path); });
+  ParallelFor(static_cast<int64_t>(files.size()),
+              [&](int64_t i) { results[i] = Load(StrCat(folder, "/", files[i].path)); });
   std::vector<Loaded> images;
   images.reserve(files.size());
   for (absl::StatusOr<Loaded>& result : results) {
@@ -131,7 +68,7 @@ Target ChooseTarget(const std::vector<Loaded>& train, const std::vector<Loaded>&
   return Target{side, side, target.channels, true};
 }
 
-RawImages Assemble(const std::vector<Loaded>& loaded, const std::vector<File>& files,
+RawImages Assemble(const std::vector<Loaded>& loaded, const std::vector<ImageFile>& files,
                    const std::map<std::string, int64_t>& ids, const Target& target) {
   RawImages out{target.height, target.width, target.channels, {}, {}};
   const int64_t bytes = int64_t{target.height} * target.width * target.channels;
@@ -140,26 +77,25 @@ RawImages Assemble(const std::vector<Loaded>& loaded, const std::vector<File>& f
     const Image image = ResizeImage(loaded[i].image, target.height, target.width, target.channels);
     std::memcpy(out.pixels.data() + i * bytes, image.pixels.data(), static_cast<size_t>(bytes));
   });
-  for (const File& file : files) out.labels.push_back(ids.at(file.class_name));
+  for (const ImageFile& file : files) out.labels.push_back(ids.at(file.class_name));
   return out;
 }
 
 }  // namespace
 
 absl::StatusOr<RawDataset> OpenImageFolders(const std::string& folder) {
-  std::error_code ignored;
-  const bool divided = HoldsFolders(folder + "/train") && fs::is_directory(folder + "/test", ignored);
-  LC_ASSIGN_OR_RETURN(const std::vector<File> train_files, ListClasses(divided ? folder + "/train" : folder));
+  const bool divided = HoldsFolders(folder + "/train") && IsFolder(folder + "/test");
+  LC_ASSIGN_OR_RETURN(const std::vector<ImageFile> train_files, ListClassFolders(folder, divided ? "train" : ""));
   if (train_files.empty()) return InvalidField("training images", StrCat("0 in '", folder, "'"), "one folder a class");
-  std::vector<File> test_files;
+  std::vector<ImageFile> test_files;
   if (divided) {
-    LC_ASSIGN_OR_RETURN(test_files, ListClasses(folder + "/test"));
+    LC_ASSIGN_OR_RETURN(test_files, ListClassFolders(folder, "test"));
   }
-  LC_ASSIGN_OR_RETURN(const std::vector<Loaded> train, LoadAll(train_files));
-  LC_ASSIGN_OR_RETURN(const std::vector<Loaded> test, LoadAll(test_files));
+  LC_ASSIGN_OR_RETURN(const std::vector<Loaded> train, LoadAll(folder, train_files));
+  LC_ASSIGN_OR_RETURN(const std::vector<Loaded> test, LoadAll(folder, test_files));
   std::map<std::string, int64_t> ids;
-  for (const std::vector<File>* part : {&train_files, &std::as_const(test_files)}) {
-    for (const File& file : *part) ids.emplace(file.class_name, 0);
+  for (const std::vector<ImageFile>* part : {&train_files, &std::as_const(test_files)}) {
+    for (const ImageFile& file : *part) ids.emplace(file.class_name, 0);
   }
   RawDataset raw;
   for (auto& [name, id] : ids) {

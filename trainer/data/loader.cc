@@ -1,5 +1,6 @@
 #include "trainer/data/loader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -19,6 +20,28 @@ absl::Status CheckRange(std::string_view field, int64_t value, int64_t low, int6
   return InvalidField(field, StrCat(value), StrCat(low, " .. ", high));
 }
 
+// Turns a random order into one of runs of `run` images of a class.
+void GroupByClass(const std::vector<int32_t>& labels, int64_t run, Rng& rng, std::vector<int64_t>* order) {
+  std::vector<int64_t> by_class = *order;  // stable: within a class the order stays random
+  std::stable_sort(by_class.begin(), by_class.end(), [&](int64_t a, int64_t b) { return labels[a] < labels[b]; });
+  std::vector<int64_t> starts, rest;
+  const int64_t n = static_cast<int64_t>(by_class.size());
+  for (int64_t i = 0; i < n;) {
+    int64_t end = i;
+    while (end < n && labels[by_class[end]] == labels[by_class[i]]) ++end;
+    for (; i + run <= end; i += run) starts.push_back(i);
+    rest.insert(rest.end(), by_class.begin() + i, by_class.begin() + end);
+    i = end;
+  }
+  rng.Shuffle(&starts);
+  rng.Shuffle(&rest);
+  order->clear();
+  for (const int64_t start : starts) {
+    order->insert(order->end(), by_class.begin() + start, by_class.begin() + start + run);
+  }
+  order->insert(order->end(), rest.begin(), rest.end());
+}
+
 }  // namespace
 
 absl::Status LoaderOptions::Validate(int64_t images) const {
@@ -26,6 +49,7 @@ absl::Status LoaderOptions::Validate(int64_t images) const {
   LC_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, drop_last ? images : int64_t{1} << 20));
   LC_RETURN_IF_ERROR(CheckRange("epochs", epochs, 1, 1'000'000));
   LC_RETURN_IF_ERROR(CheckRange("workers", workers, 1, 64));
+  LC_RETURN_IF_ERROR(CheckRange("same_class", same_class, 1, 1024));
   LC_RETURN_IF_ERROR(CheckRange("queue_batches", queue_batches, 1, 1024));
   LC_RETURN_IF_ERROR(CheckRange("start_epoch", start_epoch, 0, epochs));
   return CheckRange("start_step", start_step, 0, StepsPerEpoch(images, *this));
@@ -66,12 +90,18 @@ bool BatchLoader::Next(Batch* batch) {
   absl::MutexLock lock(&mutex_);
   if (to_take_ >= end_) return false;
   Slot& slot = slots_[static_cast<size_t>(to_take_ % options_.queue_batches)];
-  while (!slot.ready) changed_.Wait(&mutex_);
+  while (!slot.ready && failed_.ok()) changed_.Wait(&mutex_);
+  if (!slot.ready) return false;
   std::swap(*batch, slot.batch);
   slot.ready = false;
   ++to_take_;
   changed_.SignalAll();
   return true;
+}
+
+absl::Status BatchLoader::status() {
+  absl::MutexLock lock(&mutex_);
+  return failed_;
 }
 
 void BatchLoader::Work() {
@@ -91,8 +121,14 @@ void BatchLoader::Work() {
       order_epoch = ticket / steps_per_epoch_;
       order = OrderOf(order_epoch);
     }
-    Fill(ticket, order, &batch);
+    const absl::Status filled = Fill(ticket, order, &batch);
     absl::MutexLock lock(&mutex_);
+    if (!filled.ok()) {
+      if (failed_.ok()) failed_ = filled;
+      stop_ = true;
+      changed_.SignalAll();
+      return;
+    }
     Slot& slot = slots_[static_cast<size_t>(ticket % options_.queue_batches)];
     std::swap(slot.batch, batch);
     slot.ready = true;
@@ -106,11 +142,12 @@ std::vector<int64_t> BatchLoader::OrderOf(int64_t epoch) const {
   if (options_.shuffle) {
     Rng rng(MixSeed({options_.seed, 0x04de4, static_cast<uint64_t>(epoch)}));
     rng.Shuffle(&order);
+    if (options_.same_class > 1) GroupByClass(set_->labels, options_.same_class, rng, &order);
   }
   return order;
 }
 
-void BatchLoader::Fill(int64_t ticket, const std::vector<int64_t>& order, Batch* batch) const {
+absl::Status BatchLoader::Fill(int64_t ticket, const std::vector<int64_t>& order, Batch* batch) const {
   batch->epoch = ticket / steps_per_epoch_;
   batch->step = ticket % steps_per_epoch_;
   const int64_t begin = batch->step * options_.batch_size;
@@ -119,14 +156,18 @@ void BatchLoader::Fill(int64_t ticket, const std::vector<int64_t>& order, Batch*
   batch->images.resize(static_cast<size_t>((end - begin) * floats));
   batch->labels.clear();
   batch->indices.assign(order.begin() + begin, order.begin() + end);
+  std::vector<uint8_t> decoded(set_->in_memory() ? 0 : static_cast<size_t>(floats));
   for (int64_t i = 0; i < end - begin; ++i) {
     const int64_t row = batch->indices[i];
     batch->labels.push_back(set_->labels[row]);
+    if (!set_->in_memory()) LC_RETURN_IF_ERROR(set_->Read(row, decoded.data()));
+    const uint8_t* pixels = set_->in_memory() ? set_->image(row) : decoded.data();
     const uint64_t seed =
         MixSeed({options_.seed, 0xa06, static_cast<uint64_t>(batch->epoch), static_cast<uint64_t>(row)});
-    AugmentImage(options_.augment, set_->image(row), set_->height, set_->width, set_->channels, seed, normalisation_,
+    AugmentImage(options_.augment, pixels, set_->height, set_->width, set_->channels, seed, normalisation_,
                  batch->images.data() + i * floats);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace lightcone

@@ -30,6 +30,8 @@ struct LoaderOptions {
   uint64_t seed = 0;   // Drives order and augmentation.
   AugmentKind augment = AugmentKind::kNone;
   bool shuffle = true;      // Another order each epoch.
+  int64_t same_class = 1;   // With shuffle: images of one class come in runs of so many, the runs in random order.
+                            // Images that fill no run of their class come at the end of the epoch.
   bool drop_last = true;    // Leave out the images that do not fill a batch (another few each epoch).
   int64_t start_epoch = 0;  // Where a resumed training goes on: the first batch that Next() gives.
   int64_t start_step = 0;
@@ -52,8 +54,12 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // Waits for the next batch and swaps it into *batch, whose old buffers are used again. False after the last epoch.
+  // Waits for the next batch and swaps it into *batch, whose old buffers are used again. False after the last epoch,
+  // and when an image cannot be read: ask status().
   bool Next(Batch* batch);
+
+  // OK, or why Next() ended early: the first image that could not be read. Sets in memory never fail.
+  absl::Status status();
 
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
@@ -66,7 +72,7 @@ class BatchLoader {
   BatchLoader(const ImageSet* set, const Normalisation& normalisation, const LoaderOptions& options);
   void Work();
   std::vector<int64_t> OrderOf(int64_t epoch) const;
-  void Fill(int64_t ticket, const std::vector<int64_t>& order, Batch* batch) const;
+  absl::Status Fill(int64_t ticket, const std::vector<int64_t>& order, Batch* batch) const;
 
   const ImageSet* const set_;
   const Normalisation normalisation_;
@@ -76,6 +82,7 @@ class BatchLoader {
 
   absl::Mutex mutex_;
   absl::CondVar changed_;
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t to_make_ ABSL_GUARDED_BY(mutex_);
   int64_t to_take_ ABSL_GUARDED_BY(mutex_);

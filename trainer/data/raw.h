@@ -35,7 +35,26 @@ void FitImageSize(int side_max, int side, RawDataset* raw);
 // INVALID_ARGUMENT: no images, no test items, sizes that differ, a class with one image.
 absl::StatusOr<Dataset> FinishDataset(std::string_view name, RawDataset raw, uint64_t seed);
 
-// Mean and deviation per channel of pixels / 255. A channel that never varies gets deviation 1.
+// Dense class ids of the labels of a data set: training labels in ascending order, then those that only the test has.
+struct ClassNumbers {
+  std::map<int64_t, int32_t> ids;  // of a label
+  std::vector<std::string> names;  // of an id
+};
+ClassNumbers NumberClasses(const std::vector<int64_t>& train, const std::vector<int64_t>& test,
+                           const std::map<int64_t, std::string>& names);
+
+// INVALID_ARGUMENT names the first class with a single image in train and test together.
+absl::Status CheckNoSingleImage(const std::vector<int64_t>& train, const std::vector<int64_t>& test,
+                                const ClassNumbers& numbers);
+
+// Positions of `labels` that train and that test, each ascending: FinishDataset's split. REQUIRES: 2 of each label.
+struct SplitRows {
+  std::vector<int64_t> train, test;
+};
+SplitRows SplitPerClass(const std::vector<int64_t>& labels, uint64_t seed);
+
+// Mean and deviation per channel of pixels / 255. REQUIRES: images.in_memory(). A channel that never varies gets
+// deviation 1.
 Normalisation MeasureNormalisation(const ImageSet& images);
 
 }  // namespace lightcone

@@ -9,12 +9,16 @@
 namespace lightcone {
 
 ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows) {
-  ImageSet out{set.height, set.width, set.channels, {}, {}};
-  out.pixels.reserve(rows.size() * static_cast<size_t>(set.bytes_per_image()));
+  ImageSet out{set.height, set.width, set.channels, {}, {}, set.source};
   out.labels.reserve(rows.size());
+  if (set.in_memory()) out.pixels.reserve(rows.size() * static_cast<size_t>(set.bytes_per_image()));
   for (const int64_t row : rows) {
-    out.pixels.insert(out.pixels.end(), set.image(row), set.image(row) + set.bytes_per_image());
     out.labels.push_back(set.labels[row]);
+    if (!set.in_memory()) {
+      out.source_rows.push_back(set.source_rows[row]);
+      continue;
+    }
+    out.pixels.insert(out.pixels.end(), set.image(row), set.image(row) + set.bytes_per_image());
   }
   return out;
 }
@@ -27,9 +31,9 @@ ImageSet SelectClasses(const ImageSet& set, int classes_first) {
   return SelectRows(set, rows);
 }
 
-ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed) {
+std::vector<int64_t> FractionRows(const std::vector<int32_t>& labels, double share, uint64_t seed) {
   std::map<int32_t, std::vector<int64_t>> members;
-  for (int64_t i = 0; i < set.size(); ++i) members[set.labels[i]].push_back(i);
+  for (size_t i = 0; i < labels.size(); ++i) members[labels[i]].push_back(static_cast<int64_t>(i));
   std::vector<int64_t> rows;
   for (auto& [label, all] : members) {
     Rng rng(MixSeed({seed, 0xf4ac7104, static_cast<uint64_t>(label)}));
@@ -39,7 +43,11 @@ ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed) {
     rows.insert(rows.end(), all.begin(), all.begin() + keep);
   }
   std::sort(rows.begin(), rows.end());
-  return SelectRows(set, rows);
+  return rows;
+}
+
+ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed) {
+  return SelectRows(set, FractionRows(set.labels, share, seed));
 }
 
 }  // namespace lightcone

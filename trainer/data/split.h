@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "trainer/data/dataset.h"
 
@@ -10,11 +11,15 @@ namespace lightcone {
 // The images of classes 0 .. classes_first-1, in their order. Threads: safe.
 ImageSet SelectClasses(const ImageSet& set, int classes_first);
 
+// The rows that SelectFraction takes, ascending. Threads: safe.
+std::vector<int64_t> FractionRows(const std::vector<int32_t>& labels, double share, uint64_t seed);
+
 // A share (0, 1] of each class: round(share x n) images, at least one, drawn from `seed`, in their order. Threads:
 // safe.
 ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed);
 
-// The images at `rows`, in that order. REQUIRES: each in 0 .. set.size()-1. Threads: safe.
+// The images at `rows`, in that order; a set that decodes when it is read stays one. REQUIRES: each in 0 ..
+// set.size()-1. Threads: safe.
 ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows);
 
 }  // namespace lightcone

@@ -22,13 +22,27 @@ torch::Tensor QOf(const HbctConfig& config, double curvature, const Embedded& ol
                       1.0);
 }
 
-torch::Tensor ContrastLoss(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& old,
+// Old points as the new ones see them: with a learnt K, those with the same space part on the hyperboloid of today's K
+// (only space parts are ever stored), scaled by k as Embedded::points is.
+LorentzPoints SeenFrom(const Embedded& fresh, const LorentzPoints& old) {
+  if (!fresh.k.defined()) return old;
+  const torch::Tensor space = old.space * fresh.k;
+  return {space, torch::sqrt((space * space).sum(-1) + 1.0)};
+}
+
+torch::Tensor Distances(const HbctConfig& config, double curvature, const Embedded& fresh, const LorentzPoints& old) {
+  const LossDistance kind = DistanceOf(config.distance);
+  const torch::Tensor distances = DistanceMatrix(fresh.points, old, curvature, kind);
+  if (!fresh.k.defined()) return distances;
+  return kind == LossDistance::kGeodesic ? distances / fresh.k : distances / (fresh.k * fresh.k);
+}
+
+torch::Tensor ContrastLoss(const HbctConfig& config, const torch::Tensor& distances, const torch::Tensor& q,
                            const torch::Tensor& labels) {
-  const torch::Tensor distances = DistanceMatrix(fresh.points, old.points, curvature, DistanceOf(config.distance));
   if (config.contrast == "distance") return distances.diagonal().mean();
   const torch::Tensor excluded = config.mask_same_class ? SameClassPairs(labels) : torch::Tensor();
   if (config.contrast == "infonce") return InfoNceLoss(distances, config.tau, excluded).mean();
-  return RinceLoss(distances, QOf(config, curvature, old), {config.tau, config.beta}, excluded).mean();
+  return RinceLoss(distances, q, {config.tau, config.beta}, excluded).mean();
 }
 
 }  // namespace
@@ -36,14 +50,17 @@ torch::Tensor ContrastLoss(const HbctConfig& config, double curvature, const Emb
 LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& old,
                             const torch::Tensor& labels) {
   LossTerms terms;
+  const LorentzPoints apexes = SeenFrom(fresh, old.points);
+  const double points_curvature = fresh.k.defined() ? 1.0 : curvature;
   if (config.entailment) {
-    const torch::Tensor angle = ExteriorAngle(old.points, fresh.points, curvature);
-    const torch::Tensor entail = torch::relu(angle - HalfAperture(old.points, curvature, config.epsilon)).mean();
+    const torch::Tensor angle = ExteriorAngle(apexes, fresh.points, points_curvature);
+    const torch::Tensor entail = torch::relu(angle - HalfAperture(apexes, points_curvature, config.epsilon)).mean();
     terms.total = entail;
     terms.parts.emplace_back("entail", entail.detach());
   }
   if (config.contrast != "none") {
-    const torch::Tensor contrast = ContrastLoss(config, curvature, fresh, old, labels);
+    const torch::Tensor contrast =
+        ContrastLoss(config, Distances(config, points_curvature, fresh, apexes), QOf(config, curvature, old), labels);
     terms.total = terms.total.defined() ? terms.total + contrast : contrast;
     terms.parts.emplace_back("contrast", contrast.detach());
   }
@@ -79,7 +96,7 @@ class Hbct : public TrainingMethod {
 
   LossTerms Loss(const StepBatch& batch, const torch::Tensor& z) override {
     const TrainConfig& c = context_.config;
-    const Embedded fresh = EmbedPoints(z, true, c.curvature, c.clip_radius);
+    const Embedded fresh = context_.classifier.Embed(z, c.clip_radius);
     const torch::Tensor base = context_.classifier.Loss(fresh, batch.labels);
     const Embedded old = OldEmbeddings(batch);
     LossTerms terms = HbctCompatibility(c.hbct, c.curvature, fresh, old, batch.labels);
@@ -110,6 +127,7 @@ MethodEntry HbctMethod() {
   entry.info.source =
       "HBCT eq. 9 - 13; Desai et al. (MERU) for cones, Chuang et al. for RINCE, Franco et al. (HYSP) for q";
   entry.info.needs_old_model = true;
+  entry.info.metric = "lorentz";
   entry.info.switches = {
       "old_model",     "hbct.lambda",      "hbct.entailment", "hbct.epsilon",         "hbct.contrast",
       "hbct.distance", "hbct.tau",         "hbct.beta",       "hbct.q_mode",          "hbct.q_fixed",

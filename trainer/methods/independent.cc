@@ -9,8 +9,7 @@ class Independent : public TrainingMethod {
   explicit Independent(const MethodContext& context) : context_(context) {}
 
   LossTerms Loss(const StepBatch& batch, const torch::Tensor& z) override {
-    const TrainConfig& c = context_.config;
-    const Embedded fresh = EmbedPoints(z, c.metric == "lorentz", c.curvature, c.clip_radius);
+    const Embedded fresh = context_.classifier.Embed(z, context_.config.clip_radius);
     const torch::Tensor base = context_.classifier.Loss(fresh, batch.labels);
     return {base, {{"base", base.detach()}}};
   }
@@ -25,7 +24,7 @@ MethodEntry IndependentMethod() {
   MethodEntry entry;
   entry.info.name = "independent";
   entry.info.help = "base loss only: a model that knows of no other";
-  entry.info.source = "Bdeir et al., Fully Hyperbolic CNNs (Lorentz MLR); softmax for metrics other than lorentz";
+  entry.info.source = "Bdeir et al., Fully Hyperbolic CNNs (Lorentz MLR); else softmax, ArcFace, CosFace: base_loss";
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
     return std::unique_ptr<TrainingMethod>(std::make_unique<Independent>(context));
   };

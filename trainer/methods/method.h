@@ -1,9 +1,12 @@
 // The training methods by name, for people. No torch here; method_torch.h has what the training loop calls.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "trainer/config.h"
 
 namespace lightcone {
 
@@ -12,11 +15,26 @@ struct MethodInfo {
   std::string help;    // one sentence
   std::string source;  // paper and equations
   bool needs_old_model = false;
+  int64_t same_class = 1;             // images of one class side by side in a batch (LoaderOptions::same_class)
+  std::string metric;                 // the only metric that it works with; empty: any
+  std::string base_loss;              // what the option base_loss means when it is "auto"; empty: the metric's
   std::vector<std::string> switches;  // options of trainer/config.h that only this method reads
 };
 
 // Every method, in the order in which `lightcone train --list` shows them.
 const std::vector<MethodInfo>& TrainingMethods();
+
+// How long the vectors of a training are. `encoder.dimension` is d, that of the space shared with the old model; the
+// option `extra_dimensions` is how many a method that extends the vector (MethodEntry::layout) appends to it.
+struct VectorLayout {
+  int64_t network = 0;    // of the network's own output: z of TrainingMethod::Loss, and what BuildNetwork is asked for
+  int64_t head = 0;       // of what the base loss's head takes
+  int64_t embedding = 0;  // of an exported embedding: new to new compares the whole vector
+  int64_t prefix = 0;     // leading numbers that compare with the old model's; == embedding when nothing was appended
+};
+
+// The layout that `config.method` asks for; all are encoder.dimension for an ordinary or an unknown method.
+VectorLayout LayoutOf(const TrainConfig& config);
 
 // nullptr when there is no such method.
 const MethodInfo* FindTrainingMethod(std::string_view name);

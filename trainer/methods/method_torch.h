@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "models/checkpoint_torch.h"
 #include "trainer/config.h"
 #include "trainer/methods/classifier_torch.h"
 #include "trainer/methods/method.h"
@@ -22,6 +23,7 @@ struct StepBatch {
   torch::Tensor images;  // [n, c, h, w] float32, augmented and normalised
   torch::Tensor labels;  // [n] int64
   torch::Tensor rows;    // [n] int64: positions in the training set
+  double progress = 0;   // share of the training's steps that are done, [0, 1)
 };
 
 struct LossTerms {
@@ -35,6 +37,9 @@ struct MethodContext {
   const Dataset& dataset;
   const Classifier& classifier;         // trained by the loop together with the network
   const OldModel* old_model = nullptr;  // set when MethodInfo::needs_old_model
+  // z of the network as it is at the time of the call, in eval mode and without gradient, for every training image
+  // (unaugmented, in the order of the set): [n, VectorLayout::network] on the CPU. Costs a forward pass over the set.
+  std::function<absl::StatusOr<torch::Tensor>()> embed_train = {};
 };
 
 // Threads: one at a time.
@@ -45,16 +50,40 @@ class TrainingMethod {
   virtual LossTerms Loss(const StepBatch& batch, const torch::Tensor& z) = 0;
   // Called once before a training's first step (a resumed one is past it): may set what the head starts from.
   virtual absl::Status Start(Classifier& classifier) { return absl::OkStatus(); }
+  // Parameters and buffers of the method's own (a discriminator, a transformation); nullptr: none. The same module for
+  // the method's whole life. The loop trains its parameters as it does the network's, puts it into checkpoints (section
+  // "method") and takes it back from there.
+  virtual std::shared_ptr<torch::nn::Module> module() { return nullptr; }
+  // What an exported encoder applies to the network's output, from VectorLayout::network to ::embedding numbers, with
+  // today's weights (models/checkpoint_torch.h); empty: nothing.
+  virtual OutputTransform ExportedTransform() const { return {}; }
+  // CRC-32C over the models that the steps depend on besides the old one; 0: none. A checkpoint made with others is
+  // refused.
+  virtual uint32_t OtherModelsCrc32c() const { return 0; }
 };
 
 struct MethodEntry {
   MethodInfo info;
   std::function<absl::StatusOr<std::unique_ptr<TrainingMethod>>(const MethodContext&)> make;
+  // Set by methods whose vectors are longer than the old model's (bct+32, bt2); empty: VectorLayout{d, d, d, d}.
+  std::function<VectorLayout(const TrainConfig&)> layout = {};
 };
 
 // Each method's row, defined in its own file.
 MethodEntry IndependentMethod();
 MethodEntry HbctMethod();
+MethodEntry L2Method();
+MethodEntry BctMethod();
+MethodEntry Bct32Method();
+MethodEntry UnibctMethod();
+MethodEntry NcclMethod();
+MethodEntry HotRefreshMethod();
+MethodEntry ContraMethod();
+MethodEntry AdvbctMethod();
+MethodEntry HocMethod();
+MethodEntry MixbctMethod();
+MethodEntry Bt2Method();
+MethodEntry HypmixMethod();
 
 // NOT_FOUND names the known methods.
 absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodContext& context);

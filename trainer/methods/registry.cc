@@ -5,7 +5,10 @@ namespace lightcone {
 namespace {
 
 const std::vector<MethodEntry>& Entries() {
-  static const auto* const kEntries = new std::vector<MethodEntry>{IndependentMethod(), HbctMethod()};
+  static const auto* const kEntries =
+      new std::vector<MethodEntry>{IndependentMethod(), HbctMethod(),   MixbctMethod(), Bt2Method(),    HypmixMethod(),
+                                   L2Method(),          BctMethod(),    Bct32Method(),  UnibctMethod(), NcclMethod(),
+                                   HotRefreshMethod(),  ContraMethod(), AdvbctMethod(), HocMethod()};
   return *kEntries;
 }
 
@@ -25,6 +28,14 @@ const MethodInfo* FindTrainingMethod(std::string_view name) {
     if (info.name == name) return &info;
   }
   return nullptr;
+}
+
+VectorLayout LayoutOf(const TrainConfig& config) {
+  for (const MethodEntry& entry : Entries()) {
+    if (entry.info.name == config.method && entry.layout) return entry.layout(config);
+  }
+  const int64_t d = config.encoder.dimension;
+  return {d, d, d, d};
 }
 
 absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodContext& context) {

@@ -1,12 +1,13 @@
-#include "server/options/toml.h"
+#include "base/toml.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 
-namespace lightcone::server {
+namespace lightcone {
 namespace {
 
 constexpr std::string_view kSpace = " \t";
@@ -177,4 +178,4 @@ std::string TomlQuoted(std::string_view text) {
   return out + "\"";
 }
 
-}  // namespace lightcone::server
+}  // namespace lightcone

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace lightcone::server {
+namespace lightcone {
 
 struct TomlEntry {
   std::string key;       // with its section: "limits.k_max"
@@ -24,4 +24,4 @@ absl::StatusOr<std::vector<TomlEntry>> ParseToml(std::string_view text, std::str
 // "text" as a TOML basic string, quotes included.
 std::string TomlQuoted(std::string_view text);
 
-}  // namespace lightcone::server
+}  // namespace lightcone

@@ -1,0 +1,37 @@
+// Adapters: rows a second beside the BLAS products of the same shapes, the cost of one query, the time of a fit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace lightcone::bench {
+
+// Medians over interleaved rounds, one thread.
+struct AdapterFigures {
+  double item_us = 0;       // a candidate, residual-mlp, in batches of `rows`
+  double blas_us = 0;       // a candidate, three sgemm calls: in x width, width x out, in x out
+  double share = 0;         // median of the rounds' quotients blas / item
+  double share_spread = 0;  // (max - min) / median of them
+  double query_us = 0;      // ApplyOne
+  std::string target;       // instruction set in use
+};
+
+struct AdapterBenchOptions {
+  int dimension = 128;  // in and out
+  int width = 512;
+  std::size_t rows = 1'000;  // candidates of one re-ranking
+  int rounds = 31;
+};
+
+// Runs for about a second at the defaults. Threads: one caller; BLAS is held to one thread meanwhile, where it is
+// OpenBLAS.
+absl::StatusOr<AdapterFigures> MeasureAdapters(const AdapterBenchOptions& options = {});
+
+// Seconds that FitAdapter takes for `pairs` random pairs of `dimension` numbers in classes, residual-mlp with reg+rel,
+// all steps (no early stop), with the tensor library's threads as they are.
+absl::StatusOr<double> MeasureAdapterFit(int64_t pairs, int dimension);
+
+}  // namespace lightcone::bench

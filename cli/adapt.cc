@@ -1,0 +1,268 @@
+// lightcone adapt: fits an adapter from pairs of embeddings, or from two models and a data set, and shows what it
+// gains.
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/npy.h"
+#include "base/status.h"
+#include "cli/adapt_report.h"
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "models/encoder.h"
+#include "trainer/adapt/evaluate_adapter.h"
+#include "trainer/adapt/fit.h"
+#include "trainer/adapt/model_pairs.h"
+#include "trainer/data/rng.h"
+
+namespace lightcone::cli {
+namespace {
+
+struct Flags {
+  std::string old_embeddings, new_embeddings, labels;
+  std::string old_model, new_model, base_model, data = "glyphs";
+  std::string metric = "lorentz", direction = "item", map = "residual-mlp", loss = "auto", out;
+  double curvature = 1.0, old_clip = 1.0, new_clip = 1.2, test_share = 0.1;
+  int width = AdaptOptions().width, rank = AdaptOptions().rank, steps = AdaptOptions().steps, views = 2;
+  int bank = AdaptOptions().bank;
+  int64_t pairs = 0;
+  uint64_t seed = 1;
+};
+
+// Everything that fitting and evaluation need, wherever it came from.
+struct Inputs {
+  ModelPairs pairs;
+  ModelPairs test;  // without labels: no evaluation
+  Space old_space, new_space;
+  std::string old_label, new_label;
+  std::optional<RetrievalFigures> base;
+};
+
+std::atomic<bool> interrupted{false};
+void OnInterrupt(int) { interrupted.store(true); }
+
+struct Matrix {
+  std::vector<float> values;
+  int64_t rows = 0;
+  int dimension = 0;
+};
+
+absl::StatusOr<Matrix> ReadMatrix(const std::string& flag, const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const NpyArray array, ReadNpy(path));
+  if (array.shape.size() != 2 || array.dim(1) < 1 || array.dim(1) > kDimensionMax) {
+    return InvalidField(flag, StrCat("of shape ", NpyShapeText(array.shape)),
+                        StrCat("(rows, dimension) with a dimension of 1 .. ", kDimensionMax));
+  }
+  Matrix matrix;
+  LC_ASSIGN_OR_RETURN(matrix.values, NpyFloats(array, path));
+  matrix.rows = array.dim(0);
+  matrix.dimension = static_cast<int>(array.dim(1));
+  return matrix;
+}
+
+absl::StatusOr<std::vector<int32_t>> ReadLabels(const std::string& path, int64_t rows) {
+  LC_ASSIGN_OR_RETURN(const NpyArray array, ReadNpy(path));
+  LC_ASSIGN_OR_RETURN(const std::vector<int64_t> values, NpyIntegers(array, path));
+  if (static_cast<int64_t>(values.size()) != rows) {
+    return InvalidField("--labels", StrCat(values.size(), " labels"), StrCat(rows, ", one a row of the embeddings"));
+  }
+  std::vector<int32_t> labels;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < 0 || values[i] > std::numeric_limits<int32_t>::max()) {
+      return InvalidField(StrCat("--labels[", i, "]"), StrCat(values[i]), "0 .. 2147483647");
+    }
+    labels.push_back(static_cast<int32_t>(values[i]));
+  }
+  return labels;
+}
+
+void AppendRow(const Matrix& from, size_t row, std::vector<float>& to) {
+  const auto begin = from.values.begin() + static_cast<std::ptrdiff_t>(row * static_cast<size_t>(from.dimension));
+  to.insert(to.end(), begin, begin + from.dimension);
+}
+
+// With labels, a random share of the rows is never fitted and shows what the adapter gains.
+void Share(const Flags& flags, const Matrix& old_z, const Matrix& new_z, const std::vector<int32_t>& labels,
+           Inputs& inputs) {
+  std::vector<size_t> order(static_cast<size_t>(old_z.rows));
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  Rng rng(MixSeed({flags.seed, 0x7e57u}));
+  rng.Shuffle(&order);
+  const double share = labels.empty() ? 0 : flags.test_share;
+  const size_t tested = static_cast<size_t>(share * static_cast<double>(order.size()));
+  std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(tested));
+  std::sort(order.begin() + static_cast<std::ptrdiff_t>(tested), order.end());
+  for (size_t i = 0; i < order.size(); ++i) {
+    ModelPairs& to = i < tested ? inputs.test : inputs.pairs;
+    AppendRow(old_z, order[i], to.old_z);
+    AppendRow(new_z, order[i], to.new_z);
+    if (!labels.empty()) to.labels.push_back(labels[order[i]]);
+  }
+}
+
+absl::StatusOr<Inputs> FromEmbeddings(const Flags& flags) {
+  if (flags.old_embeddings.empty()) return InvalidField("--old-embeddings", "absent", "a .npy file");
+  if (flags.new_embeddings.empty()) return InvalidField("--new-embeddings", "absent", "a .npy file");
+  if (!(flags.test_share >= 0 && flags.test_share <= 0.9)) {
+    return InvalidField("--test-share", Number(flags.test_share), "0 .. 0.9");
+  }
+  LC_ASSIGN_OR_RETURN(const Matrix old_z, ReadMatrix("--old-embeddings", flags.old_embeddings));
+  LC_ASSIGN_OR_RETURN(const Matrix new_z, ReadMatrix("--new-embeddings", flags.new_embeddings));
+  if (new_z.rows != old_z.rows) {
+    return InvalidField("--new-embeddings", StrCat(new_z.rows, " rows"),
+                        StrCat(old_z.rows, ", as --old-embeddings: row i of both is one item"));
+  }
+  std::vector<int32_t> labels;
+  if (!flags.labels.empty()) {
+    LC_ASSIGN_OR_RETURN(labels, ReadLabels(flags.labels, old_z.rows));
+  }
+  Inputs inputs;
+  LC_ASSIGN_OR_RETURN(const Metric metric, ParseMetric(flags.metric));
+  inputs.old_space = {metric, old_z.dimension, flags.curvature, flags.old_clip};
+  inputs.new_space = {metric, new_z.dimension, flags.curvature, flags.new_clip};
+  inputs.old_label = "old";
+  inputs.new_label = "new";
+  Share(flags, old_z, new_z, labels, inputs);
+  return inputs;
+}
+
+absl::StatusOr<RetrievalFigures> SelfFigures(const std::string& folder, const ImageSet& images) {
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder, Encoder::LoadFolder(folder));
+  LC_ASSIGN_OR_RETURN(const std::vector<float> z, EmbedSplit(*encoder, images));
+  const Manifest& manifest = encoder->manifest();
+  const LabelledEmbeddings side{z, images.labels, manifest.clip_radius};
+  return EvaluateRetrieval({manifest.metric, manifest.curvature, manifest.dimension}, side, side, /*same_items=*/true);
+}
+
+absl::StatusOr<Inputs> FromModels(const Flags& flags) {
+  if (flags.old_model.empty()) return InvalidField("--old-model", "absent", "a folder with a trained model");
+  if (flags.new_model.empty()) return InvalidField("--new-model", "absent", "a folder with a trained model");
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_model, Encoder::LoadFolder(flags.old_model));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(flags.new_model));
+  LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
+  Inputs inputs;
+  LC_ASSIGN_OR_RETURN(inputs.old_space, SpaceOf(old_model->manifest()));
+  LC_ASSIGN_OR_RETURN(inputs.new_space, SpaceOf(new_model->manifest()));
+  inputs.old_label = old_model->manifest().name;
+  inputs.new_label = new_model->manifest().name;
+  LC_ASSIGN_OR_RETURN(inputs.pairs,
+                      EmbedPairs(*old_model, *new_model, dataset.train, dataset.augment, flags.views, flags.seed));
+  LC_ASSIGN_OR_RETURN(inputs.test,
+                      EmbedPairs(*old_model, *new_model, dataset.test, AugmentKind::kNone, /*views=*/1, flags.seed));
+  if (!flags.base_model.empty()) {
+    LC_ASSIGN_OR_RETURN(inputs.base, SelfFigures(flags.base_model, dataset.test));
+  }
+  return inputs;
+}
+
+absl::StatusOr<AdaptOptions> OptionsOf(const Flags& flags, const Inputs& inputs) {
+  AdaptOptions options;
+  LC_ASSIGN_OR_RETURN(options.direction, ParseAdapterDirection(flags.direction));
+  LC_ASSIGN_OR_RETURN(options.kind, ParseAdapterKind(flags.map));
+  const bool item = options.direction == AdapterDirection::kItem;
+  options.source = item ? inputs.old_space : inputs.new_space;
+  options.target = item ? inputs.new_space : inputs.old_space;
+  options.from = item ? inputs.old_label : inputs.new_label;
+  options.to = item ? inputs.new_label : inputs.old_label;
+  options.loss = flags.loss;
+  options.width = flags.width;
+  options.rank = flags.rank;
+  options.steps = flags.steps;
+  options.bank = flags.bank;
+  options.batch = std::min(options.batch, options.bank);
+  options.pairs_max = flags.pairs;
+  options.seed = flags.seed;
+  LC_RETURN_IF_ERROR(options.Validate());
+  return options;
+}
+
+absl::StatusOr<AdapterFile> FitShown(const Inputs& inputs, const AdaptOptions& options) {
+  const bool item = options.direction == AdapterDirection::kItem;
+  const ModelPairs& pairs = inputs.pairs;
+  const EmbeddingPairs given{item ? pairs.old_z : pairs.new_z, item ? pairs.new_z : pairs.old_z, pairs.labels,
+                             pairs.items};
+  interrupted.store(false);
+  const auto previous = std::signal(SIGINT, &OnInterrupt);
+  absl::StatusOr<AdapterFile> file = absl::UnknownError("");
+  {
+    ProgressBar bar("fitting", options.steps, "steps");
+    file = FitAdapter(
+        given, options,
+        [&bar](const AdaptProgress& p) {
+          bar.Show(static_cast<double>(p.step) / static_cast<double>(p.steps), p.step);
+        },
+        &interrupted);
+  }
+  std::signal(SIGINT, previous);
+  return file;
+}
+
+absl::Status Run(Context& context, const Flags& flags) {
+  // Wrong options are told before anything is read or embedded.
+  LC_RETURN_IF_ERROR(ParseAdapterDirection(flags.direction).status());
+  LC_RETURN_IF_ERROR(ParseAdapterKind(flags.map).status());
+  LC_RETURN_IF_ERROR(ParseAdaptLoss(flags.loss, /*has_labels=*/true).status());
+  if (flags.out.empty()) return InvalidField("--out", "absent", "the file for the adapter");
+  const bool embeddings = !flags.old_embeddings.empty() || !flags.new_embeddings.empty();
+  if (embeddings && (!flags.old_model.empty() || !flags.new_model.empty())) {
+    return InvalidField("--old-model", "together with embeddings",
+                        "either --old-embeddings and --new-embeddings, or --old-model, --new-model and --data");
+  }
+  LC_ASSIGN_OR_RETURN(const Inputs inputs, embeddings ? FromEmbeddings(flags) : FromModels(flags));
+  LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(flags, inputs));
+  LC_ASSIGN_OR_RETURN(const AdapterFile file, FitShown(inputs, options));
+  LC_RETURN_IF_ERROR(WriteAdapter(flags.out, file));
+  std::optional<AdapterEvaluation> evaluation;
+  if (inputs.test.labels.size() >= 2) {
+    LC_ASSIGN_OR_RETURN(const Adapter adapter, Adapter::Make(file.spec));
+    const AdapterTestSet test{inputs.test.old_z, inputs.test.new_z, inputs.test.labels, inputs.old_space,
+                              inputs.new_space};
+    LC_ASSIGN_OR_RETURN(evaluation, EvaluateAdapter(adapter, test, {.base = inputs.base, .seed = flags.seed}));
+  }
+  ShowAdapter(context, flags.out, file, evaluation);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAdapt(CLI::App& root, Context& context) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* app = root.add_subcommand(
+      "adapt", "Fit an adapter between two models' embeddings and show what it gains, without a server");
+  app->add_option("--old-embeddings", flags->old_embeddings, "Old model's embeddings before the clip (n, d), .npy");
+  app->add_option("--new-embeddings", flags->new_embeddings, "New model's, of the same items, .npy");
+  app->add_option("--labels", flags->labels, "Class of each item, .npy; for loss sup and for the evaluation");
+  app->add_option("--metric", flags->metric, "Of --*-embeddings: lorentz or cosine")->capture_default_str();
+  app->add_option("--curvature", flags->curvature, "K of --*-embeddings; lorentz only")->capture_default_str();
+  app->add_option("--old-clip", flags->old_clip, "Clip radius of the old model; lorentz only")->capture_default_str();
+  app->add_option("--new-clip", flags->new_clip, "Clip radius of the new model; lorentz only")->capture_default_str();
+  app->add_option("--test-share", flags->test_share, "Share of labelled --*-embeddings kept for the evaluation")
+      ->capture_default_str();
+  app->add_option("--old-model", flags->old_model, "Folder of the old model, in place of embeddings");
+  app->add_option("--new-model", flags->new_model, "Folder of the new model");
+  app->add_option("--base-model", flags->base_model, "Folder of the model that P_com and P_up refer to; default: new");
+  app->add_option("--data", flags->data, "Data set whose training images make the pairs, as in train")
+      ->capture_default_str();
+  app->add_option("--views", flags->views, "Embeddings an image: one plain, the others of changed copies")
+      ->capture_default_str();
+  app->add_option("--direction", flags->direction, "item (old items into the new space) or query (the reverse)")
+      ->capture_default_str();
+  app->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp")->capture_default_str();
+  app->add_option("--loss", flags->loss, "auto, or a sum of reg, rel, sup, contra, as in reg+0.5*sup")
+      ->capture_default_str();
+  app->add_option("--width", flags->width, "Hidden units of residual-mlp")->capture_default_str();
+  app->add_option("--rank", flags->rank, "Rank of low-rank-affine")->capture_default_str();
+  app->add_option("--steps", flags->steps, "Steps of the optimiser")->capture_default_str();
+  app->add_option("--bank", flags->bank, "Items that each query of a step is compared with")->capture_default_str();
+  app->add_option("--pairs", flags->pairs, "Pairs to use, drawn at random; 0: all")->capture_default_str();
+  app->add_option("--seed", flags->seed, "Of every random choice")->capture_default_str();
+  app->add_option("--out", flags->out, "File for the adapter");
+  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+}
+
+}  // namespace lightcone::cli

@@ -1,0 +1,18 @@
+// What `lightcone adapt` says. Threads: safe.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/context.h"
+#include "models/adapter_file.h"
+#include "trainer/adapt/evaluate_adapter.h"
+
+namespace lightcone::cli {
+
+// The adapter at `path`, how it was fitted and, where there was a labelled test set, what it gains: as JSON or as
+// tables.
+void ShowAdapter(const Context& context, const std::string& path, const AdapterFile& file,
+                 const std::optional<AdapterEvaluation>& evaluation);
+
+}  // namespace lightcone::cli

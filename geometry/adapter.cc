@@ -1,0 +1,170 @@
+#include "geometry/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/status.h"
+#include "geometry/adapter_kernels.h"
+#include "geometry/aligned.h"
+#include "geometry/kernels.h"
+
+namespace lightcone {
+namespace {
+
+constexpr std::size_t kTileRows = 48;       // a multiple of the kernel's six; 48 x 512 hidden units are 100 KiB
+constexpr std::size_t kStackFloats = 4096;  // hidden units of small blocks need no allocation
+constexpr double kLogErrorMax = 60;         // keeps exp() finite; no distance comes near e^60
+
+AlignedFloats Padded(const std::vector<float>& values, std::size_t size) {
+  AlignedFloats padded((size + kPanelColumns - 1) / kPanelColumns * kPanelColumns);
+  std::copy(values.begin(), values.end(), padded.begin());
+  return padded;
+}
+
+// P + U V^T (the identity where `linear` is empty), in float64: one dense map is cheaper than three parts.
+std::vector<float> MergedLowRank(const AdapterSpec& spec) {
+  const std::size_t in = static_cast<std::size_t>(spec.input_dimension), rank = static_cast<std::size_t>(spec.width),
+                    out = static_cast<std::size_t>(spec.output_dimension());
+  std::vector<float> merged(out * in);
+  std::vector<double> row(in);
+  for (std::size_t i = 0; i < out; ++i) {
+    for (std::size_t j = 0; j < in; ++j) row[j] = spec.linear.empty() ? (i == j ? 1.0 : 0.0) : spec.linear[i * in + j];
+    for (std::size_t r = 0; r < rank; ++r) {
+      const double u = spec.output[i * rank + r];
+      for (std::size_t j = 0; j < in; ++j) row[j] += u * spec.hidden[r * in + j];
+    }
+    std::transform(row.begin(), row.end(), merged.begin() + static_cast<std::ptrdiff_t>(i * in),
+                   [](double x) { return static_cast<float>(x); });
+  }
+  return merged;
+}
+
+}  // namespace
+
+struct Adapter::Packed {
+  AdapterDirection direction;
+  AdapterKind kind;
+  Space target;
+  std::size_t in = 0, out = 0;
+  std::size_t width = 0, hidden_stride = 0;  // width 0: no hidden layer (any more)
+  PackedMatrix linear, hidden, output;       // linear empty: the identity
+  AlignedFloats offset, hidden_offset;       // padded to whole panels
+  AdapterHead head = AdapterHead::kNone;
+  AlignedFloats head_weights;
+  float head_bias = 0, norm_weight = 0;
+
+  float UncertaintyOf(const float* z, const float* features) const {
+    const std::size_t count = head == AdapterHead::kHidden ? width : in;
+    const double norm = std::sqrt(static_cast<double>(Dot(z, z, in)));
+    const double log_error = Dot(head_weights.data(), features, count) + norm_weight * norm + head_bias;
+    return static_cast<float>(UncertaintyOfError(target, std::exp(std::clamp(log_error, -kLogErrorMax, kLogErrorMax))));
+  }
+
+  // At most kTileRows rows; `scratch` has n * hidden_stride floats.
+  void ApplyTile(const float* rows, std::size_t stride, std::size_t n, float* out_rows, std::size_t out_stride,
+                 float* uncertainties, float* scratch) const {
+    DenseLayer last{.first = {rows, stride, linear.empty() ? nullptr : &linear},
+                    .second = {},
+                    .offset = offset.data(),
+                    .relu = false,
+                    .columns = out};
+    if (width != 0) {
+      const DenseLayer first{.first = {rows, stride, &hidden},
+                             .second = {},
+                             .offset = hidden_offset.data(),
+                             .relu = kind == AdapterKind::kResidualMlp,
+                             .columns = width};
+      ApplyDense(first, n, scratch, hidden_stride);
+      last.second = {scratch, hidden_stride, &output};
+    }
+    ApplyDense(last, n, out_rows, out_stride);
+    for (std::size_t i = 0; i < n && linear.empty(); ++i) {
+      for (std::size_t j = 0; j < out; ++j) out_rows[i * out_stride + j] += rows[i * stride + j];
+    }
+    if (uncertainties == nullptr) return;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float* z = rows + i * stride;
+      const float* features = head == AdapterHead::kHidden ? scratch + i * hidden_stride : z;
+      uncertainties[i] = head == AdapterHead::kNone ? 0.0f : UncertaintyOf(z, features);
+    }
+  }
+};
+
+absl::StatusOr<Adapter> Adapter::Make(const AdapterSpec& spec) {
+  LC_RETURN_IF_ERROR(spec.Validate());
+  auto packed = std::make_unique<Packed>();
+  packed->direction = spec.direction;
+  packed->kind = spec.kind;
+  packed->target = spec.target;
+  const std::size_t in = packed->in = static_cast<std::size_t>(spec.input_dimension);
+  const std::size_t out = packed->out = static_cast<std::size_t>(spec.output_dimension());
+  const std::size_t width = static_cast<std::size_t>(spec.width);
+  packed->offset = Padded(spec.offset, out);
+  // z + U V^T z in two thin products is the cheaper way only up to half the dimension.
+  const bool merge = spec.kind == AdapterKind::kLowRankAffine && (!spec.linear.empty() || 2 * width >= in);
+  if (merge) {
+    packed->linear = PackedMatrix(MergedLowRank(spec), out, in);
+  } else {
+    if (!spec.linear.empty()) packed->linear = PackedMatrix(spec.linear, out, in);
+    packed->width = width;
+  }
+  if (packed->width != 0) {
+    packed->hidden = PackedMatrix(spec.hidden, width, in);
+    packed->output = PackedMatrix(spec.output, out, width);
+    packed->hidden_offset = Padded(spec.hidden_offset, width);
+    // A line more than needed: rows of 512 units would otherwise fall on the same cache sets.
+    packed->hidden_stride = packed->hidden_offset.size() + kPanelColumns;
+  }
+  packed->head = spec.head;
+  if (spec.head != AdapterHead::kNone) {
+    packed->norm_weight = spec.head_weights.back();
+    packed->head_bias = spec.head_bias;
+    packed->head_weights = AlignedFloats(spec.head_weights.size() - 1);
+    std::copy(spec.head_weights.begin(), spec.head_weights.end() - 1, packed->head_weights.begin());
+  }
+  return Adapter(std::move(packed));
+}
+
+Adapter::Adapter(std::unique_ptr<const Packed> packed) : packed_(std::move(packed)) {}
+Adapter::Adapter(Adapter&&) noexcept = default;
+Adapter& Adapter::operator=(Adapter&&) noexcept = default;
+Adapter::~Adapter() = default;
+
+void Adapter::Apply(const float* rows, std::size_t stride, std::size_t n, float* out, std::size_t out_stride,
+                    float* uncertainties) const {
+  const std::size_t scratch_floats = std::min(n, kTileRows) * packed_->hidden_stride;
+  alignas(kVectorAlignment) float stack[kStackFloats];
+  std::unique_ptr<float[]> heap;
+  // Not make_unique, which would write zeros over all of it first.
+  if (scratch_floats > kStackFloats) heap.reset(new float[scratch_floats]);
+  float* scratch = heap != nullptr ? heap.get() : stack;
+  for (std::size_t begin = 0; begin < n; begin += kTileRows) {
+    packed_->ApplyTile(rows + begin * stride, stride, std::min(kTileRows, n - begin), out + begin * out_stride,
+                       out_stride, uncertainties == nullptr ? nullptr : uncertainties + begin, scratch);
+  }
+}
+
+void Adapter::Apply(std::span<const float> rows, std::span<float> out, std::span<float> uncertainties) const {
+  Apply(rows.data(), packed_->in, rows.size() / packed_->in, out.data(), packed_->out,
+        uncertainties.empty() ? nullptr : uncertainties.data());
+}
+
+float Adapter::ApplyOne(std::span<const float> z, std::span<float> out) const {
+  float uncertainty = 0;
+  Apply(z.data(), packed_->in, 1, out.data(), packed_->out, has_uncertainty() ? &uncertainty : nullptr);
+  return uncertainty;
+}
+
+AdapterDirection Adapter::direction() const { return packed_->direction; }
+AdapterKind Adapter::kind() const { return packed_->kind; }
+int Adapter::input_dimension() const { return static_cast<int>(packed_->in); }
+int Adapter::output_dimension() const { return static_cast<int>(packed_->out); }
+const Space& Adapter::target() const { return packed_->target; }
+bool Adapter::has_uncertainty() const { return packed_->head != AdapterHead::kNone; }
+
+std::size_t Adapter::bytes() const {
+  return packed_->linear.bytes() + packed_->hidden.bytes() + packed_->output.bytes() +
+         (packed_->offset.size() + packed_->hidden_offset.size() + packed_->head_weights.size()) * sizeof(float);
+}
+
+}  // namespace lightcone

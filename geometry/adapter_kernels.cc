@@ -1,0 +1,41 @@
+#include "geometry/adapter_kernels.h"
+
+#include <algorithm>
+
+// As in kernels.cc.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "geometry/adapter_kernels.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+// After foreach_target.h, which includes this file once for each instruction set.
+#include "geometry/adapter_kernels-inl.h"
+
+#if HWY_ONCE
+namespace lightcone {
+namespace {
+
+// A line between panels: without it the panels of 512 inputs would start on the same cache sets.
+constexpr std::size_t kPanelGap = kPanelColumns;
+
+}  // namespace
+
+HWY_EXPORT(DenseImpl);
+
+PackedMatrix::PackedMatrix(std::span<const float> weights, std::size_t columns, std::size_t inner)
+    : columns_(columns),
+      inner_(inner),
+      panel_floats_(inner * kPanelColumns + kPanelGap),
+      values_((columns + kPanelColumns - 1) / kPanelColumns * panel_floats_) {
+  for (std::size_t column = 0; column < columns; ++column) {
+    float* to = values_.data() + (At(column) - values_.data());
+    for (std::size_t k = 0; k < inner; ++k) to[k * kPanelColumns] = weights[column * inner + k];
+  }
+}
+
+void ApplyDense(const DenseLayer& layer, std::size_t n, float* out, std::size_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(DenseImpl)(layer, n, out, out_stride);
+}
+
+}  // namespace lightcone
+#endif  // HWY_ONCE

@@ -1,0 +1,37 @@
+// What the parts of one search share: whose rows, for whom, and whether anybody still waits.
+// Threads: reentrant; belongs to the search's thread.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "index/collection_index.h"
+#include "index/segment_search.h"
+
+namespace lightcone {
+
+struct SearchContext {
+  const SearchScope& scope;
+  const SearchRequest& request;
+
+  // CANCELLED or DEADLINE_EXCEEDED when the caller has gone.
+  absl::Status Interrupted() const {
+    if (request.cancelled != nullptr && *request.cancelled && (*request.cancelled)()) {
+      return MakeStatus(absl::StatusCode::kCancelled, "search cancelled by the caller");
+    }
+    if (request.deadline != absl::InfiniteFuture() && absl::Now() >= request.deadline) {
+      return DeadlineExceeded("search ran past its deadline");
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether the view serves the row and the filter keeps it.
+  bool Accepts(const PinnedSegment& pinned, uint32_t row) const {
+    if (!pinned.segment->states().Visible(row, request.view_generation, scope.sequence)) return false;
+    if (!request.keep) return true;
+    const RowBlock& block = pinned.segment->block();
+    return request.keep(block.ids[row], block.uncertainty[row]);
+  }
+};
+
+}  // namespace lightcone

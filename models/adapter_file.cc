@@ -1,0 +1,220 @@
+#include "models/adapter_file.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "base/utf8.h"
+#include "models/checkpoint.h"
+#include "models/json_fields.h"
+
+namespace lightcone {
+namespace {
+
+using internal::ReadField;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr char kHeaderSection[] = "adapter";
+constexpr size_t kLabelBytesMax = 128;
+
+struct Part {
+  const char* name;
+  std::vector<float> AdapterSpec::*values;
+};
+constexpr Part kParts[] = {{"linear", &AdapterSpec::linear}, {"offset", &AdapterSpec::offset},
+                           {"hidden", &AdapterSpec::hidden}, {"hidden_offset", &AdapterSpec::hidden_offset},
+                           {"output", &AdapterSpec::output}, {"head_weights", &AdapterSpec::head_weights}};
+
+std::string_view HeadName(AdapterHead head) {
+  return head == AdapterHead::kHidden ? "hidden" : head == AdapterHead::kInput ? "input" : "none";
+}
+
+absl::StatusOr<AdapterHead> ParseHead(const std::string& text) {
+  for (const AdapterHead head : {AdapterHead::kNone, AdapterHead::kInput, AdapterHead::kHidden}) {
+    if (HeadName(head) == text) return head;
+  }
+  return InvalidField("adapter.head", StrCat("'", text, "'"), "none, input, hidden");
+}
+
+absl::Status CheckLabel(const char* field, const std::string& label) {
+  if (label.size() > kLabelBytesMax || !IsUtf8(label)) {
+    return InvalidField(field, StrCat(label.size(), " bytes"), StrCat("0 .. ", kLabelBytesMax, " bytes of UTF-8"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCount(const char* field, int64_t value) {
+  return value >= 0 ? absl::OkStatus() : InvalidField(field, StrCat(value), "0 or more");
+}
+
+absl::Status CheckFigure(const char* field, double value) {
+  return std::isfinite(value) ? absl::OkStatus() : InvalidField(field, StrCat(value), "a finite number");
+}
+
+absl::Status Check(const AdapterFile& file) {
+  LC_RETURN_IF_ERROR(CheckLabel("adapter.from", file.from));
+  LC_RETURN_IF_ERROR(CheckLabel("adapter.to", file.to));
+  LC_RETURN_IF_ERROR(CheckLabel("adapter.fit.loss", file.fit.loss));
+  LC_RETURN_IF_ERROR(CheckCount("adapter.fit.pairs", file.fit.pairs));
+  LC_RETURN_IF_ERROR(CheckCount("adapter.fit.held_out_pairs", file.fit.held_out_pairs));
+  LC_RETURN_IF_ERROR(CheckCount("adapter.fit.steps", file.fit.steps));
+  LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.held_out_error", file.fit.held_out_error));
+  LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.baseline_error", file.fit.baseline_error));
+  LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.ridge", file.fit.ridge));
+  LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.head_r2", file.fit.head_r2));
+  // Space::Validate looks at these two under Lorentz only, but JSON has no word for what is not finite.
+  LC_RETURN_IF_ERROR(CheckFigure("adapter.target.curvature", file.spec.target.curvature));
+  LC_RETURN_IF_ERROR(CheckFigure("adapter.target.clip_radius", file.spec.target.clip_radius));
+  return file.spec.Validate();
+}
+
+absl::Status ReadTarget(const json& object, Space& target) {
+  std::string metric;
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter.target", "metric", true, metric));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter.target", "dimension", true, target.dimension));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter.target", "curvature", false, target.curvature));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter.target", "clip_radius", false, target.clip_radius));
+  const absl::StatusOr<Metric> parsed = ParseMetric(metric);
+  if (!parsed.ok()) {
+    return InvalidField("adapter.target.metric", StrCat("'", metric, "'"), "lorentz, cosine, inner_product, euclidean");
+  }
+  target.metric = *parsed;
+  return absl::OkStatus();
+}
+
+absl::Status ReadFit(const json& object, AdapterFit& fit) {
+  const std::string prefix = "adapter.fit";
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "loss", false, fit.loss));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "pairs", false, fit.pairs));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "held_out_pairs", false, fit.held_out_pairs));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "steps", false, fit.steps));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "held_out_error", false, fit.held_out_error));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "baseline_error", false, fit.baseline_error));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "ridge", false, fit.ridge));
+  LC_RETURN_IF_ERROR(ReadField(object, prefix, "head_r2", false, fit.head_r2));
+  return ReadField(object, prefix, "seed", false, fit.seed);
+}
+
+absl::Status ReadSpec(const json& object, AdapterSpec& spec) {
+  std::string direction, kind, head = "none";
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "direction", true, direction));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "map", true, kind));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "input_dimension", true, spec.input_dimension));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "width", false, spec.width));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "head", false, head));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "head_bias", false, spec.head_bias));
+  LC_ASSIGN_OR_RETURN(spec.direction, ParseAdapterDirection(direction));
+  LC_ASSIGN_OR_RETURN(spec.kind, ParseAdapterKind(kind));
+  LC_ASSIGN_OR_RETURN(spec.head, ParseHead(head));
+  const auto target = object.find("target");
+  if (target == object.end() || !target->is_object()) {
+    return InvalidField("adapter.target", target == object.end() ? "missing" : internal::ShortDump(*target),
+                        "an object");
+  }
+  return ReadTarget(*target, spec.target);
+}
+
+absl::StatusOr<AdapterFile> ReadHeader(std::string_view text) {
+  const json object = internal::ParseBounded(text);
+  if (!object.is_object()) return InvalidField("adapter", "malformed JSON", "one JSON object");
+  int format = 0;
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "format", true, format));
+  if (format > AdapterFile::kFormat) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, "adapter.format", StrCat(format),
+                      StrCat("1 .. ", AdapterFile::kFormat, " (this file needs a newer Lightcone)"));
+  }
+  if (format < 1) return InvalidField("adapter.format", StrCat(format), StrCat("1 .. ", AdapterFile::kFormat));
+  AdapterFile file;
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "from", false, file.from));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "to", false, file.to));
+  LC_RETURN_IF_ERROR(ReadSpec(object, file.spec));
+  const auto fit = object.find("fit");
+  if (fit != object.end() && !fit->is_object()) {
+    return InvalidField("adapter.fit", internal::ShortDump(*fit), "an object");
+  }
+  if (fit != object.end()) LC_RETURN_IF_ERROR(ReadFit(*fit, file.fit));
+  return file;
+}
+
+}  // namespace
+
+std::string AdapterHeaderJson(const AdapterFile& file) {
+  const AdapterSpec& spec = file.spec;
+  ordered_json out;
+  out["format"] = AdapterFile::kFormat;
+  out["direction"] = std::string(AdapterDirectionName(spec.direction));
+  out["map"] = std::string(AdapterKindName(spec.kind));
+  out["from"] = file.from;
+  out["to"] = file.to;
+  out["input_dimension"] = spec.input_dimension;
+  out["width"] = spec.width;
+  out["target"] = {{"metric", std::string(MetricName(spec.target.metric))},
+                   {"dimension", spec.target.dimension},
+                   {"curvature", spec.target.curvature},
+                   {"clip_radius", spec.target.clip_radius}};
+  out["head"] = std::string(HeadName(spec.head));
+  out["head_bias"] = spec.head_bias;
+  out["fit"] = {{"loss", file.fit.loss},
+                {"pairs", file.fit.pairs},
+                {"held_out_pairs", file.fit.held_out_pairs},
+                {"steps", file.fit.steps},
+                {"held_out_error", file.fit.held_out_error},
+                {"baseline_error", file.fit.baseline_error},
+                {"ridge", file.fit.ridge},
+                {"head_r2", file.fit.head_r2},
+                {"seed", file.fit.seed}};
+  // Labels may not be UTF-8 before Check() has seen them.
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<std::string> EncodeAdapter(const AdapterFile& file) {
+  LC_RETURN_IF_ERROR(Check(file));
+  Checkpoint checkpoint;
+  checkpoint.sections[kHeaderSection] = AdapterHeaderJson(file);
+  for (const Part& part : kParts) {
+    const std::vector<float>& values = file.spec.*part.values;
+    if (values.empty()) continue;
+    // Little-endian machines only, as everywhere in Lightcone's files.
+    checkpoint.sections[part.name] =
+        std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  }
+  return EncodeCheckpoint(checkpoint);
+}
+
+absl::StatusOr<AdapterFile> ParseAdapter(std::string_view bytes) {
+  LC_ASSIGN_OR_RETURN(const Checkpoint checkpoint, ParseCheckpoint(bytes));
+  const auto header = checkpoint.sections.find(kHeaderSection);
+  if (header == checkpoint.sections.end()) return DataLoss("not an adapter: the file has no section 'adapter'");
+  LC_ASSIGN_OR_RETURN(AdapterFile file, ReadHeader(header->second));
+  for (const Part& part : kParts) {
+    const auto section = checkpoint.sections.find(part.name);
+    if (section == checkpoint.sections.end()) continue;
+    const std::string& content = section->second;
+    if (content.size() % sizeof(float) != 0) {
+      return InvalidField(StrCat("adapter.", part.name), StrCat(content.size(), " bytes"), "4 bytes a number");
+    }
+    std::vector<float>& values = file.spec.*part.values;
+    values.resize(content.size() / sizeof(float));
+    if (!values.empty()) std::memcpy(values.data(), content.data(), content.size());
+  }
+  LC_RETURN_IF_ERROR(Check(file));
+  return file;
+}
+
+absl::Status WriteAdapter(const std::string& path, const AdapterFile& file) {
+  LC_ASSIGN_OR_RETURN(const std::string bytes, EncodeAdapter(file));
+  return WriteFileAtomically(path, bytes);
+}
+
+absl::StatusOr<AdapterFile> ReadAdapter(const std::string& path) {
+  constexpr int64_t kBytesMax = int64_t{1} << 31;
+  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kBytesMax));
+  absl::StatusOr<AdapterFile> file = ParseAdapter(bytes);
+  if (!file.ok()) return Annotate(file.status(), StrCat("adapter '", path, "'"));
+  return file;
+}
+
+}  // namespace lightcone

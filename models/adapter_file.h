@@ -1,0 +1,59 @@
+// The file of an adapter: one self-checking file in the checkpoint form (models/checkpoint.h) with a JSON section
+// "adapter" and one section of little-endian float32 numbers a matrix (docs/adapters.md, The file).
+// Threads: all functions are safe. No torch here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "geometry/adapter.h"
+
+namespace lightcone {
+
+// How an adapter came to be. For people and reports; nothing depends on it.
+struct AdapterFit {
+  std::string loss;            // reg | rel | sup | contra | reg+rel | reg+sup; "closed-form" for procrustes
+  int64_t pairs = 0;           // used to fit, held-out ones not counted
+  int64_t held_out_pairs = 0;  // that chose the step to stop at and fitted the error head
+  int64_t steps = 0;           // of the optimiser; 0 for a closed form
+  double held_out_error = 0;   // mean distance of f(z) to its partner over the held-out pairs
+  double baseline_error = 0;   // the same of the least-squares map W z + c that the fit started from
+  double ridge = 0;            // lambda of that map, relative to the mean square of the input
+  double head_r2 = 0;          // cross-validated R^2 of the log error; 0 without a head
+  uint64_t seed = 0;
+
+  bool operator==(const AdapterFit&) const = default;
+};
+
+struct AdapterFile {
+  static constexpr int kFormat = 1;
+
+  std::string from;  // label of the generation or model whose embeddings go in; 0 .. 128 bytes
+  std::string to;    // of the one into whose space they come out; 0 .. 128 bytes
+  AdapterSpec spec;
+  AdapterFit fit;
+
+  bool operator==(const AdapterFile&) const = default;
+};
+
+// The file's bytes. INVALID_ARGUMENT when the spec does not validate, a label is too long or not UTF-8, or a figure of
+// the fit is not finite.
+absl::StatusOr<std::string> EncodeAdapter(const AdapterFile& file);
+
+// DATA_LOSS: not such a file, truncated, or a checksum fails (says which section). FAILED_PRECONDITION: a newer format.
+// INVALID_ARGUMENT: a field missing, of another type or out of range, or a matrix of another size than the header says
+// ("field 'adapter.hidden' is 12 numbers; allowed: exactly 65536 ..."). Whatever the bytes, memory stays in proportion
+// to them. The result validates: Adapter::Make(file.spec) succeeds.
+absl::StatusOr<AdapterFile> ParseAdapter(std::string_view bytes);
+
+// Atomic writes; reads of at most 2 GiB. Errors carry the path; NOT_FOUND when there is no file.
+absl::Status WriteAdapter(const std::string& path, const AdapterFile& file);
+absl::StatusOr<AdapterFile> ReadAdapter(const std::string& path);
+
+// The JSON section alone: everything but the matrices, indented, ends with a newline. For people and for `--json`.
+std::string AdapterHeaderJson(const AdapterFile& file);
+
+}  // namespace lightcone

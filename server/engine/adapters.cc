@@ -1,0 +1,80 @@
+#include "server/engine/adapters.h"
+
+#include <string>
+
+#include "base/files.h"
+#include "base/status.h"
+
+namespace lightcone::server {
+namespace {
+
+// Outside Lorentz nobody looks at curvature and clip radius.
+absl::Status CheckTarget(const Space& target, const GenerationRecord& to) {
+  const std::string of = StrCat(", of generation ", to.generation);
+  if (target.metric != to.space.metric) {
+    return InvalidField("adapter.target.metric", MetricName(target.metric), StrCat(MetricName(to.space.metric), of));
+  }
+  if (target.dimension != to.space.dimension) {
+    return InvalidField("adapter.target.dimension", StrCat(target.dimension), StrCat(to.space.dimension, of));
+  }
+  if (target.metric != Metric::kLorentz) return absl::OkStatus();
+  if (target.curvature != to.space.curvature) {
+    return InvalidField("adapter.target.curvature", StrCat(target.curvature), StrCat(to.space.curvature, of));
+  }
+  if (target.clip_radius != to.space.clip_radius) {
+    return InvalidField("adapter.target.clip_radius", StrCat(target.clip_radius), StrCat(to.space.clip_radius, of));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const GenerationRecord& to,
+                                           std::string_view file) {
+  absl::StatusOr<AdapterFile> parsed = ParseAdapter(file);
+  // A damaged upload is the caller's: the server's own data is whole.
+  if (absl::IsDataLoss(parsed.status())) {
+    return InvalidArgument(StrCat("field 'adapter' is no adapter file: ", MessageOf(parsed.status())));
+  }
+  if (!parsed.ok()) return Annotate(parsed.status(), "field 'adapter'");
+  const AdapterSpec& spec = parsed->spec;
+  const AdapterDirection direction = DirectionOf(from.generation, to.generation);
+  if (spec.direction != direction) {
+    return InvalidField("adapter.direction", AdapterDirectionName(spec.direction),
+                        StrCat(AdapterDirectionName(direction), ", from generation ", from.generation, " to ",
+                               to.generation, ": queries are carried to older generations, items to newer ones"));
+  }
+  if (spec.input_dimension != from.space.dimension) {
+    return InvalidField("adapter.input_dimension", StrCat(spec.input_dimension),
+                        StrCat(from.space.dimension, ", of generation ", from.generation));
+  }
+  LC_RETURN_IF_ERROR(CheckTarget(spec.target, to));
+  return parsed;
+}
+
+absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterRecord& record, const AdapterFile& file,
+                                                                  std::shared_ptr<AdaptedBudget> budget) {
+  LC_ASSIGN_OR_RETURN(Adapter adapter, Adapter::Make(file.spec));
+  AdapterStatus status;
+  status.from = record.from;
+  status.to = record.to;
+  status.version = record.version;
+  status.direction = file.spec.direction;
+  status.kind = file.spec.kind;
+  status.input_dimension = file.spec.input_dimension;
+  status.output_dimension = file.spec.output_dimension();
+  status.width = file.spec.width;
+  status.loss = file.fit.loss;
+  status.pairs = file.fit.pairs;
+  status.held_out_error = file.fit.held_out_error;
+  status.bytes = static_cast<int64_t>(record.file.size());
+  status.crc32c = Crc32c(record.file);
+  status.put = absl::FromUnixMicros(record.put_us);
+  auto served = std::make_shared<ServedAdapter>(std::move(status), std::move(adapter));
+  if (file.spec.direction == AdapterDirection::kItem) {
+    served->rows = std::make_unique<AdaptedRows>(&served->adapter, std::move(budget));
+  }
+  return std::shared_ptr<const ServedAdapter>(std::move(served));
+}
+
+}  // namespace lightcone::server

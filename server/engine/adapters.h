@@ -1,0 +1,46 @@
+// The adapters of a collection, ready to run.
+// Threads: pure functions; a ServedAdapter is immutable but for its cache, which takes care of itself.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "geometry/adapter.h"
+#include "index/adapted_rows.h"
+#include "models/adapter_file.h"
+#include "server/engine/meta.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+struct ServedAdapter {
+  AdapterStatus status;
+  Adapter adapter;
+  std::unique_ptr<AdaptedRows> rows;  // of item adapters: what they have carried; it points to `adapter`
+
+  ServedAdapter(AdapterStatus s, Adapter a) : status(std::move(s)), adapter(std::move(a)) {}
+};
+
+// By (from, to). Shared by the states of a collection: a search that began keeps the adapters that it began with.
+using AdapterSet = std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<const ServedAdapter>>;
+
+// The direction that a pair of generations has: queries are carried to older ones, items to newer ones.
+inline AdapterDirection DirectionOf(uint32_t from, uint32_t to) {
+  return from > to ? AdapterDirection::kQuery : AdapterDirection::kItem;
+}
+
+// Parses and checks the file for a pair. INVALID_ARGUMENT when it is damaged or fits the pair in none of direction,
+// dimension and target space: names the field, its value and what the generations are.
+absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const GenerationRecord& to,
+                                           std::string_view file);
+
+// REQUIRES: `file` is that of the record.
+absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterRecord& record, const AdapterFile& file,
+                                                                  std::shared_ptr<AdaptedBudget> budget);
+
+}  // namespace lightcone::server

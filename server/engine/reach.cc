@@ -1,0 +1,55 @@
+#include "server/engine/reach.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lightcone::server {
+
+bool SameSpace(const Space& a, const Space& b) {
+  return a.metric == b.metric && a.dimension == b.dimension &&
+         (a.metric != Metric::kLorentz || a.curvature == b.curvature);
+}
+
+Reach::Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapters) : adapters_(std::move(adapters)) {
+  for (const GenerationRecord& g : generations) {
+    std::vector<uint32_t> reached = {g.generation};
+    if (g.parent >= 1 && g.parent < g.generation) {
+      const int compared = g.compatible_prefix > 0 ? g.compatible_prefix : g.space.dimension;
+      if (SameSpace(generations[g.parent - 1].space, LeadingSpace(g.space, compared))) {
+        reached.insert(reached.end(), native_[g.parent - 1].begin(), native_[g.parent - 1].end());
+      }
+    }
+    std::sort(reached.begin(), reached.end());
+    native_.push_back(std::move(reached));
+  }
+  all_ = native_;
+  for (const auto& [pair, adapter] : adapters_) {
+    // Whatever is carried, it is a query of the newer generation that meets an embedding of the older one.
+    const auto [older, newer] = std::minmax(pair.first, pair.second);
+    std::vector<uint32_t>& reached = all_[newer - 1];
+    const auto at = std::lower_bound(reached.begin(), reached.end(), older);
+    if (at == reached.end() || *at != older) reached.insert(at, older);
+  }
+}
+
+const ServedAdapter* Reach::Between(uint32_t from, uint32_t to, AdapterMode mode) const {
+  if (from == to || mode == AdapterMode::kNone) return nullptr;
+  const AdapterDirection direction = DirectionOf(from, to);
+  if (mode == AdapterMode::kQuery && direction != AdapterDirection::kQuery) return nullptr;
+  if (mode == AdapterMode::kItem && direction != AdapterDirection::kItem) return nullptr;
+  const auto found = adapters_.find({from, to});
+  return found == adapters_.end() ? nullptr : found->second.get();
+}
+
+Route Reach::To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const {
+  Route route;
+  if (query_generation < 1 || query_generation > native_.size()) return route;
+  const std::vector<uint32_t>& native = native_[query_generation - 1];
+  route.native = std::binary_search(native.begin(), native.end(), item_generation);
+  if (query_generation <= item_generation) return route;
+  route.query = Between(query_generation, item_generation, mode);
+  route.item = Between(item_generation, query_generation, mode);
+  return route;
+}
+
+}  // namespace lightcone::server

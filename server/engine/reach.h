@@ -1,0 +1,56 @@
+// How queries of one generation come to the embeddings of another: by compatible training, or carried by adapters. The
+// one place that decides it.
+// Threads: immutable values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "geometry/metric.h"
+#include "server/engine/adapters.h"
+#include "server/engine/meta.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+// The ways that are open; several may be. Without any the embeddings are out of reach.
+struct Route {
+  bool native = false;                   // the leading numbers of the query compare with the embeddings as they are
+  const ServedAdapter* query = nullptr;  // carries the query into the embeddings' space
+  const ServedAdapter* item = nullptr;   // carries the embeddings into the query's space
+  bool open() const { return native || query != nullptr || item != nullptr; }
+};
+
+class Reach {
+ public:
+  Reach() = default;
+  // By compatible training: a generation, and the ancestors that it was trained to be compatible with in turn, as long
+  // as metric and curvature stay the same, and a parent's dimension is that which the child compares with older ones
+  // (its compatible_prefix, else its own). An ancestor's vectors then compare with as many leading numbers of a query
+  // as they have. By adapters: the pairs that have one.
+  Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapters);
+
+  // No way is open between numbers that are no generations.
+  Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
+  // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
+  const std::vector<uint32_t>& Of(uint32_t query_generation) const { return all_[query_generation - 1]; }
+
+  // The adapter that makes a vector of `from` one of `to`, if the mode allows its direction; else nullptr.
+  const ServedAdapter* Between(uint32_t from, uint32_t to, AdapterMode mode) const;
+  const AdapterSet& adapters() const { return adapters_; }
+
+ private:
+  std::vector<std::vector<uint32_t>> native_, all_;  // [i]: of generation i + 1
+  AdapterSet adapters_;
+};
+
+// Whether distances between vectors of the two mean something at all, whatever a training did.
+bool SameSpace(const Space& a, const Space& b);
+
+// The space of the first `dimension` numbers of a vector. REQUIRES: 1 <= dimension <= space.dimension.
+inline Space LeadingSpace(Space space, int dimension) {
+  space.dimension = dimension;
+  return space;
+}
+
+}  // namespace lightcone::server

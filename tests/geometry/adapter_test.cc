@@ -1,0 +1,225 @@
+// Adapters on every instruction set of this machine against float64, with tails, gaps and misaligned rows; and what is
+// refused.
+#include "geometry/adapter.h"
+
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "base/status.h"
+#include "geometry/kernels.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/geometry/random_adapter.h"
+
+namespace lightcone {
+namespace {
+
+using test::AdapterTruth;
+using test::RandomAdapter;
+using test::RandomNumbers;
+using test::TruthOf;
+using ::testing::HasSubstr;
+
+constexpr AdapterKind kKinds[] = {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine,
+                                  AdapterKind::kResidualMlp};
+
+struct Shape {
+  int in, out, width;
+};
+
+class AdapterOnEveryTarget : public ::testing::TestWithParam<std::int64_t> {
+ protected:
+  void SetUp() override { ForceKernelTarget(GetParam()); }
+  void TearDown() override { ForceKernelTarget(0); }
+};
+
+void ExpectRow(const AdapterSpec& spec, std::span<const float> z, const float* out) {
+  const AdapterTruth truth = TruthOf(spec, z);
+  for (std::size_t j = 0; j < truth.out.size(); ++j) {
+    const double steps = spec.input_dimension + spec.width + 8;
+    ASSERT_NEAR(out[j], truth.out[j], 2 * steps * 0x1p-24 * truth.size[j] + 1e-30)
+        << AdapterKindName(spec.kind) << " " << spec.input_dimension << "-" << spec.width << "-"
+        << spec.output_dimension() << " output " << j;
+  }
+}
+
+// `n` rows with gaps of NaN, starting `offset` floats into an allocation that ends with the last row.
+void CheckBlock(std::mt19937_64& random, const AdapterSpec& spec, std::size_t n, std::size_t gap, std::size_t offset) {
+  const Adapter adapter = Adapter::Make(spec).value();
+  const std::size_t in = static_cast<std::size_t>(spec.input_dimension), stride = in + gap,
+                    out = static_cast<std::size_t>(spec.output_dimension()), out_stride = out + gap;
+  std::vector<float> rows(offset + (n == 0 ? 0 : (n - 1) * stride + in), std::nanf(""));
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::vector<float> z = RandomNumbers(random, in, 1.0);
+    std::copy(z.begin(), z.end(), rows.begin() + static_cast<std::ptrdiff_t>(offset + i * stride));
+  }
+  std::vector<float> result(offset + n * out_stride + 1, 123.0f);
+  adapter.Apply(rows.data() + offset, stride, n, result.data() + offset, out_stride);
+  for (std::size_t i = 0; i < n; ++i) {
+    ExpectRow(spec, std::span<const float>(rows).subspan(offset + i * stride, in), &result[offset + i * out_stride]);
+    for (std::size_t j = out; j < out_stride; ++j) {
+      ASSERT_EQ(result[offset + i * out_stride + j], 123.0f) << "wrote between rows, n=" << n;
+    }
+  }
+  ASSERT_EQ(result.back(), 123.0f) << "wrote past the end";
+}
+
+TEST_P(AdapterOnEveryTarget, AgreesWithTheReferenceForEveryNumberOfOutputs) {
+  std::mt19937_64 random(31);
+  for (int out = 1; out <= 70; ++out) {
+    CheckBlock(random, RandomAdapter(random, AdapterKind::kResidualMlp, 1 + out % 9, out, 71 - out), 7,
+               static_cast<std::size_t>(out % 3), static_cast<std::size_t>(out % 5));
+  }
+}
+
+TEST_P(AdapterOnEveryTarget, AgreesWithTheReferenceForEveryNumberOfRows) {
+  std::mt19937_64 random(32);
+  const AdapterSpec spec = RandomAdapter(random, AdapterKind::kResidualMlp, 19, 21, 37);
+  for (std::size_t n = 0; n <= 15; ++n) CheckBlock(random, spec, n, n % 2, n % 7);
+  for (const std::size_t n : {47, 48, 49, 95, 96, 101}) CheckBlock(random, spec, n, 1, 3);
+}
+
+TEST_P(AdapterOnEveryTarget, AgreesWithTheReferenceForEveryMapAndShape) {
+  std::mt19937_64 random(33);
+  // Low-rank maps below and above half of the dimension take different ways.
+  const Shape shapes[] = {{1, 1, 1},    {16, 16, 3},     {16, 16, 12},   {33, 17, 5},
+                          {17, 33, 17}, {128, 128, 512}, {130, 64, 100}, {64, 130, 31}};
+  for (const AdapterKind kind : kKinds) {
+    for (const Shape& shape : shapes) {
+      const int rank_max = std::min(shape.in, shape.out);
+      const int width = kind == AdapterKind::kLowRankAffine ? std::min(shape.width, rank_max) : shape.width;
+      CheckBlock(random, RandomAdapter(random, kind, shape.in, shape.out, width), 9, 2, 1);
+    }
+  }
+}
+
+TEST_P(AdapterOnEveryTarget, OneRowAgreesForEveryDimension) {
+  std::mt19937_64 random(34);
+  for (int in = 1; in <= 40; ++in) {
+    const AdapterSpec spec = RandomAdapter(random, AdapterKind::kResidualMlp, in, 41 - in, in + 3);
+    const Adapter adapter = Adapter::Make(spec).value();
+    const std::vector<float> z = RandomNumbers(random, static_cast<std::size_t>(in), 1.0);
+    std::vector<float> out(static_cast<std::size_t>(adapter.output_dimension()));
+    EXPECT_EQ(adapter.ApplyOne(z, out), 0.0f) << "there is no head";
+    ExpectRow(spec, z, out.data());
+  }
+}
+
+TEST_P(AdapterOnEveryTarget, UncertaintiesAreThoseOfThePredictedError) {
+  std::mt19937_64 random(35);
+  for (const AdapterHead head : {AdapterHead::kInput, AdapterHead::kHidden}) {
+    const AdapterSpec spec = RandomAdapter(random, AdapterKind::kResidualMlp, 21, 19, 35, head);
+    const Adapter adapter = Adapter::Make(spec).value();
+    ASSERT_TRUE(adapter.has_uncertainty());
+    const std::size_t n = 53;
+    const std::vector<float> rows = RandomNumbers(random, n * 21, 1.0);
+    std::vector<float> out(n * 19), uncertainties(n);
+    adapter.Apply(rows, out, uncertainties);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::span<const float> z = std::span<const float>(rows).subspan(i * 21, 21);
+      const double truth = UncertaintyOfError(spec.target, TruthOf(spec, z).error);
+      ASSERT_NEAR(uncertainties[i], truth, 1e-5) << i;
+      std::vector<float> alone(19);
+      ASSERT_NEAR(adapter.ApplyOne(z, alone), truth, 1e-5) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AdapterOnEveryTarget, ::testing::ValuesIn(KernelTargets()),
+                         [](const auto& info) { return std::string(KernelTargetName(info.param)); });
+
+TEST(Adapter, RunsTheSameFromSeveralThreads) {
+  std::mt19937_64 random(36);
+  const Adapter adapter = Adapter::Make(RandomAdapter(random, AdapterKind::kResidualMlp, 40, 40, 200)).value();
+  const std::vector<float> rows = RandomNumbers(random, 60 * 40, 1.0);
+  std::vector<std::vector<float>> results(4, std::vector<float>(rows.size()));
+  std::vector<std::thread> threads;
+  for (std::vector<float>& result : results) threads.emplace_back([&] { adapter.Apply(rows, result); });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<float>& result : results) EXPECT_EQ(result, results[0]);
+}
+
+TEST(Adapter, LargestAllowedWeightsOnTheLongestVectorStayFinite) {
+  AdapterSpec spec;
+  spec.input_dimension = 64;
+  spec.target = {Metric::kCosine, 8};
+  spec.width = 64;
+  spec.linear.assign(8 * 64, kAdapterWeightMax);
+  spec.offset.assign(8, kAdapterWeightMax);
+  spec.hidden.assign(64 * 64, kAdapterWeightMax);
+  spec.hidden_offset.assign(64, kAdapterWeightMax);
+  spec.output.assign(8 * 64, kAdapterWeightMax);
+  spec.head = AdapterHead::kHidden;
+  spec.head_weights.assign(65, kAdapterWeightMax);
+  const Adapter adapter = Adapter::Make(spec).value();
+  const std::vector<float> z(64, static_cast<float>(kNormMax / 8));
+  std::vector<float> out(8);
+  EXPECT_EQ(adapter.ApplyOne(z, out), 1.0f);
+  for (const float x : out) EXPECT_TRUE(std::isfinite(x)) << x;
+}
+
+TEST(AdapterSpec, NamesTheFieldTheValueAndWhatIsAllowed) {
+  std::mt19937_64 random(37);
+  const auto error = [&](AdapterKind kind, auto change) {
+    AdapterSpec spec = RandomAdapter(random, kind, 6, 4, 3);
+    EXPECT_TRUE(spec.Validate().ok()) << MessageOf(spec.Validate());
+    change(spec);
+    const absl::Status status = Adapter::Make(spec).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return MessageOf(status);
+  };
+  constexpr AdapterKind kMlp = AdapterKind::kResidualMlp, kLowRank = AdapterKind::kLowRankAffine;
+  EXPECT_EQ(error(kMlp, [](AdapterSpec& s) { s.hidden.pop_back(); }),
+            "field 'adapter.hidden' is 17 numbers; allowed: exactly 18 (3 x 6)");
+  EXPECT_THAT(error(kMlp, [](AdapterSpec& s) { s.linear.clear(); }), HasSubstr("'adapter.linear' is 0 numbers"));
+  EXPECT_THAT(error(kMlp, [](AdapterSpec& s) { s.output[5] = std::nanf(""); }),
+              HasSubstr("'adapter.output[5]' is nan"));
+  EXPECT_THAT(error(kMlp, [](AdapterSpec& s) { s.offset[1] = -2e6f; }), HasSubstr("'adapter.offset[1]' is -2e+06"));
+  EXPECT_THAT(error(kMlp, [](AdapterSpec& s) { s.width = 0; }), HasSubstr("'adapter.width' is 0; allowed: 1 .. 16384"));
+  EXPECT_THAT(error(kMlp, [](AdapterSpec& s) { s.input_dimension = 0; }), HasSubstr("'adapter.input_dimension' is 0"));
+  EXPECT_THAT(error(kMlp, [](AdapterSpec& s) { s.target.curvature = -1; }),
+              HasSubstr("'adapter.target.curvature' is -1"));
+  EXPECT_THAT(error(kMlp, [](AdapterSpec& s) { s.head = AdapterHead::kInput; }),
+              HasSubstr("'adapter.head_weights' is 0 numbers; allowed: exactly 7"));
+  EXPECT_THAT(error(kMlp, [](AdapterSpec& s) { s.head_weights = {1}; }), HasSubstr("none, for this kind"));
+  EXPECT_THAT(error(kLowRank, [](AdapterSpec& s) { s.width = 5; }), HasSubstr("'adapter.width' is 5; allowed: 1 .. 4"));
+  EXPECT_THAT(error(kLowRank,
+                    [](AdapterSpec& s) {
+                      s.hidden_offset = {1, 2, 3};
+                    }),
+              HasSubstr("'adapter.hidden_offset'"));
+  EXPECT_THAT(error(kLowRank, [](AdapterSpec& s) { s.head = AdapterHead::kHidden; }), HasSubstr("'adapter.head'"));
+  EXPECT_THAT(error(AdapterKind::kAffine, [](AdapterSpec& s) { s.width = 2; }), HasSubstr("'adapter.width' is 2"));
+  EXPECT_THAT(error(AdapterKind::kProcrustes,
+                    [](AdapterSpec& s) {
+                      s.offset = {0, 0, 0, 0};
+                    }),
+              HasSubstr("'adapter.offset'"));
+}
+
+TEST(AdapterNames, AreReadBack) {
+  for (const AdapterKind kind : kKinds) EXPECT_EQ(ParseAdapterKind(AdapterKindName(kind)).value(), kind);
+  for (const AdapterDirection direction : {AdapterDirection::kQuery, AdapterDirection::kItem}) {
+    EXPECT_EQ(ParseAdapterDirection(AdapterDirectionName(direction)).value(), direction);
+  }
+  EXPECT_EQ(MessageOf(ParseAdapterKind("mlp").status()),
+            "field 'map' is 'mlp'; allowed: procrustes, affine, low-rank-affine, residual-mlp");
+  EXPECT_EQ(MessageOf(ParseAdapterDirection("items").status()), "field 'direction' is 'items'; allowed: query, item");
+}
+
+TEST(UncertaintyOfError, RisesFromZeroAndStaysWithinOne) {
+  for (const Metric metric : {Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean}) {
+    const Space space{metric, 4, 2.0, 1.0};
+    EXPECT_EQ(UncertaintyOfError(space, 0), 0);
+    EXPECT_EQ(UncertaintyOfError(space, -1), 0);
+    EXPECT_LT(UncertaintyOfError(space, 0.2), UncertaintyOfError(space, 0.4)) << MetricName(metric);
+    EXPECT_LE(UncertaintyOfError(space, 1e30), 1);
+    EXPECT_EQ(UncertaintyOfError(space, INFINITY), 1);
+  }
+  EXPECT_DOUBLE_EQ(UncertaintyOfError({Metric::kLorentz, 4, 4.0, 1.0}, 0.3), std::tanh(0.6));
+  EXPECT_DOUBLE_EQ(UncertaintyOfError({Metric::kCosine, 4}, 0.5), 0.25);
+}
+
+}  // namespace
+}  // namespace lightcone

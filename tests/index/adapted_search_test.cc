@@ -1,0 +1,244 @@
+// Rows that an item adapter carries into another space, ranked there: against brute force, kept and not kept.
+#include "index/adapted_search.h"
+
+#include <algorithm>
+#include <random>
+
+#include "index/adapted_rows.h"
+#include "tests/index/index_testing.h"
+#include "tests/support/adapter_testing.h"
+
+namespace lightcone {
+namespace {
+
+constexpr int64_t kUnlimited = int64_t{1} << 40;
+
+// An index of one generation with rows of dimension 7, and an adapter to a space of dimension 10.
+class AdaptedWorld {
+ public:
+  AdaptedWorld(Metric metric, int rows, uint32_t seed, int64_t growing_rows_max = 10'000) : random_(seed) {
+    from_ = Space{metric, 7, 0.8, 1.0};
+    to_ = Space{metric, 10, 0.8, 1.3};
+    IndexSettings settings;
+    settings.growing_rows_max = growing_rows_max;
+    settings.hnsw_m = 8;
+    settings.hnsw_ef_construction = 40;
+    index_ = std::move(*CollectionIndex::Open(folder_.path(), settings, {{1, from_}, {2, from_}}, &oracle_));
+    spec_ = RandomAdapter(&random_, AdapterDirection::kItem, from_.dimension, to_);
+    adapter_.emplace(std::move(*Adapter::Make(spec_)));
+    Oracle::Batch batch;
+    for (uint64_t id = 1; id <= static_cast<uint64_t>(rows); ++id) batch.push_back(Oracle::Add(id, 1, Vector(7)));
+    EXPECT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
+  }
+
+  std::vector<float> Vector(int dimension) {
+    std::normal_distribution<float> normal(0, 0.5f);
+    std::vector<float> z(static_cast<size_t>(dimension));
+    for (float& x : z) x = normal(random_);
+    return z;
+  }
+
+  SearchRequest Request(const BoundQuery* adapted, int64_t k) const {
+    SearchRequest request;
+    request.generation = request.view_generation = 1;
+    request.k = k;
+    request.exact = true;
+    request.adapter = &*adapter_;
+    request.adapted_query = adapted;
+    return request;
+  }
+
+  // All visible rows by their distance as carried, in double precision.
+  std::vector<std::pair<double, uint64_t>> Truth(const std::vector<float>& q, uint32_t view_generation = 1) const {
+    std::vector<std::pair<double, uint64_t>> all;
+    for (const auto& [id, rows] : oracle_.items()) {
+      if (!rows.contains(1) || (view_generation > 1 && rows.contains(2))) continue;
+      const std::vector<double> carried = CarriedNaively(spec_, rows.at(1).z);
+      all.emplace_back(DistanceNaively(to_, Doubles(q), to_, carried), id);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  // Adapters compute in float32, the truth does not: neighbours that are nearer than that may change places.
+  static void ExpectRanking(const std::vector<SearchHit>& hits, const std::vector<std::pair<double, uint64_t>>& truth,
+                            int64_t k, const std::string& what) {
+    ASSERT_EQ(hits.size(), std::min(truth.size(), static_cast<size_t>(k))) << what;
+    std::map<uint64_t, double> distance_of;
+    for (const auto& [distance, id] : truth) distance_of[id] = distance;
+    for (size_t i = 0; i < hits.size(); ++i) {
+      ASSERT_TRUE(distance_of.contains(hits[i].internal_id)) << what << ", rank " << i;
+      ASSERT_NEAR(hits[i].distance, distance_of[hits[i].internal_id], 2e-5) << what << ", rank " << i;
+      ASSERT_NEAR(hits[i].distance, truth[i].first, 2e-5) << what << ", rank " << i;
+    }
+  }
+
+  std::mt19937 random_;
+  TemporaryFolder folder_;
+  Space from_, to_;
+  Oracle oracle_;
+  std::unique_ptr<CollectionIndex> index_;
+  AdapterSpec spec_;
+  std::optional<Adapter> adapter_;
+};
+
+TEST(AdaptedSearch, ExactRanksEveryRowByItsDistanceAsCarried) {
+  for (const Metric metric : {Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean}) {
+    AdaptedWorld world(metric, 1'300, 7);
+    AdaptedRows kept(&*world.adapter_, std::make_shared<AdaptedBudget>(kUnlimited));
+    for (const bool sealed : {false, true}) {
+      if (sealed) {
+        ASSERT_TRUE(world.index_->Flush().ok());
+      }
+      for (int round = 0; round < 8; ++round) {
+        const std::vector<float> q = world.Vector(10);
+        const BoundQuery adapted = Bind(world.to_, q);
+        SearchRequest request = world.Request(&adapted, round % 2 == 0 ? 15 : 5'000);
+        request.adapted_rows = round < 4 ? nullptr : &kept;
+        const auto result = world.index_->View()->Search(request);
+        ASSERT_TRUE(result.ok()) << result.status();
+        AdaptedWorld::ExpectRanking(result->hits, world.Truth(q), request.k,
+                                    StrCat(MetricName(metric), " sealed ", sealed, " round ", round));
+        // Two whole blocks are carried once; the 276 rows behind them each time.
+        EXPECT_EQ(result->rows_adapted, round < 4 ? 1'300 : 276);
+      }
+    }
+    EXPECT_GT(kept.bytes(), 0);
+  }
+}
+
+TEST(AdaptedSearch, KeptAndFreshRowsAnswerTheSameWhateverTheBudgetAndTheFilter) {
+  AdaptedWorld world(Metric::kLorentz, 3'000, 11, /*growing_rows_max=*/900);
+  ASSERT_TRUE(world.index_->Flush().ok());
+  ASSERT_TRUE(world.oracle_.Write(world.index_.get(), {Oracle::Delete(5), Oracle::Delete(700)}).ok());
+  ASSERT_TRUE(world.oracle_.Write(world.index_.get(), {Oracle::Add(9, 2, world.Vector(7))}).ok());
+  for (const int64_t bytes_max : {int64_t{0}, int64_t{70'000}, kUnlimited}) {
+    AdaptedRows kept(&*world.adapter_, std::make_shared<AdaptedBudget>(bytes_max));
+    for (int round = 0; round < 6; ++round) {
+      const std::vector<float> q = world.Vector(10);
+      const BoundQuery adapted = Bind(world.to_, q);
+      SearchRequest request = world.Request(&adapted, 50);
+      request.view_generation = round % 2 == 0 ? 1 : 2;
+      if (round >= 2) request.keep = [](uint64_t id, float) { return id % 3 == 0; };
+      request.keep_share = round >= 4 ? 0.33 : 1.0;
+      const auto fresh = world.index_->View()->Search(request);
+      request.adapted_rows = &kept;
+      const auto cached = world.index_->View()->Search(request);
+      ASSERT_TRUE(fresh.ok() && cached.ok());
+      std::vector<std::pair<double, uint64_t>> truth = world.Truth(q, request.view_generation);
+      if (round >= 2) std::erase_if(truth, [](const auto& row) { return row.second % 3 != 0; });
+      AdaptedWorld::ExpectRanking(fresh->hits, truth, 50, StrCat("fresh, round ", round));
+      AdaptedWorld::ExpectRanking(cached->hits, truth, 50, StrCat("kept, round ", round));
+    }
+    EXPECT_LE(kept.bytes(), bytes_max);
+  }
+}
+
+TEST(AdaptedSearch, CandidatesOfTheOldSpaceAreRankedInTheNewOne) {
+  AdaptedWorld world(Metric::kLorentz, 2'000, 3);
+  ASSERT_TRUE(world.index_->Flush().ok());
+  const std::vector<float> q = world.Vector(10), old = world.Vector(7);
+  const BoundQuery adapted = Bind(world.to_, q), bound = Bind(world.from_, old);
+  SearchRequest request = world.Request(&adapted, 5);
+  request.exact = false;
+  request.query = &bound;
+  request.ef = 2'000;  // walks and carries everything: the candidates are all rows
+  const auto all = world.index_->View()->Search(request);
+  ASSERT_TRUE(all.ok()) << all.status();
+  AdaptedWorld::ExpectRanking(all->hits, world.Truth(q), 5, "all candidates");
+
+  request.ef = 0;  // 200 candidates
+  request.keep = [](uint64_t id, float) { return id <= 900; };
+  request.keep_share = 0.01;  // scans: the candidates are surely the nearest ones
+  const auto some = world.index_->View()->Search(request);
+  ASSERT_TRUE(some.ok());
+  EXPECT_GE(some->rows_adapted, 200);
+  EXPECT_LT(some->rows_adapted, 230);
+  std::vector<std::pair<double, uint64_t>> nearest;
+  for (const SearchHit& hit : world.oracle_.BruteForce(bound, 1, 1, 200, request.keep)) {
+    const auto truth = world.Truth(q);
+    nearest.push_back(
+        *std::find_if(truth.begin(), truth.end(), [&](auto& row) { return row.second == hit.internal_id; }));
+  }
+  std::sort(nearest.begin(), nearest.end());
+  AdaptedWorld::ExpectRanking(some->hits, nearest, 5, "200 candidates");
+}
+
+TEST(AdaptedSearch, RowsOfWhichTheAdapterMakesNoVectorAreLeftOut) {
+  AdaptedWorld world(Metric::kEuclidean, 600, 5);
+  std::vector<float> far(7, 0.0f);
+  far[0] = 9e17f;  // allowed, and carried beyond what is
+  ASSERT_TRUE(world.oracle_.Write(world.index_.get(), {Oracle::Add(601, 1, far)}).ok());
+  AdapterSpec spec = world.spec_;
+  for (float& x : spec.linear) x *= 100.0f;
+  const Adapter large = std::move(*Adapter::Make(spec));
+  AdaptedRows kept(&large, std::make_shared<AdaptedBudget>(kUnlimited));
+  const BoundQuery adapted = Bind(world.to_, world.Vector(10));
+  SearchRequest request = world.Request(&adapted, 1'000);
+  request.adapter = &large;
+  for (AdaptedRows* rows : {static_cast<AdaptedRows*>(nullptr), &kept}) {
+    request.adapted_rows = rows;
+    const auto result = world.index_->View()->Search(request);
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(result->hits.size(), 600u);
+    for (const SearchHit& hit : result->hits) EXPECT_NE(hit.internal_id, 601u);
+  }
+}
+
+TEST(AdaptedSearch, NamesWhatDoesNotFitTogether) {
+  AdaptedWorld world(Metric::kLorentz, 10, 1);
+  const BoundQuery adapted = Bind(world.to_, world.Vector(10)), old = Bind(world.from_, world.Vector(7));
+  SearchRequest request = world.Request(nullptr, 3);
+  EXPECT_EQ(world.index_->View()->Search(request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.adapted_query = &old;  // not in the adapter's target
+  EXPECT_EQ(world.index_->View()->Search(request).status().code(), absl::StatusCode::kFailedPrecondition);
+  request.adapted_query = &adapted;
+  request.query = &adapted;  // not in the rows' space
+  EXPECT_EQ(world.index_->View()->Search(request).status().code(), absl::StatusCode::kFailedPrecondition);
+  const Adapter other = std::move(*Adapter::Make(RandomAdapter(&world.random_, AdapterDirection::kItem, 6, world.to_)));
+  request = world.Request(&adapted, 3);
+  request.adapter = &other;  // takes other vectors than the rows
+  EXPECT_EQ(world.index_->View()->Search(request).status().code(), absl::StatusCode::kFailedPrecondition);
+  request = world.Request(&adapted, 3);
+  request.deadline = absl::InfinitePast();
+  EXPECT_EQ(world.index_->View()->Search(request).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(AdaptedRows, StayWithinTheBudgetAndGiveBackWhatIsGone) {
+  AdaptedWorld world(Metric::kCosine, 1'100, 2);
+  const auto budget = std::make_shared<AdaptedBudget>(kUnlimited);
+  {
+    AdaptedRows kept(&*world.adapter_, budget);
+    ASSERT_TRUE(world.index_->View()->Adapt(1, &kept, {}).ok());
+    const int64_t growing = kept.bytes();  // two blocks
+    EXPECT_GT(growing, 1'024 * 10 * 4);
+    EXPECT_EQ(budget->used(), growing);
+    ASSERT_TRUE(world.index_->Flush().ok());  // other segments take their place
+    ASSERT_TRUE(world.index_->View()->Adapt(1, &kept, {}).ok());
+    EXPECT_EQ(kept.bytes(), growing) << "blocks of the segment that is gone are gone";
+    EXPECT_EQ(budget->used(), kept.bytes());
+    EXPECT_EQ(world.index_->View()->Adapt(9, &kept, {}).code(), absl::StatusCode::kNotFound);
+    const auto stop = [] { return true; };
+    EXPECT_EQ(world.index_->View()->Adapt(1, &kept, stop).code(), absl::StatusCode::kCancelled);
+  }
+  EXPECT_EQ(budget->used(), 0);
+}
+
+TEST(TopHits, KeepsTheNearestAndBreaksTiesByInternalId) {
+  std::mt19937 random(4);
+  for (const int64_t k : {1, 3, 40, 200}) {
+    TopHits top(k);
+    std::vector<SearchHit> all;
+    for (uint64_t i = 0; i < 100; ++i) all.push_back({i, static_cast<double>(random() % 7), 0});
+    std::shuffle(all.begin(), all.end(), random);
+    for (const SearchHit& hit : all) top.Add(hit);
+    std::sort(all.begin(), all.end(), [](const SearchHit& x, const SearchHit& y) {
+      return x.distance != y.distance ? x.distance < y.distance : x.internal_id < y.internal_id;
+    });
+    all.resize(std::min(all.size(), static_cast<size_t>(k)));
+    ExpectSameHits(top.Take(), all, StrCat("k ", k));
+  }
+}
+
+}  // namespace
+}  // namespace lightcone

@@ -1,0 +1,110 @@
+// How results are told: means and deviations, Markdown, LaTeX, plots.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <regex>
+
+#include "base/svg.h"
+#include "trainer/experiment/result.h"
+
+namespace lightcone {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+ExperimentResult TwoSeeds() {
+  ExperimentResult result;
+  result.name = "r";
+  result.title = "A & B";
+  result.data = "glyphs";
+  result.scenario = "ext-class";
+  result.seeds = {1, 2};
+  ExperimentRow row;
+  row.name = "a_b";
+  row.title = "a_b | c";
+  row.kind = "row";
+  row.paper = {{"p_com.cmc1", 0.495}};
+  row.values = {{{"self.map", 0.4}, {"p_com.cmc1", -0.5}}, {{"self.map", 0.6}}};
+  row.p_com_cmc1 = row.p_com_map = {GainMatrix(4), GainMatrix(4)};
+  row.seconds = {10, 30};
+  row.images_per_second = {100, 100};
+  result.rows = {row};
+  return result;
+}
+
+// Every tag is closed in order; nothing but elements, attributes and text.
+void ExpectWellFormed(const std::string& svg) {
+  std::vector<std::string> open;
+  static const std::regex tag(R"(<(/?)([a-z]+)([^<>]*?)(/?)>)");
+  std::string rest = svg;
+  for (std::smatch match; std::regex_search(rest, match, tag); rest = match.suffix()) {
+    EXPECT_THAT(match.prefix().str(), Not(HasSubstr("<")));
+    if (match[1].length() > 0) {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ(open.back(), match[2]);
+      open.pop_back();
+    } else if (match[4].length() == 0) {
+      open.push_back(match[2]);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_TRUE(svg.starts_with("<svg xmlns='http://www.w3.org/2000/svg'"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("href")));
+}
+
+TEST(Summary, IsMeanAndDeviationOfASample) {
+  const MeanDeviation s = Summarise(std::vector<double>{1, 2, 6}).value();
+  EXPECT_DOUBLE_EQ(s.mean, 3);
+  EXPECT_DOUBLE_EQ(s.deviation, std::sqrt(7.0));
+  EXPECT_EQ(Summarise(std::vector<double>{5}).value().deviation, 0);
+  EXPECT_FALSE(Summarise(std::vector<double>()).has_value());
+}
+
+TEST(Table, MarkdownHasDeviationsAndThePapersRow) {
+  const std::string table = TableMarkdown(TwoSeeds());
+  EXPECT_THAT(table, HasSubstr("| a_b \\| c | 0.500 ± 0.141 | -0.500 |"));
+  EXPECT_THAT(table, HasSubstr("| *paper* |  | 0.495 |"));
+  EXPECT_THAT(table, Not(HasSubstr("CMC@5"))) << "a measure that nothing has";
+  EXPECT_THAT(table, Not(HasSubstr("10.0"))) << "times are in cost.md";
+  EXPECT_THAT(CostMarkdown(TwoSeeds()), HasSubstr("20.0 ± 14.1 | 100.0 ± 0.0 |"));
+}
+
+TEST(Table, LatexEscapesWhatLatexReads) {
+  const std::string table = TableLatex(TwoSeeds());
+  EXPECT_THAT(table, HasSubstr("a\\_b | c & 0.500$\\pm$0.141 & -0.500 \\\\"));
+  EXPECT_THAT(table, HasSubstr("P\\_com CMC@1"));
+}
+
+TEST(Svg, EveryPlotIsWellFormedAndEscapesItsTexts) {
+  ExperimentResult result = TwoSeeds();
+  result.plots.norms_seen = {0.2, 0.9, 1.4};
+  result.plots.norms_unseen = {0.1};
+  result.plots.confusions = {{"a <b>", {0.5, 0.5, 0, 1}}};
+  const auto plots = Plots(result);
+  ASSERT_EQ(plots.size(), 3u);
+  for (const auto& [name, svg] : plots) ExpectWellFormed(svg);
+  EXPECT_THAT(plots[0].second, HasSubstr("A &amp; B"));
+  EXPECT_THAT(plots[2].second, HasSubstr("a &lt;b&gt;"));
+}
+
+TEST(Svg, BarsGrowFromZeroAndWhiskersSpanTheDeviation) {
+  BarPlot plot;
+  plot.groups = {"g"};
+  plot.series = {{"up", "red"}, {"down", "blue"}, {"none", "green"}};
+  plot.values = {{BarValue{0.5, 0.25}, BarValue{-0.5, 0}, std::nullopt}};
+  plot.low = -1;
+  const std::string svg = BarsSvg(plot);
+  ExpectWellFormed(svg);
+  // The axis runs from y = 230 (-1) to y = 30 (1): zero is at 130.
+  EXPECT_THAT(svg, HasSubstr("y='80.0' width='45.8' height='50.0' fill='red'"));
+  EXPECT_THAT(svg, HasSubstr("y='130.0' width='45.8' height='50.0' fill='blue'"));
+  EXPECT_THAT(svg, HasSubstr("y1='55.0'"));
+  EXPECT_THAT(svg, HasSubstr("y2='105.0'"));
+  EXPECT_EQ(HistogramSvg({"empty", {{"a", "red", {}}}}), "");
+}
+
+}  // namespace
+}  // namespace lightcone

@@ -1,0 +1,157 @@
+// Recipes: what they hold, what is refused with file and line, and those that the program contains.
+#include "trainer/experiment/recipe.h"
+
+#include "tests/trainer/experiment_testing.h"
+#include "trainer/experiment/steps.h"
+#include "trainer/methods/method.h"
+
+namespace lightcone {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string ErrorOf(const std::string& text) {
+  const absl::Status status = ParseRecipe(text, "dir/mine.toml").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+  return MessageOf(status);
+}
+
+std::string Tiny(const std::string& more) { return StrCat(kTinyHead, "[row.a]\nmethod = \"hbct\"\n", more); }
+
+TEST(Recipe, HoldsWhatTheFileSays) {
+  const absl::StatusOr<Recipe> parsed = ParseRecipe(
+      StrCat("seeds = \"3, 1\"\nsource = \"a paper\"\n", kTinyHead,
+             "[old]\nepochs = 1\n[new]\nbatch = 4\n[space.x]\ncurvature = 0.5\npaper.old.self.map = 0.25\n",
+             "[row.b]\ntitle = \"B\"\nmethod = \"hbct\"\nhbct.tau = 1\nadapter.pairs = 64\npaper.cross.cmc5 = 1e-1\n"),
+      "dir/mine.toml");
+  ASSERT_TRUE(parsed.ok()) << MessageOf(parsed.status());
+  EXPECT_EQ(parsed->name, "mine");
+  EXPECT_EQ(parsed->seeds, (std::vector<uint64_t>{3, 1}));
+  EXPECT_EQ(parsed->spaces.at(0).paper_old.at("self.map"), 0.25);
+  ASSERT_EQ(parsed->rows.size(), 1u);
+  const RecipeRow& row = parsed->rows[0];
+  EXPECT_EQ(row.space, "x") << "the only one";
+  EXPECT_EQ(row.reference, "x");
+  EXPECT_EQ(row.adapter->pairs, 64);
+  EXPECT_EQ(row.paper.at("cross.cmc5"), 0.1);
+  const Dataset data = TinyDataset();
+  const TrainConfig old = RecipeConfig(*parsed, data, parsed->spaces[0], 0, nullptr, 7).value();
+  const TrainConfig fresh = RecipeConfig(*parsed, data, parsed->spaces[0], 1, &row, 7).value();
+  EXPECT_EQ(old.epochs, 1);
+  EXPECT_EQ(old.batch, 8);
+  EXPECT_EQ(old.curvature, 0.5);
+  EXPECT_EQ(old.method, "independent");
+  EXPECT_EQ(fresh.epochs, 2);
+  EXPECT_EQ(fresh.batch, 4);
+  EXPECT_EQ(fresh.hbct.tau, 1);
+  EXPECT_EQ(fresh.method, "hbct");
+  EXPECT_EQ(fresh.seed, 7u);
+  EXPECT_EQ(fresh.encoder.height, data.train.height);
+}
+
+TEST(Recipe, WhatIsNotKnownIsToldWithFileLineAndWhatThereIs) {
+  const int line = 17;  // of the first line of `more`
+  const std::string where = StrCat("dir/mine.toml:", line, ": ");
+  EXPECT_THAT(ErrorOf(Tiny("hbct.lambada = 1\n")),
+              AllOf(HasSubstr(where), HasSubstr("hbct.lambada"), HasSubstr("hbct.lambda")));
+  EXPECT_THAT(ErrorOf(Tiny("hbct.tau = -1\n")), AllOf(HasSubstr(where), HasSubstr("-1")));
+  EXPECT_THAT(ErrorOf(Tiny("hbct.contrast = rince\n")), AllOf(HasSubstr(where), HasSubstr("quotes")));
+  EXPECT_THAT(ErrorOf(Tiny("seed = 3\n")), AllOf(HasSubstr(where), HasSubstr("'seed'")));
+  EXPECT_THAT(ErrorOf(Tiny("adapter.size = 3\n")), AllOf(HasSubstr(where), HasSubstr("adapter.direction")));
+  EXPECT_THAT(ErrorOf(Tiny("adapter.map = \"mlp\"\n")), AllOf(HasSubstr(where), HasSubstr("residual-mlp")));
+  EXPECT_THAT(ErrorOf(Tiny("adapter.loss = \"sub\"\n")), AllOf(HasSubstr(where), HasSubstr("sup")));
+  EXPECT_THAT(ErrorOf(Tiny("adapter.pairs = 1.5\n")), AllOf(HasSubstr(where), HasSubstr("1.5")));
+  EXPECT_THAT(ErrorOf(Tiny("paper.self.map5 = 1\n")), AllOf(HasSubstr(where), HasSubstr("self.map, ")));
+  EXPECT_THAT(ErrorOf(Tiny("paper.self.map = \"1\"\n")), HasSubstr(where));
+  EXPECT_THAT(ErrorOf(Tiny("[rows.a]\n method = \"hbct\"\n")),
+              AllOf(HasSubstr("rows.a.method"), HasSubstr("row.NAME")));
+  EXPECT_THAT(ErrorOf(Tiny("[row.b]\nmethod = \"hbcd\"\n")),
+              AllOf(HasSubstr("'hbcd'"), HasSubstr("independent, hbct")));
+  EXPECT_THAT(ErrorOf(Tiny("[row.b]\ntitle = \"no method\"\n")), HasSubstr("row.b.method"));
+  EXPECT_THAT(ErrorOf(Tiny("[row.b]\nmethod = \"hbct\"\nspace = \"there\"\n")), HasSubstr("'there'"));
+  EXPECT_THAT(ErrorOf(Tiny("[step.2]\nepochs = 3\n")), AllOf(HasSubstr("step.2"), HasSubstr("0 .. 1")));
+  EXPECT_THAT(ErrorOf(Tiny("[step.x]\nepochs = 3\n")), HasSubstr("step.N.OPTION"));
+  EXPECT_THAT(ErrorOf(Tiny("[scenario]\nold_shares = 3\n")), HasSubstr("old_share, class_order"));
+  EXPECT_THAT(ErrorOf(Tiny("[scenario]\nold_share = 3\n")),
+              AllOf(HasSubstr("dir/mine.toml:18"), HasSubstr("old_share")));
+}
+
+TEST(Recipe, TheTopOfTheFileIsCheckedToo) {
+  const std::string row = "[row.a]\nmethod = \"hbct\"\n";
+  EXPECT_THAT(ErrorOf(StrCat("colour = 1\n", kTinyHead, row)),
+              AllOf(HasSubstr("dir/mine.toml:1: "), HasSubstr("colour")));
+  EXPECT_THAT(ErrorOf(StrCat("seeds = \"1,1\"\n", kTinyHead, row)), HasSubstr("seeds"));
+  EXPECT_THAT(ErrorOf(StrCat("preset = \"slow\"\n", kTinyHead, row)), HasSubstr("quick, paper"));
+  EXPECT_THAT(ErrorOf(StrCat("far = 1\n", kTinyHead, row)), HasSubstr("far"));
+  EXPECT_THAT(ErrorOf("title = \"t\"\n" + row), HasSubstr("field 'data'"));
+  EXPECT_THAT(ErrorOf(kTinyHead), HasSubstr("[row.NAME]"));
+  EXPECT_THAT(ErrorOf("title = \"t\"\ndata = \"glyphs\"\n[scenario]\nname = \"sideways\"\n" + row),
+              AllOf(HasSubstr("'sideways'"), HasSubstr("ext-class"), HasSubstr("alone")));
+}
+
+TEST(Recipe, OptionsThatDoNotGoTogetherAreToldWithTheRow) {
+  EXPECT_THAT(ErrorOf(Tiny("metric = \"cosine\"\n")), AllOf(HasSubstr("row 'a', generation 1"), HasSubstr("metric")));
+}
+
+TEST(Recipe, AnUnknownNameListsTheShippedOnes) {
+  const absl::Status status = OpenRecipe("omniglot").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("omniglot-cpu"), HasSubstr("hbct-table-3")));
+  EXPECT_EQ(OpenRecipe("none/omniglot.toml").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(Recipe, ADataSetWhoseFolderIsOpenMustBeGiven) {
+  ExperimentOptions options;
+  options.recipe = "cifar100-cpu";
+  const absl::Status status = RunExperiment(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("--data"), HasSubstr("cifar100:DIR")));
+}
+
+TEST(ShippedRecipes, AllParseAndResolveAndSayWhereTheyComeFrom) {
+  ASSERT_GE(ShippedRecipes().size(), 30u);
+  for (const ShippedRecipe& shipped : ShippedRecipes()) {
+    const absl::StatusOr<Recipe> recipe = OpenRecipe(shipped.name);  // resolves every option of every model, too
+    ASSERT_TRUE(recipe.ok()) << shipped.name << ": " << MessageOf(recipe.status());
+    EXPECT_EQ(recipe->name, shipped.name);
+    EXPECT_FALSE(recipe->source.empty()) << shipped.name;
+    EXPECT_FALSE(recipe->settings.empty()) << shipped.name;
+    EXPECT_TRUE(CountSteps(*recipe).ok()) << shipped.name;
+    EXPECT_EQ(recipe->text.front(), '#') << shipped.name << " begins with a comment";
+  }
+}
+
+TEST(ShippedRecipes, EveryTableAndEverySmallOneIsThere) {
+  std::string names;
+  for (const ShippedRecipe& shipped : ShippedRecipes()) names += StrCat(" ", shipped.name);
+  for (const char* name :
+       {"omniglot-cpu", "cifar100-cpu", "glyphs-cpu", "hbct-table-1-", "hbct-table-2", "hbct-table-3", "hbct-table-4",
+        "hbct-table-5", "hbct-table-6", "hbct-fig-5", "mixbct-table-2", "mixbct-table-8", "bt2-table-1", "bt2-table-7",
+        "hypmix-table-1-cub", "hypmix-table-2"}) {
+    EXPECT_THAT(names, HasSubstr(StrCat(" ", name)));
+  }
+}
+
+TEST(ShippedRecipes, TheSmallOnesTrainEveryMethod) {
+  for (const char* name : {"omniglot-cpu", "cifar100-cpu", "glyphs-cpu"}) {
+    const Recipe recipe = OpenRecipe(name).value();
+    for (const MethodInfo& method : TrainingMethods()) {
+      bool found = false;
+      for (const RecipeRow& row : recipe.rows) found = found || row.method == method.name;
+      EXPECT_TRUE(found) << name << " has no row of " << method.name;
+    }
+  }
+}
+
+TEST(Seeds, AreDifferentWholeNumbers) {
+  EXPECT_EQ(ParseSeeds(" 1, 2,30", "--seeds").value(), (std::vector<uint64_t>{1, 2, 30}));
+  for (const char* text : {"", "1,", "1,1", "-1", "1;2", "1.5", "one"}) {
+    const absl::Status status = ParseSeeds(text, "--seeds").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(MessageOf(status), HasSubstr("field '--seeds'"));
+  }
+}
+
+}  // namespace
+}  // namespace lightcone

@@ -1,0 +1,240 @@
+#include "trainer/adapt/fit.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <vector>
+
+#include "base/exceptions.h"
+#include "base/status.h"
+#include "trainer/adapt/closed_form_torch.h"
+#include "trainer/adapt/error_head_torch.h"
+#include "trainer/adapt/losses_torch.h"
+#include "trainer/adapt/network_torch.h"
+#include "trainer/data/rng.h"
+#include "trainer/losses/lorentz_torch.h"
+
+namespace lightcone {
+namespace {
+
+using torch::Tensor;
+
+constexpr int64_t kHeldOutMin = 16, kHeldOutMax = 4096;
+constexpr int64_t kFittedMin = kAdaptPairsMin - kHeldOutMin;
+constexpr int64_t kEvaluationBank = 2048, kEvaluationQueries = 512;  // of the held-out loss
+
+// Rows of the pairs, in an order drawn by item: the first ones are fitted, the others held out.
+struct Split {
+  std::vector<int64_t> rows;
+  int64_t fitted = 0;
+
+  int64_t held_out() const { return static_cast<int64_t>(rows.size()) - fitted; }
+};
+
+absl::StatusOr<Split> SplitPairs(const EmbeddingPairs& pairs, const AdaptOptions& options) {
+  const size_t n = pairs.source.size() / static_cast<size_t>(options.source.dimension);
+  const auto item = [&](int64_t row) {
+    return pairs.items.empty() ? row : int64_t{pairs.items[static_cast<size_t>(row)]};
+  };
+  std::vector<std::pair<uint64_t, int64_t>> keyed(n);
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t row = static_cast<int64_t>(i);
+    keyed[i] = {MixSeed({options.seed, 0x5b117u, static_cast<uint64_t>(item(row))}), row};
+  }
+  std::sort(keyed.begin(), keyed.end());
+  if (options.pairs_max != 0 && static_cast<int64_t>(n) > options.pairs_max) {
+    keyed.resize(static_cast<size_t>(options.pairs_max));
+  }
+  Split split;
+  for (const auto& [key, row] : keyed) split.rows.push_back(row);
+  const int64_t count = static_cast<int64_t>(split.rows.size());
+  const int64_t wanted = static_cast<int64_t>(std::llround(options.held_out * static_cast<double>(count)));
+  split.fitted = count - std::clamp(wanted, kHeldOutMin, kHeldOutMax);
+  // The item at the border is held out as a whole.
+  const auto at = [&](int64_t i) { return item(split.rows[static_cast<size_t>(i)]); };
+  while (split.fitted > 0 && at(split.fitted - 1) == at(split.fitted)) --split.fitted;
+  if (split.fitted < kFittedMin) {
+    return InvalidField("pairs.items", StrCat(split.fitted, " pairs of items that are not held out"),
+                        StrCat("at least ", kFittedMin, ": views of more different items"));
+  }
+  return split;
+}
+
+// The chosen rows of a row-major matrix, [rows, d] float32.
+Tensor Gather(std::span<const float> values, int dimension, const std::vector<int64_t>& rows) {
+  const size_t d = static_cast<size_t>(dimension);
+  Tensor out = torch::empty({static_cast<int64_t>(rows.size()), dimension}, torch::kFloat32);
+  float* to = out.data_ptr<float>();
+  for (const int64_t row : rows) {
+    const std::span<const float> from = values.subspan(static_cast<size_t>(row) * d, d);
+    to = std::copy(from.begin(), from.end(), to);
+  }
+  return out;
+}
+
+// Where the least-squares start aims: what of an embedding the metric looks at.
+Tensor Aim(const Space& space, const Tensor& z) {
+  return space.metric == Metric::kLorentz ? ClipNorm(z, space.clip_radius) : LiftTo(space, z).space;
+}
+
+AdaptBatch Narrow(const AdaptBatch& all, int64_t begin, int64_t n, int64_t queries) {
+  return {all.source.narrow(0, begin, n), all.target.narrow(0, begin, n),
+          all.labels.defined() ? all.labels.narrow(0, begin, n) : Tensor(), queries};
+}
+
+// Distance of f(z) to its partner for each row of `batch`, float64.
+template <typename Map>
+Tensor Errors(const Map& map, const Space& target, const AdaptBatch& batch) {
+  torch::NoGradGuard no_grad;
+  return MetricRowDistances(target, LiftTo(target, map(batch.source).to(torch::kFloat64)),
+                            LiftTo(target, batch.target.to(torch::kFloat64)));
+}
+
+class Fit {
+ public:
+  Fit(const EmbeddingPairs& pairs, const AdaptOptions& options, const AdaptLoss& loss, const Split& split)
+      : options_(options), objective_(loss, options), fitted_(split.fitted), rng_(MixSeed({options.seed, 0xf17u})) {
+    all_.source = Gather(pairs.source, options.source.dimension, split.rows);
+    all_.target = Gather(pairs.target, options.target.dimension, split.rows);
+    if (!pairs.labels.empty()) {
+      std::vector<int64_t> labels;
+      for (const int64_t row : split.rows) labels.push_back(pairs.labels[static_cast<size_t>(row)]);
+      all_.labels = torch::tensor(labels, torch::kInt64);
+    }
+    order_.resize(static_cast<size_t>(fitted_));
+    std::iota(order_.begin(), order_.end(), int64_t{0});
+    const int64_t held_out = split.held_out();
+    held_out_ = Narrow(all_, fitted_, held_out, held_out);
+    evaluation_ = Narrow(held_out_, 0, std::min(held_out, kEvaluationBank), std::min(held_out, kEvaluationQueries));
+  }
+
+  absl::StatusOr<AdapterFile> Run(const AdaptCallback& callback, const std::atomic<bool>* stop) {
+    const Tensor x = all_.source.narrow(0, 0, fitted_), y = Aim(options_.target, all_.target.narrow(0, 0, fitted_));
+    const LinearMap linear = FitRidge(x, y);
+    AdapterNetwork network(options_, linear, x, y);
+    AdapterFile file;
+    if (!network.parameters().empty()) {
+      LC_ASSIGN_OR_RETURN(file.fit.steps, Train(network, callback, stop));
+    }
+    file.from = options_.from;
+    file.to = options_.to;
+    file.spec = network.Export();
+    file.fit.loss = network.parameters().empty() ? "closed-form" : options_.loss;
+    file.fit.pairs = fitted_;
+    file.fit.held_out_pairs = held_out_.source.size(0);
+    file.fit.ridge = linear.lambda;
+    file.fit.seed = options_.seed;
+    const auto start = [&](const Tensor& z) { return torch::matmul(z.to(torch::kFloat64), linear.w.t()) + linear.c; };
+    file.fit.baseline_error = Errors(start, options_.target, held_out_).mean().item<double>();
+    const Tensor errors = Errors(network, options_.target, held_out_);
+    file.fit.held_out_error = errors.mean().item<double>();
+    if (options_.error_head) AddHead(network, errors, file);
+    const absl::Status valid = file.spec.Validate();
+    if (!valid.ok()) return FailedPrecondition(StrCat("the fit left the allowed weights: ", MessageOf(valid)));
+    return file;
+  }
+
+ private:
+  // Distinct random rows of the fitted ones: a bank whose first rows are the queries.
+  AdaptBatch Draw() {
+    const int64_t m = std::min<int64_t>(options_.bank, fitted_);
+    for (size_t i = 0; i < static_cast<size_t>(m); ++i) {
+      std::swap(order_[i], order_[i + rng_.Below(static_cast<uint32_t>(order_.size() - i))]);
+    }
+    const Tensor rows = torch::from_blob(order_.data(), {m}, torch::kInt64);
+    return {all_.source.index_select(0, rows), all_.target.index_select(0, rows),
+            all_.labels.defined() ? all_.labels.index_select(0, rows) : Tensor(), std::min<int64_t>(options_.batch, m)};
+  }
+
+  double HeldOutLoss(const AdapterNetwork& network) const {
+    torch::NoGradGuard no_grad;
+    return objective_(network, evaluation_).item<double>();
+  }
+
+  absl::Status NotFinite(double loss, int64_t step) const {
+    return FailedPrecondition(
+        StrCat("loss '", options_.loss, "' is ", loss, " at step ", step, "; a smaller learning rate may help"));
+  }
+
+  // Leaves the network at its best held-out state; returns the steps done.
+  absl::StatusOr<int64_t> Train(AdapterNetwork& network, const AdaptCallback& callback, const std::atomic<bool>* stop) {
+    torch::optim::AdamW optimiser(
+        network.parameters(), torch::optim::AdamWOptions(options_.learning_rate).weight_decay(options_.weight_decay));
+    const auto begin = std::chrono::steady_clock::now();
+    AdaptProgress progress;
+    progress.steps = options_.steps;
+    progress.best_loss = HeldOutLoss(network);
+    if (!std::isfinite(progress.best_loss)) return NotFinite(progress.best_loss, 0);
+    std::vector<Tensor> best = network.Snapshot();
+    for (int looks = 0; progress.step < options_.steps && looks < options_.patience;) {
+      if (stop != nullptr && stop->load()) return absl::CancelledError("fitting was stopped");
+      const double share = static_cast<double>(progress.step) / static_cast<double>(options_.steps);
+      optimiser.param_groups()[0].options().set_lr(options_.learning_rate * 0.5 *
+                                                   (1 + std::cos(std::numbers::pi * share)));
+      optimiser.zero_grad();
+      const Tensor loss = objective_(network, Draw());
+      progress.loss = loss.item<double>();
+      if (!std::isfinite(progress.loss)) return NotFinite(progress.loss, progress.step);
+      loss.backward();
+      optimiser.step();
+      ++progress.step;
+      if (progress.step % options_.evaluate_every != 0 && progress.step != options_.steps) continue;
+      progress.held_out_loss = HeldOutLoss(network);
+      if (!std::isfinite(progress.held_out_loss)) return NotFinite(progress.held_out_loss, progress.step);
+      ++looks;
+      if (progress.held_out_loss < progress.best_loss) {
+        progress.best_loss = progress.held_out_loss;
+        best = network.Snapshot();
+        looks = 0;
+      }
+      progress.finished = progress.step == options_.steps || looks == options_.patience;
+      progress.elapsed_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (callback) callback(progress);
+    }
+    network.Restore(best);
+    return progress.step;
+  }
+
+  void AddHead(const AdapterNetwork& network, const Tensor& errors, AdapterFile& file) const {
+    torch::NoGradGuard no_grad;
+    const bool mlp = options_.kind == AdapterKind::kResidualMlp;
+    const ErrorHead head = FitErrorHead(held_out_.source, mlp ? network.Hidden(held_out_.source) : Tensor(), errors);
+    file.spec.head = head.head;
+    file.spec.head_weights = head.weights;
+    file.spec.head_bias = head.bias;
+    file.fit.head_r2 = head.r2;
+  }
+
+  const AdaptOptions options_;
+  const AdaptObjective objective_;
+  const int64_t fitted_;
+  Rng rng_;
+  AdaptBatch all_;       // every chosen pair: fitted ones, then held-out ones
+  AdaptBatch held_out_;  // views of all_
+  AdaptBatch evaluation_;
+  std::vector<int64_t> order_;
+};
+
+}  // namespace
+
+absl::StatusOr<AdapterFile> FitAdapter(const EmbeddingPairs& pairs, const AdaptOptions& options,
+                                       const AdaptCallback& callback, const std::atomic<bool>* stop) {
+  LC_RETURN_IF_ERROR(options.Validate());
+  LC_RETURN_IF_ERROR(CheckPairs(pairs, options));
+  LC_ASSIGN_OR_RETURN(const AdaptLoss loss, ParseAdaptLoss(options.loss, !pairs.labels.empty()));
+  LC_ASSIGN_OR_RETURN(const Split split, SplitPairs(pairs, options));
+  AdaptOptions named = options;
+  if (options.loss == "auto") named.loss = pairs.labels.empty() ? "reg+rel" : "reg+sup";
+  try {
+    return Fit(pairs, named, loss, split).Run(callback, stop);
+  } catch (...) {
+    return Annotate(StatusOfException(), "fit adapter");
+  }
+}
+
+}  // namespace lightcone

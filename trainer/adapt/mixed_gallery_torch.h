@@ -1,0 +1,29 @@
+// Retrieval from two legs at once: items that are searched in one space or in another. Only .cc files of trainer/
+// include this.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "geometry/metric.h"
+#include "trainer/adapt/losses_torch.h"
+#include "trainer/evaluate.h"
+
+namespace lightcone {
+
+// One way to reach all items: queries and items as points (float64) of one space.
+struct GalleryLeg {
+  Space space;
+  MetricPoints queries, items;  // [n, d] each
+};
+
+// For each mask (n bytes; 1: the item is reached by `second`, else by `first`): figures of all queries, own item left
+// out. Legs' distances are merged as they are. Memory: two blocks of 256 x n distances. Threads: safe.
+std::vector<RetrievalFigures> RankTwoLegs(const GalleryLeg& first, const GalleryLeg& second,
+                                          std::span<const int32_t> labels,
+                                          const std::vector<std::vector<uint8_t>>& masks);
+
+}  // namespace lightcone

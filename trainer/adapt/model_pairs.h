@@ -1,0 +1,30 @@
+// Pairs of embeddings from two trained models and a data set. No torch here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "geometry/metric.h"
+#include "models/encoder.h"
+#include "models/manifest.h"
+#include "trainer/data/dataset.h"
+
+namespace lightcone {
+
+// The same images through both models, before the clip; row i of all four belongs together.
+struct ModelPairs {
+  std::vector<float> old_z, new_z;     // n x dimension of the model
+  std::vector<int32_t> labels, items;  // n; items: index of the image, which all its views share
+};
+
+// Each image plain and in views - 1 changed copies (AugmentImage, `kind`). The copies are drawn from `seed`, and both
+// models see the same ones. INVALID_ARGUMENT when a model takes another number of channels; `views` outside 1 .. 64;
+// errors of Encoder. Threads: safe.
+absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& new_model, const ImageSet& images,
+                                      AugmentKind kind, int views, uint64_t seed);
+
+// What a model's manifest says about its space. INVALID_ARGUMENT as Space::Validate.
+absl::StatusOr<Space> SpaceOf(const Manifest& manifest);
+
+}  // namespace lightcone

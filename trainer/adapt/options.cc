@@ -1,0 +1,148 @@
+#include "trainer/adapt/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/status.h"
+
+namespace lightcone {
+namespace {
+
+constexpr std::string_view kLossAllowed =
+    "auto, or a sum of reg, rel, sup, contra with weights above 0, as in reg+0.3*sup";
+
+constexpr size_t kLossTextMax = 100;  // it becomes a label in the adapter's file
+
+absl::Status CheckInt(const char* field, int64_t value, int64_t min, int64_t max) {
+  if (value >= min && value <= max) return absl::OkStatus();
+  return InvalidField(field, StrCat(value), StrCat(min, " .. ", max));
+}
+
+absl::Status CheckReal(const char* field, double value, double above, double max) {
+  if (value > above && value <= max) return absl::OkStatus();
+  return InvalidField(field, StrCat(value), StrCat("above ", above, ", at most ", max));
+}
+
+absl::Status CheckSpace(const char* field, const Space& space) {
+  const absl::Status valid = space.Validate();
+  if (!valid.ok()) {
+    const FieldErrorParts parts = PartsOf(valid);
+    return InvalidField(StrCat(field, ".", parts.field), parts.value, parts.allowed);
+  }
+  if (space.metric != Metric::kLorentz && space.metric != Metric::kCosine) {
+    return InvalidField(StrCat(field, ".metric"), MetricName(space.metric), "lorentz, cosine");
+  }
+  return CheckInt(StrCat(field, ".dimension").c_str(), space.dimension, 1, kAdaptDimensionMax);
+}
+
+// One side: rows of `space`. The first bad number or row is named.
+absl::Status CheckSide(const char* field, std::span<const float> rows, const Space& space) {
+  const size_t d = static_cast<size_t>(space.dimension);
+  for (size_t i = 0; i * d < rows.size(); ++i) {
+    const std::span<const float> row = rows.subspan(i * d, d);
+    const double norm = NormOf(row);
+    if (std::isfinite(norm) && norm <= kNormMax && (space.metric != Metric::kCosine || norm >= kCosineNormMin))
+      continue;
+    return CheckVector(space, row, StrCat(field, "[", i, "]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRows(const char* field, size_t values, int dimension) {
+  if (values % static_cast<size_t>(dimension) == 0) return absl::OkStatus();
+  return InvalidField(field, StrCat(values, " numbers"), StrCat("a multiple of the dimension ", dimension));
+}
+
+}  // namespace
+
+absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels) {
+  AdaptLoss loss;
+  if (text == "auto") {
+    loss.reg = 1;
+    (has_labels ? loss.sup : loss.rel) = 1;
+    return loss;
+  }
+  const absl::Status wrong = InvalidField("loss", StrCat("'", text, "'"), kLossAllowed);
+  if (text.size() > kLossTextMax) return wrong;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find('+', begin), text.size());
+    std::string_view term = text.substr(begin, end - begin);
+    begin = end + 1;
+    double weight = 1;
+    const size_t star = term.find('*');
+    if (star != std::string_view::npos) {
+      const auto [rest, error] = std::from_chars(term.data(), term.data() + star, weight);
+      if (error != std::errc() || rest != term.data() + star || !(weight > 0 && weight <= 1e3)) return wrong;
+      term.remove_prefix(star + 1);
+    }
+    double* const slot = term == "reg"      ? &loss.reg
+                         : term == "rel"    ? &loss.rel
+                         : term == "sup"    ? &loss.sup
+                         : term == "contra" ? &loss.contra
+                                            : nullptr;
+    if (slot == nullptr || *slot != 0) return wrong;
+    *slot = weight;
+  }
+  return loss;
+}
+
+absl::Status AdaptOptions::Validate() const {
+  LC_RETURN_IF_ERROR(CheckSpace("source", source));
+  LC_RETURN_IF_ERROR(CheckSpace("target", target));
+  if (AdapterKindName(kind) == "unknown") {
+    return InvalidField("map", StrCat(static_cast<int>(kind)), "procrustes, affine, low-rank-affine, residual-mlp");
+  }
+  if (AdapterDirectionName(direction) == "unknown") {
+    return InvalidField("direction", StrCat(static_cast<int>(direction)), "query, item");
+  }
+  LC_RETURN_IF_ERROR(ParseAdaptLoss(loss, /*has_labels=*/true).status());
+  if (kind == AdapterKind::kResidualMlp) LC_RETURN_IF_ERROR(CheckInt("width", width, 1, kAdapterWidthMax));
+  if (kind == AdapterKind::kLowRankAffine) {
+    const int rank_max = std::min(source.dimension, target.dimension);
+    if (rank < 1 || rank > rank_max) {
+      return InvalidField("rank", StrCat(rank), StrCat("1 .. ", rank_max, " (the smaller dimension)"));
+    }
+  }
+  if (pairs_max != 0) {
+    LC_RETURN_IF_ERROR(CheckInt("pairs_max", pairs_max, kAdaptPairsMin, int64_t{1} << 31));
+  }
+  if (!(held_out >= 0.01 && held_out <= 0.5)) return InvalidField("held_out", StrCat(held_out), "0.01 .. 0.5");
+  LC_RETURN_IF_ERROR(CheckInt("steps", steps, 1, 1'000'000));
+  LC_RETURN_IF_ERROR(CheckInt("batch", batch, 2, 16'384));
+  LC_RETURN_IF_ERROR(CheckInt("bank", bank, batch, 65'536));
+  LC_RETURN_IF_ERROR(CheckReal("learning_rate", learning_rate, 0, 1));
+  if (!(weight_decay >= 0 && weight_decay <= 1)) return InvalidField("weight_decay", StrCat(weight_decay), "0 .. 1");
+  LC_RETURN_IF_ERROR(CheckReal("temperature", temperature, 0, 100));
+  LC_RETURN_IF_ERROR(CheckInt("evaluate_every", evaluate_every, 1, 1'000'000));
+  return CheckInt("patience", patience, 1, 1'000'000);
+}
+
+absl::Status CheckPairs(const EmbeddingPairs& pairs, const AdaptOptions& options) {
+  LC_RETURN_IF_ERROR(CheckRows("pairs.source", pairs.source.size(), options.source.dimension));
+  LC_RETURN_IF_ERROR(CheckRows("pairs.target", pairs.target.size(), options.target.dimension));
+  const size_t n = pairs.source.size() / static_cast<size_t>(options.source.dimension);
+  const size_t targets = pairs.target.size() / static_cast<size_t>(options.target.dimension);
+  if (targets != n) {
+    return InvalidField("pairs.target", StrCat(targets, " rows"),
+                        StrCat(n, ", as pairs.source: row i of both is one item"));
+  }
+  if (static_cast<int64_t>(n) < kAdaptPairsMin) {
+    return InvalidField("pairs", StrCat(n, " pairs"), StrCat("at least ", kAdaptPairsMin));
+  }
+  if (!pairs.labels.empty() && pairs.labels.size() != n) {
+    return InvalidField("pairs.labels", StrCat(pairs.labels.size(), " labels"), StrCat(n, ", one a pair, or none"));
+  }
+  if (!pairs.items.empty() && pairs.items.size() != n) {
+    return InvalidField("pairs.items", StrCat(pairs.items.size(), " items"), StrCat(n, ", one a pair, or none"));
+  }
+  LC_ASSIGN_OR_RETURN(const AdaptLoss loss, ParseAdaptLoss(options.loss, !pairs.labels.empty()));
+  if (options.kind != AdapterKind::kProcrustes && loss.needs_labels() && pairs.labels.empty()) {
+    return InvalidField("pairs.labels", "absent", StrCat("one a pair: the loss '", options.loss, "' needs labels"));
+  }
+  LC_RETURN_IF_ERROR(CheckSide("pairs.source", pairs.source, options.source));
+  return CheckSide("pairs.target", pairs.target, options.target);
+}
+
+}  // namespace lightcone

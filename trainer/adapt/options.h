@@ -1,0 +1,70 @@
+// What an adapter is fitted from, and how (docs/adapters.md). No torch here. Threads: values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "geometry/adapter.h"
+#include "geometry/metric.h"
+
+namespace lightcone {
+
+inline constexpr int64_t kAdaptPairsMin = 64;     // 48 to fit, 16 to hold out
+inline constexpr int kAdaptDimensionMax = 4'096;  // of either side: the closed form decomposes a matrix of that size
+
+// Embeddings of the same items by two models, before the clip, row major: row i of both belongs together. "Source" goes
+// into the adapter, "target" is the space it comes out in: old and new for an item adapter, new and old for a query
+// adapter.
+struct EmbeddingPairs {
+  std::span<const float> source;    // n x source dimension
+  std::span<const float> target;    // n x target dimension
+  std::span<const int32_t> labels;  // n, or empty: no labels (losses `sup` needs them)
+  std::span<const int32_t> items;   // n, or empty: every row its own item. Rows of one item (augmented views) are
+                                    // fitted or held out together
+};
+
+// A weighted sum of loss terms (docs/adapters.md, Losses).
+struct AdaptLoss {
+  double reg = 0, rel = 0, sup = 0, contra = 0;
+  bool needs_labels() const { return sup > 0; }
+  bool needs_bank() const { return rel > 0 || sup > 0 || contra > 0; }
+};
+
+// "reg", "rel", "sup", "contra", sums of them ("reg+rel") and weights ("reg+0.3*sup"); "auto" is reg+sup with labels
+// and reg+rel without. INVALID_ARGUMENT names field 'loss', the text and the terms.
+absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels);
+
+struct AdaptOptions {
+  AdapterDirection direction = AdapterDirection::kItem;
+  AdapterKind kind = AdapterKind::kResidualMlp;
+  Space source, target;       // of the two sides of the pairs; lorentz or cosine each
+  std::string from, to;       // labels of the two generations, for the file
+  std::string loss = "auto";  // procrustes is a closed form and has none
+  int width = 512;            // hidden units of residual-mlp. Cost: time of a fit and of every row, linearly
+  int rank = 32;              // of low-rank-affine; at most the smaller dimension
+  int64_t pairs_max = 0;      // pairs drawn at random from those given; 0: all
+  double held_out = 0.1;      // share of the pairs kept out, 16 to 4096 pairs: they choose when to stop
+  int steps = 1500;
+  int batch = 256;                                   // queries a step
+  int bank = 1024;                                   // rows that each query is compared with, the batch among them
+  double learning_rate = 1e-3, weight_decay = 1e-2;  // of AdamW; the rate falls to 0 along a cosine
+  double temperature = 0.1;                          // of rel, sup and contra, in distances
+  int evaluate_every = 50;                           // steps between looks at the held-out pairs
+  int patience = 10;                                 // looks without a better one after which fitting stops
+  bool error_head = true;                            // fit the regression of the adapter's own error
+  uint64_t seed = 1;
+
+  // INVALID_ARGUMENT naming the field, its value and the range.
+  absl::Status Validate() const;
+};
+
+// Whether `pairs` can be fitted under `options` (already valid): sizes, at least kAdaptPairsMin rows, every number
+// finite, vectors that their spaces allow, labels where the loss needs them. INVALID_ARGUMENT names field
+// ("pairs.source[17][3]"), value and range.
+absl::Status CheckPairs(const EmbeddingPairs& pairs, const AdaptOptions& options);
+
+}  // namespace lightcone

@@ -1,0 +1,92 @@
+#include "trainer/experiment/cache.h"
+
+#include <array>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "trainer/experiment/sealed.h"
+
+namespace lightcone {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr char kKeyFile[] = "/key.json", kSealFile[] = "/complete.json";
+constexpr std::array<const char*, 3> kModelFiles = {"manifest.json", "encoder.pt", "checkpoint.bin"};
+
+absl::Status Damaged(const std::string& path, std::string_view how) {
+  return DataLoss(StrCat("cached model: '", path, "' ", how, "; remove its folder to train the model again"));
+}
+
+absl::StatusOr<uint32_t> ChecksumOf(const std::string& path) {
+  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, int64_t{1} << 36));
+  return Crc32c(bytes);
+}
+
+}  // namespace
+
+absl::Status ModelCache::CheckKey(const PlannedModel& model, bool write) const {
+  const std::string path = FolderOf(model) + kKeyFile;
+  const absl::StatusOr<std::string> found = ReadFile(path, 1 << 24);
+  if (absl::IsNotFound(found.status())) {
+    if (!write) return absl::OkStatus();
+    LC_RETURN_IF_ERROR(MakeFolders(FolderOf(model)));
+    return WriteFileAtomically(path, model.key);
+  }
+  LC_RETURN_IF_ERROR(found.status());
+  if (*found != model.key) return Damaged(path, "is not the key of this folder");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ModelCache::Has(const PlannedModel& model) const {
+  LC_RETURN_IF_ERROR(CheckKey(model, /*write=*/false));
+  const absl::StatusOr<ordered_json> seal = ReadSealed(FolderOf(model) + kSealFile);
+  if (absl::IsNotFound(seal.status())) return false;
+  if (!seal.ok()) return Damaged(FolderOf(model) + kSealFile, "is damaged");
+  const auto files = seal->find("files");
+  for (const char* name : kModelFiles) {
+    const std::string path = StrCat(FolderOf(model), "/", name);
+    if (files == seal->end() || !files->contains(name) || !(*files)[name].is_number_unsigned()) {
+      return Damaged(FolderOf(model) + kSealFile, StrCat("has no checksum of '", name, "'"));
+    }
+    const absl::StatusOr<uint32_t> checksum = ChecksumOf(path);
+    if (absl::IsNotFound(checksum.status())) return Damaged(path, "is missing");
+    LC_RETURN_IF_ERROR(checksum.status());
+    if (*checksum != (*files)[name].get<uint64_t>()) return Damaged(path, "is damaged: its checksum is another one");
+  }
+  const std::string key_path = FolderOf(model) + kKeyFile;
+  if (!ReadFile(key_path, 1 << 24).ok()) return Damaged(key_path, "is missing");
+  return true;
+}
+
+absl::Status ModelCache::Seal(const PlannedModel& model, const TrainResult& result) const {
+  ordered_json files;
+  for (const char* name : kModelFiles) {
+    LC_ASSIGN_OR_RETURN(files[name], ChecksumOf(StrCat(FolderOf(model), "/", name)));
+  }
+  const TrainingSummary& training = result.manifest.training;
+  const double images = static_cast<double>(training.steps * model.config.batch);
+  return WriteSealed(FolderOf(model) + kSealFile,
+                     {{"files", std::move(files)},
+                      {"seconds", training.seconds},
+                      {"images_per_second", training.seconds > 0 ? images / training.seconds : 0}});
+}
+
+absl::StatusOr<ModelCost> ModelCache::Get(const ExperimentPlan& plan, const PlannedModel& model,
+                                          const TrainCallback& progress, const std::atomic<bool>* stop) {
+  LC_ASSIGN_OR_RETURN(const bool there, Has(model));
+  if (!there) {
+    LC_RETURN_IF_ERROR(CheckKey(model, /*write=*/true));
+    TrainConfig config = model.config;
+    if (model.old_model >= 0) config.old_model = FolderOf(plan.models[static_cast<size_t>(model.old_model)]);
+    if (model.base_model >= 0) config.bt2.base_model = FolderOf(plan.models[static_cast<size_t>(model.base_model)]);
+    const absl::StatusOr<TrainResult> result =
+        Train(plan.steps[static_cast<size_t>(model.step)].dataset, config, FolderOf(model), progress, stop);
+    if (!result.ok()) return Annotate(result.status(), StrCat(model.role, " (seed ", plan.seed, ", ", model.id, ")"));
+    LC_RETURN_IF_ERROR(Seal(model, *result));
+  }
+  LC_ASSIGN_OR_RETURN(const ordered_json seal, ReadSealed(FolderOf(model) + kSealFile));
+  return ModelCost{seal.value("seconds", 0.0), seal.value("images_per_second", 0.0)};
+}
+
+}  // namespace lightcone

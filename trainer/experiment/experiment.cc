@@ -1,0 +1,123 @@
+#include "trainer/experiment/experiment.h"
+
+#include <utility>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "trainer/experiment/cache.h"
+#include "trainer/experiment/measure.h"
+#include "trainer/experiment/plan.h"
+#include "trainer/experiment/rows.h"
+#include "trainer/experiment/setup.h"
+
+namespace lightcone {
+namespace {
+
+using nlohmann::ordered_json;
+
+class Runner {
+ public:
+  Runner(ExperimentSetup setup, const ExperimentHooks& hooks)
+      : setup_(std::move(setup)), hooks_(hooks), cache_(setup_.models()) {}
+
+  absl::StatusOr<ExperimentOutcome> Run() {
+    LC_ASSIGN_OR_RETURN(const std::unique_ptr<ExperimentLock> lock, ExperimentLock::Take(setup_.out));
+    LC_ASSIGN_OR_RETURN(const int steps, CountSteps(setup_.recipe));
+    LC_RETURN_IF_ERROR(Begin());
+    outcome_.folder = setup_.folder();
+    const Recipe& recipe = setup_.recipe;
+    ExperimentResult& result = outcome_.result;
+    result.name = recipe.name;
+    result.title = recipe.title;
+    result.source = recipe.source;
+    result.settings = recipe.settings;
+    result.data = setup_.data;
+    result.scenario = recipe.scenario;
+    result.seeds = setup_.seeds;
+    result.steps = steps;
+    result.rows = EmptyRows(recipe, steps);
+    for (const uint64_t seed : setup_.seeds) LC_RETURN_IF_ERROR(RunSeed(seed));
+    LC_RETURN_IF_ERROR(Write());
+    return std::move(outcome_);
+  }
+
+ private:
+  void Say(const std::string& line) const {
+    if (hooks_.say) hooks_.say(line);
+  }
+
+  std::string JsonPath() const { return setup_.folder() + "/experiment.json"; }
+
+  // Says what was begun here, for --resume; what a finished experiment of the same setup wrote stays.
+  absl::Status Begin() {
+    LC_RETURN_IF_ERROR(MakeFolders(setup_.folder()));
+    ordered_json begun = SetupJson(setup_);
+    const absl::StatusOr<std::string> there = ReadFile(JsonPath());
+    if (there.ok()) {
+      ordered_json before = ordered_json::parse(*there, nullptr, /*allow_exceptions=*/false);
+      if (before.is_object()) before.erase("models");
+      if (before == begun) return absl::OkStatus();
+    }
+    return WriteJson(begun);
+  }
+
+  absl::Status WriteJson(const ordered_json& json) const {
+    return WriteFileAtomically(JsonPath(), json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n");
+  }
+
+  absl::Status RunSeed(uint64_t seed) {
+    absl::StatusOr<Dataset> whole = OpenDataset(setup_.data, seed);
+    if (!whole.ok()) return Annotate(whole.status(), "data");
+    LC_ASSIGN_OR_RETURN(const ExperimentPlan plan, MakePlan(setup_.recipe, *whole, seed));
+    LC_ASSIGN_OR_RETURN(const std::vector<ModelCost> costs, TrainAll(plan));
+    Say(StrCat("seed ", seed, ": measuring"));
+    Measurer measurer(setup_.out, plan, *whole, cache_, setup_.recipe.far);
+    return MeasureRows(setup_.recipe, plan, *whole, costs, measurer, hooks_.stop, &outcome_.result);
+  }
+
+  absl::StatusOr<std::vector<ModelCost>> TrainAll(const ExperimentPlan& plan) {
+    std::vector<ModelCost> costs;
+    for (const PlannedModel& model : plan.models) {
+      LC_ASSIGN_OR_RETURN(const bool there, cache_.Has(model));
+      ++(there ? outcome_.cached : outcome_.trained);
+      Say(StrCat("seed ", plan.seed, ", model ", costs.size() + 1, " of ", plan.models.size(), ": ", model.role, " ",
+                 model.id, there ? " (there)" : ""));
+      LC_ASSIGN_OR_RETURN(const ModelCost cost, cache_.Get(plan, model, hooks_.progress, hooks_.stop));
+      costs.push_back(cost);
+      ordered_json key = ordered_json::parse(model.key, nullptr, /*allow_exceptions=*/false);
+      models_.push_back({{"id", model.id}, {"role", model.role}, {"seed", plan.seed}, {"key", std::move(key)}});
+    }
+    return costs;
+  }
+
+  absl::Status Write() const {
+    const ExperimentResult& result = outcome_.result;
+    std::vector<std::pair<std::string, std::string>> files = Plots(result);
+    files.emplace_back("cost.md", CostMarkdown(result));
+    files.emplace_back("cost.json", CostJson(result));
+    files.emplace_back("table.tex", TableLatex(result));
+    files.emplace_back("table.md", TableMarkdown(result));
+    files.emplace_back("table.json", TableJson(result));
+    for (const auto& [name, content] : files) {
+      LC_RETURN_IF_ERROR(WriteFileAtomically(setup_.folder() + "/" + name, content));
+    }
+    ordered_json json = SetupJson(setup_);
+    json["models"] = models_;
+    return WriteJson(json);
+  }
+
+  const ExperimentSetup setup_;
+  const ExperimentHooks& hooks_;
+  ModelCache cache_;
+  ordered_json models_ = ordered_json::array();
+  ExperimentOutcome outcome_;
+};
+
+}  // namespace
+
+absl::StatusOr<ExperimentOutcome> RunExperiment(const ExperimentOptions& options, const ExperimentHooks& hooks) {
+  LC_ASSIGN_OR_RETURN(ExperimentSetup setup, SetUp(options));
+  return Runner(std::move(setup), hooks).Run();
+}
+
+}  // namespace lightcone

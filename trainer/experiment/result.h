@@ -1,0 +1,66 @@
+// What an experiment found, and how it is told: tables (Markdown, JSON, LaTeX) and plots (SVG). The same result gives
+// the same bytes. No torch here. Threads: values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/experiment/recipe.h"
+
+namespace lightcone {
+
+// P_com of every pair of generations, row major, [query][gallery]; empty where the query is not the newer one.
+using GainMatrix = std::vector<std::optional<double>>;
+
+struct ExperimentRow {
+  std::string name, title, method, space;
+  std::string kind;  // old: a space's old models; independent: its models trained alone; row: of the recipe
+  PaperFigures paper;
+  // One a seed. Measures (by MeasureInfo::key) of the newest generation; cross: its queries on the gallery of the one
+  // before. Absent where not defined.
+  std::vector<std::map<std::string, double>> values;
+  std::vector<GainMatrix> p_com_cmc1, p_com_map;   // empty for the kind "old"
+  std::vector<double> seconds, images_per_second;  // to train its own models; of the newest
+};
+
+struct ExperimentPlots {
+  // Of the first space with Lorentz embeddings and the first seed: of the test items by the old model.
+  std::vector<double> norms_seen, norms_unseen;  // before the clip
+  double curvature = 1, clip_radius = 1;
+  // Title, and shares of the first seed's cross retrieval (PairMeasure::confusion).
+  std::vector<std::pair<std::string, std::vector<double>>> confusions;
+};
+
+struct ExperimentResult {
+  std::string name, title, source, settings, data, scenario;
+  std::vector<uint64_t> seeds;
+  int steps = 2;  // generations
+  std::vector<ExperimentRow> rows;
+  ExperimentPlots plots;
+};
+
+struct MeanDeviation {
+  double mean = 0, deviation = 0;  // of a sample (n - 1); 0 for one value
+  int64_t count = 0;
+};
+// Empty without any value.
+std::optional<MeanDeviation> Summarise(const std::vector<double>& values);
+// Over the seeds that have it.
+std::optional<MeanDeviation> Summarise(const ExperimentRow& row, const std::string& measure);
+
+std::string TableMarkdown(const ExperimentResult& result);
+std::string TableJson(const ExperimentResult& result);
+std::string TableLatex(const ExperimentResult& result);
+
+// Seconds and images/s. Apart from the tables, since no two trainings take the same time.
+std::string CostMarkdown(const ExperimentResult& result);
+std::string CostJson(const ExperimentResult& result);
+
+// File name and content: p_com.svg, uncertainty.svg (where an old model is Lorentz), confusion.svg.
+std::vector<std::pair<std::string, std::string>> Plots(const ExperimentResult& result);
+
+}  // namespace lightcone

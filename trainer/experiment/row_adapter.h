@@ -1,0 +1,25 @@
+// The adapter of a recipe's row, fitted from the images that the newer model was trained on. No torch here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "models/adapter_file.h"
+#include "models/manifest.h"
+#include "trainer/data/dataset.h"
+#include "trainer/experiment/recipe.h"
+
+namespace lightcone {
+
+struct TrainedModel {
+  std::string id, folder;
+  Manifest manifest;
+};
+
+// INVALID_ARGUMENT naming the field: more pairs asked for than there are images, and what FitAdapter refuses (too few
+// pairs, a rank above the dimension). `trained_on`: the newer model's training set. Threads: safe.
+absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const TrainedModel& old,
+                                          const TrainedModel& fresh, const Dataset& trained_on, uint64_t seed);
+
+}  // namespace lightcone

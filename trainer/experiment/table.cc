@@ -1,0 +1,238 @@
+#include <cmath>
+#include <cstdio>
+
+#include "base/strings.h"
+#include "nlohmann/json.hpp"
+#include "trainer/experiment/result.h"
+
+namespace lightcone {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string Fixed(double value, int digits = 3) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string Cell(const std::optional<MeanDeviation>& value, const char* plus_minus, const char* none) {
+  if (!value.has_value()) return none;
+  return value->count > 1 ? StrCat(Fixed(value->mean), plus_minus, Fixed(value->deviation)) : Fixed(value->mean);
+}
+
+std::string PaperCell(const PaperFigures& paper, const std::string& measure, const char* none) {
+  const auto found = paper.find(measure);
+  return found == paper.end() ? none : Fixed(found->second);
+}
+
+std::string SeedsText(const std::vector<uint64_t>& seeds) {
+  std::string text;
+  for (const uint64_t seed : seeds) text += StrCat(text.empty() ? "" : ", ", seed);
+  return text;
+}
+
+std::optional<MeanDeviation> MatrixCell(const std::vector<GainMatrix>& seeds, size_t at) {
+  std::vector<double> values;
+  for (const GainMatrix& matrix : seeds) {
+    if (matrix[at].has_value()) values.push_back(*matrix[at]);
+  }
+  return Summarise(values);
+}
+
+std::string Escaped(std::string_view text, std::string_view special, std::string_view escape) {
+  std::string out;
+  for (const char c : text) {
+    if (special.find(c) != std::string_view::npos) out += escape;
+    out += c;
+  }
+  return out;
+}
+
+// The measures that any row has.
+std::vector<MeasureInfo> ShownMeasures(const ExperimentResult& result) {
+  std::vector<MeasureInfo> shown;
+  for (const MeasureInfo& measure : ExperimentMeasures()) {
+    for (const ExperimentRow& row : result.rows) {
+      if (!row.paper.contains(measure.key) && !Summarise(row, measure.key).has_value()) continue;
+      shown.push_back(measure);
+      break;
+    }
+  }
+  return shown;
+}
+
+std::string MatrixMarkdown(const ExperimentRow& row, int steps) {
+  std::string text = StrCat("\n**", Escaped(row.title, "|", "\\"),
+                            "**, P_com (CMC@1 / mAP): row = generation of the queries, column = of the gallery\n\n|");
+  for (int j = 0; j + 1 < steps; ++j) text += StrCat(" | ", j);
+  text += " |\n| ---";
+  for (int j = 0; j + 1 < steps; ++j) text += " | ---:";
+  text += " |\n";
+  for (int i = 1; i < steps; ++i) {
+    text += StrCat("| ", i);
+    for (int j = 0; j + 1 < steps; ++j) {
+      const size_t at = static_cast<size_t>(i * steps + j);
+      text += j < i ? StrCat(" | ", Cell(MatrixCell(row.p_com_cmc1, at), " ± ", "–"), " / ",
+                             Cell(MatrixCell(row.p_com_map, at), " ± ", "–"))
+                    : std::string(" | ");
+    }
+    text += " |\n";
+  }
+  return text;
+}
+
+ordered_json JsonOf(const std::vector<double>& values) {
+  const std::optional<MeanDeviation> summary = Summarise(values);
+  if (!summary.has_value()) return nullptr;
+  return {{"mean", summary->mean}, {"deviation", summary->deviation}, {"values", values}};
+}
+
+ordered_json JsonOf(const std::vector<GainMatrix>& seeds, int steps) {
+  ordered_json matrix = ordered_json::array();
+  for (int i = 0; i < steps; ++i) {
+    ordered_json line = ordered_json::array();
+    for (int j = 0; j < steps; ++j) {
+      std::vector<double> values;
+      for (const GainMatrix& one : seeds) {
+        if (one[static_cast<size_t>(i * steps + j)].has_value())
+          values.push_back(*one[static_cast<size_t>(i * steps + j)]);
+      }
+      line.push_back(JsonOf(values));
+    }
+    matrix.push_back(std::move(line));
+  }
+  return matrix;
+}
+
+std::string Dump(const ordered_json& json) {
+  return json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::optional<MeanDeviation> Summarise(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  MeanDeviation out;
+  out.count = static_cast<int64_t>(values.size());
+  for (const double v : values) out.mean += v / static_cast<double>(values.size());
+  double squares = 0;
+  for (const double v : values) squares += (v - out.mean) * (v - out.mean);
+  if (values.size() > 1) out.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  return out;
+}
+
+std::optional<MeanDeviation> Summarise(const ExperimentRow& row, const std::string& measure) {
+  std::vector<double> values;
+  for (const auto& seed : row.values) {
+    if (const auto found = seed.find(measure); found != seed.end()) values.push_back(found->second);
+  }
+  return Summarise(values);
+}
+
+std::string TableMarkdown(const ExperimentResult& result) {
+  const std::vector<MeasureInfo> measures = ShownMeasures(result);
+  std::string text = StrCat("# ", result.title, "\n\nRecipe `", result.name, "`, scenario `", result.scenario,
+                            "`, data `", result.data, "`, seeds ", SeedsText(result.seeds));
+  text += result.seeds.size() > 1 ? " (mean ± standard deviation).\n" : ".\n";
+  if (!result.source.empty()) text += StrCat("Source: ", result.source, ".\n");
+  if (!result.settings.empty()) text += StrCat("Settings: ", result.settings, "\n");
+  text += "\n| model";
+  for (const MeasureInfo& measure : measures) text += StrCat(" | ", measure.title);
+  text += " |\n| ---";
+  for (size_t i = 0; i < measures.size(); ++i) text += " | ---:";
+  text += " |\n";
+  for (const ExperimentRow& row : result.rows) {
+    text += StrCat("| ", Escaped(row.title, "|", "\\"));
+    for (const MeasureInfo& measure : measures) {
+      text += StrCat(" | ", Cell(Summarise(row, measure.key), " ± ", "–"));
+    }
+    text += " |\n";
+    if (row.paper.empty()) continue;
+    text += "| *paper*";
+    for (const MeasureInfo& measure : measures) {
+      text += StrCat(" | ", PaperCell(row.paper, measure.key, ""));
+    }
+    text += " |\n";
+  }
+  if (result.steps <= 2) return text;
+  for (const ExperimentRow& row : result.rows) {
+    if (row.kind != "old") text += MatrixMarkdown(row, result.steps);
+  }
+  return text;
+}
+
+std::string TableJson(const ExperimentResult& result) {
+  ordered_json json = {{"recipe", result.name}, {"title", result.title},        {"source", result.source},
+                       {"data", result.data},   {"scenario", result.scenario},  {"generations", result.steps},
+                       {"seeds", result.seeds}, {"rows", ordered_json::array()}};
+  for (const ExperimentRow& row : result.rows) {
+    ordered_json measures = ordered_json::object();
+    for (const MeasureInfo& measure : ShownMeasures(result)) {
+      std::vector<double> values;
+      for (const auto& seed : row.values) {
+        if (const auto found = seed.find(measure.key); found != seed.end()) values.push_back(found->second);
+      }
+      measures[measure.key] = JsonOf(values);
+    }
+    ordered_json one = {{"name", row.name},     {"title", row.title}, {"kind", row.kind},
+                        {"method", row.method}, {"space", row.space}, {"measures", std::move(measures)}};
+    one["paper"] = ordered_json::object();
+    for (const auto& [measure, value] : row.paper) one["paper"][measure] = value;
+    if (row.kind != "old") {
+      one["p_com_matrix"] = {{"cmc1", JsonOf(row.p_com_cmc1, result.steps)},
+                             {"map", JsonOf(row.p_com_map, result.steps)}};
+    }
+    json["rows"].push_back(std::move(one));
+  }
+  return Dump(json);
+}
+
+std::string TableLatex(const ExperimentResult& result) {
+  const std::vector<MeasureInfo> measures = ShownMeasures(result);
+  constexpr char kSpecial[] = "&%$#_{}";
+  std::string text = StrCat("% ", result.title, "; recipe ", result.name, ", seeds ", SeedsText(result.seeds),
+                            "\n\\begin{tabular}{l", std::string(measures.size(), 'r'), "}\n\\hline\nmodel");
+  for (const MeasureInfo& measure : measures) text += StrCat(" & ", Escaped(measure.title, kSpecial, "\\"));
+  text += " \\\\\n\\hline\n";
+  for (const ExperimentRow& row : result.rows) {
+    text += Escaped(row.title, kSpecial, "\\");
+    for (const MeasureInfo& measure : measures) {
+      text += StrCat(" & ", Cell(Summarise(row, measure.key), "$\\pm$", "--"));
+    }
+    text += " \\\\\n";
+    if (row.paper.empty()) continue;
+    text += "\\quad\\emph{paper}";
+    for (const MeasureInfo& measure : measures) {
+      text += StrCat(" & ", PaperCell(row.paper, measure.key, ""));
+    }
+    text += " \\\\\n";
+  }
+  return text + "\\hline\n\\end{tabular}\n";
+}
+
+std::string CostMarkdown(const ExperimentResult& result) {
+  std::string text =
+      StrCat("# Cost of `", result.name, "`\n\n| model | seconds to train | images/s |\n| --- | ---: | ---: |\n");
+  for (const ExperimentRow& row : result.rows) {
+    const auto cell = [](const std::vector<double>& values) {
+      const std::optional<MeanDeviation> s = Summarise(values);
+      if (!s.has_value()) return std::string("–");
+      return s->count > 1 ? StrCat(Fixed(s->mean, 1), " ± ", Fixed(s->deviation, 1)) : Fixed(s->mean, 1);
+    };
+    text += StrCat("| ", Escaped(row.title, "|", "\\"), " | ", cell(row.seconds), " | ", cell(row.images_per_second),
+                   " |\n");
+  }
+  return text;
+}
+
+std::string CostJson(const ExperimentResult& result) {
+  ordered_json rows = ordered_json::array();
+  for (const ExperimentRow& row : result.rows) {
+    rows.push_back(
+        {{"name", row.name}, {"seconds", JsonOf(row.seconds)}, {"images_per_second", JsonOf(row.images_per_second)}});
+  }
+  return Dump({{"recipe", result.name}, {"seeds", result.seeds}, {"rows", std::move(rows)}});
+}
+
+}  // namespace lightcone

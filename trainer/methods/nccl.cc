@@ -1,0 +1,105 @@
+// NCCL (docs/training.md, Euclidean baselines): neighbourhood consensus. New embeddings are pulled towards the old ones
+// of their class, the more the likelier these are of one sub-cluster, in embedding space and before the new head.
+#include <algorithm>
+
+#include "trainer/losses/classwise_torch.h"
+#include "trainer/losses/mix_torch.h"
+#include "trainer/methods/baseline_torch.h"
+
+namespace lightcone {
+namespace {
+
+using torch::Tensor;
+
+// Old embeddings of the last batches, as a ring; a resumed training takes it up again.
+class NcclQueue : public torch::nn::Module {
+ public:
+  NcclQueue(int64_t size, int64_t dimension) {
+    rows_ = register_buffer("rows", torch::zeros({size, dimension}));
+    labels_ = register_buffer("labels", torch::zeros({size}, torch::kInt64));
+    pushed_ = register_buffer("pushed", torch::zeros({1}, torch::kInt64));
+  }
+
+  // REQUIRES: at most `size` rows.
+  void Push(const Tensor& rows, const Tensor& labels) {
+    torch::NoGradGuard no_grad;
+    const int64_t begin = pushed_.item<int64_t>();
+    const Tensor places =
+        torch::remainder(torch::arange(begin, begin + rows.size(0), labels_.options()), rows_.size(0));
+    rows_.index_copy_(0, places, rows);
+    labels_.index_copy_(0, places, labels);
+    pushed_ += rows.size(0);
+  }
+
+  Tensor rows() const { return rows_.narrow(0, 0, filled()); }
+  Tensor labels() const { return labels_.narrow(0, 0, filled()); }
+
+ private:
+  int64_t filled() const { return std::min(pushed_.item<int64_t>(), rows_.size(0)); }
+
+  Tensor rows_, labels_;  // [size, d], [size]
+  Tensor pushed_;         // [1]: rows ever pushed
+};
+
+class Nccl : public Baseline {
+ public:
+  using Baseline::Baseline;
+
+  absl::Status Prepare() override {
+    LC_RETURN_IF_ERROR(Baseline::Prepare());
+    const TrainConfig& c = context_.config;
+    queue_ = std::make_shared<NcclQueue>(c.nccl.queue, context_.old_model->manifest().dimension);
+    if (c.nccl.credible >= 1) return absl::OkStatus();
+    LC_ASSIGN_OR_RETURN(const Tensor old, OldOfTrainingSet());
+    credible_ = CredibleRows(UnitRows(old), TrainingLabels(), context_.dataset.classes(), c.nccl.credible);
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<torch::nn::Module> module() override { return queue_; }
+
+ private:
+  std::vector<WeightedLoss> Compatibility(const StepBatch& batch, const Tensor& z) override {
+    const NcclConfig& c = context_.config.nccl;
+    const Tensor old = OldOf(batch);
+    Push(batch, old);
+    const Tensor queue = queue_->rows(), queue_labels = queue_->labels();
+    const Tensor unit_queue = UnitRows(queue);
+    const Tensor weights = (torch::matmul(UnitRows(old), unit_queue.t()) + 1.0) * 0.5;
+    const Tensor embedding =
+        NeighbourLoss(torch::matmul(UnitRows(z), unit_queue.t()) * (1.0 / c.tau), weights, batch.labels, queue_labels);
+    const Tensor logits =
+        NeighbourLoss(torch::matmul(UnitRows(LogitsOf(z)), UnitRows(OldLogits(queue)).t()) * (1.0 / c.tau), weights,
+                      batch.labels, queue_labels);
+    return {{"neighbours", c.lambda, embedding}, {"logits", c.lambda_logits, logits}};
+  }
+
+  void Push(const StepBatch& batch, const Tensor& old) {
+    if (!credible_.defined()) return queue_->Push(old, batch.labels);
+    const Tensor kept = torch::nonzero(credible_.index_select(0, batch.rows.cpu())).squeeze(1).to(old.device());
+    queue_->Push(old.index_select(0, kept), batch.labels.index_select(0, kept));
+  }
+
+  Tensor LogitsOf(const Tensor& z) const {
+    return context_.classifier.Logits(context_.classifier.Embed(z, context_.config.clip_radius));
+  }
+  Tensor OldLogits(const Tensor& old) const {
+    torch::NoGradGuard no_grad;
+    return LogitsOf(old);
+  }
+
+  std::shared_ptr<NcclQueue> queue_;
+  Tensor credible_;  // bool [images]; undefined: all are
+};
+
+}  // namespace
+
+MethodEntry NcclMethod() {
+  MethodEntry entry = BaselineEntry(
+      "nccl", "neighbourhood consensus contrast with a queue of credible old embeddings",
+      "Wu et al., Neighborhood Consensus Contrastive Learning, AAAI 2022",
+      {"cached_old_features", "nccl.lambda", "nccl.lambda_logits", "nccl.tau", "nccl.queue", "nccl.credible"});
+  entry.make = MakeBaseline<Nccl>;
+  return entry;
+}
+
+}  // namespace lightcone

@@ -1,0 +1,82 @@
+// UniBCT (docs/training.md, Euclidean baselines): classification by prototypes of old features, which are refined along
+// the new model's similarities as the training goes on.
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "trainer/losses/classwise_torch.h"
+#include "trainer/losses/mix_torch.h"
+#include "trainer/methods/baseline_torch.h"
+
+namespace lightcone {
+namespace {
+
+using torch::Tensor;
+
+// What a resumed training takes up again.
+class UnibctState : public torch::nn::Module {
+ public:
+  explicit UnibctState(const Tensor& start) {
+    prototypes = register_buffer("prototypes", start.clone());
+    refined = register_buffer("refined", torch::zeros({1}, torch::kInt64));
+  }
+  Tensor prototypes;  // [classes, d]
+  Tensor refined;     // [1]: refinements done
+};
+
+class Unibct : public Baseline {
+ public:
+  using Baseline::Baseline;
+
+  absl::Status Prepare() override {
+    LC_RETURN_IF_ERROR(Baseline::Prepare());
+    LC_ASSIGN_OR_RETURN(const Tensor old, OldOfTrainingSet());
+    old_ = UnitRows(old);
+    labels_ = TrainingLabels();
+    state_ = std::make_shared<UnibctState>(ClassMeansOf(old_, labels_, context_.dataset.classes()));
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<torch::nn::Module> module() override { return state_; }
+
+ private:
+  bool reads_old_batches() const override { return false; }
+
+  std::vector<WeightedLoss> Compatibility(const StepBatch& batch, const Tensor& z) override {
+    const UnibctConfig& c = context_.config.unibct;
+    Refine(batch.progress);
+    const bool waits = c.wait && c.refinements > 0 && state_->refined.item<int64_t>() == 0;
+    const Tensor loss = PrototypeLoss(z, state_->prototypes.to(z.device()), batch.labels, c.scale).mean();
+    return {{"prototypes", waits ? 0.0 : c.lambda, loss}};
+  }
+
+  // The i-th of r refinements is due after i/(r + 1) of the steps.
+  void Refine(double progress) {
+    const UnibctConfig& c = context_.config.unibct;
+    const int64_t passed = static_cast<int64_t>(std::floor(progress * static_cast<double>(c.refinements + 1) + 1e-9));
+    const int64_t due = std::min(c.refinements, passed);
+    if (state_->refined.item<int64_t>() >= due) return;
+    const absl::StatusOr<Tensor> fresh = context_.embed_train();
+    if (!fresh.ok()) throw std::runtime_error("unibct: refinement: " + MessageOf(fresh.status()));
+    torch::NoGradGuard no_grad;
+    state_->prototypes.copy_(
+        RefinedPrototypes(UnitRows(*fresh), old_, labels_, context_.dataset.classes(), {c.damping, c.tau}));
+    state_->refined.fill_(due);
+  }
+
+  Tensor old_, labels_;  // of every training image: unit rows [images, d], [images]
+  std::shared_ptr<UnibctState> state_;
+};
+
+}  // namespace
+
+MethodEntry UnibctMethod() {
+  MethodEntry entry = BaselineEntry(
+      "unibct", "classification by old class prototypes that are refined on a graph",
+      "Zhang et al., Towards Universal Backward-Compatible Representation Learning, IJCAI 2022",
+      {"unibct.lambda", "unibct.scale", "unibct.damping", "unibct.tau", "unibct.refinements", "unibct.wait"});
+  entry.make = MakeBaseline<Unibct>;
+  return entry;
+}
+
+}  // namespace lightcone

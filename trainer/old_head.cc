@@ -1,0 +1,110 @@
+#include <map>
+#include <sstream>
+
+#include "base/status.h"
+#include "models/checkpoint.h"
+#include "models/json_fields.h"
+#include "nlohmann/json.hpp"
+#include "trainer/config.h"
+#include "trainer/methods/classifier_torch.h"
+#include "trainer/old_head_torch.h"
+
+namespace lightcone {
+namespace {
+
+constexpr char kOtherwise[] = "; or set bct.head to old-means, which needs no head";
+
+absl::Status Unusable(const std::string& field, const std::string& value, const std::string& allowed) {
+  return FieldError(absl::StatusCode::kFailedPrecondition, "old_model." + field, value, allowed + kOtherwise);
+}
+
+absl::Status ReadTensors(std::string_view bytes, OldHead& head) {
+  try {
+    std::istringstream in{std::string(bytes)};
+    torch::serialize::InputArchive archive;
+    archive.load_from(in);
+    if (!archive.try_read("p.weight", head.weight, /*is_buffer=*/true) || head.weight.dim() != 2) {
+      return DataLoss("section 'classifier': no matrix 'weight'");
+    }
+    archive.try_read("p.offset", head.offset, /*is_buffer=*/true);
+    return absl::OkStatus();
+  } catch (const std::exception&) {
+    return DataLoss("section 'classifier': unreadable archive");
+  }
+}
+
+// Names of the head's rows; empty for a checkpoint without them.
+absl::StatusOr<std::vector<std::string>> NamesOf(const Checkpoint& checkpoint, int64_t rows) {
+  if (!checkpoint.sections.contains("classes")) return std::vector<std::string>();
+  const nlohmann::json names = internal::ParseBounded(checkpoint.sections.at("classes"));
+  bool readable = names.is_array() && static_cast<int64_t>(names.size()) == rows;
+  for (const nlohmann::json& name : names) readable = readable && name.is_string();
+  if (!readable) return DataLoss(StrCat("section 'classes' does not name ", rows, " classes"));
+  return names.get<std::vector<std::string>>();
+}
+
+torch::Tensor RowsByName(const std::vector<std::string>& old_names, int64_t old_rows,
+                         const std::vector<std::string>& class_names) {
+  std::map<std::string, int64_t> rows;
+  for (size_t i = 0; i < old_names.size(); ++i) rows.emplace(old_names[i], static_cast<int64_t>(i));
+  std::vector<int64_t> out;
+  for (size_t c = 0; c < class_names.size(); ++c) {
+    const int64_t position = static_cast<int64_t>(c);
+    if (old_names.empty()) {
+      out.push_back(position < old_rows ? position : -1);
+    } else {
+      const auto found = rows.find(class_names[c]);
+      out.push_back(found == rows.end() ? -1 : found->second);
+    }
+  }
+  return torch::tensor(out, torch::kInt64);
+}
+
+}  // namespace
+
+torch::Tensor OldHead::Loss(const torch::Tensor& z, const torch::Tensor& labels) const {
+  const torch::Tensor rows = row_of.to(labels.device()).index_select(0, labels);
+  const torch::Tensor known = rows >= 0;
+  torch::Tensor scores;
+  if (IsAngular(loss.loss)) {
+    scores = CosineScores(z, weight);
+  } else {
+    scores = offset.defined() ? torch::addmm(offset, z, weight.t()) : torch::matmul(z, weight.t());
+  }
+  const torch::Tensor each = HeadLossOf(scores, torch::clamp_min(rows, 0), loss);
+  return torch::where(known, each, torch::zeros_like(each)).sum() / torch::clamp_min(known.sum(), 1);
+}
+
+absl::StatusOr<OldHead> LoadOldHead(const std::string& folder, const Manifest& manifest,
+                                    const std::vector<std::string>& class_names) {
+  const std::string path = folder + "/checkpoint.bin";
+  const absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(path);
+  if (absl::IsNotFound(checkpoint.status())) {
+    return Unusable("head", "missing", StrCat("a folder with the training's checkpoint.bin ('", path, "')"));
+  }
+  LC_RETURN_IF_ERROR(checkpoint.status());
+  LC_ASSIGN_OR_RETURN(const std::string_view config_text, checkpoint->Section("config"));
+  LC_ASSIGN_OR_RETURN(const std::string_view classifier, checkpoint->Section("classifier"));
+  const absl::StatusOr<TrainConfig> config = ParseTrainConfig(config_text);
+  if (!config.ok()) return DataLoss(StrCat(path, ": section 'config': ", MessageOf(config.status())));
+  if (config->metric == "lorentz") return Unusable("head.metric", "lorentz", "cosine or euclidean");
+  OldHead head;
+  LC_RETURN_IF_ERROR(Annotate(ReadTensors(classifier, head), path));
+  head.loss = HeadOptionsOf(*config).loss;
+  if (head.weight.size(1) != manifest.dimension) {
+    return Unusable("head.dimension", StrCat(head.weight.size(1)), StrCat(manifest.dimension, ", as its embeddings"));
+  }
+  absl::StatusOr<std::vector<std::string>> names = NamesOf(*checkpoint, head.weight.size(0));
+  if (!names.ok()) return Annotate(names.status(), path);
+  head.row_of = RowsByName(*names, head.weight.size(0), class_names);
+  if (!(head.row_of >= 0).any().item<bool>()) {
+    return Unusable("head.classes", StrCat(head.weight.size(0), " others"), "at least one class of the new data set");
+  }
+  return head;
+}
+
+std::string ClassNamesToJson(const std::vector<std::string>& names) {
+  return nlohmann::json(names).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace lightcone
