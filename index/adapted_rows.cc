@@ -103,6 +103,13 @@ void AdaptedRows::DropStale() {
   }
 }
 
+void AdaptedRows::Clear() {
+  absl::MutexLock lock(&mu_);
+  budget_->Give(blocks_ * block_bytes_);
+  blocks_ = 0;
+  entries_.clear();
+}
+
 int64_t AdaptedRows::bytes() const {
   absl::ReaderMutexLock lock(&mu_);
   return blocks_ * block_bytes_;

@@ -72,6 +72,9 @@ class AdaptedRows {
   // The same when they are kept, else nullptr.
   std::shared_ptr<const AdaptedBlock> Find(const std::shared_ptr<const Segment>& segment, int64_t begin) const;
 
+  // Lets go of everything kept. Searches that hold a block keep it.
+  void Clear();
+
   int64_t bytes() const;  // of the blocks kept
 
  private:

@@ -95,10 +95,17 @@ absl::Status Collection::AdaptGalleries(const std::function<bool()>& cancelled) 
   const auto now = state();
   const uint32_t active = now->record.active_generation;
   const std::shared_ptr<const IndexView> view = index_->View();
+  const auto needed = [&](uint32_t items, const ServedAdapter* adapter) {
+    const Route route = now->reach.To(active, items);
+    // Elsewhere a search carries no more than its candidates (exact ones aside, which carry every row).
+    return route.item == adapter && !route.native && route.query == nullptr;
+  };
+  // First, for the budget is one: what no gallery of the active generation needs any more makes room for what it does.
   for (const auto& [pair, adapter] : now->reach.adapters()) {
-    const Route route = now->reach.To(active, pair.first);
-    // Elsewhere a search carries no more than its candidates.
-    if (route.item != adapter.get() || route.native || route.query != nullptr) continue;
+    if (adapter->rows != nullptr && !needed(pair.first, adapter.get())) adapter->rows->Clear();
+  }
+  for (const auto& [pair, adapter] : now->reach.adapters()) {
+    if (!needed(pair.first, adapter.get())) continue;
     const auto in_vain = [&] { return cancelled() || dropped() || state() != now; };
     LC_RETURN_IF_ERROR(view->Adapt(pair.first, adapter->rows.get(), in_vain));
   }

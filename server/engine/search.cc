@@ -94,9 +94,10 @@ absl::Status SearchRun::ChooseGenerations() {
   if (std::any_of(generations_.begin(), generations_.end(), reached)) return absl::OkStatus();
   const std::vector<uint32_t> present = view_->Generations(state_.record.last_generation);
   if (present.empty()) return absl::OkStatus();  // an empty collection
-  return FailedPrecondition(StrCat("queries of generation ", generation_, " cannot be compared with the items of ",
-                                   "collection '", state_.record.name, "', which generation ", Listed(present),
-                                   " embedded: out of reach"));
+  return FailedPrecondition(StrCat(
+      "queries of generation ", generation_, " cannot be compared with the items of ", "collection '",
+      state_.record.name, "', which generation ", Listed(present), " embedded: out of reach",
+      call_.adapter_mode == AdapterMode::kDefault ? "" : "; field 'adapter_mode' leaves adapters out of this search"));
 }
 
 Route SearchRun::RouteOf(const BoundVector& query, uint32_t item_generation) const {
@@ -129,9 +130,16 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   std::vector<Leg> legs;
   for (size_t q = 0; q < queries.size(); ++q) {
     if (!queries[q].status.ok()) continue;
+    int64_t met = 0;  // a stored item may reach less than queries of the generation asked for
     for (const uint32_t g : generations_) {
-      if (view_->VisibleRows(g, view_generation_) == 0) continue;
-      if (RouteOf(queries[q], g).open()) legs.push_back({q, g, SearchResult()});
+      const int64_t rows = view_->VisibleRows(g, view_generation_);
+      // An override asks for this very comparison: the leg says why it cannot be.
+      if (rows == 0 || (!answer.reach_overridden && !RouteOf(queries[q], g).open())) continue;
+      met += rows;
+      legs.push_back({q, g, SearchResult()});
+    }
+    if (!answer.reach_overridden) {
+      answer.out_of_reach = std::max(answer.out_of_reach, static_cast<uint64_t>(std::max<int64_t>(0, all - met)));
     }
   }
   const double share =
@@ -167,6 +175,11 @@ absl::StatusOr<SearchResult> SearchRun::SearchLeg(const BoundVector& query, uint
   const Route route = RouteOf(query, generation);
   const Space& query_space = state_.Find(query.generation)->space;
   const Space& item_space = state_.Find(generation)->space;
+  if (!route.open()) {
+    return FailedPrecondition(StrCat("the item's embedding is by generation ", query.generation, ", ",
+                                     SpaceText(query_space), ", and generation ", generation, " is ",
+                                     SpaceText(item_space), "; they cannot be compared"));
+  }
   SearchRequest request;
   std::optional<BoundQuery> bound, adapted;
   if (route.query != nullptr) {
@@ -176,7 +189,12 @@ absl::StatusOr<SearchResult> SearchRun::SearchLeg(const BoundVector& query, uint
     // A longer vector of a newer generation compares by its leading numbers.
     const Space leading = LeadingSpace(query_space, item_space.dimension);
     const auto numbers = std::span<const float>(query.z).first(static_cast<size_t>(item_space.dimension));
-    LC_ASSIGN_OR_RETURN(bound, BoundQuery::Make(leading, item_space, numbers));
+    auto made = BoundQuery::Make(leading, item_space, numbers);
+    if (!made.ok() && item_space.dimension < query_space.dimension) {
+      return Annotate(made.status(), StrCat("the first ", item_space.dimension,
+                                            " numbers, which compare with generation ", generation));
+    }
+    LC_ASSIGN_OR_RETURN(bound, std::move(made));
   }
   if (bound) request.query = &*bound;
   if (route.item != nullptr) {

@@ -142,6 +142,8 @@ TEST_F(Cli, AdaptersArePutListedSearchedThroughAndDropped) {
   EXPECT_EQ(hits[0]["id"], "near");
   EXPECT_EQ(hits[0]["distance"], 0);
   EXPECT_EQ(Run({"search", name, "--vector", "1,1", "--generation", "2", "--adapter-mode", "none"}).exit_code, 5);
+  EXPECT_EQ(Run({"search", name, "--vector", "1,1", "--generation", "2", "--adapter-mode", "query"}).exit_code, 5);
+  EXPECT_EQ(Run({"search", name, "--vector", "1,1", "--generation", "2", "--adapter-mode", "item"}).exit_code, 0);
   const Outcome wrong = Run({"search", name, "--vector", "1,1", "--generation", "2", "--adapter-mode", "both"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("all, none, query, item"));

@@ -142,7 +142,7 @@ TEST(AdaptedSearch, CandidatesOfTheOldSpaceAreRankedInTheNewOne) {
   SearchRequest request = world.Request(&adapted, 5);
   request.exact = false;
   request.query = &bound;
-  request.ef = 2'000;  // walks and carries everything: the candidates are all rows
+  request.ef = 2'000;  // scans and carries everything: the candidates are all rows
   const auto all = world.index_->View()->Search(request);
   ASSERT_TRUE(all.ok()) << all.status();
   AdaptedWorld::ExpectRanking(all->hits, world.Truth(q), 5, "all candidates");
@@ -162,6 +162,45 @@ TEST(AdaptedSearch, CandidatesOfTheOldSpaceAreRankedInTheNewOne) {
   }
   std::sort(nearest.begin(), nearest.end());
   AdaptedWorld::ExpectRanking(some->hits, nearest, 5, "200 candidates");
+}
+
+TEST(AdaptedSearch, AWalkFindsTheCandidatesThatAreCarried) {
+  AdaptedWorld world(Metric::kLorentz, 14'000, 3, /*growing_rows_max=*/20'000);
+  ASSERT_TRUE(world.index_->Flush().ok());
+  const std::vector<float> q = world.Vector(10), old = world.Vector(7);
+  const BoundQuery adapted = Bind(world.to_, q), bound = Bind(world.from_, old);
+  SearchRequest request = world.Request(&adapted, 5);
+  request.exact = false;
+  request.query = &bound;
+  const auto walked = world.index_->View()->Search(request);
+  ASSERT_TRUE(walked.ok()) << walked.status();
+  EXPECT_LT(walked->rows_scored, 14'000) << "a scan, not a walk";
+  EXPECT_GE(walked->rows_adapted, 200);
+  request.keep = [](uint64_t, float) { return true; };
+  request.keep_share = 0.01;  // scans
+  const auto scanned = world.index_->View()->Search(request);
+  ASSERT_TRUE(scanned.ok()) << scanned.status();
+  size_t same = 0;
+  for (const SearchHit& hit : walked->hits) {
+    same += std::any_of(scanned->hits.begin(), scanned->hits.end(),
+                        [&](const SearchHit& other) { return other.internal_id == hit.internal_id; });
+  }
+  EXPECT_GE(same, 4u);
+}
+
+TEST(AdaptedRows, LetGoOfEverythingWhenCleared) {
+  AdaptedWorld world(Metric::kLorentz, 1'300, 4);
+  const auto budget = std::make_shared<AdaptedBudget>(kUnlimited);
+  AdaptedRows kept(&*world.adapter_, budget);
+  ASSERT_TRUE(world.index_->View()->Adapt(1, &kept, nullptr).ok());
+  EXPECT_GT(kept.bytes(), 0);
+  EXPECT_EQ(budget->used(), kept.bytes());
+  kept.Clear();
+  EXPECT_EQ(kept.bytes(), 0);
+  EXPECT_EQ(budget->used(), 0);
+  ASSERT_TRUE(world.index_->View()->Adapt(1, &kept, nullptr).ok());
+  EXPECT_EQ(budget->used(), kept.bytes());
+  EXPECT_GT(kept.bytes(), 0);
 }
 
 TEST(AdaptedSearch, RowsOfWhichTheAdapterMakesNoVectorAreLeftOut) {

@@ -106,6 +106,9 @@ TEST_F(WireAdapters, ArePutListedUsedByModeAndDropped) {
   EXPECT_EQ(info.held_out_error(), 0.25);
   EXPECT_EQ(info.bytes(), File(true).size());
   EXPECT_GT(info.put().seconds(), 0);
+  v1::SearchResponse alone;  // there is the item adapter only
+  EXPECT_TRUE(SearchBy(v1::ADAPTER_MODE_ITEM, &alone).ok());
+  EXPECT_THAT(SearchBy(v1::ADAPTER_MODE_QUERY, &alone), Fails(StatusCode::FAILED_PRECONDITION, "adapter_mode"));
   ASSERT_TRUE(Put(2, 1, File(false)).ok());
   ASSERT_EQ(List().adapters_size(), 2);
   EXPECT_EQ(List().adapters(1).direction(), v1::ADAPTER_DIRECTION_QUERY);
