@@ -117,6 +117,9 @@ absl::Status Run(Context& context, Flags& flags) {
   if (flags.options.recipe.empty()) {
     return InvalidField("RECIPE", "absent", "a file, or a name that `lightcone experiment --list` shows");
   }
+  if (flags.images_per_second.has_value() && !flags.dry_run) {
+    return InvalidField("--images-per-second", Number(*flags.images_per_second), "only with --dry-run");
+  }
   if (!flags.seeds.empty()) {
     LC_ASSIGN_OR_RETURN(flags.options.seeds, ParseSeeds(flags.seeds, "--seeds"));
   }

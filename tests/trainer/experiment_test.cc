@@ -236,6 +236,7 @@ TEST(Experiment, KilledAgainAndAgainItEndsWithTheSameBytes) {
   setenv(kChildData, tiny.options.data.c_str(), 1);
   std::string program = "/proc/self/exe", filter = "--gtest_filter=ExperimentChild.*";
   std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
+  int kills = 0;
   for (int kill_at = 1; kill_at <= 7; kill_at += 2) {  // in the middle of each of the four trainings
     pid_t child = 0;
     ASSERT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
@@ -246,9 +247,11 @@ TEST(Experiment, KilledAgainAndAgainItEndsWithTheSameBytes) {
     }
     if (ended) break;
     kill(child, SIGKILL);
+    ++kills;
     waitpid(child, nullptr, 0);
   }
   unsetenv(kChildRecipe);
+  EXPECT_GT(kills, 0);
   tiny.MustRun();
   EXPECT_EQ(Lasting(tiny), expected);
 }

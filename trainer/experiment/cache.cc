@@ -72,9 +72,18 @@ absl::Status ModelCache::Seal(const PlannedModel& model, const TrainResult& resu
                       {"images_per_second", training.seconds > 0 ? images / training.seconds : 0}});
 }
 
+absl::Status ModelCache::CheckOldModel(const ExperimentPlan& plan, const PlannedModel& model) const {
+  if (model.old_model < 0) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(const Manifest own, ReadManifest(FolderOf(model)));
+  LC_ASSIGN_OR_RETURN(const Manifest old, ReadManifest(FolderOf(plan.models[static_cast<size_t>(model.old_model)])));
+  if (own.parent_crc32c == old.encoder_crc32c) return absl::OkStatus();
+  return Damaged(FolderOf(model), "was trained with another copy of its old model");
+}
+
 absl::StatusOr<ModelCost> ModelCache::Get(const ExperimentPlan& plan, const PlannedModel& model,
                                           const TrainCallback& progress, const std::atomic<bool>* stop) {
   LC_ASSIGN_OR_RETURN(const bool there, Has(model));
+  if (there) LC_RETURN_IF_ERROR(CheckOldModel(plan, model));
   if (!there) {
     LC_RETURN_IF_ERROR(CheckKey(model, /*write=*/true));
     TrainConfig config = model.config;

@@ -130,9 +130,12 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
       StrCat(folder_, "/adapters/", trained.id, "--", model(gallery).id, "--", Hex(Crc32c(key.dump())));
   const absl::StatusOr<ordered_json> seal = ReadSealed(path + ".json");
   if (seal.ok() && seal->value("key", ordered_json()) == key) {
-    LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path + ".adapter"));
-    if (Crc32c(bytes) == seal->value("crc32c", uint32_t{0})) return path + ".adapter";
-    return RemoveIt(DataLoss(StrCat("'", path, ".adapter' is damaged: its checksum is another one")));
+    const absl::StatusOr<std::string> kept = ReadFile(path + ".adapter");
+    if (!kept.ok() && !absl::IsNotFound(kept.status())) return kept.status();
+    if (kept.ok()) {
+      if (Crc32c(*kept) == seal->value("crc32c", uint32_t{0})) return path + ".adapter";
+      return RemoveIt(DataLoss(StrCat("'", path, ".adapter' is damaged: its checksum is another one")));
+    }  // missing: fitted again
   }
   if (!seal.ok() && !absl::IsNotFound(seal.status())) return RemoveIt(seal.status());
 

@@ -70,7 +70,8 @@ std::string ConfusionPlot(const ExperimentPlots& plots) {
 
 std::vector<std::pair<std::string, std::string>> Plots(const ExperimentResult& result) {
   std::vector<std::pair<std::string, std::string>> files = {{"p_com.svg", GainsPlot(result)}};
-  if (!result.plots.norms_seen.empty()) files.emplace_back("uncertainty.svg", UncertaintyPlot(result.plots));
+  if (!result.plots.norms_seen.empty() || !result.plots.norms_unseen.empty())
+    files.emplace_back("uncertainty.svg", UncertaintyPlot(result.plots));
   if (!result.plots.confusions.empty()) files.emplace_back("confusion.svg", ConfusionPlot(result.plots));
   return files;
 }

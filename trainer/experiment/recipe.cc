@@ -127,6 +127,16 @@ absl::StatusOr<TrainConfig> RecipeConfig(const Recipe& recipe, const Dataset& wh
 }
 
 absl::Status CheckRecipe(const Recipe& recipe, int steps) {
+  if (steps == 1 && !recipe.fresh.empty()) {
+    return Annotate(InvalidField("new", "set", StrCat("nothing: scenario '", recipe.scenario, "' has one generation")),
+                    recipe.fresh.front().where);
+  }
+  for (const RecipeRow& row : recipe.rows) {
+    if (steps == 1 && row.adapter.has_value()) {
+      return InvalidField(StrCat("row.", row.name, ".adapter"), "set",
+                          StrCat("nothing: scenario '", recipe.scenario, "' has no older model"));
+    }
+  }
   const Dataset usual = UsualDataset(recipe.data);
   for (const auto& [step, settings] : recipe.steps) {
     if (step >= steps) {

@@ -1,6 +1,7 @@
 // From TOML to a Recipe, key by key; every error names the file and the line.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -40,7 +41,7 @@ absl::StatusOr<double> NumberOf(const TomlEntry& entry) {
   double value = 0;
   const char* end = entry.value.data() + entry.value.size();
   const auto [stopped, error] = std::from_chars(entry.value.data(), end, value);
-  if (entry.is_text || error != std::errc() || stopped != end) {
+  if (entry.is_text || !std::isfinite(value) || error != std::errc() || stopped != end) {
     return InvalidField(entry.key, StrCat("'", entry.value, "'"), "a number");
   }
   return value;

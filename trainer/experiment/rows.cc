@@ -99,7 +99,8 @@ class RowMeasurer {
 
   absl::Status KeepNorms(const PairMeasure& old) {
     ExperimentPlots& plots = result_->plots;
-    if (!FirstSeed() || old.norms.empty() || !plots.norms_seen.empty()) return absl::OkStatus();
+    if (!FirstSeed() || old.norms.empty() || !plots.norms_seen.empty() || !plots.norms_unseen.empty())
+      return absl::OkStatus();
     const std::vector<std::string>& names = plan_.steps[0].dataset.class_names;
     const std::set<std::string> seen(names.begin(), names.end());
     for (size_t i = 0; i < old.norms.size(); ++i) {
