@@ -203,15 +203,18 @@ absl::StatusOr<AdapterFile> FitShown(const Inputs& inputs, const AdaptOptions& o
 }
 
 absl::Status Run(Context& context, const Flags& flags) {
-  // Wrong options are told before anything is read or embedded.
+  // Wrong words are told before anything is read or embedded; numbers when the dimensions are known.
   LC_RETURN_IF_ERROR(ParseAdapterDirection(flags.direction).status());
   LC_RETURN_IF_ERROR(ParseAdapterKind(flags.map).status());
   LC_RETURN_IF_ERROR(ParseAdaptLoss(flags.loss, /*has_labels=*/true).status());
   if (flags.out.empty()) return InvalidField("--out", "absent", "the file for the adapter");
   const bool embeddings = !flags.old_embeddings.empty() || !flags.new_embeddings.empty();
-  if (embeddings && (!flags.old_model.empty() || !flags.new_model.empty())) {
+  if (embeddings && (!flags.old_model.empty() || !flags.new_model.empty() || !flags.base_model.empty())) {
     return InvalidField("--old-model", "together with embeddings",
                         "either --old-embeddings and --new-embeddings, or --old-model, --new-model and --data");
+  }
+  if (!embeddings && !flags.labels.empty()) {
+    return InvalidField("--labels", "together with models", "only with --old-embeddings and --new-embeddings");
   }
   LC_ASSIGN_OR_RETURN(const Inputs inputs, embeddings ? FromEmbeddings(flags) : FromModels(flags));
   LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(flags, inputs));
@@ -260,7 +263,9 @@ void AddAdapt(CLI::App& root, Context& context) {
   app->add_option("--steps", flags->steps, "Steps of the optimiser")->capture_default_str();
   app->add_option("--bank", flags->bank, "Items that each query of a step is compared with")->capture_default_str();
   app->add_option("--pairs", flags->pairs, "Pairs to use, drawn at random; 0: all")->capture_default_str();
-  app->add_option("--seed", flags->seed, "Of every random choice")->capture_default_str();
+  app->add_option("--seed", flags->seed,
+                  "Of every random choice, the split of --data among them: give that of the training")
+      ->capture_default_str();
   app->add_option("--out", flags->out, "File for the adapter");
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
 }

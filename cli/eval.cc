@@ -72,7 +72,13 @@ absl::Status Run(Context& context, const Flags& flags) {
       .metric = query->manifest().metric, .curvature = query->manifest().curvature, .dimension = query->dimension()};
   const LabelledEmbeddings queries = {query_z, images.labels, query->manifest().clip_radius};
   const LabelledEmbeddings items = {gallery_z, images.labels, gallery->manifest().clip_radius};
-  LC_ASSIGN_OR_RETURN(const RetrievalFigures figures, EvaluateRetrieval(space, queries, items, /*same_items=*/true));
+  RetrievalFigures figures;
+  if (flags.split == "test") {  // by the data set's protocol, where it has one
+    LC_ASSIGN_OR_RETURN(
+        figures, EvaluateTestSet(space, dataset, {query_z, queries.clip_radius}, {gallery_z, items.clip_radius}));
+  } else {
+    LC_ASSIGN_OR_RETURN(figures, EvaluateRetrieval(space, queries, items, /*same_items=*/true));
+  }
   std::optional<UncertaintyFigures> uncertainty;
   if (space.metric == "lorentz") {
     LC_ASSIGN_OR_RETURN(uncertainty, EvaluateUncertainty(space, queries, items, /*same_items=*/true));

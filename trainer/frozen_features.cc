@@ -34,6 +34,7 @@ absl::StatusOr<Tensor> EmbedAugmentedOnce(const OldModel& model, const Dataset& 
     const Tensor images = torch::from_blob(batch.images.data(), {batch.size(), set.channels, set.height, set.width});
     blocks.push_back(UnitRows(model.Embed(images)).cpu());
   }
+  LC_RETURN_IF_ERROR(loader->status());
   return torch::cat(blocks, 0);
 }
 

@@ -88,6 +88,8 @@ absl::StatusOr<OldHead> LoadOldHead(const std::string& folder, const Manifest& m
   const absl::StatusOr<TrainConfig> config = ParseTrainConfig(config_text);
   if (!config.ok()) return DataLoss(StrCat(path, ": section 'config': ", MessageOf(config.status())));
   if (config->metric == "lorentz") return Unusable("head.metric", "lorentz", "cosine or euclidean");
+  if (config->method == "hypmix")
+    return Unusable("head", "not trained (method 'hypmix')", "of a method that trains one");
   OldHead head;
   LC_RETURN_IF_ERROR(Annotate(ReadTensors(classifier, head), path));
   head.loss = HeadOptionsOf(*config).loss;

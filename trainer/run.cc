@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -34,7 +35,7 @@ std::vector<std::pair<std::string, double>> LossMeter::Means() const {
 namespace {
 
 // Independent streams out of one seed: weights, head, order and augmentation.
-constexpr uint64_t kWeightStream = 1, kClassifierStream = 2;
+constexpr uint64_t kWeightStream = 1, kClassifierStream = 2, kScriptStream = 4;  // 3: train.cc, kDataStream
 
 absl::Status CheckDataset(const Dataset& dataset, const TrainConfig& config) {
   const ImageSet& train = dataset.train;
@@ -147,6 +148,7 @@ absl::StatusOr<torch::Tensor> TrainingRun::EmbedTrain() {
   network_->eval();
   while (loader->Next(&batch)) blocks.push_back(network_->forward(InputOf(batch)));
   network_->train();
+  LC_RETURN_IF_ERROR(loader->status());
   return torch::cat(blocks, 0);
 }
 
@@ -164,6 +166,10 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress)
   const torch::Tensor labels32 = torch::from_blob(batch.labels.data(), {batch.size()}, torch::kInt32);
   const torch::Tensor rows = torch::from_blob(batch.indices.data(), {batch.size()}, torch::kInt64);
   const StepBatch step{InputOf(batch), labels32.to(torch::kInt64), rows, progress};
+  // An operator's module draws from torch's own generator (dropout): a function of seed and step, as everything else.
+  if (network_->script() != nullptr) {
+    torch::manual_seed(MixSeed({config_.seed, kScriptStream, std::bit_cast<uint64_t>(progress)}));
+  }
   LossTerms terms = method_->Loss(step, network_->forward(step.images));
   optimizer_->zero_grad();
   terms.total.backward();

@@ -79,7 +79,7 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
     return Differs("old_model", "another encoder", "the encoder");
   }
   if (number("other_models_crc32c") != static_cast<double>(identity.other_models_crc32c)) {
-    return Differs("bt2.base_model", "another encoder", "the encoder");
+    return Differs("bt2.base_model or the old model's head", "another one", "the one");
   }
   return RunProgress{object["step"].get<int64_t>(), number("epoch_loss"), number("last_epoch_loss"), number("seconds")};
 }

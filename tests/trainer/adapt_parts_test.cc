@@ -95,6 +95,26 @@ AdaptBatch BatchOf(int64_t in, int64_t out) {
   return {Uniform({6, in}, 5) * 0.8, Uniform({6, out}, 6) * 0.8, torch::tensor({0, 1, 0, 1, 2, 0}, torch::kInt64), 3};
 }
 
+TEST(AdaptObjective, OtherViewsOfAnItemAreNeitherNeighboursNorNegatives) {
+  // Row 3 is another view of query 0's item: where it lies must not matter to the losses of query 0.
+  for (const char* text : {"rel", "sup", "contra"}) {
+    const AdaptObjective objective(ParseAdaptLoss(text, true).value(),
+                                   OptionsOf(AdapterDirection::kItem, Metric::kLorentz, 4, 4));
+    const auto loss = [&](double moved, bool views) {
+      AdaptBatch batch = BatchOf(4, 4);
+      batch.labels = torch::tensor({0, 1, 0, 0, 2, 0}, torch::kInt64);
+      batch.queries = 1;
+      if (views) batch.items = torch::tensor({7, 8, 9, 7, 10, 11}, torch::kInt64);
+      batch.source[3] += moved;
+      batch.target[3] += moved;
+      if (std::string(text) == "contra") batch.labels = Tensor();
+      return objective([](const Tensor& z) { return z; }, batch).item<double>();
+    };
+    EXPECT_EQ(loss(0, true), loss(0.3, true)) << text;
+    EXPECT_NE(loss(0, false), loss(0.3, false)) << text;
+  }
+}
+
 TEST(AdaptObjective, GradientsAgreeWithFiniteDifferences) {
   for (const Metric metric : {Metric::kLorentz, Metric::kCosine}) {
     for (const AdapterDirection direction : {AdapterDirection::kItem, AdapterDirection::kQuery}) {

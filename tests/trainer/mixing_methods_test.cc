@@ -227,7 +227,7 @@ TEST_F(MixingMethodsTest, ABt2CheckpointOfAnotherBaseModelIsRefusedAndAMovedOneI
   EXPECT_EQ(MustTrain(moved, "new").manifest.encoder_crc32c, first);
   moved.bt2.base_model = folder_ / "old";
   EXPECT_THAT(MessageOfRefusal(moved, absl::StatusCode::kFailedPrecondition, "new"),
-              HasSubstr("field 'bt2.base_model' is another encoder"));
+              HasSubstr("field 'bt2.base_model or the old model's head' is another one"));
 }
 
 TEST_F(MixingMethodsTest, MixbctWantsAHeadThatNormalisesAndUsesArcFaceByDefault) {

@@ -84,7 +84,8 @@ Tensor Aim(const Space& space, const Tensor& z) {
 
 AdaptBatch Narrow(const AdaptBatch& all, int64_t begin, int64_t n, int64_t queries) {
   return {all.source.narrow(0, begin, n), all.target.narrow(0, begin, n),
-          all.labels.defined() ? all.labels.narrow(0, begin, n) : Tensor(), queries};
+          all.labels.defined() ? all.labels.narrow(0, begin, n) : Tensor(), queries,
+          all.items.defined() ? all.items.narrow(0, begin, n) : Tensor()};
 }
 
 // Distance of f(z) to its partner for each row of `batch`, float64.
@@ -105,6 +106,11 @@ class Fit {
       std::vector<int64_t> labels;
       for (const int64_t row : split.rows) labels.push_back(pairs.labels[static_cast<size_t>(row)]);
       all_.labels = torch::tensor(labels, torch::kInt64);
+    }
+    if (!pairs.items.empty()) {
+      std::vector<int64_t> items;
+      for (const int64_t row : split.rows) items.push_back(pairs.items[static_cast<size_t>(row)]);
+      all_.items = torch::tensor(items, torch::kInt64);
     }
     order_.resize(static_cast<size_t>(fitted_));
     std::iota(order_.begin(), order_.end(), int64_t{0});
@@ -148,7 +154,8 @@ class Fit {
     }
     const Tensor rows = torch::from_blob(order_.data(), {m}, torch::kInt64);
     return {all_.source.index_select(0, rows), all_.target.index_select(0, rows),
-            all_.labels.defined() ? all_.labels.index_select(0, rows) : Tensor(), std::min<int64_t>(options_.batch, m)};
+            all_.labels.defined() ? all_.labels.index_select(0, rows) : Tensor(), std::min<int64_t>(options_.batch, m),
+            all_.items.defined() ? all_.items.index_select(0, rows) : Tensor()};
   }
 
   double HeldOutLoss(const AdapterNetwork& network) const {

@@ -50,32 +50,33 @@ Tensor AdaptObjective::BankTerms(const Tensor& student, const AdaptBatch& batch,
   const int64_t q = batch.queries, m = batch.source.size(0);
   const Tensor own = torch::arange(q).unsqueeze(1) == torch::arange(m).unsqueeze(0);
   const Tensor logits = student * (-1.0 / temperature_);
-  Tensor same;  // rows of the query's class, its own among them
+  Tensor item = own;  // rows of the query's item: its views are no neighbours
+  if (batch.items.defined()) item = batch.items.narrow(0, 0, q).unsqueeze(1) == batch.items.unsqueeze(0);
+  Tensor same = item;  // rows of the query's class, its own among them
   if (batch.labels.defined()) same = batch.labels.narrow(0, 0, q).unsqueeze(1) == batch.labels.unsqueeze(0);
   Tensor sum = torch::zeros({}, student.options());
   if (loss_.contra > 0) {
-    Tensor kept = logits;
-    if (same.defined()) kept = logits.masked_fill(torch::logical_and(same, torch::logical_not(own)), kNoLogit);
+    const Tensor kept = logits.masked_fill(torch::logical_and(same, torch::logical_not(own)), kNoLogit);
     sum = sum - loss_.contra * torch::log_softmax(kept, 1).diagonal().mean();
   }
   if (loss_.rel == 0 && loss_.sup == 0) return sum;
-  const Tensor log_neighbours = torch::log_softmax(logits.masked_fill(own, kNoLogit), 1);
+  const Tensor log_neighbours = torch::log_softmax(logits.masked_fill(item, kNoLogit), 1);
   if (loss_.rel > 0) {
     Tensor teacher;
     {
       torch::NoGradGuard no_grad;
       // The newer model's own neighbours: its embeddings are the targets of an item adapter, the sources of a query
       // one.
-      const bool item = direction_ == AdapterDirection::kItem;
-      const Space& space = item ? target_ : source_;
-      const MetricPoints newer = item ? targets : LiftTo(source_, batch.source);
+      const bool of_items = direction_ == AdapterDirection::kItem;
+      const Space& space = of_items ? target_ : source_;
+      const MetricPoints newer = of_items ? targets : LiftTo(source_, batch.source);
       const Tensor distances = MetricDistances(space, First(newer, q), newer);
-      teacher = torch::softmax((distances * (-1.0 / temperature_)).masked_fill(own, kNoLogit), 1);
+      teacher = torch::softmax((distances * (-1.0 / temperature_)).masked_fill(item, kNoLogit), 1);
     }
     sum = sum - loss_.rel * (teacher * log_neighbours).sum(1).mean();
   }
   if (loss_.sup > 0) {
-    const Tensor positive = torch::logical_and(same, torch::logical_not(own)).to(student.scalar_type());
+    const Tensor positive = torch::logical_and(same, torch::logical_not(item)).to(student.scalar_type());
     const Tensor count = positive.sum(1);
     const Tensor mean = (positive * log_neighbours).sum(1) / torch::clamp_min(count, 1.0);
     const Tensor queries = torch::clamp_min((count > 0).to(student.scalar_type()).sum(), 1.0);

@@ -28,6 +28,7 @@ struct AdaptBatch {
   torch::Tensor source, target;  // [m, in], [m, out], before the clip
   torch::Tensor labels;          // [m] int64, or undefined
   int64_t queries = 0;
+  torch::Tensor items = {};  // [m] int64: rows of one number are views of one item; or undefined: each row its own
 };
 
 // The loss terms with a map f given as a function of source rows.

@@ -22,8 +22,11 @@ std::vector<std::string> ClassNames(const std::vector<ImageFile>& train, const s
 absl::StatusOr<ListedDataset> OpenListedFolders(const std::string& folder) {
   std::string test_folder;
   if (HoldsFolders(folder + "/train")) {
-    for (const char* name : {"val", "test"}) {
-      if (IsFolder(StrCat(folder, "/", name))) test_folder = name;
+    for (const char* name : {"val", "test"}) {  // ILSVRC's test/ holds unlabelled files, no class folders
+      if (HoldsFolders(StrCat(folder, "/", name))) test_folder = name;
+    }
+    for (const char* name : {"val", "test"}) {  // neither has any: the listing names what is wrong
+      if (test_folder.empty() && IsFolder(StrCat(folder, "/", name))) test_folder = name;
     }
   }
   LC_ASSIGN_OR_RETURN(const std::vector<ImageFile> train,

@@ -146,6 +146,10 @@ absl::StatusOr<Named> ParseMatrix(std::string_view bytes, std::string_view what,
 
 // `count` nested arrays. They cannot be more than the bytes hold, whatever the shape says.
 absl::Status ParseItems(Reader* reader, int64_t count, std::string_view what, int depth, std::vector<MatArray>* items) {
+  constexpr int64_t kItemsMax = int64_t{1} << 20;
+  if (count > kItemsMax) {
+    return reader->Corrupt(StrCat("corrupt: ", count, " cells or fields; allowed: 0 .. ", kItemsMax));
+  }
   for (int64_t i = 0; i < count; ++i) {
     LC_ASSIGN_OR_RETURN(const Element element, reader->Expect(kMatrix, "a cell or field"));
     LC_ASSIGN_OR_RETURN(Named item, ParseMatrix(element.data, what, depth + 1));
@@ -158,7 +162,9 @@ absl::Status ParseFieldNames(Reader* reader, std::vector<std::string>* fields) {
   LC_ASSIGN_OR_RETURN(const Element length, reader->Expect(kInt32, "the length of field names"));
   const int32_t bytes = length.data.size() == 4 ? Load<int32_t>(length.data.data()) : 0;
   LC_ASSIGN_OR_RETURN(const Element names, reader->Expect(kInt8, "field names"));
-  if (bytes < 1 || names.data.size() % static_cast<size_t>(bytes) != 0) {
+  constexpr size_t kFieldsMax = 4096;
+  if (bytes < 1 || names.data.size() % static_cast<size_t>(bytes) != 0 ||
+      names.data.size() / static_cast<size_t>(bytes) > kFieldsMax) {
     return reader->Corrupt(StrCat("corrupt: ", names.data.size(), " bytes of field names of ", bytes));
   }
   for (size_t i = 0; i < names.data.size(); i += static_cast<size_t>(bytes)) {

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "trainer/losses/bt2_torch.h"
+#include "trainer/losses/classwise_torch.h"
 #include "trainer/losses/mix_torch.h"
 
 namespace lightcone {
@@ -75,7 +76,8 @@ Bt2Losses Bt2Compatibility(const Bt2Parts& parts, const Tensor& labels, const Te
                            const Tensor& old_vectors, const Tensor& base_vectors, const Bt2Weights& weights) {
   Bt2Losses out;
   const Tensor unit5 = UnitRows(parts.phi5);
-  out.pseudo = torch::nn::functional::cross_entropy(torch::matmul(unit5, pseudo_heads.t()), labels);
+  out.pseudo =
+      torch::nn::functional::cross_entropy(WithoutEmpty(torch::matmul(unit5, pseudo_heads.t()), pseudo_heads), labels);
   out.old = CosineGap(unit5, old_vectors);
   out.total = weights.lambda2 * out.pseudo + weights.lambda3 * out.old;
   if (base_vectors.defined()) {

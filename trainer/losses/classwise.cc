@@ -44,9 +44,12 @@ Tensor ClassMeansOf(const Tensor& features, const Tensor& labels, int64_t classe
   return sums / torch::clamp_min(counts, 1).unsqueeze(1).to(features.scalar_type());
 }
 
+Tensor WithoutEmpty(const Tensor& logits, const Tensor& means) { return logits.masked_fill((means == 0).all(1), -1e9); }
+
 Tensor PrototypeLoss(const Tensor& z, const Tensor& prototypes, const Tensor& labels, double scale) {
-  return torch::nn::functional::cross_entropy(torch::matmul(UnitRows(z), prototypes.t()) * scale, labels,
-                                              torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone));
+  return torch::nn::functional::cross_entropy(
+      WithoutEmpty(torch::matmul(UnitRows(z), prototypes.t()) * scale, prototypes), labels,
+      torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone));
 }
 
 Tensor RefinedPrototypes(const Tensor& fresh, const Tensor& old, const Tensor& labels, int64_t classes,
@@ -81,11 +84,13 @@ Tensor CredibleRows(const Tensor& features, const Tensor& labels, int64_t classe
   const Tensor means = ClassMeansOf(features, labels, classes);
   const Tensor own = LengthOf(features - means.index_select(0, labels));
   const double variance = std::max(own.var(/*unbiased=*/false).item<double>(), 1e-6);
-  const double entropy_max = share * std::log(static_cast<double>(classes));
+  const double entropy_max =
+      share *
+      std::log(static_cast<double>((torch::bincount(labels, /*weights=*/{}, classes) > 0).sum().item<int64_t>()));
   std::vector<Tensor> credible;
   for (int64_t begin = 0; begin < features.size(0); begin += kBlockRows) {
     const Tensor block = features.narrow(0, begin, std::min(kBlockRows, features.size(0) - begin));
-    const Tensor log_p = torch::log_softmax(torch::cdist(block, means) * (-1.0 / variance), 1);
+    const Tensor log_p = torch::log_softmax(WithoutEmpty(torch::cdist(block, means) * (-1.0 / variance), means), 1);
     credible.push_back((-(log_p.exp() * log_p).sum(1)) <= entropy_max);
   }
   return torch::cat(credible, 0);

@@ -13,6 +13,9 @@ namespace lightcone {
 // without rows.
 torch::Tensor ClassMeansOf(const torch::Tensor& features, const torch::Tensor& labels, int64_t classes);
 
+// Logits [n, classes] in which classes that only the test set has (rows of zeros in `means`) take no part.
+torch::Tensor WithoutEmpty(const torch::Tensor& logits, const torch::Tensor& means);
+
 // Per-sample cross entropy [n] of scale <unit(z_i), p_c> over the prototypes [classes, d].
 torch::Tensor PrototypeLoss(const torch::Tensor& z, const torch::Tensor& prototypes, const torch::Tensor& labels,
                             double scale);

@@ -1,4 +1,5 @@
 // BCT (docs/training.md, Euclidean baselines): new embeddings are classified by the frozen old head, too.
+#include "base/files.h"
 #include "trainer/losses/classwise_torch.h"
 #include "trainer/losses/mix_torch.h"
 #include "trainer/methods/baseline_torch.h"
@@ -25,6 +26,15 @@ class Bct : public Baseline {
     LC_ASSIGN_OR_RETURN(const Tensor old, OldOfTrainingSet());
     means_ = ClassMeansOf(UnitRows(old), TrainingLabels(), context_.dataset.classes());
     return absl::OkStatus();
+  }
+
+  uint32_t OtherModelsCrc32c() const override {
+    if (means_.defined()) return 0;
+    const auto checksum = [](const Tensor& tensor) {
+      const Tensor packed = tensor.contiguous();
+      return Crc32c({static_cast<const char*>(packed.data_ptr()), packed.nbytes()});
+    };
+    return checksum(head_.weight) ^ checksum(head_.row_of);
   }
 
  private:

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "trainer/methods/classifier_torch.h"
@@ -76,7 +77,9 @@ torch::Tensor Classifier::Loss(const Embedded& embedded, const torch::Tensor& la
 }
 
 double Classifier::curvature() const {
-  return log_curvature_.defined() ? std::exp(log_curvature_.item<double>()) : curvature_;
+  if (!log_curvature_.defined()) return curvature_;
+  // exp of the rounded limit may lie beyond it.
+  return std::clamp(std::exp(log_curvature_.item<double>()), curvature_ / 10, curvature_ * 10);
 }
 
 void Classifier::LimitCurvature() {

@@ -22,12 +22,10 @@ torch::Tensor QOf(const HbctConfig& config, double curvature, const Embedded& ol
                       1.0);
 }
 
-// Old points as the new ones see them: with a learnt K, those with the same space part on the hyperboloid of today's K
-// (only space parts are ever stored), scaled by k as Embedded::points is.
-LorentzPoints SeenFrom(const Embedded& fresh, const LorentzPoints& old) {
-  if (!fresh.k.defined()) return old;
-  const torch::Tensor space = old.space * fresh.k;
-  return {space, torch::sqrt((space * space).sum(-1) + 1.0)};
+// Old points as the new ones see them: with a learnt K, stored embeddings are lifted at today's K, as a search would
+// lift them; scaled by k as Embedded::points is.
+LorentzPoints SeenFrom(const Embedded& fresh, const Embedded& old) {
+  return fresh.k.defined() ? ExpOrigin(old.clipped * fresh.k, 1.0) : old.points;
 }
 
 torch::Tensor Distances(const HbctConfig& config, double curvature, const Embedded& fresh, const LorentzPoints& old) {
@@ -50,7 +48,7 @@ torch::Tensor ContrastLoss(const HbctConfig& config, const torch::Tensor& distan
 LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& old,
                             const torch::Tensor& labels) {
   LossTerms terms;
-  const LorentzPoints apexes = SeenFrom(fresh, old.points);
+  const LorentzPoints apexes = SeenFrom(fresh, old);
   const double points_curvature = fresh.k.defined() ? 1.0 : curvature;
   if (config.entailment) {
     const torch::Tensor angle = ExteriorAngle(apexes, fresh.points, points_curvature);
