@@ -271,6 +271,7 @@ TEST_F(Adapters, LongerVectorsCompareByTheirPrefixWithOldAndWholeWithNew) {
   SearchCall like = SearchFor({}, 300, 2);
   like.queries[0].content = QueryByItem{Id(uint64_t{3})};
   EXPECT_EQ(Hits(like).size(), 199u);
+  EXPECT_EQ(engine_->Search(like, {})->out_of_reach, 100u) << "the rows of generation 2 are not compared with it";
   // A prefix that holds nothing has no direction.
   const std::vector<float> tail = {0, 0, 0, 0, 0, 1, 1, 1};
   const auto answer = engine_->Search(SearchFor(tail, 5, 2), {});
