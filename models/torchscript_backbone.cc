@@ -3,6 +3,7 @@
 #include <torch/script.h>
 
 #include <sstream>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -25,7 +26,7 @@ class ScriptBackbone : public torch::nn::Module {
  public:
   // `frozen`: no parameter is trained. A module without parameters that require grad is frozen anyway.
   ScriptBackbone(torch::jit::Module script, bool frozen) : script_(std::move(script)) {
-    std::unordered_set<const void*> seen;
+    Seen seen;
     Mirror(script_, frozen, seen, *this);
     train(is_training());
   }
@@ -44,8 +45,10 @@ class ScriptBackbone : public torch::nn::Module {
       torch::NoGradGuard no_grad;
       return handle.forward({images}).toTensor();
     }
+    if (!is_training()) return handle.forward({images}).toTensor();
+    LendBuffers();
     torch::Tensor features = handle.forward({images}).toTensor();
-    if (is_training()) AdoptBuffers();
+    AdoptBuffers();
     return features;
   }
 
@@ -53,24 +56,30 @@ class ScriptBackbone : public torch::nn::Module {
 
  private:
   struct Buffer {
-    torch::jit::Module owner;
-    std::string name;
-    torch::Tensor tensor;
+    torch::Tensor tensor;                                          // the registered one
+    std::vector<std::pair<torch::jit::Module, std::string>> held;  // by which modules, under which names
+  };
+  struct Seen {
+    std::unordered_set<const void*> parameters;
+    std::unordered_map<const void*, size_t> buffers;  // to its place in buffers_
   };
 
   // A tensor that occurs twice is registered once: it must not be stepped twice.
-  void Mirror(const torch::jit::Module& script, bool frozen, std::unordered_set<const void*>& seen,
-              torch::nn::Module& out) {
+  void Mirror(const torch::jit::Module& script, bool frozen, Seen& seen, torch::nn::Module& out) {
     for (const auto& parameter : script.named_parameters(/*recurse=*/false)) {
-      if (!seen.insert(parameter.value.unsafeGetTensorImpl()).second) continue;
+      if (!seen.parameters.insert(parameter.value.unsafeGetTensorImpl()).second) continue;
       const bool requires_grad = parameter.value.requires_grad() && !frozen;
       trainable_ = trainable_ || requires_grad;
       out.register_parameter(parameter.name, parameter.value, requires_grad);
     }
     for (const auto& buffer : script.named_buffers(/*recurse=*/false)) {
-      if (!buffer.value.defined() || !seen.insert(buffer.value.unsafeGetTensorImpl()).second) continue;
-      out.register_buffer(buffer.name, buffer.value);
-      buffers_.push_back({script, buffer.name, buffer.value});
+      if (!buffer.value.defined()) continue;
+      const auto [place, first] = seen.buffers.try_emplace(buffer.value.unsafeGetTensorImpl(), buffers_.size());
+      if (first) {
+        out.register_buffer(buffer.name, buffer.value);
+        buffers_.push_back({buffer.value, {}});
+      }
+      buffers_[place->second].held.emplace_back(script, buffer.name);
     }
     for (const auto& child : script.named_children()) {
       auto mirror = std::make_shared<torch::nn::Module>(child.name);
@@ -79,16 +88,25 @@ class ScriptBackbone : public torch::nn::Module {
     }
   }
 
-  // A module may assign a new tensor to a buffer (self.count = self.count + 1): the registered one takes its value and
-  // its place again.
+  // A training step runs on copies of the buffers. A module may assign a new tensor to one (self.scale = self.scale *
+  // 2), and the registered tensor, which takes that value, must not be the one that autograd saved for the backward
+  // pass.
+  void LendBuffers() {
+    torch::NoGradGuard no_grad;
+    for (Buffer& buffer : buffers_) Hold(buffer, buffer.tensor.clone());
+  }
+
   void AdoptBuffers() {
     torch::NoGradGuard no_grad;
     for (Buffer& buffer : buffers_) {
-      const torch::Tensor now = buffer.owner.attr(buffer.name).toTensor();
-      if (now.is_same(buffer.tensor)) continue;
-      buffer.tensor.copy_(now);
-      buffer.owner.setattr(buffer.name, buffer.tensor);
+      auto& [module, name] = buffer.held.front();
+      buffer.tensor.copy_(module.attr(name).toTensor());
+      Hold(buffer, buffer.tensor);
     }
+  }
+
+  static void Hold(Buffer& buffer, const torch::Tensor& tensor) {
+    for (auto& [module, name] : buffer.held) module.setattr(name, tensor);
   }
 
   torch::jit::Module script_;

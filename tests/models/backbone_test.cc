@@ -115,6 +115,27 @@ TEST_F(BackboneTest, SharedParametersAreStepedOnce) {
   EXPECT_EQ(CountParameters(*Build()), kPixels * kFeatures + kFeatures * 5 + 5);
 }
 
+TEST_F(BackboneTest, ABufferThatItsGradientNeedsMayBeAssignedAnew) {
+  const torch::Tensor weight = torch::randn({kPixels, kFeatures}), images = Images(8);
+  const auto write = [&](const char* name, const std::string& assignment) {
+    torch::jit::Module script(name);
+    script.register_parameter("weight", weight.clone().requires_grad_(), /*is_buffer=*/false);
+    script.register_buffer("scale", torch::full({1}, 2.0f));
+    script.define("def forward(self, x):\n  y = torch.matmul(x.flatten(1), self.weight) * self.scale\n" + assignment +
+                  "  return y\n");
+    script.save(config_.backbone_file);
+    return Build();
+  };
+  const auto fixed = write("__torch__.Fixed", ""),
+             halved = write("__torch__.Halved", "  self.scale = self.scale * 0.5\n");
+  Step(*fixed, images);
+  Step(*halved, images);
+  EXPECT_TRUE(torch::equal(StateOf(*fixed).at("backbone.weight"), StateOf(*halved).at("backbone.weight")));
+  EXPECT_EQ(StateOf(*halved).at("backbone.scale").item<float>(), 1.0f);
+  Step(*halved, images);
+  EXPECT_EQ(StateOf(*halved).at("backbone.scale").item<float>(), 0.5f);
+}
+
 TEST_F(BackboneTest, ACheckpointRestoresItAndTrainingGoesOnTheSame) {
   WriteOperator(true);
   const auto a = Build(1), b = Build(2);
