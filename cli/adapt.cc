@@ -32,25 +32,34 @@ struct Flags {
   int bank = AdaptOptions().bank;
   int64_t pairs = 0;
   uint64_t seed = 1;
+  std::vector<const CLI::Option*> of_embeddings, of_models;  // what only one of the two forms reads
 };
-
-// Everything that fitting and evaluation need, wherever it came from.
-struct Inputs {
-  ModelPairs pairs;
-  ModelPairs test;  // without labels: no evaluation
-  Space old_space, new_space;
-  std::string old_label, new_label;
-  std::optional<RetrievalFigures> base;
-};
-
-std::atomic<bool> interrupted{false};
-void OnInterrupt(int) { interrupted.store(true); }
 
 struct Matrix {
   std::vector<float> values;
   int64_t rows = 0;
   int dimension = 0;
 };
+
+// What the pairs will come from: embeddings that were read, or models that will make them.
+struct Sides {
+  Matrix old_z, new_z;
+  std::vector<int32_t> labels;                    // of the embeddings, or empty
+  std::unique_ptr<Encoder> old_model, new_model;  // null: embeddings
+  Space old_space, new_space;
+  std::string old_label = "old", new_label = "new";
+};
+
+// Everything that fitting and evaluation need, wherever it came from.
+struct Inputs {
+  ModelPairs pairs;
+  ModelPairs test;            // without labels: no evaluation
+  std::string not_evaluated;  // why, when there are none
+  std::optional<RetrievalFigures> base;
+};
+
+std::atomic<bool> interrupted{false};
+void OnInterrupt(int) { interrupted.store(true); }
 
 absl::StatusOr<Matrix> ReadMatrix(const std::string& flag, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const NpyArray array, ReadNpy(path));
@@ -87,48 +96,63 @@ void AppendRow(const Matrix& from, size_t row, std::vector<float>& to) {
 }
 
 // With labels, a random share of the rows is never fitted and shows what the adapter gains.
-void Share(const Flags& flags, const Matrix& old_z, const Matrix& new_z, const std::vector<int32_t>& labels,
-           Inputs& inputs) {
-  std::vector<size_t> order(static_cast<size_t>(old_z.rows));
+Inputs Share(const Flags& flags, const Sides& sides) {
+  std::vector<size_t> order(static_cast<size_t>(sides.old_z.rows));
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   Rng rng(MixSeed({flags.seed, 0x7e57u}));
   rng.Shuffle(&order);
-  const double share = labels.empty() ? 0 : flags.test_share;
+  const double share = sides.labels.empty() ? 0 : flags.test_share;
   const size_t tested = static_cast<size_t>(share * static_cast<double>(order.size()));
   std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(tested));
   std::sort(order.begin() + static_cast<std::ptrdiff_t>(tested), order.end());
+  Inputs inputs;
   for (size_t i = 0; i < order.size(); ++i) {
     ModelPairs& to = i < tested ? inputs.test : inputs.pairs;
-    AppendRow(old_z, order[i], to.old_z);
-    AppendRow(new_z, order[i], to.new_z);
-    if (!labels.empty()) to.labels.push_back(labels[order[i]]);
+    AppendRow(sides.old_z, order[i], to.old_z);
+    AppendRow(sides.new_z, order[i], to.new_z);
+    if (!sides.labels.empty()) to.labels.push_back(sides.labels[order[i]]);
   }
+  if (tested < 2) {
+    inputs.not_evaluated =
+        sides.labels.empty() ? "no labels (--labels)" : "fewer than 2 rows kept for it (--test-share)";
+  }
+  return inputs;
 }
 
-absl::StatusOr<Inputs> FromEmbeddings(const Flags& flags) {
+absl::StatusOr<Sides> OpenEmbeddings(const Flags& flags) {
   if (flags.old_embeddings.empty()) return InvalidField("--old-embeddings", "absent", "a .npy file");
   if (flags.new_embeddings.empty()) return InvalidField("--new-embeddings", "absent", "a .npy file");
   if (!(flags.test_share >= 0 && flags.test_share <= 0.9)) {
     return InvalidField("--test-share", Number(flags.test_share), "0 .. 0.9");
   }
-  LC_ASSIGN_OR_RETURN(const Matrix old_z, ReadMatrix("--old-embeddings", flags.old_embeddings));
-  LC_ASSIGN_OR_RETURN(const Matrix new_z, ReadMatrix("--new-embeddings", flags.new_embeddings));
-  if (new_z.rows != old_z.rows) {
-    return InvalidField("--new-embeddings", StrCat(new_z.rows, " rows"),
-                        StrCat(old_z.rows, ", as --old-embeddings: row i of both is one item"));
-  }
-  std::vector<int32_t> labels;
-  if (!flags.labels.empty()) {
-    LC_ASSIGN_OR_RETURN(labels, ReadLabels(flags.labels, old_z.rows));
-  }
-  Inputs inputs;
   LC_ASSIGN_OR_RETURN(const Metric metric, ParseMetric(flags.metric));
-  inputs.old_space = {metric, old_z.dimension, flags.curvature, flags.old_clip};
-  inputs.new_space = {metric, new_z.dimension, flags.curvature, flags.new_clip};
-  inputs.old_label = "old";
-  inputs.new_label = "new";
-  Share(flags, old_z, new_z, labels, inputs);
-  return inputs;
+  Sides sides;
+  LC_ASSIGN_OR_RETURN(sides.old_z, ReadMatrix("--old-embeddings", flags.old_embeddings));
+  LC_ASSIGN_OR_RETURN(sides.new_z, ReadMatrix("--new-embeddings", flags.new_embeddings));
+  if (sides.new_z.rows != sides.old_z.rows) {
+    return InvalidField("--new-embeddings", StrCat(sides.new_z.rows, " rows"),
+                        StrCat(sides.old_z.rows, ", as --old-embeddings: row i of both is one item"));
+  }
+  if (!flags.labels.empty()) {
+    LC_ASSIGN_OR_RETURN(sides.labels, ReadLabels(flags.labels, sides.old_z.rows));
+  }
+  sides.old_space = {metric, sides.old_z.dimension, flags.curvature, flags.old_clip};
+  sides.new_space = {metric, sides.new_z.dimension, flags.curvature, flags.new_clip};
+  return sides;
+}
+
+absl::StatusOr<Sides> OpenModels(const Flags& flags) {
+  if (flags.old_model.empty()) return InvalidField("--old-model", "absent", "a folder with a trained model");
+  if (flags.new_model.empty()) return InvalidField("--new-model", "absent", "a folder with a trained model");
+  if (flags.views < 1 || flags.views > 64) return InvalidField("--views", StrCat(flags.views), "1 .. 64");
+  Sides sides;
+  LC_ASSIGN_OR_RETURN(sides.old_model, Encoder::LoadFolder(flags.old_model));
+  LC_ASSIGN_OR_RETURN(sides.new_model, Encoder::LoadFolder(flags.new_model));
+  LC_ASSIGN_OR_RETURN(sides.old_space, SpaceOf(sides.old_model->manifest()));
+  LC_ASSIGN_OR_RETURN(sides.new_space, SpaceOf(sides.new_model->manifest()));
+  sides.old_label = sides.old_model->manifest().name;
+  sides.new_label = sides.new_model->manifest().name;
+  return sides;
 }
 
 absl::StatusOr<RetrievalFigures> SelfFigures(const std::string& folder, const ImageSet& images) {
@@ -139,36 +163,34 @@ absl::StatusOr<RetrievalFigures> SelfFigures(const std::string& folder, const Im
   return EvaluateRetrieval({manifest.metric, manifest.curvature, manifest.dimension}, side, side, /*same_items=*/true);
 }
 
-absl::StatusOr<Inputs> FromModels(const Flags& flags) {
-  if (flags.old_model.empty()) return InvalidField("--old-model", "absent", "a folder with a trained model");
-  if (flags.new_model.empty()) return InvalidField("--new-model", "absent", "a folder with a trained model");
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_model, Encoder::LoadFolder(flags.old_model));
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(flags.new_model));
+absl::StatusOr<Inputs> Embed(const Flags& flags, const Sides& sides) {
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
+  const Encoder &old_model = *sides.old_model, &new_model = *sides.new_model;
   Inputs inputs;
-  LC_ASSIGN_OR_RETURN(inputs.old_space, SpaceOf(old_model->manifest()));
-  LC_ASSIGN_OR_RETURN(inputs.new_space, SpaceOf(new_model->manifest()));
-  inputs.old_label = old_model->manifest().name;
-  inputs.new_label = new_model->manifest().name;
   LC_ASSIGN_OR_RETURN(inputs.pairs,
-                      EmbedPairs(*old_model, *new_model, dataset.train, dataset.augment, flags.views, flags.seed));
+                      EmbedPairs(old_model, new_model, dataset.train, dataset.augment, flags.views, flags.seed));
+  if (dataset.protocol.has_value()) {
+    inputs.not_evaluated =
+        StrCat(flags.data, " has a protocol of its own for queries and gallery, which `lightcone experiment` follows");
+    return inputs;
+  }
   LC_ASSIGN_OR_RETURN(inputs.test,
-                      EmbedPairs(*old_model, *new_model, dataset.test, AugmentKind::kNone, /*views=*/1, flags.seed));
+                      EmbedPairs(old_model, new_model, dataset.test, AugmentKind::kNone, /*views=*/1, flags.seed));
   if (!flags.base_model.empty()) {
     LC_ASSIGN_OR_RETURN(inputs.base, SelfFigures(flags.base_model, dataset.test));
   }
   return inputs;
 }
 
-absl::StatusOr<AdaptOptions> OptionsOf(const Flags& flags, const Inputs& inputs) {
+absl::StatusOr<AdaptOptions> OptionsOf(const Flags& flags, const Sides& sides) {
   AdaptOptions options;
   LC_ASSIGN_OR_RETURN(options.direction, ParseAdapterDirection(flags.direction));
   LC_ASSIGN_OR_RETURN(options.kind, ParseAdapterKind(flags.map));
   const bool item = options.direction == AdapterDirection::kItem;
-  options.source = item ? inputs.old_space : inputs.new_space;
-  options.target = item ? inputs.new_space : inputs.old_space;
-  options.from = item ? inputs.old_label : inputs.new_label;
-  options.to = item ? inputs.new_label : inputs.old_label;
+  options.source = item ? sides.old_space : sides.new_space;
+  options.target = item ? sides.new_space : sides.old_space;
+  options.from = item ? sides.old_label : sides.new_label;
+  options.to = item ? sides.new_label : sides.old_label;
   options.loss = flags.loss;
   options.width = flags.width;
   options.rank = flags.rank;
@@ -209,25 +231,27 @@ absl::Status Run(Context& context, const Flags& flags) {
   LC_RETURN_IF_ERROR(ParseAdaptLoss(flags.loss, /*has_labels=*/true).status());
   if (flags.out.empty()) return InvalidField("--out", "absent", "the file for the adapter");
   const bool embeddings = !flags.old_embeddings.empty() || !flags.new_embeddings.empty();
-  if (embeddings && (!flags.old_model.empty() || !flags.new_model.empty() || !flags.base_model.empty())) {
-    return InvalidField("--old-model", "together with embeddings",
-                        "either --old-embeddings and --new-embeddings, or --old-model, --new-model and --data");
+  for (const CLI::Option* option : embeddings ? flags.of_models : flags.of_embeddings) {
+    if (option->count() == 0) continue;
+    return InvalidField(
+        option->get_name(), embeddings ? "together with embeddings" : "together with models",
+        embeddings ? "only with --old-model and --new-model" : "only with --old-embeddings and --new-embeddings");
   }
-  if (!embeddings && !flags.labels.empty()) {
-    return InvalidField("--labels", "together with models", "only with --old-embeddings and --new-embeddings");
-  }
-  LC_ASSIGN_OR_RETURN(const Inputs inputs, embeddings ? FromEmbeddings(flags) : FromModels(flags));
-  LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(flags, inputs));
+  // Options are checked against the sides' dimensions before any image is embedded.
+  LC_ASSIGN_OR_RETURN(const Sides sides, embeddings ? OpenEmbeddings(flags) : OpenModels(flags));
+  LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(flags, sides));
+  LC_ASSIGN_OR_RETURN(const Inputs inputs,
+                      embeddings ? absl::StatusOr<Inputs>(Share(flags, sides)) : Embed(flags, sides));
   LC_ASSIGN_OR_RETURN(const AdapterFile file, FitShown(inputs, options));
   LC_RETURN_IF_ERROR(WriteAdapter(flags.out, file));
   std::optional<AdapterEvaluation> evaluation;
   if (inputs.test.labels.size() >= 2) {
     LC_ASSIGN_OR_RETURN(const Adapter adapter, Adapter::Make(file.spec));
-    const AdapterTestSet test{inputs.test.old_z, inputs.test.new_z, inputs.test.labels, inputs.old_space,
-                              inputs.new_space};
+    const AdapterTestSet test{inputs.test.old_z, inputs.test.new_z, inputs.test.labels, sides.old_space,
+                              sides.new_space};
     LC_ASSIGN_OR_RETURN(evaluation, EvaluateAdapter(adapter, test, {.base = inputs.base, .seed = flags.seed}));
   }
-  ShowAdapter(context, flags.out, file, evaluation);
+  ShowAdapter(context, flags.out, file, evaluation, inputs.not_evaluated);
   return absl::OkStatus();
 }
 
@@ -239,20 +263,27 @@ void AddAdapt(CLI::App& root, Context& context) {
       "adapt", "Fit an adapter between two models' embeddings and show what it gains, without a server");
   app->add_option("--old-embeddings", flags->old_embeddings, "Old model's embeddings before the clip (n, d), .npy");
   app->add_option("--new-embeddings", flags->new_embeddings, "New model's, of the same items, .npy");
-  app->add_option("--labels", flags->labels, "Class of each item, .npy; for loss sup and for the evaluation");
-  app->add_option("--metric", flags->metric, "Of --*-embeddings: lorentz or cosine")->capture_default_str();
-  app->add_option("--curvature", flags->curvature, "K of --*-embeddings; lorentz only")->capture_default_str();
-  app->add_option("--old-clip", flags->old_clip, "Clip radius of the old model; lorentz only")->capture_default_str();
-  app->add_option("--new-clip", flags->new_clip, "Clip radius of the new model; lorentz only")->capture_default_str();
-  app->add_option("--test-share", flags->test_share, "Share of labelled --*-embeddings kept for the evaluation")
-      ->capture_default_str();
-  app->add_option("--old-model", flags->old_model, "Folder of the old model, in place of embeddings");
-  app->add_option("--new-model", flags->new_model, "Folder of the new model");
-  app->add_option("--base-model", flags->base_model, "Folder of the model that P_com and P_up refer to; default: new");
-  app->add_option("--data", flags->data, "Data set whose training images make the pairs, as in train")
-      ->capture_default_str();
-  app->add_option("--views", flags->views, "Embeddings an image: one plain, the others of changed copies")
-      ->capture_default_str();
+  flags->of_embeddings = {
+      app->add_option("--labels", flags->labels, "Class of each item, .npy; for loss sup and for the evaluation"),
+      app->add_option("--metric", flags->metric, "Of --*-embeddings: lorentz or cosine")->capture_default_str(),
+      app->add_option("--curvature", flags->curvature, "K of --*-embeddings; lorentz only")->capture_default_str(),
+      app->add_option("--old-clip", flags->old_clip, "Clip radius of the old model; lorentz only")
+          ->capture_default_str(),
+      app->add_option("--new-clip", flags->new_clip, "Clip radius of the new model; lorentz only")
+          ->capture_default_str(),
+      app->add_option("--test-share", flags->test_share, "Share of labelled --*-embeddings kept for the evaluation")
+          ->capture_default_str(),
+  };
+  flags->of_models = {
+      app->add_option("--old-model", flags->old_model, "Folder of the old model, in place of embeddings"),
+      app->add_option("--new-model", flags->new_model, "Folder of the new model"),
+      app->add_option("--base-model", flags->base_model,
+                      "Folder of the model that P_com and P_up refer to; default: new"),
+      app->add_option("--data", flags->data, "Data set whose training images make the pairs, as in train")
+          ->capture_default_str(),
+      app->add_option("--views", flags->views, "Embeddings an image: one plain, the others of changed copies")
+          ->capture_default_str(),
+  };
   app->add_option("--direction", flags->direction, "item (old items into the new space) or query (the reverse)")
       ->capture_default_str();
   app->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp")->capture_default_str();

@@ -82,7 +82,7 @@ std::string EvaluationText(const AdapterEvaluation& e, bool item) {
 }  // namespace
 
 void ShowAdapter(const Context& context, const std::string& path, const AdapterFile& file,
-                 const std::optional<AdapterEvaluation>& evaluation) {
+                 const std::optional<AdapterEvaluation>& evaluation, const std::string& not_evaluated) {
   if (context.json) {
     OrderedJson json;
     json["file"] = path;
@@ -100,7 +100,7 @@ void ShowAdapter(const Context& context, const std::string& path, const AdapterF
                        " held-out pairs ", Number(file.fit.held_out_error), " (least squares ",
                        Number(file.fit.baseline_error), "), of its prediction R^2 ", Number(file.fit.head_r2), "\n"));
   if (!evaluation.has_value()) {
-    context.Print("no labelled test set: retrieval was not evaluated (--labels)\n");
+    context.Print(StrCat("retrieval was not evaluated: ", not_evaluated, "\n"));
     return;
   }
   context.Print(StrCat("\n", EvaluationText(*evaluation, spec.direction == AdapterDirection::kItem)));

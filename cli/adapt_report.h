@@ -10,9 +10,8 @@
 
 namespace lightcone::cli {
 
-// The adapter at `path`, how it was fitted and, where there was a labelled test set, what it gains: as JSON or as
-// tables.
+// The adapter at `path`, how it was fitted and what it gains, or why that was not evaluated: as JSON or as tables.
 void ShowAdapter(const Context& context, const std::string& path, const AdapterFile& file,
-                 const std::optional<AdapterEvaluation>& evaluation);
+                 const std::optional<AdapterEvaluation>& evaluation, const std::string& not_evaluated);
 
 }  // namespace lightcone::cli

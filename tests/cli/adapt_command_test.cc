@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/npy.h"
+#include "base/strings.h"
 #include "models/adapter_file.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/two_models.h"
@@ -80,6 +81,7 @@ TEST_F(AdaptCommand, WithoutLabelsFitsOnEveryRowAndEvaluatesNothing) {
   EXPECT_EQ(outcome.json()["adapter"]["fit"]["loss"], "reg+rel");
   EXPECT_EQ(outcome.json()["adapter"]["fit"]["pairs"], 270);
   EXPECT_TRUE(outcome.json()["evaluation"].is_null());
+  EXPECT_THAT(RunOnFiles({"--out", scratch_ / "a.adapter"}).out, HasSubstr("not evaluated: no labels (--labels)"));
 }
 
 TEST_F(AdaptCommand, RefusesWhatIsWrong) {
@@ -97,7 +99,14 @@ TEST_F(AdaptCommand, RefusesWhatIsWrong) {
   EXPECT_THAT(error({"--map", "low-rank-affine", "--rank", "9"}), HasSubstr("'rank' is 9; allowed: 1 .. 8"));
   EXPECT_THAT(error({"--metric", "euclidean"}), HasSubstr("euclidean"));
   EXPECT_THAT(error({"--pairs", "5"}), HasSubstr("'pairs_max' is 5"));
-  EXPECT_THAT(error({"--old-model", "m"}), HasSubstr("--old-model"));
+  for (const char* flag : {"--old-model", "--new-model", "--base-model", "--data", "--views"}) {
+    EXPECT_THAT(error({flag, "1"}), HasSubstr(StrCat("'", flag, "' is together with embeddings; allowed: only with")));
+  }
+  for (const char* flag : {"--labels", "--metric", "--curvature", "--old-clip", "--new-clip", "--test-share"}) {
+    EXPECT_THAT(error({"--old-model", "m", "--new-model", "n", flag, "1"}, false),
+                HasSubstr(StrCat("'", flag, "' is together with models; allowed: only with")));
+  }
+  EXPECT_THAT(error({"--old-model", "m", "--new-model", "n", "--views", "0"}, false), HasSubstr("'--views' is 0"));
   EXPECT_THAT(error({"--labels", scratch_ / "old.npy"}), HasSubstr("float32"));
   EXPECT_THAT(error({"--old-embeddings", scratch_ / "labels.npy", "--new-embeddings", scratch_ / "new.npy"}, false),
               HasSubstr("of shape (300"));
