@@ -24,6 +24,7 @@ void AddAll(CLI::App& root, Context& context) {
   AddDemo(root, context);
   AddTrain(root, context);
   AddEval(root, context);
+  AddEmbed(root, context);
   AddExperiment(root, context);
   AddAdapt(root, context);
   AddCollection(root, context);

@@ -13,6 +13,7 @@ void AddServe(CLI::App& root, Context& context);
 void AddDemo(CLI::App& root, Context& context);
 void AddTrain(CLI::App& root, Context& context);
 void AddEval(CLI::App& root, Context& context);
+void AddEmbed(CLI::App& root, Context& context);
 void AddExperiment(CLI::App& root, Context& context);
 void AddAdapt(CLI::App& root, Context& context);
 void AddCollection(CLI::App& root, Context& context);

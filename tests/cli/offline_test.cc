@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "base/npy.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/data_files.h"
 
@@ -30,8 +33,9 @@ TEST_F(Offline, VersionIsTold) {
 TEST_F(Offline, HelpNamesEverySubcommandAndTheExitCodes) {
   const Outcome help = Run({"--help"});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* name : {"serve", "train", "eval", "experiment", "collection", "generation", "upsert", "search",
-                           "get", "delete", "scroll", "count", "import", "export", "status", "version", "completion"}) {
+  for (const char* name :
+       {"serve", "train", "eval", "embed", "experiment", "collection", "generation", "upsert", "search", "get",
+        "delete", "scroll", "count", "import", "export", "status", "version", "completion"}) {
     EXPECT_THAT(help.out, HasSubstr(StrCat("\n  ", name, " "))) << name;
   }
   EXPECT_THAT(help.out, HasSubstr("Exit codes"));
@@ -148,6 +152,31 @@ TEST_F(Offline, AModelIsTrainedASecondOneCompatiblyAndBothAreEvaluatedOnEachOthe
   EXPECT_GT(figures.json()["map"], 0.0);
   EXPECT_LE(figures.json()["cmc1"], figures.json()["cmc5"]);
   EXPECT_THAT(Run({"eval", "--data", set, "--query", new_model}).out, HasSubstr("CMC@1"));
+
+  const auto embed = [&](const std::string& name, const std::string& views) {
+    const Outcome outcome = Run({"embed", "--data", set, "--model", old_model, "--split", "train", "--views", views,
+                                 "--out", scratch_ / name, "--labels-out", scratch_ / "labels.npy"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("embeddings before the clip, of dimension 16, by 'old'"));
+    return ReadNpy(scratch_ / name).value();
+  };
+  const NpyArray plain = embed("plain.npy", "1"), two = embed("two.npy", "2");
+  EXPECT_THAT(plain.shape, testing::ElementsAre(48, 16));
+  EXPECT_THAT(two.shape, testing::ElementsAre(96, 16));
+  EXPECT_EQ(two.data.substr(0, plain.data.size()), plain.data) << "the plain views come first";
+  EXPECT_NE(two.data.substr(plain.data.size()), plain.data);
+  std::vector<int64_t> twice(labels.begin(), labels.end());
+  twice.insert(twice.end(), labels.begin(), labels.end());
+  EXPECT_EQ(NpyIntegers(ReadNpy(scratch_ / "labels.npy").value(), "labels").value(), twice);
+}
+
+TEST_F(Offline, EmbedNeedsAModelASplitAndAFile) {
+  const std::string out = scratch_ / "z.npy";
+  EXPECT_EQ(Run({"embed", "--model", scratch_ / "none", "--out", out}).exit_code, 3);
+  EXPECT_EQ(Run({"embed", "--out", out}).exit_code, 2);
+  EXPECT_EQ(Run({"embed", "--model", scratch_ / "none"}).exit_code, 2);
+  EXPECT_THAT(Run({"embed", "--model", "m", "--out", out, "--split", "all"}).err, HasSubstr("'--split' is 'all'"));
+  EXPECT_FALSE(std::filesystem::exists(out));
 }
 
 TEST_F(Offline, EvalNeedsAModel) {
