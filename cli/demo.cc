@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "cli/child_server.h"
+#include "cli/demo_adapter.h"
 #include "cli/demo_gallery.h"
 #include "client/client.h"
 #include "geometry/metrics.h"
@@ -58,6 +59,7 @@ class Demo {
   absl::Status GoLive(Clock::time_point training_ended);
   absl::Status Measure();
   absl::Status MeasureRow(const std::string& query, const std::string& gallery, const GalleryQueries& what);
+  absl::Status Adapt(const std::string& name, const Model& model, uint32_t generation);
   absl::Status KillAndCompare();
   absl::Status CollectExamples();
   absl::Status CollectUncertainty();
@@ -217,6 +219,8 @@ absl::Status Demo::Measure() {
   stranger.evaluate_generations = {old_generation_};
   LC_RETURN_IF_ERROR(MeasureRow("independent", "old", stranger));
   LC_RETURN_IF_ERROR(MeasureRow("new", "old", Ask(kGallery, new_generation_, new_)));
+  LC_RETURN_IF_ERROR(Adapt("independent", independent_, independent_generation_));
+  LC_RETURN_IF_ERROR(Adapt("new", new_, new_generation_));
   LC_ASSIGN_OR_RETURN(result_.reembedded_items, CountReembedded(*client_, kGallery, old_generation_));
 
   const auto own_gallery = [&](const char* collection, const Model& model) -> absl::Status {
@@ -231,15 +235,36 @@ absl::Status Demo::Measure() {
   return MeasureRow("new", "new", Ask(kGalleryNew, 1, new_));
 }
 
+// Carries the old items into the space of `model`, behind its queries, and measures what that gives.
+absl::Status Demo::Adapt(const std::string& name, const Model& model, uint32_t generation) {
+  DemoAdapter& adapter = result_.adapters.emplace_back();
+  adapter.model = name;
+  LC_RETURN_IF_ERROR(Timed(StrCat("fit an adapter to the ", name, " model and put it"), [&]() -> absl::Status {
+    const double begin = Seconds();
+    LC_ASSIGN_OR_RETURN(const AdapterFile file, FitItemAdapter(*old_.encoder, *model.encoder, data_, options_.seed));
+    adapter.seconds = Seconds() - begin;
+    adapter.loss = file.fit.loss;
+    adapter.pairs = file.fit.pairs;
+    return PutAdapter(*client_, kGallery, old_generation_, generation, file);
+  }));
+  GalleryQueries adapted = Ask(kGallery, generation, model);
+  adapted.item_adapter = true;
+  return MeasureRow(name + "+adapter", "old", adapted);
+}
+
 absl::Status Demo::KillAndCompare() {
-  GalleryQueries what = Ask(kGallery, new_generation_, new_);
-  what.queries = std::span(queries_).first(std::min<size_t>(queries_.size(), kRestartQueries));
-  LC_ASSIGN_OR_RETURN(const Neighbours before, NearestThroughSearch(*client_, what, 20));
+  GalleryQueries plain = Ask(kGallery, new_generation_, new_);
+  plain.queries = std::span(queries_).first(std::min<size_t>(queries_.size(), kRestartQueries));
+  GalleryQueries adapted = plain;
+  adapted.item_adapter = true;
+  LC_ASSIGN_OR_RETURN(const Neighbours before, NearestThroughSearch(*client_, plain, 20));
+  LC_ASSIGN_OR_RETURN(const Neighbours adapted_before, NearestThroughSearch(*client_, adapted, 20));
   client_.reset();
   server_->Kill();
   LC_RETURN_IF_ERROR(StartServer());
-  LC_ASSIGN_OR_RETURN(const Neighbours after, NearestThroughSearch(*client_, what, 20));
-  result_.restart_identical = before == after;
+  LC_ASSIGN_OR_RETURN(const Neighbours after, NearestThroughSearch(*client_, plain, 20));
+  LC_ASSIGN_OR_RETURN(const Neighbours adapted_after, NearestThroughSearch(*client_, adapted, 20));
+  result_.restart_identical = before == after && adapted_before == adapted_after;
   return absl::OkStatus();
 }
 
@@ -301,6 +326,11 @@ void Demo::Summarise() {
   result_.p_com_map = PCom(cross.map, old_old.map, base.map).value_or(0);
   result_.p_up_cmc1 = PUp(own.cmc1, base.cmc1).value_or(0);
   result_.p_up_map = PUp(own.map, base.map).value_or(0);
+  for (DemoAdapter& adapter : result_.adapters) {
+    const DemoRow& adapted = *result_.Row(adapter.model + "+adapter", "old");
+    adapter.p_com_cmc1 = PCom(adapted.cmc1, old_old.cmc1, base.cmc1).value_or(0);
+    adapter.p_com_map = PCom(adapted.map, old_old.map, base.map).value_or(0);
+  }
   nlohmann::ordered_json config;
   config["lightcone"] = kVersion;
   config["compiler"] = __VERSION__;

@@ -28,6 +28,7 @@ absl::Status SearchAll(client::Client& client, const GalleryQueries& what, int64
     request.set_generation(what.generation);
     request.set_k(static_cast<uint32_t>(k));
     request.set_exact(true);
+    request.set_adapter_mode(what.item_adapter ? v1::ADAPTER_MODE_ITEM : v1::ADAPTER_MODE_NONE);
     for (uint32_t generation : what.evaluate_generations) request.add_evaluate_generations(generation);
     for (size_t i = begin; i < end; ++i) {
       client::SetVector(what.z.data() + what.queries[i] * what.dimension, what.dimension,
@@ -136,7 +137,8 @@ absl::StatusOr<DemoRow> MeasureThroughSearch(client::Client& client, const Galle
   row.cmc5 = metrics.cmc[1];
   row.map = metrics.map;
   row.how = what.evaluate_generations.empty()
-                ? StrCat("Search, collection '", what.collection, "', exact, queries of generation ", what.generation)
+                ? StrCat("Search", what.item_adapter ? " through an item adapter" : "", ", collection '",
+                         what.collection, "', exact, queries of generation ", what.generation)
                 : StrCat("Search with evaluate_generations, which overrides the reach, collection '", what.collection,
                          "', exact, queries of generation ", what.generation);
   return row;

@@ -41,6 +41,7 @@ struct GalleryQueries {
   std::span<const float> z;                    // of all images, n x dimension
   int dimension = 0;
   std::span<const int64_t> queries;  // indices of the images asked for
+  bool item_adapter = false;         // through the item adapter that leads to `generation`; else through none
 };
 
 // Asks for the whole ranking of each query, exactly, leaves the query's own image out and computes CMC@1, CMC@5 and mAP

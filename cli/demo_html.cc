@@ -51,7 +51,9 @@ std::string Bars(const DemoResult& result) {
   };
   const Bar bars[] = {{"old", "old", "old model, old gallery", "var(--old)"},
                       {"independent", "old", "ordinary new model, old gallery", "var(--indep)"},
+                      {"independent+adapter", "old", "the same behind an adapter", "#e3b36f"},
                       {"new", "old", "Lightcone's new model, old gallery", "var(--new)"},
+                      {"new+adapter", "old", "the same behind an adapter", "#5b8fdb"},
                       {"new", "new", "Lightcone's new model, everything re-embedded", "#8fb4ec"},
                       {"independent", "independent", "ordinary new model, everything re-embedded", "#ecc58f"}};
   BarPlot plot;
@@ -156,6 +158,13 @@ std::string DemoHtml(const DemoResult& result) {
       "<p class='soft'>P_com: CMC@1 %+.3f, mAP %+.3f (1: as good as after a full backfill; 0: no better than "
       "the old model). P_up: CMC@1 %+.3f, mAP %+.3f (what compatibility costs the new model).</p>",
       result.p_com_cmc1, result.p_com_map, result.p_up_cmc1, result.p_up_map);
+  for (const DemoAdapter& adapter : result.adapters) {
+    html += Format(
+        "<p class='soft'>P_com of the %s model with an item adapter, fitted by %s to %lld pairs in %.0f s and applied "
+        "by the server: CMC@1 %+.3f, mAP %+.3f.</p>",
+        adapter.model.c_str(), adapter.loss.c_str(), static_cast<long long>(adapter.pairs), adapter.seconds,
+        adapter.p_com_cmc1, adapter.p_com_map);
+  }
   html +=
       "<h2>Nearest neighbours in the same old gallery</h2><p class='soft'>Queries whose nearest item changed. Green: "
       "right class, red: wrong.</p>" +

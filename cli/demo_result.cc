@@ -1,7 +1,11 @@
 #include "cli/demo_result.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
+
+#include "base/strings.h"
 
 namespace lightcone::cli {
 namespace {
@@ -36,6 +40,14 @@ std::string DemoJson(const DemoResult& result) {
   }
   json["p_com"] = {{"cmc1", result.p_com_cmc1}, {"map", result.p_com_map}};
   json["p_up"] = {{"cmc1", result.p_up_cmc1}, {"map", result.p_up_map}};
+  json["adapters"] = nlohmann::ordered_json::array();
+  for (const DemoAdapter& adapter : result.adapters) {
+    json["adapters"].push_back({{"to", adapter.model},
+                                {"loss", adapter.loss},
+                                {"pairs", adapter.pairs},
+                                {"seconds", adapter.seconds},
+                                {"p_com", {{"cmc1", adapter.p_com_cmc1}, {"map", adapter.p_com_map}}}});
+  }
   json["reembedded_items"] = result.reembedded_items;
   json["live_after_training_ms"] = result.live_after_training_ms;
   json["restart_identical"] = result.restart_identical;
@@ -52,21 +64,34 @@ std::string DemoJson(const DemoResult& result) {
 }
 
 std::string DemoTable(const DemoResult& result) {
+  struct Note {
+    const char *query, *gallery, *text;
+  };
+  static constexpr Note kNotes[] = {
+      {"old", "old", "before the upgrade"},
+      {"independent", "old", "an ordinary new model: useless until the gallery is backfilled"},
+      {"new", "old", "Lightcone: live at once, nothing re-embedded"},
+      {"independent+adapter", "old", "an ordinary new model behind an adapter"},
+      {"new+adapter", "old", "Lightcone's model behind an adapter"},
+      {"independent", "independent", "the ordinary one after a full backfill"},
+      {"new", "new", "Lightcone after a full backfill"},
+  };
   std::string text;
-  text += "\n  queries by   gallery by     CMC@1   CMC@5     mAP\n";
-  text += "  -----------  -----------   ------  ------  ------\n";
+  text += "\n  queries by           gallery by     CMC@1   CMC@5     mAP\n";
+  text += "  -------------------  -----------   ------  ------  ------\n";
   for (const DemoRow& row : result.rows) {
-    const char* note = row.query == "old" && row.gallery == "old" ? "  before the upgrade"
-                       : row.query == "independent" && row.gallery == "old"
-                           ? "  an ordinary new model: useless until the gallery is backfilled"
-                       : row.query == "new" && row.gallery == "old" ? "  Lightcone: live at once, nothing re-embedded"
-                       : row.query == "new"                         ? "  Lightcone after a full backfill"
-                                                                    : "  the ordinary one after a full backfill";
-    text += Line("  %-11s  %-11s   %6.3f  %6.3f  %6.3f%s\n", row.query.c_str(), row.gallery.c_str(), row.cmc1, row.cmc5,
-                 row.map, note);
+    const auto* note = std::find_if(std::begin(kNotes), std::end(kNotes), [&row](const Note& each) {
+      return row.query == each.query && row.gallery == each.gallery;
+    });
+    text += Line("  %-19s  %-11s   %6.3f  %6.3f  %6.3f  %s\n", row.query.c_str(), row.gallery.c_str(), row.cmc1,
+                 row.cmc5, row.map, note == std::end(kNotes) ? "" : note->text);
   }
   text += Line("\n  P_com (share of the possible gain that is there without backfilling): CMC@1 %+.3f, mAP %+.3f\n",
                result.p_com_cmc1, result.p_com_map);
+  for (const DemoAdapter& adapter : result.adapters) {
+    text += Line("        of the %-13s behind an adapter (fitted in %3.0f s):             CMC@1 %+.3f, mAP %+.3f\n",
+                 StrCat(adapter.model, " model").c_str(), adapter.seconds, adapter.p_com_cmc1, adapter.p_com_map);
+  }
   text += Line("  P_up  (cost of compatibility for the new model alone):                CMC@1 %+.3f, mAP %+.3f\n",
                result.p_up_cmc1, result.p_up_map);
   text += Line("  items re-embedded: %lld of %lld\n", static_cast<long long>(result.reembedded_items),

@@ -10,9 +10,18 @@
 namespace lightcone::cli {
 
 struct DemoRow {
-  std::string query, gallery;  // of: old, independent, new
+  std::string query, gallery;  // of: old, independent, new; a query also independent+adapter, new+adapter
   double cmc1 = 0, cmc5 = 0, map = 0;
   std::string how;  // through which search it was measured
+};
+
+// An item adapter that carries the old gallery into the space of a newer model.
+struct DemoAdapter {
+  std::string model;  // independent or new
+  std::string loss;
+  int64_t pairs = 0;   // that it was fitted to
+  double seconds = 0;  // of embedding the pairs and fitting
+  double p_com_cmc1 = 0, p_com_map = 0;
 };
 
 struct DemoNeighbour {
@@ -38,6 +47,7 @@ struct DemoResult {
   uint64_t seed = 0;
   std::vector<DemoRow> rows;
   double p_com_cmc1 = 0, p_com_map = 0, p_up_cmc1 = 0, p_up_map = 0;
+  std::vector<DemoAdapter> adapters;
   int64_t reembedded_items = 0;
   double live_after_training_ms = 0;
   bool restart_identical = false;

@@ -44,14 +44,15 @@ TEST_F(DemoTest, ItsJsonHasTheseKeys) {
   result.p_com_cmc1 = 0.5;
   result.reembedded_items = 0;
   result.restart_identical = true;
+  result.adapters = {{"new", "reg+sup", 9000, 12.5, 0.6, 0.7}};
   result.config_json = R"({"recipe":"quick"})";
   const std::string text = DemoJson(result);
   const auto json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   ASSERT_TRUE(json.is_object()) << text;
-  EXPECT_THAT(KeysOf(json),
-              ElementsAre("dataset", "seed", "rows", "p_com", "p_up", "reembedded_items", "live_after_training_ms",
-                          "restart_identical", "train_seconds", "total_seconds", "uncertainty_auroc", "classes",
-                          "classes_old", "train_images", "gallery_items", "queries", "config"));
+  EXPECT_THAT(KeysOf(json), ElementsAre("dataset", "seed", "rows", "p_com", "p_up", "adapters", "reembedded_items",
+                                        "live_after_training_ms", "restart_identical", "train_seconds", "total_seconds",
+                                        "uncertainty_auroc", "classes", "classes_old", "train_images", "gallery_items",
+                                        "queries", "config"));
   ASSERT_EQ(json["rows"].size(), 1u);
   EXPECT_THAT(KeysOf(json["rows"][0]), ElementsAre("query", "gallery", "cmc1", "cmc5", "map", "measured_by"));
   EXPECT_EQ(json["rows"][0]["cmc5"], 0.75);
@@ -60,7 +61,21 @@ TEST_F(DemoTest, ItsJsonHasTheseKeys) {
   EXPECT_THAT(KeysOf(json["uncertainty_auroc"]), ElementsAre("pre_clip", "clipped"));
   EXPECT_EQ(json["p_com"]["cmc1"], 0.5);
   EXPECT_EQ(json["restart_identical"], true);
+  ASSERT_EQ(json["adapters"].size(), 1u);
+  EXPECT_THAT(KeysOf(json["adapters"][0]), ElementsAre("to", "loss", "pairs", "seconds", "p_com"));
+  EXPECT_EQ(json["adapters"][0]["p_com"]["map"], 0.7);
   EXPECT_EQ(json["config"]["recipe"], "quick");
+}
+
+TEST_F(DemoTest, ItsTableExplainsEveryRow) {
+  DemoResult result;
+  result.rows = {{"old", "old", 0.5, 0.75, 0.25, ""}, {"new+adapter", "old", 0.7, 0.8, 0.35, ""}};
+  result.adapters = {{"new", "reg+sup", 9000, 12.5, 0.6, 0.7}};
+  const std::string table = DemoTable(result);
+  EXPECT_THAT(table, HasSubstr("  old                  old            0.500   0.750   0.250  before the upgrade\n"));
+  EXPECT_THAT(table,
+              HasSubstr("  new+adapter          old            0.700   0.800   0.350  Lightcone's model behind"));
+  EXPECT_THAT(table, HasSubstr("of the new model     behind an adapter (fitted in  12 s): "));
 }
 
 TEST_F(DemoTest, FewerThanFourClassesAreRefused) {
