@@ -196,7 +196,7 @@ TEST_F(ExportTest, PythonsTorchJitLoadGivesTheSameVectors) {
     std::vector<float> z(bytes.size() / 4);
     std::memcpy(z.data(), bytes.data(), bytes.size());
     ASSERT_EQ(z.size(), vectors.size());
-    EXPECT_LE(WorstError(torch::tensor(z), torch::tensor(vectors)), 1e-5) << path;
+    EXPECT_LE(WorstError(torch::tensor(z), torch::tensor(vectors)), 1e-6) << path;
   }
 }
 

@@ -13,6 +13,7 @@
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
 #include "tests/trainer/experiment_testing.h"
+#include "trainer/data/rng.h"
 #include "trainer/experiment/plan.h"
 #include "trainer/experiment/setup.h"
 
@@ -215,19 +216,22 @@ TEST(ExperimentChild, RunsWhatTheEnvironmentNames) {
   EXPECT_TRUE(RunExperiment(options).ok());
 }
 
-int CheckpointsIn(const std::string& out) {
-  int count = 0;
+// Changes whenever a checkpoint or a finished model is written below `out`.
+std::string ProgressIn(const std::string& out) {
+  std::string progress;
   std::error_code gone;  // the child renames files meanwhile
   std::filesystem::recursive_directory_iterator it(out, gone), end;
   for (; !gone && it != end; it.increment(gone)) {
-    count += it->path().filename() == "checkpoint.bin" || it->path().filename() == "encoder.pt";
+    if (it->path().filename() != "checkpoint.bin" && it->path().filename() != "encoder.pt") continue;
+    const auto written = std::filesystem::last_write_time(it->path(), gone);
+    if (!gone) progress += StrCat(it->path().string(), "@", written.time_since_epoch().count(), " ");
   }
-  return count;
+  return progress;
 }
 
-TEST(Experiment, KilledAgainAndAgainItEndsWithTheSameBytes) {
+TEST(Experiment, KilledTwentyTimesItEndsWithTheSameBytes) {
   TinyExperiment tiny;
-  tiny.Change("epochs = 2", "epochs = 10\ncheckpoint_seconds = 0");
+  tiny.Change("epochs = 2", "epochs = 40\ncheckpoint_seconds = 0");
   tiny.MustRun();
   const std::map<std::string, std::string> expected = Lasting(tiny);
   tiny.options.out = tiny / "killed";
@@ -236,22 +240,21 @@ TEST(Experiment, KilledAgainAndAgainItEndsWithTheSameBytes) {
   setenv(kChildData, tiny.options.data.c_str(), 1);
   std::string program = "/proc/self/exe", filter = "--gtest_filter=ExperimentChild.*";
   std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
-  int kills = 0;
-  for (int kill_at = 1; kill_at <= 7; kill_at += 2) {  // in the middle of each of the four trainings
+  Rng rng(11);
+  std::string last;
+  for (int kill_number = 1; kill_number <= 20; ++kill_number) {
     pid_t child = 0;
     ASSERT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
-    bool ended = false;
-    while (!ended && CheckpointsIn(tiny.options.out) < kill_at) {
-      ended = waitpid(child, nullptr, WNOHANG) != 0;
+    // At a random point behind a random number of files.
+    for (uint32_t changes = 1 + rng.Below(6); changes > 0;) {
+      if (const std::string now = ProgressIn(tiny.options.out); now != last) --changes, last = now;
+      ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "ended before kill " << kill_number;
       std::this_thread::yield();
     }
-    if (ended) break;
     kill(child, SIGKILL);
-    ++kills;
     waitpid(child, nullptr, 0);
   }
   unsetenv(kChildRecipe);
-  EXPECT_GT(kills, 0);
   tiny.MustRun();
   EXPECT_EQ(Lasting(tiny), expected);
 }

@@ -19,6 +19,7 @@
 #include "models/checkpoint.h"
 #include "models/encoder.h"
 #include "tests/trainer/tiny_set.h"
+#include "trainer/data/rng.h"
 #include "trainer/data/split.h"
 #include "trainer/evaluate.h"
 
@@ -147,26 +148,27 @@ TEST(TrainChild, TrainsInTheFolderThatTheEnvironmentNames) {
   }
 }
 
-TEST_F(TrainTest, AKilledTrainingResumesAndEndsBitForBitAsIfItHadNotBeen) {
+TEST_F(TrainTest, KilledTwentyTimesItEndsBitForBitAsIfItHadNotBeen) {
   ASSERT_EQ(setenv(kChildFolder, Folder("killed").c_str(), 1), 0);
   std::string program = "/proc/self/exe", filter = "--gtest_filter=TrainChild.*";
   std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
-  pid_t child = 0;
-  ASSERT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
-  unsetenv(kChildFolder);
   const std::string path = Folder("killed") + "/checkpoint.bin";
+  Rng rng(7);
   std::string last;
-  int ended = 0;
-  for (int changes = 0; changes < 5 && ended == 0;) {
-    const absl::StatusOr<std::string> bytes = ReadFile(path);
-    if (bytes.ok() && *bytes != last) ++changes, last = *bytes;
-    ended = waitpid(child, nullptr, WNOHANG);
-    std::this_thread::yield();
-  }
-  if (ended == 0) {
+  for (int kill_number = 1; kill_number <= 20; ++kill_number) {
+    pid_t child = 0;
+    ASSERT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
+    // At a random point behind a random number of checkpoints.
+    for (uint32_t changes = 1 + rng.Below(3); changes > 0;) {
+      const absl::StatusOr<std::string> bytes = ReadFile(path);
+      if (bytes.ok() && *bytes != last) --changes, last = *bytes;
+      ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "ended before kill " << kill_number;
+      std::this_thread::yield();
+    }
     ASSERT_EQ(kill(child, SIGKILL), 0);
     waitpid(child, nullptr, 0);
   }
+  unsetenv(kChildFolder);
   const TrainResult resumed = *Train(dataset_, KilledConfig(), Folder("killed"));
   const TrainResult whole = *Train(dataset_, KilledConfig(), Folder("whole"));
   EXPECT_GT(resumed.resumed_at, 0);
