@@ -1,52 +1,17 @@
+// Whole trainings beside a plain libtorch loop, and how long they wait for their loader.
 #include "bench/training_bench.h"
 
-#include <torch/torch.h>
+#include <jpeglib.h>
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
-#include <vector>
 
 #include "base/files.h"
-#include "base/status.h"
-#include "bench/report.h"
-#include "models/checkpoint_torch.h"
-#include "trainer/data/loader.h"
+#include "bench/training_parts_torch.h"
 #include "trainer/data/rng.h"
-#include "trainer/run_torch.h"
 
 namespace lightcone::bench {
 namespace {
-
-constexpr int64_t kImages = 4096;
-constexpr int kClasses = 100;
-
-Dataset SyntheticPhotos() {
-  Dataset dataset;
-  dataset.name = "synthetic";
-  dataset.augment = AugmentKind::kPhoto;
-  dataset.normalisation = {{0.5f, 0.5f, 0.5f}, {0.25f, 0.25f, 0.25f}};
-  for (int c = 0; c < kClasses; ++c) dataset.class_names.push_back(StrCat("class", c));
-  dataset.train.height = dataset.train.width = 32;
-  dataset.train.channels = 3;
-  dataset.train.pixels.resize(kImages * 32 * 32 * 3);
-  Rng rng(1);
-  for (uint8_t& pixel : dataset.train.pixels) pixel = static_cast<uint8_t>(rng.Below(256));
-  for (int64_t i = 0; i < kImages; ++i) dataset.train.labels.push_back(static_cast<int32_t>(i % kClasses));
-  return dataset;
-}
-
-absl::Status WriteOldModel(const TrainConfig& config, const Dataset& dataset, const std::string& folder) {
-  LC_RETURN_IF_ERROR(MakeFolders(folder));
-  LC_ASSIGN_OR_RETURN(const std::shared_ptr<EncoderNetwork> network, BuildNetwork(config.encoder, /*seed=*/9));
-  Manifest manifest;
-  manifest.name = "old";
-  manifest.architecture = config.encoder.architecture;
-  manifest.dimension = config.encoder.dimension;
-  manifest.input = {32, 32, 3, dataset.normalisation.mean, dataset.normalisation.stddev};
-  LC_ASSIGN_OR_RETURN(manifest.encoder_crc32c, ExportTorchScript(*network, folder + "/" + manifest.encoder_file));
-  return WriteManifest(folder, manifest);
-}
 
 void UseChannelsLast(torch::nn::Module& module) {
   for (torch::Tensor& parameter : module.parameters()) {
@@ -57,21 +22,23 @@ void UseChannelsLast(torch::nn::Module& module) {
 // What somebody would write for the purpose in an afternoon.
 class PlainLoop {
  public:
-  static absl::StatusOr<std::unique_ptr<PlainLoop>> Create(const TrainConfig& config) {
+  static absl::StatusOr<std::unique_ptr<PlainLoop>> Create(const TrainConfig& config, int classes) {
     auto loop = std::unique_ptr<PlainLoop>(new PlainLoop);
     LC_ASSIGN_OR_RETURN(loop->network_, BuildNetwork(config.encoder, 1));
-    LC_ASSIGN_OR_RETURN(loop->old_, BuildNetwork(config.encoder, 9));
-    loop->head_ = torch::nn::Linear(config.encoder.dimension, kClasses);
-    loop->old_->eval();
+    loop->head_ = torch::nn::Linear(config.encoder.dimension, classes);
     UseChannelsLast(*loop->network_);
-    UseChannelsLast(*loop->old_);
+    if (!config.old_model.empty()) {
+      LC_ASSIGN_OR_RETURN(loop->old_, BuildNetwork(config.encoder, 9));
+      loop->old_->eval();
+      UseChannelsLast(*loop->old_);
+    }
     std::vector<torch::Tensor> parameters = loop->network_->parameters();
     for (const torch::Tensor& p : loop->head_->parameters()) parameters.push_back(p);
     loop->optimizer_ = std::make_unique<torch::optim::SGD>(
         parameters, torch::optim::SGDOptions(0.01).momentum(0.9).nesterov(true).weight_decay(5e-4));
     for (int i = 0; i < 8; ++i) {
       loop->images_.push_back(torch::randn({config.batch, 3, 32, 32}).contiguous(torch::MemoryFormat::ChannelsLast));
-      loop->labels_.push_back(torch::randint(kClasses, {config.batch}, torch::kInt64));
+      loop->labels_.push_back(torch::randint(classes, {config.batch}, torch::kInt64));
     }
     return loop;
   }
@@ -79,7 +46,7 @@ class PlainLoop {
   void Step() {
     const size_t i = next_++ % images_.size();
     const torch::Tensor z = network_->forward(images_[i]);
-    {
+    if (old_ != nullptr) {
       torch::NoGradGuard no_grad;
       old_->forward(images_[i]);
     }
@@ -105,6 +72,7 @@ class OurLoop {
   static absl::StatusOr<std::unique_ptr<OurLoop>> Create(const Dataset& dataset, const TrainConfig& config) {
     auto loop = std::unique_ptr<OurLoop>(new OurLoop);
     LC_ASSIGN_OR_RETURN(loop->run_, TrainingRun::Create(dataset, config));
+    LC_RETURN_IF_ERROR(loop->run_->Start());
     LoaderOptions options;
     options.batch_size = config.batch;
     options.epochs = 1'000'000;
@@ -114,8 +82,12 @@ class OurLoop {
   }
 
   void Step() {
-    if (loader_->Next(&batch_)) meter_.Add(run_->Step(batch_, 0.01));
+    ended_ = !loader_->Next(&batch_) || ended_;
+    StepAgain();
   }
+  // On the last batch, without the loader.
+  void StepAgain() { meter_.Add(run_->Step(batch_, 0.01)); }
+  absl::Status status() const { return ended_ ? Annotate(loader_->status(), "loader") : absl::OkStatus(); }
 
  private:
   OurLoop() = default;
@@ -124,39 +96,112 @@ class OurLoop {
   std::unique_ptr<BatchLoader> loader_;
   Batch batch_;
   LossMeter meter_;
+  bool ended_ = false;  // the loader gave no batch
 };
 
-template <typename Loop>
-double ImagesPerSecond(Loop& loop, int steps, int64_t batch) {
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < steps; ++i) loop.Step();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return static_cast<double>(steps * batch) / seconds;
+void UseEveryCore() { at::set_num_threads(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))); }
+
+// Steps on one batch again and again, and steps with a loader whose threads share the cores: what part of the latter's
+// time is the step's own.
+absl::StatusOr<Compared> BusyShare(const Dataset& dataset, const TrainConfig& config, int steps) {
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<OurLoop> fed, OurLoop::Create(dataset, config));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<OurLoop> held, OurLoop::Create(dataset, config));
+  SecondsOf(8, [&] { fed->Step(); });  // what the queue held is used up
+  SecondsOf(3, [&] { held->Step(); });
+  const double images = static_cast<double>(steps * config.batch);
+  Rounds rates;
+  for (int round = 0; round < 3; ++round) {
+    const double with_loader = images / SecondsOf(steps, [&] { fed->Step(); });
+    rates.Add(with_loader, images / SecondsOf(steps, [&] { held->StepAgain(); }));
+  }
+  LC_RETURN_IF_ERROR(fed->status());
+  return rates.Result();
+}
+
+// A smooth picture with some noise: noise alone would be larger than photographs are.
+std::string Jpeg(int side, Rng& rng) {
+  std::vector<uint8_t> pixels(static_cast<size_t>(side) * side * 3);
+  const uint32_t a = rng.Below(256), b = rng.Below(7) + 1, c = rng.Below(5) + 1;
+  for (int y = 0; y < side; ++y) {
+    for (int x = 0; x < side; ++x) {
+      for (int k = 0; k < 3; ++k) {
+        pixels[static_cast<size_t>((y * side + x) * 3 + k)] =
+            static_cast<uint8_t>(a + b * static_cast<uint32_t>(x) + c * static_cast<uint32_t>(y * k) + rng.Below(24));
+      }
+    }
+  }
+  jpeg_compress_struct jpeg;
+  jpeg_error_mgr errors;
+  jpeg.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&jpeg);
+  unsigned char* out = nullptr;
+  unsigned long size = 0;  // NOLINT(google-runtime-int): libjpeg's type
+  jpeg_mem_dest(&jpeg, &out, &size);
+  jpeg.image_width = jpeg.image_height = static_cast<JDIMENSION>(side);
+  jpeg.input_components = 3;
+  jpeg.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&jpeg);
+  jpeg_set_quality(&jpeg, 90, TRUE);
+  jpeg_start_compress(&jpeg, TRUE);
+  for (int y = 0; y < side; ++y) {
+    JSAMPROW row = pixels.data() + static_cast<size_t>(y) * side * 3;
+    jpeg_write_scanlines(&jpeg, &row, 1);
+  }
+  jpeg_finish_compress(&jpeg);
+  std::string bytes(reinterpret_cast<const char*>(out), size);
+  jpeg_destroy_compress(&jpeg);
+  std::free(out);
+  return bytes;
+}
+
+absl::StatusOr<Dataset> JpegFolder(const std::string& folder) {
+  Rng rng(2);
+  for (int c = 0; c < 32; ++c) {
+    const std::string of_class = StrCat(folder, "/c", c);
+    LC_RETURN_IF_ERROR(MakeFolders(of_class));
+    for (int i = 0; i < 80; ++i)
+      LC_RETURN_IF_ERROR(WriteFileAtomically(StrCat(of_class, "/", i, ".jpg"), Jpeg(64, rng)));
+  }
+  return OpenDataset("folder@64:" + folder, /*seed=*/1, /*bytes_in_memory_max=*/0);
 }
 
 }  // namespace
 
-absl::StatusOr<TrainingFigures> MeasureTraining(const std::string& folder, int rounds, int steps) {
-  at::set_num_threads(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+absl::StatusOr<Compared> MeasureTraining(const std::string& folder, const TrainingOptions& options) {
+  UseEveryCore();
   const Dataset dataset = SyntheticPhotos();
-  LC_ASSIGN_OR_RETURN(TrainConfig config, RecipeFor(dataset, "quick"));
-  config.batch = 128;
-  config.method = "hbct";
-  config.old_model = folder + "/old_model";
-  LC_RETURN_IF_ERROR(WriteOldModel(config, dataset, config.old_model));
-  LC_ASSIGN_OR_RETURN(config, ResolveConfig(dataset, config));
+  LC_ASSIGN_OR_RETURN(const TrainConfig config,
+                      ConfigOf(dataset, folder, options.method, "lorentz", options.architecture, options.batch));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<OurLoop> ours, OurLoop::Create(dataset, config));
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<PlainLoop> plain, PlainLoop::Create(config));
-  ImagesPerSecond(*ours, 3, config.batch);  // first steps plan their convolutions
-  ImagesPerSecond(*plain, 3, config.batch);
-  std::vector<double> our_rates, plain_rates, ratios;
-  for (int round = 0; round < rounds; ++round) {
-    our_rates.push_back(ImagesPerSecond(*ours, steps, config.batch));
-    plain_rates.push_back(ImagesPerSecond(*plain, steps, config.batch));
-    ratios.push_back(our_rates.back() / plain_rates.back());
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<PlainLoop> plain, PlainLoop::Create(config, dataset.classes()));
+  const auto rate = [&](auto& loop, int steps) {
+    return static_cast<double>(steps * config.batch) / SecondsOf(steps, [&] { loop.Step(); });
+  };
+  rate(*ours, 3);  // first steps plan their convolutions
+  rate(*plain, 3);
+  Rounds rounds;
+  for (int round = 0; round < options.rounds; ++round) {
+    const double our_rate = rate(*ours, options.steps);
+    rounds.Add(our_rate, rate(*plain, options.steps));
   }
-  const double ratio = Median(ratios);
-  return TrainingFigures{Median(our_rates), Median(plain_rates), ratio, Spread(ratios) / ratio, rounds};
+  return rounds.Result();
+}
+
+absl::StatusOr<LoaderFigures> MeasureLoader(const std::string& folder, int steps) {
+  UseEveryCore();
+  LoaderFigures figures;
+  {
+    const Dataset dataset = SyntheticPhotos();
+    LC_ASSIGN_OR_RETURN(const TrainConfig config,
+                        ConfigOf(dataset, folder + "/memory", "hbct", "lorentz", "small-cnn", 128));
+    LC_ASSIGN_OR_RETURN(figures.in_memory, BusyShare(dataset, config, steps));
+  }
+  LC_ASSIGN_OR_RETURN(const Dataset dataset, JpegFolder(folder + "/photos"));
+  if (dataset.train.in_memory()) return Internal("the folder of JPEG files was decoded when it was opened");
+  LC_ASSIGN_OR_RETURN(const TrainConfig config,
+                      ConfigOf(dataset, folder + "/jpegs", "hbct", "lorentz", "small-cnn", 128));
+  LC_ASSIGN_OR_RETURN(figures.jpegs, BusyShare(dataset, config, steps));
+  return figures;
 }
 
 }  // namespace lightcone::bench

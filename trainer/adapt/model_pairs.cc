@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "base/status.h"
 #include "trainer/data/augment.h"
@@ -46,50 +45,33 @@ absl::StatusOr<ImageSet> ViewOf(const ImageSet& set, int64_t begin, int64_t n, A
   return block;
 }
 
+absl::Status Append(const Encoder& encoder, const ImageSet& images, std::vector<float>& z) {
+  LC_ASSIGN_OR_RETURN(const std::vector<float> more, EmbedSplit(encoder, images));
+  z.insert(z.end(), more.begin(), more.end());
+  return absl::OkStatus();
+}
+
 absl::Status CheckChannels(const char* field, const Encoder& encoder, const ImageSet& images) {
   const int channels = encoder.manifest().input.channels;
   if (channels == images.channels) return absl::OkStatus();
   return InvalidField(StrCat(field, ".input.channels"), StrCat(channels), StrCat(images.channels, ", as the data set"));
 }
 
-// Gives the encoders the images of every view, a block at a time, and appends what each says to its vector.
-absl::Status EmbedEach(std::span<const Encoder* const> encoders, const ImageSet& images, AugmentKind kind, int views,
-                       uint64_t seed, std::span<std::vector<float>* const> z) {
+}  // namespace
+
+absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& new_model, const ImageSet& images,
+                                      AugmentKind kind, int views, uint64_t seed) {
   if (views < 1 || views > 64) return InvalidField("views", StrCat(views), "1 .. 64");
+  LC_RETURN_IF_ERROR(CheckChannels("old_model", old_model, images));
+  LC_RETURN_IF_ERROR(CheckChannels("new_model", new_model, images));
+  ModelPairs pairs;
   for (int view = 0; view < views; ++view) {
     for (int64_t begin = 0; begin < images.size(); begin += kBlockImages) {
       const int64_t n = std::min(kBlockImages, images.size() - begin);
       LC_ASSIGN_OR_RETURN(const ImageSet block, ViewOf(images, begin, n, kind, view, seed));
-      for (size_t i = 0; i < encoders.size(); ++i) {
-        LC_ASSIGN_OR_RETURN(const std::vector<float> more, EmbedSplit(*encoders[i], block));
-        z[i]->insert(z[i]->end(), more.begin(), more.end());
-      }
+      LC_RETURN_IF_ERROR(Append(old_model, block, pairs.old_z));
+      LC_RETURN_IF_ERROR(Append(new_model, block, pairs.new_z));
     }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<float>> EmbedViews(const Encoder& encoder, const ImageSet& images, AugmentKind kind,
-                                              int views, uint64_t seed) {
-  LC_RETURN_IF_ERROR(CheckChannels("model", encoder, images));
-  std::vector<float> z;
-  const Encoder* const encoders[] = {&encoder};
-  std::vector<float>* const out[] = {&z};
-  LC_RETURN_IF_ERROR(EmbedEach(encoders, images, kind, views, seed, out));
-  return z;
-}
-
-absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& new_model, const ImageSet& images,
-                                      AugmentKind kind, int views, uint64_t seed) {
-  LC_RETURN_IF_ERROR(CheckChannels("old_model", old_model, images));
-  LC_RETURN_IF_ERROR(CheckChannels("new_model", new_model, images));
-  ModelPairs pairs;
-  const Encoder* const encoders[] = {&old_model, &new_model};
-  std::vector<float>* const out[] = {&pairs.old_z, &pairs.new_z};
-  LC_RETURN_IF_ERROR(EmbedEach(encoders, images, kind, views, seed, out));
-  for (int view = 0; view < views; ++view) {
     pairs.labels.insert(pairs.labels.end(), images.labels.begin(), images.labels.end());
     for (int64_t i = 0; i < images.size(); ++i) pairs.items.push_back(static_cast<int32_t>(i));
   }

@@ -18,11 +18,6 @@ struct ModelPairs {
   std::vector<int32_t> labels, items;  // n; items: index of the image, which all its views share
 };
 
-// Each image plain and in views - 1 changed copies, all images of a view together: (views x n) x dimension, before the
-// clip. Copies, errors and threads as of EmbedPairs.
-absl::StatusOr<std::vector<float>> EmbedViews(const Encoder& encoder, const ImageSet& images, AugmentKind kind,
-                                              int views, uint64_t seed);
-
 // Each image plain and in views - 1 changed copies (AugmentImage, `kind`). The copies are drawn from `seed`, and both
 // models see the same ones. INVALID_ARGUMENT when a model takes another number of channels; `views` outside 1 .. 64;
 // errors of Encoder. Threads: safe.
