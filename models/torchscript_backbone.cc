@@ -56,7 +56,8 @@ class ScriptBackbone : public torch::nn::Module {
 
  private:
   struct Buffer {
-    torch::Tensor tensor;                                          // the registered one
+    torch::Tensor tensor;  // the registered one
+    torch::Tensor lent;    // during a training step: the copy that its modules hold
     std::vector<std::pair<torch::jit::Module, std::string>> held;  // by which modules, under which names
   };
   struct Seen {
@@ -77,7 +78,7 @@ class ScriptBackbone : public torch::nn::Module {
       const auto [place, first] = seen.buffers.try_emplace(buffer.value.unsafeGetTensorImpl(), buffers_.size());
       if (first) {
         out.register_buffer(buffer.name, buffer.value);
-        buffers_.push_back({buffer.value, {}});
+        buffers_.push_back({buffer.value, {}, {}});
       }
       buffers_[place->second].held.emplace_back(script, buffer.name);
     }
@@ -93,14 +94,23 @@ class ScriptBackbone : public torch::nn::Module {
   // pass.
   void LendBuffers() {
     torch::NoGradGuard no_grad;
-    for (Buffer& buffer : buffers_) Hold(buffer, buffer.tensor.clone());
+    for (Buffer& buffer : buffers_) {
+      buffer.lent = buffer.tensor.clone();
+      Hold(buffer, buffer.lent);
+    }
   }
 
   void AdoptBuffers() {
     torch::NoGradGuard no_grad;
     for (Buffer& buffer : buffers_) {
-      auto& [module, name] = buffer.held.front();
-      buffer.tensor.copy_(module.attr(name).toTensor());
+      torch::Tensor now = buffer.lent;
+      for (auto& [module, name] : buffer.held) {  // the first that has another tensor than it was lent
+        const torch::Tensor held = module.attr(name).toTensor();
+        if (!held.is_same(buffer.lent)) now = held;
+        if (!now.is_same(buffer.lent)) break;
+      }
+      buffer.tensor.copy_(now);
+      buffer.lent = torch::Tensor();
       Hold(buffer, buffer.tensor);
     }
   }
@@ -164,7 +174,7 @@ Probe TryScript(const EncoderConfig& config, const torch::jit::Module& script, i
   try {
     torch::NoGradGuard no_grad;
     torch::jit::GraphOptimizerEnabledGuard no_profiling(false);
-    torch::jit::Module handle = script;
+    torch::jit::Module handle = script.deepcopy();  // a forward may change buffers
     const c10::IValue output = handle.forward({torch::zeros(input)});
     if (!output.isTensor()) {
       found << output.tagKind();
