@@ -51,7 +51,7 @@ struct AdaptOptions {
   int steps = 1500;
   int batch = 256;                                   // queries a step
   int bank = 1024;                                   // rows that each query is compared with, the batch among them
-  double learning_rate = 1e-3, weight_decay = 1e-2;  // of AdamW; the rate falls to 0 along a cosine
+  double learning_rate = 1e-2, weight_decay = 1e-2;  // of AdamW; the rate falls to 0 along a cosine
   double temperature = 0.1;                          // of rel, sup and contra, in distances
   int evaluate_every = 50;                           // steps between looks at the held-out pairs
   int patience = 10;                                 // looks without a better one after which fitting stops
