@@ -46,6 +46,7 @@ struct Sides {
   Matrix old_z, new_z;
   std::vector<int32_t> labels;                    // of the embeddings, or empty
   std::unique_ptr<Encoder> old_model, new_model;  // null: embeddings
+  std::unique_ptr<Encoder> base_model;            // null: the new one
   Space old_space, new_space;
   std::string old_label = "old", new_label = "new";
 };
@@ -102,7 +103,8 @@ Inputs Share(const Flags& flags, const Sides& sides) {
   Rng rng(MixSeed({flags.seed, 0x7e57u}));
   rng.Shuffle(&order);
   const double share = sides.labels.empty() ? 0 : flags.test_share;
-  const size_t tested = static_cast<size_t>(share * static_cast<double>(order.size()));
+  size_t tested = static_cast<size_t>(share * static_cast<double>(order.size()));
+  if (tested < 2) tested = 0;  // one query has no neighbour
   std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(tested));
   std::sort(order.begin() + static_cast<std::ptrdiff_t>(tested), order.end());
   Inputs inputs;
@@ -112,7 +114,7 @@ Inputs Share(const Flags& flags, const Sides& sides) {
     AppendRow(sides.new_z, order[i], to.new_z);
     if (!sides.labels.empty()) to.labels.push_back(sides.labels[order[i]]);
   }
-  if (tested < 2) {
+  if (tested == 0) {
     inputs.not_evaluated =
         sides.labels.empty() ? "no labels (--labels)" : "fewer than 2 rows kept for it (--test-share)";
   }
@@ -150,15 +152,17 @@ absl::StatusOr<Sides> OpenModels(const Flags& flags) {
   LC_ASSIGN_OR_RETURN(sides.new_model, Encoder::LoadFolder(flags.new_model));
   LC_ASSIGN_OR_RETURN(sides.old_space, SpaceOf(sides.old_model->manifest()));
   LC_ASSIGN_OR_RETURN(sides.new_space, SpaceOf(sides.new_model->manifest()));
+  if (!flags.base_model.empty()) {
+    LC_ASSIGN_OR_RETURN(sides.base_model, Encoder::LoadFolder(flags.base_model));
+  }
   sides.old_label = sides.old_model->manifest().name;
   sides.new_label = sides.new_model->manifest().name;
   return sides;
 }
 
-absl::StatusOr<RetrievalFigures> SelfFigures(const std::string& folder, const ImageSet& images) {
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder, Encoder::LoadFolder(folder));
-  LC_ASSIGN_OR_RETURN(const std::vector<float> z, EmbedSplit(*encoder, images));
-  const Manifest& manifest = encoder->manifest();
+absl::StatusOr<RetrievalFigures> SelfFigures(const Encoder& encoder, const ImageSet& images) {
+  LC_ASSIGN_OR_RETURN(const std::vector<float> z, EmbedSplit(encoder, images));
+  const Manifest& manifest = encoder.manifest();
   const LabelledEmbeddings side{z, images.labels, manifest.clip_radius};
   return EvaluateRetrieval({manifest.metric, manifest.curvature, manifest.dimension}, side, side, /*same_items=*/true);
 }
@@ -174,10 +178,14 @@ absl::StatusOr<Inputs> Embed(const Flags& flags, const Sides& sides) {
         StrCat(flags.data, " has a protocol of its own for queries and gallery, which `lightcone experiment` follows");
     return inputs;
   }
+  if (dataset.test.size() < 2) {
+    inputs.not_evaluated = "one test image has no neighbour";
+    return inputs;
+  }
   LC_ASSIGN_OR_RETURN(inputs.test,
                       EmbedPairs(old_model, new_model, dataset.test, AugmentKind::kNone, /*views=*/1, flags.seed));
-  if (!flags.base_model.empty()) {
-    LC_ASSIGN_OR_RETURN(inputs.base, SelfFigures(flags.base_model, dataset.test));
+  if (sides.base_model != nullptr) {
+    LC_ASSIGN_OR_RETURN(inputs.base, SelfFigures(*sides.base_model, dataset.test));
   }
   return inputs;
 }
@@ -231,8 +239,10 @@ absl::Status Run(Context& context, const Flags& flags) {
   LC_RETURN_IF_ERROR(ParseAdaptLoss(flags.loss, /*has_labels=*/true).status());
   if (flags.out.empty()) return InvalidField("--out", "absent", "the file for the adapter");
   const bool embeddings = !flags.old_embeddings.empty() || !flags.new_embeddings.empty();
+  const bool models = !flags.old_model.empty() || !flags.new_model.empty();
   for (const CLI::Option* option : embeddings ? flags.of_models : flags.of_embeddings) {
     if (option->count() == 0) continue;
+    if (!embeddings && !models) return InvalidField("--old-embeddings", "absent", "a .npy file");
     return InvalidField(
         option->get_name(), embeddings ? "together with embeddings" : "together with models",
         embeddings ? "only with --old-model and --new-model" : "only with --old-embeddings and --new-embeddings");

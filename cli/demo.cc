@@ -235,18 +235,27 @@ absl::Status Demo::Measure() {
   return MeasureRow("new", "new", Ask(kGalleryNew, 1, new_));
 }
 
-// Carries the old items into the space of `model`, behind its queries, and measures what that gives.
+// Carries the old items into the space of `model`, behind its queries, and measures what that gives. A set that is too
+// small for an adapter keeps the rest of its demo.
 absl::Status Demo::Adapt(const std::string& name, const Model& model, uint32_t generation) {
-  DemoAdapter& adapter = result_.adapters.emplace_back();
+  DemoAdapter adapter;
   adapter.model = name;
+  absl::Status fitted;
   LC_RETURN_IF_ERROR(Timed(StrCat("fit an adapter to the ", name, " model and put it"), [&]() -> absl::Status {
     const double begin = Seconds();
-    LC_ASSIGN_OR_RETURN(const AdapterFile file, FitItemAdapter(*old_.encoder, *model.encoder, data_, options_.seed));
+    const absl::StatusOr<AdapterFile> file = FitItemAdapter(*old_.encoder, *model.encoder, data_, options_.seed);
+    fitted = file.status();
+    if (!file.ok()) return absl::OkStatus();
     adapter.seconds = Seconds() - begin;
-    adapter.loss = file.fit.loss;
-    adapter.pairs = file.fit.pairs;
-    return PutAdapter(*client_, kGallery, old_generation_, generation, file);
+    adapter.loss = file->fit.loss;
+    adapter.pairs = file->fit.pairs;
+    return PutAdapter(*client_, kGallery, old_generation_, generation, *file);
   }));
+  if (!fitted.ok()) {
+    Say(StrCat("no adapter to the ", name, " model: ", MessageOf(fitted)));
+    return absl::OkStatus();
+  }
+  result_.adapters.push_back(adapter);
   GalleryQueries adapted = Ask(kGallery, generation, model);
   adapted.item_adapter = true;
   return MeasureRow(name + "+adapter", "old", adapted);
@@ -256,7 +265,7 @@ absl::Status Demo::KillAndCompare() {
   GalleryQueries plain = Ask(kGallery, new_generation_, new_);
   plain.queries = std::span(queries_).first(std::min<size_t>(queries_.size(), kRestartQueries));
   GalleryQueries adapted = plain;
-  adapted.item_adapter = true;
+  adapted.item_adapter = result_.Row("new+adapter", "old") != nullptr;
   LC_ASSIGN_OR_RETURN(const Neighbours before, NearestThroughSearch(*client_, plain, 20));
   LC_ASSIGN_OR_RETURN(const Neighbours adapted_before, NearestThroughSearch(*client_, adapted, 20));
   client_.reset();

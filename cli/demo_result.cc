@@ -89,8 +89,9 @@ std::string DemoTable(const DemoResult& result) {
   text += Line("\n  P_com (share of the possible gain that is there without backfilling): CMC@1 %+.3f, mAP %+.3f\n",
                result.p_com_cmc1, result.p_com_map);
   for (const DemoAdapter& adapter : result.adapters) {
-    text += Line("        of the %-13s behind an adapter (fitted in %3.0f s):             CMC@1 %+.3f, mAP %+.3f\n",
-                 StrCat(adapter.model, " model").c_str(), adapter.seconds, adapter.p_com_cmc1, adapter.p_com_map);
+    const std::string whose = StrCat("of the ", adapter.model, " model behind an adapter, fitted in ",
+                                     static_cast<int64_t>(adapter.seconds), " s:");
+    text += Line("        %-63s CMC@1 %+.3f, mAP %+.3f\n", whose.c_str(), adapter.p_com_cmc1, adapter.p_com_map);
   }
   text += Line("  P_up  (cost of compatibility for the new model alone):                CMC@1 %+.3f, mAP %+.3f\n",
                result.p_up_cmc1, result.p_up_map);

@@ -11,15 +11,14 @@
 #include "cli/commands.h"
 #include "cli/message_json.h"
 #include "models/encoder.h"
-#include "trainer/adapt/model_pairs.h"
 #include "trainer/data/dataset.h"
+#include "trainer/evaluate.h"
 
 namespace lightcone::cli {
 namespace {
 
 struct Flags {
   std::string model, data = "glyphs", split = "test", out, labels_out;
-  int views = 1;
   uint64_t seed = 1;
 };
 
@@ -35,17 +34,13 @@ absl::Status Run(Context& context, const Flags& flags) {
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder, Encoder::LoadFolder(flags.model));
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
   const ImageSet& images = flags.split == "test" ? dataset.test : dataset.train;
-  LC_ASSIGN_OR_RETURN(const std::vector<float> z,
-                      EmbedViews(*encoder, images, dataset.augment, flags.views, flags.seed));
-  const int64_t rows = images.size() * flags.views;
+  LC_ASSIGN_OR_RETURN(const std::vector<float> z, EmbedSplit(*encoder, images));
+  const int64_t rows = images.size();
   LC_RETURN_IF_ERROR(
       WriteFileAtomically(flags.out, EncodeNpy(NpyType::kFloat32, {rows, encoder->dimension()}, BytesOf(z))));
   if (!flags.labels_out.empty()) {
-    std::vector<int32_t> labels;
-    for (int view = 0; view < flags.views; ++view) {
-      labels.insert(labels.end(), images.labels.begin(), images.labels.end());
-    }
-    LC_RETURN_IF_ERROR(WriteFileAtomically(flags.labels_out, EncodeNpy(NpyType::kInt32, {rows}, BytesOf(labels))));
+    LC_RETURN_IF_ERROR(
+        WriteFileAtomically(flags.labels_out, EncodeNpy(NpyType::kInt32, {rows}, BytesOf(images.labels))));
   }
   if (context.json) {
     context.PrintJson({{"file", flags.out}, {"rows", rows}, {"dimension", encoder->dimension()}});
@@ -64,11 +59,9 @@ void AddEmbed(CLI::App& root, Context& context) {
   app->add_option("--model", flags->model, "Folder of the model")->required();
   app->add_option("--data", flags->data, "Data set, as in train")->capture_default_str();
   app->add_option("--split", flags->split, "test or train")->capture_default_str();
-  app->add_option("--views", flags->views, "Embeddings an image: all plain ones, then all of changed copies, ...")
+  app->add_option("--seed", flags->seed, "Of drawing and splits: that of the training gives its split")
       ->capture_default_str();
-  app->add_option("--seed", flags->seed, "Of drawing, splits and changed copies; that of the training gives its split")
-      ->capture_default_str();
-  app->add_option("--out", flags->out, "File for the embeddings, float32 (images x views, dimension)")->required();
+  app->add_option("--out", flags->out, "File for the embeddings, float32 (images, dimension)")->required();
   app->add_option("--labels-out", flags->labels_out, "File for their class numbers, int32");
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
 }

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
 #include "tests/trainer/experiment_testing.h"
@@ -216,17 +217,23 @@ TEST(ExperimentChild, RunsWhatTheEnvironmentNames) {
   EXPECT_TRUE(RunExperiment(options).ok());
 }
 
-// Changes whenever a checkpoint or a finished model is written below `out`.
-std::string ProgressIn(const std::string& out) {
-  std::string progress;
-  std::error_code gone;  // the child renames files meanwhile
+// What a child that trains has written so far.
+struct Progress {
+  int finished = 0;   // encoders
+  std::string files;  // names and times of checkpoints and encoders
+};
+Progress ProgressIn(const std::string& out, const Progress& last) {
+  Progress now;
+  std::error_code gone;
   std::filesystem::recursive_directory_iterator it(out, gone), end;
   for (; !gone && it != end; it.increment(gone)) {
-    if (it->path().filename() != "checkpoint.bin" && it->path().filename() != "encoder.pt") continue;
+    const bool encoder = it->path().filename() == "encoder.pt";
+    if (!encoder && it->path().filename() != "checkpoint.bin") continue;
+    now.finished += encoder;
     const auto written = std::filesystem::last_write_time(it->path(), gone);
-    if (!gone) progress += StrCat(it->path().string(), "@", written.time_since_epoch().count(), " ");
+    if (!gone) now.files += StrCat(it->path().string(), "@", written.time_since_epoch().count(), " ");
   }
-  return progress;
+  return gone ? last : now;  // the child renamed a file meanwhile
 }
 
 TEST(Experiment, KilledTwentyTimesItEndsWithTheSameBytes) {
@@ -238,24 +245,31 @@ TEST(Experiment, KilledTwentyTimesItEndsWithTheSameBytes) {
   setenv(kChildRecipe, tiny.options.recipe.c_str(), 1);
   setenv(kChildOut, tiny.options.out.c_str(), 1);
   setenv(kChildData, tiny.options.data.c_str(), 1);
+  const absl::Cleanup unset = [] { unsetenv(kChildRecipe); };
   std::string program = "/proc/self/exe", filter = "--gtest_filter=ExperimentChild.*";
   std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
   Rng rng(11);
-  std::string last;
-  for (int kill_number = 1; kill_number <= 20; ++kill_number) {
+  Progress last;
+  for (int kill_number = 0; kill_number < 20; ++kill_number) {
     pid_t child = 0;
     ASSERT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
-    // At a random point behind a random number of files.
+    // Five times in each of the four trainings, at a random point behind a random number of its checkpoints.
     for (uint32_t changes = 1 + rng.Below(6); changes > 0;) {
-      if (const std::string now = ProgressIn(tiny.options.out); now != last) --changes, last = now;
+      const Progress now = ProgressIn(tiny.options.out, last);
+      if (now.files != last.files && now.finished >= kill_number / 5) --changes;
+      last = now;
       ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "ended before kill " << kill_number;
       std::this_thread::yield();
     }
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
   }
-  unsetenv(kChildRecipe);
-  tiny.MustRun();
+  std::vector<int64_t> steps;
+  ExperimentHooks hooks;
+  hooks.progress = [&steps](const TrainProgress& progress) { steps.push_back(progress.step); };
+  ASSERT_TRUE(RunExperiment(tiny.options, hooks).ok());
+  ASSERT_FALSE(steps.empty());
+  EXPECT_GE(steps.front(), 4) << "the last training was resumed, not begun again";
   EXPECT_EQ(Lasting(tiny), expected);
 }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "geometry/metrics.h"
@@ -150,6 +151,7 @@ TEST(TrainChild, TrainsInTheFolderThatTheEnvironmentNames) {
 
 TEST_F(TrainTest, KilledTwentyTimesItEndsBitForBitAsIfItHadNotBeen) {
   ASSERT_EQ(setenv(kChildFolder, Folder("killed").c_str(), 1), 0);
+  const absl::Cleanup unset = [] { unsetenv(kChildFolder); };
   std::string program = "/proc/self/exe", filter = "--gtest_filter=TrainChild.*";
   std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
   const std::string path = Folder("killed") + "/checkpoint.bin";
@@ -168,7 +170,6 @@ TEST_F(TrainTest, KilledTwentyTimesItEndsBitForBitAsIfItHadNotBeen) {
     ASSERT_EQ(kill(child, SIGKILL), 0);
     waitpid(child, nullptr, 0);
   }
-  unsetenv(kChildFolder);
   const TrainResult resumed = *Train(dataset_, KilledConfig(), Folder("killed"));
   const TrainResult whole = *Train(dataset_, KilledConfig(), Folder("whole"));
   EXPECT_GT(resumed.resumed_at, 0);
