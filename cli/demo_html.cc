@@ -51,9 +51,9 @@ std::string Bars(const DemoResult& result) {
   };
   const Bar bars[] = {{"old", "old", "old model, old gallery", "var(--old)"},
                       {"independent", "old", "ordinary new model, old gallery", "var(--indep)"},
-                      {"independent+adapter", "old", "the same behind an adapter", "#e3b36f"},
+                      {"independent+adapter", "old", "ordinary new model behind an adapter", "#e3b36f"},
                       {"new", "old", "Lightcone's new model, old gallery", "var(--new)"},
-                      {"new+adapter", "old", "the same behind an adapter", "#5b8fdb"},
+                      {"new+adapter", "old", "Lightcone's model behind an adapter", "#5b8fdb"},
                       {"new", "new", "Lightcone's new model, everything re-embedded", "#8fb4ec"},
                       {"independent", "independent", "ordinary new model, everything re-embedded", "#ecc58f"}};
   BarPlot plot;
