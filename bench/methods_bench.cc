@@ -1,8 +1,8 @@
 // A step of each method beside its parts; evaluation; exported encoders.
-#include <cstdio>
-#include <cstdlib>
+#include <unistd.h>
 
-#include "base/files.h"
+#include <cstdio>
+
 #include "bench/training_bench.h"
 #include "bench/training_parts_torch.h"
 #include "models/checkpoint_torch.h"
@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<Batch>> PreparedBatches(const Dataset& dataset, int64
   return batches;
 }
 
-// Steps of one training on batches that were prepared before. `config` must outlive it.
+// Steps of one training on batches that were prepared before.
 class Stepper {
  public:
   static absl::StatusOr<std::unique_ptr<Stepper>> Create(const Dataset& dataset, TrainConfig config) {
@@ -103,17 +103,10 @@ absl::Status ResetPeak() {
   return std::fclose(file) == 0 && written ? absl::OkStatus() : Internal("/proc/self/clear_refs refused \"5\"");
 }
 
-// A number of kB in /proc/self/status ("VmHWM:"), as bytes.
-absl::StatusOr<int64_t> MemoryOf(const std::string& field) {
-  LC_ASSIGN_OR_RETURN(const std::string status, ReadFile("/proc/self/status"));
-  const size_t at = status.find(field);
-  if (at == std::string::npos) return Internal(StrCat("/proc/self/status has no ", field));
-  return std::strtoll(status.c_str() + at + field.size(), nullptr, 10) * 1024;
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<MethodStep>> MeasureMethods(const std::string& folder, int rounds, int steps) {
+  UseEveryCore();
   const Dataset dataset = SyntheticPhotos();
   std::vector<MethodStep> all;
   for (const MethodInfo& info : TrainingMethods()) {
@@ -125,6 +118,7 @@ absl::StatusOr<std::vector<MethodStep>> MeasureMethods(const std::string& folder
 }
 
 absl::StatusOr<EvaluationFigures> MeasureEvaluation() {
+  UseEveryCore();
   constexpr int64_t kItems = 10'000, kDimension = 128;
   Rng rng(5);
   std::vector<float> z(kItems * kDimension);
@@ -134,28 +128,27 @@ absl::StatusOr<EvaluationFigures> MeasureEvaluation() {
   const LabelledEmbeddings side{z, labels, 1.0};
   EvaluationFigures figures;
   LC_RETURN_IF_ERROR(ResetPeak());
-  LC_ASSIGN_OR_RETURN(const int64_t before, MemoryOf("VmRSS:"));
+  LC_ASSIGN_OR_RETURN(const int64_t before, MemoryOf(getpid(), "VmRSS"));
   absl::Status status;
   figures.seconds = SecondsOf(1, [&] {
     status = EvaluateRetrieval({"lorentz", 1.0, kDimension}, side, side, /*same_items=*/true).status();
   });
   LC_RETURN_IF_ERROR(status);
-  LC_ASSIGN_OR_RETURN(const int64_t peak, MemoryOf("VmHWM:"));
+  LC_ASSIGN_OR_RETURN(const int64_t peak, MemoryOf(getpid(), "VmHWM"));
   figures.peak_bytes = peak - before;
   return figures;
 }
 
 absl::StatusOr<Compared> MeasureExport(const std::string& folder, const std::string& architecture, int rounds,
                                        int batches) {
+  UseEveryCore();
   constexpr int64_t kImages = 128;
   const Dataset dataset = SyntheticPhotos();
   LC_ASSIGN_OR_RETURN(const TrainConfig config,
                       ConfigOf(dataset, folder, "independent", "lorentz", architecture, kImages));
   LC_ASSIGN_OR_RETURN(const std::shared_ptr<EncoderNetwork> network, BuildNetwork(config.encoder, 3));
   network->eval();
-  for (torch::Tensor& parameter : network->parameters()) {  // as trainings hold them
-    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
-  }
+  UseChannelsLast(*network);
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder,
                       Encoder::LoadFolder(folder + "/lorentz-" + architecture, {.batch_max = kImages}));
   const torch::Tensor images = torch::randn({kImages, 3, 32, 32});

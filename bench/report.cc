@@ -4,13 +4,28 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
+#include "base/files.h"
+#include "base/status.h"
 #include "base/version.h"
 #include "nlohmann/json.hpp"
 
 namespace lightcone::bench {
+
+void Report::AddAtMost(const std::string& name, double value, const std::string& unit, double limit, double spread) {
+  Add({.name = name,
+       .value = value,
+       .unit = unit,
+       .peer = "the limit",
+       .peer_value = limit,
+       .ratio = value / limit,
+       .goal = StrCat("value <= ", limit),
+       .met = value <= limit,
+       .spread = spread});
+}
 
 std::string Report::Table() const {
   std::string text;
@@ -69,6 +84,14 @@ std::string MachineText() {
   std::snprintf(text, sizeof text, "%s, %u cores, %.0f GiB; gcc %s; lightcone %s\n", cpu.c_str(),
                 std::thread::hardware_concurrency(), gib, __VERSION__, kVersion);
   return text;
+}
+
+absl::StatusOr<int64_t> MemoryOf(int pid, const std::string& field) {
+  const std::string path = StrCat("/proc/", pid, "/status");
+  LC_ASSIGN_OR_RETURN(const std::string status, ReadFile(path));
+  const size_t at = status.find("\n" + field + ":");
+  if (at == std::string::npos) return Internal(StrCat(path, " has no ", field));
+  return std::strtoll(status.c_str() + at + field.size() + 2, nullptr, 10) * 1024;
 }
 
 }  // namespace lightcone::bench

@@ -2,9 +2,12 @@
 // Threads: one caller at a time.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace lightcone::bench {
 
@@ -23,6 +26,8 @@ struct Figure {
 class Report {
  public:
   void Add(Figure figure) { figures_.push_back(std::move(figure)); }
+  // A figure whose only peer is the most that it may be.
+  void AddAtMost(const std::string& name, double value, const std::string& unit, double limit, double spread = 0);
   const std::vector<Figure>& figures() const { return figures_; }
   std::string Table() const;
   // [{name, value, unit, peer, peer_value, ratio, goal, met, spread}, ...]
@@ -35,6 +40,9 @@ class Report {
 // The median and (max - min) of a list. REQUIRES: not empty.
 double Median(std::vector<double> values);
 double Spread(const std::vector<double>& values);
+
+// A size in /proc/PID/status, such as VmRSS (resident) or VmHWM (its peak), in bytes.
+absl::StatusOr<int64_t> MemoryOf(int pid, const std::string& field);
 
 // CPU model, cores, memory, compiler and library versions of this machine: one line each.
 std::string MachineText();

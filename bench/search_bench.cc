@@ -1,6 +1,5 @@
 // Start time and memory of a sealed collection, and what gRPC adds to a search, measured in one process side by side.
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include "base/status.h"
@@ -25,15 +24,6 @@ constexpr double kGraphBytesPerRow = 32 * 4 + 16 * 4 / 15.0 + 12;
 
 double MillisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-// Resident memory of a process in bytes; 0 when it cannot be read.
-double ResidentBytes(pid_t pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::stod(line.substr(6)) * 1024;
-  }
-  return 0;
 }
 
 v1::SearchRequest TopTen(std::span<const float> query) {
@@ -64,9 +54,9 @@ absl::Status FillAndSeal(const BenchOptions& options, const std::string& folder,
 absl::Status MeasureStartAndMemory(const BenchOptions& options, const std::string& folder,
                                    std::span<const float> queries, Report& report) {
   LC_ASSIGN_OR_RETURN(auto empty, cli::ChildServer::Start(options.server_binary, options.folder + "/empty"));
-  const double empty_bytes = ResidentBytes(empty->pid());
+  LC_ASSIGN_OR_RETURN(const int64_t empty_bytes, MemoryOf(empty->pid(), "VmRSS"));
   std::vector<double> start_s;
-  double bytes = 0;
+  int64_t bytes = 0;
   for (int round = 0; round < kRounds; ++round) {
     const Clock::time_point start = Clock::now();
     LC_ASSIGN_OR_RETURN(auto server, cli::ChildServer::Start(options.server_binary, folder));
@@ -77,19 +67,12 @@ absl::Status MeasureStartAndMemory(const BenchOptions& options, const std::strin
           client->Search(TopTen(queries.subspan(static_cast<size_t>(q) * options.dimension, options.dimension)))
               .status());
     }
-    bytes = ResidentBytes(server->pid());
+    LC_ASSIGN_OR_RETURN(bytes, MemoryOf(server->pid(), "VmRSS"));
   }
   const double seconds = Median(start_s);
-  report.Add({.name = StrCat("start, ", options.items, " x ", options.dimension, " sealed"),
-              .value = seconds,
-              .unit = "s",
-              .peer = "3 s",
-              .peer_value = 3,
-              .ratio = seconds / 3,
-              .goal = "value <= 3",
-              .met = seconds <= 3,
-              .spread = Spread(start_s)});
-  const double per_item = (bytes - empty_bytes) / static_cast<double>(options.items);
+  report.AddAtMost(StrCat("start, ", options.items, " x ", options.dimension, " sealed"), seconds, "s", 3,
+                   Spread(start_s));
+  const double per_item = static_cast<double>(bytes - empty_bytes) / static_cast<double>(options.items);
   const double raw = 4.0 * options.dimension + kGraphBytesPerRow;
   report.Add({.name = "memory per item (RSS beyond an empty server)",
               .value = per_item,

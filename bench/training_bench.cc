@@ -3,8 +3,7 @@
 
 #include <jpeglib.h>
 
-#include <algorithm>
-#include <thread>
+#include <cstdlib>
 
 #include "base/files.h"
 #include "bench/training_parts_torch.h"
@@ -12,12 +11,6 @@
 
 namespace lightcone::bench {
 namespace {
-
-void UseChannelsLast(torch::nn::Module& module) {
-  for (torch::Tensor& parameter : module.parameters()) {
-    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
-  }
-}
 
 // What somebody would write for the purpose in an afternoon.
 class PlainLoop {
@@ -98,8 +91,6 @@ class OurLoop {
   LossMeter meter_;
   bool ended_ = false;  // the loader gave no batch
 };
-
-void UseEveryCore() { at::set_num_threads(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))); }
 
 // Steps on one batch again and again, and steps with a loader whose threads share the cores: what part of the latter's
 // time is the step's own.

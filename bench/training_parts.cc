@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <filesystem>
+#include <thread>
 
 #include "base/files.h"
 #include "bench/training_parts_torch.h"
@@ -10,6 +12,26 @@ namespace {
 
 constexpr int64_t kImages = 4096;
 constexpr int kClasses = 100;
+
+// A model of `config`'s architecture, metric and dimension in `folder`. It is trained for two steps: its figures mean
+// nothing, its files have everything that methods ask of an old model.
+absl::Status WriteOldModel(TrainConfig config, const Dataset& dataset, const std::string& folder) {
+  Dataset few = dataset;
+  const int64_t n = 2 * dataset.classes();
+  few.train.labels.resize(static_cast<size_t>(n));
+  if (few.train.in_memory()) {
+    few.train.pixels.resize(static_cast<size_t>(n * few.train.bytes_per_image()));
+  } else {
+    few.train.source_rows.resize(static_cast<size_t>(n));
+  }
+  config.name = "old";
+  config.method = "independent";
+  config.old_model.clear();
+  config.clip_radius = 1.0;
+  config.epochs = 1;
+  config.batch = dataset.classes();
+  return Train(few, config, folder).status();
+}
 
 }  // namespace
 
@@ -28,25 +50,6 @@ Dataset SyntheticPhotos() {
   return dataset;
 }
 
-absl::Status WriteOldModel(TrainConfig config, const Dataset& dataset, const std::string& folder) {
-  // A training of two steps: its figures mean nothing, its files have everything that methods ask of an old model.
-  Dataset few = dataset;
-  const int64_t n = 2 * dataset.classes();
-  few.train.labels.resize(static_cast<size_t>(n));
-  if (few.train.in_memory()) {
-    few.train.pixels.resize(static_cast<size_t>(n * few.train.bytes_per_image()));
-  } else {
-    few.train.source_rows.resize(static_cast<size_t>(n));
-  }
-  config.name = "old";
-  config.method = "independent";
-  config.old_model.clear();
-  config.clip_radius = 1.0;
-  config.epochs = 1;
-  config.batch = dataset.classes();
-  return Train(few, config, folder).status();
-}
-
 absl::StatusOr<TrainConfig> ConfigOf(const Dataset& dataset, const std::string& folder, const std::string& method,
                                      const std::string& metric, const std::string& architecture, int64_t batch) {
   LC_ASSIGN_OR_RETURN(TrainConfig config, RecipeFor(dataset, "quick"));
@@ -62,5 +65,13 @@ absl::StatusOr<TrainConfig> ConfigOf(const Dataset& dataset, const std::string& 
   if (method == "bt2") config.bt2.base_model = old_model;
   return ResolveConfig(dataset, config);
 }
+
+void UseChannelsLast(torch::nn::Module& module) {
+  for (torch::Tensor& parameter : module.parameters()) {
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
+  }
+}
+
+void UseEveryCore() { at::set_num_threads(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))); }
 
 }  // namespace lightcone::bench

@@ -20,9 +20,11 @@ namespace lightcone::bench {
 // Random pixels: 4,096 colour images of 32 x 32 in 100 classes.
 Dataset SyntheticPhotos();
 
-// An untrained model of `config`'s architecture, metric and dimension in `folder`, with a head over the data set's
-// classes as a training leaves it.
-absl::Status WriteOldModel(TrainConfig config, const Dataset& dataset, const std::string& folder);
+// 4-dimensional parameters channels-last, as trainings hold them.
+void UseChannelsLast(torch::nn::Module& module);
+
+// Gives the tensor library as many threads as there are cores.
+void UseEveryCore();
 
 // The recipe "quick" with this method, metric ("lorentz", "cosine") and architecture, resolved; its old model stands in
 // `folder`, written when it is not there.
