@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "base/exceptions.h"
 
@@ -67,7 +68,7 @@ absl::Status ThreadPool::ParallelFor(int64_t count, const std::function<void(int
   absl::MutexLock lock(&loop->mu);
   const auto finished = [&loop]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return loop->done == loop->count; };
   loop->mu.Await(absl::Condition(&finished));
-  return loop->status;
+  return std::move(loop->status);  // the caller's alone: a helper may drop the loop while the caller reads the message
 }
 
 void ThreadPool::Work() {
