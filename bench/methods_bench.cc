@@ -61,7 +61,7 @@ class Stepper {
 
 // Methods that ask the old model at every step. The others know what they need of it before the first one.
 bool AsksOldModel(const std::string& method) {
-  for (const char* asks : {"hbct", "l2", "nccl", "hot-refresh", "contra", "advbct", "hoc"}) {
+  for (const char* asks : {"hbct", "l2", "nccl", "hot-refresh", "contra", "advbct", "hoc", "lightcone"}) {
     if (method == asks) return true;
   }
   return false;

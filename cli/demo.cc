@@ -10,13 +10,13 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "cli/child_server.h"
-#include "cli/demo_adapter.h"
 #include "cli/demo_gallery.h"
 #include "client/client.h"
 #include "geometry/metrics.h"
 #include "geometry/uncertainty.h"
 #include "models/encoder.h"
 #include "nlohmann/json.hpp"
+#include "trainer/adapt/item_adapter.h"
 #include "trainer/data/split.h"
 #include "trainer/evaluate.h"
 #include "trainer/progress.h"
@@ -182,8 +182,8 @@ GalleryQueries Demo::Ask(const std::string& collection, uint32_t generation, con
 }
 
 absl::Status Demo::BuildOldGallery() {
-  LC_RETURN_IF_ERROR(CreateGallery(*client_, kGallery, recipe_.curvature));
-  LC_ASSIGN_OR_RETURN(old_generation_, RegisterModel(*client_, kGallery, old_.folder, 0));
+  LC_RETURN_IF_ERROR(CreateGallery(*client_, kGallery, recipe_.metric, recipe_.curvature));
+  LC_ASSIGN_OR_RETURN(old_generation_, RegisterModel(*client_, kGallery, old_.folder, {}));
   LC_RETURN_IF_ERROR(ActivateModel(*client_, kGallery, old_generation_));
   LC_ASSIGN_OR_RETURN(old_.z, EmbedSplit(*old_.encoder, data_.test));
   return UpsertVectors(*client_, kGallery, old_generation_, old_.z, old_.encoder->dimension(), data_);
@@ -191,7 +191,7 @@ absl::Status Demo::BuildOldGallery() {
 
 absl::Status Demo::GoLive(Clock::time_point training_ended) {
   LC_ASSIGN_OR_RETURN(const std::string png, EncodePng(data_.test, 0));
-  LC_ASSIGN_OR_RETURN(new_generation_, RegisterModel(*client_, kGallery, new_.folder, old_generation_));
+  LC_ASSIGN_OR_RETURN(new_generation_, RegisterModel(*client_, kGallery, new_.folder, {.parent = old_generation_}));
   LC_RETURN_IF_ERROR(ActivateModel(*client_, kGallery, new_generation_));
   LC_RETURN_IF_ERROR(AskWithImage(*client_, kGallery, png));
   result_.live_after_training_ms = std::chrono::duration<double, std::milli>(Clock::now() - training_ended).count();
@@ -214,7 +214,7 @@ absl::Status Demo::Measure() {
   LC_RETURN_IF_ERROR(MeasureRow("old", "old", Ask(kGallery, old_generation_, old_)));
   // The independent model may not query this gallery: for the measurement it is registered, never activated, and its
   // queries override the reach.
-  LC_ASSIGN_OR_RETURN(independent_generation_, RegisterModel(*client_, kGallery, independent_.folder, 0));
+  LC_ASSIGN_OR_RETURN(independent_generation_, RegisterModel(*client_, kGallery, independent_.folder, {}));
   GalleryQueries stranger = Ask(kGallery, independent_generation_, independent_);
   stranger.evaluate_generations = {old_generation_};
   LC_RETURN_IF_ERROR(MeasureRow("independent", "old", stranger));
@@ -224,8 +224,8 @@ absl::Status Demo::Measure() {
   LC_ASSIGN_OR_RETURN(result_.reembedded_items, CountReembedded(*client_, kGallery, old_generation_));
 
   const auto own_gallery = [&](const char* collection, const Model& model) -> absl::Status {
-    LC_RETURN_IF_ERROR(CreateGallery(*client_, collection, recipe_.curvature));
-    LC_ASSIGN_OR_RETURN(const uint32_t generation, RegisterModel(*client_, collection, model.folder, 0));
+    LC_RETURN_IF_ERROR(CreateGallery(*client_, collection, recipe_.metric, recipe_.curvature));
+    LC_ASSIGN_OR_RETURN(const uint32_t generation, RegisterModel(*client_, collection, model.folder, {}));
     LC_RETURN_IF_ERROR(ActivateModel(*client_, collection, generation));
     return UpsertVectors(*client_, collection, generation, model.z, model.encoder->dimension(), data_);
   };
@@ -243,7 +243,8 @@ absl::Status Demo::Adapt(const std::string& name, const Model& model, uint32_t g
   absl::Status fitted;
   LC_RETURN_IF_ERROR(Timed(StrCat("fit an adapter to the ", name, " model and put it"), [&]() -> absl::Status {
     const double begin = Seconds();
-    const absl::StatusOr<AdapterFile> file = FitItemAdapter(*old_.encoder, *model.encoder, data_, options_.seed);
+    const absl::StatusOr<AdapterFile> file =
+        FitItemAdapter(*old_.encoder, *model.encoder, data_, data_.augment, options_.seed);
     fitted = file.status();
     if (!file.ok()) return absl::OkStatus();
     adapter.seconds = Seconds() - begin;
@@ -257,7 +258,7 @@ absl::Status Demo::Adapt(const std::string& name, const Model& model, uint32_t g
   }
   result_.adapters.push_back(adapter);
   GalleryQueries adapted = Ask(kGallery, generation, model);
-  adapted.item_adapter = true;
+  adapted.adapters = v1::ADAPTER_MODE_ITEM;
   return MeasureRow(name + "+adapter", "old", adapted);
 }
 
@@ -265,7 +266,7 @@ absl::Status Demo::KillAndCompare() {
   GalleryQueries plain = Ask(kGallery, new_generation_, new_);
   plain.queries = std::span(queries_).first(std::min<size_t>(queries_.size(), kRestartQueries));
   GalleryQueries adapted = plain;
-  adapted.item_adapter = result_.Row("new+adapter", "old") != nullptr;
+  if (result_.Row("new+adapter", "old") != nullptr) adapted.adapters = v1::ADAPTER_MODE_ITEM;
   LC_ASSIGN_OR_RETURN(const Neighbours before, NearestThroughSearch(*client_, plain, 20));
   LC_ASSIGN_OR_RETURN(const Neighbours adapted_before, NearestThroughSearch(*client_, adapted, 20));
   client_.reset();

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "absl/strings/ascii.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "client/upsert_stream.h"
@@ -28,7 +29,7 @@ absl::Status SearchAll(client::Client& client, const GalleryQueries& what, int64
     request.set_generation(what.generation);
     request.set_k(static_cast<uint32_t>(k));
     request.set_exact(true);
-    request.set_adapter_mode(what.item_adapter ? v1::ADAPTER_MODE_ITEM : v1::ADAPTER_MODE_NONE);
+    request.set_adapter_mode(what.adapters);
     for (uint32_t generation : what.evaluate_generations) request.add_evaluate_generations(generation);
     for (size_t i = begin; i < end; ++i) {
       client::SetVector(what.z.data() + what.queries[i] * what.dimension, what.dimension,
@@ -49,24 +50,40 @@ absl::Status SearchAll(client::Client& client, const GalleryQueries& what, int64
 
 }  // namespace
 
-absl::Status CreateGallery(client::Client& client, const std::string& collection, double curvature) {
+absl::Status CreateGallery(client::Client& client, const std::string& collection, const std::string& metric,
+                           double curvature) {
   v1::CreateRequest request;
   request.set_name(collection);
-  request.set_geometry(v1::GEOMETRY_LORENTZ);
-  request.set_curvature(curvature);
+  v1::Geometry geometry = v1::GEOMETRY_UNSPECIFIED;
+  if (!v1::Geometry_Parse(absl::AsciiStrToUpper(ToAbsl("geometry_" + metric)), &geometry)) {
+    return InvalidField("metric", metric, "lorentz, cosine, inner_product, euclidean");
+  }
+  request.set_geometry(geometry);
+  if (geometry == v1::GEOMETRY_LORENTZ) request.set_curvature(curvature);
   return client.CreateCollection(request).status();
 }
 
 absl::StatusOr<uint32_t> RegisterModel(client::Client& client, const std::string& collection, const std::string& folder,
-                                       uint32_t parent) {
+                                       const Registration& how) {
   v1::RegisterRequest request;
   request.set_collection(collection);
-  request.set_parent(parent);
+  request.set_parent(how.parent);
+  request.set_expects_adapter(how.expects_adapter);
   LC_ASSIGN_OR_RETURN(*request.mutable_manifest_json(), ReadFile(folder + "/manifest.json"));
   LC_ASSIGN_OR_RETURN(const Manifest manifest, ParseManifest(request.manifest_json()));
   LC_ASSIGN_OR_RETURN(*request.mutable_encoder(), ReadFile(folder + "/" + manifest.encoder_file));
   LC_ASSIGN_OR_RETURN(v1::RegisterResponse response, client.RegisterGeneration(request));
   return response.generation().generation();
+}
+
+absl::Status PutAdapter(client::Client& client, const std::string& collection, uint32_t from, uint32_t to,
+                        const AdapterFile& file) {
+  v1::PutAdapterRequest request;
+  request.set_collection(collection);
+  request.set_from_generation(from);
+  request.set_to_generation(to);
+  LC_ASSIGN_OR_RETURN(*request.mutable_adapter(), EncodeAdapter(file));
+  return client.PutAdapter(request).status();
 }
 
 absl::Status ActivateModel(client::Client& client, const std::string& collection, uint32_t generation) {
@@ -77,19 +94,21 @@ absl::Status ActivateModel(client::Client& client, const std::string& collection
 }
 
 absl::Status UpsertVectors(client::Client& client, const std::string& collection, uint32_t generation,
-                           std::span<const float> z, int dimension, const Dataset& dataset) {
+                           std::span<const float> z, int dimension, const Dataset& dataset,
+                           std::optional<std::span<const int64_t>> rows) {
   client::UpsertStreamOptions options;
   absl::Status refused;
   options.on_acknowledge = [&refused](uint64_t, const absl::StatusOr<v1::UpsertResponse>& outcome) {
     if (!outcome.ok() && refused.ok()) refused = outcome.status();
   };
   std::unique_ptr<client::UpsertStream> stream = client.OpenUpsertStream(options);
-  const int64_t n = dataset.test.size();
+  const int64_t n = rows.has_value() ? static_cast<int64_t>(rows->size()) : dataset.test.size();
   for (int64_t begin = 0; begin < n; begin += kUpsertBatch) {
     v1::UpsertRequest batch;
     batch.set_collection(collection);
     batch.set_generation(generation);
-    for (int64_t i = begin; i < std::min(n, begin + kUpsertBatch); ++i) {
+    for (int64_t at = begin; at < std::min(n, begin + kUpsertBatch); ++at) {
+      const int64_t i = rows.has_value() ? (*rows)[static_cast<size_t>(at)] : at;
       v1::Item* item = batch.add_items();
       item->mutable_id()->set_number(static_cast<uint64_t>(i));
       client::SetVector(z.data() + i * dimension, dimension, item->mutable_vector());
@@ -137,8 +156,8 @@ absl::StatusOr<DemoRow> MeasureThroughSearch(client::Client& client, const Galle
   row.cmc5 = metrics.cmc[1];
   row.map = metrics.map;
   row.how = what.evaluate_generations.empty()
-                ? StrCat("Search", what.item_adapter ? " through an item adapter" : "", ", collection '",
-                         what.collection, "', exact, queries of generation ", what.generation)
+                ? StrCat("Search", what.adapters == v1::ADAPTER_MODE_ITEM ? " through an item adapter" : "",
+                         ", collection '", what.collection, "', exact, queries of generation ", what.generation)
                 : StrCat("Search with evaluate_generations, which overrides the reach, collection '", what.collection,
                          "', exact, queries of generation ", what.generation);
   return row;

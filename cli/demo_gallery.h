@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,23 +14,34 @@
 #include "absl/status/statusor.h"
 #include "cli/demo_result.h"
 #include "client/client.h"
+#include "models/adapter_file.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone::cli {
 
-// Creates a collection of Lorentz geometry with curvature -K.
-absl::Status CreateGallery(client::Client& client, const std::string& collection, double curvature);
+// Creates a collection of a geometry by its metric's name; lorentz: with curvature -K.
+absl::Status CreateGallery(client::Client& client, const std::string& collection, const std::string& metric,
+                           double curvature);
 
+struct Registration {
+  uint32_t parent = 0;           // generation that it was trained to be compatible with
+  bool expects_adapter = false;  // its dimension may differ
+};
 // Registers the model in FOLDER (manifest.json, encoder.pt) as the collection's next generation; gives its number.
 absl::StatusOr<uint32_t> RegisterModel(client::Client& client, const std::string& collection, const std::string& folder,
-                                       uint32_t parent);
+                                       const Registration& how);
+
+// Puts an adapter between two of its generations.
+absl::Status PutAdapter(client::Client& client, const std::string& collection, uint32_t from, uint32_t to,
+                        const AdapterFile& file);
 
 absl::Status ActivateModel(client::Client& client, const std::string& collection, uint32_t generation);
 
 // Upserts n = labels.size() vectors (n x dimension, before the clip) under the ids 0 .. n-1 with payload {"class":
-// NAME}.
+// NAME}; of `rows` only where they are given.
 absl::Status UpsertVectors(client::Client& client, const std::string& collection, uint32_t generation,
-                           std::span<const float> z, int dimension, const Dataset& dataset);
+                           std::span<const float> z, int dimension, const Dataset& dataset,
+                           std::optional<std::span<const int64_t>> rows = std::nullopt);
 
 // Which queries a measurement uses: all images of the test set, or a fixed random sample of them.
 std::vector<int64_t> ChooseQueries(int64_t images, int64_t queries_max, uint64_t seed);
@@ -41,7 +53,7 @@ struct GalleryQueries {
   std::span<const float> z;                    // of all images, n x dimension
   int dimension = 0;
   std::span<const int64_t> queries;  // indices of the images asked for
-  bool item_adapter = false;         // through the item adapter that leads to `generation`; else through none
+  v1::AdapterMode adapters = v1::ADAPTER_MODE_NONE;
 };
 
 // Asks for the whole ranking of each query, exactly, leaves the query's own image out and computes CMC@1, CMC@5 and mAP

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -11,8 +12,11 @@
 #include "cli/commands.h"
 #include "cli/message_json.h"
 #include "cli/table.h"
+#include "models/adapter_file.h"
 #include "models/architecture.h"
+#include "models/encoder.h"
 #include "models/manifest.h"
+#include "trainer/adapt/item_adapter.h"
 #include "trainer/config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/split.h"
@@ -61,6 +65,7 @@ OrderedJson ListJson() {
                                {"help", method.help},
                                {"source", method.source},
                                {"needs_old_model", method.needs_old_model},
+                               {"through_adapter", method.through_adapter},
                                {"switches", method.switches}});
   }
   for (const auto& [name, help] : DatasetKinds()) json["data"].push_back({{"name", name}, {"help", help}});
@@ -104,7 +109,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const Flags& flags, const Dataset& dataset)
   }
   if (method->needs_old_model && flags.old_model.empty()) {
     return InvalidField("--old", "absent",
-                        StrCat("the folder of the model that '", flags.method, "' is to be compatible with"));
+                        StrCat("the folder of the old model that method '", flags.method, "' is trained against"));
   }
   config.method = flags.method;
   config.seed = flags.seed;
@@ -118,6 +123,42 @@ absl::StatusOr<TrainConfig> ConfigOf(const Flags& flags, const Dataset& dataset)
   }
   LC_RETURN_IF_ERROR(config.Validate());
   return config;
+}
+
+// What belongs to a model that reaches the old items through an adapter: fitted and written beside the encoder, unless
+// it stands there and this call trained nothing. Gives its path.
+absl::StatusOr<std::string> AdapterBeside(const TrainResult& result, const TrainConfig& config,
+                                          const Dataset& dataset) {
+  const std::string path = StrCat(result.folder, "/old-items.adapter");
+  if (result.resumed_at == result.steps && ReadAdapter(path).ok()) return path;
+  std::error_code ignored;  // one of another training must not be taken for this one's, should the fit be stopped
+  std::filesystem::remove(path, ignored);
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_model, Encoder::LoadFolder(config.old_model));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(result.folder));
+  std::fprintf(stderr, "fitting the adapter for the old model's items\n");
+  LC_ASSIGN_OR_RETURN(const AdapterFile file, FitItemAdapter(*old_model, *new_model, dataset,
+                                                             AugmentOf(config, dataset), config.seed, &interrupted));
+  LC_RETURN_IF_ERROR(WriteAdapter(path, file));
+  return path;
+}
+
+struct Trained {
+  TrainResult result;
+  std::string adapter;  // empty: none belongs to it
+};
+
+absl::StatusOr<Trained> TrainAndAdapt(const Flags& flags, const Dataset& dataset, const TrainConfig& config) {
+  const bool through_adapter = FindTrainingMethod(config.method)->through_adapter;
+  if (through_adapter) LC_RETURN_IF_ERROR(CheckItemAdapter(dataset));
+  ProgressPrinter printer(stderr);
+  Trained trained;
+  LC_ASSIGN_OR_RETURN(trained.result, Train(dataset, config, flags.out, printer.callback(), &interrupted));
+  if (through_adapter) {
+    absl::StatusOr<std::string> adapter = AdapterBeside(trained.result, config, dataset);
+    if (!adapter.ok()) return Annotate(adapter.status(), StrCat("'", flags.out, "' is trained; its adapter"));
+    trained.adapter = *std::move(adapter);
+  }
+  return trained;
 }
 
 absl::Status Run(Context& context, const Flags& flags) {
@@ -135,26 +176,32 @@ absl::Status Run(Context& context, const Flags& flags) {
   LC_RETURN_IF_ERROR(Cut(flags, &dataset));
   interrupted.store(false);
   const auto previous = std::signal(SIGINT, &OnInterrupt);
-  ProgressPrinter printer(stderr);
-  const absl::StatusOr<TrainResult> result = Train(dataset, config, flags.out, printer.callback(), &interrupted);
+  const absl::StatusOr<Trained> trained = TrainAndAdapt(flags, dataset, config);
   std::signal(SIGINT, previous);
-  if (!result.ok()) {
-    if (!absl::IsCancelled(result.status())) return result.status();
-    return Annotate(result.status(), "stopped; the same command goes on from the checkpoint");
+  if (!trained.ok()) {
+    if (!absl::IsCancelled(trained.status())) return trained.status();
+    return Annotate(trained.status(), "stopped; the same command goes on");
   }
+  const TrainResult& result = trained->result;
   if (context.json) {
-    context.PrintJson({{"folder", result->folder},
-                       {"steps", result->steps},
-                       {"resumed_at", result->resumed_at},
-                       {"seconds", result->seconds},
-                       {"images_per_second", result->images_per_second},
-                       {"final_loss", result->final_loss},
-                       {"manifest", PayloadJson(ToJson(result->manifest))}});
+    OrderedJson json = {{"folder", result.folder},
+                        {"steps", result.steps},
+                        {"resumed_at", result.resumed_at},
+                        {"seconds", result.seconds},
+                        {"images_per_second", result.images_per_second},
+                        {"final_loss", result.final_loss},
+                        {"manifest", PayloadJson(ToJson(result.manifest))}};
+    if (!trained->adapter.empty()) json["adapter"] = trained->adapter;
+    context.PrintJson(json);
   } else {
-    context.Print(StrCat("trained '", result->manifest.name, "' by ", result->manifest.method, ": ", result->steps,
-                         " steps in ", Number(result->seconds), " s, ", Number(result->images_per_second),
-                         " images/s, loss ", Number(result->final_loss), "\n", result->folder,
-                         " holds checkpoint.bin, encoder.pt and manifest.json\n"));
+    context.Print(StrCat("trained '", result.manifest.name, "' by ", result.manifest.method, ": ", result.steps,
+                         " steps in ", Number(result.seconds), " s, ", Number(result.images_per_second),
+                         " images/s, loss ", Number(result.final_loss), "\n", result.folder,
+                         " holds checkpoint.bin, encoder.pt and manifest.json\n",
+                         trained->adapter.empty()
+                             ? ""
+                             : StrCat(trained->adapter, " carries the old items: register the model without a parent ",
+                                      "(--expects-adapter for another dimension), then `generation adapter put`\n")));
   }
   return absl::OkStatus();
 }
@@ -169,7 +216,7 @@ void AddTrain(CLI::App& root, Context& context) {
   app->add_option("--method", flags->method, "A name of --list")->capture_default_str();
   app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str();
   app->add_option("--out", flags->out, "Folder for checkpoint, encoder and manifest");
-  app->add_option("--old", flags->old_model, "Folder of the model to be compatible with");
+  app->add_option("--old", flags->old_model, "Folder of the old model, for methods that need one");
   app->add_option("--recipe", flags->recipe, "quick (CPU, minutes) or paper (GPU)")->capture_default_str();
   app->add_option("--name", flags->name, "Of the model; default: the last part of --out");
   app->add_option("--seed", flags->seed, "Of drawing, splits and training")->capture_default_str();

@@ -104,6 +104,7 @@ std::string ToJson(const Manifest& m) {
   out["frozen"] = m.frozen;
   out["dimension"] = m.dimension;
   out["compatible_prefix"] = m.compatible_prefix;
+  out["through_adapter"] = m.through_adapter;
   out["metric"] = m.metric;
   out["curvature"] = m.curvature;
   out["clip_radius"] = m.clip_radius;
@@ -174,6 +175,7 @@ absl::Status ReadFields(const json& object, Manifest& m) {
   LC_RETURN_IF_ERROR(ReadField(object, p, "frozen", false, m.frozen));
   LC_RETURN_IF_ERROR(ReadField(object, p, "dimension", true, m.dimension));
   LC_RETURN_IF_ERROR(ReadField(object, p, "compatible_prefix", false, m.compatible_prefix));
+  LC_RETURN_IF_ERROR(ReadField(object, p, "through_adapter", false, m.through_adapter));
   LC_RETURN_IF_ERROR(ReadField(object, p, "metric", true, m.metric));
   LC_RETURN_IF_ERROR(ReadField(object, p, "curvature", m.metric == "lorentz", m.curvature));
   LC_RETURN_IF_ERROR(ReadField(object, p, "clip_radius", m.metric == "lorentz", m.clip_radius));

@@ -42,13 +42,15 @@ struct Manifest {
   // Leading numbers of a vector that compare with vectors of older generations (methods that append numbers: bct+32,
   // bt2), 2 .. dimension; 0: all of them. New to new always compares the whole vector.
   int compatible_prefix = 0;
+  // Nothing of it compares with older generations as it is: their items are carried to it by an adapter (lightcone).
+  bool through_adapter = false;
   std::string metric = "lorentz";  // lorentz | cosine | inner_product | euclidean
   double curvature = 1.0;          // K > 0 (the hyperboloid has curvature -K); used by lorentz only
   double clip_radius = 1.0;        // zeta > 0, in tangent norm; used by lorentz only
   std::string rescale = "none";    // none | fixed | learnable: what the encoder has already applied to its output
   ManifestInput input;
   std::string method = "independent";
-  std::string parent;                       // name of the model that it was trained to be compatible with; empty: none
+  std::string parent;                       // name of the model that it was trained against; empty: none
   uint32_t parent_crc32c = 0;               // encoder_crc32c of that model
   int classes = 0;                          // classes of the training set
   std::string encoder_file = "encoder.pt";  // relative to the manifest's folder, no separators

@@ -169,6 +169,9 @@ absl::Status CheckCombinations(const TrainConfig& c) {
     return InvalidField("extra_dimensions", StrCat(c.extra_dimensions),
                         StrCat("1 .. ", kDimensionMax, " together with encoder.dimension"));
   }
+  if (FindTrainingMethod(c.method)->through_adapter && c.metric == "euclidean") {
+    return InvalidField("metric", c.metric, StrCat("lorentz, cosine (method '", c.method, "': no adapter to others)"));
+  }
   if (c.method == "nccl" && c.nccl.queue < c.batch) {
     return InvalidField("nccl.queue", StrCat(c.nccl.queue), StrCat("at least batch (", c.batch, ")"));
   }
@@ -236,6 +239,13 @@ absl::Status SetTrainOption(TrainConfig& config, std::string_view name, std::str
 std::string GetTrainOption(const TrainConfig& config, std::string_view name) {
   const Row* row = FindRow(name);
   return row == nullptr ? std::string() : ShowJson(row->get(config));
+}
+
+AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset) {
+  if (config.augment == "none") return AugmentKind::kNone;
+  if (config.augment == "photo") return AugmentKind::kPhoto;
+  if (config.augment == "drawing") return AugmentKind::kDrawing;
+  return dataset.augment;
 }
 
 std::string ToJson(const TrainConfig& config) {

@@ -31,6 +31,14 @@ struct HbctConfig {
   bool cached_old_features = false;   // old features once an image (plain), instead of on the same augmented batch
 };
 
+// Switches of the method "lightcone" (docs/training.md, Lightcone).
+struct LightconeConfig {
+  double lambda = 0.3;                // pull of the carried old embeddings on the network
+  std::string alignment = "infonce";  // infonce | distance
+  double tau = 0.5;                   // temperature of infonce
+  int64_t width = 256;                // hidden units of the adapter that is trained beside the network
+};
+
 // Switches of the Euclidean baselines (docs/training.md, Euclidean baselines); the defaults are their releases'
 // unless it says so.
 struct L2Config {
@@ -154,6 +162,7 @@ struct TrainConfig {
   MixbctConfig mixbct;
   Bt2Config bt2;
   HypmixConfig hypmix;
+  LightconeConfig lightcone;
 
   // Names the first field out of range: "field 'tau' is 0; allowed: ...".
   absl::Status Validate() const;
@@ -174,6 +183,12 @@ std::string GetTrainOption(const TrainConfig& config, std::string_view name);
 // default).
 std::string ToJson(const TrainConfig& config);
 absl::StatusOr<TrainConfig> ParseTrainConfig(std::string_view json);
+
+// Sets of up to so many training images are small: an answer is expected while one waits.
+constexpr int64_t kSmallSetImages = 10'000;
+
+// The changes of the images that `config.augment` asks for on this data set.
+AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset);
 
 struct RecipeInfo {
   std::string name, help;

@@ -1,4 +1,4 @@
-// Options of MixBCT, BT2 and HypMix (docs/training.md).
+// Options of MixBCT, BT2, HypMix and Lightcone's own method (docs/training.md).
 #include "trainer/config_rows.h"
 
 namespace lightcone::internal {
@@ -35,6 +35,11 @@ std::vector<Row> MixingRows() {
       LC_NUMBER("hypmix.tau_h", hypmix.tau_h, 1e-4, 1000.0, "temperature of the hyperbolic distance"),
       LC_NUMBER("hypmix.lambda", hypmix.lambda, 0.0, 1000.0, "weight of the distance beside the cosine"),
       LC_NUMBER("hypmix.curvature", hypmix.curvature, 1e-3, 10.0, "c: the ball has curvature -c"),
+      LC_NUMBER("lightcone.lambda", lightcone.lambda, 0.0, 1000.0, "pull of carried old embeddings on the network"),
+      LC_WORD("lightcone.alignment", lightcone.alignment, "infonce, distance",
+              "new and carried embeddings of an image: nearer than those of other classes, or at a small distance"),
+      LC_NUMBER("lightcone.tau", lightcone.tau, 1e-4, 1000.0, "temperature of infonce"),
+      LC_NUMBER("lightcone.width", lightcone.width, 1, 4096, "hidden units of the adapter trained beside the network"),
   };
   for (Row& row : Bt2Rows()) rows.push_back(std::move(row));
   return rows;

@@ -40,13 +40,6 @@ absl::StatusOr<Tensor> EmbedAugmentedOnce(const OldModel& model, const Dataset& 
 
 }  // namespace
 
-AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset) {
-  if (config.augment == "none") return AugmentKind::kNone;
-  if (config.augment == "photo") return AugmentKind::kPhoto;
-  if (config.augment == "drawing") return AugmentKind::kDrawing;
-  return dataset.augment;
-}
-
 absl::StatusOr<FrozenFeatures> FrozenFeatures::Create(const OldModel& model, const Dataset& dataset,
                                                       const TrainConfig& config, std::string_view form) {
   torch::NoGradGuard no_grad;

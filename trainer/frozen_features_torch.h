@@ -38,7 +38,4 @@ class FrozenFeatures {
   bool each_batch_;
 };
 
-// The changes of the images that `config.augment` asks for on this data set.
-AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset);
-
 }  // namespace lightcone

@@ -14,7 +14,7 @@ absl::Status Mismatch(const std::string& field, const std::string& value, const 
 absl::Status CheckSameSpace(const Manifest& old, const TrainConfig& config) {
   if (old.metric != config.metric) return Mismatch("metric", old.metric, StrCat(config.metric, ", as the new model"));
   const int64_t prefix = LayoutOf(config).prefix;
-  if (old.dimension != prefix) {
+  if (old.dimension != prefix && !FindTrainingMethod(config.method)->through_adapter) {
     return Mismatch("dimension", StrCat(old.dimension), StrCat(prefix, ", as the new model"));
   }
   if (old.metric == "lorentz" && old.curvature != config.curvature) {

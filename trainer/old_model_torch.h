@@ -17,8 +17,8 @@ namespace lightcone {
 class OldModel {
  public:
   // Loads a trained folder (manifest.json and encoder). FAILED_PRECONDITION when its metric,
-  // dimension (VectorLayout::prefix of `config`) or, lorentz, curvature are not `config`'s, or it takes another number
-  // of channels: such models cannot share a space.
+  // dimension (VectorLayout::prefix of `config`; methods that go through an adapter take any) or, lorentz, curvature
+  // are not `config`'s, or it takes another number of channels: such models cannot share a space.
   static absl::StatusOr<std::unique_ptr<OldModel>> Load(const std::string& folder, const TrainConfig& config,
                                                         const Normalisation& normalisation);
 

@@ -14,13 +14,12 @@ constexpr double kMacsPerSecond = 50e9;
 // compatible model (a frozen forward more): 0.5 + 1 + 4/3 trainings.
 constexpr double kForwardsPerStep = 3;
 constexpr double kTrainings = 0.5 + 1 + 4.0 / 3.0;
-constexpr int64_t kSmallSet = 10'000;       // up to here an answer is expected while one waits,
-constexpr double kSmallSetSeconds = 200;    // for all three trainings together,
-constexpr double kLargeSetSeconds = 1'500;  // else in half an hour or so: within the hour on a busy machine, too
+constexpr double kSmallSetSeconds = 200;    // for all three trainings together, up to kSmallSetImages,
+constexpr double kLargeSetSeconds = 1'500;  // else half an hour or so: within the hour on a busy machine, too
 constexpr int64_t kEpochsMin = 4, kEpochsMax = 60;
 
 int64_t QuickEpochs(const TrainConfig& config, int64_t images) {
-  const double budget = images <= kSmallSet ? kSmallSetSeconds : kLargeSetSeconds;
+  const double budget = images <= kSmallSetImages ? kSmallSetSeconds : kLargeSetSeconds;
   const double macs = MacsPerImage(config.encoder) * kForwardsPerStep * static_cast<double>(images);
   const double epochs = budget / kTrainings * kMacsPerSecond / macs;
   return static_cast<int64_t>(

@@ -80,6 +80,11 @@ absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const Co
     record.space.clip_radius = manifest.clip_radius;
     record.compatible_prefix = manifest.compatible_prefix;
     record.method = manifest.method;
+    if (manifest.through_adapter && call.parent > 0) {
+      return FieldError(absl::StatusCode::kFailedPrecondition, "parent", StrCat(call.parent),
+                        StrCat("0: a model of method '", manifest.method,
+                               "' compares with no older one as it is; put an adapter between the two"));
+    }
     if (record.space.metric != Metric::kLorentz) record.space.curvature = record.space.clip_radius = 1.0;  // unused
     if (const absl::Status valid = record.space.Validate(); !valid.ok()) return Annotate(valid, "manifest");
     made.manifest = std::move(manifest);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/npy.h"
+#include "models/adapter_file.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/data_files.h"
 
@@ -160,6 +161,56 @@ TEST_F(Offline, AModelIsTrainedASecondOneCompatiblyAndBothAreEvaluatedOnEachOthe
   EXPECT_THAT(ReadNpy(scratch_ / "z.npy").value().shape, testing::ElementsAre(48, 16));
   EXPECT_EQ(NpyIntegers(ReadNpy(scratch_ / "labels.npy").value(), "labels").value(),
             std::vector<int64_t>(labels.begin(), labels.end()));
+}
+
+TEST_F(Offline, AModelOfMethodLightconeComesWithItsAdapter) {
+  const testing_data::Folder data;
+  std::vector<int> labels;
+  for (int i = 0; i < 48; ++i) labels.push_back(i % 4);
+  for (const char* part : {"train", "t10k"}) {
+    data.Write(StrCat(part, "-images-idx3-ubyte"), testing_data::IdxImages(48, 16, 16));
+    data.Write(StrCat(part, "-labels-idx1-ubyte"), testing_data::IdxLabels(labels));
+  }
+  const std::string old_model = scratch_ / "old", new_model = scratch_ / "new";
+  const auto train = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"train", "--data", "idx:" + data.path(), "--set", "encoder.architecture=mlp", "--set",
+                                 "encoder.width=0.25", "--set", "epochs=1", "--set", "batch=8"});
+    return Run(words);
+  };
+  ASSERT_EQ(train({"--out", old_model, "--set", "encoder.dimension=12"}).exit_code, 0);
+  const std::vector<std::string> command = {
+      "--out", new_model, "--method", "lightcone", "--old", old_model, "--set", "encoder.dimension=16", "--json"};
+  const Outcome trained = train(command);
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const std::string path = trained.json()["adapter"];
+  const AdapterFile adapter = ReadAdapter(path).value();
+  EXPECT_EQ(adapter.from, "old");
+  EXPECT_EQ(adapter.to, "new");
+  EXPECT_EQ(adapter.spec.input_dimension, 12);
+  EXPECT_EQ(adapter.spec.target.dimension, 16);
+  EXPECT_EQ(adapter.fit.pairs + adapter.fit.held_out_pairs, 96) << "each image, plain and changed";
+  EXPECT_TRUE(trained.json()["manifest"]["through_adapter"]);
+
+  const std::string set = "idx:" + data.path();
+  const Outcome served = RunBinary(scratch_, {"eval", "--data", set, "--served", "--query", new_model, "--gallery",
+                                              old_model, "--adapter", path, "--backfilled", "0,0.5,1", "--json"});
+  ASSERT_EQ(served.exit_code, 0) << served.err;
+  EXPECT_EQ(served.json()["through"], "item adapter");
+  ASSERT_EQ(served.json()["points"].size(), 3u);
+  const Outcome own = Run({"eval", "--data", set, "--query", new_model, "--json"});
+  EXPECT_NEAR(served.json()["points"][2]["map"], own.json()["map"], 1e-6) << "all of it re-embedded";
+  EXPECT_THAT(Run({"eval", "--data", set, "--query", new_model, "--adapter", path}).err, HasSubstr("--served"));
+  EXPECT_THAT(Run({"eval", "--data", set, "--served", "--query", new_model, "--backfilled", "0.5,0.1"}).err,
+              HasSubstr("shares ascend"));
+
+  const auto written = std::filesystem::last_write_time(path);
+  EXPECT_EQ(train(command).json()["adapter"], path);
+  EXPECT_EQ(std::filesystem::last_write_time(path), written) << "nothing was trained, so nothing is fitted";
+  std::filesystem::remove(path);
+  EXPECT_THAT(
+      train({"--out", new_model, "--method", "lightcone", "--old", old_model, "--set", "encoder.dimension=16"}).out,
+      HasSubstr("old-items.adapter carries the old items"));
+  EXPECT_TRUE(ReadAdapter(path).ok()) << "fitted again";
 }
 
 TEST_F(Offline, EmbedNeedsAModelASplitAndAFile) {

@@ -1,5 +1,6 @@
 // Putting, dropping and listing adapters: request ids, what is refused and why, damage in the store.
 #include "adapter_world.h"
+#include "models/manifest.h"
 #include "server/engine/meta.h"
 #include "store/keys.h"
 
@@ -208,6 +209,29 @@ TEST_F(AdapterCalls, AnotherDimensionIsRegisteredOnlyWhenAnAdapterIsExpected) {
   call.expects_adapter = true;
   call.manifest_json = R"({"dimension":9,"curvature":0.5,"clip_radius":1})";
   EXPECT_TRUE(Fails(engine_->RegisterGeneration(call), Code::kFailedPrecondition, {"manifest.curvature"}));
+}
+
+TEST_F(AdapterCalls, AModelThatNeedsAnAdapterHasNoParentToCompareWith) {
+  MakeWorld();
+  Manifest manifest;
+  manifest.name = "carried";
+  manifest.architecture = "mlp";
+  manifest.dimension = new_.dimension;
+  manifest.curvature = new_.curvature;
+  manifest.clip_radius = new_.clip_radius;
+  manifest.input = {28, 28, 1, {0.5f}, {0.25f}};
+  manifest.method = "lightcone";
+  manifest.through_adapter = true;
+  RegisterCall call;
+  call.collection = "c";
+  call.expects_adapter = true;
+  call.manifest_json = ToJson(manifest);
+  call.parent = 2;
+  EXPECT_TRUE(Fails(engine_->RegisterGeneration(call), Code::kFailedPrecondition, {"parent", "2", "0", "lightcone"}));
+  call.parent = 0;
+  const auto made = engine_->RegisterGeneration(call);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(made->reach, ::testing::ElementsAre(3));
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ Manifest Example() {
   m.frozen = true;
   m.dimension = 128;
   m.compatible_prefix = 96;
+  m.through_adapter = true;
   m.curvature = 0.7;
   m.clip_radius = 1.2;
   m.rescale = "fixed";

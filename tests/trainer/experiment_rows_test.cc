@@ -65,6 +65,23 @@ TEST(ExperimentRows, AdaptersAreFittedOnceAndSpanDimensions) {
   EXPECT_EQ(tiny.Files(), before) << "fitted again";
 }
 
+TEST(ExperimentRows, LightconeIsMeasuredThroughAnAdapterWhateverTheOldDimension) {
+  const TinyExperiment tiny;
+  tiny.Write(std::string(kTinyHead) +
+             "[row.lightcone]\nmethod = \"lightcone\"\nlightcone.width = 16\n"
+             "[row.wide]\nmethod = \"lightcone\"\nlightcone.width = 16\nencoder.dimension = 12\n"
+             "adapter.map = \"affine\"\nadapter.steps = 40\n");
+  tiny.MustRun();
+  std::map<std::string, json> rows = RowsOf(tiny);
+  const double none = rows["independent-default"]["measures"]["cross.map"]["mean"];
+  for (const char* row : {"lightcone", "wide"}) {
+    EXPECT_GT(rows[row]["measures"]["cross.map"]["mean"].get<double>(), none) << row;
+  }
+  int adapters = 0;
+  for (const auto& [name, bytes] : tiny.Files()) adapters += name.ends_with(".adapter");
+  EXPECT_EQ(adapters, 2) << "a row without options of an adapter gets the usual one";
+}
+
 TEST(ExperimentRows, WhatCannotWorkWithThePairIsRefusedBeforeAnythingIsTrained) {
   const TinyExperiment tiny;
   const auto error = [&](const std::string& rows) {

@@ -111,6 +111,27 @@ TEST(Experiment, OnlyTheGenerationsOwnTrainingImagesAreTrainedOn) {
   EXPECT_EQ(plan.models[static_cast<size_t>(plan.rows[0].models[1])].old_model, plan.independent[0].models[0]);
 }
 
+TEST(Experiment, ValidationImagesComeFromTheTrainingSetAndTheTestImagesStayUnseen) {
+  const TinyExperiment tiny;
+  tiny.Change("title = \"tiny\"", "title = \"tiny\"\nvalidation = 0.25");
+  tiny.MustRun();
+  const std::string before = tiny.Table();
+  const json models = json::parse(ReadFile(tiny.options.out + "/tiny/experiment.json").value())["models"];
+  // Of 18 images a class, 5 (round(4.5), away from zero) are held out.
+  EXPECT_EQ(models[0]["key"]["data"]["images"], 2 * (18 - 5));
+  EXPECT_EQ(models[1]["key"]["data"]["images"], 4 * (18 - 5));
+
+  testing_data::Folder other;  // the same training images, other test images
+  WriteIdx(other, "train", TinyImages(kTinyClasses, kTinyTrainImages / kTinyClasses, 1));
+  WriteIdx(other, "t10k", TinyImages(kTinyClasses, 8, 99));
+  ExperimentOptions options = tiny.options;
+  options.data = "idx:" + other.path();
+  const absl::StatusOr<ExperimentOutcome> outcome = RunExperiment(options);
+  ASSERT_TRUE(outcome.ok()) << MessageOf(outcome.status());
+  EXPECT_EQ(outcome->trained, 0) << "no model depends on test images";
+  EXPECT_EQ(RowOf(tiny.Table(), "hbct"), RowOf(before, "hbct"));
+}
+
 TEST(Experiment, SeedsAreAveragedAndKnownOnesAreNotTrainedAgain) {
   TinyExperiment tiny;
   tiny.MustRun();

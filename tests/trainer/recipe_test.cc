@@ -84,6 +84,7 @@ TEST(Recipe, TheTopOfTheFileIsCheckedToo) {
   EXPECT_THAT(ErrorOf(StrCat("seeds = \"1,1\"\n", kTinyHead, row)), HasSubstr("seeds"));
   EXPECT_THAT(ErrorOf(StrCat("preset = \"slow\"\n", kTinyHead, row)), HasSubstr("quick, paper"));
   EXPECT_THAT(ErrorOf(StrCat("far = 1\n", kTinyHead, row)), HasSubstr("far"));
+  EXPECT_THAT(ErrorOf(StrCat("validation = 0.7\n", kTinyHead, row)), HasSubstr("0 .. 0.5"));
   EXPECT_THAT(ErrorOf("title = \"t\"\n" + row), HasSubstr("field 'data'"));
   EXPECT_THAT(ErrorOf(kTinyHead), HasSubstr("[row.NAME]"));
   EXPECT_THAT(ErrorOf("title = \"t\"\ndata = \"glyphs\"\n[scenario]\nname = \"sideways\"\n" + row),

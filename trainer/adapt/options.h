@@ -13,6 +13,8 @@
 
 namespace lightcone {
 
+// Raised when the same pairs and options give another adapter than before, or a default changes: cached ones are old.
+inline constexpr int kAdaptFitVersion = 2;
 inline constexpr int64_t kAdaptPairsMin = 64;     // 48 to fit, 16 to hold out
 inline constexpr int kAdaptDimensionMax = 4'096;  // of either side: the closed form decomposes a matrix of that size
 

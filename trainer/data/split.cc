@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/status.h"
 #include "trainer/data/rng.h"
 
 namespace lightcone {
@@ -48,6 +49,29 @@ std::vector<int64_t> FractionRows(const std::vector<int32_t>& labels, double sha
 
 ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed) {
   return SelectRows(set, FractionRows(set.labels, share, seed));
+}
+
+absl::Status HoldOut(double share, uint64_t seed, Dataset* dataset) {
+  const std::vector<int32_t>& labels = dataset->train.labels;
+  const std::vector<int64_t> held = FractionRows(labels, share, MixSeed({seed, 0x4e1d007}));
+  std::vector<int64_t> kept;
+  std::vector<bool> stays(static_cast<size_t>(dataset->classes()), false);
+  for (int64_t i = 0; i < dataset->train.size(); ++i) {
+    if (std::binary_search(held.begin(), held.end(), i)) continue;
+    kept.push_back(i);
+    stays[static_cast<size_t>(labels[static_cast<size_t>(i)])] = true;
+  }
+  for (const int64_t row : held) {
+    const auto label = static_cast<size_t>(labels[static_cast<size_t>(row)]);
+    if (stays[label]) continue;
+    return InvalidField("validation", StrCat(share),
+                        StrCat("a share that leaves class '", dataset->class_names[label],
+                               "' something to train on: 0 .. 0.5, with 2 images or more a class"));
+  }
+  dataset->test = SelectRows(dataset->train, held);
+  dataset->train = SelectRows(dataset->train, kept);
+  dataset->protocol.reset();
+  return absl::OkStatus();
 }
 
 }  // namespace lightcone

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone {
@@ -21,5 +22,10 @@ ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed);
 // The images at `rows`, in that order; a set that decodes when it is read stays one. REQUIRES: each in 0 ..
 // set.size()-1. Threads: safe.
 ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows);
+
+// Replaces the test images by a share (0, 1) of each class's training images, drawn from `seed`: what choices are made
+// on, so that the test images stay unseen. A protocol of the test set goes with it. INVALID_ARGUMENT when a class has
+// one image. Threads: safe.
+absl::Status HoldOut(double share, uint64_t seed, Dataset* dataset);
 
 }  // namespace lightcone

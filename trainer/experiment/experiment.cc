@@ -35,6 +35,7 @@ class Runner {
     result.scenario = recipe.scenario;
     result.seeds = setup_.seeds;
     result.steps = steps;
+    result.validation = recipe.validation;
     result.rows = EmptyRows(recipe, steps);
     for (const uint64_t seed : setup_.seeds) LC_RETURN_IF_ERROR(RunSeed(seed));
     LC_RETURN_IF_ERROR(Write());
@@ -66,13 +67,12 @@ class Runner {
   }
 
   absl::Status RunSeed(uint64_t seed) {
-    absl::StatusOr<Dataset> whole = OpenDataset(setup_.data, seed);
-    if (!whole.ok()) return Annotate(whole.status(), "data");
-    LC_ASSIGN_OR_RETURN(const ExperimentPlan plan, MakePlan(setup_.recipe, *whole, seed));
+    LC_ASSIGN_OR_RETURN(const Dataset whole, OpenWhole(setup_, seed));
+    LC_ASSIGN_OR_RETURN(const ExperimentPlan plan, MakePlan(setup_.recipe, whole, seed));
     LC_ASSIGN_OR_RETURN(const std::vector<ModelCost> costs, TrainAll(plan));
     Say(StrCat("seed ", seed, ": measuring"));
-    Measurer measurer(setup_.out, plan, *whole, cache_, setup_.recipe.far);
-    return MeasureRows(setup_.recipe, plan, *whole, costs, measurer, hooks_.stop, &outcome_.result);
+    Measurer measurer(setup_.out, plan, whole, cache_, setup_.recipe.far);
+    return MeasureRows(setup_.recipe, plan, whole, costs, measurer, hooks_.stop, &outcome_.result);
   }
 
   absl::StatusOr<std::vector<ModelCost>> TrainAll(const ExperimentPlan& plan) {

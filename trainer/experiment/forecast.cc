@@ -97,7 +97,7 @@ class Forecaster {
 
  private:
   absl::Status Add(uint64_t seed) {
-    LC_ASSIGN_OR_RETURN(const Dataset whole, OpenDataset(setup_.data, seed));
+    LC_ASSIGN_OR_RETURN(const Dataset whole, OpenWhole(setup_, seed));
     LC_ASSIGN_OR_RETURN(ExperimentPlan plan, MakePlan(setup_.recipe, whole, seed));
     SetInputSizes(&plan);
     std::vector<bool> cached;

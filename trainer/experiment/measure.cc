@@ -8,6 +8,7 @@
 #include "geometry/adapter.h"
 #include "models/adapter_file.h"
 #include "trainer/adapt/model_pairs.h"
+#include "trainer/adapt/options.h"
 #include "trainer/data/image_source.h"
 #include "trainer/evaluate_faces.h"
 #include "trainer/experiment/row_adapter.h"
@@ -125,7 +126,8 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
                             {"views", recipe.views},
                             {"width", recipe.width},
                             {"rank", recipe.rank},
-                            {"steps", recipe.steps}};
+                            {"steps", recipe.steps},
+                            {"fit", kAdaptFitVersion}};
   const std::string path =
       StrCat(folder_, "/adapters/", trained.id, "--", model(gallery).id, "--", Hex(Crc32c(key.dump())));
   const absl::StatusOr<ordered_json> seal = ReadSealed(path + ".json");

@@ -1,5 +1,6 @@
 #include "trainer/experiment/plan.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -14,11 +15,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Options that no step depends on (run_file.cc agrees), and those that name other models, whose keys count instead.
-bool EntersKey(const std::string& option) {
+// Not the options that no step depends on (run_file.cc agrees), those that name other models, whose keys count instead,
+// and those that other methods read: a new method's options leave the models of all others as they are.
+bool EntersKey(const std::string& option, const MethodInfo& method) {
   static const std::set<std::string> kOthers = {
       "name", "recipe", "threads", "loader_threads", "checkpoint_seconds", "old_model", "bt2.base_model"};
-  return !kOthers.contains(option);
+  static const auto* const kSwitches = [] {
+    auto* all = new std::set<std::string>;
+    for (const MethodInfo& info : TrainingMethods()) all->insert(info.switches.begin(), info.switches.end());
+    return all;
+  }();
+  if (kOthers.contains(option)) return false;
+  return !kSwitches->contains(option) || std::count(method.switches.begin(), method.switches.end(), option) > 0;
 }
 
 ordered_json DataJson(const Dataset& data) {
@@ -34,7 +42,8 @@ ordered_json DataJson(const Dataset& data) {
 absl::StatusOr<ordered_json> OptionsJson(const TrainConfig& config) {
   ordered_json options;
   for (const TrainOption& option : TrainOptions()) {
-    if (EntersKey(option.name)) options[option.name] = GetTrainOption(config, option.name);
+    if (EntersKey(option.name, *FindTrainingMethod(config.method)))
+      options[option.name] = GetTrainOption(config, option.name);
   }
   if (!config.encoder.backbone_file.empty()) {  // what it holds counts, not where it lies
     absl::StatusOr<std::string> bytes = ReadFile(config.encoder.backbone_file);
@@ -115,10 +124,11 @@ class Planner {
 
   static absl::Status CheckPair(const RecipeRow& row, const MethodInfo& method, const TrainConfig& config,
                                 const TrainConfig& old) {
+    const bool any_space = row.adapter.has_value() && (!method.needs_old_model || method.through_adapter);
     const int64_t fresh = LayoutOf(config).prefix, before = LayoutOf(old).embedding;
-    if (fresh != before && (method.needs_old_model || !row.adapter.has_value())) {
+    if (fresh != before && !any_space) {
       return InvalidField(StrCat("row.", row.name, ": encoder.dimension"), StrCat(fresh),
-                          StrCat(before, ", as the old model; or method independent with an adapter"));
+                          StrCat(before, ", as the old model; or method independent or lightcone with an adapter"));
     }
     if (config.metric != old.metric) {
       return InvalidField(StrCat("row.", row.name, ": metric"), config.metric,

@@ -66,8 +66,9 @@ struct Recipe {
   std::string data_help;                // what to give as the data set
   std::string preset = "quick";         // RecipeFor
   std::vector<uint64_t> seeds = {1};
-  double far = 0;        // false accept rate at which TAR is measured over all pairs of the test set; 0: not at all
-  std::string scenario;  // a name of trainer/scenario.h
+  double validation = 0;  // share of each class's training images that stands in for the test set; 0: the test set
+  double far = 0;         // false accept rate at which TAR is measured over all pairs of the test set; 0: not at all
+  std::string scenario;   // a name of trainer/scenario.h
   RecipeSettings scenario_options;
   RecipeSettings train;                 // for all models
   std::map<int, RecipeSettings> steps;  // for the models of one generation: 0 is the old one

@@ -19,7 +19,8 @@ namespace lightcone {
 namespace {
 
 constexpr char kTopKeys[] =
-    "title, source, settings, data, data_help, preset, seeds, far, scenario.*, train.*, old.*, new.*, step.N.*, "
+    "title, source, settings, data, data_help, preset, seeds, validation, far, scenario.*, train.*, old.*, new.*, "
+    "step.N.*, "
     "space.NAME.*, row.NAME.*";
 constexpr size_t kRowsMax = 100, kSpacesMax = 32, kNameMax = 48;
 
@@ -108,6 +109,11 @@ class Parser {
       LC_RETURN_IF_ERROR(SetText(entry, text->second));
     } else if (entry.key == "seeds") {
       LC_ASSIGN_OR_RETURN(recipe_.seeds, ParseSeeds(entry.value, "seeds"));
+    } else if (entry.key == "validation") {
+      LC_ASSIGN_OR_RETURN(recipe_.validation, NumberOf(entry));
+      if (!(recipe_.validation >= 0 && recipe_.validation <= 0.5)) {
+        return InvalidField("validation", entry.value, "0 .. 0.5");
+      }
     } else if (entry.key == "far") {
       LC_ASSIGN_OR_RETURN(recipe_.far, NumberOf(entry));
       if (!(recipe_.far >= 0 && recipe_.far < 1)) return InvalidField("far", entry.value, "0 .. 1, below 1");
@@ -253,6 +259,10 @@ class Parser {
       }
     }
     LC_ASSIGN_OR_RETURN(const int steps, CountSteps(recipe_));
+    for (RecipeRow& row : recipe_.rows) {
+      const bool needed = steps > 1 && FindTrainingMethod(row.method)->through_adapter;
+      if (needed && !row.adapter.has_value()) row.adapter.emplace();
+    }
     return CheckRecipe(recipe_, steps);
   }
 

@@ -38,7 +38,8 @@ struct ExperimentPlots {
 struct ExperimentResult {
   std::string name, title, source, settings, data, scenario;
   std::vector<uint64_t> seeds;
-  int steps = 2;  // generations
+  int steps = 2;          // generations
+  double validation = 0;  // share of the training images that stood in for the test set; 0: none
   std::vector<ExperimentRow> rows;
   ExperimentPlots plots;
 };

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "trainer/data/split.h"
 #include "trainer/experiment/plan.h"
 
 namespace lightcone {
@@ -81,6 +82,15 @@ absl::StatusOr<ExperimentSetup> SetUp(const ExperimentOptions& options) {
                         setup.recipe.data_help.empty() ? StrCat(setup.recipe.data, ":DIR") : setup.recipe.data_help);
   }
   return setup;
+}
+
+absl::StatusOr<Dataset> OpenWhole(const ExperimentSetup& setup, uint64_t seed) {
+  absl::StatusOr<Dataset> whole = OpenDataset(setup.data, seed);
+  if (!whole.ok()) return Annotate(whole.status(), "data");
+  if (setup.recipe.validation > 0) {
+    LC_RETURN_IF_ERROR(Annotate(HoldOut(setup.recipe.validation, seed, &*whole), "data"));
+  }
+  return whole;
 }
 
 ordered_json SetupJson(const ExperimentSetup& setup) {

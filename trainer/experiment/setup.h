@@ -23,6 +23,10 @@ struct ExperimentSetup {
 // Recipe, data and seeds as the options and, with `resume`, experiment.json say. Errors as RunExperiment.
 absl::StatusOr<ExperimentSetup> SetUp(const ExperimentOptions& options);
 
+// The data set of one seed, with the recipe's validation images in place of the test images where it asks for that.
+// Errors of OpenDataset and HoldOut, with "data" before them.
+absl::StatusOr<Dataset> OpenWhole(const ExperimentSetup& setup, uint64_t seed);
+
 // The beginning of experiment.json: versions, recipe, data, seeds.
 nlohmann::ordered_json SetupJson(const ExperimentSetup& setup);
 

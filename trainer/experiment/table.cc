@@ -32,6 +32,12 @@ std::string SeedsText(const std::vector<uint64_t>& seeds) {
   return text;
 }
 
+// "", or what a reader must know before any figure.
+std::string ValidationText(const ExperimentResult& result) {
+  if (result.validation == 0) return "";
+  return StrCat("Measured on validation images, ", result.validation, " of each class's training images.");
+}
+
 std::optional<MeanDeviation> MatrixCell(const std::vector<GainMatrix>& seeds, size_t at) {
   std::vector<double> values;
   for (const GainMatrix& matrix : seeds) {
@@ -134,7 +140,8 @@ std::string TableMarkdown(const ExperimentResult& result) {
   const std::vector<MeasureInfo> measures = ShownMeasures(result);
   std::string text = StrCat("# ", result.title, "\n\nRecipe `", result.name, "`, scenario `", result.scenario,
                             "`, data `", result.data, "`, seeds ", SeedsText(result.seeds));
-  text += result.seeds.size() > 1 ? " (mean ± standard deviation).\n" : ".\n";
+  text += result.seeds.size() > 1 ? " (mean ± standard deviation)." : ".";
+  text += result.validation > 0 ? StrCat(" ", ValidationText(result), "\n") : "\n";
   if (!result.source.empty()) text += StrCat("Source: ", result.source, ".\n");
   if (!result.settings.empty()) text += StrCat("Settings: ", result.settings, "\n");
   text += "\n| model";
@@ -163,9 +170,9 @@ std::string TableMarkdown(const ExperimentResult& result) {
 }
 
 std::string TableJson(const ExperimentResult& result) {
-  ordered_json json = {{"recipe", result.name}, {"title", result.title},        {"source", result.source},
-                       {"data", result.data},   {"scenario", result.scenario},  {"generations", result.steps},
-                       {"seeds", result.seeds}, {"rows", ordered_json::array()}};
+  ordered_json json = {{"recipe", result.name}, {"title", result.title},           {"source", result.source},
+                       {"data", result.data},   {"scenario", result.scenario},     {"generations", result.steps},
+                       {"seeds", result.seeds}, {"validation", result.validation}, {"rows", ordered_json::array()}};
   for (const ExperimentRow& row : result.rows) {
     ordered_json measures = ordered_json::object();
     for (const MeasureInfo& measure : ShownMeasures(result)) {
@@ -192,7 +199,8 @@ std::string TableLatex(const ExperimentResult& result) {
   const std::vector<MeasureInfo> measures = ShownMeasures(result);
   constexpr char kSpecial[] = "&%$#_{}";
   std::string text = StrCat("% ", result.title, "; recipe ", result.name, ", seeds ", SeedsText(result.seeds),
-                            "\n\\begin{tabular}{l", std::string(measures.size(), 'r'), "}\n\\hline\nmodel");
+                            result.validation > 0 ? StrCat("; ", ValidationText(result)) : "", "\n\\begin{tabular}{l",
+                            std::string(measures.size(), 'r'), "}\n\\hline\nmodel");
   for (const MeasureInfo& measure : measures) text += StrCat(" & ", Escaped(measure.title, kSpecial, "\\"));
   text += " \\\\\n\\hline\n";
   for (const ExperimentRow& row : result.rows) {

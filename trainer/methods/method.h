@@ -15,6 +15,9 @@ struct MethodInfo {
   std::string help;    // one sentence
   std::string source;  // paper and equations
   bool needs_old_model = false;
+  // Old embeddings are comparable with the new ones only through an adapter (docs/adapters.md), which is fitted to the
+  // finished models, not by Train. The old model's dimension may be any.
+  bool through_adapter = false;
   int64_t same_class = 1;             // images of one class side by side in a batch (LoaderOptions::same_class)
   std::string metric;                 // the only metric that it works with; empty: any
   std::string base_loss;              // what the option base_loss means when it is "auto"; empty: the metric's

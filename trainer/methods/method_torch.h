@@ -84,6 +84,7 @@ MethodEntry HocMethod();
 MethodEntry MixbctMethod();
 MethodEntry Bt2Method();
 MethodEntry HypmixMethod();
+MethodEntry LightconeMethod();
 
 // NOT_FOUND names the known methods.
 absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodContext& context);
@@ -93,5 +94,11 @@ absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodC
 // parts.
 LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& old,
                             const torch::Tensor& labels);
+
+// The loss that draws new embeddings and carried old ones of the same images together (method lightcone), a scalar:
+// InfoNCE over geodesic distances (cosine: 1 - cos) at lightcone.tau, with other images of a class left out of the sum,
+// or the mean distance of the pairs. Both sides as EmbedPoints gives them at this curvature; gradients flow into both.
+torch::Tensor CarriedAlignment(const LightconeConfig& config, const Embedded& fresh, const Embedded& carried,
+                               bool lorentz, double curvature, const torch::Tensor& labels);
 
 }  // namespace lightcone

@@ -5,10 +5,10 @@ namespace lightcone {
 namespace {
 
 const std::vector<MethodEntry>& Entries() {
-  static const auto* const kEntries =
-      new std::vector<MethodEntry>{IndependentMethod(), HbctMethod(),   MixbctMethod(), Bt2Method(),    HypmixMethod(),
-                                   L2Method(),          BctMethod(),    Bct32Method(),  UnibctMethod(), NcclMethod(),
-                                   HotRefreshMethod(),  ContraMethod(), AdvbctMethod(), HocMethod()};
+  static const auto* const kEntries = new std::vector<MethodEntry>{
+      IndependentMethod(), HbctMethod(),   MixbctMethod(), Bt2Method(),    HypmixMethod(),
+      L2Method(),          BctMethod(),    Bct32Method(),  UnibctMethod(), NcclMethod(),
+      HotRefreshMethod(),  ContraMethod(), AdvbctMethod(), HocMethod(),    LightconeMethod()};
   return *kEntries;
 }
 

@@ -1,0 +1,114 @@
+// Lightcone's own method (docs/training.md, Lightcone): a training that knows an adapter will follow. An adapter g is
+// trained beside the network and carries old embeddings into the space that is being learnt; the network is drawn
+// towards g(old), not towards the old embeddings themselves, and so keeps its freedom; the dimensions may differ. g
+// itself is thrown away: the adapter that serves is fitted to the finished models (docs/adapters.md).
+#include <cmath>
+
+#include "base/status.h"
+#include "trainer/data/rng.h"
+#include "trainer/losses/contrast_torch.h"
+#include "trainer/losses/mix_torch.h"
+#include "trainer/methods/method_torch.h"
+
+namespace lightcone {
+namespace {
+
+using torch::Tensor;
+
+constexpr uint64_t kCarrierStream = 0xca881e8;
+
+// g(o) = W o + c + B relu(A o + a), as the adapter `residual-mlp`. W starts at the identity between spaces of one
+// dimension and B at 0.
+class Carrier : public torch::nn::Module {
+ public:
+  Carrier(int64_t from, int64_t to, int64_t width, uint64_t seed) {
+    Rng rng(MixSeed({seed, kCarrierStream}));
+    const double bound = 1.0 / std::sqrt(static_cast<double>(from));
+    const auto drawn = [&](c10::IntArrayRef shape) {
+      Tensor values = torch::empty(shape, torch::kFloat32);
+      float* numbers = values.data_ptr<float>();
+      for (int64_t i = 0; i < values.numel(); ++i) numbers[i] = static_cast<float>(rng.Uniform(-bound, bound));
+      return values;
+    };
+    linear_ = register_parameter("linear", from == to ? torch::eye(from) : drawn({to, from}));
+    offset_ = register_parameter("offset", torch::zeros({to}));
+    hidden_ = register_parameter("hidden", drawn({width, from}));
+    hidden_offset_ = register_parameter("hidden_offset", drawn({width}));
+    output_ = register_parameter("output", torch::zeros({to, width}));
+  }
+
+  Tensor Forward(const Tensor& old) const {
+    const Tensor units = torch::relu(torch::addmm(hidden_offset_, old, hidden_.t()));
+    return torch::addmm(offset_, old, linear_.t()) + torch::matmul(units, output_.t());
+  }
+
+ private:
+  Tensor linear_, offset_, hidden_, hidden_offset_, output_;
+};
+
+class Lightcone : public TrainingMethod {
+ public:
+  explicit Lightcone(const MethodContext& context)
+      : context_(context),
+        carrier_(std::make_shared<Carrier>(context.old_model->manifest().dimension, context.config.encoder.dimension,
+                                           context.config.lightcone.width, context.config.seed)) {}
+
+  LossTerms Loss(const StepBatch& batch, const Tensor& z) override {
+    const Embedded fresh = context_.classifier.Embed(z, context_.config.clip_radius);
+    const Tensor base = context_.classifier.Loss(fresh, batch.labels);
+    const Tensor carried = carrier_->Forward(OldOf(batch));
+    // Two halves, so that g is fitted at full weight however little the network is drawn towards it.
+    const Tensor fit = Alignment(z.detach(), carried, batch.labels);
+    LossTerms terms{base + fit, {{"base", base.detach()}, {"carry", fit.detach()}}};
+    const double lambda = context_.config.lightcone.lambda;
+    if (lambda > 0) terms.total = terms.total + lambda * Alignment(z, carried.detach(), batch.labels);
+    return terms;
+  }
+
+  std::shared_ptr<torch::nn::Module> module() override { return carrier_; }
+
+ private:
+  // What g reads: the numbers before the clip, or unit vectors where only angles count.
+  Tensor OldOf(const StepBatch& batch) const {
+    torch::NoGradGuard no_grad;
+    const Tensor old = context_.old_model->Embed(batch.images);
+    return context_.old_model->manifest().metric == "cosine" ? UnitRows(old) : old;
+  }
+
+  Tensor Alignment(const Tensor& z, const Tensor& carried, const Tensor& labels) const {
+    const TrainConfig& c = context_.config;
+    const bool lorentz = c.metric == "lorentz";
+    const double curvature = c.learn_curvature ? context_.classifier.curvature() : c.curvature;  // no gradient to K
+    return CarriedAlignment(c.lightcone, EmbedPoints(z, lorentz, curvature, c.clip_radius),
+                            EmbedPoints(carried, lorentz, curvature, c.clip_radius), lorentz, curvature, labels);
+  }
+
+  const MethodContext context_;
+  const std::shared_ptr<Carrier> carrier_;
+};
+
+}  // namespace
+
+torch::Tensor CarriedAlignment(const LightconeConfig& config, const Embedded& fresh, const Embedded& carried,
+                               bool lorentz, double curvature, const torch::Tensor& labels) {
+  const Tensor distances = lorentz ? DistanceMatrix(fresh.points, carried.points, curvature, LossDistance::kGeodesic)
+                                   : 1 - torch::matmul(UnitRows(fresh.z), UnitRows(carried.z).t());
+  if (config.alignment == "distance") return distances.diagonal().mean();
+  return InfoNceLoss(distances, config.tau, SameClassPairs(labels)).mean();
+}
+
+MethodEntry LightconeMethod() {
+  MethodEntry entry;
+  entry.info.name = "lightcone";
+  entry.info.help = "drawn towards what an adapter makes of the old embeddings; an adapter is fitted afterwards";
+  entry.info.source = "ours (docs/training.md, Lightcone); the adapter as FCT and FastFill, the contrast as HBCT's";
+  entry.info.needs_old_model = true;
+  entry.info.through_adapter = true;
+  entry.info.switches = {"old_model", "lightcone.lambda", "lightcone.alignment", "lightcone.tau", "lightcone.width"};
+  entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
+    return std::unique_ptr<TrainingMethod>(std::make_unique<Lightcone>(context));
+  };
+  return entry;
+}
+
+}  // namespace lightcone
