@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
+#include "cli/served.h"
 #include "cli/table.h"
 #include "models/encoder.h"
 #include "trainer/data/dataset.h"
@@ -15,8 +16,12 @@ namespace lightcone::cli {
 namespace {
 
 struct Flags {
-  std::string query, gallery, data = "glyphs", split = "test";
+  std::string query, gallery, data = "glyphs", split = "test", adapter;
+  std::vector<double> backfilled = {0};
+  int64_t queries = 0;
+  bool served = false;
   uint64_t seed = 1;
+  std::vector<const CLI::Option*> of_server;  // what only --served reads
 };
 
 absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
@@ -56,7 +61,42 @@ void Show(const Context& context, const Flags& flags, const RetrievalFigures& fi
   }
 }
 
+absl::Status RunServed(const Context& context, const Flags& flags) {
+  if (flags.split != "test") return InvalidField("--split", flags.split, "test, with --served");
+  if (flags.queries < 0) return InvalidField("--queries", StrCat(flags.queries), "0 (all) or more");
+  LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
+  ServedPair pair;
+  pair.query = flags.query;
+  pair.gallery = flags.gallery.empty() ? flags.query : flags.gallery;
+  pair.adapter = flags.adapter;
+  pair.queries_max = flags.queries;
+  pair.seed = flags.seed;
+  LC_ASSIGN_OR_RETURN(const ServedFigures figures, MeasureServed(pair, dataset, flags.backfilled));
+  if (context.json) {
+    OrderedJson json = {
+        {"query", pair.query},    {"gallery", pair.gallery},    {"dataset", flags.data},         {"seed", flags.seed},
+        {"through", figures.how}, {"queries", figures.queries}, {"points", OrderedJson::array()}};
+    for (const ServedPoint& point : figures.points) {
+      json["points"].push_back(
+          {{"backfilled", point.share}, {"cmc1", point.cmc1}, {"cmc5", point.cmc5}, {"map", point.map}});
+    }
+    context.PrintJson(json);
+    return absl::OkStatus();
+  }
+  Table table({"backfilled", "CMC@1", "CMC@5", "mAP", "through", "queries"});
+  for (const ServedPoint& point : figures.points) {
+    table.Add({Number(point.share), Number(point.cmc1), Number(point.cmc5), Number(point.map), figures.how,
+               Grouped(static_cast<uint64_t>(figures.queries))});
+  }
+  context.Print(table.Text());
+  return absl::OkStatus();
+}
+
 absl::Status Run(Context& context, const Flags& flags) {
+  if (flags.served) return RunServed(context, flags);
+  for (const CLI::Option* option : flags.of_server) {
+    if (option->count() > 0) return InvalidField(option->get_name(), "set", "only with --served");
+  }
   if (flags.split != "test" && flags.split != "train") {
     return InvalidField("--split", StrCat("'", flags.split, "'"), "test, train");
   }
@@ -99,6 +139,15 @@ void AddEval(CLI::App& root, Context& context) {
   app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str();
   app->add_option("--split", flags->split, "test or train")->capture_default_str();
   app->add_option("--seed", flags->seed, "Of drawing and splits, as in training")->capture_default_str();
+  app->add_flag("--served", flags->served, "Measure through Search of a server of its own, not in memory");
+  flags->of_server = {
+      app->add_option("--adapter", flags->adapter, "Adapter between the two models; needs --served"),
+      app->add_option("--backfilled", flags->backfilled,
+                      "Shares of the gallery, ascending, that the query model embedded; needs --served")
+          ->delimiter(',')
+          ->capture_default_str(),
+      app->add_option("--queries", flags->queries, "Ask so many of the test images; 0: all; needs --served")
+          ->capture_default_str()};
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
 }
 

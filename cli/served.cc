@@ -1,0 +1,157 @@
+#include "cli/served.h"
+
+#include <stdlib.h>
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <system_error>
+
+#include "base/status.h"
+#include "cli/child_server.h"
+#include "cli/demo_gallery.h"
+#include "client/client.h"
+#include "models/adapter_file.h"
+#include "models/encoder.h"
+#include "trainer/data/rng.h"
+#include "trainer/evaluate.h"
+
+namespace lightcone::cli {
+namespace {
+
+constexpr char kCollection[] = "served";
+constexpr uint64_t kBackfillStream = 0xbacf111;
+
+// A folder below the system's for temporary ones, gone with this object.
+class Scratch {
+ public:
+  static absl::StatusOr<std::unique_ptr<Scratch>> Make() {
+    std::error_code error;
+    const std::filesystem::path base = std::filesystem::temp_directory_path(error);
+    std::string path = (base / "lightcone-eval-XXXXXX").string();
+    if (error || ::mkdtemp(path.data()) == nullptr) return Internal(StrCat("cannot make a folder like '", path, "'"));
+    return std::unique_ptr<Scratch>(new Scratch(path));
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit Scratch(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+class Served {
+ public:
+  Served(const ServedPair& pair, const Dataset& dataset) : pair_(pair), dataset_(dataset) {}
+
+  absl::StatusOr<ServedFigures> Measure(const std::vector<double>& shares) {
+    LC_RETURN_IF_ERROR(Open());
+    LC_RETURN_IF_ERROR(Register());
+    std::vector<int64_t> order(static_cast<size_t>(dataset_.test.size()));
+    std::iota(order.begin(), order.end(), 0);
+    Rng rng(MixSeed({pair_.seed, kBackfillStream}));
+    rng.Shuffle(&order);
+    size_t done = 0;
+    for (const double share : shares) {
+      const auto wanted = static_cast<size_t>(std::llround(share * static_cast<double>(order.size())));
+      if (wanted > done) {
+        const std::span<const int64_t> rows = std::span<const int64_t>(order).subspan(done, wanted - done);
+        LC_RETURN_IF_ERROR(
+            UpsertVectors(*client_, kCollection, what_.generation, query_z_, what_.dimension, dataset_, rows));
+        done = wanted;
+      }
+      LC_ASSIGN_OR_RETURN(const DemoRow row, MeasureThroughSearch(*client_, what_, dataset_.test.labels));
+      figures_.points.push_back({share, row.cmc1, row.cmc5, row.map});
+    }
+    return std::move(figures_);
+  }
+
+ private:
+  absl::Status Open() {
+    LC_ASSIGN_OR_RETURN(query_, Encoder::LoadFolder(pair_.query));
+    LC_ASSIGN_OR_RETURN(gallery_, Encoder::LoadFolder(pair_.gallery));
+    LC_ASSIGN_OR_RETURN(query_z_, EmbedSplit(*query_, dataset_.test));
+    LC_ASSIGN_OR_RETURN(gallery_z_, EmbedSplit(*gallery_, dataset_.test));
+    const int64_t n = dataset_.test.size();
+    queries_ = ChooseQueries(n, pair_.queries_max > 0 ? pair_.queries_max : n, pair_.seed);
+    figures_.queries = static_cast<int64_t>(queries_.size());
+    LC_ASSIGN_OR_RETURN(scratch_, Scratch::Make());
+    std::string binary = pair_.binary;
+    if (binary.empty()) {
+      LC_ASSIGN_OR_RETURN(binary, OwnBinary());
+    }
+    LC_ASSIGN_OR_RETURN(server_, ChildServer::Start(binary, scratch_->path() + "/data",
+                                                    {"--limits-k-max", StrCat(std::max<int64_t>(10'000, n))}));
+    LC_ASSIGN_OR_RETURN(client_, client::Client::Connect({.address = server_->address()}));
+    return client_->WaitUntilServing(absl::Seconds(30));
+  }
+
+  absl::Status Register() {
+    const Manifest &query = query_->manifest(), &gallery = gallery_->manifest();
+    LC_RETURN_IF_ERROR(CreateGallery(*client_, kCollection, gallery.metric, gallery.curvature));
+    LC_ASSIGN_OR_RETURN(const uint32_t old, RegisterModel(*client_, kCollection, pair_.gallery, {}));
+    LC_RETURN_IF_ERROR(ActivateModel(*client_, kCollection, old));
+    LC_RETURN_IF_ERROR(UpsertVectors(*client_, kCollection, old, gallery_z_, gallery.dimension, dataset_));
+    what_ = {.collection = kCollection,
+             .generation = old,
+             .evaluate_generations = {},
+             .z = query_z_,
+             .dimension = query.dimension,
+             .queries = queries_};
+    figures_.how = "itself";
+    if (pair_.query == pair_.gallery) return absl::OkStatus();
+    const bool adapted = !pair_.adapter.empty();
+    const bool child = !adapted && query.parent_crc32c == gallery.encoder_crc32c && !query.through_adapter;
+    LC_ASSIGN_OR_RETURN(what_.generation, RegisterModel(*client_, kCollection, pair_.query,
+                                                        {.parent = child ? old : 0, .expects_adapter = adapted}));
+    if (child) {
+      figures_.how = "native";
+    } else if (adapted) {
+      LC_ASSIGN_OR_RETURN(const AdapterFile file, ReadAdapter(pair_.adapter));
+      const bool item = file.spec.direction == AdapterDirection::kItem;
+      LC_RETURN_IF_ERROR(
+          PutAdapter(*client_, kCollection, item ? old : what_.generation, item ? what_.generation : old, file));
+      what_.adapters = item ? v1::ADAPTER_MODE_ITEM : v1::ADAPTER_MODE_QUERY;
+      figures_.how = item ? "item adapter" : "query adapter";
+    } else {
+      what_.evaluate_generations = {old, what_.generation};
+      figures_.how = "override of the reach";
+    }
+    return absl::OkStatus();
+  }
+
+  const ServedPair& pair_;
+  const Dataset& dataset_;
+  std::unique_ptr<Encoder> query_, gallery_;
+  std::vector<float> query_z_, gallery_z_;
+  std::vector<int64_t> queries_;
+  std::unique_ptr<Scratch> scratch_;  // outlives the server
+  std::unique_ptr<ChildServer> server_;
+  std::unique_ptr<client::Client> client_;
+  GalleryQueries what_;
+  ServedFigures figures_;
+};
+
+}  // namespace
+
+absl::StatusOr<ServedFigures> MeasureServed(const ServedPair& pair, const Dataset& dataset,
+                                            const std::vector<double>& shares) {
+  double before = 0;
+  for (const double share : shares) {
+    if (!(share >= before && share <= 1)) {
+      return InvalidField("share", StrCat(share), StrCat(before, " .. 1: shares ascend"));
+    }
+    before = share;
+  }
+  if (dataset.test.size() < 2) return InvalidField("test images", StrCat(dataset.test.size()), "2 or more");
+  return Served(pair, dataset).Measure(shares);
+}
+
+}  // namespace lightcone::cli
