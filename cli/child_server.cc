@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,10 +59,15 @@ std::string ValueAfter(const std::string& line, const std::string& name) {
 }
 
 // In the child between fork and exec: only async-signal-safe calls.
-[[noreturn]] void ExecServer(char* const* arguments, int out, int log) {
+[[noreturn]] void ExecServer(char* const* arguments, int out, int log, pid_t parent, bool outlives_parent) {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
-  ::setpgid(0, 0);  // an interrupt at the terminal is for the demo, which then stops the server
+  if (outlives_parent) {
+    ::setpgid(0, 0);  // an interrupt at the terminal is not for it
+  } else {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(127);  // it ended before the line above
+  }
   ::execv(arguments[0], arguments);
   ::_exit(127);
 }
@@ -77,7 +83,7 @@ absl::StatusOr<std::string> OwnBinary() {
 
 absl::StatusOr<std::unique_ptr<ChildServer>> ChildServer::Start(const std::string& binary, const std::string& folder,
                                                                 const std::vector<std::string>& extra,
-                                                                absl::Duration patience) {
+                                                                absl::Duration patience, bool outlives_us) {
   std::vector<std::string> words = {binary,     "serve",       "--data",        folder,
                                     "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"};
   words.insert(words.end(), extra.begin(), extra.end());
@@ -93,8 +99,9 @@ absl::StatusOr<std::unique_ptr<ChildServer>> ChildServer::Start(const std::strin
     ::close(log);
     return ErrnoStatus(errno, "pipe", "server output");
   }
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid == 0) ExecServer(arguments.data(), ends[1], log);
+  if (pid == 0) ExecServer(arguments.data(), ends[1], log, parent, outlives_us);
   ::close(ends[1]);
   ::close(log);
   if (pid < 0) {

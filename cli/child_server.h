@@ -18,10 +18,12 @@ class ChildServer {
  public:
   // Starts `binary serve --data FOLDER --listen 127.0.0.1:0 --http-listen 127.0.0.1:0 EXTRA...` and waits for the line
   // "lightcone ready grpc=ADDRESS http=ADDRESS" on its standard output. Its log goes to FOLDER.log.
+  // Unless `outlives_us`, it is killed when the thread that started it ends, however that ends.
   // DEADLINE_EXCEEDED when it is not ready in time, UNAVAILABLE (with the end of the log) when it exits before.
   static absl::StatusOr<std::unique_ptr<ChildServer>> Start(const std::string& binary, const std::string& folder,
                                                             const std::vector<std::string>& extra = {},
-                                                            absl::Duration patience = absl::Seconds(60));
+                                                            absl::Duration patience = absl::Seconds(60),
+                                                            bool outlives_us = false);
   // Stops with SIGTERM, and with SIGKILL when that takes longer than 20 s, unless it was stopped or released.
   ~ChildServer();
   ChildServer(const ChildServer&) = delete;

@@ -143,7 +143,8 @@ absl::Status Demo::Prepare() {
 
 absl::Status Demo::StartServer() {
   const std::vector<std::string> extra = {"--limits-k-max", StrCat(std::max<int64_t>(10'000, data_.test.size()))};
-  LC_ASSIGN_OR_RETURN(server_, ChildServer::Start(binary_, options_.folder + "/server", extra));
+  LC_ASSIGN_OR_RETURN(
+      server_, ChildServer::Start(binary_, options_.folder + "/server", extra, absl::Seconds(60), options_.keep));
   LC_ASSIGN_OR_RETURN(client_, client::Client::Connect({.address = server_->address()}));
   return client_->WaitUntilServing(absl::Seconds(30));
 }

@@ -24,6 +24,7 @@ absl::Status SearchAll(client::Client& client, const GalleryQueries& what, int64
   const int64_t per_call = std::clamp<int64_t>(kHitsPerCall / std::max<int64_t>(k, 1), 1, 256);
   for (size_t begin = 0; begin < what.queries.size(); begin += per_call) {
     const size_t end = std::min(what.queries.size(), begin + per_call);
+    if (what.stop != nullptr && what.stop->load(std::memory_order_relaxed)) return absl::CancelledError("interrupted");
     v1::SearchRequest request;
     request.set_collection(what.collection);
     request.set_generation(what.generation);

@@ -2,6 +2,7 @@
 // Threads: one caller at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -54,6 +55,7 @@ struct GalleryQueries {
   int dimension = 0;
   std::span<const int64_t> queries;  // indices of the images asked for
   v1::AdapterMode adapters = v1::ADAPTER_MODE_NONE;
+  const std::atomic<bool>* stop = nullptr;  // CANCELLED once it is set; may be null
 };
 
 // Asks for the whole ranking of each query, exactly, leaves the query's own image out and computes CMC@1, CMC@5 and mAP

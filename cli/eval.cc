@@ -1,3 +1,5 @@
+#include <atomic>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,7 +26,16 @@ struct Flags {
   std::vector<const CLI::Option*> of_server;  // what only --served reads
 };
 
+std::atomic<bool> interrupted{false};
+void OnInterrupt(int) { interrupted.store(true); }
+
 absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
+  const bool two = query.encoder_crc32c != gallery.encoder_crc32c;
+  if (two && (query.through_adapter || gallery.through_adapter)) {
+    return FailedPrecondition(StrCat("the models cannot be compared as they are: '",
+                                     (query.through_adapter ? query : gallery).name,
+                                     "' is reached through an adapter; see --served and --adapter"));
+  }
   if (query.dimension != gallery.dimension || query.metric != gallery.metric ||
       (query.metric == "lorentz" && query.curvature != gallery.curvature)) {
     const auto shown = [](const Manifest& m) {
@@ -71,7 +82,13 @@ absl::Status RunServed(const Context& context, const Flags& flags) {
   pair.adapter = flags.adapter;
   pair.queries_max = flags.queries;
   pair.seed = flags.seed;
-  LC_ASSIGN_OR_RETURN(const ServedFigures figures, MeasureServed(pair, dataset, flags.backfilled));
+  pair.stop = &interrupted;
+  interrupted.store(false);
+  const auto previous = std::signal(SIGINT, &OnInterrupt);
+  const absl::StatusOr<ServedFigures> measured = MeasureServed(pair, dataset, flags.backfilled);
+  std::signal(SIGINT, previous);
+  LC_RETURN_IF_ERROR(measured.status());
+  const ServedFigures& figures = *measured;
   if (context.json) {
     OrderedJson json = {
         {"query", pair.query},    {"gallery", pair.gallery},    {"dataset", flags.data},         {"seed", flags.seed},

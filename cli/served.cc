@@ -60,6 +60,7 @@ class Served {
     rng.Shuffle(&order);
     size_t done = 0;
     for (const double share : shares) {
+      LC_RETURN_IF_ERROR(Stopped());
       const auto wanted = static_cast<size_t>(std::llround(share * static_cast<double>(order.size())));
       if (wanted > done) {
         const std::span<const int64_t> rows = std::span<const int64_t>(order).subspan(done, wanted - done);
@@ -74,11 +75,36 @@ class Served {
   }
 
  private:
+  absl::Status Stopped() const {
+    if (pair_.stop == nullptr || !pair_.stop->load(std::memory_order_relaxed)) return absl::OkStatus();
+    return absl::CancelledError("interrupted");
+  }
+
+  // Whether a way leads from the queries' model to the gallery's, before anything is embedded.
+  absl::Status CheckWay() {
+    const Manifest &query = query_->manifest(), &gallery = gallery_->manifest();
+    const bool adapted = !pair_.adapter.empty();
+    one_model_ = query.encoder_crc32c == gallery.encoder_crc32c;
+    child_ = !adapted && query.parent_crc32c == gallery.encoder_crc32c && !query.through_adapter;
+    if (one_model_ && adapted) return InvalidField("--adapter", pair_.adapter, "two models, --query and --gallery");
+    if (one_model_ || adapted || child_) return absl::OkStatus();
+    if (query.through_adapter) {
+      return InvalidField("--adapter", "absent",
+                          StrCat("an adapter: '", query.name, "' compares with no older model as it is"));
+    }
+    if (query.dimension == gallery.dimension) return absl::OkStatus();
+    return InvalidField(
+        "--adapter", "absent",
+        StrCat("an adapter between vectors of ", query.dimension, " and ", gallery.dimension, " numbers"));
+  }
+
   absl::Status Open() {
     LC_ASSIGN_OR_RETURN(query_, Encoder::LoadFolder(pair_.query));
     LC_ASSIGN_OR_RETURN(gallery_, Encoder::LoadFolder(pair_.gallery));
+    LC_RETURN_IF_ERROR(CheckWay());
     LC_ASSIGN_OR_RETURN(query_z_, EmbedSplit(*query_, dataset_.test));
     LC_ASSIGN_OR_RETURN(gallery_z_, EmbedSplit(*gallery_, dataset_.test));
+    LC_RETURN_IF_ERROR(Stopped());
     const int64_t n = dataset_.test.size();
     queries_ = ChooseQueries(n, pair_.queries_max > 0 ? pair_.queries_max : n, pair_.seed);
     figures_.queries = static_cast<int64_t>(queries_.size());
@@ -105,13 +131,13 @@ class Served {
              .z = query_z_,
              .dimension = query.dimension,
              .queries = queries_};
+    what_.stop = pair_.stop;
     figures_.how = "itself";
-    if (pair_.query == pair_.gallery) return absl::OkStatus();
+    if (one_model_) return absl::OkStatus();
     const bool adapted = !pair_.adapter.empty();
-    const bool child = !adapted && query.parent_crc32c == gallery.encoder_crc32c && !query.through_adapter;
     LC_ASSIGN_OR_RETURN(what_.generation, RegisterModel(*client_, kCollection, pair_.query,
-                                                        {.parent = child ? old : 0, .expects_adapter = adapted}));
-    if (child) {
+                                                        {.parent = child_ ? old : 0, .expects_adapter = adapted}));
+    if (child_) {
       figures_.how = "native";
     } else if (adapted) {
       LC_ASSIGN_OR_RETURN(const AdapterFile file, ReadAdapter(pair_.adapter));
@@ -130,6 +156,7 @@ class Served {
   const ServedPair& pair_;
   const Dataset& dataset_;
   std::unique_ptr<Encoder> query_, gallery_;
+  bool one_model_ = false, child_ = false;
   std::vector<float> query_z_, gallery_z_;
   std::vector<int64_t> queries_;
   std::unique_ptr<Scratch> scratch_;  // outlives the server
@@ -149,6 +176,11 @@ absl::StatusOr<ServedFigures> MeasureServed(const ServedPair& pair, const Datase
       return InvalidField("share", StrCat(share), StrCat(before, " .. 1: shares ascend"));
     }
     before = share;
+  }
+  if (dataset.protocol.has_value()) {
+    return InvalidField(
+        "--data", dataset.name,
+        "a set without a protocol of its own for queries and gallery: only a measurement in memory follows it");
   }
   if (dataset.test.size() < 2) return InvalidField("test images", StrCat(dataset.test.size()), "2 or more");
   return Served(pair, dataset).Measure(shares);

@@ -2,6 +2,7 @@
 // Threads: one caller at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct ServedPair {
   std::string binary;          // of the server to start; empty: this program
   int64_t queries_max = 0;     // of the test images, drawn from `seed`; 0: all
   uint64_t seed = 1;
+  const std::atomic<bool>* stop = nullptr;  // CANCELLED once it is set; may be null
 };
 
 // Retrieval figures (docs/training.md, Evaluation) with a share of the items embedded by the query model.
@@ -27,14 +29,16 @@ struct ServedPoint {
 
 struct ServedFigures {
   std::vector<ServedPoint> points;  // in the order asked for
-  int64_t queries = 0;
+  int64_t queries = 0;              // asked
   std::string how;  // "native" (parent and child), "item adapter", "query adapter", "override of the reach", "itself"
 };
 
-// Starts a server over a temporary folder, registers the gallery's model and, behind it, the queries' model (as child
-// of the other where its manifest says that they compare, else behind the adapter, else with the reach overridden),
-// upserts the test images and measures, exactly, at each share of `shares` (ascending, of nested random sets). Errors
-// of the models' files, of the server, and INVALID_ARGUMENT for shares that do not ascend within 0 .. 1.
+// Starts a server over a temporary folder, registers the gallery's model and, behind it, the queries' model (behind the
+// adapter where there is one; as its child where it was trained against the gallery's; else with the reach overridden,
+// which takes vectors of one length), upserts the test images and measures, exactly, at each share of `shares`
+// (ascending, of nested random sets), each test image against all others. Errors of the models' files, of the server,
+// and INVALID_ARGUMENT: shares that do not ascend within 0 .. 1, an adapter with one model, no way from one model to
+// the other, a data set with a protocol of its own.
 absl::StatusOr<ServedFigures> MeasureServed(const ServedPair& pair, const Dataset& dataset,
                                             const std::vector<double>& shares);
 

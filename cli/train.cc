@@ -125,21 +125,28 @@ absl::StatusOr<TrainConfig> ConfigOf(const Flags& flags, const Dataset& dataset)
   return config;
 }
 
-// What belongs to a model that reaches the old items through an adapter: fitted and written beside the encoder, unless
-// it stands there and this call trained nothing. Gives its path.
-absl::StatusOr<std::string> AdapterBeside(const TrainResult& result, const TrainConfig& config,
-                                          const Dataset& dataset) {
-  const std::string path = StrCat(result.folder, "/old-items.adapter");
-  if (result.resumed_at == result.steps && ReadAdapter(path).ok()) return path;
-  std::error_code ignored;  // one of another training must not be taken for this one's, should the fit be stopped
-  std::filesystem::remove(path, ignored);
+std::string AdapterPath(const std::string& folder) { return folder + "/old-items.adapter"; }
+
+// Whether the folder holds a finished model with an adapter of its own: between these two, and younger than its
+// encoder.
+bool HasAdapter(const std::string& folder, const TrainConfig& config) {
+  const absl::StatusOr<Manifest> model = ReadManifest(folder), old_model = ReadManifest(config.old_model);
+  const absl::StatusOr<AdapterFile> file = ReadAdapter(AdapterPath(folder));
+  if (!model.ok() || !old_model.ok() || !file.ok()) return false;
+  std::error_code error;
+  const auto encoder_time = std::filesystem::last_write_time(folder + "/" + model->encoder_file, error);
+  return !error && std::filesystem::last_write_time(AdapterPath(folder), error) >= encoder_time && !error &&
+         file->from == old_model->name && file->to == config.name && model->parent_crc32c == old_model->encoder_crc32c;
+}
+
+// What belongs to a model that reaches the old items through an adapter, beside its encoder.
+absl::Status FitBeside(const std::string& folder, const TrainConfig& config, const Dataset& dataset) {
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_model, Encoder::LoadFolder(config.old_model));
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(result.folder));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(folder));
   std::fprintf(stderr, "fitting the adapter for the old model's items\n");
   LC_ASSIGN_OR_RETURN(const AdapterFile file, FitItemAdapter(*old_model, *new_model, dataset,
                                                              AugmentOf(config, dataset), config.seed, &interrupted));
-  LC_RETURN_IF_ERROR(WriteAdapter(path, file));
-  return path;
+  return WriteAdapter(AdapterPath(folder), file);
 }
 
 struct Trained {
@@ -150,14 +157,19 @@ struct Trained {
 absl::StatusOr<Trained> TrainAndAdapt(const Flags& flags, const Dataset& dataset, const TrainConfig& config) {
   const bool through_adapter = FindTrainingMethod(config.method)->through_adapter;
   if (through_adapter) LC_RETURN_IF_ERROR(CheckItemAdapter(dataset));
+  const bool had_adapter = through_adapter && HasAdapter(flags.out, config);  // before Train writes the encoder again
   ProgressPrinter printer(stderr);
   Trained trained;
   LC_ASSIGN_OR_RETURN(trained.result, Train(dataset, config, flags.out, printer.callback(), &interrupted));
-  if (through_adapter) {
-    absl::StatusOr<std::string> adapter = AdapterBeside(trained.result, config, dataset);
-    if (!adapter.ok()) return Annotate(adapter.status(), StrCat("'", flags.out, "' is trained; its adapter"));
-    trained.adapter = *std::move(adapter);
+  if (!through_adapter) return trained;
+  trained.adapter = AdapterPath(flags.out);
+  if (had_adapter && trained.result.resumed_at == trained.result.steps) {
+    std::error_code ignored;  // it stays younger than the encoder, which was written once more
+    std::filesystem::last_write_time(trained.adapter, std::filesystem::file_time_type::clock::now(), ignored);
+    return trained;
   }
+  const absl::Status fitted = FitBeside(flags.out, config, dataset);
+  if (!fitted.ok()) return Annotate(fitted, StrCat("'", flags.out, "' is trained; its adapter"));
   return trained;
 }
 

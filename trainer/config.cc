@@ -169,8 +169,15 @@ absl::Status CheckCombinations(const TrainConfig& c) {
     return InvalidField("extra_dimensions", StrCat(c.extra_dimensions),
                         StrCat("1 .. ", kDimensionMax, " together with encoder.dimension"));
   }
-  if (FindTrainingMethod(c.method)->through_adapter && c.metric == "euclidean") {
-    return InvalidField("metric", c.metric, StrCat("lorentz, cosine (method '", c.method, "': no adapter to others)"));
+  if (FindTrainingMethod(c.method)->through_adapter) {
+    if (c.metric == "euclidean") {
+      return InvalidField("metric", c.metric,
+                          StrCat("lorentz, cosine (method '", c.method, "': no adapter to others)"));
+    }
+    if (c.learn_curvature) {
+      return InvalidField("learn_curvature", "true",
+                          StrCat("false for method '", c.method, "': a collection has the old model's curvature"));
+    }
   }
   if (c.method == "nccl" && c.nccl.queue < c.batch) {
     return InvalidField("nccl.queue", StrCat(c.nccl.queue), StrCat("at least batch (", c.batch, ")"));

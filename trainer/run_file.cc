@@ -6,14 +6,16 @@
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "trainer/data/image_source.h"
+#include "trainer/methods/method.h"
 
 namespace lightcone {
 namespace {
 
 using nlohmann::json;
 
-// Options that a resumed training may change: they do not enter its steps. (threads changes rounding only; old_model
-// and bt2.base_model may have moved, their checksums may not have changed.)
+// Options that a resumed training may change, as it may those that its method does not read: they do not enter its
+// steps. (threads changes rounding only; old_model and bt2.base_model may have moved, their checksums may not have
+// changed.)
 bool MayChange(const std::string& option) {
   return option == "name" || option == "recipe" || option == "threads" || option == "loader_threads" ||
          option == "checkpoint_seconds" || option == "old_model" || option == "bt2.base_model";
@@ -57,8 +59,9 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
   LC_ASSIGN_OR_RETURN(const std::string_view progress_text, checkpoint.Section("progress"));
   absl::StatusOr<TrainConfig> saved = ParseTrainConfig(config_text);
   if (!saved.ok()) return DataLoss(StrCat("section 'config': ", MessageOf(saved.status())));
+  const MethodInfo& method = *FindTrainingMethod(identity.config.method);
   for (const TrainOption& option : TrainOptions()) {
-    if (MayChange(option.name)) continue;
+    if (MayChange(option.name) || !ReadsOption(method, option.name)) continue;
     const std::string now = GetTrainOption(identity.config, option.name);
     const std::string before = GetTrainOption(*saved, option.name);
     if (now != before) return Differs(option.name, now, before);

@@ -202,10 +202,19 @@ TEST_F(Offline, AModelOfMethodLightconeComesWithItsAdapter) {
   EXPECT_THAT(Run({"eval", "--data", set, "--query", new_model, "--adapter", path}).err, HasSubstr("--served"));
   EXPECT_THAT(Run({"eval", "--data", set, "--served", "--query", new_model, "--backfilled", "0.5,0.1"}).err,
               HasSubstr("shares ascend"));
+  EXPECT_THAT(Run({"eval", "--data", set, "--served", "--query", new_model, "--adapter", path}).err,
+              HasSubstr("two models"));
+  EXPECT_THAT(Run({"eval", "--data", set, "--served", "--query", new_model, "--gallery", old_model}).err,
+              HasSubstr("'--adapter' is absent"));
+  EXPECT_THAT(Run({"eval", "--data", set, "--query", new_model, "--gallery", old_model}).err,
+              HasSubstr("through an adapter"));
 
-  const auto written = std::filesystem::last_write_time(path);
-  EXPECT_EQ(train(command).json()["adapter"], path);
-  EXPECT_EQ(std::filesystem::last_write_time(path), written) << "nothing was trained, so nothing is fitted";
+  // Nothing is trained again, so nothing is fitted: what stands there stays, even if a fit would give something else.
+  AdapterFile marked = adapter;
+  marked.fit.seed += 1;
+  ASSERT_TRUE(WriteAdapter(path, marked).ok());
+  for (int call = 0; call < 2; ++call) EXPECT_EQ(train(command).json()["adapter"], path);
+  EXPECT_EQ(ReadAdapter(path)->fit.seed, marked.fit.seed);
   std::filesystem::remove(path);
   EXPECT_THAT(
       train({"--out", new_model, "--method", "lightcone", "--old", old_model, "--set", "encoder.dimension=16"}).out,

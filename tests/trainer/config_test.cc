@@ -109,6 +109,14 @@ TEST(TrainMethods, AreListedAndTheirSwitchesAreOptions) {
     EXPECT_FALSE(info.source.empty());
     for (const std::string& name : info.switches) EXPECT_TRUE(options.contains(name)) << name;
   }
+  EXPECT_TRUE(ReadsOption(*FindTrainingMethod("independent"), "epochs"));
+  EXPECT_TRUE(ReadsOption(*FindTrainingMethod("l2"), "cached_old_features"));
+  // "METHOD.OPTION" without an owner would enter the keys of every method's models.
+  for (const std::string& name : options) {
+    const bool of_a_method = name.find('.') != std::string::npos && !name.starts_with("encoder.");
+    if (!of_a_method) continue;
+    EXPECT_FALSE(ReadsOption(*FindTrainingMethod("independent"), name)) << name;
+  }
 }
 
 TEST(TrainRecipes, TheScaleOfTheClassifierLetsOneClassWeighAsMuchAsAllOthers) {

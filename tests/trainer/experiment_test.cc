@@ -80,6 +80,21 @@ TEST(Experiment, AChangedOptionTrainsWhatItTouchesAndNothingElse) {
   EXPECT_EQ(tiny.MustRun().trained, 0);
 }
 
+TEST(Experiment, AnotherMethodsOptionTouchesNoModelNotEvenAnInterruptedOne) {
+  TinyExperiment tiny;
+  int models = 0;
+  std::atomic<bool> stop = false;
+  ExperimentHooks hooks;
+  hooks.stop = &stop;
+  hooks.say = [&](const std::string&) { stop = ++models == 2; };  // in the middle of the second model
+  EXPECT_EQ(RunExperiment(tiny.options, hooks).status().code(), absl::StatusCode::kCancelled);
+  stop = false;
+  tiny.Change("threads = 1", "threads = 1\nmixbct.alpha = 0.2\nlightcone.tau = 0.1");
+  const ExperimentOutcome outcome = tiny.MustRun();
+  EXPECT_EQ(outcome.cached, 1);
+  EXPECT_EQ(outcome.trained, kTinyModels - 1);
+}
+
 TEST(Experiment, OtherImagesAreOtherModels) {
   const TinyExperiment tiny;
   const testing_data::Folder other;

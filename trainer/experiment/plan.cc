@@ -1,6 +1,5 @@
 #include "trainer/experiment/plan.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -20,13 +19,7 @@ using nlohmann::ordered_json;
 bool EntersKey(const std::string& option, const MethodInfo& method) {
   static const std::set<std::string> kOthers = {
       "name", "recipe", "threads", "loader_threads", "checkpoint_seconds", "old_model", "bt2.base_model"};
-  static const auto* const kSwitches = [] {
-    auto* all = new std::set<std::string>;
-    for (const MethodInfo& info : TrainingMethods()) all->insert(info.switches.begin(), info.switches.end());
-    return all;
-  }();
-  if (kOthers.contains(option)) return false;
-  return !kSwitches->contains(option) || std::count(method.switches.begin(), method.switches.end(), option) > 0;
+  return !kOthers.contains(option) && ReadsOption(method, option);
 }
 
 ordered_json DataJson(const Dataset& data) {

@@ -78,9 +78,8 @@ class Lightcone : public TrainingMethod {
   Tensor Alignment(const Tensor& z, const Tensor& carried, const Tensor& labels) const {
     const TrainConfig& c = context_.config;
     const bool lorentz = c.metric == "lorentz";
-    const double curvature = c.learn_curvature ? context_.classifier.curvature() : c.curvature;  // no gradient to K
-    return CarriedAlignment(c.lightcone, EmbedPoints(z, lorentz, curvature, c.clip_radius),
-                            EmbedPoints(carried, lorentz, curvature, c.clip_radius), lorentz, curvature, labels);
+    return CarriedAlignment(c.lightcone, EmbedPoints(z, lorentz, c.curvature, c.clip_radius),
+                            EmbedPoints(carried, lorentz, c.curvature, c.clip_radius), lorentz, c.curvature, labels);
   }
 
   const MethodContext context_;

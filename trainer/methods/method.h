@@ -18,10 +18,12 @@ struct MethodInfo {
   // Old embeddings are comparable with the new ones only through an adapter (docs/adapters.md), which is fitted to the
   // finished models, not by Train. The old model's dimension may be any.
   bool through_adapter = false;
-  int64_t same_class = 1;             // images of one class side by side in a batch (LoaderOptions::same_class)
-  std::string metric;                 // the only metric that it works with; empty: any
-  std::string base_loss;              // what the option base_loss means when it is "auto"; empty: the metric's
-  std::vector<std::string> switches;  // options of trainer/config.h that only this method reads
+  int64_t same_class = 1;  // images of one class side by side in a batch (LoaderOptions::same_class)
+  std::string metric;      // the only metric that it works with; empty: any
+  std::string base_loss;   // what the option base_loss means when it is "auto"; empty: the metric's
+  // Every option of trainer/config.h that it reads and that not all methods read: experiments and checkpoints ignore
+  // what another method's option says (ReadsOption).
+  std::vector<std::string> switches;
 };
 
 // Every method, in the order in which `lightcone train --list` shows them.
@@ -38,6 +40,9 @@ struct VectorLayout {
 
 // The layout that `config.method` asks for; all are encoder.dimension for an ordinary or an unknown method.
 VectorLayout LayoutOf(const TrainConfig& config);
+
+// Whether trainings by this method depend on the option: one of its switches, or one that is nobody's switch.
+bool ReadsOption(const MethodInfo& method, std::string_view option);
 
 // nullptr when there is no such method.
 const MethodInfo* FindTrainingMethod(std::string_view name);

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <functional>
+#include <set>
+
 #include "base/status.h"
 #include "trainer/methods/method_torch.h"
 
@@ -28,6 +32,16 @@ const MethodInfo* FindTrainingMethod(std::string_view name) {
     if (info.name == name) return &info;
   }
   return nullptr;
+}
+
+bool ReadsOption(const MethodInfo& method, std::string_view option) {
+  static const auto* const kSwitches = [] {
+    auto* all = new std::set<std::string, std::less<>>;
+    for (const MethodInfo& info : TrainingMethods()) all->insert(info.switches.begin(), info.switches.end());
+    return all;
+  }();
+  return !kSwitches->contains(option) ||
+         std::find(method.switches.begin(), method.switches.end(), option) != method.switches.end();
 }
 
 VectorLayout LayoutOf(const TrainConfig& config) {
