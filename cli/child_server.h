@@ -1,4 +1,4 @@
-// A `lightcone serve` in a process of its own, for the demo and for tests: started, killed, started again.
+// A `lightcone serve` in a process of its own, for demo, eval, benches and tests: started, killed, started again.
 // Threads: one caller at a time.
 #pragma once
 

@@ -49,6 +49,11 @@ absl::Status SearchAll(client::Client& client, const GalleryQueries& what, int64
   return absl::OkStatus();
 }
 
+const char* Through(v1::AdapterMode adapters) {
+  if (adapters == v1::ADAPTER_MODE_ITEM) return " through an item adapter";
+  return adapters == v1::ADAPTER_MODE_QUERY ? " through a query adapter" : "";
+}
+
 }  // namespace
 
 absl::Status CreateGallery(client::Client& client, const std::string& collection, const std::string& metric,
@@ -157,8 +162,8 @@ absl::StatusOr<DemoRow> MeasureThroughSearch(client::Client& client, const Galle
   row.cmc5 = metrics.cmc[1];
   row.map = metrics.map;
   row.how = what.evaluate_generations.empty()
-                ? StrCat("Search", what.adapters == v1::ADAPTER_MODE_ITEM ? " through an item adapter" : "",
-                         ", collection '", what.collection, "', exact, queries of generation ", what.generation)
+                ? StrCat("Search", Through(what.adapters), ", collection '", what.collection,
+                         "', exact, queries of generation ", what.generation)
                 : StrCat("Search with evaluate_generations, which overrides the reach, collection '", what.collection,
                          "', exact, queries of generation ", what.generation);
   return row;

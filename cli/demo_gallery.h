@@ -1,4 +1,4 @@
-// The demo's use of the product: collections, generations and measurements, all through gRPC.
+// What `demo` and `eval --served` do with a server: collections, generations and measurements, all through gRPC.
 // Threads: one caller at a time.
 #pragma once
 

@@ -1,14 +1,12 @@
 #include "cli/served.h"
 
-#include <stdlib.h>
-
+#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <span>
-#include <system_error>
 
+#include "base/scratch_folder.h"
 #include "base/status.h"
 #include "cli/child_server.h"
 #include "cli/demo_gallery.h"
@@ -23,29 +21,6 @@ namespace {
 
 constexpr char kCollection[] = "served";
 constexpr uint64_t kBackfillStream = 0xbacf111;
-
-// A folder below the system's for temporary ones, gone with this object.
-class Scratch {
- public:
-  static absl::StatusOr<std::unique_ptr<Scratch>> Make() {
-    std::error_code error;
-    const std::filesystem::path base = std::filesystem::temp_directory_path(error);
-    std::string path = (base / "lightcone-eval-XXXXXX").string();
-    if (error || ::mkdtemp(path.data()) == nullptr) return Internal(StrCat("cannot make a folder like '", path, "'"));
-    return std::unique_ptr<Scratch>(new Scratch(path));
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  explicit Scratch(std::string path) : path_(std::move(path)) {}
-  const std::string path_;
-};
 
 class Served {
  public:
@@ -108,7 +83,7 @@ class Served {
     const int64_t n = dataset_.test.size();
     queries_ = ChooseQueries(n, pair_.queries_max > 0 ? pair_.queries_max : n, pair_.seed);
     figures_.queries = static_cast<int64_t>(queries_.size());
-    LC_ASSIGN_OR_RETURN(scratch_, Scratch::Make());
+    LC_ASSIGN_OR_RETURN(scratch_, ScratchFolder::Make("eval"));
     std::string binary = pair_.binary;
     if (binary.empty()) {
       LC_ASSIGN_OR_RETURN(binary, OwnBinary());
@@ -159,7 +134,7 @@ class Served {
   bool one_model_ = false, child_ = false;
   std::vector<float> query_z_, gallery_z_;
   std::vector<int64_t> queries_;
-  std::unique_ptr<Scratch> scratch_;  // outlives the server
+  std::unique_ptr<ScratchFolder> scratch_;  // outlives the server
   std::unique_ptr<ChildServer> server_;
   std::unique_ptr<client::Client> client_;
   GalleryQueries what_;

@@ -6,20 +6,11 @@
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "trainer/data/image_source.h"
-#include "trainer/methods/method.h"
 
 namespace lightcone {
 namespace {
 
 using nlohmann::json;
-
-// Options that a resumed training may change, as it may those that its method does not read: they do not enter its
-// steps. (threads changes rounding only; old_model and bt2.base_model may have moved, their checksums may not have
-// changed.)
-bool MayChange(const std::string& option) {
-  return option == "name" || option == "recipe" || option == "threads" || option == "loader_threads" ||
-         option == "checkpoint_seconds" || option == "old_model" || option == "bt2.base_model";
-}
 
 absl::Status Differs(const std::string& field, const std::string& now, const std::string& saved) {
   return FieldError(absl::StatusCode::kFailedPrecondition, field, now,
@@ -31,6 +22,14 @@ std::string_view BytesOf(const auto& values) {
 }
 
 }  // namespace
+
+bool StepsDependOn(const std::string& option, const MethodInfo& method) {
+  for (const char* other :
+       {"name", "recipe", "threads", "loader_threads", "checkpoint_seconds", "old_model", "bt2.base_model"}) {
+    if (option == other) return false;
+  }
+  return ReadsOption(method, option);
+}
 
 uint32_t DataChecksum(const Dataset& dataset) {
   return Crc32c(BytesOf(dataset.train.labels), PixelChecksum(dataset.train));
@@ -61,7 +60,7 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
   if (!saved.ok()) return DataLoss(StrCat("section 'config': ", MessageOf(saved.status())));
   const MethodInfo& method = *FindTrainingMethod(identity.config.method);
   for (const TrainOption& option : TrainOptions()) {
-    if (MayChange(option.name) || !ReadsOption(method, option.name)) continue;
+    if (!StepsDependOn(option.name, method)) continue;
     const std::string now = GetTrainOption(identity.config, option.name);
     const std::string before = GetTrainOption(*saved, option.name);
     if (now != before) return Differs(option.name, now, before);

@@ -9,6 +9,7 @@
 #include "models/checkpoint.h"
 #include "trainer/config.h"
 #include "trainer/data/dataset.h"
+#include "trainer/methods/method.h"
 
 namespace lightcone {
 
@@ -26,6 +27,11 @@ struct RunIdentity {
   uint32_t old_model_crc32c = 0;     // of the old encoder's file; 0 without one
   uint32_t other_models_crc32c = 0;  // TrainingMethod::OtherModelsCrc32c
 };
+
+// Whether a training's steps depend on what the option itself says. Not those that change no step (threads changes
+// rounding only), those that say where other models lie (whose checksums count instead), and those that the method does
+// not read.
+bool StepsDependOn(const std::string& option, const MethodInfo& method);
 
 // CRC-32C of the training pixels and labels.
 uint32_t DataChecksum(const Dataset& dataset);

@@ -17,6 +17,18 @@ using ::testing::HasSubstr;
 class Offline : public testing::Test {
  protected:
   Outcome Run(const std::vector<std::string>& words) { return RunHere(scratch_, words); }
+
+  // 48 images of 4 classes, to train and to test; gives their labels.
+  static std::vector<int> WriteSet(const testing_data::Folder& data) {
+    std::vector<int> labels;
+    for (int i = 0; i < 48; ++i) labels.push_back(i % 4);
+    for (const char* part : {"train", "t10k"}) {
+      data.Write(StrCat(part, "-images-idx3-ubyte"), testing_data::IdxImages(48, 16, 16));
+      data.Write(StrCat(part, "-labels-idx1-ubyte"), testing_data::IdxLabels(labels));
+    }
+    return labels;
+  }
+
   TemporaryFolder scratch_;
 };
 
@@ -124,12 +136,7 @@ TEST_F(Offline, TrainRefusesWhatIsWrong) {
 
 TEST_F(Offline, AModelIsTrainedASecondOneCompatiblyAndBothAreEvaluatedOnEachOther) {
   const testing_data::Folder data;
-  std::vector<int> labels;
-  for (int i = 0; i < 48; ++i) labels.push_back(i % 4);
-  for (const char* part : {"train", "t10k"}) {
-    data.Write(StrCat(part, "-images-idx3-ubyte"), testing_data::IdxImages(48, 16, 16));
-    data.Write(StrCat(part, "-labels-idx1-ubyte"), testing_data::IdxLabels(labels));
-  }
+  const std::vector<int> labels = WriteSet(data);
   const std::string set = "idx:" + data.path(), old_model = scratch_ / "old", new_model = scratch_ / "new";
   const auto train = [&](std::vector<std::string> words) {
     words.insert(words.begin(),
@@ -165,12 +172,7 @@ TEST_F(Offline, AModelIsTrainedASecondOneCompatiblyAndBothAreEvaluatedOnEachOthe
 
 TEST_F(Offline, AModelOfMethodLightconeComesWithItsAdapter) {
   const testing_data::Folder data;
-  std::vector<int> labels;
-  for (int i = 0; i < 48; ++i) labels.push_back(i % 4);
-  for (const char* part : {"train", "t10k"}) {
-    data.Write(StrCat(part, "-images-idx3-ubyte"), testing_data::IdxImages(48, 16, 16));
-    data.Write(StrCat(part, "-labels-idx1-ubyte"), testing_data::IdxLabels(labels));
-  }
+  WriteSet(data);
   const std::string old_model = scratch_ / "old", new_model = scratch_ / "new";
   const auto train = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"train", "--data", "idx:" + data.path(), "--set", "encoder.architecture=mlp", "--set",

@@ -1,10 +1,5 @@
 // --dry-run: what would be trained, and for how long by the cost model of models/architecture.h.
-#include <stdlib.h>
-
-#include <cerrno>
-#include <filesystem>
-
-#include "base/files.h"
+#include "base/scratch_folder.h"
 #include "base/status.h"
 #include "trainer/experiment/cache.h"
 #include "trainer/experiment/experiment.h"
@@ -37,43 +32,31 @@ double TrainedImages(const PlannedModel& model) {
   return static_cast<double>(steps * model.config.batch * model.config.epochs);
 }
 
-class TemporaryTraining {
- public:
-  ~TemporaryTraining() {
-    std::error_code ignored;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-  }
-
-  // Images a second of the model's first steps, the very first of which is left out where there are more.
-  absl::StatusOr<double> Measure(const ExperimentPlan& plan, const PlannedModel& model, const std::atomic<bool>* stop) {
-    std::string name = (std::filesystem::temp_directory_path() / "lightcone-speed-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) return ErrnoStatus(errno, "make", name);
-    folder_ = name;
-    std::atomic<bool> enough = false;
-    double rate = 0, first_seconds = 0;
-    int64_t first_step = 0;
-    const auto watch = [&](const TrainProgress& p) {
-      if (first_step == 0 || p.elapsed_seconds <= first_seconds) {
-        first_step = p.step;
-        first_seconds = p.elapsed_seconds;
-        rate = p.images_per_second;
-      } else {
-        rate = static_cast<double>((p.step - first_step) * model.config.batch) / (p.elapsed_seconds - first_seconds);
-      }
-      if (p.elapsed_seconds > kCalibrationSeconds || (stop != nullptr && stop->load())) enough.store(true);
-    };
-    TrainConfig config = model.config;
-    config.checkpoint_seconds = 86'400;
-    const absl::Status status =
-        Train(plan.steps[static_cast<size_t>(model.step)].dataset, config, folder_, watch, &enough).status();
-    if (!status.ok() && !absl::IsCancelled(status)) return Annotate(status, "measuring the speed");
-    if (stop != nullptr && stop->load()) return absl::CancelledError(ToAbsl("stopped while measuring the speed"));
-    return rate;
-  }
-
- private:
-  std::string folder_;
-};
+// Images a second of the model's first steps, the very first of which is left out where there are more.
+absl::StatusOr<double> MeasureFirstSteps(const ExperimentPlan& plan, const PlannedModel& model,
+                                         const std::atomic<bool>* stop) {
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<ScratchFolder> scratch, ScratchFolder::Make("speed"));
+  std::atomic<bool> enough = false;
+  double rate = 0, first_seconds = 0;
+  int64_t first_step = 0;
+  const auto watch = [&](const TrainProgress& p) {
+    if (first_step == 0 || p.elapsed_seconds <= first_seconds) {
+      first_step = p.step;
+      first_seconds = p.elapsed_seconds;
+      rate = p.images_per_second;
+    } else {
+      rate = static_cast<double>((p.step - first_step) * model.config.batch) / (p.elapsed_seconds - first_seconds);
+    }
+    if (p.elapsed_seconds > kCalibrationSeconds || (stop != nullptr && stop->load())) enough.store(true);
+  };
+  TrainConfig config = model.config;
+  config.checkpoint_seconds = 86'400;
+  const absl::Status status =
+      Train(plan.steps[static_cast<size_t>(model.step)].dataset, config, scratch->path(), watch, &enough).status();
+  if (!status.ok() && !absl::IsCancelled(status)) return Annotate(status, "measuring the speed");
+  if (stop != nullptr && stop->load()) return absl::CancelledError(ToAbsl("stopped while measuring the speed"));
+  return rate;
+}
 
 // The encoder's input is what the data set gives.
 void SetInputSizes(ExperimentPlan* plan) {
@@ -134,8 +117,7 @@ class Forecaster {
     const PlannedModel& model = plan.models[static_cast<size_t>(plan.independent[0].models.back())];
     if (!rate_.has_value()) {
       if (hooks_.say) hooks_.say(StrCat("measuring the speed of ", model.role, " for some seconds"));
-      TemporaryTraining training;
-      LC_ASSIGN_OR_RETURN(rate_, training.Measure(plan, model, hooks_.stop));
+      LC_ASSIGN_OR_RETURN(rate_, MeasureFirstSteps(plan, model, hooks_.stop));
     }
     forecast_.measured_on = model.id;
     forecast_.images_per_second = *rate_;

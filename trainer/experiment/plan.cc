@@ -1,7 +1,6 @@
 #include "trainer/experiment/plan.h"
 
 #include <cstdio>
-#include <set>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -13,14 +12,6 @@ namespace lightcone {
 namespace {
 
 using nlohmann::ordered_json;
-
-// Not the options that no step depends on (run_file.cc agrees), those that name other models, whose keys count instead,
-// and those that other methods read: a new method's options leave the models of all others as they are.
-bool EntersKey(const std::string& option, const MethodInfo& method) {
-  static const std::set<std::string> kOthers = {
-      "name", "recipe", "threads", "loader_threads", "checkpoint_seconds", "old_model", "bt2.base_model"};
-  return !kOthers.contains(option) && ReadsOption(method, option);
-}
 
 ordered_json DataJson(const Dataset& data) {
   uint32_t names = 0;
@@ -35,7 +26,7 @@ ordered_json DataJson(const Dataset& data) {
 absl::StatusOr<ordered_json> OptionsJson(const TrainConfig& config) {
   ordered_json options;
   for (const TrainOption& option : TrainOptions()) {
-    if (EntersKey(option.name, *FindTrainingMethod(config.method)))
+    if (StepsDependOn(option.name, *FindTrainingMethod(config.method)))
       options[option.name] = GetTrainOption(config, option.name);
   }
   if (!config.encoder.backbone_file.empty()) {  // what it holds counts, not where it lies
