@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/formats/import_state.h"
 #include "cli/formats/rows.h"
 #include "cli/message_json.h"
 #include "cli/table.h"
@@ -108,8 +109,7 @@ class Ledger {
 
   void SaveLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     saved_ = absl::Now();
-    const absl::Status status =
-        WriteFileAtomically(state_file_, OrderedJson({{"next_row", written_to_}}).dump() + "\n");
+    const absl::Status status = WriteFileAtomically(state_file_, ImportStateText(written_to_));
     if (state_status_.ok()) state_status_ = status;
   }
 
@@ -128,11 +128,8 @@ class Ledger {
 absl::StatusOr<int64_t> StartOf(const Flags& flags) {
   if (flags.state.empty() || !std::filesystem::exists(flags.state)) return flags.start;
   LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.state, 1 << 20));
-  const OrderedJson state = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!state.is_object() || !state.contains("next_row") || !state["next_row"].is_number_unsigned()) {
-    return DataLoss(StrCat("'", flags.state, "' is no state file of an import"));
-  }
-  return std::max(flags.start, state["next_row"].get<int64_t>());
+  LC_ASSIGN_OR_RETURN(const int64_t next_row, ParseImportState(text, flags.state));
+  return std::max(flags.start, next_row);
 }
 
 absl::Status Check(const Flags& flags) {
@@ -140,8 +137,9 @@ absl::Status Check(const Flags& flags) {
   if (flags.in_flight < 1 || flags.in_flight > 1024) {
     return InvalidField("--in-flight", StrCat(flags.in_flight), "1 .. 1024");
   }
-  if (flags.start < 0) return InvalidField("--start", StrCat(flags.start), "0 or more");
-  if (flags.limit < 0) return InvalidField("--limit", StrCat(flags.limit), "0 or more");
+  for (const auto& [name, rows] : {std::pair("--start", flags.start), std::pair("--limit", flags.limit)}) {
+    if (rows < 0 || rows > kImportRowMax) return InvalidField(name, StrCat(rows), StrCat("0 .. ", kImportRowMax));
+  }
   return absl::OkStatus();
 }
 

@@ -3,8 +3,7 @@
 
 #include "base/status.h"
 #include "models/checkpoint.h"
-#include "models/json_fields.h"
-#include "nlohmann/json.hpp"
+#include "trainer/class_names.h"
 #include "trainer/config.h"
 #include "trainer/methods/classifier_torch.h"
 #include "trainer/old_head_torch.h"
@@ -35,12 +34,9 @@ absl::Status ReadTensors(std::string_view bytes, OldHead& head) {
 
 // Names of the head's rows; empty for a checkpoint without them.
 absl::StatusOr<std::vector<std::string>> NamesOf(const Checkpoint& checkpoint, int64_t rows) {
-  if (!checkpoint.sections.contains("classes")) return std::vector<std::string>();
-  const nlohmann::json names = internal::ParseBounded(checkpoint.sections.at("classes"));
-  bool readable = names.is_array() && static_cast<int64_t>(names.size()) == rows;
-  for (const nlohmann::json& name : names) readable = readable && name.is_string();
-  if (!readable) return DataLoss(StrCat("section 'classes' does not name ", rows, " classes"));
-  return names.get<std::vector<std::string>>();
+  const auto section = checkpoint.sections.find("classes");
+  if (section == checkpoint.sections.end()) return std::vector<std::string>();
+  return ParseClassNames(section->second, rows);
 }
 
 torch::Tensor RowsByName(const std::vector<std::string>& old_names, int64_t old_rows,
@@ -103,10 +99,6 @@ absl::StatusOr<OldHead> LoadOldHead(const std::string& folder, const Manifest& m
     return Unusable("head.classes", StrCat(head.weight.size(0), " others"), "at least one class of the new data set");
   }
   return head;
-}
-
-std::string ClassNamesToJson(const std::vector<std::string>& names) {
-  return nlohmann::json(names).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace lightcone

@@ -30,7 +30,4 @@ struct OldHead {
 absl::StatusOr<OldHead> LoadOldHead(const std::string& folder, const Manifest& manifest,
                                     const std::vector<std::string>& class_names);
 
-// Content of the checkpoint section "classes".
-std::string ClassNamesToJson(const std::vector<std::string>& names);
-
 }  // namespace lightcone

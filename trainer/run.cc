@@ -4,8 +4,8 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
+#include "trainer/class_names.h"
 #include "trainer/data/rng.h"
-#include "trainer/old_head_torch.h"
 #include "trainer/run_file.h"
 #include "trainer/run_torch.h"
 

@@ -29,7 +29,8 @@ void FamilyList::Counter(const std::string& name, const std::string& help, doubl
 }
 
 void AddRpcFamilies(const RpcFigures& figures, FamilyList* out) {
-  out->Gauge("lightcone_ready", "1 while new calls are taken, 0 while starting or draining.", figures.ready ? 1 : 0);
+  out->Gauge("lightcone_ready", "1 while new calls are taken, 0 while draining; absent while starting.",
+             figures.ready ? 1 : 0);
   out->Gauge("lightcone_in_flight_calls", "Calls that were taken and are not answered yet.",
              static_cast<double>(figures.in_flight));
   for (const LaneFigures& lane : figures.lanes) {

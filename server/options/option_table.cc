@@ -132,7 +132,7 @@ void AddServer(std::vector<Option>* out) {
   out->push_back(
       Text("data", FIELD(engine.data_folder), "a folder that is empty, missing or a Lightcone's",
            {"", "The data folder: store, segments, encoders.", "Always, in production: a disk of your choice."}));
-  out->push_back(Whole("threads", FIELD(engine.search_threads), 0, 4'096,
+  out->push_back(Whole("threads", FIELD(engine.search_threads), 0, 1'024,
                        {"threads", "Threads on which the legs and queries of searches run; 0: one for each core.",
                         "Lower it when other programs share the machine."}));
   out->push_back(Number(
@@ -154,24 +154,24 @@ void AddStore(std::vector<Option>* out) {
   out->push_back(Whole("store.memory_bytes", FIELD(engine.store.memory_bytes), 16 * kMiB, 1'024 * kGiB,
                        {"bytes", "Block cache and write buffers of the store together.",
                         "Raise it for galleries of many millions of items; costs RAM."}));
-  out->push_back(Whole("store.background_threads", FIELD(engine.store.background_threads), 1, 256,
+  out->push_back(Whole("store.background_threads", FIELD(engine.store.background_threads), 1, 64,
                        {"threads", "Threads for flush and compaction.",
                         "Raise it when lightcone_store_stalled is 1 during bulk loads; costs CPU beside searches."}));
 }
 
 void AddLimits(std::vector<Option>* out) {
   const auto add = [out](std::string name, auto field, int64_t max, std::string unit, std::string help,
-                         std::string when) {
-    out->push_back(Whole("limits." + name, field, 1, max, {std::move(unit), std::move(help), std::move(when)}));
+                         std::string when, int64_t min = 1) {
+    out->push_back(Whole("limits." + name, field, min, max, {std::move(unit), std::move(help), std::move(when)}));
   };
   add("k_max", FIELD(engine.limits.k_max), 1'000'000, "hits", "Largest k of a query.",
       "Raise it for offline evaluation; costs time and memory for each such query.");
-  add("queries_max", FIELD(engine.limits.queries_max), 1'000'000, "queries", "Most queries of one Search.",
+  add("queries_max", FIELD(engine.limits.queries_max), 100'000, "queries", "Most queries of one Search.",
       "Lower it when single calls hold the others up.");
   add("batch_items_max", FIELD(engine.limits.batch_items_max), 1'000'000, "items",
       "Most items of one Upsert, Get or Delete.", "Raise it with rpc.message_bytes_max for larger bulk loads.");
   add("payload_bytes_max", FIELD(engine.limits.payload_bytes_max), 1 * kGiB, "bytes", "Longest payload of one item.",
-      "Lower it to keep applications from storing documents in the gallery.");
+      "Lower it to keep applications from storing documents in the gallery.", /*min=*/2);
   add("id_bytes_max", FIELD(engine.limits.id_bytes_max), 512, "bytes", "Longest name of an item.",
       "Lower it to enforce a naming scheme.");
   add("input_bytes_max", FIELD(engine.limits.input_bytes_max), 1 * kGiB, "bytes",
@@ -185,7 +185,7 @@ void AddLimits(std::vector<Option>* out) {
       "Raise it for whole rankings or many vectors in one answer; each call in flight may hold as much memory.");
   add("collections_max", FIELD(engine.limits.collections_max), 100'000, "collections", "Most collections.",
       "Raise it for one collection a tenant; each costs some memory and open files.");
-  add("encoder_bytes_max", FIELD(engine.limits.encoder_bytes_max), 16 * kGiB, "bytes",
+  add("encoder_bytes_max", FIELD(engine.limits.encoder_bytes_max), 2 * kGiB - 1, "bytes",
       "Largest encoder file that Register takes.", "Raise it, and rpc.message_bytes_max, for very large models.");
   add("adapter_bytes_max", FIELD(engine.limits.adapter_bytes_max), 1 * kGiB, "bytes",
       "Largest adapter file that PutAdapter takes.", "Raise it, and rpc.message_bytes_max, for very wide adapters.");
@@ -242,12 +242,12 @@ void AddIndex(std::vector<Option>* out) {
       [](ServerConfig& c, const std::string& v) { c.index.kind = v == "flat" ? SealedKind::kFlat : SealedKind::kHnsw; },
       {"flat", "hnsw"},
       {"", "How sealed segments of new collections are searched.", "flat for small galleries or exact answers."}));
-  out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 100'000'000,
+  out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
                        {"rows", "A growing segment is sealed at this size.",
                         "Lower it when fresh rows make searches slow, raise it for fewer builds."}));
-  out->push_back(Whole(
-      "index.merge_rows_max", FIELD(index.merge_rows_max), 1, 1'000'000'000,
-      {"rows", "Sealed segments are merged up to this size.", "Lower it when merges take too much memory or time."}));
+  out->push_back(Whole("index.merge_rows_max", FIELD(index.merge_rows_max), 1, 1'000'000'000,
+                       {"rows", "Sealed segments are merged up to this size; at least index.growing_rows_max.",
+                        "Lower it when merges take too much memory or time."}));
   out->push_back(Number(
       "index.tombstones_share_max", [](const ServerConfig& c) { return c.index.tombstones_share_max; },
       [](ServerConfig& c, double v) { c.index.tombstones_share_max = v; }, 0.01, 1,
@@ -256,10 +256,10 @@ void AddIndex(std::vector<Option>* out) {
   out->push_back(Whole("index.hnsw_m", FIELD(index.hnsw_m), 2, 128,
                        {"links", "Links a graph node.", "Raise it for hard data; costs memory and build time."}));
   out->push_back(
-      Whole("index.hnsw_ef_construction", FIELD(index.hnsw_ef_construction), 8, 10'000,
+      Whole("index.hnsw_ef_construction", FIELD(index.hnsw_ef_construction), 8, 4'096,
             {"nodes", "Breadth of the walk while a graph is built.", "Raise it for recall; costs build time."}));
   out->push_back(
-      Whole("index.hnsw_ef_search", FIELD(index.hnsw_ef_search), 1, 100'000,
+      Whole("index.hnsw_ef_search", FIELD(index.hnsw_ef_search), 1, 10'000,
             {"nodes", "Default breadth of the walk of a search.", "Raise it for recall; costs search time."}));
   out->push_back(Whole("index.build_threads", FIELD(index.build_threads), 1, 256,
                        {"threads", "Threads of the background builder of a collection.",

@@ -303,6 +303,10 @@ TEST_F(Cli, ImportNamesTheBadRowAndResumesBehindWhatIsWritten) {
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_EQ(resumed.json()["rows"], 15) << "the state file says where to go on";
   EXPECT_EQ(RunJson({"count", name}).json()["count"], 30);
+  const Outcome damaged =
+      Run({"import", name, Put("bad.jsonl", lines), "--state", Put("damaged.json", "{\"next_row\":-1}")});
+  EXPECT_EQ(damaged.exit_code, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("damaged.json' next_row' is -1; allowed: a whole number, 0 .. "));
 }
 
 TEST_F(Cli, ImportRefusesWhatItCannotRead) {
@@ -350,6 +354,7 @@ TEST_F(Cli, APortOrADataFolderInUseEndsServeWithItsName) {
     Outcome outcome = RunBinary(scratch_, {"serve", "--data", data, "--listen", listen, "--http-listen", http});
     EXPECT_EQ(outcome.exit_code, 4) << outcome.err;
     EXPECT_EQ(outcome.out, "") << "never ready";
+    EXPECT_THAT(outcome.err, AnyOf(HasSubstr("is another server running?"), HasSubstr("is in use")));
     return outcome.err;
   };
   const std::string any = "127.0.0.1:0";

@@ -8,6 +8,7 @@
 #include "base/npy.h"
 #include "base/status.h"
 #include "cli/formats/ids.h"
+#include "cli/formats/import_state.h"
 #include "cli/formats/rows.h"
 #include "tests/support/temporary_folder.h"
 
@@ -211,6 +212,22 @@ TEST_F(Files, WritersNameTheRowThatDoesNotFit) {
               HasSubstr("field 'row 1 dimension' is 2; allowed: 1"));
   EXPECT_THAT(MessageOf(Write(folder_ / "x.bvecs", {RowOf({1.5f}, "a", "")})),
               HasSubstr("field 'row 0 vector[0]' is 1.5; allowed: integers 0 .. 255"));
+}
+
+TEST(ImportState, ReadsBackAndNamesWhatIsWrong) {
+  for (const int64_t row : {int64_t{0}, int64_t{15}, kImportRowMax}) {
+    EXPECT_EQ(ParseImportState(ImportStateText(row), "s").value(), row);
+  }
+  for (const char* text : {"", "{\"next_row\":", "[3]", "{\"row\":3}"}) {
+    const absl::Status status = ParseImportState(text, "dir/state.json").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << text;
+    EXPECT_THAT(MessageOf(status), HasSubstr("'dir/state.json' is no state file of an import"));
+  }
+  for (const char* value : {"-1", "1.5", "\"3\"", "18446744073709551615", "4611686018427387905"}) {
+    const absl::Status status = ParseImportState(StrCat("{\"next_row\":", value, "}"), "dir/state.json").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << value;
+    EXPECT_THAT(MessageOf(status), HasSubstr(StrCat("next_row' is ", value, "; allowed: a whole number, 0 .. 461168")));
+  }
 }
 
 TEST(ItemIds, TextsReadBack) {

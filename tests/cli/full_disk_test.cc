@@ -10,7 +10,62 @@
 namespace lightcone::cli {
 namespace {
 
-TEST(FullDisk, WritesAreResourceExhaustedAndReadsGoOn) {
+constexpr uint64_t kBatch = 10;
+
+void MakeCollection(client::Client& client) {
+  v1::CreateRequest create;
+  create.set_name("full");
+  create.set_geometry(v1::GEOMETRY_EUCLIDEAN);
+  ASSERT_TRUE(client.CreateCollection(create).ok());
+  v1::RegisterRequest manifest;
+  manifest.set_collection("full");
+  manifest.set_manifest_json(R"({"dimension":2})");
+  ASSERT_TRUE(client.RegisterGeneration(manifest).ok());
+  v1::ActivateRequest activate;
+  activate.set_collection("full");
+  activate.set_generation(1);
+  ASSERT_TRUE(client.ActivateGeneration(activate).ok());
+}
+
+absl::Status UpsertBatch(client::Client& client, uint64_t batch) {
+  v1::UpsertRequest request;
+  request.set_collection("full");
+  for (uint64_t i = 0; i < kBatch; ++i) {
+    v1::Item* item = request.add_items();
+    item->mutable_id()->set_number(batch * kBatch + i);
+    const float vector[] = {static_cast<float>(batch), static_cast<float>(i)};
+    client::SetVector(vector, 2, item->mutable_vector());
+    item->set_payload_json("{\"text\":\"" + std::string(10'000, static_cast<char>('a' + batch % 26)) + "\"}");
+  }
+  return client.Upsert(request).status();
+}
+
+// What was acknowledged is there whole, and of the batch that was refused there is nothing.
+void ExpectBatches(client::Client& client, uint64_t batches) {
+  v1::CountRequest count;
+  count.set_collection("full");
+  const auto counted = client.Count(count);
+  ASSERT_TRUE(counted.ok()) << counted.status();
+  EXPECT_EQ(counted->count(), batches * kBatch);
+  for (uint64_t batch = 0; batch <= batches; ++batch) {
+    v1::GetRequest get;
+    get.set_collection("full");
+    for (uint64_t i = 0; i < kBatch; ++i) get.add_ids()->set_number(batch * kBatch + i);
+    const auto got = client.Get(get);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(static_cast<uint64_t>(got->items_size()), batch == batches ? 0 : kBatch) << batch;
+  }
+  v1::SearchRequest search;
+  search.set_collection("full");
+  search.set_k(1'000);
+  const float origin[] = {0, 0};
+  client::SetVector(origin, 2, search.add_queries()->mutable_vector());
+  const auto found = client.Search(search);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(static_cast<uint64_t>(found->results(0).hits_size()), batches * kBatch);
+}
+
+TEST(FullDisk, BatchesAreRefusedWholeReadsGoOnAndNothingAcknowledgedIsLost) {
   const TemporaryFolder folder;
   // The server finds that the log of its store may not grow above 2 MiB; as on a full disk, no signal ends it.
   const std::string limited = folder / "limited";
@@ -21,41 +76,25 @@ TEST(FullDisk, WritesAreResourceExhaustedAndReadsGoOn) {
   auto server = ChildServer::Start(limited, folder / "data");
   ASSERT_TRUE(server.ok()) << server.status();
   const auto client = client::Client::Connect({.address = (*server)->address()}).value();
-
-  v1::CreateRequest create;
-  create.set_name("full");
-  create.set_geometry(v1::GEOMETRY_EUCLIDEAN);
-  ASSERT_TRUE(client->CreateCollection(create).ok());
-  v1::RegisterRequest manifest;
-  manifest.set_collection("full");
-  manifest.set_manifest_json(R"({"dimension":2})");
-  ASSERT_TRUE(client->RegisterGeneration(manifest).ok());
-  v1::ActivateRequest activate;
-  activate.set_collection("full");
-  activate.set_generation(1);
-  ASSERT_TRUE(client->ActivateGeneration(activate).ok());
-
+  MakeCollection(*client);
   absl::Status status;
-  uint64_t written = 0;
-  for (; status.ok() && written < 100; ++written) {
-    v1::UpsertRequest request;
-    request.set_collection("full");
-    v1::Item* item = request.add_items();
-    item->mutable_id()->set_number(written);
-    const float vector[] = {1, 2};
-    client::SetVector(vector, 2, item->mutable_vector());
-    item->set_payload_json("{\"text\":\"" + std::string(100'000, static_cast<char>('a' + written % 26)) + "\"}");
-    status = client->Upsert(request).status();
+  uint64_t batches = 0;
+  for (; batches < 100; ++batches) {
+    status = UpsertBatch(*client, batches);
+    if (!status.ok()) break;
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(MessageOf(status), testing::HasSubstr("the disk is full: free some space"));
-  --written;  // the last one was refused
-  ASSERT_GT(written, 5u);
-  v1::CountRequest count;
-  count.set_collection("full");
-  const auto counted = client->Count(count);
-  ASSERT_TRUE(counted.ok()) << counted.status();
-  EXPECT_EQ(counted->count(), written) << "what was refused is not seen, what was acknowledged is";
+  ASSERT_GT(batches, 5u);
+  ExpectBatches(*client, batches);
+  EXPECT_EQ((*server)->Terminate(), 0);
+
+  // The same folder with room again.
+  server = ChildServer::Start(Binary(), folder / "data");
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto again = client::Client::Connect({.address = (*server)->address()}).value();
+  ExpectBatches(*again, batches);
+  EXPECT_TRUE(UpsertBatch(*again, batches).ok());
   EXPECT_EQ((*server)->Terminate(), 0);
 }
 

@@ -102,6 +102,7 @@ TEST_F(Offline, ServeRefusesAFolderThatIsNotOurs) {
   EXPECT_EQ(outcome.exit_code, 5) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr(scratch_ / "home"));
   EXPECT_THAT(outcome.err, HasSubstr("letter.txt"));
+  EXPECT_THAT(outcome.err, HasSubstr("give an empty folder"));
   EXPECT_EQ(ReadFile(scratch_ / "home/letter.txt").value(), "dear");
 }
 

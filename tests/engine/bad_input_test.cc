@@ -37,9 +37,9 @@ TEST_F(BadInput, AVectorOfAnotherLengthNamesItsPlaceAndTheLengthAllowed) {
 TEST_F(BadInput, NanAndInfinityAreNamedWithTheirPosition) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   EXPECT_TRUE(Fails(UpsertStatus(BatchOf({ItemOf(Id("b"), {1, 0, nan, 0})})), Code::kInvalidArgument,
-                    {"items[0].vector[2]", "nan"}));
+                    {"items[0].vector[2]", "nan", "allowed: a finite number"}));
   EXPECT_TRUE(Fails(UpsertStatus(BatchOf({ItemOf(Id("b"), {1, inf, 0, 0})})), Code::kInvalidArgument,
-                    {"items[0].vector[1]", "inf"}));
+                    {"items[0].vector[1]", "inf", "allowed: a finite number"}));
 }
 
 TEST_F(BadInput, UnknownNamesListWhatThereIs) {
@@ -49,7 +49,13 @@ TEST_F(BadInput, UnknownNamesListWhatThereIs) {
   EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kNotFound, {"no collection 'foo'"}));
   EXPECT_TRUE(Fails(UpsertStatus(BatchOf({ItemOf(Id("b"), {1, 0, 0, 0})}, 7)), Code::kNotFound,
                     {"no generation 7", "there are: 1"}));
-  EXPECT_TRUE(Fails(engine_->Search(SearchFor({1, 0, 0, 0}, 10, 9), {}), Code::kNotFound, {"no generation 9"}));
+  EXPECT_TRUE(Fails(engine_->Search(SearchFor({1, 0, 0, 0}, 10, 9), {}), Code::kNotFound,
+                    {"no generation 9 in collection 'c'; there are: 1"}));
+  ActivateCall activate;
+  activate.collection = "c";
+  activate.generation = 9;
+  EXPECT_TRUE(Fails(engine_->ActivateGeneration(activate), Code::kNotFound,
+                    {"no generation 9 in collection 'c'; there are: 1"}));
   EXPECT_TRUE(Fails(engine_->GetGeneration("c", 5), Code::kNotFound, {"no generation 5", "there are: 1"}));
   EXPECT_TRUE(Fails(engine_->DropCollection("foo", ""), Code::kNotFound, {"no collection 'foo'"}));
 }
@@ -81,6 +87,11 @@ TEST_F(BadInput, EmptyAndOversizedBatchesAreRefused) {
   EXPECT_TRUE(Fails(UpsertStatus(BatchOf(std::move(many))), Code::kInvalidArgument, {"items", "10001", "10000"}));
   call.queries.resize(1'001);
   EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kInvalidArgument, {"queries", "1001", "1000"}));
+  std::vector<ItemId> ids;
+  for (uint64_t i = 0; i <= 10'000; ++i) ids.push_back(Id(i));
+  EXPECT_TRUE(Fails(engine_->Get("c", ids, 0, false, {}), Code::kInvalidArgument, {"ids", "10001", "10000"}));
+  EXPECT_TRUE(
+      Fails(engine_->Delete("c", ids, Durability::kDurable, {}), Code::kInvalidArgument, {"ids", "10001", "10000"}));
 }
 
 TEST_F(BadInput, IdsHaveALengthAndAreUtf8) {
@@ -103,14 +114,15 @@ TEST_F(BadInput, PayloadsAreJsonObjectsWithinALimit) {
   const auto with_payload = [&](std::string payload) {
     return UpsertStatus(BatchOf({ItemOf(Id("b"), {1, 0, 0, 0}, std::move(payload))}));
   };
-  EXPECT_TRUE(Fails(with_payload("{\"a\": }"), Code::kInvalidArgument, {"items[0].payload_json", "byte 7"}));
+  EXPECT_TRUE(
+      Fails(with_payload("{\"a\": }"), Code::kInvalidArgument, {"items[0].payload_json", "byte 7", "JSON object"}));
   EXPECT_TRUE(Fails(with_payload("[1]"), Code::kInvalidArgument, {"items[0].payload_json", "JSON object"}));
   EXPECT_TRUE(Fails(with_payload("{} x"), Code::kInvalidArgument, {"malformed JSON"}));
   EXPECT_TRUE(Fails(with_payload("{\"a\":\"\xff\"}"), Code::kInvalidArgument, {"malformed JSON"}));
   EXPECT_TRUE(Fails(with_payload("{\"a\":" + std::string(100, '[') + std::string(100, ']') + "}"),
                     Code::kInvalidArgument, {"nested too deep"}));
   EXPECT_TRUE(Fails(with_payload("{\"a\":\"" + std::string(1 << 20, 'x') + "\"}"), Code::kInvalidArgument,
-                    {"items[0].payload_json", "1048576"}));
+                    {"items[0].payload_json", "1048584", "1048576"}));
 }
 
 TEST_F(BadInput, KAndEfHaveRanges) {
@@ -141,6 +153,9 @@ TEST_F(BadInput, ADeadlineThatIsOverDoesNothing) {
       Fails(engine_->Upsert(BatchOf({ItemOf(Id("b"), {1, 0, 0, 0})}), late), Code::kDeadlineExceeded, {"deadline"}));
   EXPECT_TRUE(Fails(engine_->Get("c", {Id("a")}, 0, false, late), Code::kDeadlineExceeded, {"deadline"}));
   EXPECT_TRUE(Fails(engine_->Count("c", std::nullopt, late), Code::kDeadlineExceeded, {"deadline"}));
+  EXPECT_TRUE(Fails(engine_->Scroll("c", std::nullopt, 0, "", false, late), Code::kDeadlineExceeded, {"deadline"}));
+  EXPECT_TRUE(
+      Fails(engine_->Delete("c", {Id("a")}, Durability::kDurable, late), Code::kDeadlineExceeded, {"deadline"}));
   CallContext gone;
   gone.cancelled = [] { return true; };
   EXPECT_TRUE(Fails(engine_->Search(SearchFor({1, 0, 0, 0}), gone), Code::kCancelled, {"cancelled"}));
@@ -165,8 +180,8 @@ TEST_F(BadInput, ManifestsOfAnotherDimensionCurvatureOrMetricAreRefusedWithTheRe
   call.parent = 0;
   EXPECT_TRUE(Fails(engine_->RegisterGeneration(call), Code::kFailedPrecondition, {"manifest.dimension", "8", "4"}));
   call.manifest_json = ManifestFor(4, 0.5);
-  EXPECT_TRUE(
-      Fails(engine_->RegisterGeneration(call), Code::kFailedPrecondition, {"manifest.curvature", "0.5", "adapter"}));
+  EXPECT_TRUE(Fails(engine_->RegisterGeneration(call), Code::kFailedPrecondition,
+                    {"manifest.curvature", "is 0.5; allowed: 1", "adapter"}));
   call.manifest_json = R"({"dimension":4,"metric":"cosine"})";
   EXPECT_TRUE(Fails(engine_->RegisterGeneration(call), Code::kFailedPrecondition, {"manifest.metric", "cosine"}));
   call.manifest_json = R"({"dimension":4})";
@@ -225,7 +240,8 @@ TEST_F(BadInput, AScrollTokenMustBeOneOfOurs) {
 TEST(BadInputToOpen, AFolderThatIsNotOursInUseOrBadlySetIsRefused) {
   TemporaryFolder folder;
   std::ofstream(folder.path() + "/thesis.doc") << "precious";
-  EXPECT_TRUE(Fails(Engine::Open(OptionsFor(folder.path())), Code::kFailedPrecondition, {"thesis.doc", "no store"}));
+  EXPECT_TRUE(Fails(Engine::Open(OptionsFor(folder.path())), Code::kFailedPrecondition,
+                    {"thesis.doc", "no store", "give an empty folder"}));
   EXPECT_TRUE(
       Fails(Engine::Open(OptionsFor(folder.path() + "/thesis.doc")), Code::kFailedPrecondition, {"not a folder"}));
   TemporaryFolder other;

@@ -44,22 +44,32 @@ int ChildWrites(const std::string& folder, int pipe, uint64_t from) {
   }
 }
 
-// Writes until the disk is "full", then tells whether the error was right and reads still worked.
+constexpr uint64_t kBatchOnFullDisk = 7;
+
+// Writes batches until the disk is "full", then tells whether the error was right and reads still worked.
 int ChildFillsDisk(const std::string& folder, int pipe) {
   signal(SIGXFSZ, SIG_IGN);  // writes beyond the limit fail with EFBIG instead
   const auto engine = OpenEngine(folder);
   const rlimit limit{256 << 10, 256 << 10};
   setrlimit(RLIMIT_FSIZE, &limit);
-  const std::string payload = StrCat("{\"x\":\"", std::string(2'000, 'x'), "\"}");
-  for (uint64_t i = 0; i < 100'000; ++i) {
-    const auto written = engine->Upsert(BatchOf({ItemOf(Id(i), {1, 0, 0, 0}, payload)}), {});
+  const std::string payload = StrCat("{\"x\":\"", std::string(700, 'x'), "\"}");
+  for (uint64_t batch = 0; batch < 100'000; ++batch) {
+    std::vector<UpsertItem> items;
+    for (uint64_t i = 0; i < kBatchOnFullDisk; ++i) {
+      items.push_back(ItemOf(Id(batch * kBatchOnFullDisk + i), {1, 0, 0, 0}, payload));
+    }
+    const auto written = engine->Upsert(BatchOf(std::move(items)), {});
     if (written.ok()) {
-      if (!Tell(pipe, i, 1)) return 4;
+      if (!Tell(pipe, batch, 1)) return 4;
       continue;
     }
-    const bool reads = engine->Count("c", std::nullopt, {}).ok() && engine->Search(SearchFor({1, 0, 0, 0}), {}).ok();
-    const bool coded = absl::IsResourceExhausted(written.status()) || absl::IsUnavailable(written.status());
-    return Tell(pipe, UINT64_MAX, reads && coded ? 1 : 0) ? 0 : 5;
+    const auto counted = engine->Count("c", std::nullopt, {});
+    const auto found = engine->Search(SearchFor({1, 0, 0, 0}, 10'000), {});
+    const bool reads = counted.ok() && counted->count == batch * kBatchOnFullDisk && found.ok() &&
+                       found->results[0].hits.size() == batch * kBatchOnFullDisk;
+    const bool said(Fails(written, absl::StatusCode::kResourceExhausted, {"the disk is full: free some space"}));
+    if (!said) std::cerr << written.status() << "\n";
+    return Tell(pipe, UINT64_MAX, reads && said ? 1 : 0) ? 0 : 5;
   }
   return 6;
 }
@@ -269,9 +279,13 @@ TEST_F(Crash, AFullDiskIsSaidAndNothingAcknowledgedIsLost) {
   EXPECT_GT(acknowledged.size(), 10u);
   engine_ = OpenEngine(folder_.path());
   ASSERT_NE(engine_, nullptr);
-  for (const uint64_t id : acknowledged) {
-    EXPECT_EQ(engine_->Get("c", {Id(id)}, 0, false, {})->items.size(), 1u) << id;
+  for (const uint64_t batch : acknowledged) {
+    std::vector<ItemId> ids;
+    for (uint64_t i = 0; i < kBatchOnFullDisk; ++i) ids.push_back(Id(batch * kBatchOnFullDisk + i));
+    EXPECT_EQ(engine_->Get("c", ids, 0, false, {})->items.size(), kBatchOnFullDisk) << batch;
   }
+  EXPECT_EQ(engine_->Count("c", std::nullopt, {})->count, acknowledged.size() * kBatchOnFullDisk)
+      << "nothing of the batch that was refused is there";
   Write(BatchOf({ItemOf(Id("after"), {1, 0, 0, 0})}));
 }
 

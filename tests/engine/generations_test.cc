@@ -154,7 +154,10 @@ TEST_F(Generations, OfTwoRacingActivationsExactlyOneWins) {
       call.expect_active = before;
       const auto answer = engine_->ActivateGeneration(call);
       if (answer.ok()) ++won;
-      if (Fails(answer, Code::kAborted, {"expect_active", StrCat(before)})) ++aborted;
+      const uint32_t other = generation == before % 3 + 1 ? (before + 1) % 3 + 1 : before % 3 + 1;
+      if (Fails(answer, Code::kAborted,
+                {StrCat("field 'expect_active' is ", before, ", but the active generation is ", other)}))
+        ++aborted;
     };
     std::thread a(race, before % 3 + 1), b(race, (before + 1) % 3 + 1);
     a.join();

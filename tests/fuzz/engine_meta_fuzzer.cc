@@ -20,6 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (adapter.ok() && !DecodeAdapterRecord(Encode(*adapter)).ok()) abort();
   const auto request = DecodeRequest(bytes);
   if (request.ok() && !DecodeRequest(Encode(*request)).ok()) abort();
+  (void)ParseNumber(bytes, "number");
   (void)CheckPayload(bytes, 1 << 20, "payload_json");
   return 0;
 }

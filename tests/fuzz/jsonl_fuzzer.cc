@@ -1,10 +1,12 @@
-// Arbitrary text as a line of a jsonl file and of an ids file: read, or refused with a status.
+// Arbitrary text as a line of a jsonl file and of an ids file, and as an import's state: read, or refused with a
+// status.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
 #include "cli/formats/ids.h"
+#include "cli/formats/import_state.h"
 #include "cli/formats/readers.h"
 #include "nlohmann/json.hpp"
 
@@ -19,6 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (!std::isfinite(value)) std::abort();
     }
     if (row.payload_json.has_value() && !nlohmann::json::accept(*row.payload_json)) std::abort();
+  }
+  const auto next_row = ParseImportState(line, "fuzz");
+  if (next_row.ok()) {
+    if (*next_row < 0 || *next_row > kImportRowMax) std::abort();
+    if (ParseImportState(ImportStateText(*next_row), "fuzz").value() != *next_row) std::abort();
   }
   Row named;
   if (ParseIdLine(line, options, &named).ok()) {

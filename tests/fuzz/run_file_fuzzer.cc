@@ -1,11 +1,12 @@
-// Arbitrary text as the section "progress" of a training's checkpoint, and as its section "config": read, or refused
-// with a status; what was read makes sense.
+// Arbitrary text as the sections "progress", "config" and "classes" of a training's checkpoint: read, or refused with a
+// status; what was read makes sense.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
+#include "trainer/class_names.h"
 #include "trainer/run_file.h"
 
 namespace {
@@ -32,5 +33,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Try(identity, checkpoint);
   other.sections["config"] = text;
   Try(identity, other);
+  for (const int64_t rows : {0, 1, 2}) {
+    const auto names = lightcone::ParseClassNames(text, rows);
+    if (!names.ok()) continue;
+    if (names->size() != static_cast<size_t>(rows)) std::abort();
+    if (!lightcone::ParseClassNames(lightcone::ClassNamesToJson(*names), rows).ok()) std::abort();
+  }
   return 0;
 }

@@ -34,7 +34,7 @@ absl::Status TryIds(const void* bytes, int length) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 1 << 16) return 0;
-  const int which = data[0] % 4;
+  const int which = data[0] % 7;
   const void* bytes = data + 1;
   const int length = static_cast<int>(size - 1);
   absl::Status status;
@@ -48,8 +48,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (FromWire(request).generation != request.generation()) std::abort();
   } else if (which == 2) {
     status = TryIds<v1::GetRequest>(bytes, length);
-  } else {
+  } else if (which == 3) {
     status = TryIds<v1::DeleteRequest>(bytes, length);
+  } else if (which == 4) {
+    v1::PutAdapterRequest request;
+    if (!request.ParseFromArray(bytes, length)) return 0;
+    (void)FromWire(request);
+  } else if (which == 5) {
+    v1::DropAdapterRequest request;
+    if (!request.ParseFromArray(bytes, length)) return 0;
+    (void)FromWire(request);
+  } else {
+    v1::IndexSettings settings;
+    if (!settings.ParseFromArray(bytes, length)) return 0;
+    status = FromWire(settings).status();
   }
   if (!status.ok() && lightcone::server::ToGrpc(status).error_code() == grpc::StatusCode::OK) std::abort();
   return 0;

@@ -24,7 +24,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (call.ok() && call->filter.has_value()) {
       const std::string payload = R"({"a":{"b":[1,2.5,"x",true]},"c":null})";
       const auto filter = lightcone::server::Filter::Make(*call->filter);
-      if (filter.ok()) filter->Matches({&payload, 3, 0.5});
+      if (filter.ok()) {
+        filter->Matches({&payload, 3, 0.5});
+        filter->Matches({&request.collection(), 3, 0.5});  // any bytes as a payload
+      }
       status = filter.status();
     }
   } else if (which == 1) {

@@ -54,7 +54,9 @@ TEST(Checkpoint, WithAnyBitFlippedIsRefused) {
 TEST(Checkpoint, NamesTheDamagedSection) {
   std::string bytes = EncodeCheckpoint(Example());
   bytes.back() = '?';  // sections lie in the order of their names: the last is "progress"
-  EXPECT_THAT(MessageOf(ParseCheckpoint(bytes).status()), HasSubstr("section 'progress' fails its checksum"));
+  const absl::Status status = ParseCheckpoint(bytes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(status), HasSubstr("section 'progress' fails its checksum"));
 }
 
 TEST(Checkpoint, OfANewerFormatIsFailedPrecondition) {
@@ -66,7 +68,9 @@ TEST(Checkpoint, OfANewerFormatIsFailedPrecondition) {
 }
 
 TEST(Checkpoint, WithBytesBehindItsEndIsDataLoss) {
-  EXPECT_THAT(MessageOf(ParseCheckpoint(EncodeCheckpoint(Example()) + "x").status()), HasSubstr("1 bytes behind"));
+  const absl::Status status = ParseCheckpoint(EncodeCheckpoint(Example()) + "x").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(status), HasSubstr("1 bytes behind"));
 }
 
 TEST(Checkpoint, FileErrorsNameThePath) {

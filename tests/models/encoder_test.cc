@@ -118,7 +118,9 @@ TEST_F(EncoderTest, TruncatedOrCorruptFilesAreDataLossAndNameTheFile) {
   std::string flipped = bytes;
   flipped[bytes.size() / 3] ^= 1;
   ASSERT_TRUE(WriteFileAtomically(Path(), flipped).ok());
-  EXPECT_EQ(Encoder::LoadFolder(folder_).status().code(), absl::StatusCode::kDataLoss);
+  const absl::Status status = Encoder::LoadFolder(folder_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr(Path()), HasSubstr("truncated or corrupt")));
 }
 
 TEST_F(EncoderTest, DamageBehindAMatchingChecksumIsDataLossToo) {
@@ -129,7 +131,7 @@ TEST_F(EncoderTest, DamageBehindAMatchingChecksumIsDataLossToo) {
     manifest_.encoder_crc32c = Crc32c(content);
     const absl::Status status = Encoder::Load(Path(), manifest_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-    EXPECT_THAT(MessageOf(status), HasSubstr("not a TorchScript file"));
+    EXPECT_THAT(MessageOf(status), AllOf(HasSubstr(Path()), HasSubstr("not a TorchScript file")));
   }
 }
 

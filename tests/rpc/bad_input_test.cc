@@ -1,6 +1,7 @@
 // Every kind of bad input, on the wire, against the real engine: the code and the text that a client sees.
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tests/rpc/wire_fixture.h"
 
@@ -54,8 +55,14 @@ TEST_F(BadInput, NanAndInfinityAreRefusedWithTheirPosition) {
               Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].vector[2]' is nan; allowed: a finite number"));
   EXPECT_THAT(Upsert(One({1, INFINITY, 3, 4})),
               Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].vector[1]' is inf; allowed: a finite number"));
-  EXPECT_THAT(QueryError(SearchFor("gallery", {nan, 0, 0, 0})).message(),
-              HasSubstr("field 'queries[0].vector[0]' is nan; allowed: a finite number"));
+  EXPECT_THAT(Upsert(One({1, 2, 3, -INFINITY})),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].vector[3]' is -inf; allowed: a finite number"));
+  for (const auto& [value, name] : {std::pair(nan, "nan"), std::pair(INFINITY, "inf"), std::pair(-INFINITY, "-inf")}) {
+    const v1::PartError error = QueryError(SearchFor("gallery", {value, 0, 0, 0}));
+    EXPECT_EQ(error.code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(error.message(), HasSubstr(std::string("field 'queries[0].vector[0]' is ") + name));
+    EXPECT_THAT(error.message(), HasSubstr("allowed: a finite number"));
+  }
 }
 
 TEST_F(BadInput, AZeroVectorIsRefusedInACosineCollection) {
@@ -72,17 +79,32 @@ TEST_F(BadInput, AZeroVectorIsRefusedInACosineCollection) {
 TEST_F(BadInput, UnknownNamesListWhatThereIs) {
   v1::UpsertRequest request = One({1, 2, 3, 4});
   request.set_collection("foo");
-  EXPECT_THAT(Upsert(request), Fails(StatusCode::NOT_FOUND, "gallery"));
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::NOT_FOUND, "no collection 'foo'; there are: gallery"));
   request.set_collection("gallery");
   request.set_generation(9);
-  EXPECT_THAT(Upsert(request), Fails(StatusCode::NOT_FOUND, "9"));
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::NOT_FOUND, "no generation 9 in collection 'gallery'; there are: 1"));
   v1::SearchResponse response;
-  EXPECT_THAT(Search(SearchFor("foo", {1, 2, 3, 4}), &response), Fails(StatusCode::NOT_FOUND, "foo"));
+  EXPECT_THAT(Search(SearchFor("foo", {1, 2, 3, 4}), &response),
+              Fails(StatusCode::NOT_FOUND, "no collection 'foo'; there are: gallery"));
+  v1::SearchRequest of_nine = SearchFor("gallery", {1, 2, 3, 4});
+  of_nine.set_generation(9);
+  EXPECT_THAT(Search(of_nine, &response),
+              Fails(StatusCode::NOT_FOUND, "no generation 9 in collection 'gallery'; there are: 1"));
+  grpc::ClientContext context;
+  v1::ActivateRequest activate;
+  activate.set_request_id("activate-nine");
+  activate.set_collection("gallery");
+  activate.set_generation(9);
+  v1::ActivateResponse activated;
+  EXPECT_THAT(generations_->Activate(&context, activate, &activated),
+              Fails(StatusCode::NOT_FOUND, "no generation 9 in collection 'gallery'; there are: 1"));
   v1::SearchRequest by_item;
   by_item.set_collection("gallery");
   by_item.set_k(1);
   by_item.add_queries()->mutable_item()->set_name("nobody");
-  EXPECT_EQ(QueryError(by_item).code(), StatusCode::NOT_FOUND);
+  const v1::PartError error = QueryError(by_item);
+  EXPECT_EQ(error.code(), StatusCode::NOT_FOUND);
+  EXPECT_THAT(error.message(), testing::AllOf(HasSubstr("queries[0].item"), HasSubstr("nobody")));
 }
 
 TEST_F(BadInput, EmptyAndOversizedBatchesAreRefused) {
@@ -96,23 +118,42 @@ TEST_F(BadInput, EmptyAndOversizedBatchesAreRefused) {
   v1::SearchResponse response;
   EXPECT_THAT(Search(search, &response),
               Fails(StatusCode::INVALID_ARGUMENT, "field 'queries' is 4 long; allowed: 1 .. 3 of them"));
+  v1::GetRequest get;
+  v1::DeleteRequest erase;
+  get.set_collection("gallery");
+  erase.set_collection("gallery");
+  for (uint64_t id = 0; id < 6; ++id) {
+    get.add_ids()->set_number(id);
+    erase.add_ids()->set_number(id);
+  }
+  grpc::ClientContext get_context, erase_context;
+  v1::GetResponse got;
+  v1::DeleteResponse erased;
+  const std::string six = "field 'ids' is 6 long; allowed: 1 .. 5 of them";
+  EXPECT_THAT(retrieval_->Get(&get_context, get, &got), Fails(StatusCode::INVALID_ARGUMENT, six));
+  EXPECT_THAT(retrieval_->Delete(&erase_context, erase, &erased), Fails(StatusCode::INVALID_ARGUMENT, six));
 }
 
 TEST_F(BadInput, IdsAndPayloadsHaveLimitsAndForms) {
   v1::UpsertRequest request = One({1, 2, 3, 4});
   request.mutable_items(0)->mutable_id()->set_name(std::string(17, 'x'));
-  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "id"));
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT,
+                                     "field 'items[0].id' is 17 bytes long; allowed: 1 .. 16 bytes of UTF-8"));
   request.mutable_items(0)->mutable_id()->set_name("");
-  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "id"));
+  EXPECT_THAT(Upsert(request),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].id' is empty; allowed: 1 .. 16 bytes of UTF-8"));
   request.mutable_items(0)->clear_id();
   EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].id' is not set"));
   request.mutable_items(0)->mutable_id()->set_number(7);
   request.mutable_items(0)->set_payload_json("{\"text\":\"" + std::string(64, 'x') + "\"}");
-  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "payload"));
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT,
+                                     "field 'items[0].payload_json' is 75 bytes long; allowed: at most 64"));
   request.mutable_items(0)->set_payload_json("{\"text\":");
-  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "payload"));
+  EXPECT_THAT(Upsert(request),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].payload_json' is malformed JSON at byte"));
   request.mutable_items(0)->set_payload_json("[1]");
-  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT, "object"));
+  EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT,
+                                     "field 'items[0].payload_json' is not an object; allowed: a JSON object"));
 }
 
 TEST_F(BadInput, KOfZeroAndAboveTheLimitAreRefusedWithTheRange) {
@@ -142,7 +183,9 @@ TEST_F(BadInput, FiltersThatMeanNothingNameTheirNode) {
   EXPECT_THAT(Search(request, &response),
               Fails(StatusCode::INVALID_ARGUMENT, "field 'filter.and[0].equals.value' is not set"));
   request.mutable_filter()->mutable_range()->set_field("a");
-  EXPECT_THAT(Search(request, &response), Fails(StatusCode::INVALID_ARGUMENT, "range"));
+  EXPECT_THAT(Search(request, &response),
+              Fails(StatusCode::INVALID_ARGUMENT,
+                    "field 'filter.range' is without a bound; allowed: at least one of greater, greater_equal"));
 }
 
 TEST_F(BadInput, UnknownEnumValuesAreRefusedWithTheirNames) {
@@ -166,10 +209,10 @@ TEST_F(BadInput, BytesThatAreNoWholeVectorNameTheirField) {
 TEST_F(BadInput, ManifestsOfAnotherSpaceAreRefused) {
   EXPECT_THAT(Register("gallery", "{", "r-json"), Fails(StatusCode::INVALID_ARGUMENT, "malformed JSON"));
   EXPECT_THAT(Register("gallery", R"({"dimension":5})", "r-dimension", 1),
-              Fails(StatusCode::FAILED_PRECONDITION, "dimension"));
+              Fails(StatusCode::FAILED_PRECONDITION, "field 'manifest.dimension' is 5; allowed: 4"));
   MakeGallery("lorentz", v1::GEOMETRY_LORENTZ);
   EXPECT_THAT(Register("lorentz", R"({"dimension":4,"curvature":0.5,"clip_radius":1.0})", "r-curvature"),
-              Fails(StatusCode::FAILED_PRECONDITION, "curvature"));
+              Fails(StatusCode::FAILED_PRECONDITION, "field 'manifest.curvature' is 0.5; allowed: 1"));
 }
 
 TEST_F(BadInput, ABadQueryDoesNotLoseTheOthers) {
@@ -249,10 +292,17 @@ TEST_F(BadInput, APortInUseAndADataFolderInUseAreNamed) {
   const absl::Status port = RunningServer::Start(second).status();
   EXPECT_EQ(port.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(port.message()), HasSubstr(server_->bound().grpc));
+  EXPECT_THAT(std::string(port.message()), HasSubstr("is another server running?"));
   second.listen = "127.0.0.1:0";
   const absl::Status folder = RunningServer::Start(second).status();
   EXPECT_EQ(folder.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(folder.message()), HasSubstr(config_.engine.data_folder));
+  EXPECT_THAT(std::string(folder.message()), HasSubstr("is in use"));
+  second.index.merge_rows_max = 5;
+  const absl::Status merge = RunningServer::Start(second).status();
+  EXPECT_EQ(merge.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(merge.message()), HasSubstr("field 'merge_rows_max' is 5; allowed: 20000 .. 1000000000"));
+  second.index = config_.index;
   second.listen = "nonsense";
   EXPECT_EQ(RunningServer::Start(second).status().code(), absl::StatusCode::kInvalidArgument);
   second.listen = "127.0.0.1:0";
@@ -260,6 +310,7 @@ TEST_F(BadInput, APortInUseAndADataFolderInUseAreNamed) {
   const absl::Status http = RunningServer::Start(second).status();
   EXPECT_EQ(http.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(http.message()), HasSubstr("'" + server_->bound().http + "' (http)"));
+  EXPECT_THAT(std::string(http.message()), HasSubstr("is another server running?"));
 }
 
 }  // namespace

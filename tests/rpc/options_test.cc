@@ -149,6 +149,24 @@ TEST(Options, EachHasHelpAndItsDefaultIsAllowed) {
   }
 }
 
+TEST(Options, EveryValueThatTheTableAllowsIsOneThatTheServerTakes) {
+  int ranges = 0;
+  for (const Option& option : OptionTable()) {
+    const size_t dots = option.allowed.find(" .. ");
+    if (option.is_text || dots == std::string::npos) continue;
+    for (const std::string& value : {option.allowed.substr(0, dots), option.allowed.substr(dots + 4)}) {
+      ServerConfig config;
+      ASSERT_TRUE(option.set(value, &config).ok()) << option.key << " = " << value;
+      EXPECT_TRUE(config.engine.Validate().ok()) << option.key << " = " << value << ": " << config.engine.Validate();
+      // The one bound that depends on another option.
+      config.index.merge_rows_max = std::max(config.index.merge_rows_max, config.index.growing_rows_max);
+      EXPECT_TRUE(config.index.Validate().ok()) << option.key << " = " << value << ": " << config.index.Validate();
+      ++ranges;
+    }
+  }
+  EXPECT_GT(ranges, 60);
+}
+
 TEST(Options, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
   const ConfigFile file("[limits]\nk_max = 3\nef_max = 3\nqueries_max = 3\n");
   ServerFlags flags;

@@ -140,6 +140,7 @@ TEST(StoreFolder, AForeignFolderIsRefusedAndLeftAsItWas) {
   const absl::Status refused = OpenFails(folder / "");
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(MessageOf(refused), HasSubstr("is not a Lightcone store: it holds 'holiday.jpg'"));
+  EXPECT_THAT(MessageOf(refused), HasSubstr("allowed: a missing or empty folder, or a store"));
   EXPECT_FALSE(std::filesystem::exists(folder / "LIGHTCONE"));
   EXPECT_FALSE(std::filesystem::exists(folder / "CURRENT"));
 }

@@ -60,7 +60,7 @@ TEST(Cifar100, ATruncatedOrCorruptFileIsDataLoss) {
   folder.Write("train.bin", row + row.substr(1));
   ExpectOpenError(name, kLoss, {"train.bin", "has 6147 bytes", "a multiple of 3074", "153700000"});
   folder.Write("train.bin", row + CifarRow(20, 7, 0, 0, 0));
-  ExpectOpenError(name, kLoss, {"train.bin", "row 1 has coarse label 20 and fine label 7"});
+  ExpectOpenError(name, kLoss, {"train.bin", "row 1 has coarse label 20 and fine label 7", "0 .. 19", "0 .. 99"});
   folder.Write("train.bin", row + row);
   ExpectOpenError(name, kMissing, {"test.bin"});
   folder.Write("test.bin", row);
@@ -115,6 +115,17 @@ TEST(Idx, EveryDefectIsNamed) {
   ExpectOpenError(name, kLoss, {"has 4 labels", "has 3 images"});
   folder.Write(images, BigEndian32(0x803) + BigEndian32(1) + BigEndian32(0) + BigEndian32(28));
   ExpectOpenError(name, kLoss, {"images of 0 x 28; allowed: sides of 1 .. 4096"});
+  folder.Write(images, good);
+  const std::string labels = "train-labels-idx1-ubyte", nine = IdxLabels({3, 9, 3, 9});
+  folder.Write(labels, nine.substr(0, 10));
+  ExpectOpenError(name, kLoss, {labels, "truncated: has 10 bytes; its header asks for 12"});
+  folder.Write(labels, nine.substr(0, 5));
+  ExpectOpenError(name, kLoss, {labels, "truncated: has 5 bytes; the header has 8"});
+  folder.Write(labels, nine + "x");
+  ExpectOpenError(name, kLoss, {labels, "corrupt: has 13 bytes"});
+  folder.Write(labels, good);
+  ExpectOpenError(name, kLoss, {labels, "magic number is 0x00000803; allowed: 0x00000801"});
+  folder.Write(labels, nine);
   std::filesystem::rename(folder.path() + "/" + images, folder.path() + "/" + images + ".gz");
   ExpectOpenError(name, kMissing, {images, "unpack it with gunzip"});
 }

@@ -1,0 +1,107 @@
+// Any bytes as the files of a sealed segment, behind a manifest that gives their true checksums, so that the checks
+// behind those are reached: refused, or a search stays inside the files and ends. The first bytes choose the number of
+// rows, the kind, and a file that is cut.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
+#include "base/scratch_folder.h"
+#include "geometry/bound_query.h"
+#include "index/manifest.h"
+#include "index/sealed_segment.h"
+#include "index/segment_search.h"
+
+namespace {
+
+using namespace lightcone;  // NOLINT: a file of one purpose
+
+constexpr int kDimension = 3;
+
+void Write(const std::string& path, std::string_view bytes) {
+  if (!(std::ofstream(path, std::ios::binary) << bytes)) std::abort();
+}
+
+void Search(const std::shared_ptr<SealedSegment>& segment, bool exact) {
+  const std::vector<float> values = {0.5f, 0.25f, 1.0f};
+  const auto query = BoundQuery::Make(segment->space(), segment->space(), values);
+  std::vector<PinnedSegment> pinned(1);
+  pinned[0].segment = segment;
+  pinned[0].rows = segment->rows();
+  pinned[0].bias_max = segment->bias_max();
+  pinned[0].counts = segment->PinCounts();
+  SearchScope scope;
+  scope.segments = &pinned;
+  SearchRequest request;
+  request.query = &*query;
+  request.generation = request.view_generation = segment->generation();
+  request.k = 5;
+  request.exact = exact;
+  const auto found = SearchSegments(scope, request);
+  if (found.ok() && found->hits.size() > 5) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const auto* const scratch = ScratchFolder::Make("fuzz").value().release();
+  if (size < 3 || size > 1 << 16) return 0;
+  SegmentManifest manifest;
+  manifest.id = manifest.generation = 1;
+  manifest.space = Space{data[1] % 2 == 0 ? Metric::kLorentz : Metric::kEuclidean, kDimension, 1.0, 1.0};
+  manifest.kind = data[1] / 2 % 2 == 0 ? "flat" : "hnsw";
+  manifest.rows = 1 + data[0] % 8;
+  manifest.stride = kDimension;
+  manifest.first_sequence = 1;
+  manifest.last_sequence = 8;
+  if (manifest.kind == "hnsw") {
+    manifest.hnsw_m = 4;
+    manifest.hnsw_ef_construction = 8;
+  }
+  const size_t cut = data[2];
+  std::string_view left(reinterpret_cast<const char*>(data) + 3, size - 3);
+  const auto take = [&](size_t bytes) {
+    std::string taken(left.substr(0, bytes));
+    left.remove_prefix(std::min(bytes, left.size()));
+    return taken;
+  };
+  const size_t rows = static_cast<size_t>(manifest.rows);
+  const struct {
+    std::string_view name;
+    size_t bytes;
+  } files[] = {{kIdsFile, 8 * rows},         {kFactorsFile, 8 * rows},
+               {kUncertaintyFile, 4 * rows}, {kVectorsFile, 4 * kDimension * rows},
+               {kStatesFile, 4 * rows},      {kGraphFile, left.size()}};
+  for (size_t i = 0; i < std::size(files); ++i) {
+    std::string content = take(files[i].bytes);
+    if (files[i].name != kGraphFile) content.resize(files[i].bytes);
+    if (cut % 8 == i) content.resize(content.size() * (cut / 8) / 32);
+    const std::string path = scratch->path() + "/" + std::string(files[i].name);
+    if (files[i].name == kStatesFile) {
+      SegmentStates states;
+      for (size_t at = 0; at + 4 <= content.size(); at += 4) {
+        states.of_rows.push_back(static_cast<uint32_t>(static_cast<uint8_t>(content[at])));
+      }
+      Write(path, EncodeStates(states));
+      continue;
+    }
+    Write(path, content);
+    manifest.files.push_back({std::string(files[i].name), content.size(), Crc32c(content)});
+  }
+  Write(scratch->path() + "/" + std::string(kManifestFile), EncodeManifest(manifest));
+  const auto segment = SealedSegment::Open(scratch->path(), /*with_states=*/true);
+  if (!segment.ok()) return 0;
+  for (uint64_t id = 0; id < 16; ++id) {
+    const auto row = (*segment)->Find(id);
+    if (row.has_value() && (*row < 0 || *row >= (*segment)->rows())) std::abort();
+  }
+  Search(*segment, /*exact=*/false);
+  Search(*segment, /*exact=*/true);
+  return 0;
+}
