@@ -34,7 +34,7 @@ bench:
 	mkdir -p build/bench
 	build/bin/lightcone_bench --json build/bench/results.json
 
-# Every decoder of a file or wire value for $(FUZZ_SECONDS) seconds each.
+# The decoders of files and wire values (tests/fuzz/CMakeLists.txt), each for $(FUZZ_SECONDS) seconds.
 fuzz:
 	deploy/install-deps.sh build fuzz
 	cmake --preset fuzz

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/json_depth.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 
@@ -17,21 +18,7 @@ namespace lightcone::internal {
 // printing recurses as deep as the value.
 inline nlohmann::json ParseBounded(std::string_view text) {
   constexpr int kDepthMax = 64;
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kDepthMax) return nlohmann::json(nlohmann::json::value_t::discarded);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
+  if (JsonNestsDeeper(text, kDepthMax)) return nlohmann::json(nlohmann::json::value_t::discarded);
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 

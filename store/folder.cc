@@ -21,7 +21,8 @@ absl::Status CheckMarker(const std::string& folder, std::string_view text) {
   const bool ours = text.starts_with(kMarkerStart);
   if (ours) text.remove_prefix(kMarkerStart.size());
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), format);
-  if (!ours || parsed.ec != std::errc()) {
+  text.remove_prefix(static_cast<size_t>(parsed.ptr - text.data()));
+  if (!ours || parsed.ec != std::errc() || !(text.empty() || text.front() == '\n')) {
     return FailedPrecondition(StrCat("folder '", folder, "': its file ", kMarkerName, " is not of a Lightcone store"));
   }
   return format == kStoreFormat ? absl::OkStatus() : WrongFormat(folder, format);

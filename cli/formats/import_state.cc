@@ -1,5 +1,6 @@
 #include "cli/formats/import_state.h"
 
+#include "base/json_depth.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 
@@ -8,13 +9,13 @@ namespace lightcone::cli {
 std::string ImportStateText(int64_t next_row) { return StrCat("{\"next_row\":", next_row, "}\n"); }
 
 absl::StatusOr<int64_t> ParseImportState(std::string_view text, std::string_view what) {
+  const auto foreign = [&] { return DataLoss(StrCat("'", what, "' is no state file of an import")); };
+  if (JsonNestsDeeper(text, /*limit=*/8)) return foreign();
   const nlohmann::json state = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!state.is_object() || !state.contains("next_row")) {
-    return DataLoss(StrCat("'", what, "' is no state file of an import"));
-  }
+  if (!state.is_object() || !state.contains("next_row")) return foreign();
   const nlohmann::json& row = state["next_row"];
   if (!row.is_number_unsigned() || row.get<uint64_t>() > uint64_t{kImportRowMax}) {
-    return FieldError(absl::StatusCode::kDataLoss, StrCat("'", what, "' next_row"),
+    return FieldError(absl::StatusCode::kDataLoss, StrCat(what, ": next_row"),
                       row.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40),
                       StrCat("a whole number, 0 .. ", kImportRowMax));
   }

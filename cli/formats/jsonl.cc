@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/json_depth.h"
 #include "base/status.h"
 #include "cli/formats/ids.h"
 #include "cli/formats/readers.h"
@@ -21,24 +22,7 @@ std::string Shown(const Json& value) {
 constexpr int kDepthMax = 128;
 
 absl::StatusOr<Json> ParseLine(const std::string& line) {
-  int depth = 0;
-  bool text = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (text) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        text = false;
-      }
-    } else if (c == '"') {
-      text = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kDepthMax) return InvalidField("nesting", "deeper", StrCat("1 .. ", kDepthMax));
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
+  if (JsonNestsDeeper(line, kDepthMax)) return InvalidField("nesting", "deeper", StrCat("1 .. ", kDepthMax));
   return Json::parse(line, nullptr, /*allow_exceptions=*/false);
 }
 

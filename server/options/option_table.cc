@@ -243,7 +243,7 @@ void AddIndex(std::vector<Option>* out) {
       {"flat", "hnsw"},
       {"", "How sealed segments of new collections are searched.", "flat for small galleries or exact answers."}));
   out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
-                       {"rows", "A growing segment is sealed at this size.",
+                       {"rows", "A growing segment is sealed at this size; at most index.merge_rows_max.",
                         "Lower it when fresh rows make searches slow, raise it for fewer builds."}));
   out->push_back(Whole("index.merge_rows_max", FIELD(index.merge_rows_max), 1, 1'000'000'000,
                        {"rows", "Sealed segments are merged up to this size; at least index.growing_rows_max.",

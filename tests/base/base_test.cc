@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/files.h"
+#include "base/json_depth.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "tests/support/temporary_folder.h"
@@ -32,6 +33,14 @@ TEST(Status, AnnotationKeepsTheCodeAndTheParts) {
   EXPECT_EQ(PartsOf(status).field, "k");
   EXPECT_TRUE(Annotate(absl::OkStatus(), "search").ok());
   EXPECT_EQ(PartsOf(NotFound("x")).field, "");
+}
+
+TEST(JsonDepth, CountsBracketsOutsideOfTexts) {
+  EXPECT_FALSE(JsonNestsDeeper("", 0));
+  EXPECT_FALSE(JsonNestsDeeper("[[1],{\"a\":[2]}]", 3));
+  EXPECT_TRUE(JsonNestsDeeper("[[1],{\"a\":[2]}]", 2));
+  EXPECT_FALSE(JsonNestsDeeper("[\"[[[ \\\" [[[\"]", 1));
+  EXPECT_TRUE(JsonNestsDeeper(std::string(1'000'000, '['), 64));
 }
 
 TEST(Files, Crc32cMeetsThePublishedVectors) {

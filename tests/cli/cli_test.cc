@@ -306,7 +306,7 @@ TEST_F(Cli, ImportNamesTheBadRowAndResumesBehindWhatIsWritten) {
   const Outcome damaged =
       Run({"import", name, Put("bad.jsonl", lines), "--state", Put("damaged.json", "{\"next_row\":-1}")});
   EXPECT_EQ(damaged.exit_code, 1);
-  EXPECT_THAT(damaged.err, HasSubstr("damaged.json' next_row' is -1; allowed: a whole number, 0 .. "));
+  EXPECT_THAT(damaged.err, HasSubstr("damaged.json: next_row' is -1; allowed: a whole number, 0 .. "));
 }
 
 TEST_F(Cli, ImportRefusesWhatItCannotRead) {

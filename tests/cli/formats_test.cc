@@ -218,15 +218,17 @@ TEST(ImportState, ReadsBackAndNamesWhatIsWrong) {
   for (const int64_t row : {int64_t{0}, int64_t{15}, kImportRowMax}) {
     EXPECT_EQ(ParseImportState(ImportStateText(row), "s").value(), row);
   }
-  for (const char* text : {"", "{\"next_row\":", "[3]", "{\"row\":3}"}) {
+  const std::string deep = "{\"next_row\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  for (const std::string& text : {std::string(), std::string("{\"next_row\":"), std::string("[3]"), deep}) {
     const absl::Status status = ParseImportState(text, "dir/state.json").status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << text;
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << text.substr(0, 40);
     EXPECT_THAT(MessageOf(status), HasSubstr("'dir/state.json' is no state file of an import"));
   }
   for (const char* value : {"-1", "1.5", "\"3\"", "18446744073709551615", "4611686018427387905"}) {
     const absl::Status status = ParseImportState(StrCat("{\"next_row\":", value, "}"), "dir/state.json").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << value;
-    EXPECT_THAT(MessageOf(status), HasSubstr(StrCat("next_row' is ", value, "; allowed: a whole number, 0 .. 461168")));
+    EXPECT_THAT(MessageOf(status), HasSubstr(StrCat("field 'dir/state.json: next_row' is ", value,
+                                                    "; allowed: a whole number, 0 .. 461168")));
   }
 }
 

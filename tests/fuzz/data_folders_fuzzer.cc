@@ -1,6 +1,6 @@
 // Any bytes as the files of a data set's folder, through the function that opens the whole folder: what a list, an
-// annotation or an index says about the other files is never trusted. The first byte chooses the kind; zero bytes
-// divide text files, and the second byte says where binary ones divide.
+// annotation or an index says about the other files is never trusted. The first byte chooses the kind, the second says
+// where two files divide.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,14 +24,23 @@ void Write(const fs::path& path, std::string_view bytes) {
   if (!(std::ofstream(path, std::ios::binary) << bytes)) std::abort();
 }
 
+void Check(const ListedDataset& set, const ListedImages& images) {
+  if (images.rows.size() != images.labels.size()) std::abort();
+  for (const int64_t row : images.rows) {
+    if (row < 0 || row >= set.source->size()) std::abort();
+  }
+}
+
 void Check(const absl::StatusOr<ListedDataset>& set) {
-  if (set.ok() && (set->train.labels.size() != static_cast<size_t>(set->train.images->size()))) std::abort();
+  if (!set.ok()) return;
+  Check(*set, set->train);
+  if (set->test.has_value()) Check(*set, *set->test);
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto* const scratch = ScratchFolder::Make("fuzz").value().release();
+  static const auto scratch = ScratchFolder::Make("fuzz").value();
   if (size < 2 || size > 1 << 16) return 0;
   const std::string folder = scratch->path() + "/set";
   fs::remove_all(folder);
@@ -70,7 +79,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Write(folder + "/images.npy", first);
       Write(folder + "/labels.npy", second);
       const auto set = OpenNpySet(folder);
-      if (set.ok() && set->train.labels.empty()) std::abort();
+      if (!set.ok()) break;
+      const RawImages& images = set->train;
+      const int64_t image_bytes = int64_t{images.height} * images.width * images.channels;
+      if (static_cast<int64_t>(images.pixels.size()) != image_bytes * static_cast<int64_t>(images.labels.size()))
+        std::abort();
     }
   }
   return 0;

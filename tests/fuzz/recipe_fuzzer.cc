@@ -14,7 +14,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lightcone;  // NOLINT: a file of one function
-  static const auto* const scratch = ScratchFolder::Make("fuzz").value().release();
+  static const auto scratch = ScratchFolder::Make("fuzz").value();
   const std::string text(reinterpret_cast<const char*>(data), size);
   const auto recipe = ParseRecipe(text, "dir/fuzz.toml");
   if (recipe.ok()) {

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/scratch_folder.h"
 #include "geometry/bound_query.h"
+#include "index/graph_walk.h"
 #include "index/manifest.h"
 #include "index/sealed_segment.h"
 #include "index/segment_search.h"
@@ -28,9 +29,18 @@ void Write(const std::string& path, std::string_view bytes) {
   if (!(std::ofstream(path, std::ios::binary) << bytes)) std::abort();
 }
 
+// So few rows are always scanned by a search.
+void Walk(const SealedSegment& segment, const BoundQuery& query) {
+  const auto walked = WalkGraph(
+      *segment.graph(), segment.block(), query, {4, 1'000'000}, [](uint32_t row) { return row % 2 == 0; },
+      [] { return absl::OkStatus(); });
+  if (!walked.ok() || walked->rows.size() > 4) std::abort();
+}
+
 void Search(const std::shared_ptr<SealedSegment>& segment, bool exact) {
   const std::vector<float> values = {0.5f, 0.25f, 1.0f};
   const auto query = BoundQuery::Make(segment->space(), segment->space(), values);
+  if (segment->graph() != nullptr) Walk(*segment, *query);
   std::vector<PinnedSegment> pinned(1);
   pinned[0].segment = segment;
   pinned[0].rows = segment->rows();
@@ -50,7 +60,7 @@ void Search(const std::shared_ptr<SealedSegment>& segment, bool exact) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto* const scratch = ScratchFolder::Make("fuzz").value().release();
+  static const auto scratch = ScratchFolder::Make("fuzz").value();
   if (size < 3 || size > 1 << 16) return 0;
   SegmentManifest manifest;
   manifest.id = manifest.generation = 1;
@@ -86,7 +96,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (files[i].name == kStatesFile) {
       SegmentStates states;
       for (size_t at = 0; at + 4 <= content.size(); at += 4) {
-        states.of_rows.push_back(static_cast<uint32_t>(static_cast<uint8_t>(content[at])));
+        const uint8_t state = static_cast<uint8_t>(content[at]);
+        states.of_rows.push_back(state == 255 ? kDeleted : state);
       }
       Write(path, EncodeStates(states));
       continue;

@@ -26,7 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const auto filter = lightcone::server::Filter::Make(*call->filter);
       if (filter.ok()) {
         filter->Matches({&payload, 3, 0.5});
-        filter->Matches({&request.collection(), 3, 0.5});  // any bytes as a payload
+        const std::string any(static_cast<const char*>(bytes), static_cast<size_t>(length));
+        filter->Matches({&any, 3, 0.5});
       }
       status = filter.status();
     }

@@ -156,7 +156,7 @@ TEST(DecodeImage, ATruncatedFileIsRefusedWhereverItIsCut) {
 
 TEST(DecodeImage, ACorruptPngIsRefused) {
   std::string png = Png(Gradient(24, 24, 3), 24, 24, PNG_FORMAT_RGB);
-  png[png.size() - 20] ^= 0x55;  // in the pixels: the last 16 bytes are their checksum and the chunk IEND
+  png[png.size() - 30] ^= 0x55;  // in the pixels: behind them are 4 + 4 bytes of checksums and 12 of the chunk IEND
   ExpectError(png, absl::StatusCode::kInvalidArgument, "corrupt PNG: ");
 }
 

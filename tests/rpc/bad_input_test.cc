@@ -301,7 +301,8 @@ TEST_F(BadInput, APortInUseAndADataFolderInUseAreNamed) {
   second.index.merge_rows_max = 5;
   const absl::Status merge = RunningServer::Start(second).status();
   EXPECT_EQ(merge.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(merge.message()), HasSubstr("field 'merge_rows_max' is 5; allowed: 20000 .. 1000000000"));
+  EXPECT_THAT(std::string(merge.message()),
+              HasSubstr("field 'index.merge_rows_max' is 5; allowed: at least index.growing_rows_max, which is 20000"));
   second.index = config_.index;
   second.listen = "nonsense";
   EXPECT_EQ(RunningServer::Start(second).status().code(), absl::StatusCode::kInvalidArgument);

@@ -158,6 +158,8 @@ TEST(StoreFolder, AMarkerThatIsNotOursIsRefused) {
   const absl::Status refused = OpenFails(folder / "");
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(MessageOf(refused), HasSubstr("its file LIGHTCONE is not of a Lightcone store"));
+  ASSERT_TRUE(WriteFileAtomically(folder / "LIGHTCONE", "lightcone store format 1x\n").ok());
+  EXPECT_THAT(MessageOf(OpenFails(folder / "")), HasSubstr("its file LIGHTCONE is not of a Lightcone store"));
 }
 
 TEST(StoreFolder, ACreationThatWasInterruptedIsFinished) {

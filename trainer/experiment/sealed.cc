@@ -1,6 +1,7 @@
 #include "trainer/experiment/sealed.h"
 
 #include "base/files.h"
+#include "base/json_depth.h"
 #include "base/status.h"
 
 namespace lightcone {
@@ -9,6 +10,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int64_t kBytesMax = int64_t{64} << 20;
+constexpr int kDepthMax = 64;  // the text of a value is made by recursion
 
 std::string TextOf(const ordered_json& content) {
   return content.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
@@ -23,7 +25,9 @@ absl::Status WriteSealed(const std::string& path, const ordered_json& content) {
 
 absl::StatusOr<ordered_json> ReadSealed(const std::string& path) {
   LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kBytesMax));
-  const ordered_json file = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const ordered_json file = JsonNestsDeeper(text, kDepthMax)
+                                ? ordered_json(ordered_json::value_t::discarded)
+                                : ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   const bool sealed = file.is_object() && file.contains("crc32c") && file["crc32c"].is_number_unsigned() &&
                       file.contains("content") && file["content"].is_object();
   if (!sealed || file["crc32c"].get<uint64_t>() != Crc32c(TextOf(file["content"]))) {
