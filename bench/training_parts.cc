@@ -56,7 +56,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const Dataset& dataset, const std::string& 
   config.encoder.architecture = architecture;
   if (architecture != "small-cnn") config.encoder.width = 1;
   config.metric = metric;
-  if (metric != "lorentz") config.hbct.normals = "paper";
+  if (metric != "lorentz") config.hbct.normals = "drawn";
   config.batch = batch;
   const std::string old_model = folder + "/" + metric + "-" + architecture;
   if (!std::filesystem::exists(old_model)) LC_RETURN_IF_ERROR(WriteOldModel(config, dataset, old_model));
