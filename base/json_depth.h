@@ -1,4 +1,4 @@
-// How deep a JSON text nests, before it is parsed: values are printed, and by some freed, by recursion. Thread safe.
+// How deep a JSON text nests, before it is parsed: values are printed by recursion. Thread safe.
 #pragma once
 
 #include <string_view>

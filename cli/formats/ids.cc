@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/status.h"
+#include "cli/formats/readers.h"
 
 namespace lightcone::cli {
 namespace {
@@ -56,8 +57,7 @@ absl::StatusOr<v1::ItemId> ItemIdFromJson(const nlohmann::json& json) {
   } else if (json.is_number_unsigned()) {
     id.set_number(json.get<uint64_t>());
   } else {
-    const std::string shown = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    return InvalidField("id", shown.substr(0, 80), "a text that is not empty, or an integer from 0 to 2^64-1");
+    return InvalidField("id", Shown(json), "a text that is not empty, or an integer from 0 to 2^64-1");
   }
   return id;
 }

@@ -2,6 +2,7 @@
 
 #include "base/json_depth.h"
 #include "base/status.h"
+#include "cli/formats/readers.h"
 #include "nlohmann/json.hpp"
 
 namespace lightcone::cli {
@@ -15,8 +16,7 @@ absl::StatusOr<int64_t> ParseImportState(std::string_view text, std::string_view
   if (!state.is_object() || !state.contains("next_row")) return foreign();
   const nlohmann::json& row = state["next_row"];
   if (!row.is_number_unsigned() || row.get<uint64_t>() > uint64_t{kImportRowMax}) {
-    return FieldError(absl::StatusCode::kDataLoss, StrCat(what, ": next_row"),
-                      row.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40),
+    return FieldError(absl::StatusCode::kDataLoss, StrCat(what, ": next_row"), Shown(row),
                       StrCat("a whole number, 0 .. ", kImportRowMax));
   }
   return row.get<int64_t>();

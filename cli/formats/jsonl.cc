@@ -14,10 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string Shown(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 80);
-}
-
 // Nested values are written by recursion, so a line of a million brackets must not get that far.
 constexpr int kDepthMax = 128;
 
@@ -113,6 +109,10 @@ absl::Status CheckFinite(const std::vector<float>& vector) {
     }
   }
   return absl::OkStatus();
+}
+
+std::string Shown(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 80);
 }
 
 absl::Status ParseJsonRow(const std::string& line, const ReadOptions& options, Row* row) {

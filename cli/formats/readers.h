@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "cli/formats/binary_file.h"
 #include "cli/formats/rows.h"
+#include "nlohmann/json.hpp"
 
 namespace lightcone::cli {
 
@@ -21,6 +22,9 @@ absl::StatusOr<std::unique_ptr<IdReader>> OpenIdLines(std::unique_ptr<InputFile>
 absl::Status ParseJsonRow(const std::string& line, const ReadOptions& options, Row* row);
 // Parses one line of an ids file.
 absl::Status ParseIdLine(const std::string& line, const ReadOptions& options, Row* row);
+
+// The text of a value of bounded depth, cut to a length that fits a message.
+std::string Shown(const nlohmann::json& value);
 
 // INVALID_ARGUMENT "vector[3] is NaN" when a value is not finite.
 absl::Status CheckFinite(const std::vector<float>& vector);

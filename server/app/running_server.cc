@@ -73,11 +73,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
                                                                     std::unique_ptr<Engine> engine) {
   std::unique_ptr<RunningServer> self(new RunningServer(std::make_unique<Parts>()));
   Parts* const parts = self->parts_.get();
-  if (config.index.merge_rows_max < config.index.growing_rows_max) {
-    return InvalidField("index.merge_rows_max", StrCat(config.index.merge_rows_max),
-                        StrCat("at least index.growing_rows_max, which is ", config.index.growing_rows_max));
-  }
-  LC_RETURN_IF_ERROR(Annotate(config.index.Validate(), "index of new collections"));
+  LC_RETURN_IF_ERROR(Annotate(config.index.Validate(), "index"));
   if (!config.http_listen.empty()) {
     LC_ASSIGN_OR_RETURN(const Address http, ParseAddress(config.http_listen, "http_listen"));
     if (http.is_unix) return InvalidField("http_listen", StrCat("'", config.http_listen, "'"), "HOST:PORT");

@@ -23,7 +23,8 @@ struct Bound {
 class RunningServer {
  public:
   // Opens the data folder and serves. HTTP answers first (/readyz says "starting"), so that probes see a long replay.
-  // Errors: those of Engine::Open; UNAVAILABLE naming an address that cannot be listened on.
+  // Errors: those of Engine::Open; INVALID_ARGUMENT for an address or settings of new collections that make no sense;
+  // UNAVAILABLE naming an address that cannot be listened on.
   // `engine`: for tests, instead of opening the data folder.
   static absl::StatusOr<std::unique_ptr<RunningServer>> Start(const ServerConfig& config,
                                                               std::unique_ptr<Engine> engine = nullptr);

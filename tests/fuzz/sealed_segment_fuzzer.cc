@@ -30,9 +30,11 @@ void Write(const std::string& path, std::string_view bytes) {
 }
 
 // So few rows are always scanned by a search.
-void Walk(const SealedSegment& segment, const BoundQuery& query) {
+void Walk(const SealedSegment& segment) {
+  const std::vector<float> values = {0.5f, 0.25f, 1.0f};
+  const auto query = BoundQuery::Make(segment.space(), segment.space(), values);
   const auto walked = WalkGraph(
-      *segment.graph(), segment.block(), query, {4, 1'000'000}, [](uint32_t row) { return row % 2 == 0; },
+      *segment.graph(), segment.block(), *query, {4, 1'000'000}, [](uint32_t row) { return row % 2 == 0; },
       [] { return absl::OkStatus(); });
   if (!walked.ok() || walked->rows.size() > 4) std::abort();
 }
@@ -40,7 +42,6 @@ void Walk(const SealedSegment& segment, const BoundQuery& query) {
 void Search(const std::shared_ptr<SealedSegment>& segment, bool exact) {
   const std::vector<float> values = {0.5f, 0.25f, 1.0f};
   const auto query = BoundQuery::Make(segment->space(), segment->space(), values);
-  if (segment->graph() != nullptr) Walk(*segment, *query);
   std::vector<PinnedSegment> pinned(1);
   pinned[0].segment = segment;
   pinned[0].rows = segment->rows();
@@ -112,6 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto row = (*segment)->Find(id);
     if (row.has_value() && (*row < 0 || *row >= (*segment)->rows())) std::abort();
   }
+  if ((*segment)->graph() != nullptr) Walk(**segment);
   Search(*segment, /*exact=*/false);
   Search(*segment, /*exact=*/true);
   return 0;

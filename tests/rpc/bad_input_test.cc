@@ -90,13 +90,7 @@ TEST_F(BadInput, UnknownNamesListWhatThereIs) {
   of_nine.set_generation(9);
   EXPECT_THAT(Search(of_nine, &response),
               Fails(StatusCode::NOT_FOUND, "no generation 9 in collection 'gallery'; there are: 1"));
-  grpc::ClientContext context;
-  v1::ActivateRequest activate;
-  activate.set_request_id("activate-nine");
-  activate.set_collection("gallery");
-  activate.set_generation(9);
-  v1::ActivateResponse activated;
-  EXPECT_THAT(generations_->Activate(&context, activate, &activated),
+  EXPECT_THAT(Activate("gallery", 9, "activate-nine"),
               Fails(StatusCode::NOT_FOUND, "no generation 9 in collection 'gallery'; there are: 1"));
   v1::SearchRequest by_item;
   by_item.set_collection("gallery");
@@ -302,7 +296,7 @@ TEST_F(BadInput, APortInUseAndADataFolderInUseAreNamed) {
   const absl::Status merge = RunningServer::Start(second).status();
   EXPECT_EQ(merge.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(merge.message()),
-              HasSubstr("field 'index.merge_rows_max' is 5; allowed: at least index.growing_rows_max, which is 20000"));
+              HasSubstr("index: field 'merge_rows_max' is 5; allowed: growing_rows_max (20000) .. 1000000000"));
   second.index = config_.index;
   second.listen = "nonsense";
   EXPECT_EQ(RunningServer::Start(second).status().code(), absl::StatusCode::kInvalidArgument);

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,12 +80,14 @@ class WireTest : public testing::Test {
     return generations_->Register(&context, request, &response);
   }
 
-  grpc::Status Activate(const std::string& collection, uint32_t generation, const std::string& request_id) {
+  grpc::Status Activate(const std::string& collection, uint32_t generation, const std::string& request_id,
+                        std::optional<uint32_t> expect_active = std::nullopt) {
     grpc::ClientContext context;
     v1::ActivateRequest request;
     request.set_request_id(request_id);
     request.set_collection(collection);
     request.set_generation(generation);
+    if (expect_active.has_value()) request.set_expect_active(*expect_active);
     v1::ActivateResponse response;
     return generations_->Activate(&context, request, &response);
   }
