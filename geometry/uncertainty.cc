@@ -29,6 +29,18 @@ double ClippedUncertaintyOf(const Space& space, std::span<const float> z) {
   return UncertaintyOfRadius(std::min(NormOf(z), space.clip_radius), space.curvature);
 }
 
+// With w_i = exp(-(d_i - d_min)/tau) the entropy is log sum w + sum w (d - d_min)/tau / sum w: no underflow to 0/0.
+double NeighbourEntropy(std::span<const double> distances, double tau) {
+  const double nearest = *std::min_element(distances.begin(), distances.end());
+  double sum = 0, weighted = 0;
+  for (const double distance : distances) {
+    const double x = (distance - nearest) / tau, w = std::exp(-x);
+    sum += w;
+    if (w > 0) weighted += w * x;
+  }
+  return std::log(sum) + weighted / sum;
+}
+
 double RadiusOfUncertainty(double uncertainty, double curvature) {
   return std::log((2.0 - uncertainty) / uncertainty) / (2.0 * std::sqrt(curvature));
 }

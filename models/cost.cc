@@ -45,7 +45,7 @@ Map InputOf(const EncoderConfig& c) { return {c.channels, c.height, c.width_px};
 
 // Each of these returns the number of features that the head sees.
 
-int64_t SmallCnn(const EncoderConfig& c, Counter& counter) {
+int64_t CountSmallCnn(const EncoderConfig& c, Counter& counter) {
   Map map = counter.ConvNorm(InputOf(c), Channels(c.width, internal::kSmallCnnStem), 3, 1);
   for (int base : internal::kSmallCnnStages) {
     map = counter.ConvNorm(map, Channels(c.width, base), 3, 2);
@@ -54,7 +54,7 @@ int64_t SmallCnn(const EncoderConfig& c, Counter& counter) {
   return map.channels;
 }
 
-int64_t Mlp(const EncoderConfig& c, Counter& counter) {
+int64_t CountMlp(const EncoderConfig& c, Counter& counter) {
   const int64_t hidden = Channels(c.width, internal::kMlpHidden);
   counter.Linear(int64_t{c.height} * c.width_px * c.channels, hidden);
   counter.Linear(hidden, hidden);
@@ -62,7 +62,7 @@ int64_t Mlp(const EncoderConfig& c, Counter& counter) {
   return hidden;
 }
 
-int64_t Resnet(const EncoderConfig& c, const int (&blocks)[4], bool bottleneck, Counter& counter) {
+int64_t CountResnet(const EncoderConfig& c, const int (&blocks)[4], bool bottleneck, Counter& counter) {
   const internal::Stem stem = internal::StemLayout(c);
   Map map = counter.ConvNorm(InputOf(c), Channels(c.width, internal::kResnetStages[0]), stem.kernel, stem.stride);
   if (stem.pool) map = {map.channels, Side(map.height, 3, 2, 1), Side(map.width, 3, 2, 1)};
@@ -83,7 +83,7 @@ int64_t Resnet(const EncoderConfig& c, const int (&blocks)[4], bool bottleneck, 
   return map.channels;
 }
 
-int64_t Iresnet(const EncoderConfig& c, const int (&blocks)[4], Counter& counter) {
+int64_t CountIresnet(const EncoderConfig& c, const int (&blocks)[4], Counter& counter) {
   Map map = counter.ConvNorm(InputOf(c), Channels(c.width, internal::kResnetStages[0]), 3, 1);
   counter.parameters += map.channels;  // PReLU
   for (int stage = 0; stage < 4; ++stage) {
@@ -100,23 +100,24 @@ int64_t Iresnet(const EncoderConfig& c, const int (&blocks)[4], Counter& counter
   return map.channels * map.height * map.width;
 }
 
-int64_t Classifier(int64_t features, const EncoderConfig& c, Counter& counter) {
+int64_t CountClassifier(int64_t features, const EncoderConfig& c, Counter& counter) {
   const int64_t hidden = Channels(c.width, internal::kClassifierHidden);
   counter.Linear(features, hidden);
   counter.Linear(hidden, hidden);
   return hidden;
 }
 
-int64_t Vgg13(const EncoderConfig& c, Counter& counter) {
+int64_t CountVgg13(const EncoderConfig& c, Counter& counter) {
   Map map = InputOf(c);
   for (int base : internal::kVgg13Stages) {
     for (int i = 0; i < 2; ++i) map = counter.ConvNorm(map, Channels(c.width, base), 3, 1, /*bias=*/true);
     map.height /= 2, map.width /= 2;
   }
-  return Classifier(map.channels * internal::AtMost({map.height, map.width}, internal::kVggGrid).area(), c, counter);
+  return CountClassifier(map.channels * internal::AtMost({map.height, map.width}, internal::kVggGrid).area(), c,
+                         counter);
 }
 
-int64_t Alexnet(const EncoderConfig& c, Counter& counter) {
+int64_t CountAlexnet(const EncoderConfig& c, Counter& counter) {
   const internal::Stem stem = internal::StemLayout(c);
   Map map = InputOf(c);
   for (const internal::AlexnetConv& conv : internal::kAlexnetConvs) {
@@ -125,11 +126,11 @@ int64_t Alexnet(const EncoderConfig& c, Counter& counter) {
                            : counter.Conv(map, out, conv.kernel, 1, conv.kernel / 2, true);
     if (conv.pooled) map = {out, Side(map.height, 3, 2, 0), Side(map.width, 3, 2, 0)};
   }
-  return Classifier(map.channels * internal::AtMost({map.height, map.width}, internal::kAlexnetGrid).area(), c,
-                    counter);
+  return CountClassifier(map.channels * internal::AtMost({map.height, map.width}, internal::kAlexnetGrid).area(), c,
+                         counter);
 }
 
-int64_t Vit(const EncoderConfig& c, int heads, Counter& counter) {
+int64_t CountVit(const EncoderConfig& c, int heads, Counter& counter) {
   const int64_t d = internal::Heads(c.width, heads) * internal::kVitHead;
   const Map patches = counter.Conv(InputOf(c), d, internal::kVitPatch, internal::kVitPatch, 0, true);
   const int64_t tokens = patches.height * patches.width + 1;
@@ -151,16 +152,16 @@ using Walk = std::function<int64_t(const EncoderConfig&, Counter&)>;
 const std::map<std::string, Walk>& Walks() {
   using C = const EncoderConfig&;
   static const auto* const kWalks = new std::map<std::string, Walk>{
-      {"small-cnn", SmallCnn},
-      {"mlp", Mlp},
-      {"resnet18", [](C c, Counter& n) { return Resnet(c, internal::kResnet18Blocks, false, n); }},
-      {"resnet50", [](C c, Counter& n) { return Resnet(c, internal::kResnet50Blocks, true, n); }},
-      {"iresnet18", [](C c, Counter& n) { return Iresnet(c, internal::kIresnet18Blocks, n); }},
-      {"iresnet50", [](C c, Counter& n) { return Iresnet(c, internal::kIresnet50Blocks, n); }},
-      {"vgg13", Vgg13},
-      {"alexnet", Alexnet},
-      {"vit-s16", [](C c, Counter& n) { return Vit(c, internal::kVitSmallHeads, n); }},
-      {"vit-b16", [](C c, Counter& n) { return Vit(c, internal::kVitBaseHeads, n); }},
+      {"small-cnn", CountSmallCnn},
+      {"mlp", CountMlp},
+      {"resnet18", [](C c, Counter& n) { return CountResnet(c, internal::kResnet18Blocks, false, n); }},
+      {"resnet50", [](C c, Counter& n) { return CountResnet(c, internal::kResnet50Blocks, true, n); }},
+      {"iresnet18", [](C c, Counter& n) { return CountIresnet(c, internal::kIresnet18Blocks, n); }},
+      {"iresnet50", [](C c, Counter& n) { return CountIresnet(c, internal::kIresnet50Blocks, n); }},
+      {"vgg13", CountVgg13},
+      {"alexnet", CountAlexnet},
+      {"vit-s16", [](C c, Counter& n) { return CountVit(c, internal::kVitSmallHeads, n); }},
+      {"vit-b16", [](C c, Counter& n) { return CountVit(c, internal::kVitBaseHeads, n); }},
   };
   return *kWalks;
 }

@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <tuple>
 
@@ -12,6 +11,7 @@
 #include "geometry/uncertainty.h"
 #include "trainer/data/parallel.h"
 #include "trainer/distance_blocks_torch.h"
+#include "trainer/uncertainty/neighbours.h"
 
 namespace lightcone {
 namespace {
@@ -19,8 +19,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kEmbedImages = 256;  // whose pixels are copied at once
-constexpr int64_t kNeighbours = 10;    // of EvaluateUncertainty
-constexpr int64_t kOwnClassNeeded = 2;
+constexpr int64_t kNeighbours = 10;    // of OwnAmongNearest
 
 std::vector<int64_t> WideLabels(std::span<const int32_t> labels) { return {labels.begin(), labels.end()}; }
 
@@ -147,40 +146,35 @@ absl::StatusOr<RetrievalFigures> EvaluateTestSet(const RetrievalSpace& space, co
   return EvaluateRetrieval(space, {q.z, q.labels, queries.clip_radius}, {g.z, g.labels, gallery.clip_radius}, rules);
 }
 
+absl::StatusOr<std::vector<int>> OwnAmongNearest(const RetrievalSpace& space, const LabelledEmbeddings& queries,
+                                                 const LabelledEmbeddings& gallery, bool same_items) {
+  LC_ASSIGN_OR_RETURN(const NeighbourLists nearest,
+                      NearestNeighbours(space, gallery, queries, same_items, kNeighbours));
+  std::vector<int> own(gallery.labels.size());
+  for (size_t item = 0; item < own.size(); ++item) {
+    const std::span<const int32_t> ids = nearest.IdsOf(item);
+    own[item] = static_cast<int>(std::count_if(ids.begin(), ids.end(), [&](int32_t id) {
+      return queries.labels[static_cast<size_t>(id)] == gallery.labels[item];
+    }));
+  }
+  return own;
+}
+
 absl::StatusOr<UncertaintyFigures> EvaluateUncertainty(const RetrievalSpace& space, const LabelledEmbeddings& queries,
                                                        const LabelledEmbeddings& gallery, bool same_items) {
   if (space.metric != "lorentz") return InvalidField("space.metric", space.metric, "lorentz");
-  LC_RETURN_IF_ERROR(CheckComparison(space, queries, gallery, same_items));
-  torch::NoGradGuard no_grad;
-  const PreparedSide q = PrepareSide(space, queries, false), g = PrepareSide(space, gallery, true);
-  const int64_t items = static_cast<int64_t>(gallery.labels.size());
-  const int64_t others = static_cast<int64_t>(queries.labels.size()) - (same_items ? 1 : 0);
-  const int64_t neighbours = std::min(kNeighbours, others);
-  if (neighbours < 1) return InvalidField("queries", "no other image", "at least 1 besides the item itself");
-
+  LC_ASSIGN_OR_RETURN(const std::vector<int> own, OwnAmongNearest(space, queries, gallery, same_items));
   const Space geometry{Metric::kLorentz, space.dimension, space.curvature, gallery.clip_radius};
-  std::vector<uint8_t> wrong(static_cast<size_t>(items));
-  std::vector<double> raw(wrong.size()), clipped(wrong.size());
+  std::vector<uint8_t> wrong(own.size());
+  std::vector<double> raw(own.size()), clipped(own.size());
   UncertaintyFigures figures;
-  figures.items = items;
-  const int64_t block_rows = BlockRows(static_cast<int64_t>(queries.labels.size()));
-  for (int64_t begin = 0; begin < items; begin += block_rows) {
-    const int64_t n = std::min(block_rows, items - begin);
-    Tensor block = OrderBlock(g, q, begin, n);
-    if (same_items) block.narrow(1, begin, n).fill_diagonal_(std::numeric_limits<double>::infinity());
-    const Tensor nearest = std::get<1>(block.topk(neighbours, 1, /*largest=*/false)).contiguous();
-    for (int64_t i = 0; i < n; ++i) {
-      const size_t item = static_cast<size_t>(begin + i);
-      const int64_t* ids = nearest.data_ptr<int64_t>() + i * neighbours;
-      const int64_t own = std::count_if(ids, ids + neighbours, [&](int64_t id) {
-        return queries.labels[static_cast<size_t>(id)] == gallery.labels[item];
-      });
-      wrong[item] = own < kOwnClassNeeded;
-      figures.items_wrong += wrong[item];
-      const std::span<const float> z = gallery.z.subspan(item * space.dimension, space.dimension);
-      raw[item] = UncertaintyOf(geometry, z);
-      clipped[item] = ClippedUncertaintyOf(geometry, z);
-    }
+  figures.items = static_cast<int64_t>(own.size());
+  for (size_t item = 0; item < own.size(); ++item) {
+    wrong[item] = own[item] < kOwnClassNeeded;
+    figures.items_wrong += wrong[item];
+    const std::span<const float> z = gallery.z.subspan(item * space.dimension, space.dimension);
+    raw[item] = UncertaintyOf(geometry, z);
+    clipped[item] = ClippedUncertaintyOf(geometry, z);
   }
   figures.auroc_pre_clip = Auroc(raw, wrong).value_or(0.5);
   figures.auroc_clipped = Auroc(clipped, wrong).value_or(0.5);

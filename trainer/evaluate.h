@@ -67,8 +67,17 @@ struct UncertaintyFigures {
   int64_t items = 0, items_wrong = 0;
 };
 
+// An item with fewer queries of its class among its 10 nearest is retrieved wrongly.
+inline constexpr int kOwnClassNeeded = 2;
+
+// Of every gallery item's 10 nearest queries (or as many as there are; its own image left out), how many are of its
+// class. Errors as EvaluateRetrieval; also for a single image that is its own only query.
+absl::StatusOr<std::vector<int>> OwnAmongNearest(const RetrievalSpace& space, const LabelledEmbeddings& queries,
+                                                 const LabelledEmbeddings& gallery, bool same_items);
+
 // How well the uncertainty of a gallery item tells that "the new model retrieves this gallery item wrongly": of the
-// item's 10 nearest queries (all of one newer model; its own image left out), fewer than 2 are of its class.
+// item's 10 nearest queries (all of one newer model; its own image left out), fewer than kOwnClassNeeded are of its
+// class.
 // AUROC 0.5 is chance, and also the answer when all items, or none, are wrong. `same_items` and errors as above.
 // Lorentz only.
 absl::StatusOr<UncertaintyFigures> EvaluateUncertainty(const RetrievalSpace& space, const LabelledEmbeddings& queries,

@@ -106,6 +106,19 @@ TEST(Uncertainty, SeparatesTheNormBeforeTheClipFromTheClippedOne) {
   EXPECT_EQ(ClippedUncertaintyOf({Metric::kEuclidean, 2}, z), 0.0);
 }
 
+TEST(NeighbourEntropy, IsTheLogarithmOfHowManyNeighboursShareAnItem) {
+  EXPECT_NEAR(NeighbourEntropy(std::vector<double>(64, 0.3), 0.1), std::log(64.0), 1e-12);
+  EXPECT_NEAR(NeighbourEntropy(std::vector<double>{0.1, 9.0, 9.5}, 0.1), 0, 1e-12);
+  EXPECT_EQ(NeighbourEntropy(std::vector<double>{2.0}, 0.1), 0) << "one neighbour leaves no choice";
+  const std::vector<double> distances = {0.5, 0.2, 0.9, 0.4};
+  double sum = 0, expected = 0;
+  for (const double d : distances) sum += std::exp(-d / 0.3);
+  for (const double d : distances) expected -= std::exp(-d / 0.3) / sum * std::log(std::exp(-d / 0.3) / sum);
+  EXPECT_NEAR(NeighbourEntropy(distances, 0.3), expected, 1e-12);
+  EXPECT_NEAR(NeighbourEntropy(std::vector<double>{1e6, 1e6 + 0.1}, 0.1), 0.582203, 1e-6) << "only differences count";
+  EXPECT_EQ(NeighbourEntropy(std::vector<double>{0, 1e300}, 1e-12), 0) << "weights that vanish add nothing";
+}
+
 TEST(AlignedFloats, StartsOnACacheLineZeroedAndCopiesDeeply) {
   AlignedFloats x(5);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.data()) % kVectorAlignment, 0u);

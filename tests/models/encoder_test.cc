@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
 #include "models/network_torch.h"
+#include "tests/models/small_encoders_torch.h"
 
 namespace lightcone {
 namespace {
@@ -58,11 +59,6 @@ class EncoderTest : public testing::Test {
   std::string folder_;
   Manifest manifest_;
 };
-
-std::vector<float> Flat(const torch::Tensor& x) {
-  const torch::Tensor c = x.contiguous();
-  return {c.data_ptr<float>(), c.data_ptr<float>() + c.numel()};
-}
 
 void ExpectNear(const std::vector<float>& a, const std::vector<float>& b, float tolerance) {
   ASSERT_EQ(a.size(), b.size());

@@ -54,11 +54,6 @@ class ExportTest : public testing::Test {
   std::string folder_;
 };
 
-std::vector<float> Flat(const torch::Tensor& x) {
-  const torch::Tensor c = x.contiguous();
-  return {c.data_ptr<float>(), c.data_ptr<float>() + c.numel()};
-}
-
 // Relative to the largest number of `expected`.
 double WorstError(const torch::Tensor& values, const torch::Tensor& expected) {
   return ((values - expected).abs().max() / expected.abs().max()).item<double>();

@@ -1,4 +1,5 @@
-// The smallest configurations of every architecture, and TorchScript files as an operator would bring them, for tests.
+// For tests: the smallest configurations of every architecture, TorchScript files as an operator would bring them, and
+// a tensor's numbers.
 #pragma once
 
 #include <torch/script.h>
@@ -12,6 +13,11 @@
 #include "models/architecture.h"
 
 namespace lightcone {
+
+inline std::vector<float> Flat(const torch::Tensor& x) {
+  const torch::Tensor c = x.contiguous();
+  return {c.data_ptr<float>(), c.data_ptr<float>() + c.numel()};
+}
 
 // Every architecture that is built from its name (all but torchscript), and those of its variants with other layers.
 inline std::vector<std::pair<std::string, EncoderConfig>> SmallEncoders() {

@@ -7,6 +7,7 @@ namespace lightcone {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::map<std::string, json> RowsOf(const TinyExperiment& tiny) {
@@ -63,6 +64,33 @@ TEST(ExperimentRows, AdaptersAreFittedOnceAndSpanDimensions) {
     EXPECT_EQ(tiny.MustRun().trained, 0);
   }
   EXPECT_EQ(tiny.Files(), before) << "fitted again";
+}
+
+TEST(ExperimentRows, AStudyOfUncertaintiesIsMadeOnceAndADamagedOneIsNamed) {
+  const TinyExperiment tiny;
+  tiny.Write(StrCat("uncertainty = \"hbct\"\nseeds = \"1,2\"\n", kTinyHead, kTinyRows));
+  EXPECT_EQ(tiny.MustRun().result.studies.size(), 2u);
+  const std::map<std::string, std::string> before = tiny.Files();
+  const json study = json::parse(before.at("tiny/uncertainty.json"), nullptr, /*allow_exceptions=*/false);
+  EXPECT_EQ(study["items"], 32);
+  ASSERT_GT(study["predictors"].size(), 10u);
+  for (const json& p : study["predictors"]) {
+    EXPECT_EQ(p["auroc"]["values"].size(), 2u) << p["name"];
+    EXPECT_THAT(before.at("tiny/uncertainty.md"), HasSubstr(p["name"].get<std::string>()));
+  }
+  EXPECT_GE(study["predictors"][0]["auroc"]["mean"], study["predictors"][1]["auroc"]["mean"]) << "the best first";
+  tiny.MustRun();
+  EXPECT_EQ(tiny.Files(), before);
+  for (const auto& [name, bytes] : before) {
+    if (!name.ends_with("--study.json")) continue;
+    std::string damaged = bytes;
+    damaged[damaged.size() / 2] ^= 1;
+    ASSERT_TRUE(WriteFileAtomically(tiny.options.out + "/" + name, damaged).ok());
+    EXPECT_THAT(MessageOf(tiny.Error()), AllOf(HasSubstr(name), HasSubstr("row 'hbct'"), HasSubstr("remove the file")));
+    std::filesystem::remove(tiny.options.out + "/" + name);  // as the error says
+  }
+  tiny.MustRun();
+  EXPECT_EQ(tiny.Files(), before);
 }
 
 TEST(ExperimentRows, LightconeIsMeasuredThroughAnAdapterWhateverTheOldDimension) {

@@ -91,6 +91,23 @@ TEST(Recipe, TheTopOfTheFileIsCheckedToo) {
               AllOf(HasSubstr("'sideways'"), HasSubstr("ext-class"), HasSubstr("alone")));
 }
 
+TEST(Recipe, AnUncertaintyIsStudiedOnALorentzRowWithAnOldModelOfItsDimension) {
+  const auto with = [](const std::string& row) {
+    return StrCat("uncertainty = \"", row, "\"\n", kTinyHead, "[row.a]\nmethod = \"hbct\"\n",
+                  "[row.c]\nmethod = \"independent\"\nencoder.dimension = 12\nadapter.map = \"affine\"\n");
+  };
+  EXPECT_EQ(ParseRecipe(with("a"), "dir/mine.toml")->uncertainty, "a");
+  EXPECT_THAT(ErrorOf(with("b")), HasSubstr("field 'uncertainty' is 'b'; allowed: a, c"));
+  EXPECT_THAT(ErrorOf(with("c")),
+              HasSubstr("field 'uncertainty' is 'c' (lorentz, 12 numbers); allowed: a lorentz row of 8 numbers"));
+  EXPECT_THAT(ErrorOf("title = \"t\"\ndata = \"idx\"\nuncertainty = \"a\"\n[scenario]\nname = \"alone\"\n"
+                      "[row.a]\nmethod = \"independent\"\n"),
+              HasSubstr("field 'uncertainty' is set; allowed: nothing: scenario 'alone' has no older model"));
+  EXPECT_THAT(ErrorOf(StrCat("uncertainty = \"a\"\n", kTinyHead, "[space.x]\nmetric = \"cosine\"\n",
+                             "[row.a]\nmethod = \"l2\"\n")),
+              HasSubstr("'a' (cosine, 8 numbers)"));
+}
+
 TEST(Recipe, OptionsThatDoNotGoTogetherAreToldWithTheRow) {
   EXPECT_THAT(ErrorOf(Tiny("metric = \"cosine\"\n")), AllOf(HasSubstr("row 'a', generation 1"), HasSubstr("metric")));
 }

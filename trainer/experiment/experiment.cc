@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "trainer/experiment/cache.h"
 #include "trainer/experiment/measure.h"
+#include "trainer/experiment/pair_study.h"
 #include "trainer/experiment/plan.h"
 #include "trainer/experiment/rows.h"
 #include "trainer/experiment/setup.h"
@@ -72,7 +73,15 @@ class Runner {
     LC_ASSIGN_OR_RETURN(const std::vector<ModelCost> costs, TrainAll(plan));
     Say(StrCat("seed ", seed, ": measuring"));
     Measurer measurer(setup_.out, plan, whole, cache_, setup_.recipe.far);
-    return MeasureRows(setup_.recipe, plan, whole, costs, measurer, hooks_.stop, &outcome_.result);
+    LC_RETURN_IF_ERROR(MeasureRows(setup_.recipe, plan, whole, costs, measurer, hooks_.stop, &outcome_.result));
+    const std::optional<size_t> studied = setup_.recipe.RowIndex(setup_.recipe.uncertainty);
+    if (!studied.has_value()) return absl::OkStatus();
+    Say(StrCat("seed ", seed, ": studying uncertainties"));
+    absl::StatusOr<UncertaintyStudy> study = StudyRow(setup_.out, plan, whole, cache_, *studied);
+    LC_RETURN_IF_ERROR(
+        Annotate(study.status(), StrCat("uncertainty of row '", setup_.recipe.uncertainty, "', seed ", seed)));
+    outcome_.result.studies.push_back(*std::move(study));
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<ModelCost>> TrainAll(const ExperimentPlan& plan) {
@@ -98,6 +107,10 @@ class Runner {
     files.emplace_back("table.tex", TableLatex(result));
     files.emplace_back("table.md", TableMarkdown(result));
     files.emplace_back("table.json", TableJson(result));
+    if (!result.studies.empty()) {
+      files.emplace_back("uncertainty.md", PredictorsMarkdown(result));
+      files.emplace_back("uncertainty.json", PredictorsJson(result));
+    }
     for (const auto& [name, content] : files) {
       LC_RETURN_IF_ERROR(WriteFileAtomically(setup_.folder() + "/" + name, content));
     }

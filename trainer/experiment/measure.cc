@@ -77,13 +77,10 @@ absl::Status RemoveIt(const absl::Status& status) { return Annotate(status, "rem
 
 }  // namespace
 
-Measurer::Measurer(std::string folder, const ExperimentPlan& plan, const Dataset& whole, const ModelCache& cache,
-                   double far)
-    : folder_(std::move(folder)), plan_(plan), whole_(whole), cache_(cache), far_(far) {
-  test_crc32c_ = PixelChecksum(whole.test);
-  const auto add = [this](const auto& values) {
-    test_crc32c_ =
-        Crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])}, test_crc32c_);
+uint32_t TestChecksum(const Dataset& whole) {
+  uint32_t checksum = PixelChecksum(whole.test);
+  const auto add = [&](const auto& values) {
+    checksum = Crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])}, checksum);
   };
   add(whole.test.labels);
   if (whole.protocol.has_value()) {
@@ -91,7 +88,17 @@ Measurer::Measurer(std::string folder, const ExperimentPlan& plan, const Dataset
     add(whole.protocol->gallery);
     add(whole.protocol->cameras);
   }
+  return checksum;
 }
+
+Measurer::Measurer(std::string folder, const ExperimentPlan& plan, const Dataset& whole, const ModelCache& cache,
+                   double far)
+    : folder_(std::move(folder)),
+      plan_(plan),
+      whole_(whole),
+      cache_(cache),
+      far_(far),
+      test_crc32c_(TestChecksum(whole)) {}
 
 absl::StatusOr<const Manifest*> Measurer::ManifestOf(int index) {
   if (const auto found = manifests_.find(index); found != manifests_.end()) return &found->second;

@@ -31,6 +31,9 @@ struct PairMeasure {
 
 inline constexpr int kConfusionSideMax = 40;
 
+// Of the test set: pixels, labels, and the protocol where it has one.
+uint32_t TestChecksum(const Dataset& whole);
+
 // All models of one plan on the whole test set, as queries and as gallery. Threads: one at a time.
 class Measurer {
  public:
@@ -60,7 +63,7 @@ class Measurer {
   const Dataset& whole_;
   const ModelCache& cache_;
   const double far_;
-  uint32_t test_crc32c_ = 0;
+  const uint32_t test_crc32c_;
   std::map<int, Manifest> manifests_;
   std::map<int, std::vector<float>> embeddings_;
 };

@@ -60,6 +60,13 @@ const std::vector<MeasureInfo>& ExperimentMeasures() {
   return *kMeasures;
 }
 
+std::optional<size_t> Recipe::RowIndex(std::string_view row) const {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].name == row) return i;
+  }
+  return std::nullopt;
+}
+
 const RecipeSpace* Recipe::Space(std::string_view space) const {
   for (const RecipeSpace& one : spaces) {
     if (one.name == space) return &one;
@@ -126,6 +133,33 @@ absl::StatusOr<TrainConfig> RecipeConfig(const Recipe& recipe, const Dataset& wh
   return config;
 }
 
+namespace {
+
+// A row whose oldest and newest model have one Lorentz space (but for the clip).
+absl::Status CheckUncertainty(const Recipe& recipe, int steps, const Dataset& usual) {
+  const std::optional<size_t> at = recipe.RowIndex(recipe.uncertainty);
+  if (!at.has_value()) {
+    std::string names;
+    for (const RecipeRow& row : recipe.rows) names += StrCat(names.empty() ? "" : ", ", row.name);
+    return InvalidField("uncertainty", StrCat("'", recipe.uncertainty, "'"), names);
+  }
+  if (steps < 2) {
+    return InvalidField("uncertainty", "set", StrCat("nothing: scenario '", recipe.scenario, "' has no older model"));
+  }
+  const RecipeRow& row = recipe.rows[*at];
+  const RecipeSpace& space = *recipe.Space(row.space);
+  LC_ASSIGN_OR_RETURN(const TrainConfig old, RecipeConfig(recipe, usual, space, 0, nullptr, 1));
+  LC_ASSIGN_OR_RETURN(const TrainConfig newest, RecipeConfig(recipe, usual, space, steps - 1, &row, 1));
+  const int64_t before = LayoutOf(old).embedding, after = LayoutOf(newest).embedding;
+  if (newest.metric != "lorentz" || before != after) {
+    return InvalidField("uncertainty", StrCat("'", row.name, "' (", newest.metric, ", ", after, " numbers)"),
+                        StrCat("a lorentz row of ", before, " numbers, as its old model"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CheckRecipe(const Recipe& recipe, int steps) {
   if (steps == 1 && !recipe.fresh.empty()) {
     return Annotate(InvalidField("new", "set", StrCat("nothing: scenario '", recipe.scenario, "' has one generation")),
@@ -154,7 +188,7 @@ absl::Status CheckRecipe(const Recipe& recipe, int steps) {
       LC_RETURN_IF_ERROR(RecipeConfig(recipe, usual, *recipe.Space(row.space), step, &row, 1).status());
     }
   }
-  return absl::OkStatus();
+  return recipe.uncertainty.empty() ? absl::OkStatus() : CheckUncertainty(recipe, steps, usual);
 }
 
 }  // namespace lightcone

@@ -66,9 +66,10 @@ struct Recipe {
   std::string data_help;                // what to give as the data set
   std::string preset = "quick";         // RecipeFor
   std::vector<uint64_t> seeds = {1};
-  double validation = 0;  // share of each class's training images that stands in for the test set; 0: the test set
-  double far = 0;         // false accept rate at which TAR is measured over all pairs of the test set; 0: not at all
-  std::string scenario;   // a name of trainer/scenario.h
+  double validation = 0;    // share of each class's training images that stands in for the test set; 0: the test set
+  double far = 0;           // false accept rate at which TAR is measured over all pairs of the test set; 0: not at all
+  std::string uncertainty;  // name of the row whose models study it (trainer/uncertainty); empty: none
+  std::string scenario;     // a name of trainer/scenario.h
   RecipeSettings scenario_options;
   RecipeSettings train;                 // for all models
   std::map<int, RecipeSettings> steps;  // for the models of one generation: 0 is the old one
@@ -77,6 +78,8 @@ struct Recipe {
   std::vector<RecipeRow> rows;          // likewise
 
   const RecipeSpace* Space(std::string_view space) const;
+  // Position of the row of that name; empty: no such row.
+  std::optional<size_t> RowIndex(std::string_view row) const;
 };
 
 // INVALID_ARGUMENT "FILE:LINE: field ... allowed: ..." for a key, method, scenario, option, map or measure that is not

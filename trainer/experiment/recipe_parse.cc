@@ -19,7 +19,8 @@ namespace lightcone {
 namespace {
 
 constexpr char kTopKeys[] =
-    "title, source, settings, data, data_help, preset, seeds, validation, far, scenario.*, train.*, old.*, new.*, "
+    "title, source, settings, data, data_help, preset, seeds, validation, far, uncertainty, scenario.*, train.*, "
+    "old.*, new.*, "
     "step.N.*, "
     "space.NAME.*, row.NAME.*";
 constexpr size_t kRowsMax = 100, kSpacesMax = 32, kNameMax = 48;
@@ -102,9 +103,13 @@ class Parser {
   }
 
   absl::Status TakeTop(const TomlEntry& entry) {
-    const std::map<std::string_view, std::string*> texts = {
-        {"title", &recipe_.title}, {"source", &recipe_.source},       {"settings", &recipe_.settings},
-        {"data", &recipe_.data},   {"data_help", &recipe_.data_help}, {"preset", &recipe_.preset}};
+    const std::map<std::string_view, std::string*> texts = {{"title", &recipe_.title},
+                                                            {"source", &recipe_.source},
+                                                            {"settings", &recipe_.settings},
+                                                            {"data", &recipe_.data},
+                                                            {"data_help", &recipe_.data_help},
+                                                            {"preset", &recipe_.preset},
+                                                            {"uncertainty", &recipe_.uncertainty}};
     if (const auto text = texts.find(entry.key); text != texts.end()) {
       LC_RETURN_IF_ERROR(SetText(entry, text->second));
     } else if (entry.key == "seeds") {

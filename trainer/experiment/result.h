@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "nlohmann/json.hpp"
 #include "trainer/experiment/recipe.h"
+#include "trainer/uncertainty/study.h"
 
 namespace lightcone {
 
@@ -41,6 +43,7 @@ struct ExperimentResult {
   int steps = 2;          // generations
   double validation = 0;  // share of the training images that stood in for the test set; 0: none
   std::vector<ExperimentRow> rows;
+  std::vector<UncertaintyStudy> studies;  // one a seed; empty when the recipe asks for none
   ExperimentPlots plots;
 };
 
@@ -52,6 +55,10 @@ struct MeanDeviation {
 std::optional<MeanDeviation> Summarise(const std::vector<double>& values);
 // Over the seeds that have it.
 std::optional<MeanDeviation> Summarise(const ExperimentRow& row, const std::string& measure);
+
+// "0.123", of several values "0.123 ± 0.004"; "–" without any.
+std::string MeanCell(const std::vector<double>& values);
+std::string DumpJson(const nlohmann::ordered_json& json);
 
 std::string TableMarkdown(const ExperimentResult& result);
 std::string TableJson(const ExperimentResult& result);

@@ -111,10 +111,6 @@ ordered_json JsonOf(const std::vector<GainMatrix>& seeds, int steps) {
   return matrix;
 }
 
-std::string Dump(const ordered_json& json) {
-  return json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
-}
-
 }  // namespace
 
 std::optional<MeanDeviation> Summarise(const std::vector<double>& values) {
@@ -134,6 +130,12 @@ std::optional<MeanDeviation> Summarise(const ExperimentRow& row, const std::stri
     if (const auto found = seed.find(measure); found != seed.end()) values.push_back(found->second);
   }
   return Summarise(values);
+}
+
+std::string MeanCell(const std::vector<double>& values) { return Cell(Summarise(values), " ± ", "–"); }
+
+std::string DumpJson(const ordered_json& json) {
+  return json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string TableMarkdown(const ExperimentResult& result) {
@@ -192,7 +194,7 @@ std::string TableJson(const ExperimentResult& result) {
     }
     json["rows"].push_back(std::move(one));
   }
-  return Dump(json);
+  return DumpJson(json);
 }
 
 std::string TableLatex(const ExperimentResult& result) {
@@ -240,7 +242,7 @@ std::string CostJson(const ExperimentResult& result) {
     rows.push_back(
         {{"name", row.name}, {"seconds", JsonOf(row.seconds)}, {"images_per_second", JsonOf(row.images_per_second)}});
   }
-  return Dump({{"recipe", result.name}, {"seeds", result.seeds}, {"rows", std::move(rows)}});
+  return DumpJson({{"recipe", result.name}, {"seeds", result.seeds}, {"rows", std::move(rows)}});
 }
 
 }  // namespace lightcone

@@ -1,0 +1,29 @@
+// Exact nearest neighbours of a set of embeddings, for studies. No torch here. Threads: pure functions; they use the
+// tensor library's threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/evaluate.h"
+
+namespace lightcone {
+
+// For each of n items its k nearest, nearest first.
+struct NeighbourLists {
+  size_t k = 0;
+  std::vector<int32_t> ids;       // n x k
+  std::vector<double> distances;  // n x k, by the space's metric
+
+  std::span<const int32_t> IdsOf(size_t item) const { return {ids.data() + item * k, k}; }
+  std::span<const double> DistancesOf(size_t item) const { return {distances.data() + item * k, k}; }
+};
+
+// The min(k_max, number there is) nearest of `among` to each of `items`; `same_items`: row i of both is the same image
+// and is left out. INVALID_ARGUMENT as EvaluateRetrieval, and when nothing is left to be a neighbour.
+absl::StatusOr<NeighbourLists> NearestNeighbours(const RetrievalSpace& space, const LabelledEmbeddings& items,
+                                                 const LabelledEmbeddings& among, bool same_items, int64_t k_max);
+
+}  // namespace lightcone
