@@ -68,7 +68,7 @@ endfunction()
 
 # lightcone_in_batches(name): compiles the target's files eight at a time as one (CMake's unity builds). Most of what a file
 # that includes libtorch costs is libtorch's own inline code, the same in each. -DLIGHTCONE_UNITY=OFF compiles one by one,
-# which shows an include that a file lacks.
+# which shows an include that a file lacks: `make clang` does.
 function(lightcone_in_batches name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${LIGHTCONE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()

@@ -75,41 +75,45 @@ std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const
   return FindRelevantRanks(query_label, distances, gallery_labels, own_index);
 }
 
+QueryRanking SummariseRanks(std::span<const std::size_t> relevant_ranks) {
+  if (relevant_ranks.empty()) return {};
+  double sum = 0;
+  for (std::size_t j = 0; j < relevant_ranks.size(); ++j) {
+    sum += static_cast<double>(j + 1) / static_cast<double>(relevant_ranks[j]);
+  }
+  return {relevant_ranks[0], sum / static_cast<double>(relevant_ranks.size())};
+}
+
 void RankingAccumulator::AddRanked(std::int64_t query_label, std::span<const std::int64_t> labels) {
   std::vector<std::size_t> ranks;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] == query_label) ranks.push_back(i + 1);
   }
-  AddRanks(ranks);
+  Add(SummariseRanks(ranks));
 }
 
 void RankingAccumulator::AddDistances(std::int64_t query_label, std::span<const double> distances,
                                       std::span<const std::int64_t> gallery_labels,
                                       std::optional<std::size_t> own_index) {
-  AddRanks(RelevantRanks(query_label, distances, gallery_labels, own_index));
+  Add(SummariseRanks(RelevantRanks(query_label, distances, gallery_labels, own_index)));
 }
 
 void RankingAccumulator::AddDistances(std::int64_t query_label, std::span<const float> distances,
                                       std::span<const std::int64_t> gallery_labels,
                                       std::optional<std::size_t> own_index) {
-  AddRanks(RelevantRanks(query_label, distances, gallery_labels, own_index));
+  Add(SummariseRanks(RelevantRanks(query_label, distances, gallery_labels, own_index)));
 }
 
-void RankingAccumulator::AddRanks(std::span<const std::size_t> relevant_ranks) {
-  if (relevant_ranks.empty()) {
+void RankingAccumulator::Add(const QueryRanking& query) {
+  if (query.first == 0) {
     ap_.emplace_back();
     return;
   }
-  double sum = 0;
-  for (std::size_t j = 0; j < relevant_ranks.size(); ++j) {
-    sum += static_cast<double>(j + 1) / static_cast<double>(relevant_ranks[j]);
-  }
-  const double ap = sum / static_cast<double>(relevant_ranks.size());
-  ap_.emplace_back(ap);
-  ap_sum_ += ap;
+  ap_.emplace_back(query.ap);
+  ap_sum_ += query.ap;
   ++valid_;
   for (std::size_t k = 0; k < ks_.size(); ++k) {
-    if (relevant_ranks[0] <= static_cast<std::size_t>(ks_[k])) ++hits_[k];
+    if (query.first <= static_cast<std::size_t>(ks_[k])) ++hits_[k];
   }
 }
 

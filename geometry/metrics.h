@@ -31,6 +31,14 @@ std::vector<std::size_t> RelevantRanks(std::int64_t query_label, std::span<const
                                        std::span<const std::int64_t> gallery_labels,
                                        std::optional<std::size_t> own_index);
 
+// What a query's ranking comes to.
+struct QueryRanking {
+  std::size_t first = 0;  // rank of the first relevant item, from 1; 0: nothing relevant exists
+  double ap = 0;          // average precision
+};
+// From the ranks of its relevant items (RelevantRanks).
+QueryRanking SummariseRanks(std::span<const std::size_t> relevant_ranks);
+
 // One query at a time, so that no distance matrix has to exist.
 class RankingAccumulator {
  public:
@@ -47,8 +55,8 @@ class RankingAccumulator {
   void AddDistances(std::int64_t query_label, std::span<const float> distances,
                     std::span<const std::int64_t> gallery_labels, std::optional<std::size_t> own_index);
 
-  // Adds a query whose relevant items have these ranks (RelevantRanks), which may have been found on another thread.
-  void AddRanks(std::span<const std::size_t> relevant_ranks);
+  // Adds a query whose ranking may have been found on another thread.
+  void Add(const QueryRanking& query);
 
   RankingMetrics Finish() const;
 

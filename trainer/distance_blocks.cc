@@ -28,19 +28,19 @@ absl::Status CheckSide(const char* field, const RetrievalSpace& space, const Lab
 
 }  // namespace
 
-absl::Status CheckComparison(const RetrievalSpace& space, const LabelledEmbeddings& queries,
-                             const LabelledEmbeddings& gallery, bool same_items) {
+absl::Status CheckComparison(const RetrievalSpace& space, const LabelledEmbeddings& first,
+                             const LabelledEmbeddings& second, bool same_items, const SideNames& names) {
   if (space.dimension < 1) return InvalidField("space.dimension", StrCat(space.dimension), "1 .. 65536");
   if (!(space.curvature > 0)) return InvalidField("space.curvature", StrCat(space.curvature), "above 0");
   if (space.metric != "lorentz" && space.metric != "cosine" && space.metric != "euclidean" &&
       space.metric != "inner_product") {
     return InvalidField("space.metric", space.metric, "lorentz, cosine, euclidean or inner_product");
   }
-  LC_RETURN_IF_ERROR(CheckSide("queries", space, queries));
-  LC_RETURN_IF_ERROR(CheckSide("gallery", space, gallery));
-  if (same_items && queries.labels.size() != gallery.labels.size()) {
-    return InvalidField("queries", StrCat(queries.labels.size(), " items"),
-                        StrCat(gallery.labels.size(), ", as the gallery: they are the same images"));
+  LC_RETURN_IF_ERROR(CheckSide(names.first, space, first));
+  LC_RETURN_IF_ERROR(CheckSide(names.second, space, second));
+  if (same_items && first.labels.size() != second.labels.size()) {
+    return InvalidField(names.first, StrCat(first.labels.size(), " items"),
+                        StrCat(second.labels.size(), ", as the ", names.second, ": they are the same images"));
   }
   return absl::OkStatus();
 }

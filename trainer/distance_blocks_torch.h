@@ -11,10 +11,15 @@
 
 namespace lightcone {
 
+// How errors name the two sides.
+struct SideNames {
+  const char *first = "queries", *second = "gallery";
+};
+
 // INVALID_ARGUMENT: sizes that do not fit, a value that is not finite, an unknown metric; `same_items` needs equal
 // sizes.
-absl::Status CheckComparison(const RetrievalSpace& space, const LabelledEmbeddings& queries,
-                             const LabelledEmbeddings& gallery, bool same_items);
+absl::Status CheckComparison(const RetrievalSpace& space, const LabelledEmbeddings& first,
+                             const LabelledEmbeddings& second, bool same_items, const SideNames& names = {});
 
 // Rows whose inner products order as the metric's distances do: order = offset_i + offset_j - 2 <x_i, y_j>, up to a
 // monotone map. For lorentz the time coordinate is the last column, negated on one side.

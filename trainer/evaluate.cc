@@ -112,12 +112,12 @@ absl::StatusOr<RetrievalFigures> EvaluateRetrieval(const RetrievalSpace& space, 
     const int64_t n = std::min(BlockRows(columns), count - begin);
     const Tensor block = OrderBlock(q, g, begin, n);
     const double* distances = block.data_ptr<double>();
-    std::vector<std::vector<size_t>> ranks(static_cast<size_t>(n));
+    std::vector<QueryRanking> ranked(static_cast<size_t>(n));
     ParallelFor(n, [&](int64_t i) {
       const std::span<const double> row(distances + i * columns, static_cast<size_t>(columns));
-      ranks[i] = RanksOf(queries, static_cast<size_t>(begin + i), row, labels, rules);
+      ranked[i] = SummariseRanks(RanksOf(queries, static_cast<size_t>(begin + i), row, labels, rules));
     });
-    for (const std::vector<size_t>& of_query : ranks) ranking.AddRanks(of_query);
+    for (const QueryRanking& query : ranked) ranking.Add(query);
   }
   const RankingMetrics metrics = ranking.Finish();
   return RetrievalFigures{metrics.cmc[0], metrics.cmc[1], metrics.map, metrics.valid_queries,
@@ -149,7 +149,7 @@ absl::StatusOr<RetrievalFigures> EvaluateTestSet(const RetrievalSpace& space, co
 absl::StatusOr<std::vector<int>> OwnAmongNearest(const RetrievalSpace& space, const LabelledEmbeddings& queries,
                                                  const LabelledEmbeddings& gallery, bool same_items) {
   LC_ASSIGN_OR_RETURN(const NeighbourLists nearest,
-                      NearestNeighbours(space, gallery, queries, same_items, kNeighbours));
+                      NearestNeighbours(space, {"gallery", gallery}, {"queries", queries}, same_items, kNeighbours));
   std::vector<int> own(gallery.labels.size());
   for (size_t item = 0; item < own.size(); ++item) {
     const std::span<const int32_t> ids = nearest.IdsOf(item);

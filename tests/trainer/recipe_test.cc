@@ -91,21 +91,24 @@ TEST(Recipe, TheTopOfTheFileIsCheckedToo) {
               AllOf(HasSubstr("'sideways'"), HasSubstr("ext-class"), HasSubstr("alone")));
 }
 
-TEST(Recipe, AnUncertaintyIsStudiedOnALorentzRowWithAnOldModelOfItsDimension) {
-  const auto with = [](const std::string& row) {
-    return StrCat("uncertainty = \"", row, "\"\n", kTinyHead, "[row.a]\nmethod = \"hbct\"\n",
-                  "[row.c]\nmethod = \"independent\"\nencoder.dimension = 12\nadapter.map = \"affine\"\n");
+TEST(Recipe, AnUncertaintyIsStudiedOnARowWhoseQueriesSearchItsOldGalleryAsTheyAre) {
+  const auto with = [](const std::string& row, const std::string& more = "") {
+    return StrCat("uncertainty = \"", row, "\"\n", kTinyHead, more, "[row.a]\nmethod = \"hbct\"\n",
+                  "[row.c]\nmethod = \"independent\"\nadapter.map = \"affine\"\n",
+                  "[row.d]\nmethod = \"independent\"\n[row.e]\nmethod = \"hbct\"\nlearn_curvature = true\n");
   };
   EXPECT_EQ(ParseRecipe(with("a"), "dir/mine.toml")->uncertainty, "a");
-  EXPECT_THAT(ErrorOf(with("b")), HasSubstr("field 'uncertainty' is 'b'; allowed: a, c"));
-  EXPECT_THAT(ErrorOf(with("c")),
-              HasSubstr("field 'uncertainty' is 'c' (lorentz, 12 numbers); allowed: a lorentz row of 8 numbers"));
+  EXPECT_THAT(ErrorOf(with("b")), HasSubstr("field 'uncertainty' is 'b'; allowed: a, c, d, e"));
+  EXPECT_THAT(ErrorOf(with("c")), HasSubstr("field 'uncertainty' is 'c', with an adapter; allowed: a row without one"));
+  EXPECT_THAT(ErrorOf(with("d")),
+              HasSubstr("'d', of method independent; allowed: a row whose method asks an old model"));
+  EXPECT_THAT(ErrorOf(with("e")), HasSubstr("'e', whose models have curvatures of their own"));
   EXPECT_THAT(ErrorOf("title = \"t\"\ndata = \"idx\"\nuncertainty = \"a\"\n[scenario]\nname = \"alone\"\n"
                       "[row.a]\nmethod = \"independent\"\n"),
               HasSubstr("field 'uncertainty' is set; allowed: nothing: scenario 'alone' has no older model"));
   EXPECT_THAT(ErrorOf(StrCat("uncertainty = \"a\"\n", kTinyHead, "[space.x]\nmetric = \"cosine\"\n",
                              "[row.a]\nmethod = \"l2\"\n")),
-              HasSubstr("'a' (cosine, 8 numbers)"));
+              HasSubstr("'a', of metric cosine; allowed: a row of metric lorentz"));
 }
 
 TEST(Recipe, OptionsThatDoNotGoTogetherAreToldWithTheRow) {

@@ -30,7 +30,7 @@ std::vector<RetrievalFigures> RankTwoLegs(const GalleryLeg& first, const Gallery
   for (int64_t begin = 0; begin < count; begin += kQueryRows) {
     const int64_t n = std::min(kQueryRows, count - begin);
     const Tensor a = Block(first, begin, n), b = Block(second, begin, n);
-    std::vector<std::vector<size_t>> ranks(static_cast<size_t>(n) * masks.size());
+    std::vector<QueryRanking> ranked(static_cast<size_t>(n) * masks.size());
     ParallelFor(n, [&](int64_t i) {
       const size_t query = static_cast<size_t>(begin + i);
       const double* from_a = a.data_ptr<double>() + i * count;
@@ -38,11 +38,11 @@ std::vector<RetrievalFigures> RankTwoLegs(const GalleryLeg& first, const Gallery
       std::vector<double> row(labels.size());
       for (size_t m = 0; m < masks.size(); ++m) {
         for (size_t j = 0; j < row.size(); ++j) row[j] = masks[m][j] != 0 ? from_b[j] : from_a[j];
-        ranks[static_cast<size_t>(i) * masks.size() + m] =
-            RelevantRanks(labels[query], std::span<const double>(row), wide, query);
+        ranked[static_cast<size_t>(i) * masks.size() + m] =
+            SummariseRanks(RelevantRanks(labels[query], std::span<const double>(row), wide, query));
       }
     });
-    for (size_t i = 0; i < ranks.size(); ++i) rankings[i % masks.size()].AddRanks(ranks[i]);
+    for (size_t i = 0; i < ranked.size(); ++i) rankings[i % masks.size()].Add(ranked[i]);
   }
   std::vector<RetrievalFigures> figures;
   for (const RankingAccumulator& ranking : rankings) {

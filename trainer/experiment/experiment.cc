@@ -1,5 +1,7 @@
 #include "trainer/experiment/experiment.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/files.h"
@@ -37,6 +39,7 @@ class Runner {
     result.seeds = setup_.seeds;
     result.steps = steps;
     result.validation = recipe.validation;
+    result.studied_row = recipe.uncertainty;
     result.rows = EmptyRows(recipe, steps);
     for (const uint64_t seed : setup_.seeds) LC_RETURN_IF_ERROR(RunSeed(seed));
     LC_RETURN_IF_ERROR(Write());
@@ -63,21 +66,20 @@ class Runner {
     return WriteJson(begun);
   }
 
-  absl::Status WriteJson(const ordered_json& json) const {
-    return WriteFileAtomically(JsonPath(), json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n");
-  }
+  absl::Status WriteJson(const ordered_json& json) const { return WriteFileAtomically(JsonPath(), DumpJson(json)); }
 
   absl::Status RunSeed(uint64_t seed) {
     LC_ASSIGN_OR_RETURN(const Dataset whole, OpenWhole(setup_, seed));
+    const std::optional<size_t> studied = setup_.recipe.RowIndex(setup_.recipe.uncertainty);
+    if (studied.has_value()) LC_RETURN_IF_ERROR(CheckStudied(whole));
     LC_ASSIGN_OR_RETURN(const ExperimentPlan plan, MakePlan(setup_.recipe, whole, seed));
     LC_ASSIGN_OR_RETURN(const std::vector<ModelCost> costs, TrainAll(plan));
     Say(StrCat("seed ", seed, ": measuring"));
     Measurer measurer(setup_.out, plan, whole, cache_, setup_.recipe.far);
     LC_RETURN_IF_ERROR(MeasureRows(setup_.recipe, plan, whole, costs, measurer, hooks_.stop, &outcome_.result));
-    const std::optional<size_t> studied = setup_.recipe.RowIndex(setup_.recipe.uncertainty);
     if (!studied.has_value()) return absl::OkStatus();
     Say(StrCat("seed ", seed, ": studying uncertainties"));
-    absl::StatusOr<UncertaintyStudy> study = StudyRow(setup_.out, plan, whole, cache_, *studied);
+    absl::StatusOr<UncertaintyStudy> study = StudyRow(setup_.out, plan, whole, cache_, measurer, *studied, hooks_.stop);
     LC_RETURN_IF_ERROR(
         Annotate(study.status(), StrCat("uncertainty of row '", setup_.recipe.uncertainty, "', seed ", seed)));
     outcome_.result.studies.push_back(*std::move(study));
@@ -107,7 +109,13 @@ class Runner {
     files.emplace_back("table.tex", TableLatex(result));
     files.emplace_back("table.md", TableMarkdown(result));
     files.emplace_back("table.json", TableJson(result));
-    if (!result.studies.empty()) {
+    if (result.studies.empty()) {
+      for (const char* name : {"uncertainty.md", "uncertainty.json"}) {  // of the recipe as it was before
+        std::error_code error;
+        std::filesystem::remove(setup_.folder() + "/" + name, error);
+        if (error) return ErrnoStatus(error.value(), "remove", setup_.folder() + "/" + name);
+      }
+    } else {
       files.emplace_back("uncertainty.md", PredictorsMarkdown(result));
       files.emplace_back("uncertainty.json", PredictorsJson(result));
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -73,10 +74,7 @@ PairMeasure MeasureOf(const ordered_json& json) {
   return m;
 }
 
-absl::Status RemoveIt(const absl::Status& status) { return Annotate(status, "remove the file to compute it again"); }
-
-}  // namespace
-
+// Pixels, labels, and the protocol where the set has one.
 uint32_t TestChecksum(const Dataset& whole) {
   uint32_t checksum = PixelChecksum(whole.test);
   const auto add = [&](const auto& values) {
@@ -89,6 +87,17 @@ uint32_t TestChecksum(const Dataset& whole) {
     add(whole.protocol->cameras);
   }
   return checksum;
+}
+
+}  // namespace
+
+std::vector<uint8_t> KnownItems(const Dataset& whole, const Dataset& trained_on) {
+  const std::set<std::string> names(trained_on.class_names.begin(), trained_on.class_names.end());
+  std::vector<uint8_t> known;
+  for (const int32_t label : whole.test.labels) {
+    known.push_back(names.contains(whole.class_names[static_cast<size_t>(label)]));
+  }
+  return known;
 }
 
 Measurer::Measurer(std::string folder, const ExperimentPlan& plan, const Dataset& whole, const ModelCache& cache,
@@ -143,10 +152,10 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
     if (!kept.ok() && !absl::IsNotFound(kept.status())) return kept.status();
     if (kept.ok()) {
       if (Crc32c(*kept) == seal->value("crc32c", uint32_t{0})) return path + ".adapter";
-      return RemoveIt(DataLoss(StrCat("'", path, ".adapter' is damaged: its checksum is another one")));
+      return Removable(DataLoss(StrCat("'", path, ".adapter' is damaged: its checksum is another one")));
     }  // missing: fitted again
   }
-  if (!seal.ok() && !absl::IsNotFound(seal.status())) return RemoveIt(seal.status());
+  if (!seal.ok() && !absl::IsNotFound(seal.status())) return Removable(seal.status());
 
   LC_ASSIGN_OR_RETURN(const AdapterFile file,
                       FitRowAdapter(recipe, {model(gallery).id, cache_.FolderOf(model(gallery)), *old},
@@ -233,7 +242,7 @@ absl::StatusOr<std::optional<PairMeasure>> Measurer::Measure(int query, int gall
     if (!kept->contains("measure")) return std::nullopt;
     return MeasureOf((*kept)["measure"]);
   }
-  if (!kept.ok() && !absl::IsNotFound(kept.status())) return RemoveIt(kept.status());
+  if (!kept.ok() && !absl::IsNotFound(kept.status())) return Removable(kept.status());
   LC_ASSIGN_OR_RETURN(const std::optional<PairMeasure> measured, Compute(query, gallery, adapter_path));
   ordered_json content = {{"key", key}};
   if (measured.has_value()) content["measure"] = JsonOf(*measured);

@@ -31,8 +31,8 @@ struct PairMeasure {
 
 inline constexpr int kConfusionSideMax = 40;
 
-// Of the test set: pixels, labels, and the protocol where it has one.
-uint32_t TestChecksum(const Dataset& whole);
+// Of every test image, whether its class is among those of `trained_on` (by name).
+std::vector<uint8_t> KnownItems(const Dataset& whole, const Dataset& trained_on);
 
 // All models of one plan on the whole test set, as queries and as gallery. Threads: one at a time.
 class Measurer {
@@ -47,13 +47,16 @@ class Measurer {
   // DATA_LOSS names a damaged file; else errors of Encoder, FitAdapter and EvaluateRetrieval.
   absl::StatusOr<std::optional<PairMeasure>> Measure(int query, int gallery, const RecipeAdapter* adapter);
 
- private:
   struct Side {
     Manifest manifest;
-    std::vector<float> z;
+    std::vector<float> z;  // of the test set, before the clip
   };
+  // Read and embedded when first asked for. Errors of Encoder.
   absl::StatusOr<const Manifest*> ManifestOf(int model);
   absl::StatusOr<Side> Embedded(int model);
+  uint32_t test_crc32c() const { return test_crc32c_; }
+
+ private:
   absl::StatusOr<std::string> AdapterFor(int query, int gallery, const RecipeAdapter& adapter);
   absl::StatusOr<std::optional<PairMeasure>> Compute(int query, int gallery, const std::string& adapter_path);
   const PlannedModel& model(int index) const { return plan_.models[static_cast<size_t>(index)]; }

@@ -1,13 +1,12 @@
 #include "trainer/experiment/pair_study.h"
 
 #include <memory>
-#include <set>
+#include <optional>
 #include <vector>
 
 #include "base/files.h"
 #include "base/status.h"
 #include "models/encoder.h"
-#include "trainer/experiment/measure.h"
 #include "trainer/experiment/sealed.h"
 
 namespace lightcone {
@@ -21,94 +20,111 @@ constexpr int kStudyVersion = 1;
 ordered_json JsonOf(const BackfillCurve& curve) { return {{"cmc1", curve.cmc1}, {"map", curve.map}}; }
 
 ordered_json JsonOf(const UncertaintyStudy& study) {
-  ordered_json predictors = ordered_json::array();
-  for (const PredictorFigures& p : study.predictors) {
-    predictors.push_back({{"name", p.name},
-                          {"needs", p.needs},
-                          {"auroc", p.auroc},
-                          {"area_cmc1", p.area_cmc1},
-                          {"area_map", p.area_map}});
+  ordered_json random = ordered_json::array(), predictors = ordered_json::array();
+  for (const BackfillCurve& curve : study.random) random.push_back(JsonOf(curve));
+  for (const PredictorOutcome& p : study.predictors) {
+    predictors.push_back(
+        {{"auroc", p.auroc.has_value() ? ordered_json(*p.auroc) : ordered_json(nullptr)}, {"curve", JsonOf(p.curve)}});
   }
-  return {{"items", study.items},
-          {"items_wrong", study.items_wrong},
-          {"random", JsonOf(study.random)},
-          {"oracle", JsonOf(study.oracle)},
-          {"predictors", std::move(predictors)}};
+  return {{"items", study.items},        {"items_wrong", study.items_wrong}, {"items_left_out", study.items_left_out},
+          {"random", std::move(random)}, {"oracle", JsonOf(study.oracle)},   {"predictors", std::move(predictors)}};
 }
 
+// Throws nlohmann's exceptions where the file is not what JsonOf wrote.
 BackfillCurve CurveOf(const ordered_json& json) {
-  return {json.value("cmc1", std::vector<double>()), json.value("map", std::vector<double>())};
+  return {json.at("cmc1").get<std::vector<double>>(), json.at("map").get<std::vector<double>>()};
 }
 
 UncertaintyStudy StudyOf(const ordered_json& json) {
   UncertaintyStudy study;
-  study.items = json.value("items", int64_t{0});
-  study.items_wrong = json.value("items_wrong", int64_t{0});
-  study.random = CurveOf(json.value("random", ordered_json::object()));
-  study.oracle = CurveOf(json.value("oracle", ordered_json::object()));
-  for (const ordered_json& p : json.value("predictors", ordered_json::array())) {
-    study.predictors.push_back({p.value("name", ""), p.value("needs", ""), p.value("auroc", 0.5),
-                                p.value("area_cmc1", 0.0), p.value("area_map", 0.0)});
+  study.items = json.at("items").get<int64_t>();
+  study.items_wrong = json.at("items_wrong").get<int64_t>();
+  study.items_left_out = json.at("items_left_out").get<int64_t>();
+  for (const ordered_json& curve : json.at("random")) study.random.push_back(CurveOf(curve));
+  study.oracle = CurveOf(json.at("oracle"));
+  for (const ordered_json& p : json.at("predictors")) {
+    const ordered_json& auroc = p.at("auroc");
+    study.predictors.push_back(
+        {auroc.is_null() ? std::nullopt : std::optional<double>(auroc.get<double>()), CurveOf(p.at("curve"))});
   }
   return study;
 }
 
-struct Side {
-  Manifest manifest;
-  std::vector<float> z;  // of the test set
-};
-
-absl::StatusOr<Side> Embed(const std::string& folder, const ImageSet& images) {
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder, Encoder::LoadFolder(folder));
-  LC_ASSIGN_OR_RETURN(std::vector<float> z, EmbedSplit(*encoder, images));
-  return Side{encoder->manifest(), std::move(z)};
+bool Whole(const UncertaintyStudy& study) {
+  const auto whole = [](const BackfillCurve& c) {
+    return c.cmc1.size() == kBackfillSteps + 1 && c.map.size() == kBackfillSteps + 1;
+  };
+  bool all =
+      study.random.size() == kRandomOrders && whole(study.oracle) && study.predictors.size() == PredictorList().size();
+  for (const BackfillCurve& curve : study.random) all = all && whole(curve);
+  for (const PredictorOutcome& p : study.predictors) all = all && whole(p.curve);
+  return all;
 }
 
-absl::StatusOr<UncertaintyStudy> Compute(const ExperimentPlan& plan, const Dataset& whole,
-                                         const std::string& old_folder, const std::string& new_folder) {
-  const Dataset& first = plan.steps.front().dataset;
-  LC_ASSIGN_OR_RETURN(const Side old, Embed(old_folder, whole.test));
-  LC_ASSIGN_OR_RETURN(const Side next, Embed(new_folder, whole.test));
-  LC_ASSIGN_OR_RETURN(const Side trained, Embed(old_folder, first.train));
-  const std::set<std::string> names(first.class_names.begin(), first.class_names.end());
-  std::vector<uint8_t> known;
-  for (const int32_t label : whole.test.labels)
-    known.push_back(names.contains(whole.class_names[static_cast<size_t>(label)]));
-  const Manifest& m = next.manifest;
-  StudyMaterial material;
-  material.old.space = {m.metric, m.curvature, m.dimension};
-  material.old.gallery = {old.z, whole.test.labels, old.manifest.clip_radius};
-  material.old.training = {trained.z, first.train.labels, old.manifest.clip_radius};
-  material.old.known = known;
-  material.next = {next.z, whole.test.labels, m.clip_radius};
-  return StudyUncertainty(material, plan.seed);
+// What WriteSealed kept under the same key.
+absl::StatusOr<UncertaintyStudy> Kept(const ordered_json& content, const std::string& path) {
+  try {
+    UncertaintyStudy study = StudyOf(content.at("study"));
+    if (Whole(study)) return study;
+  } catch (const nlohmann::json::exception&) {
+  }
+  return Removable(DataLoss(StrCat("'", path, "' holds no study of ", PredictorList().size(), " predictors")));
+}
+
+ordered_json KeyOf(const PlannedModel& old, const PlannedModel& next, uint32_t old_crc32c, uint32_t next_crc32c,
+                   uint32_t test_crc32c) {
+  ordered_json names = ordered_json::array();
+  for (const PredictorInfo& info : PredictorList()) names.push_back(info.name);
+  return {{"format", kExperimentFormat},
+          {"study", kStudyVersion},
+          {"predictors", std::move(names)},
+          {"old", old.id},
+          {"new", next.id},
+          {"old_crc32c", old_crc32c},
+          {"new_crc32c", next_crc32c},
+          {"test_crc32c", test_crc32c}};
 }
 
 }  // namespace
 
+absl::Status CheckStudied(const Dataset& whole) {
+  if (whole.protocol.has_value()) {
+    return InvalidField("uncertainty", "set", "nothing: the data set has queries and a gallery of its own");
+  }
+  if (whole.test.size() < 2) {
+    return InvalidField("uncertainty", StrCat("set, with ", whole.test.size(), " test images"), "at least 2");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<UncertaintyStudy> StudyRow(const std::string& folder, const ExperimentPlan& plan, const Dataset& whole,
-                                          const ModelCache& cache, size_t row) {
+                                          const ModelCache& cache, Measurer& measurer, size_t row,
+                                          const std::atomic<bool>* stop) {
   const std::vector<int>& chain = plan.rows[row].models;
   const PlannedModel& old = plan.models[static_cast<size_t>(chain.front())];
   const PlannedModel& next = plan.models[static_cast<size_t>(chain.back())];
-  LC_ASSIGN_OR_RETURN(const Manifest old_manifest, ReadManifest(cache.FolderOf(old)));
-  LC_ASSIGN_OR_RETURN(const Manifest next_manifest, ReadManifest(cache.FolderOf(next)));
-  const ordered_json key = {{"format", kExperimentFormat},
-                            {"study", kStudyVersion},
-                            {"old", old.id},
-                            {"new", next.id},
-                            {"old_crc32c", old_manifest.encoder_crc32c},
-                            {"new_crc32c", next_manifest.encoder_crc32c},
-                            {"test_crc32c", TestChecksum(whole)}};
+  LC_ASSIGN_OR_RETURN(const Manifest* const old_manifest, measurer.ManifestOf(chain.front()));
+  LC_ASSIGN_OR_RETURN(const Manifest* const next_manifest, measurer.ManifestOf(chain.back()));
+  const ordered_json key =
+      KeyOf(old, next, old_manifest->encoder_crc32c, next_manifest->encoder_crc32c, measurer.test_crc32c());
   const std::string path = StrCat(folder, "/figures/", next.id, "--", old.id, "--study.json");
   const absl::StatusOr<ordered_json> kept = ReadSealed(path);
-  if (kept.ok() && kept->value("key", ordered_json()) == key) {
-    return StudyOf(kept->value("study", ordered_json::object()));
-  }
-  if (!kept.ok() && !absl::IsNotFound(kept.status())) {
-    return Annotate(kept.status(), "remove the file to compute it again");
-  }
-  LC_ASSIGN_OR_RETURN(const UncertaintyStudy study, Compute(plan, whole, cache.FolderOf(old), cache.FolderOf(next)));
+  if (kept.ok() && kept->value("key", ordered_json()) == key) return Kept(*kept, path);
+  if (!kept.ok() && !absl::IsNotFound(kept.status())) return Removable(kept.status());
+
+  const Dataset& first = plan.steps.front().dataset;
+  LC_ASSIGN_OR_RETURN(const Measurer::Side items, measurer.Embedded(chain.front()));
+  LC_ASSIGN_OR_RETURN(const Measurer::Side queries, measurer.Embedded(chain.back()));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder, Encoder::LoadFolder(cache.FolderOf(old)));
+  LC_ASSIGN_OR_RETURN(const std::vector<float> trained, EmbedSplit(*encoder, first.train));
+  const std::vector<uint8_t> known = KnownItems(whole, first);
+  StudyMaterial material;
+  material.old.space = {old_manifest->metric, old_manifest->curvature, old_manifest->dimension};
+  material.old.gallery = {items.z, whole.test.labels, old_manifest->clip_radius};
+  material.old.training = {trained, first.train.labels, old_manifest->clip_radius};
+  material.old.known = known;
+  material.next = {queries.z, whole.test.labels, next_manifest->clip_radius};
+  LC_ASSIGN_OR_RETURN(const UncertaintyStudy study, StudyUncertainty(material, plan.seed, stop));
   LC_RETURN_IF_ERROR(MakeFolders(folder + "/figures"));
   LC_RETURN_IF_ERROR(WriteSealed(path, {{"key", key}, {"study", JsonOf(study)}}));
   return study;

@@ -1,22 +1,30 @@
 // The study of uncertainties (trainer/uncertainty) on an experiment's models, and its table. No torch here.
 #pragma once
 
+#include <atomic>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/experiment/cache.h"
+#include "trainer/experiment/measure.h"
 #include "trainer/experiment/plan.h"
 #include "trainer/experiment/result.h"
 #include "trainer/uncertainty/study.h"
 
 namespace lightcone {
 
-// StudyUncertainty of the whole test set with the oldest and the newest model of the recipe's row `row`
+// Whether the test set can be studied: at least two images, and no protocol of its own (a study takes all images as
+// queries and as items). INVALID_ARGUMENT. To be asked before anything is trained.
+absl::Status CheckStudied(const Dataset& whole);
+
+// StudyUncertainty of the test set with the oldest and the newest model of the recipe's row `row`
 // (Recipe::uncertainty; its models must be there), kept in a file of `folder`, the experiments' own, so that a second
 // run embeds nothing. DATA_LOSS names a damaged file; else errors of Encoder and StudyUncertainty. Threads: one at a
 // time.
 absl::StatusOr<UncertaintyStudy> StudyRow(const std::string& folder, const ExperimentPlan& plan, const Dataset& whole,
-                                          const ModelCache& cache, size_t row);
+                                          const ModelCache& cache, Measurer& measurer, size_t row,
+                                          const std::atomic<bool>* stop);
 
 // One line a predictor, the best mean AUROC first. REQUIRES: result.studies is not empty.
 std::string PredictorsMarkdown(const ExperimentResult& result);

@@ -10,76 +10,95 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// One value a seed.
-template <typename Member>
-std::vector<double> Values(const ExperimentResult& result, size_t predictor, Member member) {
+// One value a seed; a seed where it is not defined has none.
+std::vector<double> Aurocs(const ExperimentResult& result, size_t predictor) {
   std::vector<double> values;
-  for (const UncertaintyStudy& study : result.studies) values.push_back(study.predictors[predictor].*member);
+  for (const UncertaintyStudy& study : result.studies) {
+    if (study.predictors[predictor].auroc.has_value()) values.push_back(*study.predictors[predictor].auroc);
+  }
   return values;
+}
+
+std::vector<double> SharesWrong(const ExperimentResult& result) {
+  std::vector<double> shares;
+  for (const UncertaintyStudy& study : result.studies) {
+    const int64_t counted = std::max<int64_t>(1, study.items - study.items_left_out);
+    shares.push_back(static_cast<double>(study.items_wrong) / static_cast<double>(counted));
+  }
+  return shares;
 }
 
 // Positions of the predictors, the best mean AUROC first.
 std::vector<size_t> BestFirst(const ExperimentResult& result) {
-  std::vector<size_t> order(result.studies.front().predictors.size());
+  std::vector<size_t> order(PredictorList().size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const auto auroc = [&](size_t p) { return Summarise(Values(result, p, &PredictorFigures::auroc))->mean; };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return auroc(a) > auroc(b); });
+  const auto mean = [&](size_t p) {
+    const std::optional<MeanDeviation> auroc = Summarise(Aurocs(result, p));
+    return auroc.has_value() ? auroc->mean : 0;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return mean(a) > mean(b); });
   return order;
 }
 
-std::string ShareWrong(const ExperimentResult& result) {
-  std::vector<double> shares;
-  for (const UncertaintyStudy& s : result.studies) {
-    shares.push_back(static_cast<double>(s.items_wrong) / static_cast<double>(std::max<int64_t>(1, s.items)));
-  }
-  return MeanCell(shares);
-}
+ordered_json JsonOf(const BackfillCurve& curve) { return {{"cmc1", curve.cmc1}, {"map", curve.map}}; }
 
-ordered_json JsonOf(const std::vector<double>& values) {
-  const std::optional<MeanDeviation> summary = Summarise(values);
-  return {{"mean", summary->mean}, {"deviation", summary->deviation}, {"values", values}};
-}
-
-ordered_json CurvesOf(const ExperimentResult& result, BackfillCurve UncertaintyStudy::*curve) {
+// The curves of one predictor, one a seed.
+ordered_json CurvesOf(const ExperimentResult& result, size_t predictor) {
   ordered_json seeds = ordered_json::array();
-  for (const UncertaintyStudy& study : result.studies) {
-    seeds.push_back({{"cmc1", (study.*curve).cmc1}, {"map", (study.*curve).map}});
-  }
+  for (const UncertaintyStudy& study : result.studies) seeds.push_back(JsonOf(study.predictors[predictor].curve));
   return seeds;
+}
+
+std::string ShareCell(const std::optional<double>& share) {
+  return share.has_value() ? MeanCell({*share}) : MeanCell({});
 }
 
 }  // namespace
 
 std::string PredictorsMarkdown(const ExperimentResult& result) {
-  std::string text =
-      StrCat("# Which number tells a badly placed item: `", result.name, "`\n\n", result.studies[0].items, " items, ",
-             ShareWrong(result),
-             " of them retrieved wrongly by the new model. Areas: 0 a random order, 1 the oracle.\n\n"
-             "| predictor | AUROC | area, mAP | area, CMC@1 | needs |\n| --- | ---: | ---: | ---: | --- |\n");
+  const UncertaintyStudy& first = result.studies.front();
+  std::string text = TableHead(result, "Which number tells a badly placed item");
+  text += StrCat("Row `", result.studied_row, "`: its oldest model's gallery, its newest one's queries. ", first.items,
+                 " items");
+  if (first.items_left_out > 0) text += StrCat(", ", first.items_left_out, " of them of classes too small to judge");
+  text += StrCat("; share retrieved wrongly: ", MeanCell(SharesWrong(result)),
+                 ". Area under mAP while the gallery is embedded anew, worst first: 0 a random order, 1 the oracle.\n\n"
+                 "| predictor | AUROC | area | needs |\n| --- | ---: | ---: | --- |\n");
   for (const size_t p : BestFirst(result)) {
-    const PredictorFigures& first = result.studies.front().predictors[p];
-    text += StrCat("| ", first.name, " | ", MeanCell(Values(result, p, &PredictorFigures::auroc)), " | ",
-                   MeanCell(Values(result, p, &PredictorFigures::area_map)), " | ",
-                   MeanCell(Values(result, p, &PredictorFigures::area_cmc1)), " | ", first.needs, " |\n");
+    const PredictorInfo& info = PredictorList()[p];
+    text += StrCat("| ", info.name, " | ", MeanCell(Aurocs(result, p)), " | ", ShareCell(AreaShare(result.studies, p)),
+                   " | ", info.needs, " |\n");
   }
   return text;
 }
 
 std::string PredictorsJson(const ExperimentResult& result) {
-  ordered_json predictors = ordered_json::array();
+  ordered_json predictors = ordered_json::array(), random = ordered_json::array(), oracle = ordered_json::array();
   for (const size_t p : BestFirst(result)) {
-    const PredictorFigures& first = result.studies.front().predictors[p];
-    predictors.push_back({{"name", first.name},
-                          {"needs", first.needs},
-                          {"auroc", JsonOf(Values(result, p, &PredictorFigures::auroc))},
-                          {"area_map", JsonOf(Values(result, p, &PredictorFigures::area_map))},
-                          {"area_cmc1", JsonOf(Values(result, p, &PredictorFigures::area_cmc1))}});
+    const std::optional<double> share = AreaShare(result.studies, p);
+    predictors.push_back({{"name", PredictorList()[p].name},
+                          {"needs", PredictorList()[p].needs},
+                          {"auroc", SummaryJson(Aurocs(result, p))},
+                          {"area", share.has_value() ? ordered_json(*share) : ordered_json(nullptr)},
+                          {"curves", CurvesOf(result, p)}});
+  }
+  ordered_json items = ordered_json::array();
+  for (const UncertaintyStudy& study : result.studies) {
+    ordered_json curves = ordered_json::array();
+    for (const BackfillCurve& curve : study.random) curves.push_back(JsonOf(curve));
+    random.push_back(std::move(curves));
+    oracle.push_back(JsonOf(study.oracle));
+    items.push_back({{"all", study.items}, {"left_out", study.items_left_out}, {"wrong", study.items_wrong}});
   }
   return DumpJson({{"recipe", result.name},
+                   {"row", result.studied_row},
+                   {"data", result.data},
+                   {"scenario", result.scenario},
                    {"seeds", result.seeds},
-                   {"items", result.studies.front().items},
-                   {"random", CurvesOf(result, &UncertaintyStudy::random)},
-                   {"oracle", CurvesOf(result, &UncertaintyStudy::oracle)},
+                   {"validation", result.validation},
+                   {"items", std::move(items)},
+                   {"random", std::move(random)},
+                   {"oracle", std::move(oracle)},
                    {"predictors", std::move(predictors)}});
 }
 

@@ -135,7 +135,8 @@ absl::StatusOr<TrainConfig> RecipeConfig(const Recipe& recipe, const Dataset& wh
 
 namespace {
 
-// A row whose oldest and newest model have one Lorentz space (but for the clip).
+// A row whose newest model's queries search its oldest one's gallery as they are, in one Lorentz space but for the
+// clip.
 absl::Status CheckUncertainty(const Recipe& recipe, int steps, const Dataset& usual) {
   const std::optional<size_t> at = recipe.RowIndex(recipe.uncertainty);
   if (!at.has_value()) {
@@ -150,11 +151,19 @@ absl::Status CheckUncertainty(const Recipe& recipe, int steps, const Dataset& us
   const RecipeSpace& space = *recipe.Space(row.space);
   LC_ASSIGN_OR_RETURN(const TrainConfig old, RecipeConfig(recipe, usual, space, 0, nullptr, 1));
   LC_ASSIGN_OR_RETURN(const TrainConfig newest, RecipeConfig(recipe, usual, space, steps - 1, &row, 1));
-  const int64_t before = LayoutOf(old).embedding, after = LayoutOf(newest).embedding;
-  if (newest.metric != "lorentz" || before != after) {
-    return InvalidField("uncertainty", StrCat("'", row.name, "' (", newest.metric, ", ", after, " numbers)"),
-                        StrCat("a lorentz row of ", before, " numbers, as its old model"));
+  const auto refuse = [&](const std::string& what, const std::string& allowed) {
+    return InvalidField("uncertainty", StrCat("'", row.name, "', ", what), StrCat("a row ", allowed));
+  };
+  if (row.adapter.has_value()) return refuse("with an adapter", "without one");
+  if (!FindTrainingMethod(row.method)->needs_old_model) {
+    return refuse(StrCat("of method ", row.method), "whose method asks an old model");
   }
+  if (newest.metric != "lorentz") return refuse(StrCat("of metric ", newest.metric), "of metric lorentz");
+  if (newest.learn_curvature || old.learn_curvature || newest.curvature != old.curvature) {
+    return refuse("whose models have curvatures of their own", "with one fixed curvature");
+  }
+  const int64_t before = LayoutOf(old).embedding, after = LayoutOf(newest).embedding;
+  if (before != after) return refuse(StrCat("of ", after, " numbers"), StrCat("of ", before, ", as its old model"));
   return absl::OkStatus();
 }
 

@@ -43,6 +43,7 @@ struct ExperimentResult {
   int steps = 2;          // generations
   double validation = 0;  // share of the training images that stood in for the test set; 0: none
   std::vector<ExperimentRow> rows;
+  std::string studied_row;                // Recipe::uncertainty
   std::vector<UncertaintyStudy> studies;  // one a seed; empty when the recipe asks for none
   ExperimentPlots plots;
 };
@@ -58,6 +59,10 @@ std::optional<MeanDeviation> Summarise(const ExperimentRow& row, const std::stri
 
 // "0.123", of several values "0.123 ± 0.004"; "–" without any.
 std::string MeanCell(const std::vector<double>& values);
+// {"mean", "deviation", "values"}; null without any.
+nlohmann::ordered_json SummaryJson(const std::vector<double>& values);
+// A heading, and what was run: recipe, scenario, data, seeds, validation images.
+std::string TableHead(const ExperimentResult& result, const std::string& title);
 std::string DumpJson(const nlohmann::ordered_json& json);
 
 std::string TableMarkdown(const ExperimentResult& result);

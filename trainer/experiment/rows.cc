@@ -1,7 +1,6 @@
 #include "trainer/experiment/rows.h"
 
 #include <optional>
-#include <set>
 
 #include "base/status.h"
 #include "geometry/metrics.h"
@@ -101,11 +100,9 @@ class RowMeasurer {
     ExperimentPlots& plots = result_->plots;
     if (!FirstSeed() || old.norms.empty() || !plots.norms_seen.empty() || !plots.norms_unseen.empty())
       return absl::OkStatus();
-    const std::vector<std::string>& names = plan_.steps[0].dataset.class_names;
-    const std::set<std::string> seen(names.begin(), names.end());
+    const std::vector<uint8_t> known = KnownItems(whole_, plan_.steps[0].dataset);
     for (size_t i = 0; i < old.norms.size(); ++i) {
-      const bool known = seen.contains(whole_.class_names[static_cast<size_t>(whole_.test.labels[i])]);
-      (known ? plots.norms_seen : plots.norms_unseen).push_back(old.norms[i]);
+      (known[i] != 0 ? plots.norms_seen : plots.norms_unseen).push_back(old.norms[i]);
     }
     plots.curvature = old.curvature;
     plots.clip_radius = old.clip_radius;

@@ -36,4 +36,6 @@ absl::StatusOr<ordered_json> ReadSealed(const std::string& path) {
   return file["content"];
 }
 
+absl::Status Removable(const absl::Status& status) { return Annotate(status, "remove the file to compute it again"); }
+
 }  // namespace lightcone

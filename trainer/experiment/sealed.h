@@ -16,4 +16,7 @@ absl::Status WriteSealed(const std::string& path, const nlohmann::ordered_json& 
 // NOT_FOUND when there is no such file; DATA_LOSS naming it when it is not what WriteSealed wrote.
 absl::StatusOr<nlohmann::ordered_json> ReadSealed(const std::string& path);
 
+// The error of a file that is only kept so as not to compute it again, with what a user can do.
+absl::Status Removable(const absl::Status& status);
+
 }  // namespace lightcone

@@ -88,12 +88,6 @@ std::string MatrixMarkdown(const ExperimentRow& row, int steps) {
   return text;
 }
 
-ordered_json JsonOf(const std::vector<double>& values) {
-  const std::optional<MeanDeviation> summary = Summarise(values);
-  if (!summary.has_value()) return nullptr;
-  return {{"mean", summary->mean}, {"deviation", summary->deviation}, {"values", values}};
-}
-
 ordered_json JsonOf(const std::vector<GainMatrix>& seeds, int steps) {
   ordered_json matrix = ordered_json::array();
   for (int i = 0; i < steps; ++i) {
@@ -104,7 +98,7 @@ ordered_json JsonOf(const std::vector<GainMatrix>& seeds, int steps) {
         if (one[static_cast<size_t>(i * steps + j)].has_value())
           values.push_back(*one[static_cast<size_t>(i * steps + j)]);
       }
-      line.push_back(JsonOf(values));
+      line.push_back(SummaryJson(values));
     }
     matrix.push_back(std::move(line));
   }
@@ -134,16 +128,26 @@ std::optional<MeanDeviation> Summarise(const ExperimentRow& row, const std::stri
 
 std::string MeanCell(const std::vector<double>& values) { return Cell(Summarise(values), " ± ", "–"); }
 
+ordered_json SummaryJson(const std::vector<double>& values) {
+  const std::optional<MeanDeviation> summary = Summarise(values);
+  if (!summary.has_value()) return nullptr;
+  return {{"mean", summary->mean}, {"deviation", summary->deviation}, {"values", values}};
+}
+
+std::string TableHead(const ExperimentResult& result, const std::string& title) {
+  std::string text = StrCat("# ", title, "\n\nRecipe `", result.name, "`, scenario `", result.scenario, "`, data `",
+                            result.data, "`, seeds ", SeedsText(result.seeds));
+  text += result.seeds.size() > 1 ? " (mean ± standard deviation)." : ".";
+  return text + (result.validation > 0 ? StrCat(" ", ValidationText(result), "\n") : "\n");
+}
+
 std::string DumpJson(const ordered_json& json) {
   return json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string TableMarkdown(const ExperimentResult& result) {
   const std::vector<MeasureInfo> measures = ShownMeasures(result);
-  std::string text = StrCat("# ", result.title, "\n\nRecipe `", result.name, "`, scenario `", result.scenario,
-                            "`, data `", result.data, "`, seeds ", SeedsText(result.seeds));
-  text += result.seeds.size() > 1 ? " (mean ± standard deviation)." : ".";
-  text += result.validation > 0 ? StrCat(" ", ValidationText(result), "\n") : "\n";
+  std::string text = TableHead(result, result.title);
   if (!result.source.empty()) text += StrCat("Source: ", result.source, ".\n");
   if (!result.settings.empty()) text += StrCat("Settings: ", result.settings, "\n");
   text += "\n| model";
@@ -182,7 +186,7 @@ std::string TableJson(const ExperimentResult& result) {
       for (const auto& seed : row.values) {
         if (const auto found = seed.find(measure.key); found != seed.end()) values.push_back(found->second);
       }
-      measures[measure.key] = JsonOf(values);
+      measures[measure.key] = SummaryJson(values);
     }
     ordered_json one = {{"name", row.name},     {"title", row.title}, {"kind", row.kind},
                         {"method", row.method}, {"space", row.space}, {"measures", std::move(measures)}};
@@ -239,8 +243,9 @@ std::string CostMarkdown(const ExperimentResult& result) {
 std::string CostJson(const ExperimentResult& result) {
   ordered_json rows = ordered_json::array();
   for (const ExperimentRow& row : result.rows) {
-    rows.push_back(
-        {{"name", row.name}, {"seconds", JsonOf(row.seconds)}, {"images_per_second", JsonOf(row.images_per_second)}});
+    rows.push_back({{"name", row.name},
+                    {"seconds", SummaryJson(row.seconds)},
+                    {"images_per_second", SummaryJson(row.images_per_second)}});
   }
   return DumpJson({{"recipe", result.name}, {"seeds", result.seeds}, {"rows", std::move(rows)}});
 }

@@ -11,17 +11,20 @@
 
 namespace lightcone {
 
-absl::StatusOr<NeighbourLists> NearestNeighbours(const RetrievalSpace& space, const LabelledEmbeddings& items,
-                                                 const LabelledEmbeddings& among, bool same_items, int64_t k_max) {
-  LC_RETURN_IF_ERROR(CheckComparison(space, items, among, same_items));
+absl::StatusOr<NeighbourLists> NearestNeighbours(const RetrievalSpace& space, const NamedSide& items,
+                                                 const NamedSide& among, bool same_items, int64_t k_max) {
+  LC_RETURN_IF_ERROR(CheckComparison(space, items.embeddings, among.embeddings, same_items, {items.name, among.name}));
   torch::NoGradGuard no_grad;
-  const int64_t count = static_cast<int64_t>(items.labels.size()), columns = static_cast<int64_t>(among.labels.size());
+  const int64_t count = static_cast<int64_t>(items.embeddings.labels.size());
+  const int64_t columns = static_cast<int64_t>(among.embeddings.labels.size());
   const int64_t k = std::min(k_max, columns - (same_items ? 1 : 0));
-  if (k < 1) return InvalidField("among", "no other image", "at least 1 besides the item itself");
-  const PreparedSide a = PrepareSide(space, items, /*negate_time=*/false);
-  const PreparedSide b = PrepareSide(space, among, /*negate_time=*/true);
+  if (k < 1) return InvalidField(among.name, "no other image", "at least 1 besides the item itself");
+  const PreparedSide a = PrepareSide(space, items.embeddings, /*negate_time=*/false);
+  const PreparedSide b = PrepareSide(space, among.embeddings, /*negate_time=*/true);
   NeighbourLists lists;
   lists.k = static_cast<size_t>(k);
+  lists.ids.reserve(static_cast<size_t>(count * k));
+  lists.distances.reserve(static_cast<size_t>(count * k));
   for (int64_t begin = 0; begin < count; begin += BlockRows(columns)) {
     const int64_t n = std::min(BlockRows(columns), count - begin);
     torch::Tensor block = OrderBlock(a, b, begin, n);

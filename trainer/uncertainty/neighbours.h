@@ -21,9 +21,16 @@ struct NeighbourLists {
   std::span<const double> DistancesOf(size_t item) const { return {distances.data() + item * k, k}; }
 };
 
+// One side of a search for neighbours, by the name that errors give it.
+struct NamedSide {
+  const char* name;
+  LabelledEmbeddings embeddings;
+};
+
 // The min(k_max, number there is) nearest of `among` to each of `items`; `same_items`: row i of both is the same image
-// and is left out. INVALID_ARGUMENT as EvaluateRetrieval, and when nothing is left to be a neighbour.
-absl::StatusOr<NeighbourLists> NearestNeighbours(const RetrievalSpace& space, const LabelledEmbeddings& items,
-                                                 const LabelledEmbeddings& among, bool same_items, int64_t k_max);
+// and is left out. INVALID_ARGUMENT as EvaluateRetrieval, and when nothing is left to be a neighbour. Memory: 12 bytes
+// a neighbour, and a block of distances.
+absl::StatusOr<NeighbourLists> NearestNeighbours(const RetrievalSpace& space, const NamedSide& items,
+                                                 const NamedSide& among, bool same_items, int64_t k_max);
 
 }  // namespace lightcone

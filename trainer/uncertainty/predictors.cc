@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -19,152 +20,241 @@ constexpr size_t kListLength = 16;  // of the predictors that compare lists
 constexpr double kClassTemperature = 0.1;
 
 constexpr char kNothing[] = "nothing", kGallery[] = "the old gallery", kTraining[] = "the training set",
-               kMeans[] = "class means", kLabels[] = "labels";
+               kMeans[] = "class means", kGalleryAndMeans[] = "the old gallery, class means", kLabels[] = "labels";
+
+using Scores = std::vector<double>;
+
+// Nearest neighbours, and d1: the median distance of an item to the nearest that is no copy of it.
+struct Neighbourhood {
+  NeighbourLists lists;
+  double d1 = 0;
+};
+
+// What an item's direction says of the classes of the training set.
+struct ClassEvidence {
+  Scores entropy, cosine, margin;  // of softmax(cosine / tau); of the nearest mean; between the two nearest
+};
+
+struct Facts {
+  const PredictorMaterial& material;
+  Neighbourhood near, trained;  // in the gallery without the item itself; in the training set
+  ClassEvidence classes;
+
+  size_t size() const { return material.gallery.labels.size(); }
+  Space space() const {
+    return {Metric::kLorentz, material.space.dimension, material.space.curvature, material.gallery.clip_radius};
+  }
+  std::span<const float> Row(size_t i) const {
+    const size_t d = static_cast<size_t>(material.space.dimension);
+    return material.gallery.z.subspan(i * d, d);
+  }
+};
 
 // scores[i] = score(i), on all cores.
 template <typename Score>
-std::vector<double> ForEach(size_t n, const Score& score) {
-  std::vector<double> scores(n);
+Scores ForEach(size_t n, const Score& score) {
+  Scores scores(n);
   ParallelFor(static_cast<int64_t>(n),
               [&](int64_t i) { scores[static_cast<size_t>(i)] = score(static_cast<size_t>(i)); });
   return scores;
 }
 
-// Ranks of two scores added, so that no unit decides.
-std::vector<double> RankSum(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> sum(a.size(), 0.0);
-  for (const std::vector<double>* scores : {&a, &b}) {
-    std::vector<size_t> order(scores->size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return (*scores)[x] < (*scores)[y]; });
-    for (size_t rank = 0; rank < order.size(); ++rank) sum[order[rank]] += static_cast<double>(rank);
-  }
-  return sum;
-}
-
-double MedianNearest(const NeighbourLists& lists, size_t n) {
-  std::vector<double> nearest(n);
-  for (size_t i = 0; i < n; ++i) nearest[i] = lists.DistancesOf(i)[0];
-  std::nth_element(nearest.begin(), nearest.begin() + static_cast<int64_t>(n / 2), nearest.end());
-  return std::max(nearest[n / 2], 1e-12);
-}
-
-// Entropy of the `k` nearest (or as many as there are) at tau = `share` of the median distance to the nearest.
-std::vector<double> Entropies(const NeighbourLists& lists, size_t n, size_t k, double share) {
-  const double tau = share * MedianNearest(lists, n);
-  return ForEach(n, [&](size_t i) { return NeighbourEntropy(lists.DistancesOf(i).first(std::min(k, lists.k)), tau); });
-}
-
-double Mean(std::span<const double> values) {
-  return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// Nearest first: how much nearer the 4 nearest are than the 15 behind them.
-std::vector<double> Steepness(const NeighbourLists& lists, size_t n) {
+// Entropy of the `k` nearest (or as many as there are) at tau = `share` d1.
+Scores Entropies(const Neighbourhood& near, size_t n, size_t k, double share) {
   return ForEach(n, [&](size_t i) {
-    const std::span<const double> d = lists.DistancesOf(i);
-    const size_t near = std::min<size_t>(4, d.size()), far = std::min<size_t>(19, d.size());
-    return Mean(d.first(near)) - Mean(d.subspan(near, far - near));
+    return NeighbourEntropy(near.lists.DistancesOf(i).first(std::min(k, near.lists.k)), share * near.d1);
   });
 }
 
-bool Lists(const NeighbourLists& lists, size_t item, size_t wanted, size_t length) {
-  const std::span<const int32_t> ids = lists.IdsOf(item).first(length);
-  return std::find(ids.begin(), ids.end(), static_cast<int32_t>(wanted)) != ids.end();
+Scores Nearest(const Neighbourhood& near, size_t n) {
+  return ForEach(n, [&](size_t i) { return near.lists.DistancesOf(i)[0]; });
+}
+
+double Mean(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// How much nearer the 4 nearest are than the 15 behind them; nothing to tell where there are no more than 4.
+Scores Steepness(const Facts& f) {
+  return ForEach(f.size(), [&](size_t i) {
+    const std::span<const double> d = f.near.lists.DistancesOf(i);
+    if (d.size() <= 4) return 0.0;
+    return Mean(d.first(4)) - Mean(d.subspan(4, std::min<size_t>(15, d.size() - 4)));
+  });
+}
+
+// The 16 nearest of an item, or as many as there are.
+std::span<const int32_t> ListOf(const Facts& f, size_t item) {
+  return f.near.lists.IdsOf(item).first(std::min(kListLength, f.near.lists.k));
+}
+
+bool Lists(const Facts& f, int32_t item, int32_t wanted) {
+  const std::span<const int32_t> list = ListOf(f, static_cast<size_t>(item));
+  return std::find(list.begin(), list.end(), wanted) != list.end();
 }
 
 // In how few lists of others the item stands.
-std::vector<double> Unlisted(const NeighbourLists& lists, size_t n, size_t length) {
-  std::vector<double> scores(n, 0.0);
-  for (size_t i = 0; i < n; ++i) {
-    for (const int32_t id : lists.IdsOf(i).first(length)) scores[static_cast<size_t>(id)] -= 1;
+Scores Unlisted(const Facts& f) {
+  Scores scores(f.size(), 0.0);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    for (const int32_t id : ListOf(f, i)) scores[static_cast<size_t>(id)] -= 1;
   }
   return scores;
 }
 
 // How few of those in the item's list have it in theirs.
-std::vector<double> Unreturned(const NeighbourLists& lists, size_t n, size_t length) {
-  return ForEach(n, [&](size_t i) {
+Scores Unreturned(const Facts& f) {
+  return ForEach(f.size(), [&](size_t i) {
     double mutual = 0;
-    for (const int32_t id : lists.IdsOf(i).first(length)) mutual += Lists(lists, static_cast<size_t>(id), i, length);
+    for (const int32_t id : ListOf(f, i)) mutual += Lists(f, id, static_cast<int32_t>(i));
     return -mutual;
   });
 }
 
 // How little the item's list shares with the lists of those in it.
-std::vector<double> Unshared(const NeighbourLists& lists, size_t n, size_t length) {
-  return ForEach(n, [&](size_t i) {
-    const std::span<const int32_t> own = lists.IdsOf(i).first(length);
+Scores Unshared(const Facts& f) {
+  return ForEach(f.size(), [&](size_t i) {
     double shared = 0;
-    for (const int32_t id : own) {
-      for (const int32_t other : own)
-        shared += Lists(lists, static_cast<size_t>(id), static_cast<size_t>(other), length);
+    for (const int32_t id : ListOf(f, i)) {
+      for (const int32_t other : ListOf(f, i)) shared += Lists(f, id, other);
     }
     return -shared;
   });
 }
 
-// Cosines of every item to the mean direction of every class of the training set: n x classes.
-struct ClassCosines {
-  size_t classes = 0;
-  std::vector<double> values;
-  std::span<const double> Of(size_t item) const { return {values.data() + item * classes, classes}; }
+// How few of its 10 nearest are of the item's class.
+Scores Strangers(const Facts& f) {
+  return ForEach(f.size(), [&](size_t i) {
+    const std::span<const int32_t> labels = f.material.gallery.labels;
+    double own = 0;
+    for (const int32_t id : f.near.lists.IdsOf(i).first(std::min<size_t>(10, f.near.lists.k))) {
+      own += labels[static_cast<size_t>(id)] == labels[i];
+    }
+    return -own;
+  });
+}
+
+// Ranks from 0; equal scores share their mean rank, so that the order of the items says nothing.
+Scores Ranks(const Scores& scores) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] < scores[b]; });
+  Scores ranks(scores.size());
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && scores[order[end]] == scores[order[begin]]) ++end;
+    for (size_t i = begin; i < end; ++i) ranks[order[i]] = static_cast<double>(begin + end - 1) / 2;
+  }
+  return ranks;
+}
+
+// Ranks of two scores added: neither's unit decides.
+Scores RankSum(const Scores& a, const Scores& b) {
+  Scores sum = Ranks(a);
+  const Scores more = Ranks(b);
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+  return sum;
+}
+
+Scores Norms(const Facts& f) {
+  return ForEach(f.size(), [&](size_t i) { return UncertaintyOf(f.space(), f.Row(i)); });
+}
+
+struct PredictorRow {
+  PredictorInfo info;
+  std::function<Scores(const Facts&)> scores;
 };
 
-ClassCosines CosinesToMeans(const PredictorMaterial& m) {
-  const size_t d = static_cast<size_t>(m.space.dimension), n = m.gallery.labels.size();
-  ClassCosines out;
-  out.classes = static_cast<size_t>(*std::max_element(m.training.labels.begin(), m.training.labels.end())) + 1;
-  std::vector<double> means(out.classes * d, 0.0);
+const std::vector<PredictorRow>& Table() {
+  using F = const Facts&;
+  static const auto* const kTable = new std::vector<PredictorRow>{
+      {{"norm before the clip", kNothing}, Norms},
+      {{"norm after the clip", kNothing},
+       [](F f) { return ForEach(f.size(), [&](size_t i) { return ClippedUncertaintyOf(f.space(), f.Row(i)); }); }},
+      {{"distance to the nearest item", kGallery}, [](F f) { return Nearest(f.near, f.size()); }},
+      {{"entropy of the 64 nearest, tau = .1 d1", kGallery}, [](F f) { return Entropies(f.near, f.size(), 64, 0.1); }},
+      {{"entropy of the 64 nearest, tau = .2 d1", kGallery}, [](F f) { return Entropies(f.near, f.size(), 64, 0.2); }},
+      {{"entropy of the 512 nearest, tau = .15 d1", kGallery},
+       [](F f) { return Entropies(f.near, f.size(), 512, 0.15); }},
+      {{"4 nearest against the next 15", kGallery}, Steepness},
+      {{"in few lists of 16", kGallery}, Unlisted},
+      {{"few of its 16 nearest list it", kGallery}, Unreturned},
+      {{"its list of 16 shares little with theirs", kGallery}, Unshared},
+      {{"distance to the nearest training image", kTraining}, [](F f) { return Nearest(f.trained, f.size()); }},
+      {{"entropy of the 64 nearest training images, tau = .2 d1", kTraining},
+       [](F f) { return Entropies(f.trained, f.size(), 64, 0.2); }},
+      {{"entropy over class means, tau = .1", kMeans}, [](F f) { return f.classes.entropy; }},
+      {{"cosine to the nearest class mean", kMeans}, [](F f) { return f.classes.cosine; }},
+      {{"margin between two class means", kMeans}, [](F f) { return f.classes.margin; }},
+      {{"entropy of 64 and norm (sum of ranks)", kGallery},
+       [](F f) { return RankSum(Entropies(f.near, f.size(), 64, 0.2), Norms(f)); }},
+      {{"entropy of 64 and shared lists (sum of ranks)", kGallery},
+       [](F f) { return RankSum(Entropies(f.near, f.size(), 64, 0.2), Unshared(f)); }},
+      {{"entropy of 512 and norm (sum of ranks)", kGallery},
+       [](F f) { return RankSum(Entropies(f.near, f.size(), 512, 0.15), Norms(f)); }},
+      {{"entropy of 512 and over class means (sum of ranks)", kGalleryAndMeans},
+       [](F f) { return RankSum(Entropies(f.near, f.size(), 512, 0.15), f.classes.entropy); }},
+      {{"class unknown to the old model", kLabels},
+       [](F f) { return ForEach(f.size(), [&](size_t i) { return f.material.known[i] != 0 ? 0.0 : 1.0; }); }},
+      {{"of its 10 nearest few are of its class", kLabels}, Strangers},
+  };
+  return *kTable;
+}
+
+// Directions of the class means of the training set: classes x d, unit length.
+std::vector<double> ClassMeans(const PredictorMaterial& m, size_t classes) {
+  const size_t d = static_cast<size_t>(m.space.dimension);
+  std::vector<double> means(classes * d, 0.0);
   for (size_t i = 0; i < m.training.labels.size(); ++i) {
     const std::span<const float> z = m.training.z.subspan(i * d, d);
     const double norm = std::max(NormOf(z), 1e-30);
     for (size_t j = 0; j < d; ++j) means[static_cast<size_t>(m.training.labels[i]) * d + j] += z[j] / norm;
   }
-  for (size_t c = 0; c < out.classes; ++c) {
+  for (size_t c = 0; c < classes; ++c) {
     double square = 0;
     for (size_t j = 0; j < d; ++j) square += means[c * d + j] * means[c * d + j];
     for (size_t j = 0; j < d; ++j) means[c * d + j] /= std::max(std::sqrt(square), 1e-30);
   }
-  out.values.resize(n * out.classes);
-  ParallelFor(static_cast<int64_t>(n), [&](int64_t i) {
-    const std::span<const float> z = m.gallery.z.subspan(static_cast<size_t>(i) * d, d);
+  return means;
+}
+
+ClassEvidence EvidenceOf(const PredictorMaterial& m) {
+  const size_t d = static_cast<size_t>(m.space.dimension), n = m.gallery.labels.size();
+  const size_t classes = static_cast<size_t>(*std::max_element(m.training.labels.begin(), m.training.labels.end())) + 1;
+  const std::vector<double> means = ClassMeans(m, classes);
+  ClassEvidence out{Scores(n), Scores(n), Scores(n)};
+  ParallelFor(static_cast<int64_t>(n), [&](int64_t item) {
+    const size_t i = static_cast<size_t>(item);
+    const std::span<const float> z = m.gallery.z.subspan(i * d, d);
     const double norm = std::max(NormOf(z), 1e-30);
-    for (size_t c = 0; c < out.classes; ++c) {
+    std::vector<double> distances(classes);
+    for (size_t c = 0; c < classes; ++c) {
       double dot = 0;
       for (size_t j = 0; j < d; ++j) dot += z[j] * means[c * d + j];
-      out.values[static_cast<size_t>(i) * out.classes + c] = dot / norm;
+      distances[c] = 1 - dot / norm;
     }
+    out.entropy[i] = NeighbourEntropy(distances, kClassTemperature);
+    std::partial_sort(distances.begin(), distances.begin() + static_cast<int64_t>(std::min<size_t>(2, classes)),
+                      distances.end());
+    out.cosine[i] = distances[0];
+    out.margin[i] = classes > 1 ? distances[0] - distances[1] : 0;
   });
   return out;
 }
 
-// Nearest class mean first: (highest, second highest) cosine.
-std::pair<double, double> BestTwo(std::span<const double> cosines) {
-  double first = -2, second = -2;
-  for (const double c : cosines) {
-    if (c > first)
-      second = std::exchange(first, c);
-    else
-      second = std::max(second, c);
+absl::StatusOr<Neighbourhood> NeighbourhoodOf(const PredictorMaterial& m, const NamedSide& among, bool same_items,
+                                              int64_t k_max) {
+  Neighbourhood out;
+  LC_ASSIGN_OR_RETURN(out.lists, NearestNeighbours(m.space, {"gallery", m.gallery}, among, same_items, k_max));
+  Scores apart;
+  for (size_t i = 0; i < m.gallery.labels.size(); ++i) {
+    const std::span<const double> distances = out.lists.DistancesOf(i);
+    const auto first = std::find_if(distances.begin(), distances.end(), [](double x) { return x > 0; });
+    if (first != distances.end()) apart.push_back(*first);
   }
-  return {first, second};
-}
-
-void AddOfMeans(const PredictorMaterial& m, std::vector<Predictor>* out) {
-  const size_t n = m.gallery.labels.size();
-  const ClassCosines cosines = CosinesToMeans(m);
-  out->push_back({"entropy over class means, tau = .1", kMeans, ForEach(n, [&](size_t i) {
-                    std::vector<double> distances;
-                    for (const double c : cosines.Of(i)) distances.push_back(1 - c);
-                    return NeighbourEntropy(distances, kClassTemperature);
-                  })});
-  out->push_back({"cosine to the nearest class mean", kMeans,
-                  ForEach(n, [&](size_t i) { return -BestTwo(cosines.Of(i)).first; })});
-  out->push_back({"margin between two class means", kMeans, ForEach(n, [&](size_t i) {
-                    const auto [first, second] = BestTwo(cosines.Of(i));
-                    return second - first;
-                  })});
+  if (apart.empty()) return InvalidField(among.name, "copies of the gallery's items alone", "other embeddings, too");
+  std::nth_element(apart.begin(), apart.begin() + static_cast<int64_t>(apart.size() / 2), apart.end());
+  out.d1 = apart[apart.size() / 2];
+  return out;
 }
 
 absl::Status Check(const PredictorMaterial& m) {
@@ -180,54 +270,24 @@ absl::Status Check(const PredictorMaterial& m) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Predictor>> PredictorsOf(const PredictorMaterial& m) {
-  LC_RETURN_IF_ERROR(Check(m));
-  LC_ASSIGN_OR_RETURN(const NeighbourLists near,
-                      NearestNeighbours(m.space, m.gallery, m.gallery, /*same_items=*/true, kNeighboursMax));
-  LC_ASSIGN_OR_RETURN(const NeighbourLists trained,
-                      NearestNeighbours(m.space, m.gallery, m.training, /*same_items=*/false, kTrainingNeighbours));
-  const size_t n = m.gallery.labels.size(), d = static_cast<size_t>(m.space.dimension);
-  const size_t length = std::min(kListLength, near.k);
-  const Space geometry{Metric::kLorentz, m.space.dimension, m.space.curvature, m.gallery.clip_radius};
-  const auto row = [&](size_t i) { return m.gallery.z.subspan(i * d, d); };
+const std::vector<PredictorInfo>& PredictorList() {
+  static const auto* const kList = [] {
+    auto* list = new std::vector<PredictorInfo>();
+    for (const PredictorRow& row : Table()) list->push_back(row.info);
+    return list;
+  }();
+  return *kList;
+}
 
-  std::vector<Predictor> all;
-  all.push_back(
-      {"norm before the clip", kNothing, ForEach(n, [&](size_t i) { return UncertaintyOf(geometry, row(i)); })});
-  all.push_back(
-      {"norm after the clip", kNothing, ForEach(n, [&](size_t i) { return ClippedUncertaintyOf(geometry, row(i)); })});
-  all.push_back(
-      {"distance to the nearest item", kGallery, ForEach(n, [&](size_t i) { return near.DistancesOf(i)[0]; })});
-  all.push_back({"entropy of the 64 nearest, tau = .1 d1", kGallery, Entropies(near, n, 64, 0.1)});
-  all.push_back({"entropy of the 64 nearest, tau = .2 d1", kGallery, Entropies(near, n, 64, 0.2)});
-  all.push_back({"entropy of the 512 nearest, tau = .15 d1", kGallery, Entropies(near, n, 512, 0.15)});
-  all.push_back({"4 nearest against the next 15", kGallery, Steepness(near, n)});
-  all.push_back({"in few lists of 16", kGallery, Unlisted(near, n, length)});
-  all.push_back({"few of its 16 nearest list it", kGallery, Unreturned(near, n, length)});
-  all.push_back({"its list of 16 shares little with theirs", kGallery, Unshared(near, n, length)});
-  all.push_back({"distance to the nearest training image", kTraining,
-                 ForEach(n, [&](size_t i) { return trained.DistancesOf(i)[0]; })});
-  all.push_back({"entropy of the 64 nearest training images, tau = .2 d1", kTraining, Entropies(trained, n, 64, 0.2)});
-  AddOfMeans(m, &all);
-  const auto scores = [&](std::string_view name) -> const std::vector<double>& {
-    return std::find_if(all.begin(), all.end(), [&](const Predictor& p) { return p.name == name; })->scores;
-  };
-  const auto add_sum = [&](std::string_view a, std::string_view b, const char* needs) {
-    all.push_back({StrCat(a, "; and ", b, " (sum of ranks)"), needs, RankSum(scores(a), scores(b))});
-  };
-  add_sum("entropy of the 64 nearest, tau = .2 d1", "norm before the clip", kGallery);
-  add_sum("entropy of the 64 nearest, tau = .2 d1", "its list of 16 shares little with theirs", kGallery);
-  add_sum("entropy of the 512 nearest, tau = .15 d1", "norm before the clip", kGallery);
-  add_sum("entropy of the 512 nearest, tau = .15 d1", "entropy over class means, tau = .1", "both");
-  all.push_back(
-      {"class unknown to the old model", kLabels, ForEach(n, [&](size_t i) { return m.known[i] ? 0.0 : 1.0; })});
-  all.push_back({"of its 10 nearest few are of its class", kLabels, ForEach(n, [&](size_t i) {
-                   double own = 0;
-                   for (const int32_t id : near.IdsOf(i).first(std::min<size_t>(10, near.k))) {
-                     own += m.gallery.labels[static_cast<size_t>(id)] == m.gallery.labels[i];
-                   }
-                   return -own;
-                 })});
+absl::StatusOr<std::vector<std::vector<double>>> PredictorScores(const PredictorMaterial& m) {
+  LC_RETURN_IF_ERROR(Check(m));
+  LC_ASSIGN_OR_RETURN(Neighbourhood near,
+                      NeighbourhoodOf(m, {"gallery", m.gallery}, /*same_items=*/true, kNeighboursMax));
+  LC_ASSIGN_OR_RETURN(Neighbourhood trained,
+                      NeighbourhoodOf(m, {"training", m.training}, /*same_items=*/false, kTrainingNeighbours));
+  const Facts facts{m, std::move(near), std::move(trained), EvidenceOf(m)};
+  std::vector<Scores> all;
+  for (const PredictorRow& row : Table()) all.push_back(row.scores(facts));
   return all;
 }
 

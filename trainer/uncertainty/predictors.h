@@ -1,10 +1,9 @@
 // What can be known of a stored item before a newer model exists, as a guess how badly that model will find it
-// (docs/uncertainty.md lists them with their figures). No torch here. Threads: pure functions.
+// (docs/uncertainty.md says what each computes). No torch here. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,19 +11,22 @@
 
 namespace lightcone {
 
+struct PredictorInfo {
+  const char *name, *needs;  // for people; names are unique
+};
+// In the order of the results below.
+const std::vector<PredictorInfo>& PredictorList();
+
+// All by the old model. Only predictors that need "labels" read the gallery's.
 struct PredictorMaterial {
   RetrievalSpace space;
-  LabelledEmbeddings gallery;      // all by the old model; its labels are read by no predictor but those that say so
-  LabelledEmbeddings training;     // of the old model's training images, labelled by its classes
-  std::span<const uint8_t> known;  // n: whether the old model was trained on the item's class
+  LabelledEmbeddings gallery;      // n items
+  LabelledEmbeddings training;     // the model's training images, labelled by its classes from 0
+  std::span<const uint8_t> known;  // n: whether the model was trained on the item's class
 };
 
-struct Predictor {
-  std::string name, needs;     // for people
-  std::vector<double> scores;  // n: larger is worse
-};
-
-// In the order of the page. Lorentz only. INVALID_ARGUMENT as EvaluateRetrieval, and for `known` of another size.
-absl::StatusOr<std::vector<Predictor>> PredictorsOf(const PredictorMaterial& material);
+// For each predictor n scores: larger is worse. Lorentz only. INVALID_ARGUMENT: as EvaluateRetrieval; `known` of
+// another size than the gallery; a label of `training` below 0; a gallery of one item, or of copies of one.
+absl::StatusOr<std::vector<std::vector<double>>> PredictorScores(const PredictorMaterial& material);
 
 }  // namespace lightcone

@@ -1,10 +1,11 @@
 // How well each predictor tells the gallery items that a newer model will find badly, and how good a backfill is that
-// follows it (docs/uncertainty.md). No torch here. Threads: pure functions; they use the tensor library's threads.
+// follows it (docs/uncertainty.md). No torch here. Threads: pure functions; they use all cores.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,25 +14,27 @@
 
 namespace lightcone {
 
-// Shares of the gallery at which a backfill curve is measured.
 inline constexpr int kBackfillSteps = 10;
-
-struct PredictorFigures {
-  std::string name, needs;
-  double auroc = 0.5;  // for "the new model retrieves this item wrongly" (EvaluateUncertainty)
-  // Area under the curve of CMC@1 and of mAP over the share of items embedded anew, worst first, as a share of the way
-  // from a random order (0) to the oracle (1); 0 where those two agree.
-  double area_cmc1 = 0, area_map = 0;
-};
+inline constexpr int kRandomOrders = 3;
 
 struct BackfillCurve {
-  std::vector<double> cmc1, map;  // at 0, 1/kBackfillSteps, ..., 1
+  std::vector<double> cmc1, map;  // with 0, 1/kBackfillSteps, ..., 1 of the gallery embedded anew
+
+  double AreaOfMap() const;  // trapezoids: the mean over all shares
+};
+
+struct PredictorOutcome {
+  // For "the new model retrieves this item wrongly" (EvaluateUncertainty); empty when no or every item is.
+  std::optional<double> auroc;
+  BackfillCurve curve;  // worst first
 };
 
 struct UncertaintyStudy {
-  int64_t items = 0, items_wrong = 0;
-  BackfillCurve random, oracle;  // random: the mean of kRandomOrders
-  std::vector<PredictorFigures> predictors;
+  // Items of classes with fewer than kOwnClassNeeded other images are wrong whatever a model does: no AUROC has them.
+  int64_t items = 0, items_wrong = 0, items_left_out = 0;
+  std::vector<BackfillCurve> random;  // kRandomOrders
+  BackfillCurve oracle;
+  std::vector<PredictorOutcome> predictors;  // as PredictorList
 };
 
 struct StudyMaterial {
@@ -39,9 +42,16 @@ struct StudyMaterial {
   LabelledEmbeddings next;  // the same images by the new one: queries, and what the backfill puts in place
 };
 
-// The oracle embeds anew first the items with the fewest queries of their class among their 10 nearest (of equal ones
-// the earlier); it sees labels and new embeddings. A query's own image is left out throughout. Both models are of one
-// Lorentz space but for the clip. INVALID_ARGUMENT as PredictorsOf.
-absl::StatusOr<UncertaintyStudy> StudyUncertainty(const StudyMaterial& material, uint64_t seed);
+// The oracle embeds anew first the items with the fewest queries of their class among their 10 nearest: it sees labels
+// and new embeddings. Items of equal score are taken in a random order (`seed`). A query's own image is left out
+// throughout. Both models are of one Lorentz space but for the clip. INVALID_ARGUMENT as PredictorScores; CANCELLED
+// once `stop` (may be null) is set, between two steps. Memory: 6 KiB an item for neighbours, a byte an item and share
+// of every order, and blocks of 256 x n distances.
+absl::StatusOr<UncertaintyStudy> StudyUncertainty(const StudyMaterial& material, uint64_t seed,
+                                                  const std::atomic<bool>* stop = nullptr);
+
+// Over several seeds: how far the predictor's mean area under mAP lies on the way from a random order (0) to the oracle
+// (1). Empty when the oracle gains no more than the random orders differ: then the share says nothing.
+std::optional<double> AreaShare(std::span<const UncertaintyStudy> seeds, size_t predictor);
 
 }  // namespace lightcone
