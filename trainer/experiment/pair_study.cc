@@ -17,20 +17,18 @@ using nlohmann::ordered_json;
 // Raised when the same models give other figures than before: kept ones are old.
 constexpr int kStudyVersion = 1;
 
-ordered_json JsonOf(const BackfillCurve& curve) { return {{"cmc1", curve.cmc1}, {"map", curve.map}}; }
-
 ordered_json JsonOf(const UncertaintyStudy& study) {
   ordered_json random = ordered_json::array(), predictors = ordered_json::array();
-  for (const BackfillCurve& curve : study.random) random.push_back(JsonOf(curve));
+  for (const BackfillCurve& curve : study.random) random.push_back(CurveJson(curve));
   for (const PredictorOutcome& p : study.predictors) {
-    predictors.push_back(
-        {{"auroc", p.auroc.has_value() ? ordered_json(*p.auroc) : ordered_json(nullptr)}, {"curve", JsonOf(p.curve)}});
+    predictors.push_back({{"auroc", p.auroc.has_value() ? ordered_json(*p.auroc) : ordered_json(nullptr)},
+                          {"curve", CurveJson(p.curve)}});
   }
-  return {{"items", study.items},        {"items_wrong", study.items_wrong}, {"items_left_out", study.items_left_out},
-          {"random", std::move(random)}, {"oracle", JsonOf(study.oracle)},   {"predictors", std::move(predictors)}};
+  return {{"items", study.items},        {"items_wrong", study.items_wrong},  {"items_left_out", study.items_left_out},
+          {"random", std::move(random)}, {"oracle", CurveJson(study.oracle)}, {"predictors", std::move(predictors)}};
 }
 
-// Throws nlohmann's exceptions where the file is not what JsonOf wrote.
+// Throws nlohmann's exceptions where the file is not what JsonOf and CurveJson wrote.
 BackfillCurve CurveOf(const ordered_json& json) {
   return {json.at("cmc1").get<std::vector<double>>(), json.at("map").get<std::vector<double>>()};
 }
@@ -86,6 +84,8 @@ ordered_json KeyOf(const PlannedModel& old, const PlannedModel& next, uint32_t o
 }
 
 }  // namespace
+
+ordered_json CurveJson(const BackfillCurve& curve) { return {{"cmc1", curve.cmc1}, {"map", curve.map}}; }
 
 absl::Status CheckStudied(const Dataset& whole) {
   if (whole.protocol.has_value()) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
 #include "trainer/experiment/cache.h"
 #include "trainer/experiment/measure.h"
 #include "trainer/experiment/plan.h"
@@ -25,6 +26,9 @@ absl::Status CheckStudied(const Dataset& whole);
 absl::StatusOr<UncertaintyStudy> StudyRow(const std::string& folder, const ExperimentPlan& plan, const Dataset& whole,
                                           const ModelCache& cache, Measurer& measurer, size_t row,
                                           const std::atomic<bool>* stop);
+
+// {"cmc1", "map"}: kBackfillSteps + 1 values each.
+nlohmann::ordered_json CurveJson(const BackfillCurve& curve);
 
 // One line a predictor, the best mean AUROC first. REQUIRES: result.studies is not empty.
 std::string PredictorsMarkdown(const ExperimentResult& result);

@@ -40,12 +40,10 @@ std::vector<size_t> BestFirst(const ExperimentResult& result) {
   return order;
 }
 
-ordered_json JsonOf(const BackfillCurve& curve) { return {{"cmc1", curve.cmc1}, {"map", curve.map}}; }
-
 // The curves of one predictor, one a seed.
 ordered_json CurvesOf(const ExperimentResult& result, size_t predictor) {
   ordered_json seeds = ordered_json::array();
-  for (const UncertaintyStudy& study : result.studies) seeds.push_back(JsonOf(study.predictors[predictor].curve));
+  for (const UncertaintyStudy& study : result.studies) seeds.push_back(CurveJson(study.predictors[predictor].curve));
   return seeds;
 }
 
@@ -85,9 +83,9 @@ std::string PredictorsJson(const ExperimentResult& result) {
   ordered_json items = ordered_json::array();
   for (const UncertaintyStudy& study : result.studies) {
     ordered_json curves = ordered_json::array();
-    for (const BackfillCurve& curve : study.random) curves.push_back(JsonOf(curve));
+    for (const BackfillCurve& curve : study.random) curves.push_back(CurveJson(curve));
     random.push_back(std::move(curves));
-    oracle.push_back(JsonOf(study.oracle));
+    oracle.push_back(CurveJson(study.oracle));
     items.push_back({{"all", study.items}, {"left_out", study.items_left_out}, {"wrong", study.items_wrong}});
   }
   return DumpJson({{"recipe", result.name},
