@@ -45,7 +45,7 @@ class Stepper {
   void FrozenForward() {
     Batch& batch = Next();
     torch::Tensor images = torch::from_blob(batch.images.data(), {kBatch, 3, 32, 32});
-    if (config_.channels_last) images = images.contiguous(torch::MemoryFormat::ChannelsLast);
+    if (config_.channels_last) images = InChannelsLast(images);
     run_->old_model()->Embed(images);
   }
 

@@ -65,7 +65,7 @@ OrderedJson ListJson() {
                                {"help", method.help},
                                {"source", method.source},
                                {"needs_old_model", method.needs_old_model},
-                               {"through_adapter", method.through_adapter},
+                               {"ends_with_adapter", method.ends_with_adapter},
                                {"switches", method.switches}});
   }
   for (const auto& [name, help] : DatasetKinds()) json["data"].push_back({{"name", name}, {"help", help}});
@@ -155,13 +155,13 @@ struct Trained {
 };
 
 absl::StatusOr<Trained> TrainAndAdapt(const Flags& flags, const Dataset& dataset, const TrainConfig& config) {
-  const bool through_adapter = FindTrainingMethod(config.method)->through_adapter;
-  if (through_adapter) LC_RETURN_IF_ERROR(CheckItemAdapter(dataset));
-  const bool had_adapter = through_adapter && HasAdapter(flags.out, config);  // before Train writes the encoder again
+  const bool ends_with_adapter = FindTrainingMethod(config.method)->ends_with_adapter;
+  if (ends_with_adapter) LC_RETURN_IF_ERROR(CheckItemAdapter(dataset));
+  const bool had_adapter = ends_with_adapter && HasAdapter(flags.out, config);  // before Train writes the encoder again
   ProgressPrinter printer(stderr);
   Trained trained;
   LC_ASSIGN_OR_RETURN(trained.result, Train(dataset, config, flags.out, printer.callback(), &interrupted));
-  if (!through_adapter) return trained;
+  if (!ends_with_adapter) return trained;
   trained.adapter = AdapterPath(flags.out);
   if (had_adapter && trained.result.resumed_at == trained.result.steps) {
     std::error_code ignored;  // it stays younger than the encoder, which was written once more

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "base/status.h"
+#include "models/autocast_torch.h"
 #include "models/blocks_torch.h"
 #include "models/network_torch.h"
 
@@ -16,6 +17,16 @@ EncoderNetwork::EncoderNetwork(const EncoderConfig& config, int64_t features) : 
     const double start = -0.5 * std::log(static_cast<double>(config.dimension));
     log_alpha_ = register_parameter("log_alpha", torch::full({}, start));
   }
+}
+
+torch::Tensor EncoderNetwork::forward(const torch::Tensor& images) {
+  if (!bf16_ || !is_training()) return Finish(Backbone(images));
+  torch::Tensor features;
+  {
+    const internal::Bf16Scope scope;
+    features = Backbone(images);
+  }
+  return Finish(features.to(torch::kFloat32));
 }
 
 torch::Tensor EncoderNetwork::Finish(const torch::Tensor& features) {
@@ -101,6 +112,12 @@ absl::StatusOr<std::shared_ptr<EncoderNetwork>> BuildNetwork(const EncoderConfig
   } catch (const std::exception& e) {
     return ResourceExhausted(StrCat("building network '", config.architecture, "': ", e.what()));
   }
+}
+
+torch::Tensor InChannelsLast(const torch::Tensor& images) {
+  if (images.size(1) != 1) return images.contiguous(torch::MemoryFormat::ChannelsLast);
+  const int64_t height = images.size(2), width = images.size(3);
+  return images.contiguous().as_strided(images.sizes(), {height * width, 1, width, 1});
 }
 
 int64_t CountParameters(const torch::nn::Module& module) {

@@ -20,7 +20,11 @@ class EncoderNetwork : public torch::nn::Module {
   // `features` is the width of what Backbone gives.
   EncoderNetwork(const EncoderConfig& config, int64_t features);
 
-  torch::Tensor forward(const torch::Tensor& images) { return Finish(Backbone(images)); }
+  torch::Tensor forward(const torch::Tensor& images);
+
+  // Whether training steps compute the backbone in bfloat16, with float32 weights, head and gradients. Eval mode never
+  // does.
+  void TrainInBf16(bool on) { bf16_ = on; }
 
   // What follows the backbone: features [n, features()] -> z' [n, d].
   torch::Tensor Finish(const torch::Tensor& features);
@@ -52,7 +56,7 @@ class EncoderNetwork : public torch::nn::Module {
  private:
   const EncoderConfig config_;
   const int64_t features_;
-  bool folded_ = false;
+  bool folded_ = false, bf16_ = false;
   torch::nn::Linear head_{nullptr};
   torch::nn::BatchNorm1d head_norm_{nullptr};
   torch::Tensor log_alpha_;  // defined when rescale is learnable
@@ -63,6 +67,10 @@ class EncoderNetwork : public torch::nn::Module {
 // and positions N(0, 0.02^2). A TorchScript backbone keeps the weights of its file. INVALID_ARGUMENT as
 // config.Validate(), or when the backbone's file is no TorchScript or gives no [n, features]; NOT_FOUND: no such file.
 absl::StatusOr<std::shared_ptr<EncoderNetwork>> BuildNetwork(const EncoderConfig& config, uint64_t seed);
+
+// [n, c, h, w] with channels innermost, as convolutions on a CPU like it. Images of one channel are the same bytes in
+// either layout, and torch would take them for the other: their strides say which.
+torch::Tensor InChannelsLast(const torch::Tensor& images);
 
 // Sum of the elements of all parameters.
 int64_t CountParameters(const torch::nn::Module& module);

@@ -95,6 +95,8 @@ std::vector<Row> OptimisationRows() {
   rows.push_back(
       LC_WORD("augment", augment, "auto, none, photo, drawing", "random changes; auto: what the data set says"));
   rows.push_back(LC_BOOL("channels_last", channels_last, "memory layout of images and filters"));
+  rows.push_back(LC_WORD("precision", precision, "float32, bf16, auto",
+                         "of the backbone in training steps; auto: bf16 where the processor has it"));
   rows.push_back(LC_NUMBER("seed", seed, 0, 1.8446744073709552e19, "of weights, order and augmentation"));
   rows.push_back(LC_NUMBER("threads", threads, 0, 1024, "of the tensor library; 0: every core"));
   rows.push_back(LC_NUMBER("loader_threads", loader_threads, 1, 64, "threads that prepare batches"));
@@ -169,7 +171,10 @@ absl::Status CheckCombinations(const TrainConfig& c) {
     return InvalidField("extra_dimensions", StrCat(c.extra_dimensions),
                         StrCat("1 .. ", kDimensionMax, " together with encoder.dimension"));
   }
-  if (FindTrainingMethod(c.method)->through_adapter) {
+  if (FindTrainingMethod(c.method)->ends_with_adapter) {
+    if (c.metric == "cosine" && !OnlyThroughAdapter(c)) {
+      return InvalidField("metric", c.metric, "lorentz; or cosine with lightcone.compatible=none");
+    }
     if (c.metric == "euclidean") {
       return InvalidField("metric", c.metric,
                           StrCat("lorentz, cosine (method '", c.method, "': no adapter to others)"));
@@ -246,6 +251,19 @@ absl::Status SetTrainOption(TrainConfig& config, std::string_view name, std::str
 std::string GetTrainOption(const TrainConfig& config, std::string_view name) {
   const Row* row = FindRow(name);
   return row == nullptr ? std::string() : ShowJson(row->get(config));
+}
+
+absl::StatusOr<std::string> PrecisionOf(const TrainConfig& config) {
+#if defined(__x86_64__)
+  const bool hardware = __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  const bool hardware = false;
+#endif
+  if (config.precision == "auto") return std::string(hardware ? "bf16" : "float32");
+  if (config.precision == "bf16" && !hardware) {
+    return InvalidField("precision", "bf16", "float32 or auto: this processor has no AVX512_BF16");
+  }
+  return config.precision;
 }
 
 AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset) {

@@ -33,7 +33,8 @@ struct HbctConfig {
 
 // Switches of the method "lightcone" (docs/training.md, Lightcone).
 struct LightconeConfig {
-  double lambda = 0.3;                // pull of the carried old embeddings on the network
+  std::string compatible = "hbct";    // hbct | none: old embeddings compare through the adapter alone
+  double lambda = 0;                  // pull of the carried old embeddings on the network
   std::string alignment = "infonce";  // infonce | distance
   double tau = 0.5;                   // temperature of infonce
   int64_t width = 256;                // hidden units of the adapter that is trained beside the network
@@ -144,6 +145,9 @@ struct TrainConfig {
   double gradient_clip = 0;      // largest global gradient norm; 0: none
   std::string augment = "auto";  // auto (the data set's) | none | photo | drawing
   bool channels_last = true;     // memory layout of the network; the result is the same up to rounding
+  // float32 | bf16 | auto: what the backbone computes in during training steps. Weights, head, losses and everything
+  // that is exported or measured are float32.
+  std::string precision = "float32";
   uint64_t seed = 1;
   int64_t threads = 0;  // of the tensor library; 0: all cores
   int64_t loader_threads = 1;
@@ -189,6 +193,10 @@ constexpr int64_t kSmallSetImages = 10'000;
 
 // The changes of the images that `config.augment` asks for on this data set.
 AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset);
+
+// What `config.precision` comes to on this processor: "float32" or "bf16". INVALID_ARGUMENT when it is bf16 and the
+// processor has no instructions for it: the products would be slower than in float32, or not to be had at all.
+absl::StatusOr<std::string> PrecisionOf(const TrainConfig& config);
 
 struct RecipeInfo {
   std::string name, help;

@@ -35,6 +35,8 @@ std::vector<Row> MixingRows() {
       LC_NUMBER("hypmix.tau_h", hypmix.tau_h, 1e-4, 1000.0, "temperature of the hyperbolic distance"),
       LC_NUMBER("hypmix.lambda", hypmix.lambda, 0.0, 1000.0, "weight of the distance beside the cosine"),
       LC_NUMBER("hypmix.curvature", hypmix.curvature, 1e-3, 10.0, "c: the ball has curvature -c"),
+      LC_WORD("lightcone.compatible", lightcone.compatible, "hbct, none",
+              "with the old embeddings as they are: as HBCT, or only through the adapter that is fitted afterwards"),
       LC_NUMBER("lightcone.lambda", lightcone.lambda, 0.0, 1000.0, "pull of carried old embeddings on the network"),
       LC_WORD("lightcone.alignment", lightcone.alignment, "infonce, distance",
               "new and carried embeddings of an image: nearer than those of other classes, or at a small distance"),

@@ -14,8 +14,10 @@ absl::Status Mismatch(const std::string& field, const std::string& value, const 
 absl::Status CheckSameSpace(const Manifest& old, const TrainConfig& config) {
   if (old.metric != config.metric) return Mismatch("metric", old.metric, StrCat(config.metric, ", as the new model"));
   const int64_t prefix = LayoutOf(config).prefix;
-  if (old.dimension != prefix && !FindTrainingMethod(config.method)->through_adapter) {
-    return Mismatch("dimension", StrCat(old.dimension), StrCat(prefix, ", as the new model"));
+  if (old.dimension != prefix && !OnlyThroughAdapter(config)) {
+    const bool can = FindTrainingMethod(config.method)->ends_with_adapter;
+    return Mismatch("dimension", StrCat(old.dimension),
+                    StrCat(prefix, ", as the new model", can ? "; or any with lightcone.compatible=none" : ""));
   }
   if (old.metric == "lorentz" && old.curvature != config.curvature) {
     return Mismatch("curvature", StrCat(old.curvature), StrCat(config.curvature, ", as the new model"));

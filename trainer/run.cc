@@ -68,6 +68,7 @@ absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainCon
   }
   LC_RETURN_IF_ERROR(resolved.Validate());
   LC_RETURN_IF_ERROR(CheckDataset(dataset, resolved));
+  LC_ASSIGN_OR_RETURN(resolved.precision, PrecisionOf(resolved));
   if (resolved.clip_radius == 0) {
     resolved.clip_radius = 1.0;
     if (!resolved.old_model.empty()) {
@@ -90,6 +91,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const Dataset& 
   encoder.dimension = static_cast<int>(layout.network);
   LC_ASSIGN_OR_RETURN(run->network_, BuildNetwork(encoder, MixSeed({seed, kWeightStream})));
   run->network_->train();
+  run->network_->TrainInBf16(config.precision == "bf16");
   run->classifier_ =
       std::make_shared<Classifier>(dataset.classes(), layout.head, config.metric == "lorentz", config.curvature,
                                    config.classifier_scale, MixSeed({seed, kClassifierStream}), HeadOptionsOf(config));
@@ -155,7 +157,7 @@ absl::StatusOr<torch::Tensor> TrainingRun::EmbedTrain() {
 torch::Tensor TrainingRun::InputOf(Batch& batch) const {
   const EncoderConfig& e = config_.encoder;
   torch::Tensor images = torch::from_blob(batch.images.data(), {batch.size(), e.channels, e.height, e.width_px});
-  return config_.channels_last ? images.contiguous(torch::MemoryFormat::ChannelsLast) : images;
+  return config_.channels_last ? InChannelsLast(images) : images;
 }
 
 LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress) {

@@ -174,7 +174,7 @@ class Trainer {
     const VectorLayout layout = LayoutOf(config_);
     m.dimension = static_cast<int>(layout.embedding);
     if (layout.prefix != layout.embedding) m.compatible_prefix = static_cast<int>(layout.prefix);
-    m.through_adapter = FindTrainingMethod(config_.method)->through_adapter;
+    m.through_adapter = OnlyThroughAdapter(config_);
     m.metric = config_.metric;
     m.curvature = run_->curvature();
     m.clip_radius = config_.clip_radius;

@@ -181,8 +181,12 @@ TEST_F(Offline, AModelOfMethodLightconeComesWithItsAdapter) {
     return Run(words);
   };
   ASSERT_EQ(train({"--out", old_model, "--set", "encoder.dimension=12"}).exit_code, 0);
-  const std::vector<std::string> command = {
-      "--out", new_model, "--method", "lightcone", "--old", old_model, "--set", "encoder.dimension=16", "--json"};
+  const std::vector<std::string> command = {"--out",    new_model,
+                                            "--method", "lightcone",
+                                            "--old",    old_model,
+                                            "--set",    "encoder.dimension=16",
+                                            "--set",    "lightcone.compatible=none",
+                                            "--json"};
   const Outcome trained = train(command);
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   const std::string path = trained.json()["adapter"];
@@ -219,9 +223,10 @@ TEST_F(Offline, AModelOfMethodLightconeComesWithItsAdapter) {
   for (int call = 0; call < 2; ++call) EXPECT_EQ(train(command).json()["adapter"], path);
   EXPECT_EQ(ReadAdapter(path)->fit.seed, marked.fit.seed);
   std::filesystem::remove(path);
-  EXPECT_THAT(
-      train({"--out", new_model, "--method", "lightcone", "--old", old_model, "--set", "encoder.dimension=16"}).out,
-      HasSubstr("old-items.adapter carries the old items"));
+  EXPECT_THAT(train({"--out", new_model, "--method", "lightcone", "--old", old_model, "--set", "encoder.dimension=16",
+                     "--set", "lightcone.compatible=none"})
+                  .out,
+              HasSubstr("old-items.adapter carries the old items"));
   EXPECT_TRUE(ReadAdapter(path).ok()) << "fitted again";
 }
 

@@ -59,6 +59,49 @@ TEST(Network, EveryParameterLearnsButTheScaleThatInsightFaceFixes) {
   }
 }
 
+TEST(Network, ImagesInChannelsLastAreTheSameImagesAndTorchSeesTheirLayout) {
+  for (int channels : {1, 3}) {
+    const torch::Tensor images = torch::randn({4, channels, 8, 6});
+    const torch::Tensor last = InChannelsLast(images);
+    EXPECT_TRUE(torch::equal(last, images));
+    EXPECT_EQ(last.suggest_memory_format(), torch::MemoryFormat::ChannelsLast) << channels;
+  }
+}
+
+TEST(Network, InBf16TrainingStepsAreCloseToFloat32AndEvalModeIsTheSame) {
+  if (!__builtin_cpu_supports("avx512bf16")) return;  // a training refuses it there (train_test)
+  EncoderConfig config = ConfigOf("small-cnn", 0.25);
+  const auto exact = Build(config), fast = Build(config);
+  fast->TrainInBf16(true);
+  const torch::Tensor images = InChannelsLast(torch::randn({32, 3, 32, 32}));
+  const auto cosine = [](const torch::Tensor& a, const torch::Tensor& b) {
+    return torch::cosine_similarity(a.flatten(), b.flatten(), 0).item<double>();
+  };
+  for (int step = 0; step < 2; ++step) {  // the second one with other weights: no copy of the first ones may stay
+    const torch::Tensor a = exact->forward(images), b = fast->forward(images);
+    EXPECT_EQ(b.scalar_type(), torch::kFloat32);
+    EXPECT_FALSE(torch::equal(a, b));
+    EXPECT_GT(cosine(a, b), 0.999) << step;
+    a.square().sum().backward();
+    b.square().sum().backward();
+    torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < exact->parameters().size(); ++i) {
+      torch::Tensor weights = exact->parameters()[i], copy = fast->parameters()[i];
+      EXPECT_EQ(copy.grad().scalar_type(), torch::kFloat32);
+      if (weights.dim() == 4) {
+        EXPECT_GT(cosine(weights.grad(), copy.grad()), 0.95) << i;
+      }
+      weights.sub_(1e-3 * weights.grad().sign());
+      copy.copy_(weights);
+    }
+  }
+  for (size_t i = 0; i < exact->buffers().size(); ++i) fast->buffers()[i].copy_(exact->buffers()[i]);
+  exact->eval();
+  fast->eval();
+  torch::NoGradGuard no_grad;
+  EXPECT_TRUE(torch::equal(exact->forward(images), fast->forward(images)));
+}
+
 TEST(ParameterCount, IsThatOfTheNetworkThatIsBuilt) {
   for (auto [name, config] : SmallEncoders()) {
     EXPECT_EQ(ParameterCount(config), CountParameters(*Build(config))) << name;

@@ -101,7 +101,8 @@ TEST(ExperimentRows, LightconeIsMeasuredThroughAnAdapterWhateverTheOldDimension)
   const TinyExperiment tiny;
   tiny.Write(std::string(kTinyHead) +
              "[row.lightcone]\nmethod = \"lightcone\"\nlightcone.width = 16\n"
-             "[row.wide]\nmethod = \"lightcone\"\nlightcone.width = 16\nencoder.dimension = 12\n"
+             "[row.wide]\nmethod = \"lightcone\"\nlightcone.compatible = \"none\"\nlightcone.width = "
+             "16\nencoder.dimension = 12\n"
              "adapter.map = \"affine\"\nadapter.steps = 40\n");
   tiny.MustRun();
   std::map<std::string, json> rows = RowsOf(tiny);

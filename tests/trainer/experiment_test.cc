@@ -76,6 +76,8 @@ TEST(Experiment, AChangedOptionTrainsWhatItTouchesAndNothingElse) {
   EXPECT_EQ(tiny.MustRun().trained, 0);
   tiny.Change("epochs = 2", "epochs = 3");
   EXPECT_EQ(tiny.MustRun().trained, kTinyModels);
+  tiny.Change("threads = 1", "precision = \"float32\"\nthreads = 1");  // models older than the option have no such key
+  EXPECT_EQ(tiny.MustRun().trained, 0);
   tiny.Change("threads = 1", "threads = 1\ncheckpoint_seconds = 5");  // no step depends on it
   EXPECT_EQ(tiny.MustRun().trained, 0);
 }

@@ -82,6 +82,8 @@ class LightconeMethodTest : public testing::Test {
     config.batch = 60;  // two steps an epoch
     config.epochs = 1;
     config.learning_rate = 0.05;
+    config.lightcone.compatible = "none";  // tests of HBCT's part say so
+    config.lightcone.lambda = 0.3;
     config.lightcone.width = 16;
     config.threads = 1;
     if (method != "independent") config.old_model = folder_ / "old";
@@ -159,7 +161,9 @@ class LightconeGradients : public LightconeMethodTest {
                                   : method->Loss({images, labels, torch::arange(12, torch::kInt64)}, z).total;
     loss.backward();
     OneStep step{z.grad(), {}, {}};
-    for (const Tensor& one : method->module()->parameters()) step.carrier.push_back(one.grad());
+    if (const auto own = method->module()) {
+      for (const Tensor& one : own->parameters()) step.carrier.push_back(one.grad());
+    }
     for (const Tensor& one : head.parameters()) step.head.push_back(one.grad());
     return step;
   }
@@ -186,6 +190,23 @@ TEST_F(LightconeGradients, LambdaAloneSaysHowFarTheNetworkIsDrawn) {
     EXPECT_GT(none.carrier[0].abs().max().item<double>(), 0);
     std::filesystem::remove_all(folder_ / "old");
   }
+}
+
+TEST_F(LightconeGradients, WithoutAWordItIsHbctAndLambdaAddsThePullOfTheCarried) {
+  TrainOld("lorentz", 8);
+  TrainConfig config = Config("hbct", "lorentz", 8);
+  const OneStep hbct = Step(config);
+  config.method = "lightcone";
+  config.lightcone = {};
+  const OneStep plain = Step(config);
+  EXPECT_TRUE(torch::equal(plain.z_gradient, hbct.z_gradient));
+  EXPECT_TRUE(plain.carrier.empty()) << "nothing is trained along";
+  config.lightcone.lambda = 0.5;
+  const OneStep drawn = Step(config);
+  EXPECT_GT((drawn.z_gradient - hbct.z_gradient).abs().max().item<double>(), 1e-5);
+  EXPECT_FALSE(drawn.carrier.empty());
+  config.encoder.architecture = "mlp";
+  EXPECT_FALSE(MustTrain(config, "comparable").manifest.through_adapter) << "it compares as it is, too";
 }
 
 TEST_F(LightconeGradients, TheHeadIsNotMovedByTheCarried) {
@@ -219,6 +240,17 @@ TEST_F(LightconeMethodTest, RefusesWhatNoCollectionOrAdapterCanHold) {
   const absl::Status euclidean = Train(dataset_, Config("lightcone", "euclidean", 8), folder_ / "refused").status();
   EXPECT_EQ(euclidean.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(MessageOf(euclidean), HasSubstr("lorentz, cosine"));
+  TrainConfig cosine = Config("lightcone", "cosine", 8);
+  cosine.lightcone.compatible = "hbct";
+  EXPECT_THAT(MessageOf(Train(dataset_, cosine, folder_ / "refused").status()),
+              HasSubstr("field 'metric' is cosine; allowed: lorentz; or cosine with lightcone.compatible=none"));
+  std::filesystem::remove_all(folder_ / "old");
+  TrainOld("lorentz", 5);
+  TrainConfig wider = Config("lightcone", "lorentz", 8);
+  wider.lightcone.compatible = "hbct";
+  EXPECT_THAT(MessageOf(Train(dataset_, wider, folder_ / "refused").status()),
+              HasSubstr("field 'old_model.dimension' is 5; allowed: 8, as the new model; or any with "
+                        "lightcone.compatible=none"));
   TrainConfig learnt = Config("lightcone", "lorentz", 8);
   learnt.learn_curvature = true;
   EXPECT_THAT(MessageOf(Train(dataset_, learnt, folder_ / "refused").status()), HasSubstr("learn_curvature"));

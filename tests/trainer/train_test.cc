@@ -23,6 +23,7 @@
 #include "trainer/data/rng.h"
 #include "trainer/data/split.h"
 #include "trainer/evaluate.h"
+#include "trainer/run_torch.h"
 
 namespace lightcone {
 namespace {
@@ -117,19 +118,37 @@ TEST_F(TrainTest, OldIndependentAndCompatibleModelEndToEnd) {
 }
 
 TEST_F(TrainTest, AStoppedTrainingResumesAndEndsBitForBitAsIfItHadNotStopped) {
-  const TrainConfig config = TinyConfig();
-  const TrainResult whole = MustTrain(config, "whole");
-  const absl::Status stopped = TrainStepwise(config, "parts", 10);
-  ASSERT_EQ(stopped.code(), absl::StatusCode::kCancelled) << MessageOf(stopped);
-  EXPECT_THAT(MessageOf(stopped), HasSubstr("resumes it"));
-  EXPECT_FALSE(std::filesystem::exists(Folder("parts") + "/manifest.json"));
-  const TrainResult resumed = MustTrain(config, "parts");
-  EXPECT_EQ(resumed.resumed_at, 10);
-  auto a = StateOf(Folder("whole")), b = StateOf(Folder("parts"));
-  EXPECT_EQ(a["network"], b["network"]);
-  EXPECT_EQ(a["classifier"], b["classifier"]);
-  EXPECT_EQ(whole.manifest.encoder_crc32c, resumed.manifest.encoder_crc32c);
-  EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
+  for (const std::string precision : {"float32", "auto"}) {
+    TrainConfig config = TinyConfig();
+    config.precision = precision;
+    const TrainResult whole = MustTrain(config, "whole-" + precision);
+    const absl::Status stopped = TrainStepwise(config, "parts-" + precision, 10);
+    ASSERT_EQ(stopped.code(), absl::StatusCode::kCancelled) << MessageOf(stopped);
+    EXPECT_THAT(MessageOf(stopped), HasSubstr("resumes it"));
+    EXPECT_FALSE(std::filesystem::exists(Folder("parts-" + precision) + "/manifest.json"));
+    const TrainResult resumed = MustTrain(config, "parts-" + precision);
+    EXPECT_EQ(resumed.resumed_at, 10);
+    auto a = StateOf(Folder("whole-" + precision)), b = StateOf(Folder("parts-" + precision));
+    EXPECT_EQ(a["network"], b["network"]);
+    EXPECT_EQ(a["classifier"], b["classifier"]);
+    EXPECT_EQ(whole.manifest.encoder_crc32c, resumed.manifest.encoder_crc32c);
+    EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
+  }
+}
+
+TEST_F(TrainTest, PrecisionBf16IsForProcessorsThatHaveItAndAutoSaysWhatItCameTo) {
+  const bool hardware = __builtin_cpu_supports("avx512bf16") != 0;
+  TrainConfig config = TinyConfig();
+  config.precision = "auto";
+  absl::StatusOr<TrainConfig> resolved = ResolveConfig(dataset_, config);
+  ASSERT_TRUE(resolved.ok()) << MessageOf(resolved.status());
+  EXPECT_EQ(resolved->precision, hardware ? "bf16" : "float32");
+  config.precision = "bf16";
+  resolved = ResolveConfig(dataset_, config);
+  EXPECT_EQ(resolved.ok(), hardware);
+  if (!hardware) {
+    EXPECT_THAT(MessageOf(resolved.status()), HasSubstr("field 'precision' is bf16; allowed: float32 or"));
+  }
 }
 
 constexpr char kChildFolder[] = "LIGHTCONE_TEST_TRAIN_FOLDER";
@@ -223,6 +242,7 @@ TEST_F(TrainTest, EverySwitchTrains) {
                                                         {"augment", "drawing"},
                                                         {"nesterov", "false"},
                                                         {"channels_last", "false"},
+                                                        {"precision", "auto"},
                                                         {"encoder.architecture", "small-cnn"}}) {
     TrainConfig changed = config;
     ASSERT_TRUE(SetTrainOption(changed, name, value).ok()) << name;

@@ -12,6 +12,8 @@
 #include "geometry/lorentz.h"
 #include "geometry/metric.h"
 #include "trainer/data/rng.h"
+#include "trainer/uncertainty/failure_head.h"
+#include "trainer/uncertainty/move_gains.h"
 #include "trainer/uncertainty/neighbours.h"
 #include "trainer/uncertainty/study.h"
 
@@ -35,8 +37,8 @@ void Append(const std::vector<float>& z, std::vector<float>* all) { all->insert(
 // and point anywhere.
 class ScatteredGallery {
  public:
-  ScatteredGallery() {
-    Rng rng(5);
+  explicit ScatteredGallery(uint64_t seed = 5) {
+    Rng rng(seed);
     for (int c = 0; c < kClasses; ++c) {
       for (int i = 0; i < kItemsOfAClass; ++i) {
         const bool scattered = i < 2;
@@ -49,8 +51,12 @@ class ScatteredGallery {
     }
   }
 
+  // Training images of both models: another gallery, as this one.
   StudyMaterial Material() const {
+    static const auto* const kPairs = new ScatteredGallery(6);
     StudyMaterial m;
+    m.old.pairs_old = {kPairs->old_, kPairs->labels_, 1.0};
+    m.old.pairs_next = {kPairs->new_, kPairs->labels_, 1.2};
     m.old.space = {"lorentz", 1.0, kDimension};
     m.old.gallery = {old_, labels_, 1.0};
     m.old.training = {training_, labels_, 1.0};
@@ -158,6 +164,65 @@ TEST(PredictorScores, DoNotDependOnTheOrderOfTheItems) {
   }
 }
 
+// Average precision of a query, recomputed from scratch.
+double Precision(const std::vector<double>& distances, const std::vector<uint8_t>& relevant, size_t own) {
+  std::vector<size_t> order;
+  for (size_t j = 0; j < distances.size(); ++j) {
+    if (j != own) order.push_back(j);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return distances[a] < distances[b]; });
+  double sum = 0, hits = 0;
+  for (size_t p = 0; p < order.size(); ++p) {
+    if (relevant[order[p]] != 0) sum += ++hits / static_cast<double>(p + 1);
+  }
+  return hits > 0 ? sum / hits : 0;
+}
+
+TEST(MoveGains, AreWhatEachMoveAloneDoesToTheAveragePrecision) {
+  Rng rng(3);
+  for (int round = 0; round < 20; ++round) {
+    constexpr size_t kItems = 23;
+    std::vector<double> before, after;
+    std::vector<uint8_t> relevant;
+    for (size_t j = 0; j < kItems; ++j) {
+      before.push_back(rng.Uniform(0, 1));
+      after.push_back(j % 5 == 0 ? before.back() : rng.Uniform(0, 1));
+      relevant.push_back(rng.Uniform(0, 1) < 0.3);
+    }
+    const size_t own = static_cast<size_t>(round);
+    const std::vector<double> gains = MoveGains(before, after, relevant, own);
+    ASSERT_EQ(gains.size(), kItems);
+    for (size_t j = 0; j < kItems; ++j) {
+      std::vector<double> moved = before;
+      moved[j] = after[j];
+      EXPECT_NEAR(gains[j], Precision(moved, relevant, own) - Precision(before, relevant, own), 1e-12) << j;
+    }
+  }
+  EXPECT_EQ(MoveGains(std::vector{1.0, 2.0}, std::vector{2.0, 1.0}, std::vector<uint8_t>{1, 0}, 0),
+            (std::vector{0.0, 0.0}))
+      << "only the query's own image is of its class";
+}
+
+TEST(FailureHead, LearnsFromTrainingImagesWhichItemsTheNewModelWillNotFind) {
+  const ScatteredGallery gallery;
+  const StudyMaterial m = gallery.Material();
+  const FailureHead head = **FitFailureHead(m.old.space, m.old.pairs_old, m.old.pairs_next, 1000);
+  const Neighbourhood near =
+      *NeighbourhoodOf(m.old.space, {"gallery", m.old.gallery}, {"gallery", m.old.gallery}, true, kHeadNeighbours);
+  const std::vector<HeadFeatures> features = HeadFeaturesOf(m.old.space, m.old.gallery, near);
+  const Failures failures = *FailuresOf(m.old.space, m.next, m.old.gallery);
+  int agreed = 0;
+  for (size_t i = 0; i < features.size(); ++i) agreed += (head.Score(features[i]) > 0) == (failures.wrong[i] != 0);
+  EXPECT_GE(agreed, std::ssize(features) - 3);
+  // A sample is even over the classes: half of them, 6 of each, one scattered or so, are enough to learn from.
+  EXPECT_TRUE(FitFailureHead(m.old.space, m.old.pairs_old, m.old.pairs_next, 60)->has_value());
+  EXPECT_FALSE(FitFailureHead(m.old.space, m.old.pairs_next, m.old.pairs_next, 1000)->has_value())
+      << "every image is found: there is nothing to learn";
+  LabelledEmbeddings few = m.old.pairs_next;
+  few.labels = few.labels.first(3);
+  EXPECT_THAT(MessageOf(FitFailureHead(m.old.space, m.old.pairs_old, few, 1000).status()), HasSubstr("head.queries"));
+}
+
 TEST(StudyUncertainty, FindsTheScatteredItemsByWhateverTellsThem) {
   const ScatteredGallery gallery;
   const UncertaintyStudy study = *StudyUncertainty(gallery.Material(), 1);
@@ -174,6 +239,8 @@ TEST(StudyUncertainty, FindsTheScatteredItemsByWhateverTellsThem) {
       EXPECT_NEAR(auroc, 0.5, 0.2) << "it has nothing to do with them here";
     } else if (name == "few of its 16 nearest list it" || name == "entropy of the 64 nearest, tau = .1 d1") {
       EXPECT_LT(auroc, 0.5);
+    } else if (name == "head, learnt from the old model's training images") {
+      EXPECT_EQ(auroc, 0.5) << "they are all found: there is nothing to learn";
     } else if (name == "in few lists of 16") {
       EXPECT_NE(auroc, 0.5);
     } else {
@@ -258,7 +325,7 @@ TEST(StudyUncertainty, LeavesOutItemsThatNoModelCouldFind) {
   const std::vector<int32_t> labels = {0, 0, 0, 1, 1, 2};
   const std::vector<uint8_t> known(6, 1);
   StudyMaterial m;
-  m.old = {{"lorentz", 1.0, 2}, {z, labels, 1.0}, {z, labels, 1.0}, known};
+  m.old = {{"lorentz", 1.0, 2}, {z, labels, 1.0}, {z, labels, 1.0}, known, {z, labels, 1.0}, {z, labels, 1.2}};
   m.next = {z, labels, 1.2};
   const UncertaintyStudy study = *StudyUncertainty(m, 1);
   EXPECT_EQ(study.items, 6);

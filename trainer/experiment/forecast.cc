@@ -44,7 +44,7 @@ absl::StatusOr<double> MeasureFirstSteps(const ExperimentPlan& plan, const Plann
       first_step = p.step;
       first_seconds = p.elapsed_seconds;
       rate = p.images_per_second;
-    } else {
+    } else if (p.step > first_step) {  // the last report may be of the first one's step
       rate = static_cast<double>((p.step - first_step) * model.config.batch) / (p.elapsed_seconds - first_seconds);
     }
     if (p.elapsed_seconds > kCalibrationSeconds || (stop != nullptr && stop->load())) enough.store(true);

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // Raised when the same models give other figures than before: kept ones are old.
-constexpr int kStudyVersion = 1;
+constexpr int kStudyVersion = 2;
 
 ordered_json JsonOf(const UncertaintyStudy& study) {
   ordered_json random = ordered_json::array(), predictors = ordered_json::array();
@@ -117,12 +117,18 @@ absl::StatusOr<UncertaintyStudy> StudyRow(const std::string& folder, const Exper
   LC_ASSIGN_OR_RETURN(const Measurer::Side queries, measurer.Embedded(chain.back()));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder, Encoder::LoadFolder(cache.FolderOf(old)));
   LC_ASSIGN_OR_RETURN(const std::vector<float> trained, EmbedSplit(*encoder, first.train));
+  const ImageSet& pairs = plan.steps.back().dataset.train;
+  LC_ASSIGN_OR_RETURN(const std::vector<float> pairs_old, EmbedSplit(*encoder, pairs));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> newer, Encoder::LoadFolder(cache.FolderOf(next)));
+  LC_ASSIGN_OR_RETURN(const std::vector<float> pairs_next, EmbedSplit(*newer, pairs));
   const std::vector<uint8_t> known = KnownItems(whole, first);
   StudyMaterial material;
   material.old.space = {old_manifest->metric, old_manifest->curvature, old_manifest->dimension};
   material.old.gallery = {items.z, whole.test.labels, old_manifest->clip_radius};
   material.old.training = {trained, first.train.labels, old_manifest->clip_radius};
   material.old.known = known;
+  material.old.pairs_old = {pairs_old, pairs.labels, old_manifest->clip_radius};
+  material.old.pairs_next = {pairs_next, pairs.labels, next_manifest->clip_radius};
   material.next = {queries.z, whole.test.labels, next_manifest->clip_radius};
   LC_ASSIGN_OR_RETURN(const UncertaintyStudy study, StudyUncertainty(material, plan.seed, stop));
   LC_RETURN_IF_ERROR(MakeFolders(folder + "/figures"));

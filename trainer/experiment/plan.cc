@@ -29,6 +29,13 @@ absl::StatusOr<ordered_json> OptionsJson(const TrainConfig& config) {
     if (StepsDependOn(option.name, *FindTrainingMethod(config.method)))
       options[option.name] = GetTrainOption(config, option.name);
   }
+  // What it comes to here. Left out at float32, as in the keys of models that are older than the option.
+  LC_ASSIGN_OR_RETURN(const std::string precision, PrecisionOf(config));
+  if (precision == "float32") {
+    options.erase("precision");
+  } else {
+    options["precision"] = precision;
+  }
   if (!config.encoder.backbone_file.empty()) {  // what it holds counts, not where it lies
     absl::StatusOr<std::string> bytes = ReadFile(config.encoder.backbone_file);
     if (!bytes.ok()) return Annotate(bytes.status(), "encoder.backbone_file");
@@ -108,11 +115,11 @@ class Planner {
 
   static absl::Status CheckPair(const RecipeRow& row, const MethodInfo& method, const TrainConfig& config,
                                 const TrainConfig& old) {
-    const bool any_space = row.adapter.has_value() && (!method.needs_old_model || method.through_adapter);
+    const bool any_space = row.adapter.has_value() && (!method.needs_old_model || OnlyThroughAdapter(config));
     const int64_t fresh = LayoutOf(config).prefix, before = LayoutOf(old).embedding;
     if (fresh != before && !any_space) {
       return InvalidField(StrCat("row.", row.name, ": encoder.dimension"), StrCat(fresh),
-                          StrCat(before, ", as the old model; or method independent or lightcone with an adapter"));
+                          StrCat(before, ", as the old model; or method independent, or lightcone with lightcone.compatible=none"));
     }
     if (config.metric != old.metric) {
       return InvalidField(StrCat("row.", row.name, ": metric"), config.metric,

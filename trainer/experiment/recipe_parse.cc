@@ -265,7 +265,7 @@ class Parser {
     }
     LC_ASSIGN_OR_RETURN(const int steps, CountSteps(recipe_));
     for (RecipeRow& row : recipe_.rows) {
-      const bool needed = steps > 1 && FindTrainingMethod(row.method)->through_adapter;
+      const bool needed = steps > 1 && FindTrainingMethod(row.method)->ends_with_adapter;
       if (needed && !row.adapter.has_value()) row.adapter.emplace();
     }
     return CheckRecipe(recipe_, steps);

@@ -1,7 +1,7 @@
-// Lightcone's own method (docs/training.md, Lightcone): a training that knows an adapter will follow. An adapter g is
-// trained beside the network and carries old embeddings into the space that is being learnt; the network is drawn
-// towards g(old), not towards the old embeddings themselves, and so keeps its freedom; the dimensions may differ. g
-// itself is thrown away: the adapter that serves is fitted to the finished models (docs/adapters.md).
+// Lightcone's own method (docs/training.md, Lightcone): a compatible training that ends with an adapter, which is
+// fitted to the finished models (docs/adapters.md). Compatible as HBCT is, or not at all. Besides, an adapter g may be
+// trained along that carries old embeddings into the space that is being learnt; the network is drawn towards g(old),
+// not towards the old embeddings themselves, and so keeps its freedom. g itself is thrown away.
 #include <cmath>
 
 #include "base/status.h"
@@ -48,18 +48,26 @@ class Carrier : public torch::nn::Module {
 
 class Lightcone : public TrainingMethod {
  public:
-  explicit Lightcone(const MethodContext& context)
-      : context_(context),
-        carrier_(std::make_shared<Carrier>(context.old_model->manifest().dimension, context.config.encoder.dimension,
-                                           context.config.lightcone.width, context.config.seed)) {}
+  // `inner`: the training that this one adds to, HBCT or one that knows no old model.
+  Lightcone(const MethodContext& context, std::unique_ptr<TrainingMethod> inner)
+      : context_(context), inner_(std::move(inner)) {
+    const TrainConfig& c = context.config;
+    if (OnlyThroughAdapter(c) || c.lightcone.lambda > 0) {
+      carrier_ = std::make_shared<Carrier>(context.old_model->manifest().dimension, c.encoder.dimension,
+                                           c.lightcone.width, c.seed);
+    }
+  }
+
+  absl::Status Start(Classifier& classifier) override { return inner_->Start(classifier); }
 
   LossTerms Loss(const StepBatch& batch, const Tensor& z) override {
-    const Embedded fresh = context_.classifier.Embed(z, context_.config.clip_radius);
-    const Tensor base = context_.classifier.Loss(fresh, batch.labels);
+    LossTerms terms = inner_->Loss(batch, z);
+    if (carrier_ == nullptr) return terms;
     const Tensor carried = carrier_->Forward(OldOf(batch));
     // Two halves, so that g is fitted at full weight however little the network is drawn towards it.
     const Tensor fit = Alignment(z.detach(), carried, batch.labels);
-    LossTerms terms{base + fit, {{"base", base.detach()}, {"carry", fit.detach()}}};
+    terms.total = terms.total + fit;
+    terms.parts.emplace_back("carry", fit.detach());
     const double lambda = context_.config.lightcone.lambda;
     if (lambda > 0) terms.total = terms.total + lambda * Alignment(z, carried.detach(), batch.labels);
     return terms;
@@ -83,7 +91,8 @@ class Lightcone : public TrainingMethod {
   }
 
   const MethodContext context_;
-  const std::shared_ptr<Carrier> carrier_;
+  const std::unique_ptr<TrainingMethod> inner_;
+  std::shared_ptr<Carrier> carrier_;  // g; nullptr where nothing is drawn towards it
 };
 
 }  // namespace
@@ -99,13 +108,19 @@ torch::Tensor CarriedAlignment(const LightconeConfig& config, const Embedded& fr
 MethodEntry LightconeMethod() {
   MethodEntry entry;
   entry.info.name = "lightcone";
-  entry.info.help = "drawn towards what an adapter makes of the old embeddings; an adapter is fitted afterwards";
-  entry.info.source = "ours (docs/training.md, Lightcone); the adapter as FCT and FastFill, the contrast as HBCT's";
+  entry.info.help = "HBCT, or a training drawn towards carried old embeddings; an item adapter is fitted afterwards";
+  entry.info.source = "ours (docs/training.md, Lightcone); the adapter as FCT and FastFill, the rest as HBCT";
   entry.info.needs_old_model = true;
-  entry.info.through_adapter = true;
-  entry.info.switches = {"old_model", "lightcone.lambda", "lightcone.alignment", "lightcone.tau", "lightcone.width"};
+  entry.info.ends_with_adapter = true;
+  entry.info.switches = HbctMethod().info.switches;
+  for (const char* own :
+       {"lightcone.compatible", "lightcone.lambda", "lightcone.alignment", "lightcone.tau", "lightcone.width"}) {
+    entry.info.switches.emplace_back(own);
+  }
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
-    return std::unique_ptr<TrainingMethod>(std::make_unique<Lightcone>(context));
+    const MethodEntry inner = OnlyThroughAdapter(context.config) ? IndependentMethod() : HbctMethod();
+    LC_ASSIGN_OR_RETURN(std::unique_ptr<TrainingMethod> made, inner.make(context));
+    return std::unique_ptr<TrainingMethod>(std::make_unique<Lightcone>(context, std::move(made)));
   };
   return entry;
 }

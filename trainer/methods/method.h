@@ -15,9 +15,8 @@ struct MethodInfo {
   std::string help;    // one sentence
   std::string source;  // paper and equations
   bool needs_old_model = false;
-  // Old embeddings are comparable with the new ones only through an adapter (docs/adapters.md), which is fitted to the
-  // finished models, not by Train. The old model's dimension may be any.
-  bool through_adapter = false;
+  // An item adapter (docs/adapters.md) belongs to the model. It is fitted to the finished models, not by Train.
+  bool ends_with_adapter = false;
   int64_t same_class = 1;  // images of one class side by side in a batch (LoaderOptions::same_class)
   std::string metric;      // the only metric that it works with; empty: any
   std::string base_loss;   // what the option base_loss means when it is "auto"; empty: the metric's
@@ -40,6 +39,10 @@ struct VectorLayout {
 
 // The layout that `config.method` asks for; all are encoder.dimension for an ordinary or an unknown method.
 VectorLayout LayoutOf(const TrainConfig& config);
+
+// Whether this training leaves old embeddings comparable with the new ones only through its adapter; the old model's
+// dimension may then be any.
+bool OnlyThroughAdapter(const TrainConfig& config);
 
 // Whether trainings by this method depend on the option: one of its switches, or one that is nobody's switch.
 bool ReadsOption(const MethodInfo& method, std::string_view option);

@@ -34,6 +34,11 @@ const MethodInfo* FindTrainingMethod(std::string_view name) {
   return nullptr;
 }
 
+bool OnlyThroughAdapter(const TrainConfig& config) {
+  const MethodInfo* const method = FindTrainingMethod(config.method);
+  return method != nullptr && method->ends_with_adapter && config.lightcone.compatible == "none";
+}
+
 bool ReadsOption(const MethodInfo& method, std::string_view option) {
   static const auto* const kSwitches = [] {
     auto* all = new std::set<std::string, std::less<>>;

@@ -2,6 +2,7 @@
 // tensor library's threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,7 +18,10 @@ struct NeighbourLists {
   std::vector<int32_t> ids;       // n x k
   std::vector<double> distances;  // n x k, by the space's metric
 
+  size_t size() const { return k == 0 ? 0 : ids.size() / k; }
   std::span<const int32_t> IdsOf(size_t item) const { return {ids.data() + item * k, k}; }
+  // The `length` nearest of them, or as many as there are.
+  std::span<const int32_t> FirstOf(size_t item, size_t length) const { return IdsOf(item).first(std::min(length, k)); }
   std::span<const double> DistancesOf(size_t item) const { return {distances.data() + item * k, k}; }
 };
 

@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "geometry/metric.h"
 #include "geometry/uncertainty.h"
-#include "trainer/data/parallel.h"
-#include "trainer/uncertainty/neighbours.h"
+#include "trainer/uncertainty/failure_head.h"
+#include "trainer/uncertainty/neighbourhood.h"
 
 namespace lightcone {
 namespace {
@@ -20,15 +20,8 @@ constexpr size_t kListLength = 16;  // of the predictors that compare lists
 constexpr double kClassTemperature = 0.1;
 
 constexpr char kNothing[] = "nothing", kGallery[] = "the old gallery", kTraining[] = "the training set",
-               kMeans[] = "class means", kGalleryAndMeans[] = "the old gallery, class means", kLabels[] = "labels";
-
-using Scores = std::vector<double>;
-
-// Nearest neighbours, and d1: the median distance of an item to the nearest that is no copy of it.
-struct Neighbourhood {
-  NeighbourLists lists;
-  double d1 = 0;
-};
+               kMeans[] = "class means", kGalleryAndMeans[] = "the old gallery, class means", kLabels[] = "labels",
+               kBothModels[] = "the old gallery, training images by both models";
 
 // What an item's direction says of the classes of the training set.
 struct ClassEvidence {
@@ -39,6 +32,7 @@ struct Facts {
   const PredictorMaterial& material;
   Neighbourhood near, trained;  // in the gallery without the item itself; in the training set
   ClassEvidence classes;
+  std::vector<HeadFeatures> head;
 
   size_t size() const { return material.gallery.labels.size(); }
   Space space() const {
@@ -50,46 +44,8 @@ struct Facts {
   }
 };
 
-// scores[i] = score(i), on all cores.
-template <typename Score>
-Scores ForEach(size_t n, const Score& score) {
-  Scores scores(n);
-  ParallelFor(static_cast<int64_t>(n),
-              [&](int64_t i) { scores[static_cast<size_t>(i)] = score(static_cast<size_t>(i)); });
-  return scores;
-}
-
-// Entropy of the `k` nearest (or as many as there are) at tau = `share` d1.
-Scores Entropies(const Neighbourhood& near, size_t n, size_t k, double share) {
-  return ForEach(n, [&](size_t i) {
-    return NeighbourEntropy(near.lists.DistancesOf(i).first(std::min(k, near.lists.k)), share * near.d1);
-  });
-}
-
-Scores Nearest(const Neighbourhood& near, size_t n) {
-  return ForEach(n, [&](size_t i) { return near.lists.DistancesOf(i)[0]; });
-}
-
-double Mean(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// How much nearer the 4 nearest are than the 15 behind them; nothing to tell where there are no more than 4.
-Scores Steepness(const Facts& f) {
-  return ForEach(f.size(), [&](size_t i) {
-    const std::span<const double> d = f.near.lists.DistancesOf(i);
-    if (d.size() <= 4) return 0.0;
-    return Mean(d.first(4)) - Mean(d.subspan(4, std::min<size_t>(15, d.size() - 4)));
-  });
-}
-
-// The 16 nearest of an item, or as many as there are.
-std::span<const int32_t> ListOf(const Facts& f, size_t item) {
-  return f.near.lists.IdsOf(item).first(std::min(kListLength, f.near.lists.k));
-}
-
 bool Lists(const Facts& f, int32_t item, int32_t wanted) {
-  const std::span<const int32_t> list = ListOf(f, static_cast<size_t>(item));
+  const std::span<const int32_t> list = f.near.lists.FirstOf(static_cast<size_t>(item), kListLength);
   return std::find(list.begin(), list.end(), wanted) != list.end();
 }
 
@@ -97,26 +53,17 @@ bool Lists(const Facts& f, int32_t item, int32_t wanted) {
 Scores Unlisted(const Facts& f) {
   Scores scores(f.size(), 0.0);
   for (size_t i = 0; i < scores.size(); ++i) {
-    for (const int32_t id : ListOf(f, i)) scores[static_cast<size_t>(id)] -= 1;
+    for (const int32_t id : f.near.lists.FirstOf(i, kListLength)) scores[static_cast<size_t>(id)] -= 1;
   }
   return scores;
 }
 
-// How few of those in the item's list have it in theirs.
-Scores Unreturned(const Facts& f) {
-  return ForEach(f.size(), [&](size_t i) {
-    double mutual = 0;
-    for (const int32_t id : ListOf(f, i)) mutual += Lists(f, id, static_cast<int32_t>(i));
-    return -mutual;
-  });
-}
-
 // How little the item's list shares with the lists of those in it.
 Scores Unshared(const Facts& f) {
-  return ForEach(f.size(), [&](size_t i) {
+  return ForEachItem(f.size(), [&](size_t i) {
     double shared = 0;
-    for (const int32_t id : ListOf(f, i)) {
-      for (const int32_t other : ListOf(f, i)) shared += Lists(f, id, other);
+    for (const int32_t id : f.near.lists.FirstOf(i, kListLength)) {
+      for (const int32_t other : f.near.lists.FirstOf(i, kListLength)) shared += Lists(f, id, other);
     }
     return -shared;
   });
@@ -124,10 +71,10 @@ Scores Unshared(const Facts& f) {
 
 // How few of its 10 nearest are of the item's class.
 Scores Strangers(const Facts& f) {
-  return ForEach(f.size(), [&](size_t i) {
+  return ForEachItem(f.size(), [&](size_t i) {
     const std::span<const int32_t> labels = f.material.gallery.labels;
     double own = 0;
-    for (const int32_t id : f.near.lists.IdsOf(i).first(std::min<size_t>(10, f.near.lists.k))) {
+    for (const int32_t id : f.near.lists.FirstOf(i, 10)) {
       own += labels[static_cast<size_t>(id)] == labels[i];
     }
     return -own;
@@ -156,12 +103,25 @@ Scores RankSum(const Scores& a, const Scores& b) {
 }
 
 Scores Norms(const Facts& f) {
-  return ForEach(f.size(), [&](size_t i) { return UncertaintyOf(f.space(), f.Row(i)); });
+  return ForEachItem(f.size(), [&](size_t i) { return UncertaintyOf(f.space(), f.Row(i)); });
+}
+
+Scores Negated(Scores scores) {
+  for (double& score : scores) score = -score;
+  return scores;
+}
+
+// What a head that learned from these images says; nothing where it could learn nothing.
+absl::StatusOr<Scores> HeadScores(const Facts& f, const LabelledEmbeddings& old, const LabelledEmbeddings& queries) {
+  LC_ASSIGN_OR_RETURN(const std::optional<FailureHead> head,
+                      FitFailureHead(f.material.space, old, queries, static_cast<int64_t>(f.size())));
+  if (!head.has_value()) return Scores(f.size(), 0.0);
+  return ForEachItem(f.size(), [&](size_t i) { return head->Score(f.head[i]); });
 }
 
 struct PredictorRow {
   PredictorInfo info;
-  std::function<Scores(const Facts&)> scores;
+  std::function<absl::StatusOr<Scores>(const Facts&)> scores;
 };
 
 const std::vector<PredictorRow>& Table() {
@@ -169,32 +129,36 @@ const std::vector<PredictorRow>& Table() {
   static const auto* const kTable = new std::vector<PredictorRow>{
       {{"norm before the clip", kNothing}, Norms},
       {{"norm after the clip", kNothing},
-       [](F f) { return ForEach(f.size(), [&](size_t i) { return ClippedUncertaintyOf(f.space(), f.Row(i)); }); }},
-      {{"distance to the nearest item", kGallery}, [](F f) { return Nearest(f.near, f.size()); }},
-      {{"entropy of the 64 nearest, tau = .1 d1", kGallery}, [](F f) { return Entropies(f.near, f.size(), 64, 0.1); }},
-      {{"entropy of the 64 nearest, tau = .2 d1", kGallery}, [](F f) { return Entropies(f.near, f.size(), 64, 0.2); }},
+       [](F f) { return ForEachItem(f.size(), [&](size_t i) { return ClippedUncertaintyOf(f.space(), f.Row(i)); }); }},
+      {{"distance to the nearest item", kGallery}, [](F f) { return NearestDistances(f.near); }},
+      {{"entropy of the 64 nearest, tau = .1 d1", kGallery}, [](F f) { return NeighbourEntropies(f.near, 64, 0.1); }},
+      {{"entropy of the 64 nearest, tau = .2 d1", kGallery}, [](F f) { return NeighbourEntropies(f.near, 64, 0.2); }},
       {{"entropy of the 512 nearest, tau = .15 d1", kGallery},
-       [](F f) { return Entropies(f.near, f.size(), 512, 0.15); }},
-      {{"4 nearest against the next 15", kGallery}, Steepness},
+       [](F f) { return NeighbourEntropies(f.near, 512, 0.15); }},
+      {{"4 nearest against the next 15", kGallery}, [](F f) { return Steepness(f.near); }},
       {{"in few lists of 16", kGallery}, Unlisted},
-      {{"few of its 16 nearest list it", kGallery}, Unreturned},
+      {{"few of its 16 nearest list it", kGallery}, [](F f) { return Negated(Returned(f.near, kListLength)); }},
       {{"its list of 16 shares little with theirs", kGallery}, Unshared},
-      {{"distance to the nearest training image", kTraining}, [](F f) { return Nearest(f.trained, f.size()); }},
+      {{"distance to the nearest training image", kTraining}, [](F f) { return NearestDistances(f.trained); }},
       {{"entropy of the 64 nearest training images, tau = .2 d1", kTraining},
-       [](F f) { return Entropies(f.trained, f.size(), 64, 0.2); }},
+       [](F f) { return NeighbourEntropies(f.trained, 64, 0.2); }},
       {{"entropy over class means, tau = .1", kMeans}, [](F f) { return f.classes.entropy; }},
       {{"cosine to the nearest class mean", kMeans}, [](F f) { return f.classes.cosine; }},
       {{"margin between two class means", kMeans}, [](F f) { return f.classes.margin; }},
       {{"entropy of 64 and norm (sum of ranks)", kGallery},
-       [](F f) { return RankSum(Entropies(f.near, f.size(), 64, 0.2), Norms(f)); }},
+       [](F f) { return RankSum(NeighbourEntropies(f.near, 64, 0.2), Norms(f)); }},
       {{"entropy of 64 and shared lists (sum of ranks)", kGallery},
-       [](F f) { return RankSum(Entropies(f.near, f.size(), 64, 0.2), Unshared(f)); }},
+       [](F f) { return RankSum(NeighbourEntropies(f.near, 64, 0.2), Unshared(f)); }},
       {{"entropy of 512 and norm (sum of ranks)", kGallery},
-       [](F f) { return RankSum(Entropies(f.near, f.size(), 512, 0.15), Norms(f)); }},
+       [](F f) { return RankSum(NeighbourEntropies(f.near, 512, 0.15), Norms(f)); }},
       {{"entropy of 512 and over class means (sum of ranks)", kGalleryAndMeans},
-       [](F f) { return RankSum(Entropies(f.near, f.size(), 512, 0.15), f.classes.entropy); }},
+       [](F f) { return RankSum(NeighbourEntropies(f.near, 512, 0.15), f.classes.entropy); }},
+      {{"head, learnt from training images of both models", kBothModels},
+       [](F f) { return HeadScores(f, f.material.pairs_old, f.material.pairs_next); }},
+      {{"head, learnt from the old model's training images", kTraining},
+       [](F f) { return HeadScores(f, f.material.training, f.material.training); }},
       {{"class unknown to the old model", kLabels},
-       [](F f) { return ForEach(f.size(), [&](size_t i) { return f.material.known[i] != 0 ? 0.0 : 1.0; }); }},
+       [](F f) { return ForEachItem(f.size(), [&](size_t i) { return f.material.known[i] != 0 ? 0.0 : 1.0; }); }},
       {{"of its 10 nearest few are of its class", kLabels}, Strangers},
   };
   return *kTable;
@@ -241,22 +205,6 @@ ClassEvidence EvidenceOf(const PredictorMaterial& m) {
   return out;
 }
 
-absl::StatusOr<Neighbourhood> NeighbourhoodOf(const PredictorMaterial& m, const NamedSide& among, bool same_items,
-                                              int64_t k_max) {
-  Neighbourhood out;
-  LC_ASSIGN_OR_RETURN(out.lists, NearestNeighbours(m.space, {"gallery", m.gallery}, among, same_items, k_max));
-  Scores apart;
-  for (size_t i = 0; i < m.gallery.labels.size(); ++i) {
-    const std::span<const double> distances = out.lists.DistancesOf(i);
-    const auto first = std::find_if(distances.begin(), distances.end(), [](double x) { return x > 0; });
-    if (first != distances.end()) apart.push_back(*first);
-  }
-  if (apart.empty()) return InvalidField(among.name, "copies of the gallery's items alone", "other embeddings, too");
-  std::nth_element(apart.begin(), apart.begin() + static_cast<int64_t>(apart.size() / 2), apart.end());
-  out.d1 = apart[apart.size() / 2];
-  return out;
-}
-
 absl::Status Check(const PredictorMaterial& m) {
   if (m.space.metric != "lorentz") return InvalidField("space.metric", m.space.metric, "lorentz");
   if (m.known.size() != m.gallery.labels.size()) {
@@ -281,13 +229,18 @@ const std::vector<PredictorInfo>& PredictorList() {
 
 absl::StatusOr<std::vector<std::vector<double>>> PredictorScores(const PredictorMaterial& m) {
   LC_RETURN_IF_ERROR(Check(m));
+  const NamedSide gallery{"gallery", m.gallery};
   LC_ASSIGN_OR_RETURN(Neighbourhood near,
-                      NeighbourhoodOf(m, {"gallery", m.gallery}, /*same_items=*/true, kNeighboursMax));
-  LC_ASSIGN_OR_RETURN(Neighbourhood trained,
-                      NeighbourhoodOf(m, {"training", m.training}, /*same_items=*/false, kTrainingNeighbours));
-  const Facts facts{m, std::move(near), std::move(trained), EvidenceOf(m)};
+                      NeighbourhoodOf(m.space, gallery, gallery, /*same_items=*/true, kNeighboursMax));
+  LC_ASSIGN_OR_RETURN(Neighbourhood trained, NeighbourhoodOf(m.space, gallery, {"training", m.training},
+                                                             /*same_items=*/false, kTrainingNeighbours));
+  std::vector<HeadFeatures> head = HeadFeaturesOf(m.space, m.gallery, near);
+  const Facts facts{m, std::move(near), std::move(trained), EvidenceOf(m), std::move(head)};
   std::vector<Scores> all;
-  for (const PredictorRow& row : Table()) all.push_back(row.scores(facts));
+  for (const PredictorRow& row : Table()) {
+    LC_ASSIGN_OR_RETURN(Scores scores, row.scores(facts));
+    all.push_back(std::move(scores));
+  }
   return all;
 }
 

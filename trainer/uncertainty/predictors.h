@@ -17,12 +17,14 @@ struct PredictorInfo {
 // In the order of the results below.
 const std::vector<PredictorInfo>& PredictorList();
 
-// All by the old model. Only predictors that need "labels" read the gallery's.
+// All by the old model but `pairs_next`. Only predictors that need "labels" read the gallery's.
 struct PredictorMaterial {
   RetrievalSpace space;
   LabelledEmbeddings gallery;      // n items
   LabelledEmbeddings training;     // the model's training images, labelled by its classes from 0
   std::span<const uint8_t> known;  // n: whether the model was trained on the item's class
+  // Training images of the newer model, by both. Only the head that learns from both models reads them.
+  LabelledEmbeddings pairs_old, pairs_next;
 };
 
 // For each predictor n scores: larger is worse. Lorentz only. INVALID_ARGUMENT: as EvaluateRetrieval; `known` of

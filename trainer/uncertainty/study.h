@@ -42,11 +42,12 @@ struct StudyMaterial {
   LabelledEmbeddings next;  // the same images by the new one: queries, and what the backfill puts in place
 };
 
-// The oracle embeds anew first the items with the fewest queries of their class among their 10 nearest: it sees labels
-// and new embeddings. Items of equal score are taken in a random order (`seed`). A query's own image is left out
-// throughout. Both models are of one Lorentz space but for the clip. INVALID_ARGUMENT as PredictorScores; CANCELLED
-// once `stop` (may be null) is set, between two steps. Memory: 6 KiB an item for neighbours, a byte an item and share
-// of every order, and blocks of 256 x n distances.
+// The oracle embeds anew first the items whose new embedding, alone in the old gallery, raises the mean average
+// precision most (move_gains.h): it sees labels and new embeddings. Items of equal score are taken in a random order
+// (`seed`). A query's own image is left out throughout. Both models are of one Lorentz space but for the clip.
+// INVALID_ARGUMENT as PredictorScores; CANCELLED once `stop` (may be null) is set, between two steps. Memory: 6 KiB an
+// item for neighbours, a byte an item and share of every order, and blocks of 256 rows of n: distances of both models
+// and gains.
 absl::StatusOr<UncertaintyStudy> StudyUncertainty(const StudyMaterial& material, uint64_t seed,
                                                   const std::atomic<bool>* stop = nullptr);
 

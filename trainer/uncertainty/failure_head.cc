@@ -1,0 +1,164 @@
+#include "trainer/uncertainty/failure_head.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/status.h"
+#include "geometry/metric.h"
+#include "trainer/data/rng.h"
+#include "trainer/distance_blocks_torch.h"
+
+namespace lightcone {
+namespace {
+
+constexpr double kRidge = 0.01, kLimit = 5;
+constexpr int kNewtonSteps = 50;
+constexpr uint64_t kSampleStream = 0x5a3e1e;
+
+double Standardised(const FailureHead& head, const HeadFeatures& features, size_t f) {
+  return std::clamp((features[f] - head.mean[f]) / head.deviation[f], -kLimit, kLimit);
+}
+
+// Up to `most` rows: one of each class, then another, until there are enough; ascending.
+std::vector<int64_t> EvenSample(std::span<const int32_t> labels, int64_t most) {
+  std::map<int32_t, std::vector<int64_t>> of_class;
+  for (size_t i = 0; i < labels.size(); ++i) of_class[labels[i]].push_back(static_cast<int64_t>(i));
+  Rng rng(MixSeed({kSampleStream, labels.size()}));
+  for (auto& [label, rows] : of_class) rng.Shuffle(&rows);
+  std::vector<int64_t> sample;
+  for (size_t round = 0; std::cmp_less(sample.size(), std::min<int64_t>(most, std::ssize(labels))); ++round) {
+    for (const auto& [label, rows] : of_class) {
+      if (round < rows.size() && std::cmp_less(sample.size(), most)) sample.push_back(rows[round]);
+    }
+  }
+  std::sort(sample.begin(), sample.end());
+  return sample;
+}
+
+struct OwnedSide {
+  std::vector<float> z;
+  std::vector<int32_t> labels;
+  double clip_radius = 1;
+
+  LabelledEmbeddings View() const { return {z, labels, clip_radius}; }
+};
+
+OwnedSide RowsOf(const RetrievalSpace& space, const LabelledEmbeddings& side, const std::vector<int64_t>& rows) {
+  const size_t d = static_cast<size_t>(space.dimension);
+  OwnedSide out{{}, {}, side.clip_radius};
+  for (const int64_t row : rows) {
+    const std::span<const float> z = side.z.subspan(static_cast<size_t>(row) * d, d);
+    out.z.insert(out.z.end(), z.begin(), z.end());
+    out.labels.push_back(side.labels[static_cast<size_t>(row)]);
+  }
+  return out;
+}
+
+void Standardise(const std::vector<HeadFeatures>& rows, FailureHead* head) {
+  const double n = static_cast<double>(rows.size());
+  for (size_t f = 0; f < kHeadFeatures; ++f) {
+    double sum = 0, squares = 0;
+    for (const HeadFeatures& row : rows) sum += row[f];
+    head->mean[f] = sum / n;
+    for (const HeadFeatures& row : rows) squares += (row[f] - head->mean[f]) * (row[f] - head->mean[f]);
+    head->deviation[f] = std::max(std::sqrt(squares / n), 1e-9);
+  }
+}
+
+// Mean logistic loss + ridge/2 |w|^2 by Newton's method; a step that does not lower it is halved. The bias is free.
+torch::Tensor Logistic(const torch::Tensor& x, const torch::Tensor& y) {
+  const int64_t n = x.size(0), columns = x.size(1);
+  torch::Tensor ridge = torch::full({columns}, kRidge, torch::kFloat64);
+  ridge[columns - 1] = 0;
+  const auto loss = [&](const torch::Tensor& w) {
+    return (torch::binary_cross_entropy_with_logits(torch::mv(x, w), y) + 0.5 * (ridge * w * w).sum()).item<double>();
+  };
+  torch::Tensor w = torch::zeros({columns}, torch::kFloat64);
+  double now = loss(w);
+  for (int step = 0; step < kNewtonSteps; ++step) {
+    const torch::Tensor p = torch::sigmoid(torch::mv(x, w));
+    const torch::Tensor slope = torch::mv(x.t(), p - y) / n + ridge * w;
+    const torch::Tensor bend =
+        torch::mm(x.t() * (p * (1 - p)), x) / n + torch::diag(ridge) + 1e-9 * torch::eye(columns, torch::kFloat64);
+    torch::Tensor move = torch::linalg_solve(bend, slope);
+    double next = loss(w - move);
+    for (int half = 0; half < 20 && !(next < now); ++half) next = loss(w - (move = move / 2));
+    if (!(next < now)) break;
+    w = w - move;
+    if (now - next < 1e-12) break;
+    now = next;
+  }
+  return w;
+}
+
+}  // namespace
+
+absl::StatusOr<Failures> FailuresOf(const RetrievalSpace& space, const LabelledEmbeddings& queries,
+                                    const LabelledEmbeddings& gallery) {
+  LC_ASSIGN_OR_RETURN(const std::vector<int> own, OwnAmongNearest(space, queries, gallery, /*same_items=*/true));
+  std::map<int32_t, int> images;
+  for (const int32_t label : gallery.labels) ++images[label];
+  Failures failures;
+  for (size_t i = 0; i < own.size(); ++i) {
+    failures.wrong.push_back(own[i] < kOwnClassNeeded);
+    failures.findable.push_back(images[gallery.labels[i]] > kOwnClassNeeded);
+  }
+  return failures;
+}
+
+std::vector<HeadFeatures> HeadFeaturesOf(const RetrievalSpace& space, const LabelledEmbeddings& items,
+                                         const Neighbourhood& near) {
+  const Scores entropy16 = NeighbourEntropies(near, 16, 0.3), entropy64 = NeighbourEntropies(near, 64, 0.15),
+               steepness = Steepness(near), nearest = NearestDistances(near), returned = Returned(near, 4);
+  std::vector<HeadFeatures> rows(items.labels.size());
+  const size_t d = static_cast<size_t>(space.dimension);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = {entropy16[i],         entropy64[i], steepness[i] / near.d1,
+               nearest[i] / near.d1, returned[i],  NormOf(items.z.subspan(i * d, d))};
+  }
+  return rows;
+}
+
+double FailureHead::Score(const HeadFeatures& features) const {
+  double score = bias;
+  for (size_t f = 0; f < kHeadFeatures; ++f) score += weights[f] * Standardised(*this, features, f);
+  return score;
+}
+
+absl::StatusOr<std::optional<FailureHead>> FitFailureHead(const RetrievalSpace& space, const LabelledEmbeddings& old,
+                                                          const LabelledEmbeddings& queries, int64_t most) {
+  LC_RETURN_IF_ERROR(CheckComparison(space, queries, old, /*same_items=*/true, {"head.queries", "head.old"}));
+  const std::vector<int64_t> rows = EvenSample(old.labels, most);
+  const OwnedSide items = RowsOf(space, old, rows), asking = RowsOf(space, queries, rows);
+  LC_ASSIGN_OR_RETURN(const Failures failures, FailuresOf(space, asking.View(), items.View()));
+  LC_ASSIGN_OR_RETURN(const Neighbourhood near, NeighbourhoodOf(space, {"head.old", items.View()},
+                                                                {"head.old", items.View()}, true, kHeadNeighbours));
+  const std::vector<HeadFeatures> all = HeadFeaturesOf(space, items.View(), near);
+  std::vector<HeadFeatures> kept;
+  std::vector<double> wrong;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (failures.findable[i] == 0) continue;
+    kept.push_back(all[i]);
+    wrong.push_back(failures.wrong[i]);
+  }
+  const int64_t count = std::count(wrong.begin(), wrong.end(), 1.0);
+  if (count == 0 || count == std::ssize(wrong)) return std::optional<FailureHead>();
+  FailureHead head;
+  Standardise(kept, &head);
+  torch::NoGradGuard no_grad;
+  torch::Tensor x = torch::ones({std::ssize(kept), static_cast<int64_t>(kHeadFeatures) + 1}, torch::kFloat64);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    double* const row = x.data_ptr<double>() + i * (kHeadFeatures + 1);
+    for (size_t f = 0; f < kHeadFeatures; ++f) row[f] = Standardised(head, kept[i], f);
+  }
+  const torch::Tensor w = Logistic(x, torch::tensor(wrong, torch::kFloat64));
+  for (size_t f = 0; f < kHeadFeatures; ++f) head.weights[f] = w[static_cast<int64_t>(f)].item<double>();
+  head.bias = w[static_cast<int64_t>(kHeadFeatures)].item<double>();
+  return std::optional<FailureHead>(head);
+}
+
+}  // namespace lightcone
