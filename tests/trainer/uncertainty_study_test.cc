@@ -206,21 +206,24 @@ TEST(MoveGains, AreWhatEachMoveAloneDoesToTheAveragePrecision) {
 TEST(FailureHead, LearnsFromTrainingImagesWhichItemsTheNewModelWillNotFind) {
   const ScatteredGallery gallery;
   const StudyMaterial m = gallery.Material();
-  const FailureHead head = **FitFailureHead(m.old.space, m.old.pairs_old, m.old.pairs_next, 1000);
+  const ClassMeans means = ClassMeansOf(m.old.space, m.old.training);
+  const FailureHead head = **FitFailureHead(m.old.space, means, m.old.pairs_old, m.old.pairs_next, 1000);
   const Neighbourhood near =
       *NeighbourhoodOf(m.old.space, {"gallery", m.old.gallery}, {"gallery", m.old.gallery}, true, kHeadNeighbours);
-  const std::vector<HeadFeatures> features = HeadFeaturesOf(m.old.space, m.old.gallery, near);
+  const std::vector<HeadFeatures> features =
+      HeadFeaturesOf(m.old.space, m.old.gallery, near, EvidenceOf(m.old.space, m.old.gallery, means));
   const Failures failures = *FailuresOf(m.old.space, m.next, m.old.gallery);
   int agreed = 0;
   for (size_t i = 0; i < features.size(); ++i) agreed += (head.Score(features[i]) > 0) == (failures.wrong[i] != 0);
   EXPECT_GE(agreed, std::ssize(features) - 3);
   // A sample is even over the classes: half of them, 6 of each, one scattered or so, are enough to learn from.
-  EXPECT_TRUE(FitFailureHead(m.old.space, m.old.pairs_old, m.old.pairs_next, 60)->has_value());
-  EXPECT_FALSE(FitFailureHead(m.old.space, m.old.pairs_next, m.old.pairs_next, 1000)->has_value())
+  EXPECT_TRUE(FitFailureHead(m.old.space, means, m.old.pairs_old, m.old.pairs_next, 60)->has_value());
+  EXPECT_FALSE(FitFailureHead(m.old.space, means, m.old.pairs_next, m.old.pairs_next, 1000)->has_value())
       << "every image is found: there is nothing to learn";
   LabelledEmbeddings few = m.old.pairs_next;
   few.labels = few.labels.first(3);
-  EXPECT_THAT(MessageOf(FitFailureHead(m.old.space, m.old.pairs_old, few, 1000).status()), HasSubstr("head.queries"));
+  EXPECT_THAT(MessageOf(FitFailureHead(m.old.space, means, m.old.pairs_old, few, 1000).status()),
+              HasSubstr("head.queries"));
 }
 
 TEST(StudyUncertainty, FindsTheScatteredItemsByWhateverTellsThem) {

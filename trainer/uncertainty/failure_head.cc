@@ -17,11 +17,8 @@ namespace {
 
 constexpr double kRidge = 0.01, kLimit = 5;
 constexpr int kNewtonSteps = 50;
+constexpr size_t kFew = 4;  // neighbours that are looked at one by one
 constexpr uint64_t kSampleStream = 0x5a3e1e;
-
-double Standardised(const FailureHead& head, const HeadFeatures& features, size_t f) {
-  return std::clamp((features[f] - head.mean[f]) / head.deviation[f], -kLimit, kLimit);
-}
 
 // Up to `most` rows: one of each class, then another, until there are enough; ascending.
 std::vector<int64_t> EvenSample(std::span<const int32_t> labels, int64_t most) {
@@ -111,25 +108,51 @@ absl::StatusOr<Failures> FailuresOf(const RetrievalSpace& space, const LabelledE
 }
 
 std::vector<HeadFeatures> HeadFeaturesOf(const RetrievalSpace& space, const LabelledEmbeddings& items,
-                                         const Neighbourhood& near) {
+                                         const Neighbourhood& near, const ClassEvidence& classes) {
   const Scores entropy16 = NeighbourEntropies(near, 16, 0.3), entropy64 = NeighbourEntropies(near, 64, 0.15),
-               steepness = Steepness(near), nearest = NearestDistances(near), returned = Returned(near, 4);
+               steepness = Steepness(near), nearest = NearestDistances(near), returned = Returned(near, kFew);
   std::vector<HeadFeatures> rows(items.labels.size());
   const size_t d = static_cast<size_t>(space.dimension);
   for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i] = {entropy16[i],         entropy64[i], steepness[i] / near.d1,
-               nearest[i] / near.d1, returned[i],  NormOf(items.z.subspan(i * d, d))};
+    double alike = 0;
+    for (const int32_t id : near.lists.FirstOf(i, kFew)) {
+      alike += classes.nearest[static_cast<size_t>(id)] == classes.nearest[i];
+    }
+    rows[i] = {entropy16[i],
+               entropy64[i],
+               steepness[i] / near.d1,
+               nearest[i] / near.d1,
+               returned[i],
+               NormOf(items.z.subspan(i * d, d)),
+               classes.cosine[i],
+               classes.margin[i],
+               classes.sharp[i],
+               alike};
   }
   return rows;
 }
 
+std::array<double, FailureHead::kTerms> FailureHead::TermsOf(const HeadFeatures& features) const {
+  std::array<double, kTerms> terms;
+  for (size_t f = 0; f < kHeadFeatures; ++f) {
+    terms[f] = std::clamp((features[f] - mean[f]) / deviation[f], -kLimit, kLimit);
+  }
+  size_t t = kHeadFeatures;
+  for (size_t f = 0; f < kHeadFeatures; ++f) {
+    for (size_t g = f; g < kHeadFeatures; ++g) terms[t++] = terms[f] * terms[g] / 3;
+  }
+  return terms;
+}
+
 double FailureHead::Score(const HeadFeatures& features) const {
+  const std::array<double, kTerms> terms = TermsOf(features);
   double score = bias;
-  for (size_t f = 0; f < kHeadFeatures; ++f) score += weights[f] * Standardised(*this, features, f);
+  for (size_t t = 0; t < kTerms; ++t) score += weights[t] * terms[t];
   return score;
 }
 
-absl::StatusOr<std::optional<FailureHead>> FitFailureHead(const RetrievalSpace& space, const LabelledEmbeddings& old,
+absl::StatusOr<std::optional<FailureHead>> FitFailureHead(const RetrievalSpace& space, const ClassMeans& means,
+                                                          const LabelledEmbeddings& old,
                                                           const LabelledEmbeddings& queries, int64_t most) {
   LC_RETURN_IF_ERROR(CheckComparison(space, queries, old, /*same_items=*/true, {"head.queries", "head.old"}));
   const std::vector<int64_t> rows = EvenSample(old.labels, most);
@@ -137,7 +160,8 @@ absl::StatusOr<std::optional<FailureHead>> FitFailureHead(const RetrievalSpace& 
   LC_ASSIGN_OR_RETURN(const Failures failures, FailuresOf(space, asking.View(), items.View()));
   LC_ASSIGN_OR_RETURN(const Neighbourhood near, NeighbourhoodOf(space, {"head.old", items.View()},
                                                                 {"head.old", items.View()}, true, kHeadNeighbours));
-  const std::vector<HeadFeatures> all = HeadFeaturesOf(space, items.View(), near);
+  const std::vector<HeadFeatures> all =
+      HeadFeaturesOf(space, items.View(), near, EvidenceOf(space, items.View(), means));
   std::vector<HeadFeatures> kept;
   std::vector<double> wrong;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -150,14 +174,15 @@ absl::StatusOr<std::optional<FailureHead>> FitFailureHead(const RetrievalSpace& 
   FailureHead head;
   Standardise(kept, &head);
   torch::NoGradGuard no_grad;
-  torch::Tensor x = torch::ones({std::ssize(kept), static_cast<int64_t>(kHeadFeatures) + 1}, torch::kFloat64);
+  constexpr size_t kColumns = FailureHead::kTerms + 1;  // the last one is 1: the bias
+  torch::Tensor x = torch::ones({std::ssize(kept), static_cast<int64_t>(kColumns)}, torch::kFloat64);
   for (size_t i = 0; i < kept.size(); ++i) {
-    double* const row = x.data_ptr<double>() + i * (kHeadFeatures + 1);
-    for (size_t f = 0; f < kHeadFeatures; ++f) row[f] = Standardised(head, kept[i], f);
+    const auto terms = head.TermsOf(kept[i]);
+    std::copy(terms.begin(), terms.end(), x.data_ptr<double>() + i * kColumns);
   }
   const torch::Tensor w = Logistic(x, torch::tensor(wrong, torch::kFloat64));
-  for (size_t f = 0; f < kHeadFeatures; ++f) head.weights[f] = w[static_cast<int64_t>(f)].item<double>();
-  head.bias = w[static_cast<int64_t>(kHeadFeatures)].item<double>();
+  std::copy_n(w.data_ptr<double>(), FailureHead::kTerms, head.weights.begin());
+  head.bias = w[static_cast<int64_t>(FailureHead::kTerms)].item<double>();
   return std::optional<FailureHead>(head);
 }
 

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "geometry/metric.h"
 #include "geometry/uncertainty.h"
+#include "trainer/uncertainty/class_evidence.h"
 #include "trainer/uncertainty/failure_head.h"
 #include "trainer/uncertainty/neighbourhood.h"
 
@@ -17,20 +18,15 @@ namespace {
 
 constexpr int64_t kNeighboursMax = 512, kTrainingNeighbours = 64;
 constexpr size_t kListLength = 16;  // of the predictors that compare lists
-constexpr double kClassTemperature = 0.1;
 
 constexpr char kNothing[] = "nothing", kGallery[] = "the old gallery", kTraining[] = "the training set",
                kMeans[] = "class means", kGalleryAndMeans[] = "the old gallery, class means", kLabels[] = "labels",
-               kBothModels[] = "the old gallery, training images by both models";
-
-// What an item's direction says of the classes of the training set.
-struct ClassEvidence {
-  Scores entropy, cosine, margin;  // of softmax(cosine / tau); of the nearest mean; between the two nearest
-};
+               kBothModels[] = "the old gallery, class means, training images by both models";
 
 struct Facts {
   const PredictorMaterial& material;
   Neighbourhood near, trained;  // in the gallery without the item itself; in the training set
+  ClassMeans means;
   ClassEvidence classes;
   std::vector<HeadFeatures> head;
 
@@ -114,7 +110,7 @@ Scores Negated(Scores scores) {
 // What a head that learned from these images says; nothing where it could learn nothing.
 absl::StatusOr<Scores> HeadScores(const Facts& f, const LabelledEmbeddings& old, const LabelledEmbeddings& queries) {
   LC_ASSIGN_OR_RETURN(const std::optional<FailureHead> head,
-                      FitFailureHead(f.material.space, old, queries, static_cast<int64_t>(f.size())));
+                      FitFailureHead(f.material.space, f.means, old, queries, static_cast<int64_t>(f.size())));
   if (!head.has_value()) return Scores(f.size(), 0.0);
   return ForEachItem(f.size(), [&](size_t i) { return head->Score(f.head[i]); });
 }
@@ -164,47 +160,6 @@ const std::vector<PredictorRow>& Table() {
   return *kTable;
 }
 
-// Directions of the class means of the training set: classes x d, unit length.
-std::vector<double> ClassMeans(const PredictorMaterial& m, size_t classes) {
-  const size_t d = static_cast<size_t>(m.space.dimension);
-  std::vector<double> means(classes * d, 0.0);
-  for (size_t i = 0; i < m.training.labels.size(); ++i) {
-    const std::span<const float> z = m.training.z.subspan(i * d, d);
-    const double norm = std::max(NormOf(z), 1e-30);
-    for (size_t j = 0; j < d; ++j) means[static_cast<size_t>(m.training.labels[i]) * d + j] += z[j] / norm;
-  }
-  for (size_t c = 0; c < classes; ++c) {
-    double square = 0;
-    for (size_t j = 0; j < d; ++j) square += means[c * d + j] * means[c * d + j];
-    for (size_t j = 0; j < d; ++j) means[c * d + j] /= std::max(std::sqrt(square), 1e-30);
-  }
-  return means;
-}
-
-ClassEvidence EvidenceOf(const PredictorMaterial& m) {
-  const size_t d = static_cast<size_t>(m.space.dimension), n = m.gallery.labels.size();
-  const size_t classes = static_cast<size_t>(*std::max_element(m.training.labels.begin(), m.training.labels.end())) + 1;
-  const std::vector<double> means = ClassMeans(m, classes);
-  ClassEvidence out{Scores(n), Scores(n), Scores(n)};
-  ParallelFor(static_cast<int64_t>(n), [&](int64_t item) {
-    const size_t i = static_cast<size_t>(item);
-    const std::span<const float> z = m.gallery.z.subspan(i * d, d);
-    const double norm = std::max(NormOf(z), 1e-30);
-    std::vector<double> distances(classes);
-    for (size_t c = 0; c < classes; ++c) {
-      double dot = 0;
-      for (size_t j = 0; j < d; ++j) dot += z[j] * means[c * d + j];
-      distances[c] = 1 - dot / norm;
-    }
-    out.entropy[i] = NeighbourEntropy(distances, kClassTemperature);
-    std::partial_sort(distances.begin(), distances.begin() + static_cast<int64_t>(std::min<size_t>(2, classes)),
-                      distances.end());
-    out.cosine[i] = distances[0];
-    out.margin[i] = classes > 1 ? distances[0] - distances[1] : 0;
-  });
-  return out;
-}
-
 absl::Status Check(const PredictorMaterial& m) {
   if (m.space.metric != "lorentz") return InvalidField("space.metric", m.space.metric, "lorentz");
   if (m.known.size() != m.gallery.labels.size()) {
@@ -234,8 +189,10 @@ absl::StatusOr<std::vector<std::vector<double>>> PredictorScores(const Predictor
                       NeighbourhoodOf(m.space, gallery, gallery, /*same_items=*/true, kNeighboursMax));
   LC_ASSIGN_OR_RETURN(Neighbourhood trained, NeighbourhoodOf(m.space, gallery, {"training", m.training},
                                                              /*same_items=*/false, kTrainingNeighbours));
-  std::vector<HeadFeatures> head = HeadFeaturesOf(m.space, m.gallery, near);
-  const Facts facts{m, std::move(near), std::move(trained), EvidenceOf(m), std::move(head)};
+  ClassMeans means = ClassMeansOf(m.space, m.training);
+  ClassEvidence classes = EvidenceOf(m.space, m.gallery, means);
+  std::vector<HeadFeatures> head = HeadFeaturesOf(m.space, m.gallery, near, classes);
+  const Facts facts{m, std::move(near), std::move(trained), std::move(means), std::move(classes), std::move(head)};
   std::vector<Scores> all;
   for (const PredictorRow& row : Table()) {
     LC_ASSIGN_OR_RETURN(Scores scores, row.scores(facts));
