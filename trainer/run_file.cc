@@ -58,6 +58,8 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
   LC_ASSIGN_OR_RETURN(const std::string_view progress_text, checkpoint.Section("progress"));
   absl::StatusOr<TrainConfig> saved = ParseTrainConfig(config_text);
   if (!saved.ok()) return DataLoss(StrCat("section 'config': ", MessageOf(saved.status())));
+  // Checkpoints that are older than the option were trained without HBCT's part.
+  if (config_text.find("\"lightcone.compatible\"") == std::string_view::npos) saved->lightcone.compatible = "none";
   const MethodInfo& method = *FindTrainingMethod(identity.config.method);
   for (const TrainOption& option : TrainOptions()) {
     if (!StepsDependOn(option.name, method)) continue;

@@ -198,6 +198,9 @@ TEST(MoveGains, AreWhatEachMoveAloneDoesToTheAveragePrecision) {
       EXPECT_NEAR(gains[j], Precision(moved, relevant, own) - Precision(before, relevant, own), 1e-12) << j;
     }
   }
+  EXPECT_EQ(MoveGains(std::vector{0.0, 1.0, 1.0}, std::vector{0.0, 1.0, 1.0}, std::vector<uint8_t>{0, 0, 1}, 0),
+            (std::vector{0.0, 0.0, 0.0}))
+      << "items that stay among others at their distance gain nothing";
   EXPECT_EQ(MoveGains(std::vector{1.0, 2.0}, std::vector{2.0, 1.0}, std::vector<uint8_t>{1, 0}, 0),
             (std::vector{0.0, 0.0}))
       << "only the query's own image is of its class";

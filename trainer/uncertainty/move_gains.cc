@@ -52,6 +52,7 @@ std::vector<double> MoveGains(std::span<const double> before, std::span<const do
   if (all == 0) return gains;
   for (size_t p = 0; p < r.order.size(); ++p) {
     const size_t item = r.order[p];
+    if (after[item] == before[item]) continue;  // where it was, also among others at its distance
     const bool hit = relevant[item] != 0;
     // Position among all of them, the item itself among them.
     const size_t to = static_cast<size_t>(std::lower_bound(r.distances.begin(), r.distances.end(), after[item]) -

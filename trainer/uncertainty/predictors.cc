@@ -21,6 +21,7 @@ constexpr size_t kListLength = 16;  // of the predictors that compare lists
 
 constexpr char kNothing[] = "nothing", kGallery[] = "the old gallery", kTraining[] = "the training set",
                kMeans[] = "class means", kGalleryAndMeans[] = "the old gallery, class means", kLabels[] = "labels",
+               kOldModel[] = "the old gallery, class means, the training set",
                kBothModels[] = "the old gallery, class means, training images by both models";
 
 struct Facts {
@@ -151,7 +152,7 @@ const std::vector<PredictorRow>& Table() {
        [](F f) { return RankSum(NeighbourEntropies(f.near, 512, 0.15), f.classes.entropy); }},
       {{"head, learnt from training images of both models", kBothModels},
        [](F f) { return HeadScores(f, f.material.pairs_old, f.material.pairs_next); }},
-      {{"head, learnt from the old model's training images", kTraining},
+      {{"head, learnt from the old model's training images", kOldModel},
        [](F f) { return HeadScores(f, f.material.training, f.material.training); }},
       {{"class unknown to the old model", kLabels},
        [](F f) { return ForEachItem(f.size(), [&](size_t i) { return f.material.known[i] != 0 ? 0.0 : 1.0; }); }},
