@@ -139,7 +139,7 @@ bool HasAdapter(const std::string& folder, const TrainConfig& config) {
          file->from == old_model->name && file->to == config.name && model->parent_crc32c == old_model->encoder_crc32c;
 }
 
-// What belongs to a model that reaches the old items through an adapter, beside its encoder.
+// The item adapter that belongs to the model, beside its encoder.
 absl::Status FitBeside(const std::string& folder, const TrainConfig& config, const Dataset& dataset) {
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_model, Encoder::LoadFolder(config.old_model));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(folder));
@@ -206,14 +206,16 @@ absl::Status Run(Context& context, const Flags& flags) {
     if (!trained->adapter.empty()) json["adapter"] = trained->adapter;
     context.PrintJson(json);
   } else {
-    context.Print(StrCat("trained '", result.manifest.name, "' by ", result.manifest.method, ": ", result.steps,
-                         " steps in ", Number(result.seconds), " s, ", Number(result.images_per_second),
-                         " images/s, loss ", Number(result.final_loss), "\n", result.folder,
-                         " holds checkpoint.bin, encoder.pt and manifest.json\n",
-                         trained->adapter.empty()
-                             ? ""
-                             : StrCat(trained->adapter, " carries the old items: register the model without a parent ",
-                                      "(--expects-adapter for another dimension), then `generation adapter put`\n")));
+    context.Print(StrCat(
+        "trained '", result.manifest.name, "' by ", result.manifest.method, ": ", result.steps, " steps in ",
+        Number(result.seconds), " s, ", Number(result.images_per_second), " images/s, loss ", Number(result.final_loss),
+        "\n", result.folder, " holds checkpoint.bin, encoder.pt and manifest.json\n",
+        trained->adapter.empty()
+            ? ""
+            : StrCat(trained->adapter, " carries the old items: register the model ",
+                     result.manifest.through_adapter ? "without a parent (--expects-adapter for another dimension)"
+                                                     : "with its parent",
+                     ", then `generation adapter put`\n")));
   }
   return absl::OkStatus();
 }

@@ -172,7 +172,7 @@ absl::Status CheckCombinations(const TrainConfig& c) {
                         StrCat("1 .. ", kDimensionMax, " together with encoder.dimension"));
   }
   if (FindTrainingMethod(c.method)->ends_with_adapter) {
-    if (c.metric == "cosine" && !OnlyThroughAdapter(c)) {
+    if (c.metric != "lorentz" && !OnlyThroughAdapter(c)) {
       return InvalidField("metric", c.metric, "lorentz; or cosine with lightcone.compatible=none");
     }
     if (c.metric == "euclidean") {

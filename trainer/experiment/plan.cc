@@ -118,8 +118,10 @@ class Planner {
     const bool any_space = row.adapter.has_value() && (!method.needs_old_model || OnlyThroughAdapter(config));
     const int64_t fresh = LayoutOf(config).prefix, before = LayoutOf(old).embedding;
     if (fresh != before && !any_space) {
-      return InvalidField(StrCat("row.", row.name, ": encoder.dimension"), StrCat(fresh),
-                          StrCat(before, ", as the old model; or method independent, or lightcone with lightcone.compatible=none"));
+      return InvalidField(
+          StrCat("row.", row.name, ": encoder.dimension"), StrCat(fresh),
+          StrCat(before, ", as the old model; or, with an adapter, method independent or lightcone with ",
+                 "lightcone.compatible=none"));
     }
     if (config.metric != old.metric) {
       return InvalidField(StrCat("row.", row.name, ": metric"), config.metric,
