@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "base/version.h"
@@ -81,8 +81,8 @@ std::string MachineText() {
   const double gib = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) /
                      (1024.0 * 1024 * 1024);
   char text[400];
-  std::snprintf(text, sizeof text, "%s, %u cores, %.0f GiB; gcc %s; lightcone %s\n", cpu.c_str(),
-                std::thread::hardware_concurrency(), gib, __VERSION__, kVersion);
+  std::snprintf(text, sizeof text, "%s, %d cores, %.0f GiB; gcc %s; lightcone %s\n", cpu.c_str(),
+                AvailableCores(), gib, __VERSION__, kVersion);
   return text;
 }
 

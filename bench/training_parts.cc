@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "bench/training_parts_torch.h"
 #include "trainer/data/rng.h"
@@ -72,6 +72,6 @@ void UseChannelsLast(torch::nn::Module& module) {
   }
 }
 
-void UseEveryCore() { at::set_num_threads(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))); }
+void UseEveryCore() { at::set_num_threads(AvailableCores()); }
 
 }  // namespace lightcone::bench

@@ -1,10 +1,11 @@
 #include "trainer/train.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
@@ -45,8 +46,7 @@ class Trainer {
   absl::Status Prepare() {
     LC_RETURN_IF_ERROR(MakeFolders(folder_));
     // Always set: a resumed training must not depend on what ran in this process before.
-    at::set_num_threads(
-        static_cast<int>(config_.threads > 0 ? config_.threads : std::max(1u, std::thread::hardware_concurrency())));
+    at::set_num_threads(config_.threads > 0 ? static_cast<int>(config_.threads) : AvailableCores());
     LC_ASSIGN_OR_RETURN(run_, TrainingRun::Create(dataset_, config_));
     identity_ =
         IdentityOf(dataset_, config_, run_->old_model() == nullptr ? 0 : run_->old_model()->manifest().encoder_crc32c,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "server/engine/adapters.h"
@@ -38,7 +39,7 @@ absl::Status CheckFolder(const std::string& folder) {
 }
 
 int ThreadsOf(int asked) {
-  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return asked > 0 ? asked : AvailableCores();
 }
 
 }  // namespace

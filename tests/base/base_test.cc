@@ -1,10 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/json_depth.h"
 #include "base/status.h"
@@ -98,6 +100,20 @@ TEST(Files, AFileAboveTheLimitIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(status), HasSubstr("100 bytes; allowed: 0 .. 99"));
   std::filesystem::remove_all(folder);
+}
+
+TEST(Cores, ThoseThatTheThreadMayRunOnAreCounted) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  EXPECT_EQ(AvailableCores(), CPU_COUNT(&before));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(AvailableCores(), 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 TEST(Utf8, IsCheckedToTheLetter) {

@@ -7,13 +7,15 @@
 #include <thread>
 #include <vector>
 
+#include "base/cores.h"
+
 namespace lightcone {
 
 // Calls work(i) for each i in [0, n), on up to 16 threads; returns when all are done. `work` must be safe to call
 // concurrently for different i, and must not throw.
 template <typename Work>
 void ParallelFor(int64_t n, const Work& work) {
-  const int64_t cores = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, 16);
+  const int64_t cores = std::min(AvailableCores(), 16);
   std::atomic<int64_t> next{0};
   const auto run = [&] {
     for (int64_t i = next++; i < n; i = next++) work(i);
