@@ -19,6 +19,7 @@
 #include "trainer/adapt/fit.h"
 #include "trainer/adapt/model_pairs.h"
 #include "trainer/data/rng.h"
+#include "trainer/data/split.h"
 
 namespace lightcone::cli {
 namespace {
@@ -28,7 +29,7 @@ struct Flags {
   std::string old_model, new_model, base_model, data = "glyphs";
   std::string metric = "lorentz", direction = "item", map = "residual-mlp", loss = "auto", out;
   double curvature = 1.0, old_clip = 1.0, new_clip = 1.2, test_share = 0.1;
-  int width = AdaptOptions().width, rank = AdaptOptions().rank, steps = AdaptOptions().steps, views = 2;
+  int width = AdaptOptions().width, rank = AdaptOptions().rank, steps = AdaptOptions().steps, views = 0;
   int bank = AdaptOptions().bank;
   int64_t pairs = 0;
   uint64_t seed = 1;
@@ -146,7 +147,10 @@ absl::StatusOr<Sides> OpenEmbeddings(const Flags& flags) {
 absl::StatusOr<Sides> OpenModels(const Flags& flags) {
   if (flags.old_model.empty()) return InvalidField("--old-model", "absent", "a folder with a trained model");
   if (flags.new_model.empty()) return InvalidField("--new-model", "absent", "a folder with a trained model");
-  if (flags.views < 1 || flags.views > 64) return InvalidField("--views", StrCat(flags.views), "1 .. 64");
+  if (flags.views < 0 || flags.views > kViewsMax) {
+    return InvalidField("--views", StrCat(flags.views), StrCat("0 .. ", kViewsMax));
+  }
+  if (flags.pairs < 0) return InvalidField("--pairs", StrCat(flags.pairs), "0 or more");
   Sides sides;
   LC_ASSIGN_OR_RETURN(sides.old_model, Encoder::LoadFolder(flags.old_model));
   LC_ASSIGN_OR_RETURN(sides.new_model, Encoder::LoadFolder(flags.new_model));
@@ -171,8 +175,14 @@ absl::StatusOr<Inputs> Embed(const Flags& flags, const Sides& sides) {
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
   const Encoder &old_model = *sides.old_model, &new_model = *sides.new_model;
   Inputs inputs;
+  const int64_t wanted = flags.pairs == 0 ? dataset.train.size() : flags.pairs;
+  if (wanted > dataset.train.size()) {
+    return InvalidField("--pairs", StrCat(wanted), StrCat("0 .. ", dataset.train.size(), ", the training images"));
+  }
+  const ImageSet images = DrawImages(dataset.train, wanted, MixSeed({flags.seed, 0x9a125u}));
+  const int views = flags.views > 0 ? flags.views : ViewsFor(images.size());
   LC_ASSIGN_OR_RETURN(inputs.pairs,
-                      EmbedPairs(old_model, new_model, dataset.train, dataset.augment, flags.views, flags.seed));
+                      EmbedPairs(old_model, new_model, images, dataset.augment, views, flags.seed));
   if (dataset.protocol.has_value()) {
     inputs.not_evaluated =
         StrCat(flags.data, " has a protocol of its own for queries and gallery, which `lightcone experiment` follows");
@@ -205,7 +215,7 @@ absl::StatusOr<AdaptOptions> OptionsOf(const Flags& flags, const Sides& sides) {
   options.steps = flags.steps;
   options.bank = flags.bank;
   options.batch = std::min(options.batch, options.bank);
-  options.pairs_max = flags.pairs;
+  if (sides.old_model == nullptr) options.pairs_max = flags.pairs;  // of models' images so many are embedded
   options.seed = flags.seed;
   LC_RETURN_IF_ERROR(options.Validate());
   return options;
@@ -291,7 +301,7 @@ void AddAdapt(CLI::App& root, Context& context) {
                       "Folder of the model that P_com and P_up refer to; default: new"),
       app->add_option("--data", flags->data, "Data set whose training images make the pairs, as in train")
           ->capture_default_str(),
-      app->add_option("--views", flags->views, "Embeddings an image: one plain, the others of changed copies")
+      app->add_option("--views", flags->views, "Embeddings an image: one plain, the others of changed copies; 0: the more the fewer images")
           ->capture_default_str(),
   };
   app->add_option("--direction", flags->direction, "item (old items into the new space) or query (the reverse)")
@@ -303,7 +313,7 @@ void AddAdapt(CLI::App& root, Context& context) {
   app->add_option("--rank", flags->rank, "Rank of low-rank-affine")->capture_default_str();
   app->add_option("--steps", flags->steps, "Steps of the optimiser")->capture_default_str();
   app->add_option("--bank", flags->bank, "Items that each query of a step is compared with")->capture_default_str();
-  app->add_option("--pairs", flags->pairs, "Pairs to use, drawn at random; 0: all")->capture_default_str();
+  app->add_option("--pairs", flags->pairs, "Items (with models: training images) to use, drawn at random; 0: all")->capture_default_str();
   app->add_option("--seed", flags->seed,
                   "Of every random choice, the split of --data among them: give that of the training")
       ->capture_default_str();

@@ -107,7 +107,7 @@ TEST_F(AdaptCommand, RefusesWhatIsWrong) {
                 HasSubstr(StrCat("'", flag, "' is together with models; allowed: only with")));
   }
   EXPECT_THAT(error({"--labels", "l.npy"}, false), HasSubstr("'--old-embeddings' is absent"));
-  EXPECT_THAT(error({"--old-model", "m", "--new-model", "n", "--views", "0"}, false), HasSubstr("'--views' is 0"));
+  EXPECT_THAT(error({"--old-model", "m", "--new-model", "n", "--views", "65"}, false), HasSubstr("'--views' is 65; allowed: 0 .. 64"));
   EXPECT_THAT(error({"--labels", scratch_ / "old.npy"}), HasSubstr("float32"));
   EXPECT_THAT(error({"--old-embeddings", scratch_ / "labels.npy", "--new-embeddings", scratch_ / "new.npy"}, false),
               HasSubstr("of shape (300"));

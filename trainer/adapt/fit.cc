@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/exceptions.h"
 #include "base/status.h"
 #include "trainer/adapt/closed_form_torch.h"
@@ -41,6 +42,12 @@ absl::StatusOr<Split> SplitPairs(const EmbeddingPairs& pairs, const AdaptOptions
   const auto item = [&](int64_t row) {
     return pairs.items.empty() ? row : int64_t{pairs.items[static_cast<size_t>(row)]};
   };
+  if (!pairs.items.empty()) {
+    const int64_t different = static_cast<int64_t>(absl::flat_hash_set<int32_t>(pairs.items.begin(), pairs.items.end()).size());
+    if (different < kAdaptItemsMin) {
+      return InvalidField("pairs.items", StrCat(different, " different items"), StrCat("at least ", kAdaptItemsMin));
+    }
+  }
   std::vector<std::pair<uint64_t, int64_t>> keyed(n);
   for (size_t i = 0; i < n; ++i) {
     const int64_t row = static_cast<int64_t>(i);

@@ -1,9 +1,5 @@
 #include "trainer/adapt/item_adapter.h"
 
-#include <algorithm>
-#include <numeric>
-#include <vector>
-
 #include "base/status.h"
 #include "trainer/adapt/fit.h"
 #include "trainer/adapt/model_pairs.h"
@@ -14,26 +10,16 @@
 namespace lightcone {
 namespace {
 
-constexpr int kSmallSteps = 500, kViews = 2;
+constexpr int kSmallSteps = 500, kSmallViews = 2;
 constexpr int64_t kImagesMax = 200'000;  // pairs stay in memory; more of them gain nothing (docs/adapters.md)
 constexpr uint64_t kImagesStream = 0x17e3ada;
-
-ImageSet Drawn(const ImageSet& all, uint64_t seed) {
-  std::vector<int64_t> rows(static_cast<size_t>(all.size()));
-  std::iota(rows.begin(), rows.end(), 0);
-  Rng rng(MixSeed({seed, kImagesStream}));
-  rng.Shuffle(&rows);
-  rows.resize(static_cast<size_t>(kImagesMax));
-  std::sort(rows.begin(), rows.end());
-  return SelectRows(all, rows);
-}
 
 }  // namespace
 
 absl::Status CheckItemAdapter(const Dataset& dataset) {
-  if (dataset.train.size() * kViews >= kAdaptPairsMin) return absl::OkStatus();
+  if (dataset.train.size() >= kAdaptItemsMin) return absl::OkStatus();
   return InvalidField("dataset.train", StrCat(dataset.train.size(), " images"),
-                      StrCat("at least ", kAdaptPairsMin / kViews, " to fit an adapter to"));
+                      StrCat("at least ", kAdaptItemsMin, " to fit an adapter to"));
 }
 
 absl::StatusOr<AdapterFile> FitItemAdapter(const Encoder& old_model, const Encoder& new_model, const Dataset& dataset,
@@ -44,12 +30,12 @@ absl::StatusOr<AdapterFile> FitItemAdapter(const Encoder& old_model, const Encod
   LC_ASSIGN_OR_RETURN(options.target, SpaceOf(new_model.manifest()));
   options.from = old_model.manifest().name;
   options.to = new_model.manifest().name;
-  if (dataset.train.size() <= kSmallSetImages) options.steps = kSmallSteps;
+  const bool small = dataset.train.size() <= kSmallSetImages;
+  if (small) options.steps = kSmallSteps;
   options.seed = seed;
-  const bool all = dataset.train.size() <= kImagesMax;
+  const ImageSet images = DrawImages(dataset.train, kImagesMax, MixSeed({seed, kImagesStream}));
   LC_ASSIGN_OR_RETURN(const ModelPairs pairs,
-                      EmbedPairs(old_model, new_model, all ? dataset.train : Drawn(dataset.train, seed), augment,
-                                 all ? kViews : 1, seed));
+                      EmbedPairs(old_model, new_model, images, augment, small ? kSmallViews : ViewsFor(images.size()), seed));
   return FitAdapter({pairs.old_z, pairs.new_z, pairs.labels, pairs.items}, options, {}, stop);
 }
 

@@ -59,9 +59,15 @@ absl::Status CheckChannels(const char* field, const Encoder& encoder, const Imag
 
 }  // namespace
 
+int ViewsFor(int64_t images) {
+  constexpr int64_t kPairs = 64'000, kMany = 100'000, kMax = 32;
+  if (images > kMany) return 1;
+  return static_cast<int>(std::clamp<int64_t>(kPairs / std::max<int64_t>(images, 1), 2, kMax));
+}
+
 absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& new_model, const ImageSet& images,
                                       AugmentKind kind, int views, uint64_t seed) {
-  if (views < 1 || views > 64) return InvalidField("views", StrCat(views), "1 .. 64");
+  if (views < 1 || views > kViewsMax) return InvalidField("views", StrCat(views), StrCat("1 .. ", kViewsMax));
   LC_RETURN_IF_ERROR(CheckChannels("old_model", old_model, images));
   LC_RETURN_IF_ERROR(CheckChannels("new_model", new_model, images));
   ModelPairs pairs;

@@ -18,8 +18,14 @@ struct ModelPairs {
   std::vector<int32_t> labels, items;  // n; items: index of the image, which all its views share
 };
 
+inline constexpr int kViewsMax = 64;
+
+// Views of each image that a fit gains from (docs/adapters.md, Start and training): so many that 64,000 pairs come
+// together, but 2 to 32, and the image alone where there are more than 100,000.
+int ViewsFor(int64_t images);
+
 // Each image plain and in views - 1 changed copies (AugmentImage, `kind`). The copies are drawn from `seed`, and both
-// models see the same ones. INVALID_ARGUMENT when a model takes another number of channels; `views` outside 1 .. 64;
+// models see the same ones. INVALID_ARGUMENT when a model takes another number of channels; `views` outside 1 .. kViewsMax;
 // errors of Encoder. Threads: safe.
 absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& new_model, const ImageSet& images,
                                       AugmentKind kind, int views, uint64_t seed);

@@ -16,6 +16,7 @@ namespace lightcone {
 // Raised when the same pairs and options give another adapter than before, or a default changes: cached ones are old.
 inline constexpr int kAdaptFitVersion = 2;
 inline constexpr int64_t kAdaptPairsMin = 64;     // 48 to fit, 16 to hold out
+inline constexpr int64_t kAdaptItemsMin = 32;     // that the pairs are views of
 inline constexpr int kAdaptDimensionMax = 4'096;  // of either side: the closed form decomposes a matrix of that size
 
 // Embeddings of the same items by two models, before the clip, row major: row i of both belongs together. "Source" goes
@@ -64,7 +65,7 @@ struct AdaptOptions {
   absl::Status Validate() const;
 };
 
-// Whether `pairs` can be fitted under `options` (already valid): sizes, at least kAdaptPairsMin rows, every number
+// Whether `pairs` can be fitted under `options` (already valid): sizes, at least kAdaptPairsMin rows of kAdaptItemsMin items, every number
 // finite, vectors that their spaces allow, labels where the loss needs them. INVALID_ARGUMENT names field
 // ("pairs.source[17][3]"), value and range.
 absl::Status CheckPairs(const EmbeddingPairs& pairs, const AdaptOptions& options);

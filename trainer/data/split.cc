@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/status.h"
 #include "trainer/data/rng.h"
@@ -22,6 +23,16 @@ ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows) {
     out.pixels.insert(out.pixels.end(), set.image(row), set.image(row) + set.bytes_per_image());
   }
   return out;
+}
+
+ImageSet DrawImages(const ImageSet& set, int64_t count, uint64_t seed) {
+  if (count >= set.size()) return set;
+  std::vector<int64_t> rows(static_cast<size_t>(set.size()));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  Rng rng(seed);
+  rng.Shuffle(&rows);
+  rows.resize(static_cast<size_t>(count));
+  return SelectRows(set, rows);
 }
 
 ImageSet SelectClasses(const ImageSet& set, int classes_first) {

@@ -37,7 +37,7 @@ struct RecipeAdapter {
   std::string map = "residual-mlp";  // AdapterKindName
   std::string loss = "auto";         // ParseAdaptLoss; auto: reg+sup
   int64_t pairs = 0;                 // images of the newer model's training set, drawn at random; 0: all
-  int64_t views = 1;                 // each plain, and views - 1 changed copies
+  int64_t views = 0;                 // each plain, and views - 1 changed copies; 0: ViewsFor
   int64_t width = 512, rank = 32, steps = 1500;
 };
 

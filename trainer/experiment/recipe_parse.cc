@@ -10,6 +10,7 @@
 #include "base/toml.h"
 #include "geometry/adapter.h"
 #include "nlohmann/json.hpp"
+#include "trainer/adapt/model_pairs.h"
 #include "trainer/adapt/options.h"
 #include "trainer/experiment/recipe.h"
 #include "trainer/experiment/steps.h"
@@ -214,7 +215,7 @@ class Parser {
       double min, max;
     };
     const Count counts[] = {{"pairs", &adapter->pairs, 0, 1e9},
-                            {"views", &adapter->views, 1, 64},
+                            {"views", &adapter->views, 0, kViewsMax},
                             {"width", &adapter->width, 1, kAdapterWidthMax},
                             {"rank", &adapter->rank, 1, kAdapterWidthMax},
                             {"steps", &adapter->steps, 1, 1e6}};

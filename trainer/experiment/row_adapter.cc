@@ -1,7 +1,6 @@
 #include "trainer/experiment/row_adapter.h"
 
 #include <memory>
-#include <vector>
 
 #include "base/status.h"
 #include "models/encoder.h"
@@ -40,12 +39,7 @@ absl::StatusOr<ImageSet> ImagesOf(const RecipeAdapter& recipe, const ImageSet& a
   if (recipe.pairs > all.size()) {
     return InvalidField("adapter.pairs", StrCat(recipe.pairs), StrCat("0 .. ", all.size(), ", the training images"));
   }
-  std::vector<int64_t> rows;
-  for (int64_t i = 0; i < all.size(); ++i) rows.push_back(i);
-  Rng rng(MixSeed({seed, kPairsStream}));
-  rng.Shuffle(&rows);
-  rows.resize(static_cast<size_t>(recipe.pairs));
-  return SelectRows(all, rows);
+  return DrawImages(all, recipe.pairs, MixSeed({seed, kPairsStream}));
 }
 
 }  // namespace
@@ -56,8 +50,9 @@ absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const Tra
   LC_ASSIGN_OR_RETURN(const ImageSet images, ImagesOf(recipe, trained_on.train, seed));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_encoder, Encoder::LoadFolder(old.folder));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_encoder, Encoder::LoadFolder(fresh.folder));
-  LC_ASSIGN_OR_RETURN(const ModelPairs pairs, EmbedPairs(*old_encoder, *new_encoder, images, trained_on.augment,
-                                                         static_cast<int>(recipe.views), seed));
+  const int views = recipe.views > 0 ? static_cast<int>(recipe.views) : ViewsFor(images.size());
+  LC_ASSIGN_OR_RETURN(const ModelPairs pairs,
+                      EmbedPairs(*old_encoder, *new_encoder, images, trained_on.augment, views, seed));
   const bool item = options.direction == AdapterDirection::kItem;
   const EmbeddingPairs given = {item ? pairs.old_z : pairs.new_z, item ? pairs.new_z : pairs.old_z, pairs.labels,
                                 pairs.items};
