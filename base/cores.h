@@ -1,3 +1,4 @@
+// How many processor cores there are for us. Threads: safe.
 #pragma once
 
 namespace lightcone {

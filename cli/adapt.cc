@@ -306,10 +306,10 @@ void AddAdapt(CLI::App& root, Context& context) {
   };
   app->add_option("--direction", flags->direction, "item (old items into the new space) or query (the reverse)")
       ->capture_default_str();
-  app->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp")->capture_default_str();
+  app->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp, kernel")->capture_default_str();
   app->add_option("--loss", flags->loss, "auto, or a sum of reg, rel, sup, contra, as in reg+0.5*sup")
       ->capture_default_str();
-  app->add_option("--width", flags->width, "Hidden units of residual-mlp")->capture_default_str();
+  app->add_option("--width", flags->width, "Hidden units of residual-mlp, centres of kernel")->capture_default_str();
   app->add_option("--rank", flags->rank, "Rank of low-rank-affine")->capture_default_str();
   app->add_option("--steps", flags->steps, "Steps of the optimiser")->capture_default_str();
   app->add_option("--bank", flags->bank, "Items that each query of a step is compared with")->capture_default_str();

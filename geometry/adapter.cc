@@ -21,6 +21,18 @@ AlignedFloats Padded(const std::vector<float>& values, std::size_t size) {
   return padded;
 }
 
+// -|a_j|^2 / 2 of each row: what ApplyLaplace takes with the products.
+std::vector<float> HalfSquares(const std::vector<float>& centres, std::size_t width) {
+  const std::size_t in = centres.size() / width;
+  std::vector<float> halves(width);
+  for (std::size_t j = 0; j < width; ++j) {
+    double square = 0;
+    for (std::size_t k = 0; k < in; ++k) square += static_cast<double>(centres[j * in + k]) * centres[j * in + k];
+    halves[j] = static_cast<float>(-square / 2);
+  }
+  return halves;
+}
+
 // P + U V^T (the identity where `linear` is empty), in float64: one dense map is cheaper than three parts.
 std::vector<float> MergedLowRank(const AdapterSpec& spec) {
   const std::size_t in = static_cast<std::size_t>(spec.input_dimension), rank = static_cast<std::size_t>(spec.width),
@@ -52,6 +64,12 @@ struct Adapter::Packed {
   AdapterHead head = AdapterHead::kNone;
   AlignedFloats head_weights;
   float head_bias = 0, norm_weight = 0;
+  float input_radius = 0, sharpness = 0;  // kernel only
+
+  // Floats that ApplyTile needs for n rows: hidden units and, for kernel, the shortened rows and their squares.
+  std::size_t ScratchFloats(std::size_t n) const {
+    return n * hidden_stride + (kind == AdapterKind::kKernel ? n * (in + 1) : 0);
+  }
 
   float UncertaintyOf(const float* z, const float* features) const {
     const std::size_t count = head == AdapterHead::kHidden ? width : in;
@@ -60,9 +78,20 @@ struct Adapter::Packed {
     return static_cast<float>(UncertaintyOfError(target, std::exp(std::clamp(log_error, -kLogErrorMax, kLogErrorMax))));
   }
 
-  // At most kTileRows rows; `scratch` has n * hidden_stride floats.
-  void ApplyTile(const float* rows, std::size_t stride, std::size_t n, float* out_rows, std::size_t out_stride,
-                 float* uncertainties, float* scratch) const {
+  // x = z min(1, r / |z|) of each row, side by side, then |x|^2 of each.
+  void Shorten(const float* rows, std::size_t stride, std::size_t n, float* to) const {
+    float* squares = to + n * in;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float* z = rows + i * stride;
+      const double norm = std::sqrt(static_cast<double>(Dot(z, z, in)));
+      const double scale = norm > input_radius ? input_radius / norm : 1.0;
+      std::transform(z, z + in, to + i * in, [&](float v) { return static_cast<float>(v * scale); });
+      squares[i] = static_cast<float>(norm * norm * scale * scale);
+    }
+  }
+
+  void MapTile(const float* rows, std::size_t stride, std::size_t n, float* out_rows, std::size_t out_stride,
+               float* scratch, const float* squares) const {
     DenseLayer last{.first = {rows, stride, linear.empty() ? nullptr : &linear},
                     .second = {},
                     .offset = offset.data(),
@@ -75,11 +104,24 @@ struct Adapter::Packed {
                              .relu = kind == AdapterKind::kResidualMlp,
                              .columns = width};
       ApplyDense(first, n, scratch, hidden_stride);
+      if (kind == AdapterKind::kKernel) ApplyLaplace(sharpness, squares, n, width, scratch, hidden_stride);
       last.second = {scratch, hidden_stride, &output};
     }
     ApplyDense(last, n, out_rows, out_stride);
     for (std::size_t i = 0; i < n && linear.empty(); ++i) {
       for (std::size_t j = 0; j < out; ++j) out_rows[i * out_stride + j] += rows[i * stride + j];
+    }
+  }
+
+  // At most kTileRows rows; `scratch` has ScratchFloats(n) floats.
+  void ApplyTile(const float* rows, std::size_t stride, std::size_t n, float* out_rows, std::size_t out_stride,
+                 float* uncertainties, float* scratch) const {
+    if (kind == AdapterKind::kKernel) {
+      float* shortened = scratch + n * hidden_stride;
+      Shorten(rows, stride, n, shortened);
+      MapTile(shortened, in, n, out_rows, out_stride, scratch, shortened + n * in);
+    } else {
+      MapTile(rows, stride, n, out_rows, out_stride, scratch, nullptr);
     }
     if (uncertainties == nullptr) return;
     for (std::size_t i = 0; i < n; ++i) {
@@ -111,10 +153,13 @@ absl::StatusOr<Adapter> Adapter::Make(const AdapterSpec& spec) {
   if (packed->width != 0) {
     packed->hidden = PackedMatrix(spec.hidden, width, in);
     packed->output = PackedMatrix(spec.output, out, width);
-    packed->hidden_offset = Padded(spec.hidden_offset, width);
+    packed->hidden_offset =
+        Padded(spec.kind == AdapterKind::kKernel ? HalfSquares(spec.hidden, width) : spec.hidden_offset, width);
     // A line more than needed: rows of 512 units would otherwise fall on the same cache sets.
     packed->hidden_stride = packed->hidden_offset.size() + kPanelColumns;
   }
+  packed->input_radius = spec.input_radius;
+  packed->sharpness = spec.sharpness;
   packed->head = spec.head;
   if (spec.head != AdapterHead::kNone) {
     packed->norm_weight = spec.head_weights.back();
@@ -132,7 +177,7 @@ Adapter::~Adapter() = default;
 
 void Adapter::Apply(const float* rows, std::size_t stride, std::size_t n, float* out, std::size_t out_stride,
                     float* uncertainties) const {
-  const std::size_t scratch_floats = std::min(n, kTileRows) * packed_->hidden_stride;
+  const std::size_t scratch_floats = packed_->ScratchFloats(std::min(n, kTileRows));
   alignas(kVectorAlignment) float stack[kStackFloats];
   std::unique_ptr<float[]> heap;
   // Not make_unique, which would write zeros over all of it first.

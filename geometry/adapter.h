@@ -30,9 +30,11 @@ enum class AdapterDirection { kQuery, kItem };
 //   kAffine         f(z) = W z + c
 //   kLowRankAffine  f(z) = z + U V^T z + c    equal dimensions, `linear` empty; else P z + U V^T z + c, `linear`: P
 //   kResidualMlp    f(z) = W z + c + B relu(A z + a)
-enum class AdapterKind { kProcrustes, kAffine, kLowRankAffine, kResidualMlp };
+//   kKernel         f(z) = W x + c + B k,  k_j = exp(-gamma |x - a_j|),  x = z min(1, r / |z|)
+//                   kernel ridge regression with Laplace kernels at the centres a_j (Nystroem: Williams & Seeger 2001)
+enum class AdapterKind { kProcrustes, kAffine, kLowRankAffine, kResidualMlp, kKernel };
 
-// "query", "item"; "procrustes", "affine", "low-rank-affine", "residual-mlp". The reverses are kInvalidArgument naming
+// "query", "item"; "procrustes", "affine", "low-rank-affine", "residual-mlp", "kernel". The reverses are kInvalidArgument naming
 // field 'direction' or 'map', the text and the names allowed.
 std::string_view AdapterDirectionName(AdapterDirection direction);
 std::string_view AdapterKindName(AdapterKind kind);
@@ -52,12 +54,14 @@ struct AdapterSpec {
   AdapterKind kind = AdapterKind::kResidualMlp;
   int input_dimension = 0;  // of z
   Space target;             // of f(z): metric, output dimension, curvature, clip radius
-  int width = 0;            // hidden units of residual-mlp, rank of low-rank-affine; 0 for the others
+  int width = 0;            // hidden units of residual-mlp, centres of kernel, rank of low-rank-affine; else 0
+  float input_radius = 0;   // r of kernel, above 0; 0 for the others
+  float sharpness = 0;      // gamma of kernel, above 0; 0 for the others
 
   std::vector<float> linear;         // out x in: sQ, W or P; empty means the identity (low-rank-affine only)
   std::vector<float> offset;         // out: c; empty for procrustes
-  std::vector<float> hidden;         // width x in: A, or V^T
-  std::vector<float> hidden_offset;  // width: a; empty for low-rank-affine
+  std::vector<float> hidden;         // width x in: A, V^T, or the centres
+  std::vector<float> hidden_offset;  // width: a; residual-mlp only
   std::vector<float> output;         // out x width: B, or U
 
   // log of the predicted error = <head_weights, (features, |z|)> + head_bias, features by `head`: the expected distance

@@ -10,9 +10,11 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "geometry/adapter_kernels.h"
+#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -209,6 +211,19 @@ void DenseImpl(const DenseLayer& layer, size_t n, float* out, size_t out_stride)
   }
 }
 
+void LaplaceImpl(float sharpness, const float* squares, size_t n, size_t columns, float* values, size_t stride) {
+  const Lanes16 d;
+  const V slope = hn::Set(d, -sharpness), two = hn::Set(d, 2.0f), zero = hn::Zero(d);
+  for (size_t r = 0; r < n; ++r) {
+    float* HWY_RESTRICT row = values + r * stride;
+    const V square = hn::Set(d, squares[r]);
+    for (size_t c = 0; c < columns; c += kLanes) {
+      const V distance2 = hn::Max(hn::NegMulAdd(two, hn::LoadU(d, row + c), square), zero);
+      hn::StoreU(hn::Exp(d, hn::Mul(slope, hn::Sqrt(distance2))), d, row + c);
+    }
+  }
+}
+
 #else  // one lane: machines (or emulators) without any vector unit we know
 
 HWY_INLINE float SumOfTerm(const DenseTerm& term, size_t row, size_t column) {
@@ -226,6 +241,15 @@ void DenseImpl(const DenseLayer& layer, size_t n, float* out, size_t out_stride)
       const float sum =
           layer.offset[column] + SumOfTerm(layer.first, row, column) + SumOfTerm(layer.second, row, column);
       out[row * out_stride + column] = layer.relu ? std::max(sum, 0.0f) : sum;
+    }
+  }
+}
+
+void LaplaceImpl(float sharpness, const float* squares, size_t n, size_t columns, float* values, size_t stride) {
+  for (size_t r = 0; r < n; ++r) {
+    for (size_t c = 0; c < columns; ++c) {
+      float& value = values[r * stride + c];
+      value = std::exp(-sharpness * std::sqrt(std::max(0.0f, squares[r] - 2 * value)));
     }
   }
 }

@@ -21,6 +21,7 @@ constexpr std::size_t kPanelGap = kPanelColumns;
 }  // namespace
 
 HWY_EXPORT(DenseImpl);
+HWY_EXPORT(LaplaceImpl);
 
 PackedMatrix::PackedMatrix(std::span<const float> weights, std::size_t columns, std::size_t inner)
     : columns_(columns),
@@ -35,6 +36,11 @@ PackedMatrix::PackedMatrix(std::span<const float> weights, std::size_t columns, 
 
 void ApplyDense(const DenseLayer& layer, std::size_t n, float* out, std::size_t out_stride) {
   HWY_DYNAMIC_DISPATCH(DenseImpl)(layer, n, out, out_stride);
+}
+
+void ApplyLaplace(float sharpness, const float* squares, std::size_t n, std::size_t columns, float* values,
+                  std::size_t stride) {
+  HWY_DYNAMIC_DISPATCH(LaplaceImpl)(sharpness, squares, n, columns, values, stride);
 }
 
 }  // namespace lightcone

@@ -8,6 +8,8 @@
 namespace lightcone {
 namespace {
 
+constexpr char kKindNames[] = "procrustes, affine, low-rank-affine, residual-mlp, kernel";
+
 std::string SizeText(std::size_t rows, std::size_t columns) {
   return StrCat("exactly ", rows * columns, " (", rows, " x ", columns, ")");
 }
@@ -44,11 +46,19 @@ absl::Status CheckWidth(const AdapterSpec& spec) {
                           StrCat("1 .. ", rank_max, " (the rank; at most the smaller dimension)"));
     }
     case AdapterKind::kResidualMlp:
+    case AdapterKind::kKernel:
       if (spec.width >= 1 && spec.width <= kAdapterWidthMax) return absl::OkStatus();
       return InvalidField("adapter.width", StrCat(spec.width), StrCat("1 .. ", kAdapterWidthMax));
   }
   return InvalidField("adapter.map", StrCat(static_cast<int>(spec.kind)),
-                      "procrustes, affine, low-rank-affine, residual-mlp");
+                      kKindNames);
+}
+
+// Of kernel: above 0 and finite; 0 for every other kind.
+absl::Status CheckKernelNumber(const AdapterSpec& spec, std::string_view field, float value) {
+  const bool kernel = spec.kind == AdapterKind::kKernel;
+  if (kernel ? value > 0 && value <= kAdapterWeightMax : value == 0) return absl::OkStatus();
+  return InvalidField(field, StrCat(value), kernel ? StrCat("above 0 .. ", kAdapterWeightMax) : "0 for this kind");
 }
 
 absl::Status CheckHead(const AdapterSpec& spec) {
@@ -98,6 +108,8 @@ std::string_view AdapterKindName(AdapterKind kind) {
       return "low-rank-affine";
     case AdapterKind::kResidualMlp:
       return "residual-mlp";
+    case AdapterKind::kKernel:
+      return "kernel";
   }
   return "unknown";
 }
@@ -111,10 +123,11 @@ absl::StatusOr<AdapterDirection> ParseAdapterDirection(std::string_view text) {
 
 absl::StatusOr<AdapterKind> ParseAdapterKind(std::string_view text) {
   for (const AdapterKind kind :
-       {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine, AdapterKind::kResidualMlp}) {
+       {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine, AdapterKind::kResidualMlp,
+        AdapterKind::kKernel}) {
     if (AdapterKindName(kind) == text) return kind;
   }
-  return InvalidField("map", StrCat("'", text, "'"), "procrustes, affine, low-rank-affine, residual-mlp");
+  return InvalidField("map", StrCat("'", text, "'"), kKindNames);
 }
 
 absl::Status AdapterSpec::Validate() const {
@@ -130,6 +143,8 @@ absl::Status AdapterSpec::Validate() const {
     return InvalidField(StrCat("adapter.target.", parts.field), parts.value, parts.allowed);
   }
   LC_RETURN_IF_ERROR(CheckWidth(*this));
+  LC_RETURN_IF_ERROR(CheckKernelNumber(*this, "adapter.input_radius", input_radius));
+  LC_RETURN_IF_ERROR(CheckKernelNumber(*this, "adapter.sharpness", sharpness));
   const std::size_t in = static_cast<std::size_t>(input_dimension), out = static_cast<std::size_t>(output_dimension()),
                     units = static_cast<std::size_t>(width);
   const bool low_rank = kind == AdapterKind::kLowRankAffine, mlp = kind == AdapterKind::kResidualMlp;

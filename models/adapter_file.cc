@@ -104,6 +104,8 @@ absl::Status ReadSpec(const json& object, AdapterSpec& spec) {
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "map", true, kind));
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "input_dimension", true, spec.input_dimension));
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "width", false, spec.width));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "input_radius", false, spec.input_radius));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "sharpness", false, spec.sharpness));
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "head", false, head));
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "head_bias", false, spec.head_bias));
   LC_ASSIGN_OR_RETURN(spec.direction, ParseAdapterDirection(direction));
@@ -151,6 +153,10 @@ std::string AdapterHeaderJson(const AdapterFile& file) {
   out["to"] = file.to;
   out["input_dimension"] = spec.input_dimension;
   out["width"] = spec.width;
+  if (spec.kind == AdapterKind::kKernel) {
+    out["input_radius"] = spec.input_radius;
+    out["sharpness"] = spec.sharpness;
+  }
   out["target"] = {{"metric", std::string(MetricName(spec.target.metric))},
                    {"dimension", spec.target.dimension},
                    {"curvature", spec.target.curvature},

@@ -22,7 +22,7 @@ using test::TruthOf;
 using ::testing::HasSubstr;
 
 constexpr AdapterKind kKinds[] = {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine,
-                                  AdapterKind::kResidualMlp};
+                                  AdapterKind::kResidualMlp, AdapterKind::kKernel};
 
 struct Shape {
   int in, out, width;
@@ -190,6 +190,14 @@ TEST(AdapterSpec, NamesTheFieldTheValueAndWhatIsAllowed) {
                     }),
               HasSubstr("'adapter.hidden_offset'"));
   EXPECT_THAT(error(kLowRank, [](AdapterSpec& s) { s.head = AdapterHead::kHidden; }), HasSubstr("'adapter.head'"));
+  EXPECT_THAT(error(kMlp, [](AdapterSpec& s) { s.sharpness = 1; }),
+              HasSubstr("'adapter.sharpness' is 1; allowed: 0 for this kind"));
+  EXPECT_THAT(error(AdapterKind::kKernel, [](AdapterSpec& s) { s.sharpness = std::nanf(""); }),
+              HasSubstr("'adapter.sharpness' is nan; allowed: above 0"));
+  EXPECT_THAT(error(AdapterKind::kKernel, [](AdapterSpec& s) { s.input_radius = 0; }),
+              HasSubstr("'adapter.input_radius' is 0; allowed: above 0"));
+  EXPECT_THAT(error(AdapterKind::kKernel, [](AdapterSpec& s) { s.hidden_offset = {1, 2, 3}; }),
+              HasSubstr("'adapter.hidden_offset'"));
   EXPECT_THAT(error(AdapterKind::kAffine, [](AdapterSpec& s) { s.width = 2; }), HasSubstr("'adapter.width' is 2"));
   EXPECT_THAT(error(AdapterKind::kProcrustes,
                     [](AdapterSpec& s) {
@@ -198,13 +206,28 @@ TEST(AdapterSpec, NamesTheFieldTheValueAndWhatIsAllowed) {
               HasSubstr("'adapter.offset'"));
 }
 
+TEST(KernelAdapter, AtACentreIsNotANumberWhatever) {
+  // |x - a|^2 = |x|^2 + |a|^2 - 2 <x, a> may come out below 0 there.
+  std::mt19937_64 random(43);
+  AdapterSpec spec = RandomAdapter(random, AdapterKind::kKernel, 33, 5, 17);
+  spec.sharpness = 0.25f;
+  for (float& x : spec.hidden) x *= 0.5f;  // within the radius
+  const Adapter adapter = Adapter::Make(spec).value();
+  std::vector<float> out(17 * 5);
+  adapter.Apply(spec.hidden, out);
+  for (std::size_t j = 0; j < 17; ++j) {
+    const AdapterTruth truth = TruthOf(spec, std::span<const float>(spec.hidden).subspan(j * 33, 33));
+    for (std::size_t o = 0; o < 5; ++o) EXPECT_NEAR(out[j * 5 + o], truth.out[o], 1e-3);
+  }
+}
+
 TEST(AdapterNames, AreReadBack) {
   for (const AdapterKind kind : kKinds) EXPECT_EQ(ParseAdapterKind(AdapterKindName(kind)).value(), kind);
   for (const AdapterDirection direction : {AdapterDirection::kQuery, AdapterDirection::kItem}) {
     EXPECT_EQ(ParseAdapterDirection(AdapterDirectionName(direction)).value(), direction);
   }
   EXPECT_EQ(MessageOf(ParseAdapterKind("mlp").status()),
-            "field 'map' is 'mlp'; allowed: procrustes, affine, low-rank-affine, residual-mlp");
+            "field 'map' is 'mlp'; allowed: procrustes, affine, low-rank-affine, residual-mlp, kernel");
   EXPECT_EQ(MessageOf(ParseAdapterDirection("items").status()), "field 'direction' is 'items'; allowed: query, item");
 }
 

@@ -23,8 +23,9 @@ inline std::vector<float> RandomNumbers(std::mt19937_64& random, std::size_t cou
 inline AdapterSpec RandomAdapter(std::mt19937_64& random, AdapterKind kind, int in, int out, int width,
                                  AdapterHead head = AdapterHead::kNone) {
   const std::size_t i = static_cast<std::size_t>(in), o = static_cast<std::size_t>(out);
-  const bool low_rank = kind == AdapterKind::kLowRankAffine, mlp = kind == AdapterKind::kResidualMlp;
-  const std::size_t w = low_rank || mlp ? static_cast<std::size_t>(width) : 0;
+  const bool low_rank = kind == AdapterKind::kLowRankAffine, mlp = kind == AdapterKind::kResidualMlp,
+             kernel = kind == AdapterKind::kKernel;
+  const std::size_t w = low_rank || mlp || kernel ? static_cast<std::size_t>(width) : 0;
   AdapterSpec spec;
   spec.direction = AdapterDirection::kItem;
   spec.kind = kind;
@@ -36,6 +37,7 @@ inline AdapterSpec RandomAdapter(std::mt19937_64& random, AdapterKind kind, int 
   spec.hidden = RandomNumbers(random, w * i, 0.3);
   if (mlp) spec.hidden_offset = RandomNumbers(random, w, 0.3);
   spec.output = RandomNumbers(random, o * w, 0.3);
+  if (kernel) spec.input_radius = 1.1f, spec.sharpness = 0.7f;  // some rows are longer, some are not
   spec.head = head;
   if (head != AdapterHead::kNone) {
     spec.head_weights = RandomNumbers(random, (head == AdapterHead::kHidden ? w : i) + 1, 0.1);
@@ -50,26 +52,52 @@ struct AdapterTruth {
   double error = 0;          // predicted; 0 without a head
 };
 
+// What the map reads: z, shortened where the kind does.
+inline std::vector<double> InputOf(const AdapterSpec& spec, std::span<const float> z) {
+  std::vector<double> x(z.begin(), z.end());
+  if (spec.kind != AdapterKind::kKernel) return x;
+  double square = 0;
+  for (const double v : x) square += v * v;
+  const double scale = std::min(1.0, static_cast<double>(spec.input_radius) / std::sqrt(square));
+  for (double& v : x) v *= scale;
+  return x;
+}
+
+struct UnitsTruth {
+  std::vector<double> units, size;
+};
+
+inline UnitsTruth UnitsOf(const AdapterSpec& spec, const std::vector<double>& x) {
+  const std::size_t in = x.size(), width = static_cast<std::size_t>(spec.width);
+  UnitsTruth truth{std::vector<double>(width), std::vector<double>(width)};
+  for (std::size_t u = 0; u < width; ++u) {
+    double sum = spec.hidden_offset.empty() ? 0.0 : spec.hidden_offset[u], size = std::abs(sum), square = 0;
+    for (std::size_t j = 0; j < in; ++j) {
+      const double a = spec.hidden[u * in + j];
+      sum += a * x[j];
+      size += std::abs(a * x[j]);
+      square += (x[j] - a) * (x[j] - a);
+    }
+    truth.units[u] = spec.kind == AdapterKind::kResidualMlp ? std::max(sum, 0.0) : sum;
+    truth.size[u] = size;
+    if (spec.kind != AdapterKind::kKernel) continue;
+    truth.units[u] = std::exp(-spec.sharpness * std::sqrt(square));
+    truth.size[u] = 1 + spec.sharpness * (1 + 4 / std::sqrt(square));  // the square's rounding, through the root
+  }
+  return truth;
+}
+
 inline AdapterTruth TruthOf(const AdapterSpec& spec, std::span<const float> z) {
   const std::size_t in = static_cast<std::size_t>(spec.input_dimension),
                     out = static_cast<std::size_t>(spec.output_dimension()),
                     width = static_cast<std::size_t>(spec.width);
-  std::vector<double> units(width), unit_size(width);
-  for (std::size_t u = 0; u < width; ++u) {
-    double sum = spec.hidden_offset.empty() ? 0.0 : spec.hidden_offset[u], size = std::abs(sum);
-    for (std::size_t j = 0; j < in; ++j) {
-      const double term = static_cast<double>(spec.hidden[u * in + j]) * z[j];
-      sum += term;
-      size += std::abs(term);
-    }
-    units[u] = spec.kind == AdapterKind::kResidualMlp ? std::max(sum, 0.0) : sum;
-    unit_size[u] = size;
-  }
+  const std::vector<double> x = InputOf(spec, z);
+  const auto [units, unit_size] = UnitsOf(spec, x);
   AdapterTruth truth{std::vector<double>(out), std::vector<double>(out), 0};
   for (std::size_t o = 0; o < out; ++o) {
     double sum = spec.offset.empty() ? 0.0 : spec.offset[o], size = std::abs(sum);
     for (std::size_t j = 0; j < in; ++j) {
-      const double term = (spec.linear.empty() ? (o == j ? 1.0 : 0.0) : spec.linear[o * in + j]) * z[j];
+      const double term = (spec.linear.empty() ? (o == j ? 1.0 : 0.0) : spec.linear[o * in + j]) * x[j];
       sum += term;
       size += std::abs(term);
     }

@@ -79,13 +79,15 @@ TEST(FitAdapter, EveryMapCrossesDimensionsUnderBothMetrics) {
     const TwoModels train = MakeTwoModels(400, 8, 10, 16, metric, 1), test = MakeTwoModels(80, 8, 10, 16, metric, 2);
     for (const AdapterDirection direction : kBothDirections) {
       for (const AdapterKind kind :
-           {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine, AdapterKind::kResidualMlp}) {
+           {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine, AdapterKind::kResidualMlp,
+            AdapterKind::kKernel}) {
         AdaptOptions options = OptionsFor(train, direction);
         options.kind = kind;
+        if (kind == AdapterKind::kKernel) options.width = 120;
         options.steps = 20;
         const absl::StatusOr<AdapterFile> file = FitAdapter(PairsOf(train, direction, false), options);
         ASSERT_TRUE(file.ok()) << AdapterKindName(kind) << ": " << MessageOf(file.status());
-        EXPECT_EQ(file->fit.loss, kind == AdapterKind::kProcrustes ? "closed-form" : "reg+rel");
+        EXPECT_EQ(file->fit.loss, kind == AdapterKind::kProcrustes || kind == AdapterKind::kKernel ? "closed-form" : "reg+rel");
         EXPECT_EQ(file->fit.pairs + file->fit.held_out_pairs, 400);
         const AdapterEvaluation evaluation = Evaluated(file->spec, test);
         EXPECT_FALSE(evaluation.plain.has_value()) << "vectors of 10 and of 16 numbers have no distance";
@@ -109,6 +111,28 @@ TwoModels Related(int items, int dimension, uint64_t seed, const Change& change)
     world.labels.push_back(i % 4);
   }
   return world;
+}
+
+TEST(FitAdapter, ByAKernelFindsWhatNoLinearMapCanAndWhatTheServerComputes) {
+  const TwoModels train = Related(3000, 3, 5,
+                                  [](const std::vector<double>& z, Rng&) {
+                                    return std::vector<double>{std::sin(3 * z[0]), z[1] * z[2], std::abs(z[0])};
+                                  });
+  AdaptOptions options = OptionsFor(train, AdapterDirection::kItem);
+  options.kind = AdapterKind::kKernel;
+  options.width = 400;
+  const absl::StatusOr<AdapterFile> file = FitAdapter(PairsOf(train, AdapterDirection::kItem, false), options);
+  ASSERT_TRUE(file.ok()) << MessageOf(file.status());
+  EXPECT_LT(file->fit.held_out_error, 0.1 * file->fit.baseline_error);
+  const Adapter adapter = Adapter::Make(file->spec).value();
+  std::vector<float> out(train.new_z.size());
+  adapter.Apply(train.old_z, out);
+  double worst = 0;
+  for (size_t i = 0; i < out.size(); ++i) worst = std::max(worst, std::abs(double{out[i]} - train.new_z[i]));
+  EXPECT_LT(worst, 0.3) << "float32 inference of the fitted rows";
+  options.width = 5000;
+  EXPECT_THAT(MessageOf(FitAdapter(PairsOf(train, AdapterDirection::kItem, false), options).status()),
+              HasSubstr("'width' is 5000; allowed: 1 .. 2700"));
 }
 
 TEST(FitAdapter, AResidualMlpLearnsWhatNoLinearMapCan) {

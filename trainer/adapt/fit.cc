@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "trainer/adapt/closed_form_torch.h"
 #include "trainer/adapt/error_head_torch.h"
+#include "trainer/adapt/kernel_ridge_torch.h"
 #include "trainer/adapt/losses_torch.h"
 #include "trainer/adapt/network_torch.h"
 #include "trainer/data/rng.h"
@@ -103,6 +104,27 @@ Tensor Errors(const Map& map, const Space& target, const AdaptBatch& batch) {
                             LiftTo(target, batch.target.to(torch::kFloat64)));
 }
 
+std::vector<float> Numbers(const Tensor& values) {
+  const Tensor flat = values.to(torch::kFloat32).contiguous();
+  return {flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel()};
+}
+
+AdapterSpec SpecOf(const KernelMap& map, const AdaptOptions& options) {
+  AdapterSpec spec;
+  spec.direction = options.direction;
+  spec.kind = options.kind;
+  spec.input_dimension = options.source.dimension;
+  spec.target = options.target;
+  spec.width = options.width;
+  spec.input_radius = static_cast<float>(map.radius);
+  spec.sharpness = static_cast<float>(map.sharpness);
+  spec.linear = Numbers(map.linear.w);
+  spec.offset = Numbers(map.linear.c);
+  spec.hidden = Numbers(map.centres);
+  spec.output = Numbers(map.output);
+  return spec;
+}
+
 class Fit {
  public:
   Fit(const EmbeddingPairs& pairs, const AdaptOptions& options, const AdaptLoss& loss, const Split& split)
@@ -127,6 +149,7 @@ class Fit {
   }
 
   absl::StatusOr<AdapterFile> Run(const AdaptCallback& callback, const std::atomic<bool>* stop) {
+    if (options_.kind == AdapterKind::kKernel) return RunKernel();
     const Tensor x = all_.source.narrow(0, 0, fitted_), y = Aim(options_.target, all_.target.narrow(0, 0, fitted_));
     const LinearMap linear = FitRidge(x, y);
     AdapterNetwork network(options_, linear, x, y);
@@ -134,25 +157,58 @@ class Fit {
     if (!network.parameters().empty()) {
       LC_ASSIGN_OR_RETURN(file.fit.steps, Train(network, callback, stop));
     }
-    file.from = options_.from;
-    file.to = options_.to;
     file.spec = network.Export();
     file.fit.loss = network.parameters().empty() ? "closed-form" : options_.loss;
-    file.fit.pairs = fitted_;
-    file.fit.held_out_pairs = held_out_.source.size(0);
+    const Tensor hidden = options_.kind == AdapterKind::kResidualMlp ? Hidden(network) : Tensor();
     file.fit.ridge = linear.lambda;
-    file.fit.seed = options_.seed;
     const auto start = [&](const Tensor& z) { return torch::matmul(z.to(torch::kFloat64), linear.w.t()) + linear.c; };
-    file.fit.baseline_error = Errors(start, options_.target, held_out_).mean().item<double>();
-    const Tensor errors = Errors(network, options_.target, held_out_);
-    file.fit.held_out_error = errors.mean().item<double>();
-    if (options_.error_head) AddHead(network, errors, file);
-    const absl::Status valid = file.spec.Validate();
-    if (!valid.ok()) return FailedPrecondition(StrCat("the fit left the allowed weights: ", MessageOf(valid)));
+    LC_RETURN_IF_ERROR(Finish(start, network, hidden, file));
     return file;
   }
 
  private:
+  // Kernel ridge regression: a closed form whose ridge the held-out pairs choose.
+  absl::StatusOr<AdapterFile> RunKernel() {
+    if (options_.width > fitted_) {
+      return InvalidField("width", StrCat(options_.width), StrCat("1 .. ", fitted_, ", the fitted pairs"));
+    }
+    const bool lorentz = options_.source.metric == Metric::kLorentz;
+    LC_ASSIGN_OR_RETURN(const KernelMap map,
+                        FitKernel(all_.source.narrow(0, 0, fitted_),
+                                  Aim(options_.target, all_.target.narrow(0, 0, fitted_)), held_out_.source,
+                                  Aim(options_.target, held_out_.target), options_.width,
+                                  lorentz ? options_.source.clip_radius : 1.0));
+    AdapterFile file;
+    file.spec = SpecOf(map, options_);
+    file.fit.loss = "closed-form";
+    file.fit.ridge = map.lambda;
+    LC_RETURN_IF_ERROR(Finish([&](const Tensor& z) { return map.Linear(z); }, map, Tensor(), file));
+    return file;
+  }
+
+  Tensor Hidden(const AdapterNetwork& network) const {
+    torch::NoGradGuard no_grad;
+    return network.Hidden(held_out_.source);
+  }
+
+  // Everything of the file but the map: figures on the held-out pairs and the error's own regression, which may read
+  // `hidden` units of these pairs. `start`: the linear map whose error is the baseline.
+  template <typename Start, typename Map>
+  absl::Status Finish(const Start& start, const Map& map, const Tensor& hidden, AdapterFile& file) const {
+    file.from = options_.from;
+    file.to = options_.to;
+    file.fit.pairs = fitted_;
+    file.fit.held_out_pairs = held_out_.source.size(0);
+    file.fit.seed = options_.seed;
+    file.fit.baseline_error = Errors(start, options_.target, held_out_).mean().template item<double>();
+    const Tensor errors = Errors(map, options_.target, held_out_);
+    file.fit.held_out_error = errors.mean().template item<double>();
+    if (options_.error_head) AddHead(hidden, errors, file);
+    const absl::Status valid = file.spec.Validate();
+    if (!valid.ok()) return FailedPrecondition(StrCat("the fit left the allowed weights: ", MessageOf(valid)));
+    return absl::OkStatus();
+  }
+
   // Distinct random rows of the fitted ones: a bank whose first rows are the queries.
   AdaptBatch Draw() {
     const int64_t m = std::min<int64_t>(options_.bank, fitted_);
@@ -214,10 +270,9 @@ class Fit {
     return progress.step;
   }
 
-  void AddHead(const AdapterNetwork& network, const Tensor& errors, AdapterFile& file) const {
+  void AddHead(const Tensor& hidden, const Tensor& errors, AdapterFile& file) const {
     torch::NoGradGuard no_grad;
-    const bool mlp = options_.kind == AdapterKind::kResidualMlp;
-    const ErrorHead head = FitErrorHead(held_out_.source, mlp ? network.Hidden(held_out_.source) : Tensor(), errors);
+    const ErrorHead head = FitErrorHead(held_out_.source, hidden, errors);
     file.spec.head = head.head;
     file.spec.head_weights = head.weights;
     file.spec.head_bias = head.bias;

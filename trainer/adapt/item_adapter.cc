@@ -10,7 +10,7 @@
 namespace lightcone {
 namespace {
 
-constexpr int kSmallSteps = 500, kSmallViews = 2;
+constexpr int kSmallSteps = 500, kViews = 2;
 constexpr int64_t kImagesMax = 200'000;  // pairs stay in memory; more of them gain nothing (docs/adapters.md)
 constexpr uint64_t kImagesStream = 0x17e3ada;
 
@@ -30,12 +30,11 @@ absl::StatusOr<AdapterFile> FitItemAdapter(const Encoder& old_model, const Encod
   LC_ASSIGN_OR_RETURN(options.target, SpaceOf(new_model.manifest()));
   options.from = old_model.manifest().name;
   options.to = new_model.manifest().name;
-  const bool small = dataset.train.size() <= kSmallSetImages;
-  if (small) options.steps = kSmallSteps;
+  if (dataset.train.size() <= kSmallSetImages) options.steps = kSmallSteps;
   options.seed = seed;
   const ImageSet images = DrawImages(dataset.train, kImagesMax, MixSeed({seed, kImagesStream}));
   LC_ASSIGN_OR_RETURN(const ModelPairs pairs,
-                      EmbedPairs(old_model, new_model, images, augment, small ? kSmallViews : ViewsFor(images.size()), seed));
+                      EmbedPairs(old_model, new_model, images, augment, dataset.train.size() <= kImagesMax ? kViews : 1, seed));
   return FitAdapter({pairs.old_z, pairs.new_z, pairs.labels, pairs.items}, options, {}, stop);
 }
 

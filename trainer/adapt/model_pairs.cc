@@ -60,9 +60,9 @@ absl::Status CheckChannels(const char* field, const Encoder& encoder, const Imag
 }  // namespace
 
 int ViewsFor(int64_t images) {
-  constexpr int64_t kPairs = 64'000, kMany = 100'000, kMax = 32;
-  if (images > kMany) return 1;
-  return static_cast<int>(std::clamp<int64_t>(kPairs / std::max<int64_t>(images, 1), 2, kMax));
+  constexpr int64_t kPairs = 64'000, kMany = 10'000, kMax = 32;
+  if (images >= kMany) return 1;
+  return static_cast<int>(std::min<int64_t>(kPairs / std::max<int64_t>(images, 1), kMax));
 }
 
 absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& new_model, const ImageSet& images,

@@ -20,8 +20,8 @@ struct ModelPairs {
 
 inline constexpr int kViewsMax = 64;
 
-// Views of each image that a fit gains from (docs/adapters.md, Start and training): so many that 64,000 pairs come
-// together, but 2 to 32, and the image alone where there are more than 100,000.
+// Views of each image that a fit gains from (docs/adapters.md, Start and training): the image alone where there are
+// 10,000 or more, else so many that 64,000 pairs come together, but at most 32.
 int ViewsFor(int64_t images);
 
 // Each image plain and in views - 1 changed copies (AugmentImage, `kind`). The copies are drawn from `seed`, and both

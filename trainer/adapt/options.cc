@@ -92,13 +92,15 @@ absl::Status AdaptOptions::Validate() const {
   LC_RETURN_IF_ERROR(CheckSpace("source", source));
   LC_RETURN_IF_ERROR(CheckSpace("target", target));
   if (AdapterKindName(kind) == "unknown") {
-    return InvalidField("map", StrCat(static_cast<int>(kind)), "procrustes, affine, low-rank-affine, residual-mlp");
+    return InvalidField("map", StrCat(static_cast<int>(kind)), "procrustes, affine, low-rank-affine, residual-mlp, kernel");
   }
   if (AdapterDirectionName(direction) == "unknown") {
     return InvalidField("direction", StrCat(static_cast<int>(direction)), "query, item");
   }
   LC_RETURN_IF_ERROR(ParseAdaptLoss(loss, /*has_labels=*/true).status());
-  if (kind == AdapterKind::kResidualMlp) LC_RETURN_IF_ERROR(CheckInt("width", width, 1, kAdapterWidthMax));
+  if (kind == AdapterKind::kResidualMlp || kind == AdapterKind::kKernel) {
+    LC_RETURN_IF_ERROR(CheckInt("width", width, 1, kAdapterWidthMax));
+  }
   if (kind == AdapterKind::kLowRankAffine) {
     const int rank_max = std::min(source.dimension, target.dimension);
     if (rank < 1 || rank > rank_max) {

@@ -46,8 +46,8 @@ struct AdaptOptions {
   AdapterKind kind = AdapterKind::kResidualMlp;
   Space source, target;       // of the two sides of the pairs; lorentz or cosine each
   std::string from, to;       // labels of the two generations, for the file
-  std::string loss = "auto";  // procrustes is a closed form and has none
-  int width = 512;            // hidden units of residual-mlp. Cost: time of a fit and of every row, linearly
+  std::string loss = "auto";  // procrustes and kernel are closed forms and have none
+  int width = 512;            // hidden units of residual-mlp, centres of kernel (4,096 are a good number). Cost of every row: linear
   int rank = 32;              // of low-rank-affine; at most the smaller dimension
   int64_t pairs_max = 0;      // pairs drawn at random from those given; 0: all
   double held_out = 0.1;      // share of the pairs kept out, 16 to 4096 pairs: they choose when to stop

@@ -139,7 +139,7 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
                             {"map", recipe.map},
                             {"loss", recipe.loss},
                             {"pairs", recipe.pairs},
-                            {"views", recipe.views},
+                            {"views", ViewsOf(recipe, plan_.steps[static_cast<size_t>(trained.step)].dataset.train)},
                             {"width", recipe.width},
                             {"rank", recipe.rank},
                             {"steps", recipe.steps},

@@ -44,15 +44,20 @@ absl::StatusOr<ImageSet> ImagesOf(const RecipeAdapter& recipe, const ImageSet& a
 
 }  // namespace
 
+int ViewsOf(const RecipeAdapter& recipe, const ImageSet& train) {
+  if (recipe.views > 0) return static_cast<int>(recipe.views);
+  return ViewsFor(recipe.pairs > 0 ? recipe.pairs : train.size());
+}
+
 absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const TrainedModel& old,
                                           const TrainedModel& fresh, const Dataset& trained_on, uint64_t seed) {
   LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(recipe, old, fresh, seed));
   LC_ASSIGN_OR_RETURN(const ImageSet images, ImagesOf(recipe, trained_on.train, seed));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_encoder, Encoder::LoadFolder(old.folder));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_encoder, Encoder::LoadFolder(fresh.folder));
-  const int views = recipe.views > 0 ? static_cast<int>(recipe.views) : ViewsFor(images.size());
   LC_ASSIGN_OR_RETURN(const ModelPairs pairs,
-                      EmbedPairs(*old_encoder, *new_encoder, images, trained_on.augment, views, seed));
+                      EmbedPairs(*old_encoder, *new_encoder, images, trained_on.augment,
+                                 ViewsOf(recipe, trained_on.train), seed));
   const bool item = options.direction == AdapterDirection::kItem;
   const EmbeddingPairs given = {item ? pairs.old_z : pairs.new_z, item ? pairs.new_z : pairs.old_z, pairs.labels,
                                 pairs.items};

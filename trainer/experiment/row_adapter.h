@@ -17,6 +17,9 @@ struct TrainedModel {
   Manifest manifest;
 };
 
+// Views of each image that the fit takes: the recipe's, or ViewsFor. `train`: the newer model's training set.
+int ViewsOf(const RecipeAdapter& recipe, const ImageSet& train);
+
 // INVALID_ARGUMENT naming the field: more pairs asked for than there are images, and what FitAdapter refuses (too few
 // pairs, a rank above the dimension). `trained_on`: the newer model's training set. Threads: safe.
 absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const TrainedModel& old,

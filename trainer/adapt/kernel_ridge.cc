@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <limits>
+
+#include "base/status.h"
+#include "trainer/adapt/kernel_ridge_torch.h"
+#include "trainer/losses/lorentz_torch.h"
+
+namespace lightcone {
+namespace {
+
+using torch::Tensor;
+
+constexpr int64_t kKernelBlockRows = 4096;
+constexpr double kRelativeSharpness = 0.25;  // times 1 / radius
+constexpr double kKernelRidges[] = {1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100};
+
+Tensor Shortened(const Tensor& z, double radius) { return ClipNorm(z.to(torch::kFloat64), radius); }
+
+// exp(-gamma |x_i - a_j|), [n, m] float64.
+Tensor LaplaceKernel(const Tensor& x, const Tensor& a, double gamma) {
+  Tensor square = torch::addmm(x.square().sum(1, true), x, a.t(), 1, -2) + a.square().sum(1).unsqueeze(0);
+  return square.clamp_min_(0).sqrt_().mul_(-gamma).exp_();
+}
+
+}  // namespace
+
+Tensor KernelMap::Linear(const Tensor& z) const {
+  return torch::matmul(Shortened(z, radius), linear.w.t()) + linear.c;
+}
+
+Tensor KernelMap::operator()(const Tensor& z) const {
+  const Tensor a = centres.to(torch::kFloat64);
+  std::vector<Tensor> parts;
+  for (int64_t begin = 0; begin < z.size(0); begin += kKernelBlockRows) {
+    const Tensor x = Shortened(z.narrow(0, begin, std::min(kKernelBlockRows, z.size(0) - begin)), radius);
+    parts.push_back(torch::matmul(x, linear.w.t()) + linear.c + torch::matmul(LaplaceKernel(x, a, sharpness), output.t()));
+  }
+  return torch::cat(parts);
+}
+
+absl::StatusOr<KernelMap> FitKernel(const Tensor& z, const Tensor& y, const Tensor& held_z, const Tensor& held_y,
+                                    int64_t centres, double radius) {
+  torch::NoGradGuard no_grad;
+  KernelMap map;
+  map.radius = radius;
+  map.sharpness = kRelativeSharpness / radius;
+  const int64_t n = z.size(0);
+  map.linear = FitRidge(Shortened(z, radius).to(torch::kFloat32), y);
+  const Tensor chosen = (torch::arange(centres, torch::kFloat64) * (static_cast<double>(n) / static_cast<double>(centres)))
+                            .to(torch::kInt64);
+  map.centres = Shortened(z.index_select(0, chosen), radius).to(torch::kFloat32);
+  const Tensor a = map.centres.to(torch::kFloat64);
+  Tensor normal = torch::zeros({centres, centres}, torch::kFloat64), right = torch::zeros({centres, y.size(1)}, torch::kFloat64);
+  for (int64_t begin = 0; begin < n; begin += kKernelBlockRows) {
+    const int64_t rows = std::min(kKernelBlockRows, n - begin);
+    const Tensor x = Shortened(z.narrow(0, begin, rows), radius), k = LaplaceKernel(x, a, map.sharpness);
+    const Tensor rest = y.narrow(0, begin, rows).to(torch::kFloat64) - torch::matmul(x, map.linear.w.t()) - map.linear.c;
+    normal.addmm_(k.t(), k);
+    right.addmm_(k.t(), rest);
+  }
+  const Tensor own = LaplaceKernel(a, a, map.sharpness), tiny = torch::eye(centres, torch::kFloat64) * 1e-8;
+  const Tensor held = held_y.to(torch::kFloat64);
+  double best = std::numeric_limits<double>::infinity();
+  for (const double lambda : kKernelRidges) {
+    const auto [factor, info] = torch::linalg_cholesky_ex(normal + own * lambda + tiny);
+    if (info.item<int>() != 0) continue;  // not positive definite in float64: a greater lambda is
+    KernelMap candidate = map;
+    candidate.lambda = lambda;
+    candidate.output = torch::cholesky_solve(right, factor).t().contiguous();
+    const double error = (candidate(held_z) - held).square().sum(1).mean().item<double>();
+    if (error < best) {
+      best = error;
+      map.lambda = lambda;
+      map.output = candidate.output;
+    }
+  }
+  if (!map.output.defined()) return FailedPrecondition("the kernel's equations cannot be solved for any ridge");
+  return map;
+}
+
+}  // namespace lightcone
