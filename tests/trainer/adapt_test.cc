@@ -130,6 +130,8 @@ TEST(FitAdapter, ByAKernelFindsWhatNoLinearMapCanAndWhatTheServerComputes) {
   double worst = 0;
   for (size_t i = 0; i < out.size(); ++i) worst = std::max(worst, std::abs(double{out[i]} - train.new_z[i]));
   EXPECT_LT(worst, 0.3) << "float32 inference of the fitted rows";
+  const std::atomic<bool> stop = true;
+  EXPECT_TRUE(absl::IsCancelled(FitAdapter(PairsOf(train, AdapterDirection::kItem, false), options, {}, &stop).status()));
   options.width = 5000;
   EXPECT_THAT(MessageOf(FitAdapter(PairsOf(train, AdapterDirection::kItem, false), options).status()),
               HasSubstr("'width' is 5000; allowed: 1 .. 2700"));

@@ -149,7 +149,7 @@ class Fit {
   }
 
   absl::StatusOr<AdapterFile> Run(const AdaptCallback& callback, const std::atomic<bool>* stop) {
-    if (options_.kind == AdapterKind::kKernel) return RunKernel();
+    if (options_.kind == AdapterKind::kKernel) return RunKernel(stop);
     const Tensor x = all_.source.narrow(0, 0, fitted_), y = Aim(options_.target, all_.target.narrow(0, 0, fitted_));
     const LinearMap linear = FitRidge(x, y);
     AdapterNetwork network(options_, linear, x, y);
@@ -168,7 +168,7 @@ class Fit {
 
  private:
   // Kernel ridge regression: a closed form whose ridge the held-out pairs choose.
-  absl::StatusOr<AdapterFile> RunKernel() {
+  absl::StatusOr<AdapterFile> RunKernel(const std::atomic<bool>* stop) {
     if (options_.width > fitted_) {
       return InvalidField("width", StrCat(options_.width), StrCat("1 .. ", fitted_, ", the fitted pairs"));
     }
@@ -177,7 +177,7 @@ class Fit {
                         FitKernel(all_.source.narrow(0, 0, fitted_),
                                   Aim(options_.target, all_.target.narrow(0, 0, fitted_)), held_out_.source,
                                   Aim(options_.target, held_out_.target), options_.width,
-                                  lorentz ? options_.source.clip_radius : 1.0));
+                                  lorentz ? options_.source.clip_radius : 1.0, stop));
     AdapterFile file;
     file.spec = SpecOf(map, options_);
     file.fit.loss = "closed-form";

@@ -39,7 +39,8 @@ Tensor KernelMap::operator()(const Tensor& z) const {
 }
 
 absl::StatusOr<KernelMap> FitKernel(const Tensor& z, const Tensor& y, const Tensor& held_z, const Tensor& held_y,
-                                    int64_t centres, double radius) {
+                                    int64_t centres, double radius,
+                                    const std::atomic<bool>* stop) {
   torch::NoGradGuard no_grad;
   KernelMap map;
   map.radius = radius;
@@ -51,7 +52,9 @@ absl::StatusOr<KernelMap> FitKernel(const Tensor& z, const Tensor& y, const Tens
   map.centres = Shortened(z.index_select(0, chosen), radius).to(torch::kFloat32);
   const Tensor a = map.centres.to(torch::kFloat64);
   Tensor normal = torch::zeros({centres, centres}, torch::kFloat64), right = torch::zeros({centres, y.size(1)}, torch::kFloat64);
+  const auto stopped = [&] { return stop != nullptr && stop->load(); };
   for (int64_t begin = 0; begin < n; begin += kKernelBlockRows) {
+    if (stopped()) return absl::CancelledError("fitting was stopped");
     const int64_t rows = std::min(kKernelBlockRows, n - begin);
     const Tensor x = Shortened(z.narrow(0, begin, rows), radius), k = LaplaceKernel(x, a, map.sharpness);
     const Tensor rest = y.narrow(0, begin, rows).to(torch::kFloat64) - torch::matmul(x, map.linear.w.t()) - map.linear.c;
@@ -59,19 +62,19 @@ absl::StatusOr<KernelMap> FitKernel(const Tensor& z, const Tensor& y, const Tens
     right.addmm_(k.t(), rest);
   }
   const Tensor own = LaplaceKernel(a, a, map.sharpness), tiny = torch::eye(centres, torch::kFloat64) * 1e-8;
-  const Tensor held = held_y.to(torch::kFloat64);
+  const Tensor held = LaplaceKernel(Shortened(held_z, radius), a, map.sharpness);
+  const Tensor held_rest = held_y.to(torch::kFloat64) - map.Linear(held_z);
   double best = std::numeric_limits<double>::infinity();
   for (const double lambda : kKernelRidges) {
+    if (stopped()) return absl::CancelledError("fitting was stopped");
     const auto [factor, info] = torch::linalg_cholesky_ex(normal + own * lambda + tiny);
     if (info.item<int>() != 0) continue;  // not positive definite in float64: a greater lambda is
-    KernelMap candidate = map;
-    candidate.lambda = lambda;
-    candidate.output = torch::cholesky_solve(right, factor).t().contiguous();
-    const double error = (candidate(held_z) - held).square().sum(1).mean().item<double>();
+    const Tensor output = torch::cholesky_solve(right, factor);
+    const double error = (torch::matmul(held, output) - held_rest).square().sum(1).mean().item<double>();
     if (error < best) {
       best = error;
       map.lambda = lambda;
-      map.output = candidate.output;
+      map.output = output.t().contiguous();
     }
   }
   if (!map.output.defined()) return FailedPrecondition("the kernel's equations cannot be solved for any ridge");

@@ -4,6 +4,8 @@
 
 #include <torch/torch.h>
 
+#include <atomic>
+
 #include "absl/status/statusor.h"
 #include "trainer/adapt/closed_form_torch.h"
 
@@ -24,8 +26,9 @@ struct KernelMap {
 // own kernel: kernel ridge regression restricted to m centres (Nystroem; Rudi, Camoriano & Rosasco 2015, equation 8). W
 // and c are FitRidge's. The centres are m rows of x evenly spread; gamma is 0.25 / radius. lambda is the one with the
 // least squared error on `held_x`, `held_y`. All sums are float64. z [n, in], y [n, out] with n >= m; cost n m^2.
-// FAILED_PRECONDITION where no lambda can be solved.
+// FAILED_PRECONDITION where no lambda can be solved; CANCELLED soon after `stop` is set.
 absl::StatusOr<KernelMap> FitKernel(const torch::Tensor& z, const torch::Tensor& y, const torch::Tensor& held_z,
-                                    const torch::Tensor& held_y, int64_t centres, double radius);
+                                    const torch::Tensor& held_y, int64_t centres, double radius,
+                                    const std::atomic<bool>* stop = nullptr);
 
 }  // namespace lightcone
