@@ -369,8 +369,8 @@ absl::StatusOr<DemoResult> Demo::Run() {
     LC_ASSIGN_OR_RETURN(independent_, TrainModel("independent", "independent", data_, ClipRadiusFor(1), ""));
     return absl::OkStatus();
   }));
-  LC_RETURN_IF_ERROR(Timed("train a compatible new model on all classes (hbct)", [&]() -> absl::Status {
-    LC_ASSIGN_OR_RETURN(new_, TrainModel("new", "hbct", data_, ClipRadiusFor(1), old_.folder));
+  LC_RETURN_IF_ERROR(Timed("train a compatible new model on all classes (lightcone: HBCT, then an adapter)", [&]() -> absl::Status {
+    LC_ASSIGN_OR_RETURN(new_, TrainModel("new", "lightcone", data_, ClipRadiusFor(1), old_.folder));
     return absl::OkStatus();
   }));
   LC_RETURN_IF_ERROR(Timed("register, activate and query the new generation", [&] { return GoLive(new_.trained); }));

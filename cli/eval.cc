@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/message_json.h"
 #include "cli/served.h"
+#include "cli/served_chain.h"
 #include "cli/table.h"
 #include "models/encoder.h"
 #include "trainer/data/dataset.h"
@@ -19,11 +20,13 @@ namespace {
 
 struct Flags {
   std::string query, gallery, data = "glyphs", split = "test", adapter;
+  std::vector<std::string> chain;
   std::vector<double> backfilled = {0};
   int64_t queries = 0;
   bool served = false;
   uint64_t seed = 1;
   std::vector<const CLI::Option*> of_server;  // what only --served reads
+  std::vector<const CLI::Option*> of_pair;    // what --chain does not read
 };
 
 std::atomic<bool> interrupted{false};
@@ -73,8 +76,6 @@ void Show(const Context& context, const Flags& flags, const RetrievalFigures& fi
 }
 
 absl::Status RunServed(const Context& context, const Flags& flags) {
-  if (flags.split != "test") return InvalidField("--split", flags.split, "test, with --served");
-  if (flags.queries < 0) return InvalidField("--queries", StrCat(flags.queries), "0 (all) or more");
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
   ServedPair pair;
   pair.query = flags.query;
@@ -109,8 +110,52 @@ absl::Status RunServed(const Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status RunChain(const Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
+  interrupted.store(false);
+  const auto previous = std::signal(SIGINT, &OnInterrupt);
+  const absl::StatusOr<std::vector<ChainCell>> measured =
+      MeasureServedChain({.models = flags.chain,
+                          .binary = "",
+                          .queries_max = flags.queries,
+                          .seed = flags.seed,
+                          .stop = &interrupted},
+                         dataset);
+  std::signal(SIGINT, previous);
+  LC_RETURN_IF_ERROR(measured.status());
+  OrderedJson json = {
+      {"chain", flags.chain}, {"dataset", flags.data}, {"seed", flags.seed}, {"cells", OrderedJson::array()}};
+  Table table({"query", "gallery", "CMC@1", "CMC@5", "mAP"});
+  for (const ChainCell& cell : *measured) {
+    json["cells"].push_back({{"query", cell.query},
+                             {"gallery", cell.gallery},
+                             {"cmc1", cell.cmc1},
+                             {"cmc5", cell.cmc5},
+                             {"map", cell.map}});
+    table.Add({StrCat(cell.query), StrCat(cell.gallery), Number(cell.cmc1), Number(cell.cmc5), Number(cell.map)});
+  }
+  if (context.json) {
+    context.PrintJson(json);
+  } else {
+    context.Print(table.Text());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Run(Context& context, const Flags& flags) {
-  if (flags.served) return RunServed(context, flags);
+  if (flags.query.empty() == flags.chain.empty()) {
+    return InvalidField("--query", flags.query.empty() ? "absent" : "together with --chain",
+                        "the folder of a model, or --chain with --served");
+  }
+  if (flags.served) {
+    if (flags.queries < 0) return InvalidField("--queries", StrCat(flags.queries), "0 (all) or more");
+    if (flags.split != "test") return InvalidField("--split", flags.split, "test, with --served");
+    if (flags.chain.empty()) return RunServed(context, flags);
+    for (const CLI::Option* option : flags.of_pair) {
+      if (option->count() > 0) return InvalidField(option->get_name(), "set", "not with --chain");
+    }
+    return RunChain(context, flags);
+  }
   for (const CLI::Option* option : flags.of_server) {
     if (option->count() > 0) return InvalidField(option->get_name(), "set", "only with --served");
   }
@@ -151,8 +196,9 @@ absl::Status Run(Context& context, const Flags& flags) {
 void AddEval(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
   CLI::App* app = root.add_subcommand("eval", "Retrieval figures of one model's queries in another's gallery");
-  app->add_option("--query", flags->query, "Folder of the model that embeds the queries")->required();
-  app->add_option("--gallery", flags->gallery, "Folder of the model that embeds the gallery; default: --query's");
+  app->add_option("--query", flags->query, "Folder of the model that embeds the queries");
+  flags->of_pair = {
+      app->add_option("--gallery", flags->gallery, "Folder of the model that embeds the gallery; default: --query's")};
   app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str();
   app->add_option("--split", flags->split, "test or train")->capture_default_str();
   app->add_option("--seed", flags->seed, "Of drawing and splits, as in training")->capture_default_str();
@@ -164,7 +210,12 @@ void AddEval(CLI::App& root, Context& context) {
           ->delimiter(',')
           ->capture_default_str(),
       app->add_option("--queries", flags->queries, "Ask so many of the test images; 0: all; needs --served")
-          ->capture_default_str()};
+          ->capture_default_str(),
+      app->add_option("--chain", flags->chain,
+                      "In place of --query: folders of a chain of models, oldest first; all pairs; needs --served")
+          ->delimiter(',')};
+  flags->of_pair.push_back(flags->of_server[0]);
+  flags->of_pair.push_back(flags->of_server[1]);
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
 }
 

@@ -15,7 +15,7 @@ namespace lightcone {
 
 // How an adapter came to be. For people and reports; nothing depends on it.
 struct AdapterFit {
-  std::string loss;            // reg | rel | sup | contra | reg+rel | reg+sup; "closed-form" for procrustes
+  std::string loss;            // terms and weights, "reg+rel+0.3*sup"; "closed-form" for procrustes and kernel
   int64_t pairs = 0;           // used to fit, held-out ones not counted
   int64_t held_out_pairs = 0;  // that chose the step to stop at and fitted the error head
   int64_t steps = 0;           // of the optimiser; 0 for a closed form

@@ -52,7 +52,7 @@ TEST_F(AdaptCommand, WritesAnAdapterAndShowsWhatItGains) {
   const nlohmann::json json = outcome.json();
   EXPECT_EQ(json["file"], file);
   EXPECT_EQ(json["adapter"]["fit"]["pairs"], 216) << "of 300 rows 60 are for the test, 24 are held out";
-  EXPECT_EQ(json["adapter"]["fit"]["loss"], "reg+sup");
+  EXPECT_EQ(json["adapter"]["fit"]["loss"], "reg+rel+0.3*sup");
   EXPECT_EQ(json["evaluation"]["queries"], 60);
   EXPECT_TRUE(json["evaluation"]["new_old"].is_null()) << "8 and 10 numbers cannot be compared";
   EXPECT_GT(json["evaluation"]["new_old_adapted"]["map"], 0.5);

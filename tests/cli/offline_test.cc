@@ -171,6 +171,48 @@ TEST_F(Offline, AModelIsTrainedASecondOneCompatiblyAndBothAreEvaluatedOnEachOthe
             std::vector<int64_t>(labels.begin(), labels.end()));
 }
 
+TEST_F(Offline, AChainOfModelsIsSearchedThroughOneServer) {
+  const testing_data::Folder data;
+  WriteSet(data);
+  const std::string set = "idx:" + data.path();
+  const std::vector<std::string> models = {scratch_ / "a", scratch_ / "b", scratch_ / "c"};
+  const std::vector<std::string> methods = {"independent", "hbct", "lightcone"};
+  for (size_t i = 0; i < models.size(); ++i) {
+    std::vector<std::string> words = {"train", "--data", set, "--out", models[i], "--method", methods[i], "--json",
+                                      "--set", "encoder.architecture=mlp", "--set", "encoder.width=0.25", "--set",
+                                      "encoder.dimension=16", "--set", "epochs=1", "--set", "batch=8"};
+    if (i > 0) words.insert(words.end(), {"--old", models[i - 1]});
+    const Outcome trained = Run(words);
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    EXPECT_FALSE(trained.json()["manifest"]["through_adapter"]);
+    if (methods[i] == "lightcone") {
+      EXPECT_EQ(ReadAdapter(trained.json()["adapter"])->from, "b");
+    }
+  }
+  const std::string chain = models[0] + "," + models[1] + "," + models[2];
+  const Outcome served = RunBinary(scratch_, {"eval", "--data", set, "--served", "--chain", chain, "--json"});
+  ASSERT_EQ(served.exit_code, 0) << served.err;
+  ASSERT_EQ(served.json()["cells"].size(), 6u);
+  for (const auto& cell : served.json()["cells"]) {
+    const std::string query = models[cell["query"].get<size_t>()], gallery = models[cell["gallery"].get<size_t>()];
+    const Outcome offline = Run({"eval", "--data", set, "--query", query, "--gallery", gallery, "--json"});
+    EXPECT_NEAR(cell["map"], offline.json()["map"], 1e-6) << query << " on " << gallery;
+    EXPECT_NEAR(cell["cmc1"], offline.json()["cmc1"], 1e-6) << query << " on " << gallery;
+  }
+  const auto refusal = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"eval", "--data", set});
+    const Outcome outcome = Run(words);
+    EXPECT_EQ(outcome.exit_code, 2);
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal({"--served", "--chain", models[0] + "," + models[2]}), HasSubstr("trained against 'a'"));
+  EXPECT_THAT(refusal({"--served", "--chain", models[0]}), HasSubstr("two or more"));
+  EXPECT_THAT(refusal({"--served", "--chain", chain, "--gallery", models[0]}), HasSubstr("not with --chain"));
+  EXPECT_THAT(refusal({"--served", "--chain", chain, "--query", models[0]}), HasSubstr("together with --chain"));
+  EXPECT_THAT(refusal({"--chain", chain}), HasSubstr("only with --served"));
+  EXPECT_THAT(refusal({}), HasSubstr("'--query' is absent"));
+}
+
 TEST_F(Offline, AModelOfMethodLightconeComesWithItsAdapter) {
   const testing_data::Folder data;
   WriteSet(data);

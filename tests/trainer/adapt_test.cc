@@ -69,7 +69,7 @@ TEST(FitAdapter, EveryLossInBothDirectionsMakesNewQueriesFindOldItems) {
       ASSERT_TRUE(evaluation.plain.has_value());
       EXPECT_GT(evaluation.adapted.map, evaluation.plain->map + 0.1) << loss << AdapterDirectionName(direction);
       EXPECT_GT(evaluation.adapted.map, 0.8 * evaluation.old_old.map) << loss << AdapterDirectionName(direction);
-      EXPECT_EQ(file->fit.loss, std::string(loss) == "auto" ? "reg+sup" : loss);
+      EXPECT_EQ(file->fit.loss, std::string(loss) == "auto" ? kAutoLossLabelled : loss);
     }
   }
 }

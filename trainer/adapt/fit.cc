@@ -298,7 +298,7 @@ absl::StatusOr<AdapterFile> FitAdapter(const EmbeddingPairs& pairs, const AdaptO
   LC_ASSIGN_OR_RETURN(const AdaptLoss loss, ParseAdaptLoss(options.loss, !pairs.labels.empty()));
   LC_ASSIGN_OR_RETURN(const Split split, SplitPairs(pairs, options));
   AdaptOptions named = options;
-  if (options.loss == "auto") named.loss = pairs.labels.empty() ? "reg+rel" : "reg+sup";
+  if (options.loss == "auto") named.loss = pairs.labels.empty() ? kAutoLossUnlabelled : kAutoLossLabelled;
   try {
     return Fit(pairs, named, loss, split).Run(callback, stop);
   } catch (...) {

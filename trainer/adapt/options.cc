@@ -58,11 +58,7 @@ absl::Status CheckRows(const char* field, size_t values, int dimension) {
 
 absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels) {
   AdaptLoss loss;
-  if (text == "auto") {
-    loss.reg = 1;
-    (has_labels ? loss.sup : loss.rel) = 1;
-    return loss;
-  }
+  if (text == "auto") return ParseAdaptLoss(has_labels ? kAutoLossLabelled : kAutoLossUnlabelled, has_labels);
   const absl::Status wrong = InvalidField("loss", StrCat("'", text, "'"), kLossAllowed);
   if (text.size() > kLossTextMax) return wrong;
   size_t begin = 0;

@@ -15,6 +15,10 @@ namespace lightcone {
 
 // Raised when the same pairs and options give another adapter than before, or a default changes: cached ones are old.
 inline constexpr int kAdaptFitVersion = 2;
+// What the loss "auto" stands for, with labels and without. The weight of `sup` is chosen so that a mixed gallery does
+// not dip (docs/adapters.md, Losses).
+inline constexpr char kAutoLossLabelled[] = "reg+rel+0.3*sup";
+inline constexpr char kAutoLossUnlabelled[] = "reg+rel";
 inline constexpr int64_t kAdaptPairsMin = 64;     // 48 to fit, 16 to hold out
 inline constexpr int64_t kAdaptItemsMin = 32;     // that the pairs are views of
 inline constexpr int kAdaptDimensionMax = 4'096;  // of either side: the closed form decomposes a matrix of that size
@@ -37,8 +41,8 @@ struct AdaptLoss {
   bool needs_bank() const { return rel > 0 || sup > 0 || contra > 0; }
 };
 
-// "reg", "rel", "sup", "contra", sums of them ("reg+rel") and weights ("reg+0.3*sup"); "auto" is reg+sup with labels
-// and reg+rel without. INVALID_ARGUMENT names field 'loss', the text and the terms.
+// "reg", "rel", "sup", "contra", sums of them ("reg+rel") and weights ("reg+0.3*sup"); "auto" is one of
+// kAutoLoss*. INVALID_ARGUMENT names field 'loss', the text and the terms.
 absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels);
 
 struct AdaptOptions {
@@ -47,7 +51,7 @@ struct AdaptOptions {
   Space source, target;       // of the two sides of the pairs; lorentz or cosine each
   std::string from, to;       // labels of the two generations, for the file
   std::string loss = "auto";  // procrustes and kernel are closed forms and have none
-  int width = 512;            // hidden units of residual-mlp, centres of kernel (4,096 are a good number). Cost of every row: linear
+  int width = 1024;           // hidden units of residual-mlp, centres of kernel (4,096 are a good number); a row's cost is linear in it
   int rank = 32;              // of low-rank-affine; at most the smaller dimension
   int64_t pairs_max = 0;      // pairs drawn at random from those given; 0: all
   double held_out = 0.1;      // share of the pairs kept out, 16 to 4096 pairs: they choose when to stop

@@ -18,6 +18,14 @@
 namespace lightcone {
 namespace {
 
+// As the key of a cached adapter has it: by what "auto" stands for, so that another meaning is another key. Closed forms
+// have no loss.
+std::string LossOf(const RecipeAdapter& recipe) {
+  const bool closed = recipe.map == AdapterKindName(AdapterKind::kKernel) ||
+                      recipe.map == AdapterKindName(AdapterKind::kProcrustes);
+  return recipe.loss == "auto" && !closed ? kAutoLossLabelled : recipe.loss;
+}
+
 using nlohmann::ordered_json;
 
 std::string Hex(uint32_t value) {
@@ -137,7 +145,7 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
                             {"old_crc32c", old->encoder_crc32c},
                             {"direction", recipe.direction},
                             {"map", recipe.map},
-                            {"loss", recipe.loss},
+                            {"loss", LossOf(recipe)},
                             {"pairs", recipe.pairs},
                             {"views", ViewsOf(recipe, plan_.steps[static_cast<size_t>(trained.step)].dataset.train)},
                             {"width", recipe.width},

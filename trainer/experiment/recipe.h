@@ -35,10 +35,10 @@ using PaperFigures = std::map<std::string, double>;  // by MeasureInfo::key
 struct RecipeAdapter {
   std::string direction = "item";    // AdapterDirectionName
   std::string map = "residual-mlp";  // AdapterKindName
-  std::string loss = "auto";         // ParseAdaptLoss; auto: reg+sup
+  std::string loss = "auto";         // ParseAdaptLoss; auto: kAutoLossLabelled
   int64_t pairs = 0;                 // images of the newer model's training set, drawn at random; 0: all
   int64_t views = 0;                 // each plain, and views - 1 changed copies; 0: ViewsFor
-  int64_t width = 512, rank = 32, steps = 1500;
+  int64_t width = 1024, rank = 32, steps = 1500;
 };
 
 // Rows of one space share their options, their old models and the models that are trained alone.
