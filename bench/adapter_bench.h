@@ -6,12 +6,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "geometry/adapter.h"
 
 namespace lightcone::bench {
 
 // Medians over interleaved rounds, one thread.
 struct AdapterFigures {
-  double item_us = 0;       // a candidate, residual-mlp, in batches of `rows`
+  double item_us = 0;       // a candidate, in batches of `rows`
   double blas_us = 0;       // a candidate, three sgemm calls: in x width, width x out, in x out
   double share = 0;         // median of the rounds' quotients blas / item
   double share_spread = 0;  // (max - min) / median of them
@@ -21,6 +22,7 @@ struct AdapterFigures {
 
 struct AdapterBenchOptions {
   int dimension = 128;  // in and out
+  AdapterKind kind = AdapterKind::kResidualMlp;  // or kKernel
   int width = 512;
   std::size_t rows = 1'000;  // candidates of one re-ranking
   int rounds = 31;
@@ -30,8 +32,8 @@ struct AdapterBenchOptions {
 // OpenBLAS.
 absl::StatusOr<AdapterFigures> MeasureAdapters(const AdapterBenchOptions& options = {});
 
-// Seconds that FitAdapter takes for `pairs` random pairs of `dimension` numbers in classes, residual-mlp with reg+rel,
-// all steps (no early stop), with the tensor library's threads as they are.
+// Seconds that FitAdapter takes for `pairs` random pairs of `dimension` numbers in classes, residual-mlp of the usual
+// width with reg+rel, all steps (no early stop), with the tensor library's threads as they are.
 absl::StatusOr<double> MeasureAdapterFit(int64_t pairs, int dimension);
 
 }  // namespace lightcone::bench

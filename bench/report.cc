@@ -35,7 +35,7 @@ std::string Report::Table() const {
   text += line;
   for (const Figure& f : figures_) {
     std::snprintf(line, sizeof line, "%-46s %12.4g %-10s %12.4g %8.3f %7.2f  %-18s %s   (peer: %s)\n", f.name.c_str(),
-                  f.value, f.unit.c_str(), f.peer_value, f.ratio, f.spread, f.goal.c_str(), f.met ? "yes" : "NO",
+                  f.value, f.unit.c_str(), f.peer_value, f.ratio, f.spread, f.goal.c_str(), f.goal.empty() ? "-" : f.met ? "yes" : "NO",
                   f.peer.c_str());
     text += line;
   }

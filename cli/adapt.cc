@@ -309,7 +309,8 @@ void AddAdapt(CLI::App& root, Context& context) {
   app->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp, kernel")->capture_default_str();
   app->add_option("--loss", flags->loss, "auto, or a sum of reg, rel, sup, contra, as in reg+0.5*sup")
       ->capture_default_str();
-  app->add_option("--width", flags->width, "Hidden units of residual-mlp, centres of kernel")->capture_default_str();
+  app->add_option("--width", flags->width,
+                  "Hidden units of residual-mlp (0: 1,024 for items, 512 for queries), centres of kernel (0: 4,096)")->capture_default_str();
   app->add_option("--rank", flags->rank, "Rank of low-rank-affine")->capture_default_str();
   app->add_option("--steps", flags->steps, "Steps of the optimiser")->capture_default_str();
   app->add_option("--bank", flags->bank, "Items that each query of a step is compared with")->capture_default_str();

@@ -310,7 +310,7 @@ TEST(AdaptOptions, NameTheFieldTheValueAndTheRange) {
   EXPECT_THAT(error([](O o) { o.loss = "reg+reg"; }), HasSubstr("'loss' is 'reg+reg'"));
   EXPECT_THAT(error([](O o) { o.loss = "-1*reg"; }), HasSubstr("'loss' is '-1*reg'"));
   EXPECT_THAT(error([](O o) { o.loss = ""; }), HasSubstr("'loss' is ''"));
-  EXPECT_THAT(error([](O o) { o.width = 0; }), HasSubstr("'width' is 0"));
+  EXPECT_THAT(error([](O o) { o.width = -1; }), HasSubstr("'width' is -1"));
   EXPECT_THAT(error([](O o) { o.pairs_max = 10; }), HasSubstr("'pairs_max' is 10; allowed: 64 .. "));
   EXPECT_THAT(error([](O o) { o.held_out = 0.9; }), HasSubstr("'held_out' is 0.9"));
   EXPECT_THAT(error([](O o) { o.bank = 10; }), HasSubstr("'bank' is 10; allowed: 256 .. "));

@@ -299,6 +299,12 @@ absl::StatusOr<AdapterFile> FitAdapter(const EmbeddingPairs& pairs, const AdaptO
   LC_ASSIGN_OR_RETURN(const Split split, SplitPairs(pairs, options));
   AdaptOptions named = options;
   if (options.loss == "auto") named.loss = pairs.labels.empty() ? kAutoLossUnlabelled : kAutoLossLabelled;
+  if (options.width == 0) {
+    named.width = WidthFor(options.kind, options.direction);
+    if (options.kind == AdapterKind::kKernel) {
+      named.width = static_cast<int>(std::min<int64_t>(named.width, split.fitted));
+    }
+  }
   try {
     return Fit(pairs, named, loss, split).Run(callback, stop);
   } catch (...) {

@@ -84,6 +84,12 @@ absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels)
   return loss;
 }
 
+int WidthFor(AdapterKind kind, AdapterDirection direction) {
+  if (kind == AdapterKind::kKernel) return 4096;
+  if (kind != AdapterKind::kResidualMlp) return 0;
+  return direction == AdapterDirection::kItem ? 1024 : 512;
+}
+
 absl::Status AdaptOptions::Validate() const {
   LC_RETURN_IF_ERROR(CheckSpace("source", source));
   LC_RETURN_IF_ERROR(CheckSpace("target", target));
@@ -95,7 +101,7 @@ absl::Status AdaptOptions::Validate() const {
   }
   LC_RETURN_IF_ERROR(ParseAdaptLoss(loss, /*has_labels=*/true).status());
   if (kind == AdapterKind::kResidualMlp || kind == AdapterKind::kKernel) {
-    LC_RETURN_IF_ERROR(CheckInt("width", width, 1, kAdapterWidthMax));
+    LC_RETURN_IF_ERROR(CheckInt("width", width, 0, kAdapterWidthMax));
   }
   if (kind == AdapterKind::kLowRankAffine) {
     const int rank_max = std::min(source.dimension, target.dimension);

@@ -45,13 +45,17 @@ struct AdaptLoss {
 // kAutoLoss*. INVALID_ARGUMENT names field 'loss', the text and the terms.
 absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels);
 
+// The usual width: 1,024 hidden units for items, 512 for queries (each of which waits for its own product), 4,096 centres
+// of `kernel`; 0 for maps without one. A row's cost is linear in it.
+int WidthFor(AdapterKind kind, AdapterDirection direction);
+
 struct AdaptOptions {
   AdapterDirection direction = AdapterDirection::kItem;
   AdapterKind kind = AdapterKind::kResidualMlp;
   Space source, target;       // of the two sides of the pairs; lorentz or cosine each
   std::string from, to;       // labels of the two generations, for the file
   std::string loss = "auto";  // procrustes and kernel are closed forms and have none
-  int width = 1024;           // hidden units of residual-mlp, centres of kernel (4,096 are a good number); a row's cost is linear in it
+  int width = 0;              // hidden units of residual-mlp, centres of kernel; 0: WidthFor, for kernel at most the fitted pairs
   int rank = 32;              // of low-rank-affine; at most the smaller dimension
   int64_t pairs_max = 0;      // pairs drawn at random from those given; 0: all
   double held_out = 0.1;      // share of the pairs kept out, 16 to 4096 pairs: they choose when to stop

@@ -26,6 +26,11 @@ std::string LossOf(const RecipeAdapter& recipe) {
   return recipe.loss == "auto" && !closed ? kAutoLossLabelled : recipe.loss;
 }
 
+int64_t WidthOf(const RecipeAdapter& recipe) {
+  if (recipe.width > 0) return recipe.width;
+  return WidthFor(ParseAdapterKind(recipe.map).value(), ParseAdapterDirection(recipe.direction).value());
+}
+
 using nlohmann::ordered_json;
 
 std::string Hex(uint32_t value) {
@@ -148,7 +153,7 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
                             {"loss", LossOf(recipe)},
                             {"pairs", recipe.pairs},
                             {"views", ViewsOf(recipe, plan_.steps[static_cast<size_t>(trained.step)].dataset.train)},
-                            {"width", recipe.width},
+                            {"width", WidthOf(recipe)},
                             {"rank", recipe.rank},
                             {"steps", recipe.steps},
                             {"fit", kAdaptFitVersion}};

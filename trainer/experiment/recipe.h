@@ -38,7 +38,7 @@ struct RecipeAdapter {
   std::string loss = "auto";         // ParseAdaptLoss; auto: kAutoLossLabelled
   int64_t pairs = 0;                 // images of the newer model's training set, drawn at random; 0: all
   int64_t views = 0;                 // each plain, and views - 1 changed copies; 0: ViewsFor
-  int64_t width = 1024, rank = 32, steps = 1500;
+  int64_t width = 0, rank = 32, steps = 1500;
 };
 
 // Rows of one space share their options, their old models and the models that are trained alone.

@@ -216,7 +216,7 @@ class Parser {
     };
     const Count counts[] = {{"pairs", &adapter->pairs, 0, 1e9},
                             {"views", &adapter->views, 0, kViewsMax},
-                            {"width", &adapter->width, 1, kAdapterWidthMax},
+                            {"width", &adapter->width, 0, kAdapterWidthMax},
                             {"rank", &adapter->rank, 1, kAdapterWidthMax},
                             {"steps", &adapter->steps, 1, 1e6}};
     for (const Count& count : counts) {
