@@ -158,14 +158,15 @@ namespace {
 // goal.
 Figure ItemFigure(const AdapterBenchOptions& shape, const AdapterFigures& figures) {
   const bool kernel = shape.kind == AdapterKind::kKernel;
-  Figure figure = {.name = StrCat("item adapter ", AdapterKindName(shape.kind), " ", shape.dimension, "-", shape.width,
-                                  "-", shape.dimension, " (", figures.target, "), a candidate"),
-                   .value = figures.item_us,
-                   .unit = "us",
-                   .peer = "BLAS products of the same shapes, one thread",
-                   .peer_value = figures.blas_us,
-                   .ratio = figures.share,
-                   .spread = figures.share_spread};
+  Figure figure;
+  figure.name = StrCat("item adapter ", AdapterKindName(shape.kind), " ", shape.dimension, "-", shape.width, "-",
+                       shape.dimension, " (", figures.target, "), a candidate");
+  figure.value = figures.item_us;
+  figure.unit = "us";
+  figure.peer = "BLAS products of the same shapes, one thread";
+  figure.peer_value = figures.blas_us;
+  figure.ratio = figures.share;
+  figure.spread = figures.share_spread;
   if (kernel) return figure;
   figure.goal = "peer / ours >= 0.7";
   figure.met = figures.share >= 0.7;
