@@ -310,11 +310,13 @@ void AddAdapt(CLI::App& root, Context& context) {
   app->add_option("--loss", flags->loss, "auto, or a sum of reg, rel, sup, contra, as in reg+0.5*sup")
       ->capture_default_str();
   app->add_option("--width", flags->width,
-                  "Hidden units of residual-mlp (0: 1,024 for items, 512 for queries), centres of kernel (0: 4,096)")->capture_default_str();
+                  "Hidden units of residual-mlp (0: 1,024 for items, 512 for queries), centres of kernel (0: 4,096)")
+      ->capture_default_str();
   app->add_option("--rank", flags->rank, "Rank of low-rank-affine")->capture_default_str();
   app->add_option("--steps", flags->steps, "Steps of the optimiser")->capture_default_str();
   app->add_option("--bank", flags->bank, "Items that each query of a step is compared with")->capture_default_str();
-  app->add_option("--pairs", flags->pairs, "Items (with models: training images) to use, drawn at random; 0: all")->capture_default_str();
+  app->add_option("--pairs", flags->pairs, "Items (with models: training images) to use, drawn at random; 0: all")
+      ->capture_default_str();
   app->add_option("--seed", flags->seed,
                   "Of every random choice, the split of --data among them: give that of the training")
       ->capture_default_str();
