@@ -19,6 +19,8 @@ void AddAdapt(CLI::App& root, Context& context);
 void AddCollection(CLI::App& root, Context& context);
 void AddGeneration(CLI::App& root, Context& context);
 void AddGenerationAdapter(CLI::App& generation, Context& context);  // below `generation`
+void AddBackfill(CLI::App& root, Context& context);
+void AddBackfillFit(CLI::App& backfill, Context& context);  // below `backfill`
 void AddUpsert(CLI::App& root, Context& context);
 void AddSearch(CLI::App& root, Context& context);
 void AddGet(CLI::App& root, Context& context);

@@ -46,6 +46,27 @@ std::string IndexKindName(v1::IndexKind kind) { return LowerWithout(v1::IndexKin
 std::string StateName(v1::GenerationState state) {
   return LowerWithout(v1::GenerationState_Name(state), "GENERATION_STATE_");
 }
+std::string BackfillStateName(v1::BackfillState state) {
+  switch (state) {
+    case v1::BACKFILL_STATE_UNSPECIFIED:
+      return "not started";
+    case v1::BACKFILL_STATE_ORDERING:
+      return "ordering";
+    case v1::BACKFILL_STATE_RUNNING:
+      return "running";
+    case v1::BACKFILL_STATE_PAUSED:
+      return "paused";
+    case v1::BACKFILL_STATE_STOPPED:
+      return "stopped";
+    case v1::BACKFILL_STATE_DONE:
+      return "done";
+    case v1::BACKFILL_STATE_FAILED:
+      return "failed";
+    default:
+      return "unknown";
+  }
+}
+
 std::string DirectionName(v1::AdapterDirection direction) {
   return LowerWithout(v1::AdapterDirection_Name(direction), "ADAPTER_DIRECTION_");
 }
@@ -134,6 +155,37 @@ OrderedJson AdapterJson(const v1::AdapterInfo& info) {
   return json;
 }
 
+OrderedJson BackfillJson(const v1::StatusResponse& status) {
+  OrderedJson json;
+  json["state"] = BackfillStateName(status.state());
+  json["generation"] = status.generation();
+  json["head_generation"] = status.head_generation();
+  json["items_done"] = status.items_done();
+  json["items_total"] = status.items_total();
+  json["items_leased"] = status.items_leased();
+  json["items_ordered"] = status.items_ordered();
+  json["started"] = TimeJson(status.has_started(), status.started());
+  json["error"] = status.error();
+  return json;
+}
+
+OrderedJson LeaseJson(const v1::LeaseResponse& lease) {
+  OrderedJson json;
+  json["state"] = BackfillStateName(lease.state());
+  json["generation"] = lease.generation();
+  json["token"] = lease.token();
+  json["expires"] = TimeJson(lease.has_expires(), lease.expires());
+  json["items"] = OrderedJson::array();
+  for (const v1::LeasedItem& item : lease.items()) {
+    json["items"].push_back({{"id", ItemIdJson(item.id())},
+                             {"sequence", item.sequence()},
+                             {"generation", item.generation()},
+                             {"uncertainty", item.uncertainty()},
+                             {"has_input", item.has_input()}});
+  }
+  return json;
+}
+
 OrderedJson StoredItemJson(const v1::StoredItem& item) {
   OrderedJson json;
   json["id"] = ItemIdJson(item.id());
@@ -198,6 +250,24 @@ std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos) {
                Grouped(info.pairs()), Number(info.held_out_error()), Bytes(info.bytes())});
   }
   return table.Text();
+}
+
+std::string BackfillTable(const v1::StatusResponse& status) {
+  Table table({"state", "generation", "head of", "done", "of", "leased", "ordered"});
+  table.Add({BackfillStateName(status.state()), StrCat(status.generation()),
+             status.head_generation() == 0 ? "-" : StrCat(status.head_generation()), Grouped(status.items_done()),
+             Grouped(status.items_total()), Grouped(status.items_leased()), Grouped(status.items_ordered())});
+  return table.Text() + (status.error().empty() ? "" : status.error() + "\n");
+}
+
+std::string LeaseTable(const v1::LeaseResponse& lease) {
+  if (lease.items().empty()) return StrCat("no items; the backfill is ", BackfillStateName(lease.state()), "\n");
+  Table table({"id", "sequence", "generation", "uncertainty", "input"});
+  for (const v1::LeasedItem& item : lease.items()) {
+    table.Add({ItemIdText(item.id()), StrCat(item.sequence()), StrCat(item.generation()), Number(item.uncertainty()),
+               item.has_input() ? "stored" : "-"});
+  }
+  return table.Text() + StrCat("token ", lease.token(), ", embed by generation ", lease.generation(), "\n");
 }
 
 std::string SegmentsTable(const v1::CollectionInfo& info) {

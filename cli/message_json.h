@@ -21,6 +21,8 @@ OrderedJson PayloadJson(const std::string& payload_json);
 OrderedJson TimeJson(bool present, const google::protobuf::Timestamp& time);
 OrderedJson CollectionJson(const v1::CollectionInfo& info);
 OrderedJson GenerationJson(const v1::GenerationInfo& info);
+OrderedJson BackfillJson(const v1::StatusResponse& status);
+OrderedJson LeaseJson(const v1::LeaseResponse& lease);
 OrderedJson AdapterJson(const v1::AdapterInfo& info);
 // "vector" only when there is one.
 OrderedJson StoredItemJson(const v1::StoredItem& item);
@@ -34,6 +36,8 @@ std::string DirectionName(v1::AdapterDirection direction);
 
 std::string CollectionsTable(const std::vector<v1::CollectionInfo>& infos);
 std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos);
+std::string BackfillTable(const v1::StatusResponse& status);
+std::string LeaseTable(const v1::LeaseResponse& lease);
 std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos);
 std::string SegmentsTable(const v1::CollectionInfo& info);
 std::string ItemsTable(const std::vector<v1::StoredItem>& items);

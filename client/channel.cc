@@ -70,7 +70,8 @@ Client::Impl::Impl(const ClientOptions& client_options)
       channel(grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), ArgumentsOf(options))),
       retrieval(v1::Retrieval::NewStub(channel)),
       collections(v1::Collections::NewStub(channel)),
-      generations(v1::Generations::NewStub(channel)) {}
+      generations(v1::Generations::NewStub(channel)),
+      backfill(v1::Backfill::NewStub(channel)) {}
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "base/status.h"
 #include "client/client.h"
+#include "lightcone/v1/backfill.grpc.pb.h"
 #include "lightcone/v1/collections.grpc.pb.h"
 #include "lightcone/v1/generations.grpc.pb.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
@@ -25,6 +26,7 @@ struct Client::Impl {
   const std::unique_ptr<v1::Retrieval::Stub> retrieval;
   const std::unique_ptr<v1::Collections::Stub> collections;
   const std::unique_ptr<v1::Generations::Stub> generations;
+  const std::unique_ptr<v1::Backfill::Stub> backfill;
 };
 
 // Code and message of the server; the FieldViolation of the error's details becomes a FieldError payload.

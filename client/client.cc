@@ -94,6 +94,11 @@ LC_CLIENT_OPERATOR_CALL(PutAdapter, generations, Generations, PutAdapter, PutAda
 LC_CLIENT_OPERATOR_CALL(DropAdapter, generations, Generations, DropAdapter, DropAdapterRequest, DropAdapterResponse)
 LC_CLIENT_CALL(ListAdapters, generations, Generations, ListAdapters, ListAdaptersRequest, ListAdaptersResponse)
 
+LC_CLIENT_OPERATOR_CALL(StartBackfill, backfill, Backfill, Start, BackfillStartRequest, BackfillStartResponse)
+LC_CLIENT_OPERATOR_CALL(PauseBackfill, backfill, Backfill, Pause, PauseRequest, PauseResponse)
+LC_CLIENT_CALL(BackfillStatus, backfill, Backfill, Status, StatusRequest, StatusResponse)
+LC_CLIENT_CALL(LeaseBackfill, backfill, Backfill, Lease, LeaseRequest, LeaseResponse)
+
 #undef LC_CLIENT_CALL
 #undef LC_CLIENT_WRITE_CALL
 #undef LC_CLIENT_OPERATOR_CALL

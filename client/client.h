@@ -30,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lightcone/v1/backfill.pb.h"
 #include "lightcone/v1/collections.pb.h"
 #include "lightcone/v1/generations.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
@@ -111,6 +112,13 @@ class Client {
                                                       const CallOptions& options = {});
   absl::StatusOr<v1::ListAdaptersResponse> ListAdapters(const v1::ListAdaptersRequest& request,
                                                         const CallOptions& options = {});
+
+  // Lazy backfill. A lease whose answer got lost is retried with another set of items; the lost one ends by its timeout.
+  absl::StatusOr<v1::BackfillStartResponse> StartBackfill(const v1::BackfillStartRequest& request,
+                                                          const CallOptions& options = {});
+  absl::StatusOr<v1::PauseResponse> PauseBackfill(const v1::PauseRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::StatusResponse> BackfillStatus(const v1::StatusRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::LeaseResponse> LeaseBackfill(const v1::LeaseRequest& request, const CallOptions& options = {});
 
   const ClientOptions& options() const;
 

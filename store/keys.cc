@@ -155,6 +155,12 @@ absl::StatusOr<EmbeddingKey> ParseOrder(std::string_view key) {
   return EmbeddingKey{ReadBig<uint32_t>(key), ReadBig<uint32_t>(key.substr(4)), ReadBig<uint64_t>(key.substr(12))};
 }
 
+absl::StatusOr<float> OrderUncertainty(std::string_view key) {
+  if (key.size() != 20) return WrongShape("order", key);
+  const uint32_t ascending = ~ReadBig<uint32_t>(key.substr(8));
+  return std::bit_cast<float>((ascending & 0x80000000u) != 0 ? ascending & 0x7fffffffu : ~ascending);
+}
+
 absl::StatusOr<uint64_t> ParseChange(std::string_view key) {
   if (key.size() != 12) return WrongShape("change", key);
   return ReadBig<uint64_t>(key.substr(4));

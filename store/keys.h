@@ -44,6 +44,7 @@ struct EmbeddingKey {
 };
 absl::StatusOr<EmbeddingKey> ParseEmbedding(std::string_view key);
 absl::StatusOr<EmbeddingKey> ParseOrder(std::string_view key);
+absl::StatusOr<float> OrderUncertainty(std::string_view key);
 absl::StatusOr<uint64_t> ParseChange(std::string_view key);  // the sequence
 
 }  // namespace lightcone::keys

@@ -24,7 +24,7 @@ enum class Table {
   kGenerations,  // collection | generation -> record; and collection | from | to -> adapter
   kItems,        // collection | external id -> head record; and internal id -> external id
   kEmbeddings,   // collection | generation | internal id -> z as float32, uncertainty
-  kOrder,        // collection | generation | uncertainty descending | internal id -> empty: reserved for a backfill
+  kOrder,        // collection | generation | uncertainty descending | internal id -> empty: a backfill
   kChanges,      // collection | sequence -> operation: what an index replays
   kInputs,       // collection | internal id -> raw input
   kProbes,

@@ -130,7 +130,9 @@ absl::Status Collection::DeleteKeys(Store* store, uint32_t number) {
     LC_RETURN_IF_ERROR(store->DeleteRange(Table::kItems, range.begin, range.end));
   }
   WriteBatch batch;
-  batch.Delete(Table::kMeta, keys::Meta(ProgressName(number)));
+  for (const std::string& name : {ProgressName(number), BackfillName(number), BackfillHeadName(number)}) {
+    batch.Delete(Table::kMeta, keys::Meta(name));
+  }
   return store->Write(batch, Durability::kDurable);
 }
 
@@ -304,6 +306,13 @@ absl::StatusOr<std::vector<ResolvedRow>> Collection::ResolveRows(std::span<const
     const auto retired = retired_.find(internal_ids[i]);
     if (retired != retired_.end()) rows[i] = {true, retired->second.id, retired->second.record};
   }
+  return rows;
+}
+
+absl::StatusOr<std::vector<ResolvedRow>> Collection::CurrentRows(std::span<const uint64_t> internal_ids) const {
+  std::vector<ResolvedRow> rows(internal_ids.size());
+  LC_RETURN_IF_ERROR(ResolveIds(internal_ids, &rows));
+  LC_RETURN_IF_ERROR(ReadRecords(internal_ids, &rows));
   return rows;
 }
 

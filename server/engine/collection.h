@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -120,6 +121,12 @@ class Collection final : private RowSource {
   void Retire(std::vector<RetiredItem> items);
   // What rows of a pinned view stand for, in order; not found: damaged or long gone. DATA_LOSS from the store.
   absl::StatusOr<std::vector<ResolvedRow>> ResolveRows(std::span<const uint64_t> internal_ids, bool with_record) const;
+  // The same of the store as it is now: a row whose item was deleted, or has newer content, is not found.
+  absl::StatusOr<std::vector<ResolvedRow>> CurrentRows(std::span<const uint64_t> internal_ids) const;
+  // Every embedding that the store holds of a generation, superseded ones too. Ends with the first error of `row`.
+  absl::Status ForEachEmbedding(uint32_t generation,
+                                const std::function<absl::Status(uint64_t internal_id, std::span<const float> z,
+                                                                 float uncertainty)>& row) override;
 
   // Removes changes that the index has in files. Cheap when there is little to remove. One thread at a time.
   absl::Status TrimChanges();
@@ -147,10 +154,7 @@ class Collection final : private RowSource {
   void Unpin(uint64_t sequence);
   void PruneRetired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(view_mu_);
 
-  // RowSource.
-  absl::Status ForEachEmbedding(uint32_t generation,
-                                const std::function<absl::Status(uint64_t internal_id, std::span<const float> z,
-                                                                 float uncertainty)>& row) override;
+  // RowSource, with ForEachEmbedding.
   absl::StatusOr<std::vector<uint32_t>> GenerationsOf(uint64_t internal_id) override;
 
   const uint32_t number_;

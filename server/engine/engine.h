@@ -50,6 +50,17 @@ class Engine {
   virtual absl::Status DropAdapter(const DropAdapterCall& call) = 0;
   virtual absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) = 0;
 
+  // Lazy backfill by the active generation, worst items first. Start orders the items in the background, anew if there
+  // is an order already, and ends a pause. FAILED_PRECONDITION without an active generation; INVALID_ARGUMENT for a
+  // damaged head, and one of another dimension than its generation. Start and Pause answer with the state they led to.
+  virtual absl::StatusOr<BackfillStatus> StartBackfill(const StartBackfillCall& call) = 0;
+  virtual absl::StatusOr<BackfillStatus> PauseBackfill(const std::string& collection,
+                                                       const std::string& request_id) = 0;
+  virtual absl::StatusOr<BackfillStatus> GetBackfill(const std::string& collection) = 0;
+  // The worst items that nobody has leased, oldest generations first. Leases live in memory: after a restart all items
+  // are free, and what a worker still writes is checked by expected_sequence. FAILED_PRECONDITION before a start.
+  virtual absl::StatusOr<LeaseAnswer> LeaseBackfill(const LeaseCall& call) = 0;
+
   // Retrieval.
   virtual absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) = 0;
   virtual absl::StatusOr<WriteResult> Delete(const std::string& collection, const std::vector<ItemId>& ids,

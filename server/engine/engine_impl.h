@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "server/engine/adapters.h"
+#include "server/engine/backfill.h"
 #include "server/engine/collection.h"
 #include "server/engine/embedder.h"
 #include "server/engine/engine.h"
@@ -23,9 +24,10 @@ namespace lightcone::server {
 // A collection with its writer, as the catalog holds it.
 struct Served {
   Served(std::shared_ptr<Collection> c, int64_t queue_max)
-      : collection(std::move(c)), writer(collection.get(), queue_max) {}
+      : collection(std::move(c)), writer(collection.get(), queue_max), backfill(collection.get()) {}
   const std::shared_ptr<Collection> collection;
   CollectionWriter writer;
+  Backfill backfill;
 };
 
 class EngineImpl final : public Engine {
@@ -52,6 +54,10 @@ class EngineImpl final : public Engine {
   absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall& call) override;
   absl::Status DropAdapter(const DropAdapterCall& call) override;
   absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) override;
+  absl::StatusOr<BackfillStatus> StartBackfill(const StartBackfillCall& call) override;
+  absl::StatusOr<BackfillStatus> PauseBackfill(const std::string& collection, const std::string& request_id) override;
+  absl::StatusOr<BackfillStatus> GetBackfill(const std::string& collection) override;
+  absl::StatusOr<LeaseAnswer> LeaseBackfill(const LeaseCall& call) override;
 
   absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) override;
   absl::StatusOr<WriteResult> Delete(const std::string& collection, const std::vector<ItemId>& ids,
@@ -86,6 +92,7 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(uint32_t number, const std::string& encoded);
   absl::StatusOr<AdapterSet> LoadAdapters(uint32_t number, const std::string& name,
                                           const std::vector<GenerationRecord>& generations);
+  absl::Status LoadBackfill(Served& served);  // backfill_calls.cc
   void Maintain();  // a thread: trims change logs, carries galleries that item adapters alone reach
 
   // Idempotency: the record of this request id, if any. ALREADY_EXISTS when it was for something else.

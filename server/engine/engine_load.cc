@@ -191,6 +191,7 @@ absl::Status EngineImpl::Load() {
     LC_RETURN_IF_ERROR(collection.status());
     const CollectionRecord record = (*collection)->state()->record;
     auto served = std::make_shared<Served>(std::move(*collection), options_.write_queue_max);
+    LC_RETURN_IF_ERROR(LoadBackfill(*served));
     for (const std::string& alias : record.aliases) aliases_[alias] = served;
     collections_[record.name] = std::move(served);
   }

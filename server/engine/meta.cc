@@ -195,6 +195,16 @@ std::string Encode(const ProgressRecord& r) {
                {"items", std::move(items)}});
 }
 
+std::string Encode(const BackfillRecord& r) {
+  return Dump({{"format", kFormat},
+               {"generation", r.generation},
+               {"head_generation", r.head_generation},
+               {"ordered", r.ordered},
+               {"paused", r.paused},
+               {"ordered_sequence", r.ordered_sequence},
+               {"started_us", r.started_us}});
+}
+
 std::string Encode(const RequestRecord& r) {
   Json json = {{"format", kFormat},
                {"method", r.method},
@@ -316,6 +326,21 @@ absl::StatusOr<ProgressRecord> DecodeProgress(std::string_view bytes) {
   return r;
 }
 
+absl::StatusOr<BackfillRecord> DecodeBackfill(std::string_view bytes) {
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("backfill", bytes));
+  BackfillRecord r;
+  FieldReader reader("backfill", json);
+  reader.Read("generation", &r.generation);
+  reader.Read("head_generation", &r.head_generation);
+  reader.Read("ordered", &r.ordered);
+  reader.Read("paused", &r.paused);
+  reader.Read("ordered_sequence", &r.ordered_sequence);
+  reader.Read("started_us", &r.started_us);
+  if (r.generation == 0) reader.Fail("generation");
+  LC_RETURN_IF_ERROR(reader.status());
+  return r;
+}
+
 absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes) {
   LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("request", bytes));
   RequestRecord r;
@@ -332,6 +357,8 @@ absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes) {
   return r;
 }
 
+std::string BackfillName(uint32_t collection) { return StrCat("backfill/", collection); }
+std::string BackfillHeadName(uint32_t collection) { return StrCat("backfill_head/", collection); }
 std::string ProgressName(uint32_t collection) { return StrCat("progress/", collection); }
 std::string RequestName(std::string_view request_id) { return StrCat(kRequestPrefix, request_id); }
 std::string DroppingName(uint32_t collection) { return StrCat(kDroppingPrefix, collection); }

@@ -59,6 +59,16 @@ struct ProgressRecord {
   std::map<std::vector<uint32_t>, uint64_t> items;
 };
 
+// Table kMeta, "backfill/<collection>": the lazy backfill under way. Its failure head, a file, is "backfill_head/<...>".
+struct BackfillRecord {
+  uint32_t generation = 0;       // that embeds the items anew
+  uint32_t head_generation = 0;  // whose items the failure head is for; 0: no head
+  bool ordered = false;          // table kOrder holds the order
+  bool paused = false;
+  uint64_t ordered_sequence = 0;  // the order knows what had been written then
+  int64_t started_us = 0;
+};
+
 // Table kMeta, "request/<request id>": what an operator's call did, so that the same call again gives the same answer.
 struct RequestRecord {
   std::string method;       // "CreateCollection" ...
@@ -85,6 +95,7 @@ std::string Encode(const CollectionRecord& record);
 std::string Encode(const GenerationRecord& record);
 std::string Encode(const AdapterRecord& record);
 std::string Encode(const ProgressRecord& record);
+std::string Encode(const BackfillRecord& record);
 std::string Encode(const RequestRecord& record);
 std::string Encode(const AuditRecord& record);
 
@@ -92,10 +103,13 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes);
 absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes);
 absl::StatusOr<AdapterRecord> DecodeAdapterRecord(std::string_view bytes);
 absl::StatusOr<ProgressRecord> DecodeProgress(std::string_view bytes);
+absl::StatusOr<BackfillRecord> DecodeBackfill(std::string_view bytes);
 absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes);
 
 // Names in kMeta.
 std::string ProgressName(uint32_t collection);
+std::string BackfillName(uint32_t collection);
+std::string BackfillHeadName(uint32_t collection);
 std::string RequestName(std::string_view request_id);
 std::string DroppingName(uint32_t collection);  // there while a drop is under way
 std::string AuditName(int64_t time_us, uint32_t collection);

@@ -37,6 +37,8 @@ struct UpsertItem {
   ItemId id;
   std::variant<std::vector<float>, RawInput> content;  // a vector before the clip, or an input to embed
   std::string payload_json;                            // "" means {}
+  // Written only while the item's `sequence` is this one (0: while there is no such item), else left out.
+  std::optional<uint64_t> expected_sequence;
 };
 
 struct UpsertBatch {
@@ -52,6 +54,7 @@ struct WriteResult {
   uint64_t sequence = 0;
   uint32_t generation = 0;
   uint32_t items = 0;  // upserted, or found and deleted
+  std::vector<uint32_t> outdated = {};  // places of items that were left out by their expected_sequence
 };
 
 struct QueryByItem {
@@ -256,6 +259,58 @@ struct AdapterStatus {
   int64_t bytes = 0;          // of the file
   uint32_t crc32c = 0;        // of the file
   absl::Time put;
+};
+
+struct StartBackfillCall {
+  std::string request_id;
+  std::string collection;
+  std::string failure_head;      // models/failure_head_file.h; empty: the order comes from the neighbourhoods alone
+  uint32_t head_generation = 0;  // whose items the head is for; 0: the parent of the active one, or the one before it
+};
+
+enum class BackfillState {
+  kNone,      // never started
+  kOrdering,  // finding out which items are worst
+  kRunning,   // items can be leased
+  kPaused,
+  kStopped,  // its generation is not the active one any more
+  kDone,     // every item is embedded by the generation or by a newer one
+  kFailed,   // ordering failed; start it again
+};
+
+struct BackfillStatus {
+  BackfillState state = BackfillState::kNone;
+  uint32_t generation = 0;       // that embeds the items anew
+  uint32_t head_generation = 0;  // whose items a failure head orders; 0: none
+  uint64_t items_done = 0;       // embedded by the generation or a newer one
+  uint64_t items_left = 0;
+  uint64_t items_leased = 0;
+  uint64_t items_ordered = 0;  // while it is ordering, of items_left
+  std::optional<absl::Time> started;
+  absl::Status error;  // of kFailed
+};
+
+struct LeaseCall {
+  std::string collection;
+  int64_t items_max = 0;
+  absl::Duration timeout;      // after which an item that is not embedded anew is leased to somebody else
+  std::string finished_token;  // of a lease that is through: what is left of it goes back at once
+};
+
+struct LeasedItem {
+  ItemId id;
+  uint64_t sequence = 0;  // for UpsertItem::expected_sequence
+  uint32_t generation = 0;
+  double uncertainty = 0;  // server/engine/item_order.h
+  bool has_input = false;
+};
+
+struct LeaseAnswer {
+  BackfillState state = BackfillState::kNone;  // items are leased in kRunning only
+  uint32_t generation = 0;                     // to embed by
+  std::string token;                           // empty without items
+  absl::Time expires;
+  std::vector<LeasedItem> items;
 };
 
 struct Limits {

@@ -133,6 +133,7 @@ absl::Status EngineImpl::PrepareItems(const Collection& collection, const Genera
     item.uncertainty = static_cast<float>(UncertaintyOf(generation.space, item.z));
     item.key = keys::Item(collection.number(), given.id);
     item.id = std::move(given.id);
+    item.expected_sequence = given.expected_sequence;
     item.payload_json = given.payload_json.empty() ? "{}" : std::move(given.payload_json);
     EmbeddingRecord record{std::move(item.z), item.uncertainty};
     item.embedding = EncodeEmbedding(record);

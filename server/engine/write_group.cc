@@ -98,49 +98,60 @@ absl::Status WriteGroup::ReadHeads() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<bool>> WriteGroup::CheckSameContent(const WriteJob& job) const {
-  std::vector<bool> already(job.items.size());
+bool WriteGroup::IsThere(const PreparedItem& item, uint32_t generation, const Head& head) const {
+  if (!head || head->generations.empty() || head->generations.back() != generation) return false;
+  const auto stored =
+      collection_->store()->Get(Table::kEmbeddings, keys::Embedding(number_, generation, head->internal_id));
+  return stored.ok() && *stored == item.embedding;
+}
+
+absl::Status WriteGroup::CheckSameContent(const WriteJob& job, size_t i) const {
+  const PreparedItem& item = job.items[i];
+  const Head& head = heads_.find(item.key)->second;
+  if (!head) {
+    return NotFound(StrCat("items[", i, "]: no item ", ToString(item.id), " in collection '", collection_->name(),
+                           "', of which this could be the same content"));
+  }
+  const uint32_t newest = head->generations.empty() ? 0 : head->generations.back();
+  if (newest < job.generation) return absl::OkStatus();
+  return FailedPrecondition(StrCat("items[", i, "]: item ", ToString(item.id), " is embedded by generation ", newest,
+                                   " already; the same content by generation ", job.generation,
+                                   newest == job.generation ? " has another embedding there" : " would be older"));
+}
+
+absl::StatusOr<std::vector<size_t>> WriteGroup::ItemsToWrite(const WriteJob& job,
+                                                             std::vector<uint32_t>* outdated) const {
+  std::vector<size_t> places;
   for (size_t i = 0; i < job.items.size(); ++i) {
     const PreparedItem& item = job.items[i];
     const Head& head = heads_.find(item.key)->second;
-    if (!head) {
-      return NotFound(StrCat("items[", i, "]: no item ", ToString(item.id), " in collection '", collection_->name(),
-                             "', of which this could be the same content"));
+    if (job.same_content && IsThere(item, job.generation, head)) continue;  // a retry
+    if (item.expected_sequence && *item.expected_sequence != (head ? head->sequence : 0)) {
+      outdated->push_back(static_cast<uint32_t>(i));
+      continue;
     }
-    const uint32_t newest = head->generations.empty() ? 0 : head->generations.back();
-    if (newest < job.generation) continue;
-    if (newest == job.generation) {
-      const auto stored =
-          collection_->store()->Get(Table::kEmbeddings, keys::Embedding(number_, newest, head->internal_id));
-      already[i] = stored.ok() && *stored == item.embedding;
-    }
-    if (already[i]) continue;
-    return FailedPrecondition(StrCat("items[", i, "]: item ", ToString(item.id), " is embedded by generation ", newest,
-                                     " already; the same content by generation ", job.generation,
-                                     newest == job.generation ? " has another embedding there" : " would be older"));
+    if (job.same_content) LC_RETURN_IF_ERROR(CheckSameContent(job, i));
+    places.push_back(i);
   }
-  return already;
+  return places;
 }
 
 void WriteGroup::PlanUpsert(WriteJob* job) {
-  std::vector<bool> already(job->items.size());
-  if (job->same_content) {
-    auto checked = CheckSameContent(*job);
-    if (!checked.ok()) {
-      job->status = checked.status();
-      return;
-    }
-    already = std::move(*checked);
+  std::vector<uint32_t> outdated;
+  const absl::StatusOr<std::vector<size_t>> places = ItemsToWrite(*job, &outdated);
+  if (!places.ok()) {
+    job->status = places.status();
+    return;
   }
-  job->result = {progress_.sequence, job->generation, static_cast<uint32_t>(job->items.size())};
-  if (std::find(already.begin(), already.end(), false) == already.end()) return;  // a retry: all of it is there
+  job->result = {progress_.sequence, job->generation, static_cast<uint32_t>(job->items.size() - outdated.size()),
+                 std::move(outdated)};
+  if (places->empty()) return;
   ChangeRecord log;
   Change change;
   job->result.sequence = change.sequence = ++progress_.sequence;
-  log.entries.reserve(job->items.size());
-  change.rows.reserve(job->items.size());
-  for (size_t i = 0; i < job->items.size(); ++i) {
-    if (already[i]) continue;
+  log.entries.reserve(places->size());
+  change.rows.reserve(places->size());
+  for (const size_t i : *places) {
     PreparedItem& item = job->items[i];
     Head& head = heads_.find(item.key)->second;
     job->same_content ? AddEmbedding(item, job->generation, &head, &log, &change)
@@ -167,7 +178,7 @@ void WriteGroup::PlanDelete(WriteJob* job) {
     progress_.sequence = change.sequence;
     Finish(std::move(log), std::move(change));
   }
-  job->result = {progress_.sequence, 0, deleted};
+  job->result = {progress_.sequence, 0, deleted, {}};
 }
 
 void WriteGroup::RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change) {

@@ -44,8 +44,11 @@ class WriteGroup {
   absl::Status ReadHeads();
   void PlanUpsert(WriteJob* job);
   void PlanDelete(WriteJob* job);
-  // Which items of a same_content upsert hold exactly this embedding already (a retry).
-  absl::StatusOr<std::vector<bool>> CheckSameContent(const WriteJob& job) const;
+  // Places of the items to be written. Left out: with same_content what holds exactly this embedding already (a retry),
+  // and what is not as expected_sequence says, which goes to `outdated`.
+  absl::StatusOr<std::vector<size_t>> ItemsToWrite(const WriteJob& job, std::vector<uint32_t>* outdated) const;
+  bool IsThere(const PreparedItem& item, uint32_t generation, const Head& head) const;
+  absl::Status CheckSameContent(const WriteJob& job, size_t i) const;
   void RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change);
   void AddNewContent(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
   void AddEmbedding(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);

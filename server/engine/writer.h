@@ -31,6 +31,7 @@ struct PreparedItem {
   std::string embedding;  // encoded EmbeddingRecord
   std::string payload_json;
   std::optional<std::string> input;  // to be kept
+  std::optional<uint64_t> expected_sequence;
 };
 
 // One RPC batch: an upsert (items) or a delete (ids). Takes effect as a whole or not at all.

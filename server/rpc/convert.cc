@@ -224,6 +224,7 @@ absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request) {
         return InvalidField(StrCat("items[", i, "].content"), "not set", "one of vector, input");
     }
     item.payload_json = from.payload_json();
+    if (from.has_expected_sequence()) item.expected_sequence = from.expected_sequence();
     batch.items.push_back(std::move(item));
   }
   return batch;

@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lightcone/v1/backfill.pb.h"
 #include "lightcone/v1/collections.pb.h"
 #include "lightcone/v1/generations.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
@@ -53,6 +54,8 @@ ActivateCall FromWire(const v1::ActivateRequest& request);
 PutAdapterCall FromWire(const v1::PutAdapterRequest& request);
 DropAdapterCall FromWire(const v1::DropAdapterRequest& request);
 absl::StatusOr<AdapterMode> FromWire(v1::AdapterMode mode);
+StartBackfillCall FromWire(const v1::BackfillStartRequest& request);
+absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request);
 
 // Answers.
 // About the bytes that an answer takes on the wire.
@@ -63,6 +66,7 @@ absl::Status CheckAnswerBytes(int64_t bytes, int64_t bytes_max);
 // INVALID_ARGUMENT when an id stands twice: the answer would hold its item twice.
 absl::Status CheckDistinct(const std::vector<ItemId>& ids);
 v1::Durability ToWire(Durability durability);
+google::protobuf::Timestamp TimestampOf(absl::Time time);
 void ToWire(const ItemId& id, v1::ItemId* out);
 void ToWire(const std::vector<float>& vector, v1::Vector* out);  // as f32_le
 void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse* out);
@@ -72,5 +76,7 @@ void ToWire(const CountAnswer& answer, v1::CountResponse* out);
 void ToWire(const CollectionStatus& status, v1::CollectionInfo* out);
 void ToWire(const GenerationStatus& status, v1::GenerationInfo* out);
 void ToWire(const AdapterStatus& status, v1::AdapterInfo* out);
+void ToWire(const BackfillStatus& status, v1::StatusResponse* out);
+void ToWire(LeaseAnswer answer, v1::LeaseResponse* out);
 
 }  // namespace lightcone::server

@@ -18,14 +18,6 @@ absl::Status SetUnlessZero(uint64_t value, std::string_view field, std::optional
   return absl::OkStatus();
 }
 
-google::protobuf::Timestamp TimestampOf(absl::Time time) {
-  google::protobuf::Timestamp out;
-  const int64_t seconds = absl::ToUnixSeconds(time);
-  out.set_seconds(seconds);
-  out.set_nanos(static_cast<int32_t>((time - absl::FromUnixSeconds(seconds)) / absl::Nanoseconds(1)));
-  return out;
-}
-
 v1::Geometry GeometryOf(Metric metric) {
   switch (metric) {
     case Metric::kLorentz:

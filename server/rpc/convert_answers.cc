@@ -21,6 +21,14 @@ int64_t BytesOf(const ItemId& id, const std::string& payload_json, const std::ve
 
 }  // namespace
 
+google::protobuf::Timestamp TimestampOf(absl::Time time) {
+  google::protobuf::Timestamp out;
+  const int64_t seconds = absl::ToUnixSeconds(time);
+  out.set_seconds(seconds);
+  out.set_nanos(static_cast<int32_t>((time - absl::FromUnixSeconds(seconds)) / absl::Nanoseconds(1)));
+  return out;
+}
+
 int64_t WireBytes(const SearchAnswer& answer) {
   int64_t bytes = 0;
   for (const QueryAnswer& result : answer.results) {
@@ -73,6 +81,7 @@ void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse
   out->set_sequence(result.sequence);
   out->set_generation(result.generation);
   out->set_items(result.items);
+  out->mutable_outdated()->Assign(result.outdated.begin(), result.outdated.end());
   out->set_durability(ToWire(durability));
 }
 

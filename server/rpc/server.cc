@@ -35,6 +35,13 @@ void InitPluginsOnce() {
 
 }  // namespace
 
+const std::vector<const char*>& ServiceNames() {
+  static const auto* const names =
+      new std::vector<const char*>{"lightcone.v1.Backfill", "lightcone.v1.Training", "lightcone.v1.Retrieval",
+                                   "lightcone.v1.Collections", "lightcone.v1.Generations"};
+  return *names;
+}
+
 struct RpcServer::Parts {
   Parts(Engine* engine, const RpcOptions& options) : core(engine, options) {}
   RpcCore core;

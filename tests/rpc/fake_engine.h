@@ -51,6 +51,12 @@ class FakeEngine : public Engine {
   absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string&) override {
     return std::vector<AdapterStatus>();
   }
+  absl::StatusOr<BackfillStatus> StartBackfill(const StartBackfillCall&) override { return BackfillStatus{}; }
+  absl::StatusOr<BackfillStatus> PauseBackfill(const std::string&, const std::string&) override {
+    return BackfillStatus{};
+  }
+  absl::StatusOr<BackfillStatus> GetBackfill(const std::string&) override { return BackfillStatus{}; }
+  absl::StatusOr<LeaseAnswer> LeaseBackfill(const LeaseCall&) override { return LeaseAnswer{}; }
   absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) override {
     if (on_upsert) return on_upsert(batch, context);
     return WriteResult{++sequence_, 1, static_cast<uint32_t>(batch.items.size())};

@@ -210,7 +210,7 @@ TEST(FailureHead, LearnsFromTrainingImagesWhichItemsTheNewModelWillNotFind) {
   const ScatteredGallery gallery;
   const StudyMaterial m = gallery.Material();
   const ClassMeans means = ClassMeansOf(m.old.space, m.old.training);
-  const FailureHead head = **FitFailureHead(m.old.space, means, m.old.pairs_old, m.old.pairs_next, 1000);
+  const FailureHead head = (*FitFailureHead(m.old.space, means, m.old.pairs_old, m.old.pairs_next, 1000))->head;
   const Neighbourhood near =
       *NeighbourhoodOf(m.old.space, {"gallery", m.old.gallery}, {"gallery", m.old.gallery}, true, kHeadNeighbours);
   const std::vector<HeadFeatures> features =

@@ -15,6 +15,13 @@ using torch::Tensor;
 constexpr uint64_t kSeedStream = 0xadb;  // apart from the streams of weights, head, order and augmentation
 constexpr int64_t kHidden = 100;
 
+// Each number of the embeddings with mean 0 and variance 1 over the batch. The release's embeddings leave a batch norm;
+// ours do not, and the length of raw ones runs away under the reversed gradient (docs/training.md).
+Tensor Standardised(const Tensor& rows) {
+  return torch::batch_norm(rows, /*weight=*/{}, /*bias=*/{}, /*running_mean=*/{}, /*running_var=*/{},
+                           /*training=*/true, /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
+}
+
 // d -> 100 -> batch norm -> relu -> 2, and the elastic part of every class's boundary.
 class AdvbctModule : public torch::nn::Module {
  public:
@@ -78,7 +85,8 @@ class Advbct : public Baseline {
 
   Tensor Adversarial(const StepBatch& batch, const Tensor& z) const {
     const double alpha = 2.0 / (1.0 + std::exp(-10.0 * batch.progress)) - 1.0;
-    const Tensor logits = module_->Discriminate(torch::cat({ReverseGradient(z, alpha), OldOf(batch)}, 0));
+    const Tensor logits = module_->Discriminate(
+        torch::cat({ReverseGradient(Standardised(z), alpha), Standardised(OldOf(batch))}, 0));
     const Tensor log_p = torch::log_softmax(logits, 1);
     const int64_t n = z.size(0);
     return -(log_p.narrow(0, 0, n).select(1, 0).mean() + log_p.narrow(0, n, n).select(1, 1).mean());

@@ -11,13 +11,13 @@
 #include "geometry/metric.h"
 #include "trainer/data/rng.h"
 #include "trainer/distance_blocks_torch.h"
+#include "trainer/uncertainty/class_evidence.h"
 
 namespace lightcone {
 namespace {
 
-constexpr double kRidge = 0.01, kLimit = 5;
+constexpr double kRidge = 0.01;
 constexpr int kNewtonSteps = 50;
-constexpr size_t kFew = 4;  // neighbours that are looked at one by one
 constexpr uint64_t kSampleStream = 0x5a3e1e;
 
 // Up to `most` rows: one of each class, then another, until there are enough; ascending.
@@ -108,58 +108,31 @@ absl::StatusOr<Failures> FailuresOf(const RetrievalSpace& space, const LabelledE
 }
 
 std::vector<HeadFeatures> HeadFeaturesOf(const RetrievalSpace& space, const LabelledEmbeddings& items,
-                                         const Neighbourhood& near, const ClassEvidence& classes) {
-  const Scores entropy16 = NeighbourEntropies(near, 16, 0.3), entropy64 = NeighbourEntropies(near, 64, 0.15),
-               steepness = Steepness(near), nearest = NearestDistances(near), returned = Returned(near, kFew);
+                                         const Neighbourhood& near, const std::vector<ClassEvidence>& classes) {
+  const Scores returned = Returned(near, kHeadFew);
   std::vector<HeadFeatures> rows(items.labels.size());
   const size_t d = static_cast<size_t>(space.dimension);
   for (size_t i = 0; i < rows.size(); ++i) {
     double alike = 0;
-    for (const int32_t id : near.lists.FirstOf(i, kFew)) {
-      alike += classes.nearest[static_cast<size_t>(id)] == classes.nearest[i];
+    for (const int32_t id : near.lists.FirstOf(i, kHeadFew)) {
+      alike += classes[static_cast<size_t>(id)].nearest == classes[i].nearest;
     }
-    rows[i] = {entropy16[i],
-               entropy64[i],
-               steepness[i] / near.d1,
-               nearest[i] / near.d1,
-               returned[i],
-               NormOf(items.z.subspan(i * d, d)),
-               classes.cosine[i],
-               classes.margin[i],
-               classes.sharp[i],
-               alike};
+    const std::span<const double> distances = near.lists.DistancesOf(i);
+    rows[i] = HeadFeaturesOf({distances.first(std::min(kHeadNeighbours, distances.size())), near.d1,
+                              NormOf(items.z.subspan(i * d, d)), classes[i], returned[i], alike});
   }
   return rows;
 }
 
-std::array<double, FailureHead::kTerms> FailureHead::TermsOf(const HeadFeatures& features) const {
-  std::array<double, kTerms> terms;
-  for (size_t f = 0; f < kHeadFeatures; ++f) {
-    terms[f] = std::clamp((features[f] - mean[f]) / deviation[f], -kLimit, kLimit);
-  }
-  size_t t = kHeadFeatures;
-  for (size_t f = 0; f < kHeadFeatures; ++f) {
-    for (size_t g = f; g < kHeadFeatures; ++g) terms[t++] = terms[f] * terms[g] / 3;
-  }
-  return terms;
-}
-
-double FailureHead::Score(const HeadFeatures& features) const {
-  const std::array<double, kTerms> terms = TermsOf(features);
-  double score = bias;
-  for (size_t t = 0; t < kTerms; ++t) score += weights[t] * terms[t];
-  return score;
-}
-
-absl::StatusOr<std::optional<FailureHead>> FitFailureHead(const RetrievalSpace& space, const ClassMeans& means,
-                                                          const LabelledEmbeddings& old,
-                                                          const LabelledEmbeddings& queries, int64_t most) {
+absl::StatusOr<std::optional<FittedHead>> FitFailureHead(const RetrievalSpace& space, const ClassMeans& means,
+                                                         const LabelledEmbeddings& old,
+                                                         const LabelledEmbeddings& queries, int64_t most) {
   LC_RETURN_IF_ERROR(CheckComparison(space, queries, old, /*same_items=*/true, {"head.queries", "head.old"}));
   const std::vector<int64_t> rows = EvenSample(old.labels, most);
   const OwnedSide items = RowsOf(space, old, rows), asking = RowsOf(space, queries, rows);
   LC_ASSIGN_OR_RETURN(const Failures failures, FailuresOf(space, asking.View(), items.View()));
   LC_ASSIGN_OR_RETURN(const Neighbourhood near, NeighbourhoodOf(space, {"head.old", items.View()},
-                                                                {"head.old", items.View()}, true, kHeadNeighbours));
+                                                                {"head.old", items.View()}, true, int64_t{kHeadNeighbours}));
   const std::vector<HeadFeatures> all =
       HeadFeaturesOf(space, items.View(), near, EvidenceOf(space, items.View(), means));
   std::vector<HeadFeatures> kept;
@@ -170,7 +143,7 @@ absl::StatusOr<std::optional<FailureHead>> FitFailureHead(const RetrievalSpace& 
     wrong.push_back(failures.wrong[i]);
   }
   const int64_t count = std::count(wrong.begin(), wrong.end(), 1.0);
-  if (count == 0 || count == std::ssize(wrong)) return std::optional<FailureHead>();
+  if (count == 0 || count == std::ssize(wrong)) return std::optional<FittedHead>();
   FailureHead head;
   Standardise(kept, &head);
   torch::NoGradGuard no_grad;
@@ -183,7 +156,7 @@ absl::StatusOr<std::optional<FailureHead>> FitFailureHead(const RetrievalSpace& 
   const torch::Tensor w = Logistic(x, torch::tensor(wrong, torch::kFloat64));
   std::copy_n(w.data_ptr<double>(), FailureHead::kTerms, head.weights.begin());
   head.bias = w[static_cast<int64_t>(FailureHead::kTerms)].item<double>();
-  return std::optional<FailureHead>(head);
+  return std::optional<FittedHead>({head, std::ssize(kept), count});
 }
 
 }  // namespace lightcone

@@ -1,21 +1,13 @@
 #include "trainer/uncertainty/neighbourhood.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/status.h"
+#include "geometry/failure_head.h"
 #include "geometry/uncertainty.h"
 
 namespace lightcone {
-namespace {
-
-double Mean(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-}  // namespace
-
 absl::StatusOr<Neighbourhood> NeighbourhoodOf(const RetrievalSpace& space, const NamedSide& items,
                                               const NamedSide& among, bool same_items, int64_t k_max) {
   Neighbourhood out;
@@ -45,11 +37,7 @@ Scores NearestDistances(const Neighbourhood& near) {
 }
 
 Scores Steepness(const Neighbourhood& near) {
-  return ForEachItem(near.lists.size(), [&](size_t i) {
-    const std::span<const double> d = near.lists.DistancesOf(i);
-    if (d.size() <= 4) return 0.0;
-    return Mean(d.first(4)) - Mean(d.subspan(4, std::min<size_t>(15, d.size() - 4)));
-  });
+  return ForEachItem(near.lists.size(), [&](size_t i) { return Steepness(near.lists.DistancesOf(i)); });
 }
 
 Scores Returned(const Neighbourhood& near, size_t length) {

@@ -25,7 +25,7 @@ Scores NeighbourEntropies(const Neighbourhood& near, size_t k, double share);
 // Distance to the nearest.
 Scores NearestDistances(const Neighbourhood& near);
 
-// Mean distance of the 4 nearest less that of the (at most) 15 behind them; 0 where there are no more than 4.
+// geometry/failure_head.h
 Scores Steepness(const Neighbourhood& near);
 
 // Of an item's `length` nearest (or as many as there are), how many have it among theirs. Neighbours of items in their

@@ -28,7 +28,7 @@ struct Facts {
   const PredictorMaterial& material;
   Neighbourhood near, trained;  // in the gallery without the item itself; in the training set
   ClassMeans means;
-  ClassEvidence classes;
+  std::vector<ClassEvidence> classes;
   std::vector<HeadFeatures> head;
 
   size_t size() const { return material.gallery.labels.size(); }
@@ -103,6 +103,10 @@ Scores Norms(const Facts& f) {
   return ForEachItem(f.size(), [&](size_t i) { return UncertaintyOf(f.space(), f.Row(i)); });
 }
 
+Scores Evidence(const Facts& f, double ClassEvidence::*part) {
+  return ForEachItem(f.size(), [&](size_t i) { return f.classes[i].*part; });
+}
+
 Scores Negated(Scores scores) {
   for (double& score : scores) score = -score;
   return scores;
@@ -110,10 +114,10 @@ Scores Negated(Scores scores) {
 
 // What a head that learned from these images says; nothing where it could learn nothing.
 absl::StatusOr<Scores> HeadScores(const Facts& f, const LabelledEmbeddings& old, const LabelledEmbeddings& queries) {
-  LC_ASSIGN_OR_RETURN(const std::optional<FailureHead> head,
+  LC_ASSIGN_OR_RETURN(const std::optional<FittedHead> fitted,
                       FitFailureHead(f.material.space, f.means, old, queries, static_cast<int64_t>(f.size())));
-  if (!head.has_value()) return Scores(f.size(), 0.0);
-  return ForEachItem(f.size(), [&](size_t i) { return head->Score(f.head[i]); });
+  if (!fitted.has_value()) return Scores(f.size(), 0.0);
+  return ForEachItem(f.size(), [&](size_t i) { return fitted->head.Score(f.head[i]); });
 }
 
 struct PredictorRow {
@@ -139,9 +143,9 @@ const std::vector<PredictorRow>& Table() {
       {{"distance to the nearest training image", kTraining}, [](F f) { return NearestDistances(f.trained); }},
       {{"entropy of the 64 nearest training images, tau = .2 d1", kTraining},
        [](F f) { return NeighbourEntropies(f.trained, 64, 0.2); }},
-      {{"entropy over class means, tau = .1", kMeans}, [](F f) { return f.classes.entropy; }},
-      {{"cosine to the nearest class mean", kMeans}, [](F f) { return f.classes.cosine; }},
-      {{"margin between two class means", kMeans}, [](F f) { return f.classes.margin; }},
+      {{"entropy over class means, tau = .1", kMeans}, [](F f) { return Evidence(f, &ClassEvidence::entropy); }},
+      {{"cosine to the nearest class mean", kMeans}, [](F f) { return Evidence(f, &ClassEvidence::cosine); }},
+      {{"margin between two class means", kMeans}, [](F f) { return Evidence(f, &ClassEvidence::margin); }},
       {{"entropy of 64 and norm (sum of ranks)", kGallery},
        [](F f) { return RankSum(NeighbourEntropies(f.near, 64, 0.2), Norms(f)); }},
       {{"entropy of 64 and shared lists (sum of ranks)", kGallery},
@@ -149,7 +153,7 @@ const std::vector<PredictorRow>& Table() {
       {{"entropy of 512 and norm (sum of ranks)", kGallery},
        [](F f) { return RankSum(NeighbourEntropies(f.near, 512, 0.15), Norms(f)); }},
       {{"entropy of 512 and over class means (sum of ranks)", kGalleryAndMeans},
-       [](F f) { return RankSum(NeighbourEntropies(f.near, 512, 0.15), f.classes.entropy); }},
+       [](F f) { return RankSum(NeighbourEntropies(f.near, 512, 0.15), Evidence(f, &ClassEvidence::entropy)); }},
       {{"head, learnt from training images of both models", kBothModels},
        [](F f) { return HeadScores(f, f.material.pairs_old, f.material.pairs_next); }},
       {{"head, learnt from the old model's training images", kOldModel},
@@ -191,7 +195,7 @@ absl::StatusOr<std::vector<std::vector<double>>> PredictorScores(const Predictor
   LC_ASSIGN_OR_RETURN(Neighbourhood trained, NeighbourhoodOf(m.space, gallery, {"training", m.training},
                                                              /*same_items=*/false, kTrainingNeighbours));
   ClassMeans means = ClassMeansOf(m.space, m.training);
-  ClassEvidence classes = EvidenceOf(m.space, m.gallery, means);
+  std::vector<ClassEvidence> classes = EvidenceOf(m.space, m.gallery, means);
   std::vector<HeadFeatures> head = HeadFeaturesOf(m.space, m.gallery, near, classes);
   const Facts facts{m, std::move(near), std::move(trained), std::move(means), std::move(classes), std::move(head)};
   std::vector<Scores> all;

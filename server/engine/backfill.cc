@@ -1,0 +1,262 @@
+#include "server/engine/backfill.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "server/engine/item_order.h"
+#include "spdlog/spdlog.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kWriteRows = 1024;  // of the order a batch
+constexpr int kNice = 10;            // an ordering gives way to searches
+
+struct Counts {
+  uint64_t done = 0, left = 0;
+};
+
+// Items that `generation` or a newer one has embedded, and the others.
+Counts CountItems(const ProgressRecord& progress, uint32_t generation) {
+  Counts counts;
+  for (const auto& [generations, count] : progress.items) {
+    (HeadGeneration(generations, generation) >= generation ? counts.done : counts.left) += count;
+  }
+  return counts;
+}
+
+// The first key behind `key`.
+std::string Behind(std::string key) {
+  key.push_back('\0');
+  return key;
+}
+
+}  // namespace
+
+void Backfill::Halt() {
+  {
+    absl::MutexLock lock(&mu_);
+    halted_ = true;
+  }
+  stop_ = true;
+  if (orderer_.joinable()) orderer_.join();
+  stop_ = false;
+}
+
+void Backfill::Begin(BackfillRecord record, std::optional<FailureHeadFile> head) {
+  absl::MutexLock lock(&mu_);
+  halted_ = false;
+  record_ = record;
+  head_ = std::move(head);
+  error_ = absl::OkStatus();
+  cursor_ = keys::CollectionRange(collection_->number()).begin;
+  returned_.clear();
+  leases_.clear();
+  leased_.clear();
+  if (!record.ordered) StartOrdering();
+}
+
+void Backfill::Resume() {
+  absl::MutexLock lock(&mu_);
+  halted_ = false;
+  if (record_ && !record_->ordered && error_.ok()) StartOrdering();
+}
+
+void Backfill::StartOrdering() {
+  if (halted_) return;
+  // A thread that was here before is at its end: it has said so under mu_.
+  if (orderer_.joinable()) orderer_.join();
+  record_->ordered = false;
+  ordered_ = 0;
+  orderer_ = std::thread([this, record = *record_, head = head_] { Order(record, head ? &*head : nullptr); });
+}
+
+absl::Status Backfill::StoreRecord(const BackfillRecord& record) const {
+  WriteBatch batch;
+  batch.Put(Table::kMeta, keys::Meta(BackfillName(collection_->number())), Encode(record));
+  return collection_->store()->Write(batch, Durability::kDurable);
+}
+
+void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
+  // Of this thread alone, on Linux.
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  record.ordered_sequence = collection_->published_sequence();
+  const absl::Status status = OrderItems(record, head);
+  if (absl::IsCancelled(status)) return;  // halted: a later Begin does it again
+  absl::MutexLock lock(&mu_);
+  record.paused = record_->paused;
+  record.ordered = true;
+  error_ = status.ok() ? StoreRecord(record) : status;
+  if (!error_.ok()) {
+    spdlog::error("collection '{}': ordering the backfill failed: {}", collection_->name(), MessageOf(error_));
+    return;
+  }
+  record_ = record;
+  cursor_ = keys::CollectionRange(collection_->number()).begin;
+}
+
+absl::Status Backfill::OrderItems(const BackfillRecord& record, const FailureHeadFile* head) {
+  const uint32_t number = collection_->number();
+  Store* const store = collection_->store();
+  // A crash from here on finds a record without an order, and begins again.
+  LC_RETURN_IF_ERROR(StoreRecord(record));
+  for (uint32_t g = 1; g < record.generation; ++g) {
+    const keys::Range range = keys::GenerationRange(number, g);
+    LC_RETURN_IF_ERROR(store->DeleteRange(Table::kOrder, range.begin, range.end));
+    if (collection_->Pin()->VisibleRows(g, record.generation) == 0) continue;
+    OrderCall call{collection_, g, record.generation, g == record.head_generation ? head : nullptr, {}, &ordered_};
+    call.cancelled = [this] { return stop_.load() || collection_->dropped(); };
+    LC_ASSIGN_OR_RETURN(const std::vector<OrderedItem> order, EstimateOrder(call));
+    for (size_t begin = 0; begin < order.size(); begin += kWriteRows) {
+      WriteBatch batch;
+      for (size_t i = begin; i < std::min(order.size(), begin + kWriteRows); ++i) {
+        batch.Put(Table::kOrder, keys::Order(number, g, order[i].uncertainty, order[i].internal_id), "");
+      }
+      LC_RETURN_IF_ERROR(store->Write(batch, Durability::kProcess));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Backfill::Pause() {
+  absl::MutexLock lock(&mu_);
+  if (!record_) return NotFound(StrCat("no backfill of collection '", collection_->name(), "' was ever started"));
+  BackfillRecord record = *record_;
+  record.paused = true;
+  LC_RETURN_IF_ERROR(StoreRecord(record));
+  record_ = record;
+  return absl::OkStatus();
+}
+
+std::optional<BackfillRecord> Backfill::record() const {
+  absl::MutexLock lock(&mu_);
+  return record_;
+}
+
+bool Backfill::Current(const BackfillRecord& record) const {
+  return collection_->state()->record.active_generation == record.generation;
+}
+
+BackfillState Backfill::StateNow(uint64_t left) const {
+  if (!record_) return BackfillState::kNone;
+  if (!Current(*record_)) return BackfillState::kStopped;
+  if (!error_.ok()) return BackfillState::kFailed;
+  if (record_->paused) return BackfillState::kPaused;
+  if (!record_->ordered) return BackfillState::kOrdering;
+  return left == 0 ? BackfillState::kDone : BackfillState::kRunning;
+}
+
+BackfillStatus Backfill::Status() const {
+  absl::MutexLock lock(&mu_);
+  BackfillStatus status;
+  const uint32_t generation = record_ ? record_->generation : collection_->state()->record.active_generation;
+  const Counts counts = generation == 0 ? Counts() : CountItems(collection_->progress(), generation);
+  status.state = StateNow(counts.left);
+  status.generation = generation;
+  status.items_done = counts.done;
+  status.items_left = counts.left;
+  status.items_leased = leased_.size();
+  if (!record_) return status;
+  status.head_generation = record_->head_generation;
+  status.items_ordered = record_->ordered ? counts.left : static_cast<uint64_t>(ordered_.load());
+  status.started = absl::FromUnixMicros(record_->started_us);
+  status.error = error_;
+  return status;
+}
+
+void Backfill::TakeBack(absl::Time now, const std::string& finished_token) {
+  std::erase_if(leases_, [&](const auto& entry) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const auto& [token, lease] = entry;
+    if (lease.expires > now && token != finished_token) return false;
+    for (const Leased& item : lease.items) {
+      leased_.erase(item.internal_id);
+      returned_.insert(item.order_key);
+    }
+    return true;
+  });
+}
+
+absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count) {
+  // Both run in the order of their keys; what came back is behind nothing.
+  std::vector<std::string> found;
+  const std::string end = keys::GenerationRange(collection_->number(), record_->generation).begin;
+  const auto rows = collection_->store()->Scan(Table::kOrder, cursor_, end);
+  while (found.size() < count) {
+    if (!returned_.empty() && (!rows->Valid() || *returned_.begin() < rows->key())) {
+      found.push_back(std::move(returned_.extract(returned_.begin()).value()));
+    } else if (rows->Valid()) {
+      found.emplace_back(rows->key());
+      cursor_ = Behind(found.back());
+      rows->Next();
+    } else {
+      break;
+    }
+  }
+  LC_RETURN_IF_ERROR(rows->status());
+  return found;
+}
+
+absl::Status Backfill::LeaseKeys(std::vector<std::string> order_keys, LeaseAnswer* answer, OpenLease* lease,
+                                 WriteBatch* gone) {
+  std::vector<keys::EmbeddingKey> parsed;
+  std::vector<uint64_t> ids;
+  for (const std::string& key : order_keys) {
+    LC_ASSIGN_OR_RETURN(parsed.emplace_back(), keys::ParseOrder(key));
+    ids.push_back(parsed.back().internal_id);
+  }
+  LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, collection_->CurrentRows(ids));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const ItemRecord& record = rows[i].record;
+    const uint32_t head = rows[i].found ? HeadGeneration(record.generations, record_->generation) : record_->generation;
+    if (head >= record_->generation) {
+      gone->Delete(Table::kOrder, std::move(order_keys[i]));
+      continue;
+    }
+    if (!leased_.insert(ids[i]).second) continue;  // under two generations, and leased by the other key
+    LC_ASSIGN_OR_RETURN(const float uncertainty, keys::OrderUncertainty(order_keys[i]));
+    answer->items.push_back({std::move(rows[i].id), record.sequence, head, uncertainty, record.has_input});
+    lease->items.push_back({std::move(order_keys[i]), ids[i]});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
+  absl::MutexLock lock(&mu_);
+  if (!record_) {
+    return FailedPrecondition(StrCat("no backfill of collection '", collection_->name(), "' was started; start one"));
+  }
+  const absl::Time now = absl::Now();
+  TakeBack(now, call.finished_token);
+  LeaseAnswer answer;
+  answer.generation = record_->generation;
+  answer.state = StateNow(CountItems(collection_->progress(), record_->generation).left);
+  answer.expires = now + call.timeout;
+  if (answer.state != BackfillState::kRunning) return answer;
+  const size_t wanted = static_cast<size_t>(call.items_max);
+  OpenLease lease{answer.expires, {}};
+  WriteBatch gone;
+  while (answer.items.size() < wanted) {
+    LC_ASSIGN_OR_RETURN(std::vector<std::string> keys, NextKeys(wanted - answer.items.size()));
+    if (keys.empty()) break;
+    LC_RETURN_IF_ERROR(LeaseKeys(std::move(keys), &answer, &lease, &gone));
+  }
+  // Keys of what is done only cost a look at the next start, so their removal need not be durable.
+  if (!gone.empty()) LC_RETURN_IF_ERROR(collection_->store()->Write(gone, Durability::kProcess));
+  if (!answer.items.empty()) {
+    answer.token = StrCat(next_token_++);
+    leases_.emplace(answer.token, std::move(lease));
+  } else if (leases_.empty() && collection_->published_sequence() > record_->ordered_sequence) {
+    // Everything that was ordered is through, and older generations have embedded more since.
+    StartOrdering();
+    answer.state = BackfillState::kOrdering;
+  }
+  return answer;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,86 @@
+// The lazy backfill of one collection: orders its items in a thread of its own and leases them, worst first. The order
+// and what was started are in the store; leases are in memory. An item that is embedded anew, deleted or replaced
+// leaves the order when a lease meets it. Threads: every method is safe from any thread; Halt, Begin and Resume
+// come from one caller at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "models/failure_head_file.h"
+#include "server/engine/collection.h"
+#include "server/engine/meta.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+class Backfill {
+ public:
+  explicit Backfill(Collection* collection) : collection_(collection) {}  // must outlive it
+  ~Backfill() { Halt(); }
+
+  // Ends the ordering that is under way, if any, and starts none until Begin or Resume.
+  void Halt();
+  // Takes over what the store holds already: orders, or goes on with an order that is there. REQUIRES: halted.
+  void Begin(BackfillRecord record, std::optional<FailureHeadFile> head);
+  // Goes on with an ordering that was halted. REQUIRES: halted.
+  void Resume();
+  // The store's record changes with it. NOT_FOUND before a start; errors of the store.
+  absl::Status Pause();
+
+  std::optional<BackfillRecord> record() const;
+  BackfillStatus Status() const;
+  absl::StatusOr<LeaseAnswer> Lease(const LeaseCall& call);
+
+ private:
+  struct Leased {
+    std::string order_key;
+    uint64_t internal_id = 0;
+  };
+  struct OpenLease {
+    absl::Time expires;
+    std::vector<Leased> items;
+  };
+
+  void StartOrdering() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Order(BackfillRecord record, const FailureHeadFile* head);  // the thread
+  absl::Status OrderItems(const BackfillRecord& record, const FailureHeadFile* head);
+  absl::Status StoreRecord(const BackfillRecord& record) const;
+  bool Current(const BackfillRecord& record) const;
+  BackfillState StateNow(uint64_t left) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+
+  void TakeBack(absl::Time now, const std::string& finished_token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Up to `count` keys of the order that nobody holds, worst first.
+  absl::StatusOr<std::vector<std::string>> NextKeys(size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Leases those that still wait to be embedded anew; the keys of the others go into `gone`.
+  absl::Status LeaseKeys(std::vector<std::string> keys, LeaseAnswer* answer, OpenLease* lease, WriteBatch* gone)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Collection* const collection_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int64_t> ordered_{0};
+  std::thread orderer_;
+
+  mutable absl::Mutex mu_;
+  bool halted_ ABSL_GUARDED_BY(mu_) = true;  // orderer_ is then the caller's of Halt, else it changes under mu_
+  std::optional<BackfillRecord> record_ ABSL_GUARDED_BY(mu_);
+  std::optional<FailureHeadFile> head_ ABSL_GUARDED_BY(mu_);
+  absl::Status error_ ABSL_GUARDED_BY(mu_);  // of the last ordering
+  std::string cursor_ ABSL_GUARDED_BY(mu_);  // the scan of the order goes on here
+  std::set<std::string> returned_ ABSL_GUARDED_BY(mu_);  // keys before the cursor whose leases ended
+  std::map<std::string, OpenLease> leases_ ABSL_GUARDED_BY(mu_);  // by token
+  absl::flat_hash_set<uint64_t> leased_ ABSL_GUARDED_BY(mu_);     // internal ids in leases_
+  uint64_t next_token_ ABSL_GUARDED_BY(mu_) = 1;
+};
+
+}  // namespace lightcone::server

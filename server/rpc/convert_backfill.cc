@@ -1,0 +1,79 @@
+#include <utility>
+
+#include "base/status.h"
+#include "server/rpc/convert.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr absl::Duration kLeaseDefault = absl::Minutes(5);
+
+v1::BackfillState ToWire(BackfillState state) {
+  switch (state) {
+    case BackfillState::kNone:
+      return v1::BACKFILL_STATE_UNSPECIFIED;
+    case BackfillState::kOrdering:
+      return v1::BACKFILL_STATE_ORDERING;
+    case BackfillState::kRunning:
+      return v1::BACKFILL_STATE_RUNNING;
+    case BackfillState::kPaused:
+      return v1::BACKFILL_STATE_PAUSED;
+    case BackfillState::kStopped:
+      return v1::BACKFILL_STATE_STOPPED;
+    case BackfillState::kDone:
+      return v1::BACKFILL_STATE_DONE;
+    case BackfillState::kFailed:
+      return v1::BACKFILL_STATE_FAILED;
+  }
+  return v1::BACKFILL_STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+StartBackfillCall FromWire(const v1::BackfillStartRequest& request) {
+  return {request.request_id(), request.collection(), request.failure_head(), request.head_generation()};
+}
+
+absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request) {
+  LeaseCall call{request.collection(), request.items_max(), kLeaseDefault, request.finished_token()};
+  if (request.has_timeout()) {
+    const auto& timeout = request.timeout();
+    // The bounds of google.protobuf.Duration; the engine knows those of a lease.
+    if (timeout.nanos() <= -1'000'000'000 || timeout.nanos() >= 1'000'000'000 ||
+        (timeout.seconds() != 0 && timeout.nanos() != 0 && (timeout.seconds() < 0) != (timeout.nanos() < 0))) {
+      return InvalidField("timeout.nanos", StrCat(timeout.nanos()), "-999999999 .. 999999999, of the sign of seconds");
+    }
+    call.timeout = absl::Seconds(timeout.seconds()) + absl::Nanoseconds(timeout.nanos());
+  }
+  return call;
+}
+
+void ToWire(const BackfillStatus& status, v1::StatusResponse* out) {
+  out->set_state(ToWire(status.state));
+  out->set_generation(status.generation);
+  out->set_head_generation(status.head_generation);
+  out->set_items_done(status.items_done);
+  out->set_items_total(status.items_done + status.items_left);
+  out->set_items_leased(status.items_leased);
+  out->set_items_ordered(status.items_ordered);
+  if (status.started) *out->mutable_started() = TimestampOf(*status.started);
+  if (!status.error.ok()) out->set_error(std::string(status.error.message()));
+}
+
+void ToWire(LeaseAnswer answer, v1::LeaseResponse* out) {
+  out->set_state(ToWire(answer.state));
+  out->set_generation(answer.generation);
+  if (answer.items.empty()) return;
+  out->set_token(answer.token);
+  *out->mutable_expires() = TimestampOf(answer.expires);
+  for (const LeasedItem& item : answer.items) {
+    v1::LeasedItem* to = out->add_items();
+    ToWire(item.id, to->mutable_id());
+    to->set_sequence(item.sequence);
+    to->set_generation(item.generation);
+    to->set_uncertainty(item.uncertainty);
+    to->set_has_input(item.has_input);
+  }
+}
+
+}  // namespace lightcone::server
