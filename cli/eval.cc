@@ -19,7 +19,7 @@ namespace lightcone::cli {
 namespace {
 
 struct Flags {
-  std::string query, gallery, data = "glyphs", split = "test", adapter;
+  std::string query, gallery, data = "glyphs", split = "test", adapter, order = "random";
   std::vector<std::string> chain;
   std::vector<double> backfilled = {0};
   int64_t queries = 0;
@@ -84,6 +84,7 @@ absl::Status RunServed(const Context& context, const Flags& flags) {
   pair.queries_max = flags.queries;
   pair.seed = flags.seed;
   pair.stop = &interrupted;
+  pair.order = flags.order;
   interrupted.store(false);
   const auto previous = std::signal(SIGINT, &OnInterrupt);
   const absl::StatusOr<ServedFigures> measured = MeasureServed(pair, dataset, flags.backfilled);
@@ -98,6 +99,7 @@ absl::Status RunServed(const Context& context, const Flags& flags) {
       json["points"].push_back(
           {{"backfilled", point.share}, {"cmc1", point.cmc1}, {"cmc5", point.cmc5}, {"map", point.map}});
     }
+    if (figures.auroc) json["order_auroc"] = *figures.auroc;
     context.PrintJson(json);
     return absl::OkStatus();
   }
@@ -107,6 +109,9 @@ absl::Status RunServed(const Context& context, const Flags& flags) {
                Grouped(static_cast<uint64_t>(figures.queries))});
   }
   context.Print(table.Text());
+  if (figures.auroc) {
+    context.Print(StrCat("the server's order tells wrongly retrieved items with AUROC ", Number(*figures.auroc), "\n"));
+  }
   return absl::OkStatus();
 }
 
@@ -214,6 +219,11 @@ void AddEval(CLI::App& root, Context& context) {
       app->add_option("--chain", flags->chain,
                       "In place of --query: folders of a chain of models, oldest first; all pairs; needs --served")
           ->delimiter(',')};
+  flags->of_server.push_back(app->add_option("--order", flags->order,
+                                             "In which items are embedded anew: random, neighbourhood (the server's "
+                                             "own), or a file of `backfill fit`; needs --served")
+                                 ->capture_default_str());
+  flags->of_pair.push_back(flags->of_server.back());
   flags->of_pair.push_back(flags->of_server[0]);
   flags->of_pair.push_back(flags->of_server[1]);
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });

@@ -10,11 +10,14 @@
 #include "base/status.h"
 #include "cli/child_server.h"
 #include "cli/demo_gallery.h"
+#include "cli/served_backfill.h"
 #include "client/client.h"
+#include "geometry/metrics.h"
 #include "models/adapter_file.h"
 #include "models/encoder.h"
 #include "trainer/data/rng.h"
 #include "trainer/evaluate.h"
+#include "trainer/uncertainty/failure_head.h"
 
 namespace lightcone::cli {
 namespace {
@@ -29,20 +32,14 @@ class Served {
   absl::StatusOr<ServedFigures> Measure(const std::vector<double>& shares) {
     LC_RETURN_IF_ERROR(Open());
     LC_RETURN_IF_ERROR(Register());
-    std::vector<int64_t> order(static_cast<size_t>(dataset_.test.size()));
-    std::iota(order.begin(), order.end(), 0);
-    Rng rng(MixSeed({pair_.seed, kBackfillStream}));
-    rng.Shuffle(&order);
+    LC_RETURN_IF_ERROR(ChooseOrder());
+    const size_t n = static_cast<size_t>(dataset_.test.size());
     size_t done = 0;
     for (const double share : shares) {
       LC_RETURN_IF_ERROR(Stopped());
-      const auto wanted = static_cast<size_t>(std::llround(share * static_cast<double>(order.size())));
-      if (wanted > done) {
-        const std::span<const int64_t> rows = std::span<const int64_t>(order).subspan(done, wanted - done);
-        LC_RETURN_IF_ERROR(
-            UpsertVectors(*client_, kCollection, what_.generation, query_z_, what_.dimension, dataset_, rows));
-        done = wanted;
-      }
+      const auto wanted = static_cast<size_t>(std::llround(share * static_cast<double>(n)));
+      if (wanted > done) LC_RETURN_IF_ERROR(EmbedAnew(done, wanted - done));
+      done = std::max(done, wanted);
       LC_ASSIGN_OR_RETURN(const DemoRow row, MeasureThroughSearch(*client_, what_, dataset_.test.labels));
       figures_.points.push_back({share, row.cmc1, row.cmc5, row.map});
     }
@@ -55,6 +52,49 @@ class Served {
     return absl::CancelledError("interrupted");
   }
 
+  bool own_order() const { return pair_.order != "random"; }
+
+  absl::Status ChooseOrder() {
+    if (!own_order()) {
+      order_.resize(static_cast<size_t>(dataset_.test.size()));
+      std::iota(order_.begin(), order_.end(), 0);
+      Rng rng(MixSeed({pair_.seed, kBackfillStream}));
+      rng.Shuffle(&order_);
+      return absl::OkStatus();
+    }
+    LC_RETURN_IF_ERROR(ActivateModel(*client_, kCollection, what_.generation));
+    const std::string head = pair_.order == "neighbourhood" ? "" : pair_.order;
+    LC_ASSIGN_OR_RETURN(leased_, LeaseEverything(*client_, kCollection, head));
+    if (std::ssize(leased_) != dataset_.test.size()) {
+      return absl::InternalError(StrCat("the server leased ", leased_.size(), " items"));
+    }
+    const Manifest &query = query_->manifest(), &gallery = gallery_->manifest();
+    if (query.dimension != gallery.dimension) return absl::OkStatus();
+    LC_ASSIGN_OR_RETURN(const Failures failures,
+                        FailuresOf({query.metric, query.curvature, query.dimension},
+                                   {query_z_, dataset_.test.labels, query.clip_radius},
+                                   {gallery_z_, dataset_.test.labels, gallery.clip_radius}));
+    std::vector<double> scores;
+    std::vector<uint8_t> wrong;
+    for (const v1::LeasedItem& item : leased_) {
+      if (failures.findable[item.id().number()] == 0) continue;
+      scores.push_back(item.uncertainty());
+      wrong.push_back(failures.wrong[item.id().number()]);
+    }
+    figures_.auroc = Auroc(scores, wrong);
+    return absl::OkStatus();
+  }
+
+  // The next `count` items of the order, from the `begin`th on.
+  absl::Status EmbedAnew(size_t begin, size_t count) {
+    if (own_order()) {
+      return EmbedLeased(*client_, kCollection, what_.generation,
+                         std::span<const v1::LeasedItem>(leased_).subspan(begin, count), query_z_, what_.dimension);
+    }
+    return UpsertVectors(*client_, kCollection, what_.generation, query_z_, what_.dimension, dataset_,
+                         std::span<const int64_t>(order_).subspan(begin, count));
+  }
+
   // Whether a way leads from the queries' model to the gallery's, before anything is embedded.
   absl::Status CheckWay() {
     const Manifest &query = query_->manifest(), &gallery = gallery_->manifest();
@@ -62,6 +102,10 @@ class Served {
     one_model_ = query.encoder_crc32c == gallery.encoder_crc32c;
     child_ = !adapted && query.parent_crc32c == gallery.encoder_crc32c && !query.through_adapter;
     if (one_model_ && adapted) return InvalidField("--adapter", pair_.adapter, "two models, --query and --gallery");
+    if (own_order() && !adapted && !child_) {
+      return InvalidField("--order", pair_.order,
+                          "random, unless the query model was trained against the gallery's, or has an adapter to it");
+    }
     if (one_model_ || adapted || child_) return absl::OkStatus();
     if (query.through_adapter) {
       return InvalidField("--adapter", "absent",
@@ -137,6 +181,8 @@ class Served {
   std::unique_ptr<ScratchFolder> scratch_;  // outlives the server
   std::unique_ptr<ChildServer> server_;
   std::unique_ptr<client::Client> client_;
+  std::vector<int64_t> order_;           // random
+  std::vector<v1::LeasedItem> leased_;  // the server's
   GalleryQueries what_;
   ServedFigures figures_;
 };

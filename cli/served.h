@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct ServedPair {
   int64_t queries_max = 0;     // of the test images, drawn from `seed`; 0: all
   uint64_t seed = 1;
   const std::atomic<bool>* stop = nullptr;  // CANCELLED once it is set; may be null
+  // In which order items are embedded anew: "random" (drawn from `seed`), or as the server's own backfill leases them:
+  // "neighbourhood", or by the failure head in this file.
+  std::string order = "random";
 };
 
 // Retrieval figures (docs/training.md, Evaluation) with a share of the items embedded by the query model.
@@ -30,15 +34,19 @@ struct ServedPoint {
 struct ServedFigures {
   std::vector<ServedPoint> points;  // in the order asked for
   int64_t queries = 0;              // asked
+  // Under the server's order: how well it tells the items that the query model will retrieve wrongly
+  // (docs/uncertainty.md); empty where all or none are, and between vectors of two lengths.
+  std::optional<double> auroc;
   std::string how;  // "native" (parent and child), "item adapter", "query adapter", "override of the reach", "itself"
 };
 
 // Starts a server over a temporary folder, registers the gallery's model and, behind it, the queries' model (behind the
 // adapter where there is one; as its child where it was trained against the gallery's; else with the reach overridden,
 // which takes vectors of one length), upserts the test images and measures, exactly, at each share of `shares`
-// (ascending, of nested random sets), each test image against all others. Errors of the models' files, of the server,
+// (ascending, of nested sets in the given order), each test image against all others. Errors of the models' files, of the server,
 // and INVALID_ARGUMENT: shares that do not ascend within 0 .. 1, an adapter with one model, no way from one model to
-// the other, a data set with a protocol of its own.
+// the other, a data set with a protocol of its own; the server's
+// order with one model, or where only an override leads from one to the other.
 absl::StatusOr<ServedFigures> MeasureServed(const ServedPair& pair, const Dataset& dataset,
                                             const std::vector<double>& shares);
 

@@ -171,6 +171,49 @@ TEST_F(Offline, AModelIsTrainedASecondOneCompatiblyAndBothAreEvaluatedOnEachOthe
             std::vector<int64_t>(labels.begin(), labels.end()));
 }
 
+TEST_F(Offline, AServerBackfillsInTheOrderOfAFailureHead) {
+  const testing_data::Folder data;
+  WriteSet(data);
+  const std::string set = "idx:" + data.path();
+  const std::string old_model = scratch_ / "old", new_model = scratch_ / "new", head = scratch_ / "failure.head";
+  for (const std::string& model : {old_model, new_model}) {
+    std::vector<std::string> words = {"train", "--data", set, "--out", model, "--json",
+                                      "--set", "encoder.architecture=mlp", "--set", "encoder.width=0.25", "--set",
+                                      "encoder.dimension=16", "--set", "epochs=1", "--set", "batch=8"};
+    if (model == new_model) words.insert(words.end(), {"--method", "hbct", "--old", old_model});
+    const Outcome trained = Run(words);
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  }
+  const std::vector<std::string> fit = {"backfill", "fit", "--data", set, "--old-model", old_model, "--new-model",
+                                        new_model,  "--json"};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  EXPECT_THAT(Run(with(fit, {"--out", head, "--items", "99"})).err, HasSubstr("'items' is 99; allowed: 0 .. 48"));
+  const Outcome fitted = Run(with(fit, {"--out", head}));
+  ASSERT_EQ(fitted.exit_code, 0) << fitted.err;
+  EXPECT_EQ(fitted.json()["images"], 48);
+  EXPECT_EQ(fitted.json()["from"], "old");
+  EXPECT_GT(fitted.json()["wrong"], 0);
+
+  const std::vector<std::string> eval = {"eval", "--data", set, "--served", "--query", new_model, "--gallery", old_model,
+                                         "--json"};
+  const Outcome own = Run({"eval", "--data", set, "--query", new_model, "--json"});
+  for (const std::string& order : {head, std::string("neighbourhood")}) {
+    const Outcome served = RunBinary(scratch_, with(eval, {"--order", order, "--backfilled", "0,0.5,1"}));
+    ASSERT_EQ(served.exit_code, 0) << served.err;
+    ASSERT_EQ(served.json()["points"].size(), 3u);
+    EXPECT_NEAR(served.json()["points"][2]["map"], own.json()["map"], 1e-6) << "all of it embedded anew";
+    EXPECT_GT(served.json()["order_auroc"], 0.0);
+    EXPECT_LE(served.json()["order_auroc"], 1.0);
+  }
+  EXPECT_EQ(RunBinary(scratch_, with(eval, {"--order", scratch_ / "none"})).exit_code, 3);
+  EXPECT_THAT(Run({"eval", "--data", set, "--served", "--query", old_model, "--order", head}).err,
+              HasSubstr("'--order'"));
+  EXPECT_THAT(Run({"eval", "--data", set, "--query", new_model, "--order", head}).err, HasSubstr("only with --served"));
+}
+
 TEST_F(Offline, AChainOfModelsIsSearchedThroughOneServer) {
   const testing_data::Folder data;
   WriteSet(data);

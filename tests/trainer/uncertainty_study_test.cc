@@ -12,6 +12,7 @@
 #include "geometry/lorentz.h"
 #include "geometry/metric.h"
 #include "trainer/data/rng.h"
+#include "trainer/uncertainty/class_evidence.h"
 #include "trainer/uncertainty/failure_head.h"
 #include "trainer/uncertainty/move_gains.h"
 #include "trainer/uncertainty/neighbours.h"
