@@ -47,6 +47,9 @@ TEST(Records, ComeBackAsTheyWereWritten) {
   EXPECT_EQ(Encode(*again), Encode(adapter));
   RequestRecord request{"Create", "x|y", 1, 2, 3, 4, 5, 6};
   EXPECT_EQ(Encode(*DecodeRequest(Encode(request))), Encode(request));
+  const BackfillRecord backfill{3, 2, true, true, 77, 5};
+  EXPECT_EQ(Encode(*DecodeBackfill(Encode(backfill))), Encode(backfill));
+  EXPECT_TRUE(Fails(DecodeBackfill(Encode(BackfillRecord())), Code::kDataLoss, {"'generation'"}));
 }
 
 TEST(Records, DamageAndNewerFormatsAreSaid) {

@@ -18,6 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (progress.ok() && !DecodeProgress(Encode(*progress)).ok()) abort();
   const auto adapter = DecodeAdapterRecord(bytes);
   if (adapter.ok() && !DecodeAdapterRecord(Encode(*adapter)).ok()) abort();
+  const auto backfill = DecodeBackfill(bytes);
+  if (backfill.ok() && !DecodeBackfill(Encode(*backfill)).ok()) abort();
   const auto request = DecodeRequest(bytes);
   if (request.ok() && !DecodeRequest(Encode(*request)).ok()) abort();
   (void)ParseNumber(bytes, "number");
