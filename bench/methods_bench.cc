@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "base/cores.h"
 #include "bench/training_bench.h"
 #include "bench/training_parts_torch.h"
 #include "models/checkpoint_torch.h"
@@ -88,8 +89,9 @@ absl::StatusOr<MethodStep> MeasureMethod(const Dataset& dataset, const std::stri
   SecondsOf(3, parts);
   Rounds times;
   for (int round = 0; round < rounds; ++round) {
-    const double step = SecondsOf(steps, [&] { (*own)->Step(); });
-    times.Add(1e3 * step / steps, 1e3 * SecondsOf(steps, parts) / steps);
+    const auto [step, sum] = SecondsByTurns(
+        steps, [&] { (*own)->Step(); }, parts);
+    times.Add(1e3 * step, 1e3 * sum);
   }
   measured.milliseconds = times.Result();
   return measured;
@@ -106,7 +108,7 @@ absl::Status ResetPeak() {
 }  // namespace
 
 absl::StatusOr<std::vector<MethodStep>> MeasureMethods(const std::string& folder, int rounds, int steps) {
-  UseEveryCore();
+  const TensorThreads threads(AvailableCores(), "small-cnn");
   const Dataset dataset = SyntheticPhotos();
   std::vector<MethodStep> all;
   for (const MethodInfo& info : TrainingMethods()) {
@@ -118,7 +120,7 @@ absl::StatusOr<std::vector<MethodStep>> MeasureMethods(const std::string& folder
 }
 
 absl::StatusOr<EvaluationFigures> MeasureEvaluation() {
-  UseEveryCore();
+  const TensorThreads threads(AvailableCores(), "small-cnn");
   constexpr int64_t kItems = 10'000, kDimension = 128;
   Rng rng(5);
   std::vector<float> z(kItems * kDimension);
@@ -141,7 +143,7 @@ absl::StatusOr<EvaluationFigures> MeasureEvaluation() {
 
 absl::StatusOr<Compared> MeasureExport(const std::string& folder, const std::string& architecture, int rounds,
                                        int batches) {
-  UseEveryCore();
+  const TensorThreads threads(AvailableCores(), architecture);
   constexpr int64_t kImages = 128;
   const Dataset dataset = SyntheticPhotos();
   LC_ASSIGN_OR_RETURN(const TrainConfig config,
@@ -163,8 +165,8 @@ absl::StatusOr<Compared> MeasureExport(const std::string& folder, const std::str
   SecondsOf(3, plain);
   Rounds rates;
   for (int round = 0; round < rounds; ++round) {
-    const double ours = static_cast<double>(batches * kImages) / SecondsOf(batches, exported);
-    rates.Add(ours, static_cast<double>(batches * kImages) / SecondsOf(batches, plain));
+    const auto [ours, peer] = SecondsByTurns(batches, exported, plain);
+    rates.Add(kImages / ours, kImages / peer);
   }
   LC_RETURN_IF_ERROR(status);
   return rates.Result();

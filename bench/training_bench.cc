@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "bench/training_parts_torch.h"
 #include "trainer/data/rng.h"
@@ -159,7 +160,7 @@ absl::StatusOr<Dataset> JpegFolder(const std::string& folder) {
 }  // namespace
 
 absl::StatusOr<Compared> MeasureTraining(const std::string& folder, const TrainingOptions& options) {
-  UseEveryCore();
+  const TensorThreads threads(AvailableCores(), options.architecture);
   const Dataset dataset = SyntheticPhotos();
   LC_ASSIGN_OR_RETURN(const TrainConfig config,
                       ConfigOf(dataset, folder, options.method, "lorentz", options.architecture, options.batch));
@@ -179,7 +180,7 @@ absl::StatusOr<Compared> MeasureTraining(const std::string& folder, const Traini
 }
 
 absl::StatusOr<LoaderFigures> MeasureLoader(const std::string& folder, int steps) {
-  UseEveryCore();
+  const TensorThreads threads(AvailableCores(), "small-cnn");
   LoaderFigures figures;
   {
     const Dataset dataset = SyntheticPhotos();

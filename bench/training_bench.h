@@ -38,7 +38,7 @@ struct MethodStep {
   int frozen_forwards = 0;
   Compared milliseconds;
 };
-absl::StatusOr<std::vector<MethodStep>> MeasureMethods(const std::string& folder, int rounds = 5, int steps = 4);
+absl::StatusOr<std::vector<MethodStep>> MeasureMethods(const std::string& folder, int rounds = 7, int steps = 5);
 
 // Images a second of HBCT steps with the small CNN whose loader works beside them on the same cores, against the same
 // steps on one batch held in memory: 32 x 32 in memory, and JPEG files of 64 x 64 decoded when they are read. ratio:

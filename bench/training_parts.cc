@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/cores.h"
 #include "base/files.h"
 #include "bench/training_parts_torch.h"
 #include "trainer/data/rng.h"
@@ -71,7 +70,5 @@ void UseChannelsLast(torch::nn::Module& module) {
     if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
   }
 }
-
-void UseEveryCore() { at::set_num_threads(AvailableCores()); }
 
 }  // namespace lightcone::bench

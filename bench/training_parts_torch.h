@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -14,6 +15,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/data/loader.h"
 #include "trainer/run_torch.h"
+#include "trainer/tensor_threads.h"
 
 namespace lightcone::bench {
 
@@ -22,9 +24,6 @@ Dataset SyntheticPhotos();
 
 // 4-dimensional parameters channels-last, as trainings hold them.
 void UseChannelsLast(torch::nn::Module& module);
-
-// Gives the tensor library as many threads as there are cores.
-void UseEveryCore();
 
 // The recipe "quick" with this method, metric ("lorentz", "cosine") and architecture, resolved; its old model stands in
 // `folder`, written when it is not there.
@@ -37,6 +36,18 @@ double SecondsOf(int n, Call call) {
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < n; ++i) call();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Median seconds of a call of each side over `n` turns of one call each, so that what else the machine does for a while
+// falls on both.
+template <typename Ours, typename Peer>
+std::pair<double, double> SecondsByTurns(int n, Ours ours, Peer peer) {
+  std::vector<double> our_seconds, peer_seconds;
+  for (int i = 0; i < n; ++i) {
+    our_seconds.push_back(SecondsOf(1, ours));
+    peer_seconds.push_back(SecondsOf(1, peer));
+  }
+  return {Median(our_seconds), Median(peer_seconds)};
 }
 
 // Two sides measured by turns. The ratios are ours / peer.

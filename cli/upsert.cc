@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
@@ -13,6 +14,7 @@ namespace {
 struct Flags {
   std::string collection, id, vector, image, payload, durability;
   uint32_t generation = 0;
+  std::optional<uint64_t> expected_sequence;
   bool same_content = false, keep_input = false;
 };
 
@@ -27,6 +29,7 @@ absl::Status Run(Context& context, const Flags& flags) {
   v1::Item* item = request.add_items();
   LC_ASSIGN_OR_RETURN(*item->mutable_id(), ParseItemId(flags.id));
   item->set_payload_json(flags.payload);
+  if (flags.expected_sequence) item->set_expected_sequence(*flags.expected_sequence);
   if (flags.vector.empty() == flags.image.empty()) return InvalidArgument("give one of --vector and --image");
   if (!flags.vector.empty()) {
     LC_ASSIGN_OR_RETURN(const std::vector<float> values, ParseVectorText(flags.vector));
@@ -36,6 +39,10 @@ absl::Status Run(Context& context, const Flags& flags) {
   }
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::UpsertResponse response, client->Upsert(request));
+  if (response.outdated_size() > 0) {
+    return absl::AbortedError(StrCat("item ", flags.id, " was not written: its sequence is not --expected-sequence ",
+                                     flags.expected_sequence.value_or(0)));
+  }
   if (context.json) {
     context.PrintJson({{"sequence", response.sequence()},
                        {"generation", response.generation()},
@@ -60,6 +67,9 @@ void AddUpsert(CLI::App& root, Context& context) {
   app->add_option("--payload", flags->payload, "A JSON object");
   app->add_option("--generation", flags->generation, "That embedded the vector; 0: the active one");
   app->add_flag("--same-content", flags->same_content, "Another model's embedding of what is stored already");
+  app->add_option("--expected-sequence", flags->expected_sequence,
+                  "Write only while the item's sequence is this one; 0: while there is no such item")
+      ->check(CLI::NonNegativeNumber);
   app->add_flag("--keep-input", flags->keep_input, "Keep the image, so that later generations can embed it");
   app->add_option("--durability", flags->durability, "durable (default): after fsync; process: survives kill -9");
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });

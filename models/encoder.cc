@@ -24,6 +24,44 @@ absl::Status CheckOptions(const EncoderOptions& options) {
   return absl::OkStatus();
 }
 
+torch::Tensor Run(const torch::jit::Module& module, const torch::Tensor& nchw) {
+  torch::NoGradGuard no_grad;
+  // Without the profiling executor the first calls are as fast as later ones, and two calls run the same code.
+  torch::jit::GraphOptimizerEnabledGuard no_profiling(false);
+  torch::jit::Module handle = module;  // forward is not const; the copy shares everything
+  return handle.forward({nchw}).toTensor();
+}
+
+// Whether `module` gives what `original` gives, one image or several at a time. What either throws is thrown.
+bool GivesTheSame(const torch::jit::Module& module, const torch::jit::Module& original, const ManifestInput& input) {
+  for (const int64_t n : {1, 2}) {
+    const int64_t numbers = n * input.channels * input.height * input.width;
+    const torch::Tensor probe = torch::sin(torch::arange(numbers, torch::kFloat32) * 0.37)
+                                    .reshape({n, input.channels, input.height, input.width});
+    const torch::Tensor expected = Run(original, probe), z = Run(module, probe);
+    if (z.sizes() != expected.sizes() || z.scalar_type() != expected.scalar_type()) return false;
+    const double error = (z - expected).abs().max().item<double>();
+    if (!(error <= 1e-5 * expected.abs().max().item<double>())) return false;
+  }
+  return true;
+}
+
+// Folds batch norms into convolutions, drops what only training needs, and lays weights and activations out as the
+// processor's convolutions want them (once, instead of at every call). What torch cannot treat so, or treats wrongly
+// (its passes know not every network; an operator's module may hold anything), is served as it is.
+torch::jit::Module ForInference(const torch::jit::Module& module, const ManifestInput& input) {
+  for (const bool layouts : {true, false}) {
+    try {
+      torch::jit::Module copy = module.clone();
+      copy = layouts ? torch::jit::optimize_for_inference(copy) : torch::jit::freeze(copy);
+      if (GivesTheSame(copy, module, input)) return copy;
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
+  return module;
+}
+
 absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const Manifest& manifest) {
   LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kEncoderBytesMax));
   if (const uint32_t crc32c = Crc32c(bytes); crc32c != manifest.encoder_crc32c) {
@@ -35,13 +73,7 @@ absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const
     torch::jit::Module module = torch::jit::load(in, torch::Device(torch::kCPU));
     module.eval();
     if (!module.find_method("forward")) return DataLoss(StrCat("encoder '", path, "' has no method 'forward'"));
-    // Folds batch norms into convolutions and drops what only training needs. A module that torch cannot freeze (an
-    // operator's own) is served as it is.
-    try {
-      return torch::jit::freeze(module);
-    } catch (const std::exception&) {
-      return module;
-    }
+    return ForInference(module, manifest.input);
   } catch (const std::exception& e) {
     return DataLoss(StrCat("encoder '", path, "' is not a TorchScript file that this libtorch reads"));
   }
@@ -49,13 +81,7 @@ absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const
 
 }  // namespace
 
-torch::Tensor Encoder::Impl::Forward(const torch::Tensor& nchw) const {
-  torch::NoGradGuard no_grad;
-  // Without the profiling executor the first calls are as fast as later ones, and two calls run the same code.
-  torch::jit::GraphOptimizerEnabledGuard no_profiling(false);
-  torch::jit::Module handle = module;  // forward is not const; the copy shares everything
-  return handle.forward({nchw}).toTensor();
-}
+torch::Tensor Encoder::Impl::Forward(const torch::Tensor& nchw) const { return Run(module, nchw); }
 
 Encoder::Encoder(Manifest manifest, EncoderOptions options, std::unique_ptr<Impl> impl)
     : manifest_(std::move(manifest)), options_(options), impl_(std::move(impl)) {}

@@ -15,6 +15,7 @@
 #include "trainer/run_file.h"
 #include "trainer/run_torch.h"
 #include "trainer/schedule.h"
+#include "trainer/tensor_threads.h"
 
 namespace lightcone {
 namespace {
@@ -46,7 +47,8 @@ class Trainer {
   absl::Status Prepare() {
     LC_RETURN_IF_ERROR(MakeFolders(folder_));
     // Always set: a resumed training must not depend on what ran in this process before.
-    at::set_num_threads(config_.threads > 0 ? static_cast<int>(config_.threads) : AvailableCores());
+    threads_.emplace(config_.threads > 0 ? static_cast<int>(config_.threads) : AvailableCores(),
+                     config_.encoder.architecture);
     LC_ASSIGN_OR_RETURN(run_, TrainingRun::Create(dataset_, config_));
     identity_ =
         IdentityOf(dataset_, config_, run_->old_model() == nullptr ? 0 : run_->old_model()->manifest().encoder_crc32c,
@@ -224,6 +226,7 @@ class Trainer {
   const TrainCallback& report_;
   const std::atomic<bool>* const stop_;
 
+  std::optional<TensorThreads> threads_;
   std::unique_ptr<TrainingRun> run_;
   std::optional<RunIdentity> identity_;
   RunProgress progress_;

@@ -200,6 +200,71 @@ TEST_F(Cli, ItemsAreWrittenFoundReadScrolledCountedAndDeleted) {
   EXPECT_THAT(Run({"status"}).out, HasSubstr("items"));
 }
 
+TEST_F(Cli, UpsertsMayDependOnTheSequenceOfTheItem) {
+  const std::string name = MakeCollection("sequences");
+  const std::vector<std::string> words = {"upsert", name, "cat", "--vector", "1,0,0", "--expected-sequence"};
+  const auto upsert = [&](const std::string& sequence) {
+    std::vector<std::string> all = words;
+    all.push_back(sequence);
+    return RunJson(all);
+  };
+  const Outcome made = upsert("0");
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const Outcome again = upsert("0");
+  EXPECT_EQ(again.exit_code, 5) << "it exists";
+  EXPECT_THAT(again.err, HasSubstr("cat was not written"));
+  const std::string sequence = RunJson({"get", name, "cat"}).json()["items"][0]["sequence"].dump();
+  EXPECT_EQ(upsert(sequence).exit_code, 0);
+  EXPECT_EQ(upsert(sequence).exit_code, 5) << "it was written since";
+  EXPECT_EQ(upsert("-1").exit_code, 2);
+}
+
+TEST_F(Cli, ABackfillIsStartedLeasedFromPausedAndEnded) {
+  const std::string name = MakeCollection("lazy");
+  EXPECT_THAT(Run({"backfill", "status", name}).out, HasSubstr("not started"));
+  const Outcome early = Run({"backfill", "lease", name});
+  EXPECT_EQ(early.exit_code, 5) << early.out;
+  for (const char* id : {"cat", "dog", "42"}) {
+    ASSERT_EQ(Run({"upsert", name, id, "--vector", "1,0,0"}).exit_code, 0);
+  }
+  ASSERT_EQ(Run({"generation", "register", name, "--dimension", "3", "--parent", "1", "--activate"}).exit_code, 0);
+
+  const Outcome started = RunJson({"backfill", "start", name, "--wait"});
+  ASSERT_EQ(started.exit_code, 0) << started.err;
+  EXPECT_EQ(started.json()["state"], "running");
+  EXPECT_EQ(started.json()["generation"], 2);
+  EXPECT_EQ(started.json()["items_total"], 3);
+  EXPECT_EQ(Run({"backfill", "start", name, "--failure-head", scratch_ / "none.head"}).exit_code, 3);
+  const Outcome damaged = Run({"backfill", "start", name, "--failure-head", Put("damaged.head", "not a head")});
+  EXPECT_EQ(damaged.exit_code, 2);
+  EXPECT_THAT(damaged.err, HasSubstr("failure_head"));
+
+  const auto lease = RunJson({"backfill", "lease", name, "--items", "2", "--lease-seconds", "0.5e2"}).json();
+  ASSERT_THAT(lease["items"], SizeIs(2));
+  EXPECT_EQ(lease["generation"], 2);
+  EXPECT_EQ(RunJson({"backfill", "status", name}).json()["items_leased"], 2);
+  const auto& first = lease["items"][0];
+  const std::string id = first["id"].is_number() ? first["id"].dump() : first["id"].get<std::string>();
+  EXPECT_EQ(
+      Run({"upsert", name, id, "--vector", "0,1,0", "--same-content", "--expected-sequence", first["sequence"].dump()})
+          .exit_code,
+      0);
+  EXPECT_EQ(RunJson({"backfill", "status", name}).json()["items_done"], 1);
+  for (const char* seconds : {"0", "-1", "86401"}) {
+    const Outcome wrong = Run({"backfill", "lease", name, "--lease-seconds", seconds});
+    EXPECT_EQ(wrong.exit_code, 2) << seconds;
+    EXPECT_THAT(wrong.err, HasSubstr("86400"));
+  }
+  EXPECT_EQ(Run({"backfill", "lease", name, "--items", "0"}).exit_code, 2);
+
+  EXPECT_THAT(Run({"backfill", "pause", name}).out, HasSubstr("paused"));
+  EXPECT_THAT(Run({"backfill", "lease", name}).out, HasSubstr("no items; the backfill is paused"));
+  EXPECT_EQ(RunJson({"backfill", "start", name, "--wait"}).json()["state"], "running");
+  const auto rest = RunJson({"backfill", "lease", name, "--finished", lease["token"].get<std::string>()}).json();
+  EXPECT_THAT(rest["items"], SizeIs(2)) << "what the worker gave back, and what nobody had";
+  EXPECT_EQ(Run({"backfill", "status", "nowhere"}).exit_code, 3);
+}
+
 TEST_F(Cli, WrongValuesAreUsageErrorsThatNameTheField) {
   const std::string name = MakeCollection("wrong");
   const auto error = [&](std::vector<std::string> words) {

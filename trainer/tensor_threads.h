@@ -1,0 +1,24 @@
+// How many threads the tensor library and the BLAS under it work with. Both are settings of the whole process.
+#pragma once
+
+#include <string>
+
+namespace lightcone {
+
+// While it lives: `threads` (from 1) for tensor operations, and for the BLAS as many where the network of
+// `architecture` is made of matrix products, but one where it is made of convolutions. Those run on the tensor
+// library's own threads, and two pools that wait for work by spinning take each other's cores: steps of the small CNN
+// take 65 ms with one BLAS thread, 57 .. 200 ms with two (two cores), while an mlp needs both (18,000 against 12,000
+// images/s). Threads: one at a time in a process.
+class TensorThreads {
+ public:
+  TensorThreads(int threads, const std::string& architecture);
+  ~TensorThreads();
+  TensorThreads(const TensorThreads&) = delete;
+  TensorThreads& operator=(const TensorThreads&) = delete;
+
+ private:
+  const int tensor_before_, blas_before_;
+};
+
+}  // namespace lightcone
