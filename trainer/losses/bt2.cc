@@ -21,12 +21,30 @@ Tensor DrawOrthogonal(int64_t size, torch::Generator& generator) {
 // Mean of 1 - <a_i, b_i>.
 Tensor CosineGap(const Tensor& a, const Tensor& b) { return 1.0 - (a * b).sum(-1).mean(); }
 
+// The exponential of a square matrix by its Taylor polynomial of degree 8 (three products) and squarings. The library's
+// one is differentiated through the exponential of a matrix twice as wide: at 128 x 128 that takes 22 ms, this 1.5 ms.
+Tensor ExponentialOf(const Tensor& a) {
+  // Up to this norm what the polynomial leaves out, norm^9 / 9!, is below the type's rounding.
+  const double norm_max = a.scalar_type() == torch::kFloat64 ? 0.07 : 0.5;
+  const double norm = a.detach().abs().sum(0).max().item<double>();
+  const int squarings =
+      norm > norm_max && std::isfinite(norm) ? static_cast<int>(std::ceil(std::log2(norm / norm_max))) : 0;
+  const Tensor x = a * std::ldexp(1.0, -squarings), x2 = torch::matmul(x, x), x3 = torch::matmul(x2, x);
+  const Tensor identity = torch::eye(a.size(0), a.options());
+  const auto quadratic = [&](double c0, double c1, double c2) { return identity * c0 + x * c1 + x2 * c2; };
+  Tensor sum = quadratic(1.0 / 720, 1.0 / 5040, 1.0 / 40320);
+  sum = quadratic(1.0 / 6, 1.0 / 24, 1.0 / 120) + torch::matmul(x3, sum);
+  sum = quadratic(1, 1, 0.5) + torch::matmul(x3, sum);
+  for (int i = 0; i < squarings; ++i) sum = torch::matmul(sum, sum);
+  return sum;
+}
+
 }  // namespace
 
 Tensor OrthogonalOf(const Tensor& free, bool cayley) {
   const Tensor lower = torch::tril(free, -1);
   const Tensor skew = lower - lower.t();
-  if (!cayley) return torch::matrix_exp(skew);
+  if (!cayley) return ExponentialOf(skew);
   const Tensor identity = torch::eye(free.size(0), free.options());
   return torch::linalg_solve(identity - skew * 0.5, identity + skew * 0.5);
 }
