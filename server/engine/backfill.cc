@@ -87,7 +87,13 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
   // Of this thread alone, on Linux.
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
   record.ordered_sequence = collection_->published_sequence();
-  const absl::Status status = OrderItems(record, head);
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mu_);
+    record.paused = record_->paused;
+    status = StoreRecord(record);  // A crash from here on finds a record without an order, and begins again.
+  }
+  if (status.ok()) status = OrderItems(record, head);
   if (absl::IsCancelled(status)) return;  // halted: a later Begin does it again
   absl::MutexLock lock(&mu_);
   record.paused = record_->paused;
@@ -104,8 +110,6 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
 absl::Status Backfill::OrderItems(const BackfillRecord& record, const FailureHeadFile* head) {
   const uint32_t number = collection_->number();
   Store* const store = collection_->store();
-  // A crash from here on finds a record without an order, and begins again.
-  LC_RETURN_IF_ERROR(StoreRecord(record));
   for (uint32_t g = 1; g < record.generation; ++g) {
     const keys::Range range = keys::GenerationRange(number, g);
     LC_RETURN_IF_ERROR(store->DeleteRange(Table::kOrder, range.begin, range.end));
@@ -124,12 +128,13 @@ absl::Status Backfill::OrderItems(const BackfillRecord& record, const FailureHea
   return absl::OkStatus();
 }
 
-absl::Status Backfill::Pause() {
+absl::Status Backfill::SetPaused(bool paused, WriteBatch also) {
   absl::MutexLock lock(&mu_);
   if (!record_) return NotFound(StrCat("no backfill of collection '", collection_->name(), "' was ever started"));
   BackfillRecord record = *record_;
-  record.paused = true;
-  LC_RETURN_IF_ERROR(StoreRecord(record));
+  record.paused = paused;
+  also.Put(Table::kMeta, keys::Meta(BackfillName(collection_->number())), Encode(record));
+  LC_RETURN_IF_ERROR(collection_->store()->Write(also, Durability::kDurable));
   record_ = record;
   return absl::OkStatus();
 }
@@ -174,12 +179,16 @@ void Backfill::TakeBack(absl::Time now, const std::string& finished_token) {
   std::erase_if(leases_, [&](const auto& entry) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto& [token, lease] = entry;
     if (lease.expires > now && token != finished_token) return false;
-    for (const Leased& item : lease.items) {
-      leased_.erase(item.internal_id);
-      returned_.insert(item.order_key);
-    }
+    GiveBack(lease);
     return true;
   });
+}
+
+void Backfill::GiveBack(const OpenLease& lease) {
+  for (const Leased& item : lease.items) {
+    leased_.erase(item.internal_id);
+    returned_.insert(item.order_key);
+  }
 }
 
 absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count) {
@@ -198,11 +207,12 @@ absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count) {
       break;
     }
   }
+  if (!rows->status().ok()) returned_.insert(found.begin(), found.end());
   LC_RETURN_IF_ERROR(rows->status());
   return found;
 }
 
-absl::Status Backfill::LeaseKeys(std::vector<std::string> order_keys, LeaseAnswer* answer, OpenLease* lease,
+absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, LeaseAnswer* answer, OpenLease* lease,
                                  WriteBatch* gone) {
   std::vector<keys::EmbeddingKey> parsed;
   std::vector<uint64_t> ids;
@@ -215,15 +225,28 @@ absl::Status Backfill::LeaseKeys(std::vector<std::string> order_keys, LeaseAnswe
     const ItemRecord& record = rows[i].record;
     const uint32_t head = rows[i].found ? HeadGeneration(record.generations, record_->generation) : record_->generation;
     if (head >= record_->generation) {
-      gone->Delete(Table::kOrder, std::move(order_keys[i]));
+      gone->Delete(Table::kOrder, order_keys[i]);
       continue;
     }
-    if (!leased_.insert(ids[i]).second) continue;  // under two generations, and leased by the other key
     LC_ASSIGN_OR_RETURN(const float uncertainty, keys::OrderUncertainty(order_keys[i]));
+    if (!leased_.insert(ids[i]).second) continue;  // under two generations, and leased by the other key
     answer->items.push_back({std::move(rows[i].id), record.sequence, head, uncertainty, record.has_input});
-    lease->items.push_back({std::move(order_keys[i]), ids[i]});
+    lease->items.push_back({order_keys[i], ids[i]});
   }
   return absl::OkStatus();
+}
+
+absl::Status Backfill::LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease) {
+  WriteBatch gone;
+  while (answer->items.size() < wanted) {
+    LC_ASSIGN_OR_RETURN(const std::vector<std::string> keys, NextKeys(wanted - answer->items.size()));
+    if (keys.empty()) break;
+    const absl::Status leased = LeaseKeys(keys, answer, lease, &gone);
+    if (!leased.ok()) returned_.insert(keys.begin(), keys.end());
+    LC_RETURN_IF_ERROR(leased);
+  }
+  // Keys of what is done only cost a look at the next start, so their removal need not be durable.
+  return gone.empty() ? absl::OkStatus() : collection_->store()->Write(gone, Durability::kProcess);
 }
 
 absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
@@ -238,16 +261,10 @@ absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
   answer.state = StateNow(CountItems(collection_->progress(), record_->generation).left);
   answer.expires = now + call.timeout;
   if (answer.state != BackfillState::kRunning) return answer;
-  const size_t wanted = static_cast<size_t>(call.items_max);
   OpenLease lease{answer.expires, {}};
-  WriteBatch gone;
-  while (answer.items.size() < wanted) {
-    LC_ASSIGN_OR_RETURN(std::vector<std::string> keys, NextKeys(wanted - answer.items.size()));
-    if (keys.empty()) break;
-    LC_RETURN_IF_ERROR(LeaseKeys(std::move(keys), &answer, &lease, &gone));
-  }
-  // Keys of what is done only cost a look at the next start, so their removal need not be durable.
-  if (!gone.empty()) LC_RETURN_IF_ERROR(collection_->store()->Write(gone, Durability::kProcess));
+  const absl::Status leased = LeaseWorst(static_cast<size_t>(call.items_max), &answer, &lease);
+  if (!leased.ok()) GiveBack(lease);
+  LC_RETURN_IF_ERROR(leased);
   if (!answer.items.empty()) {
     answer.token = StrCat(next_token_++);
     leases_.emplace(answer.token, std::move(lease));

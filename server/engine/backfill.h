@@ -35,8 +35,9 @@ class Backfill {
   void Begin(BackfillRecord record, std::optional<FailureHeadFile> head);
   // Goes on with an ordering that was halted. REQUIRES: halted.
   void Resume();
-  // The store's record changes with it. NOT_FOUND before a start; errors of the store.
-  absl::Status Pause();
+  // Ends leasing, or goes on with it: order and leases stay. The store's record changes with it, and so does `also` in
+  // the same write. NOT_FOUND before a start; errors of the store.
+  absl::Status SetPaused(bool paused, WriteBatch also = {});
 
   std::optional<BackfillRecord> record() const;
   BackfillStatus Status() const;
@@ -63,8 +64,11 @@ class Backfill {
   // Up to `count` keys of the order that nobody holds, worst first.
   absl::StatusOr<std::vector<std::string>> NextKeys(size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Leases those that still wait to be embedded anew; the keys of the others go into `gone`.
-  absl::Status LeaseKeys(std::vector<std::string> keys, LeaseAnswer* answer, OpenLease* lease, WriteBatch* gone)
+  absl::Status LeaseKeys(const std::vector<std::string>& keys, LeaseAnswer* answer, OpenLease* lease, WriteBatch* gone)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Fills both with up to `wanted` items. After an error what was taken from the order is in them or in returned_.
+  absl::Status LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void GiveBack(const OpenLease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Collection* const collection_;
   std::atomic<bool> stop_{false};
@@ -75,9 +79,9 @@ class Backfill {
   bool halted_ ABSL_GUARDED_BY(mu_) = true;  // orderer_ is then the caller's of Halt, else it changes under mu_
   std::optional<BackfillRecord> record_ ABSL_GUARDED_BY(mu_);
   std::optional<FailureHeadFile> head_ ABSL_GUARDED_BY(mu_);
-  absl::Status error_ ABSL_GUARDED_BY(mu_);  // of the last ordering
-  std::string cursor_ ABSL_GUARDED_BY(mu_);  // the scan of the order goes on here
-  std::set<std::string> returned_ ABSL_GUARDED_BY(mu_);  // keys before the cursor whose leases ended
+  absl::Status error_ ABSL_GUARDED_BY(mu_);                       // of the last ordering
+  std::string cursor_ ABSL_GUARDED_BY(mu_);                       // the scan of the order goes on here
+  std::set<std::string> returned_ ABSL_GUARDED_BY(mu_);           // keys before the cursor whose leases ended
   std::map<std::string, OpenLease> leases_ ABSL_GUARDED_BY(mu_);  // by token
   absl::flat_hash_set<uint64_t> leased_ ABSL_GUARDED_BY(mu_);     // internal ids in leases_
   uint64_t next_token_ ABSL_GUARDED_BY(mu_) = 1;

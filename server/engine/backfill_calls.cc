@@ -28,7 +28,8 @@ absl::StatusOr<uint32_t> HeadGenerationOf(const CollectionState& state, const Ge
 absl::StatusOr<FailureHeadFile> ReadHeadFor(const GenerationRecord& generation, std::string_view bytes) {
   absl::StatusOr<FailureHeadFile> file = ParseFailureHead(bytes);
   // A damaged upload is the caller's: the server's own data is whole.
-  if (absl::IsDataLoss(file.status())) return InvalidArgument(StrCat("field 'failure_head': ", MessageOf(file.status())));
+  if (absl::IsDataLoss(file.status()))
+    return InvalidArgument(StrCat("field 'failure_head': ", MessageOf(file.status())));
   LC_RETURN_IF_ERROR(Annotate(file.status(), "field 'failure_head'"));
   if (static_cast<int>(file->means.dimension) != generation.space.dimension) {
     return InvalidField("failure_head.dimension", StrCat(file->means.dimension),
@@ -57,6 +58,15 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   if (before) return served->backfill.Status();
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state->Resolve(0));
+  const std::optional<BackfillRecord> now = served->backfill.record();
+  if (call.failure_head.empty() && now && now->generation == active->generation &&
+      served->backfill.Status().state == BackfillState::kPaused) {
+    WriteBatch batch;
+    RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, now->generation, 0, 0, now->started_us},
+                  &batch);
+    LC_RETURN_IF_ERROR(served->backfill.SetPaused(false, std::move(batch)));
+    return served->backfill.Status();
+  }
   BackfillRecord record;
   record.generation = active->generation;
   record.started_us = absl::ToUnixMicros(absl::Now());
@@ -73,8 +83,8 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   } else {
     batch.Delete(Table::kMeta, keys::Meta(BackfillHeadName(number)));
   }
-  RecordRequest(call.request_id,
-                {"StartBackfill", fingerprint, number, record.generation, 0, 0, record.started_us}, &batch);
+  RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, record.generation, 0, 0, record.started_us},
+                &batch);
   served->backfill.Halt();  // Its thread writes the record that this call replaces.
   const OperatorWrite written = WriteOperation(batch);
   if (written.in_store) {
@@ -91,7 +101,7 @@ absl::StatusOr<BackfillStatus> EngineImpl::PauseBackfill(const std::string& name
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
   absl::MutexLock lock(&served->collection->operator_mutex());
   // To pause what is paused changes nothing, so the request needs no record.
-  LC_RETURN_IF_ERROR(served->backfill.Pause());
+  LC_RETURN_IF_ERROR(served->backfill.SetPaused(true));
   return served->backfill.Status();
 }
 
@@ -123,8 +133,10 @@ absl::Status EngineImpl::LoadBackfill(Served& served) {
   LC_RETURN_IF_ERROR(Annotate(record.status(), of));
   std::optional<FailureHeadFile> head;
   if (record->head_generation != 0) {
-    LC_ASSIGN_OR_RETURN(const std::string bytes, store_->Get(Table::kMeta, keys::Meta(BackfillHeadName(number))));
-    absl::StatusOr<FailureHeadFile> file = ParseFailureHead(bytes);
+    const auto bytes = store_->Get(Table::kMeta, keys::Meta(BackfillHeadName(number)));
+    if (absl::IsNotFound(bytes.status())) return DataLoss(StrCat(of, ": its failure head is not in the store"));
+    LC_RETURN_IF_ERROR(bytes.status());
+    absl::StatusOr<FailureHeadFile> file = ParseFailureHead(*bytes);
     LC_RETURN_IF_ERROR(Annotate(file.status(), of));
     head = *std::move(file);
   }

@@ -251,6 +251,24 @@ TEST_F(Backfills, OrderPauseAndProgressSurviveARestart) {
   EXPECT_EQ(Lease(100).items.size(), 21u);
 }
 
+TEST_F(Backfills, AStartWithoutAHeadGoesOnWhereAPauseEndedIt) {
+  MakeCollection(2);
+  FillRandomly(30, 1);
+  Activate(2);
+  Start(*EncodeFailureHead(SomeHead()));
+  const LeaseAnswer before = Lease(10);
+  ASSERT_TRUE(engine_->PauseBackfill("c", "").ok());
+  const BackfillStatus after = Start();
+  EXPECT_EQ(after.state, BackfillState::kRunning);
+  EXPECT_EQ(after.head_generation, 1u) << "the head stays";
+  EXPECT_EQ(after.items_leased, 10u) << "and so do the leases";
+  EXPECT_EQ(Lease(100).items.size(), 20u);
+  Restart();
+  EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kRunning) << "the end of the pause is stored";
+  EXPECT_EQ(engine_->GetBackfill("c")->head_generation, 1u);
+  EXPECT_EQ(Start().head_generation, 0u) << "without a pause a start begins anew";
+}
+
 TEST_F(Backfills, ARollbackStopsItAndAStartBelongsToTheActiveGeneration) {
   MakeCollection(3);
   FillRandomly(10, 1);
