@@ -10,17 +10,21 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "cli/child_server.h"
+#include "cli/demo_backfill.h"
 #include "cli/demo_gallery.h"
+#include "cli/served_backfill.h"
 #include "client/client.h"
 #include "geometry/metrics.h"
 #include "geometry/uncertainty.h"
 #include "models/encoder.h"
 #include "nlohmann/json.hpp"
 #include "trainer/adapt/item_adapter.h"
+#include "trainer/data/rng.h"
 #include "trainer/data/split.h"
 #include "trainer/evaluate.h"
 #include "trainer/progress.h"
 #include "trainer/train.h"
+#include "trainer/uncertainty/fit_models.h"
 
 namespace lightcone::cli {
 namespace {
@@ -31,6 +35,8 @@ constexpr char kMarker[] = "LIGHTCONE-DEMO";   // in the folder of every demo
 constexpr char kGallery[] = "gallery";         // embedded by the old model; the upgrade happens here
 constexpr char kGalleryNew[] = "gallery-new";  // embedded by the compatible new model
 constexpr char kGalleryIndependent[] = "gallery-independent";
+constexpr char kGalleryRandom[] = "gallery-random";  // as the first, and embedded anew in a random order
+constexpr uint64_t kRandomOrderStream = 0xbac;
 constexpr int64_t kQueriesMax = 2'500;  // each asks for its whole ranking; larger test sets are sampled
 constexpr int64_t kRestartQueries = 50;
 constexpr int kExamples = 6;
@@ -61,6 +67,9 @@ class Demo {
   absl::Status MeasureRow(const std::string& query, const std::string& gallery, const GalleryQueries& what);
   absl::Status Adapt(const std::string& name, const Model& model, uint32_t generation);
   absl::Status KillAndCompare();
+  absl::StatusOr<std::string> FitHead();
+  absl::Status BackfillRandomly();
+  absl::Status BackfillAndRollBack();
   absl::Status CollectExamples();
   absl::Status CollectUncertainty();
   void Summarise();
@@ -279,6 +288,50 @@ absl::Status Demo::KillAndCompare() {
   return absl::OkStatus();
 }
 
+// The failure head that the backfill is ordered by; empty where nothing can be learnt (a model that finds everything).
+absl::StatusOr<std::string> Demo::FitHead() {
+  const std::string path = options_.folder + "/new.head";
+  const int64_t items = std::min(data_.test.size(), data_.train.size());
+  const absl::StatusOr<FailureHeadFile> head = FitHeadOfModels(*old_.encoder, *new_.encoder, data_.train, items);
+  if (head.ok()) LC_RETURN_IF_ERROR(WriteFailureHead(path, *head));
+  if (!head.ok()) Say(StrCat("no failure head: ", MessageOf(head.status())));
+  result_.backfill_order = head.ok() ? "a failure head, worst first" : "neighbourhoods, worst first";
+  return head.ok() ? path : std::string();
+}
+
+absl::Status Demo::BackfillRandomly() {
+  LC_RETURN_IF_ERROR(CreateGallery(*client_, kGalleryRandom, recipe_.metric, recipe_.curvature));
+  LC_ASSIGN_OR_RETURN(const uint32_t older, RegisterModel(*client_, kGalleryRandom, old_.folder, {}));
+  LC_RETURN_IF_ERROR(ActivateModel(*client_, kGalleryRandom, older));
+  LC_RETURN_IF_ERROR(UpsertVectors(*client_, kGalleryRandom, older, old_.z, old_.encoder->dimension(), data_));
+  LC_ASSIGN_OR_RETURN(const uint32_t newer, RegisterModel(*client_, kGalleryRandom, new_.folder, {.parent = older}));
+  LC_RETURN_IF_ERROR(ActivateModel(*client_, kGalleryRandom, newer));
+  LC_ASSIGN_OR_RETURN(std::vector<v1::LeasedItem> items, LeaseEverything(*client_, kGalleryRandom, ""));
+  Rng rng(MixSeed({options_.seed, kRandomOrderStream}));
+  rng.Shuffle(&items);
+  LC_ASSIGN_OR_RETURN(result_.backfill_curve_random,
+                      MeasureBackfill(*client_, Ask(kGalleryRandom, newer, new_), items, data_.test.labels));
+  return absl::OkStatus();
+}
+
+absl::Status Demo::BackfillAndRollBack() {
+  const GalleryQueries queries = Ask(kGallery, new_generation_, new_);
+  LC_RETURN_IF_ERROR(Timed("embed the gallery anew, worst items first", [&]() -> absl::Status {
+    LC_ASSIGN_OR_RETURN(const std::string head, FitHead());
+    LC_ASSIGN_OR_RETURN(const std::vector<v1::LeasedItem> items, LeaseEverything(*client_, kGallery, head));
+    LC_ASSIGN_OR_RETURN(result_.backfill_curve, MeasureBackfill(*client_, queries, items, data_.test.labels));
+    return absl::OkStatus();
+  }));
+  LC_RETURN_IF_ERROR(Timed("and in a random order", [&] { return BackfillRandomly(); }));
+  return Timed("roll back and activate, 20 times", [&]() -> absl::Status {
+    LC_ASSIGN_OR_RETURN(const SwitchTimes times,
+                        MeasureSwitches(*client_, server_->address(), queries, old_generation_));
+    result_.activation_ms = times.activation_ms;
+    result_.rollback_ms = times.rollback_ms;
+    return absl::OkStatus();
+  });
+}
+
 absl::Status Demo::CollectExamples() {
   GalleryQueries by_old = Ask(kGallery, old_generation_, old_), by_new = Ask(kGallery, new_generation_, new_);
   const std::vector<int64_t> few(queries_.begin(), queries_.begin() + std::min<size_t>(queries_.size(), 400));
@@ -369,10 +422,11 @@ absl::StatusOr<DemoResult> Demo::Run() {
     LC_ASSIGN_OR_RETURN(independent_, TrainModel("independent", "independent", data_, ClipRadiusFor(1), ""));
     return absl::OkStatus();
   }));
-  LC_RETURN_IF_ERROR(Timed("train a compatible new model on all classes (lightcone: HBCT, then an adapter)", [&]() -> absl::Status {
-    LC_ASSIGN_OR_RETURN(new_, TrainModel("new", "lightcone", data_, ClipRadiusFor(1), old_.folder));
-    return absl::OkStatus();
-  }));
+  LC_RETURN_IF_ERROR(
+      Timed("train a compatible new model on all classes (lightcone: HBCT, then an adapter)", [&]() -> absl::Status {
+        LC_ASSIGN_OR_RETURN(new_, TrainModel("new", "lightcone", data_, ClipRadiusFor(1), old_.folder));
+        return absl::OkStatus();
+      }));
   LC_RETURN_IF_ERROR(Timed("register, activate and query the new generation", [&] { return GoLive(new_.trained); }));
   LC_RETURN_IF_ERROR(Measure());
   LC_RETURN_IF_ERROR(Timed("kill -9, restart, compare", [&] { return KillAndCompare(); }));
@@ -380,6 +434,7 @@ absl::StatusOr<DemoResult> Demo::Run() {
     LC_RETURN_IF_ERROR(CollectExamples());
     return CollectUncertainty();
   }));
+  LC_RETURN_IF_ERROR(BackfillAndRollBack());
   Summarise();
   LC_RETURN_IF_ERROR(WriteFileAtomically(options_.folder + "/report.html", DemoHtml(result_)));
   std::fprintf(out_, "%s", DemoTable(result_).c_str());

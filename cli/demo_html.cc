@@ -70,6 +70,30 @@ std::string Bars(const DemoResult& result) {
   return BarsSvg(plot);
 }
 
+std::string BackfillBars(const DemoResult& result) {
+  BarPlot plot;
+  plot.title = "mAP by the share of the gallery that is embedded anew";
+  plot.series = {{StrCat("by ", result.backfill_order), "var(--new)"}, {"in a random order", "var(--old)"}};
+  for (size_t i = 0; i < result.backfill_curve.size(); ++i) {
+    plot.groups.push_back(Format("%.0f %%", 100 * result.backfill_curve[i].share));
+    plot.values.push_back(
+        {BarValue{result.backfill_curve[i].map, 0}, BarValue{result.backfill_curve_random[i].map, 0}});
+  }
+  return BarsSvg(plot);
+}
+
+std::string Backfill(const DemoResult& result) {
+  if (result.backfill_curve.empty()) return "";
+  return Format(
+             "<h2>The gallery embedded anew, while it serves</h2><p class='soft'>mAP of the new model's queries as "
+             "items "
+             "are leased from the server and embedded by the new model. A rollback takes %.1f ms, an activation %.1f "
+             "ms "
+             "(medians of 20, while searches go on).</p>",
+             result.rollback_ms, result.activation_ms) +
+         BackfillBars(result);
+}
+
 std::string Histogram(const DemoResult& result) {
   return HistogramSvg({"Histogram of uncertainty",
                        {{"classes the old model was trained on", "#2463c4", result.uncertainty_seen},
@@ -165,6 +189,7 @@ std::string DemoHtml(const DemoResult& result) {
         adapter.model.c_str(), adapter.loss.c_str(), static_cast<long long>(adapter.pairs), adapter.seconds,
         adapter.p_com_cmc1, adapter.p_com_map);
   }
+  html += Backfill(result);
   html +=
       "<h2>Nearest neighbours in the same old gallery</h2><p class='soft'>Queries whose nearest item changed. Green: "
       "right class, red: wrong.</p>" +

@@ -16,6 +16,30 @@ std::string Line(const char* format, auto... values) {
   return text;
 }
 
+nlohmann::ordered_json CurveJson(const std::vector<BackfillPoint>& curve) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const BackfillPoint& point : curve) {
+    json.push_back({{"share", point.share}, {"cmc1", point.cmc1}, {"map", point.map}});
+  }
+  return json;
+}
+
+std::string CurveLine(const char* name, const std::vector<BackfillPoint>& curve) {
+  std::string line = Line("  %-38s", name);
+  for (const BackfillPoint& point : curve) line += Line("  %6.3f", point.map);
+  return line + "\n";
+}
+
+std::string BackfillTable(const DemoResult& result) {
+  if (result.backfill_curve.empty()) return "";
+  std::string text = Line("\n  %-38s", "mAP while the gallery is embedded anew");
+  for (const BackfillPoint& point : result.backfill_curve) text += Line("  %4.0f %%", 100 * point.share);
+  text += "\n" + CurveLine(StrCat("by ", result.backfill_order).c_str(), result.backfill_curve);
+  text += CurveLine("in a random order", result.backfill_curve_random);
+  return text + Line("  a rollback takes %.1f ms, an activation %.1f ms (medians, while searches go on)\n\n",
+                     result.rollback_ms, result.activation_ms);
+}
+
 }  // namespace
 
 const DemoRow* DemoResult::Row(const std::string& query, const std::string& gallery) const {
@@ -49,6 +73,11 @@ std::string DemoJson(const DemoResult& result) {
                                 {"p_com", {{"cmc1", adapter.p_com_cmc1}, {"map", adapter.p_com_map}}}});
   }
   json["reembedded_items"] = result.reembedded_items;
+  json["backfill_order"] = result.backfill_order;
+  json["backfill_curve"] = CurveJson(result.backfill_curve);
+  json["backfill_curve_random"] = CurveJson(result.backfill_curve_random);
+  json["activation_ms"] = result.activation_ms;
+  json["rollback_ms"] = result.rollback_ms;
   json["live_after_training_ms"] = result.live_after_training_ms;
   json["restart_identical"] = result.restart_identical;
   json["train_seconds"] = result.train_seconds;
@@ -95,8 +124,9 @@ std::string DemoTable(const DemoResult& result) {
   }
   text += Line("  P_up  (cost of compatibility for the new model alone):                CMC@1 %+.3f, mAP %+.3f\n",
                result.p_up_cmc1, result.p_up_map);
-  text += Line("  items re-embedded: %lld of %lld\n", static_cast<long long>(result.reembedded_items),
-               static_cast<long long>(result.gallery_items));
+  text += BackfillTable(result);
+  text += Line("  items re-embedded when the new model went live: %lld of %lld\n",
+               static_cast<long long>(result.reembedded_items), static_cast<long long>(result.gallery_items));
   text += Line("  live %.0f ms after the end of training; identical answers after kill -9 and restart: %s\n",
                result.live_after_training_ms, result.restart_identical ? "yes" : "NO");
   text += Line("  uncertainty tells badly placed items: AUROC %.3f (norm before the clip), %.3f (clipped)\n",

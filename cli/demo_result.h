@@ -24,6 +24,12 @@ struct DemoAdapter {
   double p_com_cmc1 = 0, p_com_map = 0;
 };
 
+// The new model's queries on the old gallery while `share` of it is embedded anew.
+struct BackfillPoint {
+  double share = 0;
+  double cmc1 = 0, map = 0;
+};
+
 struct DemoNeighbour {
   std::string png;  // the picture, PNG bytes
   std::string class_name;
@@ -48,7 +54,10 @@ struct DemoResult {
   std::vector<DemoRow> rows;
   double p_com_cmc1 = 0, p_com_map = 0, p_up_cmc1 = 0, p_up_map = 0;
   std::vector<DemoAdapter> adapters;
-  int64_t reembedded_items = 0;
+  int64_t reembedded_items = 0;                                      // before the backfill
+  std::vector<BackfillPoint> backfill_curve, backfill_curve_random;  // in the server's order; in a random one
+  std::string backfill_order;                                        // what the server's order goes by
+  double activation_ms = 0, rollback_ms = 0;                         // medians, while searches go on
   double live_after_training_ms = 0;
   bool restart_identical = false;
   double train_seconds = 0, total_seconds = 0;

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> KeysOf(const nlohmann::ordered_json& object) {
   std::vector<std::string> keys;
@@ -46,13 +47,15 @@ TEST_F(DemoTest, ItsJsonHasTheseKeys) {
   result.restart_identical = true;
   result.adapters = {{"new", "reg+sup", 9000, 12.5, 0.6, 0.7}};
   result.config_json = R"({"recipe":"quick"})";
+  result.backfill_curve = {{0, 0.5, 0.25}, {1, 0.75, 0.5}};
   const std::string text = DemoJson(result);
   const auto json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   ASSERT_TRUE(json.is_object()) << text;
   EXPECT_THAT(KeysOf(json), ElementsAre("dataset", "seed", "rows", "p_com", "p_up", "adapters", "reembedded_items",
-                                        "live_after_training_ms", "restart_identical", "train_seconds", "total_seconds",
-                                        "uncertainty_auroc", "classes", "classes_old", "train_images", "gallery_items",
-                                        "queries", "config"));
+                                        "backfill_order", "backfill_curve", "backfill_curve_random", "activation_ms",
+                                        "rollback_ms", "live_after_training_ms", "restart_identical", "train_seconds",
+                                        "total_seconds", "uncertainty_auroc", "classes", "classes_old", "train_images",
+                                        "gallery_items", "queries", "config"));
   ASSERT_EQ(json["rows"].size(), 1u);
   EXPECT_THAT(KeysOf(json["rows"][0]), ElementsAre("query", "gallery", "cmc1", "cmc5", "map", "measured_by"));
   EXPECT_EQ(json["rows"][0]["cmc5"], 0.75);
@@ -64,6 +67,9 @@ TEST_F(DemoTest, ItsJsonHasTheseKeys) {
   ASSERT_EQ(json["adapters"].size(), 1u);
   EXPECT_THAT(KeysOf(json["adapters"][0]), ElementsAre("to", "loss", "pairs", "seconds", "p_com"));
   EXPECT_EQ(json["adapters"][0]["p_com"]["map"], 0.7);
+  ASSERT_EQ(json["backfill_curve"].size(), 2u);
+  EXPECT_THAT(KeysOf(json["backfill_curve"][1]), ElementsAre("share", "cmc1", "map"));
+  EXPECT_EQ(json["backfill_curve"][1]["map"], 0.5);
   EXPECT_EQ(json["config"]["recipe"], "quick");
 }
 
@@ -75,8 +81,22 @@ TEST_F(DemoTest, ItsTableExplainsEveryRow) {
   EXPECT_THAT(table, HasSubstr("  old                  old            0.500   0.750   0.250  before the upgrade\n"));
   EXPECT_THAT(table,
               HasSubstr("  new+adapter          old            0.700   0.800   0.350  Lightcone's model behind"));
-  EXPECT_THAT(
-      table, HasSubstr("of the new model behind an adapter, fitted in 12 s:             CMC@1 +0.600, mAP +0.700\n"));
+  EXPECT_THAT(table,
+              HasSubstr("of the new model behind an adapter, fitted in 12 s:             CMC@1 +0.600, mAP +0.700\n"));
+  EXPECT_THAT(table, Not(HasSubstr("embedded anew"))) << "without a backfill";
+}
+
+TEST_F(DemoTest, ItsTableShowsBothOrdersOfTheBackfill) {
+  DemoResult result;
+  result.backfill_order = "a failure head, worst first";
+  result.backfill_curve = {{0, 0.5, 0.25}, {0.5, 0.6, 0.4}, {1, 0.75, 0.5}};
+  result.backfill_curve_random = {{0, 0.5, 0.25}, {0.5, 0.6, 0.35}, {1, 0.75, 0.5}};
+  result.rollback_ms = 1.25;
+  const std::string table = DemoTable(result);
+  EXPECT_THAT(table, HasSubstr("  mAP while the gallery is embedded anew     0 %    50 %   100 %\n"));
+  EXPECT_THAT(table, HasSubstr("  by a failure head, worst first           0.250   0.400   0.500\n"));
+  EXPECT_THAT(table, HasSubstr("  in a random order                        0.250   0.350   0.500\n"));
+  EXPECT_THAT(table, HasSubstr("a rollback takes 1.2 ms"));
 }
 
 TEST_F(DemoTest, FewerThanFourClassesAreRefused) {
