@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kTemperature = 0.1, kSharpTemperature = 0.05;
 constexpr double kLimit = 5;
+constexpr double kWeightMax = 1e6;
 constexpr size_t kBehind = 15;
 constexpr size_t kReturned = 4, kAlike = 9;  // places among the features
 
@@ -61,16 +62,9 @@ HeadFeatures HeadFeaturesOf(const HeadFacts& facts) {
   const auto entropy = [&](size_t k, double share) {
     return NeighbourEntropy(near.first(std::min(k, near.size())), share * facts.d1);
   };
-  return {entropy(16, 0.3),
-          entropy(kHeadNeighbours, 0.15),
-          Steepness(near) / facts.d1,
-          near[0] / facts.d1,
-          facts.returned,
-          facts.norm,
-          facts.classes.cosine,
-          facts.classes.margin,
-          facts.classes.sharp,
-          facts.alike};
+  return {
+      entropy(16, 0.3), entropy(kHeadNeighbours, 0.15), Steepness(near) / facts.d1, near[0] / facts.d1,  facts.returned,
+      facts.norm,       facts.classes.cosine,           facts.classes.margin,       facts.classes.sharp, facts.alike};
 }
 
 HeadFeatures WithNeighbours(HeadFeatures features, double returned, double alike) {
@@ -103,6 +97,11 @@ absl::Status FailureHead::Validate() const {
   LC_RETURN_IF_ERROR(CheckNumbers("failure_head.deviation", deviation));
   LC_RETURN_IF_ERROR(CheckNumbers("failure_head.weights", weights));
   LC_RETURN_IF_ERROR(CheckNumbers("failure_head.bias", {&bias, 1}));
+  // Far beyond what a fit gives; without a bound a score could be infinity less infinity.
+  for (const double value : weights) {
+    if (std::abs(value) > kWeightMax) return InvalidField("failure_head.weights", StrCat(value), "-1e6 .. 1e6");
+  }
+  if (std::abs(bias) > kWeightMax) return InvalidField("failure_head.bias", StrCat(bias), "-1e6 .. 1e6");
   for (const double value : deviation) {
     if (value <= 0) return InvalidField("failure_head.deviation", StrCat(value), "above 0");
   }

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "server/engine/item_order.h"
 #include "spdlog/spdlog.h"
@@ -15,8 +17,10 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kWriteRows = 1024;  // of the order a batch
-constexpr int kNice = 10;            // an ordering gives way to searches
+constexpr size_t kWriteRows = 1024;     // of the order a batch
+constexpr int kNice = 10;               // an ordering gives way to searches
+constexpr size_t kLeaseBlock = 1024;    // keys of the order that are looked at together, at most
+constexpr size_t kLeaseLooks = 65'536;  // that one call looks at, at most: others wait for it
 
 struct Counts {
   uint64_t done = 0, left = 0;
@@ -57,8 +61,10 @@ void Backfill::Begin(BackfillRecord record, std::optional<FailureHeadFile> head)
   error_ = absl::OkStatus();
   cursor_ = keys::CollectionRange(collection_->number()).begin;
   returned_.clear();
+  retry_.clear();
   leases_.clear();
   leased_.clear();
+  paused_ = record.paused;
   if (!record.ordered) StartOrdering();
 }
 
@@ -68,13 +74,25 @@ void Backfill::Resume() {
   if (record_ && !record_->ordered && error_.ok()) StartOrdering();
 }
 
+bool Backfill::Wanted(const BackfillRecord& record) const {
+  return !halted_ && !record_->paused && Current(record) && !collection_->dropped();
+}
+
 void Backfill::StartOrdering() {
-  if (halted_) return;
-  // A thread that was here before is at its end: it has said so under mu_.
-  if (orderer_.joinable()) orderer_.join();
-  record_->ordered = false;
+  if (ordering_ || !Wanted(*record_)) return;
+  if (orderer_.joinable()) orderer_.join();  // at its end: it has said so under mu_
+  BackfillRecord record = *record_;
+  record.ordered = false;
   ordered_ = 0;
-  orderer_ = std::thread([this, record = *record_, head = head_] { Order(record, head ? &*head : nullptr); });
+  try {
+    orderer_ = std::thread([this, record, head = head_] { Order(record, head ? &*head : nullptr); });
+  } catch (const std::exception&) {
+    error_ = absl::ResourceExhaustedError("no thread can be started to order the backfill");
+    return;
+  }
+  error_ = absl::OkStatus();
+  record_->ordered = false;
+  ordering_ = true;
 }
 
 absl::Status Backfill::StoreRecord(const BackfillRecord& record) const {
@@ -86,25 +104,40 @@ absl::Status Backfill::StoreRecord(const BackfillRecord& record) const {
 void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
   // Of this thread alone, on Linux.
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
-  record.ordered_sequence = collection_->published_sequence();
-  absl::Status status;
-  {
+  while (true) {
+    const absl::Status status = OrderOnce(&record, head);
     absl::MutexLock lock(&mu_);
+    // A pause or a rollback that ended meanwhile begins it again here, else the call that ends it does.
+    if (absl::IsCancelled(status) && Wanted(record)) continue;
+    ordering_ = false;
+    if (absl::IsCancelled(status)) return;
     record.paused = record_->paused;
-    status = StoreRecord(record);  // A crash from here on finds a record without an order, and begins again.
-  }
-  if (status.ok()) status = OrderItems(record, head);
-  if (absl::IsCancelled(status)) return;  // halted: a later Begin does it again
-  absl::MutexLock lock(&mu_);
-  record.paused = record_->paused;
-  record.ordered = true;
-  error_ = status.ok() ? StoreRecord(record) : status;
-  if (!error_.ok()) {
-    spdlog::error("collection '{}': ordering the backfill failed: {}", collection_->name(), MessageOf(error_));
+    record.ordered = true;
+    error_ = status.ok() ? StoreRecord(record) : status;
+    if (!error_.ok()) {
+      spdlog::error("collection '{}': ordering the backfill failed: {}", collection_->name(), MessageOf(error_));
+      return;
+    }
+    record_ = record;
+    cursor_ = keys::CollectionRange(collection_->number()).begin;
     return;
   }
-  record_ = record;
-  cursor_ = keys::CollectionRange(collection_->number()).begin;
+}
+
+// Running out of memory ends the ordering, not the process.
+absl::Status Backfill::OrderOnce(BackfillRecord* record, const FailureHeadFile* head) {
+  try {
+    record->ordered_sequence = collection_->published_sequence();
+    {
+      absl::MutexLock lock(&mu_);
+      record->paused = record_->paused;
+      // A crash from here on finds a record without an order, and begins again.
+      LC_RETURN_IF_ERROR(StoreRecord(*record));
+    }
+    return OrderItems(*record, head);
+  } catch (...) {
+    return Annotate(StatusOfException(), "ordering the backfill");
+  }
 }
 
 absl::Status Backfill::OrderItems(const BackfillRecord& record, const FailureHeadFile* head) {
@@ -115,7 +148,9 @@ absl::Status Backfill::OrderItems(const BackfillRecord& record, const FailureHea
     LC_RETURN_IF_ERROR(store->DeleteRange(Table::kOrder, range.begin, range.end));
     if (collection_->Pin()->VisibleRows(g, record.generation) == 0) continue;
     OrderCall call{collection_, g, record.generation, g == record.head_generation ? head : nullptr, {}, &ordered_};
-    call.cancelled = [this] { return stop_.load() || collection_->dropped(); };
+    call.cancelled = [this, &record] {
+      return stop_.load() || paused_.load() || collection_->dropped() || !Current(record);
+    };
     LC_ASSIGN_OR_RETURN(const std::vector<OrderedItem> order, EstimateOrder(call));
     for (size_t begin = 0; begin < order.size(); begin += kWriteRows) {
       WriteBatch batch;
@@ -123,6 +158,7 @@ absl::Status Backfill::OrderItems(const BackfillRecord& record, const FailureHea
         batch.Put(Table::kOrder, keys::Order(number, g, order[i].uncertainty, order[i].internal_id), "");
       }
       LC_RETURN_IF_ERROR(store->Write(batch, Durability::kProcess));
+      if (call.cancelled()) return absl::CancelledError("the backfill was halted");
     }
   }
   return absl::OkStatus();
@@ -136,6 +172,8 @@ absl::Status Backfill::SetPaused(bool paused, WriteBatch also) {
   also.Put(Table::kMeta, keys::Meta(BackfillName(collection_->number())), Encode(record));
   LC_RETURN_IF_ERROR(collection_->store()->Write(also, Durability::kDurable));
   record_ = record;
+  paused_ = paused;
+  if (!paused && (!record.ordered || !error_.ok())) StartOrdering();
   return absl::OkStatus();
 }
 
@@ -166,7 +204,9 @@ BackfillStatus Backfill::Status() const {
   status.generation = generation;
   status.items_done = counts.done;
   status.items_left = counts.left;
-  status.items_leased = leased_.size();
+  for (const auto& [token, lease] : leases_) {
+    if (lease.expires > absl::Now()) status.items_leased += lease.items.size();
+  }
   if (!record_) return status;
   status.head_generation = record_->head_generation;
   status.items_ordered = record_->ordered ? counts.left : static_cast<uint64_t>(ordered_.load());
@@ -179,15 +219,15 @@ void Backfill::TakeBack(absl::Time now, const std::string& finished_token) {
   std::erase_if(leases_, [&](const auto& entry) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto& [token, lease] = entry;
     if (lease.expires > now && token != finished_token) return false;
-    GiveBack(lease);
+    GiveBack(lease, token == finished_token ? &retry_ : &returned_);
     return true;
   });
 }
 
-void Backfill::GiveBack(const OpenLease& lease) {
+void Backfill::GiveBack(const OpenLease& lease, std::set<std::string>* keys) {
   for (const Leased& item : lease.items) {
     leased_.erase(item.internal_id);
-    returned_.insert(item.order_key);
+    keys->insert(item.order_key);
   }
 }
 
@@ -203,6 +243,8 @@ absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count) {
       found.emplace_back(rows->key());
       cursor_ = Behind(found.back());
       rows->Next();
+    } else if (!retry_.empty()) {
+      found.push_back(std::move(retry_.extract(retry_.begin()).value()));
     } else {
       break;
     }
@@ -212,8 +254,8 @@ absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count) {
   return found;
 }
 
-absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, LeaseAnswer* answer, OpenLease* lease,
-                                 WriteBatch* gone) {
+absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, size_t wanted, LeaseAnswer* answer,
+                                 OpenLease* lease, WriteBatch* gone) {
   std::vector<keys::EmbeddingKey> parsed;
   std::vector<uint64_t> ids;
   for (const std::string& key : order_keys) {
@@ -222,6 +264,10 @@ absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, Lea
   }
   LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, collection_->CurrentRows(ids));
   for (size_t i = 0; i < rows.size(); ++i) {
+    if (answer->items.size() == wanted) {
+      returned_.insert(order_keys[i]);
+      continue;
+    }
     const ItemRecord& record = rows[i].record;
     const uint32_t head = rows[i].found ? HeadGeneration(record.generations, record_->generation) : record_->generation;
     if (head >= record_->generation) {
@@ -236,17 +282,21 @@ absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, Lea
   return absl::OkStatus();
 }
 
-absl::Status Backfill::LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease) {
-  WriteBatch gone;
-  while (answer->items.size() < wanted) {
-    LC_ASSIGN_OR_RETURN(const std::vector<std::string> keys, NextKeys(wanted - answer->items.size()));
-    if (keys.empty()) break;
-    const absl::Status leased = LeaseKeys(keys, answer, lease, &gone);
+absl::StatusOr<bool> Backfill::LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease) {
+  size_t block = wanted;
+  for (size_t looked = 0; answer->items.size() < wanted && looked < kLeaseLooks;) {
+    LC_ASSIGN_OR_RETURN(const std::vector<std::string> keys, NextKeys(block));
+    if (keys.empty()) return true;
+    looked += keys.size();
+    block = std::max(wanted, std::min(kLeaseBlock, 2 * block));
+    WriteBatch gone;
+    const absl::Status leased = LeaseKeys(keys, wanted, answer, lease, &gone);
     if (!leased.ok()) returned_.insert(keys.begin(), keys.end());
     LC_RETURN_IF_ERROR(leased);
+    // Keys of what is done only cost a look at the next start, so their removal need not be durable.
+    if (!gone.empty()) LC_RETURN_IF_ERROR(collection_->store()->Write(gone, Durability::kProcess));
   }
-  // Keys of what is done only cost a look at the next start, so their removal need not be durable.
-  return gone.empty() ? absl::OkStatus() : collection_->store()->Write(gone, Durability::kProcess);
+  return false;
 }
 
 absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
@@ -260,15 +310,17 @@ absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
   answer.generation = record_->generation;
   answer.state = StateNow(CountItems(collection_->progress(), record_->generation).left);
   answer.expires = now + call.timeout;
+  // One that a rollback ended goes on when its generation is active again.
+  if (answer.state == BackfillState::kOrdering) StartOrdering();
   if (answer.state != BackfillState::kRunning) return answer;
   OpenLease lease{answer.expires, {}};
-  const absl::Status leased = LeaseWorst(static_cast<size_t>(call.items_max), &answer, &lease);
-  if (!leased.ok()) GiveBack(lease);
-  LC_RETURN_IF_ERROR(leased);
+  const absl::StatusOr<bool> through = LeaseWorst(static_cast<size_t>(call.items_max), &answer, &lease);
+  if (!through.ok()) GiveBack(lease, &returned_);
+  LC_RETURN_IF_ERROR(through.status());
   if (!answer.items.empty()) {
-    answer.token = StrCat(next_token_++);
+    answer.token = absl::StrCat(absl::Hex(nonce_), "-", next_token_++);
     leases_.emplace(answer.token, std::move(lease));
-  } else if (leases_.empty() && collection_->published_sequence() > record_->ordered_sequence) {
+  } else if (*through && leases_.empty() && collection_->published_sequence() > record_->ordered_sequence) {
     // Everything that was ordered is through, and older generations have embedded more since.
     StartOrdering();
     answer.state = BackfillState::kOrdering;

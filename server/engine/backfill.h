@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -53,35 +54,46 @@ class Backfill {
     std::vector<Leased> items;
   };
 
+  // Unless it is under way, halted, paused, or another generation is active.
   void StartOrdering() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Wanted(const BackfillRecord& record) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void Order(BackfillRecord record, const FailureHeadFile* head);  // the thread
+  absl::Status OrderOnce(BackfillRecord* record, const FailureHeadFile* head);
   absl::Status OrderItems(const BackfillRecord& record, const FailureHeadFile* head);
   absl::Status StoreRecord(const BackfillRecord& record) const;
   bool Current(const BackfillRecord& record) const;
   BackfillState StateNow(uint64_t left) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
+  // What expired goes back to its place, what a worker could not embed behind everything else.
   void TakeBack(absl::Time now, const std::string& finished_token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Up to `count` keys of the order that nobody holds, worst first.
   absl::StatusOr<std::vector<std::string>> NextKeys(size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Leases those that still wait to be embedded anew; the keys of the others go into `gone`.
-  absl::Status LeaseKeys(const std::vector<std::string>& keys, LeaseAnswer* answer, OpenLease* lease, WriteBatch* gone)
+  // Leases those that still wait to be embedded anew, up to `wanted` in all; the keys of items that do not wait any
+  // more go into `gone`, the rest into returned_.
+  absl::Status LeaseKeys(const std::vector<std::string>& keys, size_t wanted, LeaseAnswer* answer, OpenLease* lease,
+                         WriteBatch* gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Fills both with up to `wanted` items; whether the order is through. Looks at a bounded number of keys, so there may
+  // be fewer items before that. After an error what was taken from the order is in them or in returned_.
+  absl::StatusOr<bool> LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Fills both with up to `wanted` items. After an error what was taken from the order is in them or in returned_.
-  absl::Status LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void GiveBack(const OpenLease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void GiveBack(const OpenLease& lease, std::set<std::string>* keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Collection* const collection_;
+  const uint32_t nonce_ = std::random_device()();  // tokens of another run of the server are nobody's
   std::atomic<bool> stop_{false};
+  std::atomic<bool> paused_{false};  // as record_ says, for the thread
   std::atomic<int64_t> ordered_{0};
   std::thread orderer_;
 
   mutable absl::Mutex mu_;
-  bool halted_ ABSL_GUARDED_BY(mu_) = true;  // orderer_ is then the caller's of Halt, else it changes under mu_
+  bool halted_ ABSL_GUARDED_BY(mu_) = true;     // orderer_ is then the caller's of Halt, else it changes under mu_
+  bool ordering_ ABSL_GUARDED_BY(mu_) = false;  // orderer_ runs
   std::optional<BackfillRecord> record_ ABSL_GUARDED_BY(mu_);
   std::optional<FailureHeadFile> head_ ABSL_GUARDED_BY(mu_);
   absl::Status error_ ABSL_GUARDED_BY(mu_);                       // of the last ordering
   std::string cursor_ ABSL_GUARDED_BY(mu_);                       // the scan of the order goes on here
   std::set<std::string> returned_ ABSL_GUARDED_BY(mu_);           // keys before the cursor whose leases ended
+  std::set<std::string> retry_ ABSL_GUARDED_BY(mu_);              // keys that workers gave back: after all others
   std::map<std::string, OpenLease> leases_ ABSL_GUARDED_BY(mu_);  // by token
   absl::flat_hash_set<uint64_t> leased_ ABSL_GUARDED_BY(mu_);     // internal ids in leases_
   uint64_t next_token_ ABSL_GUARDED_BY(mu_) = 1;

@@ -31,6 +31,10 @@ absl::StatusOr<FailureHeadFile> ReadHeadFor(const GenerationRecord& generation, 
   if (absl::IsDataLoss(file.status()))
     return InvalidArgument(StrCat("field 'failure_head': ", MessageOf(file.status())));
   LC_RETURN_IF_ERROR(Annotate(file.status(), "field 'failure_head'"));
+  if (generation.space.metric == Metric::kInnerProduct) {
+    return InvalidField("failure_head", StrCat(bytes.size(), " bytes"),
+                        "nothing: inner products have no neighbourhoods that a head could judge");
+  }
   if (static_cast<int>(file->means.dimension) != generation.space.dimension) {
     return InvalidField("failure_head.dimension", StrCat(file->means.dimension),
                         StrCat(generation.space.dimension, ", of generation ", generation.generation));
@@ -59,8 +63,9 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state->Resolve(0));
   const std::optional<BackfillRecord> now = served->backfill.record();
-  if (call.failure_head.empty() && now && now->generation == active->generation &&
-      served->backfill.Status().state == BackfillState::kPaused) {
+  const BackfillState before_state = served->backfill.Status().state;
+  const bool held = before_state == BackfillState::kPaused || before_state == BackfillState::kFailed;
+  if (call.failure_head.empty() && held && now->generation == active->generation) {
     WriteBatch batch;
     RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, now->generation, 0, 0, now->started_us},
                   &batch);

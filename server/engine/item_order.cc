@@ -42,7 +42,10 @@ class OrderEstimate {
       call_.head != nullptr ? Stand(i, z, near) : Scatter(near, &order[i]);
       if (call_.done != nullptr) call_.done->fetch_add(1, std::memory_order_relaxed);
     }));
-    for (size_t i = 0; i < standings_.size(); ++i) order[i].uncertainty = Foretell(i);
+    for (size_t i = 0; i < standings_.size(); ++i) {
+      if (i % kBatch == 0) LC_RETURN_IF_ERROR(CheckCancelled());
+      order[i].uncertainty = Foretell(i);
+    }
     return order;
   }
 

@@ -30,7 +30,7 @@ struct OrderCall {
 // With a head: the probability that the newer model retrieves the item wrongly. Without: the entropy of its 64 nearest
 // (tau = .2 d1) over log 64. Inner products are no distances: 0 for all. Neighbours are what a search of the collection
 // finds among the same generation's items; d1 comes from up to 16,384 items, evenly spaced. Ascending by internal id.
-// CANCELLED once `cancelled` says so; DATA_LOSS and other errors of the store. Memory: about 90 bytes an item.
+// CANCELLED once `cancelled` says so; DATA_LOSS and other errors of the store. Memory: about 150 bytes an item.
 absl::StatusOr<std::vector<OrderedItem>> EstimateOrder(const OrderCall& call);
 
 }  // namespace lightcone::server
