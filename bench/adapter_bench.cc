@@ -13,36 +13,16 @@
 #include "geometry/kernels.h"
 #include "trainer/adapt/fit.h"
 #include "trainer/data/rng.h"
+#include "trainer/tensor_threads.h"
 
 extern "C" {
 void sgemm_(const char* transa, const char* transb, const int* m, const int* n, const int* k, const float* alpha,
             const float* a, const int* lda, const float* b, const int* ldb, const float* beta, float* c,
             const int* ldc);
-// Only where the BLAS is OpenBLAS.
-void openblas_set_num_threads(int threads) __attribute__((weak));
-int openblas_get_num_threads() __attribute__((weak));
 }
 
 namespace lightcone::bench {
 namespace {
-
-// For the one thread that our side uses.
-class OneBlasThread {
- public:
-  OneBlasThread() {
-    if (openblas_set_num_threads == nullptr || openblas_get_num_threads == nullptr) return;
-    threads_ = openblas_get_num_threads();
-    openblas_set_num_threads(1);
-  }
-  ~OneBlasThread() {
-    if (threads_ > 0) openblas_set_num_threads(threads_);
-  }
-  OneBlasThread(const OneBlasThread&) = delete;
-  OneBlasThread& operator=(const OneBlasThread&) = delete;
-
- private:
-  int threads_ = 0;
-};
 
 // out [n, columns] = beta out + x [n, inner] w^T, w [columns, inner]; all row major.
 void BlasProduct(int n, int columns, int inner, const float* x, const float* w, float beta, float* out) {
@@ -90,7 +70,7 @@ absl::StatusOr<AdapterFigures> MeasureAdapters(const AdapterBenchOptions& option
   std::mt19937_64 random(7);
   const AdapterSpec spec = RandomSpec(options, random);
   LC_ASSIGN_OR_RETURN(const Adapter adapter, Adapter::Make(spec));
-  const OneBlasThread one_thread;
+  const BlasThreads one_thread(1);  // as many as our side uses
   const int n = static_cast<int>(options.rows), d = options.dimension, width = options.width;
   const std::size_t dimension = static_cast<std::size_t>(d);
   const std::vector<float> rows = RandomNumbers(options.rows * dimension, 0.2f, random);

@@ -61,7 +61,8 @@ class Demo {
   absl::Status StartServer();
   absl::StatusOr<Model> TrainModel(const std::string& name, const std::string& method, const Dataset& data,
                                    double clip_radius, const std::string& old_folder);
-  absl::Status BuildOldGallery();
+  // A collection whose items `model` embedded; the number of its generation.
+  absl::StatusOr<uint32_t> MakeGallery(const std::string& collection, const Model& model);
   absl::Status GoLive(Clock::time_point training_ended);
   absl::Status Measure();
   absl::Status MeasureRow(const std::string& query, const std::string& gallery, const GalleryQueries& what);
@@ -191,12 +192,12 @@ GalleryQueries Demo::Ask(const std::string& collection, uint32_t generation, con
           .queries = queries_};
 }
 
-absl::Status Demo::BuildOldGallery() {
-  LC_RETURN_IF_ERROR(CreateGallery(*client_, kGallery, recipe_.metric, recipe_.curvature));
-  LC_ASSIGN_OR_RETURN(old_generation_, RegisterModel(*client_, kGallery, old_.folder, {}));
-  LC_RETURN_IF_ERROR(ActivateModel(*client_, kGallery, old_generation_));
-  LC_ASSIGN_OR_RETURN(old_.z, EmbedSplit(*old_.encoder, data_.test));
-  return UpsertVectors(*client_, kGallery, old_generation_, old_.z, old_.encoder->dimension(), data_);
+absl::StatusOr<uint32_t> Demo::MakeGallery(const std::string& collection, const Model& model) {
+  LC_RETURN_IF_ERROR(CreateGallery(*client_, collection, recipe_.metric, recipe_.curvature));
+  LC_ASSIGN_OR_RETURN(const uint32_t generation, RegisterModel(*client_, collection, model.folder, {}));
+  LC_RETURN_IF_ERROR(ActivateModel(*client_, collection, generation));
+  LC_RETURN_IF_ERROR(UpsertVectors(*client_, collection, generation, model.z, model.encoder->dimension(), data_));
+  return generation;
 }
 
 absl::Status Demo::GoLive(Clock::time_point training_ended) {
@@ -233,16 +234,10 @@ absl::Status Demo::Measure() {
   LC_RETURN_IF_ERROR(Adapt("new", new_, new_generation_));
   LC_ASSIGN_OR_RETURN(result_.reembedded_items, CountReembedded(*client_, kGallery, old_generation_));
 
-  const auto own_gallery = [&](const char* collection, const Model& model) -> absl::Status {
-    LC_RETURN_IF_ERROR(CreateGallery(*client_, collection, recipe_.metric, recipe_.curvature));
-    LC_ASSIGN_OR_RETURN(const uint32_t generation, RegisterModel(*client_, collection, model.folder, {}));
-    LC_RETURN_IF_ERROR(ActivateModel(*client_, collection, generation));
-    return UpsertVectors(*client_, collection, generation, model.z, model.encoder->dimension(), data_);
-  };
-  LC_RETURN_IF_ERROR(own_gallery(kGalleryIndependent, independent_));
-  LC_RETURN_IF_ERROR(MeasureRow("independent", "independent", Ask(kGalleryIndependent, 1, independent_)));
-  LC_RETURN_IF_ERROR(own_gallery(kGalleryNew, new_));
-  return MeasureRow("new", "new", Ask(kGalleryNew, 1, new_));
+  LC_ASSIGN_OR_RETURN(const uint32_t independent, MakeGallery(kGalleryIndependent, independent_));
+  LC_RETURN_IF_ERROR(MeasureRow("independent", "independent", Ask(kGalleryIndependent, independent, independent_)));
+  LC_ASSIGN_OR_RETURN(const uint32_t compatible, MakeGallery(kGalleryNew, new_));
+  return MeasureRow("new", "new", Ask(kGalleryNew, compatible, new_));
 }
 
 // Carries the old items into the space of `model`, behind its queries, and measures what that gives. A set that is too
@@ -300,10 +295,7 @@ absl::StatusOr<std::string> Demo::FitHead() {
 }
 
 absl::Status Demo::BackfillRandomly() {
-  LC_RETURN_IF_ERROR(CreateGallery(*client_, kGalleryRandom, recipe_.metric, recipe_.curvature));
-  LC_ASSIGN_OR_RETURN(const uint32_t older, RegisterModel(*client_, kGalleryRandom, old_.folder, {}));
-  LC_RETURN_IF_ERROR(ActivateModel(*client_, kGalleryRandom, older));
-  LC_RETURN_IF_ERROR(UpsertVectors(*client_, kGalleryRandom, older, old_.z, old_.encoder->dimension(), data_));
+  LC_ASSIGN_OR_RETURN(const uint32_t older, MakeGallery(kGalleryRandom, old_));
   LC_ASSIGN_OR_RETURN(const uint32_t newer, RegisterModel(*client_, kGalleryRandom, new_.folder, {.parent = older}));
   LC_RETURN_IF_ERROR(ActivateModel(*client_, kGalleryRandom, newer));
   LC_ASSIGN_OR_RETURN(std::vector<v1::LeasedItem> items, LeaseEverything(*client_, kGalleryRandom, ""));
@@ -417,7 +409,11 @@ absl::StatusOr<DemoResult> Demo::Run() {
     LC_ASSIGN_OR_RETURN(old_, TrainModel("old", "independent", first_half, ClipRadiusFor(0), ""));
     return absl::OkStatus();
   }));
-  LC_RETURN_IF_ERROR(Timed("embed and upsert the gallery with it", [&] { return BuildOldGallery(); }));
+  LC_RETURN_IF_ERROR(Timed("embed and upsert the gallery with it", [&]() -> absl::Status {
+    LC_ASSIGN_OR_RETURN(old_.z, EmbedSplit(*old_.encoder, data_.test));
+    LC_ASSIGN_OR_RETURN(old_generation_, MakeGallery(kGallery, old_));
+    return absl::OkStatus();
+  }));
   LC_RETURN_IF_ERROR(Timed("train an independent new model on all classes", [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(independent_, TrainModel("independent", "independent", data_, ClipRadiusFor(1), ""));
     return absl::OkStatus();

@@ -67,7 +67,7 @@ struct FailureHead {
   std::array<double, kTerms> TermsOf(const HeadFeatures& features) const;
   // Log odds of being retrieved wrongly.
   double Score(const HeadFeatures& features) const;
-  // INVALID_ARGUMENT: a number that is not finite, a deviation of 0 or below.
+  // INVALID_ARGUMENT: a number that is not finite, a deviation of 0 or below, a weight beyond +-1e6.
   absl::Status Validate() const;
   bool operator==(const FailureHead&) const = default;
 };

@@ -11,27 +11,25 @@ int openblas_get_num_threads() __attribute__((weak));
 namespace lightcone {
 namespace {
 
-int BlasThreads() { return openblas_get_num_threads == nullptr ? 1 : openblas_get_num_threads(); }
-
-void SetBlasThreads(int threads) {
-  if (openblas_set_num_threads != nullptr) openblas_set_num_threads(threads);
-}
-
 bool MadeOfMatrixProducts(const std::string& architecture) {
   return architecture == "mlp" || architecture == "torchscript" || architecture.starts_with("vit-");
 }
 
 }  // namespace
 
-TensorThreads::TensorThreads(int threads, const std::string& architecture)
-    : tensor_before_(at::get_num_threads()), blas_before_(BlasThreads()) {
-  at::set_num_threads(threads);
-  SetBlasThreads(MadeOfMatrixProducts(architecture) ? threads : 1);
+BlasThreads::BlasThreads(int threads) : before_(openblas_get_num_threads == nullptr ? 0 : openblas_get_num_threads()) {
+  if (before_ > 0) openblas_set_num_threads(threads);
 }
 
-TensorThreads::~TensorThreads() {
-  at::set_num_threads(tensor_before_);
-  SetBlasThreads(blas_before_);
+BlasThreads::~BlasThreads() {
+  if (before_ > 0) openblas_set_num_threads(before_);
 }
+
+TensorThreads::TensorThreads(int threads, const std::string& architecture)
+    : before_(at::get_num_threads()), blas_(MadeOfMatrixProducts(architecture) ? threads : 1) {
+  at::set_num_threads(threads);
+}
+
+TensorThreads::~TensorThreads() { at::set_num_threads(before_); }
 
 }  // namespace lightcone

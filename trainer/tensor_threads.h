@@ -5,6 +5,19 @@
 
 namespace lightcone {
 
+// While it lives, the BLAS works with so many threads (from 1), where it is OpenBLAS. Threads: one at a time in a
+// process.
+class BlasThreads {
+ public:
+  explicit BlasThreads(int threads);
+  ~BlasThreads();
+  BlasThreads(const BlasThreads&) = delete;
+  BlasThreads& operator=(const BlasThreads&) = delete;
+
+ private:
+  const int before_;  // 0: another BLAS
+};
+
 // While it lives: `threads` (from 1) for tensor operations, and for the BLAS as many where the network of
 // `architecture` is made of matrix products, but one where it is made of convolutions. Those run on the tensor
 // library's own threads, and two pools that wait for work by spinning take each other's cores: steps of the small CNN
@@ -18,7 +31,8 @@ class TensorThreads {
   TensorThreads& operator=(const TensorThreads&) = delete;
 
  private:
-  const int tensor_before_, blas_before_;
+  const int before_;
+  const BlasThreads blas_;
 };
 
 }  // namespace lightcone

@@ -83,7 +83,6 @@ void Backfill::StartOrdering() {
   if (orderer_.joinable()) orderer_.join();  // at its end: it has said so under mu_
   BackfillRecord record = *record_;
   record.ordered = false;
-  ordered_ = 0;
   try {
     orderer_ = std::thread([this, record, head = head_] { Order(record, head ? &*head : nullptr); });
   } catch (const std::exception&) {
@@ -107,7 +106,8 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
   while (true) {
     const absl::Status status = OrderOnce(&record, head);
     absl::MutexLock lock(&mu_);
-    // A pause or a rollback that ended meanwhile begins it again here, else the call that ends it does.
+    // A pause or a rollback that ended meanwhile begins it again here, else the call that ends it does (SetPaused,
+    // Resume).
     if (absl::IsCancelled(status) && Wanted(record)) continue;
     ordering_ = false;
     if (absl::IsCancelled(status)) return;
@@ -127,6 +127,7 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
 // Running out of memory ends the ordering, not the process.
 absl::Status Backfill::OrderOnce(BackfillRecord* record, const FailureHeadFile* head) {
   try {
+    ordered_ = 0;
     record->ordered_sequence = collection_->published_sequence();
     {
       absl::MutexLock lock(&mu_);
@@ -256,11 +257,10 @@ absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count) {
 
 absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, size_t wanted, LeaseAnswer* answer,
                                  OpenLease* lease, WriteBatch* gone) {
-  std::vector<keys::EmbeddingKey> parsed;
   std::vector<uint64_t> ids;
   for (const std::string& key : order_keys) {
-    LC_ASSIGN_OR_RETURN(parsed.emplace_back(), keys::ParseOrder(key));
-    ids.push_back(parsed.back().internal_id);
+    LC_ASSIGN_OR_RETURN(const keys::EmbeddingKey parsed, keys::ParseOrder(key));
+    ids.push_back(parsed.internal_id);
   }
   LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, collection_->CurrentRows(ids));
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -310,8 +310,6 @@ absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
   answer.generation = record_->generation;
   answer.state = StateNow(CountItems(collection_->progress(), record_->generation).left);
   answer.expires = now + call.timeout;
-  // One that a rollback ended goes on when its generation is active again.
-  if (answer.state == BackfillState::kOrdering) StartOrdering();
   if (answer.state != BackfillState::kRunning) return answer;
   OpenLease lease{answer.expires, {}};
   const absl::StatusOr<bool> through = LeaseWorst(static_cast<size_t>(call.items_max), &answer, &lease);

@@ -34,9 +34,9 @@ class Backfill {
   void Halt();
   // Takes over what the store holds already: orders, or goes on with an order that is there. REQUIRES: halted.
   void Begin(BackfillRecord record, std::optional<FailureHeadFile> head);
-  // Goes on with an ordering that was halted. REQUIRES: halted.
+  // Goes on with an ordering that Halt ended, or the activation of another generation.
   void Resume();
-  // Ends leasing, or goes on with it: order and leases stay. The store's record changes with it, and so does `also` in
+  // Ends leasing, or goes on with it: order and leases stay; an ordering under way ends and begins again. The store's record changes with it, and so does `also` in
   // the same write. NOT_FOUND before a start; errors of the store.
   absl::Status SetPaused(bool paused, WriteBatch also = {});
 

@@ -222,6 +222,7 @@ absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
   collection.Publish(std::move(record), std::move(generations));
+  served->backfill.Resume();  // one of this generation that a rollback ended
   LC_RETURN_IF_ERROR(written.status);
   return ActivateAnswer{StatusOf(collection, *collection.state(), call.generation), previous,
                         static_cast<uint64_t>(out_of_reach)};

@@ -9,19 +9,7 @@ namespace {
 
 using Code = absl::StatusCode;
 
-class AdapterCalls : public AdapterTest {
- protected:
-  // Changes the store behind a closed engine.
-  void EditStore(const std::function<void(Store*, WriteBatch*)>& edit) {
-    engine_.reset();
-    const EngineOptions options = OptionsFor(folder_.path());
-    auto store = OpenStore(options.data_folder + "/store", options.store);
-    ASSERT_TRUE(store.ok()) << store.status();
-    WriteBatch batch;
-    edit(store->get(), &batch);
-    ASSERT_TRUE((*store)->Write(batch, Durability::kDurable).ok());
-  }
-};
+class AdapterCalls : public AdapterTest {};
 
 TEST_F(AdapterCalls, AreIdempotentUnderARequestId) {
   MakeWorld();

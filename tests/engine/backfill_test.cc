@@ -1,10 +1,14 @@
 // The lazy backfill: which items come first, leases, what a race with new content does, restarts.
+#include <functional>
 #include <thread>
 
 #include "engine_testing.h"
 #include "geometry/metric.h"
 #include "geometry/uncertainty.h"
 #include "models/failure_head_file.h"
+#include "server/engine/meta.h"
+#include "store/keys.h"
+#include "store/store.h"
 
 namespace lightcone::server {
 namespace {
@@ -38,6 +42,16 @@ class Backfills : public EngineTest {
     const auto answer = engine_->LeaseBackfill({"c", items, timeout, finished});
     EXPECT_TRUE(answer.ok()) << answer.status();
     return answer.ok() ? *answer : LeaseAnswer();
+  }
+  // A restart that finds the backfill's record changed by `change`.
+  void RestartWith(const std::function<void(BackfillRecord*)>& change) {
+    EditStore([&](Store* store, WriteBatch* batch) {
+      const std::string key = keys::Meta(BackfillName(1));
+      BackfillRecord record = *DecodeBackfill(*store->Get(Table::kMeta, key));
+      change(&record);
+      batch->Put(Table::kMeta, key, Encode(record));
+    });
+    Restart();
   }
   static std::vector<std::string> Names(const LeaseAnswer& answer) {
     std::vector<std::string> names;
@@ -284,15 +298,28 @@ TEST_F(Backfills, AnOrderingThatARollbackEndedGoesOnWithItsGeneration) {
   MakeCollection(2);
   FillRandomly(30, 1);
   Activate(2);
-  ASSERT_TRUE(engine_->PauseBackfill("c", "").status().code() == Code::kNotFound);
   Start();
   Activate(1);
-  Restart();  // nothing is ordered for a generation that is not active
+  RestartWith([](BackfillRecord* record) { record->ordered = false; });
   EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kStopped);
   Activate(2);
-  LeaseAnswer lease = Lease(100);
-  while (lease.state == BackfillState::kOrdering) lease = Lease(100);
-  EXPECT_EQ(lease.items.size(), 30u);
+  EXPECT_EQ(Settled().state, BackfillState::kRunning) << "without a call to the backfill";
+  EXPECT_EQ(Lease(100).items.size(), 30u);
+}
+
+TEST_F(Backfills, AnOrderingThatAPauseEndedGoesOnWithTheNextStart) {
+  MakeCollection(2);
+  FillRandomly(30, 1);
+  Activate(2);
+  Start(*EncodeFailureHead(SomeHead()));
+  RestartWith([](BackfillRecord* record) {
+    record->ordered = false;
+    record->paused = true;
+  });
+  EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kPaused) << "a restart begins nothing";
+  EXPECT_EQ(Start().state, BackfillState::kRunning);
+  EXPECT_EQ(engine_->GetBackfill("c")->head_generation, 1u);
+  EXPECT_EQ(Lease(100).items.size(), 30u);
 }
 
 TEST_F(Backfills, TokensOfAnotherRunAreNobodys) {
@@ -335,6 +362,16 @@ TEST_F(Backfills, TheSameRequestStartsOnce) {
   EXPECT_EQ(engine_->GetBackfill("c")->items_leased, 3u) << "a start anew would have ended the leases";
   EXPECT_TRUE(
       Fails(engine_->StartBackfill({"one", "c", *EncodeFailureHead(SomeHead()), 0}), Code::kAlreadyExists, {"one"}));
+}
+
+TEST_F(Backfills, AHeadIsRefusedForInnerProducts) {
+  MakeCollection(2, Metric::kInnerProduct);
+  FillRandomly(3, 1);
+  Activate(2);
+  EXPECT_TRUE(Fails(engine_->StartBackfill({"", "c", *EncodeFailureHead(SomeHead()), 0}), Code::kInvalidArgument,
+                    {"failure_head", "inner products"}));
+  EXPECT_EQ(Start().state, BackfillState::kRunning);
+  EXPECT_EQ(Lease(10).items.size(), 3u);
 }
 
 TEST_F(Backfills, WhatIsWrongIsNamed) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -15,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
+#include "store/store.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lightcone::server {
@@ -162,6 +164,17 @@ class EngineTest : public ::testing::Test {
     engine_.reset();
     engine_ = OpenEngine(folder_.path());
     ASSERT_NE(engine_, nullptr);
+  }
+
+  // Changes the store behind a closed engine.
+  void EditStore(const std::function<void(Store*, WriteBatch*)>& edit) {
+    engine_.reset();
+    const EngineOptions options = OptionsFor(folder_.path());
+    auto store = OpenStore(options.data_folder + "/store", options.store);
+    ASSERT_TRUE(store.ok()) << store.status();
+    WriteBatch batch;
+    edit(store->get(), &batch);
+    ASSERT_TRUE((*store)->Write(batch, Durability::kDurable).ok());
   }
 
   TemporaryFolder folder_;

@@ -56,9 +56,9 @@ TEST(FailureHead, ScoresLimitedStandardisedFeaturesAndTheirProducts) {
   FailureHead head;
   head.deviation.fill(2);
   head.mean.fill(1);
-  head.weights[0] = 0.5;                                    // of the first feature
-  head.weights[kHeadFeatures + 1] = 3;                      // of the product of the first and the second
-  head.weights[FailureHead::kTerms - 1] = 1;                // of the last one's square
+  head.weights[0] = 0.5;                      // of the first feature
+  head.weights[kHeadFeatures + 1] = 3;        // of the product of the first and the second
+  head.weights[FailureHead::kTerms - 1] = 1;  // of the last one's square
   head.bias = -1;
   HeadFeatures features;
   features.fill(1);
@@ -71,6 +71,13 @@ TEST(FailureHead, ScoresLimitedStandardisedFeaturesAndTheirProducts) {
   head.deviation[2] = 0;
   EXPECT_FALSE(head.Validate().ok());
   head.deviation[2] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(head.Validate().ok());
+  head.deviation[2] = 1;
+  head.weights[64] = -1e300;  // with another of 1e300 a score would be no number
+  EXPECT_FALSE(head.Validate().ok());
+  head.weights[64] = 0;
+  EXPECT_TRUE(head.Validate().ok());
+  head.bias = 1e7;
   EXPECT_FALSE(head.Validate().ok());
 }
 
