@@ -36,8 +36,8 @@ class Backfill {
   void Begin(BackfillRecord record, std::optional<FailureHeadFile> head);
   // Goes on with an ordering that Halt ended, or the activation of another generation.
   void Resume();
-  // Ends leasing, or goes on with it: order and leases stay; an ordering under way ends and begins again. The store's record changes with it, and so does `also` in
-  // the same write. NOT_FOUND before a start; errors of the store.
+  // Ends leasing, or goes on with it: order and leases stay; an ordering under way ends and begins again. The store's
+  // record changes with it, and so does `also` in the same write. NOT_FOUND before a start; errors of the store.
   absl::Status SetPaused(bool paused, WriteBatch also = {});
 
   std::optional<BackfillRecord> record() const;
