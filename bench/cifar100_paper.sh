@@ -12,7 +12,7 @@ lightcone=$root/build/bin/lightcone
 [ -x "$lightcone" ] || make -C "$root" build
 mkdir -p "$out"
 if [ "${REDUCED:-}" ]; then
-  sed 's/^\[new\]$/[train]\nepochs = 1\nencoder.width = 0.0625\n\n&/' "$recipe" >"$out/reduced.toml"
+  sed 's/^\[train\]$/&\nepochs = 1\nencoder.width = 0.0625/' "$recipe" >"$out/reduced.toml"
   recipe=$out/reduced.toml
 fi
 exec "$lightcone" experiment "$recipe" --data "cifar100:$data" --out "$out"

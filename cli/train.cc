@@ -141,8 +141,9 @@ bool HasAdapter(const std::string& folder, const TrainConfig& config) {
 
 // The item adapter that belongs to the model, beside its encoder.
 absl::Status FitBeside(const std::string& folder, const TrainConfig& config, const Dataset& dataset) {
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_model, Encoder::LoadFolder(config.old_model));
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(folder));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_model,
+                      Encoder::LoadFolder(config.old_model, {.device = config.device}));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(folder, {.device = config.device}));
   std::fprintf(stderr, "fitting the adapter for the old model's items\n");
   LC_ASSIGN_OR_RETURN(const AdapterFile file, FitItemAdapter(*old_model, *new_model, dataset,
                                                              AugmentOf(config, dataset), config.seed, &interrupted));

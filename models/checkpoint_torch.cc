@@ -39,7 +39,7 @@ absl::Status LoadModule(std::string_view bytes, std::string_view what, torch::nn
     torch::NoGradGuard no_grad;
     std::istringstream in = StreamOf(bytes);
     torch::serialize::InputArchive archive;
-    archive.load_from(in);
+    archive.load_from(in, torch::Device(torch::kCPU));
     for (auto& [name, tensor] : StateOf(module)) {
       torch::Tensor saved;
       if (!archive.try_read(name, saved, /*is_buffer=*/true)) {
@@ -75,8 +75,11 @@ absl::StatusOr<std::string> SaveOptimizer(const torch::optim::Optimizer& optimiz
 absl::Status LoadOptimizer(std::string_view bytes, torch::optim::Optimizer& optimizer) {
   try {
     std::istringstream in = StreamOf(bytes);
+    // Its state lies where its parameters do; the file may come from another device.
+    const auto& groups = optimizer.param_groups();
+    const bool empty = groups.empty() || groups.front().params().empty();
     torch::serialize::InputArchive archive;
-    archive.load_from(in);
+    archive.load_from(in, empty ? torch::Device(torch::kCPU) : groups.front().params().front().device());
     optimizer.load(archive);
     return absl::OkStatus();
   } catch (const std::exception& e) {

@@ -21,7 +21,8 @@ absl::StatusOr<std::string> SaveModule(const torch::nn::Module& module);
 // TorchScript backbone file.
 absl::Status LoadModule(std::string_view bytes, std::string_view what, torch::nn::Module& module);
 
-// The same for an optimiser's state (momentum and step counts); its parameters must be the same, in the same order.
+// The same for an optimiser's state (momentum and step counts); its parameters must be the same, in the same order, but
+// may lie on another device: the state goes to the first one's.
 absl::StatusOr<std::string> SaveOptimizer(const torch::optim::Optimizer& optimizer);
 absl::Status LoadOptimizer(std::string_view bytes, torch::optim::Optimizer& optimizer);
 

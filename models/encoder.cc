@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "models/device.h"
 #include "models/encoder_torch.h"
 
 namespace lightcone {
@@ -62,7 +63,8 @@ torch::jit::Module ForInference(const torch::jit::Module& module, const Manifest
   return module;
 }
 
-absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const Manifest& manifest) {
+absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const Manifest& manifest,
+                                                  torch::Device device) {
   LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kEncoderBytesMax));
   if (const uint32_t crc32c = Crc32c(bytes); crc32c != manifest.encoder_crc32c) {
     return DataLoss(StrCat("encoder '", path, "' (", bytes.size(), " bytes) is truncated or corrupt: CRC-32C is ",
@@ -70,10 +72,10 @@ absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const
   }
   try {
     std::istringstream in(bytes);
-    torch::jit::Module module = torch::jit::load(in, torch::Device(torch::kCPU));
+    torch::jit::Module module = torch::jit::load(in, device);
     module.eval();
     if (!module.find_method("forward")) return DataLoss(StrCat("encoder '", path, "' has no method 'forward'"));
-    return ForInference(module, manifest.input);
+    return device.is_cpu() ? ForInference(module, manifest.input) : module;  // layouts for a processor
   } catch (const std::exception& e) {
     return DataLoss(StrCat("encoder '", path, "' is not a TorchScript file that this libtorch reads"));
   }
@@ -81,7 +83,7 @@ absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const
 
 }  // namespace
 
-torch::Tensor Encoder::Impl::Forward(const torch::Tensor& nchw) const { return Run(module, nchw); }
+torch::Tensor Encoder::Impl::Forward(const torch::Tensor& nchw) const { return Run(module, nchw.to(device)); }
 
 Encoder::Encoder(Manifest manifest, EncoderOptions options, std::unique_ptr<Impl> impl)
     : manifest_(std::move(manifest)), options_(options), impl_(std::move(impl)) {}
@@ -91,9 +93,11 @@ absl::StatusOr<std::unique_ptr<Encoder>> Encoder::Load(const std::string& path, 
                                                        const EncoderOptions& options) {
   LC_RETURN_IF_ERROR(manifest.Validate());
   LC_RETURN_IF_ERROR(CheckOptions(options));
-  LC_ASSIGN_OR_RETURN(torch::jit::Module module, LoadModuleFile(path, manifest));
+  LC_ASSIGN_OR_RETURN(const std::string device_name, DeviceFor(options.device, "encoder.device"));
+  const torch::Device device(device_name);
+  LC_ASSIGN_OR_RETURN(torch::jit::Module module, LoadModuleFile(path, manifest, device));
   if (options.threads > 0) at::set_num_threads(options.threads);
-  auto impl = std::make_unique<Impl>(Impl{std::move(module)});
+  auto impl = std::make_unique<Impl>(Impl{std::move(module), device});
   const ManifestInput& input = manifest.input;
   std::string found;
   try {
@@ -144,7 +148,7 @@ void Normalise(const uint8_t* pixels, const ManifestInput& input, float* planes)
 
 absl::Status RunForward(const Encoder::Impl& impl, const torch::Tensor& nchw, int dimension, float* out) {
   try {
-    const torch::Tensor z = impl.Forward(nchw).contiguous();
+    const torch::Tensor z = impl.Forward(nchw).to(torch::kCPU).contiguous();
     if (z.dim() != 2 || z.size(0) != nchw.size(0) || z.size(1) != dimension || z.scalar_type() != torch::kFloat32) {
       return Internal("the encoder gave an output of another shape than when it was loaded");
     }

@@ -10,8 +10,10 @@ namespace lightcone {
 
 struct Encoder::Impl {
   torch::jit::Module module;  // constant after Load; its forward is safe on several threads
+  torch::Device device;       // where its weights lie
 
-  // [n, c, h, w] normalised -> z before the clip [n, d] float32, without gradients. May throw c10::Error.
+  // [n, c, h, w] normalised, on any device -> z before the clip [n, d] float32, without gradients, on `device`. May
+  // throw c10::Error.
   torch::Tensor Forward(const torch::Tensor& nchw) const;
 };
 

@@ -23,7 +23,7 @@ torch::Tensor EncoderNetwork::forward(const torch::Tensor& images) {
   if (!bf16_ || !is_training()) return Finish(Backbone(images));
   torch::Tensor features;
   {
-    const internal::Bf16Scope scope;
+    const internal::Bf16Scope scope(images.device().type());
     features = Backbone(images);
   }
   return Finish(features.to(torch::kFloat32));

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "geometry/metric.h"
+#include "models/device.h"
 #include "models/json_fields.h"
 #include "nlohmann/json.hpp"
 #include "trainer/config_rows.h"
@@ -97,6 +98,7 @@ std::vector<Row> OptimisationRows() {
   rows.push_back(LC_BOOL("channels_last", channels_last, "memory layout of images and filters"));
   rows.push_back(LC_WORD("precision", precision, "float32, bf16, auto",
                          "of the backbone in training steps; auto: bf16 where the processor has it"));
+  rows.push_back(LC_WORD("device", device, "auto, cpu, cuda", "where it trains; auto: CUDA where there is one"));
   rows.push_back(LC_NUMBER("seed", seed, 0, 1.8446744073709552e19, "of weights, order and augmentation"));
   rows.push_back(LC_NUMBER("threads", threads, 0, 1024, "of the tensor library; 0: every core"));
   rows.push_back(LC_NUMBER("loader_threads", loader_threads, 1, 64, "threads that prepare batches"));
@@ -254,10 +256,11 @@ std::string GetTrainOption(const TrainConfig& config, std::string_view name) {
 }
 
 absl::StatusOr<std::string> PrecisionOf(const TrainConfig& config) {
+  LC_ASSIGN_OR_RETURN(const std::string device, DeviceFor(config.device, "device"));
 #if defined(__x86_64__)
-  const bool hardware = __builtin_cpu_supports("avx512bf16") != 0;
+  const bool hardware = device == "cuda" || __builtin_cpu_supports("avx512bf16") != 0;
 #else
-  const bool hardware = false;
+  const bool hardware = device == "cuda";
 #endif
   if (config.precision == "auto") return std::string(hardware ? "bf16" : "float32");
   if (config.precision == "bf16" && !hardware) {

@@ -148,6 +148,9 @@ struct TrainConfig {
   // float32 | bf16 | auto: what the backbone computes in during training steps. Weights, head, losses and everything
   // that is exported or measured are float32.
   std::string precision = "float32";
+  // auto | cpu | cuda: where a training runs; auto takes a CUDA device when libtorch knows one (models/device.h). Data
+  // sets in memory are kept, changed and normalised there, too.
+  std::string device = "auto";
   uint64_t seed = 1;
   int64_t threads = 0;  // of the tensor library; 0: all cores
   int64_t loader_threads = 1;
@@ -194,8 +197,9 @@ constexpr int64_t kSmallSetImages = 10'000;
 // The changes of the images that `config.augment` asks for on this data set.
 AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset);
 
-// What `config.precision` comes to on this processor: "float32" or "bf16". INVALID_ARGUMENT when it is bf16 and the
-// processor has no instructions for it: the products would be slower than in float32, or not to be had at all.
+// What `config.precision` comes to on config.device: "float32" or "bf16". INVALID_ARGUMENT when it is bf16 and the
+// processor has no instructions for it: the products would be slower than in float32, or not to be had at all. Errors of
+// DeviceFor.
 absl::StatusOr<std::string> PrecisionOf(const TrainConfig& config);
 
 struct RecipeInfo {

@@ -59,7 +59,7 @@ torch::Tensor RowsByName(const std::vector<std::string>& old_names, int64_t old_
 }  // namespace
 
 torch::Tensor OldHead::Loss(const torch::Tensor& z, const torch::Tensor& labels) const {
-  const torch::Tensor rows = row_of.to(labels.device()).index_select(0, labels);
+  const torch::Tensor rows = row_of.index_select(0, labels);
   const torch::Tensor known = rows >= 0;
   torch::Tensor scores;
   if (IsAngular(loss.loss)) {

@@ -36,7 +36,7 @@ torch::Tensor PerChannel(const std::vector<float>& values) {
 
 absl::StatusOr<std::unique_ptr<OldModel>> OldModel::Load(const std::string& folder, const TrainConfig& config,
                                                          const Normalisation& normalisation) {
-  absl::StatusOr<std::unique_ptr<Encoder>> encoder = Encoder::LoadFolder(folder);
+  absl::StatusOr<std::unique_ptr<Encoder>> encoder = Encoder::LoadFolder(folder, {.device = config.device});
   if (!encoder.ok()) return Annotate(encoder.status(), "old_model");
   LC_RETURN_IF_ERROR(CheckSameSpace((*encoder)->manifest(), config));
   auto model = std::unique_ptr<OldModel>(new OldModel(std::move(*encoder)));
@@ -44,8 +44,9 @@ absl::StatusOr<std::unique_ptr<OldModel>> OldModel::Load(const std::string& fold
   if (input.mean != normalisation.mean || input.stddev != normalisation.stddev) {
     // x_old = (x_new stddev_new + mean_new - mean_old) / stddev_old
     const torch::Tensor stddev = PerChannel(input.stddev);
-    model->scale_ = PerChannel(normalisation.stddev) / stddev;
-    model->shift_ = (PerChannel(normalisation.mean) - PerChannel(input.mean)) / stddev;
+    const torch::Device device = model->encoder_->impl().device;
+    model->scale_ = (PerChannel(normalisation.stddev) / stddev).to(device);
+    model->shift_ = ((PerChannel(normalisation.mean) - PerChannel(input.mean)) / stddev).to(device);
   }
   return model;
 }
@@ -53,7 +54,7 @@ absl::StatusOr<std::unique_ptr<OldModel>> OldModel::Load(const std::string& fold
 torch::Tensor OldModel::Embed(const torch::Tensor& images) const {
   torch::NoGradGuard no_grad;
   const ManifestInput& input = manifest().input;
-  torch::Tensor x = images;
+  torch::Tensor x = images.to(encoder_->impl().device);
   if (x.size(2) != input.height || x.size(3) != input.width) {
     x = torch::nn::functional::interpolate(x, torch::nn::functional::InterpolateFuncOptions()
                                                   .size(std::vector<int64_t>{input.height, input.width})

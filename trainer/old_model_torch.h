@@ -23,7 +23,8 @@ class OldModel {
                                                         const Normalisation& normalisation);
 
   // z of the old model before its clip, [n, d], without gradients, for a batch that was normalised for the *new* model:
-  // the difference of the two normalisations is made up here, and another input size is resampled (bilinear).
+  // the difference of the two normalisations is made up here, and another input size is resampled (bilinear). Images
+  // and z lie on config.device.
   torch::Tensor Embed(const torch::Tensor& images) const;
 
   // The same for a whole set of unaugmented images: [n, d] on the CPU.

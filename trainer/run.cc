@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
+#include "models/device.h"
 #include "trainer/class_names.h"
 #include "trainer/data/rng.h"
 #include "trainer/run_file.h"
@@ -13,8 +14,9 @@ namespace lightcone {
 
 void LossMeter::Add(const LossTerms& terms) {
   if (sums_.empty()) {
-    sums_.emplace_back("total", torch::zeros({}, torch::kFloat64));
-    for (const auto& part : terms.parts) sums_.emplace_back(part.first, torch::zeros({}, torch::kFloat64));
+    const auto on_its_device = terms.total.options().dtype(torch::kFloat64).requires_grad(false);
+    sums_.emplace_back("total", torch::zeros({}, on_its_device));
+    for (const auto& part : terms.parts) sums_.emplace_back(part.first, torch::zeros({}, on_its_device));
   }
   sums_[0].second.add_(terms.total.detach());
   for (size_t i = 0; i < terms.parts.size(); ++i) sums_[i + 1].second.add_(terms.parts[i].second);
@@ -68,6 +70,7 @@ absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainCon
   }
   LC_RETURN_IF_ERROR(resolved.Validate());
   LC_RETURN_IF_ERROR(CheckDataset(dataset, resolved));
+  LC_ASSIGN_OR_RETURN(resolved.device, DeviceFor(resolved.device, "device"));
   LC_ASSIGN_OR_RETURN(resolved.precision, PrecisionOf(resolved));
   if (resolved.clip_radius == 0) {
     resolved.clip_radius = 1.0;
@@ -90,18 +93,26 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const Dataset& 
   EncoderConfig encoder = config.encoder;
   encoder.dimension = static_cast<int>(layout.network);
   LC_ASSIGN_OR_RETURN(run->network_, BuildNetwork(encoder, MixSeed({seed, kWeightStream})));
+  run->device_ = torch::Device(config.device);
+  if (run->device_.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);  // shapes do not change from step to step
+  run->network_->to(run->device_);
   run->network_->train();
   run->network_->TrainInBf16(config.precision == "bf16");
   run->classifier_ =
       std::make_shared<Classifier>(dataset.classes(), layout.head, config.metric == "lorentz", config.curvature,
                                    config.classifier_scale, MixSeed({seed, kClassifierStream}), HeadOptionsOf(config));
+  run->classifier_->to(run->device_);
   if (FindTrainingMethod(config.method)->needs_old_model) {
     LC_ASSIGN_OR_RETURN(run->old_model_, OldModel::Load(config.old_model, config, dataset.normalisation));
   }
   const MethodContext context{run->config_, run->dataset_, *run->classifier_, run->old_model_.get(),
                               [run = run.get()] { return run->EmbedTrain(); }};
   LC_ASSIGN_OR_RETURN(run->method_, MakeTrainingMethod(context));
+  if (const std::shared_ptr<torch::nn::Module> own = run->method_->module()) own->to(run->device_);
   run->MakeOptimizer();
+  if (!run->device_.is_cpu() && dataset.train.in_memory()) {
+    run->device_images_.emplace(dataset.train, dataset.normalisation, run->device_);
+  }
   return run;
 }
 
@@ -148,7 +159,7 @@ absl::StatusOr<torch::Tensor> TrainingRun::EmbedTrain() {
   std::vector<torch::Tensor> blocks;
   Batch batch;
   network_->eval();
-  while (loader->Next(&batch)) blocks.push_back(network_->forward(InputOf(batch)));
+  while (loader->Next(&batch)) blocks.push_back(network_->forward(InputOf(batch)).cpu());
   network_->train();
   LC_RETURN_IF_ERROR(loader->status());
   return torch::cat(blocks, 0);
@@ -156,8 +167,15 @@ absl::StatusOr<torch::Tensor> TrainingRun::EmbedTrain() {
 
 torch::Tensor TrainingRun::InputOf(Batch& batch) const {
   const EncoderConfig& e = config_.encoder;
-  torch::Tensor images = torch::from_blob(batch.images.data(), {batch.size(), e.channels, e.height, e.width_px});
-  return config_.channels_last ? InChannelsLast(images) : images;
+  torch::Tensor images;
+  if (batch.images.empty() && batch.size() > 0) {
+    images = device_images_->Changed(batch.indices, AugmentOf(config_, dataset_), batch.changes);
+    if (!config_.channels_last) images = images.contiguous();
+    return images;
+  }
+  images = torch::from_blob(batch.images.data(), {batch.size(), e.channels, e.height, e.width_px});
+  if (config_.channels_last) images = InChannelsLast(images);
+  return images.to(device_, /*non_blocking=*/true);
 }
 
 LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress) {
@@ -167,7 +185,8 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress)
   }
   const torch::Tensor labels32 = torch::from_blob(batch.labels.data(), {batch.size()}, torch::kInt32);
   const torch::Tensor rows = torch::from_blob(batch.indices.data(), {batch.size()}, torch::kInt64);
-  const StepBatch step{InputOf(batch), labels32.to(torch::kInt64), rows, progress};
+  const torch::Tensor labels = labels32.to(device_, /*non_blocking=*/true).to(torch::kInt64);
+  const StepBatch step{InputOf(batch), labels, rows, progress};
   // An operator's module draws from torch's own generator (dropout): a function of seed and step, as everything else.
   if (network_->script() != nullptr) {
     torch::manual_seed(MixSeed({config_.seed, kScriptStream, std::bit_cast<uint64_t>(progress)}));
@@ -175,17 +194,27 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress)
   LossTerms terms = method_->Loss(step, network_->forward(step.images));
   optimizer_->zero_grad();
   terms.total.backward();
-  if (config_.gradient_clip > 0) {
-    std::vector<torch::Tensor> all;  // one norm over every group
-    for (const torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {
-      all.insert(all.end(), group.params().begin(), group.params().end());
-    }
-    torch::nn::utils::clip_grad_norm_(all, config_.gradient_clip);
-  }
+  if (config_.gradient_clip > 0) ClipGradients();
   optimizer_->step();
   network_->LimitRescale();
   classifier_->LimitCurvature();
   return terms;
+}
+
+// torch's own function asks for the norm as a number, and so waits for the device.
+void TrainingRun::ClipGradients() {
+  torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> gradients, squares;
+  for (const torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {  // one norm over every group
+    for (const torch::Tensor& parameter : group.params()) {
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+    }
+  }
+  if (gradients.empty()) return;
+  for (const torch::Tensor& gradient : gradients) squares.push_back(gradient.square().sum());
+  const torch::Tensor norm = torch::stack(squares).sum().sqrt();
+  const torch::Tensor factor = torch::clamp_max(config_.gradient_clip / (norm + 1e-6), 1.0);
+  for (torch::Tensor& gradient : gradients) gradient.mul_(factor);
 }
 
 absl::Status TrainingRun::Save(Checkpoint& checkpoint) const {

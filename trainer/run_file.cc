@@ -25,7 +25,8 @@ std::string_view BytesOf(const auto& values) {
 
 bool StepsDependOn(const std::string& option, const MethodInfo& method) {
   for (const char* other :
-       {"name", "recipe", "threads", "loader_threads", "checkpoint_seconds", "old_model", "bt2.base_model"}) {
+       {"name", "recipe", "device", "threads", "loader_threads", "checkpoint_seconds", "old_model",
+        "bt2.base_model"}) {
     if (option == other) return false;
   }
   return ReadsOption(method, option);

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "models/checkpoint.h"
 #include "models/network_torch.h"
 #include "trainer/data/loader.h"
+#include "trainer/device_images_torch.h"
 #include "trainer/methods/method_torch.h"
 
 namespace lightcone {
@@ -52,15 +54,20 @@ class TrainingRun {
   double curvature() const { return classifier_->curvature(); }  // K as it is now: it may be learnt
   const TrainingMethod& method() const { return *method_; }
   const OldModel* old_model() const { return old_model_.get(); }
+  // Whether the images lie on the device already: batches may then come without (LoaderOptions::draw_only).
+  bool has_images() const { return device_images_.has_value(); }
 
  private:
   TrainingRun(const Dataset& dataset, const TrainConfig& config) : dataset_(dataset), config_(config) {}
   void MakeOptimizer();
+  void ClipGradients();
   absl::StatusOr<torch::Tensor> EmbedTrain();
   torch::Tensor InputOf(Batch& batch) const;
 
   const Dataset& dataset_;
   const TrainConfig& config_;
+  torch::Device device_ = torch::kCPU;
+  std::optional<DeviceImages> device_images_;
   std::shared_ptr<EncoderNetwork> network_;
   std::shared_ptr<Classifier> classifier_;
   std::unique_ptr<OldModel> old_model_;

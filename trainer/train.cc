@@ -77,6 +77,7 @@ class Trainer {
     options.epochs = config_.epochs;
     options.seed = MixSeed({config_.seed, kDataStream});
     options.augment = AugmentOf(config_, dataset_);
+    options.draw_only = run_->has_images();
     options.same_class = FindTrainingMethod(config_.method)->same_class;
     options.start_epoch = progress_.step / steps_per_epoch_;
     options.start_step = progress_.step % steps_per_epoch_;
@@ -105,6 +106,7 @@ class Trainer {
 
   absl::Status Account(const LossTerms& terms) {
     meter_.Add(terms);
+    if (epoch_meter_.device() != terms.total.device()) epoch_meter_ = epoch_meter_.to(terms.total.device());
     epoch_meter_.add_(terms.total.detach());
     ++progress_.step;
     if (progress_.step % steps_per_epoch_ == 0) {

@@ -38,31 +38,40 @@ void Crop(const uint8_t* in, int height, int width, int channels, int top, int l
   }
 }
 
-// Output pixel (x, y) reads the source at centre + matrix * (x - centre_x - shift_x, y - centre_y - shift_y).
-struct Warp {
-  double xx, xy, yx, yy, shift_x, shift_y;
-};
-
-Warp DrawWarp(int height, int width, Rng* rng) {
+ImageChange DrawWarp(int height, int width, Rng* rng) {
   const double angle = rng->Uniform(-12.0, 12.0) * 3.14159265358979323846 / 180.0;
   const double zoom = 1.0 / rng->Uniform(0.85, 1.15);
   const double shear = rng->Uniform(-0.1, 0.1);
   const double cosine = std::cos(angle) * zoom, sine = std::sin(angle) * zoom;
-  Warp warp{cosine, cosine * shear - sine, sine, sine * shear + cosine, 0, 0};
-  warp.shift_x = rng->Uniform(-0.08, 0.08) * width;
-  warp.shift_y = rng->Uniform(-0.08, 0.08) * height;
+  ImageChange warp{cosine, cosine * shear - sine, sine, sine * shear + cosine, 0, 0};
+  warp[4] = rng->Uniform(-0.08, 0.08) * width;
+  warp[5] = rng->Uniform(-0.08, 0.08) * height;
   return warp;
 }
 
-void ApplyWarp(const Warp& warp, const uint8_t* in, int height, int width, int channels,
+// A crop from (top, left) is a shift by whole pixels; mirrored, x counts from the other side.
+struct CropPlace {
+  int top, left;
+  bool mirror;
+};
+
+CropPlace DrawCrop(int height, int width, Rng* rng) {
+  const int pad_y = std::min(kCropPaddingMax, height / 8), pad_x = std::min(kCropPaddingMax, width / 8);
+  const int top = static_cast<int>(rng->Below(2 * pad_y + 1)) - pad_y;
+  const int left = static_cast<int>(rng->Below(2 * pad_x + 1)) - pad_x;
+  return {top, left, rng->Below(2) == 1};
+}
+
+void ApplyWarp(const ImageChange& warp, const uint8_t* in, int height, int width, int channels,
                const Normalisation& normalisation, float* out) {
+  const auto& [xx, xy, yx, yy, shift_x, shift_y] = warp;
   const double centre_x = (width - 1) / 2.0, centre_y = (height - 1) / 2.0;
   const int64_t plane = static_cast<int64_t>(height) * width;
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
-      const double dx = x - centre_x - warp.shift_x, dy = y - centre_y - warp.shift_y;
-      const double sx = std::clamp(centre_x + warp.xx * dx + warp.xy * dy, 0.0, width - 1.0);
-      const double sy = std::clamp(centre_y + warp.yx * dx + warp.yy * dy, 0.0, height - 1.0);
+      const double dx = x - centre_x - shift_x, dy = y - centre_y - shift_y;
+      const double sx = std::clamp(centre_x + xx * dx + xy * dy, 0.0, width - 1.0);
+      const double sy = std::clamp(centre_y + yx * dx + yy * dy, 0.0, height - 1.0);
       const int x0 = static_cast<int>(sx), y0 = static_cast<int>(sy);
       const int x1 = std::min(x0 + 1, width - 1), y1 = std::min(y0 + 1, height - 1);
       const float fx = static_cast<float>(sx - x0), fy = static_cast<float>(sy - y0);
@@ -82,6 +91,15 @@ void ApplyWarp(const Warp& warp, const uint8_t* in, int height, int width, int c
 
 }  // namespace
 
+ImageChange DrawChange(AugmentKind kind, int height, int width, uint64_t seed) {
+  Rng rng(seed);
+  if (kind == AugmentKind::kDrawing) return DrawWarp(height, width, &rng);
+  if (kind == AugmentKind::kNone) return {1, 0, 0, 1, 0, 0};
+  const CropPlace place = DrawCrop(height, width, &rng);
+  if (place.mirror) return {-1, 0, 0, 1, static_cast<double>(place.left), static_cast<double>(-place.top)};
+  return {1, 0, 0, 1, static_cast<double>(-place.left), static_cast<double>(-place.top)};
+}
+
 void AugmentImage(AugmentKind kind, const uint8_t* in, int height, int width, int channels, uint64_t seed,
                   const Normalisation& normalisation, float* out) {
   Rng rng(seed);
@@ -90,11 +108,8 @@ void AugmentImage(AugmentKind kind, const uint8_t* in, int height, int width, in
       Crop(in, height, width, channels, 0, 0, false, normalisation, out);
       return;
     case AugmentKind::kPhoto: {
-      const int pad_y = std::min(kCropPaddingMax, height / 8), pad_x = std::min(kCropPaddingMax, width / 8);
-      const int top = static_cast<int>(rng.Below(2 * pad_y + 1)) - pad_y;
-      const int left = static_cast<int>(rng.Below(2 * pad_x + 1)) - pad_x;
-      const bool mirror = rng.Below(2) == 1;
-      Crop(in, height, width, channels, top, left, mirror, normalisation, out);
+      const CropPlace place = DrawCrop(height, width, &rng);
+      Crop(in, height, width, channels, place.top, place.left, place.mirror, normalisation, out);
       return;
     }
     case AugmentKind::kDrawing:

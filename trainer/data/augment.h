@@ -1,11 +1,21 @@
 // Random changes of an image that keep its class, and the conversion to a network's input.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "trainer/data/dataset.h"
 
 namespace lightcone {
+
+// One drawn change: pixel (x, y) of the result shows the image's point centre + M ((x, y) - centre - shift), as M_xx,
+// M_xy, M_yx, M_yy, shift_x, shift_y in pixels. What lies outside the image is black (kPhoto; such points are whole
+// pixels) or repeats its border (kDrawing; read between pixels bilinearly).
+using ImageChange = std::array<double, 6>;
+
+// The change that AugmentImage draws from `seed`, for whoever applies it elsewhere (trainer/device_images_torch.h).
+// Threads: safe.
+ImageChange DrawChange(AugmentKind kind, int height, int width, uint64_t seed);
 
 // Changes one image at random and writes it normalised, (pixel / 255 - mean) / stddev, as `out`[channels x height x
 // width]. `in` is height x width x channels, uint8. The result depends on the arguments alone, never on threads.

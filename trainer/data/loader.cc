@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/status.h"
-#include "trainer/data/augment.h"
 #include "trainer/data/rng.h"
 
 namespace lightcone {
@@ -153,17 +152,22 @@ absl::Status BatchLoader::Fill(int64_t ticket, const std::vector<int64_t>& order
   const int64_t begin = batch->step * options_.batch_size;
   const int64_t end = std::min(set_->size(), begin + options_.batch_size);
   const int64_t floats = set_->bytes_per_image();
-  batch->images.resize(static_cast<size_t>((end - begin) * floats));
+  batch->images.resize(options_.draw_only ? 0 : static_cast<size_t>((end - begin) * floats));
   batch->labels.clear();
+  batch->changes.clear();
   batch->indices.assign(order.begin() + begin, order.begin() + end);
   std::vector<uint8_t> decoded(set_->in_memory() ? 0 : static_cast<size_t>(floats));
   for (int64_t i = 0; i < end - begin; ++i) {
     const int64_t row = batch->indices[i];
     batch->labels.push_back(set_->labels[row]);
-    if (!set_->in_memory()) LC_RETURN_IF_ERROR(set_->Read(row, decoded.data()));
-    const uint8_t* pixels = set_->in_memory() ? set_->image(row) : decoded.data();
     const uint64_t seed =
         MixSeed({options_.seed, 0xa06, static_cast<uint64_t>(batch->epoch), static_cast<uint64_t>(row)});
+    if (options_.draw_only) {
+      batch->changes.push_back(DrawChange(options_.augment, set_->height, set_->width, seed));
+      continue;
+    }
+    if (!set_->in_memory()) LC_RETURN_IF_ERROR(set_->Read(row, decoded.data()));
+    const uint8_t* pixels = set_->in_memory() ? set_->image(row) : decoded.data();
     AugmentImage(options_.augment, pixels, set_->height, set_->width, set_->channels, seed, normalisation_,
                  batch->images.data() + i * floats);
   }

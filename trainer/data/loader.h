@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "trainer/data/augment.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone {
@@ -20,6 +21,7 @@ struct Batch {
   std::vector<float> images;
   std::vector<int32_t> labels;
   std::vector<int64_t> indices;
+  std::vector<ImageChange> changes;  // in place of images, with LoaderOptions::draw_only
 
   int64_t size() const { return static_cast<int64_t>(labels.size()); }
 };
@@ -32,6 +34,7 @@ struct LoaderOptions {
   bool shuffle = true;      // Another order each epoch.
   int64_t same_class = 1;   // With shuffle: images of one class come in runs of so many, the runs in random order.
                             // Images that fill no run of their class come at the end of the epoch.
+  bool draw_only = false;  // Batches without images: whoever has them elsewhere applies `changes` there.
   bool drop_last = true;    // Leave out the images that do not fill a batch (another few each epoch).
   int64_t start_epoch = 0;  // Where a resumed training goes on: the first batch that Next() gives.
   int64_t start_step = 0;

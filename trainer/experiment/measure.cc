@@ -18,11 +18,11 @@
 namespace lightcone {
 namespace {
 
-// As the key of a cached adapter has it: by what "auto" stands for, so that another meaning is another key. Closed forms
-// have no loss.
+// As the key of a cached adapter has it: by what "auto" stands for, so that another meaning is another key. Closed
+// forms have no loss.
 std::string LossOf(const RecipeAdapter& recipe) {
-  const bool closed = recipe.map == AdapterKindName(AdapterKind::kKernel) ||
-                      recipe.map == AdapterKindName(AdapterKind::kProcrustes);
+  const bool closed =
+      recipe.map == AdapterKindName(AdapterKind::kKernel) || recipe.map == AdapterKindName(AdapterKind::kProcrustes);
   return recipe.loss == "auto" && !closed ? kAutoLossLabelled : recipe.loss;
 }
 
@@ -132,7 +132,8 @@ absl::StatusOr<Measurer::Side> Measurer::Embedded(int index) {
   LC_ASSIGN_OR_RETURN(const Manifest* const manifest, ManifestOf(index));
   auto found = embeddings_.find(index);
   if (found == embeddings_.end()) {
-    LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder, Encoder::LoadFolder(cache_.FolderOf(model(index))));
+    LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder,
+                        Encoder::LoadFolder(cache_.FolderOf(model(index)), {.device = model(index).config.device}));
     LC_ASSIGN_OR_RETURN(std::vector<float> z, EmbedSplit(*encoder, whole_.test));
     found = embeddings_.emplace(index, std::move(z)).first;
   }
@@ -170,10 +171,11 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
   }
   if (!seal.ok() && !absl::IsNotFound(seal.status())) return Removable(seal.status());
 
-  LC_ASSIGN_OR_RETURN(const AdapterFile file,
-                      FitRowAdapter(recipe, {model(gallery).id, cache_.FolderOf(model(gallery)), *old},
-                                    {trained.id, cache_.FolderOf(trained), *fresh},
-                                    plan_.steps[static_cast<size_t>(trained.step)].dataset, plan_.seed));
+  LC_ASSIGN_OR_RETURN(
+      const AdapterFile file,
+      FitRowAdapter(recipe, {model(gallery).id, cache_.FolderOf(model(gallery)), *old, trained.config.device},
+                    {trained.id, cache_.FolderOf(trained), *fresh, trained.config.device},
+                    plan_.steps[static_cast<size_t>(trained.step)].dataset, plan_.seed));
   LC_ASSIGN_OR_RETURN(const std::string bytes, EncodeAdapter(file));
   LC_RETURN_IF_ERROR(MakeFolders(folder_ + "/adapters"));
   LC_RETURN_IF_ERROR(WriteFileAtomically(path + ".adapter", bytes));

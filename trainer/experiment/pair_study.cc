@@ -115,11 +115,13 @@ absl::StatusOr<UncertaintyStudy> StudyRow(const std::string& folder, const Exper
   const Dataset& first = plan.steps.front().dataset;
   LC_ASSIGN_OR_RETURN(const Measurer::Side items, measurer.Embedded(chain.front()));
   LC_ASSIGN_OR_RETURN(const Measurer::Side queries, measurer.Embedded(chain.back()));
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder, Encoder::LoadFolder(cache.FolderOf(old)));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder,
+                      Encoder::LoadFolder(cache.FolderOf(old), {.device = next.config.device}));
   LC_ASSIGN_OR_RETURN(const std::vector<float> trained, EmbedSplit(*encoder, first.train));
   const ImageSet& pairs = plan.steps.back().dataset.train;
   LC_ASSIGN_OR_RETURN(const std::vector<float> pairs_old, EmbedSplit(*encoder, pairs));
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> newer, Encoder::LoadFolder(cache.FolderOf(next)));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> newer,
+                      Encoder::LoadFolder(cache.FolderOf(next), {.device = next.config.device}));
   LC_ASSIGN_OR_RETURN(const std::vector<float> pairs_next, EmbedSplit(*newer, pairs));
   const std::vector<uint8_t> known = KnownItems(whole, first);
   StudyMaterial material;

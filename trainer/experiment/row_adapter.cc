@@ -53,11 +53,12 @@ absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const Tra
                                           const TrainedModel& fresh, const Dataset& trained_on, uint64_t seed) {
   LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(recipe, old, fresh, seed));
   LC_ASSIGN_OR_RETURN(const ImageSet images, ImagesOf(recipe, trained_on.train, seed));
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_encoder, Encoder::LoadFolder(old.folder));
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_encoder, Encoder::LoadFolder(fresh.folder));
-  LC_ASSIGN_OR_RETURN(const ModelPairs pairs,
-                      EmbedPairs(*old_encoder, *new_encoder, images, trained_on.augment,
-                                 ViewsOf(recipe, trained_on.train), seed));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_encoder,
+                      Encoder::LoadFolder(old.folder, {.device = old.device}));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_encoder,
+                      Encoder::LoadFolder(fresh.folder, {.device = fresh.device}));
+  LC_ASSIGN_OR_RETURN(const ModelPairs pairs, EmbedPairs(*old_encoder, *new_encoder, images, trained_on.augment,
+                                                         ViewsOf(recipe, trained_on.train), seed));
   const bool item = options.direction == AdapterDirection::kItem;
   const EmbeddingPairs given = {item ? pairs.old_z : pairs.new_z, item ? pairs.new_z : pairs.old_z, pairs.labels,
                                 pairs.items};

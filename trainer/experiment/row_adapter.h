@@ -15,6 +15,7 @@ namespace lightcone {
 struct TrainedModel {
   std::string id, folder;
   Manifest manifest;
+  std::string device = "cpu";  // where it embeds (DeviceFor)
 };
 
 // Views of each image that the fit takes: the recipe's, or ViewsFor. `train`: the newer model's training set.

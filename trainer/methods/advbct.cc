@@ -75,11 +75,10 @@ class Advbct : public Baseline {
  private:
   std::vector<WeightedLoss> Compatibility(const StepBatch& batch, const Tensor& z) override {
     const AdvbctConfig& c = context_.config.advbct;
-    // The balls know no device of their own.
-    const ClassBalls balls{balls_.centres.to(z.device()), balls_.radii.to(z.device())};
+    MoveOnce(z.device(), {&balls_.centres, &balls_.radii});
     const double epochs = static_cast<double>(context_.config.epochs);
     const double epoch = std::floor(batch.progress * epochs + 1e-9);
-    return {{"boundary", c.lambda, PointToSetLoss(z, batch.labels, balls, module_->elastic())},
+    return {{"boundary", c.lambda, PointToSetLoss(z, batch.labels, balls_, module_->elastic())},
             {"adversarial", c.adversarial * (epochs - epoch) / epochs, Adversarial(batch, z)}};
   }
 

@@ -43,6 +43,7 @@ class Bct : public Baseline {
   std::vector<WeightedLoss> Compatibility(const StepBatch& batch, const Tensor& z) override {
     const BctConfig& c = context_.config.bct;
     const Tensor shared = z.narrow(1, 0, prefix_);
+    MoveOnce(z.device(), {&means_, &head_.weight, &head_.offset, &head_.row_of});
     return {{"influence", c.lambda,
              means_.defined() ? PrototypeLoss(shared, means_, batch.labels, c.scale).mean()
                               : head_.Loss(shared, batch.labels)}};

@@ -39,7 +39,7 @@ absl::Status CheckShape(const Bt2Shape& shape) {
   return absl::OkStatus();
 }
 
-// What the steps read: made once, constant afterwards.
+// What the steps read: made once.
 struct Bt2Inputs {
   FrozenFeatures old;
   torch::Tensor pseudo_heads;            // [classes, n]
@@ -83,13 +83,14 @@ class Bt2 : public TrainingMethod {
 
   LossTerms Loss(const StepBatch& batch, const torch::Tensor& z) override {
     const TrainConfig& c = context_.config;
+    MoveOnce(z.device(), {&inputs_.pseudo_heads});
     const Bt2Parts parts = transform_->Apply(z);
     const torch::Tensor base =
         context_.classifier.Loss(context_.classifier.Embed(parts.phi3, c.clip_radius), batch.labels);
     const torch::Tensor like = inputs_.base ? inputs_.base->Of(batch.images, batch.rows) : torch::Tensor();
     const Bt2Losses losses =
-        Bt2Compatibility(parts, batch.labels, inputs_.pseudo_heads.to(z.device()),
-                         inputs_.old.Of(batch.images, batch.rows), like, {c.bt2.lambda1, c.bt2.lambda2, c.bt2.lambda3});
+        Bt2Compatibility(parts, batch.labels, inputs_.pseudo_heads, inputs_.old.Of(batch.images, batch.rows), like,
+                         {c.bt2.lambda1, c.bt2.lambda2, c.bt2.lambda3});
     LossTerms terms{base + losses.total,
                     {{"base", base.detach()}, {"pseudo", losses.pseudo.detach()}, {"old", losses.old.detach()}}};
     if (losses.base_model.defined()) terms.parts.emplace_back("alike", losses.base_model.detach());
@@ -104,7 +105,7 @@ class Bt2 : public TrainingMethod {
 
  private:
   const MethodContext context_;
-  const Bt2Inputs inputs_;
+  Bt2Inputs inputs_;  // constant, but for where its tensors lie
   std::shared_ptr<Bt2Transform> transform_;
 };
 

@@ -46,9 +46,10 @@ Classifier::Classifier(int64_t classes, int64_t dimension, bool lorentz, double 
 
 void Classifier::PointNormals(const torch::Tensor& directions) {
   torch::NoGradGuard no_grad;
+  const torch::Tensor wanted = directions.to(weight_.device());
   const torch::Tensor norms = weight_.norm(2, /*dim=*/1, /*keepdim=*/true);
-  const torch::Tensor lengths = directions.norm(2, /*dim=*/1, /*keepdim=*/true);
-  weight_.copy_(torch::where(lengths > 0, directions * (norms / torch::clamp_min(lengths, 1e-30)), weight_));
+  const torch::Tensor lengths = wanted.norm(2, /*dim=*/1, /*keepdim=*/true);
+  weight_.copy_(torch::where(lengths > 0, wanted * (norms / torch::clamp_min(lengths, 1e-30)), weight_));
 }
 
 Embedded Classifier::Embed(const torch::Tensor& z, double clip_radius) const {

@@ -21,7 +21,7 @@ class Hypmix : public TrainingMethod {
   explicit Hypmix(const MethodContext& context) : context_(context), options_(OptionsOf(context.config.hypmix)) {}
 
   LossTerms Loss(const StepBatch& batch, const torch::Tensor& z) override {
-    const torch::Tensor rows = batch.rows.cpu();
+    const torch::Tensor rows = batch.rows;
     std::vector<int64_t> labels;
     for (int64_t i = 0; i < rows.size(0); ++i) {
       labels.push_back(context_.dataset.train.labels[static_cast<size_t>(rows.data_ptr<int64_t>()[i])]);

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -22,7 +23,7 @@ namespace lightcone {
 struct StepBatch {
   torch::Tensor images;  // [n, c, h, w] float32, augmented and normalised
   torch::Tensor labels;  // [n] int64
-  torch::Tensor rows;    // [n] int64: positions in the training set
+  torch::Tensor rows;    // [n] int64, always on the CPU: positions in the training set
   double progress = 0;   // share of the training's steps that are done, [0, 1)
 };
 
@@ -61,6 +62,14 @@ class TrainingMethod {
   // refused.
   virtual uint32_t OtherModelsCrc32c() const { return 0; }
 };
+
+// Brings tensors that a method made on the CPU to where its steps run, the first time that a step asks; undefined ones
+// stay so. (Those of module() need it not.)
+inline void MoveOnce(torch::Device device, std::initializer_list<torch::Tensor*> tensors) {
+  for (torch::Tensor* tensor : tensors) {
+    if (tensor->defined() && tensor->device() != device) *tensor = tensor->to(device);
+  }
+}
 
 struct MethodEntry {
   MethodInfo info;

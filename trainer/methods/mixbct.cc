@@ -40,7 +40,7 @@ class Mixbct : public TrainingMethod {
  private:
   // A function of the seed and the step, so that a resumed training draws the same rows.
   std::vector<int64_t> Replaced(const StepBatch& batch) const {
-    const torch::Tensor rows = batch.rows.cpu();
+    const torch::Tensor rows = batch.rows;
     std::vector<bool> keep;
     for (int64_t i = 0; i < rows.size(0); ++i) keep.push_back(keep_[static_cast<size_t>(rows.data_ptr<int64_t>()[i])]);
     const uint64_t step = std::bit_cast<uint64_t>(batch.progress);

@@ -1,6 +1,7 @@
 // NCCL (docs/training.md, Euclidean baselines): neighbourhood consensus. New embeddings are pulled towards the old ones
 // of their class, the more the likelier these are of one sub-cluster, in embedding space and before the new head.
 #include <algorithm>
+#include <vector>
 
 #include "trainer/losses/classwise_torch.h"
 #include "trainer/losses/mix_torch.h"
@@ -23,22 +24,29 @@ class NcclQueue : public torch::nn::Module {
   // REQUIRES: at most `size` rows.
   void Push(const Tensor& rows, const Tensor& labels) {
     torch::NoGradGuard no_grad;
-    const int64_t begin = pushed_.item<int64_t>();
+    const int64_t begin = pushed();
     const Tensor places =
         torch::remainder(torch::arange(begin, begin + rows.size(0), labels_.options()), rows_.size(0));
     rows_.index_copy_(0, places, rows);
     labels_.index_copy_(0, places, labels);
-    pushed_ += rows.size(0);
+    count_ = begin + rows.size(0);
+    pushed_.fill_(count_);
   }
 
   Tensor rows() const { return rows_.narrow(0, 0, filled()); }
   Tensor labels() const { return labels_.narrow(0, 0, filled()); }
 
  private:
-  int64_t filled() const { return std::min(pushed_.item<int64_t>(), rows_.size(0)); }
+  int64_t filled() const { return std::min(pushed(), rows_.size(0)); }
+  // Asks the buffer the first time only (it may have been loaded by then): a step does not wait for a device.
+  int64_t pushed() const {
+    if (count_ < 0) count_ = pushed_.item<int64_t>();
+    return count_;
+  }
 
-  Tensor rows_, labels_;  // [size, d], [size]
-  Tensor pushed_;         // [1]: rows ever pushed
+  Tensor rows_, labels_;        // [size, d], [size]
+  Tensor pushed_;               // [1]: rows ever pushed
+  mutable int64_t count_ = -1;  // the same number
 };
 
 class Nccl : public Baseline {
@@ -75,7 +83,13 @@ class Nccl : public Baseline {
 
   void Push(const StepBatch& batch, const Tensor& old) {
     if (!credible_.defined()) return queue_->Push(old, batch.labels);
-    const Tensor kept = torch::nonzero(credible_.index_select(0, batch.rows.cpu())).squeeze(1).to(old.device());
+    const int64_t* rows = batch.rows.data_ptr<int64_t>();
+    const bool* credible = credible_.data_ptr<bool>();
+    std::vector<int64_t> credible_rows;
+    for (int64_t i = 0; i < batch.rows.size(0); ++i) {
+      if (credible[rows[i]]) credible_rows.push_back(i);
+    }
+    const Tensor kept = torch::tensor(credible_rows, torch::kInt64).to(old.device());
     queue_->Push(old.index_select(0, kept), batch.labels.index_select(0, kept));
   }
 
@@ -88,7 +102,7 @@ class Nccl : public Baseline {
   }
 
   std::shared_ptr<NcclQueue> queue_;
-  Tensor credible_;  // bool [images]; undefined: all are
+  Tensor credible_;  // bool [images], on the CPU; undefined: all are
 };
 
 }  // namespace

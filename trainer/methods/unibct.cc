@@ -45,8 +45,8 @@ class Unibct : public Baseline {
   std::vector<WeightedLoss> Compatibility(const StepBatch& batch, const Tensor& z) override {
     const UnibctConfig& c = context_.config.unibct;
     Refine(batch.progress);
-    const bool waits = c.wait && c.refinements > 0 && state_->refined.item<int64_t>() == 0;
-    const Tensor loss = PrototypeLoss(z, state_->prototypes.to(z.device()), batch.labels, c.scale).mean();
+    const bool waits = c.wait && c.refinements > 0 && refined_ == 0;
+    const Tensor loss = PrototypeLoss(z, state_->prototypes, batch.labels, c.scale).mean();
     return {{"prototypes", waits ? 0.0 : c.lambda, loss}};
   }
 
@@ -55,17 +55,21 @@ class Unibct : public Baseline {
     const UnibctConfig& c = context_.config.unibct;
     const int64_t passed = static_cast<int64_t>(std::floor(progress * static_cast<double>(c.refinements + 1) + 1e-9));
     const int64_t due = std::min(c.refinements, passed);
-    if (state_->refined.item<int64_t>() >= due) return;
+    // The first step only: the buffer may have been loaded by then, and later ones should not wait for a device.
+    if (refined_ < 0) refined_ = state_->refined.item<int64_t>();
+    if (refined_ >= due) return;
     const absl::StatusOr<Tensor> fresh = context_.embed_train();
     if (!fresh.ok()) throw std::runtime_error("unibct: refinement: " + MessageOf(fresh.status()));
     torch::NoGradGuard no_grad;
     state_->prototypes.copy_(
         RefinedPrototypes(UnitRows(*fresh), old_, labels_, context_.dataset.classes(), {c.damping, c.tau}));
+    refined_ = due;
     state_->refined.fill_(due);
   }
 
   Tensor old_, labels_;  // of every training image: unit rows [images, d], [images]
   std::shared_ptr<UnibctState> state_;
+  int64_t refined_ = -1;  // state_->refined, once a step has asked for it
 };
 
 }  // namespace
