@@ -65,16 +65,25 @@ absl::StatusOr<SwitchTimes> MeasureSwitches(client::Client& client, const std::s
   absl::Status searched;
   std::thread searcher([&] { searched = SearchOn(*other, queries, stop, &answered); });
   std::vector<double> activations, rollbacks;
-  const auto timed = [&](uint32_t generation, std::vector<double>* times) -> absl::Status {
+  const auto timed = [](const auto& change, std::vector<double>* times) -> absl::Status {
     const auto start = std::chrono::steady_clock::now();
-    LC_RETURN_IF_ERROR(ActivateModel(client, queries.collection, generation));
+    LC_RETURN_IF_ERROR(change());
     times->push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     return absl::OkStatus();
   };
+  const auto roll_back = [&]() -> absl::Status {
+    v1::RollbackRequest request;
+    request.set_collection(queries.collection);
+    request.set_expect_active(queries.generation);
+    LC_ASSIGN_OR_RETURN(const v1::RollbackResponse response, client.RollbackGeneration(request));
+    const uint32_t serves = response.generation().generation();
+    return serves == older ? absl::OkStatus() : Internal(StrCat("rolled back to generation ", serves, ", not ", older));
+  };
   absl::Status switched;
   for (int i = 0; i < kSwitches && switched.ok(); ++i) {
-    switched = timed(older, &rollbacks);
-    if (switched.ok()) switched = timed(queries.generation, &activations);
+    switched = timed(roll_back, &rollbacks);
+    if (!switched.ok()) break;
+    switched = timed([&] { return ActivateModel(client, queries.collection, queries.generation); }, &activations);
   }
   stop = true;
   searcher.join();

@@ -15,7 +15,7 @@ namespace {
 
 struct Flags {
   std::string collection, model, manifest, encoder, method = "external", reason, request_id;
-  uint32_t generation = 0, parent = 0, dimension = 0, compatible_prefix = 0;
+  uint32_t generation = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0;
   double curvature = 0, clip_radius = 0;
   bool activate = false, force = false, expects_adapter = false;
   std::optional<uint32_t> expect_active;
@@ -110,26 +110,60 @@ absl::Status Get(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status ActivateOne(Context& context, const Flags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::ActivateResponse response, Activate(client, flags, flags.generation, flags.request_id));
+// Which generation serves after an activation or a rollback.
+template <typename Response>
+void ShowSwitch(const Context& context, const Response& response) {
   if (context.json) {
     OrderedJson json = GenerationJson(response.generation());
     json["previous_generation"] = response.previous_generation();
     json["out_of_reach"] = response.out_of_reach();
-    context.PrintJson(json);
-    return absl::OkStatus();
+    return context.PrintJson(json);
   }
   Show(context, response.generation(),
        StrCat("generation ", response.generation().generation(), " serves; before it: ",
               response.previous_generation() == 0 ? std::string("none") : StrCat(response.previous_generation()),
               "; items out of its reach: ", response.out_of_reach(), "\n"));
+}
+
+absl::Status ActivateOne(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::ActivateResponse response, Activate(client, flags, flags.generation, flags.request_id));
+  ShowSwitch(context, response);
+  return absl::OkStatus();
+}
+
+absl::Status Rollback(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::RollbackRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_collection(flags.collection);
+  request.set_force(flags.force);
+  request.set_reason(flags.reason);
+  if (flags.expect_active.has_value()) request.set_expect_active(*flags.expect_active);
+  LC_ASSIGN_OR_RETURN(const v1::RollbackResponse response, client->RollbackGeneration(request));
+  ShowSwitch(context, response);
+  return absl::OkStatus();
+}
+
+absl::Status Audit(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::AuditRequest request;
+  request.set_collection(flags.collection);
+  request.set_limit(flags.limit);
+  LC_ASSIGN_OR_RETURN(const v1::AuditResponse response, client->Audit(request));
+  if (context.json) {
+    OrderedJson all = OrderedJson::array();
+    for (const v1::AuditEntry& entry : response.entries()) all.push_back(AuditJson(entry));
+    context.PrintJson(all);
+  } else {
+    context.Print(AuditTable({response.entries().begin(), response.entries().end()}));
+  }
   return absl::OkStatus();
 }
 
 void AddActivationFlags(CLI::App* app, Flags* flags) {
-  app->add_flag("--force", flags->force, "Activate although items would be out of its reach; needs --reason");
-  app->add_option("--reason", flags->reason, "Why it is forced; the server logs it");
+  app->add_flag("--force", flags->force, "Although items would be out of its reach; needs --reason");
+  app->add_option("--reason", flags->reason, "Why; kept in the audit log");
   app->add_option("--expect-active", flags->expect_active, "Refuse unless this generation is active now");
 }
 
@@ -137,7 +171,7 @@ void AddActivationFlags(CLI::App* app, Flags* flags) {
 
 void AddGeneration(CLI::App& root, Context& context) {
   CLI::App* app = root.add_subcommand(
-      "generation", "Register, list, show and activate generations of the model; adapters between them");
+      "generation", "Register, list, show, activate and roll back generations of the model; adapters between them");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
@@ -171,6 +205,12 @@ void AddGeneration(CLI::App& root, Context& context) {
   activate->add_option("generation", flags->generation, "Its number")->required();
   activate->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   AddActivationFlags(activate, flags.get());
+
+  CLI::App* rollback = add("rollback", "Serve again by the generation that served before the active one", &Rollback);
+  rollback->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
+  AddActivationFlags(rollback, flags.get());
+  add("audit", "List activations and rollbacks, newest first", &Audit)
+      ->add_option("--limit", flags->limit, "How many, 1 .. 10000; 0: 100");
   AddGenerationAdapter(*app, context);
 }
 

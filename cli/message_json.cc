@@ -67,6 +67,8 @@ std::string BackfillStateName(v1::BackfillState state) {
   }
 }
 
+std::string ActionName(v1::AuditAction action) { return action == v1::AUDIT_ACTION_ROLLBACK ? "rollback" : "activate"; }
+
 std::string DirectionName(v1::AdapterDirection direction) {
   return LowerWithout(v1::AdapterDirection_Name(direction), "ADAPTER_DIRECTION_");
 }
@@ -133,6 +135,19 @@ OrderedJson GenerationJson(const v1::GenerationInfo& info) {
   json["registered"] = TimeJson(info.has_registered(), info.registered());
   json["activated"] = TimeJson(info.has_activated(), info.activated());
   json["manifest"] = PayloadJson(info.manifest_json());
+  return json;
+}
+
+OrderedJson AuditJson(const v1::AuditEntry& entry) {
+  OrderedJson json;
+  json["time"] = TimeJson(entry.has_time(), entry.time());
+  json["action"] = ActionName(entry.action());
+  json["generation"] = entry.generation();
+  json["previous_generation"] = entry.previous_generation();
+  json["forced"] = entry.forced();
+  json["reason"] = entry.reason();
+  json["out_of_reach"] = entry.out_of_reach();
+  json["request_id"] = entry.request_id();
   return json;
 }
 
@@ -237,6 +252,18 @@ std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos) {
                StrCat(info.dimension()), Number(info.curvature()), Number(info.clip_radius()),
                info.method().empty() ? "-" : info.method(), info.has_encoder() ? "yes" : "no", Joined(info.reach()),
                Grouped(info.items())});
+  }
+  return table.Text();
+}
+
+std::string AuditTable(const std::vector<v1::AuditEntry>& entries) {
+  Table table({"time", "action", "generation", "before", "forced", "out of reach", "reason"});
+  for (const v1::AuditEntry& entry : entries) {
+    const OrderedJson json = AuditJson(entry);
+    table.Add({json["time"].get<std::string>(), json["action"].get<std::string>(), StrCat(entry.generation()),
+               entry.previous_generation() == 0 ? "-" : StrCat(entry.previous_generation()),
+               entry.forced() ? "yes" : "no", Grouped(entry.out_of_reach()),
+               entry.reason().empty() ? "-" : entry.reason()});
   }
   return table.Text();
 }

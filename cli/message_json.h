@@ -21,6 +21,7 @@ OrderedJson PayloadJson(const std::string& payload_json);
 OrderedJson TimeJson(bool present, const google::protobuf::Timestamp& time);
 OrderedJson CollectionJson(const v1::CollectionInfo& info);
 OrderedJson GenerationJson(const v1::GenerationInfo& info);
+OrderedJson AuditJson(const v1::AuditEntry& entry);
 OrderedJson BackfillJson(const v1::StatusResponse& status);
 OrderedJson LeaseJson(const v1::LeaseResponse& lease);
 OrderedJson AdapterJson(const v1::AdapterInfo& info);
@@ -36,6 +37,7 @@ std::string DirectionName(v1::AdapterDirection direction);
 
 std::string CollectionsTable(const std::vector<v1::CollectionInfo>& infos);
 std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos);
+std::string AuditTable(const std::vector<v1::AuditEntry>& entries);
 std::string BackfillTable(const v1::StatusResponse& status);
 std::string LeaseTable(const v1::LeaseResponse& lease);
 std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos);

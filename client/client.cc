@@ -89,6 +89,8 @@ LC_CLIENT_OPERATOR_CALL(RegisterGeneration, generations, Generations, Register, 
 LC_CLIENT_CALL(ListGenerations, generations, Generations, List, GenerationsListRequest, GenerationsListResponse)
 LC_CLIENT_CALL(GetGeneration, generations, Generations, Get, GenerationsGetRequest, GenerationsGetResponse)
 LC_CLIENT_OPERATOR_CALL(ActivateGeneration, generations, Generations, Activate, ActivateRequest, ActivateResponse)
+LC_CLIENT_OPERATOR_CALL(RollbackGeneration, generations, Generations, Rollback, RollbackRequest, RollbackResponse)
+LC_CLIENT_CALL(Audit, generations, Generations, Audit, AuditRequest, AuditResponse)
 
 LC_CLIENT_OPERATOR_CALL(PutAdapter, generations, Generations, PutAdapter, PutAdapterRequest, PutAdapterResponse)
 LC_CLIENT_OPERATOR_CALL(DropAdapter, generations, Generations, DropAdapter, DropAdapterRequest, DropAdapterResponse)

@@ -104,6 +104,9 @@ class Client {
                                                            const CallOptions& options = {});
   absl::StatusOr<v1::ActivateResponse> ActivateGeneration(const v1::ActivateRequest& request,
                                                           const CallOptions& options = {});
+  absl::StatusOr<v1::RollbackResponse> RollbackGeneration(const v1::RollbackRequest& request,
+                                                          const CallOptions& options = {});
+  absl::StatusOr<v1::AuditResponse> Audit(const v1::AuditRequest& request, const CallOptions& options = {});
 
   // Adapters of a pair of generations.
   absl::StatusOr<v1::PutAdapterResponse> PutAdapter(const v1::PutAdapterRequest& request,
@@ -113,7 +116,8 @@ class Client {
   absl::StatusOr<v1::ListAdaptersResponse> ListAdapters(const v1::ListAdaptersRequest& request,
                                                         const CallOptions& options = {});
 
-  // Lazy backfill. A lease whose answer got lost is retried with another set of items; the lost one ends by its timeout.
+  // Lazy backfill. A lease whose answer got lost is retried with another set of items; the lost one ends by its
+  // timeout.
   absl::StatusOr<v1::BackfillStartResponse> StartBackfill(const v1::BackfillStartRequest& request,
                                                           const CallOptions& options = {});
   absl::StatusOr<v1::PauseResponse> PauseBackfill(const v1::PauseRequest& request, const CallOptions& options = {});

@@ -41,6 +41,11 @@ class Engine {
   virtual absl::StatusOr<GenerationStatus> GetGeneration(const std::string& collection, uint32_t generation) = 0;
   // FAILED_PRECONDITION when visible items would be out of its reach and `force` is not set (says how many).
   virtual absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall& call) = 0;
+  // Back to the generation that served before the active one, and with every further call to the one before that: O(1)
+  // in the gallery. FAILED_PRECONDITION when none served before, and as ActivateGeneration.
+  virtual absl::StatusOr<ActivateAnswer> RollbackGeneration(const RollbackCall& call) = 0;
+  // Activations and rollbacks of a collection, newest first, at most `limit`, 1 .. 10,000 (0: 100).
+  virtual absl::StatusOr<std::vector<AuditEntry>> ListAudit(const std::string& collection, uint32_t limit) = 0;
 
   // Adapters: one a pair of generations. Put replaces the pair's; searches that run keep the one they began with.
   // INVALID_ARGUMENT for a damaged file and for one that fits the pair in none of direction, dimension and space.

@@ -51,6 +51,8 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string& collection) override;
   absl::StatusOr<GenerationStatus> GetGeneration(const std::string& collection, uint32_t generation) override;
   absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall& call) override;
+  absl::StatusOr<ActivateAnswer> RollbackGeneration(const RollbackCall& call) override;
+  absl::StatusOr<std::vector<AuditEntry>> ListAudit(const std::string& collection, uint32_t limit) override;
   absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall& call) override;
   absl::Status DropAdapter(const DropAdapterCall& call) override;
   absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) override;
@@ -115,6 +117,10 @@ class EngineImpl final : public Engine {
   struct NewGeneration;
   absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, const RegisterCall& call) const;
   absl::Status StoreEncoder(uint32_t collection, const NewGeneration& made, const RegisterCall& call);
+
+  // What serves (activation.cc): `call.generation` takes over from the active one.
+  absl::StatusOr<ActivateAnswer> Switch(Served& served, const CollectionState& state, const ActivateCall& call,
+                                        bool rollback, const std::string& fingerprint);
 
   // Writing (upsert.cc).
   absl::Status PrepareItems(const Collection& collection, const GenerationRecord& generation, UpsertBatch* batch,

@@ -1,4 +1,4 @@
-// The line of generations: registering, listing, activating.
+// The line of generations: registering and listing.
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -18,7 +18,6 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kManifestBytesMax = 4 << 20;
-constexpr size_t kReasonBytesMax = 4096;
 
 int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
@@ -169,63 +168,6 @@ absl::StatusOr<GenerationStatus> EngineImpl::GetGeneration(const std::string& na
   // A retired one is still described; one that never was is not.
   if (state->Find(wanted) == nullptr) return state->Resolve(wanted).status();
   return StatusOf(*served->collection, *state, wanted);
-}
-
-absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  if (call.force && call.reason.empty()) return InvalidField("reason", "empty", "a text, with force");
-  if (call.reason.size() > kReasonBytesMax || !IsUtf8(call.reason)) {
-    return InvalidField("reason", "too long or not UTF-8", StrCat("at most ", kReasonBytesMax, " bytes of UTF-8"));
-  }
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
-  Collection& collection = *served->collection;
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  const std::string fingerprint =
-      StrCat(collection.number(), "|", call.generation, "|", call.force, "|", DigestOf(call.reason), "|",
-             call.expect_active ? StrCat(*call.expect_active) : "any");
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "ActivateGeneration", fingerprint));
-  if (before) {
-    return ActivateAnswer{StatusOf(collection, *state, before->generation), before->previous_generation,
-                          before->out_of_reach};
-  }
-  if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
-  LC_ASSIGN_OR_RETURN(const GenerationRecord* target, state->Resolve(call.generation));
-  const uint32_t previous = state->record.active_generation;
-  if (call.expect_active && *call.expect_active != previous) {
-    return Aborted(StrCat("field 'expect_active' is ", *call.expect_active, ", but the active generation is ",
-                          previous == 0 ? "none" : StrCat(previous), ": another activation came first"));
-  }
-  const int64_t out_of_reach = OutOfReach(*collection.Pin(), *state, state->reach, call.generation);
-  if (out_of_reach > 0 && !call.force) {
-    return FailedPrecondition(StrCat("generation ", call.generation, " cannot reach ", out_of_reach, " items of ",
-                                     "collection '", state->record.name, "', which other generations embedded; give ",
-                                     "force and a reason to activate it all the same"));
-  }
-  CollectionRecord record = state->record;
-  record.active_generation = call.generation;
-  std::vector<GenerationRecord> generations = state->generations;
-  const int64_t now = NowMicros();
-  generations[target->generation - 1].activated_us = now;
-  const uint32_t number = collection.number();
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
-  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
-  batch.Put(Table::kGenerations, keys::Generation(number, call.generation), Encode(generations[call.generation - 1]));
-  batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)),
-            Encode(AuditRecord{record.name, call.generation, previous, call.force, call.reason,
-                               static_cast<uint64_t>(out_of_reach), now}));
-  RecordRequest(
-      call.request_id,
-      {"ActivateGeneration", fingerprint, number, call.generation, previous, static_cast<uint64_t>(out_of_reach), now},
-      &batch);
-  const OperatorWrite written = WriteOperation(batch);
-  if (!written.in_store) return written.status;
-  collection.Publish(std::move(record), std::move(generations));
-  served->backfill.Resume();  // one of this generation that a rollback ended
-  LC_RETURN_IF_ERROR(written.status);
-  return ActivateAnswer{StatusOf(collection, *collection.state(), call.generation), previous,
-                        static_cast<uint64_t>(out_of_reach)};
 }
 
 GenerationStatus EngineImpl::StatusOf(const Collection& collection, const CollectionState& state,

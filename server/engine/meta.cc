@@ -153,6 +153,7 @@ std::string Encode(const CollectionRecord& r) {
                {"aliases", r.aliases},
                {"created_us", r.created_us}};
   if (r.last_adapter_version != 0) json["last_adapter_version"] = r.last_adapter_version;
+  if (!r.earlier_active.empty()) json["earlier_active"] = r.earlier_active;
   return Dump(json);
 }
 
@@ -219,14 +220,17 @@ std::string Encode(const RequestRecord& r) {
 }
 
 std::string Encode(const AuditRecord& r) {
-  return Dump({{"format", kFormat},
+  Json json = {{"format", kFormat},
                {"collection", r.collection},
                {"generation", r.generation},
                {"previous_generation", r.previous_generation},
                {"forced", r.forced},
                {"reason", r.reason},
                {"out_of_reach", r.out_of_reach},
-               {"time_us", r.time_us}});
+               {"time_us", r.time_us}};
+  if (r.rollback) json["rollback"] = true;
+  if (!r.request_id.empty()) json["request_id"] = r.request_id;
+  return Dump(json);
 }
 
 absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
@@ -252,6 +256,21 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
   const Json* index = reader.Find("index");
   if (index != nullptr && !index->is_object()) reader.Fail("index");
   if (reader.Has("last_adapter_version")) reader.Read("last_adapter_version", &r.last_adapter_version);
+  if (const Json* earlier = reader.Has("earlier_active") ? reader.Find("earlier_active") : nullptr) {
+    if (!earlier->is_array() || earlier->size() > kEarlierActiveMax) {
+      reader.Fail("earlier_active");
+    } else {
+      for (const Json& generation : *earlier) {
+        const bool known = generation.is_number_unsigned() && generation.get<uint64_t>() >= 1 &&
+                           generation.get<uint64_t>() <= r.last_generation;
+        if (!known) {
+          reader.Fail("earlier_active");
+          break;
+        }
+        r.earlier_active.push_back(generation.get<uint32_t>());
+      }
+    }
+  }
   if (r.active_generation > r.last_generation) reader.Fail("active_generation");
   if (!(r.curvature >= kCurvatureMin && r.curvature <= kCurvatureMax)) reader.Fail("curvature");
   LC_RETURN_IF_ERROR(reader.status());
@@ -357,12 +376,29 @@ absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes) {
   return r;
 }
 
+absl::StatusOr<AuditRecord> DecodeAudit(std::string_view bytes) {
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("audit", bytes));
+  AuditRecord r;
+  FieldReader reader("audit", json);
+  reader.Read("collection", &r.collection);
+  reader.Read("generation", &r.generation);
+  reader.Read("previous_generation", &r.previous_generation);
+  reader.Read("forced", &r.forced);
+  reader.Read("reason", &r.reason);
+  reader.Read("out_of_reach", &r.out_of_reach);
+  reader.Read("time_us", &r.time_us);
+  if (reader.Has("rollback")) reader.Read("rollback", &r.rollback);
+  if (reader.Has("request_id")) reader.Read("request_id", &r.request_id);
+  LC_RETURN_IF_ERROR(reader.status());
+  return r;
+}
+
 std::string BackfillName(uint32_t collection) { return StrCat("backfill/", collection); }
 std::string BackfillHeadName(uint32_t collection) { return StrCat("backfill_head/", collection); }
 std::string ProgressName(uint32_t collection) { return StrCat("progress/", collection); }
 std::string RequestName(std::string_view request_id) { return StrCat(kRequestPrefix, request_id); }
 std::string DroppingName(uint32_t collection) { return StrCat(kDroppingPrefix, collection); }
-std::string AuditName(int64_t time_us, uint32_t collection) { return StrCat("audit/", time_us, "/", collection); }
+std::string AuditName(int64_t time_us, uint32_t collection) { return StrCat(kAuditPrefix, time_us, "/", collection); }
 
 absl::StatusOr<uint32_t> ParseNumber(std::string_view text, std::string_view what) {
   uint32_t number = 0;

@@ -27,7 +27,11 @@ struct CollectionRecord {
   std::vector<std::string> aliases;  // ascending
   int64_t created_us = 0;            // microseconds since 1970, UTC
   uint64_t last_adapter_version = 0;
+  // What served before the active generation, the latest last, at most kEarlierActiveMax: the way back of rollbacks.
+  std::vector<uint32_t> earlier_active;
 };
+
+inline constexpr size_t kEarlierActiveMax = 64;
 
 // Table kGenerations.
 struct GenerationRecord {
@@ -81,14 +85,16 @@ struct RequestRecord {
   uint64_t version = 0;  // PutAdapter: of the adapter
 };
 
-// Table kMeta, "audit/<time>/<collection>": an activation, for people.
+// Table kMeta, "audit/<time>/<collection>": an activation or a rollback, for people.
 struct AuditRecord {
   std::string collection;
+  bool rollback = false;
   uint32_t generation = 0, previous_generation = 0;
   bool forced = false;
   std::string reason;
   uint64_t out_of_reach = 0;
   int64_t time_us = 0;
+  std::string request_id;
 };
 
 std::string Encode(const CollectionRecord& record);
@@ -105,6 +111,7 @@ absl::StatusOr<AdapterRecord> DecodeAdapterRecord(std::string_view bytes);
 absl::StatusOr<ProgressRecord> DecodeProgress(std::string_view bytes);
 absl::StatusOr<BackfillRecord> DecodeBackfill(std::string_view bytes);
 absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes);
+absl::StatusOr<AuditRecord> DecodeAudit(std::string_view bytes);
 
 // Names in kMeta.
 std::string ProgressName(uint32_t collection);
@@ -116,6 +123,7 @@ std::string AuditName(int64_t time_us, uint32_t collection);
 inline constexpr std::string_view kNextCollectionName = "next_collection";
 inline constexpr std::string_view kRequestPrefix = "request/";
 inline constexpr std::string_view kDroppingPrefix = "dropping/";
+inline constexpr std::string_view kAuditPrefix = "audit/";
 
 // Decimal, as values of kMeta "next_collection" and of name keys. DATA_LOSS naming `what`.
 absl::StatusOr<uint32_t> ParseNumber(std::string_view text, std::string_view what);

@@ -233,6 +233,25 @@ struct ActivateAnswer {
   uint64_t out_of_reach = 0;
 };
 
+struct RollbackCall {
+  std::string request_id;
+  std::string collection;
+  bool force = false;
+  std::string reason;
+  std::optional<uint32_t> expect_active;
+};
+
+// An activation or a rollback that took place.
+struct AuditEntry {
+  absl::Time time;
+  bool rollback = false;
+  uint32_t generation = 0, previous_generation = 0;  // 0: none
+  bool forced = false;
+  std::string reason;
+  uint64_t out_of_reach = 0;
+  std::string request_id;
+};
+
 struct PutAdapterCall {
   std::string request_id;
   std::string collection;

@@ -139,6 +139,27 @@ ActivateCall FromWire(const v1::ActivateRequest& request) {
   return call;
 }
 
+RollbackCall FromWire(const v1::RollbackRequest& request) {
+  RollbackCall call;
+  call.request_id = request.request_id();
+  call.collection = request.collection();
+  call.force = request.force();
+  call.reason = request.reason();
+  if (request.has_expect_active()) call.expect_active = request.expect_active();
+  return call;
+}
+
+void ToWire(const AuditEntry& entry, v1::AuditEntry* out) {
+  *out->mutable_time() = TimestampOf(entry.time);
+  out->set_action(entry.rollback ? v1::AUDIT_ACTION_ROLLBACK : v1::AUDIT_ACTION_ACTIVATE);
+  out->set_generation(entry.generation);
+  out->set_previous_generation(entry.previous_generation);
+  out->set_forced(entry.forced);
+  out->set_reason(entry.reason);
+  out->set_out_of_reach(entry.out_of_reach);
+  out->set_request_id(entry.request_id);
+}
+
 void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   out->set_name(status.name);
   out->set_geometry(GeometryOf(status.metric));

@@ -54,6 +54,25 @@ class GenerationsService final : public v1::Generations::CallbackService {
     });
   }
 
+  Unary* Rollback(Context* context, const v1::RollbackRequest* request, v1::RollbackResponse* response) override {
+    return Operate(context, "Generations/Rollback", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const ActivateAnswer answer, core_->engine().RollbackGeneration(FromWire(*request)));
+      ToWire(answer.generation, response->mutable_generation());
+      response->set_previous_generation(answer.previous_generation);
+      response->set_out_of_reach(answer.out_of_reach);
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* Audit(Context* context, const v1::AuditRequest* request, v1::AuditResponse* response) override {
+    return Operate(context, "Generations/Audit", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const std::vector<AuditEntry> entries,
+                          core_->engine().ListAudit(request->collection(), request->limit()));
+      for (const AuditEntry& entry : entries) ToWire(entry, response->add_entries());
+      return absl::OkStatus();
+    });
+  }
+
   Unary* PutAdapter(Context* context, const v1::PutAdapterRequest* request, v1::PutAdapterResponse* response) override {
     return Operate(context, "Generations/PutAdapter", [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const AdapterStatus status, core_->engine().PutAdapter(FromWire(*request)));
@@ -82,10 +101,6 @@ class GenerationsService final : public v1::Generations::CallbackService {
   Unary* Validate(Context* context, const v1::ValidateRequest*, v1::ValidateResponse*) override {
     return Later(context, "Generations/Validate");
   }
-  Unary* Rollback(Context* context, const v1::RollbackRequest*, v1::RollbackResponse*) override {
-    return StartUnimplemented(core_, context, "Generations/Rollback",
-                              "call Generations/Activate with the earlier generation instead");
-  }
   Unary* Retire(Context* context, const v1::RetireRequest*, v1::RetireResponse*) override {
     return Later(context, "Generations/Retire");
   }
@@ -98,7 +113,8 @@ class GenerationsService final : public v1::Generations::CallbackService {
     return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
   }
   Unary* Later(Context* context, std::string_view method) {
-    return StartUnimplemented(core_, context, method, "Register, List, Get, Activate and the calls of adapters are");
+    return StartUnimplemented(core_, context, method,
+                              "Register, List, Get, Activate, Rollback, Audit and the calls of adapters are");
   }
 
   RpcCore* const core_;

@@ -106,6 +106,17 @@ TEST_F(Cli, GenerationsAreRegisteredListedShownAndActivated) {
   const Outcome activated = RunJson({"generation", "activate", "line", "2", "--expect-active", "1"});
   EXPECT_EQ(activated.exit_code, 0) << activated.err;
   EXPECT_EQ(activated.json()["previous_generation"], 1);
+  const Outcome back = RunJson({"generation", "rollback", "line", "--reason", "a test", "--expect-active", "2"});
+  EXPECT_EQ(back.exit_code, 0) << back.err;
+  EXPECT_EQ(back.json()["generation"], 1);
+  EXPECT_EQ(back.json()["previous_generation"], 2);
+  EXPECT_EQ(Run({"generation", "rollback", "line"}).exit_code, 5) << "nothing served before 1";
+  EXPECT_THAT(Run({"generation", "audit", "line"}).out, HasSubstr("rollback"));
+  const Outcome log = RunJson({"generation", "audit", "line", "--limit", "2"});
+  EXPECT_THAT(log.json(), SizeIs(2));
+  EXPECT_EQ(log.json()[0]["action"], "rollback");
+  EXPECT_EQ(log.json()[0]["reason"], "a test");
+  EXPECT_EQ(Run({"generation", "audit", "line", "--limit", "20000"}).exit_code, 2);
   EXPECT_EQ(Run({"generation", "register", "line"}).exit_code, 2);
   EXPECT_EQ(Run({"generation", "register", "line", "--manifest", scratch_ / "none.json"}).exit_code, 3);
   const Outcome other = Run({"generation", "register", "line", "--dimension", "5", "--parent", "2"});

@@ -167,6 +167,108 @@ TEST_F(Generations, OfTwoRacingActivationsExactlyOneWins) {
   }
 }
 
+RollbackCall Back(const std::string& request_id = "") {
+  RollbackCall call;
+  call.collection = "c";
+  call.request_id = request_id;
+  return call;
+}
+
+TEST_F(Generations, RollbacksGoBackTheWayThatActivationsCame) {
+  MakeCollection(3);
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(Back()), Code::kFailedPrecondition,
+                    {"no generation to roll back to", "none served before 1"}));
+  Activate(2);
+  Activate(2);  // again: no step of its own
+  Activate(3);
+  Activate(1);
+  const auto first = engine_->RollbackGeneration(Back("r1"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->generation.generation, 3u);
+  EXPECT_EQ(first->previous_generation, 1u);
+  EXPECT_EQ(first->generation.state, GenerationState::kActive);
+  const auto again = engine_->RollbackGeneration(Back("r1"));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->generation.generation, 3u) << "the same call again goes no further";
+  Restart();
+  EXPECT_EQ(engine_->RollbackGeneration(Back("r2"))->generation.generation, 2u);
+  EXPECT_EQ(engine_->RollbackGeneration(Back())->generation.generation, 1u);
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(Back()), Code::kFailedPrecondition, {"none served before 1"}));
+  EXPECT_EQ(engine_->GetCollection("c")->active_generation, 1u);
+  Activate(3);
+  EXPECT_EQ(engine_->RollbackGeneration(Back())->generation.generation, 1u);
+}
+
+TEST_F(Generations, ARollbackCountsWhatIsOutOfReachAndNamesTheFieldsAtFault) {
+  MakeCollection(1);
+  Register(0);
+  Activate(2);
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0})}, 2));
+  RollbackCall call = Back();
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(call), Code::kFailedPrecondition,
+                    {"generation 1 cannot reach 1 items", "roll back"}));
+  call.expect_active = 1;
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(call), Code::kAborted,
+                    {"field 'expect_active' is 1, but the active generation is 2 (since 20"}));
+  call.expect_active = 2;
+  call.force = true;
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(call), Code::kInvalidArgument, {"reason", "empty"}));
+  call.reason = std::string(5000, 'x');
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(call), Code::kInvalidArgument, {"reason", "4096"}));
+  call.reason = "searches got worse";
+  const auto answer = engine_->RollbackGeneration(call);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->out_of_reach, 1u);
+  call.collection = "other";
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(call), Code::kNotFound, {"other"}));
+}
+
+TEST_F(Generations, TheAuditLogSaysWhatServedWhenAndWhyNewestFirst) {
+  MakeCollection(2);
+  Activate(2);
+  RollbackCall call = Back("r1");
+  call.reason = "a bad day";
+  ASSERT_TRUE(engine_->RollbackGeneration(call).ok());
+  Restart();
+  const auto log = engine_->ListAudit("c", 0);
+  ASSERT_TRUE(log.ok()) << log.status();
+  ASSERT_EQ(log->size(), 3u);
+  EXPECT_TRUE((*log)[0].rollback);
+  EXPECT_EQ((*log)[0].generation, 1u);
+  EXPECT_EQ((*log)[0].previous_generation, 2u);
+  EXPECT_EQ((*log)[0].reason, "a bad day");
+  EXPECT_EQ((*log)[0].request_id, "r1");
+  EXPECT_FALSE((*log)[1].rollback);
+  EXPECT_EQ((*log)[1].generation, 2u);
+  EXPECT_EQ((*log)[2].previous_generation, 0u);
+  EXPECT_GE((*log)[0].time, (*log)[1].time);
+  EXPECT_EQ(engine_->ListAudit("c", 1)->size(), 1u);
+  EXPECT_TRUE(Fails(engine_->ListAudit("c", 10'001), Code::kInvalidArgument, {"limit", "10001", "0 .. 10000"}));
+  EXPECT_TRUE(Fails(engine_->ListAudit("none", 1), Code::kNotFound, {"none"}));
+}
+
+TEST_F(Generations, OfTwoRacingRollbacksExactlyOneWins) {
+  MakeCollection(3);
+  for (int round = 0; round < 10; ++round) {
+    Activate(2);
+    Activate(3);
+    std::atomic<int> won{0}, aborted{0};
+    const auto race = [&] {
+      RollbackCall call = Back();
+      call.expect_active = 3;
+      const auto answer = engine_->RollbackGeneration(call);
+      if (answer.ok()) ++won;
+      if (Fails(answer, Code::kAborted, {"expect_active"})) ++aborted;
+    };
+    std::thread a(race), b(race);
+    a.join();
+    b.join();
+    EXPECT_EQ(won, 1);
+    EXPECT_EQ(aborted, 1);
+    EXPECT_EQ(engine_->GetCollection("c")->active_generation, 2u);
+  }
+}
+
 TEST_F(Generations, ARollbackIsAnotherViewOfTheSameRows) {
   MakeCollection(2);
   Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}), ItemOf(Id("b"), {0, 1, 0, 0})}, 1));

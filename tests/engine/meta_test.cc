@@ -50,6 +50,15 @@ TEST(Records, ComeBackAsTheyWereWritten) {
   const BackfillRecord backfill{3, 2, true, true, 77, 5};
   EXPECT_EQ(Encode(*DecodeBackfill(Encode(backfill))), Encode(backfill));
   EXPECT_TRUE(Fails(DecodeBackfill(Encode(BackfillRecord())), Code::kDataLoss, {"'generation'"}));
+  const AuditRecord audit{"c", true, 1, 2, true, "why", 7, 5, "r1"};
+  EXPECT_EQ(Encode(*DecodeAudit(Encode(audit))), Encode(audit));
+  CollectionRecord line;
+  line.name = "c";
+  line.active_generation = line.last_generation = 3;
+  line.earlier_active = {1, 2};
+  EXPECT_THAT(DecodeCollection(Encode(line))->earlier_active, testing::ElementsAre(1, 2));
+  line.earlier_active = {4};
+  EXPECT_TRUE(Fails(DecodeCollection(Encode(line)), Code::kDataLoss, {"'earlier_active'"}));
 }
 
 TEST(Records, DamageAndNewerFormatsAreSaid) {

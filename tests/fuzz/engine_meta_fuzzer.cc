@@ -22,6 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (backfill.ok() && !DecodeBackfill(Encode(*backfill)).ok()) abort();
   const auto request = DecodeRequest(bytes);
   if (request.ok() && !DecodeRequest(Encode(*request)).ok()) abort();
+  const auto audit = DecodeAudit(bytes);
+  if (audit.ok() && !DecodeAudit(Encode(*audit)).ok()) abort();
   (void)ParseNumber(bytes, "number");
   (void)CheckPayload(bytes, 1 << 20, "payload_json");
   return 0;

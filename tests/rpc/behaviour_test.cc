@@ -122,7 +122,6 @@ TEST_F(Behaviour, MethodsOfLaterVersionsSaySoAndWhatToDo) {
   LATER(collections_, Restore, RestoreRequest, RestoreResponse)
   LATER(generations_, FitAdapter, FitAdapterRequest, FitAdapterResponse)
   LATER(generations_, Validate, ValidateRequest, ValidateResponse)
-  LATER(generations_, Rollback, RollbackRequest, RollbackResponse)
   LATER(generations_, Retire, RetireRequest, RetireResponse)
   LATER(generations_, PutProbes, PutProbesRequest, PutProbesResponse)
   LATER(training_, Start, TrainingStartRequest, TrainingStartResponse)

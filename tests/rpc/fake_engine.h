@@ -46,6 +46,10 @@ class FakeEngine : public Engine {
   }
   absl::StatusOr<GenerationStatus> GetGeneration(const std::string&, uint32_t) override { return GenerationStatus{}; }
   absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall&) override { return ActivateAnswer{}; }
+  absl::StatusOr<ActivateAnswer> RollbackGeneration(const RollbackCall&) override { return ActivateAnswer{}; }
+  absl::StatusOr<std::vector<AuditEntry>> ListAudit(const std::string&, uint32_t) override {
+    return std::vector<AuditEntry>();
+  }
   absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall&) override { return AdapterStatus{}; }
   absl::Status DropAdapter(const DropAdapterCall&) override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string&) override {

@@ -179,6 +179,40 @@ TEST_F(Wire, ExactlyOneOfTwoRacingActivationsWins) {
   EXPECT_THAT(ends[ends[0].ok() ? 1 : 0], Fails(StatusCode::ABORTED, told + (ends[0].ok() ? "2" : "3")));
 }
 
+TEST_F(Wire, ARollbackIsAnsweredAndLogged) {
+  ASSERT_TRUE(Register("gallery", R"({"dimension":4})", "r2", 1).ok());
+  ASSERT_TRUE(Activate("gallery", 2, "a2").ok());
+  v1::RollbackRequest request;
+  request.set_collection("gallery");
+  request.set_request_id("back-1");
+  request.set_reason("slower");
+  request.set_expect_active(2);
+  v1::RollbackResponse response;
+  for (int call = 0; call < 2; ++call) {  // the second is the same call again
+    grpc::ClientContext context;
+    ASSERT_TRUE(generations_->Rollback(&context, request, &response).ok());
+    EXPECT_EQ(response.generation().generation(), 1u);
+    EXPECT_EQ(response.generation().state(), v1::GENERATION_STATE_ACTIVE);
+    EXPECT_EQ(response.previous_generation(), 2u);
+  }
+  grpc::ClientContext context, again;
+  request.set_request_id("back-2");
+  request.clear_expect_active();
+  EXPECT_THAT(generations_->Rollback(&context, request, &response),
+              Fails(StatusCode::FAILED_PRECONDITION, "no generation to roll back to"));
+  v1::AuditRequest list;
+  list.set_collection("gallery");
+  v1::AuditResponse log;
+  ASSERT_TRUE(generations_->Audit(&again, list, &log).ok());
+  ASSERT_EQ(log.entries_size(), 3);
+  EXPECT_EQ(log.entries(0).action(), v1::AUDIT_ACTION_ROLLBACK);
+  EXPECT_EQ(log.entries(0).reason(), "slower");
+  EXPECT_EQ(log.entries(0).request_id(), "back-1");
+  EXPECT_GT(log.entries(0).time().seconds(), 1'700'000'000);
+  EXPECT_EQ(log.entries(1).action(), v1::AUDIT_ACTION_ACTIVATE);
+  EXPECT_EQ(log.entries(2).previous_generation(), 0u);
+}
+
 TEST_F(Wire, CollectionsListInPagesAndAnswerToAliases) {
   for (const char* name : {"b", "a", "c"}) ASSERT_TRUE(Create(name).ok());
   grpc::ClientContext alias_context;

@@ -1,0 +1,153 @@
+// Which generation serves: activating, rolling back, and the log of both.
+#include <deque>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "base/utf8.h"
+#include "server/engine/checks.h"
+#include "server/engine/engine_impl.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kReasonBytesMax = 4096;
+constexpr uint32_t kAuditLimitMax = 10'000, kAuditLimitDefault = 100;
+
+int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
+
+absl::Status CheckReason(bool force, const std::string& reason) {
+  if (force && reason.empty()) return InvalidField("reason", "empty", "a text, with force");
+  if (reason.size() > kReasonBytesMax || !IsUtf8(reason)) {
+    return InvalidField("reason", "too long or not UTF-8", StrCat("at most ", kReasonBytesMax, " bytes of UTF-8"));
+  }
+  return absl::OkStatus();
+}
+
+// Of two operators the second hears what the first one did, and when.
+absl::Status CheckExpected(const CollectionState& state, const std::optional<uint32_t>& expected) {
+  const uint32_t active = state.record.active_generation;
+  if (!expected || *expected == active) return absl::OkStatus();
+  std::string now = active == 0 ? "none" : StrCat(active);
+  if (active != 0 && state.Find(active)->activated_us) {
+    const absl::Time since = absl::FromUnixMicros(*state.Find(active)->activated_us);
+    now += StrCat(" (since ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", since, absl::UTCTimeZone()), ")");
+  }
+  return Aborted(StrCat("field 'expect_active' is ", *expected, ", but the active generation is ", now,
+                        ": another activation came first"));
+}
+
+std::string ExpectedText(const std::optional<uint32_t>& expected) { return expected ? StrCat(*expected) : "any"; }
+
+}  // namespace
+
+absl::StatusOr<ActivateAnswer> EngineImpl::Switch(Served& served, const CollectionState& state,
+                                                  const ActivateCall& call, bool rollback,
+                                                  const std::string& fingerprint) {
+  Collection& collection = *served.collection;
+  LC_RETURN_IF_ERROR(state.Resolve(call.generation).status());
+  const uint32_t previous = state.record.active_generation;
+  const uint64_t out_of_reach = OutOfReach(*collection.Pin(), state, state.reach, call.generation);
+  if (out_of_reach > 0 && !call.force) {
+    return FailedPrecondition(StrCat("generation ", call.generation, " cannot reach ", out_of_reach, " items of ",
+                                     "collection '", state.record.name, "', which other generations embedded; give ",
+                                     "force and a reason to ", rollback ? "roll back to" : "activate", " it all the ",
+                                     "same"));
+  }
+  CollectionRecord record = state.record;
+  record.active_generation = call.generation;
+  std::vector<uint32_t>& earlier = record.earlier_active;
+  if (rollback) {
+    earlier.pop_back();
+  } else if (previous != 0 && previous != call.generation) {
+    earlier.push_back(previous);
+    if (earlier.size() > kEarlierActiveMax) earlier.erase(earlier.begin());
+  }
+  std::vector<GenerationRecord> generations = state.generations;
+  const int64_t now = NowMicros();
+  generations[call.generation - 1].activated_us = now;
+  const uint32_t number = collection.number();
+  WriteBatch batch;
+  batch.Expect(Table::kCollections, keys::Collection(number), state.encoded);
+  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
+  batch.Put(Table::kGenerations, keys::Generation(number, call.generation), Encode(generations[call.generation - 1]));
+  batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)),
+            Encode(AuditRecord{record.name, rollback, call.generation, previous, call.force, call.reason, out_of_reach,
+                               now, call.request_id}));
+  RecordRequest(call.request_id,
+                {rollback ? "RollbackGeneration" : "ActivateGeneration", fingerprint, number, call.generation, previous,
+                 out_of_reach, now},
+                &batch);
+  const OperatorWrite written = WriteOperation(batch);
+  if (!written.in_store) return written.status;
+  collection.Publish(std::move(record), std::move(generations));
+  served.backfill.Resume();  // one of this generation that a rollback ended
+  LC_RETURN_IF_ERROR(written.status);
+  return ActivateAnswer{StatusOf(collection, *collection.state(), call.generation), previous, out_of_reach};
+}
+
+absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall& call) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+  LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  Collection& collection = *served->collection;
+  absl::MutexLock lock(&collection.operator_mutex());
+  const auto state = collection.state();
+  const std::string fingerprint = StrCat(collection.number(), "|", call.generation, "|", call.force, "|",
+                                         DigestOf(call.reason), "|", ExpectedText(call.expect_active));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "ActivateGeneration", fingerprint));
+  if (before) {
+    return ActivateAnswer{StatusOf(collection, *state, before->generation), before->previous_generation,
+                          before->out_of_reach};
+  }
+  if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
+  LC_RETURN_IF_ERROR(state->Resolve(call.generation).status());
+  LC_RETURN_IF_ERROR(CheckExpected(*state, call.expect_active));
+  return Switch(*served, *state, call, /*rollback=*/false, fingerprint);
+}
+
+absl::StatusOr<ActivateAnswer> EngineImpl::RollbackGeneration(const RollbackCall& call) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+  LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  Collection& collection = *served->collection;
+  absl::MutexLock lock(&collection.operator_mutex());
+  const auto state = collection.state();
+  const std::string fingerprint =
+      StrCat(collection.number(), "|", call.force, "|", DigestOf(call.reason), "|", ExpectedText(call.expect_active));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RollbackGeneration", fingerprint));
+  if (before) {
+    return ActivateAnswer{StatusOf(collection, *state, before->generation), before->previous_generation,
+                          before->out_of_reach};
+  }
+  LC_RETURN_IF_ERROR(CheckExpected(*state, call.expect_active));
+  const uint32_t active = state->record.active_generation;
+  if (state->record.earlier_active.empty()) {
+    return FailedPrecondition(StrCat("collection '", state->record.name, "' has no generation to roll back to: ",
+                                     active == 0 ? "none is active" : StrCat("none served before ", active)));
+  }
+  const ActivateCall back = {call.request_id, call.collection, state->record.earlier_active.back(),
+                             call.force,      call.reason,     call.expect_active};
+  return Switch(*served, *state, back, /*rollback=*/true, fingerprint);
+}
+
+absl::StatusOr<std::vector<AuditEntry>> EngineImpl::ListAudit(const std::string& name, uint32_t limit) {
+  if (limit > kAuditLimitMax) {
+    return InvalidField("limit", StrCat(limit), StrCat("0 .. ", kAuditLimitMax, "; 0: ", kAuditLimitDefault));
+  }
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  const std::string end = StrCat("/", served->collection->number());
+  std::deque<AuditEntry> last;  // keys go by time
+  const auto rows = store_->Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta("audit0"));
+  for (; rows->Valid(); rows->Next()) {
+    if (!std::string_view(rows->key().data(), rows->key().size()).ends_with(end)) continue;
+    LC_ASSIGN_OR_RETURN(AuditRecord r, DecodeAudit(rows->value()));
+    last.push_front({absl::FromUnixMicros(r.time_us), r.rollback, r.generation, r.previous_generation, r.forced,
+                     std::move(r.reason), r.out_of_reach, std::move(r.request_id)});
+    if (last.size() > (limit == 0 ? kAuditLimitDefault : limit)) last.pop_back();
+  }
+  LC_RETURN_IF_ERROR(rows->status());
+  return std::vector<AuditEntry>(std::make_move_iterator(last.begin()), std::make_move_iterator(last.end()));
+}
+
+}  // namespace lightcone::server
