@@ -55,7 +55,7 @@ absl::StatusOr<FrozenFeatures> FrozenFeatures::Create(const OldModel& model, con
 Tensor FrozenFeatures::Of(const Tensor& images, const Tensor& rows) const {
   torch::NoGradGuard no_grad;
   if (each_batch_) return UnitRows(model_->Embed(images));
-  return all_.index_select(0, rows).to(images.device());
+  return all_.index_select(0, rows).to(images.device(), /*non_blocking=*/true);
 }
 
 }  // namespace lightcone

@@ -70,6 +70,12 @@ absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainCon
   }
   LC_RETURN_IF_ERROR(resolved.Validate());
   LC_RETURN_IF_ERROR(CheckDataset(dataset, resolved));
+  if (resolved.encoder.architecture == "torchscript") {  // a file's constants stay where they were loaded
+    if (resolved.device == "cuda") {
+      return InvalidField("device", "cuda", "auto or cpu: encoder.architecture torchscript trains on the processor");
+    }
+    resolved.device = "cpu";
+  }
   LC_ASSIGN_OR_RETURN(resolved.device, DeviceFor(resolved.device, "device"));
   LC_ASSIGN_OR_RETURN(resolved.precision, PrecisionOf(resolved));
   if (resolved.clip_radius == 0) {
@@ -111,7 +117,10 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const Dataset& 
   if (const std::shared_ptr<torch::nn::Module> own = run->method_->module()) own->to(run->device_);
   run->MakeOptimizer();
   if (!run->device_.is_cpu() && dataset.train.in_memory()) {
-    run->device_images_.emplace(dataset.train, dataset.normalisation, run->device_);
+    try {
+      run->device_images_.emplace(dataset.train, dataset.normalisation, run->device_);
+    } catch (const c10::OutOfMemoryError&) {  // the loader makes the batches then, as of files
+    }
   }
   return run;
 }
@@ -204,15 +213,15 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress)
 // torch's own function asks for the norm as a number, and so waits for the device.
 void TrainingRun::ClipGradients() {
   torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> gradients, squares;
+  std::vector<torch::Tensor> gradients, norms;
   for (const torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {  // one norm over every group
     for (const torch::Tensor& parameter : group.params()) {
       if (parameter.grad().defined()) gradients.push_back(parameter.grad());
     }
   }
   if (gradients.empty()) return;
-  for (const torch::Tensor& gradient : gradients) squares.push_back(gradient.square().sum());
-  const torch::Tensor norm = torch::stack(squares).sum().sqrt();
+  for (const torch::Tensor& gradient : gradients) norms.push_back(gradient.norm(2));
+  const torch::Tensor norm = norms.size() == 1 ? norms[0] : torch::stack(norms).norm(2);
   const torch::Tensor factor = torch::clamp_max(config_.gradient_clip / (norm + 1e-6), 1.0);
   for (torch::Tensor& gradient : gradients) gradient.mul_(factor);
 }

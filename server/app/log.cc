@@ -55,7 +55,8 @@ void LogCall(std::string_view method, std::string_view code, absl::Duration elap
   const bool operates = method == "Collections/Create" || method == "Collections/Drop" ||
                         method == "Collections/SetAlias" || method == "Collections/Rebuild" ||
                         method == "Generations/Register" || method == "Generations/Activate" ||
-                        method == "Generations/PutAdapter" || method == "Generations/DropAdapter";
+                        method == "Generations/Rollback" || method == "Generations/PutAdapter" ||
+                        method == "Generations/DropAdapter" || method == "Backfill/Start" || method == "Backfill/Pause";
   const bool fault = code == "INTERNAL" || code == "DATA_LOSS" || code == "UNKNOWN";
   if (!operates && !fault && (code == "OK" || !spdlog::should_log(spdlog::level::debug))) return;
   const auto level = fault ? spdlog::level::err : operates ? spdlog::level::info : spdlog::level::debug;

@@ -1,5 +1,7 @@
 // Which generation serves: activating, rolling back, and the log of both.
 #include <deque>
+#include <iterator>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "base/status.h"
@@ -43,7 +45,7 @@ std::string ExpectedText(const std::optional<uint32_t>& expected) { return expec
 
 absl::StatusOr<ActivateAnswer> EngineImpl::Switch(Served& served, const CollectionState& state,
                                                   const ActivateCall& call, bool rollback,
-                                                  const std::string& fingerprint) {
+                                                  std::vector<uint32_t> earlier, const std::string& fingerprint) {
   Collection& collection = *served.collection;
   LC_RETURN_IF_ERROR(state.Resolve(call.generation).status());
   const uint32_t previous = state.record.active_generation;
@@ -56,13 +58,8 @@ absl::StatusOr<ActivateAnswer> EngineImpl::Switch(Served& served, const Collecti
   }
   CollectionRecord record = state.record;
   record.active_generation = call.generation;
-  std::vector<uint32_t>& earlier = record.earlier_active;
-  if (rollback) {
-    earlier.pop_back();
-  } else if (previous != 0 && previous != call.generation) {
-    earlier.push_back(previous);
-    if (earlier.size() > kEarlierActiveMax) earlier.erase(earlier.begin());
-  }
+  if (earlier.size() > kEarlierActiveMax) earlier.erase(earlier.begin(), earlier.end() - kEarlierActiveMax);
+  record.earlier_active = std::move(earlier);
   std::vector<GenerationRecord> generations = state.generations;
   const int64_t now = NowMicros();
   generations[call.generation - 1].activated_us = now;
@@ -103,7 +100,10 @@ absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall
   if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
   LC_RETURN_IF_ERROR(state->Resolve(call.generation).status());
   LC_RETURN_IF_ERROR(CheckExpected(*state, call.expect_active));
-  return Switch(*served, *state, call, /*rollback=*/false, fingerprint);
+  std::vector<uint32_t> earlier = state->record.earlier_active;
+  const uint32_t active = state->record.active_generation;
+  if (active != 0 && active != call.generation) earlier.push_back(active);
+  return Switch(*served, *state, call, /*rollback=*/false, std::move(earlier), fingerprint);
 }
 
 absl::StatusOr<ActivateAnswer> EngineImpl::RollbackGeneration(const RollbackCall& call) {
@@ -122,13 +122,45 @@ absl::StatusOr<ActivateAnswer> EngineImpl::RollbackGeneration(const RollbackCall
   }
   LC_RETURN_IF_ERROR(CheckExpected(*state, call.expect_active));
   const uint32_t active = state->record.active_generation;
-  if (state->record.earlier_active.empty()) {
+  std::vector<uint32_t> earlier = state->record.earlier_active;
+  if (earlier.empty()) {
+    LC_ASSIGN_OR_RETURN(earlier, EarlierByAudit(collection.number(), active));
+  }
+  std::erase_if(earlier, [&](uint32_t g) { return state->Find(g) == nullptr || state->Find(g)->retired; });
+  if (earlier.empty()) {
     return FailedPrecondition(StrCat("collection '", state->record.name, "' has no generation to roll back to: ",
                                      active == 0 ? "none is active" : StrCat("none served before ", active)));
   }
-  const ActivateCall back = {call.request_id, call.collection, state->record.earlier_active.back(),
+  const ActivateCall back = {call.request_id, call.collection, earlier.back(),
                              call.force,      call.reason,     call.expect_active};
-  return Switch(*served, *state, back, /*rollback=*/true, fingerprint);
+  earlier.pop_back();
+  return Switch(*served, *state, back, /*rollback=*/true, std::move(earlier), fingerprint);
+}
+
+absl::Status EngineImpl::ReadAudit(uint32_t collection, absl::FunctionRef<void(AuditRecord)> visit) const {
+  const std::string end = StrCat("/", collection);
+  const auto rows = store_->Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta("audit0"));  // by time
+  for (; rows->Valid(); rows->Next()) {
+    if (!std::string_view(rows->key().data(), rows->key().size()).ends_with(end)) continue;
+    LC_ASSIGN_OR_RETURN(AuditRecord record, DecodeAudit(rows->value()));
+    visit(std::move(record));
+  }
+  return rows->status();
+}
+
+absl::StatusOr<std::vector<uint32_t>> EngineImpl::EarlierByAudit(uint32_t collection, uint32_t active) const {
+  std::vector<uint32_t> earlier;
+  uint32_t serves = 0;
+  LC_RETURN_IF_ERROR(ReadAudit(collection, [&](const AuditRecord& record) {
+    if (!record.rollback) {
+      if (serves != 0 && serves != record.generation) earlier.push_back(serves);
+    } else if (!earlier.empty()) {
+      earlier.pop_back();
+    }
+    serves = record.generation;
+  }));
+  if (serves != active) earlier.clear();  // not the log of what is in the record
+  return earlier;
 }
 
 absl::StatusOr<std::vector<AuditEntry>> EngineImpl::ListAudit(const std::string& name, uint32_t limit) {
@@ -136,17 +168,12 @@ absl::StatusOr<std::vector<AuditEntry>> EngineImpl::ListAudit(const std::string&
     return InvalidField("limit", StrCat(limit), StrCat("0 .. ", kAuditLimitMax, "; 0: ", kAuditLimitDefault));
   }
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
-  const std::string end = StrCat("/", served->collection->number());
-  std::deque<AuditEntry> last;  // keys go by time
-  const auto rows = store_->Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta("audit0"));
-  for (; rows->Valid(); rows->Next()) {
-    if (!std::string_view(rows->key().data(), rows->key().size()).ends_with(end)) continue;
-    LC_ASSIGN_OR_RETURN(AuditRecord r, DecodeAudit(rows->value()));
+  std::deque<AuditEntry> last;
+  LC_RETURN_IF_ERROR(ReadAudit(served->collection->number(), [&](AuditRecord r) {
     last.push_front({absl::FromUnixMicros(r.time_us), r.rollback, r.generation, r.previous_generation, r.forced,
                      std::move(r.reason), r.out_of_reach, std::move(r.request_id)});
     if (last.size() > (limit == 0 ? kAuditLimitDefault : limit)) last.pop_back();
-  }
-  LC_RETURN_IF_ERROR(rows->status());
+  }));
   return std::vector<AuditEntry>(std::make_move_iterator(last.begin()), std::make_move_iterator(last.end()));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "server/engine/adapters.h"
 #include "server/engine/backfill.h"
@@ -118,9 +119,13 @@ class EngineImpl final : public Engine {
   absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, const RegisterCall& call) const;
   absl::Status StoreEncoder(uint32_t collection, const NewGeneration& made, const RegisterCall& call);
 
-  // What serves (activation.cc): `call.generation` takes over from the active one.
+  // What serves (activation.cc): `call.generation` takes over from the active one, `earlier` becomes the way back.
   absl::StatusOr<ActivateAnswer> Switch(Served& served, const CollectionState& state, const ActivateCall& call,
-                                        bool rollback, const std::string& fingerprint);
+                                        bool rollback, std::vector<uint32_t> earlier, const std::string& fingerprint);
+  // Records of the audit log, oldest first. DATA_LOSS for a damaged one.
+  absl::Status ReadAudit(uint32_t collection, absl::FunctionRef<void(AuditRecord)> visit) const;
+  // CollectionRecord::earlier_active of a record without: it is as old as the field, or an older server wrote it.
+  absl::StatusOr<std::vector<uint32_t>> EarlierByAudit(uint32_t collection, uint32_t active) const;
 
   // Writing (upsert.cc).
   absl::Status PrepareItems(const Collection& collection, const GenerationRecord& generation, UpsertBatch* batch,

@@ -3,6 +3,8 @@
 #include <thread>
 
 #include "engine_testing.h"
+#include "server/engine/meta.h"
+#include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
@@ -197,6 +199,26 @@ TEST_F(Generations, RollbacksGoBackTheWayThatActivationsCame) {
   EXPECT_EQ(engine_->GetCollection("c")->active_generation, 1u);
   Activate(3);
   EXPECT_EQ(engine_->RollbackGeneration(Back())->generation.generation, 1u);
+}
+
+TEST_F(Generations, ARecordOfAnOlderServerHasItsWayBackInTheAuditLog) {
+  MakeCollection(3);
+  Activate(2);
+  Activate(3);
+  Activate(2);
+  ASSERT_TRUE(engine_->RollbackGeneration(Back()).ok());  // to 3
+  EditStore([](Store* store, WriteBatch* batch) {
+    const auto rows = store->Scan(Table::kCollections, keys::Collection(1), keys::Collection(2));
+    ASSERT_TRUE(rows->Valid());
+    CollectionRecord record = *DecodeCollection(rows->value());
+    ASSERT_EQ(record.earlier_active.size(), 2u);
+    record.earlier_active.clear();
+    batch->Put(Table::kCollections, std::string(rows->key()), Encode(record));
+  });
+  Restart();
+  EXPECT_EQ(engine_->RollbackGeneration(Back())->generation.generation, 2u);
+  EXPECT_EQ(engine_->RollbackGeneration(Back())->generation.generation, 1u);
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(Back()), Code::kFailedPrecondition, {"none served before 1"}));
 }
 
 TEST_F(Generations, ARollbackCountsWhatIsOutOfReachAndNamesTheFieldsAtFault) {

@@ -71,7 +71,7 @@ std::vector<int64_t> DrawReplaced(const std::vector<bool>& keep, double share, R
 
 Tensor MixRows(const Tensor& fresh, const Tensor& old, const std::vector<int64_t>& replaced) {
   if (replaced.empty()) return fresh;
-  const Tensor rows = torch::tensor(replaced, torch::kInt64).to(fresh.device());
+  const Tensor rows = torch::tensor(replaced, torch::kInt64).to(fresh.device(), /*non_blocking=*/true);
   return fresh.index_copy(0, rows, UnitRows(old.detach()).index_select(0, rows));
 }
 

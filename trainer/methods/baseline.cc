@@ -24,7 +24,7 @@ LossTerms Baseline::Loss(const StepBatch& batch, const Tensor& z) {
 Tensor Baseline::OldOf(const StepBatch& batch) const {
   torch::NoGradGuard no_grad;
   if (!cached_.defined()) return context_.old_model->Embed(batch.images);
-  return cached_.index_select(0, batch.rows).to(batch.images.device());
+  return cached_.index_select(0, batch.rows).to(batch.images.device(), /*non_blocking=*/true);
 }
 
 absl::StatusOr<Tensor> Baseline::OldOfTrainingSet() const {

@@ -106,8 +106,9 @@ class Hbct : public TrainingMethod {
  private:
   Embedded OldEmbeddings(const StepBatch& batch) const {
     torch::NoGradGuard no_grad;
-    const torch::Tensor z = cached_z_.defined() ? cached_z_.index_select(0, batch.rows).to(batch.images.device())
-                                                : context_.old_model->Embed(batch.images);
+    const torch::Tensor z = cached_z_.defined()
+                                ? cached_z_.index_select(0, batch.rows).to(batch.images.device(), /*non_blocking=*/true)
+                                : context_.old_model->Embed(batch.images);
     return EmbedPoints(z, true, context_.config.curvature, context_.old_model->manifest().clip_radius);
   }
 

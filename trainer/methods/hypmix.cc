@@ -28,7 +28,7 @@ class Hypmix : public TrainingMethod {
     }
     const ViewPairs pairs = PairsOfOneClass(labels);
     const auto of = [&](const torch::Tensor& x, const std::vector<int64_t>& positions) {
-      return x.index_select(0, torch::tensor(positions, torch::kInt64).to(x.device()));
+      return x.index_select(0, torch::tensor(positions, torch::kInt64).to(x.device(), /*non_blocking=*/true));
     };
     const torch::Tensor loss =
         HypMixLoss(of(z, pairs.first), of(z, pairs.second), options_, of(batch.labels, pairs.first));

@@ -89,7 +89,7 @@ class Nccl : public Baseline {
     for (int64_t i = 0; i < batch.rows.size(0); ++i) {
       if (credible[rows[i]]) credible_rows.push_back(i);
     }
-    const Tensor kept = torch::tensor(credible_rows, torch::kInt64).to(old.device());
+    const Tensor kept = torch::tensor(credible_rows, torch::kInt64).to(old.device(), /*non_blocking=*/true);
     queue_->Push(old.index_select(0, kept), batch.labels.index_select(0, kept));
   }
 
