@@ -26,6 +26,14 @@ void Show(const Context& context, const v1::GenerationInfo& info, std::string_vi
   context.Print(StrCat(did, GenerationsTable({info})));
 }
 
+template <typename List, typename ToJson, typename ToTable>
+void ShowAll(const Context& context, const List& list, ToJson to_json, ToTable to_table) {
+  if (!context.json) return context.Print(to_table({list.begin(), list.end()}));
+  OrderedJson all = OrderedJson::array();
+  for (const auto& one : list) all.push_back(to_json(one));
+  context.PrintJson(all);
+}
+
 // From --model DIR, from --manifest FILE (and --encoder FILE), or from --dimension and its companions.
 absl::Status SetModel(const Flags& flags, v1::RegisterRequest* request) {
   const int ways = !flags.model.empty() + !flags.manifest.empty() + (flags.dimension > 0);
@@ -90,13 +98,7 @@ absl::Status List(Context& context, const Flags& flags) {
   v1::GenerationsListRequest request;
   request.set_collection(flags.collection);
   LC_ASSIGN_OR_RETURN(const v1::GenerationsListResponse response, client->ListGenerations(request));
-  if (context.json) {
-    OrderedJson all = OrderedJson::array();
-    for (const v1::GenerationInfo& info : response.generations()) all.push_back(GenerationJson(info));
-    context.PrintJson(all);
-  } else {
-    context.Print(GenerationsTable({response.generations().begin(), response.generations().end()}));
-  }
+  ShowAll(context, response.generations(), GenerationJson, GenerationsTable);
   return absl::OkStatus();
 }
 
@@ -151,13 +153,7 @@ absl::Status Audit(Context& context, const Flags& flags) {
   request.set_collection(flags.collection);
   request.set_limit(flags.limit);
   LC_ASSIGN_OR_RETURN(const v1::AuditResponse response, client->Audit(request));
-  if (context.json) {
-    OrderedJson all = OrderedJson::array();
-    for (const v1::AuditEntry& entry : response.entries()) all.push_back(AuditJson(entry));
-    context.PrintJson(all);
-  } else {
-    context.Print(AuditTable({response.entries().begin(), response.entries().end()}));
-  }
+  ShowAll(context, response.entries(), AuditJson, AuditTable);
   return absl::OkStatus();
 }
 

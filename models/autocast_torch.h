@@ -5,7 +5,8 @@
 
 namespace lightcone::internal {
 
-// While it lives, this thread's convolutions and products on `device` (CPU or CUDA) take bfloat16 copies of their float32 inputs and
+// While it lives, this thread's convolutions and products on `device` (CPU or CUDA) take bfloat16 copies of their
+// float32 inputs and
 // give bfloat16; the autograd graph brings the gradients back to float32. What torch lists as sensitive (norms of
 // vectors, softmax, losses) stays float32. Not nested.
 class Bf16Scope {

@@ -255,8 +255,14 @@ std::string GetTrainOption(const TrainConfig& config, std::string_view name) {
   return row == nullptr ? std::string() : ShowJson(row->get(config));
 }
 
+absl::StatusOr<std::string> DeviceOf(const TrainConfig& config) {
+  if (config.encoder.architecture != "torchscript") return DeviceFor(config.device, "device");
+  if (config.device != "cuda") return std::string("cpu");
+  return InvalidField("device", "cuda", "auto or cpu: encoder.architecture torchscript trains on the processor");
+}
+
 absl::StatusOr<std::string> PrecisionOf(const TrainConfig& config) {
-  LC_ASSIGN_OR_RETURN(const std::string device, DeviceFor(config.device, "device"));
+  LC_ASSIGN_OR_RETURN(const std::string device, DeviceOf(config));
 #if defined(__x86_64__)
   const bool hardware = device == "cuda" || __builtin_cpu_supports("avx512bf16") != 0;
 #else

@@ -197,9 +197,13 @@ constexpr int64_t kSmallSetImages = 10'000;
 // The changes of the images that `config.augment` asks for on this data set.
 AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset);
 
-// What `config.precision` comes to on config.device: "float32" or "bf16". INVALID_ARGUMENT when it is bf16 and the
+// Where `config` trains: "cpu" or "cuda" (DeviceFor). A TorchScript backbone does on the processor: constants of its file
+// stay where they were loaded. INVALID_ARGUMENT when cuda was asked for it; errors of DeviceFor.
+absl::StatusOr<std::string> DeviceOf(const TrainConfig& config);
+
+// What `config.precision` comes to on that device: "float32" or "bf16". INVALID_ARGUMENT when it is bf16 and the
 // processor has no instructions for it: the products would be slower than in float32, or not to be had at all. Errors of
-// DeviceFor.
+// DeviceOf.
 absl::StatusOr<std::string> PrecisionOf(const TrainConfig& config);
 
 struct RecipeInfo {

@@ -4,7 +4,6 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
-#include "models/device.h"
 #include "trainer/class_names.h"
 #include "trainer/data/rng.h"
 #include "trainer/run_file.h"
@@ -70,13 +69,7 @@ absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainCon
   }
   LC_RETURN_IF_ERROR(resolved.Validate());
   LC_RETURN_IF_ERROR(CheckDataset(dataset, resolved));
-  if (resolved.encoder.architecture == "torchscript") {  // a file's constants stay where they were loaded
-    if (resolved.device == "cuda") {
-      return InvalidField("device", "cuda", "auto or cpu: encoder.architecture torchscript trains on the processor");
-    }
-    resolved.device = "cpu";
-  }
-  LC_ASSIGN_OR_RETURN(resolved.device, DeviceFor(resolved.device, "device"));
+  LC_ASSIGN_OR_RETURN(resolved.device, DeviceOf(resolved));
   LC_ASSIGN_OR_RETURN(resolved.precision, PrecisionOf(resolved));
   if (resolved.clip_radius == 0) {
     resolved.clip_radius = 1.0;

@@ -13,6 +13,7 @@
 namespace lightcone::server {
 namespace {
 
+constexpr char kRollback[] = "RollbackGeneration";  // RequestRecord::method
 constexpr size_t kReasonBytesMax = 4096;
 constexpr uint32_t kAuditLimitMax = 10'000, kAuditLimitDefault = 100;
 
@@ -39,90 +40,78 @@ absl::Status CheckExpected(const CollectionState& state, const std::optional<uin
                         ": another activation came first"));
 }
 
-std::string ExpectedText(const std::optional<uint32_t>& expected) { return expected ? StrCat(*expected) : "any"; }
-
 }  // namespace
 
-absl::StatusOr<ActivateAnswer> EngineImpl::Switch(Served& served, const CollectionState& state,
-                                                  const ActivateCall& call, bool rollback,
-                                                  std::vector<uint32_t> earlier, const std::string& fingerprint) {
+absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const CollectionState& state, const SwitchCall& call,
+                                                 uint32_t generation, std::vector<uint32_t> earlier,
+                                                 RequestRecord request) {
   Collection& collection = *served.collection;
-  LC_RETURN_IF_ERROR(state.Resolve(call.generation).status());
+  const bool rollback = request.method == kRollback;
   const uint32_t previous = state.record.active_generation;
-  const uint64_t out_of_reach = OutOfReach(*collection.Pin(), state, state.reach, call.generation);
+  const uint64_t out_of_reach = OutOfReach(*collection.Pin(), state, state.reach, generation);
   if (out_of_reach > 0 && !call.force) {
-    return FailedPrecondition(StrCat("generation ", call.generation, " cannot reach ", out_of_reach, " items of ",
+    return FailedPrecondition(StrCat("generation ", generation, " cannot reach ", out_of_reach, " items of ",
                                      "collection '", state.record.name, "', which other generations embedded; give ",
                                      "force and a reason to ", rollback ? "roll back to" : "activate", " it all the ",
                                      "same"));
   }
   CollectionRecord record = state.record;
-  record.active_generation = call.generation;
+  record.active_generation = generation;
   if (earlier.size() > kEarlierActiveMax) earlier.erase(earlier.begin(), earlier.end() - kEarlierActiveMax);
   record.earlier_active = std::move(earlier);
   std::vector<GenerationRecord> generations = state.generations;
   const int64_t now = NowMicros();
-  generations[call.generation - 1].activated_us = now;
+  generations[generation - 1].activated_us = now;
   const uint32_t number = collection.number();
+  request.collection = number;
+  request.generation = generation;
+  request.previous_generation = previous;
+  request.out_of_reach = out_of_reach;
+  request.time_us = now;
   WriteBatch batch;
   batch.Expect(Table::kCollections, keys::Collection(number), state.encoded);
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
-  batch.Put(Table::kGenerations, keys::Generation(number, call.generation), Encode(generations[call.generation - 1]));
+  batch.Put(Table::kGenerations, keys::Generation(number, generation), Encode(generations[generation - 1]));
   batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)),
-            Encode(AuditRecord{record.name, rollback, call.generation, previous, call.force, call.reason, out_of_reach,
-                               now, call.request_id}));
-  RecordRequest(call.request_id,
-                {rollback ? "RollbackGeneration" : "ActivateGeneration", fingerprint, number, call.generation, previous,
-                 out_of_reach, now},
-                &batch);
+            Encode(AuditRecord{record.name, rollback, generation, previous, call.force, call.reason, out_of_reach, now,
+                               call.request_id}));
+  RecordRequest(call.request_id, std::move(request), &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
   collection.Publish(std::move(record), std::move(generations));
   served.backfill.Resume();  // one of this generation that a rollback ended
   LC_RETURN_IF_ERROR(written.status);
-  return ActivateAnswer{StatusOf(collection, *collection.state(), call.generation), previous, out_of_reach};
+  return ActivateAnswer{StatusOf(collection, *collection.state(), generation), previous, out_of_reach};
 }
 
-absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall& call) {
+absl::StatusOr<ActivateAnswer> EngineImpl::SwitchGeneration(const SwitchCall& call,
+                                                            std::optional<uint32_t> generation) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
   Collection& collection = *served->collection;
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  const std::string fingerprint = StrCat(collection.number(), "|", call.generation, "|", call.force, "|",
-                                         DigestOf(call.reason), "|", ExpectedText(call.expect_active));
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "ActivateGeneration", fingerprint));
+  RequestRecord request;
+  request.method = generation ? "ActivateGeneration" : kRollback;
+  request.fingerprint = StrCat(collection.number(), "|", generation ? StrCat(*generation, "|") : "", call.force, "|",
+                               DigestOf(call.reason), "|", call.expect_active ? StrCat(*call.expect_active) : "any");
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, request.method, request.fingerprint));
   if (before) {
     return ActivateAnswer{StatusOf(collection, *state, before->generation), before->previous_generation,
                           before->out_of_reach};
   }
-  if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
-  LC_RETURN_IF_ERROR(state->Resolve(call.generation).status());
-  LC_RETURN_IF_ERROR(CheckExpected(*state, call.expect_active));
-  std::vector<uint32_t> earlier = state->record.earlier_active;
-  const uint32_t active = state->record.active_generation;
-  if (active != 0 && active != call.generation) earlier.push_back(active);
-  return Switch(*served, *state, call, /*rollback=*/false, std::move(earlier), fingerprint);
-}
-
-absl::StatusOr<ActivateAnswer> EngineImpl::RollbackGeneration(const RollbackCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
-  Collection& collection = *served->collection;
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  const std::string fingerprint =
-      StrCat(collection.number(), "|", call.force, "|", DigestOf(call.reason), "|", ExpectedText(call.expect_active));
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RollbackGeneration", fingerprint));
-  if (before) {
-    return ActivateAnswer{StatusOf(collection, *state, before->generation), before->previous_generation,
-                          before->out_of_reach};
+  if (generation) {
+    if (*generation == 0) return InvalidField("generation", "0", "the number of a generation");
+    LC_RETURN_IF_ERROR(state->Resolve(*generation).status());
   }
   LC_RETURN_IF_ERROR(CheckExpected(*state, call.expect_active));
   const uint32_t active = state->record.active_generation;
   std::vector<uint32_t> earlier = state->record.earlier_active;
+  if (generation) {
+    if (active != 0 && active != *generation) earlier.push_back(active);
+    return Serve(*served, *state, call, *generation, std::move(earlier), std::move(request));
+  }
   if (earlier.empty()) {
     LC_ASSIGN_OR_RETURN(earlier, EarlierByAudit(collection.number(), active));
   }
@@ -131,10 +120,17 @@ absl::StatusOr<ActivateAnswer> EngineImpl::RollbackGeneration(const RollbackCall
     return FailedPrecondition(StrCat("collection '", state->record.name, "' has no generation to roll back to: ",
                                      active == 0 ? "none is active" : StrCat("none served before ", active)));
   }
-  const ActivateCall back = {call.request_id, call.collection, earlier.back(),
-                             call.force,      call.reason,     call.expect_active};
+  const uint32_t back = earlier.back();
   earlier.pop_back();
-  return Switch(*served, *state, back, /*rollback=*/true, std::move(earlier), fingerprint);
+  return Serve(*served, *state, call, back, std::move(earlier), std::move(request));
+}
+
+absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall& call) {
+  return SwitchGeneration(call, call.generation);
+}
+
+absl::StatusOr<ActivateAnswer> EngineImpl::RollbackGeneration(const SwitchCall& call) {
+  return SwitchGeneration(call, std::nullopt);
 }
 
 absl::Status EngineImpl::ReadAudit(uint32_t collection, absl::FunctionRef<void(AuditRecord)> visit) const {
@@ -152,10 +148,11 @@ absl::StatusOr<std::vector<uint32_t>> EngineImpl::EarlierByAudit(uint32_t collec
   std::vector<uint32_t> earlier;
   uint32_t serves = 0;
   LC_RETURN_IF_ERROR(ReadAudit(collection, [&](const AuditRecord& record) {
-    if (!record.rollback) {
-      if (serves != 0 && serves != record.generation) earlier.push_back(serves);
-    } else if (!earlier.empty()) {
-      earlier.pop_back();
+    if (record.rollback) {  // over those that had been retired
+      while (!earlier.empty() && earlier.back() != record.generation) earlier.pop_back();
+      if (!earlier.empty()) earlier.pop_back();
+    } else if (serves != 0 && serves != record.generation) {
+      earlier.push_back(serves);
     }
     serves = record.generation;
   }));

@@ -43,7 +43,7 @@ class Engine {
   virtual absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall& call) = 0;
   // Back to the generation that served before the active one, and with every further call to the one before that: O(1)
   // in the gallery. FAILED_PRECONDITION when none served before, and as ActivateGeneration.
-  virtual absl::StatusOr<ActivateAnswer> RollbackGeneration(const RollbackCall& call) = 0;
+  virtual absl::StatusOr<ActivateAnswer> RollbackGeneration(const SwitchCall& call) = 0;
   // Activations and rollbacks of a collection, newest first, at most `limit`, 1 .. 10,000 (0: 100).
   virtual absl::StatusOr<std::vector<AuditEntry>> ListAudit(const std::string& collection, uint32_t limit) = 0;
 

@@ -52,7 +52,7 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string& collection) override;
   absl::StatusOr<GenerationStatus> GetGeneration(const std::string& collection, uint32_t generation) override;
   absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall& call) override;
-  absl::StatusOr<ActivateAnswer> RollbackGeneration(const RollbackCall& call) override;
+  absl::StatusOr<ActivateAnswer> RollbackGeneration(const SwitchCall& call) override;
   absl::StatusOr<std::vector<AuditEntry>> ListAudit(const std::string& collection, uint32_t limit) override;
   absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall& call) override;
   absl::Status DropAdapter(const DropAdapterCall& call) override;
@@ -119,9 +119,11 @@ class EngineImpl final : public Engine {
   absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, const RegisterCall& call) const;
   absl::Status StoreEncoder(uint32_t collection, const NewGeneration& made, const RegisterCall& call);
 
-  // What serves (activation.cc): `call.generation` takes over from the active one, `earlier` becomes the way back.
-  absl::StatusOr<ActivateAnswer> Switch(Served& served, const CollectionState& state, const ActivateCall& call,
-                                        bool rollback, std::vector<uint32_t> earlier, const std::string& fingerprint);
+  // What serves (activation.cc). `generation`: the one to activate; nullopt: roll back.
+  absl::StatusOr<ActivateAnswer> SwitchGeneration(const SwitchCall& call, std::optional<uint32_t> generation);
+  // The end of it: `generation` takes over, `earlier` becomes the way back.
+  absl::StatusOr<ActivateAnswer> Serve(Served& served, const CollectionState& state, const SwitchCall& call,
+                                       uint32_t generation, std::vector<uint32_t> earlier, RequestRecord record);
   // Records of the audit log, oldest first. DATA_LOSS for a damaged one.
   absl::Status ReadAudit(uint32_t collection, absl::FunctionRef<void(AuditRecord)> visit) const;
   // CollectionRecord::earlier_active of a record without: it is as old as the field, or an older server wrote it.

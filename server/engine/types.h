@@ -218,27 +218,23 @@ struct GenerationStatus {
   std::string manifest_json;
 };
 
-struct ActivateCall {
+// Another generation is to serve: the one that served before (a rollback), or the one named.
+struct SwitchCall {
   std::string request_id;
   std::string collection;
-  uint32_t generation = 0;
   bool force = false;
   std::string reason;
   std::optional<uint32_t> expect_active;
+};
+
+struct ActivateCall : SwitchCall {
+  uint32_t generation = 0;
 };
 
 struct ActivateAnswer {
   GenerationStatus generation;
   uint32_t previous_generation = 0;
   uint64_t out_of_reach = 0;
-};
-
-struct RollbackCall {
-  std::string request_id;
-  std::string collection;
-  bool force = false;
-  std::string reason;
-  std::optional<uint32_t> expect_active;
 };
 
 // An activation or a rollback that took place.

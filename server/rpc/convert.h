@@ -51,7 +51,7 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request);
 absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults);
 RegisterCall FromWire(const v1::RegisterRequest& request);
 ActivateCall FromWire(const v1::ActivateRequest& request);
-RollbackCall FromWire(const v1::RollbackRequest& request);
+SwitchCall FromWire(const v1::RollbackRequest& request);
 PutAdapterCall FromWire(const v1::PutAdapterRequest& request);
 DropAdapterCall FromWire(const v1::DropAdapterRequest& request);
 absl::StatusOr<AdapterMode> FromWire(v1::AdapterMode mode);

@@ -128,26 +128,20 @@ DropAdapterCall FromWire(const v1::DropAdapterRequest& request) {
           request.force()};
 }
 
-ActivateCall FromWire(const v1::ActivateRequest& request) {
-  ActivateCall call;
-  call.request_id = request.request_id();
-  call.collection = request.collection();
-  call.generation = request.generation();
-  call.force = request.force();
-  call.reason = request.reason();
+namespace {
+
+template <typename Request>
+SwitchCall SwitchOf(const Request& request) {
+  SwitchCall call{request.request_id(), request.collection(), request.force(), request.reason(), std::nullopt};
   if (request.has_expect_active()) call.expect_active = request.expect_active();
   return call;
 }
 
-RollbackCall FromWire(const v1::RollbackRequest& request) {
-  RollbackCall call;
-  call.request_id = request.request_id();
-  call.collection = request.collection();
-  call.force = request.force();
-  call.reason = request.reason();
-  if (request.has_expect_active()) call.expect_active = request.expect_active();
-  return call;
-}
+}  // namespace
+
+ActivateCall FromWire(const v1::ActivateRequest& request) { return {SwitchOf(request), request.generation()}; }
+
+SwitchCall FromWire(const v1::RollbackRequest& request) { return SwitchOf(request); }
 
 void ToWire(const AuditEntry& entry, v1::AuditEntry* out) {
   *out->mutable_time() = TimestampOf(entry.time);

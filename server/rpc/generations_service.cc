@@ -47,20 +47,14 @@ class GenerationsService final : public v1::Generations::CallbackService {
   Unary* Activate(Context* context, const v1::ActivateRequest* request, v1::ActivateResponse* response) override {
     return Operate(context, "Generations/Activate", [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const ActivateAnswer answer, core_->engine().ActivateGeneration(FromWire(*request)));
-      ToWire(answer.generation, response->mutable_generation());
-      response->set_previous_generation(answer.previous_generation);
-      response->set_out_of_reach(answer.out_of_reach);
-      return absl::OkStatus();
+      return Answer(answer, response);
     });
   }
 
   Unary* Rollback(Context* context, const v1::RollbackRequest* request, v1::RollbackResponse* response) override {
     return Operate(context, "Generations/Rollback", [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const ActivateAnswer answer, core_->engine().RollbackGeneration(FromWire(*request)));
-      ToWire(answer.generation, response->mutable_generation());
-      response->set_previous_generation(answer.previous_generation);
-      response->set_out_of_reach(answer.out_of_reach);
-      return absl::OkStatus();
+      return Answer(answer, response);
     });
   }
 
@@ -109,6 +103,14 @@ class GenerationsService final : public v1::Generations::CallbackService {
   }
 
  private:
+  template <typename Response>
+  static absl::Status Answer(const ActivateAnswer& answer, Response* response) {
+    ToWire(answer.generation, response->mutable_generation());
+    response->set_previous_generation(answer.previous_generation);
+    response->set_out_of_reach(answer.out_of_reach);
+    return absl::OkStatus();
+  }
+
   Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
     return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
   }

@@ -169,8 +169,8 @@ TEST_F(Generations, OfTwoRacingActivationsExactlyOneWins) {
   }
 }
 
-RollbackCall Back(const std::string& request_id = "") {
-  RollbackCall call;
+SwitchCall Back(const std::string& request_id = "") {
+  SwitchCall call;
   call.collection = "c";
   call.request_id = request_id;
   return call;
@@ -226,7 +226,7 @@ TEST_F(Generations, ARollbackCountsWhatIsOutOfReachAndNamesTheFieldsAtFault) {
   Register(0);
   Activate(2);
   Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0})}, 2));
-  RollbackCall call = Back();
+  SwitchCall call = Back();
   EXPECT_TRUE(Fails(engine_->RollbackGeneration(call), Code::kFailedPrecondition,
                     {"generation 1 cannot reach 1 items", "roll back"}));
   call.expect_active = 1;
@@ -248,7 +248,7 @@ TEST_F(Generations, ARollbackCountsWhatIsOutOfReachAndNamesTheFieldsAtFault) {
 TEST_F(Generations, TheAuditLogSaysWhatServedWhenAndWhyNewestFirst) {
   MakeCollection(2);
   Activate(2);
-  RollbackCall call = Back("r1");
+  SwitchCall call = Back("r1");
   call.reason = "a bad day";
   ASSERT_TRUE(engine_->RollbackGeneration(call).ok());
   Restart();
@@ -276,7 +276,7 @@ TEST_F(Generations, OfTwoRacingRollbacksExactlyOneWins) {
     Activate(3);
     std::atomic<int> won{0}, aborted{0};
     const auto race = [&] {
-      RollbackCall call = Back();
+      SwitchCall call = Back();
       call.expect_active = 3;
       const auto answer = engine_->RollbackGeneration(call);
       if (answer.ok()) ++won;

@@ -46,7 +46,7 @@ class FakeEngine : public Engine {
   }
   absl::StatusOr<GenerationStatus> GetGeneration(const std::string&, uint32_t) override { return GenerationStatus{}; }
   absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall&) override { return ActivateAnswer{}; }
-  absl::StatusOr<ActivateAnswer> RollbackGeneration(const RollbackCall&) override { return ActivateAnswer{}; }
+  absl::StatusOr<ActivateAnswer> RollbackGeneration(const SwitchCall&) override { return ActivateAnswer{}; }
   absl::StatusOr<std::vector<AuditEntry>> ListAudit(const std::string&, uint32_t) override {
     return std::vector<AuditEntry>();
   }

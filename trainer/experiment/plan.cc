@@ -4,7 +4,6 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "models/device.h"
 #include "nlohmann/json.hpp"
 #include "trainer/methods/method.h"
 #include "trainer/run_file.h"
@@ -37,8 +36,8 @@ absl::StatusOr<ordered_json> OptionsJson(const TrainConfig& config) {
   } else {
     options["precision"] = precision;
   }
-  LC_ASSIGN_OR_RETURN(const std::string device, DeviceFor(config.device, "device"));
-  if (device != "cpu" && config.encoder.architecture != "torchscript") options["device"] = device;
+  LC_ASSIGN_OR_RETURN(const std::string device, DeviceOf(config));
+  if (device != "cpu") options["device"] = device;
   if (!config.encoder.backbone_file.empty()) {  // what it holds counts, not where it lies
     absl::StatusOr<std::string> bytes = ReadFile(config.encoder.backbone_file);
     if (!bytes.ok()) return Annotate(bytes.status(), "encoder.backbone_file");
