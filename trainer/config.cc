@@ -113,6 +113,8 @@ std::vector<Row> HbctRows() {
   rows.push_back(LC_BOOL("cached_old_features", cached_old_features,
                          "old embeddings once an image, not on each augmented batch (hbct has a switch of its own)"));
   rows.push_back(LC_NUMBER("hbct.lambda", hbct.lambda, 0.0, 1000.0, "weight of entailment + contrast"));
+  rows.push_back(LC_NUMBER("hbct.lambda_until", hbct.lambda_until, 0.0, 1.0,
+                           "share of the steps over which lambda falls to 0; 0: it stays"));
   rows.push_back(LC_BOOL("hbct.entailment", hbct.entailment, "entailment loss"));
   rows.push_back(LC_NUMBER("hbct.epsilon", hbct.epsilon, 1e-6, 10.0, "minimum radius of the entailment cones"));
   rows.push_back(LC_WORD("hbct.contrast", hbct.contrast, "rince, infonce, distance, none", "contrastive loss"));

@@ -16,6 +16,7 @@ namespace lightcone {
 // Switches of the method "hbct" (docs/training.md, HBCT); the defaults are the paper's, or ours where it is silent.
 struct HbctConfig {
   double lambda = 0.3;                // weight of entailment + contrast in the total
+  double lambda_until = 0;            // share of the steps over which lambda falls in a line to 0; 0: it stays
   bool entailment = true;             // false: "w/o entail"
   double epsilon = 0.1;               // minimum radius of the entailment cones
   std::string contrast = "rince";     // rince | infonce | distance (mean distortion) | none

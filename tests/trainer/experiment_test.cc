@@ -72,6 +72,10 @@ TEST(Experiment, AChangedOptionTrainsWhatItTouchesAndNothingElse) {
   tiny.MustRun();
   tiny.Change("hbct.entailment = false", "hbct.entailment = false\nhbct.lambda = 0.5");
   EXPECT_EQ(tiny.MustRun().trained, 1);
+  tiny.Change("hbct.lambda = 0.5", "hbct.lambda = 0.5\nhbct.lambda_until = 0.5");
+  EXPECT_EQ(tiny.MustRun().trained, 1);
+  tiny.Change("hbct.lambda_until = 0.5", "hbct.lambda_until = 0");
+  EXPECT_EQ(tiny.MustRun().trained, 0);
   tiny.Change("hbct.lambda = 0.5", "hbct.lambda = 0.3");  // the default, spelled out: the first model again
   EXPECT_EQ(tiny.MustRun().trained, 0);
   tiny.Change("epochs = 2", "epochs = 3");

@@ -137,5 +137,17 @@ TEST(Classifier, NormalsTurnTowardsGivenDirectionsAndKeepTheirNorms) {
   EXPECT_TRUE(torch::allclose(after[2] / after[2].norm(), directions[2] / 5.0));
 }
 
+TEST(HbctWeight, StaysOrFallsInALineToZero) {
+  HbctConfig config;
+  config.lambda = 0.4;
+  EXPECT_EQ(HbctWeight(config, 0), 0.4);
+  EXPECT_EQ(HbctWeight(config, 0.99), 0.4);
+  config.lambda_until = 0.5;
+  EXPECT_EQ(HbctWeight(config, 0), 0.4);
+  EXPECT_DOUBLE_EQ(HbctWeight(config, 0.25), 0.2);
+  EXPECT_EQ(HbctWeight(config, 0.5), 0);
+  EXPECT_EQ(HbctWeight(config, 0.99), 0);
+}
+
 }  // namespace
 }  // namespace lightcone

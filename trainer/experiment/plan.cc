@@ -36,6 +36,8 @@ absl::StatusOr<ordered_json> OptionsJson(const TrainConfig& config) {
   } else {
     options["precision"] = precision;
   }
+  // As is this one where it changes nothing.
+  if (config.hbct.lambda_until == 0) options.erase("hbct.lambda_until");
   LC_ASSIGN_OR_RETURN(const std::string device, DeviceOf(config));
   if (device != "cpu") options["device"] = device;
   if (!config.encoder.backbone_file.empty()) {  // what it holds counts, not where it lies

@@ -1,5 +1,7 @@
 // HBCT (docs/training.md): L = L_base + lambda (L_entail + L_contrast). New embeddings are pulled into the entailment
 // cones of the old ones and towards the old embedding of the same image, the less so the less sure the old model was.
+#include <algorithm>
+
 #include "base/status.h"
 #include "trainer/losses/contrast_torch.h"
 #include "trainer/methods/method_torch.h"
@@ -44,6 +46,11 @@ torch::Tensor ContrastLoss(const HbctConfig& config, const torch::Tensor& distan
 }
 
 }  // namespace
+
+double HbctWeight(const HbctConfig& config, double progress) {
+  if (config.lambda_until == 0) return config.lambda;
+  return config.lambda * std::max(0.0, 1.0 - progress / config.lambda_until);
+}
 
 LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& old,
                             const torch::Tensor& labels) {
@@ -98,7 +105,7 @@ class Hbct : public TrainingMethod {
     const torch::Tensor base = context_.classifier.Loss(fresh, batch.labels);
     const Embedded old = OldEmbeddings(batch);
     LossTerms terms = HbctCompatibility(c.hbct, c.curvature, fresh, old, batch.labels);
-    terms.total = terms.total.defined() ? base + c.hbct.lambda * terms.total : base;
+    terms.total = terms.total.defined() ? base + HbctWeight(c.hbct, batch.progress) * terms.total : base;
     terms.parts.emplace(terms.parts.begin(), "base", base.detach());
     return terms;
   }
@@ -128,9 +135,10 @@ MethodEntry HbctMethod() {
   entry.info.needs_old_model = true;
   entry.info.metric = "lorentz";
   entry.info.switches = {
-      "old_model",     "hbct.lambda",      "hbct.entailment", "hbct.epsilon",         "hbct.contrast",
-      "hbct.distance", "hbct.tau",         "hbct.beta",       "hbct.q_mode",          "hbct.q_fixed",
-      "hbct.q_min",    "hbct.uncertainty", "hbct.normals",    "hbct.mask_same_class", "hbct.cached_old_features"};
+      "old_model",     "hbct.lambda",   "hbct.lambda_until", "hbct.entailment",  "hbct.epsilon",
+      "hbct.contrast", "hbct.distance", "hbct.tau",          "hbct.beta",        "hbct.q_mode",
+      "hbct.q_fixed",  "hbct.q_min",    "hbct.uncertainty",  "hbct.normals",     "hbct.mask_same_class",
+      "hbct.cached_old_features"};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
     auto method = std::make_unique<Hbct>(context);
     if (context.config.hbct.cached_old_features) LC_RETURN_IF_ERROR(method->CacheOldFeatures());

@@ -104,6 +104,10 @@ absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodC
 LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& old,
                             const torch::Tensor& labels);
 
+// The weight of HbctCompatibility in the loss when a share `progress` in [0, 1) of the steps is done: lambda, or with
+// hbct.lambda_until what has not yet fallen of it.
+double HbctWeight(const HbctConfig& config, double progress);
+
 // The loss that draws new embeddings and carried old ones of the same images together (method lightcone), a scalar:
 // InfoNCE over geodesic distances (cosine: 1 - cos) at lightcone.tau, with other images of a class left out of the sum,
 // or the mean distance of the pairs. Both sides as EmbedPoints gives them at this curvature; gradients flow into both.
