@@ -1,0 +1,48 @@
+#include "geometry/code_kernels.h"
+
+#include "geometry/code_kernels_vnni.h"
+#include "geometry/kernels.h"
+
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "geometry/code_kernels.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+// After foreach_target.h, which includes this file once for each instruction set.
+#include "geometry/code_kernels-inl.h"
+
+#if HWY_ONCE
+namespace lightcone {
+
+HWY_EXPORT(ScanCodesImpl);
+HWY_EXPORT(ScoreCodesGatheredImpl);
+
+namespace {
+
+// A machine that was told to run an older instruction set (ForceKernelTarget) must not run this one.
+bool UseVnni() {
+#if HWY_ARCH_X86_64
+  return HaveVnni() && ActiveKernelTarget() == HWY_AVX3;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+std::size_t ScanCodes(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n, float slack,
+                      float floor, CodeHit* hits) {
+  if (UseVnni()) return ScanCodesVnni(query, rows, stride, n, slack, floor, hits);
+  return HWY_DYNAMIC_DISPATCH(ScanCodesImpl)(query, rows, stride, n, slack, floor, hits);
+}
+
+void ScoreCodesGathered(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, const std::uint32_t* ids,
+                        std::size_t n, float* scores) {
+  if (UseVnni()) return ScoreCodesGatheredVnni(query, rows, stride, ids, n, scores);
+  HWY_DYNAMIC_DISPATCH(ScoreCodesGatheredImpl)(query, rows, stride, ids, n, scores);
+}
+
+std::string_view CodeKernelName() { return UseVnni() ? "vnni" : "int16"; }
+
+}  // namespace lightcone
+#endif  // HWY_ONCE

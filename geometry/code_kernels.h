@@ -1,0 +1,33 @@
+// Kernels over int8 codes (codes.h): one source for every instruction set, and one for those with dot products of bytes
+// (AVX-512 VNNI); chosen once at run time.
+// Threads: all functions are safe concurrently, but ForceKernelTarget (kernels.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "geometry/codes.h"
+
+namespace lightcone {
+
+// A row whose exact score lies in [score - error, score + error].
+struct CodeHit {
+  std::uint32_t row = 0;
+  float score = 0;
+  float error = 0;
+};
+
+// The rows i < n with score + error >= floor, ascending, with error = slack + a_norm * the row's own; returns their
+// number. `hits` has room for n. `slack` is CodeQuery::Slack of the block; floor may be -inf.
+std::size_t ScanCodes(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n, float slack,
+                      float floor, CodeHit* hits);
+
+// scores[i] = score of row ids[i]; rows ahead are prefetched. For graph search.
+void ScoreCodesGathered(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, const std::uint32_t* ids,
+                        std::size_t n, float* scores);
+
+// Whether the active target's codes run on dot products of bytes ("vnni"), else "int16".
+std::string_view CodeKernelName();
+
+}  // namespace lightcone

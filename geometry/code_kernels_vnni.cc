@@ -1,0 +1,163 @@
+#include "geometry/code_kernels_vnni.h"
+
+#include "hwy/base.h"
+
+#if HWY_ARCH_X86_64
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of GCC 12's own header (bug 105593)
+#endif
+#include <immintrin.h>
+
+// A function's own target, not a compiler flag of this file: nothing else may be compiled for such a processor here.
+#define LC_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+#define LC_VNNI_INLINE LC_VNNI __attribute__((always_inline)) inline
+
+namespace lightcone {
+namespace {
+
+constexpr std::size_t kScanPrefetchBytes = 16 * 1024;
+constexpr std::size_t kGatherPrefetchMax = 1024;
+
+// What a kernel needs of a query, in registers or in the first-level cache.
+struct Bound {
+  const std::int8_t* high;
+  const std::int8_t* low;
+  std::size_t whole_vectors;  // of 64 codes
+  __mmask64 tail;             // codes after them
+  std::size_t factors_at;
+};
+
+LC_VNNI_INLINE Bound Bind(const CodeQuery& query) {
+  const std::size_t codes = CodeFactorsAt(query.dimension());
+  const std::size_t rest = codes % 64;
+  return {query.high(), query.low(), codes / 64, rest == 0 ? __mmask64{0} : ((__mmask64{1} << rest) - 1), codes};
+}
+
+// Sums of A (c + 128) in sixteen lanes, modulo 2^32.
+LC_VNNI_INLINE __m512i DotLanes(const Bound& bound, const std::uint8_t* row) {
+  __m512i high = _mm512_setzero_si512(), low = high;
+  std::size_t i = 0;
+  for (; i < bound.whole_vectors; ++i) {
+    const __m512i codes = _mm512_loadu_si512(row + 64 * i);
+    high = _mm512_dpbusd_epi32(high, codes, _mm512_loadu_si512(bound.high + 64 * i));
+    low = _mm512_dpbusd_epi32(low, codes, _mm512_loadu_si512(bound.low + 64 * i));
+  }
+  if (bound.tail != 0) {
+    const __m512i codes = _mm512_maskz_loadu_epi8(bound.tail, row + 64 * i);
+    high = _mm512_dpbusd_epi32(high, codes, _mm512_loadu_si512(bound.high + 64 * i));
+    low = _mm512_dpbusd_epi32(low, codes, _mm512_loadu_si512(bound.low + 64 * i));
+  }
+  return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
+}
+
+LC_VNNI_INLINE __m256i Half(__m512i v) {
+  return _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+}
+
+// {sum of v0, .. v1, .. v2, .. v3}
+LC_VNNI_INLINE __m128i SumEach(__m512i v0, __m512i v1, __m512i v2, __m512i v3) {
+  const __m256i pairs01 = _mm256_hadd_epi32(Half(v0), Half(v1));
+  const __m256i pairs23 = _mm256_hadd_epi32(Half(v2), Half(v3));
+  const __m256i sums = _mm256_hadd_epi32(pairs01, pairs23);
+  return _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+}
+
+struct FourScores {
+  __m128 score, error;  // error: the rows' own, not yet times |a|
+};
+
+LC_VNNI_INLINE FourScores ScoreFour(const CodeQuery& query, const Bound& bound, const std::uint8_t* r0,
+                                    const std::uint8_t* r1, const std::uint8_t* r2, const std::uint8_t* r3) {
+  const __m128i dots = SumEach(DotLanes(bound, r0), DotLanes(bound, r1), DotLanes(bound, r2), DotLanes(bound, r3));
+  __m128 step = _mm_loadu_ps(reinterpret_cast<const float*>(r0 + bound.factors_at));
+  __m128 bias = _mm_loadu_ps(reinterpret_cast<const float*>(r1 + bound.factors_at));
+  __m128 error = _mm_loadu_ps(reinterpret_cast<const float*>(r2 + bound.factors_at));
+  __m128 reserved = _mm_loadu_ps(reinterpret_cast<const float*>(r3 + bound.factors_at));
+  _MM_TRANSPOSE4_PS(step, bias, error, reserved);
+  const __m128 dot = _mm_cvtepi32_ps(_mm_sub_epi32(dots, _mm_set1_epi32(static_cast<int>(query.offset()))));
+  const __m128 scaled = _mm_mul_ps(step, _mm_mul_ps(_mm_set1_ps(query.sigma()), dot));
+  const __m128 less_bias = _mm_sub_ps(scaled, _mm_mul_ps(_mm_set1_ps(query.b()), bias));
+  return {_mm_sub_ps(less_bias, _mm_set1_ps(query.c())), error};
+}
+
+}  // namespace
+
+bool HaveVnni() {
+  static const bool have = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                           __builtin_cpu_supports("avx512vnni");
+  return have;
+}
+
+LC_VNNI std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n,
+                                  float slack, float floor, CodeHit* hits) {
+  const Bound bound = Bind(query);
+  const __m128 slacks = _mm_set1_ps(slack), a_norm = _mm_set1_ps(query.a_norm()), floors = _mm_set1_ps(floor);
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < n; i += 4) {
+    const std::uint8_t* r0 = rows + i * stride;
+    for (std::size_t offset = 0; offset < 4 * stride; offset += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(r0) + kScanPrefetchBytes + offset, _MM_HINT_T1);
+    }
+    // The last group repeats its last row instead of reading past the end.
+    const std::size_t last = n - i < 4 ? n - i - 1 : 3;
+    const std::uint8_t* r1 = r0 + (last < 1 ? last : 1) * stride;
+    const std::uint8_t* r2 = r0 + (last < 2 ? last : 2) * stride;
+    const std::uint8_t* r3 = r0 + last * stride;
+    const FourScores four = ScoreFour(query, bound, r0, r1, r2, r3);
+    const __m128 error = _mm_add_ps(slacks, _mm_mul_ps(a_norm, four.error));
+    unsigned near =
+        static_cast<unsigned>(_mm_cmp_ps_mask(_mm_add_ps(four.score, error), floors, _CMP_GE_OQ)) & ((2u << last) - 1);
+    if (near == 0) continue;
+    alignas(16) float scores[4];
+    alignas(16) float errors[4];
+    _mm_store_ps(scores, four.score);
+    _mm_store_ps(errors, error);
+    for (; near != 0; near &= near - 1) {
+      const unsigned j = static_cast<unsigned>(__builtin_ctz(near));
+      hits[found++] = {static_cast<std::uint32_t>(i + j), scores[j], errors[j]};
+    }
+  }
+  return found;
+}
+
+LC_VNNI void ScoreCodesGatheredVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride,
+                                    const std::uint32_t* ids, std::size_t n, float* scores) {
+  const Bound bound = Bind(query);
+  const std::size_t ahead = stride < kGatherPrefetchMax ? stride : kGatherPrefetchMax;
+  std::size_t prefetched = 0;
+  for (std::size_t i = 0; i < n; i += 4) {
+    for (; prefetched < n && prefetched < i + 8; ++prefetched) {
+      const char* row = reinterpret_cast<const char*>(rows + std::size_t{ids[prefetched]} * stride);
+      for (std::size_t offset = 0; offset < ahead; offset += 64) _mm_prefetch(row + offset, _MM_HINT_T0);
+      _mm_prefetch(row + stride - 1, _MM_HINT_T0);
+    }
+    const std::size_t last = n - i < 4 ? n - i - 1 : 3;
+    const std::uint8_t* r0 = rows + std::size_t{ids[i]} * stride;
+    const std::uint8_t* r1 = rows + std::size_t{ids[i + (last < 1 ? last : 1)]} * stride;
+    const std::uint8_t* r2 = rows + std::size_t{ids[i + (last < 2 ? last : 2)]} * stride;
+    const std::uint8_t* r3 = rows + std::size_t{ids[i + last]} * stride;
+    const FourScores four = ScoreFour(query, bound, r0, r1, r2, r3);
+    if (last == 3) {
+      _mm_storeu_ps(scores + i, four.score);
+    } else {
+      _mm_mask_storeu_ps(scores + i, static_cast<__mmask8>((2u << last) - 1), four.score);
+    }
+  }
+}
+
+}  // namespace lightcone
+
+#else  // not x86-64
+
+namespace lightcone {
+
+bool HaveVnni() { return false; }
+std::size_t ScanCodesVnni(const CodeQuery&, const std::uint8_t*, std::size_t, std::size_t, float, float, CodeHit*) {
+  return 0;
+}
+void ScoreCodesGatheredVnni(const CodeQuery&, const std::uint8_t*, std::size_t, const std::uint32_t*, std::size_t,
+                            float*) {}
+
+}  // namespace lightcone
+#endif
