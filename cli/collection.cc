@@ -11,7 +11,7 @@ namespace {
 
 struct Flags {
   std::string name, alias, request_id;
-  std::string geometry = "lorentz", kind;
+  std::string geometry = "lorentz", kind, codes;
   double curvature = 0;
   uint32_t hnsw_m = 0, ef_construction = 0, ef_search = 0;
   uint64_t growing_rows_max = 0, merge_rows_max = 0;
@@ -32,6 +32,13 @@ absl::Status SetIndex(const Flags& flags, v1::IndexSettings* index) {
     index->set_kind(v1::INDEX_KIND_HNSW);
   } else if (!flags.kind.empty()) {
     return InvalidField("--index", StrCat("'", flags.kind, "'"), "flat, hnsw");
+  }
+  if (flags.codes == "float32") {
+    index->set_codes(v1::ROW_CODES_FLOAT32);
+  } else if (flags.codes == "int8") {
+    index->set_codes(v1::ROW_CODES_INT8);
+  } else if (!flags.codes.empty()) {
+    return InvalidField("--codes", StrCat("'", flags.codes, "'"), "float32, int8");
   }
   index->set_hnsw_m(flags.hnsw_m);
   index->set_hnsw_ef_construction(flags.ef_construction);
@@ -136,6 +143,7 @@ absl::Status Rebuild(Context& context, const Flags& flags) {
 
 void AddIndexFlags(CLI::App* app, Flags* flags) {
   app->add_option("--index", flags->kind, "Kind of sealed segments: flat (exact scan) or hnsw; the server's default");
+  app->add_option("--codes", flags->codes, "What searches read first of a row: float32 or int8; the server's default");
   app->add_option("--hnsw-m", flags->hnsw_m, "Edges of a graph node; 0: the default");
   app->add_option("--hnsw-ef-construction", flags->ef_construction, "Breadth while building; 0: the default");
   app->add_option("--hnsw-ef-search", flags->ef_search, "Breadth while searching; 0: the default");

@@ -97,6 +97,7 @@ OrderedJson CollectionJson(const v1::CollectionInfo& info) {
     json["generations"].push_back({{"generation", share.generation()}, {"items", share.items()}});
   }
   json["index"] = {{"kind", IndexKindName(info.index().kind())},
+                   {"codes", LowerWithout(v1::RowCodes_Name(info.index().codes()), "ROW_CODES_")},
                    {"hnsw_m", info.index().hnsw_m()},
                    {"hnsw_ef_construction", info.index().hnsw_ef_construction()},
                    {"hnsw_ef_search", info.index().hnsw_ef_search()},
@@ -107,6 +108,7 @@ OrderedJson CollectionJson(const v1::CollectionInfo& info) {
     json["segments"].push_back({{"generation", segment.generation()},
                                 {"id", segment.id()},
                                 {"kind", segment.kind()},
+                                {"codes", segment.codes()},
                                 {"rows", segment.rows()},
                                 {"dead_rows", segment.dead_rows()},
                                 {"bytes", segment.bytes()}});
@@ -298,10 +300,10 @@ std::string LeaseTable(const v1::LeaseResponse& lease) {
 }
 
 std::string SegmentsTable(const v1::CollectionInfo& info) {
-  Table table({"segment", "generation", "kind", "rows", "dead", "size"});
+  Table table({"segment", "generation", "kind", "codes", "rows", "dead", "size"});
   for (const auto& segment : info.segments()) {
-    table.Add({StrCat(segment.id()), StrCat(segment.generation()), segment.kind(), Grouped(segment.rows()),
-               Grouped(segment.dead_rows()), Bytes(segment.bytes())});
+    table.Add({StrCat(segment.id()), StrCat(segment.generation()), segment.kind(), segment.codes(),
+               Grouped(segment.rows()), Grouped(segment.dead_rows()), Bytes(segment.bytes())});
   }
   return table.Text();
 }

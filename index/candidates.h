@@ -36,7 +36,7 @@ class CandidateSet {
  private:
   void Prune();
 
-  const size_t k_;
+  size_t k_;
   double floor_ = -std::numeric_limits<double>::infinity();
   size_t prune_at_ = 4096;
   std::vector<double> lower_;  // min-heap of the k largest lower ends

@@ -26,8 +26,13 @@ class AdaptedRows;
 
 enum class SealedKind { kFlat, kHnsw };
 
+// What a scan or a walk reads of a sealed segment's rows. Exact answers are the same with either, and the rows that are
+// found are ranked by their float32 vectors.
+enum class RowCodes { kFloat32, kInt8 };
+
 struct IndexSettings {
   SealedKind kind = SealedKind::kHnsw;
+  RowCodes codes = RowCodes::kInt8;    // kFloat32: no codes. Cost: a quarter of the vectors' bytes, once more on disk.
   int64_t growing_rows_max = 20'000;   // A growing segment is sealed here. Cost: scan time of the growing part.
   int64_t merge_rows_max = 2'000'000;  // Sealed segments are merged up to this size. Cost: build memory and time.
   double tombstones_share_max = 0.2;   // A segment with a greater dead share is compacted.
@@ -92,7 +97,8 @@ struct SearchHit {
 
 struct SearchResult {
   std::vector<SearchHit> hits;  // ascending distance, ties by internal id
-  int64_t rows_scored = 0;      // float32 kernel evaluations
+  int64_t rows_scored = 0;      // kernel evaluations, of codes or vectors
+  int64_t rows_refined = 0;     // scores of vectors, of rows that their codes let through
   int64_t rows_reranked = 0;    // exact distances
   int64_t rows_adapted = 0;     // carried for this search alone
 };
@@ -101,6 +107,7 @@ struct SegmentInfo {
   uint32_t generation = 0;
   uint64_t id = 0;
   std::string kind;  // "growing", "flat", "hnsw"
+  std::string codes;  // what searches read first: "float32", "int8"
   int64_t rows = 0, dead_rows = 0, bytes = 0;
 };
 

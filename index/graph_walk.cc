@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/status.h"
-#include "geometry/kernels.h"
 
 namespace lightcone {
 namespace {
@@ -34,12 +33,16 @@ class Visited {
   uint16_t epoch_ = 0;
 };
 
+void PrefetchLinks(const Graph& graph, uint32_t row) {
+  const std::span<const int32_t> links = graph.Links(row, 0);
+  for (size_t i = 0; i < links.size(); i += 16) __builtin_prefetch(links.data() + i);
+}
+
 class Walk {
  public:
-  Walk(const Graph& graph, const RowBlock& block, const BoundQuery& query)
+  Walk(const Graph& graph, RowScorer score)
       : graph_(graph),
-        block_(block),
-        query_(query),
+        score_(score),
         ids_(static_cast<size_t>(graph.width_max())),
         scores_(static_cast<size_t>(graph.width_max())) {}
 
@@ -86,12 +89,11 @@ class Walk {
  private:
   void Score(size_t n) {
     evaluations_ += static_cast<int64_t>(n);
-    ScoreRowsGathered(query_, block_.rows, block_.stride, block_.factors, ids_.data(), n, scores_.data());
+    score_(ids_.data(), n, scores_.data());
   }
 
   const Graph& graph_;
-  const RowBlock& block_;
-  const BoundQuery& query_;
+  const RowScorer score_;
   std::vector<uint32_t> ids_;
   std::vector<float> scores_;
   int64_t evaluations_ = 0;
@@ -99,13 +101,13 @@ class Walk {
 
 }  // namespace
 
-absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, const RowBlock& block, const BoundQuery& query,
-                                     const WalkLimits& limits, absl::FunctionRef<bool(uint32_t)> accept,
+absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits,
+                                     absl::FunctionRef<bool(uint32_t)> accept,
                                      absl::FunctionRef<absl::Status()> interrupted) {
   thread_local Visited visited;
   visited.Begin(static_cast<size_t>(graph.rows()));
   const size_t ef = static_cast<size_t>(limits.ef);
-  Walk walk(graph, block, query);
+  Walk walk(graph, score);
   WalkResult result;
   std::vector<ScoredRow> frontier;              // max-heap: the nearest row not expanded yet comes first
   std::vector<ScoredRow>& found = result.rows;  // min-heap: the worst accepted row comes first
@@ -132,6 +134,7 @@ absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, const RowBlock& block, 
     if (found.size() >= ef && next.score < found.front().score) break;
     std::pop_heap(frontier.begin(), frontier.end(), Worse);
     frontier.pop_back();
+    if (!frontier.empty()) PrefetchLinks(graph, frontier.front().row);  // most often the next to be expanded
     const size_t n = walk.Expand(next.row, visited);
     for (size_t i = 0; i < n; ++i) visit({walk.score(i), walk.id(i)});
     if (walk.evaluations() > limits.evaluations_max) {

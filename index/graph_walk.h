@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "geometry/bound_query.h"
+#include "geometry/kernels.h"
 #include "index/graph.h"
 #include "index/segment.h"
 
@@ -29,9 +30,21 @@ struct WalkResult {
   bool gave_up = false;         // `rows` is not to be trusted: scan instead
 };
 
+// scores[i] = score of row ids[i], i < n; higher is nearer.
+using RowScorer = absl::FunctionRef<void(const uint32_t* ids, size_t n, float* scores)>;
+
+// By the rows themselves. Refers to what it is made of.
+struct FloatRows {
+  const RowBlock& block;
+  const BoundQuery& query;
+  void operator()(const uint32_t* ids, size_t n, float* scores) const {
+    ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
+  }
+};
+
 // `interrupted` is asked every few thousand evaluations; its error is returned. `accept` is called at most once a row.
-absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, const RowBlock& block, const BoundQuery& query,
-                                     const WalkLimits& limits, absl::FunctionRef<bool(uint32_t)> accept,
+absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits,
+                                     absl::FunctionRef<bool(uint32_t)> accept,
                                      absl::FunctionRef<absl::Status()> interrupted);
 
 }  // namespace lightcone

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "index/segment.h"
+#include "index/segment_codes.h"
 
 namespace lightcone {
 namespace {
@@ -168,6 +169,10 @@ absl::Status CheckFiles(const SegmentManifest& m) {
   LC_RETURN_IF_ERROR(check(kFactorsFile, sizeof(RowFactors)));
   LC_RETURN_IF_ERROR(check(kIdsFile, sizeof(uint64_t)));
   LC_RETURN_IF_ERROR(check(kUncertaintyFile, sizeof(float)));
+  if (m.File(kCodesFile) != nullptr && m.File(kCodesFile)->bytes != CodesBytes(m.space.dimension, m.rows)) {
+    return DataLoss(StrCat("manifest gives ", kCodesFile, " ", m.File(kCodesFile)->bytes, " bytes instead of ",
+                           CodesBytes(m.space.dimension, m.rows)));
+  }
   return m.kind == "hnsw" ? check(kGraphFile, 0) : absl::OkStatus();
 }
 

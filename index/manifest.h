@@ -23,6 +23,7 @@ inline constexpr std::string_view kFactorsFile = "factors.f32";
 inline constexpr std::string_view kIdsFile = "ids.u64";
 inline constexpr std::string_view kUncertaintyFile = "uncertainty.f32";
 inline constexpr std::string_view kGraphFile = "graph.hnsw";
+inline constexpr std::string_view kCodesFile = "codes.i8";  // only where the settings ask for codes
 inline constexpr std::string_view kStatesFile = "states.u32";  // the only file that is rewritten; carries its own sum
 
 struct FileEntry {

@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "index/segment_codes.h"
 
 namespace lightcone {
 namespace {
@@ -47,6 +48,10 @@ absl::Status SealedSegment::MapFiles() {
             ids_.as<const uint64_t>(), uncertainty_.as<const float>()};
   counts_.rows = manifest_.rows;
   LC_ASSIGN_OR_RETURN(states_, RowStates::Make(static_cast<size_t>(manifest_.rows)));
+  if (manifest_.File(kCodesFile) != nullptr) {
+    LC_ASSIGN_OR_RETURN(codes_bytes_, MapChecked(folder_, manifest_, kCodesFile));
+    LC_ASSIGN_OR_RETURN(codes_, ParseCodes(codes_bytes_.view(), manifest_.space.dimension, manifest_.rows));
+  }
   if (manifest_.kind != "hnsw") return absl::OkStatus();
   LC_ASSIGN_OR_RETURN(graph_bytes_, MapChecked(folder_, manifest_, kGraphFile));
   LC_ASSIGN_OR_RETURN(graph_, Graph::Parse(graph_bytes_.view(), manifest_.rows));
@@ -78,7 +83,7 @@ std::optional<int64_t> SealedSegment::Find(uint64_t internal_id) const {
 
 int64_t SealedSegment::mapped_bytes() const {
   return static_cast<int64_t>(vectors_.bytes() + factors_.bytes() + ids_.bytes() + uncertainty_.bytes() +
-                              graph_bytes_.bytes());
+                              graph_bytes_.bytes() + codes_bytes_.bytes());
 }
 
 }  // namespace lightcone

@@ -32,6 +32,7 @@ class SealedSegment : public Segment {
 
   std::string_view kind() const override { return manifest_.kind; }
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
+  const CodeBlock* codes() const override { return codes_.rows != nullptr ? &codes_ : nullptr; }
   std::optional<int64_t> Find(uint64_t internal_id) const override;
   int64_t mapped_bytes() const override;
   int64_t heap_bytes() const override { return rows() * 20; }
@@ -47,8 +48,9 @@ class SealedSegment : public Segment {
 
   const std::string folder_;
   const SegmentManifest manifest_;
-  Mapping vectors_, factors_, ids_, uncertainty_, graph_bytes_;
+  Mapping vectors_, factors_, ids_, uncertainty_, graph_bytes_, codes_bytes_;
   Graph graph_;
+  CodeBlock codes_;  // rows: nullptr without codes
   bool stale_ = false;
   uint64_t sequence_of_states_ = 0;
 };

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "geometry/codes.h"
 #include "geometry/metric.h"
 #include "geometry/row_factors.h"
 #include "index/row_states.h"
@@ -95,6 +96,7 @@ class Segment {
 
   virtual std::string_view kind() const = 0;  // "growing", "flat", "hnsw"
   virtual const Graph* graph() const { return nullptr; }
+  virtual const CodeBlock* codes() const { return nullptr; }  // of all rows, at the same places
 
   // Writer only from here.
   int64_t rows() const { return counts_.rows; }

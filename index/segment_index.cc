@@ -267,7 +267,8 @@ IndexStats SegmentIndex::Stats() const {
       const int64_t mapped = segment.mapped_bytes(), heap = segment.heap_bytes();
       stats.mapped_bytes += mapped;
       stats.heap_bytes += heap;
-      stats.segments.push_back({segment.generation(), segment.id(), std::string(segment.kind()), segment.rows(),
+      stats.segments.push_back({segment.generation(), segment.id(), std::string(segment.kind()),
+                                segment.codes() != nullptr ? "int8" : "float32", segment.rows(),
                                 segment.counts().Of(kDeleted), mapped + heap});
     };
     for (const auto& segment : generation.sealed) add(*segment);

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/status.h"
+#include "geometry/code_kernels.h"
+#include "geometry/codes.h"
 #include "geometry/kernels.h"
 #include "index/adapted_search.h"
 #include "index/candidates.h"
@@ -26,7 +29,9 @@ class Search {
   Search(const SearchScope& scope, const SearchRequest& request)
       : context_{scope, request},
         wanted_(request.adapter == nullptr ? request.k : AdaptedCandidates(request)),
-        candidates_(wanted_) {}
+        candidates_(wanted_) {
+    if (request.query != nullptr) coded_query_.emplace(*request.query);
+  }
 
   absl::StatusOr<SearchResult> Run() {
     LC_RETURN_IF_ERROR(context_.Interrupted());
@@ -37,6 +42,7 @@ class Search {
     }
     for (size_t i = 0; i < context_.scope.segments->size(); ++i)
       LC_RETURN_IF_ERROR(SearchOne(static_cast<uint32_t>(i)));
+    LC_RETURN_IF_ERROR(Refine());
     if (context_.request.adapter != nullptr) return RankAdapted();
     LC_RETURN_IF_ERROR(Rank());
     return std::move(result_);
@@ -66,14 +72,30 @@ class Search {
   // False when the graph did not give what a scan would surely give.
   absl::StatusOr<bool> Walk(uint32_t index, const Graph& graph, int ef, int64_t visible, double error) {
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    const RowBlock& block = pinned.segment->block();
+    const CodeBlock* const codes = pinned.segment->codes();
+    const auto score = [&](const uint32_t* ids, size_t n, float* scores) {
+      if (codes != nullptr) {
+        ScoreCodesGathered(*coded_query_, codes->rows, codes->stride, ids, n, scores);
+      } else {
+        ScoreRowsGathered(*context_.request.query, block.rows, block.stride, block.factors, ids, n, scores);
+      }
+    };
+    // A row's state is another place in memory: not looked at where every row counts.
+    const bool everything = visible == pinned.rows && !context_.request.keep;
     const WalkLimits limits{ef, static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost)};
-    LC_ASSIGN_OR_RETURN(const WalkResult walk, WalkGraph(
-                                                   graph, pinned.segment->block(), *context_.request.query, limits,
-                                                   [&](uint32_t row) { return context_.Accepts(pinned, row); },
-                                                   [&] { return context_.Interrupted(); }));
+    LC_ASSIGN_OR_RETURN(const WalkResult walk,
+                        WalkGraph(
+                            graph, score, limits,
+                            [&](uint32_t row) { return everything || context_.Accepts(pinned, row); },
+                            [&] { return context_.Interrupted(); }));
     result_.rows_scored += walk.evaluations;
     const int64_t enough = std::min(wanted_, context_.request.keep ? wanted_ : visible);
     if (walk.gave_up || static_cast<int64_t>(walk.rows.size()) < enough) return false;
+    if (codes != nullptr) {
+      coded_ = true;
+      error = coded_query_->ErrorMax(*codes, pinned.bias_max);
+    }
     for (const ScoredRow& found : walk.rows) {
       if (found.score + error >= candidates_.floor()) candidates_.Add(found.score, error, index, found.row);
     }
@@ -82,6 +104,8 @@ class Search {
 
   absl::Status Scan(uint32_t index, double error) {
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    const CodeBlock* const codes = pinned.segment->codes();
+    if (codes != nullptr) return ScanCoded(index, *codes);
     const RowBlock& block = pinned.segment->block();
     std::array<float, kRowsABlock> scores;
     for (int64_t begin = 0; begin < pinned.rows; begin += kRowsABlock) {
@@ -97,6 +121,59 @@ class Search {
       }
     }
     result_.rows_scored += pinned.rows;
+    return absl::OkStatus();
+  }
+
+  absl::Status ScanCoded(uint32_t index, const CodeBlock& codes) {
+    const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    const float slack = coded_query_->Slack(codes, pinned.bias_max);
+    std::array<CodeHit, kRowsABlock> hits;
+    coded_ = true;
+    for (int64_t begin = 0; begin < pinned.rows; begin += kRowsABlock) {
+      if (begin > 0 && begin % kRowsBetweenChecks == 0) LC_RETURN_IF_ERROR(context_.Interrupted());
+      const size_t n = static_cast<size_t>(std::min(kRowsABlock, pinned.rows - begin));
+      const float floor = static_cast<float>(candidates_.floor());  // to the nearest: Slack has room for that
+      const size_t found = ScanCodes(*coded_query_, codes.rows + static_cast<size_t>(begin) * codes.stride,
+                                     codes.stride, n, slack, floor, hits.data());
+      for (size_t i = 0; i < found; ++i) {
+        const CodeHit& hit = hits[i];
+        if (double{hit.score} + hit.error < candidates_.floor()) continue;
+        const uint32_t row = static_cast<uint32_t>(begin) + hit.row;
+        if (context_.Accepts(pinned, row)) candidates_.Add(hit.score, hit.error, index, row);
+      }
+    }
+    result_.rows_scored += pinned.rows;
+    return absl::OkStatus();
+  }
+
+  // Candidates by their codes are many: scores of their vectors leave about as many as are wanted.
+  absl::Status Refine() {
+    if (!coded_) return absl::OkStatus();
+    std::vector<Candidate> coarse = candidates_.Take();
+    std::sort(coarse.begin(), coarse.end(), [](const Candidate& x, const Candidate& y) {
+      return x.segment != y.segment ? x.segment < y.segment : x.row < y.row;
+    });
+    candidates_ = CandidateSet(wanted_);
+    std::array<uint32_t, kRowsABlock> ids;
+    std::array<float, kRowsABlock> scores;
+    for (size_t begin = 0; begin < coarse.size();) {
+      const uint32_t index = coarse[begin].segment;
+      size_t n = 0;
+      while (n < ids.size() && begin + n < coarse.size() && coarse[begin + n].segment == index) {
+        ids[n] = coarse[begin + n].row;
+        ++n;
+      }
+      LC_RETURN_IF_ERROR(context_.Interrupted());
+      const PinnedSegment& pinned = (*context_.scope.segments)[index];
+      const RowBlock& block = pinned.segment->block();
+      const double error = context_.request.query->ScoreErrorMax(pinned.bias_max);
+      ScoreRowsGathered(*context_.request.query, block.rows, block.stride, block.factors, ids.data(), n, scores.data());
+      for (size_t i = 0; i < n; ++i) {
+        if (scores[i] + error >= candidates_.floor()) candidates_.Add(scores[i], error, index, ids[i]);
+      }
+      begin += n;
+    }
+    result_.rows_refined = static_cast<int64_t>(coarse.size());
     return absl::OkStatus();
   }
 
@@ -131,7 +208,9 @@ class Search {
 
   const SearchContext context_;
   const int64_t wanted_;  // rows that the segments give between them: k, or those to be carried
+  std::optional<CodeQuery> coded_query_;
   CandidateSet candidates_;
+  bool coded_ = false;  // some candidates are there by their codes
   SearchResult result_;
 };
 

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "index/graph_builder.h"
+#include "index/segment_codes.h"
 
 namespace lightcone {
 namespace {
@@ -98,6 +99,7 @@ class SegmentWriter {
     LC_RETURN_IF_ERROR(WriteColumn<uint64_t>(kIdsFile, [](const RowBlock& b, size_t i) { return b.ids[i]; }));
     LC_RETURN_IF_ERROR(
         WriteColumn<float>(kUncertaintyFile, [](const RowBlock& b, size_t i) { return b.uncertainty[i]; }));
+    if (plan_.settings.codes == RowCodes::kInt8) LC_RETURN_IF_ERROR(WriteCodes());
     if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(WriteGraph());
     LC_RETURN_IF_ERROR(WriteFileAtomically(StrCat(folder_, "/", kManifestFile), EncodeManifest(manifest_)));
     return SyncFolder(folder_);
@@ -127,6 +129,24 @@ class SegmentWriter {
       LC_RETURN_IF_ERROR(file.Write(&value, sizeof(value)));
     }
     return file.Finish(name, manifest_);
+  }
+
+  absl::Status WriteCodes() {
+    FileWriter file(StrCat(folder_, "/", kCodesFile));
+    LC_RETURN_IF_ERROR(file.Create());
+    const size_t dimension = static_cast<size_t>(manifest_.space.dimension);
+    std::vector<uint8_t> coded(CodeStride(manifest_.space.dimension));
+    CodeBlock bounds;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (i % 4096 == 0 && stop_()) return MakeStatus(absl::StatusCode::kCancelled, "segment build stopped");
+      const RowBlock& block = sources_[rows_[i].source]->block();
+      const size_t row = rows_[i].row;
+      EncodeRow(block.factors[row], {block.rows + row * block.stride, dimension}, coded.data(), &bounds);
+      LC_RETURN_IF_ERROR(file.Write(coded.data(), coded.size()));
+    }
+    const CodesFooter footer = CodesFooterOf(manifest_.space.dimension, manifest_.rows, bounds);
+    LC_RETURN_IF_ERROR(file.Write(&footer, sizeof(footer)));
+    return file.Finish(kCodesFile, manifest_);
   }
 
   // Over the files just written, so that the graph's rows are the segment's rows.

@@ -19,6 +19,9 @@ absl::Status IndexSettings::Validate() const {
   if (kind != SealedKind::kFlat && kind != SealedKind::kHnsw) {
     return InvalidField("kind", StrCat(static_cast<int>(kind)), "flat, hnsw");
   }
+  if (codes != RowCodes::kFloat32 && codes != RowCodes::kInt8) {
+    return InvalidField("codes", StrCat(static_cast<int>(codes)), "float32, int8");
+  }
   LC_RETURN_IF_ERROR(CheckRange<int64_t>("growing_rows_max", growing_rows_max, 1, 10'000'000));
   if (merge_rows_max < growing_rows_max || merge_rows_max > kMergeRowsMax) {
     return InvalidField("merge_rows_max", StrCat(merge_rows_max),

@@ -18,7 +18,8 @@ std::string TextOf(const IndexChange& c) {
   const auto text = [](const auto& value) { return value ? StrCat(*value) : std::string("-"); };
   return StrCat(c.kind ? StrCat(static_cast<int>(*c.kind)) : "-", ",", text(c.growing_rows_max), ",",
                 text(c.merge_rows_max), ",", text(c.tombstones_share_max), ",", text(c.hnsw_m), ",",
-                text(c.hnsw_ef_construction), ",", text(c.hnsw_ef_search), ",", text(c.build_threads));
+                text(c.hnsw_ef_construction), ",", text(c.hnsw_ef_search), ",", text(c.build_threads),
+                c.codes ? StrCat(",", static_cast<int>(*c.codes)) : "");
 }
 
 }  // namespace

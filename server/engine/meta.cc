@@ -99,6 +99,7 @@ std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 
 Json ToJson(const IndexSettings& s) {
   return {{"kind", s.kind == SealedKind::kFlat ? "flat" : "hnsw"},
+          {"codes", s.codes == RowCodes::kFloat32 ? "float32" : "int8"},
           {"growing_rows_max", s.growing_rows_max},
           {"merge_rows_max", s.merge_rows_max},
           {"tombstones_share_max", s.tombstones_share_max},
@@ -111,8 +112,9 @@ Json ToJson(const IndexSettings& s) {
 absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
   IndexSettings s;
   FieldReader reader("collection", json);
-  std::string kind;
+  std::string kind, codes = "int8";
   reader.Read("kind", &kind);
+  if (reader.Has("codes")) reader.Read("codes", &codes);  // records of older servers have none
   reader.Read("growing_rows_max", &s.growing_rows_max);
   reader.Read("merge_rows_max", &s.merge_rows_max);
   reader.Read("tombstones_share_max", &s.tombstones_share_max);
@@ -121,8 +123,10 @@ absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
   reader.Read("hnsw_ef_search", &s.hnsw_ef_search);
   reader.Read("build_threads", &s.build_threads);
   if (kind != "flat" && kind != "hnsw") reader.Fail("kind");
+  if (codes != "float32" && codes != "int8") reader.Fail("codes");
   LC_RETURN_IF_ERROR(reader.status());
   s.kind = kind == "flat" ? SealedKind::kFlat : SealedKind::kHnsw;
+  s.codes = codes == "float32" ? RowCodes::kFloat32 : RowCodes::kInt8;
   const absl::Status valid = s.Validate();
   if (!valid.ok()) return DataLoss(StrCat("collection record: ", MessageOf(valid)));
   return s;

@@ -137,6 +137,7 @@ struct CountAnswer {
 // recognised by what it said, not by what that meant when it came.
 struct IndexChange {
   std::optional<SealedKind> kind;
+  std::optional<RowCodes> codes;
   std::optional<int64_t> growing_rows_max, merge_rows_max;
   std::optional<double> tombstones_share_max;
   std::optional<int> hnsw_m, hnsw_ef_construction, hnsw_ef_search, build_threads;
@@ -144,6 +145,7 @@ struct IndexChange {
   IndexChange() = default;
   IndexChange(const IndexSettings& all)  // NOLINT(google-explicit-constructor): settings are a change of everything
       : kind(all.kind),
+        codes(all.codes),
         growing_rows_max(all.growing_rows_max),
         merge_rows_max(all.merge_rows_max),
         tombstones_share_max(all.tombstones_share_max),
@@ -155,6 +157,7 @@ struct IndexChange {
   IndexSettings Over(const IndexSettings& base) const {
     IndexSettings out;
     out.kind = kind.value_or(base.kind);
+    out.codes = codes.value_or(base.codes);
     out.growing_rows_max = growing_rows_max.value_or(base.growing_rows_max);
     out.merge_rows_max = merge_rows_max.value_or(base.merge_rows_max);
     out.tombstones_share_max = tombstones_share_max.value_or(base.tombstones_share_max);

@@ -242,6 +242,14 @@ void AddIndex(std::vector<Option>* out) {
       [](ServerConfig& c, const std::string& v) { c.index.kind = v == "flat" ? SealedKind::kFlat : SealedKind::kHnsw; },
       {"flat", "hnsw"},
       {"", "How sealed segments of new collections are searched.", "flat for small galleries or exact answers."}));
+  out->push_back(Choice(
+      "index.codes", [](const ServerConfig& c) { return c.index.codes == RowCodes::kFloat32 ? "float32" : "int8"; },
+      [](ServerConfig& c, const std::string& v) {
+        c.index.codes = v == "float32" ? RowCodes::kFloat32 : RowCodes::kInt8;
+      },
+      {"float32", "int8"},
+      {"", "What searches read first of a sealed row; answers of exact searches are the same.",
+       "float32 where disk is dearer than speed."}));
   out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
                        {"rows", "A growing segment is sealed at this size; at most index.merge_rows_max.",
                         "Lower it when fresh rows make searches slow, raise it for fewer builds."}));

@@ -82,6 +82,19 @@ absl::StatusOr<IndexChange> FromWire(const v1::IndexSettings& settings) {
       return InvalidField("index.kind", StrCat(static_cast<int>(settings.kind())),
                           "INDEX_KIND_FLAT (1), INDEX_KIND_HNSW (2), or 0 for the default");
   }
+  switch (settings.codes()) {
+    case v1::ROW_CODES_UNSPECIFIED:
+      break;
+    case v1::ROW_CODES_FLOAT32:
+      out.codes = RowCodes::kFloat32;
+      break;
+    case v1::ROW_CODES_INT8:
+      out.codes = RowCodes::kInt8;
+      break;
+    default:
+      return InvalidField("index.codes", StrCat(static_cast<int>(settings.codes())),
+                          "ROW_CODES_FLOAT32 (1), ROW_CODES_INT8 (2), or 0 for the default");
+  }
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.hnsw_m(), "index.hnsw_m", &out.hnsw_m));
   LC_RETURN_IF_ERROR(
       SetUnlessZero(settings.hnsw_ef_construction(), "index.hnsw_ef_construction", &out.hnsw_ef_construction));
@@ -160,6 +173,7 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   if (status.metric == Metric::kLorentz) out->set_curvature(status.curvature);
   v1::IndexSettings* index = out->mutable_index();
   index->set_kind(status.index.kind == SealedKind::kFlat ? v1::INDEX_KIND_FLAT : v1::INDEX_KIND_HNSW);
+  index->set_codes(status.index.codes == RowCodes::kFloat32 ? v1::ROW_CODES_FLOAT32 : v1::ROW_CODES_INT8);
   index->set_hnsw_m(status.index.hnsw_m);
   index->set_hnsw_ef_construction(status.index.hnsw_ef_construction);
   index->set_hnsw_ef_search(status.index.hnsw_ef_search);
@@ -177,6 +191,7 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
     to->set_generation(segment.generation);
     to->set_id(segment.id);
     to->set_kind(segment.kind);
+    to->set_codes(segment.codes);
     to->set_rows(segment.rows);
     to->set_dead_rows(segment.dead_rows);
     to->set_bytes(segment.bytes);

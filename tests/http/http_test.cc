@@ -29,7 +29,7 @@ class EngineWithGallery : public FakeEngine {
     status.active_generation = 2;
     status.items = 30;
     status.items_by_generation = {{1, 10}, {2, 20}};
-    status.segments = {{1, 1, "growing", 5, 1, 500}, {1, 2, "hnsw", 5, 0, 900}, {1, 3, "hnsw", 6, 2, 901}};
+    status.segments = {{1, 1, "growing", "float32", 5, 1, 500}, {1, 2, "hnsw", "int8", 5, 0, 900}, {1, 3, "hnsw", "int8", 6, 2, 901}};
     status.builds_total = 3;
     return std::vector<CollectionStatus>{status};
   }

@@ -23,6 +23,7 @@ class World {
     for (uint32_t g = 1; g <= 1 + Below(3); ++g) generations_.push_back({g, space_});
     IndexSettings settings;
     settings.kind = Below(2) == 0 ? SealedKind::kFlat : SealedKind::kHnsw;
+    settings.codes = Below(3) == 0 ? RowCodes::kFloat32 : RowCodes::kInt8;
     settings.growing_rows_max = 20 + static_cast<int64_t>(Below(100));
     settings.hnsw_m = 4;
     settings.hnsw_ef_construction = 16;

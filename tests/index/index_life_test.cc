@@ -347,7 +347,7 @@ TEST_F(IndexLife, AnyFlippedBitIsNoticedAndTheSegmentRebuilt) {
   for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
     if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), folder_.path()).string());
   }
-  ASSERT_EQ(files.size(), 1u + 2 * 7);
+  ASSERT_EQ(files.size(), 1u + 2 * 8);
   const std::string whole = folder_.path();
   for (const std::string& file : files) {
     const uint64_t bytes = fs::file_size(whole + "/" + file);

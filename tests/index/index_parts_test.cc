@@ -9,6 +9,7 @@
 #include "index/graph_builder.h"
 #include "index/graph_walk.h"
 #include "index/manifest.h"
+#include "index/segment_codes.h"
 
 namespace lightcone {
 namespace {
@@ -114,6 +115,36 @@ TEST(Manifest, CheckpointAndStatesComeBackAsTheyWere) {
   }
 }
 
+TEST(SegmentCodes, AreRefusedWhenTheyDoNotFitOrTheirBoundsAreNoBounds) {
+  constexpr int kDimension = 5;
+  constexpr int64_t kRows = 3;
+  CodeBlock bounds;
+  bounds.error_max = 0.5f;
+  bounds.norm_max = 2.0f;
+  const auto bytes_of = [&](const CodesFooter& footer) {
+    std::string bytes(kRows * CodeStride(kDimension), '\x80');
+    bytes.append(reinterpret_cast<const char*>(&footer), sizeof(footer));
+    return bytes;
+  };
+  const CodesFooter good = CodesFooterOf(kDimension, kRows, bounds);
+  const std::string bytes = bytes_of(good);
+  const auto parsed = ParseCodes(bytes, kDimension, kRows);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->stride, 32u);
+  EXPECT_EQ(parsed->error_max, 0.5f);
+  EXPECT_EQ(parsed->norm_max, 2.0f);
+  EXPECT_FALSE(ParseCodes(bytes, kDimension, kRows + 1).ok());
+  EXPECT_FALSE(ParseCodes(bytes.substr(1), kDimension, kRows).ok());
+  for (const auto& damage : std::vector<std::function<void(CodesFooter&)>>{
+           [](CodesFooter& f) { f.magic ^= 1; }, [](CodesFooter& f) { f.version = 2; }, [](CodesFooter& f) { ++f.rows; },
+           [](CodesFooter& f) { f.dimension = 6; }, [](CodesFooter& f) { f.stride = 48; },
+           [](CodesFooter& f) { f.error_max = -1; }, [](CodesFooter& f) { f.norm_max = std::nanf(""); }}) {
+    CodesFooter damaged = good;
+    damage(damaged);
+    EXPECT_EQ(ParseCodes(bytes_of(damaged), kDimension, kRows).status().code(), absl::StatusCode::kDataLoss);
+  }
+}
+
 class GraphBytes : public testing::Test {
  protected:
   static constexpr int64_t kRows = 600;
@@ -146,7 +177,7 @@ TEST_F(GraphBytes, AreTheSameEveryTimeAndLeadToTheNearestRows) {
   for (int64_t i = 0; i < 50; ++i) {
     const auto query = BoundQuery::Make(space_, space_, {&rows_[static_cast<size_t>(4 * i)], 4});
     const auto walk = WalkGraph(
-        *graph, block_, *query, {64, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
+        *graph, FloatRows{block_, *query}, {64, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
     ASSERT_TRUE(walk.ok());
     EXPECT_EQ(walk->rows.size(), 64u);
     for (const ScoredRow& row : walk->rows) found += row.row == static_cast<uint32_t>(i);
@@ -158,7 +189,7 @@ TEST_F(GraphBytes, AWalkStopsWhenItIsToldTo) {
   const auto graph = Graph::Parse(bytes_, kRows);
   const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});
   const auto walk = WalkGraph(
-      *graph, block_, *query, {200, 50}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
+      *graph, FloatRows{block_, *query}, {200, 50}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
   EXPECT_TRUE(walk->gave_up);
   EXPECT_EQ(BuildGraph(space_, block_, kRows, {4, 32, 1}, [] { return true; }).status().code(),
             absl::StatusCode::kCancelled);
@@ -175,7 +206,7 @@ TEST_F(GraphBytes, ThatWereChangedAreRefusedOrStayInBounds) {
     if (!graph.ok()) continue;
     const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});
     EXPECT_TRUE(WalkGraph(
-                    *graph, block_, *query, {16, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); })
+                    *graph, FloatRows{block_, *query}, {16, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); })
                     .ok());
   }
   EXPECT_FALSE(Graph::Parse(bytes_.substr(0, bytes_.size() - 4), kRows).ok());

@@ -1,0 +1,44 @@
+#include "index/segment_codes.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/status.h"
+
+namespace lightcone {
+
+uint64_t CodesBytes(int dimension, int64_t rows) {
+  return static_cast<uint64_t>(rows) * CodeStride(dimension) + sizeof(CodesFooter);
+}
+
+CodesFooter CodesFooterOf(int dimension, int64_t rows, const CodeBlock& block) {
+  CodesFooter footer;
+  footer.rows = static_cast<uint32_t>(rows);
+  footer.dimension = static_cast<uint32_t>(dimension);
+  footer.stride = static_cast<uint32_t>(CodeStride(dimension));
+  footer.error_max = block.error_max;
+  footer.norm_max = block.norm_max;
+  return footer;
+}
+
+absl::StatusOr<CodeBlock> ParseCodes(std::string_view bytes, int dimension, int64_t rows) {
+  const uint64_t expected = CodesBytes(dimension, rows);
+  if (bytes.size() != expected) return DataLoss(StrCat("codes have ", bytes.size(), " bytes instead of ", expected));
+  CodesFooter footer;
+  std::memcpy(&footer, bytes.data() + bytes.size() - sizeof(footer), sizeof(footer));
+  const CodesFooter known = CodesFooterOf(dimension, rows, {});
+  if (footer.magic != known.magic) return DataLoss("codes have a wrong magic number");
+  if (footer.version != known.version) {
+    return DataLoss(StrCat("codes have format version ", footer.version, "; known: ", known.version));
+  }
+  if (footer.rows != known.rows || footer.dimension != known.dimension || footer.stride != known.stride) {
+    return DataLoss("codes do not fit their segment");
+  }
+  if (!(footer.error_max >= 0 && std::isfinite(footer.error_max)) ||
+      !(footer.norm_max >= 0 && std::isfinite(footer.norm_max))) {
+    return DataLoss("codes' bounds are out of range");
+  }
+  return CodeBlock{reinterpret_cast<const uint8_t*>(bytes.data()), footer.stride, footer.error_max, footer.norm_max};
+}
+
+}  // namespace lightcone

@@ -1,0 +1,34 @@
+// The file of a segment's int8 codes (geometry/codes.h): the coded rows, then a footer, which is known only once every
+// row is coded. Used where it is mapped.
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "geometry/codes.h"
+
+namespace lightcone {
+
+struct CodesFooter {
+  uint32_t magic = 0x4347434c;  // "LCGC"
+  uint32_t version = 1;
+  uint32_t rows = 0;
+  uint32_t dimension = 0;
+  uint32_t stride = 0;  // bytes
+  float error_max = 0, norm_max = 0;
+  uint32_t reserved[9] = {};
+};
+static_assert(sizeof(CodesFooter) == 64);
+
+// Of the whole file.
+uint64_t CodesBytes(int dimension, int64_t rows);
+
+CodesFooter CodesFooterOf(int dimension, int64_t rows, const CodeBlock& block);
+
+// The block inside `bytes`, which must outlive it. DATA_LOSS says what is wrong. Any codes are safe to score; only a
+// checksum can tell whether their bounds are true.
+absl::StatusOr<CodeBlock> ParseCodes(std::string_view bytes, int dimension, int64_t rows);
+
+}  // namespace lightcone
