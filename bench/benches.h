@@ -13,6 +13,7 @@ struct BenchOptions {
   std::string folder;         // scratch space on the disk to be measured
   std::string server_binary;  // `lightcone`
   int64_t items = 200'000;    // of the search benchmarks
+  int64_t scan_items = 1'000'000;
   int dimension = 128;
 };
 
@@ -20,6 +21,8 @@ absl::Status BenchGeometry(const BenchOptions& options, Report& report);
 absl::Status BenchAdapters(const BenchOptions& options, Report& report);
 absl::Status BenchUpsert(const BenchOptions& options, Report& report);
 absl::Status BenchSearch(const BenchOptions& options, Report& report);  // start, memory, gRPC overhead
+absl::Status BenchScan(const BenchOptions& options, Report& report);    // exact search, by vectors and by codes
+absl::Status BenchGraph(const BenchOptions& options, Report& report);   // HNSW beside hnswlib and FAISS
 absl::Status BenchTraining(const BenchOptions& options, Report& report);
 
 }  // namespace lightcone::bench

@@ -104,6 +104,8 @@ struct Workload {
 
 }  // namespace
 
+void ReadPlainly(std::span<const float> data) { Keep(PlainRead(data.data(), data.size())); }
+
 GeometryFigures MeasureGeometry(const GeometryBenchOptions& options) {
   const Workload work(options);
   const std::size_t n = options.rows;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 namespace lightcone::bench {
@@ -25,6 +26,9 @@ struct GeometryBenchOptions {
   std::size_t batch_queries = 32;
   int rounds = 15;
 };
+
+// Reads `data` once with the widest registers, eight loads in flight, and does nothing else with it.
+void ReadPlainly(std::span<const float> data);
 
 // Runs for a few seconds at the defaults and takes rows * dimension * 4 bytes of memory.
 GeometryFigures MeasureGeometry(const GeometryBenchOptions& options = {});

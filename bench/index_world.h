@@ -1,0 +1,56 @@
+// One sealed segment over given rows, built by the index itself, for benchmarks that leave the server out.
+// Threads: searches from any thread, all else from one.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "index/collection_index.h"
+
+namespace lightcone::bench {
+
+class IndexWorld {
+ public:
+  // Builds the segment in `folder`, which is emptied first. Row i has internal id i.
+  static absl::StatusOr<std::unique_ptr<IndexWorld>> Build(const std::string& folder, const Space& space,
+                                                           IndexSettings settings, std::span<const float> rows);
+
+  struct Ask {
+    int64_t k = 10;
+    bool exact = false;
+    int ef = 0;
+  };
+  absl::StatusOr<SearchResult> Search(std::span<const float> query, const Ask& ask) const;
+
+  double build_seconds() const { return build_seconds_; }  // of the segment: codes and graph
+  const Space& space() const { return space_; }
+
+ private:
+  IndexWorld() = default;
+
+  Space space_;
+  std::unique_ptr<CollectionIndex> index_;
+  std::shared_ptr<const IndexView> view_;
+  double build_seconds_ = 0;
+};
+
+// Seconds in which `threads` threads ask `search(q)` for every q < queries, each its share.
+template <typename SearchOne>
+double SecondsOfQueries(int64_t queries, int threads, SearchOne search) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::thread> workers;
+  for (int t = 0; t < threads; ++t) {
+    workers.emplace_back([&, t] {
+      for (int64_t q = t; q < queries; q += threads) search(q);
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace lightcone::bench
