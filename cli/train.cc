@@ -39,9 +39,13 @@ std::atomic<bool> interrupted{false};
 void OnInterrupt(int) { interrupted.store(true); }
 
 std::string ListText() {
-  Table methods({"method", "what", "needs --old", "source"});
+  Table methods({"method", "what", "needs --old", "defaults of its own", "source"});
   for (const MethodInfo& method : TrainingMethods()) {
-    methods.Add({method.name, method.help, method.needs_old_model ? "yes" : "no", method.source});
+    std::string defaults;
+    for (const auto& [option, value] : method.defaults) {
+      defaults += StrCat(defaults.empty() ? "" : " ", option, "=", value);
+    }
+    methods.Add({method.name, method.help, method.needs_old_model ? "yes" : "no", defaults, method.source});
   }
   Table data({"data", "what"});
   for (const auto& [name, help] : DatasetKinds()) data.Add({name, help});
@@ -61,12 +65,15 @@ std::string ListText() {
 OrderedJson ListJson() {
   OrderedJson json;
   for (const MethodInfo& method : TrainingMethods()) {
+    OrderedJson defaults = OrderedJson::object();
+    for (const auto& [option, value] : method.defaults) defaults[option] = value;
     json["methods"].push_back({{"name", method.name},
                                {"help", method.help},
                                {"source", method.source},
                                {"needs_old_model", method.needs_old_model},
                                {"ends_with_adapter", method.ends_with_adapter},
-                               {"switches", method.switches}});
+                               {"switches", method.switches},
+                               {"defaults", defaults}});
   }
   for (const auto& [name, help] : DatasetKinds()) json["data"].push_back({{"name", name}, {"help", help}});
   for (const RecipeInfo& recipe : TrainRecipes()) {
@@ -101,17 +108,11 @@ absl::Status Cut(const Flags& flags, Dataset* dataset) {
 
 absl::StatusOr<TrainConfig> ConfigOf(const Flags& flags, const Dataset& dataset) {
   LC_ASSIGN_OR_RETURN(TrainConfig config, RecipeFor(dataset, flags.recipe));
-  const MethodInfo* method = FindTrainingMethod(flags.method);
-  if (method == nullptr) {
-    std::string known;
-    for (const MethodInfo& one : TrainingMethods()) known += StrCat(known.empty() ? "" : ", ", one.name);
-    return InvalidField("--method", StrCat("'", flags.method, "'"), known);
-  }
-  if (method->needs_old_model && flags.old_model.empty()) {
+  LC_RETURN_IF_ERROR(ChooseMethod(flags.method, config));
+  if (FindTrainingMethod(flags.method)->needs_old_model && flags.old_model.empty()) {
     return InvalidField("--old", "absent",
                         StrCat("the folder of the old model that method '", flags.method, "' is trained against"));
   }
-  config.method = flags.method;
   config.seed = flags.seed;
   config.old_model = flags.old_model;
   const std::filesystem::path out = std::filesystem::path(flags.out) / "";

@@ -112,7 +112,10 @@ TEST_F(Offline, TrainListsWhatThereIs) {
   for (const char* word : {"independent", "hbct", "glyphs", "quick", "small-cnn", "hbct.tau"}) {
     EXPECT_THAT(list.out, HasSubstr(word));
   }
-  EXPECT_GE(Run({"train", "--list", "--json"}).json()["methods"].size(), 2u);
+  const auto methods = Run({"train", "--list", "--json"}).json()["methods"];
+  EXPECT_GE(methods.size(), 2u);
+  EXPECT_EQ(methods.back()["name"], "lightcone");
+  EXPECT_EQ(methods.back()["defaults"]["hbct.lambda_until"], "0.5");
 }
 
 TEST_F(Offline, TrainRefusesWhatIsWrong) {

@@ -154,6 +154,27 @@ TEST(TrainRecipes, QuickIsSizedByTheDataAndPaperIsThePapers) {
   EXPECT_THAT(MessageOf(RecipeFor(Dataset(), "quick").status()), HasSubstr("field 'dataset.train' is 0 images"));
 }
 
+TEST(TrainingMethods, StartFromTheirOwnDefaultsAndWhatIsSetReplacesThem) {
+  const Dataset dataset = TinyDataset();
+  for (const MethodInfo& method : TrainingMethods()) {
+    TrainConfig config = *RecipeFor(dataset, "quick");
+    EXPECT_TRUE(ChooseMethod(method.name, config).ok()) << method.name;
+    EXPECT_EQ(config.method, method.name);
+    for (const auto& [option, value] : method.defaults) EXPECT_TRUE(ReadsOption(method, option)) << option;
+  }
+  TrainConfig config = *RecipeFor(dataset, "quick");
+  ASSERT_TRUE(ChooseMethod("hbct", config).ok());
+  EXPECT_EQ(config.hbct.lambda_until, 0);
+  ASSERT_TRUE(ChooseMethod("lightcone", config).ok());
+  EXPECT_EQ(config.hbct.normals, "old-means") << "the preset's";
+  EXPECT_EQ(config.hbct.lambda, 1);
+  EXPECT_EQ(config.hbct.lambda_until, 0.5);
+  ASSERT_TRUE(SetTrainOption(config, "hbct.lambda", "0.3").ok());
+  EXPECT_EQ(config.hbct.lambda, 0.3);
+  EXPECT_THAT(MessageOf(ChooseMethod("magic", config)),
+              HasSubstr("field 'method' is 'magic'; allowed: independent, hbct"));
+}
+
 TEST(LearningRate, FollowsItsSchedule) {
   TrainConfig config;
   config.epochs = 10;

@@ -113,6 +113,7 @@ absl::StatusOr<Recipe> OpenRecipe(const std::string& file_or_name) {
 absl::StatusOr<TrainConfig> RecipeConfig(const Recipe& recipe, const Dataset& whole, const RecipeSpace& space, int step,
                                          const RecipeRow* row, uint64_t seed) {
   LC_ASSIGN_OR_RETURN(TrainConfig config, RecipeFor(whole, recipe.preset));
+  if (row != nullptr) LC_RETURN_IF_ERROR(ChooseMethod(row->method, config));
   config.recipe = recipe.name;
   config.seed = seed;
   LC_RETURN_IF_ERROR(Apply(recipe.train, &config));
@@ -123,7 +124,6 @@ absl::StatusOr<TrainConfig> RecipeConfig(const Recipe& recipe, const Dataset& wh
   }
   std::string what = StrCat("generation ", step, " of space '", space.name, "'");
   if (row != nullptr) {
-    config.method = row->method;
     LC_RETURN_IF_ERROR(Apply(row->set, &config));
     what = StrCat("row '", row->name, "', generation ", step);
   }

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "trainer/config.h"
 
 namespace lightcone {
@@ -23,6 +25,8 @@ struct MethodInfo {
   // Every option of trainer/config.h that it reads and that not all methods read: experiments and checkpoints ignore
   // what another method's option says (ReadsOption).
   std::vector<std::string> switches;
+  // What it starts from where it differs from the preset: option and value, as SetTrainOption takes them.
+  std::vector<std::pair<std::string, std::string>> defaults;
 };
 
 // Every method, in the order in which `lightcone train --list` shows them.
@@ -46,6 +50,10 @@ bool OnlyThroughAdapter(const TrainConfig& config);
 
 // Whether trainings by this method depend on the option: one of its switches, or one that is nobody's switch.
 bool ReadsOption(const MethodInfo& method, std::string_view option);
+
+// Makes `config` one of this method, with the method's defaults; what is set afterwards replaces them.
+// INVALID_ARGUMENT when there is no such method.
+absl::Status ChooseMethod(std::string_view name, TrainConfig& config);
 
 // nullptr when there is no such method.
 const MethodInfo* FindTrainingMethod(std::string_view name);

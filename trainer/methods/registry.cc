@@ -34,6 +34,18 @@ const MethodInfo* FindTrainingMethod(std::string_view name) {
   return nullptr;
 }
 
+absl::Status ChooseMethod(std::string_view name, TrainConfig& config) {
+  const MethodInfo* const method = FindTrainingMethod(name);
+  if (method == nullptr) {
+    std::string known;
+    for (const MethodInfo& one : TrainingMethods()) known += StrCat(known.empty() ? "" : ", ", one.name);
+    return InvalidField("method", StrCat("'", name, "'"), known);
+  }
+  config.method = name;
+  for (const auto& [option, value] : method->defaults) LC_RETURN_IF_ERROR(SetTrainOption(config, option, value));
+  return absl::OkStatus();
+}
+
 bool OnlyThroughAdapter(const TrainConfig& config) {
   const MethodInfo* const method = FindTrainingMethod(config.method);
   return method != nullptr && method->ends_with_adapter && config.lightcone.compatible == "none";
