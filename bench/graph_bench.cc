@@ -97,6 +97,7 @@ class GraphBench {
     const Space space{Metric::kEuclidean, options_.dimension, 1.0, 1.0};
     const double count = static_cast<double>(rows_.size() / dimension_);
     IndexSettings settings;
+    settings.codes = RowCodes::kInt8;
     settings.build_threads = shape_.threads;
     settings.hnsw_m = shape_.m;
     settings.hnsw_ef_construction = shape_.ef_construction;

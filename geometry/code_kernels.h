@@ -18,14 +18,19 @@ struct CodeHit {
   float error = 0;
 };
 
-// The rows i < n with score + error >= floor, ascending, with error = slack + a_norm * the row's own; returns their
-// number. `hits` has room for n. `slack` is CodeQuery::Slack of the block; floor may be -inf.
-std::size_t ScanCodes(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n, float slack,
-                      float floor, CodeHit* hits);
+// The rows i < n with score + error >= floor, ascending, with their errors (CodeQuery::ErrorOf, a little more); returns
+// their number. `hits` has room for n; floor may be -inf. REQUIRES: the query has turned to the rows' block.
+std::size_t ScanCodes(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n, float floor,
+                      CodeHit* hits);
 
 // scores[i] = score of row ids[i]; rows ahead are prefetched. For graph search.
 void ScoreCodesGathered(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, const std::uint32_t* ids,
                         std::size_t n, float* scores);
+
+// dots[i] = <h', h'_i> of row `x` with row ids[i], both as coded; rows ahead are prefetched. For building graphs.
+// REQUIRES: dimension <= 2^16.
+void DotCodesGathered(const std::uint8_t* x, const std::uint8_t* rows, std::size_t stride, int dimension,
+                      const std::uint32_t* ids, std::size_t n, float* dots);
 
 // Whether the active target's codes run on dot products of bytes ("vnni"), else "int16".
 std::string_view CodeKernelName();

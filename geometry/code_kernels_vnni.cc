@@ -4,7 +4,8 @@
 
 #if HWY_ARCH_X86_64
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of GCC 12's own header (bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"  // of GCC 12's own header (bug 105593)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
 
@@ -80,6 +81,51 @@ LC_VNNI_INLINE FourScores ScoreFour(const CodeQuery& query, const Bound& bound, 
   return {_mm_sub_ps(less_bias, _mm_set1_ps(query.c())), error};
 }
 
+// Four rows of a gathered list, and a request for those that come next. The last group repeats its last row.
+class Gathered {
+ public:
+  LC_VNNI_INLINE Gathered(const std::uint8_t* rows, std::size_t stride, const std::uint32_t* ids, std::size_t n)
+      : rows_(rows), stride_(stride), ids_(ids), n_(n) {}
+
+  LC_VNNI_INLINE void MoveTo(std::size_t i) {
+    const std::size_t ahead = stride_ < kGatherPrefetchMax ? stride_ : kGatherPrefetchMax;
+    for (; prefetched_ < n_ && prefetched_ < i + 8; ++prefetched_) {
+      const char* row = reinterpret_cast<const char*>(rows_ + std::size_t{ids_[prefetched_]} * stride_);
+      for (std::size_t offset = 0; offset < ahead; offset += 64) _mm_prefetch(row + offset, _MM_HINT_T0);
+      _mm_prefetch(row + stride_ - 1, _MM_HINT_T0);
+    }
+    last = n_ - i < 4 ? n_ - i - 1 : 3;
+    for (std::size_t j = 0; j < 4; ++j) row[j] = rows_ + std::size_t{ids_[i + (last < j ? last : j)]} * stride_;
+  }
+  LC_VNNI_INLINE void Store(__m128 values, float* out) const {
+    if (last == 3) {
+      _mm_storeu_ps(out, values);
+    } else {
+      _mm_mask_storeu_ps(out, static_cast<__mmask8>((2u << last) - 1), values);
+    }
+  }
+
+  const std::uint8_t* row[4] = {};
+  std::size_t last = 3;  // of the four, that is a row of its own
+
+ private:
+  const std::uint8_t* const rows_;
+  const std::size_t stride_;
+  const std::uint32_t* const ids_;
+  const std::size_t n_;
+  std::size_t prefetched_ = 0;
+};
+
+// As CodeError of code_kernels-inl.h.
+LC_VNNI_INLINE __m128 ErrorOf(const CodeQuery& query, const FourScores& four) {
+  const __m128 slack = _mm_set1_ps(query.slack());
+  if (!query.euclidean()) return _mm_add_ps(slack, _mm_mul_ps(_mm_set1_ps(query.a_norm()), four.error));
+  const __m128 distance = _mm_sqrt_ps(_mm_max_ps(_mm_sub_ps(slack, four.score), _mm_setzero_ps()));
+  const __m128 both =
+      _mm_add_ps(_mm_mul_ps(_mm_set1_ps(2.00001f), distance), _mm_mul_ps(_mm_set1_ps(1.00001f), four.error));
+  return _mm_add_ps(slack, _mm_mul_ps(four.error, both));
+}
+
 }  // namespace
 
 bool HaveVnni() {
@@ -90,9 +136,9 @@ bool HaveVnni() {
 }
 
 LC_VNNI std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n,
-                                  float slack, float floor, CodeHit* hits) {
+                                  float floor, CodeHit* hits) {
   const Bound bound = Bind(query);
-  const __m128 slacks = _mm_set1_ps(slack), a_norm = _mm_set1_ps(query.a_norm()), floors = _mm_set1_ps(floor);
+  const __m128 floors = _mm_set1_ps(floor);
   std::size_t found = 0;
   for (std::size_t i = 0; i < n; i += 4) {
     const std::uint8_t* r0 = rows + i * stride;
@@ -105,7 +151,7 @@ LC_VNNI std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* ro
     const std::uint8_t* r2 = r0 + (last < 2 ? last : 2) * stride;
     const std::uint8_t* r3 = r0 + last * stride;
     const FourScores four = ScoreFour(query, bound, r0, r1, r2, r3);
-    const __m128 error = _mm_add_ps(slacks, _mm_mul_ps(a_norm, four.error));
+    const __m128 error = ErrorOf(query, four);
     unsigned near =
         static_cast<unsigned>(_mm_cmp_ps_mask(_mm_add_ps(four.score, error), floors, _CMP_GE_OQ)) & ((2u << last) - 1);
     if (near == 0) continue;
@@ -124,25 +170,38 @@ LC_VNNI std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* ro
 LC_VNNI void ScoreCodesGatheredVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride,
                                     const std::uint32_t* ids, std::size_t n, float* scores) {
   const Bound bound = Bind(query);
-  const std::size_t ahead = stride < kGatherPrefetchMax ? stride : kGatherPrefetchMax;
-  std::size_t prefetched = 0;
+  Gathered four(rows, stride, ids, n);
   for (std::size_t i = 0; i < n; i += 4) {
-    for (; prefetched < n && prefetched < i + 8; ++prefetched) {
-      const char* row = reinterpret_cast<const char*>(rows + std::size_t{ids[prefetched]} * stride);
-      for (std::size_t offset = 0; offset < ahead; offset += 64) _mm_prefetch(row + offset, _MM_HINT_T0);
-      _mm_prefetch(row + stride - 1, _MM_HINT_T0);
+    four.MoveTo(i);
+    four.Store(ScoreFour(query, bound, four.row[0], four.row[1], four.row[2], four.row[3]).score, scores + i);
+  }
+}
+
+LC_VNNI void DotCodesGatheredVnni(const std::uint8_t* x, const std::uint8_t* rows, std::size_t stride, int dimension,
+                                  const std::uint32_t* ids, std::size_t n, float* dots) {
+  // Codes are stored 128 too high: x is made signed by its highest bit, and 128 times its sum is taken off again.
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
+  const std::size_t codes = CodeFactorsAt(dimension);
+  const auto step = [codes](const std::uint8_t* row)
+                        LC_VNNI { return _mm_load_ss(reinterpret_cast<const float*>(row + codes)); };
+  const __m128 own = _mm_broadcastss_ps(step(x));
+  Gathered four(rows, stride, ids, n);
+  for (std::size_t i = 0; i < n; i += 4) {
+    four.MoveTo(i);
+    __m512i sum[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+    __m512i offset = _mm512_setzero_si512();
+    for (std::size_t at = 0; at < codes; at += 64) {
+      const __mmask64 lanes = codes - at >= 64 ? ~__mmask64{0} : (__mmask64{1} << (codes - at)) - 1;
+      const __m512i c = _mm512_xor_si512(flip, _mm512_mask_loadu_epi8(flip, lanes, x + at));
+      offset = _mm512_dpbusd_epi32(offset, flip, c);
+      for (std::size_t j = 0; j < 4; ++j) {
+        sum[j] = _mm512_dpbusd_epi32(sum[j], _mm512_maskz_loadu_epi8(lanes, four.row[j] + at), c);
+      }
     }
-    const std::size_t last = n - i < 4 ? n - i - 1 : 3;
-    const std::uint8_t* r0 = rows + std::size_t{ids[i]} * stride;
-    const std::uint8_t* r1 = rows + std::size_t{ids[i + (last < 1 ? last : 1)]} * stride;
-    const std::uint8_t* r2 = rows + std::size_t{ids[i + (last < 2 ? last : 2)]} * stride;
-    const std::uint8_t* r3 = rows + std::size_t{ids[i + last]} * stride;
-    const FourScores four = ScoreFour(query, bound, r0, r1, r2, r3);
-    if (last == 3) {
-      _mm_storeu_ps(scores + i, four.score);
-    } else {
-      _mm_mask_storeu_ps(scores + i, static_cast<__mmask8>((2u << last) - 1), four.score);
-    }
+    const __m128i dot = _mm_sub_epi32(SumEach(sum[0], sum[1], sum[2], sum[3]), SumEach(offset, offset, offset, offset));
+    const __m128 steps = _mm_movelh_ps(_mm_unpacklo_ps(step(four.row[0]), step(four.row[1])),
+                                       _mm_unpacklo_ps(step(four.row[2]), step(four.row[3])));
+    four.Store(_mm_mul_ps(_mm_mul_ps(own, steps), _mm_cvtepi32_ps(dot)), dots + i);
   }
 }
 
@@ -153,11 +212,13 @@ LC_VNNI void ScoreCodesGatheredVnni(const CodeQuery& query, const std::uint8_t* 
 namespace lightcone {
 
 bool HaveVnni() { return false; }
-std::size_t ScanCodesVnni(const CodeQuery&, const std::uint8_t*, std::size_t, std::size_t, float, float, CodeHit*) {
+std::size_t ScanCodesVnni(const CodeQuery&, const std::uint8_t*, std::size_t, std::size_t, float, CodeHit*) {
   return 0;
 }
 void ScoreCodesGatheredVnni(const CodeQuery&, const std::uint8_t*, std::size_t, const std::uint32_t*, std::size_t,
                             float*) {}
+void DotCodesGatheredVnni(const std::uint8_t*, const std::uint8_t*, std::size_t, int, const std::uint32_t*, std::size_t,
+                          float*) {}
 
 }  // namespace lightcone
 #endif

@@ -11,8 +11,10 @@ bool HaveVnni();
 
 // As in code_kernels.h. REQUIRES: HaveVnni().
 std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n,
-                          float slack, float floor, CodeHit* hits);
+                          float floor, CodeHit* hits);
 void ScoreCodesGatheredVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride,
                             const std::uint32_t* ids, std::size_t n, float* scores);
+void DotCodesGatheredVnni(const std::uint8_t* x, const std::uint8_t* rows, std::size_t stride, int dimension,
+                          const std::uint32_t* ids, std::size_t n, float* dots);
 
 }  // namespace lightcone

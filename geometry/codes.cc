@@ -12,6 +12,7 @@ constexpr double kCodeMax = 127;
 constexpr double kWholeMax = 127 * 256;  // its high part stays within int8
 // Float32 values, sums of squares in double and square roots of them: a little more than they can be wrong by.
 constexpr double kRoundUp = 1 + 1e-6;
+constexpr double kLeast = 1e-37;  // of what underflows
 
 float RoundUp(double x) { return std::nextafter(static_cast<float>(x), std::numeric_limits<float>::infinity()); }
 
@@ -21,28 +22,36 @@ std::size_t CodeFactorsAt(int dimension) { return (static_cast<std::size_t>(dime
 
 std::size_t CodeStride(int dimension) { return CodeFactorsAt(dimension) + sizeof(CodeFactors); }
 
-void EncodeRow(const RowFactors& factors, std::span<const float> z, std::uint8_t* out, CodeBlock* block) {
+bool WorthCoding(int dimension) {
+  return CodeStride(dimension) < static_cast<std::size_t>(dimension) * sizeof(float) + sizeof(RowFactors);
+}
+
+void EncodeRow(Metric metric, const RowFactors& factors, std::span<const float> z, std::uint8_t* out,
+               CodeBlock* block) {
   const double scale = factors.scale;
+  const auto centre = [&](std::size_t i) { return block->centre == nullptr ? 0.0 : double{block->centre[i]}; };
   double largest = 0;
-  for (const float x : z) largest = std::max(largest, std::abs(scale * double{x}));
+  for (std::size_t i = 0; i < z.size(); ++i) largest = std::max(largest, std::abs(scale * double{z[i]} - centre(i)));
   CodeFactors coded;
   coded.step = static_cast<float>(largest / kCodeMax);
-  coded.bias = factors.bias;
   const int dimension = static_cast<int>(z.size());
   std::memset(out, 128, CodeFactorsAt(dimension));
-  double lost = 0, kept = 0;
+  double lost = 0, kept = 0, along = 0;
   for (std::size_t i = 0; i < z.size(); ++i) {
-    const double h = scale * double{z[i]};
-    const double code = coded.step > 0 ? std::clamp(std::nearbyint(h / coded.step), -kCodeMax, kCodeMax) : 0;
+    const double r = scale * double{z[i]} - centre(i);
+    const double code = coded.step > 0 ? std::clamp(std::nearbyint(r / coded.step), -kCodeMax, kCodeMax) : 0;
     out[i] = static_cast<std::uint8_t>(static_cast<int>(code) + 128);
     const double value = code * coded.step;
-    lost += (h - value) * (h - value);
+    lost += (r - value) * (r - value);
     kept += value * value;
+    along += centre(i) * value;
   }
+  coded.bias = metric == Metric::kEuclidean ? static_cast<float>(kept + 2 * along) : factors.bias;
   coded.error = RoundUp(std::sqrt(lost) * kRoundUp);
   std::memcpy(out + CodeFactorsAt(dimension), &coded, sizeof(coded));
   block->error_max = std::max(block->error_max, coded.error);
   block->norm_max = std::max(block->norm_max, RoundUp(std::sqrt(kept) * kRoundUp));
+  block->bias_max = std::max(block->bias_max, std::abs(coded.bias));
 }
 
 CodeQuery::CodeQuery(const BoundQuery& query) : query_(&query) {
@@ -75,13 +84,31 @@ CodeQuery::CodeQuery(const BoundQuery& query) : query_(&query) {
   const double norm = std::sqrt(squares) * kRoundUp;
   a_norm_ = RoundUp(norm);
   a_gap_ = std::sqrt(gap) * kRoundUp + 1e-7 * norm;  // query.a() is itself a float32 rounding of a
+  euclidean_ = query.item_space().metric == Metric::kEuclidean;
 }
 
-float CodeQuery::Slack(const CodeBlock& block, float bias_max) const {
-  // ScoreErrorMax covers the rounding of a float32 dot product of at least 20 steps beside that of the factors and of
-  // the score. Here the dot product is exact, and its conversion, three products and two sums round: less than half of
-  // it. Twice that covers also the sum of score and error that kernels compare.
-  return RoundUp((2 * query_->ScoreErrorMax(bias_max) + a_gap_ * block.norm_max) * kRoundUp);
+void CodeQuery::TurnTo(const CodeBlock& block) {
+  // Euclid: |q - m|^2, with a = 2 q. Else c - <a, m>.
+  double constant = euclidean_ ? 0 : double{query_->c()}, centre_squares = 0;
+  for (int i = 0; i < dimension(); ++i) {
+    const double a = query_->a()[i], m = block.centre == nullptr ? 0 : double{block.centre[i]};
+    centre_squares += m * m;
+    constant += euclidean_ ? (a / 2 - m) * (a / 2 - m) : -a * m;
+  }
+  c_ = static_cast<float>(constant);
+  // The integer product is exact; its conversion, three products, two sums, the factors themselves, the sum with an
+  // error that kernels compare, and the floor that they compare it with round, each by half a unit of what is added.
+  const double products = (double{a_norm_} + a_gap_) * double{block.norm_max};
+  const double added = products + std::abs(double{query_->b()}) * block.bias_max + std::abs(constant);
+  // What `a` and `h` lose where they are rounded to float32.
+  const double lengths = double{block.norm_max} + block.error_max + std::sqrt(centre_squares);
+  slack_ = RoundUp((16 * 0x1p-24 * added + a_gap_ * block.norm_max + 3e-7 * a_norm_ * lengths + kLeast) * kRoundUp);
+}
+
+double CodeQuery::ErrorOf(float score, float row_error) const {
+  const double error = row_error;
+  if (!euclidean_) return double{slack_} + double{a_norm_} * error;
+  return double{slack_} + error * (2 * std::sqrt(std::max(0.0, double{slack_} - score)) + error) * kRoundUp;
 }
 
 }  // namespace lightcone

@@ -1,11 +1,13 @@
 // int8 codes of stored rows, and a query bound to them: a quarter of the bytes, and a bound on what that costs.
 //
-// A row's scaled vector h = scale * z (row_factors.h) is kept as h' = step * c with c in [-127, 127]^d, beside the
-// length of what is lost, error = |h - h'|. For a query (a, b, c) of bound_query.h, coded as a' = sigma * A with
-// integers A,
-//   |<a, h> - <a', h'>| <= |a| error + |a - a'| |h'|          (Cauchy and Schwarz; spec 8.3 c)
-// so that a scan of the codes names a superset of the exact top k. Time and bias are not coded.
-// Threads: values and const methods are safe concurrently.
+// A row's scaled vector h = scale * z (row_factors.h) is kept as h' = m + r', r' = step * c with c in [-127, 127]^d and
+// m the centre of all rows, beside the length of what is lost, error = |h - h'|. For a query (a, b, c) of
+// bound_query.h, coded as a' = sigma * A with integers A,
+//   |<a, h> - <a', r'> - <a, m>| <= |a| error + |a - a'| |r'|          (Cauchy and Schwarz; spec 8.3 c)
+// so that a scan of the codes names a superset of the exact top k. Time and norms are those of the rows, but in
+// Euclid's space, where the score is that of h' itself, -|q - h'|^2: there |q - h| is within `error` of |q - h'| (the
+// triangle inequality), which for near rows is far less than what Cauchy and Schwarz allow. Threads: values and const
+// methods are safe concurrently.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +24,7 @@ namespace lightcone {
 // What follows the codes of a row, at the next multiple of 16 bytes.
 struct CodeFactors {
   float step = 0;
-  float bias = 0;   // RowFactors::bias
+  float bias = 0;   // RowFactors::bias; Euclid: |h'|^2 - |m|^2
   float error = 0;  // |h - h'|, rounded up
   float reserved = 0;
 };
@@ -31,31 +33,36 @@ static_assert(sizeof(CodeFactors) == 16, "kernels load it as one vector of four 
 // Coded rows side by side: `dimension` bytes (c + 128; 128 up to the next multiple of 16), then CodeFactors.
 struct CodeBlock {
   const std::uint8_t* rows = nullptr;
-  std::size_t stride = 0;  // bytes
-  float error_max = 0;     // of the rows
-  float norm_max = 0;      // largest |h'|, rounded up
+  std::size_t stride = 0;         // bytes
+  const float* centre = nullptr;  // m, `dimension` numbers; nullptr: the origin
+  float error_max = 0;            // of the rows
+  float norm_max = 0;             // largest |r'|, rounded up
+  float bias_max = 0;             // largest |CodeFactors::bias|
 };
 
 std::size_t CodeFactorsAt(int dimension);  // bytes from a row's begin to its factors
 std::size_t CodeStride(int dimension);     // bytes from row to row
+// Whether a coded row is shorter than its floats and factors.
+bool WorthCoding(int dimension);
 
-// Codes one row into CodeStride(z.size()) bytes at `out`, and raises error_max and norm_max of `block` to hold for it.
-// REQUIRES: finite z and factors.
-void EncodeRow(const RowFactors& factors, std::span<const float> z, std::uint8_t* out, CodeBlock* block);
+// Codes one row around block->centre into CodeStride(z.size()) bytes at `out`, and raises the bounds of `block` to hold
+// for it. REQUIRES: finite z, factors and centre.
+void EncodeRow(Metric metric, const RowFactors& factors, std::span<const float> z, std::uint8_t* out, CodeBlock* block);
 
 // REQUIRES: the query outlives this.
 class CodeQuery {
  public:
   explicit CodeQuery(const BoundQuery& query);
 
-  // |score of a kernel of code_kernels.h - exact score| <= Slack(block, bias_max) + a_norm() * the row's error, for
-  // rows of `block` whose bias is at most bias_max, by any target's kernel.
-  float Slack(const CodeBlock& block, float bias_max) const;
+  // Turns to the rows of `block`, for which c() and the bounds then hold.
+  void TurnTo(const CodeBlock& block);
+
+  // |score of a kernel of code_kernels.h - exact score| of a row with this score and error, by any target's kernel.
+  double ErrorOf(float score, float row_error) const;
+  // Its parts: slack() + a_norm() * error; Euclid: slack() + error * (2 sqrt(slack() - score) + error).
+  float slack() const { return slack_; }
   float a_norm() const { return a_norm_; }
-  // The same for the row of the largest error.
-  double ErrorMax(const CodeBlock& block, float bias_max) const {
-    return double{Slack(block, bias_max)} + double{a_norm_} * block.error_max;
-  }
+  bool euclidean() const { return euclidean_; }
 
   // score = step * (sigma * <A, c>) - b * bias - c. A is kept as int16 and as A = 256 high + low with int8 parts, all
   // padded with zeros to a multiple of 64 elements. Sums are those of int32, modulo 2^32: |<A, c>| < 2^31.
@@ -65,7 +72,7 @@ class CodeQuery {
   std::uint32_t offset() const { return offset_; }  // 128 * sum of A: codes are stored 128 too high
   float sigma() const { return sigma_; }
   float b() const { return query_->b(); }
-  float c() const { return query_->c(); }
+  float c() const { return c_; }
   int dimension() const { return query_->dimension(); }
 
  private:
@@ -73,9 +80,11 @@ class CodeQuery {
   std::vector<std::int16_t> whole_;
   std::vector<std::int8_t> high_, low_;
   std::uint32_t offset_ = 0;
+  bool euclidean_ = false;
   float sigma_ = 0;
   float a_norm_ = 0;  // of the exact a, rounded up
   double a_gap_ = 0;  // |a - a'|, rounded up
+  float c_ = 0, slack_ = 0;
 };
 
 }  // namespace lightcone

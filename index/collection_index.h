@@ -1,4 +1,4 @@
-// The index of one collection: per generation one growing segment (exact scan) and sealed segments (FAISS flat or
+// The index of one collection: per generation one growing segment (exact scan) and sealed segments (flat or
 // HNSW). It is a cache of the store: rows come in through Apply, in sequence order, and everything on disk can be
 // rebuilt.
 //

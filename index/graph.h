@@ -1,5 +1,5 @@
 // The links of an HNSW graph (Malkov and Yashunin, arXiv 1603.09320) as one flat block of bytes that is used where it
-// is mapped: FAISS builds the graph (graph_builder.h), this is how it is kept and walked.
+// is mapped: graph_inserter.h builds it in this layout, graph_walk.h walks it.
 //
 // Layout, little endian; docs/formats-index.md:
 //   header        64 bytes: Header below
@@ -7,7 +7,7 @@
 //   upper_first   (rows + 1) uint32: the lists of row i on layers 1, 2, ... are upper_first[i] .. upper_first[i + 1]
 //   upper         upper_first[rows] x upper_width int32
 //
-// Why not FAISS's own file: it cannot be mapped, it holds the vectors a second time, and it must be trusted.
+// Why not FAISS's file: it cannot be mapped, it holds the vectors a second time, and it must be trusted.
 // Threads: immutable.
 #pragma once
 

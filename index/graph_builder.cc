@@ -1,163 +1,160 @@
 #include "index/graph_builder.h"
 
-#include <faiss/IndexHNSW.h>
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <new>
-#include <utility>
+#include <system_error>
 #include <vector>
 
 #include "base/status.h"
+#include "geometry/code_kernels.h"
 #include "geometry/kernels.h"
-#include "index/graph.h"
+#include "index/graph_inserter.h"
 
 namespace lightcone {
 namespace {
 
-// faiss::Index::idx_t up to 1.7, faiss::idx_t from 1.8: both are the type of Index::ntotal.
-using Idx = decltype(faiss::Index::ntotal);
-
-constexpr Idx kRowsABatch = 8192;  // between two looks at `stop`
-
-// Row-to-row "distances" whose order is that of the space:
-//   Lorentz        -<h_i, h_j>_L = t_i t_j - <s_i, s_j>
-//   cosine         -cos
-//   inner product  half the squared distance after the lift to L2 (spec 8.1: append sqrt(M^2 - |z|^2)), less a
-//   constant:
-//                  neighbours chosen by it form a graph in which inner-product queries find their way
-//   Euclidean      |z_i - z_j|^2
-class RowDistance {
+// Inner products of rows in h_space (codes.h), by their vectors or by their codes.
+class FloatPoints {
  public:
-  RowDistance(const Space& space, const RowBlock& block, int64_t rows)
-      : block_(block), metric_(space.metric), dimension_(static_cast<size_t>(space.dimension)) {
-    if (metric_ != Metric::kInnerProduct) return;
-    float norm_max = 0;
-    for (int64_t i = 0; i < rows; ++i) norm_max = std::max(norm_max, block.factors[i].bias);
-    lift_.resize(static_cast<size_t>(rows));
-    for (int64_t i = 0; i < rows; ++i) {
-      const double norm = block.factors[i].bias;
-      lift_[static_cast<size_t>(i)] =
-          static_cast<float>(std::sqrt(std::max(0.0, double{norm_max} * norm_max - norm * norm)));
+  FloatPoints(const RowBlock& block, int dimension) : block_(block), dimension_(static_cast<size_t>(dimension)) {}
+  void Dots(uint32_t x, const uint32_t* ids, size_t n, float* dots) const {
+    const float* const row = Row(x);
+    for (size_t i = 0; i < n && i < kAhead; ++i) Prefetch(ids[i]);
+    for (size_t i = 0; i < n; ++i) {
+      if (i + kAhead < n) Prefetch(ids[i + kAhead]);
+      dots[i] = block_.factors[x].scale * block_.factors[ids[i]].scale * Dot(row, Row(ids[i]), dimension_);
     }
   }
 
-  float operator()(Idx i, Idx j) const {
-    const size_t x = static_cast<size_t>(i), y = static_cast<size_t>(j);
-    const RowFactors& f = block_.factors[x];
-    const RowFactors& g = block_.factors[y];
-    const float dot =
-        f.scale * g.scale * Dot(block_.rows + x * block_.stride, block_.rows + y * block_.stride, dimension_);
+ private:
+  static constexpr size_t kAhead = 4;
+  const float* Row(uint32_t row) const { return block_.rows + row * block_.stride; }
+  void Prefetch(uint32_t row) const {
+    for (size_t i = 0; i < std::min<size_t>(dimension_, 256); i += 16) __builtin_prefetch(Row(row) + i);
+  }
+
+  const RowBlock block_;
+  const size_t dimension_;
+};
+
+class CodedPoints {
+ public:
+  // In Euclid's space around the centre, where differences are what they are around the origin.
+  CodedPoints(const CodeBlock& block, const Space& space, int64_t rows) : block_(block), dimension_(space.dimension) {
+    if (space.metric == Metric::kEuclidean) return;
+    double square = 0;
+    for (int i = 0; i < dimension_; ++i) square += double{block.centre[i]} * double{block.centre[i]};
+    along_.resize(static_cast<size_t>(rows));
+    for (size_t row = 0; row < along_.size(); ++row) {
+      const uint8_t* const codes = block.rows + row * block.stride;
+      CodeFactors factors;
+      std::memcpy(&factors, codes + CodeFactorsAt(dimension_), sizeof(factors));
+      double dot = 0;
+      for (int i = 0; i < dimension_; ++i) dot += double{block.centre[i]} * (int{codes[i]} - 128);
+      along_[row] = static_cast<float>(factors.step * dot + square / 2);
+    }
+  }
+  void Dots(uint32_t x, const uint32_t* ids, size_t n, float* dots) const {
+    DotCodesGathered(block_.rows + x * block_.stride, block_.rows, block_.stride, dimension_, ids, n, dots);
+    if (along_.empty()) return;
+    for (size_t i = 0; i < n; ++i) dots[i] += along_[x] + along_[ids[i]];
+  }
+
+ private:
+  const CodeBlock block_;
+  const int dimension_;
+  std::vector<float> along_;  // <m, r'> + |m|^2 / 2 of each row; empty: around the centre
+};
+
+// How near two rows are, in the order of their space: of points h_i as coded, whose times and norms are those of the
+// codes, so that what coding loses moves points a little and tears none from the surface.
+//   Lorentz        <h_i, h_j>_L = <s_i, s_j> - t_i t_j
+//   cosine         cos
+//   inner product  half the squared distance after the lift to L2 (spec 8.1: append sqrt(M^2 - |z|^2)), negated, less a
+//                  constant: neighbours chosen by it form a graph in which inner-product queries find their way
+//   Euclidean      -|z_i - z_j|^2
+template <typename Points>
+class PairScores {
+ public:
+  PairScores(const Space& space, const Points& points, int64_t rows)
+      : points_(points), metric_(space.metric), own_(static_cast<size_t>(rows)) {
+    float largest = 0;
+    for (uint32_t i = 0; i < own_.size(); ++i) {
+      points_.Dots(i, &i, 1, &own_[i]);
+      largest = std::max(largest, own_[i]);
+    }
+    largest_norm_ = std::sqrt(largest);
+    for (float& own : own_) own = Own(space, own, largest_norm_);
+  }
+
+  void operator()(uint32_t x, const uint32_t* ids, size_t n, float* scores) const {
+    points_.Dots(x, ids, n, scores);
+    const float own = own_[x];
     switch (metric_) {
       case Metric::kLorentz:
-        return f.bias * g.bias - dot;
+        for (size_t i = 0; i < n; ++i) scores[i] -= own * own_[ids[i]];
+        return;
       case Metric::kCosine:
-        return -dot;
+        for (size_t i = 0; i < n; ++i) scores[i] *= own * own_[ids[i]];
+        return;
       case Metric::kInnerProduct:
-        return -dot - lift_[x] * lift_[y];
+        for (size_t i = 0; i < n; ++i) scores[i] += own * own_[ids[i]] - largest_norm_ * (own + own_[ids[i]]);
+        return;
       case Metric::kEuclidean:
-        return f.bias + g.bias - 2 * dot;
+        for (size_t i = 0; i < n; ++i) scores[i] = 2 * scores[i] - own - own_[ids[i]];
+        return;
+    }
+  }
+
+ private:
+  // Time, inverse norm, what the lift lacks of the largest norm, squared norm.
+  static float Own(const Space& space, float square, float largest_norm) {
+    switch (space.metric) {
+      case Metric::kLorentz:
+        return static_cast<float>(std::sqrt(1 / space.curvature + double{square}));
+      case Metric::kCosine:
+        return square > 0 ? 1 / std::sqrt(square) : 0;
+      case Metric::kInnerProduct:
+        return square > 0 ? square / (largest_norm + std::sqrt(std::max(0.0f, largest_norm * largest_norm - square)))
+                          : 0;
+      case Metric::kEuclidean:
+        return square;
     }
     return 0;
   }
 
-  const RowBlock& block() const { return block_; }
-
- private:
-  const RowBlock block_;
+  const Points points_;
   const Metric metric_;
-  const size_t dimension_;
-  std::vector<float> lift_;
+  float largest_norm_ = 0;
+  std::vector<float> own_;  // a row each
 };
 
-struct RowDistanceComputer : faiss::DistanceComputer {
-  explicit RowDistanceComputer(const RowDistance* distance) : distance(distance) {}
-  // FAISS hands over a pointer to the row that it inserts: a pointer into the block itself.
-  void set_query(const float* x) override {
-    query = static_cast<Idx>(static_cast<size_t>(x - distance->block().rows) / distance->block().stride);
-  }
-  float operator()(Idx i) override { return (*distance)(query, i); }
-  float symmetric_dis(Idx i, Idx j) override { return (*distance)(i, j); }
-
-  const RowDistance* distance;
-  Idx query = 0;
-};
-
-// Rows that are there already: "adding" only raises their number.
-struct BlockStorage : faiss::Index {
-  BlockStorage(int stride, const RowDistance* distance) : faiss::Index(stride, faiss::METRIC_L2), distance(distance) {}
-  void add(Idx n, const float*) override { ntotal += n; }
-  void reset() override { ntotal = 0; }
-  void search(Idx, const float*, Idx, float*, Idx*, const faiss::SearchParameters*) const override {}
-  faiss::DistanceComputer* get_distance_computer() const override { return new RowDistanceComputer(distance); }
-
-  const RowDistance* distance;
-};
-
-// Links up to the first hole; FAISS may leave holes only at the end of a list.
-void CopyLinks(const faiss::HNSW& hnsw, Idx row, int layer, size_t width, int32_t* out) {
-  size_t begin = 0, end = 0;
-  hnsw.neighbor_range(row, layer, &begin, &end);
-  for (size_t i = 0; i < width; ++i) out[i] = begin + i < end ? hnsw.neighbors[begin + i] : -1;
-}
-
-std::string Flatten(const faiss::HNSW& hnsw, int64_t rows) {
-  Graph::Header header;
-  header.rows = static_cast<uint32_t>(rows);
-  header.base_width = static_cast<uint32_t>(hnsw.nb_neighbors(0));
-  header.upper_width = static_cast<uint32_t>(hnsw.nb_neighbors(1));
-  header.entry = static_cast<uint32_t>(hnsw.entry_point);
-  header.layers = static_cast<uint32_t>(hnsw.levels[static_cast<size_t>(hnsw.entry_point)]);
-  std::vector<uint32_t> upper_first(static_cast<size_t>(rows) + 1, 0);
-  for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
-    upper_first[i + 1] = upper_first[i] + static_cast<uint32_t>(hnsw.levels[i] - 1);
-  }
-  header.upper_lists = upper_first.back();
-
-  const size_t base_bytes = static_cast<size_t>(rows) * header.base_width * sizeof(int32_t);
-  const size_t first_bytes = upper_first.size() * sizeof(uint32_t);
-  const size_t upper_bytes = size_t{header.upper_lists} * header.upper_width * sizeof(int32_t);
-  std::string bytes(sizeof(header) + base_bytes + first_bytes + upper_bytes, '\0');
-  char* out = bytes.data();
-  std::memcpy(out, &header, sizeof(header));
-  std::memcpy(out + sizeof(header) + base_bytes, upper_first.data(), first_bytes);
-  int32_t* base = reinterpret_cast<int32_t*>(out + sizeof(header));
-  int32_t* upper = reinterpret_cast<int32_t*>(out + sizeof(header) + base_bytes + first_bytes);
-  for (Idx row = 0; row < rows; ++row) {
-    CopyLinks(hnsw, row, 0, header.base_width, base);
-    base += header.base_width;
-    for (int layer = 1; layer < hnsw.levels[static_cast<size_t>(row)]; ++layer) {
-      CopyLinks(hnsw, row, layer, header.upper_width, upper);
-      upper += header.upper_width;
+template <typename Points>
+absl::StatusOr<std::string> Build(const Space& space, const Points& points, int64_t rows, const GraphSettings& settings,
+                                  const std::function<bool()>& stop) {
+  try {
+    const PairScores<Points> scores(space, points, rows);
+    GraphInserter inserter(rows, settings.m, settings.ef_construction, scores);
+    if (!inserter.InsertAll(settings.threads, stop)) {
+      return MakeStatus(absl::StatusCode::kCancelled, "graph build stopped");
     }
+    return inserter.Take();
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted(StrCat("no memory for a graph of ", rows, " rows"));
+  } catch (const std::system_error& e) {
+    return ResourceExhausted(StrCat("no thread for a graph of ", rows, " rows: ", e.what()));
   }
-  return bytes;
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, int64_t rows,
+absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, const CodeBlock* codes, int64_t rows,
                                        const GraphSettings& settings, const std::function<bool()>& stop) {
-  try {
-    omp_set_num_threads(settings.threads);  // Of this thread's parallel regions only.
-    const RowDistance distance(space, block, rows);
-    BlockStorage storage(static_cast<int>(block.stride), &distance);
-    faiss::IndexHNSW index(&storage, settings.m);
-    index.hnsw.efConstruction = settings.ef_construction;
-    for (Idx i = 0; i < rows; i += kRowsABatch) {
-      if (stop()) return MakeStatus(absl::StatusCode::kCancelled, "graph build stopped");
-      const Idx n = std::min<Idx>(kRowsABatch, rows - i);
-      index.add(n, block.rows + static_cast<size_t>(i) * block.stride);
-    }
-    return Flatten(index.hnsw, rows);
-  } catch (const std::bad_alloc&) {
-    return ResourceExhausted(StrCat("no memory for a graph of ", rows, " rows"));
-  } catch (const std::exception& e) {
-    return Internal(StrCat("FAISS: ", std::string(e.what())));
-  }
+  if (codes != nullptr) return Build(space, CodedPoints(*codes, space, rows), rows, settings, stop);
+  return Build(space, FloatPoints(block, space.dimension), rows, settings, stop);
 }
 
 }  // namespace lightcone

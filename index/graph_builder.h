@@ -1,5 +1,4 @@
-// Builds an HNSW graph with FAISS over rows that stay where they are: FAISS sees a storage whose distances come from
-// our own kernels, so it copies no vector and runs at the kernels' speed. The only file that knows FAISS.
+// Builds an HNSW graph over rows that stay where they are: the distances of their space, by their codes or vectors.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "geometry/codes.h"
 #include "geometry/metric.h"
 #include "index/segment.h"
 
@@ -18,10 +18,11 @@ struct GraphSettings {
   int threads = 1;
 };
 
-// The bytes of a graph (graph.h) over rows 0 .. rows - 1 of `block`. Deterministic with one thread.
-// CANCELLED soon after `stop` says so (asked every few thousand rows); RESOURCE_EXHAUSTED without memory.
+// The bytes of a graph (graph.h) over rows 0 .. rows - 1 of `block`, or of `codes` where they are given: what is walked
+// by codes is built by codes, and reads a quarter of the memory. Deterministic with one thread.
+// CANCELLED soon after `stop` says so (asked every few hundred rows); RESOURCE_EXHAUSTED without memory.
 // REQUIRES: 1 <= rows < 2^31.
-absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, int64_t rows,
+absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, const CodeBlock* codes, int64_t rows,
                                        const GraphSettings& settings, const std::function<bool()>& stop);
 
 }  // namespace lightcone

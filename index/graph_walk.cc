@@ -9,30 +9,6 @@ namespace {
 
 constexpr int64_t kEvaluationsBetweenChecks = 4096;
 
-bool Better(const ScoredRow& x, const ScoredRow& y) { return x.score > y.score; }
-bool Worse(const ScoredRow& x, const ScoredRow& y) { return x.score < y.score; }
-
-// Marks of visited rows, one set a thread for all graphs: a new epoch clears it.
-class Visited {
- public:
-  void Begin(size_t rows) {
-    if (marks_.size() < rows) marks_.resize(rows, 0);
-    if (++epoch_ == 0) {
-      std::fill(marks_.begin(), marks_.end(), 0);
-      epoch_ = 1;
-    }
-  }
-  bool TestAndSet(uint32_t row) {
-    if (marks_[row] == epoch_) return true;
-    marks_[row] = epoch_;
-    return false;
-  }
-
- private:
-  std::vector<uint16_t> marks_;
-  uint16_t epoch_ = 0;
-};
-
 void PrefetchLinks(const Graph& graph, uint32_t row) {
   const std::span<const int32_t> links = graph.Links(row, 0);
   for (size_t i = 0; i < links.size(); i += 16) __builtin_prefetch(links.data() + i);
@@ -106,46 +82,29 @@ absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const 
                                      absl::FunctionRef<absl::Status()> interrupted) {
   thread_local Visited visited;
   visited.Begin(static_cast<size_t>(graph.rows()));
-  const size_t ef = static_cast<size_t>(limits.ef);
   Walk walk(graph, score);
   WalkResult result;
-  std::vector<ScoredRow> frontier;              // max-heap: the nearest row not expanded yet comes first
-  std::vector<ScoredRow>& found = result.rows;  // min-heap: the worst accepted row comes first
-  found.reserve(ef + 1);
-  const auto visit = [&](ScoredRow row) {
-    if (found.size() >= ef && row.score <= found.front().score) return;
-    frontier.push_back(row);
-    std::push_heap(frontier.begin(), frontier.end(), Worse);
-    if (!accept(row.row)) return;
-    found.push_back(row);
-    std::push_heap(found.begin(), found.end(), Better);
-    if (found.size() > ef) {
-      std::pop_heap(found.begin(), found.end(), Better);
-      found.pop_back();
-    }
-  };
-
+  std::vector<ScoredRow> frontier;
+  result.rows.reserve(static_cast<size_t>(limits.ef) + 1);
   const ScoredRow start = walk.Descend();
   visited.TestAndSet(start.row);
-  visit(start);
+  absl::Status status;
   int64_t check_at = kEvaluationsBetweenChecks;
-  while (!frontier.empty()) {
-    const ScoredRow next = frontier.front();
-    if (found.size() >= ef && next.score < found.front().score) break;
-    std::pop_heap(frontier.begin(), frontier.end(), Worse);
-    frontier.pop_back();
-    if (!frontier.empty()) PrefetchLinks(graph, frontier.front().row);  // most often the next to be expanded
-    const size_t n = walk.Expand(next.row, visited);
-    for (size_t i = 0; i < n; ++i) visit({walk.score(i), walk.id(i)});
-    if (walk.evaluations() > limits.evaluations_max) {
-      result.gave_up = true;
-      break;
-    }
-    if (walk.evaluations() >= check_at) {
-      check_at += kEvaluationsBetweenChecks;
-      LC_RETURN_IF_ERROR(interrupted());
-    }
-  }
+  BeamSearch(
+      start, static_cast<size_t>(limits.ef), frontier, result.rows,
+      [&](uint32_t row, const auto& visit) {
+        const size_t n = walk.Expand(row, visited);
+        for (size_t i = 0; i < n; ++i) visit({walk.score(i), walk.id(i)});
+      },
+      [&](uint32_t row) { PrefetchLinks(graph, row); }, accept,
+      [&] {
+        result.gave_up = walk.evaluations() > limits.evaluations_max;
+        if (result.gave_up || walk.evaluations() < check_at) return result.gave_up;
+        check_at += kEvaluationsBetweenChecks;
+        status = interrupted();
+        return !status.ok();
+      });
+  LC_RETURN_IF_ERROR(status);
   result.evaluations = walk.evaluations();
   return result;
 }

@@ -9,15 +9,11 @@
 #include "absl/status/statusor.h"
 #include "geometry/bound_query.h"
 #include "geometry/kernels.h"
+#include "index/beam.h"
 #include "index/graph.h"
 #include "index/segment.h"
 
 namespace lightcone {
-
-struct ScoredRow {
-  float score = 0;
-  uint32_t row = 0;
-};
 
 struct WalkLimits {
   int ef = 128;                 // breadth: accepted rows kept

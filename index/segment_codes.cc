@@ -7,8 +7,10 @@
 
 namespace lightcone {
 
+size_t CentreBytes(int dimension) { return (static_cast<size_t>(dimension) * sizeof(float) + 15) / 16 * 16; }
+
 uint64_t CodesBytes(int dimension, int64_t rows) {
-  return static_cast<uint64_t>(rows) * CodeStride(dimension) + sizeof(CodesFooter);
+  return static_cast<uint64_t>(rows) * CodeStride(dimension) + CentreBytes(dimension) + sizeof(CodesFooter);
 }
 
 CodesFooter CodesFooterOf(int dimension, int64_t rows, const CodeBlock& block) {
@@ -18,6 +20,7 @@ CodesFooter CodesFooterOf(int dimension, int64_t rows, const CodeBlock& block) {
   footer.stride = static_cast<uint32_t>(CodeStride(dimension));
   footer.error_max = block.error_max;
   footer.norm_max = block.norm_max;
+  footer.bias_max = block.bias_max;
   return footer;
 }
 
@@ -34,11 +37,20 @@ absl::StatusOr<CodeBlock> ParseCodes(std::string_view bytes, int dimension, int6
   if (footer.rows != known.rows || footer.dimension != known.dimension || footer.stride != known.stride) {
     return DataLoss("codes do not fit their segment");
   }
-  if (!(footer.error_max >= 0 && std::isfinite(footer.error_max)) ||
-      !(footer.norm_max >= 0 && std::isfinite(footer.norm_max))) {
-    return DataLoss("codes' bounds are out of range");
+  for (const float bound : {footer.error_max, footer.norm_max, footer.bias_max}) {
+    if (!(bound >= 0 && std::isfinite(bound))) return DataLoss("codes' bounds are out of range");
   }
-  return CodeBlock{reinterpret_cast<const uint8_t*>(bytes.data()), footer.stride, footer.error_max, footer.norm_max};
+  CodeBlock block;
+  block.rows = reinterpret_cast<const uint8_t*>(bytes.data());
+  block.stride = footer.stride;
+  block.centre = reinterpret_cast<const float*>(bytes.data() + static_cast<uint64_t>(rows) * footer.stride);
+  block.error_max = footer.error_max;
+  block.norm_max = footer.norm_max;
+  block.bias_max = footer.bias_max;
+  for (int i = 0; i < dimension; ++i) {
+    if (!std::isfinite(block.centre[i])) return DataLoss("codes have a centre that is not finite");
+  }
+  return block;
 }
 
 }  // namespace lightcone

@@ -1,6 +1,5 @@
-// The file of a segment's int8 codes (geometry/codes.h): the coded rows, then a footer, which is known only once every
-// row is coded. Used where it is mapped.
-// Threads: pure functions.
+// The file of a segment's int8 codes (geometry/codes.h): the coded rows, their centre, then a footer, which is known
+// only once every row is coded. Used where it is mapped. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +16,13 @@ struct CodesFooter {
   uint32_t rows = 0;
   uint32_t dimension = 0;
   uint32_t stride = 0;  // bytes
-  float error_max = 0, norm_max = 0;
-  uint32_t reserved[9] = {};
+  float error_max = 0, norm_max = 0, bias_max = 0;
+  uint32_t reserved[8] = {};
 };
 static_assert(sizeof(CodesFooter) == 64);
+
+// The bytes of a centre: `dimension` float32, then zeros up to a multiple of 16 bytes.
+size_t CentreBytes(int dimension);
 
 // Of the whole file.
 uint64_t CodesBytes(int dimension, int64_t rows);

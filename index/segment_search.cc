@@ -74,6 +74,7 @@ class Search {
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
     const RowBlock& block = pinned.segment->block();
     const CodeBlock* const codes = pinned.segment->codes();
+    if (codes != nullptr) coded_query_->TurnTo(*codes);
     const auto score = [&](const uint32_t* ids, size_t n, float* scores) {
       if (codes != nullptr) {
         ScoreCodesGathered(*coded_query_, codes->rows, codes->stride, ids, n, scores);
@@ -84,19 +85,17 @@ class Search {
     // A row's state is another place in memory: not looked at where every row counts.
     const bool everything = visible == pinned.rows && !context_.request.keep;
     const WalkLimits limits{ef, static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost)};
-    LC_ASSIGN_OR_RETURN(const WalkResult walk,
-                        WalkGraph(
-                            graph, score, limits,
-                            [&](uint32_t row) { return everything || context_.Accepts(pinned, row); },
-                            [&] { return context_.Interrupted(); }));
+    LC_ASSIGN_OR_RETURN(
+        const WalkResult walk,
+        WalkGraph(
+            graph, score, limits, [&](uint32_t row) { return everything || context_.Accepts(pinned, row); },
+            [&] { return context_.Interrupted(); }));
     result_.rows_scored += walk.evaluations;
     const int64_t enough = std::min(wanted_, context_.request.keep ? wanted_ : visible);
     if (walk.gave_up || static_cast<int64_t>(walk.rows.size()) < enough) return false;
-    if (codes != nullptr) {
-      coded_ = true;
-      error = coded_query_->ErrorMax(*codes, pinned.bias_max);
-    }
+    coded_ = coded_ || codes != nullptr;
     for (const ScoredRow& found : walk.rows) {
+      if (codes != nullptr) error = coded_query_->ErrorOf(found.score, codes->error_max);
       if (found.score + error >= candidates_.floor()) candidates_.Add(found.score, error, index, found.row);
     }
     return true;
@@ -126,15 +125,15 @@ class Search {
 
   absl::Status ScanCoded(uint32_t index, const CodeBlock& codes) {
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
-    const float slack = coded_query_->Slack(codes, pinned.bias_max);
     std::array<CodeHit, kRowsABlock> hits;
+    coded_query_->TurnTo(codes);
     coded_ = true;
     for (int64_t begin = 0; begin < pinned.rows; begin += kRowsABlock) {
       if (begin > 0 && begin % kRowsBetweenChecks == 0) LC_RETURN_IF_ERROR(context_.Interrupted());
       const size_t n = static_cast<size_t>(std::min(kRowsABlock, pinned.rows - begin));
-      const float floor = static_cast<float>(candidates_.floor());  // to the nearest: Slack has room for that
+      const float floor = static_cast<float>(candidates_.floor());  // to the nearest: slack has room for that
       const size_t found = ScanCodes(*coded_query_, codes.rows + static_cast<size_t>(begin) * codes.stride,
-                                     codes.stride, n, slack, floor, hits.data());
+                                     codes.stride, n, floor, hits.data());
       for (size_t i = 0; i < found; ++i) {
         const CodeHit& hit = hits[i];
         if (double{hit.score} + hit.error < candidates_.floor()) continue;

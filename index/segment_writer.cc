@@ -99,13 +99,15 @@ class SegmentWriter {
     LC_RETURN_IF_ERROR(WriteColumn<uint64_t>(kIdsFile, [](const RowBlock& b, size_t i) { return b.ids[i]; }));
     LC_RETURN_IF_ERROR(
         WriteColumn<float>(kUncertaintyFile, [](const RowBlock& b, size_t i) { return b.uncertainty[i]; }));
-    if (plan_.settings.codes == RowCodes::kInt8) LC_RETURN_IF_ERROR(WriteCodes());
+    if (Coded()) LC_RETURN_IF_ERROR(WriteCodes());
     if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(WriteGraph());
     LC_RETURN_IF_ERROR(WriteFileAtomically(StrCat(folder_, "/", kManifestFile), EncodeManifest(manifest_)));
     return SyncFolder(folder_);
   }
 
  private:
+  bool Coded() const { return plan_.settings.codes == RowCodes::kInt8 && WorthCoding(manifest_.space.dimension); }
+
   absl::Status WriteVectors() {
     FileWriter file(StrCat(folder_, "/", kVectorsFile));
     LC_RETURN_IF_ERROR(file.Create());
@@ -131,19 +133,38 @@ class SegmentWriter {
     return file.Finish(name, manifest_);
   }
 
+  // The mean of the rows as codes see them (codes.h), padded as the file has it.
+  std::vector<float> Centre() const {
+    const size_t dimension = static_cast<size_t>(manifest_.space.dimension);
+    std::vector<double> sum(dimension, 0.0);
+    for (const RowReference& reference : rows_) {
+      const RowBlock& block = sources_[reference.source]->block();
+      const double scale = block.factors[reference.row].scale;
+      const float* const z = block.rows + reference.row * block.stride;
+      for (size_t i = 0; i < dimension; ++i) sum[i] += scale * double{z[i]};
+    }
+    std::vector<float> centre(CentreBytes(manifest_.space.dimension) / sizeof(float), 0.0f);
+    for (size_t i = 0; i < dimension; ++i) centre[i] = static_cast<float>(sum[i] / static_cast<double>(rows_.size()));
+    return centre;
+  }
+
   absl::Status WriteCodes() {
     FileWriter file(StrCat(folder_, "/", kCodesFile));
     LC_RETURN_IF_ERROR(file.Create());
     const size_t dimension = static_cast<size_t>(manifest_.space.dimension);
     std::vector<uint8_t> coded(CodeStride(manifest_.space.dimension));
+    const std::vector<float> centre = Centre();
     CodeBlock bounds;
+    bounds.centre = centre.data();
     for (size_t i = 0; i < rows_.size(); ++i) {
       if (i % 4096 == 0 && stop_()) return MakeStatus(absl::StatusCode::kCancelled, "segment build stopped");
       const RowBlock& block = sources_[rows_[i].source]->block();
       const size_t row = rows_[i].row;
-      EncodeRow(block.factors[row], {block.rows + row * block.stride, dimension}, coded.data(), &bounds);
+      EncodeRow(manifest_.space.metric, block.factors[row], {block.rows + row * block.stride, dimension}, coded.data(),
+                &bounds);
       LC_RETURN_IF_ERROR(file.Write(coded.data(), coded.size()));
     }
+    LC_RETURN_IF_ERROR(file.Write(centre.data(), centre.size() * sizeof(float)));
     const CodesFooter footer = CodesFooterOf(manifest_.space.dimension, manifest_.rows, bounds);
     LC_RETURN_IF_ERROR(file.Write(&footer, sizeof(footer)));
     return file.Finish(kCodesFile, manifest_);
@@ -158,7 +179,14 @@ class SegmentWriter {
     manifest_.hnsw_m = plan_.settings.hnsw_m;
     manifest_.hnsw_ef_construction = plan_.settings.hnsw_ef_construction;
     const GraphSettings settings{manifest_.hnsw_m, manifest_.hnsw_ef_construction, plan_.settings.build_threads};
-    LC_ASSIGN_OR_RETURN(const std::string graph, BuildGraph(manifest_.space, block, manifest_.rows, settings, stop_));
+    CodeBlock codes;
+    Mapping coded;
+    if (Coded()) {
+      LC_ASSIGN_OR_RETURN(coded, Mapping::OfFile(StrCat(folder_, "/", kCodesFile)));
+      LC_ASSIGN_OR_RETURN(codes, ParseCodes(coded.view(), manifest_.space.dimension, manifest_.rows));
+    }
+    LC_ASSIGN_OR_RETURN(const std::string graph, BuildGraph(manifest_.space, block, codes.rows ? &codes : nullptr,
+                                                            manifest_.rows, settings, stop_));
     FileWriter file(StrCat(folder_, "/", kGraphFile));
     LC_RETURN_IF_ERROR(file.Create());
     LC_RETURN_IF_ERROR(file.Write(graph.data(), graph.size()));

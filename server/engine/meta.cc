@@ -112,7 +112,7 @@ Json ToJson(const IndexSettings& s) {
 absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
   IndexSettings s;
   FieldReader reader("collection", json);
-  std::string kind, codes = "int8";
+  std::string kind, codes = "float32";
   reader.Read("kind", &kind);
   if (reader.Has("codes")) reader.Read("codes", &codes);  // records of older servers have none
   reader.Read("growing_rows_max", &s.growing_rows_max);

@@ -248,8 +248,8 @@ void AddIndex(std::vector<Option>* out) {
         c.index.codes = v == "float32" ? RowCodes::kFloat32 : RowCodes::kInt8;
       },
       {"float32", "int8"},
-      {"", "What searches read first of a sealed row; answers of exact searches are the same.",
-       "float32 where disk is dearer than speed."}));
+      {"", "What searches of new collections read first of a sealed row of 7 numbers or more; exact answers are the same.",
+       "float32 where disk is dearer than speed. An existing collection: `collection rebuild --codes`."}));
   out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
                        {"rows", "A growing segment is sealed at this size; at most index.merge_rows_max.",
                         "Lower it when fresh rows make searches slow, raise it for fewer builds."}));

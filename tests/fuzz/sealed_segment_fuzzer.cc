@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "index/graph_walk.h"
 #include "index/manifest.h"
 #include "index/sealed_segment.h"
+#include "index/segment_codes.h"
 #include "index/segment_search.h"
 
 namespace {
@@ -88,10 +90,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     size_t bytes;
   } files[] = {{kIdsFile, 8 * rows},         {kFactorsFile, 8 * rows},
                {kUncertaintyFile, 4 * rows}, {kVectorsFile, 4 * kDimension * rows},
-               {kStatesFile, 4 * rows},      {kGraphFile, left.size()}};
+               {kStatesFile, 4 * rows},      {kCodesFile, CodesBytes(kDimension, manifest.rows)},
+               {kGraphFile, left.size()}};
   for (size_t i = 0; i < std::size(files); ++i) {
     std::string content = take(files[i].bytes);
     if (files[i].name != kGraphFile) content.resize(files[i].bytes);
+    if (files[i].name == kCodesFile) {
+      if (data[1] / 4 % 2 == 0) continue;
+      CodeBlock bounds;
+      bounds.error_max = bounds.norm_max = bounds.bias_max = 1;
+      const CodesFooter footer = CodesFooterOf(kDimension, manifest.rows, bounds);
+      if (data[1] / 8 % 2 == 0) std::memcpy(&content[content.size() - sizeof(footer)], &footer, sizeof(footer));
+    }
     if (cut % 8 == i) content.resize(content.size() * (cut / 8) / 32);
     const std::string path = scratch->path() + "/" + std::string(files[i].name);
     if (files[i].name == kStatesFile) {

@@ -2,10 +2,13 @@
 #include "geometry/codes.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
+#include "base/status.h"
 #include "geometry/code_kernels.h"
+#include "geometry/code_kernels_vnni.h"
 #include "geometry/kernels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,26 +23,47 @@ using test::SpacesOf;
 
 constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
 
-// Rows of a space and their codes, in an allocation that ends with the last row.
+// Rows of a space around `offset` in every coordinate, and their codes around the origin or around their mean, in an
+// allocation that ends with the last row.
 struct CodedRows {
-  CodedRows(std::mt19937_64& random, const Space& space, std::size_t count) {
-    block.stride = CodeStride(space.dimension);
-    codes.resize(count * block.stride);
+  CodedRows(std::mt19937_64& random, const Space& space, std::size_t count, bool centred = false, float offset = 0) {
+    const std::size_t d = static_cast<std::size_t>(space.dimension);
     for (std::size_t i = 0; i < count; ++i) {
       rows.push_back(RandomVector(random, space.dimension, RandomNorm(random)));
+      for (float& x : rows.back()) x += offset;
       if (i == 0 && space.metric != Metric::kCosine) rows[0].assign(rows[0].size(), 0.0f);
       factors.push_back(FactorsOf(space, rows.back()));
-      EncodeRow(factors.back(), rows.back(), codes.data() + i * block.stride, &block);
-      bias_max = std::max(bias_max, factors.back().bias);
     }
-    block.rows = codes.data();
+    centre.resize(d, 0.0f);
+    for (std::size_t j = 0; centred && j < d; ++j) {
+      double sum = 0;
+      for (std::size_t i = 0; i < count; ++i) sum += double{factors[i].scale} * double{rows[i][j]};
+      centre[j] = static_cast<float>(sum / static_cast<double>(count));
+    }
+    Encode(space);
+  }
+  CodedRows(const Space& space, std::vector<std::vector<float>> given) : rows(std::move(given)) {
+    for (const auto& row : rows) factors.push_back(FactorsOf(space, row));
+    centre.resize(static_cast<std::size_t>(space.dimension), 0.0f);
+    Encode(space);
   }
 
   std::vector<std::uint8_t> codes;
   std::vector<std::vector<float>> rows;
   std::vector<RowFactors> factors;
+  std::vector<float> centre;
   CodeBlock block;
-  float bias_max = 0;
+
+ private:
+  void Encode(const Space& space) {
+    block.stride = CodeStride(space.dimension);
+    block.centre = centre.data();
+    codes.resize(rows.size() * block.stride);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      EncodeRow(space.metric, factors[i], rows[i], codes.data() + i * block.stride, &block);
+    }
+    block.rows = codes.data();
+  }
 };
 
 double Truth(const BoundQuery& query, const std::vector<float>& row) {
@@ -52,55 +76,118 @@ class CodesOnEveryTarget : public ::testing::TestWithParam<std::int64_t> {
   void TearDown() override { ForceKernelTarget(0); }
 };
 
+// Every row's score lies as near to the exact one as its error says, by scans and by gathered rows.
+void ExpectTrueBounds(const Space& space, const CodedRows& coded, const std::vector<float>& z,
+                      const std::string& what) {
+  const BoundQuery query = BoundQuery::Make(space, space, z).value();
+  CodeQuery code_query(query);
+  code_query.TurnTo(coded.block);
+  std::vector<CodeHit> hits(coded.rows.size());
+  ASSERT_EQ(ScanCodes(code_query, coded.codes.data(), coded.block.stride, hits.size(), kNoFloor, hits.data()),
+            hits.size());
+  std::vector<std::uint32_t> ids;
+  for (std::size_t i = 0; i < hits.size(); ++i) ids.push_back(static_cast<std::uint32_t>(i * 7 % hits.size()));
+  std::vector<float> scores(ids.size());
+  ScoreCodesGathered(code_query, coded.codes.data(), coded.block.stride, ids.data(), ids.size(), scores.data());
+  for (std::size_t i = 0; i < hits.size(); ++i) {
+    const double truth = Truth(query, coded.rows[i]);
+    ASSERT_EQ(hits[i].row, i);
+    ASSERT_NEAR(hits[i].score, truth, hits[i].error + 1e-12 * std::abs(truth) + 1e-15)
+        << what << " " << MetricName(space.metric) << " K " << space.curvature << " d " << z.size() << " row " << i;
+    ASSERT_LE(hits[i].error, code_query.ErrorOf(hits[i].score, coded.block.error_max) * (1 + 1e-4));
+    ASSERT_NEAR(scores[i], hits[ids[i]].score, code_query.slack()) << what;
+  }
+}
+
 TEST_P(CodesOnEveryTarget, ScoresAreAsNearToTheExactOnesAsTheirBoundSays) {
   std::mt19937_64 random(21);
   for (const int d : {1, 2, 3, 15, 16, 17, 25, 48, 63, 64, 65, 96, 127, 128, 130, 200, 513, 768}) {
     for (const Space& space : SpacesOf(d)) {
-      const CodedRows coded(random, space, 11);
-      const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, d, RandomNorm(random))).value();
-      const CodeQuery code_query(query);
-      const float slack = code_query.Slack(coded.block, coded.bias_max);
-      std::vector<CodeHit> hits(coded.rows.size());
-      ASSERT_EQ(
-          ScanCodes(code_query, coded.codes.data(), coded.block.stride, hits.size(), slack, kNoFloor, hits.data()),
-          hits.size());
-      std::vector<std::uint32_t> ids = {10, 3, 3, 0, 7, 5, 1, 2, 4, 6, 9};
-      std::vector<float> scores(ids.size());
-      ScoreCodesGathered(code_query, coded.codes.data(), coded.block.stride, ids.data(), ids.size(), scores.data());
-      for (std::size_t i = 0; i < hits.size(); ++i) {
-        const double truth = Truth(query, coded.rows[i]);
-        ASSERT_EQ(hits[i].row, i);
-        ASSERT_NEAR(hits[i].score, truth, hits[i].error + 1e-12 * std::abs(truth) + 1e-15)
-            << MetricName(space.metric) << " K " << space.curvature << " d " << d << " row " << i;
-        ASSERT_LE(hits[i].error, code_query.ErrorMax(coded.block, coded.bias_max) * (1 + 1e-6));
-        ASSERT_NEAR(scores[i], hits[ids[i]].score, slack) << d;
+      for (const bool centred : {false, true}) {
+        for (const float offset : {0.0f, 20.0f}) {
+          const CodedRows coded(random, space, 11, centred, offset);
+          std::vector<float> z = RandomVector(random, d, RandomNorm(random));
+          for (float& x : z) x += offset;
+          ExpectTrueBounds(space, coded, z, StrCat(centred ? "centred " : "", offset));
+        }
       }
     }
+  }
+}
+
+TEST_P(CodesOnEveryTarget, NothingIsLostWhereTheQueryAloneIsRounded) {
+  std::mt19937_64 random(26);
+  for (const int d : {3, 64, 100, 768}) {
+    const Space space{Metric::kInnerProduct, d};
+    std::vector<std::vector<float>> rows(9, std::vector<float>(static_cast<std::size_t>(d)));
+    for (auto& row : rows) {
+      for (float& x : row) x = static_cast<float>(static_cast<int>(random() % 255) - 127);
+      row[0] = 127;
+    }
+    const CodedRows coded(space, rows);
+    ASSERT_LT(coded.block.error_max, 1e-30);
+    for (int i = 0; i < 20; ++i) ExpectTrueBounds(space, coded, RandomVector(random, d, 1.0), "integers");
+  }
+}
+
+TEST_P(CodesOnEveryTarget, SumsOfTheGreatestDimensionDoNotWrap) {
+  for (const int d : {768, 4096, 65536}) {
+    const Space space{Metric::kInnerProduct, d};
+    const std::size_t n = static_cast<std::size_t>(d);
+    const CodedRows coded(space, {std::vector<float>(n, 1), std::vector<float>(n, -1), std::vector<float>(n, 0.5f)});
+    for (const float x : {1.0f, -1.0f}) ExpectTrueBounds(space, coded, std::vector<float>(n, x), "constant");
   }
 }
 
 TEST_P(CodesOnEveryTarget, AScanKeepsTheRowsThatReachTheFloorAndNoOther) {
   std::mt19937_64 random(22);
   for (const int d : {3, 64, 100, 128}) {
-    const Space space{Metric::kLorentz, d, 1.0, 1.2};
-    const CodedRows coded(random, space, 203);
-    const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, d, 1.0)).value();
-    const CodeQuery code_query(query);
-    const float slack = code_query.Slack(coded.block, coded.bias_max);
-    std::vector<CodeHit> all(coded.rows.size()), kept(coded.rows.size());
-    ScanCodes(code_query, coded.codes.data(), coded.block.stride, all.size(), slack, kNoFloor, all.data());
-    for (std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{7}, all.size()}) {
-      const float floor = all[n / 2].score + all[n / 2].error;
-      const std::size_t found =
-          ScanCodes(code_query, coded.codes.data(), coded.block.stride, n, slack, floor, kept.data());
-      std::size_t expected = 0;
-      for (std::size_t i = 0; i < n; ++i) {
-        if (all[i].score + all[i].error < floor) continue;
-        ASSERT_LT(expected, found);
-        ASSERT_EQ(kept[expected].row, i);
-        ++expected;
+    for (const Space& space : SpacesOf(d)) {
+      const CodedRows coded(random, space, 203);
+      const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, d, 1.0)).value();
+      CodeQuery code_query(query);
+      code_query.TurnTo(coded.block);
+      std::vector<CodeHit> all(coded.rows.size()), kept(coded.rows.size());
+      ScanCodes(code_query, coded.codes.data(), coded.block.stride, all.size(), kNoFloor, all.data());
+      for (std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{7}, all.size()}) {
+        const float floor = all[n / 2].score + all[n / 2].error;
+        const std::size_t found = ScanCodes(code_query, coded.codes.data(), coded.block.stride, n, floor, kept.data());
+        std::size_t expected = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          if (all[i].score + all[i].error < floor) continue;
+          ASSERT_LT(expected, found);
+          ASSERT_EQ(kept[expected].row, i);
+          ++expected;
+        }
+        ASSERT_EQ(found, expected);
       }
-      ASSERT_EQ(found, expected);
+    }
+  }
+}
+
+TEST_P(CodesOnEveryTarget, DotProductsOfRowsAreThoseOfWhatTheirCodesMean) {
+  std::mt19937_64 random(24);
+  for (const int d : {1, 5, 16, 63, 64, 100, 128, 130, 513}) {
+    const Space space{Metric::kLorentz, d, 1.0, 1.2};
+    const CodedRows coded(random, space, 11);
+    const auto row = [&](std::size_t i) { return coded.codes.data() + i * coded.block.stride; };
+    const auto step = [&](std::size_t i) {
+      float value = 0;
+      std::memcpy(&value, row(i) + CodeFactorsAt(d), sizeof(value));
+      return value;
+    };
+    const std::vector<std::uint32_t> ids = {10, 3, 3, 0, 7, 5, 1, 2, 4, 6, 9};
+    for (std::size_t i = 0; i < coded.rows.size(); ++i) {
+      for (std::size_t n = 0; n <= ids.size(); ++n) {
+        std::vector<float> dots(n);
+        DotCodesGathered(row(i), coded.codes.data(), coded.block.stride, d, ids.data(), n, dots.data());
+        for (std::size_t j = 0; j < n; ++j) {
+          int expected = 0;
+          for (int h = 0; h < d; ++h) expected += (int{row(i)[h]} - 128) * (int{row(ids[j])[h]} - 128);
+          const double meant = double{step(i)} * double{step(ids[j])} * expected;
+          ASSERT_NEAR(dots[j], meant, 1e-6 * std::abs(meant)) << d;
+        }
+      }
     }
   }
 }
@@ -110,10 +197,36 @@ TEST_P(CodesOnEveryTarget, TheBoundIsTightEnoughToBeOfUse) {
   const Space space{Metric::kLorentz, 128, 1.0, 1.2};
   const CodedRows coded(random, space, 100);
   const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, 128, 1.2)).value();
-  const CodeQuery code_query(query);
+  CodeQuery code_query(query);
+  code_query.TurnTo(coded.block);
   // |a| = sinh(1.2) = 1.5; a row of that length loses about .6 % of it.
-  EXPECT_LT(code_query.ErrorMax(coded.block, coded.bias_max), 0.03);
-  EXPECT_LT(code_query.Slack(coded.block, coded.bias_max), 3e-4);
+  EXPECT_LT(code_query.ErrorOf(0, coded.block.error_max), 0.03);
+  EXPECT_LT(code_query.slack(), 3e-4);
+
+  // Far from the origin it is as tight as around it, once rows are centred.
+  const Space euclid{Metric::kEuclidean, 128};
+  std::vector<std::vector<float>> rows;
+  for (int i = 0; i < 100; ++i) {
+    rows.push_back(RandomVector(random, 128, std::sqrt(128.0)));
+    for (float& x : rows.back()) x += 100;
+  }
+  CodedRows far(euclid, rows);
+  EXPECT_GT(far.block.error_max, 2);
+  for (float& x : far.centre) x = 100;
+  far.block = CodeBlock{.stride = far.block.stride, .centre = far.centre.data()};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EncodeRow(euclid.metric, far.factors[i], rows[i], far.codes.data() + i * far.block.stride, &far.block);
+  }
+  EXPECT_LT(far.block.error_max, 0.15);
+  const BoundQuery near = BoundQuery::Make(euclid, euclid, rows[0]).value();
+  CodeQuery near_query(near);
+  near_query.TurnTo(far.block);
+  EXPECT_LT(near_query.ErrorOf(-256, far.block.error_max), 5) << "of a squared distance of 256";
+}
+
+TEST_P(CodesOnEveryTarget, KernelsOnDotProductsOfBytesAreUsedWhereTheProcessorHasThem) {
+  const bool avx3 = std::string_view(KernelTargetName(GetParam())).starts_with("AVX3");
+  EXPECT_EQ(CodeKernelName(), avx3 && HaveVnni() ? "vnni" : "int16");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CodesOnEveryTarget, ::testing::ValuesIn(KernelTargets()),
@@ -124,14 +237,10 @@ TEST(Codes, AreTheNumbersThemselvesWhereTheyFit) {
   const std::vector<float> z = {127, -127, 64, 0, -1};
   std::vector<std::uint8_t> codes(CodeStride(5));
   CodeBlock block;
-  EncodeRow(FactorsOf(space, z), z, codes.data(), &block);
+  EncodeRow(space.metric, FactorsOf(space, z), z, codes.data(), &block);
   EXPECT_EQ(std::vector<int>(codes.begin(), codes.begin() + 6), (std::vector<int>{255, 1, 192, 128, 127, 128}));
   EXPECT_LT(block.error_max, 1e-30);
   EXPECT_NEAR(block.norm_max, std::sqrt(2 * 127.0 * 127 + 64 * 64 + 1), 1e-3);
-}
-
-TEST(Codes, KernelsOnDotProductsOfBytesAreUsedWhereTheProcessorHasThem) {
-  EXPECT_THAT(CodeKernelName(), ::testing::AnyOf("vnni", "int16"));
 }
 
 }  // namespace

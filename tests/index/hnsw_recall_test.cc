@@ -33,17 +33,19 @@ std::vector<std::vector<float>> Clustered(int64_t rows, int dimension, uint32_t 
   return points;
 }
 
-class HnswRecall : public testing::TestWithParam<Metric> {
+class HnswRecall : public testing::TestWithParam<std::tuple<Metric, RowCodes>> {
  protected:
-  void Build(int64_t rows, int dimension) {
-    space_ = {GetParam(), dimension, 1.0, 1.2};
+  void Build(int64_t rows, int dimension, float offset) {
+    offset_ = offset;
+    space_ = {std::get<Metric>(GetParam()), dimension, 1.0, 1.2};
     IndexSettings settings;
+    settings.codes = std::get<RowCodes>(GetParam());
     settings.growing_rows_max = rows;
     settings.build_threads = static_cast<int>(FromEnvironment("LIGHTCONE_RECALL_THREADS", 1));
     auto index = CollectionIndex::Open(folder_.path(), settings, {{1, space_}}, &oracle_);
     ASSERT_TRUE(index.ok()) << index.status();
     index_ = std::move(*index);
-    const auto points = Clustered(rows, dimension, 1);
+    const auto points = Shifted(Clustered(rows, dimension, 1));
     Oracle::Batch batch;
     for (int64_t i = 0; i < rows; ++i) {
       batch.push_back(Oracle::Add(static_cast<uint64_t>(i), 1, points[static_cast<size_t>(i)]));
@@ -61,7 +63,7 @@ class HnswRecall : public testing::TestWithParam<Metric> {
   double Recall(int queries, const std::function<bool(uint64_t, float)>& keep, double keep_share) {
     int64_t found = 0, wanted = 0, scored = 0;
     absl::Duration graph_time;
-    for (const auto& z : Clustered(queries, space_.dimension, 2)) {
+    for (const auto& z : Shifted(Clustered(queries, space_.dimension, 2))) {
       const BoundQuery query = Bind(space_, z);
       SearchRequest request;
       request.query = &query;
@@ -88,6 +90,14 @@ class HnswRecall : public testing::TestWithParam<Metric> {
     return static_cast<double>(found) / static_cast<double>(wanted);
   }
 
+  std::vector<std::vector<float>> Shifted(std::vector<std::vector<float>> points) const {
+    for (auto& point : points) {
+      for (float& x : point) x += offset_;
+    }
+    return points;
+  }
+
+  float offset_ = 0;  // of every coordinate
   TemporaryFolder folder_;
   Space space_;
   Oracle oracle_;
@@ -96,7 +106,7 @@ class HnswRecall : public testing::TestWithParam<Metric> {
 
 TEST_P(HnswRecall, IsAtLeast95PercentAtTheDefaultsOnClusteredVectors) {
   const int64_t rows = FromEnvironment("LIGHTCONE_RECALL_ROWS", 7'200);
-  Build(rows, static_cast<int>(FromEnvironment("LIGHTCONE_RECALL_DIMENSION", 32)));
+  Build(rows, static_cast<int>(FromEnvironment("LIGHTCONE_RECALL_DIMENSION", 32)), 0);
   if (HasFatalFailure()) return;
   EXPECT_GE(Recall(100, {}, 1), 0.95);
   const auto most = [](uint64_t id, float) { return id % 10 != 0; };
@@ -116,9 +126,20 @@ TEST_P(HnswRecall, IsAtLeast95PercentAtTheDefaultsOnClusteredVectors) {
   }
 }
 
+TEST_P(HnswRecall, IsAsHighWhereRowsLieFarFromTheOrigin) {
+  Build(7'200, 32, 10);
+  if (HasFatalFailure()) return;
+  EXPECT_GE(Recall(50, {}, 1), 0.95);
+}
+
 INSTANTIATE_TEST_SUITE_P(Metrics, HnswRecall,
-                         testing::Values(Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean),
-                         [](const auto& info) { return std::string(MetricName(info.param)); });
+                         testing::Combine(testing::Values(Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct,
+                                                          Metric::kEuclidean),
+                                          testing::Values(RowCodes::kFloat32, RowCodes::kInt8)),
+                         [](const auto& info) {
+                           const bool codes = std::get<RowCodes>(info.param) == RowCodes::kInt8;
+                           return StrCat(MetricName(std::get<Metric>(info.param)), codes ? "_int8" : "_float32");
+                         });
 
 }  // namespace
 }  // namespace lightcone

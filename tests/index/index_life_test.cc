@@ -24,6 +24,7 @@ using Generations = std::vector<std::pair<uint32_t, Space>>;
 class IndexLife : public testing::Test {
  protected:
   IndexLife() {
+    settings_.codes = RowCodes::kInt8;
     settings_.growing_rows_max = 50;
     settings_.hnsw_m = 4;
     settings_.hnsw_ef_construction = 16;

@@ -1,6 +1,8 @@
 // The parts that can be tried alone: build policy, file formats, candidate set, graph bytes.
+#include <algorithm>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -121,8 +123,11 @@ TEST(SegmentCodes, AreRefusedWhenTheyDoNotFitOrTheirBoundsAreNoBounds) {
   CodeBlock bounds;
   bounds.error_max = 0.5f;
   bounds.norm_max = 2.0f;
+  bounds.bias_max = 3.0f;
+  const std::vector<float> centre = {1, 2, 3, 4, 5, 0, 0, 0};
   const auto bytes_of = [&](const CodesFooter& footer) {
     std::string bytes(kRows * CodeStride(kDimension), '\x80');
+    bytes.append(reinterpret_cast<const char*>(centre.data()), CentreBytes(kDimension));
     bytes.append(reinterpret_cast<const char*>(&footer), sizeof(footer));
     return bytes;
   };
@@ -133,16 +138,23 @@ TEST(SegmentCodes, AreRefusedWhenTheyDoNotFitOrTheirBoundsAreNoBounds) {
   EXPECT_EQ(parsed->stride, 32u);
   EXPECT_EQ(parsed->error_max, 0.5f);
   EXPECT_EQ(parsed->norm_max, 2.0f);
+  EXPECT_EQ(parsed->bias_max, 3.0f);
+  EXPECT_EQ(parsed->centre[4], 5.0f);
   EXPECT_FALSE(ParseCodes(bytes, kDimension, kRows + 1).ok());
   EXPECT_FALSE(ParseCodes(bytes.substr(1), kDimension, kRows).ok());
   for (const auto& damage : std::vector<std::function<void(CodesFooter&)>>{
-           [](CodesFooter& f) { f.magic ^= 1; }, [](CodesFooter& f) { f.version = 2; }, [](CodesFooter& f) { ++f.rows; },
-           [](CodesFooter& f) { f.dimension = 6; }, [](CodesFooter& f) { f.stride = 48; },
-           [](CodesFooter& f) { f.error_max = -1; }, [](CodesFooter& f) { f.norm_max = std::nanf(""); }}) {
+           [](CodesFooter& f) { f.magic ^= 1; }, [](CodesFooter& f) { f.version = 2; },
+           [](CodesFooter& f) { ++f.rows; }, [](CodesFooter& f) { f.dimension = 6; },
+           [](CodesFooter& f) { f.stride = 48; }, [](CodesFooter& f) { f.error_max = -1; },
+           [](CodesFooter& f) { f.norm_max = std::nanf(""); }, [](CodesFooter& f) { f.bias_max = -INFINITY; }}) {
     CodesFooter damaged = good;
     damage(damaged);
     EXPECT_EQ(ParseCodes(bytes_of(damaged), kDimension, kRows).status().code(), absl::StatusCode::kDataLoss);
   }
+  std::string centreless = bytes;
+  const float nan = std::nanf("");
+  std::memcpy(&centreless[kRows * CodeStride(kDimension) + 4], &nan, sizeof(nan));
+  EXPECT_EQ(ParseCodes(centreless, kDimension, kRows).status().code(), absl::StatusCode::kDataLoss);
 }
 
 class GraphBytes : public testing::Test {
@@ -156,7 +168,7 @@ class GraphBytes : public testing::Test {
     block_.rows = rows_.data();
     block_.stride = 4;
     block_.factors = factors_.data();
-    auto bytes = BuildGraph(space_, block_, kRows, {4, 32, 1}, [] { return false; });
+    auto bytes = BuildGraph(space_, block_, nullptr, kRows, {4, 32, 1}, [] { return false; });
     EXPECT_TRUE(bytes.ok()) << bytes.status();
     bytes_ = std::move(*bytes);
   }
@@ -169,7 +181,7 @@ class GraphBytes : public testing::Test {
 };
 
 TEST_F(GraphBytes, AreTheSameEveryTimeAndLeadToTheNearestRows) {
-  EXPECT_EQ(*BuildGraph(space_, block_, kRows, {4, 32, 1}, [] { return false; }), bytes_);
+  EXPECT_EQ(*BuildGraph(space_, block_, nullptr, kRows, {4, 32, 1}, [] { return false; }), bytes_);
   const auto graph = Graph::Parse(bytes_, kRows);
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_GT(graph->layers(), 1);
@@ -185,13 +197,59 @@ TEST_F(GraphBytes, AreTheSameEveryTimeAndLeadToTheNearestRows) {
   EXPECT_GE(found, 48);
 }
 
+TEST_F(GraphBytes, BuiltByCodesOrByManyThreadsLeadToTheNearestRowsInEverySpace) {
+  for (const Metric metric : {Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean}) {
+    const Space space{metric, 4, 1.0, 1.2};
+    CodeBlock codes;
+    codes.stride = CodeStride(4);
+    std::vector<uint8_t> coded(static_cast<size_t>(kRows) * codes.stride);
+    codes.rows = coded.data();
+    const std::vector<float> centre = {0.1f, -0.2f, 0.05f, 0.0f};
+    codes.centre = centre.data();
+    for (size_t i = 0; i < static_cast<size_t>(kRows); ++i) {
+      factors_[i] = FactorsOf(space, {&rows_[4 * i], 4});
+      EncodeRow(metric, factors_[i], {&rows_[4 * i], 4}, &coded[i * codes.stride], &codes);
+    }
+    for (const bool by_codes : {false, true}) {
+      const auto bytes =
+          BuildGraph(space, block_, by_codes ? &codes : nullptr, kRows, {4, 32, 3}, [] { return false; });
+      ASSERT_TRUE(bytes.ok()) << bytes.status();
+      const auto graph = Graph::Parse(*bytes, kRows);
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      for (uint32_t row = 0; row < kRows; ++row) {
+        std::set<int32_t> links;
+        for (const int32_t link : graph->Links(row, 0)) {
+          if (link < 0) break;
+          EXPECT_TRUE(links.insert(link).second && link != static_cast<int32_t>(row)) << row << " to " << link;
+        }
+        EXPECT_FALSE(links.empty()) << row;
+      }
+      int found = 0;
+      for (size_t i = 0; i < 100; ++i) {
+        const auto query = BoundQuery::Make(space, space, {&rows_[4 * i], 4});
+        std::vector<float> scores(static_cast<size_t>(kRows));
+        ScoreRows(*query, block_.rows, block_.stride, block_.factors, scores.size(), scores.data());
+        const auto best = static_cast<uint32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+        const auto walk = WalkGraph(
+            *graph, FloatRows{block_, *query}, {64, kRows}, [](uint32_t) { return true; },
+            [] { return absl::OkStatus(); });
+        ASSERT_TRUE(walk.ok());
+        for (const ScoredRow& row : walk->rows) found += row.row == best;
+      }
+      // The largest inner products lead to few rows of great norm, which so thin a graph in so few dimensions loses.
+      EXPECT_GE(found, metric == Metric::kInnerProduct ? 75 : 97)
+          << MetricName(metric) << (by_codes ? " by codes" : "");
+    }
+  }
+}
+
 TEST_F(GraphBytes, AWalkStopsWhenItIsToldTo) {
   const auto graph = Graph::Parse(bytes_, kRows);
   const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});
   const auto walk = WalkGraph(
       *graph, FloatRows{block_, *query}, {200, 50}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
   EXPECT_TRUE(walk->gave_up);
-  EXPECT_EQ(BuildGraph(space_, block_, kRows, {4, 32, 1}, [] { return true; }).status().code(),
+  EXPECT_EQ(BuildGraph(space_, block_, nullptr, kRows, {4, 32, 1}, [] { return true; }).status().code(),
             absl::StatusCode::kCancelled);
 }
 
@@ -206,7 +264,8 @@ TEST_F(GraphBytes, ThatWereChangedAreRefusedOrStayInBounds) {
     if (!graph.ok()) continue;
     const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});
     EXPECT_TRUE(WalkGraph(
-                    *graph, FloatRows{block_, *query}, {16, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); })
+                    *graph, FloatRows{block_, *query}, {16, kRows}, [](uint32_t) { return true; },
+                    [] { return absl::OkStatus(); })
                     .ok());
   }
   EXPECT_FALSE(Graph::Parse(bytes_.substr(0, bytes_.size() - 4), kRows).ok());

@@ -1,0 +1,75 @@
+// The beam search of HNSW (Malkov and Yashunin, arXiv 1603.09320, algorithm 2), over the links of a finished graph
+// (graph_walk.h) and of one that grows (graph_inserter.h).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lightcone {
+
+struct ScoredRow {
+  float score = 0;  // higher is nearer
+  uint32_t row = 0;
+};
+
+// Objects, not functions: heaps call them inline.
+inline constexpr auto Better = [](const ScoredRow& x, const ScoredRow& y) { return x.score > y.score; };
+inline constexpr auto Worse = [](const ScoredRow& x, const ScoredRow& y) { return x.score < y.score; };
+
+// Marks of visited rows: a new epoch clears them. One a thread.
+class Visited {
+ public:
+  void Begin(size_t rows) {
+    if (marks_.size() < rows) marks_.resize(rows, 0);
+    if (++epoch_ == 0) {
+      std::fill(marks_.begin(), marks_.end(), 0);
+      epoch_ = 1;
+    }
+  }
+  bool TestAndSet(uint32_t row) {
+    if (marks_[row] == epoch_) return true;
+    marks_[row] = epoch_;
+    return false;
+  }
+
+ private:
+  std::vector<uint16_t> marks_;
+  uint16_t epoch_ = 0;
+};
+
+// The `ef` best rows that accept(row) lets through, in no particular order, into `found`; `frontier` is scratch.
+//   expand(row, visit)  collects the links of `row` that were not visited, scores them, and visits each: visit(scored)
+//   prefetch(row)       `row` is most often the next to be expanded
+//   stop()              asked after every expansion; true ends the search with what is there
+template <typename Expand, typename Prefetch, typename Accept, typename Stop>
+void BeamSearch(ScoredRow start, size_t ef, std::vector<ScoredRow>& frontier, std::vector<ScoredRow>& found,
+                const Expand& expand, const Prefetch& prefetch, const Accept& accept, const Stop& stop) {
+  frontier.clear();  // max-heap: the nearest row not expanded yet comes first
+  found.clear();     // min-heap: the worst accepted row comes first
+  const auto visit = [&](ScoredRow row) {
+    if (found.size() >= ef && row.score <= found.front().score) return;
+    frontier.push_back(row);
+    std::push_heap(frontier.begin(), frontier.end(), Worse);
+    if (!accept(row.row)) return;
+    found.push_back(row);
+    std::push_heap(found.begin(), found.end(), Better);
+    if (found.size() > ef) {
+      std::pop_heap(found.begin(), found.end(), Better);
+      found.pop_back();
+    }
+  };
+  visit(start);
+  while (!frontier.empty()) {
+    const ScoredRow next = frontier.front();
+    if (found.size() >= ef && next.score < found.front().score) return;
+    std::pop_heap(frontier.begin(), frontier.end(), Worse);
+    frontier.pop_back();
+    if (!frontier.empty()) prefetch(frontier.front().row);
+    expand(next.row, visit);
+    if (stop()) return;
+  }
+}
+
+}  // namespace lightcone
