@@ -52,9 +52,11 @@ std::string Bars(const DemoResult& result) {
   const Bar bars[] = {{"old", "old", "old model, old gallery", "var(--old)"},
                       {"independent", "old", "ordinary new model, old gallery", "var(--indep)"},
                       {"independent+adapter", "old", "ordinary new model behind an adapter", "#e3b36f"},
-                      {"new", "old", "Lightcone's new model, old gallery", "var(--new)"},
-                      {"new+adapter", "old", "Lightcone's model behind an adapter", "#5b8fdb"},
-                      {"new", "new", "Lightcone's new model, everything re-embedded", "#8fb4ec"},
+                      {"new", "old", "compatible new model (HBCT), old gallery", "var(--new)"},
+                      {"new+adapter", "old", "compatible new model behind an adapter", "#5b8fdb"},
+                      {"lightcone+adapter", "old", "method lightcone: with its adapter", "var(--good)"},
+                      {"new", "new", "compatible new model, everything re-embedded", "#8fb4ec"},
+                      {"lightcone", "lightcone", "method lightcone, everything re-embedded", "#8cc9a8"},
                       {"independent", "independent", "ordinary new model, everything re-embedded", "#ecc58f"}};
   BarPlot plot;
   plot.title = "Recall by query and gallery model";
@@ -185,9 +187,9 @@ std::string DemoHtml(const DemoResult& result) {
   for (const DemoAdapter& adapter : result.adapters) {
     html += Format(
         "<p class='soft'>P_com of the %s model with an item adapter, fitted by %s to %lld pairs in %.0f s and applied "
-        "by the server: CMC@1 %+.3f, mAP %+.3f.</p>",
+        "by the server: CMC@1 %+.3f, mAP %+.3f. P_up of that model: CMC@1 %+.3f, mAP %+.3f.</p>",
         adapter.model.c_str(), adapter.loss.c_str(), static_cast<long long>(adapter.pairs), adapter.seconds,
-        adapter.p_com_cmc1, adapter.p_com_map);
+        adapter.p_com_cmc1, adapter.p_com_map, adapter.p_up_cmc1, adapter.p_up_map);
   }
   html += Backfill(result);
   html +=

@@ -10,18 +10,19 @@
 namespace lightcone::cli {
 
 struct DemoRow {
-  std::string query, gallery;  // of: old, independent, new; a query also independent+adapter, new+adapter
+  std::string query, gallery;  // of: old, independent, new, lightcone; a query also with +adapter behind the name
   double cmc1 = 0, cmc5 = 0, map = 0;
   std::string how;  // through which search it was measured
 };
 
 // An item adapter that carries the old gallery into the space of a newer model.
 struct DemoAdapter {
-  std::string model;  // independent or new
+  std::string model;  // independent, new or lightcone
   std::string loss;
   int64_t pairs = 0;   // that it was fitted to
   double seconds = 0;  // of embedding the pairs and fitting
   double p_com_cmc1 = 0, p_com_map = 0;
+  double p_up_cmc1 = 0, p_up_map = 0;  // of the model alone
 };
 
 // The new model's queries on the old gallery while `share` of it is embedded anew.

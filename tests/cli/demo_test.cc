@@ -65,7 +65,7 @@ TEST_F(DemoTest, ItsJsonHasTheseKeys) {
   EXPECT_EQ(json["p_com"]["cmc1"], 0.5);
   EXPECT_EQ(json["restart_identical"], true);
   ASSERT_EQ(json["adapters"].size(), 1u);
-  EXPECT_THAT(KeysOf(json["adapters"][0]), ElementsAre("to", "loss", "pairs", "seconds", "p_com"));
+  EXPECT_THAT(KeysOf(json["adapters"][0]), ElementsAre("to", "loss", "pairs", "seconds", "p_com", "p_up"));
   EXPECT_EQ(json["adapters"][0]["p_com"]["map"], 0.7);
   ASSERT_EQ(json["backfill_curve"].size(), 2u);
   EXPECT_THAT(KeysOf(json["backfill_curve"][1]), ElementsAre("share", "cmc1", "map"));
@@ -75,14 +75,16 @@ TEST_F(DemoTest, ItsJsonHasTheseKeys) {
 
 TEST_F(DemoTest, ItsTableExplainsEveryRow) {
   DemoResult result;
-  result.rows = {{"old", "old", 0.5, 0.75, 0.25, ""}, {"new+adapter", "old", 0.7, 0.8, 0.35, ""}};
-  result.adapters = {{"new", "reg+sup", 9000, 12.5, 0.6, 0.7}};
+  result.rows = {{"old", "old", 0.5, 0.75, 0.25, ""}, {"lightcone+adapter", "old", 0.7, 0.8, 0.35, ""}};
+  result.adapters = {{"lightcone", "reg+sup", 9000, 12.5, 0.6, 0.7, 0.1, 0.2}};
   const std::string table = DemoTable(result);
   EXPECT_THAT(table, HasSubstr("  old                  old            0.500   0.750   0.250  before the upgrade\n"));
   EXPECT_THAT(table,
-              HasSubstr("  new+adapter          old            0.700   0.800   0.350  Lightcone's model behind"));
+              HasSubstr("  lightcone+adapter    old            0.700   0.800   0.350  method lightcone: pulled early"));
   EXPECT_THAT(table,
-              HasSubstr("of the new model behind an adapter, fitted in 12 s:             CMC@1 +0.600, mAP +0.700\n"));
+              HasSubstr("of the lightcone model behind an adapter, fitted in 12 s:       CMC@1 +0.600, mAP +0.700\n"));
+  EXPECT_THAT(table,
+              HasSubstr("of the lightcone model:                                         CMC@1 +0.100, mAP +0.200\n"));
   EXPECT_THAT(table, Not(HasSubstr("embedded anew"))) << "without a backfill";
 }
 
