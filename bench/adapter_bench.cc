@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "bench/benches.h"
+#include "bench/blas.h"
 #include "geometry/adapter.h"
 #include "geometry/aligned.h"
 #include "geometry/kernels.h"
@@ -15,20 +16,8 @@
 #include "trainer/data/rng.h"
 #include "trainer/tensor_threads.h"
 
-extern "C" {
-void sgemm_(const char* transa, const char* transb, const int* m, const int* n, const int* k, const float* alpha,
-            const float* a, const int* lda, const float* b, const int* ldb, const float* beta, float* c,
-            const int* ldc);
-}
-
 namespace lightcone::bench {
 namespace {
-
-// out [n, columns] = beta out + x [n, inner] w^T, w [columns, inner]; all row major.
-void BlasProduct(int n, int columns, int inner, const float* x, const float* w, float beta, float* out) {
-  const float one = 1;
-  sgemm_("T", "N", &columns, &n, &inner, &one, w, &inner, x, &inner, &beta, out, &columns);
-}
 
 std::vector<float> RandomNumbers(std::size_t count, float size, std::mt19937_64& random) {
   std::uniform_real_distribution<float> uniform(-size, size);

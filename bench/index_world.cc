@@ -43,13 +43,35 @@ absl::StatusOr<std::unique_ptr<IndexWorld>> IndexWorld::Build(const std::string&
 
 absl::StatusOr<SearchResult> IndexWorld::Search(std::span<const float> query, const Ask& ask) const {
   LC_ASSIGN_OR_RETURN(const BoundQuery bound, BoundQuery::Make(space_, space_, query));
+  return view_->Search(RequestOf(ask, bound));
+}
+
+absl::StatusOr<std::vector<SearchResult>> IndexWorld::SearchTogether(std::span<const float> queries,
+                                                                     const Ask& ask) const {
+  const size_t dimension = static_cast<size_t>(space_.dimension);
+  std::vector<BoundQuery> bound;
+  for (size_t begin = 0; begin < queries.size(); begin += dimension) {
+    LC_ASSIGN_OR_RETURN(BoundQuery one, BoundQuery::Make(space_, space_, queries.subspan(begin, dimension)));
+    bound.push_back(std::move(one));
+  }
+  std::vector<SearchRequest> requests;
+  for (const BoundQuery& query : bound) requests.push_back(RequestOf(ask, query));
+  std::vector<SearchResult> results;
+  for (absl::StatusOr<SearchResult>& result : view_->SearchTogether(requests)) {
+    LC_RETURN_IF_ERROR(result.status());
+    results.push_back(*std::move(result));
+  }
+  return results;
+}
+
+SearchRequest IndexWorld::RequestOf(const Ask& ask, const BoundQuery& query) const {
   SearchRequest request;
-  request.query = &bound;
+  request.query = &query;
   request.generation = request.view_generation = 1;
   request.k = ask.k;
   request.exact = ask.exact;
   request.ef = ask.ef;
-  return view_->Search(request);
+  return request;
 }
 
 }  // namespace lightcone::bench

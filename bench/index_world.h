@@ -26,12 +26,15 @@ class IndexWorld {
     int ef = 0;
   };
   absl::StatusOr<SearchResult> Search(std::span<const float> query, const Ask& ask) const;
+  // Every query of `queries`, in one call of the index; the error of one is that of all.
+  absl::StatusOr<std::vector<SearchResult>> SearchTogether(std::span<const float> queries, const Ask& ask) const;
 
   double build_seconds() const { return build_seconds_; }  // of the segment: codes and graph
   const Space& space() const { return space_; }
 
  private:
   IndexWorld() = default;
+  SearchRequest RequestOf(const Ask& ask, const BoundQuery& query) const;
 
   Space space_;
   std::unique_ptr<CollectionIndex> index_;

@@ -1,12 +1,17 @@
 // Exact search of a sealed segment: by its vectors against the plain speed of memory, by int8 codes against by vectors,
 // and Lorentz space against the inner product on the same path.
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 
 #include "base/status.h"
 #include "bench/benches.h"
+#include "bench/blas.h"
 #include "bench/clusters.h"
 #include "bench/geometry_bench.h"
 #include "bench/index_world.h"
+#include "bench/machine.h"
+#include "trainer/tensor_threads.h"
 
 namespace lightcone::bench {
 namespace {
@@ -14,6 +19,8 @@ namespace {
 constexpr int64_t kQueries = 10'000;  // on which answers have to be identical
 constexpr int kRounds = 5;
 constexpr int kThreads = 2;
+constexpr size_t kTogether = 64;    // queries of one call
+constexpr size_t kBlasRows = 4096;  // of one product, whose result stays in a cache
 
 struct Pair {
   std::vector<double> ours, peer, ratios;  // queries a second, a round each
@@ -91,6 +98,48 @@ void ReportBandwidth(const IndexWorld& world, std::span<const float> rows, std::
               .spread = Spread(shares)});
 }
 
+// One thread's scan for many queries beside a BLAS product of the same rows and queries, which does not even compare.
+absl::Status ReportTogether(const IndexWorld& world, std::span<const float> rows, std::span<const float> queries,
+                            const char* by, Report& report) {
+  const BlasThreads one_thread(1);
+  const int dimension = world.space().dimension;
+  const size_t count = rows.size() / static_cast<size_t>(dimension);
+  const std::span<const float> asked = queries.first(kTogether * static_cast<size_t>(dimension));
+  std::vector<float> products(kBlasRows * kTogether);
+  const double operations = 2e-9 * static_cast<double>(rows.size()) * kTogether;
+  const double fma = 1e-9 * FmaRate();
+  std::vector<double> ours, blas, shares;
+  for (int round = 0; round <= kRounds; ++round) {
+    const double blas_s = SecondsOfQueries(1, 1, [&](int64_t) {
+      for (size_t begin = 0; begin < count; begin += kBlasRows) {
+        const int n = static_cast<int>(std::min(kBlasRows, count - begin));
+        BlasProduct(n, static_cast<int>(kTogether), dimension, &rows[begin * static_cast<size_t>(dimension)],
+                    asked.data(), 0, products.data());
+      }
+    });
+    absl::Status status;
+    const double scan_s =
+        SecondsOfQueries(1, 1, [&](int64_t) { status = world.SearchTogether(asked, {.exact = true}).status(); });
+    LC_RETURN_IF_ERROR(status);
+    if (round == 0) continue;  // warms up
+    ours.push_back(operations / scan_s);
+    blas.push_back(operations / blas_s);
+    shares.push_back(operations / scan_s / std::max(operations / blas_s, fma));
+  }
+  report.Add(
+      {.name = StrCat("exact top-10 by ", by, ", ", count, " x ", dimension, ", ", kTogether,
+                      " queries together, one thread (fused multiply-adds alone: ", std::lround(fma), " Gflop/s)"),
+       .value = Median(ours),
+       .unit = "Gflop/s",
+       .peer = "BLAS product of that shape",
+       .peer_value = Median(blas),
+       .ratio = Median(shares),
+       .goal = "ratio to the faster of the two >= 0.7",
+       .met = Median(shares) >= 0.7,
+       .spread = Spread(shares)});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status BenchScan(const BenchOptions& options, Report& report) {
@@ -128,6 +177,8 @@ absl::Status BenchScan(const BenchOptions& options, Report& report) {
        .spread = Spread(by_codes.ratios)});
 
   ReportBandwidth(*floats, all.first(gallery), queries, report);
+  LC_RETURN_IF_ERROR(ReportTogether(*floats, all.first(gallery), queries, "float32", report));
+  LC_RETURN_IF_ERROR(ReportTogether(*codes, all.first(gallery), queries, "int8 codes", report));
 
   LC_ASSIGN_OR_RETURN(const Pair by_metric, Measure(*inner, *codes, queries, 500, &unused, &unused));
   const double slower = Median(by_metric.ratios);  // seconds of Lorentz over seconds of the inner product

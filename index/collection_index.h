@@ -116,7 +116,12 @@ class IndexView {
  public:
   virtual ~IndexView() = default;
   // NOT_FOUND for a generation the index does not have; DEADLINE_EXCEEDED, CANCELLED.
-  virtual absl::StatusOr<SearchResult> Search(const SearchRequest& request) const = 0;
+  // One answer a request, each as if it were alone; rows that several of them have to scan are read once.
+  // REQUIRES: all requests name the same generation.
+  virtual std::vector<absl::StatusOr<SearchResult>> SearchTogether(std::span<const SearchRequest> requests) const = 0;
+  absl::StatusOr<SearchResult> Search(const SearchRequest& request) const {
+    return std::move(SearchTogether({&request, 1})[0]);
+  }
   // Carries the rows of a generation into `rows` ahead of the searches that will want them, as far as the budget goes.
   // NOT_FOUND as Search; CANCELLED as soon as `cancelled` says so.
   virtual absl::Status Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const = 0;

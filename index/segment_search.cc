@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
 #include "geometry/code_kernels.h"
@@ -17,6 +21,7 @@ namespace lightcone {
 namespace {
 
 constexpr int64_t kRowsABlock = 512;          // one kernel call of a scan; its scores stay in the first cache
+constexpr size_t kScoresAtOnce = 32;          // compared with the floor before any is looked at; divides kRowsABlock
 constexpr int64_t kRowsBetweenChecks = 4096;  // rows between looks at deadline and cancellation
 constexpr int64_t kRerankBetweenChecks = 1024;
 // A walk of breadth ef evaluates about this many rows per accepted result, at random addresses; a scan reads rows in
@@ -24,6 +29,7 @@ constexpr int64_t kRerankBetweenChecks = 1024;
 constexpr double kEvaluationsPerResult = 24;
 constexpr double kRandomAccessCost = 2;
 
+// One search, segment by segment: Enter, then every block of rows if that says so, and Finish in the end.
 class Search {
  public:
   Search(const SearchScope& scope, const SearchRequest& request)
@@ -33,27 +39,19 @@ class Search {
     if (request.query != nullptr) coded_query_.emplace(*request.query);
   }
 
-  absl::StatusOr<SearchResult> Run() {
-    LC_RETURN_IF_ERROR(context_.Interrupted());
-    if (AdaptsEveryRow(context_.request)) {
-      AdaptedRanking ranking(context_);
-      LC_RETURN_IF_ERROR(ranking.AddAll());
-      return ranking.Take();
-    }
-    for (size_t i = 0; i < context_.scope.segments->size(); ++i)
-      LC_RETURN_IF_ERROR(SearchOne(static_cast<uint32_t>(i)));
-    LC_RETURN_IF_ERROR(Refine());
-    if (context_.request.adapter != nullptr) return RankAdapted();
-    LC_RETURN_IF_ERROR(Rank());
-    return std::move(result_);
-  }
+  absl::Status Interrupted() const { return context_.Interrupted(); }
 
- private:
-  absl::Status SearchOne(uint32_t index) {
+  // Walks the segment's graph where that is enough; true when the segment is to be scanned.
+  absl::StatusOr<bool> Enter(uint32_t index) {
     const SearchRequest& request = context_.request;
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    const CodeBlock* const codes = pinned.segment->codes();
+    error_ = request.query->ScoreErrorMax(pinned.bias_max);
+    if (codes != nullptr) {
+      coded_query_->TurnTo(*codes);
+      coded_ = true;
+    }
     const int64_t visible = pinned.counts->Visible(request.view_generation);
-    const double error = request.query->ScoreErrorMax(pinned.bias_max);
     const Graph* graph = pinned.segment->graph();
     if (!request.exact && graph != nullptr && visible > 0) {
       const int ef =
@@ -62,19 +60,60 @@ class Search {
                            static_cast<double>(visible) / static_cast<double>(pinned.rows);
       const double walk_cost = kRandomAccessCost * kEvaluationsPerResult * ef;
       if (walk_cost < share * static_cast<double>(pinned.rows)) {
-        LC_ASSIGN_OR_RETURN(const bool done, Walk(index, *graph, ef, visible, error));
-        if (done) return absl::OkStatus();
+        LC_ASSIGN_OR_RETURN(const bool done, Walk(index, *graph, ef, visible));
+        if (done) return false;
       }
     }
-    return Scan(index, error);
+    result_.rows_scored += pinned.rows;
+    return true;
   }
 
+  // Rows begin .. begin + n - 1 of the segment entered, n <= kRowsABlock, by their codes.
+  void ScanCodedBlock(uint32_t index, const CodeBlock& codes, int64_t begin, size_t n) {
+    const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    std::array<CodeHit, kRowsABlock> hits;
+    const float floor = static_cast<float>(candidates_.floor());  // to the nearest: slack has room for that
+    const size_t found = ScanCodes(*coded_query_, codes.rows + static_cast<size_t>(begin) * codes.stride, codes.stride,
+                                   n, floor, hits.data());
+    for (size_t i = 0; i < found; ++i) {
+      const CodeHit& hit = hits[i];
+      if (double{hit.score} + hit.error < candidates_.floor()) continue;
+      const uint32_t row = static_cast<uint32_t>(begin) + hit.row;
+      if (context_.Accepts(pinned, row)) candidates_.Add(hit.score, hit.error, index, row);
+    }
+  }
+
+  // The same rows with the scores of their vectors, kRowsABlock of them; those behind the n-th do not matter.
+  void TakeScores(uint32_t index, int64_t begin, size_t n, const float* scores) {
+    const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    for (size_t chunk = 0; chunk < n; chunk += kScoresAtOnce) {
+      const float least = LeastScore();
+      int any = 0;
+      for (size_t i = 0; i < kScoresAtOnce; ++i) any |= static_cast<int>(scores[chunk + i] >= least);
+      if (any == 0) continue;
+      for (size_t i = chunk; i < std::min(chunk + kScoresAtOnce, n); ++i) {
+        if (scores[i] + error_ < candidates_.floor()) continue;
+        const uint32_t row = static_cast<uint32_t>(begin) + static_cast<uint32_t>(i);
+        if (context_.Accepts(pinned, row)) candidates_.Add(scores[i], error_, index, row);
+      }
+    }
+  }
+
+  const BoundQuery& query() const { return *context_.request.query; }
+
+  absl::StatusOr<SearchResult> Finish() {
+    LC_RETURN_IF_ERROR(Refine());
+    if (context_.request.adapter != nullptr) return RankAdapted();
+    LC_RETURN_IF_ERROR(Rank());
+    return std::move(result_);
+  }
+
+ private:
   // False when the graph did not give what a scan would surely give.
-  absl::StatusOr<bool> Walk(uint32_t index, const Graph& graph, int ef, int64_t visible, double error) {
+  absl::StatusOr<bool> Walk(uint32_t index, const Graph& graph, int ef, int64_t visible) {
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
     const RowBlock& block = pinned.segment->block();
     const CodeBlock* const codes = pinned.segment->codes();
-    if (codes != nullptr) coded_query_->TurnTo(*codes);
     const auto score = [&](const uint32_t* ids, size_t n, float* scores) {
       if (codes != nullptr) {
         ScoreCodesGathered(*coded_query_, codes->rows, codes->stride, ids, n, scores);
@@ -93,56 +132,18 @@ class Search {
     result_.rows_scored += walk.evaluations;
     const int64_t enough = std::min(wanted_, context_.request.keep ? wanted_ : visible);
     if (walk.gave_up || static_cast<int64_t>(walk.rows.size()) < enough) return false;
-    coded_ = coded_ || codes != nullptr;
     for (const ScoredRow& found : walk.rows) {
-      if (codes != nullptr) error = coded_query_->ErrorOf(found.score, codes->error_max);
+      const double error = codes == nullptr ? error_ : coded_query_->ErrorOf(found.score, codes->error_max);
       if (found.score + error >= candidates_.floor()) candidates_.Add(found.score, error, index, found.row);
     }
     return true;
   }
 
-  absl::Status Scan(uint32_t index, double error) {
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
-    const CodeBlock* const codes = pinned.segment->codes();
-    if (codes != nullptr) return ScanCoded(index, *codes);
-    const RowBlock& block = pinned.segment->block();
-    std::array<float, kRowsABlock> scores;
-    for (int64_t begin = 0; begin < pinned.rows; begin += kRowsABlock) {
-      if (begin > 0 && begin % kRowsBetweenChecks == 0) LC_RETURN_IF_ERROR(context_.Interrupted());
-      const int64_t n = std::min(kRowsABlock, pinned.rows - begin);
-      ScoreRows(*context_.request.query, block.rows + static_cast<size_t>(begin) * block.stride, block.stride,
-                block.factors + begin, static_cast<size_t>(n), scores.data());
-      for (int64_t i = 0; i < n; ++i) {
-        const float score = scores[static_cast<size_t>(i)];
-        if (score + error < candidates_.floor()) continue;
-        const uint32_t row = static_cast<uint32_t>(begin + i);
-        if (context_.Accepts(pinned, row)) candidates_.Add(score, error, index, row);
-      }
-    }
-    result_.rows_scored += pinned.rows;
-    return absl::OkStatus();
-  }
-
-  absl::Status ScanCoded(uint32_t index, const CodeBlock& codes) {
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
-    std::array<CodeHit, kRowsABlock> hits;
-    coded_query_->TurnTo(codes);
-    coded_ = true;
-    for (int64_t begin = 0; begin < pinned.rows; begin += kRowsABlock) {
-      if (begin > 0 && begin % kRowsBetweenChecks == 0) LC_RETURN_IF_ERROR(context_.Interrupted());
-      const size_t n = static_cast<size_t>(std::min(kRowsABlock, pinned.rows - begin));
-      const float floor = static_cast<float>(candidates_.floor());  // to the nearest: slack has room for that
-      const size_t found = ScanCodes(*coded_query_, codes.rows + static_cast<size_t>(begin) * codes.stride,
-                                     codes.stride, n, floor, hits.data());
-      for (size_t i = 0; i < found; ++i) {
-        const CodeHit& hit = hits[i];
-        if (double{hit.score} + hit.error < candidates_.floor()) continue;
-        const uint32_t row = static_cast<uint32_t>(begin) + hit.row;
-        if (context_.Accepts(pinned, row)) candidates_.Add(hit.score, hit.error, index, row);
-      }
-    }
-    result_.rows_scored += pinned.rows;
-    return absl::OkStatus();
+  // A float that no score below it, plus error_, reaches the floor.
+  float LeastScore() const {
+    const double least = candidates_.floor() - error_;
+    const float nearest = static_cast<float>(least);
+    return nearest > least ? std::nextafter(nearest, -std::numeric_limits<float>::infinity()) : nearest;
   }
 
   // Candidates by their codes are many: scores of their vectors leave about as many as are wanted.
@@ -181,6 +182,7 @@ class Search {
     LC_RETURN_IF_ERROR(ranking.Add(candidates_.Take()));
     SearchResult ranked = ranking.Take();
     ranked.rows_scored += result_.rows_scored;
+    ranked.rows_refined += result_.rows_refined;
     return ranked;
   }
 
@@ -206,6 +208,7 @@ class Search {
   }
 
   const SearchContext context_;
+  double error_ = 0;      // of float32 scores in the segment entered
   const int64_t wanted_;  // rows that the segments give between them: k, or those to be carried
   std::optional<CodeQuery> coded_query_;
   CandidateSet candidates_;
@@ -213,12 +216,96 @@ class Search {
   SearchResult result_;
 };
 
+absl::StatusOr<SearchResult> AdaptAll(const SearchScope& scope, const SearchRequest& request) {
+  const SearchContext context{scope, request};
+  AdaptedRanking ranking(context);
+  LC_RETURN_IF_ERROR(ranking.AddAll());
+  return ranking.Take();
+}
+
+// A search that is under way, and where its answer goes.
+struct Running {
+  std::unique_ptr<Search> search;
+  absl::StatusOr<SearchResult>* answer = nullptr;
+
+  // False, and the answer given, unless the status is OK.
+  bool Goes(const absl::Status& status) {
+    if (!status.ok()) *answer = status;
+    return status.ok();
+  }
+};
+
+// Scores of a block of rows, for one or for many searches; room for a whole block each.
+class BlockScores {
+ public:
+  void Score(std::span<Running* const> searches, const RowBlock& block, int64_t begin, size_t n) {
+    const float* const rows = block.rows + static_cast<size_t>(begin) * block.stride;
+    scores_.resize(searches.size() * kRowsABlock);
+    if (searches.size() == 1) {
+      ScoreRows(searches[0]->search->query(), rows, block.stride, block.factors + begin, n, scores_.data());
+      return;
+    }
+    queries_.clear();
+    for (const Running* one : searches) queries_.push_back(&one->search->query());
+    ScoreRowsBatch(std::span<const BoundQuery* const>(queries_), rows, block.stride, block.factors + begin, n,
+                   scores_.data(), kRowsABlock);
+  }
+  const float* of(size_t search) const { return scores_.data() + search * kRowsABlock; }
+
+ private:
+  std::vector<float> scores_;
+  std::vector<const BoundQuery*> queries_;
+};
+
+// A block of rows is read once for all of them.
+void ScanTogether(uint32_t index, const PinnedSegment& pinned, std::vector<Running*> scanning) {
+  const CodeBlock* const codes = pinned.segment->codes();
+  BlockScores scores;
+  for (int64_t begin = 0; begin < pinned.rows && !scanning.empty(); begin += kRowsABlock) {
+    if (begin > 0 && begin % kRowsBetweenChecks == 0) {
+      std::erase_if(scanning, [](Running* one) { return !one->Goes(one->search->Interrupted()); });
+    }
+    const size_t n = static_cast<size_t>(std::min(kRowsABlock, pinned.rows - begin));
+    if (codes != nullptr) {
+      for (Running* one : scanning) one->search->ScanCodedBlock(index, *codes, begin, n);
+      continue;
+    }
+    scores.Score(scanning, pinned.segment->block(), begin, n);
+    for (size_t i = 0; i < scanning.size(); ++i) scanning[i]->search->TakeScores(index, begin, n, scores.of(i));
+  }
+}
+
 }  // namespace
 
-absl::StatusOr<SearchResult> SearchSegments(const SearchScope& scope, const SearchRequest& request) {
-  if (request.k < 1) return InvalidField("k", StrCat(request.k), "1 or more");
-  if (request.ef < 0) return InvalidField("ef", StrCat(request.ef), "0 (the default) or more");
-  return Search(scope, request).Run();
+std::vector<absl::StatusOr<SearchResult>> SearchSegments(const SearchScope& scope,
+                                                         std::span<const SearchRequest> requests,
+                                                         std::span<const absl::Status> checked) {
+  std::vector<absl::StatusOr<SearchResult>> answers(requests.size(), SearchResult());
+  std::vector<Running> running;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const absl::Status status = checked[i].ok() ? SearchContext{scope, requests[i]}.Interrupted() : checked[i];
+    if (!status.ok()) {
+      answers[i] = status;
+    } else if (AdaptsEveryRow(requests[i])) {
+      answers[i] = AdaptAll(scope, requests[i]);
+    } else {
+      running.push_back({std::make_unique<Search>(scope, requests[i]), &answers[i]});
+    }
+  }
+  std::vector<Running*> scanning;
+  for (uint32_t index = 0; index < scope.segments->size(); ++index) {
+    scanning.clear();
+    for (Running& one : running) {
+      if (!one.answer->ok()) continue;
+      const absl::StatusOr<bool> scan = one.search->Enter(index);
+      if (one.Goes(scan.status()) && *scan) scanning.push_back(&one);
+    }
+    ScanTogether(index, (*scope.segments)[index], scanning);
+  }
+  for (Running& one : running) {
+    if (one.answer->ok()) *one.answer = one.search->Finish();
+  }
+  return answers;
 }
 
 }  // namespace lightcone

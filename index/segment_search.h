@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,8 +28,11 @@ struct SearchScope {
   int ef_default = 128;
 };
 
-// INVALID_ARGUMENT naming field 'k' or 'ef', DEADLINE_EXCEEDED, CANCELLED.
-// If k visible rows that pass the filter exist, k hits come back, whatever the graph.
-absl::StatusOr<SearchResult> SearchSegments(const SearchScope& scope, const SearchRequest& request);
+// One answer a request, all of one generation: DEADLINE_EXCEEDED, CANCELLED, or what `checked` (one a request) says is
+// wrong with it already. If k visible rows that pass the filter exist, k hits come back, whatever the graph.
+// REQUIRES: requests whose `checked` is OK have k >= 1, ef >= 0, and queries of the segments' space.
+std::vector<absl::StatusOr<SearchResult>> SearchSegments(const SearchScope& scope,
+                                                         std::span<const SearchRequest> requests,
+                                                         std::span<const absl::Status> checked);
 
 }  // namespace lightcone

@@ -18,18 +18,31 @@ absl::Status CheckAdapter(const SearchRequest& request, const Space& rows) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<SearchResult> SegmentView::Search(const SearchRequest& request) const {
-  const auto leg = legs_.find(request.generation);
-  if (leg == legs_.end()) return NotFound(StrCat("the index has no generation ", request.generation));
-  if (request.adapter != nullptr) LC_RETURN_IF_ERROR(CheckAdapter(request, leg->second->space));
+absl::Status CheckRequest(const SearchRequest& request, const Space& rows) {
+  if (request.adapter != nullptr) LC_RETURN_IF_ERROR(CheckAdapter(request, rows));
   if (request.query == nullptr && request.adapter == nullptr) return InvalidField("query", "missing", "a bound query");
-  if (request.query != nullptr && !(Normalized(request.query->item_space()) == leg->second->space)) {
+  if (request.query != nullptr && !(Normalized(request.query->item_space()) == rows)) {
     return FailedPrecondition(
         StrCat("the query is bound to another space than that of generation ", request.generation));
   }
-  return SearchSegments({&leg->second->segments, sequence_, ef_default_}, request);
+  if (request.k < 1) return InvalidField("k", StrCat(request.k), "1 or more");
+  if (request.ef < 0) return InvalidField("ef", StrCat(request.ef), "0 (the default) or more");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<absl::StatusOr<SearchResult>> SegmentView::SearchTogether(std::span<const SearchRequest> requests) const {
+  if (requests.empty()) return {};
+  const uint32_t generation = requests[0].generation;
+  const auto leg = legs_.find(generation);
+  std::vector<absl::Status> checked;
+  for (const SearchRequest& request : requests) {
+    checked.push_back(leg == legs_.end() ? NotFound(StrCat("the index has no generation ", generation))
+                                         : CheckRequest(request, leg->second->space));
+  }
+  if (leg == legs_.end()) return {checked.begin(), checked.end()};
+  return SearchSegments({&leg->second->segments, sequence_, ef_default_}, requests, checked);
 }
 
 absl::Status SegmentView::Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const {

@@ -24,7 +24,7 @@ class SegmentView : public IndexView {
   SegmentView(Legs legs, uint64_t sequence, int ef_default)
       : legs_(std::move(legs)), sequence_(sequence), ef_default_(ef_default) {}
 
-  absl::StatusOr<SearchResult> Search(const SearchRequest& request) const override;
+  std::vector<absl::StatusOr<SearchResult>> SearchTogether(std::span<const SearchRequest> requests) const override;
   absl::Status Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const override;
   int64_t VisibleRows(uint32_t generation, uint32_t view_generation) const override;
   std::vector<uint32_t> Generations(uint32_t view_generation) const override;

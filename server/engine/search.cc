@@ -34,6 +34,10 @@ absl::StatusOr<std::vector<float>> Carried(const ServedAdapter& by, const std::v
   return out;
 }
 
+constexpr size_t kGroupsAThread = 2;
+constexpr size_t kLegsATile = 4;  // that scoring takes at once
+constexpr size_t kLegsAGroupMax = 32;
+
 bool RanOut(const absl::Status& status) { return absl::IsDeadlineExceeded(status); }
 
 }  // namespace
@@ -111,6 +115,22 @@ Route SearchRun::RouteOf(const BoundVector& query, uint32_t item_generation) con
   return route;
 }
 
+std::vector<std::span<SearchRun::Leg>> SearchRun::Grouped(std::vector<Leg>& legs, int threads) {
+  std::stable_sort(legs.begin(), legs.end(), [](const Leg& x, const Leg& y) { return x.generation < y.generation; });
+  // More groups than threads, since legs differ in length; and so few legs in one that a late call still stops soon.
+  const size_t groups_wanted = static_cast<size_t>(threads) * kGroupsAThread;
+  const size_t share = (legs.size() + groups_wanted - 1) / groups_wanted;
+  const size_t most = std::min((share + kLegsATile - 1) / kLegsATile * kLegsATile, kLegsAGroupMax);
+  std::vector<std::span<Leg>> groups;
+  for (size_t begin = 0; begin < legs.size();) {
+    size_t end = begin + 1;
+    while (end < legs.size() && end - begin < most && legs[end].generation == legs[begin].generation) ++end;
+    groups.emplace_back(legs.data() + begin, end - begin);
+    begin = end;
+  }
+  return groups;
+}
+
 absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& queries) {
   LC_RETURN_IF_ERROR(ChooseGenerations());
   SearchAnswer answer;
@@ -144,14 +164,12 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   }
   const double share =
       filter_ == nullptr ? 1.0 : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
-  const auto run = [&](int64_t i) {
-    Leg& leg = legs[static_cast<size_t>(i)];
-    leg.result = SearchLeg(queries[leg.query], leg.generation, share);
-  };
+  const std::vector<std::span<Leg>> groups = Grouped(legs, pool_->threads());
+  const auto run = [&](int64_t i) { SearchLegs(queries, groups[static_cast<size_t>(i)], share); };
   if (queries.size() == 1) {
-    for (size_t i = 0; i < legs.size(); ++i) run(static_cast<int64_t>(i));
+    for (size_t i = 0; i < groups.size(); ++i) run(static_cast<int64_t>(i));
   } else {
-    LC_RETURN_IF_ERROR(pool_->ParallelFor(static_cast<int64_t>(legs.size()), run));
+    LC_RETURN_IF_ERROR(pool_->ParallelFor(static_cast<int64_t>(groups.size()), run));
   }
   LC_RETURN_IF_ERROR(rows_.status());
 
@@ -171,7 +189,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   return answer;
 }
 
-absl::StatusOr<SearchResult> SearchRun::SearchLeg(const BoundVector& query, uint32_t generation, double keep_share) {
+absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, double keep_share, BoundLeg* leg) {
   const Route route = RouteOf(query, generation);
   const Space& query_space = state_.Find(query.generation)->space;
   const Space& item_space = state_.Find(generation)->space;
@@ -180,11 +198,10 @@ absl::StatusOr<SearchResult> SearchRun::SearchLeg(const BoundVector& query, uint
                                      SpaceText(query_space), ", and generation ", generation, " is ",
                                      SpaceText(item_space), "; they cannot be compared"));
   }
-  SearchRequest request;
-  std::optional<BoundQuery> bound, adapted;
+  SearchRequest& request = leg->request;
   if (route.query != nullptr) {
     LC_ASSIGN_OR_RETURN(const std::vector<float> carried, Carried(*route.query, query.z));
-    LC_ASSIGN_OR_RETURN(bound, BoundQuery::Make(item_space, item_space, carried));
+    LC_ASSIGN_OR_RETURN(leg->query, BoundQuery::Make(item_space, item_space, carried));
   } else if (route.native) {
     // A longer vector of a newer generation compares by its leading numbers.
     const Space leading = LeadingSpace(query_space, item_space.dimension);
@@ -194,13 +211,13 @@ absl::StatusOr<SearchResult> SearchRun::SearchLeg(const BoundVector& query, uint
       return Annotate(made.status(), StrCat("the first ", item_space.dimension,
                                             " numbers, which compare with generation ", generation));
     }
-    LC_ASSIGN_OR_RETURN(bound, std::move(made));
+    LC_ASSIGN_OR_RETURN(leg->query, std::move(made));
   }
-  if (bound) request.query = &*bound;
+  if (leg->query) request.query = &*leg->query;
   if (route.item != nullptr) {
-    LC_ASSIGN_OR_RETURN(adapted, BoundQuery::Make(query_space, query_space, query.z));
+    LC_ASSIGN_OR_RETURN(leg->adapted_query, BoundQuery::Make(query_space, query_space, query.z));
     request.adapter = &route.item->adapter;
-    request.adapted_query = &*adapted;
+    request.adapted_query = &*leg->adapted_query;
     request.adapted_rows = route.item->rows.get();
   }
   request.generation = generation;
@@ -216,7 +233,24 @@ absl::StatusOr<SearchResult> SearchRun::SearchLeg(const BoundVector& query, uint
   }
   request.deadline = context_.deadline;
   if (context_.cancelled) request.cancelled = &context_.cancelled;
-  return view_->Search(request);
+  return absl::OkStatus();
+}
+
+void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs, double keep_share) {
+  std::vector<BoundLeg> bound(legs.size());  // requests point into it
+  std::vector<SearchRequest> requests;
+  std::vector<Leg*> asking;
+  for (size_t i = 0; i < legs.size(); ++i) {
+    const absl::Status status = Bind(queries[legs[i].query], legs[i].generation, keep_share, &bound[i]);
+    if (!status.ok()) {
+      legs[i].result = status;
+      continue;
+    }
+    requests.push_back(std::move(bound[i].request));
+    asking.push_back(&legs[i]);
+  }
+  std::vector<absl::StatusOr<SearchResult>> results = view_->SearchTogether(requests);
+  for (size_t i = 0; i < results.size(); ++i) asking[i]->result = std::move(results[i]);
 }
 
 QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished) {

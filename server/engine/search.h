@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,10 @@ class SearchRun {
     uint32_t generation = 0;
     absl::StatusOr<SearchResult> result;
   };
+  struct BoundLeg {
+    std::optional<BoundQuery> query, adapted_query;
+    SearchRequest request;  // refers to them
+  };
   struct Candidate {
     SearchHit hit;
     uint32_t generation = 0;
@@ -88,7 +93,11 @@ class SearchRun {
   absl::Status CheckOverride() const;
   // Closed when the leg is out of the query's reach.
   Route RouteOf(const BoundVector& query, uint32_t item_generation) const;
-  absl::StatusOr<SearchResult> SearchLeg(const BoundVector& query, uint32_t generation, double keep_share);
+  absl::Status Bind(const BoundVector& query, uint32_t generation, double keep_share, BoundLeg* leg);
+  // Legs of one generation, side by side; rows that several of them scan are read once.
+  void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs, double keep_share);
+  // The legs, ordered by generation, in as many groups as keep all threads busy.
+  static std::vector<std::span<Leg>> Grouped(std::vector<Leg>& legs, int threads);
   QueryAnswer Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished);
   absl::Status Fill(const std::vector<Candidate>& candidates, const BoundVector& query, std::vector<EngineHit>* hits);
   absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);

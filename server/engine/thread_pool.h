@@ -27,6 +27,8 @@ class ThreadPool {
   // run.
   absl::Status ParallelFor(int64_t count, const std::function<void(int64_t)>& body);
 
+  int threads() const { return static_cast<int>(threads_.size()) + 1; }  // that work on one ParallelFor
+
  private:
   void Work();
 

@@ -56,7 +56,8 @@ void Search(const std::shared_ptr<SealedSegment>& segment, bool exact) {
   request.generation = request.view_generation = segment->generation();
   request.k = 5;
   request.exact = exact;
-  const auto found = SearchSegments(scope, request);
+  const absl::Status good;
+  const auto found = std::move(SearchSegments(scope, {&request, 1}, {&good, 1})[0]);
   if (found.ok() && found->hits.size() > 5) std::abort();
 }
 

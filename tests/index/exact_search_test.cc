@@ -16,10 +16,11 @@ class World {
  public:
   explicit World(uint32_t seed) : random_(seed) {
     space_.metric = static_cast<Metric>(seed % 4);
-    static constexpr int kDimensions[] = {2, 3, 5, 8, 15, 16, 17, 31, 32, 64, 100, 128, 200, 257, 384, 512};
+    static constexpr int kDimensions[] = {1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 64, 100, 128, 200, 257, 384, 512};
     space_.dimension = kDimensions[Below(std::size(kDimensions))];
     space_.curvature = 0.1 + 1.4 * Unit();
     space_.clip_radius = 0.5 + Unit();
+    if (Below(3) == 0) offset_ = 20;
     for (uint32_t g = 1; g <= 1 + Below(3); ++g) generations_.push_back({g, space_});
     IndexSettings settings;
     settings.kind = Below(2) == 0 ? SealedKind::kFlat : SealedKind::kHnsw;
@@ -49,28 +50,51 @@ class World {
 
   void CheckCases(int seed) {
     for (int i = 0; i < kCasesAWorld; ++i) {
-      const BoundQuery query = Bind(space_, Below(3) == 0 ? AnOldVector() : Vector());
-      SearchRequest request;
-      request.query = &query;
-      request.generation = generations_[Below(generations_.size())].first;
-      request.view_generation = generations_[Below(generations_.size())].first;
-      request.k = 1 + static_cast<int64_t>(Below(Below(4) == 0 ? 200 : 12));
-      request.exact = true;
-      if (Below(3) == 0) {
-        const uint64_t modulus = 2 + Below(9);
-        request.keep = [modulus](uint64_t id, float uncertainty) { return id % modulus == 0 || uncertainty > 0.8f; };
+      // Several requests at once answer as each alone, though some of them are late.
+      const uint32_t generation = generations_[Below(generations_.size())].first;
+      std::vector<BoundQuery> queries;
+      std::vector<SearchRequest> requests(1 + Below(3));
+      for (size_t r = 0; r < requests.size(); ++r) queries.push_back(Bind(space_, RandomQuery()));
+      for (size_t r = 0; r < requests.size(); ++r) {
+        requests[r] = RandomRequest(generation);
+        requests[r].query = &queries[r];
       }
-      const auto result = index_->View()->Search(request);
-      ASSERT_TRUE(result.ok()) << result.status();
-      ExpectSameHits(
-          result->hits, oracle_.BruteForce(query, request.generation, request.view_generation, request.k, request.keep),
-          StrCat("world ", seed, " case ", i, " metric ", MetricName(space_.metric), " d ", space_.dimension));
-      ASSERT_GE(result->rows_reranked, static_cast<int64_t>(result->hits.size()));
-      if (testing::Test::HasFatalFailure()) return;
+      const auto results = index_->View()->SearchTogether(requests);
+      ASSERT_EQ(results.size(), requests.size());
+      for (size_t r = 0; r < requests.size(); ++r) {
+        const SearchRequest& request = requests[r];
+        if (request.deadline == absl::InfinitePast()) {
+          ASSERT_EQ(results[r].status().code(), absl::StatusCode::kDeadlineExceeded);
+          continue;
+        }
+        ASSERT_TRUE(results[r].ok()) << results[r].status();
+        ExpectSameHits(
+            results[r]->hits,
+            oracle_.BruteForce(queries[r], generation, request.view_generation, request.k, request.keep),
+            StrCat("world ", seed, " case ", i, " metric ", MetricName(space_.metric), " d ", space_.dimension));
+        ASSERT_GE(results[r]->rows_reranked, static_cast<int64_t>(results[r]->hits.size()));
+        if (testing::Test::HasFatalFailure()) return;
+      }
     }
   }
 
  private:
+  std::vector<float> RandomQuery() { return Below(3) == 0 ? AnOldVector() : Vector(); }
+
+  SearchRequest RandomRequest(uint32_t generation) {
+    SearchRequest request;
+    request.generation = generation;
+    request.view_generation = generations_[Below(generations_.size())].first;
+    request.k = 1 + static_cast<int64_t>(Below(Below(4) == 0 ? 200 : 12));
+    request.exact = true;
+    if (Below(3) == 0) {
+      const uint64_t modulus = 2 + Below(9);
+      request.keep = [modulus](uint64_t id, float uncertainty) { return id % modulus == 0 || uncertainty > 0.8f; };
+    }
+    if (Below(20) == 0) request.deadline = absl::InfinitePast();
+    return request;
+  }
+
   size_t Below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
   double Unit() { return std::uniform_real_distribution<double>(0, 1)(random_); }
 
@@ -84,10 +108,15 @@ class World {
       z[0] = 1;
       norm = 1;
     }
-    if (grid) return z;
+    if (grid) return Shifted(z);
     // Inside the ball, exactly at the clip, or far outside.
     const double radius = Below(3) == 0 ? space_.clip_radius : Below(2) == 0 ? 3.0 * Unit() + 0.01 : Unit() + 1e-4;
     for (float& x : z) x = static_cast<float>(x * radius / norm);
+    return Shifted(z);
+  }
+
+  std::vector<float> Shifted(std::vector<float> z) const {
+    for (float& x : z) x += offset_;
     return z;
   }
 
@@ -126,6 +155,7 @@ class World {
   std::mt19937 random_;
   TemporaryFolder folder_;
   Space space_;
+  float offset_ = 0;  // of every coordinate
   std::vector<std::pair<uint32_t, Space>> generations_;
   Oracle oracle_;
   std::unique_ptr<CollectionIndex> index_;
