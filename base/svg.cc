@@ -182,6 +182,54 @@ std::string HeatSvg(const HeatPlot& plot) {
          Text(kX + kSize / 2, kTop + kSize + 20, "middle", plot.columns, true) + "</svg>";
 }
 
+std::string CurveSvg(const CurvePlot& plot) {
+  constexpr double kTop = 20, kBottom = 360, kCurveLeft = 80;
+  double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = 0;
+  for (const CurvePlot::Series& series : plot.series) {
+    for (const CurvePlot::Point& point : series.points) {
+      if (!(point.y > 0)) continue;
+      x_low = std::min(x_low, point.x);
+      x_high = std::max(x_high, point.x);
+      y_low = std::min(y_low, point.y);
+      y_high = std::max(y_high, point.y);
+    }
+  }
+  if (!(y_high > 0)) return "";
+  const double pad = std::max(1e-6, 0.06 * (x_high - x_low));
+  x_low -= pad;
+  x_high += pad;
+  y_low = std::log10(0.8 * y_low);
+  y_high = std::log10(1.25 * y_high);
+  const auto x_of = [&](double x) { return kCurveLeft + (kRight - kCurveLeft) * (x - x_low) / (x_high - x_low); };
+  const auto y_of = [&](double y) { return kBottom - (kBottom - kTop) * (std::log10(y) - y_low) / (y_high - y_low); };
+  std::string svg = Open(kBottom + 60 + LegendHeight(plot.series), plot.title);
+  for (int decade = static_cast<int>(std::floor(y_low)); decade <= static_cast<int>(y_high); ++decade) {
+    for (const double step : {1.0, 2.0, 5.0}) {
+      const double value = step * std::pow(10.0, decade), y = y_of(value);
+      if (y < kTop || y > kBottom) continue;
+      svg += Line(kCurveLeft, y, kRight, y, kLine) + Text(kCurveLeft - 6, y + 4, "end", Format("%.6g", value), true);
+    }
+  }
+  for (int tick = 0; tick <= 4; ++tick) {
+    const double value = x_low + pad + (x_high - x_low - 2 * pad) * tick / 4;
+    svg += Text(x_of(value), kBottom + 18, "middle", Format("%.4g", value), /*soft=*/true);
+  }
+  svg += Text((kCurveLeft + kRight) / 2, kBottom + 38, "middle", plot.x_label) +
+         Text(kCurveLeft, kTop - 6, "end", plot.y_label);
+  for (const CurvePlot::Series& series : plot.series) {
+    std::string path;
+    for (const CurvePlot::Point& point : series.points) {
+      if (!(point.y > 0)) continue;
+      path += Format("%s%.1f %.1f", path.empty() ? "M" : " L", x_of(point.x), y_of(point.y));
+      svg += Format("<circle cx='%.1f' cy='%.1f' r='4' fill='%s'/>", x_of(point.x), y_of(point.y),
+                    EscapeXml(series.color).c_str()) +
+             Text(x_of(point.x) + 8, y_of(point.y) - 8, "start", point.label);
+    }
+    svg += StrCat("<path d='", path, "' fill='none' stroke='", EscapeXml(series.color), "' stroke-width='2'/>");
+  }
+  return svg + Legend(kBottom + 50, plot.series, " rx='7'") + "</svg>";
+}
+
 std::string StackSvg(const std::vector<std::string>& titles, const std::vector<std::string>& plots) {
   std::string body;
   double y = 0;

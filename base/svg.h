@@ -1,4 +1,4 @@
-// Plots as SVG text for reports: bars with whiskers, histograms, heat maps. No scripts, no fonts or files from
+// Plots as SVG text for reports: bars with whiskers, histograms, heat maps, curves. No scripts, no fonts or files from
 // elsewhere: each is a file of its own, and may stand within a page. The same input gives the same bytes. Threads: pure
 // functions.
 #pragma once
@@ -53,6 +53,22 @@ struct HeatPlot {
 };
 // REQUIRES: cells.size() == side * side, side >= 1.
 std::string HeatSvg(const HeatPlot& plot);
+
+// Lines through points whose y spans decades: a logarithmic y axis. A point's label stands beside it.
+struct CurvePlot {
+  struct Point {
+    double x = 0, y = 0;
+    std::string label;
+  };
+  struct Series {
+    std::string label, color;
+    std::vector<Point> points;  // those with y <= 0 have no place on the axis and are left out
+  };
+  std::string title, x_label, y_label;
+  std::vector<Series> series;
+};
+// Empty without any point that has a place.
+std::string CurveSvg(const CurvePlot& plot);
 
 // Several plots, one below the other, as one SVG of the same width, each under its title.
 std::string StackSvg(const std::vector<std::string>& titles, const std::vector<std::string>& plots);

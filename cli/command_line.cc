@@ -39,6 +39,7 @@ void AddAll(CLI::App& root, Context& context) {
   AddImport(root, context);
   AddExport(root, context);
   AddStatus(root, context);
+  AddBench(root, context);
   AddVersion(root, context);
   AddCompletion(root, context);
 }

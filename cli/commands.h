@@ -9,6 +9,7 @@
 
 namespace lightcone::cli {
 
+void AddBench(CLI::App& root, Context& context);
 void AddServe(CLI::App& root, Context& context);
 void AddDemo(CLI::App& root, Context& context);
 void AddTrain(CLI::App& root, Context& context);

@@ -74,6 +74,9 @@ struct SearchRequest {
   int64_t k = 10;
   bool exact = false;  // scan everything: results provably equal brute force in double precision
   int ef = 0;          // 0: the settings' default
+  // Above 0, instead of `ef`: the breadth that each segment was measured to need for this share of the nearest k, by
+  // its own rows as queries; where none is known to reach it the segment is scanned. At most 1.
+  double target_recall = 0;
   // Optional filter: true keeps the row. Called with live, visible rows only; must be safe from several threads.
   std::function<bool(uint64_t internal_id, float uncertainty)> keep;
   // Optional: share of rows that `keep` is expected to pass (1: unknown or all). Below a threshold the index scans

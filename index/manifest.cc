@@ -151,6 +151,21 @@ void PutSpace(const Space& space, Json& json) {
   json["clip_radius"] = space.clip_radius;
 }
 
+absl::StatusOr<std::vector<RecallAt>> ReadWalks(const Json& list) {
+  std::vector<RecallAt> walks;
+  for (const Json& item : list) {
+    Reader entry(item, "manifest.walks");
+    RecallAt walk;
+    walk.ef = entry.Integer<int>("ef", 1, 1'000'000);
+    walk.recall = entry.Number("recall");
+    if (!(walk.recall >= 0 && walk.recall <= 1)) entry.Fail("recall", "a share");
+    if (!walks.empty() && walk.ef <= walks.back().ef) entry.Fail("ef", "more than the one before");
+    LC_RETURN_IF_ERROR(entry.status());
+    walks.push_back(walk);
+  }
+  return walks;
+}
+
 constexpr uint64_t kU64Max = std::numeric_limits<uint64_t>::max();
 constexpr uint32_t kGenerationMax = std::numeric_limits<uint32_t>::max() - 1;
 
@@ -196,8 +211,10 @@ std::string EncodeManifest(const SegmentManifest& m) {
                {"last_sequence", m.last_sequence},
                {"hnsw_m", m.hnsw_m},
                {"hnsw_ef_construction", m.hnsw_ef_construction},
+               {"walks", Json::array()},
                {"files", Json::array()}};
   PutSpace(m.space, json);
+  for (const RecallAt& walk : m.walks) json["walks"].push_back({{"ef", walk.ef}, {"recall", walk.recall}});
   for (const FileEntry& file : m.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.crc32c}});
   }
@@ -218,6 +235,10 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
   m.last_sequence = reader.Integer<uint64_t>("last_sequence", 0, kU64Max);
   m.hnsw_m = reader.Integer<int>("hnsw_m", 0, 1'000'000);
   m.hnsw_ef_construction = reader.Integer<int>("hnsw_ef_construction", 0, 1'000'000);
+  LC_RETURN_IF_ERROR(reader.status());
+  if (json.contains("walks")) {
+    LC_ASSIGN_OR_RETURN(m.walks, ReadWalks(reader.Array("walks")));
+  }
   for (const Json& item : reader.Array("files")) {
     Reader entry(item, "manifest.files");
     FileEntry file;

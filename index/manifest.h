@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "geometry/metric.h"
+#include "index/segment.h"
 
 namespace lightcone {
 
@@ -43,6 +44,7 @@ struct SegmentManifest {
   uint64_t last_sequence = 0;
   int hnsw_m = 0;  // hnsw only: what the graph was built with
   int hnsw_ef_construction = 0;
+  std::vector<RecallAt> walks;  // hnsw only; empty: not measured (a file of an earlier version)
   std::vector<FileEntry> files;
 
   // nullptr when there is no such file.

@@ -33,6 +33,7 @@ class SealedSegment : public Segment {
   std::string_view kind() const override { return manifest_.kind; }
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
   const CodeBlock* codes() const override { return codes_.rows != nullptr ? &codes_ : nullptr; }
+  std::span<const RecallAt> walks() const override { return manifest_.walks; }
   std::optional<int64_t> Find(uint64_t internal_id) const override;
   int64_t mapped_bytes() const override;
   int64_t heap_bytes() const override { return rows() * 20; }

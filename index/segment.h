@@ -30,6 +30,12 @@ struct RowBlock {
   const float* uncertainty = nullptr;
 };
 
+// A breadth of a graph's walk, and which share of the nearest it was found to give.
+struct RecallAt {
+  int ef = 0;
+  double recall = 0;
+};
+
 // Floats from row to row: rows start on cache lines where that costs at most an eighth more memory.
 inline size_t StrideOf(int dimension) {
   const size_t n = static_cast<size_t>(dimension);
@@ -97,6 +103,7 @@ class Segment {
   virtual std::string_view kind() const = 0;  // "growing", "flat", "hnsw"
   virtual const Graph* graph() const { return nullptr; }
   virtual const CodeBlock* codes() const { return nullptr; }  // of all rows, at the same places
+  virtual std::span<const RecallAt> walks() const { return {}; }  // measured when it was sealed, breadth ascending
 
   // Writer only from here.
   int64_t rows() const { return counts_.rows; }

@@ -13,6 +13,7 @@
 #include "geometry/codes.h"
 #include "geometry/kernels.h"
 #include "index/adapted_search.h"
+#include "index/calibration.h"
 #include "index/candidates.h"
 #include "index/graph_walk.h"
 #include "index/search_context.h"
@@ -53,9 +54,9 @@ class Search {
     }
     const int64_t visible = pinned.counts->Visible(request.view_generation);
     const Graph* graph = pinned.segment->graph();
-    if (!request.exact && graph != nullptr && visible > 0) {
-      const int ef =
-          static_cast<int>(std::max<int64_t>(request.ef > 0 ? request.ef : context_.scope.ef_default, wanted_));
+    const int64_t breadth = request.exact ? 0 : BreadthIn(*pinned.segment);
+    if (breadth > 0 && graph != nullptr && visible > 0) {
+      const int ef = static_cast<int>(std::max(breadth, wanted_));
       const double share = std::clamp(request.keep ? request.keep_share : 1.0, 0.0, 1.0) *
                            static_cast<double>(visible) / static_cast<double>(pinned.rows);
       const double walk_cost = kRandomAccessCost * kEvaluationsPerResult * ef;
@@ -109,6 +110,13 @@ class Search {
   }
 
  private:
+  // Of a walk of the segment; 0: it has to be scanned.
+  int64_t BreadthIn(const Segment& segment) const {
+    const SearchRequest& request = context_.request;
+    if (request.target_recall > 0) return BreadthFor(segment.walks(), request.target_recall, wanted_);
+    return request.ef > 0 ? request.ef : context_.scope.ef_default;
+  }
+
   // False when the graph did not give what a scan would surely give.
   absl::StatusOr<bool> Walk(uint32_t index, const Graph& graph, int ef, int64_t visible) {
     const PinnedSegment& pinned = (*context_.scope.segments)[index];

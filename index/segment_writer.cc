@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "index/calibration.h"
 #include "index/graph_builder.h"
 #include "index/segment_codes.h"
 
@@ -101,12 +102,24 @@ class SegmentWriter {
         WriteColumn<float>(kUncertaintyFile, [](const RowBlock& b, size_t i) { return b.uncertainty[i]; }));
     if (Coded()) LC_RETURN_IF_ERROR(WriteCodes());
     if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(WriteGraph());
-    LC_RETURN_IF_ERROR(WriteFileAtomically(StrCat(folder_, "/", kManifestFile), EncodeManifest(manifest_)));
+    LC_RETURN_IF_ERROR(WriteManifest());
+    if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(MeasureGraph());
     return SyncFolder(folder_);
   }
 
  private:
   bool Coded() const { return plan_.settings.codes == RowCodes::kInt8 && WorthCoding(manifest_.space.dimension); }
+
+  absl::Status WriteManifest() const {
+    return WriteFileAtomically(StrCat(folder_, "/", kManifestFile), EncodeManifest(manifest_));
+  }
+
+  // Walks it as searches will, over the files as they will be served.
+  absl::Status MeasureGraph() {
+    LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Segment> segment, SealedSegment::Open(folder_, false));
+    LC_ASSIGN_OR_RETURN(manifest_.walks, MeasureWalks(segment, stop_));
+    return WriteManifest();
+  }
 
   absl::Status WriteVectors() {
     FileWriter file(StrCat(folder_, "/", kVectorsFile));

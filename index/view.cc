@@ -27,6 +27,9 @@ absl::Status CheckRequest(const SearchRequest& request, const Space& rows) {
   }
   if (request.k < 1) return InvalidField("k", StrCat(request.k), "1 or more");
   if (request.ef < 0) return InvalidField("ef", StrCat(request.ef), "0 (the default) or more");
+  if (!(request.target_recall >= 0 && request.target_recall <= 1)) {
+    return InvalidField("target_recall", StrCat(request.target_recall), "above 0, up to 1; or 0 for none");
+  }
   return absl::OkStatus();
 }
 

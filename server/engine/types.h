@@ -76,6 +76,7 @@ struct SearchCall {
   std::optional<FilterNode> filter;
   bool exact = false;
   int ef = 0;
+  double target_recall = 0;  // 0: none; else above 0, up to 1, and `ef` is 0 and `exact` false
   bool with_payload = false;
   bool with_vector = false;
   uint64_t wait_for_sequence = 0;

@@ -274,6 +274,16 @@ absl::StatusOr<Query> QueryOf(const v1::Query& from, int i) {
   return InvalidField(StrCat("queries[", i, "].content"), "not set", "one of vector, input, item");
 }
 
+// 0 when the request has none.
+absl::StatusOr<double> TargetRecallOf(const v1::SearchRequest& request) {
+  if (!request.has_target_recall()) return 0.0;
+  const double target = request.target_recall();
+  if (!(target > 0 && target <= 1)) return InvalidField("target_recall", StrCat(target), "above 0, up to 1");
+  if (request.ef() != 0) return InvalidField("target_recall", StrCat(target), "left out where 'ef' is given");
+  if (request.exact()) return InvalidField("target_recall", StrCat(target), "left out where 'exact' is");
+  return target;
+}
+
 }  // namespace
 
 absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
@@ -287,6 +297,7 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
     return InvalidField("ef", StrCat(request.ef()), StrCat("0 .. ", std::numeric_limits<int>::max()));
   }
   call.ef = static_cast<int>(request.ef());
+  LC_ASSIGN_OR_RETURN(call.target_recall, TargetRecallOf(request));
   call.with_payload = request.with_payload();
   call.with_vector = request.with_vector();
   call.wait_for_sequence = request.wait_for_sequence();

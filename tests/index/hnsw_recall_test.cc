@@ -38,14 +38,13 @@ class HnswRecall : public testing::TestWithParam<std::tuple<Metric, RowCodes>> {
   void Build(int64_t rows, int dimension, float offset) {
     offset_ = offset;
     space_ = {std::get<Metric>(GetParam()), dimension, 1.0, 1.2};
-    IndexSettings settings;
-    settings.codes = std::get<RowCodes>(GetParam());
-    settings.growing_rows_max = rows;
-    settings.build_threads = static_cast<int>(FromEnvironment("LIGHTCONE_RECALL_THREADS", 1));
-    auto index = CollectionIndex::Open(folder_.path(), settings, {{1, space_}}, &oracle_);
+    settings_.codes = std::get<RowCodes>(GetParam());
+    settings_.growing_rows_max = rows;
+    settings_.build_threads = static_cast<int>(FromEnvironment("LIGHTCONE_RECALL_THREADS", 1));
+    auto index = CollectionIndex::Open(folder_.path(), settings_, {{1, space_}}, &oracle_);
     ASSERT_TRUE(index.ok()) << index.status();
     index_ = std::move(*index);
-    const auto points = Shifted(Clustered(rows, dimension, 1));
+    const auto points = Points(rows, 1);
     Oracle::Batch batch;
     for (int64_t i = 0; i < rows; ++i) {
       batch.push_back(Oracle::Add(static_cast<uint64_t>(i), 1, points[static_cast<size_t>(i)]));
@@ -63,13 +62,14 @@ class HnswRecall : public testing::TestWithParam<std::tuple<Metric, RowCodes>> {
   double Recall(int queries, const std::function<bool(uint64_t, float)>& keep, double keep_share) {
     int64_t found = 0, wanted = 0, scored = 0;
     absl::Duration graph_time;
-    for (const auto& z : Shifted(Clustered(queries, space_.dimension, 2))) {
+    for (const auto& z : Points(queries, 2)) {
       const BoundQuery query = Bind(space_, z);
       SearchRequest request;
       request.query = &query;
       request.generation = request.view_generation = 1;
       request.keep = keep;
       request.keep_share = keep_share;
+      request.target_recall = target_;
       const absl::Time start = absl::Now();
       const auto result = index_->View()->Search(request);
       graph_time += absl::Now() - start;
@@ -84,21 +84,29 @@ class HnswRecall : public testing::TestWithParam<std::tuple<Metric, RowCodes>> {
       wanted += static_cast<int64_t>(ids.size());
       for (const SearchHit& hit : result->hits) found += ids.contains(hit.internal_id);
     }
+    scored_ = static_cast<double>(scored) / queries;
     std::cout << MetricName(space_.metric) << ": recall@10 " << static_cast<double>(found) / static_cast<double>(wanted)
               << ", rows scored a query " << scored / queries << ", us a query "
               << absl::ToDoubleMicroseconds(graph_time) / queries << "\n";
     return static_cast<double>(found) / static_cast<double>(wanted);
   }
 
-  std::vector<std::vector<float>> Shifted(std::vector<std::vector<float>> points) const {
+  std::vector<std::vector<float>> Points(int64_t count, uint32_t seed) const {
+    auto points = Clustered(count, space_.dimension, seed);
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(space_.dimension)));
     for (auto& point : points) {
-      for (float& x : point) x += offset_;
+      for (float& x : point) x = (hard_ ? normal(random) : x) + offset_;
     }
     return points;
   }
 
-  float offset_ = 0;  // of every coordinate
+  float offset_ = 0;   // of every coordinate
+  bool hard_ = false;  // points without clusters: walks miss some unless they are broad
+  double target_ = 0;  // of recall, that searches ask for
+  double scored_ = 0;  // rows a query, in the last measurement
   TemporaryFolder folder_;
+  IndexSettings settings_;
   Space space_;
   Oracle oracle_;
   std::unique_ptr<CollectionIndex> index_;
@@ -124,6 +132,30 @@ TEST_P(HnswRecall, IsAtLeast95PercentAtTheDefaultsOnClusteredVectors) {
     ASSERT_TRUE(result.ok());
     EXPECT_EQ(result->hits.size(), oracle_.BruteForce(query, 1, 1, 10, few).size());
   }
+}
+
+TEST_P(HnswRecall, IsWhatASearchAsksForAtTheLeastBreadthThatGivesIt) {
+  hard_ = true;
+  Build(7'200, 32, 0);
+  if (HasFatalFailure()) return;
+  double scored_before = 0;
+  for (const double target : {0.5, 0.8, 0.92}) {
+    SCOPED_TRACE(target);
+    target_ = target;
+    // Measured on a hundred rows of the segment, and asked on a hundred others.
+    EXPECT_GE(Recall(100, {}, 1), target - 0.03);
+    EXPECT_GT(scored_, scored_before) << "more recall for nothing";
+    scored_before = scored_;
+  }
+
+  // What was measured is in the segment's files.
+  const std::string folder = folder_.path();
+  index_.reset();
+  auto again = CollectionIndex::Open(folder, settings_, {{1, space_}}, &oracle_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  index_ = std::move(*again);
+  EXPECT_GE(Recall(100, {}, 1), 0.89);
+  EXPECT_EQ(scored_, scored_before);
 }
 
 TEST_P(HnswRecall, IsAsHighWhereRowsLieFarFromTheOrigin) {

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/build_plan.h"
+#include "index/calibration.h"
 #include "index/candidates.h"
 #include "index/graph_builder.h"
 #include "index/graph_walk.h"
@@ -76,6 +77,32 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(EncodeManifest(*decoded), EncodeManifest(AManifest()));
   EXPECT_EQ(decoded->last_sequence, UINT64_MAX);
   EXPECT_EQ(decoded->space, AManifest().space);
+}
+
+TEST(Manifest, KeepsWhatWalksFindAndRefusesWhatCannotBe) {
+  SegmentManifest manifest = AManifest();
+  manifest.walks = {{16, 0.5}, {32, 0.75}};
+  const auto decoded = DecodeManifest(EncodeManifest(manifest));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ASSERT_EQ(decoded->walks.size(), 2u);
+  EXPECT_EQ(decoded->walks[1].ef, 32);
+  EXPECT_EQ(decoded->walks[1].recall, 0.75);
+  for (const std::vector<RecallAt>& wrong :
+       {std::vector<RecallAt>{{0, 0.5}}, {{16, 1.5}}, {{16, -0.5}}, {{32, 0.5}, {16, 0.75}}, {{16, 0.5}, {16, 0.5}}}) {
+    manifest.walks = wrong;
+    EXPECT_EQ(DecodeManifest(EncodeManifest(manifest)).status().code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST(Calibration, TheLeastBreadthThatReachesTheTargetIsTakenAndGrowsWithK) {
+  const std::vector<RecallAt> walks = {{16, 0.8}, {32, 0.95}, {64, 0.99}};
+  EXPECT_EQ(BreadthFor(walks, 0.5, 10), 16);
+  EXPECT_EQ(BreadthFor(walks, 0.95, 10), 32);
+  EXPECT_EQ(BreadthFor(walks, 0.951, 1), 64);
+  EXPECT_EQ(BreadthFor(walks, 0.9, 25), 80);
+  EXPECT_EQ(BreadthFor(walks, 0.999, 10), 0) << "none is known to reach it";
+  EXPECT_EQ(BreadthFor({}, 0.5, 10), 0);
+  EXPECT_EQ(BreadthFor(walks, 0.9, int64_t{1} << 60), 1'000'000'000);
 }
 
 TEST(Manifest, IsRefusedWhenItIsDamagedOrContradictsItself) {

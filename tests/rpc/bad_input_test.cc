@@ -101,6 +101,26 @@ TEST_F(BadInput, UnknownNamesListWhatThereIs) {
   EXPECT_THAT(error.message(), testing::AllOf(HasSubstr("queries[0].item"), HasSubstr("nobody")));
 }
 
+TEST_F(BadInput, ATargetOfRecallIsAShareAndComesAlone) {
+  v1::SearchRequest request = SearchFor("gallery", {1, 2, 3, 4});
+  v1::SearchResponse response;
+  for (const auto& [target, name] : {std::pair(0.0, "0"), {-0.5, "-0.5"}, {1.5, "1.5"}, {std::nan(""), "nan"}}) {
+    request.set_target_recall(target);
+    EXPECT_THAT(Search(request, &response),
+                Fails(StatusCode::INVALID_ARGUMENT,
+                      std::string("field 'target_recall' is ") + name + "; allowed: above 0, up to 1"));
+  }
+  request.set_target_recall(0.9);
+  EXPECT_TRUE(Search(request, &response).ok());
+  request.set_ef(50);
+  EXPECT_THAT(Search(request, &response),
+              Fails(StatusCode::INVALID_ARGUMENT, "'target_recall' is 0.9; allowed: left out where 'ef' is given"));
+  request.set_ef(0);
+  request.set_exact(true);
+  EXPECT_THAT(Search(request, &response),
+              Fails(StatusCode::INVALID_ARGUMENT, "'target_recall' is 0.9; allowed: left out where 'exact' is"));
+}
+
 TEST_F(BadInput, EmptyAndOversizedBatchesAreRefused) {
   v1::UpsertRequest request;
   request.set_collection("gallery");

@@ -106,5 +106,17 @@ TEST(Svg, BarsGrowFromZeroAndWhiskersSpanTheDeviation) {
   EXPECT_EQ(HistogramSvg({"empty", {{"a", "red", {}}}}), "");
 }
 
+TEST(Svg, CurvesHaveALogarithmicAxisAndLeaveOutWhatHasNoPlaceOnIt) {
+  CurvePlot plot{"speed", "recall", "searches/s", {{"ours & theirs", "red", {}}}};
+  plot.series[0].points = {{0.9, 1000, "16"}, {0.95, 100, "64"}, {0.99, 0, "never"}, {1.0, 10, "<512>"}};
+  const std::string svg = CurveSvg(plot);
+  ExpectWellFormed(svg);
+  EXPECT_THAT(svg, HasSubstr("&lt;512&gt;"));
+  EXPECT_THAT(svg, HasSubstr(">1000</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr("never")));
+  EXPECT_EQ(std::count(svg.begin(), svg.end(), 'L'), 2) << "a line through three points";
+  EXPECT_EQ(CurveSvg({"empty", "x", "y", {{"a", "red", {{0.5, 0, ""}}}}}), "");
+}
+
 }  // namespace
 }  // namespace lightcone

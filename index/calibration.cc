@@ -1,0 +1,126 @@
+#include "index/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/status.h"
+#include "geometry/bound_query.h"
+#include "index/segment_search.h"
+
+namespace lightcone {
+namespace {
+
+constexpr int64_t kQueries = 128;
+constexpr int kBreadths[] = {10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
+constexpr double kNearlyAll = 0.9995;
+
+// Nearest rows of each query, the query's own row left out.
+using Neighbours = std::vector<std::vector<SearchHit>>;
+
+class Calibration {
+ public:
+  Calibration(const std::shared_ptr<const Segment>& segment, int64_t rows, float bias_max,
+              const std::function<bool()>& stop)
+      : stop_(stop) {
+    auto counts = std::make_shared<StateCounts>();
+    counts->rows = rows;
+    segments_.push_back({segment, rows, bias_max, std::move(counts)});
+    for (int64_t i = 0; i < std::min(kQueries, rows); ++i) rows_.push_back(i * rows / std::min(kQueries, rows));
+  }
+
+  absl::StatusOr<std::vector<RecallAt>> Run() {
+    LC_RETURN_IF_ERROR(BindQueries());
+    LC_ASSIGN_OR_RETURN(const Neighbours right, Ask({.exact = true}));
+    std::vector<RecallAt> measured;
+    for (const int ef : kBreadths) {
+      LC_ASSIGN_OR_RETURN(const Neighbours found, Ask({.ef = ef}));
+      measured.push_back({ef, Recall(right, found)});
+      if (measured.back().recall >= kNearlyAll) break;
+    }
+    return measured;
+  }
+
+ private:
+  struct Way {
+    bool exact = false;
+    int ef = 0;
+  };
+
+  absl::Status BindQueries() {
+    const Segment& segment = *segments_[0].segment;
+    for (const int64_t row : rows_) {
+      LC_ASSIGN_OR_RETURN(BoundQuery query, BoundQuery::Make(segment.space(), segment.space(), segment.row(row)));
+      queries_.push_back(std::move(query));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Neighbours> Ask(const Way& way) const {
+    const Segment& segment = *segments_[0].segment;
+    std::vector<SearchRequest> requests(queries_.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].query = &queries_[i];
+      requests[i].generation = requests[i].view_generation = segment.generation();
+      requests[i].k = kCalibrationK + 1;
+      requests[i].exact = way.exact;
+      requests[i].ef = way.ef;
+      requests[i].cancelled = &stop_;
+    }
+    const std::vector<absl::Status> checked(requests.size());
+    Neighbours neighbours;
+    for (absl::StatusOr<SearchResult>& result :
+         SearchSegments({&segments_, std::numeric_limits<uint64_t>::max() - 1}, requests, checked)) {
+      LC_RETURN_IF_ERROR(result.status());
+      const uint64_t self = segment.block().ids[rows_[neighbours.size()]];
+      std::erase_if(result->hits, [self](const SearchHit& hit) { return hit.internal_id == self; });
+      if (result->hits.size() > kCalibrationK) result->hits.resize(kCalibrationK);
+      neighbours.push_back(std::move(result->hits));
+    }
+    return neighbours;
+  }
+
+  // The mean over the queries, less one standard error of it: what a hundred queries leave open is not promised.
+  static double Recall(const Neighbours& right, const Neighbours& found) {
+    double sum = 0, squares = 0, n = 0;
+    for (size_t i = 0; i < right.size(); ++i) {
+      if (right[i].empty()) continue;
+      const double farthest = right[i].back().distance;  // what is as near counts, whichever of several it is
+      const auto near = std::count_if(found[i].begin(), found[i].end(),
+                                      [&](const SearchHit& hit) { return hit.distance <= farthest; });
+      const double share = std::min(1.0, static_cast<double>(near) / static_cast<double>(right[i].size()));
+      sum += share;
+      squares += share * share;
+      ++n;
+    }
+    if (n < 2) return 0;
+    const double mean = sum / n;
+    return std::clamp(mean - std::sqrt(std::max(0.0, squares / n - mean * mean) / (n - 1)), 0.0, 1.0);
+  }
+
+  const std::function<bool()>& stop_;
+  std::vector<PinnedSegment> segments_;
+  std::vector<int64_t> rows_;  // that are asked for
+  std::vector<BoundQuery> queries_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<RecallAt>> MeasureWalks(const std::shared_ptr<const Segment>& segment,
+                                                   const std::function<bool()>& stop) {
+  const int64_t rows = segment->rows();
+  if (segment->graph() == nullptr || rows <= kCalibrationK) return std::vector<RecallAt>();
+  return Calibration(segment, rows, segment->bias_max(), stop).Run();
+}
+
+int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k) {
+  for (const RecallAt& point : measured) {
+    if (point.recall < target) continue;
+    const double scaled = std::ceil(point.ef * static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK);
+    return static_cast<int>(std::min(scaled, 1e9));
+  }
+  return 0;
+}
+
+}  // namespace lightcone
