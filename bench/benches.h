@@ -23,6 +23,7 @@ absl::Status BenchUpsert(const BenchOptions& options, Report& report);
 absl::Status BenchSearch(const BenchOptions& options, Report& report);  // start, memory, gRPC overhead
 absl::Status BenchScan(const BenchOptions& options, Report& report);    // exact search, by vectors and by codes
 absl::Status BenchGraph(const BenchOptions& options, Report& report);   // HNSW beside hnswlib and FAISS
+absl::Status BenchIvf(const BenchOptions& options, Report& report);     // inverted lists beside FAISS
 absl::Status BenchTraining(const BenchOptions& options, Report& report);
 
 }  // namespace lightcone::bench

@@ -2,9 +2,7 @@
 // building.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <numeric>
-#include <random>
 
 #include "base/status.h"
 #include "bench/benches.h"
@@ -20,26 +18,6 @@ constexpr int kK = 10;
 constexpr int kRounds = 5;
 constexpr double kRecalls[] = {0.90, 0.95, 0.99};
 const std::vector<int> kBreadths = {10, 12, 16, 20, 26, 34, 44, 58, 76, 100, 130, 170, 220, 290, 380, 500, 700, 1000};
-
-// Uniform in 32 dimensions, turned into `dimension`: no clusters to hold on to.
-std::vector<float> UniformVectors(int64_t n, int dimension, uint64_t seed) {
-  constexpr int kInner = 32;
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal;
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<float> map(static_cast<size_t>(kInner) * static_cast<size_t>(dimension));
-  for (float& x : map) x = normal(random) / std::sqrt(static_cast<float>(dimension));
-  std::vector<float> rows(static_cast<size_t>(n) * static_cast<size_t>(dimension), 0.0f);
-  for (int64_t i = 0; i < n; ++i) {
-    float* row = &rows[static_cast<size_t>(i) * static_cast<size_t>(dimension)];
-    for (int h = 0; h < kInner; ++h) {
-      const float x = uniform(random) / 4;
-      const float* to = &map[static_cast<size_t>(h) * static_cast<size_t>(dimension)];
-      for (int j = 0; j < dimension; ++j) row[j] += x * to[j];
-    }
-  }
-  return rows;
-}
 
 using Ids = std::vector<uint64_t>;
 using SearchAll = std::function<void(int64_t q, int ef, Ids* ids)>;

@@ -71,6 +71,7 @@ SearchRequest IndexWorld::RequestOf(const Ask& ask, const BoundQuery& query) con
   request.k = ask.k;
   request.exact = ask.exact;
   request.ef = ask.ef;
+  request.nprobe = ask.nprobe;
   return request;
 }
 

@@ -24,12 +24,14 @@ class IndexWorld {
     int64_t k = 10;
     bool exact = false;
     int ef = 0;
+    int nprobe = 0;
   };
   absl::StatusOr<SearchResult> Search(std::span<const float> query, const Ask& ask) const;
   // Every query of `queries`, in one call of the index; the error of one is that of all.
   absl::StatusOr<std::vector<SearchResult>> SearchTogether(std::span<const float> queries, const Ask& ask) const;
 
   double build_seconds() const { return build_seconds_; }  // of the segment: codes and graph
+  int64_t mapped_bytes() const { return index_->Stats().mapped_bytes; }
   const Space& space() const { return space_; }
 
  private:

@@ -1,4 +1,4 @@
-// lightcone_bench [--json FILE] [--only geometry|scan|graph|adapters|upsert|search|training] [--folder DIR]: ours beside the raw
+// lightcone_bench [--json FILE] [--only geometry|scan|graph|ivf|adapters|upsert|search|training] [--folder DIR]: ours beside the raw
 // part.
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -20,9 +20,9 @@ int main(int argc, char** argv) {
   options.folder = "build/bench/data";
   app.add_option("--json", json, "where the figures go");
   app.add_option("--only", only, "one subject")
-      ->check(CLI::IsMember({"geometry", "scan", "graph", "adapters", "upsert", "search", "training"}));
+      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "upsert", "search", "training"}));
   app.add_option("--folder", options.folder, "scratch space");
-  app.add_option("--items", options.items, "gallery size of the search and graph benchmarks");
+  app.add_option("--items", options.items, "gallery size of the search, graph and ivf benchmarks");
   app.add_option("--scan-items", options.scan_items, "gallery size of the scan benchmarks");
   CLI11_PARSE(app, argc, argv);
   options.server_binary =
@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   const std::pair<const char*, Subject> subjects[] = {{"geometry", bench::BenchGeometry},
                                                       {"scan", bench::BenchScan},
                                                       {"graph", bench::BenchGraph},
+                                                      {"ivf", bench::BenchIvf},
                                                       {"adapters", bench::BenchAdapters},
                                                       {"upsert", bench::BenchUpsert},
                                                       {"search", bench::BenchSearch},

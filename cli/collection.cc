@@ -13,36 +13,37 @@ struct Flags {
   std::string name, alias, request_id;
   std::string geometry = "lorentz", kind, codes;
   double curvature = 0;
-  uint32_t hnsw_m = 0, ef_construction = 0, ef_search = 0;
+  uint32_t hnsw_m = 0, ef_construction = 0, ef_search = 0, ivf_lists = 0, ivf_nprobe = 0;
   uint64_t growing_rows_max = 0, merge_rows_max = 0;
   bool remove = false, yes = false, wait = false;
 };
 
-absl::StatusOr<v1::Geometry> ParseGeometry(const std::string& name) {
-  for (int i = v1::Geometry_MIN + 1; i <= v1::Geometry_MAX; ++i) {
-    if (GeometryName(static_cast<v1::Geometry>(i)) == name) return static_cast<v1::Geometry>(i);
+// The value of a wire enum that `name_of` gives this name; all but the unspecified one are allowed.
+template <typename Enum>
+absl::StatusOr<Enum> ParseName(std::string_view flag, std::string_view text, int values, std::string (*name_of)(Enum)) {
+  std::string all;
+  for (int i = 1; i <= values; ++i) {
+    const std::string name = name_of(static_cast<Enum>(i));
+    if (name == text) return static_cast<Enum>(i);
+    all += StrCat(all.empty() ? "" : ", ", name);
   }
-  return InvalidField("--geometry", StrCat("'", name, "'"), "lorentz, cosine, inner_product, euclidean");
+  return InvalidField(flag, StrCat("'", text, "'"), all);
 }
 
 absl::Status SetIndex(const Flags& flags, v1::IndexSettings* index) {
-  if (flags.kind == "flat") {
-    index->set_kind(v1::INDEX_KIND_FLAT);
-  } else if (flags.kind == "hnsw") {
-    index->set_kind(v1::INDEX_KIND_HNSW);
-  } else if (!flags.kind.empty()) {
-    return InvalidField("--index", StrCat("'", flags.kind, "'"), "flat, hnsw");
+  if (!flags.kind.empty()) {
+    LC_ASSIGN_OR_RETURN(const v1::IndexKind kind, ParseName("--index", flags.kind, v1::IndexKind_MAX, IndexKindName));
+    index->set_kind(kind);
   }
-  if (flags.codes == "float32") {
-    index->set_codes(v1::ROW_CODES_FLOAT32);
-  } else if (flags.codes == "int8") {
-    index->set_codes(v1::ROW_CODES_INT8);
-  } else if (!flags.codes.empty()) {
-    return InvalidField("--codes", StrCat("'", flags.codes, "'"), "float32, int8");
+  if (!flags.codes.empty()) {
+    LC_ASSIGN_OR_RETURN(const v1::RowCodes codes, ParseName("--codes", flags.codes, v1::RowCodes_MAX, RowCodesName));
+    index->set_codes(codes);
   }
   index->set_hnsw_m(flags.hnsw_m);
   index->set_hnsw_ef_construction(flags.ef_construction);
   index->set_hnsw_ef_search(flags.ef_search);
+  index->set_ivf_lists(flags.ivf_lists);
+  index->set_ivf_nprobe(flags.ivf_nprobe);
   index->set_growing_rows_max(flags.growing_rows_max);
   index->set_merge_rows_max(flags.merge_rows_max);
   return absl::OkStatus();
@@ -58,7 +59,8 @@ absl::Status Create(Context& context, const Flags& flags) {
   v1::CreateRequest request;
   request.set_request_id(flags.request_id);
   request.set_name(flags.name);
-  LC_ASSIGN_OR_RETURN(const v1::Geometry geometry, ParseGeometry(flags.geometry));
+  LC_ASSIGN_OR_RETURN(const v1::Geometry geometry,
+                      ParseName("--geometry", flags.geometry, v1::Geometry_MAX, GeometryName));
   request.set_geometry(geometry);
   request.set_curvature(flags.curvature);
   LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
@@ -142,11 +144,13 @@ absl::Status Rebuild(Context& context, const Flags& flags) {
 }
 
 void AddIndexFlags(CLI::App* app, Flags* flags) {
-  app->add_option("--index", flags->kind, "Kind of sealed segments: flat (exact scan) or hnsw; the server's default");
+  app->add_option("--index", flags->kind, "Kind of sealed segments: flat (exact scan), hnsw or ivf; the server's default");
   app->add_option("--codes", flags->codes, "What searches read first of a row: float32 or int8; the server's default");
   app->add_option("--hnsw-m", flags->hnsw_m, "Edges of a graph node; 0: the default");
   app->add_option("--hnsw-ef-construction", flags->ef_construction, "Breadth while building; 0: the default");
   app->add_option("--hnsw-ef-search", flags->ef_search, "Breadth while searching; 0: the default");
+  app->add_option("--ivf-lists", flags->ivf_lists, "Lists of a segment; 0: the default");
+  app->add_option("--ivf-nprobe", flags->ivf_nprobe, "Lists that a search reads; 0: the default");
   app->add_option("--growing-rows-max", flags->growing_rows_max, "Rows at which a segment is sealed; 0: the default");
   app->add_option("--merge-rows-max", flags->merge_rows_max, "Segments up to this size are merged; 0: the default");
 }

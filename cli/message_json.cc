@@ -42,6 +42,7 @@ std::string Joined(const Numbers& numbers) {
 }  // namespace
 
 std::string GeometryName(v1::Geometry geometry) { return LowerWithout(v1::Geometry_Name(geometry), "GEOMETRY_"); }
+std::string RowCodesName(v1::RowCodes codes) { return LowerWithout(v1::RowCodes_Name(codes), "ROW_CODES_"); }
 std::string IndexKindName(v1::IndexKind kind) { return LowerWithout(v1::IndexKind_Name(kind), "INDEX_KIND_"); }
 std::string StateName(v1::GenerationState state) {
   return LowerWithout(v1::GenerationState_Name(state), "GENERATION_STATE_");
@@ -97,10 +98,12 @@ OrderedJson CollectionJson(const v1::CollectionInfo& info) {
     json["generations"].push_back({{"generation", share.generation()}, {"items", share.items()}});
   }
   json["index"] = {{"kind", IndexKindName(info.index().kind())},
-                   {"codes", LowerWithout(v1::RowCodes_Name(info.index().codes()), "ROW_CODES_")},
+                   {"codes", RowCodesName(info.index().codes())},
                    {"hnsw_m", info.index().hnsw_m()},
                    {"hnsw_ef_construction", info.index().hnsw_ef_construction()},
                    {"hnsw_ef_search", info.index().hnsw_ef_search()},
+                   {"ivf_lists", info.index().ivf_lists()},
+                   {"ivf_nprobe", info.index().ivf_nprobe()},
                    {"growing_rows_max", info.index().growing_rows_max()},
                    {"merge_rows_max", info.index().merge_rows_max()}};
   json["segments"] = OrderedJson::array();

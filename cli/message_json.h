@@ -32,6 +32,7 @@ OrderedJson HitJson(const v1::Hit& hit, bool with_payload);
 // "lorentz", "hnsw", "active": the wire's names without their prefix, in lower case.
 std::string GeometryName(v1::Geometry geometry);
 std::string IndexKindName(v1::IndexKind kind);
+std::string RowCodesName(v1::RowCodes codes);
 std::string StateName(v1::GenerationState state);
 std::string DirectionName(v1::AdapterDirection direction);
 

@@ -18,7 +18,7 @@ namespace {
 struct Flags {
   std::string collection, vector, vectors, image, item, filter, format = "auto", adapter_mode = "all";
   std::vector<uint32_t> evaluate_generations;
-  uint32_t generation = 0, k = 10, ef = 0;
+  uint32_t generation = 0, k = 10, ef = 0, nprobe = 0;
   uint64_t wait_for = 0;
   std::optional<double> target_recall;
   bool exact = false, payload = false, with_vector = false;
@@ -118,6 +118,7 @@ absl::Status Run(Context& context, const Flags& flags) {
   request.set_generation(flags.generation);
   request.set_k(flags.k);
   request.set_ef(flags.ef);
+  request.set_nprobe(flags.nprobe);
   if (flags.target_recall.has_value()) request.set_target_recall(*flags.target_recall);
   request.set_exact(flags.exact);
   request.set_with_payload(flags.payload);
@@ -159,8 +160,9 @@ void AddSearch(CLI::App& root, Context& context) {
   app->add_option("--generation", flags->generation, "That embedded the query; 0: the active one");
   app->add_flag("--exact", flags->exact, "Scan everything instead of walking the graph");
   app->add_option("--ef", flags->ef, "Breadth of the graph walk; 0: the collection's setting");
+  app->add_option("--nprobe", flags->nprobe, "Lists read of an ivf segment; 0: the collection's setting");
   app->add_option("--target-recall", flags->target_recall,
-                  "Walk as broadly as this share of the nearest needs, instead of --ef");
+                  "Walk as broadly as this share of the nearest needs, instead of --ef or --nprobe");
   app->add_flag("--payload", flags->payload, "Show payloads");
   app->add_flag("--with-vector", flags->with_vector, "Give vectors (with --json)");
   app->add_option("--wait-for", flags->wait_for, "Wait until the write of this sequence is visible");

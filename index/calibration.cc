@@ -7,13 +7,15 @@
 
 #include "base/status.h"
 #include "geometry/bound_query.h"
+#include "index/lists.h"
 #include "index/segment_search.h"
 
 namespace lightcone {
 namespace {
 
 constexpr int64_t kQueries = 128;
-constexpr int kBreadths[] = {10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
+constexpr int kWalks[] = {10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
+constexpr int kProbes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
 constexpr double kNearlyAll = 0.9995;
 
 // Nearest rows of each query, the query's own row left out.
@@ -27,16 +29,22 @@ class Calibration {
     auto counts = std::make_shared<StateCounts>();
     counts->rows = rows;
     segments_.push_back({segment, rows, bias_max, std::move(counts)});
-    for (int64_t i = 0; i < std::min(kQueries, rows); ++i) rows_.push_back(i * rows / std::min(kQueries, rows));
+    rows_ = CalibrationRows(rows);
+    const Lists* const lists = segment->lists();
+    if (lists == nullptr) return;
+    for (int64_t& row : rows_) row = lists->by_id()[static_cast<size_t>(row)];
   }
 
   absl::StatusOr<std::vector<RecallAt>> Run() {
     LC_RETURN_IF_ERROR(BindQueries());
     LC_ASSIGN_OR_RETURN(const Neighbours right, Ask({.exact = true}));
     std::vector<RecallAt> measured;
-    for (const int ef : kBreadths) {
-      LC_ASSIGN_OR_RETURN(const Neighbours found, Ask({.ef = ef}));
-      measured.push_back({ef, Recall(right, found)});
+    const Lists* const lists = segments_[0].segment->lists();
+    for (const int breadth : lists == nullptr ? std::span<const int>(kWalks) : std::span<const int>(kProbes)) {
+      if (lists != nullptr && breadth >= static_cast<int>(lists->count())) break;  // all of them are a scan
+      LC_ASSIGN_OR_RETURN(const Neighbours found,
+                          Ask(lists == nullptr ? Way{.ef = breadth} : Way{.nprobe = breadth}));
+      measured.push_back({breadth, Recall(right, found)});
       if (measured.back().recall >= kNearlyAll) break;
     }
     return measured;
@@ -46,6 +54,7 @@ class Calibration {
   struct Way {
     bool exact = false;
     int ef = 0;
+    int nprobe = 0;
   };
 
   absl::Status BindQueries() {
@@ -66,6 +75,7 @@ class Calibration {
       requests[i].k = kCalibrationK + 1;
       requests[i].exact = way.exact;
       requests[i].ef = way.ef;
+      requests[i].nprobe = way.nprobe;
       requests[i].cancelled = &stop_;
     }
     const std::vector<absl::Status> checked(requests.size());
@@ -105,22 +115,36 @@ class Calibration {
   std::vector<BoundQuery> queries_;
 };
 
+// The least breadth that reaches the target, times `factor`; 0: none does.
+int Scaled(std::span<const RecallAt> measured, double target, double factor) {
+  for (const RecallAt& point : measured) {
+    if (point.recall >= target) return static_cast<int>(std::min(std::ceil(point.breadth * factor), 1e9));
+  }
+  return 0;
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<RecallAt>> MeasureWalks(const std::shared_ptr<const Segment>& segment,
-                                                   const std::function<bool()>& stop) {
+std::vector<int64_t> CalibrationRows(int64_t rows) {
+  const int64_t n = std::min(kQueries, rows);
+  std::vector<int64_t> asked;
+  for (int64_t i = 0; i < n; ++i) asked.push_back(i * rows / n);
+  return asked;
+}
+
+absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const Segment>& segment,
+                                                    const std::function<bool()>& stop) {
   const int64_t rows = segment->rows();
-  if (segment->graph() == nullptr || rows <= kCalibrationK) return std::vector<RecallAt>();
+  if ((segment->graph() == nullptr && segment->lists() == nullptr) || rows <= kCalibrationK) return std::vector<RecallAt>();
   return Calibration(segment, rows, segment->bias_max(), stop).Run();
 }
 
 int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k) {
-  for (const RecallAt& point : measured) {
-    if (point.recall < target) continue;
-    const double scaled = std::ceil(point.ef * static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK);
-    return static_cast<int>(std::min(scaled, 1e9));
-  }
-  return 0;
+  return Scaled(measured, target, static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK);
+}
+
+int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k) {
+  return Scaled(measured, target, std::sqrt(static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK));
 }
 
 }  // namespace lightcone

@@ -1,5 +1,5 @@
-// How much a walk of a segment's graph finds, measured once, when the segment is sealed; and the breadth that a search
-// needs for the recall that it asks for.
+// How much a walk of a segment's graph, or a probe of its lists, finds, measured once, when the segment is sealed; and the
+// breadth that a search needs for the recall that it asks for.
 // Threads: pure functions.
 #pragma once
 
@@ -15,15 +15,23 @@
 namespace lightcone {
 
 inline constexpr int64_t kCalibrationK = 10;
+// What searches of lists that name no breadth are given.
+inline constexpr double kDefaultRecall = 0.95;
+
+// Which rows are asked for, counted in ascending order of internal id.
+std::vector<int64_t> CalibrationRows(int64_t rows);
 
 // Asks for the nearest kCalibrationK of about a hundred of the segment's own rows, each left out of its own answer,
-// exactly and then by walks of growing breadth, until nearly all is found. Empty for a segment without a graph or with
-// too few rows to leave any out. CANCELLED when `stop` says so.
-absl::StatusOr<std::vector<RecallAt>> MeasureWalks(const std::shared_ptr<const Segment>& segment,
-                                                   const std::function<bool()>& stop);
+// exactly and then by walks or probes of growing breadth, until nearly all is found. Empty for a flat segment and for one
+// with too few rows to leave any out. CANCELLED when `stop` says so.
+absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const Segment>& segment,
+                                                    const std::function<bool()>& stop);
 
 // The least breadth measured at which a walk for k rows finds the share `target` of them, as far as the measurement can
 // tell; beyond kCalibrationK rows it grows as k does. 0: none does, and only a scan is sure to. REQUIRES: k >= 1.
 int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k);
+
+// The same of lists: they hold many rows each, and their number grows as the root of k.
+int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k);
 
 }  // namespace lightcone

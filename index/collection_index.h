@@ -1,5 +1,5 @@
-// The index of one collection: per generation one growing segment (exact scan) and sealed segments (flat or
-// HNSW). It is a cache of the store: rows come in through Apply, in sequence order, and everything on disk can be
+// The index of one collection: per generation one growing segment (exact scan) and sealed segments (flat, HNSW or
+// IVF). It is a cache of the store: rows come in through Apply, in sequence order, and everything on disk can be
 // rebuilt.
 //
 // Threads: Apply, AddGeneration, DropGeneration and Seal come from one writer at a time (the engine's); View(), Stats()
@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,11 +26,20 @@ namespace lightcone {
 
 class AdaptedRows;
 
-enum class SealedKind { kFlat, kHnsw };
+enum class SealedKind { kFlat, kHnsw, kIvf };
 
 // What a scan or a walk reads of a sealed segment's rows. Exact answers are the same with either, and the rows that are
 // found are ranked by their float32 vectors.
 enum class RowCodes { kFloat32, kInt8 };
+
+// "flat", "hnsw", "ivf"; "float32", "int8". Parsing gives nothing for any other text.
+std::string_view SealedKindName(SealedKind kind);
+std::string_view RowCodesName(RowCodes codes);
+std::optional<SealedKind> ParseSealedKind(std::string_view name);
+std::optional<RowCodes> ParseRowCodes(std::string_view name);
+// Every name, as in "flat, hnsw, ivf".
+std::string SealedKindNames();
+std::string RowCodesNames();
 
 struct IndexSettings {
   SealedKind kind = SealedKind::kHnsw;
@@ -39,6 +50,8 @@ struct IndexSettings {
   int hnsw_m = 16;                     // links a node (2M on the base layer)
   int hnsw_ef_construction = 200;
   int hnsw_ef_search = 128;       // default breadth; a search may ask for another
+  int ivf_lists = 0;              // lists of a segment; 0: by its rows
+  int ivf_nprobe = 0;             // lists that a search reads by default; 0: what was measured to find 95 % of the nearest
   int build_threads = 1;          // of the background builder. Cost: CPU beside searches.
   absl::Status Validate() const;  // names field, value, allowed
 };
@@ -73,9 +86,10 @@ struct SearchRequest {
   uint32_t view_generation = 0;       // a row is seen if superseded_by is 0 or > view_generation
   int64_t k = 10;
   bool exact = false;  // scan everything: results provably equal brute force in double precision
-  int ef = 0;          // 0: the settings' default
-  // Above 0, instead of `ef`: the breadth that each segment was measured to need for this share of the nearest k, by
-  // its own rows as queries; where none is known to reach it the segment is scanned. At most 1.
+  int ef = 0;          // breadth of graph walks; 0: the settings' default
+  int nprobe = 0;      // lists that are read of an IVF segment; 0: the settings' default
+  // Above 0, instead of `ef` and `nprobe`: the breadth that each segment was measured to need for this share of the
+  // nearest k, by its own rows as queries; where none is known to reach it the segment is scanned. At most 1.
   double target_recall = 0;
   // Optional filter: true keeps the row. Called with live, visible rows only; must be safe from several threads.
   std::function<bool(uint64_t internal_id, float uncertainty)> keep;
@@ -109,7 +123,7 @@ struct SearchResult {
 struct SegmentInfo {
   uint32_t generation = 0;
   uint64_t id = 0;
-  std::string kind;  // "growing", "flat", "hnsw"
+  std::string kind;  // "growing", "flat", "hnsw", "ivf"
   std::string codes;  // what searches read first: "float32", "int8"
   int64_t rows = 0, dead_rows = 0, bytes = 0;
 };

@@ -151,19 +151,30 @@ void PutSpace(const Space& space, Json& json) {
   json["clip_radius"] = space.clip_radius;
 }
 
-absl::StatusOr<std::vector<RecallAt>> ReadWalks(const Json& list) {
-  std::vector<RecallAt> walks;
+// "walks" of a graph by their "ef", "probes" of lists by how many there were.
+struct MeasuredNames {
+  const char* list;
+  const char* breadth;
+};
+MeasuredNames MeasuredNamesOf(const SegmentManifest& m) {
+  return m.kind == "ivf" ? MeasuredNames{"probes", "lists"} : MeasuredNames{"walks", "ef"};
+}
+
+absl::StatusOr<std::vector<RecallAt>> ReadMeasured(const Json& list, const MeasuredNames& names) {
+  std::vector<RecallAt> measured;
   for (const Json& item : list) {
-    Reader entry(item, "manifest.walks");
-    RecallAt walk;
-    walk.ef = entry.Integer<int>("ef", 1, 1'000'000);
-    walk.recall = entry.Number("recall");
-    if (!(walk.recall >= 0 && walk.recall <= 1)) entry.Fail("recall", "a share");
-    if (!walks.empty() && walk.ef <= walks.back().ef) entry.Fail("ef", "more than the one before");
+    Reader entry(item, StrCat("manifest.", names.list));
+    RecallAt point;
+    point.breadth = entry.Integer<int>(names.breadth, 1, 1'000'000);
+    point.recall = entry.Number("recall");
+    if (!(point.recall >= 0 && point.recall <= 1)) entry.Fail("recall", "a share");
+    if (!measured.empty() && point.breadth <= measured.back().breadth) {
+      entry.Fail(names.breadth, "more than the one before");
+    }
     LC_RETURN_IF_ERROR(entry.status());
-    walks.push_back(walk);
+    measured.push_back(point);
   }
-  return walks;
+  return measured;
 }
 
 constexpr uint64_t kU64Max = std::numeric_limits<uint64_t>::max();
@@ -188,7 +199,8 @@ absl::Status CheckFiles(const SegmentManifest& m) {
     return DataLoss(StrCat("manifest gives ", kCodesFile, " ", m.File(kCodesFile)->bytes, " bytes instead of ",
                            CodesBytes(m.space.dimension, m.rows)));
   }
-  return m.kind == "hnsw" ? check(kGraphFile, 0) : absl::OkStatus();
+  if (m.kind == "flat") return absl::OkStatus();
+  return check(m.kind == "hnsw" ? kGraphFile : kListsFile, 0);
 }
 
 }  // namespace
@@ -211,10 +223,13 @@ std::string EncodeManifest(const SegmentManifest& m) {
                {"last_sequence", m.last_sequence},
                {"hnsw_m", m.hnsw_m},
                {"hnsw_ef_construction", m.hnsw_ef_construction},
-               {"walks", Json::array()},
+               {MeasuredNamesOf(m).list, Json::array()},
                {"files", Json::array()}};
   PutSpace(m.space, json);
-  for (const RecallAt& walk : m.walks) json["walks"].push_back({{"ef", walk.ef}, {"recall", walk.recall}});
+  const MeasuredNames names = MeasuredNamesOf(m);
+  for (const RecallAt& point : m.measured) {
+    json[names.list].push_back({{names.breadth, point.breadth}, {"recall", point.recall}});
+  }
   for (const FileEntry& file : m.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.crc32c}});
   }
@@ -236,8 +251,9 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
   m.hnsw_m = reader.Integer<int>("hnsw_m", 0, 1'000'000);
   m.hnsw_ef_construction = reader.Integer<int>("hnsw_ef_construction", 0, 1'000'000);
   LC_RETURN_IF_ERROR(reader.status());
-  if (json.contains("walks")) {
-    LC_ASSIGN_OR_RETURN(m.walks, ReadWalks(reader.Array("walks")));
+  const MeasuredNames names = MeasuredNamesOf(m);
+  if (json.contains(names.list)) {
+    LC_ASSIGN_OR_RETURN(m.measured, ReadMeasured(reader.Array(names.list), names));
   }
   for (const Json& item : reader.Array("files")) {
     Reader entry(item, "manifest.files");
@@ -249,7 +265,7 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
     m.files.push_back(std::move(file));
   }
   LC_RETURN_IF_ERROR(reader.status());
-  if (m.kind != "flat" && m.kind != "hnsw") return DataLoss(StrCat("manifest.kind is '", m.kind, "'"));
+  if (m.kind != "flat" && m.kind != "hnsw" && m.kind != "ivf") return DataLoss(StrCat("manifest.kind is '", m.kind, "'"));
   if (m.stride < m.space.dimension) return DataLoss("manifest.stride is less than the dimension");
   LC_RETURN_IF_ERROR(CheckFiles(m));
   return m;

@@ -24,6 +24,7 @@ inline constexpr std::string_view kFactorsFile = "factors.f32";
 inline constexpr std::string_view kIdsFile = "ids.u64";
 inline constexpr std::string_view kUncertaintyFile = "uncertainty.f32";
 inline constexpr std::string_view kGraphFile = "graph.hnsw";
+inline constexpr std::string_view kListsFile = "lists.ivf";
 inline constexpr std::string_view kCodesFile = "codes.i8";  // only where the settings ask for codes
 inline constexpr std::string_view kStatesFile = "states.u32";  // the only file that is rewritten; carries its own sum
 
@@ -37,14 +38,14 @@ struct SegmentManifest {
   uint64_t id = 0;
   uint32_t generation = 0;
   Space space;
-  std::string kind;  // "flat", "hnsw"
+  std::string kind;  // "flat", "hnsw", "ivf"
   int64_t rows = 0;
   int64_t stride = 0;           // floats from row to row
   uint64_t first_sequence = 0;  // of the changes that added the rows
   uint64_t last_sequence = 0;
   int hnsw_m = 0;  // hnsw only: what the graph was built with
   int hnsw_ef_construction = 0;
-  std::vector<RecallAt> walks;  // hnsw only; empty: not measured (a file of an earlier version)
+  std::vector<RecallAt> measured;  // hnsw and ivf; empty: not measured (few rows, or a file of an earlier version)
   std::vector<FileEntry> files;
 
   // nullptr when there is no such file.

@@ -52,6 +52,10 @@ absl::Status SealedSegment::MapFiles() {
     LC_ASSIGN_OR_RETURN(codes_bytes_, MapChecked(folder_, manifest_, kCodesFile));
     LC_ASSIGN_OR_RETURN(codes_, ParseCodes(codes_bytes_.view(), manifest_.space.dimension, manifest_.rows));
   }
+  if (manifest_.kind == "ivf") {
+    LC_ASSIGN_OR_RETURN(lists_bytes_, MapChecked(folder_, manifest_, kListsFile));
+    LC_ASSIGN_OR_RETURN(lists_, Lists::Parse(lists_bytes_.view(), manifest_.space.dimension, manifest_.rows));
+  }
   if (manifest_.kind != "hnsw") return absl::OkStatus();
   LC_ASSIGN_OR_RETURN(graph_bytes_, MapChecked(folder_, manifest_, kGraphFile));
   LC_ASSIGN_OR_RETURN(graph_, Graph::Parse(graph_bytes_.view(), manifest_.rows));
@@ -60,7 +64,9 @@ absl::Status SealedSegment::MapFiles() {
 
 absl::Status SealedSegment::CheckRows() {
   for (int64_t i = 0; i < rows(); ++i) {
-    if (i > 0 && block_.ids[i - 1] >= block_.ids[i]) return DataLoss(StrCat("'", folder_, "': ids are out of order"));
+    if (i > 0 && block_.ids[RowById(i - 1)] >= block_.ids[RowById(i)]) {
+      return DataLoss(StrCat("'", folder_, "': ids are out of order"));
+    }
     bias_max_ = std::max(bias_max_, block_.factors[i].bias);
   }
   return absl::OkStatus();
@@ -73,17 +79,24 @@ std::vector<uint32_t> SealedSegment::CopyStates() const {
 }
 
 std::optional<int64_t> SealedSegment::Find(uint64_t internal_id) const {
-  const uint64_t* const end = block_.ids + rows();
-  if (internal_id < block_.ids[0] || internal_id > end[-1]) return std::nullopt;
-  const uint64_t* const it = std::lower_bound(block_.ids, end, internal_id);
-  const int64_t row = it - block_.ids;
-  if (it == end || *it != internal_id || states_.Get(static_cast<size_t>(row)) == kDeleted) return std::nullopt;
+  if (internal_id < block_.ids[RowById(0)] || internal_id > block_.ids[RowById(rows() - 1)]) return std::nullopt;
+  int64_t low = 0, high = rows() - 1;  // the first that is not less lies within
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (block_.ids[RowById(middle)] < internal_id) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  const int64_t row = RowById(low);
+  if (block_.ids[row] != internal_id || states_.Get(static_cast<size_t>(row)) == kDeleted) return std::nullopt;
   return row;
 }
 
 int64_t SealedSegment::mapped_bytes() const {
   return static_cast<int64_t>(vectors_.bytes() + factors_.bytes() + ids_.bytes() + uncertainty_.bytes() +
-                              graph_bytes_.bytes() + codes_bytes_.bytes());
+                              graph_bytes_.bytes() + lists_bytes_.bytes() + codes_bytes_.bytes());
 }
 
 }  // namespace lightcone

@@ -1,4 +1,5 @@
-// A segment of immutable, mapped files, its rows in ascending order of internal id; flat or with an HNSW graph.
+// A segment of immutable, mapped files: flat or with an HNSW graph, its rows in ascending order of internal id; or IVF,
+// its rows list by list.
 // Threads: see segment.h.
 #pragma once
 
@@ -7,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "index/graph.h"
+#include "index/lists.h"
 #include "index/manifest.h"
 #include "index/segment.h"
 
@@ -32,8 +34,9 @@ class SealedSegment : public Segment {
 
   std::string_view kind() const override { return manifest_.kind; }
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
+  const Lists* lists() const override { return manifest_.kind == "ivf" ? &lists_ : nullptr; }
   const CodeBlock* codes() const override { return codes_.rows != nullptr ? &codes_ : nullptr; }
-  std::span<const RecallAt> walks() const override { return manifest_.walks; }
+  std::span<const RecallAt> measured() const override { return manifest_.measured; }
   std::optional<int64_t> Find(uint64_t internal_id) const override;
   int64_t mapped_bytes() const override;
   int64_t heap_bytes() const override { return rows() * 20; }
@@ -46,11 +49,14 @@ class SealedSegment : public Segment {
 
   absl::Status MapFiles();
   absl::Status CheckRows();
+  // The row with the i-th smallest internal id.
+  int64_t RowById(int64_t i) const { return lists() == nullptr ? i : lists_.by_id()[static_cast<size_t>(i)]; }
 
   const std::string folder_;
   const SegmentManifest manifest_;
-  Mapping vectors_, factors_, ids_, uncertainty_, graph_bytes_, codes_bytes_;
+  Mapping vectors_, factors_, ids_, uncertainty_, graph_bytes_, lists_bytes_, codes_bytes_;
   Graph graph_;
+  Lists lists_;
   CodeBlock codes_;  // rows: nullptr without codes
   bool stale_ = false;
   uint64_t sequence_of_states_ = 0;

@@ -20,6 +20,7 @@
 namespace lightcone {
 
 class Graph;
+class Lists;
 
 // Row i: `dimension` floats at rows + i * stride (the vector before the clip), factors[i], ids[i], uncertainty[i].
 struct RowBlock {
@@ -30,9 +31,9 @@ struct RowBlock {
   const float* uncertainty = nullptr;
 };
 
-// A breadth of a graph's walk, and which share of the nearest it was found to give.
+// How broadly a segment was searched, and which share of the nearest that was found to give.
 struct RecallAt {
-  int ef = 0;
+  int breadth = 0;  // `ef` of a graph's walk, or how many lists were probed
   double recall = 0;
 };
 
@@ -100,10 +101,11 @@ class Segment {
     return {block_.rows + static_cast<size_t>(i) * block_.stride, static_cast<size_t>(space_.dimension)};
   }
 
-  virtual std::string_view kind() const = 0;  // "growing", "flat", "hnsw"
+  virtual std::string_view kind() const = 0;  // "growing", "flat", "hnsw", "ivf"
   virtual const Graph* graph() const { return nullptr; }
+  virtual const Lists* lists() const { return nullptr; }
   virtual const CodeBlock* codes() const { return nullptr; }  // of all rows, at the same places
-  virtual std::span<const RecallAt> walks() const { return {}; }  // measured when it was sealed, breadth ascending
+  virtual std::span<const RecallAt> measured() const { return {}; }  // when it was sealed, breadth ascending
 
   // Writer only from here.
   int64_t rows() const { return counts_.rows; }

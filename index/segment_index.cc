@@ -219,7 +219,7 @@ void SegmentIndex::Publish() {
     if (generation.active != nullptr) pin(generation.active);
     legs_[number] = std::move(leg);
   }
-  auto view = std::make_shared<const SegmentView>(legs_, applied_, settings_.hnsw_ef_search);
+  auto view = std::make_shared<const SegmentView>(legs_, applied_, settings_.hnsw_ef_search, settings_.ivf_nprobe);
   absl::MutexLock lock(&view_mu_);
   view_.swap(view);
 }
@@ -249,9 +249,11 @@ absl::Status SegmentIndex::Reconfigure(const IndexSettings& settings, bool rebui
   LC_RETURN_IF_ERROR(settings.Validate());
   absl::MutexLock lock(&mu_);
   settings_ = settings;
-  for (auto& [number, generation] : generations_) {
-    if (!rebuild_now) continue;
-    for (const auto& segment : generation.sealed) segment->set_stale();
+  if (rebuild_now) {
+    ++rebuilds_asked_;
+    for (auto& [number, generation] : generations_) {
+      for (const auto& segment : generation.sealed) segment->set_stale();
+    }
   }
   Publish();
   Wake();

@@ -68,6 +68,7 @@ class SegmentIndex final : public CollectionIndex {
     SegmentPlan plan;
     std::vector<std::shared_ptr<Segment>> sources;
     std::vector<int64_t> rows_of;
+    int64_t rebuild = 0;  // rebuilds_asked_ when it was planned
   };
 
   // Loading (segment_index_load.cc).
@@ -118,6 +119,7 @@ class SegmentIndex final : public CollectionIndex {
 
   mutable absl::Mutex mu_;
   IndexSettings settings_ ABSL_GUARDED_BY(mu_);
+  int64_t rebuilds_asked_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<uint32_t, Generation> generations_ ABSL_GUARDED_BY(mu_);
   SegmentView::Legs legs_ ABSL_GUARDED_BY(mu_);
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the last change

@@ -117,6 +117,7 @@ std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
     job.generation = number;
     job.plan.id = next_segment_id_++;
     job.plan.settings = settings_;
+    job.rebuild = rebuilds_asked_;
     job.plan.first_sequence = UINT64_MAX;
     const auto add = [&job](const std::shared_ptr<Segment>& segment, uint64_t first, uint64_t last) {
       job.sources.push_back(segment);
@@ -187,6 +188,7 @@ void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows
       if (states.Get(row) == kDeleted) built->SetState(to, kDeleted, states.DeletedAt(row));
     }
     built->set_dirty(true);  // It has no state file yet.
+    if (job.rebuild != rebuilds_asked_) built->set_stale();  // Other settings came while it was built.
     generation.sealed.push_back(std::move(built));
   }
   for (const auto& segment : generation.sealed) {

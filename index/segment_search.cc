@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "index/calibration.h"
 #include "index/candidates.h"
 #include "index/graph_walk.h"
+#include "index/lists.h"
 #include "index/search_context.h"
 
 namespace lightcone {
@@ -29,6 +31,8 @@ constexpr int64_t kRerankBetweenChecks = 1024;
 // order, which is about twice as fast per row. Both figures decide only speed, never which rows are found.
 constexpr double kEvaluationsPerResult = 24;
 constexpr double kRandomAccessCost = 2;
+// Rows that a filter leaves of the probed lists, for each result: with fewer the nearest of them may well lie elsewhere.
+constexpr double kAcceptedPerResult = 32;
 
 // One search, segment by segment: Enter, then every block of rows if that says so, and Finish in the end.
 class Search {
@@ -42,7 +46,7 @@ class Search {
 
   absl::Status Interrupted() const { return context_.Interrupted(); }
 
-  // Walks the segment's graph where that is enough; true when the segment is to be scanned.
+  // Walks the segment's graph or probes its lists where that is enough; true when the segment is to be scanned.
   absl::StatusOr<bool> Enter(uint32_t index) {
     const SearchRequest& request = context_.request;
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
@@ -54,16 +58,18 @@ class Search {
     }
     const int64_t visible = pinned.counts->Visible(request.view_generation);
     const Graph* graph = pinned.segment->graph();
+    const Lists* lists = pinned.segment->lists();
     const int64_t breadth = request.exact ? 0 : BreadthIn(*pinned.segment);
+    const double accepted = std::clamp(request.keep ? request.keep_share : 1.0, 0.0, 1.0) * static_cast<double>(visible);
     if (breadth > 0 && graph != nullptr && visible > 0) {
       const int ef = static_cast<int>(std::max(breadth, wanted_));
-      const double share = std::clamp(request.keep ? request.keep_share : 1.0, 0.0, 1.0) *
-                           static_cast<double>(visible) / static_cast<double>(pinned.rows);
-      const double walk_cost = kRandomAccessCost * kEvaluationsPerResult * ef;
-      if (walk_cost < share * static_cast<double>(pinned.rows)) {
+      if (kRandomAccessCost * kEvaluationsPerResult * ef < accepted) {
         LC_ASSIGN_OR_RETURN(const bool done, Walk(index, *graph, ef, visible));
         if (done) return false;
       }
+    } else if (breadth > 0 && lists != nullptr && accepted > 0) {
+      LC_ASSIGN_OR_RETURN(const bool done, Probe(index, *lists, breadth, accepted / static_cast<double>(pinned.rows)));
+      if (done) return false;
     }
     result_.rows_scored += pinned.rows;
     return true;
@@ -110,10 +116,16 @@ class Search {
   }
 
  private:
-  // Of a walk of the segment; 0: it has to be scanned.
+  // Of a walk of the segment, or of a probe of its lists; 0: it has to be scanned.
   int64_t BreadthIn(const Segment& segment) const {
     const SearchRequest& request = context_.request;
-    if (request.target_recall > 0) return BreadthFor(segment.walks(), request.target_recall, wanted_);
+    if (segment.lists() != nullptr) {
+      if (request.target_recall > 0) return ProbesFor(segment.measured(), request.target_recall, wanted_);
+      if (request.nprobe > 0) return request.nprobe;
+      const int by_default = context_.scope.nprobe_default;
+      return by_default > 0 ? by_default : ProbesFor(segment.measured(), kDefaultRecall, wanted_);
+    }
+    if (request.target_recall > 0) return BreadthFor(segment.measured(), request.target_recall, wanted_);
     return request.ef > 0 ? request.ef : context_.scope.ef_default;
   }
 
@@ -145,6 +157,53 @@ class Search {
       if (found.score + error >= candidates_.floor()) candidates_.Add(found.score, error, index, found.row);
     }
     return true;
+  }
+
+  // Scans the `nprobe` lists that are nearest to the query; more where so few rows are accepted (`share` of them) that
+  // these hold less than kAcceptedPerResult a result, and while not even `wanted_` rows are known. False where that would
+  // be a scan of everything.
+  absl::StatusOr<bool> Probe(uint32_t index, const Lists& lists, int64_t nprobe, double share) {
+    const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    const double rows_a_list = static_cast<double>(pinned.rows) / lists.count();
+    const double needed = kAcceptedPerResult * static_cast<double>(wanted_) / (share * rows_a_list);
+    if (std::max(static_cast<double>(nprobe), needed) >= lists.count()) return false;
+    const size_t probes = static_cast<size_t>(std::max(nprobe, static_cast<int64_t>(needed)));
+    std::vector<float> scores(lists.count());
+    lists.Score(*context_.request.query, scores.data());
+    result_.rows_scored += lists.count();
+    std::vector<uint32_t> order(lists.count());
+    std::iota(order.begin(), order.end(), 0u);
+    const auto nearer = [&scores](uint32_t x, uint32_t y) { return scores[x] > scores[y]; };
+    std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(probes), order.end(), nearer);
+    std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(probes), nearer);
+    int64_t rows = 0, check_at = kRowsBetweenChecks;
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (i >= probes && candidates_.floor() != -std::numeric_limits<double>::infinity()) break;
+      if (i == probes) std::sort(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), nearer);
+      ScanRows(index, lists.begin(order[i]), lists.end(order[i]));
+      rows += lists.end(order[i]) - lists.begin(order[i]);
+      if (rows < check_at) continue;
+      check_at = rows + kRowsBetweenChecks;
+      LC_RETURN_IF_ERROR(context_.Interrupted());
+    }
+    result_.rows_scored += rows;
+    return true;
+  }
+
+  void ScanRows(uint32_t index, int64_t begin, int64_t end) {
+    const Segment& segment = *(*context_.scope.segments)[index].segment;
+    const RowBlock& block = segment.block();
+    std::array<float, kRowsABlock> scores{};
+    for (; begin < end; begin += kRowsABlock) {
+      const size_t n = static_cast<size_t>(std::min(kRowsABlock, end - begin));
+      if (segment.codes() != nullptr) {
+        ScanCodedBlock(index, *segment.codes(), begin, n);
+        continue;
+      }
+      ScoreRows(query(), block.rows + static_cast<size_t>(begin) * block.stride, block.stride, block.factors + begin, n,
+                scores.data());
+      TakeScores(index, begin, n, scores.data());
+    }
   }
 
   // A float that no score below it, plus error_, reaches the floor.

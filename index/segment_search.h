@@ -1,4 +1,4 @@
-// Searches a set of pinned segments of one generation: certified scans and graph walks feed one candidate set, whose
+// Searches a set of pinned segments of one generation: certified scans, graph walks and probes of lists feed one candidate set, whose
 // rows are then ranked by exact distances in double precision.
 // Threads: reentrant.
 #pragma once
@@ -26,6 +26,7 @@ struct SearchScope {
   const std::vector<PinnedSegment>* segments = nullptr;
   uint64_t sequence = 0;  // the view's
   int ef_default = 128;
+  int nprobe_default = 0;  // 0: what was measured to find kDefaultRecall
 };
 
 // One answer a request, all of one generation: DEADLINE_EXCEEDED, CANCELLED, or what `checked` (one a request) says is

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "index/calibration.h"
 #include "index/graph_builder.h"
+#include "index/list_builder.h"
 #include "index/segment_codes.h"
 
 namespace lightcone {
@@ -81,12 +82,12 @@ class FileWriter {
 class SegmentWriter {
  public:
   SegmentWriter(std::string folder, const SegmentPlan& plan, const std::vector<std::shared_ptr<Segment>>& sources,
-                const std::vector<RowReference>& rows, const std::function<bool()>& stop)
+                std::vector<RowReference>& rows, const std::function<bool()>& stop)
       : folder_(std::move(folder)), plan_(plan), sources_(sources), rows_(rows), stop_(stop) {
     manifest_.id = plan.id;
     manifest_.generation = sources[0]->generation();
     manifest_.space = sources[0]->space();
-    manifest_.kind = plan.settings.kind == SealedKind::kHnsw ? "hnsw" : "flat";
+    manifest_.kind = SealedKindName(plan.settings.kind);
     manifest_.rows = static_cast<int64_t>(rows.size());
     manifest_.stride = static_cast<int64_t>(StrideOf(manifest_.space.dimension));
     manifest_.first_sequence = plan.first_sequence;
@@ -95,6 +96,7 @@ class SegmentWriter {
 
   absl::Status Write() {
     LC_RETURN_IF_ERROR(MakeFolders(folder_));
+    if (manifest_.kind == "ivf") LC_RETURN_IF_ERROR(WriteLists());
     LC_RETURN_IF_ERROR(WriteVectors());
     LC_RETURN_IF_ERROR(WriteColumn<RowFactors>(kFactorsFile, [](const RowBlock& b, size_t i) { return b.factors[i]; }));
     LC_RETURN_IF_ERROR(WriteColumn<uint64_t>(kIdsFile, [](const RowBlock& b, size_t i) { return b.ids[i]; }));
@@ -103,7 +105,7 @@ class SegmentWriter {
     if (Coded()) LC_RETURN_IF_ERROR(WriteCodes());
     if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(WriteGraph());
     LC_RETURN_IF_ERROR(WriteManifest());
-    if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(MeasureGraph());
+    if (manifest_.kind != "flat") LC_RETURN_IF_ERROR(Measure());
     return SyncFolder(folder_);
   }
 
@@ -114,10 +116,10 @@ class SegmentWriter {
     return WriteFileAtomically(StrCat(folder_, "/", kManifestFile), EncodeManifest(manifest_));
   }
 
-  // Walks it as searches will, over the files as they will be served.
-  absl::Status MeasureGraph() {
+  // Searches it as it will be, over the files as they will be served.
+  absl::Status Measure() {
     LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Segment> segment, SealedSegment::Open(folder_, false));
-    LC_ASSIGN_OR_RETURN(manifest_.walks, MeasureWalks(segment, stop_));
+    LC_ASSIGN_OR_RETURN(manifest_.measured, MeasureRecall(segment, stop_));
     return WriteManifest();
   }
 
@@ -183,6 +185,27 @@ class SegmentWriter {
     return file.Finish(kCodesFile, manifest_);
   }
 
+  // Puts the rows into their lists; every other file is in that order.
+  absl::Status WriteLists() {
+    const size_t dimension = static_cast<size_t>(manifest_.space.dimension);
+    const auto row = [&](int64_t i) {
+      const RowReference& reference = rows_[static_cast<size_t>(i)];
+      const RowBlock& block = sources_[reference.source]->block();
+      return RowValues{{block.rows + reference.row * block.stride, dimension}, block.factors[reference.row]};
+    };
+    const ListSettings settings{plan_.settings.ivf_lists, plan_.settings.build_threads};
+    LC_ASSIGN_OR_RETURN(const Partition partition, PartitionRows(manifest_.space, manifest_.rows, row, settings, stop_));
+    std::vector<uint32_t> place;
+    const std::string lists = EncodeLists(partition, manifest_.space.dimension, &place);
+    std::vector<RowReference> by_list(rows_.size());
+    for (size_t i = 0; i < place.size(); ++i) by_list[place[i]] = rows_[i];
+    rows_ = std::move(by_list);
+    FileWriter file(StrCat(folder_, "/", kListsFile));
+    LC_RETURN_IF_ERROR(file.Create());
+    LC_RETURN_IF_ERROR(file.Write(lists.data(), lists.size()));
+    return file.Finish(kListsFile, manifest_);
+  }
+
   // Over the files just written, so that the graph's rows are the segment's rows.
   absl::Status WriteGraph() {
     LC_ASSIGN_OR_RETURN(const Mapping vectors, Mapping::OfFile(StrCat(folder_, "/", kVectorsFile)));
@@ -209,7 +232,7 @@ class SegmentWriter {
   const std::string folder_;
   const SegmentPlan& plan_;
   const std::vector<std::shared_ptr<Segment>>& sources_;
-  const std::vector<RowReference>& rows_;
+  std::vector<RowReference>& rows_;
   const std::function<bool()>& stop_;
   SegmentManifest manifest_;
 };
@@ -232,7 +255,7 @@ std::vector<RowReference> GatherRows(const std::vector<std::shared_ptr<Segment>>
 
 absl::StatusOr<std::shared_ptr<SealedSegment>> WriteSegment(const std::string& folder, const SegmentPlan& plan,
                                                             const std::vector<std::shared_ptr<Segment>>& sources,
-                                                            const std::vector<RowReference>& rows,
+                                                            std::vector<RowReference>& rows,
                                                             const std::function<bool()>& stop) {
   const std::string temporary = folder + ".tmp";
   std::error_code ignored;

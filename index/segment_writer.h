@@ -1,5 +1,5 @@
-// Writes a sealed segment's folder: rows gathered from other segments, in ascending order of internal id, the graph,
-// and the manifest last. Threads: one builder at a time; the sources' rows must not change.
+// Writes a sealed segment's folder: rows gathered from other segments, the graph or the lists, and the manifest last.
+// Threads: one builder at a time; the sources' rows must not change.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,12 @@ struct SegmentPlan {
 };
 
 // Writes `folder` by way of `folder`.tmp: after a crash it is there as a whole or not at all. Returns the segment with
-// every row live. RESOURCE_EXHAUSTED on a full disk, CANCELLED when `stop` says so; nothing is left behind then.
+// every row live; `rows`, which come in ascending order of internal id, are put into the segment's order.
+// RESOURCE_EXHAUSTED on a full disk, CANCELLED when `stop` says so; nothing is left behind then.
 // REQUIRES: `rows` is not empty; all sources are of one generation.
 absl::StatusOr<std::shared_ptr<SealedSegment>> WriteSegment(const std::string& folder, const SegmentPlan& plan,
                                                             const std::vector<std::shared_ptr<Segment>>& sources,
-                                                            const std::vector<RowReference>& rows,
+                                                            std::vector<RowReference>& rows,
                                                             const std::function<bool()>& stop);
 
 }  // namespace lightcone

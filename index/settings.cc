@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/status.h"
 #include "index/collection_index.h"
 
@@ -5,6 +7,35 @@ namespace lightcone {
 namespace {
 
 constexpr int64_t kMergeRowsMax = 1'000'000'000;
+
+template <typename T>
+using Named = std::pair<std::string_view, T>;
+constexpr Named<SealedKind> kKinds[] = {
+    {"flat", SealedKind::kFlat}, {"hnsw", SealedKind::kHnsw}, {"ivf", SealedKind::kIvf}};
+constexpr Named<RowCodes> kCodes[] = {{"float32", RowCodes::kFloat32}, {"int8", RowCodes::kInt8}};
+
+template <typename T, size_t n>
+std::string_view NameOf(const Named<T> (&all)[n], T value) {
+  for (const auto& [name, known] : all) {
+    if (known == value) return name;
+  }
+  return "";
+}
+
+template <typename T, size_t n>
+std::optional<T> ValueOf(const Named<T> (&all)[n], std::string_view name) {
+  for (const auto& [known, value] : all) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+template <typename T, size_t n>
+std::string Listed(const Named<T> (&all)[n]) {
+  std::string text;
+  for (const auto& [name, value] : all) text += StrCat(text.empty() ? "" : ", ", name);
+  return text;
+}
 
 template <typename T>
 absl::Status CheckRange(std::string_view field, T value, T low, T high) {
@@ -15,12 +46,19 @@ absl::Status CheckRange(std::string_view field, T value, T low, T high) {
 
 }  // namespace
 
+std::string_view SealedKindName(SealedKind kind) { return NameOf(kKinds, kind); }
+std::string_view RowCodesName(RowCodes codes) { return NameOf(kCodes, codes); }
+std::optional<SealedKind> ParseSealedKind(std::string_view name) { return ValueOf(kKinds, name); }
+std::optional<RowCodes> ParseRowCodes(std::string_view name) { return ValueOf(kCodes, name); }
+std::string SealedKindNames() { return Listed(kKinds); }
+std::string RowCodesNames() { return Listed(kCodes); }
+
 absl::Status IndexSettings::Validate() const {
-  if (kind != SealedKind::kFlat && kind != SealedKind::kHnsw) {
-    return InvalidField("kind", StrCat(static_cast<int>(kind)), "flat, hnsw");
+  if (SealedKindName(kind).empty()) {
+    return InvalidField("kind", StrCat(static_cast<int>(kind)), SealedKindNames());
   }
-  if (codes != RowCodes::kFloat32 && codes != RowCodes::kInt8) {
-    return InvalidField("codes", StrCat(static_cast<int>(codes)), "float32, int8");
+  if (RowCodesName(codes).empty()) {
+    return InvalidField("codes", StrCat(static_cast<int>(codes)), RowCodesNames());
   }
   LC_RETURN_IF_ERROR(CheckRange<int64_t>("growing_rows_max", growing_rows_max, 1, 10'000'000));
   if (merge_rows_max < growing_rows_max || merge_rows_max > kMergeRowsMax) {
@@ -31,6 +69,8 @@ absl::Status IndexSettings::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange("hnsw_m", hnsw_m, 2, 128));
   LC_RETURN_IF_ERROR(CheckRange("hnsw_ef_construction", hnsw_ef_construction, 8, 4096));
   LC_RETURN_IF_ERROR(CheckRange("hnsw_ef_search", hnsw_ef_search, 1, 10'000));
+  LC_RETURN_IF_ERROR(CheckRange("ivf_lists", ivf_lists, 0, 1 << 20));
+  LC_RETURN_IF_ERROR(CheckRange("ivf_nprobe", ivf_nprobe, 0, 1 << 20));
   return CheckRange("build_threads", build_threads, 1, 256);
 }
 

@@ -27,6 +27,7 @@ absl::Status CheckRequest(const SearchRequest& request, const Space& rows) {
   }
   if (request.k < 1) return InvalidField("k", StrCat(request.k), "1 or more");
   if (request.ef < 0) return InvalidField("ef", StrCat(request.ef), "0 (the default) or more");
+  if (request.nprobe < 0) return InvalidField("nprobe", StrCat(request.nprobe), "0 (the default) or more");
   if (!(request.target_recall >= 0 && request.target_recall <= 1)) {
     return InvalidField("target_recall", StrCat(request.target_recall), "above 0, up to 1; or 0 for none");
   }
@@ -45,7 +46,7 @@ std::vector<absl::StatusOr<SearchResult>> SegmentView::SearchTogether(std::span<
                                          : CheckRequest(request, leg->second->space));
   }
   if (leg == legs_.end()) return {checked.begin(), checked.end()};
-  return SearchSegments({&leg->second->segments, sequence_, ef_default_}, requests, checked);
+  return SearchSegments({&leg->second->segments, sequence_, ef_default_, nprobe_default_}, requests, checked);
 }
 
 absl::Status SegmentView::Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const {

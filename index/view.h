@@ -21,8 +21,8 @@ class SegmentView : public IndexView {
  public:
   using Legs = std::map<uint32_t, std::shared_ptr<const ViewLeg>>;
 
-  SegmentView(Legs legs, uint64_t sequence, int ef_default)
-      : legs_(std::move(legs)), sequence_(sequence), ef_default_(ef_default) {}
+  SegmentView(Legs legs, uint64_t sequence, int ef_default, int nprobe_default)
+      : legs_(std::move(legs)), sequence_(sequence), ef_default_(ef_default), nprobe_default_(nprobe_default) {}
 
   std::vector<absl::StatusOr<SearchResult>> SearchTogether(std::span<const SearchRequest> requests) const override;
   absl::Status Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const override;
@@ -34,6 +34,7 @@ class SegmentView : public IndexView {
   const Legs legs_;
   const uint64_t sequence_;
   const int ef_default_;
+  const int nprobe_default_;
 };
 
 }  // namespace lightcone

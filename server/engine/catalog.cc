@@ -19,7 +19,8 @@ std::string TextOf(const IndexChange& c) {
   return StrCat(c.kind ? StrCat(static_cast<int>(*c.kind)) : "-", ",", text(c.growing_rows_max), ",",
                 text(c.merge_rows_max), ",", text(c.tombstones_share_max), ",", text(c.hnsw_m), ",",
                 text(c.hnsw_ef_construction), ",", text(c.hnsw_ef_search), ",", text(c.build_threads),
-                c.codes ? StrCat(",", static_cast<int>(*c.codes)) : "");
+                c.codes ? StrCat(",", static_cast<int>(*c.codes)) : "",
+                c.ivf_lists || c.ivf_nprobe ? StrCat(",", text(c.ivf_lists), ",", text(c.ivf_nprobe)) : "");
 }
 
 }  // namespace

@@ -98,14 +98,16 @@ absl::StatusOr<Json> ParseRecord(std::string_view kind, std::string_view bytes) 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json ToJson(const IndexSettings& s) {
-  return {{"kind", s.kind == SealedKind::kFlat ? "flat" : "hnsw"},
-          {"codes", s.codes == RowCodes::kFloat32 ? "float32" : "int8"},
+  return {{"kind", SealedKindName(s.kind)},
+          {"codes", RowCodesName(s.codes)},
           {"growing_rows_max", s.growing_rows_max},
           {"merge_rows_max", s.merge_rows_max},
           {"tombstones_share_max", s.tombstones_share_max},
           {"hnsw_m", s.hnsw_m},
           {"hnsw_ef_construction", s.hnsw_ef_construction},
           {"hnsw_ef_search", s.hnsw_ef_search},
+          {"ivf_lists", s.ivf_lists},
+          {"ivf_nprobe", s.ivf_nprobe},
           {"build_threads", s.build_threads}};
 }
 
@@ -114,7 +116,10 @@ absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
   FieldReader reader("collection", json);
   std::string kind, codes = "float32";
   reader.Read("kind", &kind);
-  if (reader.Has("codes")) reader.Read("codes", &codes);  // records of older servers have none
+  // Records of older servers lack what came later.
+  if (reader.Has("codes")) reader.Read("codes", &codes);
+  if (reader.Has("ivf_lists")) reader.Read("ivf_lists", &s.ivf_lists);
+  if (reader.Has("ivf_nprobe")) reader.Read("ivf_nprobe", &s.ivf_nprobe);
   reader.Read("growing_rows_max", &s.growing_rows_max);
   reader.Read("merge_rows_max", &s.merge_rows_max);
   reader.Read("tombstones_share_max", &s.tombstones_share_max);
@@ -122,11 +127,13 @@ absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
   reader.Read("hnsw_ef_construction", &s.hnsw_ef_construction);
   reader.Read("hnsw_ef_search", &s.hnsw_ef_search);
   reader.Read("build_threads", &s.build_threads);
-  if (kind != "flat" && kind != "hnsw") reader.Fail("kind");
-  if (codes != "float32" && codes != "int8") reader.Fail("codes");
+  const std::optional<SealedKind> known_kind = ParseSealedKind(kind);
+  const std::optional<RowCodes> known_codes = ParseRowCodes(codes);
+  if (!known_kind) reader.Fail("kind");
+  if (!known_codes) reader.Fail("codes");
   LC_RETURN_IF_ERROR(reader.status());
-  s.kind = kind == "flat" ? SealedKind::kFlat : SealedKind::kHnsw;
-  s.codes = codes == "float32" ? RowCodes::kFloat32 : RowCodes::kInt8;
+  s.kind = *known_kind;
+  s.codes = *known_codes;
   const absl::Status valid = s.Validate();
   if (!valid.ok()) return DataLoss(StrCat("collection record: ", MessageOf(valid)));
   return s;

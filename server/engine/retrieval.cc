@@ -23,6 +23,7 @@ absl::Status CheckSearch(const SearchCall& call, const Limits& limits) {
   if (call.ef < 0 || call.ef > limits.ef_max) {
     return InvalidField("ef", StrCat(call.ef), StrCat("0 (the collection's setting) .. ", limits.ef_max));
   }
+  if (call.nprobe < 0) return InvalidField("nprobe", StrCat(call.nprobe), "0 (the collection's setting) or more");
   return absl::OkStatus();
 }
 

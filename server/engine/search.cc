@@ -225,6 +225,7 @@ absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, doub
   request.k = call_.k + (query.left_out ? 1 : 0);
   request.exact = call_.exact;
   request.ef = call_.ef;
+  request.nprobe = call_.nprobe;
   request.target_recall = call_.target_recall;
   if (filter_ != nullptr) {
     request.keep = [this, generation](uint64_t internal_id, float uncertainty) {

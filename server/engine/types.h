@@ -76,7 +76,8 @@ struct SearchCall {
   std::optional<FilterNode> filter;
   bool exact = false;
   int ef = 0;
-  double target_recall = 0;  // 0: none; else above 0, up to 1, and `ef` is 0 and `exact` false
+  int nprobe = 0;
+  double target_recall = 0;  // 0: none; else above 0, up to 1, `ef` and `nprobe` are 0 and `exact` is false
   bool with_payload = false;
   bool with_vector = false;
   uint64_t wait_for_sequence = 0;
@@ -141,7 +142,7 @@ struct IndexChange {
   std::optional<RowCodes> codes;
   std::optional<int64_t> growing_rows_max, merge_rows_max;
   std::optional<double> tombstones_share_max;
-  std::optional<int> hnsw_m, hnsw_ef_construction, hnsw_ef_search, build_threads;
+  std::optional<int> hnsw_m, hnsw_ef_construction, hnsw_ef_search, ivf_lists, ivf_nprobe, build_threads;
 
   IndexChange() = default;
   IndexChange(const IndexSettings& all)  // NOLINT(google-explicit-constructor): settings are a change of everything
@@ -153,6 +154,8 @@ struct IndexChange {
         hnsw_m(all.hnsw_m),
         hnsw_ef_construction(all.hnsw_ef_construction),
         hnsw_ef_search(all.hnsw_ef_search),
+        ivf_lists(all.ivf_lists),
+        ivf_nprobe(all.ivf_nprobe),
         build_threads(all.build_threads) {}
 
   IndexSettings Over(const IndexSettings& base) const {
@@ -165,6 +168,8 @@ struct IndexChange {
     out.hnsw_m = hnsw_m.value_or(base.hnsw_m);
     out.hnsw_ef_construction = hnsw_ef_construction.value_or(base.hnsw_ef_construction);
     out.hnsw_ef_search = hnsw_ef_search.value_or(base.hnsw_ef_search);
+    out.ivf_lists = ivf_lists.value_or(base.ivf_lists);
+    out.ivf_nprobe = ivf_nprobe.value_or(base.ivf_nprobe);
     out.build_threads = build_threads.value_or(base.build_threads);
     return out;
   }

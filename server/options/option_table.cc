@@ -238,16 +238,13 @@ void AddEncoder(std::vector<Option>* out) {
 
 void AddIndex(std::vector<Option>* out) {
   out->push_back(Choice(
-      "index.kind", [](const ServerConfig& c) { return c.index.kind == SealedKind::kFlat ? "flat" : "hnsw"; },
-      [](ServerConfig& c, const std::string& v) { c.index.kind = v == "flat" ? SealedKind::kFlat : SealedKind::kHnsw; },
-      {"flat", "hnsw"},
-      {"", "How sealed segments of new collections are searched.", "flat for small galleries or exact answers."}));
+      "index.kind", [](const ServerConfig& c) { return std::string(SealedKindName(c.index.kind)); },
+      [](ServerConfig& c, const std::string& v) { c.index.kind = *ParseSealedKind(v); }, {"flat", "hnsw", "ivf"},
+      {"", "How sealed segments of new collections are searched.",
+       "flat for small galleries or exact answers, ivf for galleries that outgrow memory."}));
   out->push_back(Choice(
-      "index.codes", [](const ServerConfig& c) { return c.index.codes == RowCodes::kFloat32 ? "float32" : "int8"; },
-      [](ServerConfig& c, const std::string& v) {
-        c.index.codes = v == "float32" ? RowCodes::kFloat32 : RowCodes::kInt8;
-      },
-      {"float32", "int8"},
+      "index.codes", [](const ServerConfig& c) { return std::string(RowCodesName(c.index.codes)); },
+      [](ServerConfig& c, const std::string& v) { c.index.codes = *ParseRowCodes(v); }, {"float32", "int8"},
       {"", "What searches of new collections read first of a sealed row of 7 numbers or more; exact answers are the same.",
        "float32 where disk is dearer than speed. An existing collection: `collection rebuild --codes`."}));
   out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
@@ -269,6 +266,12 @@ void AddIndex(std::vector<Option>* out) {
   out->push_back(
       Whole("index.hnsw_ef_search", FIELD(index.hnsw_ef_search), 1, 10'000,
             {"nodes", "Default breadth of the walk of a search.", "Raise it for recall; costs search time."}));
+  out->push_back(Whole("index.ivf_lists", FIELD(index.ivf_lists), 0, 1 << 20,
+                       {"lists", "Lists of an ivf segment; 0: about three times the root of its rows.",
+                        "Raise it where probed lists are long; costs build time and the ranking of the lists."}));
+  out->push_back(Whole("index.ivf_nprobe", FIELD(index.ivf_nprobe), 0, 1 << 20,
+                       {"lists", "Lists that a search reads; 0: as many as were measured to find 95 % of the nearest.",
+                        "Raise it for recall; costs search time. A search may ask for another number."}));
   out->push_back(Whole("index.build_threads", FIELD(index.build_threads), 1, 256,
                        {"threads", "Threads of the background builder of a collection.",
                         "Raise it for faster bulk loads; costs CPU beside searches."}));

@@ -280,6 +280,7 @@ absl::StatusOr<double> TargetRecallOf(const v1::SearchRequest& request) {
   const double target = request.target_recall();
   if (!(target > 0 && target <= 1)) return InvalidField("target_recall", StrCat(target), "above 0, up to 1");
   if (request.ef() != 0) return InvalidField("target_recall", StrCat(target), "left out where 'ef' is given");
+  if (request.nprobe() != 0) return InvalidField("target_recall", StrCat(target), "left out where 'nprobe' is given");
   if (request.exact()) return InvalidField("target_recall", StrCat(target), "left out where 'exact' is");
   return target;
 }
@@ -297,6 +298,10 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
     return InvalidField("ef", StrCat(request.ef()), StrCat("0 .. ", std::numeric_limits<int>::max()));
   }
   call.ef = static_cast<int>(request.ef());
+  if (request.nprobe() > static_cast<uint32_t>(std::numeric_limits<int>::max())) {
+    return InvalidField("nprobe", StrCat(request.nprobe()), StrCat("0 .. ", std::numeric_limits<int>::max()));
+  }
+  call.nprobe = static_cast<int>(request.nprobe());
   LC_ASSIGN_OR_RETURN(call.target_recall, TargetRecallOf(request));
   call.with_payload = request.with_payload();
   call.with_vector = request.with_vector();

@@ -18,6 +18,34 @@ absl::Status SetUnlessZero(uint64_t value, std::string_view field, std::optional
   return absl::OkStatus();
 }
 
+// Wire enums and the engine's, pair by pair.
+constexpr std::pair<v1::IndexKind, SealedKind> kIndexKinds[] = {{v1::INDEX_KIND_FLAT, SealedKind::kFlat},
+                                                                {v1::INDEX_KIND_HNSW, SealedKind::kHnsw},
+                                                                {v1::INDEX_KIND_IVF, SealedKind::kIvf}};
+constexpr std::pair<v1::RowCodes, RowCodes> kRowCodes[] = {{v1::ROW_CODES_FLOAT32, RowCodes::kFloat32},
+                                                           {v1::ROW_CODES_INT8, RowCodes::kInt8}};
+
+template <typename Wire, typename Ours, size_t n>
+absl::Status SetUnlessUnspecified(const std::pair<Wire, Ours> (&all)[n], Wire value, std::string_view field,
+                                  const std::string& (*name)(Wire), std::optional<Ours>* out) {
+  if (value == Wire{}) return absl::OkStatus();
+  std::string allowed;
+  for (const auto& [wire, ours] : all) {
+    if (wire == value) *out = ours;
+    allowed += StrCat(name(wire), " (", static_cast<int>(wire), "), ");
+  }
+  if (out->has_value()) return absl::OkStatus();
+  return InvalidField(field, StrCat(static_cast<int>(value)), StrCat(allowed, "or 0 for the default"));
+}
+
+template <typename Wire, typename Ours, size_t n>
+Wire WireOf(const std::pair<Wire, Ours> (&all)[n], Ours value) {
+  for (const auto& [wire, ours] : all) {
+    if (ours == value) return wire;
+  }
+  return Wire{};
+}
+
 v1::Geometry GeometryOf(Metric metric) {
   switch (metric) {
     case Metric::kLorentz:
@@ -69,36 +97,16 @@ absl::StatusOr<Metric> FromWire(v1::Geometry geometry) {
 
 absl::StatusOr<IndexChange> FromWire(const v1::IndexSettings& settings) {
   IndexChange out;
-  switch (settings.kind()) {
-    case v1::INDEX_KIND_UNSPECIFIED:
-      break;
-    case v1::INDEX_KIND_FLAT:
-      out.kind = SealedKind::kFlat;
-      break;
-    case v1::INDEX_KIND_HNSW:
-      out.kind = SealedKind::kHnsw;
-      break;
-    default:
-      return InvalidField("index.kind", StrCat(static_cast<int>(settings.kind())),
-                          "INDEX_KIND_FLAT (1), INDEX_KIND_HNSW (2), or 0 for the default");
-  }
-  switch (settings.codes()) {
-    case v1::ROW_CODES_UNSPECIFIED:
-      break;
-    case v1::ROW_CODES_FLOAT32:
-      out.codes = RowCodes::kFloat32;
-      break;
-    case v1::ROW_CODES_INT8:
-      out.codes = RowCodes::kInt8;
-      break;
-    default:
-      return InvalidField("index.codes", StrCat(static_cast<int>(settings.codes())),
-                          "ROW_CODES_FLOAT32 (1), ROW_CODES_INT8 (2), or 0 for the default");
-  }
+  LC_RETURN_IF_ERROR(
+      SetUnlessUnspecified(kIndexKinds, settings.kind(), "index.kind", v1::IndexKind_Name<v1::IndexKind>, &out.kind));
+  LC_RETURN_IF_ERROR(
+      SetUnlessUnspecified(kRowCodes, settings.codes(), "index.codes", v1::RowCodes_Name<v1::RowCodes>, &out.codes));
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.hnsw_m(), "index.hnsw_m", &out.hnsw_m));
   LC_RETURN_IF_ERROR(
       SetUnlessZero(settings.hnsw_ef_construction(), "index.hnsw_ef_construction", &out.hnsw_ef_construction));
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.hnsw_ef_search(), "index.hnsw_ef_search", &out.hnsw_ef_search));
+  LC_RETURN_IF_ERROR(SetUnlessZero(settings.ivf_lists(), "index.ivf_lists", &out.ivf_lists));
+  LC_RETURN_IF_ERROR(SetUnlessZero(settings.ivf_nprobe(), "index.ivf_nprobe", &out.ivf_nprobe));
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.growing_rows_max(), "index.growing_rows_max", &out.growing_rows_max));
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.merge_rows_max(), "index.merge_rows_max", &out.merge_rows_max));
   return out;
@@ -172,11 +180,13 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   out->set_geometry(GeometryOf(status.metric));
   if (status.metric == Metric::kLorentz) out->set_curvature(status.curvature);
   v1::IndexSettings* index = out->mutable_index();
-  index->set_kind(status.index.kind == SealedKind::kFlat ? v1::INDEX_KIND_FLAT : v1::INDEX_KIND_HNSW);
-  index->set_codes(status.index.codes == RowCodes::kFloat32 ? v1::ROW_CODES_FLOAT32 : v1::ROW_CODES_INT8);
+  index->set_kind(WireOf(kIndexKinds, status.index.kind));
+  index->set_codes(WireOf(kRowCodes, status.index.codes));
   index->set_hnsw_m(status.index.hnsw_m);
   index->set_hnsw_ef_construction(status.index.hnsw_ef_construction);
   index->set_hnsw_ef_search(status.index.hnsw_ef_search);
+  index->set_ivf_lists(status.index.ivf_lists);
+  index->set_ivf_nprobe(status.index.ivf_nprobe);
   index->set_growing_rows_max(status.index.growing_rows_max);
   index->set_merge_rows_max(status.index.merge_rows_max);
   out->set_active_generation(status.active_generation);

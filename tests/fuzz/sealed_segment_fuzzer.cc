@@ -56,6 +56,7 @@ void Search(const std::shared_ptr<SealedSegment>& segment, bool exact) {
   request.generation = request.view_generation = segment->generation();
   request.k = 5;
   request.exact = exact;
+  request.nprobe = 1;
   const absl::Status good;
   const auto found = std::move(SearchSegments(scope, {&request, 1}, {&good, 1})[0]);
   if (found.ok() && found->hits.size() > 5) std::abort();
@@ -69,7 +70,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   SegmentManifest manifest;
   manifest.id = manifest.generation = 1;
   manifest.space = Space{data[1] % 2 == 0 ? Metric::kLorentz : Metric::kEuclidean, kDimension, 1.0, 1.0};
-  manifest.kind = data[1] / 2 % 2 == 0 ? "flat" : "hnsw";
+  const bool lists = data[1] / 16 % 2 != 0;
+  manifest.kind = lists ? "ivf" : data[1] / 2 % 2 == 0 ? "flat" : "hnsw";
   manifest.rows = 1 + data[0] % 8;
   manifest.stride = kDimension;
   manifest.first_sequence = 1;
@@ -92,10 +94,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } files[] = {{kIdsFile, 8 * rows},         {kFactorsFile, 8 * rows},
                {kUncertaintyFile, 4 * rows}, {kVectorsFile, 4 * kDimension * rows},
                {kStatesFile, 4 * rows},      {kCodesFile, CodesBytes(kDimension, manifest.rows)},
-               {kGraphFile, left.size()}};
+               {lists ? kListsFile : kGraphFile, left.size()}};
   for (size_t i = 0; i < std::size(files); ++i) {
     std::string content = take(files[i].bytes);
-    if (files[i].name != kGraphFile) content.resize(files[i].bytes);
+    if (files[i].name != kGraphFile && files[i].name != kListsFile) content.resize(files[i].bytes);
     if (files[i].name == kCodesFile) {
       if (data[1] / 4 % 2 == 0) continue;
       CodeBlock bounds;

@@ -23,7 +23,8 @@ class World {
     if (Below(3) == 0) offset_ = 20;
     for (uint32_t g = 1; g <= 1 + Below(3); ++g) generations_.push_back({g, space_});
     IndexSettings settings;
-    settings.kind = Below(2) == 0 ? SealedKind::kFlat : SealedKind::kHnsw;
+    settings.kind = static_cast<SealedKind>(Below(3));
+    settings.ivf_lists = static_cast<int>(Below(9));
     settings.codes = Below(3) == 0 ? RowCodes::kFloat32 : RowCodes::kInt8;
     settings.growing_rows_max = 20 + static_cast<int64_t>(Below(100));
     settings.hnsw_m = 4;

@@ -11,6 +11,8 @@
 #include "index/candidates.h"
 #include "index/graph_builder.h"
 #include "index/graph_walk.h"
+#include "index/list_builder.h"
+#include "index/lists.h"
 #include "index/manifest.h"
 #include "index/segment_codes.h"
 
@@ -81,15 +83,15 @@ TEST(Manifest, ComesBackAsItWas) {
 
 TEST(Manifest, KeepsWhatWalksFindAndRefusesWhatCannotBe) {
   SegmentManifest manifest = AManifest();
-  manifest.walks = {{16, 0.5}, {32, 0.75}};
+  manifest.measured = {{16, 0.5}, {32, 0.75}};
   const auto decoded = DecodeManifest(EncodeManifest(manifest));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  ASSERT_EQ(decoded->walks.size(), 2u);
-  EXPECT_EQ(decoded->walks[1].ef, 32);
-  EXPECT_EQ(decoded->walks[1].recall, 0.75);
+  ASSERT_EQ(decoded->measured.size(), 2u);
+  EXPECT_EQ(decoded->measured[1].breadth, 32);
+  EXPECT_EQ(decoded->measured[1].recall, 0.75);
   for (const std::vector<RecallAt>& wrong :
        {std::vector<RecallAt>{{0, 0.5}}, {{16, 1.5}}, {{16, -0.5}}, {{32, 0.5}, {16, 0.75}}, {{16, 0.5}, {16, 0.5}}}) {
-    manifest.walks = wrong;
+    manifest.measured = wrong;
     EXPECT_EQ(DecodeManifest(EncodeManifest(manifest)).status().code(), absl::StatusCode::kDataLoss);
   }
 }
@@ -103,6 +105,8 @@ TEST(Calibration, TheLeastBreadthThatReachesTheTargetIsTakenAndGrowsWithK) {
   EXPECT_EQ(BreadthFor(walks, 0.999, 10), 0) << "none is known to reach it";
   EXPECT_EQ(BreadthFor({}, 0.5, 10), 0);
   EXPECT_EQ(BreadthFor(walks, 0.9, int64_t{1} << 60), 1'000'000'000);
+  EXPECT_EQ(ProbesFor(walks, 0.9, 40), 64) << "lists hold many rows: twice as many for four times the rows";
+  EXPECT_EQ(ProbesFor(walks, 0.999, 10), 0);
 }
 
 TEST(Manifest, IsRefusedWhenItIsDamagedOrContradictsItself) {
@@ -299,6 +303,99 @@ TEST_F(GraphBytes, ThatWereChangedAreRefusedOrStayInBounds) {
   EXPECT_FALSE(Graph::Parse(bytes_.substr(0, 10), kRows).ok());
   EXPECT_FALSE(Graph::Parse(bytes_, kRows + 1).ok());
 }
+
+// Rows in two numbers around 40 places.
+class ListBytes : public testing::TestWithParam<Metric> {
+ protected:
+  static constexpr int64_t kRows = 2'000;
+  static constexpr int kDimension = 5;
+  ListBytes() : space_{GetParam(), kDimension, 1.0, 1.2} {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    std::vector<float> places(40 * kDimension);
+    for (float& x : places) x = normal(random);
+    for (int64_t i = 0; i < kRows; ++i) {
+      const size_t place = random() % 40 * kDimension;
+      for (size_t j = 0; j < kDimension; ++j) rows_.push_back(places[place + j] + 0.05f * normal(random));
+      factors_.push_back(FactorsOf(space_, Row(i)));
+    }
+  }
+
+  std::span<const float> Row(int64_t i) const { return {&rows_[static_cast<size_t>(i) * kDimension], kDimension}; }
+
+  absl::StatusOr<Partition> Build(int threads, const std::function<bool()>& stop = [] { return false; }) const {
+    return PartitionRows(
+        space_, kRows, [this](int64_t i) { return RowValues{Row(i), factors_[static_cast<size_t>(i)]}; }, {40, threads},
+        stop);
+  }
+
+  Space space_;
+  std::vector<float> rows_;
+  std::vector<RowFactors> factors_;
+};
+
+TEST_P(ListBytes, HoldEveryRowOnceInTheListOfItsNearestCentre) {
+  const auto partition = Build(1);
+  ASSERT_TRUE(partition.ok()) << partition.status();
+  const auto by_many = Build(3);
+  ASSERT_TRUE(by_many.ok()) << by_many.status();
+  EXPECT_EQ(by_many->list_of, partition->list_of);
+  std::vector<uint32_t> place;
+  const std::string bytes = EncodeLists(*partition, kDimension, &place);
+  const auto lists = Lists::Parse(bytes, kDimension, kRows);
+  ASSERT_TRUE(lists.ok()) << lists.status();
+  ASSERT_EQ(lists->count(), 40u);
+  std::set<uint32_t> seen;
+  int own = 0;
+  for (int64_t i = 0; i < kRows; ++i) {
+    const uint32_t row = lists->by_id()[static_cast<size_t>(i)];
+    EXPECT_TRUE(seen.insert(row).second);
+    const uint32_t list = partition->list_of[static_cast<size_t>(i)];
+    EXPECT_TRUE(lists->begin(list) <= row && row < lists->end(list));
+    std::vector<float> scores(lists->count());
+    lists->Score(*BoundQuery::Make(space_, space_, Row(i)), scores.data());
+    own += std::max_element(scores.begin(), scores.end()) - scores.begin() == static_cast<std::ptrdiff_t>(list);
+  }
+  // As a query, a row finds its own list first; the largest inner products may well lie elsewhere.
+  EXPECT_GE(own, GetParam() == Metric::kInnerProduct ? kRows / 4 : kRows - 20);
+}
+
+TEST_P(ListBytes, AreNotBuiltWhenTheBuilderIsToStop) {
+  EXPECT_EQ(Build(2, [] { return true; }).status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_P(ListBytes, ThatWereChangedAreRefusedOrStayInBounds) {
+  const auto partition = Build(1);
+  ASSERT_TRUE(partition.ok());
+  std::vector<uint32_t> place;
+  const std::string good = EncodeLists(*partition, kDimension, &place);
+  std::mt19937 random(5);
+  for (int i = 0; i < 1000; ++i) {
+    std::string bytes = good;
+    const size_t at = (i % 2 == 0 ? random() % 64 : random() % bytes.size()) / 4 * 4;
+    const uint32_t value = random() % 3 == 0 ? static_cast<uint32_t>(random()) : random() % 3000;
+    std::memcpy(bytes.data() + at, &value, 4);
+    const auto lists = Lists::Parse(bytes, kDimension, kRows);
+    if (!lists.ok()) continue;
+    std::vector<float> scores(lists->count());
+    lists->Score(*BoundQuery::Make(space_, space_, Row(0)), scores.data());
+    int64_t rows = 0;
+    for (uint32_t list = 0; list < lists->count(); ++list) {
+      EXPECT_FALSE(std::isnan(scores[list]));
+      rows += lists->end(list) - lists->begin(list);
+    }
+    EXPECT_EQ(rows, kRows);
+    for (const uint32_t row : lists->by_id()) EXPECT_LT(row, kRows);
+  }
+  EXPECT_FALSE(Lists::Parse(good.substr(0, good.size() - 4), kDimension, kRows).ok());
+  EXPECT_FALSE(Lists::Parse(good.substr(0, 10), kDimension, kRows).ok());
+  EXPECT_FALSE(Lists::Parse(good, kDimension, kRows + 1).ok());
+  EXPECT_FALSE(Lists::Parse(good, kDimension + 1, kRows).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Metrics, ListBytes,
+                         testing::Values(Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean),
+                         [](const auto& info) { return std::string(MetricName(info.param)); });
 
 }  // namespace
 }  // namespace lightcone

@@ -1,4 +1,4 @@
-// Recall of the graph search. LIGHTCONE_RECALL_ROWS and LIGHTCONE_RECALL_DIMENSION scale the measurement up.
+// Recall of walks of graphs and of probes of lists. LIGHTCONE_RECALL_ROWS and LIGHTCONE_RECALL_DIMENSION scale the measurement up.
 #include <cstdlib>
 #include <iostream>
 #include <random>
@@ -33,11 +33,12 @@ std::vector<std::vector<float>> Clustered(int64_t rows, int dimension, uint32_t 
   return points;
 }
 
-class HnswRecall : public testing::TestWithParam<std::tuple<Metric, RowCodes>> {
+class Recall : public testing::TestWithParam<std::tuple<SealedKind, Metric, RowCodes>> {
  protected:
   void Build(int64_t rows, int dimension, float offset) {
     offset_ = offset;
     space_ = {std::get<Metric>(GetParam()), dimension, 1.0, 1.2};
+    settings_.kind = std::get<SealedKind>(GetParam());
     settings_.codes = std::get<RowCodes>(GetParam());
     settings_.growing_rows_max = rows;
     settings_.build_threads = static_cast<int>(FromEnvironment("LIGHTCONE_RECALL_THREADS", 1));
@@ -55,11 +56,11 @@ class HnswRecall : public testing::TestWithParam<std::tuple<Metric, RowCodes>> {
     const absl::Time start = absl::Now();
     ASSERT_TRUE(index_->Flush().ok());
     std::cout << "build: " << static_cast<double>(rows) / absl::ToDoubleSeconds(absl::Now() - start) << " rows/s\n";
-    ASSERT_EQ(index_->Stats().segments.at(0).kind, "hnsw");
+    ASSERT_EQ(index_->Stats().segments.at(0).kind, SealedKindName(settings_.kind));
   }
 
-  // Recall@10 over `queries` queries; all searches must walk the graph.
-  double Recall(int queries, const std::function<bool(uint64_t, float)>& keep, double keep_share) {
+  // Recall@10 over `queries` queries; no search may scan everything.
+  double Measure(int queries, const std::function<bool(uint64_t, float)>& keep, double keep_share) {
     int64_t found = 0, wanted = 0, scored = 0;
     absl::Duration graph_time;
     for (const auto& z : Points(queries, 2)) {
@@ -77,7 +78,7 @@ class HnswRecall : public testing::TestWithParam<std::tuple<Metric, RowCodes>> {
       const auto exact = index_->View()->Search(request);
       EXPECT_TRUE(result.ok() && exact.ok());
       EXPECT_EQ(result->hits.size(), exact->hits.size());
-      EXPECT_LT(result->rows_scored, exact->rows_scored) << "the search scanned instead of walking";
+      EXPECT_LT(result->rows_scored, exact->rows_scored) << "the search scanned everything";
       scored += result->rows_scored;
       std::set<uint64_t> ids;
       for (const SearchHit& hit : exact->hits) ids.insert(hit.internal_id);
@@ -112,13 +113,13 @@ class HnswRecall : public testing::TestWithParam<std::tuple<Metric, RowCodes>> {
   std::unique_ptr<CollectionIndex> index_;
 };
 
-TEST_P(HnswRecall, IsAtLeast95PercentAtTheDefaultsOnClusteredVectors) {
+TEST_P(Recall, IsAtLeast95PercentAtTheDefaultsOnClusteredVectors) {
   const int64_t rows = FromEnvironment("LIGHTCONE_RECALL_ROWS", 7'200);
   Build(rows, static_cast<int>(FromEnvironment("LIGHTCONE_RECALL_DIMENSION", 32)), 0);
   if (HasFatalFailure()) return;
-  EXPECT_GE(Recall(100, {}, 1), 0.95);
+  EXPECT_GE(Measure(100, {}, 1), 0.95);
   const auto most = [](uint64_t id, float) { return id % 10 != 0; };
-  EXPECT_GE(Recall(100, most, 0.9), 0.95) << "with a filter that keeps nine of ten rows";
+  EXPECT_GE(Measure(100, most, 0.9), 0.95) << "with a filter that keeps nine of ten rows";
 
   // A filter whose share the caller did not know, down to nothing: never fewer hits than there are.
   for (const uint64_t modulus : {50u, 1000u, 5000u, 1'000'000'000u}) {
@@ -134,7 +135,7 @@ TEST_P(HnswRecall, IsAtLeast95PercentAtTheDefaultsOnClusteredVectors) {
   }
 }
 
-TEST_P(HnswRecall, IsWhatASearchAsksForAtTheLeastBreadthThatGivesIt) {
+TEST_P(Recall, IsWhatASearchAsksForAtTheLeastBreadthThatGivesIt) {
   hard_ = true;
   Build(7'200, 32, 0);
   if (HasFatalFailure()) return;
@@ -143,7 +144,7 @@ TEST_P(HnswRecall, IsWhatASearchAsksForAtTheLeastBreadthThatGivesIt) {
     SCOPED_TRACE(target);
     target_ = target;
     // Measured on a hundred rows of the segment, and asked on a hundred others.
-    EXPECT_GE(Recall(100, {}, 1), target - 0.03);
+    EXPECT_GE(Measure(100, {}, 1), target - 0.03);
     EXPECT_GT(scored_, scored_before) << "more recall for nothing";
     scored_before = scored_;
   }
@@ -154,23 +155,25 @@ TEST_P(HnswRecall, IsWhatASearchAsksForAtTheLeastBreadthThatGivesIt) {
   auto again = CollectionIndex::Open(folder, settings_, {{1, space_}}, &oracle_);
   ASSERT_TRUE(again.ok()) << again.status();
   index_ = std::move(*again);
-  EXPECT_GE(Recall(100, {}, 1), 0.89);
+  EXPECT_GE(Measure(100, {}, 1), 0.89);
   EXPECT_EQ(scored_, scored_before);
 }
 
-TEST_P(HnswRecall, IsAsHighWhereRowsLieFarFromTheOrigin) {
+TEST_P(Recall, IsAsHighWhereRowsLieFarFromTheOrigin) {
   Build(7'200, 32, 10);
   if (HasFatalFailure()) return;
-  EXPECT_GE(Recall(50, {}, 1), 0.95);
+  EXPECT_GE(Measure(50, {}, 1), 0.95);
 }
 
-INSTANTIATE_TEST_SUITE_P(Metrics, HnswRecall,
-                         testing::Combine(testing::Values(Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct,
+INSTANTIATE_TEST_SUITE_P(Kinds, Recall,
+                         testing::Combine(testing::Values(SealedKind::kHnsw, SealedKind::kIvf),
+                                          testing::Values(Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct,
                                                           Metric::kEuclidean),
                                           testing::Values(RowCodes::kFloat32, RowCodes::kInt8)),
                          [](const auto& info) {
-                           const bool codes = std::get<RowCodes>(info.param) == RowCodes::kInt8;
-                           return StrCat(MetricName(std::get<Metric>(info.param)), codes ? "_int8" : "_float32");
+                           return StrCat(SealedKindName(std::get<SealedKind>(info.param)), "_",
+                                         MetricName(std::get<Metric>(info.param)), "_",
+                                         RowCodesName(std::get<RowCodes>(info.param)));
                          });
 
 }  // namespace

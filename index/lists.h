@@ -1,0 +1,73 @@
+// The inverted lists of an IVF segment as one flat block of bytes that is used where it is mapped. The segment's rows lie
+// list by list, so that a list is a range of rows: probing it is a scan of neighbouring pages.
+//
+// Layout, little endian; docs/formats-index.md:
+//   header    64 bytes: Header below
+//   centres   lists x stride float32, in h_space (row_factors.h: what scale * z is of a row)
+//   factors   lists x RowFactors: with them the float32 kernels score a centre as they score a row
+//   first     (lists + 1) uint32: list i holds the rows first[i] .. first[i + 1] - 1
+//   by_id     rows uint32: the rows in ascending order of internal id
+// Threads: immutable.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "geometry/bound_query.h"
+#include "geometry/row_factors.h"
+
+namespace lightcone {
+
+class Lists {
+ public:
+  static constexpr uint32_t kMagic = 0x4947434c;  // "LCGI"
+  static constexpr uint32_t kVersion = 1;
+
+  struct Header {
+    uint32_t magic = kMagic;
+    uint32_t version = kVersion;
+    uint32_t rows = 0;
+    uint32_t lists = 0;
+    uint32_t dimension = 0;
+    uint32_t stride = 0;  // floats from centre to centre
+    uint32_t reserved[10] = {};
+  };
+  static_assert(sizeof(Header) == 64);
+
+  // Checks sizes, and that every row is in one list; not whether by_id is in order: that takes the ids. `bytes` must
+  // outlive the lists and start on a multiple of 4. DATA_LOSS says what is wrong.
+  static absl::StatusOr<Lists> Parse(std::string_view bytes, int dimension, int64_t rows);
+
+  uint32_t count() const { return count_; }
+  int64_t begin(uint32_t list) const { return first_[list]; }
+  int64_t end(uint32_t list) const { return first_[list + 1]; }
+  std::span<const uint32_t> by_id() const { return {by_id_, first_[count_]}; }  // each below the number of rows
+
+  // scores[i] = the query's score of centre i, never NaN; higher is nearer. Room for count().
+  void Score(const BoundQuery& query, float* scores) const;
+
+ private:
+  uint32_t count_ = 0;
+  size_t stride_ = 0;
+  const float* centres_ = nullptr;
+  const RowFactors* factors_ = nullptr;
+  const uint32_t* first_ = nullptr;
+  const uint32_t* by_id_ = nullptr;
+};
+
+// What a partition of rows came out as (list_builder.h).
+struct Partition {
+  std::vector<float> centres;  // StrideOf(dimension) floats each
+  std::vector<RowFactors> factors;
+  std::vector<uint32_t> list_of;  // of each row, in the order in which they were given
+};
+
+// The bytes of a file whose rows are those of `partition` list by list, within one list in the order given; `place[i]` is
+// where that leaves the i-th row given. REQUIRES: they were given in ascending order of internal id.
+std::string EncodeLists(const Partition& partition, int dimension, std::vector<uint32_t>* place);
+
+}  // namespace lightcone
