@@ -68,10 +68,12 @@ struct RowChange {
 };
 
 // Gives rows back from the truth: rebuilding a damaged segment, replaying after a crash. Implemented by the engine.
+// Threads: the index calls it while it is opened, and later from a thread of its own, until its destructor has returned.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Calls `row` for every live embedding of a generation, in ascending internal id order.
+  // Calls `row` for every live embedding of a generation, as of some moment after the call's begin. A change reaches the
+  // source before it reaches Apply.
   virtual absl::Status ForEachEmbedding(
       uint32_t generation,
       const std::function<absl::Status(uint64_t internal_id, std::span<const float> z, float uncertainty)>& row) = 0;
@@ -132,7 +134,8 @@ struct SegmentInfo {
 class IndexView {
  public:
   virtual ~IndexView() = default;
-  // NOT_FOUND for a generation the index does not have; DEADLINE_EXCEEDED, CANCELLED.
+  // NOT_FOUND for a generation the index does not have; DEADLINE_EXCEEDED, CANCELLED; UNAVAILABLE while rows of a
+  // damaged segment are taken from the source again.
   // One answer a request, each as if it were alone; rows that several of them have to scan are read once.
   // REQUIRES: all requests name the same generation.
   virtual std::vector<absl::StatusOr<SearchResult>> SearchTogether(std::span<const SearchRequest> requests) const = 0;
@@ -152,6 +155,8 @@ class IndexView {
 struct IndexStats {
   std::vector<SegmentInfo> segments;
   int64_t builds_running = 0, builds_total = 0, rebuilds_total = 0;
+  int64_t segments_unchecked = 0;  // whose files have not been read through since the start
+  int64_t segments_damaged = 0;    // whose rows are being taken from the source again
   int64_t mapped_bytes = 0, heap_bytes = 0;
   uint64_t sealed_sequence = 0;  // changes up to here are in files: the store may trim its log before it
   absl::Status last_error;       // of a background build; OK when the last one succeeded
@@ -161,8 +166,10 @@ class CollectionIndex {
  public:
   virtual ~CollectionIndex() = default;
 
-  // Opens the folder (creates it when missing): loads manifests, maps sealed segments, rebuilds damaged or missing ones
-  // from `source`. Afterwards the caller replays the store's changes after replay_after() through Apply.
+  // Opens the folder (creates it when missing): loads manifests, maps sealed segments, rebuilds those from `source` that
+  // are missing or plainly damaged. Afterwards the caller replays the store's changes after replay_after() through
+  // Apply. Checksums are verified later, beside searches; what is found damaged then, or cannot be read any more at any
+  // time, is rebuilt online.
   static absl::StatusOr<std::unique_ptr<CollectionIndex>> Open(
       const std::string& folder, const IndexSettings& settings,
       const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source);
@@ -178,7 +185,8 @@ class CollectionIndex {
   virtual absl::Status DropGeneration(uint32_t generation) = 0;
   virtual absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) = 0;
   virtual std::shared_ptr<const IndexView> View() const = 0;
-  // Seals every growing segment now and waits for the background work (used by Rebuild, export, benchmarks, tests).
+  // Seals every growing segment now and waits for the background work, checks of files included (used by Rebuild,
+  // export, benchmarks, tests).
   // DEADLINE_EXCEEDED, CANCELLED: nobody waits any more, and the work goes on.
   virtual absl::Status Flush(absl::Time deadline = absl::InfiniteFuture(),
                              const std::function<bool()>& cancelled = {}) = 0;

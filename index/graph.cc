@@ -19,7 +19,8 @@ absl::StatusOr<Graph> Graph::Parse(std::string_view bytes, int64_t rows) {
     return DataLoss(StrCat("graph has ", header.rows, " rows instead of ", rows));
   }
   if (header.base_width == 0 || header.base_width > kWidthMax || header.upper_width == 0 ||
-      header.upper_width > kWidthMax || header.entry >= header.rows) {
+      header.upper_width > kWidthMax || header.entry >= header.rows || header.layers == 0 ||
+      header.layers > kLayersMax) {
     return DataLoss("graph header is out of range");
   }
   const uint64_t expected = sizeof(header) + uint64_t{header.rows} * header.base_width * 4 +
@@ -35,32 +36,31 @@ absl::StatusOr<Graph> Graph::Parse(std::string_view bytes, int64_t rows) {
   graph.base_ = reinterpret_cast<const int32_t*>(bytes.data() + sizeof(header));
   graph.upper_first_ = reinterpret_cast<const uint32_t*>(graph.base_ + size_t{header.rows} * header.base_width);
   graph.upper_ = reinterpret_cast<const int32_t*>(graph.upper_first_ + header.rows + 1);
-  if (graph.upper_first_[0] != 0 || graph.upper_first_[header.rows] != header.upper_lists) {
-    return DataLoss("graph's upper lists do not fit its header");
-  }
-  for (uint32_t i = 0; i < header.rows; ++i) {
-    if (graph.upper_first_[i] > graph.upper_first_[i + 1]) return DataLoss("graph's upper lists are out of order");
-  }
-  if (header.layers != 1 + graph.upper_first_[header.entry + 1] - graph.upper_first_[header.entry]) {
-    return DataLoss("graph's entry row is on another layer than the header says");
-  }
+  graph.upper_lists_ = header.upper_lists;
   graph.layers_ = static_cast<int>(header.layers);
-  LC_RETURN_IF_ERROR(graph.CheckLinks());
   return graph;
 }
 
-absl::Status Graph::CheckLinks() const {
-  const size_t base_links = static_cast<size_t>(rows_) * base_width_;
-  const int32_t limit = static_cast<int32_t>(rows_);
+absl::Status Graph::Check() const {
+  const uint32_t rows = static_cast<uint32_t>(rows_);
+  if (upper_first_[0] != 0 || upper_first_[rows] != upper_lists_) {
+    return DataLoss("graph's upper lists do not fit its header");
+  }
+  for (uint32_t i = 0; i < rows; ++i) {
+    if (upper_first_[i] > upper_first_[i + 1]) return DataLoss("graph's upper lists are out of order");
+  }
+  if (static_cast<uint32_t>(layers_) != 1 + upper_first_[entry_ + 1] - upper_first_[entry_]) {
+    return DataLoss("graph's entry row is on another layer than the header says");
+  }
   bool good = true;
-  for (size_t i = 0; i < base_links; ++i) good &= base_[i] >= -1 && base_[i] < limit;
+  for (size_t i = 0; i < size_t{rows} * base_width_; ++i) good &= base_[i] == -1 || IsRow(base_[i]);
   if (!good) return DataLoss("graph has a link to a row that does not exist");
-  for (uint32_t row = 0; row < static_cast<uint32_t>(rows_); ++row) {
+  for (uint32_t row = 0; row < rows; ++row) {
     const uint32_t lists = upper_first_[row + 1] - upper_first_[row];
     for (uint32_t layer = 1; layer <= lists; ++layer) {
       for (const int32_t link : Links(row, static_cast<int>(layer))) {
         if (link == -1) continue;
-        if (link < 0 || link >= limit || upper_first_[link + 1] - upper_first_[link] < layer) {
+        if (!IsRow(link) || upper_first_[link + 1] - upper_first_[link] < layer) {
           return DataLoss("graph has a link to a row that is not on its layer");
         }
       }

@@ -24,6 +24,7 @@ class Graph {
   static constexpr uint32_t kMagic = 0x4847434c;  // "LCGH"
   static constexpr uint32_t kVersion = 1;
   static constexpr int kWidthMax = 1024;
+  static constexpr uint32_t kLayersMax = 64;
 
   struct Header {
     uint32_t magic = kMagic;
@@ -38,9 +39,12 @@ class Graph {
   };
   static_assert(sizeof(Header) == 64);
 
-  // Checks every offset and every link, so that a walk needs no checks. `bytes` must outlive the graph and start on a
-  // multiple of 4. DATA_LOSS says what is wrong.
+  // Looks at the header alone; whatever the rest holds, Links stays inside `bytes`, which must outlive the graph and
+  // start on a multiple of 4. DATA_LOSS says what is wrong.
   static absl::StatusOr<Graph> Parse(std::string_view bytes, int64_t rows);
+
+  // Reads everything: DATA_LOSS for a list out of order, or a link to a row that does not exist or is not on its layer.
+  absl::Status Check() const;
 
   int64_t rows() const { return rows_; }
   uint32_t entry() const { return entry_; }
@@ -48,19 +52,20 @@ class Graph {
   int base_width() const { return static_cast<int>(base_width_); }
   int width_max() const { return static_cast<int>(base_width_ > upper_width_ ? base_width_ : upper_width_); }
 
-  // Links of a row on a layer; read up to the first negative one.
-  // REQUIRES: the row is on that layer (every row that a layer's links name is).
+  // Links of a row on a layer; read up to the first that is no row (IsRow). Empty where a damaged file has no such list.
+  // REQUIRES: row < rows().
   std::span<const int32_t> Links(uint32_t row, int layer) const {
     if (layer == 0) return {base_ + static_cast<size_t>(row) * base_width_, base_width_};
-    const size_t list = upper_first_[row] + static_cast<size_t>(layer - 1);
+    const size_t list = size_t{upper_first_[row]} + static_cast<size_t>(layer - 1);
+    if (list >= upper_lists_) return {};
     return {upper_ + list * upper_width_, upper_width_};
   }
+  // False for the -1 that ends a list.
+  bool IsRow(int32_t link) const { return static_cast<uint32_t>(link) < static_cast<uint32_t>(rows_); }
 
  private:
-  absl::Status CheckLinks() const;
-
   int64_t rows_ = 0;
-  uint32_t base_width_ = 0, upper_width_ = 0, entry_ = 0;
+  uint32_t base_width_ = 0, upper_width_ = 0, upper_lists_ = 0, entry_ = 0;
   int layers_ = 1;
   const int32_t* base_ = nullptr;
   const uint32_t* upper_first_ = nullptr;

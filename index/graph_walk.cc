@@ -32,7 +32,7 @@ class Walk {
         moved = false;
         size_t n = 0;
         for (const int32_t link : graph_.Links(nearest.row, layer)) {
-          if (link < 0) break;
+          if (!graph_.IsRow(link)) break;
           ids_[n++] = static_cast<uint32_t>(link);
         }
         Score(n);
@@ -51,7 +51,7 @@ class Walk {
   size_t Expand(uint32_t row, Visited& visited) {
     size_t n = 0;
     for (const int32_t link : graph_.Links(row, 0)) {
-      if (link < 0) break;
+      if (!graph_.IsRow(link)) break;
       if (!visited.TestAndSet(static_cast<uint32_t>(link))) ids_[n++] = static_cast<uint32_t>(link);
     }
     Score(n);

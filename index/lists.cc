@@ -30,6 +30,7 @@ absl::StatusOr<Lists> Lists::Parse(std::string_view bytes, int dimension, int64_
   if (bytes.size() != expected) return DataLoss(StrCat("lists have ", bytes.size(), " bytes instead of ", expected));
   Lists lists;
   lists.count_ = header.lists;
+  lists.rows_ = header.rows;
   lists.stride_ = header.stride;
   lists.centres_ = reinterpret_cast<const float*>(bytes.data() + sizeof(header));
   lists.factors_ = reinterpret_cast<const RowFactors*>(lists.centres_ + centres);

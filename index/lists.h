@@ -44,14 +44,15 @@ class Lists {
 
   uint32_t count() const { return count_; }
   int64_t begin(uint32_t list) const { return first_[list]; }
-  int64_t end(uint32_t list) const { return first_[list + 1]; }
-  std::span<const uint32_t> by_id() const { return {by_id_, first_[count_]}; }  // each below the number of rows
+  // Never before its begin, though the file ends under the running process (fault_watch.h).
+  int64_t end(uint32_t list) const { return first_[list + 1] > first_[list] ? first_[list + 1] : first_[list]; }
+  std::span<const uint32_t> by_id() const { return {by_id_, rows_}; }  // each below the number of rows
 
   // scores[i] = the query's score of centre i, never NaN; higher is nearer. Room for count().
   void Score(const BoundQuery& query, float* scores) const;
 
  private:
-  uint32_t count_ = 0;
+  uint32_t count_ = 0, rows_ = 0;
   size_t stride_ = 0;
   const float* centres_ = nullptr;
   const RowFactors* factors_ = nullptr;

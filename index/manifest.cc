@@ -1,5 +1,6 @@
 #include "index/manifest.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -226,6 +227,7 @@ std::string EncodeManifest(const SegmentManifest& m) {
                {MeasuredNamesOf(m).list, Json::array()},
                {"files", Json::array()}};
   PutSpace(m.space, json);
+  if (m.bias_max) json["bias_max"] = *m.bias_max;
   const MeasuredNames names = MeasuredNamesOf(m);
   for (const RecallAt& point : m.measured) {
     json[names.list].push_back({{names.breadth, point.breadth}, {"recall", point.recall}});
@@ -250,6 +252,10 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
   m.last_sequence = reader.Integer<uint64_t>("last_sequence", 0, kU64Max);
   m.hnsw_m = reader.Integer<int>("hnsw_m", 0, 1'000'000);
   m.hnsw_ef_construction = reader.Integer<int>("hnsw_ef_construction", 0, 1'000'000);
+  if (json.contains("bias_max")) {
+    m.bias_max = static_cast<float>(reader.Number("bias_max"));
+    if (!(*m.bias_max >= 0 && std::isfinite(*m.bias_max))) reader.Fail("bias_max", "a finite number of 0 or more");
+  }
   LC_RETURN_IF_ERROR(reader.status());
   const MeasuredNames names = MeasuredNamesOf(m);
   if (json.contains(names.list)) {

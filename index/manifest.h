@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,7 @@ struct SegmentManifest {
   int64_t stride = 0;           // floats from row to row
   uint64_t first_sequence = 0;  // of the changes that added the rows
   uint64_t last_sequence = 0;
+  std::optional<float> bias_max;  // largest bias factor of the rows; none in a file of an earlier version
   int hnsw_m = 0;  // hnsw only: what the graph was built with
   int hnsw_ef_construction = 0;
   std::vector<RecallAt> measured;  // hnsw and ivf; empty: not measured (few rows, or a file of an earlier version)

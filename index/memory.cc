@@ -13,10 +13,11 @@
 namespace lightcone {
 
 Mapping::~Mapping() {
+  watch_.reset();
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }
 
-absl::StatusOr<Mapping> Mapping::OfFile(const std::string& path) {
+absl::StatusOr<Mapping> Mapping::OfFile(const std::string& path, std::atomic<bool>* damaged) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return ErrnoStatus(errno, "open", path);
   struct stat info {};
@@ -38,7 +39,10 @@ absl::StatusOr<Mapping> Mapping::OfFile(const std::string& path) {
   const int error = errno;
   ::close(fd);
   if (data == MAP_FAILED) return ErrnoStatus(error, "map", path);
-  return Mapping(data, bytes);
+  Mapping mapping(data, bytes);
+  mapping.file_ = {static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino)};
+  mapping.watch_ = std::make_unique<FaultWatch>(data, bytes, damaged);
+  return mapping;
 }
 
 absl::StatusOr<Mapping> Mapping::Zeroed(size_t bytes) {

@@ -1,7 +1,14 @@
 #include "index/sealed_segment.h"
 
-#include <algorithm>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "absl/cleanup/cleanup.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "index/segment_codes.h"
@@ -9,16 +16,12 @@
 namespace lightcone {
 namespace {
 
-absl::StatusOr<Mapping> MapChecked(const std::string& folder, const SegmentManifest& manifest, std::string_view name) {
-  const FileEntry* entry = manifest.File(name);
-  if (entry == nullptr) return DataLoss(StrCat("manifest lists no ", name));
-  const std::string path = StrCat(folder, "/", name);
-  LC_ASSIGN_OR_RETURN(Mapping mapping, Mapping::OfFile(path));
-  if (mapping.bytes() != entry->bytes) {
-    return DataLoss(StrCat("'", path, "' has ", mapping.bytes(), " bytes instead of ", entry->bytes));
-  }
-  if (Crc32c(mapping.view()) != entry->crc32c) return DataLoss(StrCat("'", path, "' has a wrong checksum"));
-  return mapping;
+constexpr size_t kCheckBytes = 1 << 16;  // read at once
+
+float LargestBias(const RowFactors* factors, int64_t rows) {
+  float largest = 0;
+  for (int64_t i = 0; i < rows; ++i) largest = std::max(largest, factors[i].bias);
+  return largest;
 }
 
 }  // namespace
@@ -28,48 +31,125 @@ absl::StatusOr<std::shared_ptr<SealedSegment>> SealedSegment::Open(const std::st
   LC_ASSIGN_OR_RETURN(SegmentManifest manifest, DecodeManifest(text));
   std::shared_ptr<SealedSegment> segment(new SealedSegment(folder, std::move(manifest)));
   LC_RETURN_IF_ERROR(segment->MapFiles());
-  LC_RETURN_IF_ERROR(segment->CheckRows());
+  LC_RETURN_IF_ERROR(segment->CheckIds());
   if (!with_states) return segment;
   const int64_t rows = segment->rows();
-  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(StrCat(folder, "/", kStatesFile), int64_t{1} << 34));
+  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(segment->PathOf(kStatesFile), int64_t{1} << 34));
   LC_ASSIGN_OR_RETURN(const SegmentStates states, DecodeStates(bytes, rows));
-  for (int64_t i = 0; i < rows; ++i) segment->SetState(i, states.of_rows[static_cast<size_t>(i)], 0);
+  for (int64_t i = 0; i < rows; ++i) {
+    const uint32_t state = states.of_rows[static_cast<size_t>(i)];
+    if (state != kLive) segment->SetState(i, state, 0);
+  }
   segment->sequence_of_states_ = states.sequence;
   segment->set_dirty(false);
   return segment;
 }
 
+absl::StatusOr<std::string_view> SealedSegment::Map(std::string_view name) {
+  const FileEntry* entry = manifest_.File(name);
+  if (entry == nullptr) return DataLoss(StrCat("manifest lists no ", name));
+  const std::string path = PathOf(name);
+  LC_ASSIGN_OR_RETURN(Mapping mapping, Mapping::OfFile(path, &damaged_));
+  if (mapping.bytes() != entry->bytes) {
+    return DataLoss(StrCat("'", path, "' has ", mapping.bytes(), " bytes instead of ", entry->bytes));
+  }
+  files_.push_back({entry->name, std::move(mapping)});
+  return files_.back().mapping.view();
+}
+
 absl::Status SealedSegment::MapFiles() {
-  LC_ASSIGN_OR_RETURN(vectors_, MapChecked(folder_, manifest_, kVectorsFile));
-  LC_ASSIGN_OR_RETURN(factors_, MapChecked(folder_, manifest_, kFactorsFile));
-  LC_ASSIGN_OR_RETURN(ids_, MapChecked(folder_, manifest_, kIdsFile));
-  LC_ASSIGN_OR_RETURN(uncertainty_, MapChecked(folder_, manifest_, kUncertaintyFile));
-  block_ = {vectors_.as<const float>(), static_cast<size_t>(manifest_.stride), factors_.as<const RowFactors>(),
-            ids_.as<const uint64_t>(), uncertainty_.as<const float>()};
+  LC_ASSIGN_OR_RETURN(const std::string_view vectors, Map(kVectorsFile));
+  LC_ASSIGN_OR_RETURN(const std::string_view factors, Map(kFactorsFile));
+  LC_ASSIGN_OR_RETURN(const std::string_view ids, Map(kIdsFile));
+  LC_ASSIGN_OR_RETURN(const std::string_view uncertainty, Map(kUncertaintyFile));
+  block_ = {reinterpret_cast<const float*>(vectors.data()), static_cast<size_t>(manifest_.stride),
+            reinterpret_cast<const RowFactors*>(factors.data()), reinterpret_cast<const uint64_t*>(ids.data()),
+            reinterpret_cast<const float*>(uncertainty.data())};
   counts_.rows = manifest_.rows;
+  bias_max_ = manifest_.bias_max ? *manifest_.bias_max : LargestBias(block_.factors, manifest_.rows);
   LC_ASSIGN_OR_RETURN(states_, RowStates::Make(static_cast<size_t>(manifest_.rows)));
   if (manifest_.File(kCodesFile) != nullptr) {
-    LC_ASSIGN_OR_RETURN(codes_bytes_, MapChecked(folder_, manifest_, kCodesFile));
-    LC_ASSIGN_OR_RETURN(codes_, ParseCodes(codes_bytes_.view(), manifest_.space.dimension, manifest_.rows));
+    LC_ASSIGN_OR_RETURN(const std::string_view codes, Map(kCodesFile));
+    LC_ASSIGN_OR_RETURN(codes_, ParseCodes(codes, manifest_.space.dimension, manifest_.rows));
   }
   if (manifest_.kind == "ivf") {
-    LC_ASSIGN_OR_RETURN(lists_bytes_, MapChecked(folder_, manifest_, kListsFile));
-    LC_ASSIGN_OR_RETURN(lists_, Lists::Parse(lists_bytes_.view(), manifest_.space.dimension, manifest_.rows));
+    LC_ASSIGN_OR_RETURN(const std::string_view lists, Map(kListsFile));
+    LC_ASSIGN_OR_RETURN(lists_, Lists::Parse(lists, manifest_.space.dimension, manifest_.rows));
   }
   if (manifest_.kind != "hnsw") return absl::OkStatus();
-  LC_ASSIGN_OR_RETURN(graph_bytes_, MapChecked(folder_, manifest_, kGraphFile));
-  LC_ASSIGN_OR_RETURN(graph_, Graph::Parse(graph_bytes_.view(), manifest_.rows));
+  LC_ASSIGN_OR_RETURN(const std::string_view graph, Map(kGraphFile));
+  LC_ASSIGN_OR_RETURN(graph_, Graph::Parse(graph, manifest_.rows));
   return absl::OkStatus();
 }
 
-absl::Status SealedSegment::CheckRows() {
-  for (int64_t i = 0; i < rows(); ++i) {
-    if (i > 0 && block_.ids[RowById(i - 1)] >= block_.ids[RowById(i)]) {
-      return DataLoss(StrCat("'", folder_, "': ids are out of order"));
+absl::Status SealedSegment::CheckSum(std::string_view name) const {
+  for (const MappedFile& file : files_) {
+    if (file.name == name && Crc32c(file.mapping.view()) != manifest_.File(name)->crc32c) {
+      return DataLoss(StrCat("'", PathOf(name), "' has a wrong checksum"));
     }
-    bias_max_ = std::max(bias_max_, block_.factors[i].bias);
   }
   return absl::OkStatus();
+}
+
+absl::Status SealedSegment::CheckIds() const {
+  LC_RETURN_IF_ERROR(CheckSum(kIdsFile));
+  if (lists() != nullptr) LC_RETURN_IF_ERROR(CheckSum(kListsFile));
+  for (int64_t i = 1; i < rows(); ++i) {
+    if (block_.ids[RowById(i - 1)] >= block_.ids[RowById(i)]) {
+      return DataLoss(StrCat("'", folder_, "': ids are out of order"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SealedSegment::CheckFiles() const {
+  for (const MappedFile& file : files_) {
+    struct stat info {};
+    if (::stat(PathOf(file.name).c_str(), &info) != 0) {
+      // Other errors say nothing about the file that is mapped.
+      if (errno == ENOENT) return DataLoss(StrCat("'", PathOf(file.name), "' is gone"));
+      continue;
+    }
+    const Mapping::File now{static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino)};
+    if (!(now == file.mapping.file())) return DataLoss(StrCat("'", PathOf(file.name), "' has been replaced"));
+    if (static_cast<uint64_t>(info.st_size) != file.mapping.bytes()) {
+      return DataLoss(StrCat("'", PathOf(file.name), "' has ", info.st_size, " bytes instead of ",
+                             file.mapping.bytes()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SealedSegment::CheckFile(const MappedFile& file, absl::FunctionRef<bool(size_t)> go_on) const {
+  const std::string path = PathOf(file.name);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "open", path);
+  const auto closing = absl::MakeCleanup([fd] { ::close(fd); });
+  std::array<char, kCheckBytes> buffer;
+  uint32_t crc32c = 0;
+  uint64_t bytes = 0;
+  while (true) {
+    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, "read", path);
+    if (n == 0) break;
+    crc32c = Crc32c({buffer.data(), static_cast<size_t>(n)}, crc32c);
+    bytes += static_cast<uint64_t>(n);
+    if (!go_on(static_cast<size_t>(n))) return MakeStatus(absl::StatusCode::kCancelled, "check stopped");
+  }
+  const FileEntry& entry = *manifest_.File(file.name);
+  if (bytes != entry.bytes) return DataLoss(StrCat("'", path, "' has ", bytes, " bytes instead of ", entry.bytes));
+  if (crc32c != entry.crc32c) return DataLoss(StrCat("'", path, "' has a wrong checksum"));
+  return absl::OkStatus();
+}
+
+absl::Status SealedSegment::Check(absl::FunctionRef<bool(size_t)> go_on) const {
+  LC_RETURN_IF_ERROR(CheckFiles());
+  for (const MappedFile& file : files_) LC_RETURN_IF_ERROR(CheckFile(file, go_on));
+  // What was read is what was written: these look for a writer that was wrong.
+  if (LargestBias(block_.factors, rows()) > bias_max_) return DataLoss(StrCat("'", folder_, "': bias_max is too low"));
+  if (graph() != nullptr) LC_RETURN_IF_ERROR(graph_.Check());
+  return damaged() ? DataLoss(StrCat("'", folder_, "': mapped bytes cannot be read any more")) : absl::OkStatus();
 }
 
 std::vector<uint32_t> SealedSegment::CopyStates() const {
@@ -95,8 +175,9 @@ std::optional<int64_t> SealedSegment::Find(uint64_t internal_id) const {
 }
 
 int64_t SealedSegment::mapped_bytes() const {
-  return static_cast<int64_t>(vectors_.bytes() + factors_.bytes() + ids_.bytes() + uncertainty_.bytes() +
-                              graph_bytes_.bytes() + lists_bytes_.bytes() + codes_bytes_.bytes());
+  uint64_t bytes = 0;
+  for (const MappedFile& file : files_) bytes += file.mapping.bytes();
+  return static_cast<int64_t>(bytes);
 }
 
 }  // namespace lightcone

@@ -1,11 +1,17 @@
 // A segment of immutable, mapped files: flat or with an HNSW graph, its rows in ascending order of internal id; or IVF,
 // its rows list by list.
-// Threads: see segment.h.
+//
+// Opening one costs little, whatever its size: the manifest, the states, the ids and the lists are read and checked, the
+// rest is mapped, and nothing that it may hold makes a search leave its files. Check reads them all, beside the searches.
+// Threads: see segment.h; the checks are safe from any thread.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "index/graph.h"
 #include "index/lists.h"
@@ -16,10 +22,17 @@ namespace lightcone {
 
 class SealedSegment : public Segment {
  public:
-  // Maps the segment in `folder` and checks sizes, checksums and structure of every file; with `with_states` also reads
-  // the state file, else every row is live (a segment that is not in a checkpoint yet).
+  // Maps the segment in `folder`. Checked at once: manifest, sizes, headers, and ids and lists, on which writes rest;
+  // with `with_states` also the state file, else every row is live (a segment that is not in a checkpoint yet).
   // DATA_LOSS, or a file's own error, says what is wrong: the segment must be rebuilt then.
   static absl::StatusOr<std::shared_ptr<SealedSegment>> Open(const std::string& folder, bool with_states);
+
+  // Reads every file through, by way of the file system and not of the mapping, so that it takes no memory, and checks
+  // sums and structure. `go_on` is asked after every read of `bytes`; CANCELLED when it says no. DATA_LOSS, or a file's
+  // own error, says what is wrong; the caller marks the segment then.
+  absl::Status Check(absl::FunctionRef<bool(size_t bytes)> go_on) const;
+  // Whether the files that are mapped are still there, at their paths and of their sizes. Cheap. DATA_LOSS if not.
+  absl::Status CheckFiles() const;
 
   const std::string& folder() const { return folder_; }
   const SegmentManifest& manifest() const { return manifest_; }
@@ -42,19 +55,28 @@ class SealedSegment : public Segment {
   int64_t heap_bytes() const override { return rows() * 20; }
 
  private:
+  struct MappedFile {
+    std::string_view name;
+    Mapping mapping;
+  };
+
   SealedSegment(std::string folder, SegmentManifest manifest)
       : Segment(manifest.id, manifest.generation, manifest.space),
         folder_(std::move(folder)),
         manifest_(std::move(manifest)) {}
 
+  std::string PathOf(std::string_view name) const { return folder_ + "/" + std::string(name); }
+  absl::StatusOr<std::string_view> Map(std::string_view name);
   absl::Status MapFiles();
-  absl::Status CheckRows();
+  absl::Status CheckSum(std::string_view name) const;
+  absl::Status CheckIds() const;
+  absl::Status CheckFile(const MappedFile& file, absl::FunctionRef<bool(size_t)> go_on) const;
   // The row with the i-th smallest internal id.
   int64_t RowById(int64_t i) const { return lists() == nullptr ? i : lists_.by_id()[static_cast<size_t>(i)]; }
 
   const std::string folder_;
   const SegmentManifest manifest_;
-  Mapping vectors_, factors_, ids_, uncertainty_, graph_bytes_, lists_bytes_, codes_bytes_;
+  std::vector<MappedFile> files_;
   Graph graph_;
   Lists lists_;
   CodeBlock codes_;  // rows: nullptr without codes

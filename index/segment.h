@@ -4,6 +4,7 @@
 // `counts` and everything called "writer" are guarded by the index's mutex.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -101,6 +102,11 @@ class Segment {
     return {block_.rows + static_cast<size_t>(i) * block_.stride, static_cast<size_t>(space_.dimension)};
   }
 
+  // Whether something that was read of the segment cannot be what was written. A search looks after it has read: what it
+  // found is worth nothing then. Once raised it stays.
+  bool damaged() const { return damaged_.load(std::memory_order_acquire); }
+  void MarkDamaged() const { damaged_.store(true, std::memory_order_release); }
+
   virtual std::string_view kind() const = 0;  // "growing", "flat", "hnsw", "ivf"
   virtual const Graph* graph() const { return nullptr; }
   virtual const Lists* lists() const { return nullptr; }
@@ -147,6 +153,7 @@ class Segment {
   StateCounts counts_;
   float bias_max_ = 0;  // largest bias factor of the rows
   bool dirty_ = false;
+  mutable std::atomic<bool> damaged_{false};  // before the mappings that raise it
 
  private:
   friend class GrowingSegment;

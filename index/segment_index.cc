@@ -22,11 +22,14 @@ SegmentIndex::~SegmentIndex() {
     absl::MutexLock lock(&mu_);
     wake_.SignalAll();
   }
+  if (checker_.joinable()) checker_.join();
   if (builder_.joinable()) builder_.join();
 }
 
 void SegmentIndex::Start() {
   builder_ = std::thread([this] { BuilderLoop(); });
+  absl::MutexLock lock(&mu_);
+  if (!unchecked_.empty()) checker_ = std::thread([this] { CheckerLoop(); });
 }
 
 absl::StatusOr<std::unique_ptr<CollectionIndex>> CollectionIndex::Open(
@@ -70,6 +73,8 @@ absl::Status SegmentIndex::DropGeneration(uint32_t generation) {
   const auto it = generations_.find(generation);
   if (it == generations_.end()) return NotFound(StrCat("the index has no generation ", generation));
   for (const auto& segment : it->second.sealed) garbage_.push_back(segment->folder());
+  for (const auto& segment : it->second.damaged) garbage_.push_back(segment->folder());
+  std::erase_if(unchecked_, [generation](const auto& segment) { return segment->generation() == generation; });
   generations_.erase(it);
   legs_.erase(generation);
   ReassessSuperseded();
@@ -119,12 +124,16 @@ absl::Status SegmentIndex::ApplyAdd(uint64_t sequence, const RowChange& change) 
   for (const uint32_t number : change.supersedes) {
     const auto older = generations_.find(number);
     if (number >= change.generation || older == generations_.end() || sequence <= older->second.floor) continue;
-    const std::optional<Place> place = Find(older->second, change.internal_id);
-    if (!place) continue;
-    const uint32_t state = place->segment->states().Get(static_cast<size_t>(place->row));
-    SetState(older->second, *place, state == kLive ? change.generation : std::min(state, change.generation), sequence);
+    Supersede(older->second, change.internal_id, change.generation, sequence);
   }
   return absl::OkStatus();
+}
+
+void SegmentIndex::Supersede(Generation& older, uint64_t internal_id, uint32_t by, uint64_t sequence) {
+  const std::optional<Place> place = Find(older, internal_id);
+  if (!place) return;
+  const uint32_t state = place->segment->states().Get(static_cast<size_t>(place->row));
+  SetState(older, *place, state == kLive ? by : std::min(state, by), sequence);
 }
 
 absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, const RowChange& change,
@@ -142,8 +151,8 @@ absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, co
     LC_ASSIGN_OR_RETURN(generation.active,
                         GrowingSegment::Make(next_segment_id_, number, generation.space, settings_.growing_rows_max));
     ++next_segment_id_;
-    if (recovered) generation.active->set_recovered();
   }
+  if (recovered) generation.active->set_recovered();
   generation.active->Append(change.internal_id, change.z, change.uncertainty, SupersededBy(number, change.internal_id),
                             sequence);
   generation.touched = true;
@@ -154,6 +163,7 @@ absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, co
 void SegmentIndex::ApplyDelete(uint64_t sequence, uint64_t internal_id) {
   for (auto& [number, generation] : generations_) {
     if (sequence <= generation.floor) continue;
+    if (!generation.damaged.empty()) generation.gone.insert(internal_id);
     if (const std::optional<Place> place = Find(generation, internal_id)) {
       SetState(generation, *place, kDeleted, sequence);
     }
@@ -214,6 +224,7 @@ void SegmentIndex::Publish() {
     const auto pin = [&leg](const auto& segment) {
       leg->segments.push_back({segment, segment->rows(), segment->bias_max(), segment->PinCounts()});
     };
+    for (const auto& segment : generation.damaged) pin(segment);
     for (const auto& segment : generation.sealed) pin(segment);
     for (const auto& segment : generation.frozen) pin(segment);
     if (generation.active != nullptr) pin(generation.active);
@@ -234,6 +245,7 @@ absl::Status SegmentIndex::Flush(absl::Time deadline, const std::function<bool()
   for (auto& [number, generation] : generations_) Freeze(generation);
   checkpoint_due_ = true;
   const uint64_t ticket = ++flush_requested_;
+  hurrying_.store(true);
   Wake();
   while (flush_done_ < ticket) {
     if (cancelled && cancelled()) {
@@ -273,12 +285,18 @@ IndexStats SegmentIndex::Stats() const {
                                 segment.codes() != nullptr ? "int8" : "float32", segment.rows(),
                                 segment.counts().Of(kDeleted), mapped + heap});
     };
-    for (const auto& segment : generation.sealed) add(*segment);
+    for (const auto& segment : generation.damaged) add(*segment);
+    for (const auto& segment : generation.sealed) {
+      add(*segment);
+      stats.segments_damaged += segment->damaged();  // nobody has begun with it yet
+    }
     for (const auto& segment : generation.frozen) add(*segment);
     if (generation.active != nullptr) add(*generation.active);
+    stats.segments_damaged += static_cast<int64_t>(generation.damaged.size());
     sealed = std::min(sealed, generation.persisted);
   }
   stats.sealed_sequence = sealed;
+  stats.segments_unchecked = static_cast<int64_t>(unchecked_.size());
   stats.builds_running = builds_running_;
   stats.builds_total = builds_total_;
   stats.rebuilds_total = rebuilds_total_;

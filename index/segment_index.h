@@ -1,4 +1,5 @@
-// The implementation of CollectionIndex: one writer, one background builder, views swapped atomically.
+// The implementation of CollectionIndex: one writer, one background builder, views swapped atomically; and, after a
+// start, a thread that reads the sealed files through.
 //
 // Everything mutable is guarded by mu_; files are written outside of it, by the builder alone. What is on disk:
 //   FOLDER/index.json       the checkpoint (manifest.h): names the segments that count
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "index/collection_index.h"
 #include "index/growing_segment.h"
@@ -55,6 +57,10 @@ class SegmentIndex final : public CollectionIndex {
     std::vector<std::shared_ptr<SealedSegment>> sealed;
     std::vector<std::shared_ptr<GrowingSegment>> frozen;  // full or flushed, oldest first: for the builder
     std::shared_ptr<GrowingSegment> active;               // takes new rows; null until one comes
+    // Sealed ones that were found damaged. They stay in views, so that searches say so, until their rows have come from
+    // the store again; nothing else looks at them. `gone`: ids that were deleted since that began.
+    std::vector<std::shared_ptr<SealedSegment>> damaged;
+    absl::flat_hash_set<uint64_t> gone;
     uint64_t floor = 0;      // changes up to here were in files at the start: Apply leaves them out
     uint64_t persisted = 0;  // changes up to here are in files now
     bool touched = true;     // since the last view
@@ -69,19 +75,24 @@ class SegmentIndex final : public CollectionIndex {
     std::vector<std::shared_ptr<Segment>> sources;
     std::vector<int64_t> rows_of;
     int64_t rebuild = 0;  // rebuilds_asked_ when it was planned
+    std::vector<std::shared_ptr<SealedSegment>> sealed_sources;
   };
 
   // Loading (segment_index_load.cc).
   absl::Status LoadCheckpoint(const IndexCheckpoint& checkpoint, std::vector<uint32_t>& incomplete)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status LoadFiles(const std::vector<std::pair<uint32_t, Space>>& generations, std::vector<uint32_t>& incomplete)
+      ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status RemoveLeftovers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status Recover(uint32_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReassessSuperseded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Writing (segment_index.cc).
   absl::Status CheckChanges(std::span<const RowChange> changes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyAdd(uint64_t sequence, const RowChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ApplyDelete(uint64_t sequence, uint64_t internal_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The row of this item in an older generation, if it has one, is superseded by generation `by`.
+  void Supersede(Generation& older, uint64_t internal_id, uint32_t by, uint64_t sequence)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AppendRow(uint32_t number, Generation& generation, const RowChange& change, uint64_t sequence,
                          bool recovered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Freeze(Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -110,6 +121,20 @@ class SegmentIndex final : public CollectionIndex {
                          std::vector<std::string>& garbage) ABSL_LOCKS_EXCLUDED(mu_);
   uint64_t SequenceInFiles(const Generation& generation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::string SegmentFolder(uint64_t id) const;
+
+  // Damage (segment_index_damage.cc).
+  void CheckerLoop() ABSL_LOCKS_EXCLUDED(mu_);
+  // Reads the segment's files through and marks it if they are damaged. False when the index stops first.
+  bool CheckSegment(const SealedSegment& segment, bool hurry) ABSL_LOCKS_EXCLUDED(mu_);
+  void LookAtFiles() ABSL_LOCKS_EXCLUDED(mu_);
+  bool AnyDamaged() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Takes the rows of segments that are marked from the store again.
+  absl::Status MendDamage() ABSL_LOCKS_EXCLUDED(mu_);
+  // Rows of a generation that the store has and no segment does go into growing segments. NOT_FOUND when the generation
+  // has been dropped meanwhile.
+  absl::Status Recover(uint32_t generation) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status AppendRecovered(uint32_t number, const RowChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
   const std::string folder_;
@@ -134,6 +159,7 @@ class SegmentIndex final : public CollectionIndex {
   int64_t builds_running_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t builds_total_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t rebuilds_total_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<std::shared_ptr<SealedSegment>> unchecked_ ABSL_GUARDED_BY(mu_);  // since the start
   absl::Status last_error_ ABSL_GUARDED_BY(mu_);
   absl::CondVar wake_;
   absl::CondVar flushed_;
@@ -142,7 +168,9 @@ class SegmentIndex final : public CollectionIndex {
   std::shared_ptr<const SegmentView> view_ ABSL_GUARDED_BY(view_mu_);
 
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> hurrying_{false};  // a flush waits: checks do not spare the disk
   std::thread builder_;
+  std::thread checker_;
 };
 
 }  // namespace lightcone

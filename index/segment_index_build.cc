@@ -17,6 +17,9 @@ namespace {
 
 constexpr absl::Duration kRetryMin = absl::Seconds(1);
 constexpr absl::Duration kRetryMax = absl::Seconds(60);
+// Whoever meets damage raises a flag; files that nobody reads are looked at now and then.
+constexpr absl::Duration kLookForDamageEvery = absl::Seconds(1);
+constexpr absl::Duration kLookAtFilesEvery = absl::Seconds(5);
 
 // A graph costs a core for seconds, which a burst of writes needs for itself; and rows that are sealed together once
 // are not merged later. So the builder waits until no write has come for kQuiet, but no longer than kDeferMax, and not
@@ -30,13 +33,11 @@ constexpr int kBuilderNice = 10;
 }  // namespace
 
 std::optional<uint64_t> SegmentIndex::WaitForWork(absl::Duration retry) {
+  const bool failing = retry != absl::ZeroDuration();
+  const absl::Time until = absl::Now() + (failing ? retry : kLookAtFilesEvery);
   absl::MutexLock lock(&mu_);
-  while (!stopping() && !work_due_) {
-    if (retry == absl::ZeroDuration()) {
-      wake_.Wait(&mu_);
-    } else if (wake_.WaitWithTimeout(&mu_, retry)) {
-      break;
-    }
+  while (!stopping() && !work_due_ && (failing || !AnyDamaged()) && absl::Now() < until) {
+    wake_.WaitWithDeadline(&mu_, std::min(until, absl::Now() + kLookForDamageEvery));
   }
   if (stopping()) return std::nullopt;
   work_due_ = false;
@@ -46,7 +47,7 @@ std::optional<uint64_t> SegmentIndex::WaitForWork(absl::Duration retry) {
 void SegmentIndex::LetBurstPass() {
   const absl::Time latest = absl::Now() + kDeferMax;
   absl::MutexLock lock(&mu_);
-  while (!stopping() && flush_requested_ == flush_done_) {
+  while (!stopping() && flush_requested_ == flush_done_ && !AnyDamaged()) {
     int64_t rows = 0;
     for (const auto& [number, generation] : generations_) {
       for (const auto& segment : generation.frozen) rows += segment->rows();
@@ -65,6 +66,7 @@ void SegmentIndex::BuilderLoop() {
     absl::Status status;
     LetBurstPass();
     try {
+      LookAtFiles();
       status = WorkUntilIdle();
     } catch (...) {  // Out of memory ends neither the process nor the waiting of a flush.
       status = StatusOfException();
@@ -79,18 +81,24 @@ void SegmentIndex::BuilderLoop() {
     absl::MutexLock lock(&mu_);
     last_error_ = status;
     flush_done_ = *ticket;
+    if (flush_done_ == flush_requested_) hurrying_.store(false);
     flushed_.SignalAll();
   }
 }
 
 absl::Status SegmentIndex::WorkUntilIdle() {
   while (!stopping()) {
+    LC_RETURN_IF_ERROR(MendDamage());
     std::optional<Job> job;
     bool checkpoint = false;
     {
       absl::MutexLock lock(&mu_);
       job = PickJob();
       checkpoint = checkpoint_due_;
+      if (!job && !checkpoint && flush_requested_ != flush_done_ && !unchecked_.empty()) {
+        wake_.Wait(&mu_);  // For the checker: what it finds is mended before a flush is answered.
+        continue;
+      }
     }
     if (job) {
       LC_RETURN_IF_ERROR(RunJob(*job));
@@ -119,7 +127,7 @@ std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
     job.plan.settings = settings_;
     job.rebuild = rebuilds_asked_;
     job.plan.first_sequence = UINT64_MAX;
-    const auto add = [&job](const std::shared_ptr<Segment>& segment, uint64_t first, uint64_t last) {
+    const auto add = [&job](const auto& segment, uint64_t first, uint64_t last) {
       job.sources.push_back(segment);
       job.rows_of.push_back(segment->rows());
       job.plan.first_sequence = std::min(job.plan.first_sequence, first);
@@ -132,6 +140,7 @@ std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
       } else {
         const auto& segment = generation.sealed[i - generation.frozen.size()];
         add(segment, segment->manifest().first_sequence, segment->manifest().last_sequence);
+        job.sealed_sources.push_back(segment);
       }
     }
     ++builds_running_;
@@ -142,11 +151,22 @@ std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
 
 absl::Status SegmentIndex::RunJob(const Job& job) {
   std::vector<RowReference> rows;
+  // Damage must not get into new files, whose sums would call it right.
+  const auto damaged = [&job] {
+    return std::any_of(job.sealed_sources.begin(), job.sealed_sources.end(),
+                       [](const auto& segment) { return segment->damaged(); });
+  };
+  for (const auto& segment : job.sealed_sources) {
+    if (CheckSegment(*segment, /*hurry=*/true)) continue;
+    absl::MutexLock lock(&mu_);
+    --builds_running_;
+    return absl::OkStatus();  // stopping
+  }
   std::shared_ptr<SealedSegment> built;
   absl::Status status;
   try {
     rows = GatherRows(job.sources, job.rows_of);
-    if (!rows.empty()) {
+    if (!rows.empty() && !damaged()) {
       auto written =
           WriteSegment(SegmentFolder(job.plan.id), job.plan, job.sources, rows, [this] { return stopping(); });
       status = written.status();
@@ -157,6 +177,10 @@ absl::Status SegmentIndex::RunJob(const Job& job) {
   }
   absl::MutexLock lock(&mu_);
   --builds_running_;
+  if (damaged()) {  // It is mended, and the job picked again.
+    if (built != nullptr) garbage_.push_back(built->folder());
+    return absl::OkStatus();
+  }
   if (!status.ok()) return status;
   ++builds_total_;
   Install(job, rows, std::move(built));
@@ -194,6 +218,7 @@ void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows
   for (const auto& segment : generation.sealed) {
     if (is_source(segment)) garbage_.push_back(segment->folder());
   }
+  std::erase_if(unchecked_, is_source);
   std::erase_if(generation.sealed, is_source);
   std::erase_if(generation.frozen, is_source);
   generation.touched = true;
@@ -257,8 +282,8 @@ void SegmentIndex::CollectCheckpoint(
   const auto recovered = [](const auto& segment) { return segment != nullptr && segment->recovered(); };
   for (const auto& [number, generation] : generations_) {
     IndexCheckpoint::Generation entry{number, generation.space, SequenceInFiles(generation), true, {}};
-    entry.complete =
-        !recovered(generation.active) && std::none_of(generation.frozen.begin(), generation.frozen.end(), recovered);
+    entry.complete = generation.damaged.empty() && !recovered(generation.active) &&
+                     std::none_of(generation.frozen.begin(), generation.frozen.end(), recovered);
     for (const auto& segment : generation.sealed) {
       entry.segments.push_back(segment->id());
       if (!segment->dirty()) continue;

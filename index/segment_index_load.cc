@@ -1,4 +1,4 @@
-// How an index comes back from its folder, and what it does about damage.
+// How an index comes back from its folder.
 #include <algorithm>
 #include <filesystem>
 
@@ -11,6 +11,16 @@ namespace lightcone {
 
 absl::Status SegmentIndex::Load(const std::vector<std::pair<uint32_t, Space>>& generations) {
   LC_RETURN_IF_ERROR(MakeFolders(StrCat(folder_, "/segments")));
+  std::vector<uint32_t> incomplete;
+  LC_RETURN_IF_ERROR(LoadFiles(generations, incomplete));
+  for (const uint32_t number : incomplete) LC_RETURN_IF_ERROR(Recover(number));
+  absl::MutexLock lock(&mu_);
+  Publish();
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::LoadFiles(const std::vector<std::pair<uint32_t, Space>>& generations,
+                                     std::vector<uint32_t>& incomplete) {
   absl::MutexLock lock(&mu_);
   for (const auto& [number, space] : generations) generations_[number].space = space;
 
@@ -29,7 +39,6 @@ absl::Status SegmentIndex::Load(const std::vector<std::pair<uint32_t, Space>>& g
     return Annotate(text.status(), "open index");
   }
   loaded_newest_sequence_ = checkpoint.newest_sequence;
-  std::vector<uint32_t> incomplete;
   LC_RETURN_IF_ERROR(LoadCheckpoint(checkpoint, incomplete));
   LC_RETURN_IF_ERROR(RemoveLeftovers());
 
@@ -37,10 +46,6 @@ absl::Status SegmentIndex::Load(const std::vector<std::pair<uint32_t, Space>>& g
   for (const auto& [number, generation] : generations_) replay_after_ = std::min(replay_after_, generation.floor);
   applied_ = replay_after_;
   ReassessSuperseded();
-  // Newest first: an older row's state follows from the newer rows that are there.
-  std::sort(incomplete.rbegin(), incomplete.rend());
-  for (const uint32_t number : incomplete) LC_RETURN_IF_ERROR(Recover(number));
-  Publish();
   return absl::OkStatus();
 }
 
@@ -64,6 +69,7 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
       if (segment.ok()) {
         // State files are written before the checkpoint: a crash between the two leaves them ahead of it.
         loaded_newest_sequence_ = std::max(loaded_newest_sequence_, (*segment)->sequence_of_states());
+        unchecked_.push_back(*segment);
         generation.sealed.push_back(std::move(*segment));
         continue;
       }
@@ -103,28 +109,6 @@ absl::Status SegmentIndex::RemoveLeftovers() {
     std::filesystem::remove_all(path, error);
     if (error) return ErrnoStatus(error.value(), "remove", path);
   }
-  return absl::OkStatus();
-}
-
-absl::Status SegmentIndex::Recover(uint32_t number) {
-  Generation& generation = generations_[number];
-  const uint64_t sequence = generation.floor + 1;  // So that the checkpoint's sequence stays until the rows are sealed.
-  int64_t rows = 0;
-  const absl::Status status = source_->ForEachEmbedding(
-      number, [&](uint64_t internal_id, std::span<const float> z, float uncertainty) -> absl::Status {
-        mu_.AssertHeld();
-        LC_RETURN_IF_ERROR(CheckVector(generation.space, z, "vector"));
-        RowChange change;
-        change.internal_id = internal_id;
-        change.generation = number;
-        change.z = z;
-        change.uncertainty = uncertainty;
-        ++rows;
-        return AppendRow(number, generation, change, sequence, /*recovered=*/true);
-      });
-  if (!status.ok()) return Annotate(status, StrCat("rebuild generation ", number, " of index '", folder_, "'"));
-  Freeze(generation);
-  if (rows > 0) spdlog::info("index '{}': generation {}: looked at {} embeddings of the store", folder_, number, rows);
   return absl::OkStatus();
 }
 

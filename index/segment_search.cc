@@ -261,8 +261,12 @@ class Search {
       if (hits.size() % kRerankBetweenChecks == kRerankBetweenChecks - 1) LC_RETURN_IF_ERROR(context_.Interrupted());
       const Segment& segment = *(*context_.scope.segments)[candidate.segment].segment;
       const RowBlock& block = segment.block();
-      hits.push_back({block.ids[candidate.row], context_.request.query->Distance(segment.row(candidate.row)),
-                      block.uncertainty[candidate.row]});
+      const double distance = context_.request.query->Distance(segment.row(candidate.row));
+      if (!std::isfinite(distance)) {  // No vector that was let in: sorting could not bear it.
+        segment.MarkDamaged();
+        continue;
+      }
+      hits.push_back({block.ids[candidate.row], distance, block.uncertainty[candidate.row]});
     }
     result_.rows_reranked = static_cast<int64_t>(hits.size());
     const size_t k = std::min(hits.size(), static_cast<size_t>(context_.request.k));

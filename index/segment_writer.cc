@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -92,6 +93,10 @@ class SegmentWriter {
     manifest_.stride = static_cast<int64_t>(StrideOf(manifest_.space.dimension));
     manifest_.first_sequence = plan.first_sequence;
     manifest_.last_sequence = plan.last_sequence;
+    manifest_.bias_max = 0;
+    for (const RowReference& row : rows) {
+      manifest_.bias_max = std::max(*manifest_.bias_max, sources[row.source]->block().factors[row.row].bias);
+    }
   }
 
   absl::Status Write() {
@@ -208,8 +213,9 @@ class SegmentWriter {
 
   // Over the files just written, so that the graph's rows are the segment's rows.
   absl::Status WriteGraph() {
-    LC_ASSIGN_OR_RETURN(const Mapping vectors, Mapping::OfFile(StrCat(folder_, "/", kVectorsFile)));
-    LC_ASSIGN_OR_RETURN(const Mapping factors, Mapping::OfFile(StrCat(folder_, "/", kFactorsFile)));
+    std::atomic<bool> damaged{false};
+    LC_ASSIGN_OR_RETURN(const Mapping vectors, Mapping::OfFile(StrCat(folder_, "/", kVectorsFile), &damaged));
+    LC_ASSIGN_OR_RETURN(const Mapping factors, Mapping::OfFile(StrCat(folder_, "/", kFactorsFile), &damaged));
     const RowBlock block{vectors.as<const float>(), static_cast<size_t>(manifest_.stride),
                          factors.as<const RowFactors>(), nullptr, nullptr};
     manifest_.hnsw_m = plan_.settings.hnsw_m;
@@ -218,11 +224,12 @@ class SegmentWriter {
     CodeBlock codes;
     Mapping coded;
     if (Coded()) {
-      LC_ASSIGN_OR_RETURN(coded, Mapping::OfFile(StrCat(folder_, "/", kCodesFile)));
+      LC_ASSIGN_OR_RETURN(coded, Mapping::OfFile(StrCat(folder_, "/", kCodesFile), &damaged));
       LC_ASSIGN_OR_RETURN(codes, ParseCodes(coded.view(), manifest_.space.dimension, manifest_.rows));
     }
     LC_ASSIGN_OR_RETURN(const std::string graph, BuildGraph(manifest_.space, block, codes.rows ? &codes : nullptr,
                                                             manifest_.rows, settings, stop_));
+    if (damaged) return DataLoss(StrCat("'", folder_, "': files could not be read while the graph was built"));
     FileWriter file(StrCat(folder_, "/", kGraphFile));
     LC_RETURN_IF_ERROR(file.Create());
     LC_RETURN_IF_ERROR(file.Write(graph.data(), graph.size()));

@@ -34,6 +34,15 @@ absl::Status CheckRequest(const SearchRequest& request, const Space& rows) {
   return absl::OkStatus();
 }
 
+absl::Status CheckDamage(const ViewLeg& leg) {
+  for (const PinnedSegment& pinned : leg.segments) {
+    if (!pinned.segment->damaged()) continue;
+    return Unavailable(StrCat("segment ", pinned.segment->id(), " of generation ", pinned.segment->generation(),
+                              " is damaged; its rows are being taken from the store again: try again later"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<absl::StatusOr<SearchResult>> SegmentView::SearchTogether(std::span<const SearchRequest> requests) const {
@@ -46,7 +55,15 @@ std::vector<absl::StatusOr<SearchResult>> SegmentView::SearchTogether(std::span<
                                          : CheckRequest(request, leg->second->space));
   }
   if (leg == legs_.end()) return {checked.begin(), checked.end()};
-  return SearchSegments({&leg->second->segments, sequence_, ef_default_, nprobe_default_}, requests, checked);
+  const absl::Status before = CheckDamage(*leg->second);
+  for (absl::Status& status : checked) status.Update(before);
+  std::vector<absl::StatusOr<SearchResult>> answers =
+      SearchSegments({&leg->second->segments, sequence_, ef_default_, nprobe_default_}, requests, checked);
+  const absl::Status after = CheckDamage(*leg->second);
+  for (absl::StatusOr<SearchResult>& answer : answers) {
+    if (answer.ok() && !after.ok()) answer = after;
+  }
+  return answers;
 }
 
 absl::Status SegmentView::Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const {

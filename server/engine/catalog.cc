@@ -75,6 +75,8 @@ CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
   status.builds_total = stats.builds_total;
   status.rebuilds_total = stats.rebuilds_total;
   status.builds_running = stats.builds_running;
+  status.segments_unchecked = stats.segments_unchecked;
+  status.segments_damaged = stats.segments_damaged;
   return status;
 }
 

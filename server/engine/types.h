@@ -198,6 +198,7 @@ struct CollectionStatus {
   uint64_t sequence = 0;
   // For metrics.
   int64_t mapped_bytes = 0, heap_bytes = 0, builds_total = 0, rebuilds_total = 0, builds_running = 0;
+  int64_t segments_unchecked = 0, segments_damaged = 0;
 };
 
 enum class GenerationState { kDraft, kRegistered, kValidated, kActive, kRetired };

@@ -89,6 +89,11 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
                static_cast<double>(status.builds_total), labels);
   out->Counter("lightcone_index_rebuilds_total", "Damaged or missing segments rebuilt from the store since the start.",
                static_cast<double>(status.rebuilds_total), labels);
+  out->Gauge("lightcone_index_unchecked_segments", "Segments whose files have not been read through since the start.",
+             static_cast<double>(status.segments_unchecked), labels);
+  out->Gauge("lightcone_index_damaged_segments",
+             "Damaged segments whose rows are being taken from the store: searches of them answer UNAVAILABLE.",
+             static_cast<double>(status.segments_damaged), labels);
 }
 
 }  // namespace

@@ -315,8 +315,35 @@ TEST_F(Crash, ADamagedSegmentIsRebuilt) {
   ASSERT_GT(damaged, 0);
   engine_ = OpenEngine(folder_.path());
   ASSERT_NE(engine_, nullptr);
+  // Waits for the checks, too.
+  ASSERT_TRUE(engine_->Rebuild("c", settings, /*wait=*/true, "", {}).ok());
   EXPECT_EQ(HitNames(SearchFor({1, 0, 0.5f, 0}, 30)), names);
   EXPECT_GE(engine_->GetCollection("c")->rebuilds_total, 1);
+  EXPECT_EQ(engine_->GetCollection("c")->segments_unchecked, 0);
+}
+
+TEST_F(Crash, AFileCutUnderTheRunningEngineIsSaidAndMendedFromTheStore) {
+  engine_ = OpenEngine(folder_.path());
+  MakeCollection();
+  std::vector<UpsertItem> items;
+  for (uint64_t i = 0; i < 300; ++i) items.push_back(ItemOf(Id(i), VectorOf(i, i)));
+  Write(BatchOf(std::move(items)));
+  ASSERT_TRUE(engine_->Rebuild("c", {}, /*wait=*/true, "", {}).ok());
+  const auto names = HitNames(SearchFor({1, 0, 0.5f, 0}, 30));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path() + "/index")) {
+    if (entry.path().filename() == "vectors.f32") std::filesystem::resize_file(entry.path(), 0);
+  }
+  const auto answer = engine_->Search(SearchFor({1, 0, 0.5f, 0}, 30), {});
+  // Unless the index has found out and mended it already.
+  if (!answer.ok()) {
+    EXPECT_EQ(answer.status().code(), absl::StatusCode::kUnavailable) << answer.status();
+  }
+  if (answer.ok() && !answer->results[0].status.ok()) {
+    EXPECT_EQ(answer->results[0].status.code(), absl::StatusCode::kUnavailable) << answer->results[0].status;
+  }
+  ASSERT_TRUE(engine_->Rebuild("c", {}, /*wait=*/true, "", {}).ok());
+  EXPECT_EQ(HitNames(SearchFor({1, 0, 0.5f, 0}, 30)), names);
+  EXPECT_EQ(engine_->GetCollection("c")->rebuilds_total, 1);
 }
 
 }  // namespace

@@ -24,5 +24,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)lightcone::WalkGraph(
       *graph, lightcone::FloatRows{block, *query}, {8, 1'000'000}, [](uint32_t row) { return row % 2 == 0; },
       [] { return absl::OkStatus(); });
+  (void)graph->Check();
   return 0;
 }

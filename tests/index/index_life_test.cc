@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/index/index_testing.h"
+#include "tests/index/index_life_testing.h"
 
 namespace lightcone {
 namespace {
@@ -17,68 +17,6 @@ namespace fs = std::filesystem;
 using testing::Each;
 using testing::Field;
 using testing::HasSubstr;
-
-const Space kSpace{Metric::kLorentz, 8, 1.0, 1.2};
-using Generations = std::vector<std::pair<uint32_t, Space>>;
-
-class IndexLife : public testing::Test {
- protected:
-  IndexLife() {
-    settings_.codes = RowCodes::kInt8;
-    settings_.growing_rows_max = 50;
-    settings_.hnsw_m = 4;
-    settings_.hnsw_ef_construction = 16;
-  }
-
-  void Open() {
-    index_.reset();
-    auto index = CollectionIndex::Open(folder_.path(), settings_, generations_, &oracle_);
-    ASSERT_TRUE(index.ok()) << index.status();
-    index_ = std::move(*index);
-    ASSERT_TRUE(oracle_.Replay(*index_).ok());
-  }
-
-  std::vector<float> Vector() {
-    std::normal_distribution<float> normal(0, 0.5);
-    std::vector<float> z(8);
-    for (float& x : z) x = normal(random_);
-    return z;
-  }
-
-  void Add(uint64_t first, uint64_t n, uint32_t generation) {
-    for (uint64_t id = first; id < first + n; ++id) {
-      ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Add(id, generation, Vector())}).ok());
-    }
-  }
-
-  void ExpectEqual(const std::string& what) { ExpectIndexEquals(oracle_, *index_, generations_, Vector(), what); }
-
-  std::vector<SearchHit> Search(const IndexView& view, uint32_t generation, uint32_t view_generation) {
-    const BoundQuery query = Bind(kSpace, std::vector<float>(8, 0.1f));
-    SearchRequest request;
-    request.query = &query;
-    request.generation = generation;
-    request.view_generation = view_generation;
-    request.k = 100'000;
-    request.exact = true;
-    const auto result = view.Search(request);
-    EXPECT_TRUE(result.ok()) << result.status();
-    return result.ok() ? result->hits : std::vector<SearchHit>{};
-  }
-
-  std::vector<std::string> Kinds() const {
-    std::vector<std::string> kinds;
-    for (const SegmentInfo& segment : index_->Stats().segments) kinds.push_back(segment.kind);
-    return kinds;
-  }
-
-  TemporaryFolder folder_;
-  IndexSettings settings_;
-  Generations generations_ = {{1, kSpace}, {2, kSpace}};
-  Oracle oracle_;
-  std::unique_ptr<CollectionIndex> index_;
-  std::mt19937 random_{7};
-};
 
 TEST_F(IndexLife, AFullGrowingSegmentIsSealedAndTheRestSealedByFlush) {
   Open();
@@ -329,87 +267,6 @@ TEST_F(IndexLife, ALostFolderIsRebuiltFromTheStore) {
   ExpectEqual("sealed again");
 }
 
-void FlipByte(const std::string& path, uint64_t position) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(position));
-  const char byte = static_cast<char>(file.get() ^ 0x10);
-  file.seekp(static_cast<std::streamoff>(position));
-  file.put(byte);
-}
-
-TEST_F(IndexLife, AnyFlippedBitIsNoticedAndTheSegmentRebuilt) {
-  Open();
-  Add(1, 50, 1);
-  Add(1, 30, 2);
-  for (uint64_t id = 40; id < 45; ++id) ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Delete(id)}).ok());
-  ASSERT_TRUE(index_->Flush().ok());
-  index_.reset();
-  std::vector<std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
-    if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), folder_.path()).string());
-  }
-  ASSERT_EQ(files.size(), 1u + 2 * 8);
-  const std::string whole = folder_.path();
-  for (const std::string& file : files) {
-    const uint64_t bytes = fs::file_size(whole + "/" + file);
-    for (int sample = 0; sample < 5; ++sample) {
-      TemporaryFolder copy;
-      fs::copy(whole, copy.path(), fs::copy_options::recursive);
-      const uint64_t position = sample == 0 ? 0 : sample == 1 ? bytes - 1 : random_() % bytes;
-      FlipByte(copy.path() + "/" + file, position);
-      auto index = CollectionIndex::Open(copy.path(), settings_, generations_, &oracle_);
-      ASSERT_TRUE(index.ok()) << file << ": " << index.status();
-      ASSERT_TRUE(oracle_.Replay(**index).ok());
-      const std::string what = StrCat(file, " byte ", position);
-      // White space after a JSON document carries nothing.
-      if (!(file.ends_with(".json") && position == bytes - 1)) {
-        EXPECT_GE((*index)->Stats().rebuilds_total, 1) << what;
-      }
-      ExpectIndexEquals(oracle_, **index, generations_, Vector(), what);
-      ASSERT_TRUE((*index)->Flush().ok());
-      ExpectIndexEquals(oracle_, **index, generations_, Vector(), what + ", rebuilt");
-      if (HasFatalFailure()) return;
-    }
-  }
-}
-
-TEST_F(IndexLife, TruncatedAndMissingFilesAreRebuiltEvenAfterASecondCrash) {
-  Open();
-  Add(1, 50, 1);
-  ASSERT_TRUE(index_->Flush().ok());
-  Add(60, 20, 1);
-  index_.reset();
-  std::vector<std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
-    if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), folder_.path()).string());
-  }
-  for (const std::string& file : files) {
-    for (const bool missing : {false, true}) {
-      TemporaryFolder copy;
-      fs::copy(folder_.path(), copy.path(), fs::copy_options::recursive);
-      const std::string path = copy.path() + "/" + file;
-      if (missing) {
-        fs::remove(path);
-      } else {
-        fs::resize_file(path, fs::file_size(path) / 2);
-      }
-      for (int start = 0; start < 3; ++start) {
-        auto index = CollectionIndex::Open(copy.path(), settings_, generations_, &oracle_);
-        ASSERT_TRUE(index.ok()) << file << ": " << index.status();
-        ASSERT_TRUE(oracle_.Replay(**index).ok());
-        ExpectIndexEquals(oracle_, **index, generations_, Vector(), file);
-        if (start == 1) {
-          ASSERT_TRUE((*index)->Flush().ok());
-        }
-        if (start == 2) {
-          EXPECT_EQ((*index)->Stats().rebuilds_total, 0) << file;
-        }
-        if (HasFatalFailure()) return;
-      }
-    }
-  }
-}
-
 TEST_F(IndexLife, LeftoversOfACrashedBuildAreRemoved) {
   Open();
   Add(1, 50, 1);
@@ -534,17 +391,6 @@ TEST_F(IndexLife, BadRequestsAreRefused) {
   settings = {};
   settings.tombstones_share_max = std::nan("");
   EXPECT_EQ(settings.Validate().code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST_F(IndexLife, ADamagedSegmentWithoutAStoreIsAnError) {
-  Open();
-  Add(1, 50, 1);
-  ASSERT_TRUE(index_->Flush().ok());
-  const uint64_t id = index_->Stats().segments.at(0).id;
-  index_.reset();
-  FlipByte(StrCat(folder_.path(), "/segments/", id, "/vectors.f32"), 100);
-  const auto index = CollectionIndex::Open(folder_.path(), settings_, generations_, nullptr);
-  EXPECT_EQ(index.status().code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The parts that can be tried alone: build policy, file formats, candidate set, graph bytes.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <set>
@@ -79,6 +80,17 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(EncodeManifest(*decoded), EncodeManifest(AManifest()));
   EXPECT_EQ(decoded->last_sequence, UINT64_MAX);
   EXPECT_EQ(decoded->space, AManifest().space);
+}
+
+TEST(Manifest, KeepsTheLargestBiasAndRefusesWhatIsNone) {
+  SegmentManifest manifest = AManifest();
+  EXPECT_FALSE(DecodeManifest(EncodeManifest(manifest))->bias_max.has_value()) << "a file of an earlier version";
+  manifest.bias_max = 1.1f;
+  EXPECT_EQ(DecodeManifest(EncodeManifest(manifest))->bias_max, 1.1f);
+  for (const float wrong : {-1.0f, INFINITY, std::nanf("")}) {
+    manifest.bias_max = wrong;
+    EXPECT_EQ(DecodeManifest(EncodeManifest(manifest)).status().code(), absl::StatusCode::kDataLoss) << wrong;
+  }
 }
 
 TEST(Manifest, KeepsWhatWalksFindAndRefusesWhatCannotBe) {
@@ -285,7 +297,9 @@ TEST_F(GraphBytes, AWalkStopsWhenItIsToldTo) {
 }
 
 TEST_F(GraphBytes, ThatWereChangedAreRefusedOrStayInBounds) {
+  ASSERT_TRUE(Graph::Parse(bytes_, kRows)->Check().ok());
   std::mt19937 random(5);
+  int noticed = 0;
   for (int i = 0; i < 2000; ++i) {
     std::string bytes = bytes_;
     const size_t at = (i % 2 == 0 ? random() % 64 : random() % bytes.size()) / 4 * 4;
@@ -293,12 +307,14 @@ TEST_F(GraphBytes, ThatWereChangedAreRefusedOrStayInBounds) {
     std::memcpy(bytes.data() + at, &value, 4);
     const auto graph = Graph::Parse(bytes, kRows);
     if (!graph.ok()) continue;
+    noticed += graph->Check().ok() ? 0 : 1;
     const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});
     EXPECT_TRUE(WalkGraph(
                     *graph, FloatRows{block_, *query}, {16, kRows}, [](uint32_t) { return true; },
                     [] { return absl::OkStatus(); })
                     .ok());
   }
+  EXPECT_GT(noticed, 100);
   EXPECT_FALSE(Graph::Parse(bytes_.substr(0, bytes_.size() - 4), kRows).ok());
   EXPECT_FALSE(Graph::Parse(bytes_.substr(0, 10), kRows).ok());
   EXPECT_FALSE(Graph::Parse(bytes_, kRows + 1).ok());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,7 +25,7 @@ struct OracleRow {
   float uncertainty = 0;
 };
 
-// One writer; as a RowSource it is used only while an index is opened.
+// One writer. As a RowSource it is safe from any thread.
 class Oracle : public RowSource {
  public:
   struct Change {
@@ -44,6 +45,7 @@ class Oracle : public RowSource {
   absl::Status Write(CollectionIndex* index, Batch batch) {
     log_.push_back(std::move(batch));
     supersedes_.push_back({});
+    absl::ReleasableMutexLock lock(&mu_);
     for (const Change& change : log_.back()) {
       std::vector<uint32_t> superseded;
       if (change.kind == RowChange::Kind::kDelete) {
@@ -57,6 +59,7 @@ class Oracle : public RowSource {
       }
       supersedes_.back().push_back(superseded);
     }
+    lock.Release();
     return index == nullptr ? absl::OkStatus() : ApplyLogged(*index, log_.size());
   }
 
@@ -69,6 +72,7 @@ class Oracle : public RowSource {
   }
 
   void DropGeneration(uint32_t generation) {
+    absl::MutexLock lock(&mu_);
     for (auto& [id, rows] : items_) rows.erase(generation);
     std::erase_if(items_, [](const auto& item) { return item.second.empty(); });
   }
@@ -101,9 +105,17 @@ class Oracle : public RowSource {
   absl::Status ForEachEmbedding(
       uint32_t generation, const std::function<absl::Status(uint64_t, std::span<const float>, float)>& row) override {
     ++scans;
-    for (const auto& [id, rows] : items_) {
-      const auto it = rows.find(generation);
-      if (it != rows.end()) LC_RETURN_IF_ERROR(row(id, it->second.z, it->second.uncertainty));
+    std::vector<std::pair<uint64_t, OracleRow>> snapshot;
+    {
+      absl::MutexLock lock(&mu_);
+      for (const auto& [id, rows] : items_) {
+        const auto it = rows.find(generation);
+        if (it != rows.end()) snapshot.emplace_back(id, it->second);
+      }
+    }
+    for (const auto& [id, one] : snapshot) {
+      if (before_row) before_row();
+      LC_RETURN_IF_ERROR(row(id, one.z, one.uncertainty));
     }
     return absl::OkStatus();
   }
@@ -116,7 +128,8 @@ class Oracle : public RowSource {
     return generations;
   }
 
-  int scans = 0;
+  std::atomic<int> scans = 0;
+  std::function<void()> before_row;  // called by ForEachEmbedding; set it while nobody can call that
 
  private:
   static bool Visible(const std::map<uint32_t, OracleRow>& rows, uint32_t generation, uint32_t view_generation) {
@@ -136,6 +149,7 @@ class Oracle : public RowSource {
 
   std::vector<Batch> log_;
   std::vector<std::vector<std::vector<uint32_t>>> supersedes_;
+  absl::Mutex mu_;  // of items_, which only the writer changes: its own reads need none
   std::map<uint64_t, std::map<uint32_t, OracleRow>> items_;
 };
 

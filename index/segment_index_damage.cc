@@ -1,0 +1,206 @@
+// What an index does about damage: files are read through after a start and looked at while they serve, and the rows of
+// segments that are found damaged come from the store again, beside searches and writes.
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "index/segment_index.h"
+#include "spdlog/spdlog.h"
+
+namespace lightcone {
+namespace {
+
+// Of all indexes of the process together. A check is for damage that has been there since the last start: it has time,
+// and searches want the disk.
+constexpr double kCheckBytesPerSecond = 128 << 20;
+constexpr absl::Duration kSleepMax = absl::Milliseconds(20);
+constexpr int kCheckerNice = 10;
+constexpr size_t kRowsABatch = 512;  // that come from the store between two locks
+
+absl::Mutex pace_mu(absl::kConstInit);
+absl::Time pace_free_at ABSL_GUARDED_BY(pace_mu) = absl::InfinitePast();
+
+// When the disk may be read again after these bytes.
+absl::Time TakePace(size_t bytes) {
+  absl::MutexLock lock(&pace_mu);
+  pace_free_at = std::max(pace_free_at, absl::Now()) + absl::Seconds(static_cast<double>(bytes) / kCheckBytesPerSecond);
+  return pace_free_at;
+}
+
+// Linux: of the calling thread alone. Where it is refused, the thread runs as others do.
+void GiveWay() {
+  ::setpriority(PRIO_PROCESS, 0, kCheckerNice);
+  constexpr int kOfThread = 1, kIdleClass = 3 << 13;  // linux/ioprio.h, which not every system has
+  ::syscall(SYS_ioprio_set, kOfThread, 0, kIdleClass);
+}
+
+}  // namespace
+
+void SegmentIndex::CheckerLoop() {
+  GiveWay();
+  while (true) {
+    std::shared_ptr<SealedSegment> segment;
+    {
+      absl::MutexLock lock(&mu_);
+      if (unchecked_.empty()) return;
+      segment = unchecked_.back();
+    }
+    if (!CheckSegment(*segment, /*hurry=*/false)) return;
+    absl::MutexLock lock(&mu_);
+    std::erase(unchecked_, segment);
+    wake_.SignalAll();
+  }
+}
+
+bool SegmentIndex::CheckSegment(const SealedSegment& segment, bool hurry) {
+  const absl::Status status = segment.Check([&](size_t bytes) {
+    if (hurry || hurrying_.load(std::memory_order_relaxed)) return !stopping();
+    const absl::Time wait_for = TakePace(bytes);
+    while (!stopping() && !hurrying_.load(std::memory_order_relaxed) && absl::Now() < wait_for) {
+      absl::SleepFor(std::min(kSleepMax, wait_for - absl::Now()));
+    }
+    return !stopping();
+  });
+  if (absl::IsCancelled(status)) return false;
+  if (status.ok()) return true;
+  absl::MutexLock lock(&mu_);
+  const auto it = generations_.find(segment.generation());
+  const auto is_it = [&segment](const auto& s) { return s.get() == &segment; };
+  // Merged or dropped meanwhile: its files may have gone.
+  if (it == generations_.end() || std::none_of(it->second.sealed.begin(), it->second.sealed.end(), is_it)) return true;
+  spdlog::error("index '{}': segment {}: {}", folder_, segment.id(), MessageOf(status));
+  segment.MarkDamaged();
+  Wake();
+  return true;
+}
+
+void SegmentIndex::LookAtFiles() {
+  std::vector<std::shared_ptr<SealedSegment>> segments;
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [number, generation] : generations_) {
+      segments.insert(segments.end(), generation.sealed.begin(), generation.sealed.end());
+    }
+  }
+  for (const auto& segment : segments) {
+    if (segment->damaged()) continue;
+    const absl::Status status = segment->CheckFiles();
+    if (status.ok()) continue;
+    spdlog::error("index '{}': segment {}: {}", folder_, segment->id(), MessageOf(status));
+    segment->MarkDamaged();
+  }
+}
+
+bool SegmentIndex::AnyDamaged() const {
+  for (const auto& [number, generation] : generations_) {
+    for (const auto& segment : generation.sealed) {
+      if (segment->damaged()) return true;
+    }
+  }
+  return false;
+}
+
+absl::Status SegmentIndex::MendDamage() {
+  std::vector<uint32_t> numbers;
+  {
+    absl::MutexLock lock(&mu_);
+    if (source_ == nullptr && AnyDamaged()) {
+      return DataLoss(StrCat("index '", folder_, "' is damaged and there is no store to ask"));
+    }
+    for (auto& [number, generation] : generations_) {
+      for (const auto& segment : generation.sealed) {
+        if (!segment->damaged()) continue;
+        spdlog::error("index '{}': segment {} of generation {} is damaged: {} rows are taken from the store again",
+                      folder_, segment->id(), number, segment->rows());
+        generation.damaged.push_back(segment);
+        std::erase(unchecked_, segment);
+        ++rebuilds_total_;
+      }
+      std::erase_if(generation.sealed, [](const auto& segment) { return segment->damaged(); });
+      if (generation.damaged.empty()) continue;
+      generation.gone.clear();
+      numbers.push_back(number);
+    }
+  }
+  for (const uint32_t number : numbers) {
+    const absl::Status recovered = Recover(number);
+    absl::MutexLock lock(&mu_);
+    const auto it = generations_.find(number);
+    if (it == generations_.end()) continue;  // dropped
+    LC_RETURN_IF_ERROR(recovered);
+    Generation& generation = it->second;
+    for (const auto& segment : generation.damaged) garbage_.push_back(segment->folder());
+    generation.damaged.clear();
+    generation.gone.clear();
+    generation.touched = true;
+    checkpoint_due_ = true;
+    Publish();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::Recover(uint32_t number) {
+  // The store is read without the lock, which each batch then takes.
+  std::vector<RowChange> batch;
+  std::vector<float> vectors;
+  int64_t rows = 0;
+  const auto append = [&]() -> absl::Status {
+    if (stopping()) return MakeStatus(absl::StatusCode::kCancelled, "the index stops");
+    absl::MutexLock lock(&mu_);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const size_t dimension = vectors.size() / batch.size();
+      batch[i].z = std::span<const float>(vectors).subspan(i * dimension, dimension);
+      LC_RETURN_IF_ERROR(AppendRecovered(number, batch[i]));
+    }
+    rows += static_cast<int64_t>(batch.size());
+    batch.clear();
+    vectors.clear();
+    return absl::OkStatus();
+  };
+  Space space;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto it = generations_.find(number);
+    if (it == generations_.end()) return NotFound("the generation has been dropped");
+    space = it->second.space;
+  }
+  absl::Status status = source_->ForEachEmbedding(
+      number, [&](uint64_t internal_id, std::span<const float> z, float uncertainty) -> absl::Status {
+        LC_RETURN_IF_ERROR(CheckVector(space, z, "vector"));
+        RowChange& change = batch.emplace_back();
+        change.internal_id = internal_id;
+        change.generation = number;
+        change.uncertainty = uncertainty;
+        vectors.insert(vectors.end(), z.begin(), z.end());
+        return batch.size() < kRowsABatch ? absl::OkStatus() : append();
+      });
+  if (status.ok()) status = append();
+  if (!status.ok()) return Annotate(status, StrCat("rebuild generation ", number, " of index '", folder_, "'"));
+  absl::MutexLock lock(&mu_);
+  const auto it = generations_.find(number);
+  if (it == generations_.end()) return NotFound("the generation has been dropped");
+  Freeze(it->second);
+  if (rows > 0) spdlog::info("index '{}': generation {}: looked at {} embeddings of the store", folder_, number, rows);
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::AppendRecovered(uint32_t number, const RowChange& change) {
+  const auto it = generations_.find(number);
+  if (it == generations_.end()) return NotFound("the generation has been dropped");
+  Generation& generation = it->second;
+  // The store was read a while ago: what has been deleted since must not come back.
+  if (generation.gone.contains(change.internal_id) || Find(generation, change.internal_id)) return absl::OkStatus();
+  // So that the checkpoint's sequence stays until the rows are sealed.
+  const uint64_t sequence = std::max(generation.floor, applied_) + 1;
+  LC_RETURN_IF_ERROR(AppendRow(number, generation, change, sequence, /*recovered=*/true));
+  for (auto older = generations_.begin(); older->first < number; ++older) {
+    Supersede(older->second, change.internal_id, number, applied_);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lightcone
