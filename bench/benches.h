@@ -14,6 +14,7 @@ struct BenchOptions {
   std::string server_binary;  // `lightcone`
   int64_t items = 200'000;    // of the search benchmarks
   int64_t scan_items = 1'000'000;
+  int64_t life_items = 1'000'000;  // of the start benchmark, which also takes four times as many, and of growth
   int dimension = 128;
 };
 
@@ -24,6 +25,10 @@ absl::Status BenchSearch(const BenchOptions& options, Report& report);  // start
 absl::Status BenchScan(const BenchOptions& options, Report& report);    // exact search, by vectors and by codes
 absl::Status BenchGraph(const BenchOptions& options, Report& report);   // HNSW beside hnswlib and FAISS
 absl::Status BenchIvf(const BenchOptions& options, Report& report);     // inverted lists beside FAISS
+absl::Status BenchIngest(const BenchOptions& options, Report& report);  // searches beside writers
+absl::Status BenchStart(const BenchOptions& options, Report& report);   // of a server, until its first answer
+absl::Status BenchGrowth(const BenchOptions& options, Report& report);  // over three sizes of gallery
+absl::Status BenchMemory(const BenchOptions& options, Report& report);  // bytes a vector of an int8 graph
 absl::Status BenchTraining(const BenchOptions& options, Report& report);
 
 }  // namespace lightcone::bench

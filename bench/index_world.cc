@@ -41,6 +41,15 @@ absl::StatusOr<std::unique_ptr<IndexWorld>> IndexWorld::Build(const std::string&
   return world;
 }
 
+absl::StatusOr<std::unique_ptr<IndexWorld>> IndexWorld::Open(const std::string& folder, const Space& space,
+                                                             const IndexSettings& settings) {
+  std::unique_ptr<IndexWorld> world(new IndexWorld());
+  world->space_ = space;
+  LC_ASSIGN_OR_RETURN(world->index_, CollectionIndex::Open(folder, settings, {{1, space}}, nullptr));
+  world->view_ = world->index_->View();
+  return world;
+}
+
 absl::StatusOr<SearchResult> IndexWorld::Search(std::span<const float> query, const Ask& ask) const {
   LC_ASSIGN_OR_RETURN(const BoundQuery bound, BoundQuery::Make(space_, space_, query));
   return view_->Search(RequestOf(ask, bound));

@@ -20,6 +20,10 @@ class IndexWorld {
   static absl::StatusOr<std::unique_ptr<IndexWorld>> Build(const std::string& folder, const Space& space,
                                                            IndexSettings settings, std::span<const float> rows);
 
+  // The segment that Build left in `folder`.
+  static absl::StatusOr<std::unique_ptr<IndexWorld>> Open(const std::string& folder, const Space& space,
+                                                          const IndexSettings& settings);
+
   struct Ask {
     int64_t k = 10;
     bool exact = false;

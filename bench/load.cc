@@ -5,8 +5,10 @@
 
 namespace lightcone::bench {
 
-absl::Status MakeCollection(client::Client& client, const std::string& name, int dimension) {
+absl::Status MakeCollection(client::Client& client, const std::string& name, int dimension,
+                            const v1::IndexSettings& index) {
   v1::CreateRequest create;
+  *create.mutable_index() = index;
   create.set_name(name);
   create.set_geometry(v1::GEOMETRY_LORENTZ);
   create.set_curvature(1.0);
@@ -33,8 +35,8 @@ v1::UpsertRequest MakeBatch(const std::string& collection, uint64_t first_id, co
   return batch;
 }
 
-absl::Status LoadRows(client::Client& client, const std::string& collection, std::span<const float> rows,
-                      int dimension) {
+absl::Status LoadRows(client::Client& client, const std::string& collection, std::span<const float> rows, int dimension,
+                      uint64_t first_id) {
   constexpr int64_t kBatch = 1'000;
   const int64_t n = static_cast<int64_t>(rows.size()) / dimension;
   absl::Status refused;
@@ -46,7 +48,7 @@ absl::Status LoadRows(client::Client& client, const std::string& collection, std
   for (int64_t begin = 0; begin < n; begin += kBatch) {
     const int64_t count = std::min(kBatch, n - begin);
     v1::UpsertRequest batch =
-        MakeBatch(collection, static_cast<uint64_t>(begin), &rows[begin * dimension], count, dimension);
+        MakeBatch(collection, first_id + static_cast<uint64_t>(begin), &rows[begin * dimension], count, dimension);
     batch.set_durability(v1::DURABILITY_PROCESS);
     LC_RETURN_IF_ERROR(stream->Send(std::move(batch), static_cast<uint64_t>(begin)));
   }

@@ -10,15 +10,18 @@
 
 namespace lightcone::bench {
 
-// A Lorentz collection with one active generation of `dimension`, embedded on the application's side.
-absl::Status MakeCollection(client::Client& client, const std::string& name, int dimension);
+// A Lorentz collection with one active generation of `dimension`, embedded on the application's side. What `index`
+// leaves open is the server's default.
+absl::Status MakeCollection(client::Client& client, const std::string& name, int dimension,
+                            const v1::IndexSettings& index = {});
 
 // One batch of `count` items with the ids first_id ... from rows (count x dimension).
 v1::UpsertRequest MakeBatch(const std::string& collection, uint64_t first_id, const float* rows, int64_t count,
                             int dimension);
 
-// Upserts n rows under the ids 0 .. n-1 over a stream (PROCESS durability: the load is not what is measured).
-absl::Status LoadRows(client::Client& client, const std::string& collection, std::span<const float> rows,
-                      int dimension);
+// Upserts n rows under the ids first_id .. first_id + n - 1 over a stream (PROCESS durability: the load is not what is
+// measured).
+absl::Status LoadRows(client::Client& client, const std::string& collection, std::span<const float> rows, int dimension,
+                      uint64_t first_id = 0);
 
 }  // namespace lightcone::bench

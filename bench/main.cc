@@ -1,5 +1,4 @@
-// lightcone_bench [--json FILE] [--only geometry|scan|graph|ivf|adapters|upsert|search|training] [--folder DIR]: ours beside the raw
-// part.
+// lightcone_bench [--json FILE] [--only SUBJECT] [--folder DIR]: ours beside the raw part.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -20,10 +19,12 @@ int main(int argc, char** argv) {
   options.folder = "build/bench/data";
   app.add_option("--json", json, "where the figures go");
   app.add_option("--only", only, "one subject")
-      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "upsert", "search", "training"}));
+      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "upsert", "ingest", "search",
+                             "memory", "start", "growth", "training"}));
   app.add_option("--folder", options.folder, "scratch space");
   app.add_option("--items", options.items, "gallery size of the search, graph and ivf benchmarks");
   app.add_option("--scan-items", options.scan_items, "gallery size of the scan benchmarks");
+  app.add_option("--life-items", options.life_items, "gallery size of the start and growth benchmarks");
   CLI11_PARSE(app, argc, argv);
   options.server_binary =
       (std::filesystem::path(cli::OwnBinary().value_or("./lightcone_bench")).parent_path() / "lightcone").string();
@@ -37,7 +38,11 @@ int main(int argc, char** argv) {
                                                       {"ivf", bench::BenchIvf},
                                                       {"adapters", bench::BenchAdapters},
                                                       {"upsert", bench::BenchUpsert},
+                                                      {"ingest", bench::BenchIngest},
                                                       {"search", bench::BenchSearch},
+                                                      {"memory", bench::BenchMemory},
+                                                      {"start", bench::BenchStart},
+                                                      {"growth", bench::BenchGrowth},
                                                       {"training", bench::BenchTraining}};
   int failures = 0;
   for (const auto& [name, subject] : subjects) {

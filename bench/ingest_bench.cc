@@ -1,0 +1,146 @@
+// Searches beside writers: the p99 of a paced search with nothing else to do, and while 16 writers upsert at half the
+// rate that they reach without it. Sealing and merging go on meanwhile.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "bench/benches.h"
+#include "bench/clusters.h"
+#include "bench/load.h"
+#include "cli/child_server.h"
+#include "client/client.h"
+
+namespace lightcone::bench {
+namespace {
+
+constexpr char kCollection[] = "gallery";
+constexpr int kWriters = 16;
+constexpr int kBatch = 100;
+constexpr int kRounds = 5;
+constexpr int kSearchesPerSecond = 200;
+constexpr absl::Duration kPhase = absl::Seconds(6);
+
+// Calls `call` at the moments begin + i * period until `end`, late ones at once; latency counts from the moment. Without
+// a period one call follows the other.
+template <typename Call>
+absl::Status Paced(absl::Time begin, absl::Time end, absl::Duration period, std::vector<double>* latencies_ms,
+                   Call call) {
+  for (absl::Time due = begin; due < end && absl::Now() < end; due += period) {
+    absl::SleepFor(due - absl::Now());
+    LC_RETURN_IF_ERROR(call());
+    if (latencies_ms != nullptr) latencies_ms->push_back(absl::ToDoubleMilliseconds(absl::Now() - due));
+  }
+  return absl::OkStatus();
+}
+
+double Percentile99(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() * 99 / 100];
+}
+
+class IngestBench {
+ public:
+  IngestBench(const BenchOptions& options, Report& report) : options_(options), report_(report) {}
+
+  absl::Status Run() {
+    LC_ASSIGN_OR_RETURN(auto server, cli::ChildServer::Start(options_.server_binary, options_.folder + "/ingest"));
+    LC_ASSIGN_OR_RETURN(client_, client::Client::Connect({.address = server->address()}));
+    LC_RETURN_IF_ERROR(client_->WaitUntilServing(absl::Seconds(30)));
+    LC_RETURN_IF_ERROR(MakeCollection(*client_, kCollection, options_.dimension));
+    const int64_t rows = options_.items / 2;
+    LC_RETURN_IF_ERROR(LoadRows(*client_, kCollection, ClusteredVectors(rows, options_.dimension, 500, 0.7, 11),
+                                options_.dimension));
+    v1::RebuildRequest rebuild;
+    rebuild.set_collection(kCollection);
+    rebuild.set_wait(true);
+    LC_RETURN_IF_ERROR(client_->RebuildCollection(rebuild, {.timeout = absl::Minutes(20)}).status());
+    next_id_ = static_cast<uint64_t>(rows);
+
+    LC_ASSIGN_OR_RETURN(const double full_rate, Write(absl::ZeroDuration(), absl::Seconds(3)));
+    const absl::Duration period = absl::Seconds(kWriters * kBatch / (full_rate / 2));
+    std::vector<double> idle, busy, ratios;
+    double rate = 0;
+    for (int round = 0; round <= kRounds; ++round) {
+      LC_RETURN_IF_ERROR(client_->RebuildCollection(rebuild, {.timeout = absl::Minutes(20)}).status());
+      LC_ASSIGN_OR_RETURN(const double alone, SearchP99(absl::Now(), absl::Now() + kPhase));
+      absl::StatusOr<double> written = 0.0;
+      std::jthread writing([&] { written = Write(period, kPhase); });
+      LC_ASSIGN_OR_RETURN(const double beside, SearchP99(absl::Now(), absl::Now() + kPhase));
+      writing.join();
+      LC_RETURN_IF_ERROR(written.status());
+      if (round == 0) continue;  // warm-up
+      rate = *written;
+      idle.push_back(alone);
+      busy.push_back(beside);
+      ratios.push_back(beside / alone);
+    }
+    report_.Add({.name = StrCat("search p99 beside upserts at ", static_cast<int64_t>(rate), " rows/s (half of ",
+                                static_cast<int64_t>(full_rate), ")"),
+                 .value = Median(busy),
+                 .unit = "ms",
+                 .peer = "the same without",
+                 .peer_value = Median(idle),
+                 .ratio = Median(ratios),
+                 .goal = "ratio <= 1.5",
+                 .met = Median(ratios) <= 1.5,
+                 .spread = Spread(ratios)});
+    return absl::OkStatus();
+  }
+
+ private:
+  // 16 writers of new rows, each with a batch every `period`; gives rows a second.
+  absl::StatusOr<double> Write(absl::Duration period, absl::Duration duration) {
+    const std::vector<float> rows = ClusteredVectors(kBatch, options_.dimension, 50, 0.5, 7);
+    std::atomic<int64_t> written{0};
+    std::vector<absl::Status> errors(kWriters);
+    const absl::Time begin = absl::Now(), end = begin + duration;
+    {
+      std::vector<std::jthread> writers;
+      for (int w = 0; w < kWriters; ++w) {
+        writers.emplace_back([&, w] {
+          // Spread over the period, as writers who know nothing of each other are.
+          const absl::Time first = begin + period * w / kWriters;
+          errors[w] = Paced(first, end, period, nullptr, [&]() -> absl::Status {
+            const uint64_t id = next_id_.fetch_add(kBatch);
+            LC_RETURN_IF_ERROR(
+                client_->Upsert(MakeBatch(kCollection, id, rows.data(), kBatch, options_.dimension)).status());
+            written.fetch_add(kBatch);
+            return absl::OkStatus();
+          });
+        });
+      }
+    }
+    for (const absl::Status& error : errors) LC_RETURN_IF_ERROR(error);
+    return static_cast<double>(written.load()) / absl::ToDoubleSeconds(absl::Now() - begin);
+  }
+
+  absl::StatusOr<double> SearchP99(absl::Time begin, absl::Time end) {
+    constexpr int kQueries = 500;
+    static const std::vector<float> queries = ClusteredVectors(kQueries, options_.dimension, 500, 0.7, 12);
+    std::vector<double> latencies;
+    int next = 0;
+    LC_RETURN_IF_ERROR(Paced(begin, end, absl::Seconds(1) / kSearchesPerSecond, &latencies, [&] {
+      v1::SearchRequest request;
+      request.set_collection(kCollection);
+      request.set_k(10);
+      client::SetVector(&queries[static_cast<size_t>(next++ % kQueries) * options_.dimension], options_.dimension,
+                        request.add_queries()->mutable_vector());
+      return client_->Search(request).status();
+    }));
+    return Percentile99(latencies);
+  }
+
+  const BenchOptions& options_;
+  Report& report_;
+  std::unique_ptr<client::Client> client_;
+  std::atomic<uint64_t> next_id_{0};
+};
+
+}  // namespace
+
+absl::Status BenchIngest(const BenchOptions& options, Report& report) { return IngestBench(options, report).Run(); }
+
+}  // namespace lightcone::bench
