@@ -125,7 +125,8 @@ absl::Status AdaptedRanking::Add(std::span<const Candidate> rows) {
 void AdaptedRanking::Offer(const PinnedSegment& pinned, uint32_t row, std::span<const float> adapted) {
   const RowBlock& block = pinned.segment->block();
   ++result_.rows_reranked;
-  top_.Add({block.ids[row], context_.request.adapted_query->Distance(adapted), block.uncertainty[row]});
+  top_.Add({block.ids[row], context_.request.adapted_query->Distance(adapted), block.uncertainty[row],
+            pinned.segment->kind()});
 }
 
 SearchResult AdaptedRanking::Take() {

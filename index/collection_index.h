@@ -112,6 +112,7 @@ struct SearchHit {
   uint64_t internal_id = 0;
   double distance = 0;  // exact, in double precision from the stored (with an adapter: the carried) float32 vector
   float uncertainty = 0;
+  std::string_view segment = {};  // kind of the segment that holds the row; lives as long as the view searched
 };
 
 struct SearchResult {

@@ -266,7 +266,7 @@ class Search {
         segment.MarkDamaged();
         continue;
       }
-      hits.push_back({block.ids[candidate.row], distance, block.uncertainty[candidate.row]});
+      hits.push_back({block.ids[candidate.row], distance, block.uncertainty[candidate.row], segment.kind()});
     }
     result_.rows_reranked = static_cast<int64_t>(hits.size());
     const size_t k = std::min(hits.size(), static_cast<size_t>(context_.request.k));

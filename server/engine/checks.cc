@@ -163,6 +163,12 @@ absl::Status EngineOptions::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange(absl::ToInt64Microseconds(encoder_linger), 0, 10'000'000, "encoder_linger (us)"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_queue_max, 1, 10'000'000, "encoder_queue_max"));
   LC_RETURN_IF_ERROR(CheckRange(adapted_rows_bytes_max, 0, int64_t{1} << 40, "adapted_rows_bytes_max"));
+  const auto share = [](double value, const char* field) {
+    return value >= 0 && value <= 1 ? absl::OkStatus() : InvalidField(field, StrCat(value), "0 .. 1");
+  };
+  LC_RETURN_IF_ERROR(share(live_recall.sample_share, "live_recall.sample_share"));
+  LC_RETURN_IF_ERROR(share(live_recall.capacity_share_max, "live_recall.capacity_share_max"));
+  LC_RETURN_IF_ERROR(CheckRange(live_recall.queue_max, 1, 1'000'000, "live_recall.queue_max"));
   return CheckRange(write_queue_max, 1, 1'000'000, "write_queue_max");
 }
 

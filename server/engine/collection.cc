@@ -182,6 +182,14 @@ PinnedView Collection::Pin() {
   return PinnedView(this, std::move(view), sequence);
 }
 
+PinnedView PinnedView::Again() const {
+  {
+    absl::MutexLock lock(&collection_->view_mu_);
+    collection_->pins_.insert(sequence_);
+  }
+  return PinnedView(collection_, view_, sequence_);
+}
+
 void Collection::Unpin(uint64_t sequence) {
   absl::MutexLock lock(&view_mu_);
   pins_.erase(pins_.find(sequence));

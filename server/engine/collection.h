@@ -63,6 +63,7 @@ class PinnedView {
   ~PinnedView();
   const IndexView& operator*() const { return *view_; }
   const IndexView* operator->() const { return view_.get(); }
+  PinnedView Again() const;  // the same view, pinned once more
 
  private:
   friend class Collection;

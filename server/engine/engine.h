@@ -72,6 +72,8 @@ class Engine {
                                              Durability durability, const CallContext& context) = 0;
   virtual absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids,
                                         uint32_t generation, bool with_vector, const CallContext& context) = 0;
+  // The raw input of an item. NOT_FOUND without the item, FAILED_PRECONDITION when its input was not kept.
+  virtual absl::StatusOr<RawInput> GetInput(const std::string& collection, const ItemId& id) = 0;
   virtual absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) = 0;
   // One page; `page_size` 0: 1,000. Pages of one token chain see each item that stays put exactly once.
   virtual absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
@@ -81,6 +83,9 @@ class Engine {
                                             const CallContext& context) = 0;
 
   // Seen from outside.
+  // A share of the live searches, as EngineOptions::live_recall says, is repeated exactly in the background.
+  virtual absl::StatusOr<LiveRecallStatus> GetLiveRecall(const std::string& collection) = 0;
+  virtual LiveSamplerStatus LiveSampling() = 0;
   virtual StoreStats StoreStatistics() = 0;
   virtual const EngineOptions& options() const = 0;
 };

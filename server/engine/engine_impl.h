@@ -17,7 +17,10 @@
 #include "server/engine/collection.h"
 #include "server/engine/embedder.h"
 #include "server/engine/engine.h"
+#include "server/engine/live_figures.h"
+#include "server/engine/live_sampler.h"
 #include "server/engine/thread_pool.h"
+#include "server/engine/search.h"
 #include "server/engine/writer.h"
 
 namespace lightcone::server {
@@ -29,6 +32,7 @@ struct Served {
   const std::shared_ptr<Collection> collection;
   CollectionWriter writer;
   Backfill backfill;
+  LiveFigures live;
 };
 
 class EngineImpl final : public Engine {
@@ -67,6 +71,7 @@ class EngineImpl final : public Engine {
                                      Durability durability, const CallContext& context) override;
   absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids, uint32_t generation,
                                 bool with_vector, const CallContext& context) override;
+  absl::StatusOr<RawInput> GetInput(const std::string& collection, const ItemId& id) override;
   absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) override;
   absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
                                     int64_t page_size, const std::string& token, bool with_vector,
@@ -74,6 +79,9 @@ class EngineImpl final : public Engine {
   absl::StatusOr<CountAnswer> Count(const std::string& collection, const std::optional<FilterNode>& filter,
                                     const CallContext& context) override;
 
+  absl::StatusOr<LiveRecallStatus> GetLiveRecall(const std::string& collection) override;
+  LiveSamplerStatus LiveSampling() override { return live_sampler_.Status(); }
+  LiveSampler& live_sampler() { return live_sampler_; }
   StoreStats StoreStatistics() override { return store_->Stats(); }
   const EngineOptions& options() const override { return options_; }
 
@@ -129,6 +137,11 @@ class EngineImpl final : public Engine {
   // CollectionRecord::earlier_active of a record without: it is as old as the field, or an older server wrote it.
   absl::StatusOr<std::vector<uint32_t>> EarlierByAudit(uint32_t collection, uint32_t active) const;
 
+  // Live recall (live_recall.cc): has one query of a search that was answered repeated, now and then.
+  void SampleSearch(const ServedPtr& served, const SearchCall& call, const std::vector<BoundVector>& queries,
+                    const SearchAnswer& answer);
+  void RepeatSearch(Served& served, const SearchCall& call, const BoundVector& query, const CallContext& context);
+
   // Writing (upsert.cc).
   absl::Status PrepareItems(const Collection& collection, const GenerationRecord& generation, UpsertBatch* batch,
                             const CallContext& context, std::vector<PreparedItem>* items);
@@ -153,6 +166,7 @@ class EngineImpl final : public Engine {
   absl::Mutex maintain_mu_;
   bool stopping_ ABSL_GUARDED_BY(maintain_mu_) = false;
   std::thread maintainer_;
+  LiveSampler live_sampler_;  // the last: its thread uses what stands above
 };
 
 }  // namespace lightcone::server

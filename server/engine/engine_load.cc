@@ -63,7 +63,8 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Store> stor
       adapted_budget_(std::make_shared<AdaptedBudget>(options.adapted_rows_bytes_max)),
       embedder_({options.encoder_threads, options.encoder_batch_max, options.encoder_linger, options.encoder_queue_max,
                  options.limits.input_bytes_max}),
-      maintainer_([this] { Maintain(); }) {}
+      maintainer_([this] { Maintain(); }),
+      live_sampler_(options.live_recall, ThreadsOf(options.search_threads)) {}
 
 EngineImpl::~EngineImpl() {
   ending_ = true;

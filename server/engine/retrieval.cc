@@ -7,6 +7,7 @@
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
 #include "server/engine/item_reader.h"
+#include "server/engine/raw_input.h"
 #include "server/engine/scroll_token.h"
 #include "server/engine/search.h"
 #include "store/keys.h"
@@ -105,7 +106,9 @@ absl::StatusOr<SearchAnswer> EngineImpl::Search(const SearchCall& call, const Ca
     }
   }
   SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &pool_, context);
-  return run.Run(queries);
+  absl::StatusOr<SearchAnswer> answer = run.Run(queries);
+  if (answer.ok()) SampleSearch(served, call, queries, *answer);
+  return answer;
 }
 
 absl::StatusOr<GetAnswer> EngineImpl::Get(const std::string& name, const std::vector<ItemId>& ids, uint32_t generation,
@@ -133,6 +136,21 @@ absl::StatusOr<GetAnswer> EngineImpl::Get(const std::string& name, const std::ve
     }
   }
   return answer;
+}
+
+absl::StatusOr<RawInput> EngineImpl::GetInput(const std::string& name, const ItemId& id) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  const Collection& collection = *served->collection;
+  LC_RETURN_IF_ERROR(CheckItemId(id, options_.limits.id_bytes_max, "item"));
+  const ItemReader reader(&collection);
+  LC_ASSIGN_OR_RETURN(auto read, reader.ReadItems({id}, ViewGeneration(*collection.state()), /*exactly=*/false));
+  if (!read[0].found) return NotFound(StrCat("no item ", ToString(id), " in collection '", collection.name(), "'"));
+  const auto stored = store_->Get(Table::kInputs, keys::Input(collection.number(), read[0].record.internal_id));
+  if (absl::IsNotFound(stored.status())) {
+    return FailedPrecondition(StrCat("the input of item ", ToString(id), " was not kept (keep_input)"));
+  }
+  LC_RETURN_IF_ERROR(stored.status());
+  return DecodeInput(*stored);
 }
 
 absl::StatusOr<ScrollPage> EngineImpl::Scroll(const std::string& name, const std::optional<FilterNode>& node,

@@ -52,6 +52,10 @@ absl::Status CarryQuery(const CollectionState& state, uint32_t generation, Adapt
 
 SearchRun::SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
                      const Filter* filter, ThreadPool* pool, const CallContext& context)
+    : SearchRun(collection, state, generation, call, filter, pool, context, collection->Pin()) {}
+
+SearchRun::SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
+                     const Filter* filter, ThreadPool* pool, const CallContext& context, PinnedView view)
     : collection_(collection),
       state_(state),
       generation_(generation),
@@ -59,7 +63,7 @@ SearchRun::SearchRun(Collection* collection, const CollectionState& state, uint3
       filter_(filter),
       pool_(pool),
       context_(context),
-      view_(collection->Pin()),
+      view_(std::move(view)),
       rows_(collection, filter, context) {}
 
 absl::Status SearchRun::CheckOverride() const {
@@ -164,6 +168,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   }
   const double share =
       filter_ == nullptr ? 1.0 : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
+  answer.filter_share = share;
   const std::vector<std::span<Leg>> groups = Grouped(legs, pool_->threads());
   const auto run = [&](int64_t i) { SearchLegs(queries, groups[static_cast<size_t>(i)], share); };
   if (queries.size() == 1) {
@@ -315,7 +320,8 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
                      c.generation,
                      c.hit.uncertainty,
                      std::move(row.record.payload_json),
-                     {}});
+                     {},
+                     std::string(c.hit.segment)});
   }
   return call_.with_vector ? FillVectors(kept, hits) : absl::OkStatus();
 }

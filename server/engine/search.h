@@ -70,6 +70,9 @@ class SearchRun {
   // All must outlive the run. `generation` is the query generation, which is also that of the view.
   SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
             const Filter* filter, ThreadPool* pool, const CallContext& context);
+  // On a view that the caller has pinned.
+  SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
+            const Filter* filter, ThreadPool* pool, const CallContext& context, PinnedView view);
 
   // `queries`: one a query of the call.
   absl::StatusOr<SearchAnswer> Run(const std::vector<BoundVector>& queries);

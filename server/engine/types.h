@@ -93,6 +93,7 @@ struct EngineHit {
   double uncertainty = 0;
   std::string payload_json;
   std::vector<float> vector;
+  std::string segment = {};  // kind of the index segment that held it: "growing", "hnsw" ...
 };
 
 struct QueryAnswer {
@@ -107,6 +108,7 @@ struct SearchAnswer {
   bool partial = false;
   uint64_t sequence = 0;
   bool reach_overridden = false;
+  double filter_share = 1;  // of the collection's items, that pass the filter; estimated from a sample
 };
 
 struct StoredItem {
@@ -338,6 +340,47 @@ struct LeaseAnswer {
   std::vector<LeasedItem> items;
 };
 
+// What repeated live searches of a collection showed (engine.h, GetLiveRecall).
+struct LiveRecall {
+  uint32_t query_generation = 0, item_generation = 0;
+  std::string segment;  // kind, of the rows that the exact search found
+  std::string filter;   // "none", "broad" or "narrow" (under a tenth of the items pass)
+  uint64_t expected = 0, found = 0;  // hits of the exact searches; and those among them that the live ones had
+  double recent_expected = 0, recent_found = 0;  // the same of about the last hundred samples
+};
+
+// How a figure of the hits is spread, for one pair of generations.
+struct LiveSpread {
+  static constexpr double kQuantiles[] = {0.1, 0.5, 0.9};
+  uint32_t query_generation = 0, item_generation = 0;
+  std::string quantity;  // "distance", "uncertainty"
+  uint64_t count = 0;
+  double sum = 0;
+  std::vector<double> quantiles;  // of the last 512 values
+  // Largest distance of the distribution functions (0 .. 1) of these and those of the query generation's own hits; for
+  // its own, of these and those of the generation that served before. Not there before either has 50 values.
+  std::optional<double> drift;
+};
+
+struct LiveRecallStatus {
+  uint64_t samples = 0, failures = 0;  // searches repeated, and those that could not be
+  std::vector<LiveRecall> recall;
+  std::vector<LiveSpread> spreads;
+};
+
+// Of all collections.
+struct LiveSamplerStatus {
+  uint64_t repeated_total = 0;
+  uint64_t dropped_total = 0;  // chosen, but too many were waiting
+  double seconds_total = 0;    // processor time of the repetitions
+};
+
+struct LiveRecallOptions {
+  double sample_share = 0.01;        // of the searches, that are repeated exactly in the background. 0: none.
+  double capacity_share_max = 0.02;  // of all cores' time, that this may cost. 0: nothing is repeated.
+  int64_t queue_max = 64;            // searches waiting to be repeated; more are dropped and counted
+};
+
 struct Limits {
   int64_t k_max = 10'000;               // of one query
   int64_t queries_max = 1'000;          // of one Search
@@ -368,6 +411,7 @@ struct EngineOptions {
   // kept, and every such scan pays for the adapter.
   int64_t adapted_rows_bytes_max = int64_t{1} << 30;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
+  LiveRecallOptions live_recall;
   absl::Status Validate() const;
 };
 

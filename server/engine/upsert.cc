@@ -1,8 +1,6 @@
 // Writing: Upsert and Delete of the engine. Everything that can be checked or computed without the collection's writer
 // happens here, in the caller's thread.
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -10,32 +8,13 @@
 #include "geometry/uncertainty.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
+#include "server/engine/raw_input.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "stored tensors are little endian");
-
 std::string ItemField(size_t i, std::string_view part) { return StrCat("items[", i, "]", part); }
-
-// The value of kInputs: 'I' and the image file, or 'T', the count of dimensions (1 byte), the dimensions (uint32) and
-// the values (float32), all little endian.
-std::string EncodeInput(const RawInput& input) {
-  if (const auto* file = std::get_if<std::string>(&input)) return "I" + *file;
-  const auto& tensor = std::get<TensorInput>(input);
-  std::string out(2 + tensor.shape.size() * 4 + tensor.values.size() * 4, '\0');
-  out[0] = 'T';
-  out[1] = static_cast<char>(tensor.shape.size());
-  std::memcpy(out.data() + 2, tensor.shape.data(), tensor.shape.size() * 4);
-  std::memcpy(out.data() + 2 + tensor.shape.size() * 4, tensor.values.data(), tensor.values.size() * 4);
-  return out;
-}
-
-int64_t InputBytes(const RawInput& input) {
-  if (const auto* file = std::get_if<std::string>(&input)) return static_cast<int64_t>(file->size());
-  return static_cast<int64_t>(std::get<TensorInput>(input).values.size() * sizeof(float));
-}
 
 absl::Status CheckIds(const UpsertBatch& batch, const Limits& limits) {
   absl::flat_hash_map<std::string, size_t> seen;

@@ -28,6 +28,14 @@ void FamilyList::Counter(const std::string& name, const std::string& help, doubl
   Add(name, help, prometheus::MetricType::Counter, labels).counter.value = value;
 }
 
+void FamilyList::Summary(const std::string& name, const std::string& help, uint64_t count, double sum,
+                         const std::vector<std::pair<double, double>>& quantiles, const Labels& labels) {
+  prometheus::ClientMetric& metric = Add(name, help, prometheus::MetricType::Summary, labels);
+  metric.summary.sample_count = count;
+  metric.summary.sample_sum = sum;
+  for (const auto& [quantile, value] : quantiles) metric.summary.quantile.push_back({quantile, value});
+}
+
 void AddRpcFamilies(const RpcFigures& figures, FamilyList* out) {
   out->Gauge("lightcone_ready", "1 while new calls are taken, 0 while draining; absent while starting.",
              figures.ready ? 1 : 0);
@@ -102,8 +110,16 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
   const absl::StatusOr<std::vector<CollectionStatus>> collections = engine.ListCollections();
   out->Gauge("lightcone_collections", "Collections.", collections.ok() ? static_cast<double>(collections->size()) : 0);
   if (collections.ok()) {
-    for (const CollectionStatus& status : *collections) AddCollection(status, out);
+    for (const CollectionStatus& status : *collections) {
+      AddCollection(status, out);
+      const absl::StatusOr<LiveRecallStatus> live = engine.GetLiveRecall(status.name);
+      if (live.ok()) AddLiveFamilies(status.name, *live, out);  // else it was dropped just now
+      const absl::StatusOr<BackfillStatus> backfill = engine.GetBackfill(status.name);
+      if (backfill.ok()) AddBackfill(status.name, *backfill, out);
+    }
   }
+  AddLiveSampling(engine.LiveSampling(), out);
+  AddDisk(engine.options().data_folder, out);
   const StoreStats store = engine.StoreStatistics();
   out->Gauge("lightcone_store_size_bytes", "Bytes of the store on disk.", static_cast<double>(store.disk_bytes));
   out->Gauge("lightcone_store_memtable_bytes", "Bytes written and not yet flushed to tables.",

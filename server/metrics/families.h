@@ -18,6 +18,9 @@ class FamilyList {
   using Labels = std::vector<std::pair<std::string, std::string>>;
   void Gauge(const std::string& name, const std::string& help, double value, const Labels& labels = {});
   void Counter(const std::string& name, const std::string& help, double value, const Labels& labels = {});
+  // `quantiles`: pairs of a quantile and its value.
+  void Summary(const std::string& name, const std::string& help, uint64_t count, double sum,
+               const std::vector<std::pair<double, double>>& quantiles, const Labels& labels);
   std::vector<prometheus::MetricFamily> Take() { return std::move(families_); }
 
  private:
@@ -30,5 +33,11 @@ class FamilyList {
 
 void AddRpcFamilies(const RpcFigures& figures, FamilyList* out);
 void AddEngineFamilies(Engine& engine, FamilyList* out);
+void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& status, FamilyList* out);
+// Of a collection whose backfill was started once.
+void AddBackfill(const std::string& collection, const BackfillStatus& status, FamilyList* out);
+// Of the file system that holds the data folder; nothing when it cannot be asked.
+void AddDisk(const std::string& data_folder, FamilyList* out);
+void AddLiveSampling(const LiveSamplerStatus& status, FamilyList* out);
 
 }  // namespace lightcone::server

@@ -1,5 +1,6 @@
 #include "server/metrics/metrics.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -72,6 +73,35 @@ void Metrics::SetSources(Engine* engine, std::function<RpcFigures()> rpc) {
   absl::MutexLock lock(&state_->sources_mutex);
   state_->engine = engine;
   state_->rpc = std::move(rpc);
+}
+
+std::vector<CallFigures> Metrics::Calls() const {
+  std::map<std::string, CallFigures> calls;
+  const auto label = [](const prometheus::ClientMetric& metric, const char* name) {
+    for (const auto& one : metric.label) {
+      if (one.name == name) return one.value;
+    }
+    return std::string();
+  };
+  for (const prometheus::MetricFamily& family : state_->registry.Collect()) {
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      CallFigures& figures = calls[label(metric, "method")];
+      if (family.type == prometheus::MetricType::Counter) {
+        figures.codes.emplace_back(label(metric, "code"), static_cast<uint64_t>(metric.counter.value));
+        continue;
+      }
+      figures.count = metric.histogram.sample_count;
+      for (const auto& bucket : metric.histogram.bucket) {
+        if (bucket.upper_bound < 1e9) figures.buckets.emplace_back(bucket.upper_bound, bucket.cumulative_count);
+      }
+    }
+  }
+  std::vector<CallFigures> out;
+  for (auto& [method, figures] : calls) {
+    figures.method = method;
+    out.push_back(std::move(figures));
+  }
+  return out;
 }
 
 std::string Metrics::Scrape() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -27,6 +28,14 @@ struct RpcFigures {
   std::vector<LaneFigures> lanes;
 };
 
+// The calls of one method since the start.
+struct CallFigures {
+  std::string method;
+  std::vector<std::pair<std::string, uint64_t>> codes;  // and how many calls ended with each
+  uint64_t count = 0;                                   // of durations
+  std::vector<std::pair<double, uint64_t>> buckets;     // seconds, and calls that took at most as long; ascending
+};
+
 class Metrics {
  public:
   explicit Metrics(std::string_view version);
@@ -38,6 +47,8 @@ class Metrics {
   // Where figures that are read at each scrape come from. Both may be null and be changed; a scrape that runs while
   // they change has ended with the old ones when this returns.
   void SetSources(Engine* engine, std::function<RpcFigures()> rpc);
+
+  std::vector<CallFigures> Calls() const;
 
   // The text exposition format, version 0.0.4.
   std::string Scrape();

@@ -220,6 +220,22 @@ void AddRpc(std::vector<Option>* out) {
                         "Raise it when a gallery that only an item adapter reaches does not fit; costs RAM."}));
 }
 
+void AddLiveRecall(std::vector<Option>* out) {
+  out->push_back(Number(
+      "recall.sample_share", [](const ServerConfig& c) { return c.engine.live_recall.sample_share; },
+      [](ServerConfig& c, double v) { c.engine.live_recall.sample_share = v; }, 0, 1,
+      {"", "Share of the searches that are repeated exactly in the background, for lightcone_live_recall; 0: none.",
+       "Raise it where few searches come, so that the figure moves sooner."}));
+  out->push_back(Number(
+      "recall.capacity_share_max", [](const ServerConfig& c) { return c.engine.live_recall.capacity_share_max; },
+      [](ServerConfig& c, double v) { c.engine.live_recall.capacity_share_max = v; }, 0, 1,
+      {"", "Most of the time of all cores that these repetitions may take; what does not fit is dropped and counted.",
+       "Raise it for large galleries, where one exact search takes long; costs CPU beside searches."}));
+  out->push_back(Whole("recall.queue_max", FIELD(engine.live_recall.queue_max), 1, 1'000'000,
+                       {"searches", "Searches that may wait to be repeated.",
+                        "Rarely: what is dropped is as good as what is kept."}));
+}
+
 void AddEncoder(std::vector<Option>* out) {
   out->push_back(Whole("encoder.threads", FIELD(engine.encoder_threads), 1, 256,
                        {"threads", "Threads that embed raw inputs.", "Raise it when the server embeds most inputs."}));
@@ -314,6 +330,7 @@ const std::vector<Option>& OptionTable() {
     AddStore(out);
     AddLimits(out);
     AddRpc(out);
+    AddLiveRecall(out);
     AddEncoder(out);
     AddIndex(out);
     return out;

@@ -26,6 +26,7 @@ inline EngineOptions OptionsFor(const std::string& folder) {
   options.data_folder = folder;
   options.store.memory_bytes = 32 << 20;
   options.search_threads = 2;
+  options.live_recall.sample_share = 0;  // nothing runs that a test did not ask for
   return options;
 }
 

@@ -73,6 +73,7 @@ class FakeEngine : public Engine {
                                 const CallContext&) override {
     return GetAnswer{};
   }
+  absl::StatusOr<RawInput> GetInput(const std::string&, const ItemId&) override { return NotFound("no item"); }
   absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) override {
     return on_search ? on_search(call, context) : SearchAnswer{};
   }
@@ -83,6 +84,8 @@ class FakeEngine : public Engine {
   absl::StatusOr<CountAnswer> Count(const std::string&, const std::optional<FilterNode>&, const CallContext&) override {
     return CountAnswer{};
   }
+  absl::StatusOr<LiveRecallStatus> GetLiveRecall(const std::string&) override { return LiveRecallStatus{}; }
+  LiveSamplerStatus LiveSampling() override { return {}; }
   StoreStats StoreStatistics() override { return {}; }
   const EngineOptions& options() const override { return options_; }
 
