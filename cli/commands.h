@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/context.h"
+#include "lightcone/v1/jobs.pb.h"
 
 namespace lightcone::cli {
 
@@ -20,6 +21,8 @@ void AddAdapt(CLI::App& root, Context& context);
 void AddCollection(CLI::App& root, Context& context);
 void AddGeneration(CLI::App& root, Context& context);
 void AddGenerationAdapter(CLI::App& generation, Context& context);  // below `generation`
+void AddGenerationProbes(CLI::App& generation, Context& context);   // below `generation`
+void AddJob(CLI::App& root, Context& context);
 void AddBackfill(CLI::App& root, Context& context);
 void AddBackfillFit(CLI::App& backfill, Context& context);  // below `backfill`
 void AddUpsert(CLI::App& root, Context& context);
@@ -33,6 +36,9 @@ void AddExport(CLI::App& root, Context& context);
 void AddStatus(CLI::App& root, Context& context);
 void AddVersion(CLI::App& root, Context& context);
 void AddCompletion(CLI::App& root, Context& context);
+
+// Follows a job until it has ended, with a progress bar, and shows it. CANCELLED, or the error of a job that failed.
+absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, bool show = true);
 
 // The completion script of `shell` (bash, zsh or fish) for `root` and its subcommands, as they are declared.
 // INVALID_ARGUMENT for another shell.

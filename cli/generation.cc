@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
+#include "cli/rollout_json.h"
 #include "models/manifest.h"
 
 namespace lightcone::cli {
@@ -15,15 +16,17 @@ namespace {
 
 struct Flags {
   std::string collection, model, manifest, encoder, method = "external", reason, request_id;
-  uint32_t generation = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0;
+  uint32_t generation = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0, reference = 0;
   double curvature = 0, clip_radius = 0;
-  bool activate = false, force = false, expects_adapter = false;
+  bool activate = false, force = false, expects_adapter = false, wait = false;
+  std::optional<double> tolerance;
   std::optional<uint32_t> expect_active;
 };
 
 void Show(const Context& context, const v1::GenerationInfo& info, std::string_view did) {
   if (context.json) return context.PrintJson(GenerationJson(info));
-  context.Print(StrCat(did, GenerationsTable({info})));
+  context.Print(StrCat(did, GenerationsTable({info}),
+                       did.empty() && info.has_validation() ? ValidationTable(info.validation()) : ""));
 }
 
 template <typename List, typename ToJson, typename ToTable>
@@ -112,6 +115,55 @@ absl::Status Get(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status Validate(Context& context, const Flags& flags) {
+  v1::ValidateRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_collection(flags.collection);
+  request.set_generation(flags.generation);
+  request.set_reference_generation(flags.reference);
+  if (flags.tolerance.has_value()) request.set_tolerance(*flags.tolerance);
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::ValidateResponse response, client->ValidateGeneration(request));
+  if (!flags.wait) {
+    if (context.json) {
+      context.PrintJson({{"job", response.job()}});
+    } else {
+      context.Print(StrCat("job ", response.job(), " validates generation ", flags.generation, "\n"));
+    }
+    return absl::OkStatus();
+  }
+  LC_RETURN_IF_ERROR(WaitForJob(context, response.job(), /*show=*/false).status());
+  v1::GenerationsGetRequest get;
+  get.set_collection(flags.collection);
+  get.set_generation(flags.generation);
+  LC_ASSIGN_OR_RETURN(const v1::GenerationsGetResponse now, client->GetGeneration(get));
+  Show(context, now.generation(), "");
+  if (now.generation().validation().passed()) return absl::OkStatus();
+  return FailedPrecondition(StrCat("generation ", flags.generation, " did not pass its validation"));
+}
+
+absl::Status Retire(Context& context, const Flags& flags) {
+  v1::RetireRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_collection(flags.collection);
+  request.set_generation(flags.generation);
+  request.set_reason(flags.reason);
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::RetireResponse response, client->RetireGeneration(request));
+  if (flags.wait && !response.job().empty()) return WaitForJob(context, response.job()).status();
+  if (context.json) {
+    OrderedJson json = GenerationJson(response.generation());
+    json["job"] = response.job();
+    context.PrintJson(json);
+  } else {
+    Show(context, response.generation(),
+         StrCat("generation ", flags.generation, " is retired; ",
+                response.job().empty() ? "its space is given back\n"
+                                       : StrCat("job ", response.job(), " gives its space back\n")));
+  }
+  return absl::OkStatus();
+}
+
 // Which generation serves after an activation or a rollback.
 template <typename Response>
 void ShowSwitch(const Context& context, const Response& response) {
@@ -158,7 +210,8 @@ absl::Status Audit(Context& context, const Flags& flags) {
 }
 
 void AddActivationFlags(CLI::App* app, Flags* flags) {
-  app->add_flag("--force", flags->force, "Although items would be out of its reach; needs --reason");
+  app->add_flag("--force", flags->force,
+                "Although items would be out of its reach, or no validation was passed; needs --reason");
   app->add_option("--reason", flags->reason, "Why; kept in the audit log");
   app->add_option("--expect-active", flags->expect_active, "Refuse unless this generation is active now");
 }
@@ -197,6 +250,15 @@ void AddGeneration(CLI::App& root, Context& context) {
   add("list", "List the generations of a collection", &List);
   add("get", "Show one generation", &Get)->add_option("generation", flags->generation, "Its number")->required();
 
+  CLI::App* validate = add("validate", "Measure a generation by the probe sets, on the items of older ones", &Validate);
+  validate->add_option("generation", flags->generation, "Its number")->required();
+  validate->add_option("--tolerance", flags->tolerance,
+                       "Loss against the older generation's own queries that the 95 % interval has to exclude; 0.02");
+  validate->add_option("--reference", flags->reference,
+                       "Generation trained alone on the same data, for P_com and P_up; 0: none");
+  validate->add_flag("--wait", flags->wait, "Wait for the job, and end with 5 when it is not passed");
+  validate->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
+
   CLI::App* activate = add("activate", "Make a generation the serving one", &ActivateOne);
   activate->add_option("generation", flags->generation, "Its number")->required();
   activate->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
@@ -205,9 +267,15 @@ void AddGeneration(CLI::App& root, Context& context) {
   CLI::App* rollback = add("rollback", "Serve again by the generation that served before the active one", &Rollback);
   rollback->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   AddActivationFlags(rollback, flags.get());
-  add("audit", "List activations and rollbacks, newest first", &Audit)
+  CLI::App* retire = add("retire", "Take a generation out of service for good, and give its space back", &Retire);
+  retire->add_option("generation", flags->generation, "Its number")->required();
+  retire->add_option("--reason", flags->reason, "Why; kept in the audit log");
+  retire->add_flag("--wait", flags->wait, "Wait until its space is given back");
+  retire->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
+  add("audit", "List activations, rollbacks and retirements, newest first", &Audit)
       ->add_option("--limit", flags->limit, "How many, 1 .. 10000; 0: 100");
   AddGenerationAdapter(*app, context);
+  AddGenerationProbes(*app, context);
 }
 
 }  // namespace lightcone::cli

@@ -6,6 +6,7 @@
 #include "absl/time/time.h"
 #include "base/strings.h"
 #include "cli/formats/ids.h"
+#include "cli/rollout_json.h"
 #include "cli/table.h"
 #include "client/client.h"
 
@@ -68,7 +69,7 @@ std::string BackfillStateName(v1::BackfillState state) {
   }
 }
 
-std::string ActionName(v1::AuditAction action) { return action == v1::AUDIT_ACTION_ROLLBACK ? "rollback" : "activate"; }
+std::string ActionName(v1::AuditAction action) { return LowerWithout(v1::AuditAction_Name(action), "AUDIT_ACTION_"); }
 
 std::string DirectionName(v1::AdapterDirection direction) {
   return LowerWithout(v1::AdapterDirection_Name(direction), "ADAPTER_DIRECTION_");
@@ -140,6 +141,7 @@ OrderedJson GenerationJson(const v1::GenerationInfo& info) {
   json["registered"] = TimeJson(info.has_registered(), info.registered());
   json["activated"] = TimeJson(info.has_activated(), info.activated());
   json["manifest"] = PayloadJson(info.manifest_json());
+  if (info.has_validation()) json["validation"] = ValidationJson(info.validation());
   return json;
 }
 
@@ -153,6 +155,7 @@ OrderedJson AuditJson(const v1::AuditEntry& entry) {
   json["reason"] = entry.reason();
   json["out_of_reach"] = entry.out_of_reach();
   json["request_id"] = entry.request_id();
+  json["validated"] = entry.validated();
   return json;
 }
 
@@ -262,12 +265,12 @@ std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos) {
 }
 
 std::string AuditTable(const std::vector<v1::AuditEntry>& entries) {
-  Table table({"time", "action", "generation", "before", "forced", "out of reach", "reason"});
+  Table table({"time", "action", "generation", "before", "validated", "forced", "out of reach", "reason"});
   for (const v1::AuditEntry& entry : entries) {
     const OrderedJson json = AuditJson(entry);
     table.Add({json["time"].get<std::string>(), json["action"].get<std::string>(), StrCat(entry.generation()),
                entry.previous_generation() == 0 ? "-" : StrCat(entry.previous_generation()),
-               entry.forced() ? "yes" : "no", Grouped(entry.out_of_reach()),
+               entry.validated() ? "yes" : "no", entry.forced() ? "yes" : "no", Grouped(entry.out_of_reach()),
                entry.reason().empty() ? "-" : entry.reason()});
   }
   return table.Text();

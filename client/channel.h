@@ -14,6 +14,7 @@
 #include "lightcone/v1/backfill.grpc.pb.h"
 #include "lightcone/v1/collections.grpc.pb.h"
 #include "lightcone/v1/generations.grpc.pb.h"
+#include "lightcone/v1/jobs.grpc.pb.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
 
 namespace lightcone::client {
@@ -27,6 +28,7 @@ struct Client::Impl {
   const std::unique_ptr<v1::Collections::Stub> collections;
   const std::unique_ptr<v1::Generations::Stub> generations;
   const std::unique_ptr<v1::Backfill::Stub> backfill;
+  const std::unique_ptr<v1::Jobs::Stub> jobs;
 };
 
 // Code and message of the server; the FieldViolation of the error's details becomes a FieldError payload.

@@ -96,6 +96,15 @@ LC_CLIENT_OPERATOR_CALL(PutAdapter, generations, Generations, PutAdapter, PutAda
 LC_CLIENT_OPERATOR_CALL(DropAdapter, generations, Generations, DropAdapter, DropAdapterRequest, DropAdapterResponse)
 LC_CLIENT_CALL(ListAdapters, generations, Generations, ListAdapters, ListAdaptersRequest, ListAdaptersResponse)
 
+LC_CLIENT_OPERATOR_CALL(PutProbes, generations, Generations, PutProbes, PutProbesRequest, PutProbesResponse)
+LC_CLIENT_OPERATOR_CALL(DropProbes, generations, Generations, DropProbes, DropProbesRequest, DropProbesResponse)
+LC_CLIENT_CALL(ListProbes, generations, Generations, ListProbes, ListProbesRequest, ListProbesResponse)
+LC_CLIENT_OPERATOR_CALL(ValidateGeneration, generations, Generations, Validate, ValidateRequest, ValidateResponse)
+LC_CLIENT_OPERATOR_CALL(RetireGeneration, generations, Generations, Retire, RetireRequest, RetireResponse)
+LC_CLIENT_CALL(GetJob, jobs, Jobs, Get, JobsGetRequest, JobsGetResponse)
+LC_CLIENT_CALL(ListJobs, jobs, Jobs, List, JobsListRequest, JobsListResponse)
+LC_CLIENT_OPERATOR_CALL(CancelJob, jobs, Jobs, Cancel, JobsCancelRequest, JobsCancelResponse)
+
 LC_CLIENT_OPERATOR_CALL(StartBackfill, backfill, Backfill, Start, BackfillStartRequest, BackfillStartResponse)
 LC_CLIENT_OPERATOR_CALL(PauseBackfill, backfill, Backfill, Pause, PauseRequest, PauseResponse)
 LC_CLIENT_CALL(BackfillStatus, backfill, Backfill, Status, StatusRequest, StatusResponse)

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@
 #include "lightcone/v1/backfill.pb.h"
 #include "lightcone/v1/collections.pb.h"
 #include "lightcone/v1/generations.pb.h"
+#include "lightcone/v1/jobs.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
 
 namespace lightcone::client {
@@ -115,6 +117,25 @@ class Client {
                                                       const CallOptions& options = {});
   absl::StatusOr<v1::ListAdaptersResponse> ListAdapters(const v1::ListAdaptersRequest& request,
                                                         const CallOptions& options = {});
+
+  // Probe sets, and the jobs that work with them.
+  absl::StatusOr<v1::PutProbesResponse> PutProbes(const v1::PutProbesRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::DropProbesResponse> DropProbes(const v1::DropProbesRequest& request,
+                                                    const CallOptions& options = {});
+  absl::StatusOr<v1::ListProbesResponse> ListProbes(const v1::ListProbesRequest& request,
+                                                    const CallOptions& options = {});
+  absl::StatusOr<v1::ValidateResponse> ValidateGeneration(const v1::ValidateRequest& request,
+                                                          const CallOptions& options = {});
+  absl::StatusOr<v1::RetireResponse> RetireGeneration(const v1::RetireRequest& request,
+                                                      const CallOptions& options = {});
+  absl::StatusOr<v1::JobsGetResponse> GetJob(const v1::JobsGetRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::JobsListResponse> ListJobs(const v1::JobsListRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::JobsCancelResponse> CancelJob(const v1::JobsCancelRequest& request,
+                                                   const CallOptions& options = {});
+  // Calls `see` with the job each time it changes, until it has ended; then answers it. After a broken connection it
+  // watches again. CallOptions::timeout bounds the whole: set InfiniteDuration() for long jobs.
+  absl::StatusOr<v1::JobInfo> WatchJob(const std::string& id, const std::function<void(const v1::JobInfo&)>& see,
+                                       const CallOptions& options = {});
 
   // Lazy backfill. A lease whose answer got lost is retried with another set of items; the lost one ends by its
   // timeout.

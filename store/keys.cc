@@ -17,6 +17,9 @@ using coding::ReadBig;
 constexpr char kNumber = 0x01;
 constexpr char kString = 0x02;
 constexpr char kInternal = '\x80';
+// The byte behind the collection number in kProbes.
+constexpr char kProbeHead = 0x01;
+constexpr char kProbeBody = 0x02;
 constexpr size_t kStringBytesMax = 512;
 // Where a generation's number stands in a key of kGenerations: no generation has this one.
 constexpr uint32_t kAdapters = UINT32_MAX;
@@ -98,6 +101,19 @@ std::string Change(uint32_t collection, uint64_t sequence) {
 
 std::string Input(uint32_t collection, uint64_t internal_id) { return Change(collection, internal_id); }
 
+std::string ProbeHead(uint32_t collection, std::string_view name) {
+  return StrCat(Prefix(collection) + kProbeHead, name);
+}
+std::string ProbeBody(uint32_t collection, std::string_view name) {
+  return StrCat(Prefix(collection) + kProbeBody, name);
+}
+
+std::string Job(uint64_t number) {
+  std::string key;
+  AppendBig(&key, number);
+  return key;
+}
+
 Range ItemRange(uint32_t collection) {
   const std::string prefix = Prefix(collection);
   return {prefix + kNumber, prefix + static_cast<char>(kString + 1)};
@@ -110,6 +126,7 @@ Range GenerationRange(uint32_t collection, uint32_t generation) {
 }
 
 Range GenerationRecordRange(uint32_t collection) { return {Prefix(collection), Generation(collection, kAdapters)}; }
+Range ProbeHeadRange(uint32_t collection) { return PrefixRange(Prefix(collection) + kProbeHead); }
 Range AdapterRange(uint32_t collection) { return PrefixRange(Generation(collection, kAdapters)); }
 
 absl::StatusOr<ItemId> ParseItem(std::string_view key) {

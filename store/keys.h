@@ -22,6 +22,9 @@ std::string Embedding(uint32_t collection, uint32_t generation, uint64_t interna
 std::string Order(uint32_t collection, uint32_t generation, float uncertainty, uint64_t internal_id);
 std::string Change(uint32_t collection, uint64_t sequence);
 std::string Input(uint32_t collection, uint64_t internal_id);
+std::string ProbeHead(uint32_t collection, std::string_view name);  // kProbes; all heads before all bodies
+std::string ProbeBody(uint32_t collection, std::string_view name);
+std::string Job(uint64_t number);  // kJobs
 
 // [begin, end) of every key of a collection (and generation) in the table that the function above is for.
 struct Range {
@@ -29,10 +32,11 @@ struct Range {
 };
 Range ItemRange(uint32_t collection);  // external ids only
 Range InternalIdRange(uint32_t collection);
-Range CollectionRange(uint32_t collection);  // kGenerations, kEmbeddings, kOrder, kChanges, kInputs
+Range CollectionRange(uint32_t collection);  // kGenerations, kEmbeddings, kOrder, kChanges, kInputs, kProbes
 Range GenerationRange(uint32_t collection, uint32_t generation);  // kEmbeddings, kOrder
 Range GenerationRecordRange(uint32_t collection);                 // kGenerations, without the adapters
 Range AdapterRange(uint32_t collection);
+Range ProbeHeadRange(uint32_t collection);
 
 absl::StatusOr<ItemId> ParseItem(std::string_view key);          // DATA_LOSS for a key of another shape
 absl::StatusOr<uint64_t> ParseInternalId(std::string_view key);  // of InternalId and Input keys

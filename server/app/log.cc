@@ -56,7 +56,10 @@ void LogCall(std::string_view method, std::string_view code, absl::Duration elap
                         method == "Collections/SetAlias" || method == "Collections/Rebuild" ||
                         method == "Generations/Register" || method == "Generations/Activate" ||
                         method == "Generations/Rollback" || method == "Generations/PutAdapter" ||
-                        method == "Generations/DropAdapter" || method == "Backfill/Start" || method == "Backfill/Pause";
+                        method == "Generations/DropAdapter" || method == "Generations/PutProbes" ||
+                        method == "Generations/DropProbes" || method == "Generations/Validate" ||
+                        method == "Generations/Retire" || method == "Jobs/Cancel" ||
+                        method == "Backfill/Start" || method == "Backfill/Pause";
   const bool fault = code == "INTERNAL" || code == "DATA_LOSS" || code == "UNKNOWN";
   if (!operates && !fault && (code == "OK" || !spdlog::should_log(spdlog::level::debug))) return;
   const auto level = fault ? spdlog::level::err : operates ? spdlog::level::info : spdlog::level::debug;

@@ -1,4 +1,5 @@
 // Which generation serves: activating, rolling back, and the log of both.
+#include <algorithm>
 #include <deque>
 #include <iterator>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/utf8.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
+#include "server/engine/validation.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -40,6 +42,29 @@ absl::Status CheckExpected(const CollectionState& state, const std::optional<uin
                         ": another activation came first"));
 }
 
+// Whether a passing validation that is still true stands behind the generation; else why not.
+absl::Status CheckValidated(const Collection& collection, const CollectionState& state, uint32_t generation) {
+  const ValidationReport* report = state.Find(generation)->validation.get();
+  if (report == nullptr) return FailedPrecondition("has not been validated");
+  if (!report->passed) {
+    std::string why;
+    for (const PairReport& pair : report->pairs) {
+      if (pair.verdict != Verdict::kPassed) why += StrCat(why.empty() ? "" : ". ", TextOf(pair));
+    }
+    return FailedPrecondition(StrCat("did not pass its validation. ", why));
+  }
+  const absl::Status current = CheckCurrent(state, collection.progress(), generation, *report);
+  return current.ok() ? current : FailedPrecondition(StrCat("passed a validation, but ", MessageOf(current)));
+}
+
+// A collection with probe sets is guarded: what begins to serve must have been measured by them. The first activation
+// has nothing to be measured against, and the way back stays open.
+bool Guarded(const CollectionRecord& record, uint32_t generation) {
+  const auto& earlier = record.earlier_active;
+  return !record.probe_sets.empty() && record.active_generation != 0 && record.active_generation != generation &&
+         std::find(earlier.begin(), earlier.end(), generation) == earlier.end();
+}
+
 }  // namespace
 
 absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const CollectionState& state, const SwitchCall& call,
@@ -48,6 +73,11 @@ absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const Collectio
   Collection& collection = *served.collection;
   const bool rollback = request.method == kRollback;
   const uint32_t previous = state.record.active_generation;
+  const absl::Status validated = CheckValidated(collection, state, generation);
+  if (!rollback && !call.force && !validated.ok() && Guarded(state.record, generation)) {
+    return FailedPrecondition(StrCat("generation ", generation, " of collection '", state.record.name, "' ",
+                                     MessageOf(validated), ". Give force and a reason to activate it all the same"));
+  }
   const uint64_t out_of_reach = OutOfReach(*collection.Pin(), state, state.reach, generation);
   if (out_of_reach > 0 && !call.force) {
     return FailedPrecondition(StrCat("generation ", generation, " cannot reach ", out_of_reach, " items of ",
@@ -74,7 +104,7 @@ absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const Collectio
   batch.Put(Table::kGenerations, keys::Generation(number, generation), Encode(generations[generation - 1]));
   batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)),
             Encode(AuditRecord{record.name, rollback, generation, previous, call.force, call.reason, out_of_reach, now,
-                               call.request_id}));
+                               call.request_id, /*retired=*/false, validated.ok()}));
   RecordRequest(call.request_id, std::move(request), &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
@@ -148,6 +178,7 @@ absl::StatusOr<std::vector<uint32_t>> EngineImpl::EarlierByAudit(uint32_t collec
   std::vector<uint32_t> earlier;
   uint32_t serves = 0;
   LC_RETURN_IF_ERROR(ReadAudit(collection, [&](const AuditRecord& record) {
+    if (record.retired) return;
     if (record.rollback) {  // over those that had been retired
       while (!earlier.empty() && earlier.back() != record.generation) earlier.pop_back();
       if (!earlier.empty()) earlier.pop_back();
@@ -168,7 +199,7 @@ absl::StatusOr<std::vector<AuditEntry>> EngineImpl::ListAudit(const std::string&
   std::deque<AuditEntry> last;
   LC_RETURN_IF_ERROR(ReadAudit(served->collection->number(), [&](AuditRecord r) {
     last.push_front({absl::FromUnixMicros(r.time_us), r.rollback, r.generation, r.previous_generation, r.forced,
-                     std::move(r.reason), r.out_of_reach, std::move(r.request_id)});
+                     std::move(r.reason), r.out_of_reach, std::move(r.request_id), r.retired, r.validated});
     if (last.size() > (limit == 0 ? kAuditLimitDefault : limit)) last.pop_back();
   }));
   return std::vector<AuditEntry>(std::make_move_iterator(last.begin()), std::make_move_iterator(last.end()));

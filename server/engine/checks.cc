@@ -150,6 +150,8 @@ absl::Status Limits::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange(encoder_bytes_max, 1, 2 * kGiga - 1, "limits.encoder_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(adapter_bytes_max, 1, kGiga, "limits.adapter_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(adapters_max, 1, 10'000, "limits.adapters_max"));
+  LC_RETURN_IF_ERROR(CheckRange(probes_max, 1, 100'000, "limits.probes_max"));
+  LC_RETURN_IF_ERROR(CheckRange(probe_set_bytes_max, 1, kGiga, "limits.probe_set_bytes_max"));
   return CheckRange(answer_bytes_max, 1, 2 * kGiga - 1, "limits.answer_bytes_max");
 }
 

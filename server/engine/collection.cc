@@ -81,7 +81,9 @@ absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, St
   std::shared_ptr<Collection> collection(new Collection(number, store, index_folder));
   const std::string step = StrCat("open collection '", record.name, "'");
   std::vector<std::pair<uint32_t, Space>> spaces;
-  for (const GenerationRecord& g : generations) spaces.emplace_back(g.generation, g.space);
+  for (const GenerationRecord& g : generations) {
+    if (!g.removed) spaces.emplace_back(g.generation, g.space);
+  }
   auto index = CollectionIndex::Open(index_folder, record.index, spaces, collection.get());
   if (index.ok() && (*index)->newest_sequence_in_files() > progress.sequence) {
     // A power loss took writes that nobody had asked to be durable, but files of the index had them already.
@@ -123,7 +125,8 @@ Collection::~Collection() {
 
 absl::Status Collection::DeleteKeys(Store* store, uint32_t number) {
   const keys::Range whole = keys::CollectionRange(number);
-  for (const Table table : {Table::kGenerations, Table::kEmbeddings, Table::kOrder, Table::kChanges, Table::kInputs}) {
+  for (const Table table : {Table::kGenerations, Table::kEmbeddings, Table::kOrder, Table::kChanges, Table::kInputs,
+                            Table::kProbes}) {
     LC_RETURN_IF_ERROR(store->DeleteRange(table, whole.begin, whole.end));
   }
   for (const keys::Range& range : {keys::ItemRange(number), keys::InternalIdRange(number)}) {
@@ -163,6 +166,26 @@ absl::Status Collection::Apply(uint64_t sequence, std::span<const RowChange> cha
 absl::Status Collection::AddGeneration(uint32_t generation, const Space& space) {
   absl::MutexLock lock(&index_mu_);
   return index_->AddGeneration(generation, space);
+}
+
+absl::Status Collection::DropGeneration(uint32_t generation) {
+  absl::MutexLock lock(&index_mu_);
+  const absl::Status dropped = index_->DropGeneration(generation);
+  return absl::IsNotFound(dropped) ? absl::OkStatus() : dropped;
+}
+
+void Collection::SetClosed(uint32_t generation, bool closed) {
+  absl::MutexLock lock(&state_mu_);
+  if (closed) {
+    closed_.insert(generation);
+  } else {
+    closed_.erase(generation);
+  }
+}
+
+bool Collection::closed(uint32_t generation) const {
+  absl::ReaderMutexLock lock(&state_mu_);
+  return closed_.contains(generation) || state_->generations[generation - 1].retired;
 }
 
 absl::Status Collection::Reconfigure(const IndexSettings& settings) {

@@ -105,6 +105,11 @@ class Collection final : private RowSource {
   // Index. The writer calls Apply; AddGeneration and Reconfigure keep it out meanwhile.
   absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes);
   absl::Status AddGeneration(uint32_t generation, const Space& space);
+  // Its rows leave the index for good; older rows of its items are seen again. OK where there is none.
+  absl::Status DropGeneration(uint32_t generation);
+  // A closed generation takes no more writes: one that is about to be retired. In memory only.
+  void SetClosed(uint32_t generation, bool closed);
+  bool closed(uint32_t generation) const;
   absl::Status Reconfigure(const IndexSettings& settings);
   absl::Status Flush(const CallContext& context);
   IndexStats Stats() const { return index_->Stats(); }
@@ -172,6 +177,7 @@ class Collection final : private RowSource {
   mutable absl::Mutex state_mu_;
   std::shared_ptr<const CollectionState> state_ ABSL_GUARDED_BY(state_mu_);
   bool dropped_ ABSL_GUARDED_BY(state_mu_) = false;
+  std::set<uint32_t> closed_ ABSL_GUARDED_BY(state_mu_);
 
   mutable absl::Mutex view_mu_;
   std::multiset<uint64_t> pins_ ABSL_GUARDED_BY(view_mu_);  // sequences of the views in use

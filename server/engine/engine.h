@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/engine/rollout_types.h"
 #include "server/engine/types.h"
+#include "server/engine/validation_types.h"
 
 namespace lightcone::server {
 
@@ -39,7 +41,9 @@ class Engine {
   virtual absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall& call) = 0;
   virtual absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string& collection) = 0;
   virtual absl::StatusOr<GenerationStatus> GetGeneration(const std::string& collection, uint32_t generation) = 0;
-  // FAILED_PRECONDITION when visible items would be out of its reach and `force` is not set (says how many).
+  // FAILED_PRECONDITION when visible items would be out of its reach and `force` is not set (says how many); and in a
+  // collection with probe sets, when it has not passed a validation (says the figures), unless it is the first one, the
+  // active one, or one that rollbacks lead to.
   virtual absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall& call) = 0;
   // Back to the generation that served before the active one, and with every further call to the one before that: O(1)
   // in the gallery. FAILED_PRECONDITION when none served before, and as ActivateGeneration.
@@ -54,6 +58,29 @@ class Engine {
   // reach and `force` is not set (says how many).
   virtual absl::Status DropAdapter(const DropAdapterCall& call) = 0;
   virtual absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) = 0;
+
+  // Probe sets: put replaces the set of that name. NOT_FOUND that counts them when probes name items that are missing;
+  // INVALID_ARGUMENT for vectors that fit no generation. They are read again by each validation.
+  virtual absl::StatusOr<ProbeSetStatus> PutProbes(const PutProbesCall& call) = 0;
+  virtual absl::Status DropProbes(const std::string& collection, const std::string& set,
+                                  const std::string& request_id) = 0;
+  virtual absl::StatusOr<std::vector<ProbeSetStatus>> ListProbes(const std::string& collection) = 0;  // by name
+
+  // Begins a job that measures the generation by all probe sets, and answers its id. Its report is stored with the
+  // generation. FAILED_PRECONDITION without a probe set.
+  virtual absl::StatusOr<std::string> ValidateGeneration(const ValidateCall& call) = 0;
+
+  // Takes a generation out of service at once, for good, with its adapters, and begins a job that gives back the space
+  // of its embeddings, segments and encoder. FAILED_PRECONDITION for the one that serves, and while items could not be
+  // reached without it (says how many). Again: the same job.
+  virtual absl::StatusOr<RetireAnswer> RetireGeneration(const RetireCall& call) = 0;
+
+  // Jobs of this server, newest first; `page_size` 0 .. 1,000 (0: 100), an empty `collection` means all. Cancel:
+  // FAILED_PRECONDITION for a job that has ended, and for one of a kind that has to be finished.
+  virtual absl::StatusOr<JobStatus> GetJob(const std::string& id) = 0;
+  virtual absl::StatusOr<JobPage> ListJobs(const std::string& collection, uint32_t page_size,
+                                           const std::string& token) = 0;
+  virtual absl::StatusOr<JobStatus> CancelJob(const std::string& id, const std::string& request_id) = 0;
 
   // Lazy backfill by the active generation, worst items first. Start orders the items in the background, anew if there
   // is an order already, and ends a pause. FAILED_PRECONDITION without an active generation; INVALID_ARGUMENT for a

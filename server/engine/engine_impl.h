@@ -17,10 +17,12 @@
 #include "server/engine/collection.h"
 #include "server/engine/embedder.h"
 #include "server/engine/engine.h"
+#include "server/engine/jobs.h"
 #include "server/engine/live_figures.h"
 #include "server/engine/live_sampler.h"
-#include "server/engine/thread_pool.h"
 #include "server/engine/search.h"
+#include "server/engine/thread_pool.h"
+#include "server/engine/validation.h"
 #include "server/engine/writer.h"
 
 namespace lightcone::server {
@@ -61,6 +63,16 @@ class EngineImpl final : public Engine {
   absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall& call) override;
   absl::Status DropAdapter(const DropAdapterCall& call) override;
   absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) override;
+  absl::StatusOr<ProbeSetStatus> PutProbes(const PutProbesCall& call) override;
+  absl::Status DropProbes(const std::string& collection, const std::string& set,
+                          const std::string& request_id) override;
+  absl::StatusOr<std::vector<ProbeSetStatus>> ListProbes(const std::string& collection) override;
+  absl::StatusOr<std::string> ValidateGeneration(const ValidateCall& call) override;
+  absl::StatusOr<RetireAnswer> RetireGeneration(const RetireCall& call) override;
+  absl::StatusOr<JobStatus> GetJob(const std::string& id) override;
+  absl::StatusOr<JobPage> ListJobs(const std::string& collection, uint32_t page_size,
+                                   const std::string& token) override;
+  absl::StatusOr<JobStatus> CancelJob(const std::string& id, const std::string& request_id) override;
   absl::StatusOr<BackfillStatus> StartBackfill(const StartBackfillCall& call) override;
   absl::StatusOr<BackfillStatus> PauseBackfill(const std::string& collection, const std::string& request_id) override;
   absl::StatusOr<BackfillStatus> GetBackfill(const std::string& collection) override;
@@ -142,6 +154,27 @@ class EngineImpl final : public Engine {
                     const SearchAnswer& answer);
   void RepeatSearch(Served& served, const SearchCall& call, const BoundVector& query, const CallContext& context);
 
+  // Jobs and what they do (validation_calls.cc).
+  static constexpr std::string_view kValidateJob = "validate";
+  static constexpr std::string_view kRetireJob = "retire";
+  // Adds the job to the batch; when that is in the store, calls `written` and begins the job; answers its id.
+  // `request`: method and fingerprint. REQUIRES: the collection's operator mutex is held.
+  absl::StatusOr<std::string> BeginJob(JobRecord job, const std::string& request_id, RequestRecord request,
+                                       WriteBatch batch = {}, absl::FunctionRef<void()> written = [] {});
+  absl::StatusOr<ServedPtr> FindNumber(const JobRecord& job) const;
+  absl::StatusOr<std::vector<ProbeSet>> ReadProbeSets(uint32_t collection, const CollectionRecord& record) const;
+  absl::StatusOr<ProbeVectors> VectorsOf(const Collection& collection, const GenerationRecord& generation,
+                                         const std::vector<ProbeSet>& sets, const JobRun& run);
+  absl::StatusOr<std::string> RunValidateJob(const JobRun& run);
+  absl::Status KeepReport(Collection& collection, uint32_t generation, ValidationReport report);
+
+  // Retiring (retire_calls.cc). After OK the generation takes no more writes.
+  absl::Status CheckRetirable(Served& served, const CollectionState& state, uint32_t generation);
+  static JobRecord RetireJobOf(const CollectionState& state, uint32_t number, uint32_t generation);
+  // Takes the generation out of the records of its items, with its embeddings; how many.
+  absl::StatusOr<uint64_t> SweepEmbeddings(Served& served, uint32_t generation, const JobRun& run);
+  absl::StatusOr<std::string> RunRetireJob(const JobRun& run);
+
   // Writing (upsert.cc).
   absl::Status PrepareItems(const Collection& collection, const GenerationRecord& generation, UpsertBatch* batch,
                             const CallContext& context, std::vector<PreparedItem>* items);
@@ -154,6 +187,7 @@ class EngineImpl final : public Engine {
   ThreadPool pool_;
   const std::shared_ptr<AdaptedBudget> adapted_budget_;
   Embedder embedder_;
+  Jobs jobs_;  // its runners use the rest: halted first
 
   absl::Mutex operator_mu_;  // one change of the catalog at a time
   uint32_t next_collection_ ABSL_GUARDED_BY(operator_mu_) = 1;

@@ -63,11 +63,13 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Store> stor
       adapted_budget_(std::make_shared<AdaptedBudget>(options.adapted_rows_bytes_max)),
       embedder_({options.encoder_threads, options.encoder_batch_max, options.encoder_linger, options.encoder_queue_max,
                  options.limits.input_bytes_max}),
+      jobs_(store_.get()),
       maintainer_([this] { Maintain(); }),
       live_sampler_(options.live_recall, ThreadsOf(options.search_threads)) {}
 
 EngineImpl::~EngineImpl() {
   ending_ = true;
+  jobs_.Halt();
   {
     absl::MutexLock lock(&maintain_mu_);
     stopping_ = true;
@@ -165,6 +167,10 @@ absl::StatusOr<AdapterSet> EngineImpl::LoadAdapters(uint32_t number, const std::
 }
 
 absl::Status EngineImpl::Load() {
+  jobs_.Define(std::string(kValidateJob), [this](const JobRun& run) { return RunValidateJob(run); },
+               /*cancellable=*/true);
+  jobs_.Define(std::string(kRetireJob), [this](const JobRun& run) { return RunRetireJob(run); },
+               /*cancellable=*/false);
   absl::MutexLock lock(&operator_mu_);
   LC_RETURN_IF_ERROR(FinishDrops());
   LC_RETURN_IF_ERROR(ForgetOldRequests());
@@ -196,7 +202,7 @@ absl::Status EngineImpl::Load() {
     for (const std::string& alias : record.aliases) aliases_[alias] = served;
     collections_[record.name] = std::move(served);
   }
-  return absl::OkStatus();
+  return jobs_.Load();
 }
 
 void EngineImpl::Maintain() {

@@ -12,6 +12,7 @@
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
 #include "server/engine/external_manifest.h"
+#include "server/engine/validation.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -175,8 +176,16 @@ GenerationStatus EngineImpl::StatusOf(const Collection& collection, const Collec
   const GenerationRecord& record = *state.Find(generation);
   GenerationStatus status;
   status.generation = generation;
+  status.validation = record.validation;
+  if (record.validation != nullptr) {
+    status.validation_outdated =
+        MessageOf(CheckCurrent(state, collection.progress(), generation, *record.validation));
+  }
+  const bool validated =
+      record.validation != nullptr && record.validation->passed && status.validation_outdated.empty();
   status.state = record.retired                                 ? GenerationState::kRetired
                  : state.record.active_generation == generation ? GenerationState::kActive
+                 : validated                                    ? GenerationState::kValidated
                                                                 : GenerationState::kRegistered;
   status.parent = record.parent;
   status.space = record.space;

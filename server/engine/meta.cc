@@ -5,97 +5,10 @@
 #include <cmath>
 
 #include "base/status.h"
-#include "nlohmann/json.hpp"
+#include "server/engine/record_json.h"
 
 namespace lightcone::server {
 namespace {
-
-using Json = nlohmann::json;
-
-constexpr uint32_t kFormat = 1;
-
-// Reads typed fields of an object; the first that is missing or of another type is remembered.
-class FieldReader {
- public:
-  FieldReader(std::string_view kind, const Json& json) : kind_(kind), json_(json) {}
-
-  void Read(const char* name, std::string* out) {
-    if (const Json* value = Find(name)) Take(name, value->is_string(), *value, out);
-  }
-  void Read(const char* name, bool* out) {
-    if (const Json* value = Find(name)) Take(name, value->is_boolean(), *value, out);
-  }
-  void Read(const char* name, double* out) {
-    if (const Json* value = Find(name)) Take(name, value->is_number(), *value, out);
-  }
-  void Read(const char* name, uint64_t* out) {
-    if (const Json* value = Find(name)) Take(name, value->is_number_unsigned(), *value, out);
-  }
-  void Read(const char* name, uint32_t* out) {
-    uint64_t wide = 0;
-    Read(name, &wide);
-    if (wide > UINT32_MAX) return Fail(name);
-    *out = static_cast<uint32_t>(wide);
-  }
-  void Read(const char* name, int64_t* out) {
-    const Json* value = Find(name);
-    if (value == nullptr) return;
-    if (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX) return Fail(name);
-    Take(name, value->is_number_integer(), *value, out);
-  }
-  void Read(const char* name, int* out) {
-    int64_t wide = 0;
-    Read(name, &wide);
-    if (wide < INT32_MIN || wide > INT32_MAX) return Fail(name);
-    *out = static_cast<int>(wide);
-  }
-  void Read(const char* name, Metric* out) {
-    std::string text;
-    Read(name, &text);
-    if (!status_.ok()) return;
-    const auto metric = ParseMetric(text);
-    if (!metric.ok()) return Fail(name);
-    *out = *metric;
-  }
-  const Json* Find(const char* name) {
-    const auto found = json_.find(name);
-    if (found != json_.end()) return &*found;
-    Fail(name);
-    return nullptr;
-  }
-  void Fail(const char* name) {
-    if (status_.ok()) status_ = DataLoss(StrCat(kind_, " record: field '", name, "' is missing or damaged"));
-  }
-  bool Has(const char* name) const { return json_.contains(name); }
-  const absl::Status& status() const { return status_; }
-
- private:
-  template <typename T>
-  void Take(const char* name, bool right_type, const Json& value, T* out) {
-    if (!right_type) return Fail(name);
-    *out = value.get<T>();
-  }
-
-  const std::string_view kind_;
-  const Json& json_;
-  absl::Status status_;
-};
-
-absl::StatusOr<Json> ParseRecord(std::string_view kind, std::string_view bytes) {
-  Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return DataLoss(StrCat(kind, " record: not a JSON object"));
-  const auto format = json.find("format");
-  if (format == json.end() || !format->is_number_unsigned() || format->get<uint64_t>() == 0) {
-    return DataLoss(StrCat(kind, " record: field 'format' is missing or damaged"));
-  }
-  if (format->get<uint64_t>() > kFormat) {
-    return FailedPrecondition(StrCat(kind, " record: format ", format->get<uint64_t>(), " was written by a newer ",
-                                     "version of Lightcone; this one reads up to ", kFormat));
-  }
-  return json;
-}
-
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json ToJson(const IndexSettings& s) {
   return {{"kind", SealedKindName(s.kind)},
@@ -165,6 +78,7 @@ std::string Encode(const CollectionRecord& r) {
                {"created_us", r.created_us}};
   if (r.last_adapter_version != 0) json["last_adapter_version"] = r.last_adapter_version;
   if (!r.earlier_active.empty()) json["earlier_active"] = r.earlier_active;
+  if (!r.probe_sets.empty()) json["probe_sets"] = r.probe_sets;
   return Dump(json);
 }
 
@@ -183,6 +97,8 @@ std::string Encode(const GenerationRecord& r) {
                {"manifest_json", r.manifest_json}};
   if (r.compatible_prefix != 0) json["compatible_prefix"] = r.compatible_prefix;
   if (r.activated_us) json["activated_us"] = *r.activated_us;
+  if (r.removed) json["removed"] = true;
+  if (r.validation != nullptr) json["validation_json"] = Encode(*r.validation);
   return Dump(json);
 }
 
@@ -227,6 +143,7 @@ std::string Encode(const RequestRecord& r) {
                {"out_of_reach", r.out_of_reach},
                {"time_us", r.time_us}};
   if (r.version != 0) json["version"] = r.version;
+  if (!r.job.empty()) json["job"] = r.job;
   return Dump(json);
 }
 
@@ -241,6 +158,8 @@ std::string Encode(const AuditRecord& r) {
                {"time_us", r.time_us}};
   if (r.rollback) json["rollback"] = true;
   if (!r.request_id.empty()) json["request_id"] = r.request_id;
+  if (r.validated) json["validated"] = true;
+  if (r.retired) json["retired"] = true;
   return Dump(json);
 }
 
@@ -282,6 +201,14 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
       }
     }
   }
+  if (const Json* sets = reader.Has("probe_sets") ? reader.Find("probe_sets") : nullptr) {
+    if (!sets->is_object()) reader.Fail("probe_sets");
+    for (const auto& [name, put_us] : sets->items()) {
+      if (!put_us.is_number_integer()) reader.Fail("probe_sets");
+      if (!reader.status().ok()) break;
+      r.probe_sets[name] = put_us.get<int64_t>();
+    }
+  }
   if (r.active_generation > r.last_generation) reader.Fail("active_generation");
   if (!(r.curvature >= kCurvatureMin && r.curvature <= kCurvatureMax)) reader.Fail("curvature");
   LC_RETURN_IF_ERROR(reader.status());
@@ -312,9 +239,15 @@ absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes) {
   if (reader.Has("compatible_prefix")) reader.Read("compatible_prefix", &r.compatible_prefix);
   if (r.compatible_prefix < 0 || r.compatible_prefix > r.space.dimension) reader.Fail("compatible_prefix");
   if (r.generation == 0 || r.parent >= r.generation) reader.Fail("parent");
+  if (reader.Has("removed")) reader.Read("removed", &r.removed);
+  std::string validation;
+  if (reader.Has("validation_json")) reader.Read("validation_json", &validation);
   LC_RETURN_IF_ERROR(reader.status());
   const absl::Status valid = r.space.Validate();
   if (!valid.ok()) return DataLoss(StrCat("generation record: ", MessageOf(valid)));
+  if (validation.empty()) return r;
+  LC_ASSIGN_OR_RETURN(ValidationReport report, DecodeValidation(validation));
+  r.validation = std::make_shared<const ValidationReport>(std::move(report));
   return r;
 }
 
@@ -383,6 +316,7 @@ absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes) {
   reader.Read("out_of_reach", &r.out_of_reach);
   reader.Read("time_us", &r.time_us);
   if (reader.Has("version")) reader.Read("version", &r.version);
+  if (reader.Has("job")) reader.Read("job", &r.job);
   LC_RETURN_IF_ERROR(reader.status());
   return r;
 }
@@ -400,6 +334,8 @@ absl::StatusOr<AuditRecord> DecodeAudit(std::string_view bytes) {
   reader.Read("time_us", &r.time_us);
   if (reader.Has("rollback")) reader.Read("rollback", &r.rollback);
   if (reader.Has("request_id")) reader.Read("request_id", &r.request_id);
+  if (reader.Has("retired")) reader.Read("retired", &r.retired);
+  if (reader.Has("validated")) reader.Read("validated", &r.validated);
   LC_RETURN_IF_ERROR(reader.status());
   return r;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "geometry/metric.h"
 #include "index/collection_index.h"
+#include "server/engine/validation_types.h"
 
 namespace lightcone::server {
 
@@ -29,6 +31,8 @@ struct CollectionRecord {
   uint64_t last_adapter_version = 0;
   // What served before the active generation, the latest last, at most kEarlierActiveMax: the way back of rollbacks.
   std::vector<uint32_t> earlier_active;
+  // When each probe set was put (microseconds since 1970), by its name: what a validation has to have seen.
+  std::map<std::string, int64_t> probe_sets;
 };
 
 inline constexpr size_t kEarlierActiveMax = 64;
@@ -41,10 +45,12 @@ struct GenerationRecord {
   int compatible_prefix = 0;  // leading numbers that compare with older generations; 0: all
   std::string method;
   bool has_encoder = false;
-  bool retired = false;
+  bool retired = false;  // out of service for good
+  bool removed = false;  // of a retired one: its embeddings are gone
   int64_t registered_us = 0;
   std::optional<int64_t> activated_us;  // the last time
   std::string manifest_json;
+  std::shared_ptr<const ValidationReport> validation;  // the last one, passed or not; nullptr: none
 };
 
 // Table kGenerations, behind the generations: an adapter. The value is one line of JSON and the adapter's file.
@@ -83,9 +89,10 @@ struct RequestRecord {
   uint64_t out_of_reach = 0;
   int64_t time_us = 0;
   uint64_t version = 0;  // PutAdapter: of the adapter
+  std::string job = {};  // of the job that it began
 };
 
-// Table kMeta, "audit/<time>/<collection>": an activation or a rollback, for people.
+// Table kMeta, "audit/<time>/<collection>": an activation, a rollback or a retirement, for people.
 struct AuditRecord {
   std::string collection;
   bool rollback = false;
@@ -95,6 +102,8 @@ struct AuditRecord {
   uint64_t out_of_reach = 0;
   int64_t time_us = 0;
   std::string request_id;
+  bool retired = false;    // instead of an activation: `generation` was retired while `previous_generation` served
+  bool validated = false;  // it had passed a validation that was still true
 };
 
 std::string Encode(const CollectionRecord& record);

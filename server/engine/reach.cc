@@ -30,6 +30,28 @@ Reach::Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapte
     const auto at = std::lower_bound(reached.begin(), reached.end(), older);
     if (at == reached.end() || *at != older) reached.insert(at, older);
   }
+  for (const GenerationRecord& g : generations) TakeBest(g);
+}
+
+void Reach::TakeBest(const GenerationRecord& g) {
+  if (g.validation == nullptr || !g.validation->passed || g.validation->adapters != VersionsOf(g.generation)) return;
+  for (const PairReport& pair : g.validation->pairs) {
+    // An item adapter ranks what plain distances or a query adapter find: all ways together are that way.
+    if (pair.chosen != AdapterMode::kItem) best_[{g.generation, pair.item_generation}] = pair.chosen;
+  }
+}
+
+std::map<std::pair<uint32_t, uint32_t>, uint64_t> Reach::VersionsOf(uint32_t generation) const {
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> versions;
+  for (const auto& [pair, adapter] : adapters_) {
+    if (std::max(pair.first, pair.second) == generation) versions[pair] = adapter->status.version;
+  }
+  return versions;
+}
+
+bool Reach::IsNative(uint32_t query_generation, uint32_t item_generation) const {
+  const std::vector<uint32_t>& native = native_[query_generation - 1];
+  return std::binary_search(native.begin(), native.end(), item_generation);
 }
 
 const ServedAdapter* Reach::Between(uint32_t from, uint32_t to, AdapterMode mode) const {
@@ -44,8 +66,11 @@ const ServedAdapter* Reach::Between(uint32_t from, uint32_t to, AdapterMode mode
 Route Reach::To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const {
   Route route;
   if (query_generation < 1 || query_generation > native_.size()) return route;
-  const std::vector<uint32_t>& native = native_[query_generation - 1];
-  route.native = std::binary_search(native.begin(), native.end(), item_generation);
+  if (const auto best = best_.find({query_generation, item_generation});
+      mode == AdapterMode::kDefault && best != best_.end()) {
+    mode = best->second;
+  }
+  route.native = IsNative(query_generation, item_generation);
   if (query_generation <= item_generation) return route;
   route.query = Between(query_generation, item_generation, mode);
   route.item = Between(item_generation, query_generation, mode);

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "geometry/metric.h"
@@ -30,18 +32,27 @@ class Reach {
   // as they have. By adapters: the pairs that have one.
   Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapters);
 
-  // No way is open between numbers that are no generations.
+  // No way is open between numbers that are no generations. By default a pair that passed a validation goes the way that
+  // it found best, as long as the adapters are those that it saw; any other takes all.
   Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
   // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
   const std::vector<uint32_t>& Of(uint32_t query_generation) const { return all_[query_generation - 1]; }
 
+  // Whether compatible training leads there. REQUIRES: both are generations.
+  bool IsNative(uint32_t query_generation, uint32_t item_generation) const;
+
   // The adapter that makes a vector of `from` one of `to`, if the mode allows its direction; else nullptr.
   const ServedAdapter* Between(uint32_t from, uint32_t to, AdapterMode mode) const;
   const AdapterSet& adapters() const { return adapters_; }
+  // Of those between this generation and older ones: what a validation of it has to have seen.
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> VersionsOf(uint32_t generation) const;
 
  private:
+  void TakeBest(const GenerationRecord& g);
+
   std::vector<std::vector<uint32_t>> native_, all_;  // [i]: of generation i + 1
   AdapterSet adapters_;
+  std::map<std::pair<uint32_t, uint32_t>, AdapterMode> best_;  // by query and item generation
 };
 
 // Whether distances between vectors of the two mean something at all, whatever a training did.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -19,6 +20,8 @@
 #include "store/store.h"
 
 namespace lightcone::server {
+
+struct ValidationReport;  // server/engine/validation_types.h
 
 // What every call carries. `cancelled` may be empty.
 struct CallContext {
@@ -228,6 +231,8 @@ struct GenerationStatus {
   absl::Time registered;
   std::optional<absl::Time> activated;
   std::string manifest_json;
+  std::shared_ptr<const ValidationReport> validation;  // the last one; nullptr: none
+  std::string validation_outdated;                     // why it does not count any more; empty: it does
 };
 
 // Another generation is to serve: the one that served before (a rollback), or the one named.
@@ -249,7 +254,7 @@ struct ActivateAnswer {
   uint64_t out_of_reach = 0;
 };
 
-// An activation or a rollback that took place.
+// An activation, a rollback or a retirement that took place.
 struct AuditEntry {
   absl::Time time;
   bool rollback = false;
@@ -258,6 +263,8 @@ struct AuditEntry {
   std::string reason;
   uint64_t out_of_reach = 0;
   std::string request_id;
+  bool retired = false;    // `generation` was retired while `previous_generation` served
+  bool validated = false;  // it had passed a validation that was still true
 };
 
 struct PutAdapterCall {
@@ -395,6 +402,8 @@ struct Limits {
   int64_t encoder_bytes_max = int64_t{1} << 30;
   int64_t adapter_bytes_max = 64 << 20;  // of one adapter's file
   int64_t adapters_max = 64;             // of one collection; they are held in memory
+  int64_t probes_max = 10'000;           // of one probe set
+  int64_t probe_set_bytes_max = 64 << 20;
   absl::Status Validate() const;
 };
 

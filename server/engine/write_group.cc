@@ -23,7 +23,7 @@ GroupOutcome WriteGroup::WriteToStore() {
   }
   batch_.Reserve(3 * heads_.size() + jobs_.size() + 1);
   for (WriteJob* job : jobs_) {
-    job->generation == 0 ? PlanDelete(job) : PlanUpsert(job);
+    job->drop_generation != 0 ? PlanDropGeneration(job) : job->generation == 0 ? PlanDelete(job) : PlanUpsert(job);
     durable_ = durable_ || (job->status.ok() && job->durability == Durability::kDurable);
   }
   if (changes_.empty()) {
@@ -137,6 +137,11 @@ absl::StatusOr<std::vector<size_t>> WriteGroup::ItemsToWrite(const WriteJob& job
 }
 
 void WriteGroup::PlanUpsert(WriteJob* job) {
+  if (collection_->closed(job->generation)) {
+    job->status = FailedPrecondition(StrCat("generation ", job->generation, " of collection '", collection_->name(),
+                                            "' is being retired"));
+    return;
+  }
   std::vector<uint32_t> outdated;
   const absl::StatusOr<std::vector<size_t>> places = ItemsToWrite(*job, &outdated);
   if (!places.ok()) {
@@ -179,6 +184,26 @@ void WriteGroup::PlanDelete(WriteJob* job) {
     Finish(std::move(log), std::move(change));
   }
   job->result = {progress_.sequence, 0, deleted, {}};
+}
+
+void WriteGroup::PlanDropGeneration(WriteJob* job) {
+  uint32_t dropped = 0;
+  for (const ItemId& id : job->ids) {
+    std::string key = keys::Item(number_, id);
+    Head& head = heads_.find(key)->second;
+    if (!head || head->generations.size() < 2) continue;
+    const auto at = std::find(head->generations.begin(), head->generations.end(), job->drop_generation);
+    if (at == head->generations.end()) continue;
+    Count(head->generations, -1);
+    head->generations.erase(at);
+    Count(head->generations, 1);
+    batch_.Put(Table::kItems, std::move(key), EncodeItem(*head));
+    batch_.Delete(Table::kEmbeddings, keys::Embedding(number_, job->drop_generation, head->internal_id));
+    ++dropped;
+  }
+  // The sequence moves on, so that the batch is written and waited for as any other.
+  if (dropped > 0) Finish({}, {++progress_.sequence, {}});
+  job->result = {progress_.sequence, 0, dropped, {}};
 }
 
 void WriteGroup::RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change) {

@@ -44,6 +44,8 @@ class WriteGroup {
   absl::Status ReadHeads();
   void PlanUpsert(WriteJob* job);
   void PlanDelete(WriteJob* job);
+  // The index is not told: the whole generation leaves it when the last of its embeddings is gone.
+  void PlanDropGeneration(WriteJob* job);
   // Places of the items to be written. Left out: with same_content what holds exactly this embedding already (a retry),
   // and what is not as expected_sequence says, which goes to `outdated`.
   absl::StatusOr<std::vector<size_t>> ItemsToWrite(const WriteJob& job, std::vector<uint32_t>* outdated) const;

@@ -36,7 +36,8 @@ struct PreparedItem {
 
 // One RPC batch: an upsert (items) or a delete (ids). Takes effect as a whole or not at all.
 struct WriteJob {
-  uint32_t generation = 0;  // 0: a delete
+  uint32_t generation = 0;       // 0: a delete
+  uint32_t drop_generation = 0;  // above 0: not the items go, but their embeddings by this retired generation
   bool same_content = false;
   std::vector<PreparedItem> items;
   std::vector<ItemId> ids;

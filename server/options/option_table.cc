@@ -191,6 +191,11 @@ void AddLimits(std::vector<Option>* out) {
       "Largest adapter file that PutAdapter takes.", "Raise it, and rpc.message_bytes_max, for very wide adapters.");
   add("adapters_max", FIELD(engine.limits.adapters_max), 10'000, "adapters", "Most adapters of one collection.",
       "Raise it for long lines of generations; all adapters are held in memory.");
+  add("probes_max", FIELD(engine.limits.probes_max), 100'000, "probes", "Most probes of one set.",
+      "Raise it for narrower intervals; a validation takes longer.");
+  add("probe_set_bytes_max", FIELD(engine.limits.probe_set_bytes_max), 1 * kGiB, "bytes",
+      "Largest probe set: its vectors and inputs.",
+      "Raise it, and rpc.message_bytes_max, for many probes with long vectors or images.");
 }
 
 void AddRpc(std::vector<Option>* out) {

@@ -139,6 +139,10 @@ absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, FieldPath field) {
   return InvalidField(field(), "not set", "one of image, tensor");
 }
 
+absl::StatusOr<FilterValue> FromWire(const v1::FilterValue& value, std::string_view field) {
+  return ValueOf(value, std::string(field));
+}
+
 absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view field) {
   const std::string path(field);
   FilterNode node;

@@ -15,9 +15,13 @@
 #include "lightcone/v1/backfill.pb.h"
 #include "lightcone/v1/collections.pb.h"
 #include "lightcone/v1/generations.pb.h"
+#include "lightcone/v1/jobs.pb.h"
+#include "lightcone/v1/probes.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
 #include "lightcone/v1/types.pb.h"
+#include "server/engine/rollout_types.h"
 #include "server/engine/types.h"
+#include "server/engine/validation_types.h"
 
 namespace lightcone::server {
 
@@ -29,6 +33,7 @@ absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, FieldPath field);
 absl::StatusOr<std::vector<float>> FromWire(const v1::Vector& vector, FieldPath field);
 absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, FieldPath field);
 absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view field);
+absl::StatusOr<FilterValue> FromWire(const v1::FilterValue& value, std::string_view field);
 absl::StatusOr<std::vector<ItemId>> FromWire(const google::protobuf::RepeatedPtrField<v1::ItemId>& ids);
 absl::StatusOr<Durability> FromWire(v1::Durability durability);
 absl::StatusOr<Metric> FromWire(v1::Geometry geometry);
@@ -56,6 +61,8 @@ PutAdapterCall FromWire(const v1::PutAdapterRequest& request);
 DropAdapterCall FromWire(const v1::DropAdapterRequest& request);
 absl::StatusOr<AdapterMode> FromWire(v1::AdapterMode mode);
 StartBackfillCall FromWire(const v1::BackfillStartRequest& request);
+ValidateCall FromWire(const v1::ValidateRequest& request);
+absl::StatusOr<PutProbesCall> FromWire(const v1::PutProbesRequest& request);
 absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request);
 
 // Answers.
@@ -80,5 +87,8 @@ void ToWire(const AuditEntry& entry, v1::AuditEntry* out);
 void ToWire(const AdapterStatus& status, v1::AdapterInfo* out);
 void ToWire(const BackfillStatus& status, v1::StatusResponse* out);
 void ToWire(LeaseAnswer answer, v1::LeaseResponse* out);
+void ToWire(const ProbeSetStatus& set, v1::ProbeSetInfo* out);
+void ToWire(const JobStatus& job, v1::JobInfo* out);
+void ToWire(const ValidationReport& report, v1::Validation* out);
 
 }  // namespace lightcone::server

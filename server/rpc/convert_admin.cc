@@ -166,13 +166,16 @@ SwitchCall FromWire(const v1::RollbackRequest& request) { return SwitchOf(reques
 
 void ToWire(const AuditEntry& entry, v1::AuditEntry* out) {
   *out->mutable_time() = TimestampOf(entry.time);
-  out->set_action(entry.rollback ? v1::AUDIT_ACTION_ROLLBACK : v1::AUDIT_ACTION_ACTIVATE);
+  out->set_action(entry.retired    ? v1::AUDIT_ACTION_RETIRE
+                  : entry.rollback ? v1::AUDIT_ACTION_ROLLBACK
+                                   : v1::AUDIT_ACTION_ACTIVATE);
   out->set_generation(entry.generation);
   out->set_previous_generation(entry.previous_generation);
   out->set_forced(entry.forced);
   out->set_reason(entry.reason);
   out->set_out_of_reach(entry.out_of_reach);
   out->set_request_id(entry.request_id);
+  out->set_validated(entry.validated);
 }
 
 void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
@@ -228,6 +231,9 @@ void ToWire(const GenerationStatus& status, v1::GenerationInfo* out) {
   if (status.activated.has_value()) *out->mutable_activated() = TimestampOf(*status.activated);
   out->set_manifest_json(status.manifest_json);
   out->set_compatible_prefix(static_cast<uint32_t>(status.compatible_prefix));
+  if (status.validation == nullptr) return;
+  ToWire(*status.validation, out->mutable_validation());
+  out->mutable_validation()->set_outdated(status.validation_outdated);
 }
 
 void ToWire(const AdapterStatus& status, v1::AdapterInfo* out) {

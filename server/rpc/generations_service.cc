@@ -92,14 +92,43 @@ class GenerationsService final : public v1::Generations::CallbackService {
   Unary* FitAdapter(Context* context, const v1::FitAdapterRequest*, v1::FitAdapterResponse*) override {
     return Later(context, "Generations/FitAdapter");
   }
-  Unary* Validate(Context* context, const v1::ValidateRequest*, v1::ValidateResponse*) override {
-    return Later(context, "Generations/Validate");
+  Unary* Validate(Context* context, const v1::ValidateRequest* request, v1::ValidateResponse* response) override {
+    return Operate(context, "Generations/Validate", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(*response->mutable_job(), core_->engine().ValidateGeneration(FromWire(*request)));
+      return absl::OkStatus();
+    });
   }
-  Unary* Retire(Context* context, const v1::RetireRequest*, v1::RetireResponse*) override {
-    return Later(context, "Generations/Retire");
+  Unary* Retire(Context* context, const v1::RetireRequest* request, v1::RetireResponse* response) override {
+    return Operate(context, "Generations/Retire", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const RetireAnswer answer,
+                          core_->engine().RetireGeneration({request->request_id(), request->collection(),
+                                                            request->generation(), request->reason()}));
+      ToWire(answer.generation, response->mutable_generation());
+      response->set_job(answer.job);
+      return absl::OkStatus();
+    });
   }
-  Unary* PutProbes(Context* context, const v1::PutProbesRequest*, v1::PutProbesResponse*) override {
-    return Later(context, "Generations/PutProbes");
+  Unary* PutProbes(Context* context, const v1::PutProbesRequest* request, v1::PutProbesResponse* response) override {
+    return Operate(context, "Generations/PutProbes", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const PutProbesCall call, FromWire(*request));
+      LC_ASSIGN_OR_RETURN(const ProbeSetStatus set, core_->engine().PutProbes(call));
+      ToWire(set, response->mutable_probes());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* ListProbes(Context* context, const v1::ListProbesRequest* request, v1::ListProbesResponse* response) override {
+    return Operate(context, "Generations/ListProbes", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const std::vector<ProbeSetStatus> all, core_->engine().ListProbes(request->collection()));
+      for (const ProbeSetStatus& set : all) ToWire(set, response->add_probes());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* DropProbes(Context* context, const v1::DropProbesRequest* request, v1::DropProbesResponse*) override {
+    return Operate(context, "Generations/DropProbes", [=, this](const CallContext&) {
+      return core_->engine().DropProbes(request->collection(), request->name(), request->request_id());
+    });
   }
 
  private:
@@ -116,7 +145,7 @@ class GenerationsService final : public v1::Generations::CallbackService {
   }
   Unary* Later(Context* context, std::string_view method) {
     return StartUnimplemented(core_, context, method,
-                              "Register, List, Get, Activate, Rollback, Audit and the calls of adapters are");
+                              "run 'lightcone adapt' and PutAdapter instead");
   }
 
   RpcCore* const core_;

@@ -38,7 +38,8 @@ void InitPluginsOnce() {
 const std::vector<const char*>& ServiceNames() {
   static const auto* const names =
       new std::vector<const char*>{"lightcone.v1.Backfill", "lightcone.v1.Training", "lightcone.v1.Retrieval",
-                                   "lightcone.v1.Collections", "lightcone.v1.Generations"};
+                                   "lightcone.v1.Collections", "lightcone.v1.Generations",
+                                   "lightcone.v1.Jobs"};
   return *names;
 }
 
@@ -69,7 +70,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine* engine, cons
   quota.Resize(TransportBytes(options));
   builder.SetResourceQuota(quota);
   for (auto* make : {&MakeRetrievalService, &MakeCollectionsService, &MakeGenerationsService, &MakeBackfillService,
-                     &MakeTrainingService}) {
+                     &MakeJobsService, &MakeTrainingService}) {
     parts->services.push_back((*make)(&parts->core));
     builder.RegisterService(parts->services.back().get());
   }

@@ -14,6 +14,7 @@ std::unique_ptr<grpc::Service> MakeRetrievalService(RpcCore* core);
 std::unique_ptr<grpc::Service> MakeCollectionsService(RpcCore* core);
 std::unique_ptr<grpc::Service> MakeGenerationsService(RpcCore* core);
 std::unique_ptr<grpc::Service> MakeBackfillService(RpcCore* core);
+std::unique_ptr<grpc::Service> MakeJobsService(RpcCore* core);
 std::unique_ptr<grpc::Service> MakeTrainingService(RpcCore* core);
 
 // Their full names, as health checks and reflection know them.

@@ -91,6 +91,52 @@ TEST_F(Cli, CreatingACollectionTwiceIsRefused) {
   EXPECT_EQ(Run({"collection", "create", "twice"}).exit_code, 5);
 }
 
+TEST_F(Cli, ProbesAreThePriceOfAnActivationAndAnOldGenerationRetires) {
+  const std::string name = "guarded";
+  ASSERT_EQ(Run({"collection", "create", name, "--geometry", "euclidean"}).exit_code, 0);
+  ASSERT_EQ(Run({"generation", "register", name, "--dimension", "2", "--activate"}).exit_code, 0);
+  ASSERT_EQ(Run({"generation", "register", name, "--dimension", "2", "--parent", "1"}).exit_code, 0);
+  for (int i = 0; i < 20; ++i) {
+    const std::string at = std::to_string(i);
+    ASSERT_EQ(Run({"upsert", name, at, "--vector", at + ",0", "--payload", "{\"n\":" + at + "}"}).exit_code, 0);
+  }
+  std::string probes;
+  for (int i = 0; i < 200; ++i) {
+    const std::string z = "[" + std::to_string(i % 20) + ".1,0]";
+    probes += "{\"label\":" + std::to_string(i % 20) + ",\"vectors\":{\"1\":" + z + ",\"2\":" + z + "}}\n";
+  }
+  const std::string file = Put("probes.jsonl", probes);
+  EXPECT_EQ(Run({"generation", "probes", "put", name, "daily", file}).exit_code, 2) << "no --label-field";
+  const Outcome put = RunJson({"generation", "probes", "put", name, "daily", file, "--label-field", "n"});
+  ASSERT_EQ(put.exit_code, 0) << put.err;
+  EXPECT_EQ(put.json()["probes"], 200);
+  EXPECT_THAT(RunJson({"generation", "probes", "list", name}).json(), SizeIs(1));
+  const Outcome refused = Run({"generation", "activate", name, "2"});
+  EXPECT_EQ(refused.exit_code, 5);
+  EXPECT_THAT(refused.err, HasSubstr("has not been validated"));
+  const Outcome passed = RunJson({"generation", "validate", name, "2", "--wait"});
+  ASSERT_EQ(passed.exit_code, 0) << passed.err;
+  EXPECT_EQ(passed.json()["state"], "validated");
+  EXPECT_EQ(passed.json()["validation"]["pairs"][0]["old_self"]["cmc1"]["value"], 1.0);
+  EXPECT_THAT(Run({"generation", "get", name, "2"}).out, HasSubstr("passed, chosen"));
+  EXPECT_EQ(RunJson({"job", "list", "--collection", name}).json()[0]["state"], "succeeded");
+  EXPECT_EQ(Run({"job", "get", "999"}).exit_code, 3);
+  EXPECT_EQ(Run({"generation", "activate", name, "2"}).exit_code, 0);
+  const Outcome kept = Run({"generation", "retire", name, "1"});
+  EXPECT_EQ(kept.exit_code, 5);
+  EXPECT_THAT(kept.err, HasSubstr("20 items"));
+  for (int i = 0; i < 20; ++i) {
+    const std::string at = std::to_string(i);
+    ASSERT_EQ(Run({"upsert", name, at, "--vector", at + ",0", "--same-content"}).exit_code, 0);
+  }
+  const Outcome retired = RunJson({"generation", "retire", name, "1", "--wait", "--reason", "done"});
+  ASSERT_EQ(retired.exit_code, 0) << retired.err;
+  EXPECT_EQ(retired.json()["state"], "succeeded");
+  EXPECT_EQ(RunJson({"generation", "get", name, "1"}).json()["state"], "retired");
+  EXPECT_EQ(RunJson({"generation", "audit", name}).json()[0]["action"], "retire");
+  EXPECT_EQ(Run({"generation", "probes", "drop", name, "daily"}).exit_code, 0);
+}
+
 TEST_F(Cli, GenerationsAreRegisteredListedShownAndActivated) {
   ASSERT_EQ(Run({"collection", "create", "line", "--geometry", "cosine"}).exit_code, 0);
   const Outcome first = RunJson({"generation", "register", "line", "--dimension", "4", "--method", "mine"});

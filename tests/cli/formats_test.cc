@@ -8,6 +8,7 @@
 #include "base/npy.h"
 #include "base/status.h"
 #include "cli/formats/ids.h"
+#include "cli/formats/probe_lines.h"
 #include "cli/formats/import_state.h"
 #include "cli/formats/rows.h"
 #include "tests/support/temporary_folder.h"
@@ -229,6 +230,34 @@ TEST(ImportState, ReadsBackAndNamesWhatIsWrong) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << value;
     EXPECT_THAT(MessageOf(status), HasSubstr(StrCat("field 'dir/state.json: next_row' is ", value,
                                                     "; allowed: a whole number, 0 .. 461168")));
+  }
+}
+
+TEST(ProbeLines, AProbeIsReadAndWhatIsWrongIsNamed) {
+  const auto probe = ParseProbeLine(
+      R"({"vectors": {"1": [0.5, 1], "3": [2]}, "relevant": [7, "cat"], "item": "me", "image": "a.png"})");
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  ASSERT_EQ(probe->probe.vectors_size(), 2);
+  EXPECT_EQ(probe->probe.vectors(1).generation(), 3u);
+  EXPECT_EQ(probe->probe.vectors(0).vector().floats().values(0), 0.5f);
+  EXPECT_EQ(probe->probe.relevant(1).name(), "cat");
+  EXPECT_EQ(probe->probe.item().name(), "me");
+  EXPECT_EQ(probe->image, "a.png");
+  EXPECT_EQ(ParseProbeLine(R"({"label": 3})")->probe.label().integer(), 3);
+  EXPECT_EQ(ParseProbeLine(R"({"label": true})")->probe.label().boolean(), true);
+  for (const auto& [line, text] : std::vector<std::pair<std::string, std::string>>{
+           {"[1]", "a JSON object"},
+           {"{", "no JSON"},
+           {R"({"labels": 3})", "field 'labels' is unknown"},
+           {R"({"label": [1]})", "field 'label'"},
+           {R"({"vectors": {"0": [1]}})", "field 'vectors.0'"},
+           {R"({"vectors": {"1": [1, "x"]}})", "field 'vectors.1[1]'"},
+           {R"({"vectors": {"1": [1e300]}})", "within float32"},
+           {R"({"relevant": 3})", "field 'relevant'"},
+           {std::string(100'000, '['), "nesting"}}) {
+    const absl::Status status = ParseProbeLine(line).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << line.substr(0, 40);
+    EXPECT_THAT(MessageOf(status), HasSubstr(text));
   }
 }
 

@@ -5,7 +5,11 @@
 #include <string_view>
 
 #include "server/engine/checks.h"
+#include "server/engine/jobs.h"
 #include "server/engine/meta.h"
+#include "server/engine/probe_record.h"
+#include "server/engine/raw_input.h"
+#include "server/engine/validation_types.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lightcone::server;
@@ -24,6 +28,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (request.ok() && !DecodeRequest(Encode(*request)).ok()) abort();
   const auto audit = DecodeAudit(bytes);
   if (audit.ok() && !DecodeAudit(Encode(*audit)).ok()) abort();
+  const auto job = DecodeJob(bytes);
+  if (job.ok() && !DecodeJob(Encode(*job)).ok()) abort();
+  const auto head = DecodeProbeHead(bytes);
+  if (head.ok() && !DecodeProbeHead(EncodeProbeHead(*head)).ok()) abort();
+  const auto probes = DecodeProbes(bytes);
+  if (probes.ok() && !DecodeProbes(EncodeProbes(*probes)).ok()) abort();
+  const auto report = DecodeValidation(bytes);
+  if (report.ok() && !DecodeValidation(Encode(*report)).ok()) abort();
+  const auto input = DecodeInput(bytes);
+  if (input.ok() && !DecodeInput(EncodeInput(*input)).ok()) abort();
   (void)ParseNumber(bytes, "number");
   (void)CheckPayload(bytes, 1 << 20, "payload_json");
   return 0;

@@ -96,7 +96,7 @@ class Behaviour : public WireTest {
 TEST_F(Behaviour, HealthKnowsTheServerAndEachService) {
   ServeFake();
   for (const char* name : {"", "lightcone.v1.Retrieval", "lightcone.v1.Collections", "lightcone.v1.Generations",
-                           "lightcone.v1.Backfill", "lightcone.v1.Training"}) {
+                           "lightcone.v1.Backfill", "lightcone.v1.Jobs", "lightcone.v1.Training"}) {
     EXPECT_EQ(Health(name), "\x08\x01") << name;
   }
   grpc::Status status;
@@ -121,9 +121,6 @@ TEST_F(Behaviour, MethodsOfLaterVersionsSaySoAndWhatToDo) {
   LATER(collections_, Snapshot, SnapshotRequest, SnapshotResponse)
   LATER(collections_, Restore, RestoreRequest, RestoreResponse)
   LATER(generations_, FitAdapter, FitAdapterRequest, FitAdapterResponse)
-  LATER(generations_, Validate, ValidateRequest, ValidateResponse)
-  LATER(generations_, Retire, RetireRequest, RetireResponse)
-  LATER(generations_, PutProbes, PutProbesRequest, PutProbesResponse)
   LATER(training_, Start, TrainingStartRequest, TrainingStartResponse)
   LATER(training_, Get, TrainingGetRequest, TrainingGetResponse)
   LATER(training_, List, TrainingListRequest, TrainingListResponse)

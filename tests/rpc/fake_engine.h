@@ -55,6 +55,21 @@ class FakeEngine : public Engine {
   absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string&) override {
     return std::vector<AdapterStatus>();
   }
+  absl::StatusOr<ProbeSetStatus> PutProbes(const PutProbesCall&) override { return ProbeSetStatus{}; }
+  absl::Status DropProbes(const std::string&, const std::string&, const std::string&) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<ProbeSetStatus>> ListProbes(const std::string&) override {
+    return std::vector<ProbeSetStatus>();
+  }
+  absl::StatusOr<std::string> ValidateGeneration(const ValidateCall&) override { return std::string("1"); }
+  absl::StatusOr<RetireAnswer> RetireGeneration(const RetireCall&) override { return RetireAnswer{}; }
+  std::function<absl::StatusOr<JobStatus>(const std::string& id)> on_get_job;
+  absl::StatusOr<JobStatus> GetJob(const std::string& id) override {
+    return on_get_job ? on_get_job(id) : JobStatus{};
+  }
+  absl::StatusOr<JobPage> ListJobs(const std::string&, uint32_t, const std::string&) override { return JobPage{}; }
+  absl::StatusOr<JobStatus> CancelJob(const std::string&, const std::string&) override { return JobStatus{}; }
   absl::StatusOr<BackfillStatus> StartBackfill(const StartBackfillCall&) override { return BackfillStatus{}; }
   absl::StatusOr<BackfillStatus> PauseBackfill(const std::string&, const std::string&) override {
     return BackfillStatus{};

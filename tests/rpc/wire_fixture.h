@@ -14,6 +14,7 @@
 #include "lightcone/v1/backfill.grpc.pb.h"
 #include "lightcone/v1/collections.grpc.pb.h"
 #include "lightcone/v1/generations.grpc.pb.h"
+#include "lightcone/v1/jobs.grpc.pb.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
 #include "lightcone/v1/training.grpc.pb.h"
 #include "server/app/log.h"
@@ -49,6 +50,7 @@ class WireTest : public testing::Test {
     collections_ = v1::Collections::NewStub(channel_);
     generations_ = v1::Generations::NewStub(channel_);
     backfill_ = v1::Backfill::NewStub(channel_);
+    jobs_ = v1::Jobs::NewStub(channel_);
     training_ = v1::Training::NewStub(channel_);
   }
 
@@ -146,6 +148,7 @@ class WireTest : public testing::Test {
   std::unique_ptr<v1::Collections::Stub> collections_;
   std::unique_ptr<v1::Generations::Stub> generations_;
   std::unique_ptr<v1::Backfill::Stub> backfill_;
+  std::unique_ptr<v1::Jobs::Stub> jobs_;
   std::unique_ptr<v1::Training::Stub> training_;
 };
 

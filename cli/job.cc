@@ -1,0 +1,99 @@
+// lightcone job list | get | watch | cancel
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/rollout_json.h"
+#include "cli/table.h"
+
+namespace lightcone::cli {
+namespace {
+
+struct Flags {
+  std::string collection, id, request_id;
+  uint32_t limit = 100;
+};
+
+void Show(const Context& context, const v1::JobInfo& job) {
+  context.json ? context.PrintJson(JobJson(job)) : context.Print(JobsTable({job}));
+}
+
+absl::Status List(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::JobsListRequest request;
+  request.set_collection(flags.collection);
+  request.set_page_size(flags.limit);
+  LC_ASSIGN_OR_RETURN(const v1::JobsListResponse response, client->ListJobs(request));
+  if (!context.json) {
+    context.Print(JobsTable({response.jobs().begin(), response.jobs().end()}));
+    return absl::OkStatus();
+  }
+  OrderedJson all = OrderedJson::array();
+  for (const v1::JobInfo& job : response.jobs()) all.push_back(JobJson(job));
+  context.PrintJson(all);
+  return absl::OkStatus();
+}
+
+absl::Status Get(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::JobsGetRequest request;
+  request.set_id(flags.id);
+  LC_ASSIGN_OR_RETURN(const v1::JobsGetResponse response, client->GetJob(request));
+  Show(context, response.job());
+  return absl::OkStatus();
+}
+
+absl::Status Watch(Context& context, const Flags& flags) { return WaitForJob(context, flags.id).status(); }
+
+absl::Status Cancel(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  v1::JobsCancelRequest request;
+  request.set_id(flags.id);
+  request.set_request_id(flags.request_id);
+  LC_ASSIGN_OR_RETURN(const v1::JobsCancelResponse response, client->CancelJob(request));
+  Show(context, response.job());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, bool show) {
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  client::CallOptions forever;
+  forever.timeout = absl::InfiniteDuration();
+  ProgressBar bar(StrCat("job ", id), 0, "");
+  const auto see = [&](const v1::JobInfo& job) {
+    const double total = job.total() == 0 ? 1.0 : static_cast<double>(job.total());
+    bar.Show(static_cast<double>(job.done()) / total, static_cast<int64_t>(job.done()));
+  };
+  LC_ASSIGN_OR_RETURN(v1::JobInfo job, client->WatchJob(id, see, forever));
+  bar.Clear();
+  if (show) Show(context, job);
+  if (job.state() == v1::JOB_STATE_CANCELLED) {
+    return MakeStatus(absl::StatusCode::kCancelled, StrCat("job ", id, " was cancelled"));
+  }
+  if (job.state() == v1::JOB_STATE_FAILED) return client::StatusOf(job.error());
+  return job;
+}
+
+void AddJob(CLI::App& root, Context& context) {
+  CLI::App* app = root.add_subcommand("job", "List, show, watch and cancel jobs: validations and retirements");
+  app->require_subcommand(1);
+  auto flags = std::make_shared<Flags>();
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+    CLI::App* sub = app->add_subcommand(name, help);
+    sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
+    return sub;
+  };
+  CLI::App* list = add("list", "List jobs, newest first", &List);
+  list->add_option("--collection", flags->collection, "Only those of this collection or alias");
+  list->add_option("--limit", flags->limit, "How many, 1 .. 1000")->capture_default_str();
+  add("get", "Show one job with its result", &Get)->add_option("id", flags->id, "Its id")->required();
+  add("watch", "Follow a job until it has ended", &Watch)->add_option("id", flags->id, "Its id")->required();
+  CLI::App* cancel = add("cancel", "Ask a job to end", &Cancel);
+  cancel->add_option("id", flags->id, "Its id")->required();
+  cancel->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
+}
+
+}  // namespace lightcone::cli

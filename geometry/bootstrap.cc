@@ -1,0 +1,47 @@
+#include "geometry/bootstrap.h"
+
+#include <algorithm>
+#include <array>
+
+namespace lightcone {
+namespace {
+
+constexpr int kResamples = 1'000;
+constexpr int kTail = 25;  // of the 1,000 on each side: 2.5 %
+
+// SplitMix64 (Steele, Lea, Flood 2014).
+std::uint64_t NextRandom(std::uint64_t* state) {
+  std::uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+Estimate BootstrapMean(std::span<const double> values, double least, double most) {
+  Estimate estimate;
+  if (values.empty()) return estimate;
+  const auto n = static_cast<std::uint64_t>(values.size());
+  double sum = 0;
+  for (const double v : values) sum += v;
+  estimate.samples = static_cast<std::int64_t>(n);
+  estimate.value = sum / static_cast<double>(n);
+  std::array<double, kResamples> means;
+  std::uint64_t random = 1;
+  for (double& mean : means) {
+    double resampled = 0;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      // The high half of a product spreads 32 random bits over 0 .. n - 1; n is far below 2^32.
+      resampled += values[static_cast<std::size_t>(((NextRandom(&random) >> 32) * n) >> 32)];
+    }
+    mean = resampled / static_cast<double>(n);
+  }
+  std::sort(means.begin(), means.end());
+  const double unseen = std::min(1.0, 3.0 / static_cast<double>(n));
+  estimate.low = std::min(means[kTail - 1], estimate.value - unseen * (estimate.value - least));
+  estimate.high = std::max(means[kResamples - kTail], estimate.value + unseen * (most - estimate.value));
+  return estimate;
+}
+
+}  // namespace lightcone

@@ -1,0 +1,98 @@
+// Records of the engine as JSON objects with a format version: what their encoders and decoders share.
+// Threads: pure functions; a FieldReader belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "geometry/metric.h"
+#include "nlohmann/json.hpp"
+#include "store/records.h"
+
+namespace lightcone::server {
+
+using Json = nlohmann::json;
+
+inline constexpr uint32_t kFormat = 1;
+
+// Reads typed fields of an object; the first that is missing or of another type is remembered.
+class FieldReader {
+ public:
+  FieldReader(std::string_view kind, const Json& json) : kind_(kind), json_(json) {}
+
+  void Read(const char* name, std::string* out) {
+    if (const Json* value = Find(name)) Take(name, value->is_string(), *value, out);
+  }
+  void Read(const char* name, bool* out) {
+    if (const Json* value = Find(name)) Take(name, value->is_boolean(), *value, out);
+  }
+  void Read(const char* name, double* out) {
+    if (const Json* value = Find(name)) Take(name, value->is_number(), *value, out);
+  }
+  void Read(const char* name, uint64_t* out) {
+    if (const Json* value = Find(name)) Take(name, value->is_number_unsigned(), *value, out);
+  }
+  void Read(const char* name, uint32_t* out) {
+    uint64_t wide = 0;
+    Read(name, &wide);
+    if (wide > UINT32_MAX) return Fail(name);
+    *out = static_cast<uint32_t>(wide);
+  }
+  void Read(const char* name, int64_t* out) {
+    const Json* value = Find(name);
+    if (value == nullptr) return;
+    if (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX) return Fail(name);
+    Take(name, value->is_number_integer(), *value, out);
+  }
+  void Read(const char* name, int* out) {
+    int64_t wide = 0;
+    Read(name, &wide);
+    if (wide < INT32_MIN || wide > INT32_MAX) return Fail(name);
+    *out = static_cast<int>(wide);
+  }
+  void Read(const char* name, Metric* out) {
+    std::string text;
+    Read(name, &text);
+    if (!status_.ok()) return;
+    const auto metric = ParseMetric(text);
+    if (!metric.ok()) return Fail(name);
+    *out = *metric;
+  }
+  const Json* Find(const char* name) {
+    const auto found = json_.find(name);
+    if (found != json_.end()) return &*found;
+    Fail(name);
+    return nullptr;
+  }
+  void Fail(const char* name) {
+    if (status_.ok()) status_ = DataLoss(StrCat(kind_, " record: field '", name, "' is missing or damaged"));
+  }
+  bool Has(const char* name) const { return json_.contains(name); }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  template <typename T>
+  void Take(const char* name, bool right_type, const Json& value, T* out) {
+    if (!right_type) return Fail(name);
+    *out = value.get<T>();
+  }
+
+  const std::string_view kind_;
+  const Json& json_;
+  absl::Status status_;
+};
+
+// DATA_LOSS when the bytes are no object with a format; FAILED_PRECONDITION for a newer format.
+absl::StatusOr<Json> ParseRecord(std::string_view kind, std::string_view bytes);
+
+// Never fails: what is not UTF-8 is replaced.
+std::string Dump(const Json& json);
+
+// An item's id: a number or a text, as it is.
+Json ToJson(const ItemId& id);
+bool ReadItemId(const Json& json, ItemId* out);
+
+}  // namespace lightcone::server

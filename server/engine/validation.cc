@@ -1,0 +1,318 @@
+#include "server/engine/validation.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "geometry/metrics.h"
+#include "server/engine/probe_mixture.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr std::array<double, 5> kShares = {0, 0.25, 0.5, 0.75, 1};
+constexpr size_t kCommonMin = 50;  // items, below which a mixture says nothing
+constexpr double kDipMax = 0.01;   // in mAP below the start
+
+using Values = std::vector<std::optional<double>>;
+
+std::vector<double> There(const Values& values) {
+  std::vector<double> there;
+  for (const auto& v : values) {
+    if (v) there.push_back(*v);
+  }
+  return there;
+}
+
+RankingFigures FiguresOf(const ProbeMeasures& m) {
+  return {BootstrapMean(There(m.cmc1), 0, 1), BootstrapMean(There(m.cmc5), 0, 1), BootstrapMean(There(m.ap), 0, 1)};
+}
+
+// Probe by probe, where both were measured.
+Estimate GainOf(const Values& now, const Values& before) {
+  std::vector<double> gains;
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i] && before[i]) gains.push_back(*now[i] - *before[i]);
+  }
+  return BootstrapMean(gains, -1, 1);
+}
+
+double MeanOf(const Values& values) {
+  double sum = 0;
+  int64_t count = 0;
+  for (const auto& v : values) {
+    sum += v.value_or(0);
+    count += v.has_value();
+  }
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+// Queries of one generation's space, bound to rows of another's after `carry`, or by their leading numbers.
+absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query_space, const Space& row_space,
+                                 const Adapter* carry_query, const Adapter* carry_rows) {
+  RankingWay way;
+  way.carry = carry_rows;
+  for (const auto& z : vectors) {
+    std::optional<BoundQuery>& to = way.queries.emplace_back();
+    if (!z) continue;
+    std::vector<float> carried(z->begin(), z->end());
+    Space space = query_space;
+    if (carry_query != nullptr) {
+      carried.resize(static_cast<size_t>(carry_query->output_dimension()));
+      carry_query->ApplyOne(*z, carried);
+      space = row_space;
+    } else if (row_space.dimension < query_space.dimension) {
+      carried.resize(static_cast<size_t>(row_space.dimension));
+      space = LeadingSpace(query_space, row_space.dimension);
+    }
+    auto bound = BoundQuery::Make(space, row_space, carried);
+    // An adapter may make no vector of a query: a search would answer with an error, so it finds nothing here.
+    if (absl::IsInvalidArgument(bound.status())) continue;
+    LC_RETURN_IF_ERROR(bound.status());
+    to = *std::move(bound);
+  }
+  return way;
+}
+
+class Validation {
+ public:
+  Validation(const ValidationInput& input, const RankingRun& run)
+      : input_(input), run_(run), state_(*input.state), newer_(*state_.Find(input.generation)) {}
+
+  absl::StatusOr<ValidationReport> Run();
+
+ private:
+  struct Way {
+    AdapterMode mode = AdapterMode::kNone;
+    bool in_reach = true;
+    RankingWay way;
+  };
+
+  absl::StatusOr<const ProbeVectors*> VectorsOf(uint32_t generation);
+  absl::StatusOr<RankingWay> Self(uint32_t generation);
+  absl::StatusOr<std::vector<Way>> WaysTo(const GenerationRecord& older);
+  absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
+  // Mixture of each way, P_com and P_up.
+  absl::Status MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair);
+  // On the new generation's own items.
+  absl::Status MeasureNewer(ValidationReport* report);
+
+  const ValidationInput& input_;
+  const RankingRun& run_;
+  const CollectionState& state_;
+  const GenerationRecord& newer_;
+  std::vector<ProbeTarget> targets_;
+  std::map<uint32_t, ProbeVectors> vectors_;
+};
+
+absl::StatusOr<const ProbeVectors*> Validation::VectorsOf(uint32_t generation) {
+  const auto known = vectors_.find(generation);
+  if (known != vectors_.end()) return &known->second;
+  run_.report(StrCat("vectors of the probes by generation ", generation));
+  LC_ASSIGN_OR_RETURN(ProbeVectors made, input_.vectors(*state_.Find(generation)));
+  return &vectors_.emplace(generation, std::move(made)).first->second;
+}
+
+absl::StatusOr<RankingWay> Validation::Self(uint32_t generation) {
+  const Space& space = state_.Find(generation)->space;
+  LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(generation));
+  return WayOf(*vectors, space, space, nullptr, nullptr);
+}
+
+absl::StatusOr<std::vector<Validation::Way>> Validation::WaysTo(const GenerationRecord& older) {
+  const Reach& reach = state_.reach;
+  LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(newer_.generation));
+  std::vector<Way> ways;
+  const bool native = reach.IsNative(newer_.generation, older.generation);
+  // Models of one shape that do not claim to be compatible are measured too: the figures say why they are not.
+  if (native || SameSpace(newer_.space, older.space)) {
+    LC_ASSIGN_OR_RETURN(RankingWay way, WayOf(*vectors, newer_.space, older.space, nullptr, nullptr));
+    ways.push_back({AdapterMode::kNone, native, std::move(way)});
+  }
+  if (const ServedAdapter* query = reach.Between(newer_.generation, older.generation, AdapterMode::kQuery)) {
+    LC_ASSIGN_OR_RETURN(RankingWay way, WayOf(*vectors, newer_.space, older.space, &query->adapter, nullptr));
+    ways.push_back({AdapterMode::kQuery, true, std::move(way)});
+  }
+  if (const ServedAdapter* item = reach.Between(older.generation, newer_.generation, AdapterMode::kItem)) {
+    LC_ASSIGN_OR_RETURN(RankingWay way, WayOf(*vectors, newer_.space, newer_.space, nullptr, &item->adapter));
+    ways.push_back({AdapterMode::kItem, true, std::move(way)});
+  }
+  return ways;
+}
+
+absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* pair) {
+  pair->item_generation = older.generation;
+  LC_ASSIGN_OR_RETURN(const std::vector<Way> ways, WaysTo(older));
+  LC_ASSIGN_OR_RETURN(RankingWay self, Self(older.generation));
+  std::vector<RankingWay> all = {std::move(self)};
+  for (const Way& way : ways) all.push_back(way.way);
+  LC_ASSIGN_OR_RETURN(const auto ranks,
+                      RankGallery(input_.collection, older.generation, older.space, all, targets_, run_, &pair->items));
+  const ProbeMeasures old_self = MeasuresOf(ranks[0]);
+  pair->old_self = FiguresOf(old_self);
+  for (size_t w = 0; w < ways.size(); ++w) {
+    const ProbeMeasures cross = MeasuresOf(ranks[w + 1]);
+    WayReport& report = pair->ways.emplace_back();
+    report.way = ways[w].mode;
+    report.in_reach = ways[w].in_reach;
+    report.figures = FiguresOf(cross);
+    report.cmc1_gain = GainOf(cross.cmc1, old_self.cmc1);
+    report.map_gain = GainOf(cross.ap, old_self.ap);
+  }
+  LC_RETURN_IF_ERROR(MeasureCommon(older, ways, pair));
+  Decide(input_.tolerance, pair);
+  return absl::OkStatus();
+}
+
+absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair) {
+  std::vector<const GenerationRecord*> generations = {&older, &newer_};
+  const uint32_t reference = input_.reference_generation;
+  if (reference != 0 && reference != older.generation) generations.push_back(state_.Find(reference));
+  run_.report(StrCat("items that generations ", older.generation, " and ", newer_.generation, " both embedded"));
+  LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
+  pair->common_items = common.size();
+  if (common.size() < kCommonMin) return absl::OkStatus();
+  const auto self = [&](uint32_t generation) -> absl::StatusOr<ProbeMeasures> {
+    LC_ASSIGN_OR_RETURN(const RankingWay way, Self(generation));
+    const double none[] = {0};
+    LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way}, {generation, &way}, none, targets_, run_));
+    return MeasuresOf(ranks[0]);
+  };
+  LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
+  for (size_t w = 0; w < ways.size(); ++w) {
+    run_.report(StrCat("mixtures of generations ", older.generation, " and ", newer_.generation));
+    LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({older.generation, &ways[w].way},
+                                                      {newer_.generation, &newer_self}, kShares, targets_, run_));
+    WayReport& report = pair->ways[w];
+    for (size_t s = 0; s < kShares.size(); ++s) {
+      const ProbeMeasures m = MeasuresOf(ranks[s]);
+      report.mixture.push_back({kShares[s], MeanOf(m.cmc1), MeanOf(m.ap)});
+      report.dips = report.dips || report.mixture[s].map < report.mixture[0].map - kDipMax;
+    }
+  }
+  if (pair->ways.empty()) return absl::OkStatus();
+  const auto by_map = [](const WayReport& a, const WayReport& b) { return a.figures.map.value < b.figures.map.value; };
+  const auto& best = std::max_element(pair->ways.begin(), pair->ways.end(), by_map)->mixture;
+  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, self(older.generation));
+  MixturePoint base = best.back();  // the new generation's own items, unless a reference says what to reach for
+  if (reference != 0) {
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures alone, self(reference));
+    base = {1, MeanOf(alone.cmc1), MeanOf(alone.ap)};
+    pair->p_up_cmc1 = PUp(best.back().cmc1, base.cmc1);
+    pair->p_up_map = PUp(best.back().map, base.map);
+  }
+  pair->p_com_cmc1 = PCom(best.front().cmc1, MeanOf(old_self.cmc1), base.cmc1);
+  pair->p_com_map = PCom(best.front().map, MeanOf(old_self.ap), base.map);
+  return absl::OkStatus();
+}
+
+absl::Status Validation::MeasureNewer(ValidationReport* report) {
+  LC_ASSIGN_OR_RETURN(RankingWay self, Self(newer_.generation));
+  std::vector<RankingWay> ways = {std::move(self)};
+  std::vector<PairReport*> of;
+  for (PairReport& pair : report->pairs) {
+    // After a rollback, old queries meet the new one's items: as they are, or carried as old items would be.
+    const GenerationRecord& older = *state_.Find(pair.item_generation);
+    const ServedAdapter* item = state_.reach.Between(older.generation, newer_.generation, AdapterMode::kItem);
+    if (item == nullptr && !SameSpace(older.space, newer_.space)) continue;
+    LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(older.generation));
+    LC_ASSIGN_OR_RETURN(RankingWay way, WayOf(*vectors, older.space, newer_.space,
+                                              item == nullptr ? nullptr : &item->adapter, nullptr));
+    ways.push_back(std::move(way));
+    of.push_back(&pair);
+  }
+  uint64_t items = 0;
+  LC_ASSIGN_OR_RETURN(const auto ranks,
+                      RankGallery(input_.collection, newer_.generation, newer_.space, ways, targets_, run_, &items));
+  if (items == 0) return absl::OkStatus();
+  report->new_self = FiguresOf(MeasuresOf(ranks[0]));
+  for (size_t i = 0; i < of.size(); ++i) of[i]->reverse = FiguresOf(MeasuresOf(ranks[i + 1]));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ValidationReport> Validation::Run() {
+  ValidationReport report;
+  report.tolerance = input_.tolerance;
+  report.reference_generation = input_.reference_generation;
+  report.probe_sets = state_.record.probe_sets;
+  report.adapters = state_.reach.VersionsOf(newer_.generation);
+  run_.report("what the probes have to find");
+  LC_ASSIGN_OR_RETURN(ProbeTargets found, FindTargets(*input_.collection, *input_.sets, run_.cancelled));
+  targets_ = std::move(found.targets);
+  report.missing_items = found.missing_items;
+  report.probes = targets_.size();
+  for (const ProbeTarget& target : targets_) {
+    const auto others =
+        std::count_if(target.relevant->begin(), target.relevant->end(), [&](uint64_t id) { return id != target.own; });
+    report.probes_without += others == 0;
+  }
+  for (const uint32_t g : OlderHeads(input_.collection->progress(), newer_.generation)) {
+    if (state_.Find(g) == nullptr || state_.Find(g)->retired) continue;
+    LC_RETURN_IF_ERROR(MeasurePair(*state_.Find(g), &report.pairs.emplace_back()));
+  }
+  LC_RETURN_IF_ERROR(MeasureNewer(&report));
+  report.passed = std::all_of(report.pairs.begin(), report.pairs.end(),
+                              [](const PairReport& pair) { return pair.verdict == Verdict::kPassed; });
+  report.time = absl::Now();
+  return report;
+}
+
+}  // namespace
+
+std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation) {
+  std::set<uint32_t> heads;
+  for (const auto& [generations, count] : progress.items) {
+    const uint32_t head = HeadGeneration(generations, generation);
+    if (count > 0 && head < generation) heads.insert(head);
+  }
+  return {heads.begin(), heads.end()};
+}
+
+void Decide(double tolerance, PairReport* pair) {
+  constexpr double kRounding = 1e-12;
+  const WayReport* best = nullptr;
+  bool measured = false, better = false, sure = false;
+  for (const WayReport& way : pair->ways) {
+    measured = measured || way.map_gain.samples > 0;
+    if (!way.in_reach || way.map_gain.samples == 0) continue;
+    if (std::min(way.cmc1_gain.value, way.map_gain.value) < -kRounding) continue;  // the standard criterion
+    better = true;
+    if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - kRounding) continue;
+    sure = true;
+    if (way.dips || (best != nullptr && way.figures.map.value <= best->figures.map.value)) continue;
+    best = &way;
+  }
+  pair->verdict = best != nullptr ? Verdict::kPassed
+                  : !measured     ? Verdict::kUnmeasured
+                  : !better       ? Verdict::kWorse
+                  : !sure         ? Verdict::kUncertain
+                                  : Verdict::kDips;
+  if (best != nullptr) pair->chosen = best->way;
+}
+
+absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& progress, uint32_t generation,
+                          const ValidationReport& report) {
+  if (report.probe_sets != state.record.probe_sets) {
+    return FailedPrecondition("its probe sets have changed since: validate it again");
+  }
+  if (state.reach.VersionsOf(generation) != report.adapters) {
+    return FailedPrecondition("its adapters have changed since: validate it again");
+  }
+  for (const uint32_t head : OlderHeads(progress, generation)) {
+    const auto of_head = [head](const PairReport& pair) { return pair.item_generation == head; };
+    if (std::none_of(report.pairs.begin(), report.pairs.end(), of_head)) {
+      return FailedPrecondition(StrCat("items of generation ", head, " came since: validate it again"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ValidationReport> RunValidation(const ValidationInput& input, const RankingRun& run) {
+  LC_RETURN_IF_ERROR(input.state->Resolve(input.generation).status());
+  return Validation(input, run).Run();
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,93 @@
+// What a validation finds out: how well queries of a generation find the items of older ones, with all figures.
+// Threads: plain values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "geometry/bootstrap.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+struct RankingFigures {
+  Estimate cmc1, cmc5, map;
+};
+
+// A gallery of which a share is embedded anew, in random order.
+struct MixturePoint {
+  double share = 0, cmc1 = 0, map = 0;
+};
+
+// One way from queries of the new generation to items of an older one.
+struct WayReport {
+  AdapterMode way = AdapterMode::kNone;  // kNone: plain distance; kQuery, kItem: by that adapter
+  bool in_reach = true;                  // false: a plain distance between models that do not claim to be compatible
+  RankingFigures figures;
+  Estimate cmc1_gain, map_gain;       // over the older generation's own queries, probe by probe
+  std::vector<MixturePoint> mixture;  // empty: too few items are embedded by both
+  bool dips = false;                  // the mixture falls more than 0.01 below its start in mAP
+};
+
+enum class Verdict {
+  kPassed,
+  kWorse,       // no way finds the items as well as the older generation's own queries
+  kUncertain,   // a way does, but its interval does not exclude a loss beyond the tolerance
+  kDips,        // a way does, but a partly backfilled gallery would be worse than either
+  kUnmeasured,  // no way leads there, or no probe has vectors by both
+};
+
+// Queries of the validated generation on items of an older one.
+struct PairReport {
+  uint32_t item_generation = 0;
+  uint64_t items = 0;  // embedded by it
+  Verdict verdict = Verdict::kUnmeasured;
+  AdapterMode chosen = AdapterMode::kNone;  // of kPassed: the way that searches take from now on
+  RankingFigures old_self;                  // the older generation's own queries on the same items
+  std::vector<WayReport> ways;
+  std::optional<RankingFigures> reverse;  // the older generation's queries on the new one's items
+  // Over the items that both embedded (and the reference, if there is one). P_com of the chosen or best way, P_up only
+  // with a reference; geometry/metrics.h.
+  uint64_t common_items = 0;
+  std::optional<double> p_com_cmc1, p_com_map, p_up_cmc1, p_up_map;
+};
+
+struct ValidationReport {
+  bool passed = false;
+  absl::Time time;
+  double tolerance = 0;
+  uint32_t reference_generation = 0;  // 0: the validated one
+  // What it saw: it holds as long as they are the same.
+  std::map<std::string, int64_t> probe_sets;                   // CollectionRecord::probe_sets
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> adapters;  // versions, of pairs of the validated generation
+  uint64_t probes = 0;                                         // in all sets
+  uint64_t probes_without = 0;                                 // that have nothing to find any more
+  uint64_t missing_items = 0;                                  // that probes name and that are gone
+  std::optional<RankingFigures> new_self;                      // its own queries on its own items
+  std::vector<PairReport> pairs;                               // by item_generation
+};
+
+struct ValidateCall {
+  std::string request_id;
+  std::string collection;
+  uint32_t generation = 0;
+  std::optional<double> tolerance;    // of a loss against the older generation's own queries; nullopt: 0.02
+  uint32_t reference_generation = 0;  // trained alone on the same data; 0: none
+};
+
+// One line: what was found, against what, and what that means.
+std::string TextOf(const PairReport& pair);
+
+// As JSON, for the store and for jobs.
+std::string Encode(const ValidationReport& report);
+absl::StatusOr<ValidationReport> DecodeValidation(std::string_view bytes);
+
+// "passed", "worse", "uncertain", "dips", "unmeasured"; "none", "query", "item".
+std::string_view VerdictName(Verdict verdict);
+std::string_view WayName(AdapterMode way);
+
+}  // namespace lightcone::server

@@ -1,0 +1,178 @@
+// Probe sets and jobs, wire <-> engine.
+#include <utility>
+
+#include "base/status.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/error.h"
+
+namespace lightcone::server {
+namespace {
+
+v1::JobState StateOf(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return v1::JOB_STATE_QUEUED;
+    case JobState::kRunning:
+      return v1::JOB_STATE_RUNNING;
+    case JobState::kSucceeded:
+      return v1::JOB_STATE_SUCCEEDED;
+    case JobState::kFailed:
+      return v1::JOB_STATE_FAILED;
+    case JobState::kCancelled:
+      return v1::JOB_STATE_CANCELLED;
+  }
+  return v1::JOB_STATE_UNSPECIFIED;
+}
+
+absl::StatusOr<Probe> ProbeOf(const v1::Probe& probe, size_t i) {
+  const std::string field = StrCat("probes[", i, "]");
+  Probe out;
+  for (int j = 0; j < probe.vectors_size(); ++j) {
+    LC_ASSIGN_OR_RETURN(std::vector<float> z,
+                        FromWire(probe.vectors(j).vector(), [&] { return StrCat(field, ".vectors[", j, "].vector"); }));
+    out.vectors.emplace_back(probe.vectors(j).generation(), std::move(z));
+  }
+  if (probe.has_input()) {
+    LC_ASSIGN_OR_RETURN(out.input, FromWire(probe.input(), [&] { return field + ".input"; }));
+  }
+  for (int j = 0; j < probe.relevant_size(); ++j) {
+    LC_ASSIGN_OR_RETURN(out.relevant.emplace_back(),
+                        FromWire(probe.relevant(j), [&] { return StrCat(field, ".relevant[", j, "]"); }));
+  }
+  if (probe.has_label()) {
+    LC_ASSIGN_OR_RETURN(out.label, FromWire(probe.label(), field + ".label"));
+  }
+  if (probe.has_item()) {
+    LC_ASSIGN_OR_RETURN(out.item, FromWire(probe.item(), [&] { return field + ".item"; }));
+  }
+  return out;
+}
+
+void ToWire(const Estimate& estimate, v1::Estimate* out) {
+  out->set_value(estimate.value);
+  out->set_low(estimate.low);
+  out->set_high(estimate.high);
+  out->set_probes(static_cast<uint64_t>(estimate.samples));
+}
+
+void ToWire(const RankingFigures& figures, v1::RankingFigures* out) {
+  ToWire(figures.cmc1, out->mutable_cmc1());
+  ToWire(figures.cmc5, out->mutable_cmc5());
+  ToWire(figures.map, out->mutable_map());
+}
+
+v1::ValidationWay WayOf(AdapterMode way) {
+  return way == AdapterMode::kQuery  ? v1::VALIDATION_WAY_QUERY_ADAPTER
+         : way == AdapterMode::kItem ? v1::VALIDATION_WAY_ITEM_ADAPTER
+                                     : v1::VALIDATION_WAY_NONE;
+}
+
+v1::ValidationVerdict VerdictOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPassed:
+      return v1::VALIDATION_VERDICT_PASSED;
+    case Verdict::kWorse:
+      return v1::VALIDATION_VERDICT_WORSE;
+    case Verdict::kUncertain:
+      return v1::VALIDATION_VERDICT_UNCERTAIN;
+    case Verdict::kDips:
+      return v1::VALIDATION_VERDICT_DIPS;
+    case Verdict::kUnmeasured:
+      return v1::VALIDATION_VERDICT_UNMEASURED;
+  }
+  return v1::VALIDATION_VERDICT_UNSPECIFIED;
+}
+
+void ToWire(const WayReport& way, v1::WayValidation* out) {
+  out->set_way(WayOf(way.way));
+  out->set_in_reach(way.in_reach);
+  ToWire(way.figures, out->mutable_figures());
+  ToWire(way.cmc1_gain, out->mutable_cmc1_gain());
+  ToWire(way.map_gain, out->mutable_map_gain());
+  for (const MixturePoint& point : way.mixture) {
+    v1::MixturePoint* to = out->add_mixture();
+    to->set_share(point.share);
+    to->set_cmc1(point.cmc1);
+    to->set_map(point.map);
+  }
+  out->set_dips(way.dips);
+}
+
+void ToWire(const PairReport& pair, v1::PairValidation* out) {
+  out->set_item_generation(pair.item_generation);
+  out->set_items(pair.items);
+  out->set_verdict(VerdictOf(pair.verdict));
+  if (pair.verdict == Verdict::kPassed) out->set_chosen(WayOf(pair.chosen));
+  ToWire(pair.old_self, out->mutable_old_self());
+  for (const WayReport& way : pair.ways) ToWire(way, out->add_ways());
+  if (pair.reverse) ToWire(*pair.reverse, out->mutable_reverse());
+  out->set_common_items(pair.common_items);
+  if (pair.p_com_cmc1) out->set_p_com_cmc1(*pair.p_com_cmc1);
+  if (pair.p_com_map) out->set_p_com_map(*pair.p_com_map);
+  if (pair.p_up_cmc1) out->set_p_up_cmc1(*pair.p_up_cmc1);
+  if (pair.p_up_map) out->set_p_up_map(*pair.p_up_map);
+  out->set_summary(TextOf(pair));
+}
+
+}  // namespace
+
+void ToWire(const ValidationReport& report, v1::Validation* out) {
+  out->set_passed(report.passed);
+  *out->mutable_time() = TimestampOf(report.time);
+  out->set_tolerance(report.tolerance);
+  out->set_reference_generation(report.reference_generation);
+  for (const auto& [name, put_us] : report.probe_sets) out->add_probe_sets(name);
+  out->set_probes(report.probes);
+  out->set_probes_without(report.probes_without);
+  out->set_missing_items(report.missing_items);
+  if (report.new_self) ToWire(*report.new_self, out->mutable_new_self());
+  for (const PairReport& pair : report.pairs) ToWire(pair, out->add_pairs());
+}
+
+ValidateCall FromWire(const v1::ValidateRequest& request) {
+  ValidateCall call{request.request_id(), request.collection(), request.generation(), std::nullopt,
+                    request.reference_generation()};
+  if (request.has_tolerance()) call.tolerance = request.tolerance();
+  return call;
+}
+
+absl::StatusOr<PutProbesCall> FromWire(const v1::PutProbesRequest& request) {
+  PutProbesCall call{request.request_id(), request.collection(), request.name(), request.label_field(), {}};
+  for (int i = 0; i < request.probes_size(); ++i) {
+    LC_ASSIGN_OR_RETURN(call.probes.emplace_back(), ProbeOf(request.probes(i), static_cast<size_t>(i)));
+  }
+  return call;
+}
+
+void ToWire(const ProbeSetStatus& set, v1::ProbeSetInfo* out) {
+  out->set_name(set.name);
+  out->set_label_field(set.label_field);
+  out->set_probes(set.probes);
+  for (const auto& [generation, probes] : set.vectors) {
+    v1::ProbeSetInfo::ByGeneration* to = out->add_vectors();
+    to->set_generation(generation);
+    to->set_probes(probes);
+  }
+  out->set_inputs(set.inputs);
+  out->set_bytes(set.bytes);
+  *out->mutable_put() = TimestampOf(set.put);
+}
+
+void ToWire(const JobStatus& job, v1::JobInfo* out) {
+  out->set_id(job.id);
+  out->set_kind(job.kind);
+  out->set_collection(job.collection);
+  out->set_generation(job.generation);
+  out->set_state(StateOf(job.state));
+  out->set_done(job.done);
+  out->set_total(job.total);
+  out->set_step(job.step);
+  *out->mutable_created() = TimestampOf(job.created);
+  if (job.started) *out->mutable_started() = TimestampOf(*job.started);
+  if (job.ended) *out->mutable_ended() = TimestampOf(*job.ended);
+  out->set_attempts(job.attempts);
+  out->set_result_json(job.result_json);
+  if (!job.error.ok()) *out->mutable_error() = ToPartError(job.error);
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,406 @@
+// The gate: what a validation measures, whom it lets through, and that its figures are those of a plain ranking.
+#include "server/engine/validation.h"
+
+#include <cmath>
+#include <thread>
+
+#include "engine_testing.h"
+#include "models/adapter_file.h"
+
+namespace lightcone::server {
+namespace {
+
+using Code = absl::StatusCode;
+
+// Classes in a hidden space of 16 numbers. The old model sees 12 of them through noise; others see more or less.
+constexpr int kHidden = 16, kOld = 12;
+constexpr uint64_t kClasses = 100, kItems = 2'500;
+
+// The least-squares map with an offset from rows to rows (normal equations by Gauss's elimination), as an item adapter.
+std::string FitAffine(const std::vector<std::vector<float>>& from, const std::vector<std::vector<float>>& to,
+                      const Space& target) {
+  const size_t in = from[0].size() + 1, out = to[0].size();
+  std::vector<std::vector<double>> m(in, std::vector<double>(in + out, 0.0));
+  for (size_t r = 0; r < from.size(); ++r) {
+    std::vector<double> x(from[r].begin(), from[r].end());
+    x.push_back(1);
+    for (size_t i = 0; i < in; ++i) {
+      for (size_t j = 0; j < in; ++j) m[i][j] += x[i] * x[j];
+      for (size_t j = 0; j < out; ++j) m[i][in + j] += x[i] * to[r][j];
+    }
+  }
+  for (size_t i = 0; i < in; ++i) {
+    for (size_t r = 0; r < in; ++r) {
+      if (r == i) continue;
+      const double f = m[r][i] / m[i][i];
+      for (size_t c = i; c < in + out; ++c) m[r][c] -= f * m[i][c];
+    }
+  }
+  AdapterFile file;
+  file.from = "old";
+  file.to = "new";
+  file.fit.loss = "reg";
+  file.fit.pairs = static_cast<int64_t>(from.size());
+  file.spec.direction = AdapterDirection::kItem;
+  file.spec.kind = AdapterKind::kAffine;
+  file.spec.input_dimension = static_cast<int>(in) - 1;
+  file.spec.target = target;
+  for (size_t j = 0; j < out; ++j) {
+    for (size_t i = 0; i + 1 < in; ++i) file.spec.linear.push_back(static_cast<float>(m[i][in + j] / m[i][i]));
+    file.spec.offset.push_back(static_cast<float>(m[in - 1][in + j] / m[in - 1][in - 1]));
+  }
+  auto bytes = EncodeAdapter(file);
+  EXPECT_TRUE(bytes.ok()) << bytes.status();
+  return bytes.ok() ? *bytes : "";
+}
+
+class GateTest : public EngineTest {
+ protected:
+  using Model = std::function<std::vector<float>(const std::vector<float>& hidden)>;
+
+  void SetUp() override {
+    EngineTest::SetUp();
+    CreateCollectionCall call;
+    call.name = "c";
+    call.metric = Metric::kEuclidean;
+    ASSERT_TRUE(engine_->CreateCollection(call).ok());
+    RegisterModel(kOld, 0);
+    Activate(1);
+    for (uint64_t c = 0; c < kClasses; ++c) classes_.push_back(RandomVector(&random_, kHidden));
+    std::vector<UpsertItem> items;
+    for (uint64_t id = 0; id < kItems; ++id) {
+      hidden_.push_back(Draw(id % kClasses));
+      old_.push_back(OldModel(hidden_.back()));
+      items.push_back(ItemOf(Id(id), old_.back(), StrCat("{\"class\":", id % kClasses, "}")));
+    }
+    Write(BatchOf(std::move(items), 1));
+  }
+
+  std::vector<float> Draw(uint64_t label) {
+    std::vector<float> hidden = RandomVector(&random_, kHidden, 0.55f);
+    for (int i = 0; i < kHidden; ++i) hidden[i] += classes_[label][i];
+    return hidden;
+  }
+  std::vector<float> Noisy(std::vector<float> v, float noise) {
+    const std::vector<float> n = RandomVector(&random_, static_cast<int>(v.size()), noise);
+    for (size_t i = 0; i < v.size(); ++i) v[i] += n[i];
+    return v;
+  }
+  std::vector<float> OldModel(const std::vector<float>& hidden) {
+    return Noisy({hidden.begin(), hidden.begin() + kOld}, 0.45f);
+  }
+  // Sees the same numbers as the old one, better.
+  std::vector<float> CompatibleModel(const std::vector<float>& hidden) {
+    return Noisy({hidden.begin(), hidden.begin() + kOld}, 0.1f);
+  }
+  // Trained alone: all numbers, in an order and of signs of its own.
+  std::vector<float> IndependentModel(const std::vector<float>& hidden, int dimension) {
+    std::vector<float> v;
+    for (int i = 0; i < dimension; ++i) v.push_back(hidden[(i * 5 + 3) % kHidden] * (i % 3 == 0 ? -1.0f : 1.0f));
+    return Noisy(std::move(v), 0.1f);
+  }
+
+  void RegisterModel(int dimension, uint32_t parent, bool expects_adapter = false) {
+    RegisterCall call;
+    call.collection = "c";
+    call.manifest_json = ManifestFor(dimension);
+    call.parent = parent;
+    call.expects_adapter = expects_adapter;
+    const auto made = engine_->RegisterGeneration(call);
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+
+  // New drawings of the classes, as generation 1 and `generation` see them, labelled.
+  void PutProbesFor(const Model& model, size_t probes, uint32_t generation = 2, const std::string& name = "daily") {
+    PutProbesCall call{"", "c", name, "class", {}};
+    for (size_t i = 0; i < probes; ++i) {
+      const std::vector<float> hidden = Draw(i % kClasses);
+      Probe probe;
+      probe.vectors = {{1, OldModel(hidden)}, {generation, model(hidden)}};
+      probe.label = FilterValue(static_cast<int64_t>(i % kClasses));
+      call.probes.push_back(std::move(probe));
+    }
+    const auto put = engine_->PutProbes(call);
+    ASSERT_TRUE(put.ok()) << put.status();
+  }
+
+  GenerationStatus Validate(uint32_t generation, uint32_t reference = 0) {
+    ValidateCall call;
+    call.collection = "c";
+    call.generation = generation;
+    call.reference_generation = reference;
+    const auto id = engine_->ValidateGeneration(call);
+    EXPECT_TRUE(id.ok()) << id.status();
+    if (!id.ok()) return {};
+    JobStatus job = *engine_->GetJob(*id);
+    for (; !job.final(); job = *engine_->GetJob(*id)) std::this_thread::yield();
+    EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
+    return *engine_->GetGeneration("c", generation);
+  }
+  absl::Status TryActivate(uint32_t generation, const std::string& force_because = "") {
+    ActivateCall call;
+    call.collection = "c";
+    call.generation = generation;
+    call.force = !force_because.empty();
+    call.reason = force_because;
+    return engine_->ActivateGeneration(call).status();
+  }
+
+  std::mt19937 random_{11};
+  std::vector<std::vector<float>> classes_, hidden_, old_;
+};
+
+TEST_F(GateTest, AnIncompatibleModelIsRefusedWithTheFiguresThatSayWhy) {
+  RegisterModel(kOld, 1);  // it claims to be compatible
+  PutProbesFor([&](const auto& h) { return IndependentModel(h, kOld); }, 600);
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"generation 2", "has not been validated", "force"}));
+  const GenerationStatus after = Validate(2);
+  ASSERT_NE(after.validation, nullptr);
+  EXPECT_EQ(after.state, GenerationState::kRegistered);
+  EXPECT_FALSE(after.validation->passed);
+  ASSERT_EQ(after.validation->pairs.size(), 1u);
+  const PairReport& pair = after.validation->pairs[0];
+  EXPECT_EQ(pair.verdict, Verdict::kWorse);
+  EXPECT_EQ(pair.items, kItems);
+  EXPECT_GT(pair.old_self.cmc1.value, 0.5);
+  ASSERT_EQ(pair.ways.size(), 1u);
+  EXPECT_LT(pair.ways[0].figures.cmc1.value, 0.15);
+  EXPECT_LT(pair.ways[0].cmc1_gain.high, 0);
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition,
+                    {"did not pass", "items of generation 1", "CMC@1", "mAP", "no way that is open"}));
+  Restart();
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"did not pass", "CMC@1"}));
+  EXPECT_TRUE(TryActivate(2, "the old model has a licence problem").ok());
+  const auto audit = engine_->ListAudit("c", 1);
+  ASSERT_TRUE(audit.ok());
+  EXPECT_TRUE((*audit)[0].forced);
+  EXPECT_FALSE((*audit)[0].validated);
+}
+
+TEST_F(GateTest, AnotherDimensionPassesThroughAnAdapterFittedFromTwoThousandItems) {
+  RegisterModel(kHidden, 0, /*expects_adapter=*/true);
+  std::vector<std::vector<float>> from, to;
+  std::vector<UpsertItem> sample;
+  for (uint64_t id = 0; id < 2'000; ++id) {
+    from.push_back(old_[id]);
+    to.push_back(IndependentModel(hidden_[id], kHidden));
+    sample.push_back(ItemOf(Id(id), to.back()));
+  }
+  Write(BatchOf(std::move(sample), 2, /*same_content=*/true));
+  PutProbesFor([&](const auto& h) { return IndependentModel(h, kHidden); }, 600);
+
+  GenerationStatus now = Validate(2);
+  EXPECT_EQ(now.validation->pairs[0].verdict, Verdict::kUnmeasured) << "no adapter, and the spaces differ";
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"did not pass", "no adapter leads there"}));
+
+  const Space target{Metric::kEuclidean, kHidden, 1.0, 1.0};
+  ASSERT_TRUE(engine_->PutAdapter({"", "c", 1, 2, FitAffine(from, to, target)}).ok());
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"did not pass"}));
+  now = Validate(2);
+  ASSERT_TRUE(now.validation->passed) << TextOf(now.validation->pairs[0]);
+  EXPECT_EQ(now.state, GenerationState::kValidated);
+  const PairReport& pair = now.validation->pairs[0];
+  EXPECT_EQ(pair.chosen, AdapterMode::kItem);
+  EXPECT_EQ(pair.common_items, 2'000u);
+  ASSERT_EQ(pair.ways[0].mixture.size(), 5u);
+  EXPECT_GT(pair.ways[0].mixture[4].map, pair.ways[0].mixture[0].map) << "the new model's own items are better";
+  ASSERT_TRUE(pair.p_com_map.has_value());
+  EXPECT_GT(*pair.p_com_map, 0.2);
+  EXPECT_LT(*pair.p_com_map, 1.0);
+  EXPECT_FALSE(pair.p_up_map.has_value()) << "there is no reference";
+  ASSERT_TRUE(now.validation->new_self.has_value());
+  ASSERT_TRUE(pair.reverse.has_value()) << "old queries carried by the item adapter";
+
+  Restart();
+  EXPECT_EQ(engine_->GetGeneration("c", 2)->state, GenerationState::kValidated);
+  ASSERT_TRUE(TryActivate(2).ok());
+  EXPECT_TRUE((*engine_->ListAudit("c", 1))[0].validated);
+  int right = 0;
+  for (uint64_t i = 0; i < 200; ++i) {
+    const auto hits = Hits(SearchFor(IndependentModel(Draw(i % kClasses), kHidden), 1));
+    ASSERT_EQ(hits.size(), 1u);
+    right += std::get<uint64_t>(hits[0].id.value) % kClasses == i % kClasses;
+  }
+  EXPECT_GT(right, 120) << "searches of the mixed gallery find what probes found";
+}
+
+TEST_F(GateTest, ACompatibleModelPassesAndChangesBehindItMakeThatOutdated) {
+  RegisterModel(kOld, 1);
+  PutProbesFor([&](const auto& h) { return CompatibleModel(h); }, 600);
+  const GenerationStatus now = Validate(2);
+  ASSERT_TRUE(now.validation->passed) << TextOf(now.validation->pairs[0]);
+  EXPECT_EQ(now.validation->pairs[0].chosen, AdapterMode::kNone);
+  EXPECT_GT(now.validation->pairs[0].ways[0].map_gain.low, 0);
+  PutProbesFor([&](const auto& h) { return CompatibleModel(h); }, 10, 2, "weekly");
+  EXPECT_EQ(engine_->GetGeneration("c", 2)->state, GenerationState::kRegistered);
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"passed a validation", "probe sets have changed"}));
+  ASSERT_TRUE(engine_->DropProbes("c", "weekly", "").ok());
+  EXPECT_TRUE(TryActivate(2).ok()) << "the sets are those that it saw again";
+  // The way back is no activation of something new.
+  SwitchCall back;
+  back.collection = "c";
+  EXPECT_TRUE(engine_->RollbackGeneration(back).ok());
+  EXPECT_TRUE(TryActivate(2).ok());
+  EXPECT_TRUE(TryActivate(1).ok()) << "it served before";
+}
+
+TEST_F(GateTest, ABorderlineModelIsRefusedForTooFewProbesAndPassesWithMore) {
+  RegisterModel(kOld, 1);
+  // Finds exactly what the old one finds: no probe tells them apart.
+  const auto put = [&](size_t probes) {
+    PutProbesCall call{"", "c", "daily", "class", {}};
+    for (size_t i = 0; i < probes; ++i) {
+      const std::vector<float> z = OldModel(Draw(i % kClasses));
+      Probe probe;
+      probe.vectors = {{1, z}, {2, z}};
+      probe.label = FilterValue(static_cast<int64_t>(i % kClasses));
+      call.probes.push_back(std::move(probe));
+    }
+    ASSERT_TRUE(engine_->PutProbes(call).ok());
+  };
+  put(100);
+  GenerationStatus now = Validate(2);
+  EXPECT_EQ(now.validation->pairs[0].verdict, Verdict::kUncertain);
+  EXPECT_EQ(now.validation->pairs[0].ways[0].map_gain.value, 0);
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"100 probes are too few", "CMC@1"}));
+  put(300);
+  now = Validate(2);
+  EXPECT_EQ(now.validation->pairs[0].verdict, Verdict::kPassed) << TextOf(now.validation->pairs[0]);
+  EXPECT_TRUE(TryActivate(2).ok());
+}
+
+TEST_F(GateTest, WithoutProbesNothingIsGuardedAndNothingCanBeValidated) {
+  RegisterModel(kOld, 1);
+  ValidateCall call;
+  call.collection = "c";
+  call.generation = 2;
+  EXPECT_TRUE(Fails(engine_->ValidateGeneration(call), Code::kFailedPrecondition, {"no probe set"}));
+  EXPECT_TRUE(TryActivate(2).ok());
+  EXPECT_FALSE((*engine_->ListAudit("c", 1))[0].validated);
+}
+
+TEST_F(GateTest, WhatIsWrongWithACallIsNamedAndTheSameRequestGivesTheSameJob) {
+  RegisterModel(kOld, 1);
+  PutProbesFor([&](const auto& h) { return CompatibleModel(h); }, 20);
+  ValidateCall call;
+  call.collection = "c";
+  EXPECT_TRUE(Fails(engine_->ValidateGeneration(call), Code::kInvalidArgument, {"generation", "0"}));
+  call.generation = 9;
+  EXPECT_TRUE(Fails(engine_->ValidateGeneration(call), Code::kNotFound, {"no generation 9"}));
+  call.generation = 2;
+  call.tolerance = -0.1;
+  EXPECT_TRUE(Fails(engine_->ValidateGeneration(call), Code::kInvalidArgument, {"tolerance", "0 .. 1"}));
+  call.tolerance = NAN;
+  EXPECT_TRUE(Fails(engine_->ValidateGeneration(call), Code::kInvalidArgument, {"tolerance"}));
+  call.tolerance = 0.5;
+  call.reference_generation = 7;
+  EXPECT_TRUE(Fails(engine_->ValidateGeneration(call), Code::kNotFound, {"reference_generation", "7"}));
+  call.reference_generation = 0;
+  call.request_id = "v1";
+  const auto first = engine_->ValidateGeneration(call);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(*engine_->ValidateGeneration(call), *first);
+  call.tolerance = 0.4;
+  EXPECT_TRUE(Fails(engine_->ValidateGeneration(call), Code::kAlreadyExists, {"v1"}));
+}
+
+TEST_F(GateTest, FiguresAreThoseOfAPlainRanking) {
+  RegisterModel(kOld, 1);
+  PutProbesCall call{"", "c", "daily", "class", {}};
+  std::vector<std::vector<float>> queries;
+  for (uint64_t i = 0; i < 40; ++i) {
+    // Each is a copy of an item, which is left out of its ranking.
+    queries.push_back(Noisy(old_[i * 7], 0.3f));
+    Probe probe;
+    probe.vectors = {{1, queries.back()}, {2, queries.back()}};
+    probe.label = FilterValue(static_cast<double>(i * 7 % kClasses));
+    probe.item = Id(i * 7);
+    call.probes.push_back(std::move(probe));
+  }
+  ASSERT_TRUE(engine_->PutProbes(call).ok());
+  const GenerationStatus now = Validate(2);
+  RankingAccumulator truth({1, 5});
+  std::vector<int64_t> labels;
+  for (uint64_t id = 0; id < kItems; ++id) labels.push_back(static_cast<int64_t>(id % kClasses));
+  for (uint64_t i = 0; i < queries.size(); ++i) {
+    std::vector<double> distances;
+    for (const auto& z : old_) {
+      double sum = 0;
+      for (int d = 0; d < kOld; ++d) sum += (queries[i][d] - z[d]) * (queries[i][d] - z[d]);
+      distances.push_back(sum);
+    }
+    truth.AddDistances(labels[i * 7], distances, labels, i * 7);
+  }
+  const RankingMetrics expected = truth.Finish();
+  const RankingFigures& found = now.validation->pairs[0].old_self;
+  EXPECT_EQ(found.cmc1.samples, 40);
+  EXPECT_NEAR(found.cmc1.value, expected.cmc[0], 1e-9);
+  EXPECT_NEAR(found.cmc5.value, expected.cmc[1], 1e-9);
+  EXPECT_NEAR(found.map.value, expected.map, 1e-6);
+}
+
+PairReport PairWith(std::vector<WayReport> ways) {
+  PairReport pair;
+  pair.ways = std::move(ways);
+  return pair;
+}
+WayReport WayWith(AdapterMode mode, double map, double gain, double low, bool dips = false, bool in_reach = true) {
+  WayReport way;
+  way.way = mode;
+  way.in_reach = in_reach;
+  way.figures.map = {map, map, map, 100};
+  way.cmc1_gain = way.map_gain = {gain, low, gain, 100};
+  way.dips = dips;
+  return way;
+}
+
+TEST(Decide, TakesTheBestWayThatIsSureAndDoesNotDip) {
+  PairReport pair =
+      PairWith({WayWith(AdapterMode::kNone, 0.5, 0.01, -0.01), WayWith(AdapterMode::kQuery, 0.6, 0.1, 0.05),
+                WayWith(AdapterMode::kItem, 0.7, 0.2, 0.1, /*dips=*/true)});
+  Decide(0.02, &pair);
+  EXPECT_EQ(pair.verdict, Verdict::kPassed);
+  EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
+}
+
+TEST(Decide, SaysWhyNoWayPasses) {
+  const auto verdict = [](std::vector<WayReport> ways) {
+    PairReport pair = PairWith(std::move(ways));
+    Decide(0.02, &pair);
+    return pair.verdict;
+  };
+  EXPECT_EQ(verdict({}), Verdict::kUnmeasured);
+  EXPECT_EQ(verdict({WayWith(AdapterMode::kNone, 0.5, -0.001, -0.01)}), Verdict::kWorse);
+  EXPECT_EQ(verdict({WayWith(AdapterMode::kNone, 0.5, 0.03, -0.021)}), Verdict::kUncertain);
+  EXPECT_EQ(verdict({WayWith(AdapterMode::kItem, 0.5, 0.03, 0.01, /*dips=*/true)}), Verdict::kDips);
+  EXPECT_EQ(verdict({WayWith(AdapterMode::kNone, 0.5, 0.03, 0.01, false, /*in_reach=*/false)}), Verdict::kWorse);
+}
+
+TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
+  ValidationReport report;
+  report.passed = true;
+  report.time = absl::FromUnixMicros(77);
+  report.tolerance = 0.03;
+  report.probe_sets = {{"daily", 5}};
+  report.adapters = {{{1, 2}, 9}};
+  report.new_self = RankingFigures{{0.5, 0.4, 0.6, 10}, {}, {}};
+  PairReport pair = PairWith({WayWith(AdapterMode::kItem, 0.7, 0.2, 0.1)});
+  pair.ways[0].mixture = {{0, 0.1, 0.2}};
+  pair.verdict = Verdict::kPassed;
+  pair.chosen = AdapterMode::kItem;
+  pair.p_com_map = 0.4;
+  report.pairs.push_back(pair);
+  const std::string bytes = Encode(report);
+  const auto read = DecodeValidation(bytes);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(Encode(*read), bytes);
+  std::string bad = bytes;
+  bad.replace(bad.find("\"passed\":true"), 13, "\"passed\":1234");
+  EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"passed"}));
+  bad = bytes;
+  bad.replace(bad.find("\"item\""), 6, "\"both\"");
+  EXPECT_EQ(DecodeValidation(bad).status().code(), Code::kDataLoss);
+}
+
+}  // namespace
+}  // namespace lightcone::server

@@ -1,0 +1,115 @@
+// Probe sets and jobs on the wire.
+#include <atomic>
+
+#include "fake_engine.h"
+#include "wire_fixture.h"
+
+namespace lightcone::server {
+namespace {
+
+using grpc::StatusCode;
+
+class Rollout : public WireTest {
+ protected:
+  static v1::PutProbesRequest ProbesOf(const std::string& item) {
+    v1::PutProbesRequest request;
+    request.set_collection("gallery");
+    request.set_name("daily");
+    v1::Probe* probe = request.add_probes();
+    v1::ProbeVector* vector = probe->add_vectors();
+    vector->set_generation(1);
+    for (const float value : {0.0f, 1.0f, 2.0f, 3.0f}) vector->mutable_vector()->mutable_floats()->add_values(value);
+    probe->add_relevant()->set_name(item);
+    return request;
+  }
+  grpc::Status Put(const v1::PutProbesRequest& request, v1::PutProbesResponse* response) {
+    grpc::ClientContext context;
+    return generations_->PutProbes(&context, request, response);
+  }
+};
+
+TEST_F(Rollout, ProbesArePutListedAndRefusedByField) {
+  Serve();
+  MakeGallery("gallery");
+  ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b"})).ok());
+  v1::PutProbesResponse put;
+  const grpc::Status status = Put(ProbesOf("a"), &put);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(put.probes().probes(), 1u);
+  EXPECT_EQ(put.probes().vectors(0).generation(), 1u);
+  grpc::ClientContext context;
+  v1::ListProbesRequest list;
+  list.set_collection("gallery");
+  v1::ListProbesResponse listed;
+  ASSERT_TRUE(generations_->ListProbes(&context, list, &listed).ok());
+  EXPECT_EQ(listed.probes_size(), 1);
+  EXPECT_THAT(Put(ProbesOf("nobody"), &put), Fails(StatusCode::NOT_FOUND, "1 of the 1 items"));
+  v1::PutProbesRequest bad = ProbesOf("a");
+  bad.mutable_probes(0)->mutable_vectors(0)->mutable_vector()->set_f32_le("abc");
+  EXPECT_THAT(Put(bad, &put), Fails(StatusCode::INVALID_ARGUMENT, "probes[0].vectors[0].vector.f32_le"));
+  bad = ProbesOf("a");
+  bad.mutable_probes(0)->mutable_relevant(0)->Clear();
+  EXPECT_THAT(Put(bad, &put), Fails(StatusCode::INVALID_ARGUMENT, "probes[0].relevant[0]"));
+  bad = ProbesOf("a");
+  bad.mutable_probes(0)->mutable_label();
+  EXPECT_THAT(Put(bad, &put), Fails(StatusCode::INVALID_ARGUMENT, "probes[0].label"));
+}
+
+TEST_F(Rollout, AJobIsWatchedUntilItHasEnded) {
+  auto fake = std::make_unique<FakeEngine>();
+  std::atomic<uint64_t> looks{0};
+  fake->on_get_job = [&](const std::string& id) -> absl::StatusOr<JobStatus> {
+    if (id != "7") return NotFound("no job '" + id + "'");
+    JobStatus job;
+    job.id = id;
+    job.changes = looks++ / 2;  // every second look finds nothing new
+    job.done = job.changes;
+    job.state = job.changes < 3 ? JobState::kRunning : JobState::kSucceeded;
+    return job;
+  };
+  Serve(std::move(fake));
+  grpc::ClientContext context;
+  v1::JobsWatchRequest request;
+  request.set_id("7");
+  auto stream = jobs_->Watch(&context, request);
+  std::vector<uint64_t> done;
+  v1::JobsWatchResponse news;
+  while (stream->Read(&news)) done.push_back(news.job().done());
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(done, (std::vector<uint64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(news.job().state(), v1::JOB_STATE_SUCCEEDED);
+  grpc::ClientContext other;
+  request.set_id("8");
+  auto missing = jobs_->Watch(&other, request);
+  EXPECT_FALSE(missing->Read(&news));
+  EXPECT_THAT(missing->Finish(), Fails(StatusCode::NOT_FOUND, "no job '8'"));
+}
+
+TEST_F(Rollout, AWatchOfAJobThatNeverEndsEndsWithItsCallerAndWithTheServer) {
+  auto fake = std::make_unique<FakeEngine>();
+  fake->on_get_job = [](const std::string&) -> absl::StatusOr<JobStatus> {
+    JobStatus job;
+    job.state = JobState::kRunning;
+    return job;
+  };
+  Serve(std::move(fake));
+  v1::JobsWatchRequest request;
+  v1::JobsWatchResponse news;
+  {
+    grpc::ClientContext context;
+    auto stream = jobs_->Watch(&context, request);
+    ASSERT_TRUE(stream->Read(&news));
+    context.TryCancel();
+    EXPECT_FALSE(stream->Read(&news));
+    EXPECT_EQ(stream->Finish().error_code(), StatusCode::CANCELLED);
+  }
+  grpc::ClientContext context;
+  auto stream = jobs_->Watch(&context, request);
+  ASSERT_TRUE(stream->Read(&news));
+  server_->BeginDrain();
+  EXPECT_FALSE(stream->Read(&news));
+  EXPECT_EQ(stream->Finish().error_code(), StatusCode::UNAVAILABLE);
+}
+
+}  // namespace
+}  // namespace lightcone::server
