@@ -20,6 +20,7 @@ struct BenchOptions {
 
 absl::Status BenchGeometry(const BenchOptions& options, Report& report);
 absl::Status BenchAdapters(const BenchOptions& options, Report& report);
+absl::Status BenchAdapted(const BenchOptions& options, Report& report);  // legs behind an item adapter
 absl::Status BenchUpsert(const BenchOptions& options, Report& report);
 absl::Status BenchSearch(const BenchOptions& options, Report& report);  // start, memory, gRPC overhead
 absl::Status BenchScan(const BenchOptions& options, Report& report);    // exact search, by vectors and by codes
@@ -29,6 +30,7 @@ absl::Status BenchIngest(const BenchOptions& options, Report& report);  // searc
 absl::Status BenchStart(const BenchOptions& options, Report& report);   // of a server, until its first answer
 absl::Status BenchGrowth(const BenchOptions& options, Report& report);  // over three sizes of gallery
 absl::Status BenchMemory(const BenchOptions& options, Report& report);  // bytes a vector of an int8 graph
+absl::Status BenchMixed(const BenchOptions& options, Report& report);   // one view over several generations
 absl::Status BenchTraining(const BenchOptions& options, Report& report);
 
 }  // namespace lightcone::bench

@@ -1,4 +1,4 @@
-// One sealed segment over given rows, built by the index itself, for benchmarks that leave the server out.
+// One sealed segment a generation over given rows, built by the index itself, for benchmarks that leave the server out.
 // Threads: searches from any thread, all else from one.
 #pragma once
 
@@ -16,9 +16,15 @@ namespace lightcone::bench {
 
 class IndexWorld {
  public:
-  // Builds the segment in `folder`, which is emptied first. Row i has internal id i.
+  // Builds the segments in `folder`, which is emptied first: generation 1 has rows[0], and so on. Internal ids count
+  // the rows of all from 0.
   static absl::StatusOr<std::unique_ptr<IndexWorld>> Build(const std::string& folder, const Space& space,
-                                                           IndexSettings settings, std::span<const float> rows);
+                                                           IndexSettings settings,
+                                                           const std::vector<std::span<const float>>& rows);
+  static absl::StatusOr<std::unique_ptr<IndexWorld>> Build(const std::string& folder, const Space& space,
+                                                           const IndexSettings& settings, std::span<const float> rows) {
+    return Build(folder, space, settings, std::vector{rows});
+  }
 
   // The segment that Build left in `folder`.
   static absl::StatusOr<std::unique_ptr<IndexWorld>> Open(const std::string& folder, const Space& space,
@@ -34,7 +40,8 @@ class IndexWorld {
   // Every query of `queries`, in one call of the index; the error of one is that of all.
   absl::StatusOr<std::vector<SearchResult>> SearchTogether(std::span<const float> queries, const Ask& ask) const;
 
-  double build_seconds() const { return build_seconds_; }  // of the segment: codes and graph
+  const IndexView& view() const { return *view_; }
+  double build_seconds() const { return build_seconds_; }  // of the last segment: codes and graph
   int64_t mapped_bytes() const { return index_->Stats().mapped_bytes; }
   const Space& space() const { return space_; }
 

@@ -19,11 +19,11 @@ int main(int argc, char** argv) {
   options.folder = "build/bench/data";
   app.add_option("--json", json, "where the figures go");
   app.add_option("--only", only, "one subject")
-      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "upsert", "ingest", "search",
+      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest", "search",
                              "memory", "start", "growth", "training"}));
   app.add_option("--folder", options.folder, "scratch space");
-  app.add_option("--items", options.items, "gallery size of the search, graph and ivf benchmarks");
-  app.add_option("--scan-items", options.scan_items, "gallery size of the scan benchmarks");
+  app.add_option("--items", options.items, "gallery size of the search, graph, ivf and adapted benchmarks");
+  app.add_option("--scan-items", options.scan_items, "gallery size of the scan and mixed benchmarks, rows to be carried over");
   app.add_option("--life-items", options.life_items, "gallery size of the start and growth benchmarks");
   CLI11_PARSE(app, argc, argv);
   options.server_binary =
@@ -37,6 +37,8 @@ int main(int argc, char** argv) {
                                                       {"graph", bench::BenchGraph},
                                                       {"ivf", bench::BenchIvf},
                                                       {"adapters", bench::BenchAdapters},
+                                                      {"adapted", bench::BenchAdapted},
+                                                      {"mixed", bench::BenchMixed},
                                                       {"upsert", bench::BenchUpsert},
                                                       {"ingest", bench::BenchIngest},
                                                       {"search", bench::BenchSearch},

@@ -73,7 +73,7 @@ std::shared_ptr<const AdaptedBlock> AdaptedRows::Keep(const std::shared_ptr<cons
   if (!entries_.contains(segment.get())) DropStale();
   Entry& entry = entries_[segment.get()];
   if (entry.segment.lock() != segment) {
-    Forget(entry);
+    GiveBack(entry);
     entry = Entry{segment, {}};
   }
   if (entry.blocks.size() <= block) entry.blocks.resize(block + 1);
@@ -85,7 +85,7 @@ std::shared_ptr<const AdaptedBlock> AdaptedRows::Keep(const std::shared_ptr<cons
   return entry.blocks[block] = std::move(made);
 }
 
-void AdaptedRows::Forget(const Entry& entry) {
+void AdaptedRows::GiveBack(const Entry& entry) {
   const auto kept = [](const auto& block) { return block != nullptr; };
   const int64_t gone = std::count_if(entry.blocks.begin(), entry.blocks.end(), kept);
   blocks_ -= gone;
@@ -98,7 +98,7 @@ void AdaptedRows::DropStale() {
       ++it;
       continue;
     }
-    Forget(it->second);
+    GiveBack(it->second);
     entries_.erase(it++);
   }
 }
@@ -108,6 +108,14 @@ void AdaptedRows::Clear() {
   budget_->Give(blocks_ * block_bytes_);
   blocks_ = 0;
   entries_.clear();
+}
+
+void AdaptedRows::Forget(const std::shared_ptr<const Segment>& segment) {
+  absl::MutexLock lock(&mu_);
+  const auto found = entries_.find(segment.get());
+  if (found == entries_.end()) return;
+  GiveBack(found->second);
+  entries_.erase(found);
 }
 
 int64_t AdaptedRows::bytes() const {

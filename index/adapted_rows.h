@@ -22,7 +22,7 @@
 
 namespace lightcone {
 
-// Memory that all caches of one program share.
+// Memory, or disk, that all caches of one program share.
 class AdaptedBudget {
  public:
   explicit AdaptedBudget(int64_t bytes_max) : bytes_max_(bytes_max) {}
@@ -37,6 +37,7 @@ class AdaptedBudget {
   }
   void Give(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
+  int64_t left() const { return bytes_max_ - used(); }
 
  private:
   const int64_t bytes_max_;
@@ -72,8 +73,9 @@ class AdaptedRows {
   // The same when they are kept, else nullptr.
   std::shared_ptr<const AdaptedBlock> Find(const std::shared_ptr<const Segment>& segment, int64_t begin) const;
 
-  // Lets go of everything kept. Searches that hold a block keep it.
+  // Lets go of everything kept, or of one segment's blocks. Searches that hold a block keep it.
   void Clear();
+  void Forget(const std::shared_ptr<const Segment>& segment);
 
   int64_t bytes() const;  // of the blocks kept
 
@@ -85,7 +87,7 @@ class AdaptedRows {
 
   std::shared_ptr<const AdaptedBlock> Keep(const std::shared_ptr<const Segment>& segment, size_t block,
                                            std::shared_ptr<const AdaptedBlock> made);
-  void Forget(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void GiveBack(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void DropStale() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Adapter* const adapter_;

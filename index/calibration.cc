@@ -78,10 +78,12 @@ class Calibration {
       requests[i].nprobe = way.nprobe;
       requests[i].cancelled = &stop_;
     }
-    const std::vector<absl::Status> checked(requests.size());
+    std::vector<ScopedRequest> asked;
+    for (const SearchRequest& request : requests) {
+      asked.push_back({{&segments_, std::numeric_limits<uint64_t>::max() - 1}, &request});
+    }
     Neighbours neighbours;
-    for (absl::StatusOr<SearchResult>& result :
-         SearchSegments({&segments_, std::numeric_limits<uint64_t>::max() - 1}, requests, checked)) {
+    for (absl::StatusOr<SearchResult>& result : SearchSegments(asked)) {
       LC_RETURN_IF_ERROR(result.status());
       const uint64_t self = segment.block().ids[rows_[neighbours.size()]];
       std::erase_if(result->hits, [self](const SearchHit& hit) { return hit.internal_id == self; });

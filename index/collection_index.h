@@ -25,6 +25,7 @@
 namespace lightcone {
 
 class AdaptedRows;
+class CarriedSegments;
 
 enum class SealedKind { kFlat, kHnsw, kIvf };
 
@@ -83,6 +84,9 @@ class RowSource {
 };
 
 struct SearchRequest {
+  // Not 0: requests of one call with this number are legs of one query. Its k nearest rows are surely among their hits,
+  // and of rows that are farther none of them has to be: that makes the legs cheaper than searches of their own.
+  uint32_t query_number = 0;
   const BoundQuery* query = nullptr;  // bound to the generation's space; may be null with an adapter
   uint32_t generation = 0;            // whose rows are searched
   uint32_t view_generation = 0;       // a row is seen if superseded_by is 0 or > view_generation
@@ -104,6 +108,9 @@ struct SearchRequest {
   const Adapter* adapter = nullptr;           // takes rows of the generation's space
   const BoundQuery* adapted_query = nullptr;  // bound to adapter->target(); required with an adapter
   AdaptedRows* adapted_rows = nullptr;        // optional: where carried rows are kept for the next search
+  // Optional: segments that the adapter has carried over. They are searched as rows of its target space are: along a
+  // graph where one leads through them, by the adapted query alone.
+  const CarriedSegments* carried = nullptr;
   absl::Time deadline = absl::InfiniteFuture();
   const std::function<bool()>* cancelled = nullptr;
 };
@@ -137,15 +144,18 @@ class IndexView {
   virtual ~IndexView() = default;
   // NOT_FOUND for a generation the index does not have; DEADLINE_EXCEEDED, CANCELLED; UNAVAILABLE while rows of a
   // damaged segment are taken from the source again.
-  // One answer a request, each as if it were alone; rows that several of them have to scan are read once.
-  // REQUIRES: all requests name the same generation.
+  // One answer a request, each as if it were alone unless they are legs of one query; rows that several of them have to
+  // scan are read once.
   virtual std::vector<absl::StatusOr<SearchResult>> SearchTogether(std::span<const SearchRequest> requests) const = 0;
   absl::StatusOr<SearchResult> Search(const SearchRequest& request) const {
     return std::move(SearchTogether({&request, 1})[0]);
   }
-  // Carries the rows of a generation into `rows` ahead of the searches that will want them, as far as the budget goes.
-  // NOT_FOUND as Search; CANCELLED as soon as `cancelled` says so.
-  virtual absl::Status Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const = 0;
+  // Carries the rows of a generation ahead of the searches that will want them: sealed segments over into `carried`,
+  // built as the settings say, and what that does not take into `rows` (either nullptr: not), as far as budgets go.
+  // `carried` lets go of all other segments. Cheap when that is done. NOT_FOUND as Search; CANCELLED soon after
+  // `cancelled` says so; else the first error of CarriedSegments, after all segments were tried.
+  virtual absl::Status Adapt(uint32_t generation, AdaptedRows* rows, CarriedSegments* carried,
+                             const IndexSettings& settings, const std::function<bool()>& cancelled) const = 0;
   // Rows of a generation that a view of `view_generation` serves.
   virtual int64_t VisibleRows(uint32_t generation, uint32_t view_generation) const = 0;
   // Generations with at least one visible row for this view, ascending.

@@ -1,6 +1,11 @@
 #include "index/graph_walk.h"
 
 #include <algorithm>
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <utility>
 
 #include "base/status.h"
 
@@ -107,6 +112,168 @@ absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const 
   LC_RETURN_IF_ERROR(status);
   result.evaluations = walk.evaluations();
   return result;
+}
+
+namespace {
+
+// Breadth with which a walk finds its way among rows that may all turn out too far: narrower ones end in a place that
+// has nothing nearer beside it more often than the rows' own neighbours are missed.
+constexpr size_t kLeadMin = 10;
+
+// The scores of the best rows of all walks.
+class BestScores {
+ public:
+  explicit BestScores(size_t count) : count_(count) {}
+  // A row below it is not one of the best; -inf until there are enough.
+  float least() const { return scores_.size() < count_ ? -std::numeric_limits<float>::infinity() : scores_.front(); }
+  void Add(float score) {
+    if (score < least()) return;
+    scores_.push_back(score);
+    std::push_heap(scores_.begin(), scores_.end(), std::greater<>());
+    if (scores_.size() <= count_) return;
+    std::pop_heap(scores_.begin(), scores_.end(), std::greater<>());
+    scores_.pop_back();
+  }
+
+ private:
+  const size_t count_;
+  std::vector<float> scores_;  // min-heap
+};
+
+// One of the walks.
+class SharedWalk {
+ public:
+  SharedWalk(const WalkTask& task, size_t lead, Visited& visited)
+      : task_(task), lead_(lead), visited_(visited), walk_(*task.graph, task.score) {
+    visited_.Begin(static_cast<size_t>(task.graph->rows()));
+  }
+
+  // Until the nearest row that is not expanded is none of the `lead` best.
+  absl::Status FindWay(absl::FunctionRef<absl::Status()> interrupted) {
+    const ScoredRow start = walk_.Descend();
+    visited_.TestAndSet(start.row);
+    std::vector<float> leading;  // min-heap of the best scores accepted
+    const auto visit = [&](ScoredRow row) {
+      if (leading.size() >= lead_ && row.score <= leading.front()) {
+        spare_.push_back(row);
+        return;
+      }
+      Push(row);
+      if (!task_.accept(row.row)) return;
+      found_.push_back(row);
+      leading.push_back(row.score);
+      std::push_heap(leading.begin(), leading.end(), std::greater<>());
+      if (leading.size() <= lead_) return;
+      std::pop_heap(leading.begin(), leading.end(), std::greater<>());
+      leading.pop_back();
+    };
+    visit(start);
+    while (!frontier_.empty()) {
+      if (leading.size() >= lead_ && frontier_.front().score < leading.front()) return absl::OkStatus();
+      LC_RETURN_IF_ERROR(ExpandNext(visit, interrupted));
+      if (gave_up_) return absl::OkStatus();
+    }
+    return absl::OkStatus();
+  }
+
+  void OfferFound(BestScores& best) const {
+    for (const ScoredRow& row : found_) best.Add(row.score);
+  }
+
+  // On from there, as long as a row that is not expanded is one of the best.
+  absl::Status GoOn(BestScores& best, absl::FunctionRef<absl::Status()> interrupted) {
+    const auto visit = [&](ScoredRow row) {
+      if (row.score < best.least()) return;
+      Push(row);
+      if (!task_.accept(row.row)) return;
+      found_.push_back(row);
+      best.Add(row.score);
+    };
+    for (const ScoredRow& row : spare_) visit(row);
+    while (!frontier_.empty() && frontier_.front().score >= best.least()) {
+      LC_RETURN_IF_ERROR(ExpandNext(visit, interrupted));
+      if (gave_up_) return absl::OkStatus();
+    }
+    return absl::OkStatus();
+  }
+
+  bool gave_up() const { return gave_up_; }
+
+  WalkResult Take(float least) {
+    WalkResult result;
+    result.evaluations = walk_.evaluations();
+    result.gave_up = gave_up_;
+    if (gave_up_) return result;
+    std::erase_if(found_, [least](const ScoredRow& row) { return row.score < least; });
+    result.rows = std::move(found_);
+    return result;
+  }
+
+ private:
+  void Push(ScoredRow row) {
+    frontier_.push_back(row);
+    std::push_heap(frontier_.begin(), frontier_.end(), Worse);
+  }
+
+  template <typename Visit>
+  absl::Status ExpandNext(const Visit& visit, absl::FunctionRef<absl::Status()> interrupted) {
+    const uint32_t row = frontier_.front().row;
+    std::pop_heap(frontier_.begin(), frontier_.end(), Worse);
+    frontier_.pop_back();
+    if (!frontier_.empty()) PrefetchLinks(*task_.graph, frontier_.front().row);
+    const size_t n = walk_.Expand(row, visited_);
+    for (size_t i = 0; i < n; ++i) visit(ScoredRow{walk_.score(i), walk_.id(i)});
+    gave_up_ = walk_.evaluations() > task_.limits.evaluations_max;
+    if (walk_.evaluations() < check_at_) return absl::OkStatus();
+    check_at_ += kEvaluationsBetweenChecks;
+    return interrupted();
+  }
+
+  const WalkTask& task_;
+  const size_t lead_;
+  Visited& visited_;
+  Walk walk_;
+  bool gave_up_ = false;
+  int64_t check_at_ = kEvaluationsBetweenChecks;
+  std::vector<ScoredRow> frontier_;  // max-heap of rows that are not expanded
+  std::vector<ScoredRow> spare_;     // neither expanded nor accepted yet, for they were none of the lead
+  std::vector<ScoredRow> found_;     // accepted
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> tasks,
+                                                     absl::FunctionRef<absl::Status()> interrupted) {
+  std::vector<WalkResult> results;
+  if (tasks.size() == 1) {
+    LC_ASSIGN_OR_RETURN(WalkResult alone,
+                        WalkGraph(*tasks[0].graph, tasks[0].score, tasks[0].limits, tasks[0].accept, interrupted));
+    results.push_back(std::move(alone));
+    return results;
+  }
+  int breadth = 0;
+  double weight = 0;
+  for (const WalkTask& task : tasks) {
+    breadth = std::max(breadth, task.limits.ef);
+    weight += task.weight;
+  }
+  thread_local std::deque<Visited> visited;  // a place that stays for each
+  if (visited.size() < tasks.size()) visited.resize(tasks.size());
+  std::deque<SharedWalk> walks;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const double share = weight > 0 ? tasks[i].weight / weight : 1;
+    walks.emplace_back(tasks[i], std::max(kLeadMin, static_cast<size_t>(std::ceil(share * breadth))), visited[i]);
+    LC_RETURN_IF_ERROR(walks.back().FindWay(interrupted));
+  }
+  BestScores best(static_cast<size_t>(breadth));
+  for (const SharedWalk& walk : walks) {
+    if (!walk.gave_up()) walk.OfferFound(best);
+  }
+  for (SharedWalk& walk : walks) {
+    if (!walk.gave_up()) LC_RETURN_IF_ERROR(walk.GoOn(best, interrupted));
+  }
+  for (SharedWalk& walk : walks) results.push_back(walk.Take(best.least()));
+  return results;
 }
 
 }  // namespace lightcone

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -37,6 +39,23 @@ struct FloatRows {
     ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
   }
 };
+
+// One of several walks for one query whose scores are on one scale.
+struct WalkTask {
+  const Graph* graph = nullptr;
+  std::function<void(const uint32_t* ids, size_t n, float* scores)> score;  // as a RowScorer
+  std::function<bool(uint32_t)> accept;
+  WalkLimits limits;  // what a walk of this graph alone would have
+  double weight = 1;  // its share of the rows that are asked for, to any scale
+};
+
+// Walks that go on together as one of the greatest breadth among them would over all graphs: each first finds its way,
+// with its share of that breadth, and then goes on only where it meets rows that belong to the best of all, so many as
+// the breadth says. A result has those of its graph that do.
+//
+// One result a task; of one that gave up all rows may be needed. Errors as WalkGraph.
+absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> tasks,
+                                                     absl::FunctionRef<absl::Status()> interrupted);
 
 // `interrupted` is asked every few thousand evaluations; its error is returned. `accept` is called at most once a row.
 absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits,

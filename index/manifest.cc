@@ -152,14 +152,13 @@ void PutSpace(const Space& space, Json& json) {
   json["clip_radius"] = space.clip_radius;
 }
 
-// "walks" of a graph by their "ef", "probes" of lists by how many there were.
+// Of measurements: "walks" of a graph by their "ef", "probes" of lists by how many there were.
 struct MeasuredNames {
   const char* list;
   const char* breadth;
 };
-MeasuredNames MeasuredNamesOf(const SegmentManifest& m) {
-  return m.kind == "ivf" ? MeasuredNames{"probes", "lists"} : MeasuredNames{"walks", "ef"};
-}
+constexpr MeasuredNames kWalks{"walks", "ef"}, kProbes{"probes", "lists"};
+MeasuredNames MeasuredNamesOf(const SegmentManifest& m) { return m.kind == "ivf" ? kProbes : kWalks; }
 
 absl::StatusOr<std::vector<RecallAt>> ReadMeasured(const Json& list, const MeasuredNames& names) {
   std::vector<RecallAt> measured;
@@ -176,6 +175,12 @@ absl::StatusOr<std::vector<RecallAt>> ReadMeasured(const Json& list, const Measu
     measured.push_back(point);
   }
   return measured;
+}
+
+Json MeasuredJson(const std::vector<RecallAt>& measured, const MeasuredNames& names) {
+  Json list = Json::array();
+  for (const RecallAt& point : measured) list.push_back({{names.breadth, point.breadth}, {"recall", point.recall}});
+  return list;
 }
 
 constexpr uint64_t kU64Max = std::numeric_limits<uint64_t>::max();
@@ -224,14 +229,10 @@ std::string EncodeManifest(const SegmentManifest& m) {
                {"last_sequence", m.last_sequence},
                {"hnsw_m", m.hnsw_m},
                {"hnsw_ef_construction", m.hnsw_ef_construction},
-               {MeasuredNamesOf(m).list, Json::array()},
+               {MeasuredNamesOf(m).list, MeasuredJson(m.measured, MeasuredNamesOf(m))},
                {"files", Json::array()}};
   PutSpace(m.space, json);
   if (m.bias_max) json["bias_max"] = *m.bias_max;
-  const MeasuredNames names = MeasuredNamesOf(m);
-  for (const RecallAt& point : m.measured) {
-    json[names.list].push_back({{names.breadth, point.breadth}, {"recall", point.recall}});
-  }
   for (const FileEntry& file : m.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.crc32c}});
   }
@@ -271,10 +272,34 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
     m.files.push_back(std::move(file));
   }
   LC_RETURN_IF_ERROR(reader.status());
-  if (m.kind != "flat" && m.kind != "hnsw" && m.kind != "ivf") return DataLoss(StrCat("manifest.kind is '", m.kind, "'"));
+  if (m.kind != "flat" && m.kind != "hnsw" && m.kind != "ivf")
+    return DataLoss(StrCat("manifest.kind is '", m.kind, "'"));
   if (m.stride < m.space.dimension) return DataLoss("manifest.stride is less than the dimension");
   LC_RETURN_IF_ERROR(CheckFiles(m));
   return m;
+}
+
+std::string EncodeCarried(const CarriedManifest& manifest) {
+  return Seal({{"format", kIndexFormatVersion},
+               {"segment", manifest.segment},
+               {"vectors_crc32c", manifest.vectors_crc32c},
+               {"adapter_crc32c", manifest.adapter_crc32c},
+               {"old_graph", manifest.old_graph},
+               {"walks", MeasuredJson(manifest.walks, kWalks)}});
+}
+
+absl::StatusOr<CarriedManifest> DecodeCarried(std::string_view text) {
+  LC_ASSIGN_OR_RETURN(const Json json, Unseal(text, "carried"));
+  Reader reader(json, "carried");
+  constexpr uint32_t kU32Max = std::numeric_limits<uint32_t>::max();
+  CarriedManifest manifest;
+  manifest.segment = reader.Integer<uint64_t>("segment", 0, kU64Max);
+  manifest.vectors_crc32c = reader.Integer<uint32_t>("vectors_crc32c", 0, kU32Max);
+  manifest.adapter_crc32c = reader.Integer<uint32_t>("adapter_crc32c", 0, kU32Max);
+  manifest.old_graph = reader.Bool("old_graph");
+  LC_ASSIGN_OR_RETURN(manifest.walks, ReadMeasured(reader.Array("walks"), kWalks));
+  LC_RETURN_IF_ERROR(reader.status());
+  return manifest;
 }
 
 std::string EncodeIndexCheckpoint(const IndexCheckpoint& checkpoint) {

@@ -27,6 +27,7 @@ inline constexpr std::string_view kUncertaintyFile = "uncertainty.f32";
 inline constexpr std::string_view kGraphFile = "graph.hnsw";
 inline constexpr std::string_view kListsFile = "lists.ivf";
 inline constexpr std::string_view kCodesFile = "codes.i8";  // only where the settings ask for codes
+inline constexpr std::string_view kCarriedFile = "carried.json";  // only of carried segments
 inline constexpr std::string_view kStatesFile = "states.u32";  // the only file that is rewritten; carries its own sum
 
 struct FileEntry {
@@ -55,6 +56,17 @@ struct SegmentManifest {
 };
 std::string EncodeManifest(const SegmentManifest& manifest);
 absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text);
+
+// Beside the manifest of a carried segment (carried_segments.h) and written after it: what was carried, by what.
+struct CarriedManifest {
+  uint64_t segment = 0;         // whose rows were carried
+  uint32_t vectors_crc32c = 0;  // of that segment's vectors
+  uint32_t adapter_crc32c = 0;  // of the adapter's file
+  bool old_graph = false;       // walks go along that segment's graph, not along one of the folder's own
+  std::vector<RecallAt> walks;  // along the old graph; empty without
+};
+std::string EncodeCarried(const CarriedManifest& manifest);
+absl::StatusOr<CarriedManifest> DecodeCarried(std::string_view text);
 
 struct IndexCheckpoint {
   struct Generation {

@@ -97,7 +97,7 @@ class Segment {
   uint32_t generation() const { return generation_; }
   const Space& space() const { return space_; }
   const RowBlock& block() const { return block_; }
-  const RowStates& states() const { return states_; }
+  const RowStates& states() const { return *states_seen_; }
   std::span<const float> row(int64_t i) const {
     return {block_.rows + static_cast<size_t>(i) * block_.stride, static_cast<size_t>(space_.dimension)};
   }
@@ -150,6 +150,7 @@ class Segment {
   const Space space_;
   RowBlock block_;
   RowStates states_;
+  const RowStates* states_seen_ = &states_;  // another segment's where that one's rows are these, carried
   StateCounts counts_;
   float bias_max_ = 0;  // largest bias factor of the rows
   bool dirty_ = false;

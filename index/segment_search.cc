@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "geometry/code_kernels.h"
 #include "geometry/codes.h"
@@ -31,51 +34,84 @@ constexpr int64_t kRerankBetweenChecks = 1024;
 // order, which is about twice as fast per row. Both figures decide only speed, never which rows are found.
 constexpr double kEvaluationsPerResult = 24;
 constexpr double kRandomAccessCost = 2;
-// Rows that a filter leaves of the probed lists, for each result: with fewer the nearest of them may well lie elsewhere.
+// Rows that a filter leaves of the probed lists, for each result: with fewer the nearest of them may well lie
+// elsewhere.
 constexpr double kAcceptedPerResult = 32;
 
-// One search, segment by segment: Enter, then every block of rows if that says so, and Finish in the end.
+// Walks of one query, along the graphs of one or of several searches.
+struct PlannedWalks {
+  std::vector<WalkTask> tasks;
+  std::deque<CodeQuery> coded_queries;  // scores of tasks refer to them
+};
+
+// One search: Enter for each segment, walks with those that they go together with, Turn and every block of rows for
+// each segment that is to be scanned, and Finish in the end.
 class Search {
  public:
-  Search(const SearchScope& scope, const SearchRequest& request)
-      : context_{scope, request},
-        wanted_(request.adapter == nullptr ? request.k : AdaptedCandidates(request)),
+  explicit Search(const ScopedRequest& scoped)
+      : context_{scoped.scope, *scoped.request},
+        wanted_(scoped.request->adapter == nullptr ? scoped.request->k : AdaptedCandidates(*scoped.request)),
         candidates_(wanted_) {
-    if (request.query != nullptr) coded_query_.emplace(*request.query);
+    if (scoped.request->query != nullptr) coded_query_.emplace(*scoped.request->query);
   }
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
 
+  const SearchRequest& request() const { return context_.request; }
+  const PinnedSegment& segment(uint32_t index) const { return (*context_.scope.segments)[index]; }
+  uint32_t segments() const { return static_cast<uint32_t>(context_.scope.segments->size()); }
   absl::Status Interrupted() const { return context_.Interrupted(); }
 
-  // Walks the segment's graph or probes its lists where that is enough; true when the segment is to be scanned.
+  // Plans a walk of the segment's graph, or probes its lists, where that is enough; true when it is to be scanned.
   absl::StatusOr<bool> Enter(uint32_t index) {
-    const SearchRequest& request = context_.request;
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
-    const CodeBlock* const codes = pinned.segment->codes();
-    error_ = request.query->ScoreErrorMax(pinned.bias_max);
-    if (codes != nullptr) {
-      coded_query_->TurnTo(*codes);
-      coded_ = true;
-    }
-    const int64_t visible = pinned.counts->Visible(request.view_generation);
-    const Graph* graph = pinned.segment->graph();
+    const PinnedSegment& pinned = segment(index);
+    const int64_t visible = pinned.counts->Visible(request().view_generation);
+    if (visible == 0) return false;
     const Lists* lists = pinned.segment->lists();
-    const int64_t breadth = request.exact ? 0 : BreadthIn(*pinned.segment);
-    const double accepted = std::clamp(request.keep ? request.keep_share : 1.0, 0.0, 1.0) * static_cast<double>(visible);
-    if (breadth > 0 && graph != nullptr && visible > 0) {
+    const int64_t breadth = request().exact ? 0 : BreadthIn(*pinned.segment);
+    const double accepted =
+        std::clamp(request().keep ? request().keep_share : 1.0, 0.0, 1.0) * static_cast<double>(visible);
+    if (breadth > 0 && pinned.segment->graph() != nullptr) {
       const int ef = static_cast<int>(std::max(breadth, wanted_));
       if (kRandomAccessCost * kEvaluationsPerResult * ef < accepted) {
-        LC_ASSIGN_OR_RETURN(const bool done, Walk(index, *graph, ef, visible));
-        if (done) return false;
+        walks_.push_back({index, ef, visible, accepted});
+        return false;
       }
     } else if (breadth > 0 && lists != nullptr && accepted > 0) {
+      Turn(index);
       LC_ASSIGN_OR_RETURN(const bool done, Probe(index, *lists, breadth, accepted / static_cast<double>(pinned.rows)));
       if (done) return false;
     }
-    result_.rows_scored += pinned.rows;
     return true;
   }
 
-  // Rows begin .. begin + n - 1 of the segment entered, n <= kRowsABlock, by their codes.
+  // Adds the walks planned.
+  void AddWalks(PlannedWalks& all) {
+    for (const PlannedWalk& walk : walks_) {
+      const PinnedSegment& pinned = segment(walk.index);
+      const Segment& rows = *pinned.segment;
+      Turn(walk.index);
+      const CodeQuery* coded = nullptr;
+      if (rows.codes() != nullptr) coded = &all.coded_queries.emplace_back(*coded_query_);
+      // A row's state is another place in memory: not looked at where every row counts.
+      const bool everything = walk.visible == pinned.rows && !request().keep;
+      all.tasks.push_back(
+          {rows.graph(),
+           [codes = rows.codes(), coded, &block = rows.block(), &query = *request().query](const uint32_t* ids,
+                                                                                           size_t n, float* scores) {
+             if (codes != nullptr) {
+               ScoreCodesGathered(*coded, codes->rows, codes->stride, ids, n, scores);
+             } else {
+               ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
+             }
+           },
+           [this, &pinned, everything](uint32_t row) { return everything || context_.Accepts(pinned, row); },
+           WalkLimits{walk.ef, static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost)},
+           walk.weight});
+    }
+  }
+
+  // Rows begin .. begin + n - 1 of the segment turned to, n <= kRowsABlock, by their codes.
   void ScanCodedBlock(uint32_t index, const CodeBlock& codes, int64_t begin, size_t n) {
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
     std::array<CodeHit, kRowsABlock> hits;
@@ -106,6 +142,58 @@ class Search {
     }
   }
 
+  // Takes what the walks found, as many as AddWalks added; of rows whose score with its error is below `floor` nothing
+  // is needed. Segments that have to be scanned after all, because their graph did not give what a scan surely gives,
+  // go to `scan`.
+  void TakeWalks(std::span<const WalkResult> walks, double floor, bool enough, std::vector<uint32_t>& scan) {
+    for (size_t i = 0; i < walks_.size(); ++i) {
+      const PlannedWalk& planned = walks_[i];
+      result_.rows_scored += walks[i].evaluations;
+      const int64_t wanted = std::min(wanted_, request().keep ? wanted_ : planned.visible);
+      if (walks[i].gave_up || (!enough && static_cast<int64_t>(walks[i].rows.size()) < wanted)) {
+        scan.push_back(planned.index);
+        continue;
+      }
+      Turn(planned.index);
+      for (const ScoredRow& found : walks[i].rows) {
+        const double error = ErrorOf(planned.index, found.score);
+        if (found.score + error >= std::max(floor, candidates_.floor())) {
+          candidates_.Add(found.score, error, planned.index, found.row);
+        }
+      }
+    }
+  }
+
+  // The lower ends of what those walks found.
+  void AddLowerEnds(std::span<const WalkResult> walks, std::vector<double>& ends) {
+    for (size_t i = 0; i < walks_.size(); ++i) {
+      Turn(walks_[i].index);
+      for (const ScoredRow& found : walks[i].rows) ends.push_back(found.score - ErrorOf(walks_[i].index, found.score));
+    }
+  }
+
+  size_t walks() const { return walks_.size(); }
+  int64_t wanted() const { return wanted_; }
+  int64_t visible_to_walks() const {
+    int64_t rows = 0;
+    for (const PlannedWalk& walk : walks_) rows += walk.visible;
+    return rows;
+  }
+
+  // What scores of a segment's rows are turned to from here on.
+  void Turn(uint32_t index) {
+    const PinnedSegment& pinned = segment(index);
+    error_ = query().ScoreErrorMax(pinned.bias_max);
+    if (pinned.segment->codes() == nullptr) return;
+    coded_query_->TurnTo(*pinned.segment->codes());
+    coded_ = true;
+  }
+
+  void BeginScan(uint32_t index) {
+    Turn(index);
+    result_.rows_scored += segment(index).rows;
+  }
+
   const BoundQuery& query() const { return *context_.request.query; }
 
   absl::StatusOr<SearchResult> Finish() {
@@ -116,6 +204,19 @@ class Search {
   }
 
  private:
+  struct PlannedWalk {
+    uint32_t index = 0;
+    int ef = 0;
+    int64_t visible = 0;
+    double weight = 0;  // rows that may be found
+  };
+
+  // Of a score of the segment turned to.
+  double ErrorOf(uint32_t index, float score) const {
+    const CodeBlock* const codes = segment(index).segment->codes();
+    return codes == nullptr ? error_ : coded_query_->ErrorOf(score, codes->error_max);
+  }
+
   // Of a walk of the segment, or of a probe of its lists; 0: it has to be scanned.
   int64_t BreadthIn(const Segment& segment) const {
     const SearchRequest& request = context_.request;
@@ -129,39 +230,9 @@ class Search {
     return request.ef > 0 ? request.ef : context_.scope.ef_default;
   }
 
-  // False when the graph did not give what a scan would surely give.
-  absl::StatusOr<bool> Walk(uint32_t index, const Graph& graph, int ef, int64_t visible) {
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
-    const RowBlock& block = pinned.segment->block();
-    const CodeBlock* const codes = pinned.segment->codes();
-    const auto score = [&](const uint32_t* ids, size_t n, float* scores) {
-      if (codes != nullptr) {
-        ScoreCodesGathered(*coded_query_, codes->rows, codes->stride, ids, n, scores);
-      } else {
-        ScoreRowsGathered(*context_.request.query, block.rows, block.stride, block.factors, ids, n, scores);
-      }
-    };
-    // A row's state is another place in memory: not looked at where every row counts.
-    const bool everything = visible == pinned.rows && !context_.request.keep;
-    const WalkLimits limits{ef, static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost)};
-    LC_ASSIGN_OR_RETURN(
-        const WalkResult walk,
-        WalkGraph(
-            graph, score, limits, [&](uint32_t row) { return everything || context_.Accepts(pinned, row); },
-            [&] { return context_.Interrupted(); }));
-    result_.rows_scored += walk.evaluations;
-    const int64_t enough = std::min(wanted_, context_.request.keep ? wanted_ : visible);
-    if (walk.gave_up || static_cast<int64_t>(walk.rows.size()) < enough) return false;
-    for (const ScoredRow& found : walk.rows) {
-      const double error = codes == nullptr ? error_ : coded_query_->ErrorOf(found.score, codes->error_max);
-      if (found.score + error >= candidates_.floor()) candidates_.Add(found.score, error, index, found.row);
-    }
-    return true;
-  }
-
   // Scans the `nprobe` lists that are nearest to the query; more where so few rows are accepted (`share` of them) that
-  // these hold less than kAcceptedPerResult a result, and while not even `wanted_` rows are known. False where that would
-  // be a scan of everything.
+  // these hold less than kAcceptedPerResult a result, and while not even `wanted_` rows are known. False where that
+  // would be a scan of everything.
   absl::StatusOr<bool> Probe(uint32_t index, const Lists& lists, int64_t nprobe, double share) {
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
     const double rows_a_list = static_cast<double>(pinned.rows) / lists.count();
@@ -279,7 +350,8 @@ class Search {
   }
 
   const SearchContext context_;
-  double error_ = 0;      // of float32 scores in the segment entered
+  std::vector<PlannedWalk> walks_;
+  double error_ = 0;      // of float32 scores in the segment turned to
   const int64_t wanted_;  // rows that the segments give between them: k, or those to be carried
   std::optional<CodeQuery> coded_query_;
   CandidateSet candidates_;
@@ -287,8 +359,8 @@ class Search {
   SearchResult result_;
 };
 
-absl::StatusOr<SearchResult> AdaptAll(const SearchScope& scope, const SearchRequest& request) {
-  const SearchContext context{scope, request};
+absl::StatusOr<SearchResult> AdaptAll(const ScopedRequest& scoped) {
+  const SearchContext context{scoped.scope, *scoped.request};
   AdaptedRanking ranking(context);
   LC_RETURN_IF_ERROR(ranking.AddAll());
   return ranking.Take();
@@ -298,6 +370,7 @@ absl::StatusOr<SearchResult> AdaptAll(const SearchScope& scope, const SearchRequ
 struct Running {
   std::unique_ptr<Search> search;
   absl::StatusOr<SearchResult>* answer = nullptr;
+  std::vector<uint32_t> scan;  // segments to be scanned
 
   // False, and the answer given, unless the status is OK.
   bool Goes(const absl::Status& status) {
@@ -305,6 +378,49 @@ struct Running {
     return status.ok();
   }
 };
+
+// Whether walks of the two may go on together: legs of one query whose scores mean the same distances.
+bool GoTogether(const SearchRequest& x, const SearchRequest& y) {
+  const Space &a = x.query->item_space(), &b = y.query->item_space();
+  return x.query_number == y.query_number && x.query_number != 0 && x.adapter == nullptr && y.adapter == nullptr &&
+         a.metric == b.metric && Normalized(a).curvature == Normalized(b).curvature;
+}
+
+// Walks the graphs of searches that go together. On an error all of them have it.
+void WalkAll(std::span<Running* const> searches) {
+  PlannedWalks planned;
+  for (Running* one : searches) one->search->AddWalks(planned);
+  if (planned.tasks.empty()) return;
+  const auto interrupted = [&] { return searches[0]->search->Interrupted(); };
+  const absl::StatusOr<std::vector<WalkResult>> walked = WalkTogether(planned.tasks, interrupted);
+  if (!walked.ok()) {
+    for (Running* one : searches) one->Goes(walked.status());
+    return;
+  }
+  // What is wanted has to come from all of them together: a row below that many others is none of it.
+  int64_t wanted = 0, visible = 0;
+  std::vector<double> ends;
+  size_t first = 0;
+  for (Running* one : searches) {
+    wanted = std::max(wanted, one->search->wanted());
+    visible += one->search->visible_to_walks();
+    one->search->AddLowerEnds(std::span(*walked).subspan(first, one->search->walks()), ends);
+    first += one->search->walks();
+  }
+  if (!searches[0]->search->request().keep) wanted = std::min(wanted, visible);
+  const bool enough = static_cast<int64_t>(ends.size()) >= wanted;
+  double floor = -std::numeric_limits<double>::infinity();
+  if (enough && wanted > 0) {
+    const auto kth = ends.begin() + static_cast<std::ptrdiff_t>(wanted - 1);
+    std::nth_element(ends.begin(), kth, ends.end(), std::greater<>());
+    floor = *kth;
+  }
+  first = 0;
+  for (Running* one : searches) {
+    one->search->TakeWalks(std::span(*walked).subspan(first, one->search->walks()), floor, enough, one->scan);
+    first += one->search->walks();
+  }
+}
 
 // Scores of a block of rows, for one or for many searches; room for a whole block each.
 class BlockScores {
@@ -328,51 +444,88 @@ class BlockScores {
   std::vector<const BoundQuery*> queries_;
 };
 
+// A segment and the searches that scan it, each under its own number.
+struct Scan {
+  const PinnedSegment* pinned = nullptr;
+  std::vector<std::pair<Running*, uint32_t>> by;
+};
+
 // A block of rows is read once for all of them.
-void ScanTogether(uint32_t index, const PinnedSegment& pinned, std::vector<Running*> scanning) {
-  const CodeBlock* const codes = pinned.segment->codes();
+void ScanTogether(Scan scan) {
+  const Segment& segment = *scan.pinned->segment;
+  const CodeBlock* const codes = segment.codes();
+  const int64_t rows = scan.pinned->rows;
   BlockScores scores;
-  for (int64_t begin = 0; begin < pinned.rows && !scanning.empty(); begin += kRowsABlock) {
+  std::vector<Running*> searches;
+  for (const auto& [one, index] : scan.by) one->search->BeginScan(index);
+  for (int64_t begin = 0; begin < rows && !scan.by.empty(); begin += kRowsABlock) {
     if (begin > 0 && begin % kRowsBetweenChecks == 0) {
-      std::erase_if(scanning, [](Running* one) { return !one->Goes(one->search->Interrupted()); });
+      std::erase_if(scan.by, [](auto& one) { return !one.first->Goes(one.first->search->Interrupted()); });
     }
-    const size_t n = static_cast<size_t>(std::min(kRowsABlock, pinned.rows - begin));
+    const size_t n = static_cast<size_t>(std::min(kRowsABlock, rows - begin));
     if (codes != nullptr) {
-      for (Running* one : scanning) one->search->ScanCodedBlock(index, *codes, begin, n);
+      for (const auto& [one, index] : scan.by) one->search->ScanCodedBlock(index, *codes, begin, n);
       continue;
     }
-    scores.Score(scanning, pinned.segment->block(), begin, n);
-    for (size_t i = 0; i < scanning.size(); ++i) scanning[i]->search->TakeScores(index, begin, n, scores.of(i));
+    searches.clear();
+    for (const auto& [one, index] : scan.by) searches.push_back(one);
+    scores.Score(searches, segment.block(), begin, n);
+    for (size_t i = 0; i < scan.by.size(); ++i) {
+      scan.by[i].first->search->TakeScores(scan.by[i].second, begin, n, scores.of(i));
+    }
   }
+}
+
+// Every segment once, in the order of the searches. A segment is known by its rows: carried ones are made for a search.
+std::vector<Scan> ScansOf(std::span<Running> running) {
+  std::vector<Scan> scans;
+  absl::flat_hash_map<std::pair<const float*, int64_t>, size_t> known;
+  for (Running& one : running) {
+    if (!one.answer->ok()) continue;
+    std::sort(one.scan.begin(), one.scan.end());
+    for (const uint32_t index : one.scan) {
+      const PinnedSegment& pinned = one.search->segment(index);
+      const auto [at, news] = known.try_emplace({pinned.segment->block().rows, pinned.rows}, scans.size());
+      if (news) scans.push_back({&pinned, {}});
+      scans[at->second].by.emplace_back(&one, index);
+    }
+  }
+  return scans;
 }
 
 }  // namespace
 
-std::vector<absl::StatusOr<SearchResult>> SearchSegments(const SearchScope& scope,
-                                                         std::span<const SearchRequest> requests,
-                                                         std::span<const absl::Status> checked) {
+std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedRequest> requests) {
   std::vector<absl::StatusOr<SearchResult>> answers(requests.size(), SearchResult());
   std::vector<Running> running;
   for (size_t i = 0; i < requests.size(); ++i) {
-    const absl::Status status = checked[i].ok() ? SearchContext{scope, requests[i]}.Interrupted() : checked[i];
+    const absl::Status status = SearchContext{requests[i].scope, *requests[i].request}.Interrupted();
     if (!status.ok()) {
       answers[i] = status;
-    } else if (AdaptsEveryRow(requests[i])) {
-      answers[i] = AdaptAll(scope, requests[i]);
+    } else if (AdaptsEveryRow(*requests[i].request)) {
+      answers[i] = AdaptAll(requests[i]);
     } else {
-      running.push_back({std::make_unique<Search>(scope, requests[i]), &answers[i]});
+      running.push_back({std::make_unique<Search>(requests[i]), &answers[i], {}});
     }
   }
-  std::vector<Running*> scanning;
-  for (uint32_t index = 0; index < scope.segments->size(); ++index) {
-    scanning.clear();
-    for (Running& one : running) {
-      if (!one.answer->ok()) continue;
+  std::vector<Running*> waiting, together;
+  for (Running& one : running) {
+    for (uint32_t index = 0; one.answer->ok() && index < one.search->segments(); ++index) {
       const absl::StatusOr<bool> scan = one.search->Enter(index);
-      if (one.Goes(scan.status()) && *scan) scanning.push_back(&one);
+      if (one.Goes(scan.status()) && *scan) one.scan.push_back(index);
     }
-    ScanTogether(index, (*scope.segments)[index], scanning);
+    if (one.answer->ok()) waiting.push_back(&one);
   }
+  while (!waiting.empty()) {
+    const SearchRequest& first = waiting[0]->search->request();
+    together.assign(1, waiting[0]);
+    for (size_t i = 1; i < waiting.size(); ++i) {
+      if (GoTogether(first, waiting[i]->search->request())) together.push_back(waiting[i]);
+    }
+    std::erase_if(waiting, [&](Running* one) { return std::count(together.begin(), together.end(), one) > 0; });
+    WalkAll(together);
+  }
+  for (Scan& scan : ScansOf(running)) ScanTogether(std::move(scan));
   for (Running& one : running) {
     if (one.answer->ok()) *one.answer = one.search->Finish();
   }

@@ -1,5 +1,5 @@
-// Searches a set of pinned segments of one generation: certified scans, graph walks and probes of lists feed one candidate set, whose
-// rows are then ranked by exact distances in double precision.
+// Searches sets of pinned segments: certified scans, graph walks and probes of lists feed one candidate set a request,
+// whose rows are then ranked by exact distances in double precision.
 // Threads: reentrant.
 #pragma once
 
@@ -29,11 +29,16 @@ struct SearchScope {
   int nprobe_default = 0;  // 0: what was measured to find kDefaultRecall
 };
 
-// One answer a request, all of one generation: DEADLINE_EXCEEDED, CANCELLED, or what `checked` (one a request) says is
-// wrong with it already. If k visible rows that pass the filter exist, k hits come back, whatever the graph.
-// REQUIRES: requests whose `checked` is OK have k >= 1, ef >= 0, and queries of the segments' space.
-std::vector<absl::StatusOr<SearchResult>> SearchSegments(const SearchScope& scope,
-                                                         std::span<const SearchRequest> requests,
-                                                         std::span<const absl::Status> checked);
+// A request and the segments that it is asked of.
+struct ScopedRequest {
+  SearchScope scope;
+  const SearchRequest* request = nullptr;
+};
+
+// One answer a request: DEADLINE_EXCEEDED or CANCELLED, if not the hits. Segments that several of them scan are read
+// once for all. If k visible rows that pass the filter exist, k hits come back, whatever the graph; of requests that
+// are legs of one query (SearchRequest::query_number) k between them. REQUIRES: k >= 1, ef >= 0, and queries of the
+// segments' space.
+std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedRequest> requests);
 
 }  // namespace lightcone

@@ -102,7 +102,7 @@ class SegmentWriter {
   absl::Status Write() {
     LC_RETURN_IF_ERROR(MakeFolders(folder_));
     if (manifest_.kind == "ivf") LC_RETURN_IF_ERROR(WriteLists());
-    LC_RETURN_IF_ERROR(WriteVectors());
+    LC_RETURN_IF_ERROR(plan_.vectors_file.empty() ? WriteVectors() : LinkVectors());
     LC_RETURN_IF_ERROR(WriteColumn<RowFactors>(kFactorsFile, [](const RowBlock& b, size_t i) { return b.factors[i]; }));
     LC_RETURN_IF_ERROR(WriteColumn<uint64_t>(kIdsFile, [](const RowBlock& b, size_t i) { return b.ids[i]; }));
     LC_RETURN_IF_ERROR(
@@ -140,6 +140,19 @@ class SegmentWriter {
       LC_RETURN_IF_ERROR(file.Write(row.data(), row.size() * sizeof(float)));
     }
     return file.Finish(kVectorsFile, manifest_);
+  }
+
+  absl::Status LinkVectors() {
+    const std::string path = StrCat(folder_, "/", kVectorsFile);
+    std::error_code error;
+    std::filesystem::create_hard_link(plan_.vectors_file, path, error);
+    if (error) std::filesystem::copy_file(plan_.vectors_file, path, error);  // where the file system has no links
+    if (error) return ErrnoStatus(error.value(), "link", path);
+    LC_RETURN_IF_ERROR(SyncFile(path));
+    std::atomic<bool> damaged{false};
+    LC_ASSIGN_OR_RETURN(const Mapping vectors, Mapping::OfFile(path, &damaged));
+    manifest_.files.push_back({std::string(kVectorsFile), vectors.bytes(), Crc32c(vectors.view())});
+    return damaged ? DataLoss(StrCat("'", path, "' cannot be read")) : absl::OkStatus();
   }
 
   template <typename T, typename Get>
@@ -199,7 +212,8 @@ class SegmentWriter {
       return RowValues{{block.rows + reference.row * block.stride, dimension}, block.factors[reference.row]};
     };
     const ListSettings settings{plan_.settings.ivf_lists, plan_.settings.build_threads};
-    LC_ASSIGN_OR_RETURN(const Partition partition, PartitionRows(manifest_.space, manifest_.rows, row, settings, stop_));
+    LC_ASSIGN_OR_RETURN(const Partition partition,
+                        PartitionRows(manifest_.space, manifest_.rows, row, settings, stop_));
     std::vector<uint32_t> place;
     const std::string lists = EncodeLists(partition, manifest_.space.dimension, &place);
     std::vector<RowReference> by_list(rows_.size());

@@ -30,6 +30,9 @@ struct SegmentPlan {
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
   IndexSettings settings;
+  // Vectors that lie in a file as the segment's would: linked into the segment instead of written. Empty: none do.
+  // REQUIRES then: the rows are those of the one source, all and in order.
+  std::string vectors_file;
 };
 
 // Writes `folder` by way of `folder`.tmp: after a crash it is there as a whole or not at all. Returns the segment with

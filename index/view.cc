@@ -2,6 +2,8 @@
 
 #include "base/status.h"
 #include "index/adapted_rows.h"
+#include "index/carried_search.h"
+#include "index/carried_segments.h"
 
 namespace lightcone {
 namespace {
@@ -46,36 +48,57 @@ absl::Status CheckDamage(const ViewLeg& leg) {
 }  // namespace
 
 std::vector<absl::StatusOr<SearchResult>> SegmentView::SearchTogether(std::span<const SearchRequest> requests) const {
-  if (requests.empty()) return {};
-  const uint32_t generation = requests[0].generation;
-  const auto leg = legs_.find(generation);
-  std::vector<absl::Status> checked;
-  for (const SearchRequest& request : requests) {
-    checked.push_back(leg == legs_.end() ? NotFound(StrCat("the index has no generation ", generation))
-                                         : CheckRequest(request, leg->second->space));
+  std::vector<absl::StatusOr<SearchResult>> answers(requests.size(), SearchResult());
+  std::vector<ScopedRequest> asked;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto leg = legs_.find(requests[i].generation);
+    absl::Status status = leg == legs_.end() ? NotFound(StrCat("the index has no generation ", requests[i].generation))
+                                             : CheckRequest(requests[i], leg->second->space);
+    if (status.ok()) status = CheckDamage(*leg->second);
+    if (!status.ok()) {
+      answers[i] = status;
+      continue;
+    }
+    asked.push_back({{&leg->second->segments, sequence_, ef_default_, nprobe_default_}, &requests[i]});
+    places.push_back(i);
   }
-  if (leg == legs_.end()) return {checked.begin(), checked.end()};
-  const absl::Status before = CheckDamage(*leg->second);
-  for (absl::Status& status : checked) status.Update(before);
-  std::vector<absl::StatusOr<SearchResult>> answers =
-      SearchSegments({&leg->second->segments, sequence_, ef_default_, nprobe_default_}, requests, checked);
-  const absl::Status after = CheckDamage(*leg->second);
-  for (absl::StatusOr<SearchResult>& answer : answers) {
-    if (answer.ok() && !after.ok()) answer = after;
+  auto found = SearchLegs(asked);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const absl::Status after = CheckDamage(*legs_.find(requests[places[i]].generation)->second);
+    if (found[i].ok() && !after.ok()) found[i] = after;
+    answers[places[i]] = std::move(found[i]);
   }
   return answers;
 }
 
-absl::Status SegmentView::Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const {
+absl::Status SegmentView::Adapt(uint32_t generation, AdaptedRows* rows, CarriedSegments* carried,
+                                const IndexSettings& settings, const std::function<bool()>& cancelled) const {
   const auto leg = legs_.find(generation);
   if (leg == legs_.end()) return NotFound(StrCat("the index has no generation ", generation));
+  std::vector<uint64_t> ids;
+  for (const PinnedSegment& pinned : leg->second->segments) ids.push_back(pinned.segment->id());
+  absl::Status status = carried == nullptr ? absl::OkStatus() : carried->KeepOnly(ids);
+  const std::function<bool()> stop = [&] { return cancelled && cancelled(); };
   for (const PinnedSegment& pinned : leg->second->segments) {
+    if (stop()) return MakeStatus(absl::StatusCode::kCancelled, "adapt: cancelled by the caller");
+    const auto sealed = std::dynamic_pointer_cast<const SealedSegment>(pinned.segment);
+    if (carried != nullptr && sealed != nullptr) {
+      const absl::Status one = carried->Carry(sealed, settings, stop);
+      if (absl::IsCancelled(one)) return one;
+      status.Update(one);
+    }
+    if (rows == nullptr) continue;
+    if (carried != nullptr && carried->Find(pinned.segment) != nullptr) {
+      rows->Forget(pinned.segment);
+      continue;
+    }
     for (int64_t begin = 0; begin + AdaptedRows::kRowsABlock <= pinned.rows; begin += AdaptedRows::kRowsABlock) {
-      if (cancelled && cancelled()) return MakeStatus(absl::StatusCode::kCancelled, "adapt: cancelled by the caller");
-      if (rows->Get(pinned.segment, begin) == nullptr) return absl::OkStatus();
+      if (stop()) return MakeStatus(absl::StatusCode::kCancelled, "adapt: cancelled by the caller");
+      if (rows->Get(pinned.segment, begin) == nullptr) break;
     }
   }
-  return absl::OkStatus();
+  return status;
 }
 
 int64_t SegmentView::VisibleRows(uint32_t generation, uint32_t view_generation) const {

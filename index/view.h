@@ -25,7 +25,8 @@ class SegmentView : public IndexView {
       : legs_(std::move(legs)), sequence_(sequence), ef_default_(ef_default), nprobe_default_(nprobe_default) {}
 
   std::vector<absl::StatusOr<SearchResult>> SearchTogether(std::span<const SearchRequest> requests) const override;
-  absl::Status Adapt(uint32_t generation, AdaptedRows* rows, const std::function<bool()>& cancelled) const override;
+  absl::Status Adapt(uint32_t generation, AdaptedRows* rows, CarriedSegments* carried, const IndexSettings& settings,
+                     const std::function<bool()>& cancelled) const override;
   int64_t VisibleRows(uint32_t generation, uint32_t view_generation) const override;
   std::vector<uint32_t> Generations(uint32_t view_generation) const override;
   uint64_t sequence() const override { return sequence_; }

@@ -73,7 +73,7 @@ absl::StatusOr<AdapterStatus> EngineImpl::PutAdapter(const PutAdapterCall& call)
   }
   CollectionRecord record = state->record;
   const AdapterRecord made{call.from, call.to, ++record.last_adapter_version, NowMicros(), call.file};
-  LC_ASSIGN_OR_RETURN(auto adapter, ServeAdapter(made, file, adapted_budget_));
+  LC_ASSIGN_OR_RETURN(auto adapter, ServeAdapter(made, file, CachesOf(number)));
   WriteBatch batch;
   batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));

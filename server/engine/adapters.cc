@@ -53,7 +53,7 @@ absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const G
 }
 
 absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterRecord& record, const AdapterFile& file,
-                                                                  std::shared_ptr<AdaptedBudget> budget) {
+                                                                  const AdapterCaches& caches) {
   LC_ASSIGN_OR_RETURN(Adapter adapter, Adapter::Make(file.spec));
   AdapterStatus status;
   status.from = record.from;
@@ -72,7 +72,10 @@ absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterR
   status.put = absl::FromUnixMicros(record.put_us);
   auto served = std::make_shared<ServedAdapter>(std::move(status), std::move(adapter));
   if (file.spec.direction == AdapterDirection::kItem) {
-    served->rows = std::make_unique<AdaptedRows>(&served->adapter, std::move(budget));
+    served->rows = std::make_unique<AdaptedRows>(&served->adapter, caches.memory);
+    if (caches.disk == nullptr) return std::shared_ptr<const ServedAdapter>(std::move(served));
+    served->carried = std::make_unique<CarriedSegments>(
+        &served->adapter, served->status.crc32c, StrCat(caches.folder, "/", record.version), caches.disk);
   }
   return std::shared_ptr<const ServedAdapter>(std::move(served));
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "absl/time/time.h"
 #include "geometry/adapter.h"
 #include "index/adapted_rows.h"
+#include "index/carried_segments.h"
 #include "models/adapter_file.h"
 #include "server/engine/meta.h"
 #include "server/engine/types.h"
@@ -21,7 +23,9 @@ namespace lightcone::server {
 struct ServedAdapter {
   AdapterStatus status;
   Adapter adapter;
-  std::unique_ptr<AdaptedRows> rows;  // of item adapters: what they have carried; it points to `adapter`
+  // Of item adapters: what they have carried, in memory and in files; they point to `adapter`.
+  std::unique_ptr<AdaptedRows> rows;
+  std::unique_ptr<CarriedSegments> carried;  // nullptr: files are not allowed
 
   ServedAdapter(AdapterStatus s, Adapter a) : status(std::move(s)), adapter(std::move(a)) {}
 };
@@ -39,8 +43,16 @@ inline AdapterDirection DirectionOf(uint32_t from, uint32_t to) {
 absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const GenerationRecord& to,
                                            std::string_view file);
 
+inline std::string CarriedFolder(const std::string& index_folder) { return index_folder + "/adapted"; }
+
+// Where adapters of a collection keep what they have carried.
+struct AdapterCaches {
+  std::shared_ptr<AdaptedBudget> memory, disk;  // of the whole program; without the latter nothing goes into files
+  std::string folder;                           // a folder by version in it
+};
+
 // REQUIRES: `file` is that of the record.
 absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterRecord& record, const AdapterFile& file,
-                                                                  std::shared_ptr<AdaptedBudget> budget);
+                                                                  const AdapterCaches& caches);
 
 }  // namespace lightcone::server

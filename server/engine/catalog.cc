@@ -71,7 +71,11 @@ CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
   for (const auto& [pair, adapter] : state->reach.adapters()) {
     status.heap_bytes += static_cast<int64_t>(adapter->adapter.bytes());
     if (adapter->rows != nullptr) status.heap_bytes += adapter->rows->bytes();
+    if (adapter->carried == nullptr) continue;
+    status.carried_rows += adapter->carried->rows();
+    status.carried_bytes += adapter->carried->bytes();
   }
+  status.mapped_bytes += status.carried_bytes;
   status.builds_total = stats.builds_total;
   status.rebuilds_total = stats.rebuilds_total;
   status.builds_running = stats.builds_running;

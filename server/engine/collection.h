@@ -136,8 +136,9 @@ class Collection final : private RowSource {
 
   // Removes changes that the index has in files. Cheap when there is little to remove. One thread at a time.
   absl::Status TrimChanges();
-  // Carries galleries that the active generation reaches by an item adapter alone, so that searches find them carried.
-  // Cheap when that is done. CANCELLED as soon as `cancelled` says so.
+  // Carries galleries that the active generation reaches by item adapters, so that searches find them carried. One
+  // thread at a time. Cheap when that is done. CANCELLED soon after `cancelled` says so, the collection is dropped, or
+  // the adapter that carries is no longer in use.
   absl::Status AdaptGalleries(const std::function<bool()>& cancelled);
 
   // After this, the destructor removes the index folder and all keys.

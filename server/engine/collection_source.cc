@@ -93,23 +93,37 @@ absl::StatusOr<std::vector<uint32_t>> Collection::GenerationsOf(uint64_t interna
 
 absl::Status Collection::AdaptGalleries(const std::function<bool()>& cancelled) {
   const auto now = state();
-  const uint32_t active = now->record.active_generation;
   const std::shared_ptr<const IndexView> view = index_->View();
-  const auto needed = [&](uint32_t items, const ServedAdapter* adapter) {
-    const Route route = now->reach.To(active, items);
-    // Elsewhere a search carries no more than its candidates (exact ones aside, which carry every row).
-    return route.item == adapter && !route.native && route.query == nullptr;
+  const auto route = [](const CollectionState& in, uint32_t items) {
+    return in.reach.To(in.record.active_generation, items);
   };
+  // In memory, where a search carries more of them than its candidates (exact ones aside, which carry every row).
+  const auto needs_rows = [](const Route& by, const ServedAdapter* adapter) {
+    return by.item == adapter && !by.native && by.query == nullptr;
+  };
+  std::vector<uint64_t> versions;
   // First, for the budget is one: what no gallery of the active generation needs any more makes room for what it does.
   for (const auto& [pair, adapter] : now->reach.adapters()) {
-    if (adapter->rows != nullptr && !needed(pair.first, adapter.get())) adapter->rows->Clear();
+    if (adapter->rows == nullptr) continue;
+    versions.push_back(adapter->status.version);
+    if (!needs_rows(route(*now, pair.first), adapter.get())) adapter->rows->Clear();
   }
+  // What was carried into files stays as long as its adapter: a rollback of a rollback finds it.
+  absl::Status status = KeepOnlyVersions(CarriedFolder(index_folder_), versions);
   for (const auto& [pair, adapter] : now->reach.adapters()) {
-    if (!needed(pair.first, adapter.get())) continue;
-    const auto in_vain = [&] { return cancelled() || dropped() || state() != now; };
-    LC_RETURN_IF_ERROR(view->Adapt(pair.first, adapter->rows.get(), in_vain));
+    const Route by = route(*now, pair.first);
+    if (by.item != adapter.get()) continue;
+    const auto in_vain = [&, served = adapter.get(), items = pair.first] {
+      if (cancelled() || dropped()) return true;
+      const auto later = state();
+      return later != now && route(*later, items).item != served;
+    };
+    AdaptedRows* const rows = needs_rows(by, adapter.get()) ? adapter->rows.get() : nullptr;
+    const absl::Status one = view->Adapt(pair.first, rows, adapter->carried.get(), now->record.index, in_vain);
+    if (absl::IsCancelled(one)) return one;
+    status.Update(one);
   }
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status Collection::TrimChanges() {

@@ -116,7 +116,11 @@ class EngineImpl final : public Engine {
   absl::StatusOr<AdapterSet> LoadAdapters(uint32_t number, const std::string& name,
                                           const std::vector<GenerationRecord>& generations);
   absl::Status LoadBackfill(Served& served);  // backfill_calls.cc
-  void Maintain();  // a thread: trims change logs, carries galleries that item adapters alone reach
+  void Maintain();        // a thread: trims change logs
+  void CarryGalleries();  // a thread: carries galleries that item adapters reach
+  AdapterCaches CachesOf(uint32_t collection) const {
+    return {adapted_memory_, carried_disk_, CarriedFolder(IndexFolder(collection))};
+  }
 
   // Idempotency: the record of this request id, if any. ALREADY_EXISTS when it was for something else.
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id, const std::string& method,
@@ -185,7 +189,8 @@ class EngineImpl final : public Engine {
   const EngineOptions options_;
   const std::unique_ptr<Store> store_;
   ThreadPool pool_;
-  const std::shared_ptr<AdaptedBudget> adapted_budget_;
+  const std::shared_ptr<AdaptedBudget> adapted_memory_;
+  const std::shared_ptr<AdaptedBudget> carried_disk_;  // nullptr: nothing is carried into files
   Embedder embedder_;
   Jobs jobs_;  // its runners use the rest: halted first
 
@@ -199,7 +204,7 @@ class EngineImpl final : public Engine {
   std::atomic<bool> ending_{false};
   absl::Mutex maintain_mu_;
   bool stopping_ ABSL_GUARDED_BY(maintain_mu_) = false;
-  std::thread maintainer_;
+  std::thread maintainer_, carrier_;
   LiveSampler live_sampler_;  // the last: its thread uses what stands above
 };
 

@@ -1,4 +1,6 @@
 // Start and end of the engine: the data folder, the catalog, what a crash interrupted.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -19,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr absl::Duration kRequestAgeMax = absl::Hours(24 * 30);
 constexpr absl::Duration kMaintainEvery = absl::Seconds(1);
+constexpr int kCarrierNice = 10;  // searches and writes come first
 
 // An existing folder must be empty or hold a store: nothing of ours is put among somebody else's files.
 absl::Status CheckFolder(const std::string& folder) {
@@ -38,9 +41,7 @@ absl::Status CheckFolder(const std::string& folder) {
   return absl::OkStatus();
 }
 
-int ThreadsOf(int asked) {
-  return asked > 0 ? asked : AvailableCores();
-}
+int ThreadsOf(int asked) { return asked > 0 ? asked : AvailableCores(); }
 
 }  // namespace
 
@@ -60,11 +61,14 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Store> stor
     : options_(options),
       store_(std::move(store)),
       pool_(ThreadsOf(options.search_threads)),
-      adapted_budget_(std::make_shared<AdaptedBudget>(options.adapted_rows_bytes_max)),
+      adapted_memory_(std::make_shared<AdaptedBudget>(options.adapted_rows_bytes_max)),
+      carried_disk_(options.carried_disk_bytes_max > 0 ? std::make_shared<AdaptedBudget>(options.carried_disk_bytes_max)
+                                                       : nullptr),
       embedder_({options.encoder_threads, options.encoder_batch_max, options.encoder_linger, options.encoder_queue_max,
                  options.limits.input_bytes_max}),
       jobs_(store_.get()),
       maintainer_([this] { Maintain(); }),
+      carrier_([this] { CarryGalleries(); }),
       live_sampler_(options.live_recall, ThreadsOf(options.search_threads)) {}
 
 EngineImpl::~EngineImpl() {
@@ -75,6 +79,7 @@ EngineImpl::~EngineImpl() {
     stopping_ = true;
   }
   maintainer_.join();
+  carrier_.join();
 }
 
 absl::Status EngineImpl::FinishDrops() {
@@ -160,7 +165,7 @@ absl::StatusOr<AdapterSet> EngineImpl::LoadAdapters(uint32_t number, const std::
     const auto file = ReadAdapterFor(from, to, record->file);
     if (absl::IsFailedPrecondition(file.status())) return file.status();
     if (!file.ok()) return refuse(file.status());
-    LC_ASSIGN_OR_RETURN(adapters[std::pair(record->from, record->to)], ServeAdapter(*record, *file, adapted_budget_));
+    LC_ASSIGN_OR_RETURN(adapters[std::pair(record->from, record->to)], ServeAdapter(*record, *file, CachesOf(number)));
   }
   LC_RETURN_IF_ERROR(rows->status());
   return adapters;
@@ -216,10 +221,26 @@ void EngineImpl::Maintain() {
     }
     // What fails now is tried again in a second; a store that keeps failing shows itself in every write.
     for (const ServedPtr& served : all) (void)served->collection->TrimChanges();
-    // In turns of a second, so that trimming and dropped collections do not wait for a large gallery.
-    for (const ServedPtr& served : all) {
-      const absl::Time until = absl::Now() + kMaintainEvery;
-      (void)served->collection->AdaptGalleries([&] { return ending_.load() || absl::Now() >= until; });
+  }
+}
+
+void EngineImpl::CarryGalleries() {
+  ::setpriority(PRIO_PROCESS, 0, kCarrierNice);  // Linux: of the calling thread alone, and of those that it starts
+  const auto stopping = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; };
+  while (true) {
+    {
+      absl::MutexLock lock(&maintain_mu_);
+      if (maintain_mu_.AwaitWithTimeout(absl::Condition(&stopping), kMaintainEvery)) return;
+    }
+    std::vector<std::weak_ptr<Served>> all;  // none waits to be dropped until others are carried
+    {
+      absl::ReaderMutexLock catalog(&catalog_mu_);
+      for (const auto& [name, served] : collections_) all.push_back(served);
+    }
+    for (const auto& one : all) {
+      const ServedPtr served = one.lock();
+      // Errors are logged where they happen, and tried again later.
+      if (served != nullptr) (void)served->collection->AdaptGalleries([this] { return ending_.load(); });
     }
   }
 }

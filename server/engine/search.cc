@@ -35,8 +35,8 @@ absl::StatusOr<std::vector<float>> Carried(const ServedAdapter& by, const std::v
 }
 
 constexpr size_t kGroupsAThread = 2;
-constexpr size_t kLegsATile = 4;  // that scoring takes at once
-constexpr size_t kLegsAGroupMax = 32;
+constexpr size_t kQueriesATile = 4;  // that scoring takes at once
+constexpr size_t kQueriesAGroupMax = 32;
 
 bool RanOut(const absl::Status& status) { return absl::IsDeadlineExceeded(status); }
 
@@ -119,16 +119,19 @@ Route SearchRun::RouteOf(const BoundVector& query, uint32_t item_generation) con
   return route;
 }
 
-std::vector<std::span<SearchRun::Leg>> SearchRun::Grouped(std::vector<Leg>& legs, int threads) {
-  std::stable_sort(legs.begin(), legs.end(), [](const Leg& x, const Leg& y) { return x.generation < y.generation; });
-  // More groups than threads, since legs differ in length; and so few legs in one that a late call still stops soon.
+std::vector<std::span<SearchRun::Leg>> SearchRun::Grouped(std::vector<Leg>& legs, size_t queries, int threads) {
+  // More groups than threads, since queries differ in length; and so few in one that a late call still stops soon.
   const size_t groups_wanted = static_cast<size_t>(threads) * kGroupsAThread;
-  const size_t share = (legs.size() + groups_wanted - 1) / groups_wanted;
-  const size_t most = std::min((share + kLegsATile - 1) / kLegsATile * kLegsATile, kLegsAGroupMax);
+  const size_t share = (queries + groups_wanted - 1) / groups_wanted;
+  const size_t most = std::min((share + kQueriesATile - 1) / kQueriesATile * kQueriesATile, kQueriesAGroupMax);
   std::vector<std::span<Leg>> groups;
   for (size_t begin = 0; begin < legs.size();) {
-    size_t end = begin + 1;
-    while (end < legs.size() && end - begin < most && legs[end].generation == legs[begin].generation) ++end;
+    size_t end = begin, queries_here = 0;
+    while (end < legs.size()) {
+      const bool next_query = end == begin || legs[end].query != legs[end - 1].query;
+      if (next_query && ++queries_here > most) break;
+      ++end;
+    }
     groups.emplace_back(legs.data() + begin, end - begin);
     begin = end;
   }
@@ -169,7 +172,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   const double share =
       filter_ == nullptr ? 1.0 : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
   answer.filter_share = share;
-  const std::vector<std::span<Leg>> groups = Grouped(legs, pool_->threads());
+  const std::vector<std::span<Leg>> groups = Grouped(legs, queries.size(), pool_->threads());
   const auto run = [&](int64_t i) { SearchLegs(queries, groups[static_cast<size_t>(i)], share); };
   if (queries.size() == 1) {
     for (size_t i = 0; i < groups.size(); ++i) run(static_cast<int64_t>(i));
@@ -224,6 +227,7 @@ absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, doub
     request.adapter = &route.item->adapter;
     request.adapted_query = &*leg->adapted_query;
     request.adapted_rows = route.item->rows.get();
+    request.carried = route.item->carried.get();
   }
   request.generation = generation;
   request.view_generation = view_generation_;
@@ -253,6 +257,7 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
       legs[i].result = status;
       continue;
     }
+    bound[i].request.query_number = static_cast<uint32_t>(legs[i].query) + 1;
     requests.push_back(std::move(bound[i].request));
     asking.push_back(&legs[i]);
   }

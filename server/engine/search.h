@@ -97,10 +97,10 @@ class SearchRun {
   // Closed when the leg is out of the query's reach.
   Route RouteOf(const BoundVector& query, uint32_t item_generation) const;
   absl::Status Bind(const BoundVector& query, uint32_t generation, double keep_share, BoundLeg* leg);
-  // Legs of one generation, side by side; rows that several of them scan are read once.
+  // Legs of some queries, side by side; rows that several of them scan are read once.
   void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs, double keep_share);
-  // The legs, ordered by generation, in as many groups as keep all threads busy.
-  static std::vector<std::span<Leg>> Grouped(std::vector<Leg>& legs, int threads);
+  // The legs, which are ordered by query, in as many groups as keep all threads busy; those of one query in one group.
+  static std::vector<std::span<Leg>> Grouped(std::vector<Leg>& legs, size_t queries, int threads);
   QueryAnswer Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished);
   absl::Status Fill(const std::vector<Candidate>& candidates, const BoundVector& query, std::vector<EngineHit>* hits);
   absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);

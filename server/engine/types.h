@@ -204,6 +204,7 @@ struct CollectionStatus {
   // For metrics.
   int64_t mapped_bytes = 0, heap_bytes = 0, builds_total = 0, rebuilds_total = 0, builds_running = 0;
   int64_t segments_unchecked = 0, segments_damaged = 0;
+  int64_t carried_rows = 0, carried_bytes = 0;  // by item adapters into files; the bytes are among mapped_bytes
 };
 
 enum class GenerationState { kDraft, kRegistered, kValidated, kActive, kRetired };
@@ -419,6 +420,9 @@ struct EngineOptions {
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
   // kept, and every such scan pays for the adapter.
   int64_t adapted_rows_bytes_max = int64_t{1} << 30;
+  // Sealed segments that item adapters have carried over into files, of all collections together. Cost: as much disk as
+  // the rows take themselves. 0: none are, and such galleries are scanned or re-ranked row by row.
+  int64_t carried_disk_bytes_max = int64_t{1} << 38;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   LiveRecallOptions live_recall;
   absl::Status Validate() const;

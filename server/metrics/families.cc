@@ -91,6 +91,10 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
              static_cast<double>(status.mapped_bytes), labels);
   out->Gauge("lightcone_index_heap_bytes", "Bytes of the index on the heap.", static_cast<double>(status.heap_bytes),
              labels);
+  out->Gauge("lightcone_carried_rows", "Rows that item adapters have carried over into files.",
+             static_cast<double>(status.carried_rows), labels);
+  out->Gauge("lightcone_carried_bytes", "Bytes of those files, mapped.", static_cast<double>(status.carried_bytes),
+             labels);
   out->Gauge("lightcone_index_builds_running", "Segments that are being built now.",
              static_cast<double>(status.builds_running), labels);
   out->Counter("lightcone_index_builds_total", "Segments built since the start.",

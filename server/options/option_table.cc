@@ -223,6 +223,9 @@ void AddRpc(std::vector<Option>* out) {
   out->push_back(Whole("engine.adapted_rows_bytes_max", FIELD(engine.adapted_rows_bytes_max), 0, int64_t{1} << 40,
                        {"bytes", "Memory for gallery rows that item adapters have carried; 0: none are kept.",
                         "Raise it when a gallery that only an item adapter reaches does not fit; costs RAM."}));
+  out->push_back(Whole("engine.carried_disk_bytes_max", FIELD(engine.carried_disk_bytes_max), 0, int64_t{1} << 50,
+                       {"bytes", "Disk for sealed segments as item adapters have carried them over; 0: none are.",
+                        "Raise it when a gallery does not fit; lower it to keep disk for writes."}));
 }
 
 void AddLiveRecall(std::vector<Option>* out) {

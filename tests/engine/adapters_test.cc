@@ -1,6 +1,9 @@
 // Searches through adapters, mode by mode, against a naive ranking; what stays over restarts; longer vectors.
 #include <atomic>
+#include <filesystem>
 #include <thread>
+
+#include "absl/time/clock.h"
 
 #include "adapter_world.h"
 
@@ -136,6 +139,54 @@ TEST_F(Adapters, CarriedRowsAreKeptOnceAndLetGoWithTheAdapter) {
   EXPECT_EQ(engine_->GetCollection("c")->heap_bytes, with);
   ASSERT_TRUE(engine_->DropAdapter(DropOf(1, 2)).ok());
   EXPECT_EQ(engine_->GetCollection("c")->heap_bytes, without);
+}
+
+TEST_F(Adapters, ASealedGalleryIsCarriedOverBehindTheSearchesAndAnswersTheSame) {
+  MakeWorld(Metric::kLorentz, 6, 9);
+  Put(item_);
+  Activate(2);
+  ASSERT_TRUE(engine_->Rebuild("c", IndexSettings(), /*wait=*/true, "", {}).ok());
+  const auto carried = [&] { return engine_->GetCollection("c")->carried_rows; };
+  // Searches go on meanwhile; a minute is long enough for 700 rows on any machine.
+  const auto until = [&](const std::function<bool()>& done) {
+    const absl::Time latest = absl::Now() + absl::Minutes(1);
+    while (!done() && absl::Now() < latest) ExpectMode(AdapterMode::kDefault, AdapterMode::kItem, "meanwhile");
+    return done();
+  };
+  const auto wait_for = [&](int64_t rows) { ASSERT_TRUE(until([&] { return carried() == rows; })) << carried(); };
+  wait_for(kOldRows);
+  const std::string folder = StrCat(folder_.path(), "/index/1/adapted");
+  const auto folders = [&] {
+    const auto entries = std::filesystem::directory_iterator(folder);
+    return std::distance(begin(entries), end(entries));
+  };
+  EXPECT_EQ(folders(), 1);
+  const auto status = engine_->GetCollection("c");
+  EXPECT_GT(status->carried_bytes, static_cast<int64_t>(kOldRows) * 9 * 4);
+  EXPECT_GE(status->mapped_bytes, status->carried_bytes);
+  ExpectMode(AdapterMode::kDefault, AdapterMode::kItem, "carried");
+  ExpectMode(AdapterMode::kNone, AdapterMode::kNone, "without adapters");
+  old_rows_.erase(7);
+  ASSERT_TRUE(engine_->Delete("c", {Id(uint64_t{7})}, Durability::kProcess, {}).ok());
+  ExpectMode(AdapterMode::kDefault, AdapterMode::kItem, "a row less");
+
+  Restart();
+  wait_for(kOldRows);
+  ExpectMode(AdapterMode::kDefault, AdapterMode::kItem, "opened again");
+  SwitchCall back;
+  back.collection = "c";
+  back.force = true;
+  back.reason = "to see what stays";
+  ASSERT_TRUE(engine_->RollbackGeneration(back).ok());
+  EXPECT_EQ(carried(), static_cast<int64_t>(kOldRows)) << "a rollback does not touch it";
+
+  Activate(2);
+  Put(item_);  // another version: carried anew, and the old files go
+  EXPECT_EQ(carried(), 0);
+  wait_for(kOldRows);
+  EXPECT_TRUE(until([&] { return folders() == 1; }));
+  ASSERT_TRUE(engine_->DropAdapter(DropOf(1, 2, /*force=*/true)).ok());
+  EXPECT_EQ(carried(), 0);
 }
 
 TEST_F(Adapters, WritesAndDeletesAreSeenThroughAnAdapterAtOnce) {

@@ -17,6 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto checkpoint = lightcone::DecodeIndexCheckpoint(text);
     if (checkpoint.ok() && !lightcone::DecodeIndexCheckpoint(lightcone::EncodeIndexCheckpoint(*checkpoint)).ok())
       std::abort();
+    const auto carried = lightcone::DecodeCarried(text);
+    if (carried.ok() && !lightcone::DecodeCarried(lightcone::EncodeCarried(*carried)).ok()) std::abort();
   };
   decode(bytes);
   const nlohmann::json content = nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false);
