@@ -7,6 +7,9 @@
 
 #include "base/status.h"
 #include "geometry/bound_query.h"
+#include "geometry/code_kernels.h"
+#include "geometry/codes.h"
+#include "index/graph_walk.h"
 #include "index/lists.h"
 #include "index/segment_search.h"
 
@@ -43,7 +46,7 @@ class Calibration {
     for (const int breadth : lists == nullptr ? std::span<const int>(kWalks) : std::span<const int>(kProbes)) {
       if (lists != nullptr && breadth >= static_cast<int>(lists->count())) break;  // all of them are a scan
       LC_ASSIGN_OR_RETURN(const Neighbours found,
-                          Ask(lists == nullptr ? Way{.ef = breadth} : Way{.nprobe = breadth}));
+                          lists == nullptr ? WalkPast(breadth) : Ask({.nprobe = breadth}));
       measured.push_back({breadth, Recall(right, found)});
       if (measured.back().recall >= kNearlyAll) break;
     }
@@ -53,7 +56,6 @@ class Calibration {
  private:
   struct Way {
     bool exact = false;
-    int ef = 0;
     int nprobe = 0;
   };
 
@@ -74,7 +76,6 @@ class Calibration {
       requests[i].generation = requests[i].view_generation = segment.generation();
       requests[i].k = kCalibrationK + 1;
       requests[i].exact = way.exact;
-      requests[i].ef = way.ef;
       requests[i].nprobe = way.nprobe;
       requests[i].cancelled = &stop_;
     }
@@ -89,6 +90,38 @@ class Calibration {
       std::erase_if(result->hits, [self](const SearchHit& hit) { return hit.internal_id == self; });
       if (result->hits.size() > kCalibrationK) result->hits.resize(kCalibrationK);
       neighbours.push_back(std::move(result->hits));
+    }
+    return neighbours;
+  }
+
+  // What walks of this breadth find. A walk that meets the row that it asks for finds the row's neighbours by the row's
+  // own links, which no query has: it is left out of the graph.
+  absl::StatusOr<Neighbours> WalkPast(int ef) const {
+    const Segment& segment = *segments_[0].segment;
+    const RowBlock& block = segment.block();
+    const CodeBlock* const codes = segment.codes();
+    Neighbours neighbours;
+    for (size_t i = 0; i < queries_.size(); ++i) {
+      const BoundQuery& query = queries_[i];
+      CodeQuery coded(query);
+      if (codes != nullptr) coded.TurnTo(*codes);
+      const auto score = [&](const uint32_t* ids, size_t n, float* scores) {
+        if (codes != nullptr) {
+          ScoreCodesGathered(coded, codes->rows, codes->stride, ids, n, scores);
+        } else {
+          ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
+        }
+      };
+      LC_ASSIGN_OR_RETURN(
+          const WalkResult walk,
+          WalkGraph(
+              *segment.graph(), score, {ef, std::numeric_limits<int64_t>::max(), rows_[i]},
+              [&](uint32_t row) { return row != rows_[i]; },
+              [&] { return stop_ && stop_() ? absl::CancelledError("measuring walks") : absl::OkStatus(); }));
+      std::vector<SearchHit>& hits = neighbours.emplace_back();
+      for (const ScoredRow& found : walk.rows) {
+        hits.push_back({block.ids[found.row], query.Distance(segment.row(found.row)), block.uncertainty[found.row]});
+      }
     }
     return neighbours;
   }

@@ -27,8 +27,8 @@ class Walk {
         ids_(static_cast<size_t>(graph.width_max())),
         scores_(static_cast<size_t>(graph.width_max())) {}
 
-  // Greedy descent to the base layer.
-  ScoredRow Descend() {
+  // Greedy descent to the base layer, past `leave_out` unless the graph is entered there.
+  ScoredRow Descend(int64_t leave_out = -1) {
     ids_[0] = graph_.entry();
     Score(1);
     ScoredRow nearest{scores_[0], graph_.entry()};
@@ -38,7 +38,7 @@ class Walk {
         size_t n = 0;
         for (const int32_t link : graph_.Links(nearest.row, layer)) {
           if (!graph_.IsRow(link)) break;
-          ids_[n++] = static_cast<uint32_t>(link);
+          if (link != leave_out) ids_[n++] = static_cast<uint32_t>(link);
         }
         Score(n);
         for (size_t i = 0; i < n; ++i) {
@@ -91,8 +91,9 @@ absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const 
   WalkResult result;
   std::vector<ScoredRow> frontier;
   result.rows.reserve(static_cast<size_t>(limits.ef) + 1);
-  const ScoredRow start = walk.Descend();
+  const ScoredRow start = walk.Descend(limits.leave_out);
   visited.TestAndSet(start.row);
+  if (limits.leave_out >= 0) visited.TestAndSet(static_cast<uint32_t>(limits.leave_out));
   absl::Status status;
   int64_t check_at = kEvaluationsBetweenChecks;
   BeamSearch(

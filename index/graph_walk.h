@@ -20,6 +20,7 @@ namespace lightcone {
 struct WalkLimits {
   int ef = 128;                 // breadth: accepted rows kept
   int64_t evaluations_max = 0;  // the walk gives up beyond
+  int64_t leave_out = -1;       // a row that WalkGraph goes past as if the graph did not have it
 };
 
 struct WalkResult {

@@ -61,7 +61,7 @@ json Parsed(const std::string& text) {
 
 }  // namespace
 
-json ToJson(const ItemId& id) {
+json IdToJson(const ItemId& id) {
   if (const auto* number = std::get_if<uint64_t>(&id.value)) return {{"number", StrCat(*number)}};
   return {{"name", std::get<std::string>(id.value)}};
 }
@@ -191,7 +191,7 @@ json ToJson(const ActivateAnswer& answer) {
 }
 
 json ToJson(const EngineHit& hit) {
-  return {{"id", ToJson(hit.id)},
+  return {{"id", IdToJson(hit.id)},
           {"distance", Finite(hit.distance)},
           {"score", Finite(hit.score)},
           {"generation", hit.generation},

@@ -11,7 +11,7 @@
 
 namespace lightcone::server {
 
-nlohmann::json ToJson(const ItemId& id);
+nlohmann::json IdToJson(const ItemId& id);
 nlohmann::json ToJson(const CollectionStatus& status);
 nlohmann::json ToJson(const GenerationStatus& status);
 nlohmann::json ToJson(const AdapterStatus& status);

@@ -126,7 +126,9 @@ TEST_P(Legs, ExactOnesHoldTheNearestOfAll) {
     if (id % 11 == 0) Write({Oracle::Delete(id - 5)});
   }
   for (const bool sealed : {false, true}) {
-    if (sealed) ASSERT_TRUE(index_->Flush().ok());
+    if (sealed) {
+      ASSERT_TRUE(index_->Flush().ok());
+    }
     for (const auto& z : Queries(30)) {
       ExpectSameHits(Ask(z, {.exact = true}), Truth(z), StrCat("sealed ", sealed));
       const auto keep = [](uint64_t id, float) { return id % 5 == 0; };
