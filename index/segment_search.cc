@@ -18,6 +18,8 @@
 #include "index/candidates.h"
 #include "index/graph_walk.h"
 #include "index/lists.h"
+#include "index/passing_rows.h"
+#include "index/passing_search.h"
 #include "index/search_context.h"
 
 namespace lightcone {
@@ -59,18 +61,33 @@ class Search {
     const int64_t visible = pinned.counts->Visible(request.view_generation);
     const Graph* graph = pinned.segment->graph();
     const Lists* lists = pinned.segment->lists();
-    const int64_t breadth = request.exact ? 0 : BreadthIn(*pinned.segment);
-    const double accepted = std::clamp(request.keep ? request.keep_share : 1.0, 0.0, 1.0) * static_cast<double>(visible);
-    if (breadth > 0 && graph != nullptr && visible > 0) {
-      const int ef = static_cast<int>(std::max(breadth, wanted_));
-      if (kRandomAccessCost * kEvaluationsPerResult * ef < accepted) {
-        LC_ASSIGN_OR_RETURN(const bool done, Walk(index, *graph, ef, visible));
+    int64_t breadth = request.exact ? 0 : BreadthIn(*pinned.segment);
+    double share = std::clamp(request.keep ? request.keep_share : 1.0, 0.0, 1.0) * static_cast<double>(visible) /
+                   static_cast<double>(std::max<int64_t>(pinned.rows, 1));
+    if (breadth > 0 && lists != nullptr && visible > 0) {
+      if (request.ids != nullptr) share = std::min(share, PassingRows(context_, pinned).Share());
+      if (share > 0) {
+        LC_ASSIGN_OR_RETURN(const bool done, Probe(index, *lists, breadth, share));
+        if (done && request.profile) Note(pinned, SearchPlan::kProbe, share, false);
         if (done) return false;
       }
-    } else if (breadth > 0 && lists != nullptr && accepted > 0) {
-      LC_ASSIGN_OR_RETURN(const bool done, Probe(index, *lists, breadth, accepted / static_cast<double>(pinned.rows)));
-      if (done) return false;
     }
+    if (pinned.rows > 0 && (request.ids != nullptr || request.keep || visible < pinned.rows)) {
+      const SegmentTurn turn{context_, index, codes != nullptr ? &*coded_query_ : nullptr, error_, wanted_,
+                             graph == nullptr ? 0 : breadth};
+      LC_ASSIGN_OR_RETURN(const Passed passed, SearchPassing(turn, candidates_, result_));
+      if (passed == Passed::kDone) return false;
+      if (passed == Passed::kToScan) breadth = 0;
+    }
+    if (breadth > 0 && graph != nullptr && visible > 0) {
+      const int ef = static_cast<int>(std::max(breadth, wanted_));
+      if (kRandomAccessCost * kEvaluationsPerResult * ef < share * static_cast<double>(pinned.rows)) {
+        LC_ASSIGN_OR_RETURN(const bool done, Walk(index, *graph, ef, visible));
+        if (request.profile) Note(pinned, SearchPlan::kWalk, share, !done);
+        if (done) return false;
+      }
+    }
+    if (request.profile) Note(pinned, SearchPlan::kScan, 1, false);
     result_.rows_scored += pinned.rows;
     return true;
   }
@@ -116,6 +133,10 @@ class Search {
   }
 
  private:
+  void Note(const PinnedSegment& pinned, SearchPlan plan, double share, bool fell_back) {
+    result_.segments.push_back({pinned.segment->id(), plan, pinned.rows, share, fell_back});
+  }
+
   // Of a walk of the segment, or of a probe of its lists; 0: it has to be scanned.
   int64_t BreadthIn(const Segment& segment) const {
     const SearchRequest& request = context_.request;
@@ -142,7 +163,7 @@ class Search {
       }
     };
     // A row's state is another place in memory: not looked at where every row counts.
-    const bool everything = visible == pinned.rows && !context_.request.keep;
+    const bool everything = visible == pinned.rows && !context_.request.keep && context_.request.ids == nullptr;
     const WalkLimits limits{ef, static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost)};
     LC_ASSIGN_OR_RETURN(
         const WalkResult walk,
@@ -150,7 +171,8 @@ class Search {
             graph, score, limits, [&](uint32_t row) { return everything || context_.Accepts(pinned, row); },
             [&] { return context_.Interrupted(); }));
     result_.rows_scored += walk.evaluations;
-    const int64_t enough = std::min(wanted_, context_.request.keep ? wanted_ : visible);
+    const bool all_count = !context_.request.keep && context_.request.ids == nullptr;
+    const int64_t enough = std::min(wanted_, all_count ? visible : wanted_);
     if (walk.gave_up || static_cast<int64_t>(walk.rows.size()) < enough) return false;
     for (const ScoredRow& found : walk.rows) {
       const double error = codes == nullptr ? error_ : coded_query_->ErrorOf(found.score, codes->error_max);
