@@ -24,6 +24,7 @@ absl::Status BenchSearch(const BenchOptions& options, Report& report);  // start
 absl::Status BenchScan(const BenchOptions& options, Report& report);    // exact search, by vectors and by codes
 absl::Status BenchGraph(const BenchOptions& options, Report& report);   // HNSW beside hnswlib and FAISS
 absl::Status BenchIvf(const BenchOptions& options, Report& report);     // inverted lists beside FAISS
+absl::Status BenchFilters(const BenchOptions& options, Report& report);  // filtered beside unfiltered searches
 absl::Status BenchTraining(const BenchOptions& options, Report& report);
 
 }  // namespace lightcone::bench

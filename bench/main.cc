@@ -1,5 +1,5 @@
-// lightcone_bench [--json FILE] [--only geometry|scan|graph|ivf|adapters|upsert|search|training] [--folder DIR]: ours beside the raw
-// part.
+// lightcone_bench [--json FILE] [--only geometry|scan|graph|ivf|adapters|upsert|search|filters|training] [--folder DIR]:
+// ours beside the raw part.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   options.folder = "build/bench/data";
   app.add_option("--json", json, "where the figures go");
   app.add_option("--only", only, "one subject")
-      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "upsert", "search", "training"}));
+      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "upsert", "search", "filters", "training"}));
   app.add_option("--folder", options.folder, "scratch space");
   app.add_option("--items", options.items, "gallery size of the search, graph and ivf benchmarks");
   app.add_option("--scan-items", options.scan_items, "gallery size of the scan benchmarks");
@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
                                                       {"adapters", bench::BenchAdapters},
                                                       {"upsert", bench::BenchUpsert},
                                                       {"search", bench::BenchSearch},
+                                                      {"filters", bench::BenchFilters},
                                                       {"training", bench::BenchTraining}};
   int failures = 0;
   for (const auto& [name, subject] : subjects) {

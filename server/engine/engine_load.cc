@@ -209,6 +209,7 @@ void EngineImpl::Maintain() {
     }
     // What fails now is tried again in a second; a store that keeps failing shows itself in every write.
     for (const ServedPtr& served : all) (void)served->collection->TrimChanges();
+    for (const ServedPtr& served : all) (void)served->collection->payloads().Sweep();
     // In turns of a second, so that trimming and dropped collections do not wait for a large gallery.
     for (const ServedPtr& served : all) {
       const absl::Time until = absl::Now() + kMaintainEvery;

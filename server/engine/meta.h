@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "geometry/metric.h"
 #include "index/collection_index.h"
+#include "server/engine/payload_field.h"
 
 namespace lightcone::server {
 
@@ -29,6 +30,7 @@ struct CollectionRecord {
   uint64_t last_adapter_version = 0;
   // What served before the active generation, the latest last, at most kEarlierActiveMax: the way back of rollbacks.
   std::vector<uint32_t> earlier_active;
+  std::vector<PayloadField> payload_fields;  // that have an index, as the operator named them
 };
 
 inline constexpr size_t kEarlierActiveMax = 64;

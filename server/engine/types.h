@@ -15,6 +15,7 @@
 #include "index/collection_index.h"
 #include "models/image.h"
 #include "server/engine/filter.h"
+#include "server/engine/payload_field.h"
 #include "store/records.h"
 #include "store/store.h"
 
@@ -83,6 +84,21 @@ struct SearchCall {
   uint64_t wait_for_sequence = 0;
   std::vector<uint32_t> evaluate_generations;  // reach override, for evaluation only
   AdapterMode adapter_mode = AdapterMode::kDefault;
+  bool profile = false;  // SearchAnswer::profile is wanted
+};
+
+// How a search went about it.
+struct LegProfile {
+  size_t query = 0;
+  uint32_t generation = 0;
+  int64_t rows_scored = 0, rows_refined = 0, rows_reranked = 0, rows_adapted = 0;
+  std::vector<SegmentProfile> segments;  // none where every row was carried by an item adapter
+};
+struct SearchProfile {
+  std::vector<LegProfile> legs;  // finished ones
+  std::vector<std::string> indexed_fields, unindexed_fields;  // of the filter: answered by index, by reading payloads
+  double compile_ms = 0;      // of the filter into bitmaps
+  int64_t payloads_read = 0;  // for the filter
 };
 
 struct EngineHit {
@@ -107,6 +123,7 @@ struct SearchAnswer {
   bool partial = false;
   uint64_t sequence = 0;
   bool reach_overridden = false;
+  std::optional<SearchProfile> profile;
 };
 
 struct StoredItem {
@@ -182,6 +199,16 @@ struct CreateCollectionCall {
   double curvature = 1.0;
   IndexChange index;
   IndexSettings index_defaults;  // the server's, for what `index` leaves open: no part of what is asked
+  std::vector<PayloadField> payload_fields;  // to keep an index over
+};
+
+// Payload indexes to add and to drop, online.
+struct IndexPayloadCall {
+  std::string request_id;
+  std::string collection;
+  std::vector<PayloadField> add;
+  std::vector<std::string> drop;  // paths
+  bool wait = false;              // answer when all are built
 };
 
 struct CollectionStatus {
@@ -193,10 +220,12 @@ struct CollectionStatus {
   uint64_t items = 0;
   std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
   std::vector<SegmentInfo> segments;
+  std::vector<PayloadIndexStatus> payload_indexes;
   std::vector<std::string> aliases;
   absl::Time created;
   uint64_t sequence = 0;
   // For metrics.
+  int64_t payload_index_bytes = 0;
   int64_t mapped_bytes = 0, heap_bytes = 0, builds_total = 0, rebuilds_total = 0, builds_running = 0;
   int64_t segments_unchecked = 0, segments_damaged = 0;
 };
