@@ -42,8 +42,7 @@ class Calibration {
     const Lists* const lists = segments_[0].segment->lists();
     for (const int breadth : lists == nullptr ? std::span<const int>(kWalks) : std::span<const int>(kProbes)) {
       if (lists != nullptr && breadth >= static_cast<int>(lists->count())) break;  // all of them are a scan
-      LC_ASSIGN_OR_RETURN(const Neighbours found,
-                          Ask(lists == nullptr ? Way{.ef = breadth} : Way{.nprobe = breadth}));
+      LC_ASSIGN_OR_RETURN(const Neighbours found, Ask(lists == nullptr ? Way{.ef = breadth} : Way{.nprobe = breadth}));
       measured.push_back({breadth, Recall(right, found)});
       if (measured.back().recall >= kNearlyAll) break;
     }
@@ -135,7 +134,8 @@ std::vector<int64_t> CalibrationRows(int64_t rows) {
 absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const Segment>& segment,
                                                     const std::function<bool()>& stop) {
   const int64_t rows = segment->rows();
-  if ((segment->graph() == nullptr && segment->lists() == nullptr) || rows <= kCalibrationK) return std::vector<RecallAt>();
+  if ((segment->graph() == nullptr && segment->lists() == nullptr) || rows <= kCalibrationK)
+    return std::vector<RecallAt>();
   return Calibration(segment, rows, segment->bias_max(), stop).Run();
 }
 

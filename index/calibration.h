@@ -1,6 +1,5 @@
-// How much a walk of a segment's graph, or a probe of its lists, finds, measured once, when the segment is sealed; and the
-// breadth that a search needs for the recall that it asks for.
-// Threads: pure functions.
+// How much a walk of a segment's graph, or a probe of its lists, finds, measured once, when the segment is sealed; and
+// the breadth that a search needs for the recall that it asks for. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,8 @@ inline constexpr double kDefaultRecall = 0.95;
 std::vector<int64_t> CalibrationRows(int64_t rows);
 
 // Asks for the nearest kCalibrationK of about a hundred of the segment's own rows, each left out of its own answer,
-// exactly and then by walks or probes of growing breadth, until nearly all is found. Empty for a flat segment and for one
-// with too few rows to leave any out. CANCELLED when `stop` says so.
+// exactly and then by walks or probes of growing breadth, until nearly all is found. Empty for a flat segment and for
+// one with too few rows to leave any out. CANCELLED when `stop` says so.
 absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const Segment>& segment,
                                                     const std::function<bool()>& stop);
 

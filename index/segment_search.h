@@ -1,6 +1,5 @@
-// Searches a set of pinned segments of one generation: certified scans, graph walks and probes of lists feed one candidate set, whose
-// rows are then ranked by exact distances in double precision.
-// Threads: reentrant.
+// Searches a set of pinned segments of one generation: certified scans, graph walks and probes of lists feed one
+// candidate set, whose rows are then ranked by exact distances in double precision. Threads: reentrant.
 #pragma once
 
 #include <cstdint>
