@@ -7,7 +7,7 @@ build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libopenblas-dev libtorch-dev librocksdb-dev libfaiss-dev prometheus-cpp-dev libspdlog-dev libcli11-dev
   nlohmann-json3-dev libcpp-httplib-dev libhwy-dev libfreetype-dev libpng-dev libjpeg-dev libwebp-dev
   fonts-dejavu-core fonts-liberation fonts-freefont-ttf libssl-dev zlib1g-dev)
-test_group=(libgtest-dev libgmock-dev python3 python3-grpcio python3-protobuf python3-torch prometheus shellcheck)
+test_group=(libgtest-dev libgmock-dev python3 python3-grpcio python3-protobuf python3-torch prometheus shellcheck chromium)
 bench=(libhnswlib-dev)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)
 # What the finished binary loads; the container's last stage holds nothing else.
@@ -29,6 +29,11 @@ for group in "${@:-build}"; do
       ;;
   esac
 done
+
+# Node and npm run the console's test; a Node from elsewhere, which brings npm, is as good.
+if [[ " ${wanted[*]} " == *" chromium "* ]] && ! { command -v node && command -v npm; } >/dev/null; then
+  wanted+=(nodejs npm)
+fi
 
 missing=()
 for package in "${wanted[@]}"; do

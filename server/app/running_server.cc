@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "server/app/log.h"
 #include "server/app/serve.h"
+#include "server/http/console_api.h"
 #include "server/http/server.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/address.h"
@@ -16,6 +17,7 @@ struct RunningServer::Parts {
   enum class State { kStarting, kReady, kDraining };
   Metrics metrics{ServerVersion()};
   std::atomic<State> state{State::kStarting};
+  std::unique_ptr<ConsoleApi> console;
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<RpcServer> rpc;
@@ -54,6 +56,16 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
   return out;
 }
 
+// Whoever reaches the port may act, so a console that others than this machine reach only shows, unless it is told.
+ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http) {
+  const bool local = http.host == "localhost" || http.host == "::1" || http.host.rfind("127.", 0) == 0;
+  ConsoleOptions out;
+  out.read_only = config.console_mode == "auto" ? !local : config.console_mode != "operate";
+  out.host = config.console_host;
+  out.version = std::string(ServerVersion());
+  return out;
+}
+
 std::string IndexPage(const Bound& bound) {
   return StrCat("Lightcone ", ServerVersion(), "\n\ngRPC      ", bound.grpc.empty() ? "starting" : bound.grpc,
                 "\n/metrics  for Prometheus\n/healthz  200 while the process lives\n",
@@ -86,6 +98,10 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
     handlers.index = [parts] {
       return IndexPage(parts->state.load() == Parts::State::kStarting ? Bound{} : parts->bound);
     };
+    if (config.console_mode != "off") {
+      parts->console = std::make_unique<ConsoleApi>(ConsoleOptionsOf(config, http), &parts->metrics);
+      handlers.api = [parts](const ApiRequest& request) { return parts->console->Handle(request); };
+    }
     LC_ASSIGN_OR_RETURN(parts->http, HttpServer::Start(http.host, http.port, std::move(handlers)));
     parts->bound.http = StrCat(http.printed_host, ":", parts->http->port());
   }
@@ -99,6 +115,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   LC_ASSIGN_OR_RETURN(parts->rpc, RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, &parts->metrics)));
   parts->bound.grpc = parts->rpc->address();
   parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });
+  if (parts->console != nullptr) parts->console->SetEngine(parts->engine.get(), parts->bound.grpc);
   parts->state.store(Parts::State::kReady);
   return self;
 }
@@ -106,6 +123,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
 void RunningServer::BeginDrain() {
   if (parts_ == nullptr) return;
   parts_->state.store(Parts::State::kDraining);
+  if (parts_->console != nullptr) parts_->console->SetEngine(nullptr, "");
   if (parts_->rpc != nullptr) parts_->rpc->BeginDrain();
 }
 

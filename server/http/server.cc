@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -12,12 +13,15 @@
 #include "absl/synchronization/mutex.h"
 #include "base/status.h"
 #include "httplib.h"
+#include "server/http/assets.h"
+#include "server/http/console_api.h"
 
 namespace lightcone::server {
 namespace {
 
 constexpr int kThreads = 8;
 constexpr size_t kQueuedMax = 64;  // accepted connections that wait for a thread; more wait in the kernel's backlog
+constexpr size_t kBodyBytesMax = 16 << 20;  // an image that is searched by
 constexpr char kPlainText[] = "text/plain; charset=utf-8";
 
 // The library's own pool takes any number of connections. This one lets the accepting thread wait for room, so that a
@@ -66,6 +70,58 @@ class BoundedThreads final : public httplib::TaskQueue {
   std::vector<std::thread> threads_;
 };
 
+// Nothing from elsewhere is loaded, run or framed, and nothing is sent elsewhere.
+constexpr char kPolicy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+void SetPageHeaders(const char* caching, httplib::Response* response) {
+  response->set_header("Content-Security-Policy", kPolicy);
+  response->set_header("X-Content-Type-Options", "nosniff");
+  response->set_header("Referrer-Policy", "no-referrer");
+  response->set_header("Cache-Control", caching);
+}
+
+const char* TypeOf(std::string_view name) {
+  if (name.ends_with(".html")) return "text/html; charset=utf-8";
+  if (name.ends_with(".css")) return "text/css; charset=utf-8";
+  if (name.ends_with(".svg")) return "image/svg+xml";
+  return "text/javascript; charset=utf-8";
+}
+
+void ServeApi(const HttpHandlers& handlers, const httplib::Request& request, httplib::Response* response) {
+  ApiRequest asked;
+  asked.post = request.method == "POST";
+  asked.path = request.path;
+  for (const auto& [key, value] : request.params) asked.query.emplace(key, value);
+  for (const auto& [name, value] : request.headers) {
+    std::string lower = name;
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    asked.headers.emplace(std::move(lower), value);
+  }
+  asked.body = request.body;
+  ApiAnswer answer = handlers.api(asked);
+  response->status = answer.status;
+  SetPageHeaders("no-store", response);
+  response->set_content(std::move(answer.body), answer.type.c_str());
+}
+
+void RouteConsole(const HttpHandlers& handlers, httplib::Server* server) {
+  for (const Asset& asset : Assets()) {
+    const bool is_index = asset.name == "index.html";
+    server->Get(is_index ? "/" : ("/console/" + std::string(asset.name)).c_str(),
+                [&asset](const httplib::Request&, httplib::Response& response) {
+                  SetPageHeaders("no-cache", &response);
+                  response.set_content(asset.bytes.data(), asset.bytes.size(), TypeOf(asset.name));
+                });
+  }
+  const auto api = [&handlers](const httplib::Request& request, httplib::Response& response) {
+    ServeApi(handlers, request, &response);
+  };
+  server->Get("/api/v1/.*", api);
+  server->Post("/api/v1/.*", api);
+}
+
 void Route(const HttpHandlers& handlers, httplib::Server* server) {
   server->Get("/metrics", [&handlers](const httplib::Request&, httplib::Response& response) {
     response.set_content(handlers.metrics(), "text/plain; version=0.0.4; charset=utf-8");
@@ -77,11 +133,15 @@ void Route(const HttpHandlers& handlers, httplib::Server* server) {
     if (!reason.empty()) response.status = 503;
     response.set_content(reason.empty() ? "ready\n" : reason + "\n", kPlainText);
   });
-  server->Get("/", [&handlers](const httplib::Request&, httplib::Response& response) {
-    response.set_content(handlers.index(), kPlainText);
-  });
+  if (handlers.api) {
+    RouteConsole(handlers, server);
+  } else {
+    server->Get("/", [&handlers](const httplib::Request&, httplib::Response& response) {
+      response.set_content(handlers.index(), kPlainText);
+    });
+  }
   server->set_error_handler([](const httplib::Request& request, httplib::Response& response) {
-    if (response.status == 404) {
+    if (response.status == 404 && response.body.empty()) {
       response.set_content("nothing here; there are: /, /metrics, /healthz, /readyz\n", kPlainText);
     }
   });
@@ -109,7 +169,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   server.set_keep_alive_timeout(1);
   server.set_read_timeout(5);
   server.set_write_timeout(5);
-  server.set_payload_max_length(64 << 10);
+  server.set_payload_max_length(kBodyBytesMax);
   errno = 0;
   self->port_ = port;
   const bool bound = port == 0 ? (self->port_ = server.bind_to_any_port(host)) > 0 : server.bind_to_port(host, port);

@@ -1,4 +1,4 @@
-// The small HTTP server beside gRPC: /metrics, /healthz, /readyz and a page that names them.
+// The small HTTP server beside gRPC: /metrics, /healthz, /readyz, and the console with its JSON API.
 // Threads: Start and Stop from one thread; the handlers are called from the server's own threads.
 #pragma once
 
@@ -16,9 +16,13 @@ class Server;
 
 namespace lightcone::server {
 
+struct ApiRequest;
+struct ApiAnswer;
+
 struct HttpHandlers {
-  std::function<std::string()> metrics;  // text exposition format
-  std::function<std::string()> index;    // the page at "/", plain text
+  std::function<std::string()> metrics;             // text exposition format
+  std::function<std::string()> index;               // the page at "/" without a console, plain text
+  std::function<ApiAnswer(const ApiRequest&)> api;  // /api/v1/...; empty: there is no console
   // Empty: ready. Else the reason why not ("starting", "draining").
   std::function<std::string()> not_ready;
 };

@@ -127,7 +127,7 @@ void AddServer(std::vector<Option>* out) {
                        "To serve other machines, for example 0.0.0.0:7700; there is no encryption yet, so keep it "
                        "inside a trusted network."}));
   out->push_back(Text("http_listen", FIELD(http_listen), "HOST:PORT, [IPV6]:PORT, or empty for none",
-                      {"", "Where /metrics, /healthz and /readyz listen; empty turns them off.",
+                      {"", "Where the console, /metrics, /healthz and /readyz listen; empty turns them off.",
                        "So that Prometheus or an orchestrator on another machine can reach them."}));
   out->push_back(
       Text("data", FIELD(engine.data_folder), "a folder that is empty, missing or a Lightcone's",
@@ -148,6 +148,17 @@ void AddServer(std::vector<Option>* out) {
       "log.format", [](const ServerConfig& c) { return c.log_format; },
       [](ServerConfig& c, std::string v) { c.log_format = std::move(v); }, {"text", "json"},
       {"", "Lines for people, or one JSON object a line.", "json where a log collector reads."}));
+}
+
+void AddConsole(std::vector<Option>* out) {
+  out->push_back(Choice(
+      "console.mode", [](const ServerConfig& c) { return c.console_mode; },
+      [](ServerConfig& c, std::string v) { c.console_mode = std::move(v); }, {"auto", "operate", "read", "off"},
+      {"", "What the console at http_listen may do; auto: operate where only this machine reaches it, else read.",
+       "operate where only operators reach the port: it knows no keys."}));
+  out->push_back(Text("console.host", FIELD(console_host), "a host name, or empty",
+                      {"", "A name that browsers reach the console by, beside addresses and localhost.",
+                       "Behind a reverse proxy or a name of your own; other names are refused."}));
 }
 
 void AddStore(std::vector<Option>* out) {
@@ -335,6 +346,7 @@ const std::vector<Option>& OptionTable() {
   static const auto* const table = [] {
     auto* out = new std::vector<Option>;
     AddServer(out);
+    AddConsole(out);
     AddStore(out);
     AddLimits(out);
     AddRpc(out);

@@ -29,16 +29,41 @@ class EngineWithGallery : public FakeEngine {
     status.active_generation = 2;
     status.items = 30;
     status.items_by_generation = {{1, 10}, {2, 20}};
-    status.segments = {{1, 1, "growing", "float32", 5, 1, 500}, {1, 2, "hnsw", "int8", 5, 0, 900}, {1, 3, "hnsw", "int8", 6, 2, 901}};
+    status.segments = {
+        {1, 1, "growing", "float32", 5, 1, 500}, {1, 2, "hnsw", "int8", 5, 0, 900}, {1, 3, "hnsw", "int8", 6, 2, 901}};
     status.builds_total = 3;
     return std::vector<CollectionStatus>{status};
+  }
+  absl::StatusOr<LiveRecallStatus> GetLiveRecall(const std::string&) override {
+    LiveRecallStatus status;
+    status.samples = 4;
+    status.recall = {{2, 1, "hnsw", "none", 40, 30, 20, 10}};
+    status.spreads = {{2, 1, "distance", 4, 2.0, {0.1, 0.5, 0.9}, 0.25}, {2, 1, "uncertainty", 4, 2.0, {1, 2, 3}, 0.5}};
+    return status;
+  }
+  absl::StatusOr<BackfillStatus> GetBackfill(const std::string&) override {
+    BackfillStatus status;
+    status.state = BackfillState::kRunning;
+    status.items_left = 10;
+    status.started = absl::FromUnixSeconds(1'000);
+    return status;
+  }
+  const EngineOptions& options() const override {
+    static const EngineOptions options = [] {
+      EngineOptions made;
+      made.data_folder = "/";
+      return made;
+    }();
+    return options;
   }
   StoreStats StoreStatistics() override { return {.disk_bytes = 77, .syncs_total = 5}; }
 };
 
 class Http : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { Start(); }
+  void Start() {
+    server_.reset();
     config_.listen = "127.0.0.1:0";
     config_.http_listen = "127.0.0.1:0";
     auto server = RunningServer::Start(config_, std::make_unique<EngineWithGallery>());
@@ -77,13 +102,43 @@ class Http : public testing::Test {
 TEST_F(Http, HealthReadinessAndTheIndexPage) {
   EXPECT_EQ(Get("/healthz").status, 200);
   EXPECT_EQ(Get("/readyz").status, 200);
-  EXPECT_THAT(Get("/").body, HasSubstr(server_->bound().grpc));
   EXPECT_EQ(Get("/nothing").status, 404);
   server_->BeginDrain();
   EXPECT_EQ(Get("/healthz").status, 200);
   const Page draining = Get("/readyz");
   EXPECT_EQ(draining.status, 503);
   EXPECT_EQ(draining.body, "draining\n");
+}
+
+TEST_F(Http, TheConsoleIsPartOfTheServerUnlessItIsTurnedOff) {
+  httplib::Client client("127.0.0.1", Port());
+  const auto page = client.Get("/");
+  ASSERT_TRUE(page);
+  EXPECT_THAT(page->body, HasSubstr("<!doctype html>"));
+  EXPECT_THAT(page->get_header_value("Content-Security-Policy"), HasSubstr("default-src 'none'"));
+  EXPECT_EQ(Get("/console/console.css").status, 200);
+  EXPECT_EQ(Get("/console/../server.cc").status, 404);
+  EXPECT_EQ(Get("/api/v1/overview").status, 403) << "without the header that pages of other sites cannot send";
+  const auto overview = client.Get("/api/v1/overview", httplib::Headers{{"X-Lightcone-Console", "1"}});
+  ASSERT_TRUE(overview);
+  EXPECT_EQ(overview->status, 200);
+  EXPECT_THAT(overview->body, HasSubstr(server_->bound().grpc));
+  EXPECT_THAT(overview->body, HasSubstr("\"read_only\":false"));
+
+  config_.console_mode = "read";
+  Start();
+  httplib::Client reader("127.0.0.1", Port());
+  const auto refused = reader.Post("/api/v1/collections/c/activate", httplib::Headers{{"X-Lightcone-Console", "1"}},
+                                   "{}", "application/json");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 403);
+  EXPECT_THAT(refused->body, HasSubstr("read-only"));
+
+  config_.console_mode = "off";
+  Start();
+  EXPECT_THAT(Get("/").body, HasSubstr(server_->bound().grpc));
+  EXPECT_EQ(Get("/api/v1/overview").status, 404);
+  EXPECT_EQ(Get("/console/console.css").status, 404);
 }
 
 TEST_F(Http, MetricsTellCollectionsSegmentsStoreAndLanes) {
@@ -93,6 +148,8 @@ TEST_F(Http, MetricsTellCollectionsSegmentsStoreAndLanes) {
         "generation=\"1\",kind=\"hnsw\"} 1801", "generation=\"1\",kind=\"hnsw\"} 11",
         "lightcone_index_builds_total{collection=\"my \\\"gallery\\\"\\n\"} 3", "lightcone_store_size_bytes 77",
         "lightcone_store_syncs_total 5", "lightcone_lane_queued_calls{lane=\"read\"} 0", "lightcone_ready 1",
+        "generation=\"1\",segment=\"hnsw\",filter=\"none\"} 0.5", "lightcone_backfill_items_left{",
+        "state=\"running\"} 1", "state=\"paused\"} 0", "quantile=\"0.5\"} 0.5", "lightcone_disk_free_bytes ",
         "lightcone_build_info{version=\"", "lightcone_in_flight_calls 0"}) {
     EXPECT_THAT(body, HasSubstr(line));
   }

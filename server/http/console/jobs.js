@@ -1,0 +1,34 @@
+// Work in the background: validations and retirements, the newest first.
+import { read } from './api.js';
+import { cancelJob } from './actions.js';
+import { head } from './collection.js';
+import { badge, card, count, empty, h, link, table, when, redraw } from './dom.js';
+
+export const every = 2000;
+let shownAs = '';
+
+const tones = { queued: '', running: 'accent', succeeded: 'good', failed: 'bad', cancelled: 'warn' };
+
+function progress(job) {
+  if (job.state === 'failed') return job.error;
+  if (job.state !== 'running') return job.ended ? when(job.ended) : '–';
+  const text = job.total > 0 ? `${count(job.done)} of ${count(job.total)}` : 'has begun';
+  return job.step ? `${text}, ${job.step}` : text;
+}
+
+export async function update(root, name) {
+  const { jobs, read_only: readOnly } = await read('collections', name, 'jobs');
+  const now = JSON.stringify(jobs);
+  if (now === shownAs && root.hasChildNodes()) return;
+  shownAs = now;
+  redraw(root, ...head(name, 'Jobs'), h('div', { class: 'grid' }, card('w12', 'Jobs', 'newest first; they go on after a restart',
+    jobs.length ? table([['Job'], ['State'], ['Generation'], ['Begun'], ['Progress or end'], ['Attempts', 'n'], ['', 'n']],
+      jobs.map((job) => [`${job.kind} ${job.id}`, badge(job.state, tones[job.state]),
+        job.generation ? h('a', { href: link('collections', name, 'generations', String(job.generation)) }, `generation ${job.generation}`) : '–',
+        when(job.started ?? job.created), progress(job), count(job.attempts),
+        !readOnly && job.kind !== 'retire' && (job.state === 'queued' || job.state === 'running')
+          ? h('button', { type: 'button', class: 'small', id: `cancel-${job.id}`, onclick: () => cancelJob(name, job) }, 'Cancel', h('span', { class: 'visually-hidden' }, ` job ${job.id}`)) : '']), 'Jobs')
+      : empty('No jobs', 'Validations and retirements of generations show here.'))));
+}
+
+export function leave() { shownAs = ''; }

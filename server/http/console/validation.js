@@ -1,0 +1,38 @@
+// The report of a generation's last validation: every way to every older gallery, with its 95 % interval.
+import { badge, card, count, h, number, plural, table, when } from './dom.js';
+
+const ways = { none: 'plain distance', query: 'query adapter', item: 'item adapter' };
+const tones = { passed: 'good', worse: 'bad', uncertain: 'warn', dips: 'bad', unmeasured: 'warn' };
+const interval = (e) => h('span', { class: 'whole' }, number(e.value, 3), h('span', { class: 'quietly' }, ` ${number(e.low, 3)} … ${number(e.high, 3)}`));
+
+function rowsOf(pair) {
+  const old = [`its own queries`, interval(pair.old_self.cmc1), interval(pair.old_self.map), '–', '–', ''];
+  return [old, ...pair.ways.map((way) => [
+    h('span', {}, ways[way.way], ' ', pair.verdict === 'passed' && way.way === pair.chosen && badge('chosen', 'good'), !way.in_reach && badge('out of reach', 'warn'), way.dips && badge('dips', 'bad')),
+    interval(way.figures.cmc1), interval(way.figures.map), interval(way.cmc1_gain), interval(way.map_gain),
+    way.mixture.map((p) => `${Math.round(100 * p.share)} %: ${number(p.map, 3)}`).join(' · ')])];
+}
+
+function pairOf(pair) {
+  const measures = ['p_com_cmc1', 'p_com_map', 'p_up_cmc1', 'p_up_map'].filter((m) => pair[m] !== undefined)
+    .map((m) => `${m.startsWith('p_com') ? 'P_com' : 'P_up'} ${m.endsWith('map') ? 'mAP' : 'CMC@1'} ${number(pair[m], 2)}`);
+  return h('section', { class: 'pair-report' },
+    h('h3', {}, `On ${plural(pair.items, 'item')} of generation ${pair.item_generation} `, badge(pair.verdict, tones[pair.verdict])),
+    pair.ways.length > 0 ? table([['Queries by'], ['CMC@1'], ['mAP'], ['Gain in CMC@1'], ['Gain in mAP'], ['mAP while items are embedded anew']], rowsOf(pair), `Generation ${pair.item_generation}`)
+      : h('p', { class: 'quietly' }, 'No adapter leads there, and the spaces differ.'),
+    measures.length > 0 && h('p', { class: 'quietly' }, `${measures.join(', ')}, over ${plural(pair.common_items, 'item')} that both embedded`));
+}
+
+export function validationCard(page, generation) {
+  const report = generation.validation;
+  if (!report) {
+    return card('w12', 'Validation', null, h('p', { class: 'quietly' }, page.probe_sets.length
+      ? 'Not validated yet.' : 'The collection has no probe sets: activations are not guarded. Labelled queries make a gate (lightcone probes put).'));
+  }
+  return card('w12', 'Validation', h('span', { class: 'actions' }, badge(report.passed ? 'passed' : 'refused', report.passed ? 'good' : 'bad'), when(report.time_us / 1e6)),
+    generation.validation_outdated && h('p', { class: 'callout' }, `It does not count any more: ${generation.validation_outdated}`),
+    h('p', { class: 'quietly' }, `${plural(report.probes, 'probe')}, tolerance ${report.tolerance}, intervals of 95 % by bootstrap`,
+      report.probes_without > 0 && `; ${plural(report.probes_without, 'probe')} with nothing to find any more`, report.missing_items > 0 && `; ${count(report.missing_items)} items that probes name are gone`),
+    report.new_self && h('p', { class: 'quietly' }, 'Its own queries on its own items: CMC@1 ', interval(report.new_self.cmc1), ', mAP ', interval(report.new_self.map)),
+    report.pairs.map(pairOf));
+}

@@ -1,0 +1,325 @@
+#include "server/http/console_api.h"
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "base/exceptions.h"
+#include "base/json_depth.h"
+#include "base/status.h"
+#include "server/http/console_json.h"
+#include "server/http/console_search.h"
+#include "server/http/same_origin.h"
+
+namespace lightcone::server {
+namespace {
+
+using nlohmann::json;
+
+constexpr absl::Duration kCallTime = absl::Seconds(20);
+constexpr absl::Duration kWatchEvery = absl::Seconds(5);
+constexpr int kDepthMax = 32;
+constexpr uint32_t kAuditEntries = 200;
+constexpr uint32_t kJobs = 100;  // the newest
+constexpr size_t kJsonBytesMax = 4 << 20;  // parsed it takes many times as much
+constexpr int kSearchesMax = 4;            // at once: /healthz shares the threads, and is not to wait for long searches
+
+int HttpStatusOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kOk:
+      return 200;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+      return 400;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+      return 409;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kUnimplemented:
+      return 501;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    case absl::StatusCode::kDeadlineExceeded:
+      return 504;
+    default:
+      return 500;
+  }
+}
+
+std::string Dumped(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);  // payloads may hold any bytes
+}
+
+ApiAnswer AnswerOf(const absl::Status& status) {
+  const std::string code = absl::StatusCodeToString(status.code());
+  return {HttpStatusOf(status.code()), "application/json",
+          Dumped({{"error", {{"code", code}, {"message", MessageOf(status)}}}})};
+}
+
+json ToJson(const CallFigures& figures) {
+  json codes = json::object(), buckets = json::array();
+  for (const auto& [code, count] : figures.codes) codes[code] = count;
+  for (const auto& [bound, count] : figures.buckets) buckets.push_back({bound, count});
+  return {{"method", figures.method}, {"codes", codes}, {"count", figures.count}, {"buckets", buckets}};
+}
+
+json ToJson(const History::Point& point) {
+  json items = json::array();
+  for (const auto& [generation, count] : point.items_by_generation) items.push_back({generation, count});
+  return {{"time", absl::ToDoubleSeconds(point.time - absl::UnixEpoch())},
+          {"active_generation", point.active_generation},
+          {"items", std::move(items)},
+          {"done", point.items_done},
+          {"left", point.items_left},
+          {"recall", point.recall < 0 ? json() : json(point.recall)}};
+}
+
+absl::StatusOr<uint32_t> GenerationFrom(const std::string& text) {
+  uint32_t generation = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9' || text.size() > 9)
+      return InvalidField("generation", StrCat("'", text.substr(0, 40), "'"), "a number");
+    generation = generation * 10 + static_cast<uint32_t>(c - '0');
+  }
+  return generation;
+}
+
+absl::StatusOr<json> BodyOf(const ApiRequest& request) {
+  if (JsonNestsDeeper(request.body, kDepthMax))
+    return InvalidField("body", "nested too deeply", StrCat(kDepthMax, " levels"));
+  json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+  if (!body.is_object()) return InvalidField("body", "no JSON object", "a JSON object");
+  return body;
+}
+
+}  // namespace
+
+ConsoleApi::ConsoleApi(ConsoleOptions options, const Metrics* metrics)
+    : options_(std::move(options)), metrics_(metrics), watcher_([this] { Watch(); }) {}
+
+ConsoleApi::~ConsoleApi() {
+  SetEngine(nullptr, "");
+  {
+    absl::MutexLock lock(&watch_mu_);
+    stopping_ = true;
+  }
+  watcher_.join();
+}
+
+void ConsoleApi::SetEngine(Engine* engine, std::string grpc_address) {
+  ending_.store(engine == nullptr);
+  absl::MutexLock lock(&engine_mu_);
+  engine_ = engine;
+  grpc_address_ = std::move(grpc_address);
+}
+
+void ConsoleApi::Watch() {
+  const auto stopping = [this]() ABSL_SHARED_LOCKS_REQUIRED(watch_mu_) { return stopping_; };
+  for (;;) {
+    {
+      absl::ReaderMutexLock lock(&engine_mu_);
+      if (engine_ != nullptr) history_.Sample(*engine_, absl::Now());
+    }
+    absl::MutexLock lock(&watch_mu_);
+    if (watch_mu_.AwaitWithTimeout(absl::Condition(&stopping), kWatchEvery)) return;
+  }
+}
+
+CallContext ConsoleApi::Context() const {
+  return {absl::Now() + kCallTime, [this] { return ending_.load(std::memory_order_relaxed); }};
+}
+
+ApiAnswer ConsoleApi::Handle(const ApiRequest& request) {
+  if (const absl::Status status = CheckSameOrigin(request.headers, options_.host); !status.ok())
+    return AnswerOf(status);
+  const auto type = request.headers.find("content-type");
+  const bool image = type != request.headers.end() && type->second.rfind("image/", 0) == 0;
+  if (!image && request.body.size() > kJsonBytesMax) {
+    return AnswerOf(InvalidField("body", StrCat(request.body.size(), " bytes"), StrCat("0 .. ", kJsonBytesMax)));
+  }
+  absl::ReaderMutexLock lock(&engine_mu_);
+  if (engine_ == nullptr) return AnswerOf(Unavailable("the server starts or drains"));
+  try {
+    absl::StatusOr<ApiAnswer> answer = Route(*engine_, request);
+    return answer.ok() ? *std::move(answer) : AnswerOf(answer.status());
+  } catch (...) {
+    return AnswerOf(StatusOfException());
+  }
+}
+
+absl::StatusOr<ApiAnswer> ConsoleApi::Route(Engine& engine, const ApiRequest& request) {
+  const std::vector<std::string> parts = absl::StrSplit(request.path, '/');  // "", "api", "v1", ...
+  const auto part = [&](size_t i) { return i < parts.size() ? parts[i] : std::string(); };
+  const auto answer = [](const json& body) { return ApiAnswer{200, "application/json", Dumped(body)}; };
+  if (part(3) == "overview" && parts.size() == 4 && !request.post) return answer(Overview(engine));
+  if (part(3) != "collections" || part(4).empty()) {
+    return NotFound(StrCat("no '", request.path, "'; there are: /api/v1/overview, /api/v1/collections/NAME"));
+  }
+  const std::string& name = parts[4];
+  const std::string what = part(5);
+  if (!request.post) {
+    if (parts.size() == 5) {
+      LC_ASSIGN_OR_RETURN(const json page, CollectionPage(engine, name));
+      return answer(page);
+    }
+    if (what == "generations" && parts.size() == 7) {
+      LC_ASSIGN_OR_RETURN(const uint32_t generation, GenerationFrom(parts[6]));
+      LC_ASSIGN_OR_RETURN(const GenerationStatus status, engine.GetGeneration(name, generation));
+      return answer(ToJson(status));
+    }
+    if (what == "audit" && parts.size() == 6) {
+      LC_ASSIGN_OR_RETURN(const std::vector<AuditEntry> entries, engine.ListAudit(name, kAuditEntries));
+      json list = json::array();
+      for (const AuditEntry& entry : entries) list.push_back(ToJson(entry));
+      return answer({{"entries", std::move(list)}});
+    }
+    if (what == "jobs" && parts.size() == 6) {
+      LC_ASSIGN_OR_RETURN(const JobPage jobs, engine.ListJobs(name, kJobs, ""));
+      json list = json::array();
+      for (const JobStatus& job : jobs.jobs) list.push_back(ToJson(job));
+      return answer({{"jobs", std::move(list)}, {"read_only", options_.read_only}});
+    }
+    if (what == "input" && parts.size() == 6) return StoredPicture(engine, name, request);
+  } else if (parts.size() == 6) {
+    if (what == "search") {
+      const bool free = searches_.fetch_add(1) < kSearchesMax;
+      const absl::Cleanup done = [this] { searches_.fetch_sub(1); };
+      if (!free) return ResourceExhausted(StrCat("the console runs ", kSearchesMax, " searches already; try again"));
+      LC_ASSIGN_OR_RETURN(const json found, SearchFromConsole(engine, name, request, Context()));
+      return answer(found);
+    }
+    LC_ASSIGN_OR_RETURN(const json body, BodyOf(request));
+    LC_ASSIGN_OR_RETURN(const json done, Act(engine, name, what, body));
+    return answer(done);
+  }
+  return NotFound(StrCat("no '", request.path, "' to ", request.post ? "POST to" : "GET"));
+}
+
+json ConsoleApi::Overview(Engine& engine) {
+  json collections = json::array();
+  const auto all = engine.ListCollections();
+  if (all.ok()) {
+    for (const CollectionStatus& status : *all) {
+      const auto live = engine.GetLiveRecall(status.name);
+      const auto backfill = engine.GetBackfill(status.name);
+      if (!live.ok() || !backfill.ok()) continue;  // dropped just now
+      json one = ToJson(status);
+      one.erase("segments");
+      one["live"] = {{"recall", ToJson(*live)["recall"]}};
+      one["backfill"] = ToJson(*backfill);
+      collections.push_back(std::move(one));
+    }
+  }
+  json calls = json::array();
+  for (const CallFigures& figures : metrics_->Calls()) calls.push_back(ToJson(figures));
+  const StoreStats store = engine.StoreStatistics();
+  std::error_code error;
+  const auto space = std::filesystem::space(engine.options().data_folder, error);
+  const LiveSamplerStatus live = engine.LiveSampling();
+  return {{"version", options_.version},
+          {"read_only", options_.read_only},
+          {"grpc", grpc_address_},
+          {"time", absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch())},
+          {"collections", std::move(collections)},
+          {"calls", std::move(calls)},
+          {"store", {{"bytes", store.disk_bytes}, {"stalled", store.stalled != 0}}},
+          {"disk", {{"free", error ? json() : json(space.available)}, {"size", error ? json() : json(space.capacity)}}},
+          {"sampling",
+           {{"repeated", live.repeated_total}, {"dropped", live.dropped_total}, {"seconds", live.seconds_total}}}};
+}
+
+absl::StatusOr<json> ConsoleApi::CollectionPage(Engine& engine, const std::string& name) {
+  LC_ASSIGN_OR_RETURN(const CollectionStatus status, engine.GetCollection(name));
+  LC_ASSIGN_OR_RETURN(const std::vector<GenerationStatus> generations, engine.ListGenerations(name));
+  LC_ASSIGN_OR_RETURN(const std::vector<AdapterStatus> adapters, engine.ListAdapters(name));
+  LC_ASSIGN_OR_RETURN(const BackfillStatus backfill, engine.GetBackfill(name));
+  LC_ASSIGN_OR_RETURN(const LiveRecallStatus live, engine.GetLiveRecall(name));
+  LC_ASSIGN_OR_RETURN(const std::vector<ProbeSetStatus> probe_sets, engine.ListProbes(name));
+  json page = ToJson(status);
+  page["read_only"] = options_.read_only;
+  page["backfill"] = ToJson(backfill);
+  page["live"] = ToJson(live);
+  page["generations"] = json::array();
+  for (const GenerationStatus& generation : generations) page["generations"].push_back(ToJson(generation));
+  page["adapters"] = json::array();
+  for (const AdapterStatus& adapter : adapters) page["adapters"].push_back(ToJson(adapter));
+  page["probe_sets"] = json::array();
+  for (const ProbeSetStatus& set : probe_sets) page["probe_sets"].push_back(ToJson(set));
+  page["history"] = json::array();
+  for (const History::Point& point : history_.Of(status.name)) page["history"].push_back(ToJson(point));
+  return page;
+}
+
+absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collection, const std::string& action,
+                                     const json& body) {
+  if (options_.read_only) {
+    return MakeStatus(absl::StatusCode::kPermissionDenied,
+                      "the console is read-only: start the server with --console-mode operate to act from it");
+  }
+  const auto text = [&](const char* key) {
+    return body.contains(key) && body[key].is_string() ? body[key].get<std::string>() : std::string();
+  };
+  const auto number = [&](const char* key) -> std::optional<uint32_t> {
+    if (!body.contains(key) || !body[key].is_number_unsigned() || body[key].get<uint64_t>() > UINT32_MAX)
+      return std::nullopt;
+    return body[key].get<uint32_t>();
+  };
+  ActivateCall call;
+  call.request_id = text("request_id");
+  call.collection = collection;
+  call.force = body.contains("force") && body["force"].is_boolean() && body["force"].get<bool>();
+  call.reason = text("reason");
+  call.expect_active = number("expect_active");
+  if (action == "activate" || action == "rollback") {
+    if (!call.expect_active)
+      return InvalidField("expect_active", "missing", "the generation that the page showed as active");
+    call.generation = number("generation").value_or(0);
+    auto done = action == "activate" ? engine.ActivateGeneration(call) : engine.RollbackGeneration(call);
+    LC_RETURN_IF_ERROR(done.status());
+    return ToJson(*done);
+  }
+  if (action == "backfill-pause") {
+    LC_ASSIGN_OR_RETURN(const BackfillStatus done, engine.PauseBackfill(collection, call.request_id));
+    return ToJson(done);
+  }
+  if (action == "backfill-start") {
+    StartBackfillCall start;
+    start.request_id = call.request_id;
+    start.collection = collection;
+    LC_ASSIGN_OR_RETURN(const BackfillStatus done, engine.StartBackfill(start));
+    return ToJson(done);
+  }
+  if (action == "validate") {
+    ValidateCall validate;
+    validate.request_id = call.request_id;
+    validate.collection = collection;
+    validate.generation = number("generation").value_or(0);
+    LC_ASSIGN_OR_RETURN(const std::string job, engine.ValidateGeneration(validate));
+    return json{{"job", job}};
+  }
+  if (action == "retire") {
+    LC_ASSIGN_OR_RETURN(
+        const RetireAnswer done,
+        engine.RetireGeneration({call.request_id, collection, number("generation").value_or(0), call.reason}));
+    return json{{"generation", ToJson(done.generation)}, {"job", done.job}};
+  }
+  if (action == "job-cancel") {
+    LC_ASSIGN_OR_RETURN(const JobStatus job, engine.GetJob(text("job")));
+    if (job.collection != collection) return NotFound(StrCat("no job '", text("job"), "' of ", collection));
+    LC_ASSIGN_OR_RETURN(const JobStatus done, engine.CancelJob(text("job"), call.request_id));
+    return ToJson(done);
+  }
+  return NotFound(StrCat("no action '", action,
+                         "'; there are: activate, rollback, backfill-start, backfill-pause, validate, retire, job-cancel"));
+}
+
+}  // namespace lightcone::server

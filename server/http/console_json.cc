@@ -1,0 +1,244 @@
+#include "server/http/console_json.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/status.h"
+#include "base/utf8.h"
+#include "server/engine/validation_types.h"
+
+namespace lightcone::server {
+namespace {
+
+using nlohmann::json;
+
+double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
+json Seconds(const std::optional<absl::Time>& time) { return time ? json(Seconds(*time)) : json(); }
+
+// JSON has no infinity.
+json Finite(double x) { return std::isfinite(x) ? json(x) : json(); }
+
+const char* StateName(GenerationState state) {
+  switch (state) {
+    case GenerationState::kDraft:
+      return "draft";
+    case GenerationState::kRegistered:
+      return "registered";
+    case GenerationState::kValidated:
+      return "validated";
+    case GenerationState::kActive:
+      return "active";
+    case GenerationState::kRetired:
+      return "retired";
+  }
+  return "unknown";
+}
+
+const char* StateName(BackfillState state) {
+  switch (state) {
+    case BackfillState::kNone:
+      return "none";
+    case BackfillState::kOrdering:
+      return "ordering";
+    case BackfillState::kRunning:
+      return "running";
+    case BackfillState::kPaused:
+      return "paused";
+    case BackfillState::kStopped:
+      return "stopped";
+    case BackfillState::kDone:
+      return "done";
+    case BackfillState::kFailed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+const char* StateName(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return "queued";
+    case JobState::kRunning:
+      return "running";
+    case JobState::kSucceeded:
+      return "succeeded";
+    case JobState::kFailed:
+      return "failed";
+    case JobState::kCancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+// The text as JSON where it is that, else as a string: what a file holds is shown whatever it is.
+json Parsed(const std::string& text) {
+  json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return parsed.is_discarded() ? json(text) : parsed;
+}
+
+}  // namespace
+
+json IdToJson(const ItemId& id) {
+  if (const auto* number = std::get_if<uint64_t>(&id.value)) return {{"number", StrCat(*number)}};
+  return {{"name", std::get<std::string>(id.value)}};
+}
+
+absl::StatusOr<ItemId> ItemIdFrom(const json& id, const std::string& field) {
+  const auto wrong = [&](const std::string& value) {
+    return InvalidField(field, value, "{\"number\": \"0 .. 18446744073709551615\"} or {\"name\": \"a text\"}");
+  };
+  if (!id.is_object()) return wrong("no object");
+  if (id.contains("name") && id["name"].is_string()) return ItemId{id["name"].get<std::string>()};
+  if (!id.contains("number") || !id["number"].is_string()) return wrong("without name and number");
+  const std::string digits = id["number"].get<std::string>();
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size())
+    return wrong(StrCat("'", digits.substr(0, 40), "'"));
+  return ItemId{number};
+}
+
+json ToJson(const CollectionStatus& status) {
+  json generations = json::array();
+  for (const auto& [generation, items] : status.items_by_generation) {
+    generations.push_back({{"generation", generation}, {"items", items}});
+  }
+  json segments = json::array();
+  for (const SegmentInfo& segment : status.segments) {
+    segments.push_back({{"generation", segment.generation},
+                        {"kind", segment.kind},
+                        {"codes", segment.codes},
+                        {"rows", segment.rows},
+                        {"dead_rows", segment.dead_rows},
+                        {"bytes", segment.bytes}});
+  }
+  return {{"name", status.name},
+          {"metric", MetricName(status.metric)},
+          {"curvature", status.curvature},
+          {"items", status.items},
+          {"active_generation", status.active_generation},
+          {"items_by_generation", std::move(generations)},
+          {"segments", std::move(segments)},
+          {"aliases", status.aliases},
+          {"created", Seconds(status.created)},
+          {"sequence", status.sequence},
+          {"heap_bytes", status.heap_bytes},
+          {"mapped_bytes", status.mapped_bytes},
+          {"builds_running", status.builds_running},
+          {"index", {{"ef_search", status.index.hnsw_ef_search}, {"m", status.index.hnsw_m}}}};
+}
+
+json ToJson(const GenerationStatus& status) {
+  return {{"generation", status.generation},
+          {"state", StateName(status.state)},
+          {"parent", status.parent},
+          {"metric", MetricName(status.space.metric)},
+          {"dimension", status.space.dimension},
+          {"curvature", status.space.curvature},
+          {"clip_radius", Finite(status.space.clip_radius)},
+          {"compatible_prefix", status.compatible_prefix},
+          {"method", status.method},
+          {"has_encoder", status.has_encoder},
+          {"reach", status.reach},
+          {"items", status.items},
+          {"registered", Seconds(status.registered)},
+          {"activated", Seconds(status.activated)},
+          {"manifest", Parsed(status.manifest_json)},
+          {"validation", status.validation ? Parsed(Encode(*status.validation)) : json()},
+          {"validation_outdated", status.validation_outdated}};
+}
+
+json ToJson(const AdapterStatus& status) {
+  return {{"from", status.from},
+          {"to", status.to},
+          {"direction", status.direction == AdapterDirection::kItem ? "item" : "query"},
+          {"pairs", status.pairs},
+          {"held_out_error", Finite(status.held_out_error)},
+          {"loss", status.loss},
+          {"bytes", status.bytes},
+          {"put", Seconds(status.put)}};
+}
+
+json ToJson(const BackfillStatus& status) {
+  return {{"state", StateName(status.state)},    {"generation", status.generation},
+          {"items_done", status.items_done},     {"items_left", status.items_left},
+          {"items_leased", status.items_leased}, {"items_ordered", status.items_ordered},
+          {"started", Seconds(status.started)},  {"error", MessageOf(status.error)}};
+}
+
+json ToJson(const LiveRecallStatus& status) {
+  json recall = json::array(), spreads = json::array();
+  for (const LiveRecall& one : status.recall) {
+    recall.push_back({{"query_generation", one.query_generation},
+                      {"item_generation", one.item_generation},
+                      {"segment", one.segment},
+                      {"filter", one.filter},
+                      {"expected", one.expected},
+                      {"found", one.found},
+                      {"recent_expected", one.recent_expected},
+                      {"recent_found", one.recent_found}});
+  }
+  for (const LiveSpread& one : status.spreads) {
+    spreads.push_back({{"query_generation", one.query_generation},
+                       {"item_generation", one.item_generation},
+                       {"quantity", one.quantity},
+                       {"count", one.count},
+                       {"quantiles", one.quantiles},
+                       {"drift", one.drift ? json(*one.drift) : json()}});
+  }
+  return {{"samples", status.samples},
+          {"failures", status.failures},
+          {"recall", std::move(recall)},
+          {"spreads", std::move(spreads)}};
+}
+
+json ToJson(const AuditEntry& entry) {
+  return {{"time", Seconds(entry.time)},
+          {"rollback", entry.rollback},
+          {"generation", entry.generation},
+          {"previous_generation", entry.previous_generation},
+          {"forced", entry.forced},
+          {"reason", entry.reason},
+          {"out_of_reach", entry.out_of_reach},
+          {"request_id", entry.request_id},
+          {"retired", entry.retired},
+          {"validated", entry.validated}};
+}
+
+json ToJson(const ActivateAnswer& answer) {
+  return {{"generation", ToJson(answer.generation)},
+          {"previous_generation", answer.previous_generation},
+          {"out_of_reach", answer.out_of_reach}};
+}
+
+json ToJson(const EngineHit& hit) {
+  return {{"id", IdToJson(hit.id)},
+          {"distance", Finite(hit.distance)},
+          {"score", Finite(hit.score)},
+          {"generation", hit.generation},
+          {"uncertainty", Finite(hit.uncertainty)},
+          {"segment", hit.segment},
+          {"payload", Parsed(hit.payload_json)}};
+}
+
+json ToJson(const JobStatus& job) {
+  return {{"id", job.id},
+          {"kind", job.kind},
+          {"collection", job.collection},
+          {"generation", job.generation},
+          {"state", StateName(job.state)},
+          {"done", job.done},
+          {"total", job.total},
+          {"step", job.step},
+          {"created", Seconds(job.created)},
+          {"started", Seconds(job.started)},
+          {"ended", Seconds(job.ended)},
+          {"attempts", job.attempts},
+          {"error", MessageOf(job.error)}};
+}
+
+json ToJson(const ProbeSetStatus& set) {
+  return {{"name", set.name}, {"probes", set.probes}, {"inputs", set.inputs}, {"put", Seconds(set.put)}};
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,23 @@
+// The console's search playground, and the pictures of stored inputs.
+// Threads: pure functions over the engine.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+#include "server/engine/engine.h"
+#include "server/http/console_api.h"
+
+namespace lightcone::server {
+
+// A JSON body with `vector` or `item`, or, under a Content-Type image/..., the bytes of an image file. `k`, `ef`,
+// `exact` and `generation` come from the query string. The answer has the hits, whether their inputs are stored, and
+// the legs: hits, uncertainty and way by generation.
+absl::StatusOr<nlohmann::json> SearchFromConsole(Engine& engine, const std::string& collection,
+                                                 const ApiRequest& request, const CallContext& context);
+
+// The stored input of the item that the query string names (`number` or `name`), as a picture.
+absl::StatusOr<ApiAnswer> StoredPicture(Engine& engine, const std::string& collection, const ApiRequest& request);
+
+}  // namespace lightcone::server

@@ -1,0 +1,21 @@
+// Raw inputs as files that a browser shows.
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+struct Picture {
+  std::string type;  // of the media, "image/png"
+  std::string bytes;
+};
+
+// Image files (PNG, JPEG, WebP) as they are; a tensor 1 x H x W or 3 x H x W as a bitmap whose values are stretched
+// over black to white. FAILED_PRECONDITION for other inputs.
+absl::StatusOr<Picture> PictureOf(const RawInput& input);
+
+}  // namespace lightcone::server
