@@ -66,7 +66,7 @@ class IvfBench {
   }
 
  private:
-  static constexpr RowCodes kCodes[] = {RowCodes::kInt8, RowCodes::kFloat32};
+  static constexpr RowCodes kCodes[] = {RowCodes::kInt8, RowCodes::kHalf, RowCodes::kFloat32, RowCodes::kPq};
 
   absl::Status BuildOurs(RowCodes codes) {
     const Space space{Metric::kEuclidean, options_.dimension, 1.0, 1.0};
@@ -221,8 +221,8 @@ absl::Status BenchIvf(const BenchOptions& options, Report& report) {
   LC_RETURN_IF_ERROR(IvfBench(options, "uniform of 32 dimensions",
                               UniformVectors(options.items + kQueries, options.dimension, 31), report)
                          .Run());
-  return IvfBench(options, "500 clusters",
-                  ClusteredVectors(options.items + kQueries, options.dimension, 500, 0.7, 32), report)
+  return IvfBench(options, "500 clusters", ClusteredVectors(options.items + kQueries, options.dimension, 500, 0.7, 32),
+                  report)
       .Run();
 }
 

@@ -13,7 +13,7 @@ struct Flags {
   std::string name, alias, request_id;
   std::string geometry = "lorentz", kind, codes;
   double curvature = 0;
-  uint32_t hnsw_m = 0, ef_construction = 0, ef_search = 0, ivf_lists = 0, ivf_nprobe = 0;
+  uint32_t hnsw_m = 0, ef_construction = 0, ef_search = 0, ivf_lists = 0, ivf_nprobe = 0, pq_m = 0;
   uint64_t growing_rows_max = 0, merge_rows_max = 0;
   bool remove = false, yes = false, wait = false;
 };
@@ -44,6 +44,7 @@ absl::Status SetIndex(const Flags& flags, v1::IndexSettings* index) {
   index->set_hnsw_ef_search(flags.ef_search);
   index->set_ivf_lists(flags.ivf_lists);
   index->set_ivf_nprobe(flags.ivf_nprobe);
+  index->set_pq_m(flags.pq_m);
   index->set_growing_rows_max(flags.growing_rows_max);
   index->set_merge_rows_max(flags.merge_rows_max);
   return absl::OkStatus();
@@ -52,6 +53,7 @@ absl::Status SetIndex(const Flags& flags, v1::IndexSettings* index) {
 void Show(const Context& context, const v1::CollectionInfo& info, std::string_view did) {
   if (context.json) return context.PrintJson(CollectionJson(info));
   context.Print(StrCat(did, CollectionsTable({info})));
+  if (!info.index_choice().empty()) context.Print(StrCat("\nchosen: ", info.index_choice(), "\n"));
   if (info.segments_size() > 0) context.Print(StrCat("\n", SegmentsTable(info)));
 }
 
@@ -144,13 +146,17 @@ absl::Status Rebuild(Context& context, const Flags& flags) {
 }
 
 void AddIndexFlags(CLI::App* app, Flags* flags) {
-  app->add_option("--index", flags->kind, "Kind of sealed segments: flat (exact scan), hnsw or ivf; the server's default");
-  app->add_option("--codes", flags->codes, "What searches read first of a row: float32 or int8; the server's default");
+  app->add_option("--index", flags->kind,
+                  "Kind of sealed segments: flat (exact scan), hnsw, ivf or auto; the server's default");
+  app->add_option(
+      "--codes", flags->codes,
+      "What searches read first of a row: float32, int8, fp16, pq (ivf alone) or auto; the server's default");
   app->add_option("--hnsw-m", flags->hnsw_m, "Edges of a graph node; 0: the default");
   app->add_option("--hnsw-ef-construction", flags->ef_construction, "Breadth while building; 0: the default");
   app->add_option("--hnsw-ef-search", flags->ef_search, "Breadth while searching; 0: the default");
   app->add_option("--ivf-lists", flags->ivf_lists, "Lists of a segment; 0: the default");
   app->add_option("--ivf-nprobe", flags->ivf_nprobe, "Lists that a search reads; 0: the default");
+  app->add_option("--pq-m", flags->pq_m, "Parts that pq cuts a vector into, a byte each; 0: the default");
   app->add_option("--growing-rows-max", flags->growing_rows_max, "Rows at which a segment is sealed; 0: the default");
   app->add_option("--merge-rows-max", flags->merge_rows_max, "Segments up to this size are merged; 0: the default");
 }

@@ -105,8 +105,10 @@ OrderedJson CollectionJson(const v1::CollectionInfo& info) {
                    {"hnsw_ef_search", info.index().hnsw_ef_search()},
                    {"ivf_lists", info.index().ivf_lists()},
                    {"ivf_nprobe", info.index().ivf_nprobe()},
+                   {"pq_m", info.index().pq_m()},
                    {"growing_rows_max", info.index().growing_rows_max()},
                    {"merge_rows_max", info.index().merge_rows_max()}};
+  if (!info.index_choice().empty()) json["index_choice"] = info.index_choice();
   json["segments"] = OrderedJson::array();
   for (const auto& segment : info.segments()) {
     json["segments"].push_back({{"generation", segment.generation()},

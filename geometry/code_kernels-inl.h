@@ -38,7 +38,7 @@ HWY_INLINE uint32_t CodeDot(const CodeQuery& query, const uint8_t* HWY_RESTRICT 
   const hn::RepartitionToWide<decltype(d16)> d32;
   const hn::Rebind<uint8_t, decltype(d16)> d8;
   const size_t lanes = hn::Lanes(d16);
-  const size_t n = CodeFactorsAt(query.dimension());
+  const size_t n = CodeFactorsAt(CodeKind::kInt8, query.dimension());
   auto even = hn::Zero(d32), odd = even;
   for (size_t i = 0; i < n; i += lanes) {
     const auto codes = hn::PromoteTo(d16, hn::LoadU(d8, row + i));
@@ -61,7 +61,7 @@ HWY_INLINE int32_t DotCodes(const uint8_t* HWY_RESTRICT x, const uint8_t* HWY_RE
   const hn::RepartitionToWide<decltype(d16)> d32;
   const hn::Rebind<uint8_t, decltype(d16)> d8;
   const size_t lanes = hn::Lanes(d16);
-  const size_t n = CodeFactorsAt(dimension);
+  const size_t n = CodeFactorsAt(CodeKind::kInt8, dimension);
   const auto zero = hn::Set(d16, 128);
   auto even = hn::Zero(d32), odd = even;
   for (size_t i = 0; i < n; i += lanes) {
@@ -73,9 +73,79 @@ HWY_INLINE int32_t DotCodes(const uint8_t* HWY_RESTRICT x, const uint8_t* HWY_RE
 }
 #endif
 
-HWY_INLINE float CodeScore(const CodeQuery& query, uint32_t dot, const CodeFactors& factors) {
-  const float signed_dot = static_cast<float>(static_cast<int32_t>(dot - query.offset()));
-  return factors.step * (query.sigma() * signed_dot) - query.b() * factors.bias - query.c();
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE float FloatOfHalf(const uint8_t* row, size_t i) {
+  const hwy::HWY_NAMESPACE::Sisd<float> d;
+  hwy::float16_t half;
+  std::memcpy(&half, row + i * sizeof(half), sizeof(half));
+  return GetLane(PromoteTo(d, hwy::HWY_NAMESPACE::Set(hwy::HWY_NAMESPACE::Sisd<hwy::float16_t>(), half)));
+}
+
+// By four partial sums, as the error bound takes for granted.
+template <typename At>
+HWY_INLINE float HalfSum(const uint8_t* row, int dimension, const At& at) {
+  float sums[4] = {};
+  for (size_t i = 0; i < static_cast<size_t>(dimension); ++i) sums[i % 4] += at(i) * FloatOfHalf(row, i);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+HWY_INLINE float HalfDot(const float* a, const uint8_t* row, int dimension) {
+  return HalfSum(row, dimension, [a](size_t i) { return a[i]; });
+}
+HWY_INLINE float DotHalves(const uint8_t* x, const uint8_t* y, int dimension) {
+  return HalfSum(y, dimension, [x](size_t i) { return FloatOfHalf(x, i); });
+}
+#else
+using HalfLanes = hn::CappedTag<float, 16>;
+using HalfCodes = hn::Rebind<hwy::float16_t, HalfLanes>;
+
+HWY_INLINE hn::Vec<HalfLanes> LoadHalves(const uint8_t* row, size_t i) {
+  return hn::PromoteTo(HalfLanes(), hn::LoadU(HalfCodes(), reinterpret_cast<const hwy::float16_t*>(row) + i));
+}
+
+// Sum of at(i) c over the codes of a row. Rows are padded with zeros to a multiple of 16 codes.
+template <typename At>
+HWY_INLINE float HalfSum(const uint8_t* HWY_RESTRICT row, int dimension, const At& at) {
+  const HalfLanes d;
+  const size_t lanes = hn::Lanes(d);
+  const size_t n = CodeFactorsAt(CodeKind::kHalf, dimension) / sizeof(uint16_t);
+  auto even = hn::Zero(d), odd = even;
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    even = hn::MulAdd(at(i), LoadHalves(row, i), even);
+    odd = hn::MulAdd(at(i + lanes), LoadHalves(row, i + lanes), odd);
+  }
+  if (i < n) even = hn::MulAdd(at(i), LoadHalves(row, i), even);
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
+}
+HWY_INLINE float HalfDot(const float* HWY_RESTRICT a, const uint8_t* row, int dimension) {
+  return HalfSum(row, dimension, [a](size_t i) HWY_ATTR { return hn::LoadU(HalfLanes(), a + i); });
+}
+HWY_INLINE float DotHalves(const uint8_t* x, const uint8_t* y, int dimension) {
+  return HalfSum(y, dimension, [x](size_t i) HWY_ATTR { return LoadHalves(x, i); });
+}
+#endif
+
+struct Int8Rows {
+  static constexpr CodeKind kKind = CodeKind::kInt8;
+  // In steps of the row.
+  static HWY_INLINE float Dot(const CodeQuery& query, const uint8_t* row) {
+    return query.sigma() * static_cast<float>(static_cast<int32_t>(CodeDot(query, row) - query.offset()));
+  }
+  static HWY_INLINE float Dot(const uint8_t* x, const uint8_t* y, int dimension) {
+    return static_cast<float>(DotCodes(x, y, dimension));
+  }
+};
+
+struct HalfRows {
+  static constexpr CodeKind kKind = CodeKind::kHalf;
+  static HWY_INLINE float Dot(const CodeQuery& query, const uint8_t* row) {
+    return HalfDot(query.a(), row, query.dimension());
+  }
+  static HWY_INLINE float Dot(const uint8_t* x, const uint8_t* y, int dimension) { return DotHalves(x, y, dimension); }
+};
+
+HWY_INLINE float CodeScore(const CodeQuery& query, float dot, const CodeFactors& factors) {
+  return factors.step * dot - query.b() * factors.bias - query.c();
 }
 
 // CodeQuery::ErrorOf, and a little more than its own rounding.
@@ -91,9 +161,10 @@ HWY_INLINE CodeFactors LoadCodeFactors(const uint8_t* row, size_t at) {
   return factors;
 }
 
-size_t ScanCodesImpl(const CodeQuery& query, const uint8_t* HWY_RESTRICT rows, size_t stride, size_t n, float floor,
-                     CodeHit* HWY_RESTRICT hits) {
-  const size_t at = CodeFactorsAt(query.dimension());
+template <typename Rows>
+HWY_INLINE size_t Scan(const CodeQuery& query, const uint8_t* HWY_RESTRICT rows, size_t stride, size_t n, float floor,
+                       CodeHit* HWY_RESTRICT hits) {
+  const size_t at = CodeFactorsAt(Rows::kKind, query.dimension());
   size_t found = 0;
   for (size_t i = 0; i < n; ++i) {
     const uint8_t* row = rows + i * stride;
@@ -101,11 +172,17 @@ size_t ScanCodesImpl(const CodeQuery& query, const uint8_t* HWY_RESTRICT rows, s
       __builtin_prefetch(row + kCodePrefetchBytes + offset, 0, 2);
     }
     const CodeFactors factors = LoadCodeFactors(row, at);
-    const float score = CodeScore(query, CodeDot(query, row), factors);
+    const float score = CodeScore(query, Rows::Dot(query, row), factors);
     const float error = CodeError(query, score, factors.error);
     if (score + error >= floor) hits[found++] = {static_cast<uint32_t>(i), score, error};
   }
   return found;
+}
+
+size_t ScanCodesImpl(const CodeQuery& query, const uint8_t* HWY_RESTRICT rows, size_t stride, size_t n, float floor,
+                     CodeHit* HWY_RESTRICT hits) {
+  return query.kind() == CodeKind::kInt8 ? Scan<Int8Rows>(query, rows, stride, n, floor, hits)
+                                         : Scan<HalfRows>(query, rows, stride, n, floor, hits);
 }
 
 // Asks for rows four ahead of the one at work.
@@ -134,27 +211,41 @@ class CodePrefetch {
   const size_t n_;
 };
 
-void ScoreCodesGatheredImpl(const CodeQuery& query, const uint8_t* HWY_RESTRICT rows, size_t stride,
-                            const uint32_t* HWY_RESTRICT ids, size_t n, float* HWY_RESTRICT scores) {
-  const size_t at = CodeFactorsAt(query.dimension());
+template <typename Rows>
+HWY_INLINE void ScoreGathered(const CodeQuery& query, const uint8_t* HWY_RESTRICT rows, size_t stride,
+                              const uint32_t* HWY_RESTRICT ids, size_t n, float* HWY_RESTRICT scores) {
+  const size_t at = CodeFactorsAt(Rows::kKind, query.dimension());
   const CodePrefetch prefetch(rows, stride, ids, n);
   for (size_t i = 0; i < n; ++i) {
     prefetch.At(i);
     const uint8_t* row = rows + size_t{ids[i]} * stride;
-    scores[i] = CodeScore(query, CodeDot(query, row), LoadCodeFactors(row, at));
+    scores[i] = CodeScore(query, Rows::Dot(query, row), LoadCodeFactors(row, at));
   }
 }
 
-void DotCodesGatheredImpl(const uint8_t* x, const uint8_t* HWY_RESTRICT rows, size_t stride, int dimension,
-                          const uint32_t* HWY_RESTRICT ids, size_t n, float* HWY_RESTRICT dots) {
-  const size_t at = CodeFactorsAt(dimension);
+void ScoreCodesGatheredImpl(const CodeQuery& query, const uint8_t* rows, size_t stride, const uint32_t* ids, size_t n,
+                            float* scores) {
+  if (query.kind() == CodeKind::kInt8) return ScoreGathered<Int8Rows>(query, rows, stride, ids, n, scores);
+  ScoreGathered<HalfRows>(query, rows, stride, ids, n, scores);
+}
+
+template <typename Rows>
+HWY_INLINE void DotGathered(const uint8_t* x, const uint8_t* HWY_RESTRICT rows, size_t stride, int dimension,
+                            const uint32_t* HWY_RESTRICT ids, size_t n, float* HWY_RESTRICT dots) {
+  const size_t at = CodeFactorsAt(Rows::kKind, dimension);
   const float step = LoadCodeFactors(x, at).step;
   const CodePrefetch prefetch(rows, stride, ids, n);
   for (size_t i = 0; i < n; ++i) {
     prefetch.At(i);
     const uint8_t* row = rows + size_t{ids[i]} * stride;
-    dots[i] = step * LoadCodeFactors(row, at).step * static_cast<float>(DotCodes(x, row, dimension));
+    dots[i] = step * LoadCodeFactors(row, at).step * Rows::Dot(x, row, dimension);
   }
+}
+
+void DotCodesGatheredImpl(CodeKind kind, const uint8_t* x, const uint8_t* rows, size_t stride, int dimension,
+                          const uint32_t* ids, size_t n, float* dots) {
+  if (kind == CodeKind::kInt8) return DotGathered<Int8Rows>(x, rows, stride, dimension, ids, n, dots);
+  DotGathered<HalfRows>(x, rows, stride, dimension, ids, n, dots);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -21,7 +21,8 @@ HWY_EXPORT(DotCodesGatheredImpl);
 namespace {
 
 // A machine that was told to run an older instruction set (ForceKernelTarget) must not run this one.
-bool UseVnni() {
+bool UseVnni(CodeKind kind = CodeKind::kInt8) {
+  if (kind != CodeKind::kInt8) return false;
 #if HWY_ARCH_X86_64
   return HaveVnni() && ActiveKernelTarget() <= HWY_AVX3;  // lower is better
 #else
@@ -33,20 +34,20 @@ bool UseVnni() {
 
 std::size_t ScanCodes(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n, float floor,
                       CodeHit* hits) {
-  if (UseVnni()) return ScanCodesVnni(query, rows, stride, n, floor, hits);
+  if (UseVnni(query.kind())) return ScanCodesVnni(query, rows, stride, n, floor, hits);
   return HWY_DYNAMIC_DISPATCH(ScanCodesImpl)(query, rows, stride, n, floor, hits);
 }
 
 void ScoreCodesGathered(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, const std::uint32_t* ids,
                         std::size_t n, float* scores) {
-  if (UseVnni()) return ScoreCodesGatheredVnni(query, rows, stride, ids, n, scores);
+  if (UseVnni(query.kind())) return ScoreCodesGatheredVnni(query, rows, stride, ids, n, scores);
   HWY_DYNAMIC_DISPATCH(ScoreCodesGatheredImpl)(query, rows, stride, ids, n, scores);
 }
 
-void DotCodesGathered(const std::uint8_t* x, const std::uint8_t* rows, std::size_t stride, int dimension,
+void DotCodesGathered(CodeKind kind, const std::uint8_t* x, const std::uint8_t* rows, std::size_t stride, int dimension,
                       const std::uint32_t* ids, std::size_t n, float* dots) {
-  if (UseVnni()) return DotCodesGatheredVnni(x, rows, stride, dimension, ids, n, dots);
-  HWY_DYNAMIC_DISPATCH(DotCodesGatheredImpl)(x, rows, stride, dimension, ids, n, dots);
+  if (UseVnni(kind)) return DotCodesGatheredVnni(x, rows, stride, dimension, ids, n, dots);
+  HWY_DYNAMIC_DISPATCH(DotCodesGatheredImpl)(kind, x, rows, stride, dimension, ids, n, dots);
 }
 
 std::string_view CodeKernelName() { return UseVnni() ? "vnni" : "int16"; }

@@ -1,6 +1,6 @@
-// Kernels over int8 codes (codes.h): one source for every instruction set, and one for those with dot products of bytes
-// (AVX-512 VNNI); chosen once at run time.
-// Threads: all functions are safe concurrently, but ForceKernelTarget (kernels.h).
+// Kernels over codes (codes.h): one source for every instruction set, and one for int8 on those with dot products of
+// bytes (AVX-512 VNNI); chosen once at run time. Threads: all functions are safe concurrently, but ForceKernelTarget
+// (kernels.h).
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,10 @@ void ScoreCodesGathered(const CodeQuery& query, const std::uint8_t* rows, std::s
 
 // dots[i] = <h', h'_i> of row `x` with row ids[i], both as coded; rows ahead are prefetched. For building graphs.
 // REQUIRES: dimension <= 2^16.
-void DotCodesGathered(const std::uint8_t* x, const std::uint8_t* rows, std::size_t stride, int dimension,
+void DotCodesGathered(CodeKind kind, const std::uint8_t* x, const std::uint8_t* rows, std::size_t stride, int dimension,
                       const std::uint32_t* ids, std::size_t n, float* dots);
 
-// Whether the active target's codes run on dot products of bytes ("vnni"), else "int16".
+// Whether the active target's int8 codes run on dot products of bytes ("vnni"), else "int16".
 std::string_view CodeKernelName();
 
 }  // namespace lightcone

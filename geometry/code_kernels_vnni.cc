@@ -29,7 +29,7 @@ struct Bound {
 };
 
 LC_VNNI_INLINE Bound Bind(const CodeQuery& query) {
-  const std::size_t codes = CodeFactorsAt(query.dimension());
+  const std::size_t codes = CodeFactorsAt(CodeKind::kInt8, query.dimension());
   const std::size_t rest = codes % 64;
   return {query.high(), query.low(), codes / 64, rest == 0 ? __mmask64{0} : ((__mmask64{1} << rest) - 1), codes};
 }
@@ -181,7 +181,7 @@ LC_VNNI void DotCodesGatheredVnni(const std::uint8_t* x, const std::uint8_t* row
                                   const std::uint32_t* ids, std::size_t n, float* dots) {
   // Codes are stored 128 too high: x is made signed by its highest bit, and 128 times its sum is taken off again.
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
-  const std::size_t codes = CodeFactorsAt(dimension);
+  const std::size_t codes = CodeFactorsAt(CodeKind::kInt8, dimension);
   const auto step = [codes](const std::uint8_t* row)
                         LC_VNNI { return _mm_load_ss(reinterpret_cast<const float*>(row + codes)); };
   const __m128 own = _mm_broadcastss_ps(step(x));

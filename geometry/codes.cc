@@ -16,14 +16,70 @@ constexpr double kLeast = 1e-37;  // of what underflows
 
 float RoundUp(double x) { return std::nextafter(static_cast<float>(x), std::numeric_limits<float>::infinity()); }
 
+constexpr int kHalfBits = 10;          // of a significand, the leading one left out
+constexpr int kHalfExponentMin = -14;  // of the normal numbers
+constexpr int kHalfExponentMax = 14;   // that codes have: one below the largest, so that rounding up stays finite
+constexpr int kStepExponentMin = -126;
+
+// The float16 next to a value of at most 2^15, as bits.
+std::uint16_t HalfOf(double value) {
+  const std::uint16_t sign = value < 0 ? 0x8000 : 0;
+  const double size = std::abs(value);
+  const int exponent = std::max(size > 0 ? std::ilogb(size) : kHalfExponentMin, kHalfExponentMin);
+  // In units of the last place; a carry into the next exponent makes the right bits.
+  const int units = static_cast<int>(std::nearbyint(std::ldexp(size, kHalfBits - exponent)));
+  const int bits = ((exponent - kHalfExponentMin) << kHalfBits) + units;  // normal numbers: units has the leading one
+  return static_cast<std::uint16_t>(sign | bits);
+}
+
+double ValueOfHalf(std::uint16_t bits) {
+  const int exponent = (bits >> kHalfBits) & 31;
+  const int significand = bits & ((1 << kHalfBits) - 1);
+  const double size = exponent == 0 ? std::ldexp(significand, kHalfExponentMin - kHalfBits)
+                                    : std::ldexp(significand + (1 << kHalfBits), exponent - 15 - kHalfBits);
+  return bits >> 15 ? -size : size;
+}
+
+CodeFactors FactorsAt(const std::uint8_t* row, std::size_t at) {
+  CodeFactors factors;
+  std::memcpy(&factors, row + at, sizeof(factors));
+  return factors;
+}
+
+float StepOf(CodeKind kind, double largest) {
+  if (kind == CodeKind::kInt8) return static_cast<float>(largest / kCodeMax);
+  if (largest == 0) return 0;
+  return std::ldexp(1.0f, std::max(std::ilogb(largest) - kHalfExponentMax, kStepExponentMin));
+}
+
+// Writes the code of a number and gives back what the code stands for, in steps.
+double WriteCode(CodeKind kind, double steps, std::size_t i, std::uint8_t* out) {
+  if (kind == CodeKind::kInt8) {
+    const double code = std::clamp(std::nearbyint(steps), -kCodeMax, kCodeMax);
+    out[i] = static_cast<std::uint8_t>(static_cast<int>(code) + 128);
+    return code;
+  }
+  const std::uint16_t half = HalfOf(steps);
+  std::memcpy(out + i * sizeof(half), &half, sizeof(half));
+  return ValueOfHalf(half);
+}
+
 }  // namespace
 
-std::size_t CodeFactorsAt(int dimension) { return (static_cast<std::size_t>(dimension) + 15) / 16 * 16; }
+std::size_t CodeFactorsAt(CodeKind kind, int dimension) {
+  const std::size_t codes = (static_cast<std::size_t>(dimension) + 15) / 16 * 16;
+  return kind == CodeKind::kInt8 ? codes : codes * sizeof(std::uint16_t);
+}
 
-std::size_t CodeStride(int dimension) { return CodeFactorsAt(dimension) + sizeof(CodeFactors); }
+std::size_t CodeStride(CodeKind kind, int dimension) { return CodeFactorsAt(kind, dimension) + sizeof(CodeFactors); }
 
-bool WorthCoding(int dimension) {
-  return CodeStride(dimension) < static_cast<std::size_t>(dimension) * sizeof(float) + sizeof(RowFactors);
+int CodeDimensionMin(CodeKind kind) {
+  int dimension = 64;  // from here on padding is little
+  const auto worth = [kind](int d) {
+    return CodeStride(kind, d) < static_cast<std::size_t>(d) * sizeof(float) + sizeof(RowFactors);
+  };
+  while (dimension > 1 && worth(dimension - 1)) --dimension;
+  return dimension;
 }
 
 void EncodeRow(Metric metric, const RowFactors& factors, std::span<const float> z, std::uint8_t* out,
@@ -33,25 +89,32 @@ void EncodeRow(Metric metric, const RowFactors& factors, std::span<const float> 
   double largest = 0;
   for (std::size_t i = 0; i < z.size(); ++i) largest = std::max(largest, std::abs(scale * double{z[i]} - centre(i)));
   CodeFactors coded;
-  coded.step = static_cast<float>(largest / kCodeMax);
-  const int dimension = static_cast<int>(z.size());
-  std::memset(out, 128, CodeFactorsAt(dimension));
+  coded.step = StepOf(block->kind, largest);
+  const std::size_t factors_at = CodeFactorsAt(block->kind, static_cast<int>(z.size()));
+  std::memset(out, block->kind == CodeKind::kInt8 ? 128 : 0, factors_at);
   double lost = 0, kept = 0, along = 0;
   for (std::size_t i = 0; i < z.size(); ++i) {
     const double r = scale * double{z[i]} - centre(i);
-    const double code = coded.step > 0 ? std::clamp(std::nearbyint(r / coded.step), -kCodeMax, kCodeMax) : 0;
-    out[i] = static_cast<std::uint8_t>(static_cast<int>(code) + 128);
-    const double value = code * coded.step;
+    const double value = coded.step * WriteCode(block->kind, coded.step > 0 ? r / coded.step : 0, i, out);
     lost += (r - value) * (r - value);
     kept += value * value;
     along += centre(i) * value;
   }
   coded.bias = metric == Metric::kEuclidean ? static_cast<float>(kept + 2 * along) : factors.bias;
   coded.error = RoundUp(std::sqrt(lost) * kRoundUp);
-  std::memcpy(out + CodeFactorsAt(dimension), &coded, sizeof(coded));
+  std::memcpy(out + factors_at, &coded, sizeof(coded));
   block->error_max = std::max(block->error_max, coded.error);
   block->norm_max = std::max(block->norm_max, RoundUp(std::sqrt(kept) * kRoundUp));
   block->bias_max = std::max(block->bias_max, std::abs(coded.bias));
+}
+
+void DecodeRow(CodeKind kind, int dimension, const std::uint8_t* row, float* out) {
+  const double step = FactorsAt(row, CodeFactorsAt(kind, dimension)).step;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(dimension); ++i) {
+    std::uint16_t half = 0;
+    if (kind == CodeKind::kHalf) std::memcpy(&half, row + i * sizeof(half), sizeof(half));
+    out[i] = static_cast<float>(step * (kind == CodeKind::kInt8 ? int{row[i]} - 128 : ValueOfHalf(half)));
+  }
 }
 
 CodeQuery::CodeQuery(const BoundQuery& query) : query_(&query) {
@@ -96,13 +159,20 @@ void CodeQuery::TurnTo(const CodeBlock& block) {
     constant += euclidean_ ? (a / 2 - m) * (a / 2 - m) : -a * m;
   }
   c_ = static_cast<float>(constant);
+  kind_ = block.kind;
   // The integer product is exact; its conversion, three products, two sums, the factors themselves, the sum with an
   // error that kernels compare, and the floor that they compare it with round, each by half a unit of what is added.
-  const double products = (double{a_norm_} + a_gap_) * double{block.norm_max};
+  // The sum of float16 products (Higham 2002, 3.1; at least four partial sums, as BoundQuery::ScoreErrorMax) adds its
+  // steps; no query is coded for it.
+  const bool half = kind_ == CodeKind::kHalf;
+  const double a_gap = half ? 1e-7 * a_norm_ : a_gap_;
+  const double roundings = half ? 16 + 20 + dimension() / 4.0 : 16;
+  const double products = (double{a_norm_} + a_gap) * double{block.norm_max};
   const double added = products + std::abs(double{query_->b()}) * block.bias_max + std::abs(constant);
   // What `a` and `h` lose where they are rounded to float32.
   const double lengths = double{block.norm_max} + block.error_max + std::sqrt(centre_squares);
-  slack_ = RoundUp((16 * 0x1p-24 * added + a_gap_ * block.norm_max + 3e-7 * a_norm_ * lengths + kLeast) * kRoundUp);
+  slack_ =
+      RoundUp((roundings * 0x1p-24 * added + a_gap * block.norm_max + 3e-7 * a_norm_ * lengths + kLeast) * kRoundUp);
 }
 
 double CodeQuery::ErrorOf(float score, float row_error) const {

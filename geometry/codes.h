@@ -1,8 +1,10 @@
-// int8 codes of stored rows, and a query bound to them: a quarter of the bytes, and a bound on what that costs.
+// Codes of stored rows, int8 or half precision, and a query bound to them: a quarter or half of the bytes, and a bound
+// on what that costs.
 //
-// A row's scaled vector h = scale * z (row_factors.h) is kept as h' = m + r', r' = step * c with c in [-127, 127]^d and
-// m the centre of all rows, beside the length of what is lost, error = |h - h'|. For a query (a, b, c) of
-// bound_query.h, coded as a' = sigma * A with integers A,
+// A row's scaled vector h = scale * z (row_factors.h) is kept as h' = m + r', r' = step * c with m the centre of all
+// rows and c either integers in [-127, 127]^d or float16 numbers (then step is a power of two), beside the length of
+// what is lost, error = |h - h'|. For a query (a, b, c) of bound_query.h, coded as a' = sigma * A with integers A for
+// integers c, else a' = a,
 //   |<a, h> - <a', r'> - <a, m>| <= |a| error + |a - a'| |r'|          (Cauchy and Schwarz; spec 8.3 c)
 // so that a scan of the codes names a superset of the exact top k. Time and norms are those of the rows, but in
 // Euclid's space, where the score is that of h' itself, -|q - h'|^2: there |q - h| is within `error` of |q - h'| (the
@@ -21,6 +23,8 @@
 
 namespace lightcone {
 
+enum class CodeKind : std::uint8_t { kInt8, kHalf };
+
 // What follows the codes of a row, at the next multiple of 16 bytes.
 struct CodeFactors {
   float step = 0;
@@ -30,8 +34,10 @@ struct CodeFactors {
 };
 static_assert(sizeof(CodeFactors) == 16, "kernels load it as one vector of four floats");
 
-// Coded rows side by side: `dimension` bytes (c + 128; 128 up to the next multiple of 16), then CodeFactors.
+// Coded rows side by side: `dimension` codes, then CodeFactors. int8: bytes c + 128, and 128 up to the next multiple
+// of 16. Half: float16 of IEEE 754, and zeros up to the next multiple of 16 codes.
 struct CodeBlock {
+  CodeKind kind = CodeKind::kInt8;
   const std::uint8_t* rows = nullptr;
   std::size_t stride = 0;         // bytes
   const float* centre = nullptr;  // m, `dimension` numbers; nullptr: the origin
@@ -40,14 +46,17 @@ struct CodeBlock {
   float bias_max = 0;             // largest |CodeFactors::bias|
 };
 
-std::size_t CodeFactorsAt(int dimension);  // bytes from a row's begin to its factors
-std::size_t CodeStride(int dimension);     // bytes from row to row
-// Whether a coded row is shorter than its floats and factors.
-bool WorthCoding(int dimension);
+std::size_t CodeFactorsAt(CodeKind kind, int dimension);  // bytes from a row's begin to its factors
+std::size_t CodeStride(CodeKind kind, int dimension);     // bytes from row to row
+// The least dimension from which on every coded row is shorter than its floats and factors.
+int CodeDimensionMin(CodeKind kind);
 
-// Codes one row around block->centre into CodeStride(z.size()) bytes at `out`, and raises the bounds of `block` to hold
-// for it. REQUIRES: finite z, factors and centre.
+// Codes one row as block->kind, around block->centre, into CodeStride bytes at `out`, and raises the bounds of `block`
+// to hold for it. REQUIRES: finite z, factors and centre.
 void EncodeRow(Metric metric, const RowFactors& factors, std::span<const float> z, std::uint8_t* out, CodeBlock* block);
+
+// r' of a coded row, `dimension` numbers, each rounded to float32. Any codes give some numbers.
+void DecodeRow(CodeKind kind, int dimension, const std::uint8_t* row, float* out);
 
 // REQUIRES: the query outlives this.
 class CodeQuery {
@@ -63,9 +72,12 @@ class CodeQuery {
   float slack() const { return slack_; }
   float a_norm() const { return a_norm_; }
   bool euclidean() const { return euclidean_; }
+  CodeKind kind() const { return kind_; }  // of the block turned to
 
-  // score = step * (sigma * <A, c>) - b * bias - c. A is kept as int16 and as A = 256 high + low with int8 parts, all
-  // padded with zeros to a multiple of 64 elements. Sums are those of int32, modulo 2^32: |<A, c>| < 2^31.
+  // Half: score = step * <a, c> - b * bias - c, with `dimension` floats and then zeros up to a multiple of 16.
+  const float* a() const { return query_->a(); }
+  // int8: score = step * (sigma * <A, c>) - b * bias - c. A is kept as int16 and as A = 256 high + low with int8 parts,
+  // all padded with zeros to a multiple of 64 elements. Sums are those of int32, modulo 2^32: |<A, c>| < 2^31.
   const std::int16_t* whole() const { return whole_.data(); }
   const std::int8_t* high() const { return high_.data(); }
   const std::int8_t* low() const { return low_.data(); }
@@ -81,6 +93,7 @@ class CodeQuery {
   std::vector<std::int8_t> high_, low_;
   std::uint32_t offset_ = 0;
   bool euclidean_ = false;
+  CodeKind kind_ = CodeKind::kInt8;
   float sigma_ = 0;
   float a_norm_ = 0;  // of the exact a, rounded up
   double a_gap_ = 0;  // |a - a'|, rounded up

@@ -170,7 +170,8 @@ std::vector<int64_t> CalibrationRows(int64_t rows) {
 absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const Segment>& segment,
                                                     const std::function<bool()>& stop) {
   const int64_t rows = segment->rows();
-  if ((segment->graph() == nullptr && segment->lists() == nullptr) || rows <= kCalibrationK) return std::vector<RecallAt>();
+  if ((segment->graph() == nullptr && segment->lists() == nullptr) || rows <= kCalibrationK)
+    return std::vector<RecallAt>();
   return Calibration(segment, rows, segment->bias_max(), stop).Run();
 }
 

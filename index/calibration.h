@@ -1,6 +1,5 @@
-// How much a walk of a segment's graph, or a probe of its lists, finds, measured once, when the segment is sealed; and the
-// breadth that a search needs for the recall that it asks for.
-// Threads: pure functions.
+// How much a walk of a segment's graph, or a probe of its lists, finds, measured once, when the segment is sealed; and
+// the breadth that a search needs for the recall that it asks for. Threads: pure functions.
 #pragma once
 
 #include <cstdint>

@@ -29,6 +29,11 @@ constexpr int64_t kRowsAtOnce = 1024;
 // A walk along the old graph may find this much less of the nearest carried rows than one among the segment's own.
 constexpr double kRecallLossMax = 0.01;
 
+// Carried rows are never in lists, which pq codes need.
+RowCodes CarriedCodes(RowCodes codes) {
+  return codes == RowCodes::kAuto || codes == RowCodes::kPq ? RowCodes::kInt8 : codes;
+}
+
 // Rows in their file, in the layout of vectors.f32, and their factors: what a segment is written from.
 class CarriedSource final : public Segment {
  public:
@@ -162,6 +167,7 @@ absl::StatusOr<std::shared_ptr<SealedSegment>> WriteCarried(const CarryPlan& pla
   const SegmentManifest& of = plan.segment->manifest();
   SegmentPlan segment{of.id, of.first_sequence, of.last_sequence, plan.settings, vectors_file};
   segment.settings.kind = kind;
+  segment.settings.codes = CarriedCodes(plan.settings.codes);
   std::vector<RowReference> rows = AllRows(*source);
   auto written = WriteSegment(folder, segment, {source}, rows, stop);
   if (written.ok() && source->damaged()) return DataLoss("rows could not be read while they were written");
@@ -183,8 +189,9 @@ AdaptedSegment::AdaptedSegment(std::shared_ptr<const Segment> segment, std::shar
 
 int64_t CarriedBytes(const SealedSegment& segment, const Adapter& adapter, const IndexSettings& settings) {
   const int dimension = adapter.output_dimension();
+  const std::optional<CodeKind> coded = CodeKindOf(CarriedCodes(settings.codes), dimension);
   const size_t row = StrideOf(dimension) * sizeof(float) + sizeof(RowFactors) + sizeof(uint64_t) + sizeof(float) +
-                     CodeStride(dimension) + static_cast<size_t>(2 * settings.hnsw_m + settings.hnsw_m / 4 + 4) * 4;
+                     (coded ? CodeStride(*coded, dimension) : 0) + static_cast<size_t>(2 * settings.hnsw_m + settings.hnsw_m / 4 + 4) * 4;
   return segment.rows() * static_cast<int64_t>(row) + 4096 + 8 * dimension;
 }
 

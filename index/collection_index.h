@@ -27,34 +27,41 @@ namespace lightcone {
 class AdaptedRows;
 class CarriedSegments;
 
-enum class SealedKind { kFlat, kHnsw, kIvf };
+// kAuto: by size, dimension and memory limit (kind_choice.h).
+enum class SealedKind { kFlat, kHnsw, kIvf, kAuto };
 
 // What a scan or a walk reads of a sealed segment's rows. Exact answers are the same with either, and the rows that are
-// found are ranked by their float32 vectors.
-enum class RowCodes { kFloat32, kInt8 };
+// found are ranked by their float32 vectors. kPq has no bound and is for IVF alone: exact answers read the vectors
+// there.
+enum class RowCodes { kFloat32, kInt8, kHalf, kPq, kAuto };
 
-// "flat", "hnsw", "ivf"; "float32", "int8". Parsing gives nothing for any other text.
+// "flat", "hnsw", "ivf", "auto"; "float32", "int8", "fp16", "pq", "auto". Parsing gives nothing for any other text.
 std::string_view SealedKindName(SealedKind kind);
 std::string_view RowCodesName(RowCodes codes);
 std::optional<SealedKind> ParseSealedKind(std::string_view name);
 std::optional<RowCodes> ParseRowCodes(std::string_view name);
-// Every name, as in "flat, hnsw, ivf".
+// Every name, as in "flat, hnsw, ivf, auto".
 std::string SealedKindNames();
 std::string RowCodesNames();
 
 struct IndexSettings {
   SealedKind kind = SealedKind::kHnsw;
-  RowCodes codes = RowCodes::kInt8;    // kFloat32: no codes. Cost: a quarter of the vectors' bytes, once more on disk.
+  // kFloat32: no codes. Cost: a quarter (kInt8), half (kHalf) or a sixteenth (kPq) of the vectors' bytes, once more on
+  // disk. Rows too short for kInt8 or kHalf (CodeDimensionMin in geometry/codes.h) have no codes.
+  RowCodes codes = RowCodes::kInt8;
   int64_t growing_rows_max = 20'000;   // A growing segment is sealed here. Cost: scan time of the growing part.
   int64_t merge_rows_max = 2'000'000;  // Sealed segments are merged up to this size. Cost: build memory and time.
   double tombstones_share_max = 0.2;   // A segment with a greater dead share is compacted.
   int hnsw_m = 16;                     // links a node (2M on the base layer)
   int hnsw_ef_construction = 200;
-  int hnsw_ef_search = 128;       // default breadth; a search may ask for another
-  int ivf_lists = 0;              // lists of a segment; 0: by its rows
-  int ivf_nprobe = 0;             // lists that a search reads by default; 0: what was measured to find 95 % of the nearest
-  int build_threads = 1;          // of the background builder. Cost: CPU beside searches.
+  int hnsw_ef_search = 128;  // default breadth; a search may ask for another
+  int ivf_lists = 0;         // lists of a segment; 0: by its rows
+  int ivf_nprobe = 0;        // lists that a search reads by default; 0: what was measured to find 95 % of the nearest
+  int pq_m = 0;              // parts that kPq cuts a row into, a byte each; 0: of four numbers, or some more
+  int build_threads = 1;     // of the background builder. Cost: CPU beside searches.
   absl::Status Validate() const;  // names field, value, allowed
+  // Whether rows of this dimension can be kept so; INVALID_ARGUMENT names the field and what is allowed.
+  absl::Status ValidateFor(int dimension) const;
 };
 
 // What the writer tells the index, in the order of the store's change log.
@@ -133,8 +140,8 @@ struct SearchResult {
 struct SegmentInfo {
   uint32_t generation = 0;
   uint64_t id = 0;
-  std::string kind;  // "growing", "flat", "hnsw", "ivf"
-  std::string codes;  // what searches read first: "float32", "int8"
+  std::string kind;   // "growing", "flat", "hnsw", "ivf"
+  std::string codes;  // what searches read first: "float32", "int8", "fp16", "pq"
   int64_t rows = 0, dead_rows = 0, bytes = 0;
 };
 
@@ -170,7 +177,8 @@ struct IndexStats {
   int64_t segments_damaged = 0;    // whose rows are being taken from the source again
   int64_t mapped_bytes = 0, heap_bytes = 0;
   uint64_t sealed_sequence = 0;  // changes up to here are in files: the store may trim its log before it
-  absl::Status last_error;       // of a background build; OK when the last one succeeded
+  std::string choice;       // why segments are of the kind they are, where the settings leave that open; else empty
+  absl::Status last_error;  // of a background build; OK when the last one succeeded
 };
 
 class CollectionIndex {
@@ -181,9 +189,11 @@ class CollectionIndex {
   // are missing or plainly damaged. Afterwards the caller replays the store's changes after replay_after() through
   // Apply. Checksums are verified later, beside searches; what is found damaged then, or cannot be read any more at any
   // time, is rebuilt online.
+  // RESOURCE_EXHAUSTED with both figures where searches of the segments would need more memory than `memory_bytes_max`
+  // (0: no limit), by kind_choice.h; where the settings leave the kind open, of the kind that needs least.
   static absl::StatusOr<std::unique_ptr<CollectionIndex>> Open(
       const std::string& folder, const IndexSettings& settings,
-      const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source);
+      const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source, int64_t memory_bytes_max = 0);
 
   // Apply ignores changes of a sequence at or below what a segment already holds, so replaying too much is harmless.
   // It leaves out additions to generations that it does not have: they were dropped after the change was logged.

@@ -48,17 +48,17 @@ class CodedPoints {
     double square = 0;
     for (int i = 0; i < dimension_; ++i) square += double{block.centre[i]} * double{block.centre[i]};
     along_.resize(static_cast<size_t>(rows));
+    std::vector<float> around(static_cast<size_t>(dimension_));
     for (size_t row = 0; row < along_.size(); ++row) {
-      const uint8_t* const codes = block.rows + row * block.stride;
-      CodeFactors factors;
-      std::memcpy(&factors, codes + CodeFactorsAt(dimension_), sizeof(factors));
+      DecodeRow(block.kind, dimension_, block.rows + row * block.stride, around.data());
       double dot = 0;
-      for (int i = 0; i < dimension_; ++i) dot += double{block.centre[i]} * (int{codes[i]} - 128);
-      along_[row] = static_cast<float>(factors.step * dot + square / 2);
+      for (int i = 0; i < dimension_; ++i) dot += double{block.centre[i]} * double{around[static_cast<size_t>(i)]};
+      along_[row] = static_cast<float>(dot + square / 2);
     }
   }
   void Dots(uint32_t x, const uint32_t* ids, size_t n, float* dots) const {
-    DotCodesGathered(block_.rows + x * block_.stride, block_.rows, block_.stride, dimension_, ids, n, dots);
+    DotCodesGathered(block_.kind, block_.rows + x * block_.stride, block_.rows, block_.stride, dimension_, ids, n,
+                     dots);
     if (along_.empty()) return;
     for (size_t i = 0; i < n; ++i) dots[i] += along_[x] + along_[ids[i]];
   }

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t kTrainingRowsAList = 64;
 constexpr int kIterations = 10;
-constexpr int64_t kPointsABatch = 64;    // scored against a tile of centres that stays in the cache
+constexpr int64_t kPointsABatch = 64;  // scored against a tile of centres that stays in the cache
 constexpr int64_t kCentresATile = 512;
 constexpr int64_t kBatchesBetweenChecks = 16;
 constexpr int64_t kRowsToLeaveSomeOut = 1'024;
@@ -236,7 +236,8 @@ std::vector<float> TrainingPoints(const Points& points, int64_t rows, int64_t wa
   std::vector<float> sample(static_cast<size_t>(n) * points.width());
   for (int64_t i = 0; i < n; ++i) {
     int64_t row = i * rows / n;
-    if (std::binary_search(left_out.begin(), left_out.end(), row)) ++row;  // no two of them are neighbours, none is last
+    if (std::binary_search(left_out.begin(), left_out.end(), row))
+      ++row;  // no two of them are neighbours, none is last
     points.Write(row, &sample[static_cast<size_t>(i) * points.width()]);
   }
   return sample;

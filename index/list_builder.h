@@ -1,5 +1,5 @@
-// Partitions rows into the lists of an IVF segment: centres trained by FAISS's k-means, each row in the list of the centre
-// that is nearest in the rows' own geometry. Threads: reentrant.
+// Partitions rows into the lists of an IVF segment: centres trained by FAISS's k-means, each row in the list of the
+// centre that is nearest in the rows' own geometry. Threads: reentrant.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct RowValues {
   RowFactors factors;
 };
 
-// Deterministic with one thread. `row(i)` gives row i < rows, from several threads. CANCELLED soon after `stop` says so;
-// RESOURCE_EXHAUSTED without memory or threads. REQUIRES: 1 <= rows < 2^31.
+// Deterministic with one thread. `row(i)` gives row i < rows, from several threads. CANCELLED soon after `stop` says
+// so; RESOURCE_EXHAUSTED without memory or threads. REQUIRES: 1 <= rows < 2^31.
 absl::StatusOr<Partition> PartitionRows(const Space& space, int64_t rows, absl::FunctionRef<RowValues(int64_t)> row,
                                         const ListSettings& settings, const std::function<bool()>& stop);
 

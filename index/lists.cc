@@ -32,6 +32,7 @@ absl::StatusOr<Lists> Lists::Parse(std::string_view bytes, int dimension, int64_
   lists.count_ = header.lists;
   lists.rows_ = header.rows;
   lists.stride_ = header.stride;
+  lists.dimension_ = header.dimension;
   lists.centres_ = reinterpret_cast<const float*>(bytes.data() + sizeof(header));
   lists.factors_ = reinterpret_cast<const RowFactors*>(lists.centres_ + centres);
   lists.first_ = reinterpret_cast<const uint32_t*>(lists.factors_ + header.lists);

@@ -1,5 +1,5 @@
-// The inverted lists of an IVF segment as one flat block of bytes that is used where it is mapped. The segment's rows lie
-// list by list, so that a list is a range of rows: probing it is a scan of neighbouring pages.
+// The inverted lists of an IVF segment as one flat block of bytes that is used where it is mapped. The segment's rows
+// lie list by list, so that a list is a range of rows: probing it is a scan of neighbouring pages.
 //
 // Layout, little endian; docs/formats-index.md:
 //   header    64 bytes: Header below
@@ -10,6 +10,7 @@
 // Threads: immutable.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -46,6 +47,14 @@ class Lists {
   int64_t begin(uint32_t list) const { return first_[list]; }
   // Never before its begin, though the file ends under the running process (fault_watch.h).
   int64_t end(uint32_t list) const { return first_[list + 1] > first_[list] ? first_[list + 1] : first_[list]; }
+  int64_t rows() const { return rows_; }
+  // The list of a row of the segment.
+  uint32_t ListOf(int64_t row) const {
+    return static_cast<uint32_t>(std::upper_bound(first_ + 1, first_ + count_, static_cast<uint32_t>(row)) - first_) -
+           1;
+  }
+  std::span<const float> centre(uint32_t list) const { return {centres_ + list * stride_, dimension_}; }
+  float bias(uint32_t list) const { return factors_[list].bias; }
   std::span<const uint32_t> by_id() const { return {by_id_, rows_}; }  // each below the number of rows
 
   // scores[i] = the query's score of centre i, never NaN; higher is nearer. Room for count().
@@ -53,7 +62,7 @@ class Lists {
 
  private:
   uint32_t count_ = 0, rows_ = 0;
-  size_t stride_ = 0;
+  size_t stride_ = 0, dimension_ = 0;
   const float* centres_ = nullptr;
   const RowFactors* factors_ = nullptr;
   const uint32_t* first_ = nullptr;
@@ -67,8 +76,8 @@ struct Partition {
   std::vector<uint32_t> list_of;  // of each row, in the order in which they were given
 };
 
-// The bytes of a file whose rows are those of `partition` list by list, within one list in the order given; `place[i]` is
-// where that leaves the i-th row given. REQUIRES: they were given in ascending order of internal id.
+// The bytes of a file whose rows are those of `partition` list by list, within one list in the order given; `place[i]`
+// is where that leaves the i-th row given. REQUIRES: they were given in ascending order of internal id.
 std::string EncodeLists(const Partition& partition, int dimension, std::vector<uint32_t>* place);
 
 }  // namespace lightcone

@@ -201,9 +201,11 @@ absl::Status CheckFiles(const SegmentManifest& m) {
   LC_RETURN_IF_ERROR(check(kFactorsFile, sizeof(RowFactors)));
   LC_RETURN_IF_ERROR(check(kIdsFile, sizeof(uint64_t)));
   LC_RETURN_IF_ERROR(check(kUncertaintyFile, sizeof(float)));
-  if (m.File(kCodesFile) != nullptr && m.File(kCodesFile)->bytes != CodesBytes(m.space.dimension, m.rows)) {
-    return DataLoss(StrCat("manifest gives ", kCodesFile, " ", m.File(kCodesFile)->bytes, " bytes instead of ",
-                           CodesBytes(m.space.dimension, m.rows)));
+  for (const CodeKind kind : kCodeKinds) {
+    const FileEntry* const file = m.File(CodesFileOf(kind));
+    const uint64_t expected = CodesBytes(kind, m.space.dimension, m.rows);
+    if (file == nullptr || file->bytes == expected) continue;
+    return DataLoss(StrCat("manifest gives ", file->name, " ", file->bytes, " bytes instead of ", expected));
   }
   if (m.kind == "flat") return absl::OkStatus();
   return check(m.kind == "hnsw" ? kGraphFile : kListsFile, 0);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "geometry/codes.h"
 #include "geometry/metric.h"
 #include "index/segment.h"
 
@@ -26,7 +27,14 @@ inline constexpr std::string_view kIdsFile = "ids.u64";
 inline constexpr std::string_view kUncertaintyFile = "uncertainty.f32";
 inline constexpr std::string_view kGraphFile = "graph.hnsw";
 inline constexpr std::string_view kListsFile = "lists.ivf";
-inline constexpr std::string_view kCodesFile = "codes.i8";  // only where the settings ask for codes
+// At most one of these, where the settings ask for codes.
+inline constexpr std::string_view kInt8CodesFile = "codes.i8";
+inline constexpr std::string_view kHalfCodesFile = "codes.f16";
+inline constexpr std::string_view kPqCodesFile = "codes.pq";  // of ivf alone
+inline constexpr CodeKind kCodeKinds[] = {CodeKind::kInt8, CodeKind::kHalf};
+constexpr std::string_view CodesFileOf(CodeKind kind) {
+  return kind == CodeKind::kInt8 ? kInt8CodesFile : kHalfCodesFile;
+}
 inline constexpr std::string_view kCarriedFile = "carried.json";  // only of carried segments
 inline constexpr std::string_view kStatesFile = "states.u32";  // the only file that is rewritten; carries its own sum
 

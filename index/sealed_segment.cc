@@ -68,13 +68,18 @@ absl::Status SealedSegment::MapFiles() {
   counts_.rows = manifest_.rows;
   bias_max_ = manifest_.bias_max ? *manifest_.bias_max : LargestBias(block_.factors, manifest_.rows);
   LC_ASSIGN_OR_RETURN(states_, RowStates::Make(static_cast<size_t>(manifest_.rows)));
-  if (manifest_.File(kCodesFile) != nullptr) {
-    LC_ASSIGN_OR_RETURN(const std::string_view codes, Map(kCodesFile));
-    LC_ASSIGN_OR_RETURN(codes_, ParseCodes(codes, manifest_.space.dimension, manifest_.rows));
+  for (const CodeKind kind : kCodeKinds) {
+    if (manifest_.File(CodesFileOf(kind)) == nullptr) continue;
+    LC_ASSIGN_OR_RETURN(const std::string_view codes, Map(CodesFileOf(kind)));
+    LC_ASSIGN_OR_RETURN(codes_, ParseCodes(codes, kind, manifest_.space.dimension, manifest_.rows));
   }
   if (manifest_.kind == "ivf") {
     LC_ASSIGN_OR_RETURN(const std::string_view lists, Map(kListsFile));
     LC_ASSIGN_OR_RETURN(lists_, Lists::Parse(lists, manifest_.space.dimension, manifest_.rows));
+    if (manifest_.File(kPqCodesFile) != nullptr) {
+      LC_ASSIGN_OR_RETURN(const std::string_view pq, Map(kPqCodesFile));
+      LC_ASSIGN_OR_RETURN(pq_, PqCodes::Parse(pq, manifest_.space.dimension, manifest_.rows));
+    }
   }
   if (manifest_.kind != "hnsw") return absl::OkStatus();
   LC_ASSIGN_OR_RETURN(const std::string_view graph, Map(kGraphFile));

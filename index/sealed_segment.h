@@ -16,6 +16,7 @@
 #include "index/graph.h"
 #include "index/lists.h"
 #include "index/manifest.h"
+#include "index/pq_codes.h"
 #include "index/segment.h"
 
 namespace lightcone {
@@ -49,6 +50,7 @@ class SealedSegment : public Segment {
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
   const Lists* lists() const override { return manifest_.kind == "ivf" ? &lists_ : nullptr; }
   const CodeBlock* codes() const override { return codes_.rows != nullptr ? &codes_ : nullptr; }
+  const PqCodes* pq() const override { return pq_.parts() > 0 ? &pq_ : nullptr; }
   std::span<const RecallAt> measured() const override { return manifest_.measured; }
   std::optional<int64_t> Find(uint64_t internal_id) const override;
   int64_t mapped_bytes() const override;
@@ -80,6 +82,7 @@ class SealedSegment : public Segment {
   Graph graph_;
   Lists lists_;
   CodeBlock codes_;  // rows: nullptr without codes
+  PqCodes pq_;       // no parts without such codes
   bool stale_ = false;
   uint64_t sequence_of_states_ = 0;
 };

@@ -16,12 +16,14 @@
 #include "geometry/codes.h"
 #include "geometry/metric.h"
 #include "geometry/row_factors.h"
+#include "index/collection_index.h"
 #include "index/row_states.h"
 
 namespace lightcone {
 
 class Graph;
 class Lists;
+class PqCodes;
 
 // Row i: `dimension` floats at rows + i * stride (the vector before the clip), factors[i], ids[i], uncertainty[i].
 struct RowBlock {
@@ -111,6 +113,13 @@ class Segment {
   virtual const Graph* graph() const { return nullptr; }
   virtual const Lists* lists() const { return nullptr; }
   virtual const CodeBlock* codes() const { return nullptr; }  // of all rows, at the same places
+  virtual const PqCodes* pq() const { return nullptr; }       // the same, of IVF segments alone, instead of `codes`
+  // What searches read first of a row: "float32", "int8", "fp16", "pq".
+  std::string_view codes_name() const {
+    if (pq() != nullptr) return RowCodesName(RowCodes::kPq);
+    if (codes() == nullptr) return RowCodesName(RowCodes::kFloat32);
+    return RowCodesName(codes()->kind == CodeKind::kInt8 ? RowCodes::kInt8 : RowCodes::kHalf);
+  }
   virtual std::span<const RecallAt> measured() const { return {}; }  // when it was sealed, breadth ascending
 
   // Writer only from here.

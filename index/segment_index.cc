@@ -13,8 +13,9 @@ constexpr absl::Duration kCancelPoll = absl::Milliseconds(50);
 
 }  // namespace
 
-SegmentIndex::SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source)
-    : folder_(std::move(folder)), source_(source), settings_(settings) {}
+SegmentIndex::SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source,
+                           int64_t memory_bytes_max)
+    : folder_(std::move(folder)), source_(source), memory_bytes_max_(memory_bytes_max), settings_(settings) {}
 
 SegmentIndex::~SegmentIndex() {
   stopping_.store(true);
@@ -34,9 +35,9 @@ void SegmentIndex::Start() {
 
 absl::StatusOr<std::unique_ptr<CollectionIndex>> CollectionIndex::Open(
     const std::string& folder, const IndexSettings& settings,
-    const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source) {
+    const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source, int64_t memory_bytes_max) {
   LC_RETURN_IF_ERROR(settings.Validate());
-  auto index = std::make_unique<SegmentIndex>(folder, settings, source);
+  auto index = std::make_unique<SegmentIndex>(folder, settings, source, memory_bytes_max);
   std::vector<std::pair<uint32_t, Space>> normalized;
   for (const auto& [number, space] : generations) {
     LC_RETURN_IF_ERROR(space.Validate());
@@ -210,6 +211,29 @@ void SegmentIndex::Freeze(Generation& generation) {
   Wake();
 }
 
+int64_t SegmentIndex::AllRows() const {
+  int64_t rows = 0;
+  for (const auto& [number, generation] : generations_) {
+    for (const auto& segment : generation.sealed) rows += segment->rows();
+    for (const auto& segment : generation.frozen) rows += segment->rows();
+    if (generation.active != nullptr) rows += generation.active->rows();
+  }
+  return rows;
+}
+
+KindChoice SegmentIndex::ChoiceOf(const Space& space, int64_t rows, const SealedSegment* now, int64_t all_rows) const {
+  ChoiceInput input{space.dimension, rows, all_rows, memory_bytes_max_};
+  input.is_ivf = now != nullptr && now->lists() != nullptr;
+  input.is_pq = now != nullptr && now->pq() != nullptr;
+  return Choose(settings_, input);
+}
+
+bool SegmentIndex::Outgrown(const SealedSegment& segment, int64_t all_rows) const {
+  const KindChoice choice = ChoiceOf(segment.space(), segment.rows(), &segment, all_rows);
+  return (settings_.kind == SealedKind::kAuto && segment.kind() != SealedKindName(choice.kind)) ||
+         (settings_.codes == RowCodes::kAuto && segment.codes_name() != RowCodesName(choice.codes));
+}
+
 void SegmentIndex::Wake() {
   work_due_ = true;
   wake_.SignalAll();
@@ -282,8 +306,8 @@ IndexStats SegmentIndex::Stats() const {
       stats.mapped_bytes += mapped;
       stats.heap_bytes += heap;
       stats.segments.push_back({segment.generation(), segment.id(), std::string(segment.kind()),
-                                segment.codes() != nullptr ? "int8" : "float32", segment.rows(),
-                                segment.counts().Of(kDeleted), mapped + heap});
+                                std::string(segment.codes_name()), segment.rows(), segment.counts().Of(kDeleted),
+                                mapped + heap});
     };
     for (const auto& segment : generation.damaged) add(*segment);
     for (const auto& segment : generation.sealed) {
@@ -295,6 +319,13 @@ IndexStats SegmentIndex::Stats() const {
     stats.segments_damaged += static_cast<int64_t>(generation.damaged.size());
     sealed = std::min(sealed, generation.persisted);
   }
+  const SealedSegment* largest = nullptr;
+  for (const auto& [number, generation] : generations_) {
+    for (const auto& segment : generation.sealed) {
+      if (largest == nullptr || segment->rows() > largest->rows()) largest = segment.get();
+    }
+  }
+  if (largest != nullptr) stats.choice = ChoiceOf(largest->space(), largest->rows(), largest, AllRows()).reason;
   stats.sealed_sequence = sealed;
   stats.segments_unchecked = static_cast<int64_t>(unchecked_.size());
   stats.builds_running = builds_running_;

@@ -25,6 +25,7 @@
 #include "absl/synchronization/mutex.h"
 #include "index/collection_index.h"
 #include "index/growing_segment.h"
+#include "index/kind_choice.h"
 #include "index/manifest.h"
 #include "index/sealed_segment.h"
 #include "index/segment_writer.h"
@@ -34,7 +35,7 @@ namespace lightcone {
 
 class SegmentIndex final : public CollectionIndex {
  public:
-  SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source);
+  SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source, int64_t memory_bytes_max);
   ~SegmentIndex() override;
 
   // Reads the folder; called once, before Start.
@@ -83,6 +84,7 @@ class SegmentIndex final : public CollectionIndex {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status LoadFiles(const std::vector<std::pair<uint32_t, Space>>& generations, std::vector<uint32_t>& incomplete)
       ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status CheckMemory() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status RemoveLeftovers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReassessSuperseded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -101,6 +103,12 @@ class SegmentIndex final : public CollectionIndex {
   // The least newer generation that has a row of this item, or kLive.
   uint32_t SupersededBy(uint32_t generation, uint64_t internal_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static std::optional<Place> Find(const Generation& generation, uint64_t internal_id);
+  int64_t AllRows() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What the settings make of a segment of `rows` rows, which is `now` now (null: not sealed yet).
+  KindChoice ChoiceOf(const Space& space, int64_t rows, const SealedSegment* now, int64_t all_rows) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether it would be sealed as something else by now.
+  bool Outgrown(const SealedSegment& segment, int64_t all_rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -139,6 +147,7 @@ class SegmentIndex final : public CollectionIndex {
 
   const std::string folder_;
   RowSource* const source_;
+  const int64_t memory_bytes_max_;       // 0: no limit
   uint64_t replay_after_ = 0;            // set by Load
   uint64_t loaded_newest_sequence_ = 0;  // set by Load
 

@@ -111,13 +111,15 @@ absl::Status SegmentIndex::WorkUntilIdle() {
 }
 
 std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
+  const int64_t all_rows = AllRows();
   for (const auto& [number, generation] : generations_) {
     std::vector<BuildInput> inputs;
     for (const auto& segment : generation.frozen) {
       inputs.push_back({true, false, segment->rows(), segment->counts().Of(kDeleted)});
     }
     for (const auto& segment : generation.sealed) {
-      inputs.push_back({false, segment->stale(), segment->rows(), segment->counts().Of(kDeleted)});
+      inputs.push_back(
+          {false, segment->stale() || Outgrown(*segment, all_rows), segment->rows(), segment->counts().Of(kDeleted)});
     }
     const std::vector<size_t> chosen = PlanBuild(inputs, settings_);
     if (chosen.empty()) continue;
@@ -143,6 +145,11 @@ std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
         job.sealed_sources.push_back(segment);
       }
     }
+    int64_t live = 0;
+    for (const size_t i : chosen) live += inputs[i].rows - inputs[i].deleted;
+    const KindChoice choice = ChoiceOf(generation.space, live, nullptr, all_rows);
+    job.plan.settings.kind = choice.kind;
+    job.plan.settings.codes = choice.codes;
     ++builds_running_;
     return job;
   }
@@ -211,7 +218,7 @@ void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows
       if (by != kLive) built->SetState(to, by, states.SupersededAt(row));
       if (states.Get(row) == kDeleted) built->SetState(to, kDeleted, states.DeletedAt(row));
     }
-    built->set_dirty(true);  // It has no state file yet.
+    built->set_dirty(true);                                  // It has no state file yet.
     if (job.rebuild != rebuilds_asked_) built->set_stale();  // Other settings came while it was built.
     generation.sealed.push_back(std::move(built));
   }

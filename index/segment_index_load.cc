@@ -40,6 +40,7 @@ absl::Status SegmentIndex::LoadFiles(const std::vector<std::pair<uint32_t, Space
   }
   loaded_newest_sequence_ = checkpoint.newest_sequence;
   LC_RETURN_IF_ERROR(LoadCheckpoint(checkpoint, incomplete));
+  LC_RETURN_IF_ERROR(CheckMemory());
   LC_RETURN_IF_ERROR(RemoveLeftovers());
 
   replay_after_ = checkpoint.newest_sequence;
@@ -85,6 +86,21 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
     incomplete.push_back(number);
   }
   return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::CheckMemory() const {
+  if (memory_bytes_max_ == 0) return absl::OkStatus();
+  const int64_t all_rows = AllRows();
+  int64_t needed = 0;
+  for (const auto& [number, generation] : generations_) {
+    for (const auto& segment : generation.sealed) {
+      const KindChoice choice = ChoiceOf(segment->space(), segment->rows(), segment.get(), all_rows);
+      needed += HotBytes(settings_, choice.kind, choice.codes, segment->space().dimension, segment->rows());
+    }
+  }
+  if (needed <= memory_bytes_max_) return absl::OkStatus();
+  return ResourceExhausted(StrCat("its index of ", all_rows, " rows needs ", needed, " bytes of memory; ",
+                                  "index.memory_bytes_max allows ", memory_bytes_max_));
 }
 
 absl::Status SegmentIndex::RemoveLeftovers() {

@@ -21,6 +21,7 @@
 #include "index/candidates.h"
 #include "index/graph_walk.h"
 #include "index/lists.h"
+#include "index/pq_codes.h"
 #include "index/search_context.h"
 
 namespace lightcone {
@@ -235,6 +236,7 @@ class Search {
   // would be a scan of everything.
   absl::StatusOr<bool> Probe(uint32_t index, const Lists& lists, int64_t nprobe, double share) {
     const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    const PqCodes* const pq = pinned.segment->pq();
     const double rows_a_list = static_cast<double>(pinned.rows) / lists.count();
     const double needed = kAcceptedPerResult * static_cast<double>(wanted_) / (share * rows_a_list);
     if (std::max(static_cast<double>(nprobe), needed) >= lists.count()) return false;
@@ -247,18 +249,56 @@ class Search {
     const auto nearer = [&scores](uint32_t x, uint32_t y) { return scores[x] > scores[y]; };
     std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(probes), order.end(), nearer);
     std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(probes), nearer);
+    std::optional<PqQuery> pq_query;
+    if (pq != nullptr) pq_query.emplace(*pq, query());
+    const int ef = context_.request.ef > 0 ? context_.request.ef : context_.scope.ef_default;
+    BestRows best(static_cast<size_t>(std::max<int64_t>(ef, wanted_)));
     int64_t rows = 0, check_at = kRowsBetweenChecks;
     for (size_t i = 0; i < order.size(); ++i) {
-      if (i >= probes && candidates_.floor() != -std::numeric_limits<double>::infinity()) break;
+      const bool enough = pq != nullptr ? best.found() >= static_cast<size_t>(wanted_)
+                                        : candidates_.floor() != -std::numeric_limits<double>::infinity();
+      if (i >= probes && enough) break;
       if (i == probes) std::sort(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), nearer);
-      ScanRows(index, lists.begin(order[i]), lists.end(order[i]));
+      if (pq != nullptr) {
+        ScanPq(index, lists, order[i], scores[order[i]], *pq_query, best);
+      } else {
+        ScanRows(index, lists.begin(order[i]), lists.end(order[i]));
+      }
       rows += lists.end(order[i]) - lists.begin(order[i]);
       if (rows < check_at) continue;
       check_at = rows + kRowsBetweenChecks;
       LC_RETURN_IF_ERROR(context_.Interrupted());
     }
     result_.rows_scored += rows;
+    AddByVectors(index, best.rows());
     return true;
+  }
+
+  void ScanPq(uint32_t index, const Lists& lists, uint32_t list, float score, const PqQuery& pq, BestRows& best) const {
+    const PinnedSegment& pinned = (*context_.scope.segments)[index];
+    std::array<float, kRowsABlock> scores;
+    for (int64_t begin = lists.begin(list); begin < lists.end(list); begin += kRowsABlock) {
+      const size_t n = static_cast<size_t>(std::min(kRowsABlock, lists.end(list) - begin));
+      pq.Score(begin, n, score, lists.bias(list), scores.data());
+      for (size_t i = 0; i < n; ++i) {
+        if (!best.Wants(scores[i])) continue;
+        const uint32_t row = static_cast<uint32_t>(begin) + static_cast<uint32_t>(i);
+        if (context_.Accepts(pinned, row)) best.Add({scores[i], row});
+      }
+    }
+  }
+
+  // Rows that were found by scores without a bound, by those of their vectors.
+  void AddByVectors(uint32_t index, const std::vector<ScoredRow>& rows) {
+    const RowBlock& block = (*context_.scope.segments)[index].segment->block();
+    std::vector<uint32_t> ids;
+    for (const ScoredRow& row : rows) ids.push_back(row.row);
+    std::vector<float> scores(ids.size());
+    ScoreRowsGathered(query(), block.rows, block.stride, block.factors, ids.data(), ids.size(), scores.data());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (scores[i] + error_ >= candidates_.floor()) candidates_.Add(scores[i], error_, index, ids[i]);
+    }
+    result_.rows_refined += static_cast<int64_t>(ids.size());
   }
 
   void ScanRows(uint32_t index, int64_t begin, int64_t end) {
@@ -311,7 +351,7 @@ class Search {
       }
       begin += n;
     }
-    result_.rows_refined = static_cast<int64_t>(coarse.size());
+    result_.rows_refined += static_cast<int64_t>(coarse.size());
     return absl::OkStatus();
   }
 

@@ -14,6 +14,7 @@
 #include "index/calibration.h"
 #include "index/graph_builder.h"
 #include "index/list_builder.h"
+#include "index/pq_builder.h"
 #include "index/segment_codes.h"
 
 namespace lightcone {
@@ -107,7 +108,8 @@ class SegmentWriter {
     LC_RETURN_IF_ERROR(WriteColumn<uint64_t>(kIdsFile, [](const RowBlock& b, size_t i) { return b.ids[i]; }));
     LC_RETURN_IF_ERROR(
         WriteColumn<float>(kUncertaintyFile, [](const RowBlock& b, size_t i) { return b.uncertainty[i]; }));
-    if (Coded()) LC_RETURN_IF_ERROR(WriteCodes());
+    if (const std::optional<CodeKind> kind = Coded()) LC_RETURN_IF_ERROR(WriteCodes(*kind));
+    if (plan_.settings.codes == RowCodes::kPq) LC_RETURN_IF_ERROR(WritePq());
     if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(WriteGraph());
     LC_RETURN_IF_ERROR(WriteManifest());
     if (manifest_.kind != "flat") LC_RETURN_IF_ERROR(Measure());
@@ -115,7 +117,7 @@ class SegmentWriter {
   }
 
  private:
-  bool Coded() const { return plan_.settings.codes == RowCodes::kInt8 && WorthCoding(manifest_.space.dimension); }
+  std::optional<CodeKind> Coded() const { return CodeKindOf(plan_.settings.codes, manifest_.space.dimension); }
 
   absl::Status WriteManifest() const {
     return WriteFileAtomically(StrCat(folder_, "/", kManifestFile), EncodeManifest(manifest_));
@@ -181,13 +183,14 @@ class SegmentWriter {
     return centre;
   }
 
-  absl::Status WriteCodes() {
-    FileWriter file(StrCat(folder_, "/", kCodesFile));
+  absl::Status WriteCodes(CodeKind kind) {
+    FileWriter file(StrCat(folder_, "/", CodesFileOf(kind)));
     LC_RETURN_IF_ERROR(file.Create());
     const size_t dimension = static_cast<size_t>(manifest_.space.dimension);
-    std::vector<uint8_t> coded(CodeStride(manifest_.space.dimension));
+    std::vector<uint8_t> coded(CodeStride(kind, manifest_.space.dimension));
     const std::vector<float> centre = Centre();
     CodeBlock bounds;
+    bounds.kind = kind;
     bounds.centre = centre.data();
     for (size_t i = 0; i < rows_.size(); ++i) {
       if (i % 4096 == 0 && stop_()) return MakeStatus(absl::StatusCode::kCancelled, "segment build stopped");
@@ -200,17 +203,26 @@ class SegmentWriter {
     LC_RETURN_IF_ERROR(file.Write(centre.data(), centre.size() * sizeof(float)));
     const CodesFooter footer = CodesFooterOf(manifest_.space.dimension, manifest_.rows, bounds);
     LC_RETURN_IF_ERROR(file.Write(&footer, sizeof(footer)));
-    return file.Finish(kCodesFile, manifest_);
+    return file.Finish(CodesFileOf(kind), manifest_);
+  }
+
+  RowValues Row(int64_t i) const {
+    const RowReference& reference = rows_[static_cast<size_t>(i)];
+    const RowBlock& block = sources_[reference.source]->block();
+    return {{block.rows + reference.row * block.stride, static_cast<size_t>(manifest_.space.dimension)},
+            block.factors[reference.row]};
+  }
+
+  absl::Status WriteWhole(std::string_view name, std::string_view bytes) {
+    FileWriter file(StrCat(folder_, "/", name));
+    LC_RETURN_IF_ERROR(file.Create());
+    LC_RETURN_IF_ERROR(file.Write(bytes.data(), bytes.size()));
+    return file.Finish(name, manifest_);
   }
 
   // Puts the rows into their lists; every other file is in that order.
   absl::Status WriteLists() {
-    const size_t dimension = static_cast<size_t>(manifest_.space.dimension);
-    const auto row = [&](int64_t i) {
-      const RowReference& reference = rows_[static_cast<size_t>(i)];
-      const RowBlock& block = sources_[reference.source]->block();
-      return RowValues{{block.rows + reference.row * block.stride, dimension}, block.factors[reference.row]};
-    };
+    const auto row = [this](int64_t i) { return Row(i); };
     const ListSettings settings{plan_.settings.ivf_lists, plan_.settings.build_threads};
     LC_ASSIGN_OR_RETURN(const Partition partition,
                         PartitionRows(manifest_.space, manifest_.rows, row, settings, stop_));
@@ -219,10 +231,20 @@ class SegmentWriter {
     std::vector<RowReference> by_list(rows_.size());
     for (size_t i = 0; i < place.size(); ++i) by_list[place[i]] = rows_[i];
     rows_ = std::move(by_list);
-    FileWriter file(StrCat(folder_, "/", kListsFile));
-    LC_RETURN_IF_ERROR(file.Create());
-    LC_RETURN_IF_ERROR(file.Write(lists.data(), lists.size()));
-    return file.Finish(kListsFile, manifest_);
+    return WriteWhole(kListsFile, lists);
+  }
+
+  absl::Status WritePq() {
+    std::atomic<bool> damaged = false;
+    LC_ASSIGN_OR_RETURN(const Mapping bytes, Mapping::OfFile(StrCat(folder_, "/", kListsFile), &damaged));
+    LC_ASSIGN_OR_RETURN(const Lists lists, Lists::Parse(bytes.view(), manifest_.space.dimension, manifest_.rows));
+    const int parts = PqParts(plan_.settings.pq_m, manifest_.space.dimension);
+    if (parts == 0) return plan_.settings.ValidateFor(manifest_.space.dimension);
+    const PqSettings settings{parts, plan_.settings.build_threads};
+    const auto row = [this](int64_t i) { return Row(i); };
+    LC_ASSIGN_OR_RETURN(const std::string codes, EncodePq(manifest_.space, lists, row, settings, stop_));
+    if (damaged) return DataLoss(StrCat("'", folder_, "': lists could not be read while rows were coded"));
+    return WriteWhole(kPqCodesFile, codes);
   }
 
   // Over the files just written, so that the graph's rows are the segment's rows.
@@ -237,17 +259,14 @@ class SegmentWriter {
     const GraphSettings settings{manifest_.hnsw_m, manifest_.hnsw_ef_construction, plan_.settings.build_threads};
     CodeBlock codes;
     Mapping coded;
-    if (Coded()) {
-      LC_ASSIGN_OR_RETURN(coded, Mapping::OfFile(StrCat(folder_, "/", kCodesFile), &damaged));
-      LC_ASSIGN_OR_RETURN(codes, ParseCodes(coded.view(), manifest_.space.dimension, manifest_.rows));
+    if (const std::optional<CodeKind> kind = Coded()) {
+      LC_ASSIGN_OR_RETURN(coded, Mapping::OfFile(StrCat(folder_, "/", CodesFileOf(*kind)), &damaged));
+      LC_ASSIGN_OR_RETURN(codes, ParseCodes(coded.view(), *kind, manifest_.space.dimension, manifest_.rows));
     }
     LC_ASSIGN_OR_RETURN(const std::string graph, BuildGraph(manifest_.space, block, codes.rows ? &codes : nullptr,
                                                             manifest_.rows, settings, stop_));
     if (damaged) return DataLoss(StrCat("'", folder_, "': files could not be read while the graph was built"));
-    FileWriter file(StrCat(folder_, "/", kGraphFile));
-    LC_RETURN_IF_ERROR(file.Create());
-    LC_RETURN_IF_ERROR(file.Write(graph.data(), graph.size()));
-    return file.Finish(kGraphFile, manifest_);
+    return WriteWhole(kGraphFile, graph);
   }
 
   const std::string folder_;

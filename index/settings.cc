@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "index/collection_index.h"
+#include "index/pq_builder.h"
 
 namespace lightcone {
 namespace {
@@ -11,8 +12,12 @@ constexpr int64_t kMergeRowsMax = 1'000'000'000;
 template <typename T>
 using Named = std::pair<std::string_view, T>;
 constexpr Named<SealedKind> kKinds[] = {
-    {"flat", SealedKind::kFlat}, {"hnsw", SealedKind::kHnsw}, {"ivf", SealedKind::kIvf}};
-constexpr Named<RowCodes> kCodes[] = {{"float32", RowCodes::kFloat32}, {"int8", RowCodes::kInt8}};
+    {"flat", SealedKind::kFlat}, {"hnsw", SealedKind::kHnsw}, {"ivf", SealedKind::kIvf}, {"auto", SealedKind::kAuto}};
+constexpr Named<RowCodes> kCodes[] = {{"float32", RowCodes::kFloat32},
+                                      {"int8", RowCodes::kInt8},
+                                      {"fp16", RowCodes::kHalf},
+                                      {"pq", RowCodes::kPq},
+                                      {"auto", RowCodes::kAuto}};
 
 template <typename T, size_t n>
 std::string_view NameOf(const Named<T> (&all)[n], T value) {
@@ -60,6 +65,10 @@ absl::Status IndexSettings::Validate() const {
   if (RowCodesName(codes).empty()) {
     return InvalidField("codes", StrCat(static_cast<int>(codes)), RowCodesNames());
   }
+  if (codes == RowCodes::kPq && kind != SealedKind::kIvf) {
+    return InvalidField("codes", "pq", StrCat("float32, int8, fp16, auto where kind is ", SealedKindName(kind)));
+  }
+  LC_RETURN_IF_ERROR(CheckRange("pq_m", pq_m, 0, kDimensionMax));
   LC_RETURN_IF_ERROR(CheckRange<int64_t>("growing_rows_max", growing_rows_max, 1, 10'000'000));
   if (merge_rows_max < growing_rows_max || merge_rows_max > kMergeRowsMax) {
     return InvalidField("merge_rows_max", StrCat(merge_rows_max),
@@ -72,6 +81,20 @@ absl::Status IndexSettings::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange("ivf_lists", ivf_lists, 0, 1 << 20));
   LC_RETURN_IF_ERROR(CheckRange("ivf_nprobe", ivf_nprobe, 0, 1 << 20));
   return CheckRange("build_threads", build_threads, 1, 256);
+}
+
+absl::Status IndexSettings::ValidateFor(int dimension) const {
+  if (codes != RowCodes::kPq || PqParts(pq_m, dimension) > 0) return absl::OkStatus();
+  if (pq_m > 0) {
+    std::string divisors;
+    for (int m = 1; m <= dimension; ++m) {
+      if (dimension % m == 0 && dimension / m <= kPqPartLengthMax) divisors += StrCat(divisors.empty() ? "" : ", ", m);
+    }
+    return InvalidField("pq_m", StrCat(pq_m), StrCat("what divides ", dimension, " numbers: ", divisors));
+  }
+  return InvalidField("codes", "pq",
+                      StrCat("float32, int8, fp16 for ", dimension, " numbers, which no number of parts ",
+                             "divides into ", kPqPartLengthMax, " numbers each or less; or pq_m"));
 }
 
 }  // namespace lightcone

@@ -16,11 +16,12 @@ int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
 std::string TextOf(const IndexChange& c) {
   const auto text = [](const auto& value) { return value ? StrCat(*value) : std::string("-"); };
-  return StrCat(c.kind ? StrCat(static_cast<int>(*c.kind)) : "-", ",", text(c.growing_rows_max), ",",
-                text(c.merge_rows_max), ",", text(c.tombstones_share_max), ",", text(c.hnsw_m), ",",
-                text(c.hnsw_ef_construction), ",", text(c.hnsw_ef_search), ",", text(c.build_threads),
-                c.codes ? StrCat(",", static_cast<int>(*c.codes)) : "",
-                c.ivf_lists || c.ivf_nprobe ? StrCat(",", text(c.ivf_lists), ",", text(c.ivf_nprobe)) : "");
+  return StrCat(
+      c.kind ? StrCat(static_cast<int>(*c.kind)) : "-", ",", text(c.growing_rows_max), ",", text(c.merge_rows_max), ",",
+      text(c.tombstones_share_max), ",", text(c.hnsw_m), ",", text(c.hnsw_ef_construction), ",", text(c.hnsw_ef_search),
+      ",", text(c.build_threads), c.codes ? StrCat(",", static_cast<int>(*c.codes)) : "",
+      c.ivf_lists || c.ivf_nprobe || c.pq_m ? StrCat(",", text(c.ivf_lists), ",", text(c.ivf_nprobe), ",", text(c.pq_m))
+                                            : "");
 }
 
 }  // namespace
@@ -42,6 +43,7 @@ absl::StatusOr<EngineImpl::ServedPtr> EngineImpl::Find(const std::string& name) 
   absl::ReaderMutexLock lock(&catalog_mu_);
   if (const auto found = collections_.find(name); found != collections_.end()) return found->second;
   if (const auto alias = aliases_.find(name); alias != aliases_.end()) return alias->second;
+  if (const auto refused = refused_.find(name); refused != refused_.end()) return refused->second;
   return NoCollection(name);
 }
 
@@ -63,6 +65,7 @@ CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
   }
   status.items_by_generation.assign(by_generation.begin(), by_generation.end());
   status.segments = std::move(stats.segments);
+  status.index_choice = std::move(stats.choice);
   status.aliases = state->record.aliases;
   status.created = absl::FromUnixMicros(state->record.created_us);
   status.sequence = progress.sequence;
@@ -160,6 +163,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
       return AlreadyExists(StrCat(collections_.contains(call.name) ? "a collection" : "an alias", " named '", call.name,
                                   "' exists already"));
     }
+    if (const auto refused = refused_.find(call.name); refused != refused_.end()) return refused->second;
     if (static_cast<int64_t>(collections_.size()) >= options_.limits.collections_max) {
       return ResourceExhausted(StrCat("there are ", collections_.size(), " collections; allowed: at most ",
                                       options_.limits.collections_max));
@@ -179,8 +183,8 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
   RecordRequest(call.request_id, {"CreateCollection", fingerprint, number, 0, 0, 0, NowMicros()}, &batch);
   // The index first: a folder without a record is nothing, a record without an index would fail the answer.
-  LC_ASSIGN_OR_RETURN(auto collection,
-                      Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), {}, {}, {}));
+  LC_ASSIGN_OR_RETURN(auto collection, Collection::Open(number, store_.get(), IndexFolder(number), std::move(record),
+                                                        {}, {}, {}, options_.index_memory_bytes_max));
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) {
     collection.reset();
@@ -339,6 +343,9 @@ absl::StatusOr<CollectionStatus> EngineImpl::Rebuild(const std::string& name, co
       CollectionRecord record = state->record;
       const IndexSettings settings = record.index = index.Over(state->record.index);
       LC_RETURN_IF_ERROR(settings.Validate());
+      for (const GenerationRecord& generation : state->generations) {
+        if (!generation.retired) LC_RETURN_IF_ERROR(settings.ValidateFor(generation.space.dimension));
+      }
       WriteBatch batch;
       batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
       batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));

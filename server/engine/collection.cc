@@ -77,14 +77,15 @@ Collection::Collection(uint32_t number, Store* store, std::string index_folder)
 absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, Store* store,
                                                              const std::string& index_folder, CollectionRecord record,
                                                              std::vector<GenerationRecord> generations,
-                                                             AdapterSet adapters, ProgressRecord progress) {
+                                                             AdapterSet adapters, ProgressRecord progress,
+                                                             int64_t index_memory_bytes_max) {
   std::shared_ptr<Collection> collection(new Collection(number, store, index_folder));
   const std::string step = StrCat("open collection '", record.name, "'");
   std::vector<std::pair<uint32_t, Space>> spaces;
   for (const GenerationRecord& g : generations) {
     if (!g.removed) spaces.emplace_back(g.generation, g.space);
   }
-  auto index = CollectionIndex::Open(index_folder, record.index, spaces, collection.get());
+  auto index = CollectionIndex::Open(index_folder, record.index, spaces, collection.get(), index_memory_bytes_max);
   if (index.ok() && (*index)->newest_sequence_in_files() > progress.sequence) {
     // A power loss took writes that nobody had asked to be durable, but files of the index had them already.
     spdlog::warn("{}: the index is ahead of the store ({} > {}); rebuilding it", step,
@@ -93,7 +94,7 @@ absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, St
     std::error_code error;
     std::filesystem::remove_all(index_folder, error);
     if (error) return Annotate(ErrnoStatus(error.value(), "remove", index_folder), step);
-    index = CollectionIndex::Open(index_folder, record.index, spaces, collection.get());
+    index = CollectionIndex::Open(index_folder, record.index, spaces, collection.get(), index_memory_bytes_max);
   }
   if (!index.ok()) return Annotate(index.status(), step);
   collection->index_ = std::move(*index);

@@ -86,7 +86,8 @@ class Collection final : private RowSource {
   static absl::StatusOr<std::shared_ptr<Collection>> Open(uint32_t number, Store* store,
                                                           const std::string& index_folder, CollectionRecord record,
                                                           std::vector<GenerationRecord> generations,
-                                                          AdapterSet adapters, ProgressRecord progress);
+                                                          AdapterSet adapters, ProgressRecord progress,
+                                                          int64_t index_memory_bytes_max);
   ~Collection() override;  // when dropped: removes what is left of it on disk
 
   uint32_t number() const { return number_; }

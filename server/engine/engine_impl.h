@@ -200,6 +200,8 @@ class EngineImpl final : public Engine {
   mutable absl::Mutex catalog_mu_ ABSL_ACQUIRED_AFTER(operator_mu_);
   std::map<std::string, ServedPtr> collections_ ABSL_GUARDED_BY(catalog_mu_);  // by name
   std::map<std::string, ServedPtr> aliases_ ABSL_GUARDED_BY(catalog_mu_);
+  // Why collections that are stored are not served, by their names and aliases: their index needs too much memory.
+  std::map<std::string, absl::Status> refused_ ABSL_GUARDED_BY(catalog_mu_);
 
   std::atomic<bool> ending_{false};
   absl::Mutex maintain_mu_;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "server/engine/adapters.h"
 #include "server/engine/engine_impl.h"
+#include "spdlog/spdlog.h"
 #include "store/envelope.h"
 #include "store/keys.h"
 
@@ -139,7 +140,7 @@ absl::StatusOr<std::shared_ptr<Collection>> EngineImpl::LoadCollection(uint32_t 
     return stored.status();
   }
   return Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), std::move(generations),
-                          std::move(adapters), std::move(progress));
+                          std::move(adapters), std::move(progress), options_.index_memory_bytes_max);
 }
 
 absl::StatusOr<AdapterSet> EngineImpl::LoadAdapters(uint32_t number, const std::string& name,
@@ -199,7 +200,15 @@ absl::Status EngineImpl::Load() {
     opened[i] = LoadCollection(found[i].first, found[i].second);
   }));
   absl::MutexLock catalog(&catalog_mu_);
-  for (auto& collection : opened) {
+  for (size_t i = 0; i < opened.size(); ++i) {
+    absl::StatusOr<std::shared_ptr<Collection>>& collection = opened[i];
+    if (absl::IsResourceExhausted(collection.status())) {  // The others have memory enough.
+      spdlog::error("{}; it is not served", MessageOf(collection.status()));
+      LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(found[i].second));
+      refused_[record.name] = collection.status();
+      for (const std::string& alias : record.aliases) refused_[alias] = collection.status();
+      continue;
+    }
     LC_RETURN_IF_ERROR(collection.status());
     const CollectionRecord record = (*collection)->state()->record;
     auto served = std::make_shared<Served>(std::move(*collection), options_.write_queue_max);

@@ -96,6 +96,7 @@ absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const Co
   }
 
   LC_RETURN_IF_ERROR(CheckSpace(state, call, record));
+  LC_RETURN_IF_ERROR(state.record.index.ValidateFor(record.space.dimension));
   record.generation = state.record.last_generation + 1;
   record.parent = call.parent;
   record.has_encoder = !call.encoder.empty();

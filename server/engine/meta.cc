@@ -21,6 +21,7 @@ Json ToJson(const IndexSettings& s) {
           {"hnsw_ef_search", s.hnsw_ef_search},
           {"ivf_lists", s.ivf_lists},
           {"ivf_nprobe", s.ivf_nprobe},
+          {"pq_m", s.pq_m},
           {"build_threads", s.build_threads}};
 }
 
@@ -33,6 +34,7 @@ absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
   if (reader.Has("codes")) reader.Read("codes", &codes);
   if (reader.Has("ivf_lists")) reader.Read("ivf_lists", &s.ivf_lists);
   if (reader.Has("ivf_nprobe")) reader.Read("ivf_nprobe", &s.ivf_nprobe);
+  if (reader.Has("pq_m")) reader.Read("pq_m", &s.pq_m);
   reader.Read("growing_rows_max", &s.growing_rows_max);
   reader.Read("merge_rows_max", &s.merge_rows_max);
   reader.Read("tombstones_share_max", &s.tombstones_share_max);

@@ -56,7 +56,7 @@ struct UpsertBatch {
 struct WriteResult {
   uint64_t sequence = 0;
   uint32_t generation = 0;
-  uint32_t items = 0;  // upserted, or found and deleted
+  uint32_t items = 0;                   // upserted, or found and deleted
   std::vector<uint32_t> outdated = {};  // places of items that were left out by their expected_sequence
 };
 
@@ -147,7 +147,7 @@ struct IndexChange {
   std::optional<RowCodes> codes;
   std::optional<int64_t> growing_rows_max, merge_rows_max;
   std::optional<double> tombstones_share_max;
-  std::optional<int> hnsw_m, hnsw_ef_construction, hnsw_ef_search, ivf_lists, ivf_nprobe, build_threads;
+  std::optional<int> hnsw_m, hnsw_ef_construction, hnsw_ef_search, ivf_lists, ivf_nprobe, pq_m, build_threads;
 
   IndexChange() = default;
   IndexChange(const IndexSettings& all)  // NOLINT(google-explicit-constructor): settings are a change of everything
@@ -161,6 +161,7 @@ struct IndexChange {
         hnsw_ef_search(all.hnsw_ef_search),
         ivf_lists(all.ivf_lists),
         ivf_nprobe(all.ivf_nprobe),
+        pq_m(all.pq_m),
         build_threads(all.build_threads) {}
 
   IndexSettings Over(const IndexSettings& base) const {
@@ -175,6 +176,7 @@ struct IndexChange {
     out.hnsw_ef_search = hnsw_ef_search.value_or(base.hnsw_ef_search);
     out.ivf_lists = ivf_lists.value_or(base.ivf_lists);
     out.ivf_nprobe = ivf_nprobe.value_or(base.ivf_nprobe);
+    out.pq_m = pq_m.value_or(base.pq_m);
     out.build_threads = build_threads.value_or(base.build_threads);
     return out;
   }
@@ -198,6 +200,7 @@ struct CollectionStatus {
   uint64_t items = 0;
   std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
   std::vector<SegmentInfo> segments;
+  std::string index_choice;  // why they are of their kind, where the settings leave that open
   std::vector<std::string> aliases;
   absl::Time created;
   uint64_t sequence = 0;
@@ -423,6 +426,9 @@ struct EngineOptions {
   // Sealed segments that item adapters have carried over into files, of all collections together. Cost: as much disk as
   // the rows take themselves. 0: none are, and such galleries are scanned or re-ranked row by row.
   int64_t carried_disk_bytes_max = int64_t{1} << 38;
+  // What searches of one collection's index may need in memory (index/kind_choice.h): decides its kind where that is
+  // left open; a collection that needs more all the same is not served. 0: no limit.
+  int64_t index_memory_bytes_max = 0;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   LiveRecallOptions live_recall;
   absl::Status Validate() const;

@@ -274,14 +274,21 @@ void AddEncoder(std::vector<Option>* out) {
 void AddIndex(std::vector<Option>* out) {
   out->push_back(Choice(
       "index.kind", [](const ServerConfig& c) { return std::string(SealedKindName(c.index.kind)); },
-      [](ServerConfig& c, const std::string& v) { c.index.kind = *ParseSealedKind(v); }, {"flat", "hnsw", "ivf"},
-      {"", "How sealed segments of new collections are searched.",
+      [](ServerConfig& c, const std::string& v) { c.index.kind = *ParseSealedKind(v); },
+      {"flat", "hnsw", "ivf", "auto"},
+      {"", "How sealed segments of new collections are searched; auto: by their size and index.memory_bytes_max.",
        "flat for small galleries or exact answers, ivf for galleries that outgrow memory."}));
   out->push_back(Choice(
       "index.codes", [](const ServerConfig& c) { return std::string(RowCodesName(c.index.codes)); },
-      [](ServerConfig& c, const std::string& v) { c.index.codes = *ParseRowCodes(v); }, {"float32", "int8"},
-      {"", "What searches of new collections read first of a sealed row of 7 numbers or more; exact answers are the same.",
+      [](ServerConfig& c, const std::string& v) { c.index.codes = *ParseRowCodes(v); },
+      {"float32", "int8", "fp16", "pq", "auto"},
+      {"", "What searches of new collections read first of a sealed row; exact answers are the same. pq: ivf alone.",
        "float32 where disk is dearer than speed. An existing collection: `collection rebuild --codes`."}));
+  out->push_back(Whole("index.memory_bytes_max", FIELD(engine.index_memory_bytes_max), 0, int64_t{1} << 50,
+                       {"bytes",
+                        "Memory that searches of one collection may need; a collection that needs more is not "
+                        "served. 0: no limit.",
+                        "Set it where galleries outgrow memory: auto then chooses ivf."}));
   out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
                        {"rows", "A growing segment is sealed at this size; at most index.merge_rows_max.",
                         "Lower it when fresh rows make searches slow, raise it for fewer builds."}));
@@ -307,6 +314,11 @@ void AddIndex(std::vector<Option>* out) {
   out->push_back(Whole("index.ivf_nprobe", FIELD(index.ivf_nprobe), 0, 1 << 20,
                        {"lists", "Lists that a search reads; 0: as many as were measured to find 95 % of the nearest.",
                         "Raise it for recall; costs search time. A search may ask for another number."}));
+  out->push_back(Whole("index.pq_m", FIELD(index.pq_m), 0, 65'536,
+                       {"bytes",
+                        "Parts that pq cuts a vector into, a byte each; must divide the dimension. 0: of four "
+                        "numbers, or a few more.",
+                        "Raise it for better candidates; costs memory."}));
   out->push_back(Whole("index.build_threads", FIELD(index.build_threads), 1, 256,
                        {"threads", "Threads of the background builder of a collection.",
                         "Raise it for faster bulk loads; costs CPU beside searches."}));

@@ -21,9 +21,13 @@ absl::Status SetUnlessZero(uint64_t value, std::string_view field, std::optional
 // Wire enums and the engine's, pair by pair.
 constexpr std::pair<v1::IndexKind, SealedKind> kIndexKinds[] = {{v1::INDEX_KIND_FLAT, SealedKind::kFlat},
                                                                 {v1::INDEX_KIND_HNSW, SealedKind::kHnsw},
-                                                                {v1::INDEX_KIND_IVF, SealedKind::kIvf}};
+                                                                {v1::INDEX_KIND_IVF, SealedKind::kIvf},
+                                                                {v1::INDEX_KIND_AUTO, SealedKind::kAuto}};
 constexpr std::pair<v1::RowCodes, RowCodes> kRowCodes[] = {{v1::ROW_CODES_FLOAT32, RowCodes::kFloat32},
-                                                           {v1::ROW_CODES_INT8, RowCodes::kInt8}};
+                                                           {v1::ROW_CODES_INT8, RowCodes::kInt8},
+                                                           {v1::ROW_CODES_FP16, RowCodes::kHalf},
+                                                           {v1::ROW_CODES_PQ, RowCodes::kPq},
+                                                           {v1::ROW_CODES_AUTO, RowCodes::kAuto}};
 
 template <typename Wire, typename Ours, size_t n>
 absl::Status SetUnlessUnspecified(const std::pair<Wire, Ours> (&all)[n], Wire value, std::string_view field,
@@ -107,6 +111,7 @@ absl::StatusOr<IndexChange> FromWire(const v1::IndexSettings& settings) {
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.hnsw_ef_search(), "index.hnsw_ef_search", &out.hnsw_ef_search));
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.ivf_lists(), "index.ivf_lists", &out.ivf_lists));
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.ivf_nprobe(), "index.ivf_nprobe", &out.ivf_nprobe));
+  LC_RETURN_IF_ERROR(SetUnlessZero(settings.pq_m(), "index.pq_m", &out.pq_m));
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.growing_rows_max(), "index.growing_rows_max", &out.growing_rows_max));
   LC_RETURN_IF_ERROR(SetUnlessZero(settings.merge_rows_max(), "index.merge_rows_max", &out.merge_rows_max));
   return out;
@@ -190,6 +195,8 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   index->set_hnsw_ef_search(status.index.hnsw_ef_search);
   index->set_ivf_lists(status.index.ivf_lists);
   index->set_ivf_nprobe(status.index.ivf_nprobe);
+  index->set_pq_m(status.index.pq_m);
+  out->set_index_choice(status.index_choice);
   index->set_growing_rows_max(status.index.growing_rows_max);
   index->set_merge_rows_max(status.index.merge_rows_max);
   out->set_active_generation(status.active_generation);

@@ -80,32 +80,36 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     manifest.hnsw_m = 4;
     manifest.hnsw_ef_construction = 8;
   }
-  const size_t cut = data[2];
   std::string_view left(reinterpret_cast<const char*>(data) + 3, size - 3);
   const auto take = [&](size_t bytes) {
     std::string taken(left.substr(0, bytes));
     left.remove_prefix(std::min(bytes, left.size()));
     return taken;
   };
+  const CodeKind kind = data[1] / 32 % 2 == 0 ? CodeKind::kInt8 : CodeKind::kHalf;
   const size_t rows = static_cast<size_t>(manifest.rows);
   const struct {
     std::string_view name;
     size_t bytes;
-  } files[] = {{kIdsFile, 8 * rows},         {kFactorsFile, 8 * rows},
-               {kUncertaintyFile, 4 * rows}, {kVectorsFile, 4 * kDimension * rows},
-               {kStatesFile, 4 * rows},      {kCodesFile, CodesBytes(kDimension, manifest.rows)},
+  } files[] = {{kIdsFile, 8 * rows},
+               {kFactorsFile, 8 * rows},
+               {kUncertaintyFile, 4 * rows},
+               {kVectorsFile, 4 * kDimension * rows},
+               {kStatesFile, 4 * rows},
+               {CodesFileOf(kind), CodesBytes(kind, kDimension, manifest.rows)},
                {lists ? kListsFile : kGraphFile, left.size()}};
   for (size_t i = 0; i < std::size(files); ++i) {
     std::string content = take(files[i].bytes);
     if (files[i].name != kGraphFile && files[i].name != kListsFile) content.resize(files[i].bytes);
-    if (files[i].name == kCodesFile) {
+    if (files[i].name == CodesFileOf(kind)) {
       if (data[1] / 4 % 2 == 0) continue;
       CodeBlock bounds;
+      bounds.kind = kind;
       bounds.error_max = bounds.norm_max = bounds.bias_max = 1;
       const CodesFooter footer = CodesFooterOf(kDimension, manifest.rows, bounds);
       if (data[1] / 8 % 2 == 0) std::memcpy(&content[content.size() - sizeof(footer)], &footer, sizeof(footer));
     }
-    if (cut % 8 == i) content.resize(content.size() * (cut / 8) / 32);
+    if (data[2] % 8 == i) content.resize(content.size() * (data[2] / 8) / 32);
     const std::string path = scratch->path() + "/" + std::string(files[i].name);
     if (files[i].name == kStatesFile) {
       SegmentStates states;

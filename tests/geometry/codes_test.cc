@@ -1,4 +1,5 @@
-// int8 codes: what a kernel says of a row, and how far off it may be, against float64; on every instruction set.
+// int8 and half codes: what a kernel says of a row, and how far off it may be, against float64; on every instruction
+// set.
 #include "geometry/codes.h"
 
 #include <cmath>
@@ -21,12 +22,14 @@ using test::RandomNorm;
 using test::RandomVector;
 using test::SpacesOf;
 
+constexpr CodeKind kKinds[] = {CodeKind::kInt8, CodeKind::kHalf};
 constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
 
 // Rows of a space around `offset` in every coordinate, and their codes around the origin or around their mean, in an
 // allocation that ends with the last row.
 struct CodedRows {
-  CodedRows(std::mt19937_64& random, const Space& space, std::size_t count, bool centred = false, float offset = 0) {
+  CodedRows(CodeKind kind, std::mt19937_64& random, const Space& space, std::size_t count, bool centred = false,
+            float offset = 0) {
     const std::size_t d = static_cast<std::size_t>(space.dimension);
     for (std::size_t i = 0; i < count; ++i) {
       rows.push_back(RandomVector(random, space.dimension, RandomNorm(random)));
@@ -40,12 +43,12 @@ struct CodedRows {
       for (std::size_t i = 0; i < count; ++i) sum += double{factors[i].scale} * double{rows[i][j]};
       centre[j] = static_cast<float>(sum / static_cast<double>(count));
     }
-    Encode(space);
+    Encode(kind, space);
   }
-  CodedRows(const Space& space, std::vector<std::vector<float>> given) : rows(std::move(given)) {
+  CodedRows(CodeKind kind, const Space& space, std::vector<std::vector<float>> given) : rows(std::move(given)) {
     for (const auto& row : rows) factors.push_back(FactorsOf(space, row));
     centre.resize(static_cast<std::size_t>(space.dimension), 0.0f);
-    Encode(space);
+    Encode(kind, space);
   }
 
   std::vector<std::uint8_t> codes;
@@ -55,8 +58,9 @@ struct CodedRows {
   CodeBlock block;
 
  private:
-  void Encode(const Space& space) {
-    block.stride = CodeStride(space.dimension);
+  void Encode(CodeKind kind, const Space& space) {
+    block.kind = kind;
+    block.stride = CodeStride(kind, space.dimension);
     block.centre = centre.data();
     codes.resize(rows.size() * block.stride);
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -105,10 +109,13 @@ TEST_P(CodesOnEveryTarget, ScoresAreAsNearToTheExactOnesAsTheirBoundSays) {
     for (const Space& space : SpacesOf(d)) {
       for (const bool centred : {false, true}) {
         for (const float offset : {0.0f, 20.0f}) {
-          const CodedRows coded(random, space, 11, centred, offset);
           std::vector<float> z = RandomVector(random, d, RandomNorm(random));
           for (float& x : z) x += offset;
-          ExpectTrueBounds(space, coded, z, StrCat(centred ? "centred " : "", offset));
+          for (const CodeKind kind : kKinds) {
+            const CodedRows coded(kind, random, space, 11, centred, offset);
+            const std::string what = StrCat(kind == CodeKind::kHalf ? "half " : "", centred ? "centred " : "", offset);
+            ExpectTrueBounds(space, coded, z, what);
+          }
         }
       }
     }
@@ -124,9 +131,11 @@ TEST_P(CodesOnEveryTarget, NothingIsLostWhereTheQueryAloneIsRounded) {
       for (float& x : row) x = static_cast<float>(static_cast<int>(random() % 255) - 127);
       row[0] = 127;
     }
-    const CodedRows coded(space, rows);
-    ASSERT_LT(coded.block.error_max, 1e-30);
-    for (int i = 0; i < 20; ++i) ExpectTrueBounds(space, coded, RandomVector(random, d, 1.0), "integers");
+    for (const CodeKind kind : kKinds) {
+      const CodedRows coded(kind, space, rows);
+      ASSERT_LT(coded.block.error_max, 1e-30);
+      for (int i = 0; i < 20; ++i) ExpectTrueBounds(space, coded, RandomVector(random, d, 1.0), "integers");
+    }
   }
 }
 
@@ -134,8 +143,11 @@ TEST_P(CodesOnEveryTarget, SumsOfTheGreatestDimensionDoNotWrap) {
   for (const int d : {768, 4096, 65536}) {
     const Space space{Metric::kInnerProduct, d};
     const std::size_t n = static_cast<std::size_t>(d);
-    const CodedRows coded(space, {std::vector<float>(n, 1), std::vector<float>(n, -1), std::vector<float>(n, 0.5f)});
-    for (const float x : {1.0f, -1.0f}) ExpectTrueBounds(space, coded, std::vector<float>(n, x), "constant");
+    for (const CodeKind kind : kKinds) {
+      const CodedRows coded(kind, space,
+                            {std::vector<float>(n, 1), std::vector<float>(n, -1), std::vector<float>(n, 0.5f)});
+      for (const float x : {1.0f, -1.0f}) ExpectTrueBounds(space, coded, std::vector<float>(n, x), "constant");
+    }
   }
 }
 
@@ -143,7 +155,7 @@ TEST_P(CodesOnEveryTarget, AScanKeepsTheRowsThatReachTheFloorAndNoOther) {
   std::mt19937_64 random(22);
   for (const int d : {3, 64, 100, 128}) {
     for (const Space& space : SpacesOf(d)) {
-      const CodedRows coded(random, space, 203);
+      const CodedRows coded(kKinds[random() % 2], random, space, 203);
       const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, d, 1.0)).value();
       CodeQuery code_query(query);
       code_query.TurnTo(coded.block);
@@ -169,23 +181,25 @@ TEST_P(CodesOnEveryTarget, DotProductsOfRowsAreThoseOfWhatTheirCodesMean) {
   std::mt19937_64 random(24);
   for (const int d : {1, 5, 16, 63, 64, 100, 128, 130, 513}) {
     const Space space{Metric::kLorentz, d, 1.0, 1.2};
-    const CodedRows coded(random, space, 11);
-    const auto row = [&](std::size_t i) { return coded.codes.data() + i * coded.block.stride; };
-    const auto step = [&](std::size_t i) {
-      float value = 0;
-      std::memcpy(&value, row(i) + CodeFactorsAt(d), sizeof(value));
-      return value;
-    };
-    const std::vector<std::uint32_t> ids = {10, 3, 3, 0, 7, 5, 1, 2, 4, 6, 9};
-    for (std::size_t i = 0; i < coded.rows.size(); ++i) {
-      for (std::size_t n = 0; n <= ids.size(); ++n) {
-        std::vector<float> dots(n);
-        DotCodesGathered(row(i), coded.codes.data(), coded.block.stride, d, ids.data(), n, dots.data());
-        for (std::size_t j = 0; j < n; ++j) {
-          int expected = 0;
-          for (int h = 0; h < d; ++h) expected += (int{row(i)[h]} - 128) * (int{row(ids[j])[h]} - 128);
-          const double meant = double{step(i)} * double{step(ids[j])} * expected;
-          ASSERT_NEAR(dots[j], meant, 1e-6 * std::abs(meant)) << d;
+    for (const CodeKind kind : kKinds) {
+      const CodedRows coded(kind, random, space, 11);
+      const auto row = [&](std::size_t i) { return coded.codes.data() + i * coded.block.stride; };
+      std::vector<std::vector<float>> meant(coded.rows.size(), std::vector<float>(static_cast<std::size_t>(d)));
+      for (std::size_t i = 0; i < meant.size(); ++i) DecodeRow(kind, d, row(i), meant[i].data());
+      const std::vector<std::uint32_t> ids = {10, 3, 3, 0, 7, 5, 1, 2, 4, 6, 9};
+      for (std::size_t i = 0; i < coded.rows.size(); ++i) {
+        for (std::size_t n = 0; n <= ids.size(); ++n) {
+          std::vector<float> dots(n);
+          DotCodesGathered(kind, row(i), coded.codes.data(), coded.block.stride, d, ids.data(), n, dots.data());
+          for (std::size_t j = 0; j < n; ++j) {
+            double expected = 0, size = 0;
+            for (std::size_t h = 0; h < static_cast<std::size_t>(d); ++h) {
+              const double product = double{meant[i][h]} * double{meant[ids[j]][h]};
+              expected += product;
+              size += std::abs(product);
+            }
+            ASSERT_NEAR(dots[j], expected, 2e-6 * size + 1e-30) << d;
+          }
         }
       }
     }
@@ -195,7 +209,7 @@ TEST_P(CodesOnEveryTarget, DotProductsOfRowsAreThoseOfWhatTheirCodesMean) {
 TEST_P(CodesOnEveryTarget, TheBoundIsTightEnoughToBeOfUse) {
   std::mt19937_64 random(23);
   const Space space{Metric::kLorentz, 128, 1.0, 1.2};
-  const CodedRows coded(random, space, 100);
+  const CodedRows coded(CodeKind::kInt8, random, space, 100);
   const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, 128, 1.2)).value();
   CodeQuery code_query(query);
   code_query.TurnTo(coded.block);
@@ -210,7 +224,7 @@ TEST_P(CodesOnEveryTarget, TheBoundIsTightEnoughToBeOfUse) {
     rows.push_back(RandomVector(random, 128, std::sqrt(128.0)));
     for (float& x : rows.back()) x += 100;
   }
-  CodedRows far(euclid, rows);
+  CodedRows far(CodeKind::kInt8, euclid, rows);
   EXPECT_GT(far.block.error_max, 2);
   for (float& x : far.centre) x = 100;
   far.block = CodeBlock{.stride = far.block.stride, .centre = far.centre.data()};
@@ -222,6 +236,10 @@ TEST_P(CodesOnEveryTarget, TheBoundIsTightEnoughToBeOfUse) {
   CodeQuery near_query(near);
   near_query.TurnTo(far.block);
   EXPECT_LT(near_query.ErrorOf(-256, far.block.error_max), 5) << "of a squared distance of 256";
+
+  // Half precision loses a sixteenth of that at most: 11 bits of each number instead of 7 of the largest.
+  const CodedRows half(CodeKind::kHalf, space, coded.rows);
+  EXPECT_LT(half.block.error_max, coded.block.error_max / 16);
 }
 
 TEST_P(CodesOnEveryTarget, KernelsOnDotProductsOfBytesAreUsedWhereTheProcessorHasThem) {
@@ -235,12 +253,34 @@ INSTANTIATE_TEST_SUITE_P(All, CodesOnEveryTarget, ::testing::ValuesIn(KernelTarg
 TEST(Codes, AreTheNumbersThemselvesWhereTheyFit) {
   const Space space{Metric::kInnerProduct, 5};
   const std::vector<float> z = {127, -127, 64, 0, -1};
-  std::vector<std::uint8_t> codes(CodeStride(5));
+  std::vector<std::uint8_t> codes(CodeStride(CodeKind::kInt8, 5));
   CodeBlock block;
   EncodeRow(space.metric, FactorsOf(space, z), z, codes.data(), &block);
   EXPECT_EQ(std::vector<int>(codes.begin(), codes.begin() + 6), (std::vector<int>{255, 1, 192, 128, 127, 128}));
   EXPECT_LT(block.error_max, 1e-30);
   EXPECT_NEAR(block.norm_max, std::sqrt(2 * 127.0 * 127 + 64 * 64 + 1), 1e-3);
+}
+
+TEST(Codes, OfHalfPrecisionAreThoseOfTheStandard) {
+  // In steps of 2^-14, so that the largest number is 2^14.
+  const std::vector<float> z = {1.0f, -0.5f, 0.0f, std::ldexp(1.0f, -28), std::ldexp(1.0f, -38), 1.0f / 3, -0.9998f};
+  CodeBlock block;
+  block.kind = CodeKind::kHalf;
+  std::vector<std::uint8_t> codes(CodeStride(block.kind, 7));
+  EncodeRow(Metric::kInnerProduct, {1, 0}, z, codes.data(), &block);
+  std::vector<std::uint16_t> bits(7);
+  std::memcpy(bits.data(), codes.data(), bits.size() * sizeof(bits[0]));
+  // 2^14, -2^13, 0, the least normal number, the least of all, 5461.33 as 1365 * 4, and what rounds up to -2^14.
+  EXPECT_EQ(bits, (std::vector<std::uint16_t>{0x7400, 0xf000, 0, 0x0400, 0x0001, 0x6d55, 0xf400}));
+  std::vector<float> back(7);
+  DecodeRow(block.kind, 7, codes.data(), back.data());
+  EXPECT_EQ(back,
+            (std::vector<float>{1.0f, -0.5f, 0.0f, std::ldexp(1.0f, -28), std::ldexp(1.0f, -38), 0.33325195f, -1.0f}));
+}
+
+TEST(Codes, RowsAreCodedFromTheDimensionOnAtWhichThatIsShorter) {
+  EXPECT_EQ(CodeDimensionMin(CodeKind::kInt8), 7);
+  EXPECT_EQ(CodeDimensionMin(CodeKind::kHalf), 19);
 }
 
 }  // namespace

@@ -25,7 +25,9 @@ class World {
     IndexSettings settings;
     settings.kind = static_cast<SealedKind>(Below(3));
     settings.ivf_lists = static_cast<int>(Below(9));
-    settings.codes = Below(3) == 0 ? RowCodes::kFloat32 : RowCodes::kInt8;
+    static constexpr RowCodes kCodes[] = {RowCodes::kFloat32, RowCodes::kInt8, RowCodes::kHalf};
+    settings.codes = settings.kind == SealedKind::kIvf && Below(3) == 0 ? RowCodes::kPq : kCodes[Below(3)];
+    settings.pq_m = Below(2) == 0 ? space_.dimension : 1;
     settings.growing_rows_max = 20 + static_cast<int64_t>(Below(100));
     settings.hnsw_m = 4;
     settings.hnsw_ef_construction = 16;

@@ -180,7 +180,7 @@ TEST_F(IndexDamage, TruncatedAndMissingFilesAreRebuiltEvenAfterASecondCrash) {
 
 TEST_F(IndexDamage, FilesCutUnderTheRunningIndexAreSaidAndMended) {
   int said = 0;
-  for (const std::string_view file : {kVectorsFile, kFactorsFile, kIdsFile, kUncertaintyFile, kGraphFile, kCodesFile}) {
+  for (const std::string_view file : {kVectorsFile, kFactorsFile, kIdsFile, kUncertaintyFile, kGraphFile, kInt8CodesFile}) {
     Open();
     if (oracle_.sequence() == 0) Add(1, 120, 1);
     ASSERT_TRUE(index_->Flush().ok());

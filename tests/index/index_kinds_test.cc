@@ -1,5 +1,5 @@
-// What holds for sealed segments of every kind and codes: history, crashes, damage, and a change from one to another under
-// load.
+// What holds for sealed segments of every kind and codes: history, crashes, damage, and a change from one to another
+// under load.
 #include <atomic>
 #include <fstream>
 #include <random>
@@ -166,8 +166,8 @@ TEST_P(IndexKinds, ARebuildWhileSegmentsAreSealedChangesEveryOneOfThemAndNoAnswe
       ASSERT_LE(found->hits.at(0).distance, nearest.at(0).distance);
     }
   });
-  // Rows come all the time, so that segments are being built whenever the settings change; none is deleted, so that what
-  // is nearest only comes nearer.
+  // Rows come all the time, so that segments are being built whenever the settings change; none is deleted, so that
+  // what is nearest only comes nearer.
   for (int i = 0; i < 300 || searches.load() < 20; ++i) {
     ASSERT_TRUE(oracle_.Write(index_.get(), {Oracle::Add(next_id_++, 1, Vector())}).ok());
     if (i % 20 != 0) continue;
@@ -182,14 +182,46 @@ TEST_P(IndexKinds, ARebuildWhileSegmentsAreSealedChangesEveryOneOfThemAndNoAnswe
   ExpectEqual("at rest");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, IndexKinds,
-                         testing::Values(Choice{SealedKind::kFlat, RowCodes::kFloat32},
-                                         Choice{SealedKind::kHnsw, RowCodes::kInt8},
-                                         Choice{SealedKind::kIvf, RowCodes::kFloat32},
-                                         Choice{SealedKind::kIvf, RowCodes::kInt8}),
-                         [](const auto& info) {
-                           return StrCat(SealedKindName(info.param.kind), "_", RowCodesName(info.param.codes));
-                         });
+class IndexMemory : public IndexKinds {};
+
+TEST_P(IndexMemory, DecidesTheKindOnlineAndALimitBelowTheNeedIsRefusedWithBothFigures) {
+  settings_.growing_rows_max = 12'000;
+  Open();
+  Oracle::Batch batch;
+  for (int i = 0; i < 10'500; ++i) batch.push_back(Oracle::Add(next_id_++, 1, Vector()));
+  ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
+  ExpectKind({SealedKind::kHnsw, RowCodes::kInt8});
+  EXPECT_THAT(index_->Stats().choice, testing::HasSubstr("hnsw with codes int8"));
+  index_.reset();
+
+  const auto open = [&](int64_t memory_bytes_max) {
+    return CollectionIndex::Open(folder_.path(), settings_, generations_, &oracle_, memory_bytes_max);
+  };
+  auto little = open(1'000);
+  ASSERT_EQ(little.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(little.status().message()),
+              testing::AllOf(testing::HasSubstr("10500 rows"), testing::HasSubstr("allows 1000")));
+
+  auto enough = open(1'000'000);  // for lists, not for a graph
+  ASSERT_TRUE(enough.ok()) << enough.status();
+  index_ = std::move(*enough);
+  ASSERT_TRUE(oracle_.Replay(*index_).ok());
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(index_->Stats().segments.at(0).kind, "ivf");
+  EXPECT_THAT(index_->Stats().choice, testing::HasSubstr("index.memory_bytes_max is 1000000"));
+  ExpectEqual("as lists");
+}
+
+INSTANTIATE_TEST_SUITE_P(Auto, IndexMemory, testing::Values(Choice{SealedKind::kAuto, RowCodes::kAuto}),
+                         [](const auto&) { return "auto"; });
+
+INSTANTIATE_TEST_SUITE_P(
+    All, IndexKinds,
+    testing::Values(Choice{SealedKind::kFlat, RowCodes::kFloat32}, Choice{SealedKind::kHnsw, RowCodes::kInt8},
+                    Choice{SealedKind::kHnsw, RowCodes::kHalf}, Choice{SealedKind::kIvf, RowCodes::kFloat32},
+                    Choice{SealedKind::kIvf, RowCodes::kInt8}, Choice{SealedKind::kIvf, RowCodes::kHalf},
+                    Choice{SealedKind::kIvf, RowCodes::kPq}),
+    [](const auto& info) { return StrCat(SealedKindName(info.param.kind), "_", RowCodesName(info.param.codes)); });
 
 }  // namespace
 }  // namespace lightcone

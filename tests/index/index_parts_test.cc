@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/build_plan.h"
@@ -12,9 +13,12 @@
 #include "index/candidates.h"
 #include "index/graph_builder.h"
 #include "index/graph_walk.h"
+#include "index/kind_choice.h"
 #include "index/list_builder.h"
 #include "index/lists.h"
 #include "index/manifest.h"
+#include "index/pq_builder.h"
+#include "index/pq_codes.h"
 #include "index/segment_codes.h"
 
 namespace lightcone {
@@ -169,35 +173,37 @@ TEST(SegmentCodes, AreRefusedWhenTheyDoNotFitOrTheirBoundsAreNoBounds) {
   bounds.bias_max = 3.0f;
   const std::vector<float> centre = {1, 2, 3, 4, 5, 0, 0, 0};
   const auto bytes_of = [&](const CodesFooter& footer) {
-    std::string bytes(kRows * CodeStride(kDimension), '\x80');
+    std::string bytes(kRows * CodeStride(CodeKind::kInt8, kDimension), '\x80');
     bytes.append(reinterpret_cast<const char*>(centre.data()), CentreBytes(kDimension));
     bytes.append(reinterpret_cast<const char*>(&footer), sizeof(footer));
     return bytes;
   };
   const CodesFooter good = CodesFooterOf(kDimension, kRows, bounds);
   const std::string bytes = bytes_of(good);
-  const auto parsed = ParseCodes(bytes, kDimension, kRows);
+  const auto parsed = ParseCodes(bytes, CodeKind::kInt8, kDimension, kRows);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->stride, 32u);
   EXPECT_EQ(parsed->error_max, 0.5f);
   EXPECT_EQ(parsed->norm_max, 2.0f);
   EXPECT_EQ(parsed->bias_max, 3.0f);
   EXPECT_EQ(parsed->centre[4], 5.0f);
-  EXPECT_FALSE(ParseCodes(bytes, kDimension, kRows + 1).ok());
-  EXPECT_FALSE(ParseCodes(bytes.substr(1), kDimension, kRows).ok());
+  EXPECT_FALSE(ParseCodes(bytes, CodeKind::kInt8, kDimension, kRows + 1).ok());
+  EXPECT_FALSE(ParseCodes(bytes.substr(1), CodeKind::kInt8, kDimension, kRows).ok());
   for (const auto& damage : std::vector<std::function<void(CodesFooter&)>>{
            [](CodesFooter& f) { f.magic ^= 1; }, [](CodesFooter& f) { f.version = 2; },
            [](CodesFooter& f) { ++f.rows; }, [](CodesFooter& f) { f.dimension = 6; },
-           [](CodesFooter& f) { f.stride = 48; }, [](CodesFooter& f) { f.error_max = -1; },
-           [](CodesFooter& f) { f.norm_max = std::nanf(""); }, [](CodesFooter& f) { f.bias_max = -INFINITY; }}) {
+           [](CodesFooter& f) { f.kind = 1; }, [](CodesFooter& f) { f.stride = 48; },
+           [](CodesFooter& f) { f.error_max = -1; }, [](CodesFooter& f) { f.norm_max = std::nanf(""); },
+           [](CodesFooter& f) { f.bias_max = -INFINITY; }}) {
     CodesFooter damaged = good;
     damage(damaged);
-    EXPECT_EQ(ParseCodes(bytes_of(damaged), kDimension, kRows).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(ParseCodes(bytes_of(damaged), CodeKind::kInt8, kDimension, kRows).status().code(),
+              absl::StatusCode::kDataLoss);
   }
   std::string centreless = bytes;
   const float nan = std::nanf("");
-  std::memcpy(&centreless[kRows * CodeStride(kDimension) + 4], &nan, sizeof(nan));
-  EXPECT_EQ(ParseCodes(centreless, kDimension, kRows).status().code(), absl::StatusCode::kDataLoss);
+  std::memcpy(&centreless[kRows * CodeStride(CodeKind::kInt8, kDimension) + 4], &nan, sizeof(nan));
+  EXPECT_EQ(ParseCodes(centreless, CodeKind::kInt8, kDimension, kRows).status().code(), absl::StatusCode::kDataLoss);
 }
 
 class GraphBytes : public testing::Test {
@@ -244,7 +250,7 @@ TEST_F(GraphBytes, BuiltByCodesOrByManyThreadsLeadToTheNearestRowsInEverySpace) 
   for (const Metric metric : {Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean}) {
     const Space space{metric, 4, 1.0, 1.2};
     CodeBlock codes;
-    codes.stride = CodeStride(4);
+    codes.stride = CodeStride(codes.kind, 4);
     std::vector<uint8_t> coded(static_cast<size_t>(kRows) * codes.stride);
     codes.rows = coded.data();
     const std::vector<float> centre = {0.1f, -0.2f, 0.05f, 0.0f};
@@ -339,10 +345,14 @@ class ListBytes : public testing::TestWithParam<Metric> {
 
   std::span<const float> Row(int64_t i) const { return {&rows_[static_cast<size_t>(i) * kDimension], kDimension}; }
 
-  absl::StatusOr<Partition> Build(int threads, const std::function<bool()>& stop = [] { return false; }) const {
+  absl::StatusOr<Partition> Build(
+      int threads, const std::function<bool()>& stop = [] { return false; }) const {
     return PartitionRows(
-        space_, kRows, [this](int64_t i) { return RowValues{Row(i), factors_[static_cast<size_t>(i)]}; }, {40, threads},
-        stop);
+        space_, kRows,
+        [this](int64_t i) {
+          return RowValues{Row(i), factors_[static_cast<size_t>(i)]};
+        },
+        {40, threads}, stop);
   }
 
   Space space_;
@@ -407,6 +417,108 @@ TEST_P(ListBytes, ThatWereChangedAreRefusedOrStayInBounds) {
   EXPECT_FALSE(Lists::Parse(good.substr(0, 10), kDimension, kRows).ok());
   EXPECT_FALSE(Lists::Parse(good, kDimension, kRows + 1).ok());
   EXPECT_FALSE(Lists::Parse(good, kDimension + 1, kRows).ok());
+}
+
+TEST_P(ListBytes, TheirRowsAreScoredByProductQuantisedCodes) {
+  const auto partition = Build(1);
+  ASSERT_TRUE(partition.ok());
+  std::vector<uint32_t> place;
+  const std::string bytes = EncodeLists(*partition, kDimension, &place);
+  const auto lists = Lists::Parse(bytes, kDimension, kRows);
+  ASSERT_TRUE(lists.ok());
+  std::vector<int64_t> given(place.size());
+  for (size_t i = 0; i < place.size(); ++i) given[place[i]] = static_cast<int64_t>(i);
+  const auto row = [&](int64_t i) {
+    const int64_t from = given[static_cast<size_t>(i)];
+    return RowValues{Row(from), factors_[static_cast<size_t>(from)]};
+  };
+  const auto encoded = EncodePq(space_, *lists, row, {kDimension, 1}, [] { return false; });
+  ASSERT_TRUE(encoded.ok()) << encoded.status();
+  const auto codes = PqCodes::Parse(*encoded, kDimension, kRows);
+  ASSERT_TRUE(codes.ok()) << codes.status();
+  const BoundQuery query = *BoundQuery::Make(space_, space_, Row(0));
+  std::vector<float> centre_scores(lists->count());
+  lists->Score(query, centre_scores.data());
+  const PqQuery pq(*codes, query);
+  double worst = 0, spread = 0;
+  for (uint32_t list = 0; list < lists->count(); ++list) {
+    std::vector<float> scores(static_cast<size_t>(lists->end(list) - lists->begin(list)));
+    pq.Score(lists->begin(list), scores.size(), centre_scores[list], lists->bias(list), scores.data());
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const double truth = query.ScoreOfDistance(query.Distance(row(lists->begin(list) + static_cast<int64_t>(i)).z));
+      worst = std::max(worst, std::abs(scores[i] - truth));
+      spread = std::max(spread, std::abs(truth - centre_scores[list]));
+    }
+  }
+  EXPECT_LT(worst, 0.1 * spread) << "a byte a number, of rows that lie around their centres";
+
+  EXPECT_EQ(EncodePq(space_, *lists, row, {1, 1}, [] { return true; }).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(PqCodes::Parse(encoded->substr(1), kDimension, kRows).ok());
+  EXPECT_FALSE(PqCodes::Parse(encoded->substr(0, 10), kDimension, kRows).ok());
+  EXPECT_FALSE(PqCodes::Parse(*encoded, kDimension + 1, kRows).ok());
+  EXPECT_FALSE(PqCodes::Parse(*encoded, kDimension, kRows + 1).ok());
+  for (size_t at = 0; at < 24; at += 4) {
+    std::string damaged = *encoded;
+    damaged[at] ^= 1;
+    EXPECT_EQ(PqCodes::Parse(damaged, kDimension, kRows).status().code(), absl::StatusCode::kDataLoss) << at;
+  }
+}
+
+TEST(PqParts, DivideTheDimension) {
+  EXPECT_EQ(PqParts(0, 128), 32);
+  EXPECT_EQ(PqParts(0, 100), 25);
+  EXPECT_EQ(PqParts(0, 6), 1);
+  EXPECT_EQ(PqParts(0, 127), 0) << "a prime";
+  EXPECT_EQ(PqParts(16, 128), 16);
+  EXPECT_EQ(PqParts(3, 128), 0);
+  IndexSettings settings;
+  settings.codes = RowCodes::kPq;
+  EXPECT_THAT(std::string(settings.Validate().message()), testing::HasSubstr("'codes'")) << "with a graph";
+  settings.kind = SealedKind::kIvf;
+  EXPECT_TRUE(settings.Validate().ok());
+  EXPECT_TRUE(settings.ValidateFor(128).ok());
+  EXPECT_THAT(std::string(settings.ValidateFor(127).message()), testing::HasSubstr("'codes' is pq"));
+  settings.pq_m = 3;
+  EXPECT_THAT(std::string(settings.ValidateFor(128).message()),
+              testing::AllOf(testing::HasSubstr("'pq_m' is 3"), testing::HasSubstr("8, 16, 32, 64, 128")));
+}
+
+TEST(KindChoice, GoesBySizeAndMemoryAndSaysWhy) {
+  IndexSettings settings;
+  settings.kind = SealedKind::kAuto;
+  settings.codes = RowCodes::kAuto;
+  ChoiceInput input{.dimension = 128, .rows = 5'000, .collection_rows = 5'000};
+  EXPECT_EQ(Choose(settings, input).kind, SealedKind::kFlat);
+  EXPECT_EQ(Choose(settings, input).codes, RowCodes::kInt8);
+  input.rows = input.collection_rows = 1'000'000;
+  EXPECT_EQ(Choose(settings, input).kind, SealedKind::kHnsw);
+  const int64_t of_graphs = HotBytes(settings, SealedKind::kHnsw, RowCodes::kInt8, 128, input.rows);
+  EXPECT_EQ(of_graphs, 1'000'000 * (144 + 20 + 4 * 34));
+  input.memory_bytes_max = of_graphs;
+  EXPECT_EQ(Choose(settings, input).kind, SealedKind::kHnsw);
+  input.memory_bytes_max = of_graphs - 1;
+  const KindChoice lists = Choose(settings, input);
+  EXPECT_EQ(lists.kind, SealedKind::kIvf);
+  EXPECT_EQ(lists.codes, RowCodes::kInt8);
+  EXPECT_THAT(lists.reason,
+              testing::AllOf(testing::HasSubstr("ivf with codes int8"), testing::HasSubstr("1000000 rows"),
+                             testing::HasSubstr(StrCat(of_graphs)), testing::HasSubstr(StrCat(of_graphs - 1))));
+  // Once it is that, it takes a fifth of the limit to be free to go back.
+  input.is_ivf = true;
+  input.memory_bytes_max = of_graphs + of_graphs / 10;
+  EXPECT_EQ(Choose(settings, input).kind, SealedKind::kIvf);
+  input.memory_bytes_max = of_graphs + of_graphs / 2;
+  EXPECT_EQ(Choose(settings, input).kind, SealedKind::kHnsw);
+  input.memory_bytes_max = 100'000'000;  // less than the codes alone
+  EXPECT_EQ(Choose(settings, input).codes, RowCodes::kPq);
+  input.dimension = 127;  // which no parts divide
+  EXPECT_EQ(Choose(settings, input).codes, RowCodes::kInt8);
+  input.dimension = 3;
+  EXPECT_EQ(Choose(settings, input).codes, RowCodes::kFloat32);
+  settings.kind = SealedKind::kFlat;
+  settings.codes = RowCodes::kHalf;
+  EXPECT_EQ(Choose(settings, input).kind, SealedKind::kFlat);
+  EXPECT_EQ(Choose(settings, input).reason, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Metrics, ListBytes,

@@ -1,4 +1,5 @@
-// Recall of walks of graphs and of probes of lists. LIGHTCONE_RECALL_ROWS and LIGHTCONE_RECALL_DIMENSION scale the measurement up.
+// Recall of walks of graphs and of probes of lists. LIGHTCONE_RECALL_ROWS and LIGHTCONE_RECALL_DIMENSION scale the
+// measurement up.
 #include <cstdlib>
 #include <iostream>
 #include <random>
@@ -169,16 +170,19 @@ TEST_P(Recall, IsAsHighWhereRowsLieFarFromTheOrigin) {
   EXPECT_GE(Measure(50, {}, 1), 0.95);
 }
 
+std::string NameOf(const testing::TestParamInfo<std::tuple<SealedKind, Metric, RowCodes>>& info) {
+  return StrCat(SealedKindName(std::get<SealedKind>(info.param)), "_", MetricName(std::get<Metric>(info.param)), "_",
+                RowCodesName(std::get<RowCodes>(info.param)));
+}
+
+const auto kMetrics = testing::Values(Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean);
 INSTANTIATE_TEST_SUITE_P(Kinds, Recall,
-                         testing::Combine(testing::Values(SealedKind::kHnsw, SealedKind::kIvf),
-                                          testing::Values(Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct,
-                                                          Metric::kEuclidean),
-                                          testing::Values(RowCodes::kFloat32, RowCodes::kInt8)),
-                         [](const auto& info) {
-                           return StrCat(SealedKindName(std::get<SealedKind>(info.param)), "_",
-                                         MetricName(std::get<Metric>(info.param)), "_",
-                                         RowCodesName(std::get<RowCodes>(info.param)));
-                         });
+                         testing::Combine(testing::Values(SealedKind::kHnsw, SealedKind::kIvf), kMetrics,
+                                          testing::Values(RowCodes::kFloat32, RowCodes::kInt8, RowCodes::kHalf)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Pq, Recall,
+                         testing::Combine(testing::Values(SealedKind::kIvf), kMetrics, testing::Values(RowCodes::kPq)),
+                         NameOf);
 
 }  // namespace
 }  // namespace lightcone

@@ -1,0 +1,116 @@
+// Index settings of collections: what does not fit a dimension is refused before it is stored, what is left open is
+// chosen and explained, and a collection that needs too much memory is not served while the others are.
+#include "tests/engine/engine_testing.h"
+
+namespace lightcone::server {
+namespace {
+
+using absl::StatusCode;
+using ::testing::HasSubstr;
+
+class IndexSettingsOfCollections : public EngineTest {
+ protected:
+  void Create(const std::string& name, const IndexChange& index) {
+    CreateCollectionCall call;
+    call.name = name;
+    call.index = index;
+    const auto made = engine_->CreateCollection(call);
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+
+  void Fill(const std::string& name, uint64_t items) {
+    RegisterCall registration;
+    registration.collection = name;
+    registration.manifest_json = ManifestFor(kDimension);
+    ASSERT_TRUE(engine_->RegisterGeneration(registration).ok());
+    ActivateCall activation;
+    activation.collection = name;
+    activation.generation = 1;
+    activation.force = true;
+    activation.reason = "a test";
+    const auto active = engine_->ActivateGeneration(activation);
+    ASSERT_TRUE(active.ok()) << active.status();
+    UpsertBatch batch;
+    batch.collection = name;
+    for (uint64_t i = 0; i < items; ++i) {
+      batch.items.push_back(ItemOf(Id(i), RandomVector(&random_, kDimension)));
+    }
+    const auto written = engine_->Upsert(std::move(batch), {});
+    ASSERT_TRUE(written.ok()) << written.status();
+    ASSERT_TRUE(engine_->Rebuild(name, {}, /*wait=*/true, "", {}).ok());
+  }
+
+  void RestartWith(int64_t memory_bytes_max) {
+    engine_.reset();
+    EngineOptions options = OptionsFor(folder_.path());
+    options.index_memory_bytes_max = memory_bytes_max;
+    engine_ = OpenEngine(options);
+    ASSERT_NE(engine_, nullptr);
+  }
+
+  std::mt19937 random_{3};
+};
+
+TEST_F(IndexSettingsOfCollections, ThatDoNotFitTheDimensionAreRefusedWithWhatDoes) {
+  IndexChange index;
+  index.kind = SealedKind::kHnsw;
+  index.codes = RowCodes::kPq;
+  CreateCollectionCall call;
+  call.name = "c";
+  call.index = index;
+  EXPECT_TRUE(Fails(engine_->CreateCollection(call), StatusCode::kInvalidArgument, {"'codes' is pq", "hnsw"}));
+  index.kind = SealedKind::kIvf;
+  index.pq_m = 3;
+  Create("c", index);
+  RegisterCall registration;
+  registration.collection = "c";
+  registration.manifest_json = ManifestFor(4);
+  EXPECT_TRUE(Fails(engine_->RegisterGeneration(registration), StatusCode::kInvalidArgument,
+                    {"'pq_m' is 3", "divides 4 numbers: 1, 2, 4"}));
+  registration.manifest_json = ManifestFor(6);
+  EXPECT_TRUE(engine_->RegisterGeneration(registration).ok());
+  IndexChange change;
+  change.pq_m = 4;
+  EXPECT_TRUE(Fails(engine_->Rebuild("c", change, /*wait=*/true, "", {}), StatusCode::kInvalidArgument,
+                    {"'pq_m' is 4", "divides 6 numbers: 1, 2, 3, 6"}));
+  EXPECT_EQ(engine_->GetCollection("c")->index.pq_m, 3) << "nothing was stored";
+}
+
+TEST_F(IndexSettingsOfCollections, ThatAreLeftOpenAreChosenAndExplained) {
+  IndexChange open;
+  open.kind = SealedKind::kAuto;
+  open.codes = RowCodes::kAuto;
+  Create("c", open);
+  Fill("c", 50);
+  const auto status = engine_->GetCollection("c");
+  ASSERT_TRUE(status.ok());
+  EXPECT_EQ(status->index.kind, SealedKind::kAuto);
+  ASSERT_EQ(status->segments.size(), 1u);
+  EXPECT_EQ(status->segments[0].kind, "flat");
+  EXPECT_THAT(status->index_choice, HasSubstr("flat with codes float32: segments of up to"));
+}
+
+TEST_F(IndexSettingsOfCollections, ACollectionThatNeedsMoreMemoryThanAllowedIsRefusedWhileOthersServe) {
+  Create("large", {});
+  Create("small", {});
+  Fill("large", 200);
+  Fill("small", 5);
+  RestartWith(2'000);
+  EXPECT_TRUE(Fails(engine_->GetCollection("large"), StatusCode::kResourceExhausted,
+                    {"'large'", "200 rows", "index.memory_bytes_max allows 2000"}));
+  CreateCollectionCall again;
+  again.name = "large";
+  EXPECT_TRUE(Fails(engine_->CreateCollection(again), StatusCode::kResourceExhausted, {"'large'"}));
+  const auto list = engine_->ListCollections();
+  ASSERT_TRUE(list.ok());
+  ASSERT_EQ(list->size(), 1u);
+  SearchCall call = SearchFor(RandomVector(&random_, kDimension), 3);
+  call.collection = "small";
+  EXPECT_EQ(Hits(call).size(), 3u);
+
+  RestartWith(1 << 20);
+  EXPECT_EQ(engine_->GetCollection("large")->items, 200u);
+}
+
+}  // namespace
+}  // namespace lightcone::server
