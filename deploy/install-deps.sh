@@ -5,7 +5,7 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev
   libabsl-dev libopenblas-dev libtorch-dev librocksdb-dev libfaiss-dev prometheus-cpp-dev libspdlog-dev libcli11-dev
-  nlohmann-json3-dev libcpp-httplib-dev libhwy-dev libfreetype-dev libpng-dev libjpeg-dev libwebp-dev
+  nlohmann-json3-dev libcpp-httplib-dev libhwy-dev libroaring-dev libfreetype-dev libpng-dev libjpeg-dev libwebp-dev
   fonts-dejavu-core fonts-liberation fonts-freefont-ttf libssl-dev zlib1g-dev)
 test_group=(libgtest-dev libgmock-dev python3 python3-grpcio python3-protobuf python3-torch prometheus shellcheck chromium)
 bench=(libhnswlib-dev)
@@ -13,7 +13,7 @@ fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev li
 # What the finished binary loads; the container's last stage holds nothing else.
 runtime=(libgrpc++1.51 libprotobuf32 libtorch1.13 libopenblas0-pthread libspdlog1.10 libgomp1 libcpp-httplib0.11
   libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libfreetype6 libpng16-16 libjpeg62-turbo libwebp7 fonts-dejavu-core fonts-liberation
-  fonts-freefont-ttf libhwy1 curl)
+  fonts-freefont-ttf libhwy1 libroaring0 curl)
 
 wanted=()
 for group in "${@:-build}"; do

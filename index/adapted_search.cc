@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "geometry/kernels.h"
+#include "index/passing_rows.h"
 
 namespace lightcone {
 namespace {
@@ -51,7 +52,9 @@ absl::Status AdaptedRanking::AddAll() {
 absl::Status AdaptedRanking::AddSegment(const PinnedSegment& pinned) {
   const SearchRequest& request = context_.request;
   if (pinned.counts->Visible(request.view_generation) == 0) return absl::OkStatus();
-  const bool whole_blocks = !request.keep || request.keep_share >= kKeepShareMin;
+  double kept = request.keep ? request.keep_share : 1.0;
+  if (request.ids != nullptr) kept = std::min(kept, PassingRows(context_, pinned).Share());
+  const bool whole_blocks = kept >= kKeepShareMin;
   for (int64_t begin = 0; begin < pinned.rows; begin += AdaptedRows::kRowsABlock) {
     LC_RETURN_IF_ERROR(context_.Interrupted());
     const int64_t end = std::min(begin + AdaptedRows::kRowsABlock, pinned.rows);

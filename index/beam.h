@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace lightcone {
@@ -28,6 +29,7 @@ class Visited {
       epoch_ = 1;
     }
   }
+  bool Test(uint32_t row) const { return marks_[row] == epoch_; }
   bool TestAndSet(uint32_t row) {
     if (marks_[row] == epoch_) return true;
     marks_[row] = epoch_;
@@ -40,11 +42,12 @@ class Visited {
 };
 
 // The `ef` best rows that accept(row) lets through, in no particular order, into `found`; `frontier` is scratch.
+// It begins at `starts`.
 //   expand(row, visit)  collects the links of `row` that were not visited, scores them, and visits each: visit(scored)
 //   prefetch(row)       `row` is most often the next to be expanded
 //   stop()              asked after every expansion; true ends the search with what is there
 template <typename Expand, typename Prefetch, typename Accept, typename Stop>
-void BeamSearch(ScoredRow start, size_t ef, std::vector<ScoredRow>& frontier, std::vector<ScoredRow>& found,
+void BeamSearch(std::span<const ScoredRow> starts, size_t ef, std::vector<ScoredRow>& frontier, std::vector<ScoredRow>& found,
                 const Expand& expand, const Prefetch& prefetch, const Accept& accept, const Stop& stop) {
   frontier.clear();  // max-heap: the nearest row not expanded yet comes first
   found.clear();     // min-heap: the worst accepted row comes first
@@ -60,7 +63,7 @@ void BeamSearch(ScoredRow start, size_t ef, std::vector<ScoredRow>& frontier, st
       found.pop_back();
     }
   };
-  visit(start);
+  for (const ScoredRow& start : starts) visit(start);
   while (!frontier.empty()) {
     const ScoredRow next = frontier.front();
     if (found.size() >= ef && next.score < found.front().score) return;

@@ -26,6 +26,7 @@ namespace lightcone {
 
 class AdaptedRows;
 class CarriedSegments;
+struct IdFilter;
 
 // kAuto: by size, dimension and memory limit (kind_choice.h).
 enum class SealedKind { kFlat, kHnsw, kIvf, kAuto };
@@ -104,11 +105,14 @@ struct SearchRequest {
   // Above 0, instead of `ef` and `nprobe`: the breadth that each segment was measured to need for this share of the
   // nearest k, by its own rows as queries; where none is known to reach it the segment is scanned. At most 1.
   double target_recall = 0;
-  // Optional filter: true keeps the row. Called with live, visible rows only; must be safe from several threads.
+  // Optional filter: only rows of these ids. Cheap to ask, so that each segment can be searched by it (filter_plan.h).
+  const IdFilter* ids = nullptr;
+  // Optional filter: true keeps the row. Called with live, visible rows of `ids` only; must be safe from several
+  // threads. Expensive: asked as late as possible.
   std::function<bool(uint64_t internal_id, float uncertainty)> keep;
-  // Optional: share of rows that `keep` is expected to pass (1: unknown or all). Below a threshold the index scans
-  // instead of walking the graph, which keeps filtered recall at the unfiltered level.
+  // Optional: share of all rows that `keep` is expected to pass (1: unknown or all).
   double keep_share = 1.0;
+  bool profile = false;  // fill SearchResult::segments
   // Optional: rank rows by their distance in another space, into which an item adapter carries them. `query` then only
   // finds the max(4 k, 200, ef) candidates that are carried; without one, and with `exact`, every row is. A row of
   // which the adapter makes no vector of its target (a norm out of range) is left out.
@@ -129,12 +133,25 @@ struct SearchHit {
   std::string_view segment = {};  // kind of the segment that holds the row; lives as long as the view searched
 };
 
+// How a segment was searched; filter_plan.h says when which.
+enum class SearchPlan { kScan, kPassingScan, kWalk, kPassingWalk, kPostFilter, kProbe };
+
+// What a search did in one segment.
+struct SegmentProfile {
+  uint64_t id = 0;
+  SearchPlan plan = SearchPlan::kScan;
+  int64_t rows = 0;
+  double passing_share = 1;  // of the rows, as expected before
+  bool fell_back = false;    // that did not find enough, and the segment was scanned after all
+};
+
 struct SearchResult {
   std::vector<SearchHit> hits;  // ascending distance, ties by internal id
   int64_t rows_scored = 0;      // kernel evaluations, of codes or vectors
   int64_t rows_refined = 0;     // scores of vectors, of rows that their codes let through
   int64_t rows_reranked = 0;    // exact distances
   int64_t rows_adapted = 0;     // carried for this search alone
+  std::vector<SegmentProfile> segments;  // in their order, if asked for
 };
 
 struct SegmentInfo {

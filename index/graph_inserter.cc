@@ -159,7 +159,7 @@ void GraphInserter::Insert(uint32_t x, Scratch& scratch) {
     scratch.visited.Begin(order_.size());
     scratch.visited.TestAndSet(nearest.row);
     BeamSearch(
-        nearest, breadth_, scratch.frontier, scratch.found,
+        {&nearest, 1}, breadth_, scratch.frontier, scratch.found,
         [&](uint32_t row, const auto& visit) {
           const size_t n = Expand(x, row, layer, scratch);
           for (size_t i = 0; i < n; ++i) visit({scratch.scores[i], scratch.ids[i]});

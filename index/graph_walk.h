@@ -1,4 +1,5 @@
-// The beam search over a graph (graph.h), filtered: rows that `accept` refuses lead the way but are no results.
+// The beam search over a graph (graph.h), filtered in one of two ways: rows that do not pass lead the way but are no
+// results, which is right when nearly all rows pass; or the walk goes by passing rows alone.
 // Threads: reentrant; the marks of visited rows are kept per thread.
 #pragma once
 
@@ -62,5 +63,14 @@ absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> t
 absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits,
                                      absl::FunctionRef<bool(uint32_t)> accept,
                                      absl::FunctionRef<absl::Status()> interrupted);
+
+// The same among the rows that pass(row) alone, as in ACORN (Patel et al., arXiv 2403.04871): only those are scored, and
+// where too few links of a row lead to any, the links of the links do. So the walk's cost hardly depends on how many
+// rows pass or on whether they lie near the query. It begins at `seeds`, passing rows spread over the graph, and where
+// the upper layers lead. `accept` is asked about passing rows alone.
+absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, const WalkLimits& limits,
+                                       std::span<const uint32_t> seeds, absl::FunctionRef<bool(uint32_t)> pass,
+                                       absl::FunctionRef<bool(uint32_t)> accept,
+                                       absl::FunctionRef<absl::Status()> interrupted);
 
 }  // namespace lightcone

@@ -47,6 +47,7 @@ class SealedSegment : public Segment {
   uint64_t sequence_of_states() const { return sequence_of_states_; }
 
   std::string_view kind() const override { return manifest_.kind; }
+  bool ordered_by_id() const override { return lists() == nullptr; }
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
   const Lists* lists() const override { return manifest_.kind == "ivf" ? &lists_ : nullptr; }
   const CodeBlock* codes() const override { return codes_.rows != nullptr ? &codes_ : nullptr; }

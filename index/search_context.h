@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "index/collection_index.h"
+#include "index/id_set.h"
 #include "index/segment_search.h"
 
 namespace lightcone {
@@ -25,13 +26,20 @@ struct SearchContext {
     return absl::OkStatus();
   }
 
-  // Whether the view serves the row and the filter keeps it.
-  bool Accepts(const PinnedSegment& pinned, uint32_t row) const {
-    if (!pinned.segment->states().Visible(row, request.view_generation, scope.sequence)) return false;
+  // Whether the view serves the row and its id is among those asked for.
+  bool Passes(const PinnedSegment& pinned, uint32_t row) const {
+    if (request.ids != nullptr && !request.ids->Contains(pinned.segment->block().ids[row])) return false;
+    return pinned.segment->states().Visible(row, request.view_generation, scope.sequence);
+  }
+
+  // Whether the filter keeps a row that passes.
+  bool Keeps(const PinnedSegment& pinned, uint32_t row) const {
     if (!request.keep) return true;
     const RowBlock& block = pinned.segment->block();
     return request.keep(block.ids[row], block.uncertainty[row]);
   }
+
+  bool Accepts(const PinnedSegment& pinned, uint32_t row) const { return Passes(pinned, row) && Keeps(pinned, row); }
 };
 
 }  // namespace lightcone

@@ -110,6 +110,7 @@ class Segment {
   void MarkDamaged() const { damaged_.store(true, std::memory_order_release); }
 
   virtual std::string_view kind() const = 0;  // "growing", "flat", "hnsw", "ivf"
+  virtual bool ordered_by_id() const { return false; }  // rows ascend by internal id
   virtual const Graph* graph() const { return nullptr; }
   virtual const Lists* lists() const { return nullptr; }
   virtual const CodeBlock* codes() const { return nullptr; }  // of all rows, at the same places

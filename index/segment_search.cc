@@ -1,403 +1,20 @@
 #include "index/segment_search.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <deque>
 #include <functional>
 #include <limits>
 #include <memory>
-#include <numeric>
-#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "base/status.h"
-#include "geometry/code_kernels.h"
-#include "geometry/codes.h"
 #include "geometry/kernels.h"
 #include "index/adapted_search.h"
-#include "index/calibration.h"
-#include "index/candidates.h"
 #include "index/graph_walk.h"
-#include "index/lists.h"
-#include "index/pq_codes.h"
+#include "index/leg_search.h"
 #include "index/search_context.h"
 
 namespace lightcone {
 namespace {
-
-constexpr int64_t kRowsABlock = 512;          // one kernel call of a scan; its scores stay in the first cache
-constexpr size_t kScoresAtOnce = 32;          // compared with the floor before any is looked at; divides kRowsABlock
-constexpr int64_t kRowsBetweenChecks = 4096;  // rows between looks at deadline and cancellation
-constexpr int64_t kRerankBetweenChecks = 1024;
-// A walk of breadth ef evaluates about this many rows per accepted result, at random addresses; a scan reads rows in
-// order, which is about twice as fast per row. Both figures decide only speed, never which rows are found.
-constexpr double kEvaluationsPerResult = 24;
-constexpr double kRandomAccessCost = 2;
-// Rows that a filter leaves of the probed lists, for each result: with fewer the nearest of them may well lie
-// elsewhere.
-constexpr double kAcceptedPerResult = 32;
-
-// Walks of one query, along the graphs of one or of several searches.
-struct PlannedWalks {
-  std::vector<WalkTask> tasks;
-  std::deque<CodeQuery> coded_queries;  // scores of tasks refer to them
-};
-
-// One search: Enter for each segment, walks with those that they go together with, Turn and every block of rows for
-// each segment that is to be scanned, and Finish in the end.
-class Search {
- public:
-  explicit Search(const ScopedRequest& scoped)
-      : context_{scoped.scope, *scoped.request},
-        wanted_(scoped.request->adapter == nullptr ? scoped.request->k : AdaptedCandidates(*scoped.request)),
-        candidates_(wanted_) {
-    if (scoped.request->query != nullptr) coded_query_.emplace(*scoped.request->query);
-  }
-  Search(const Search&) = delete;
-  Search& operator=(const Search&) = delete;
-
-  const SearchRequest& request() const { return context_.request; }
-  const PinnedSegment& segment(uint32_t index) const { return (*context_.scope.segments)[index]; }
-  uint32_t segments() const { return static_cast<uint32_t>(context_.scope.segments->size()); }
-  absl::Status Interrupted() const { return context_.Interrupted(); }
-
-  // Plans a walk of the segment's graph, or probes its lists, where that is enough; true when it is to be scanned.
-  absl::StatusOr<bool> Enter(uint32_t index) {
-    const PinnedSegment& pinned = segment(index);
-    const int64_t visible = pinned.counts->Visible(request().view_generation);
-    if (visible == 0) return false;
-    const Lists* lists = pinned.segment->lists();
-    const int64_t breadth = request().exact ? 0 : BreadthIn(*pinned.segment);
-    const double accepted =
-        std::clamp(request().keep ? request().keep_share : 1.0, 0.0, 1.0) * static_cast<double>(visible);
-    if (breadth > 0 && pinned.segment->graph() != nullptr) {
-      const int ef = static_cast<int>(std::max(breadth, wanted_));
-      if (kRandomAccessCost * kEvaluationsPerResult * ef < accepted) {
-        walks_.push_back({index, ef, visible, accepted});
-        return false;
-      }
-    } else if (breadth > 0 && lists != nullptr && accepted > 0) {
-      Turn(index);
-      LC_ASSIGN_OR_RETURN(const bool done, Probe(index, *lists, breadth, accepted / static_cast<double>(pinned.rows)));
-      if (done) return false;
-    }
-    return true;
-  }
-
-  // Adds the walks planned.
-  void AddWalks(PlannedWalks& all) {
-    for (const PlannedWalk& walk : walks_) {
-      const PinnedSegment& pinned = segment(walk.index);
-      const Segment& rows = *pinned.segment;
-      Turn(walk.index);
-      const CodeQuery* coded = nullptr;
-      if (rows.codes() != nullptr) coded = &all.coded_queries.emplace_back(*coded_query_);
-      // A row's state is another place in memory: not looked at where every row counts.
-      const bool everything = walk.visible == pinned.rows && !request().keep;
-      all.tasks.push_back(
-          {rows.graph(),
-           [codes = rows.codes(), coded, &block = rows.block(), &query = *request().query](const uint32_t* ids,
-                                                                                           size_t n, float* scores) {
-             if (codes != nullptr) {
-               ScoreCodesGathered(*coded, codes->rows, codes->stride, ids, n, scores);
-             } else {
-               ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
-             }
-           },
-           [this, &pinned, everything](uint32_t row) { return everything || context_.Accepts(pinned, row); },
-           WalkLimits{walk.ef, static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost)},
-           walk.weight});
-    }
-  }
-
-  // Rows begin .. begin + n - 1 of the segment turned to, n <= kRowsABlock, by their codes.
-  void ScanCodedBlock(uint32_t index, const CodeBlock& codes, int64_t begin, size_t n) {
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
-    std::array<CodeHit, kRowsABlock> hits;
-    const float floor = static_cast<float>(candidates_.floor());  // to the nearest: slack has room for that
-    const size_t found = ScanCodes(*coded_query_, codes.rows + static_cast<size_t>(begin) * codes.stride, codes.stride,
-                                   n, floor, hits.data());
-    for (size_t i = 0; i < found; ++i) {
-      const CodeHit& hit = hits[i];
-      if (double{hit.score} + hit.error < candidates_.floor()) continue;
-      const uint32_t row = static_cast<uint32_t>(begin) + hit.row;
-      if (context_.Accepts(pinned, row)) candidates_.Add(hit.score, hit.error, index, row);
-    }
-  }
-
-  // The same rows with the scores of their vectors, kRowsABlock of them; those behind the n-th do not matter.
-  void TakeScores(uint32_t index, int64_t begin, size_t n, const float* scores) {
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
-    for (size_t chunk = 0; chunk < n; chunk += kScoresAtOnce) {
-      const float least = LeastScore();
-      int any = 0;
-      for (size_t i = 0; i < kScoresAtOnce; ++i) any |= static_cast<int>(scores[chunk + i] >= least);
-      if (any == 0) continue;
-      for (size_t i = chunk; i < std::min(chunk + kScoresAtOnce, n); ++i) {
-        if (scores[i] + error_ < candidates_.floor()) continue;
-        const uint32_t row = static_cast<uint32_t>(begin) + static_cast<uint32_t>(i);
-        if (context_.Accepts(pinned, row)) candidates_.Add(scores[i], error_, index, row);
-      }
-    }
-  }
-
-  // Takes what the walks found, as many as AddWalks added; of rows whose score with its error is below `floor` nothing
-  // is needed. Segments that have to be scanned after all, because their graph did not give what a scan surely gives,
-  // go to `scan`.
-  void TakeWalks(std::span<const WalkResult> walks, double floor, bool enough, std::vector<uint32_t>& scan) {
-    for (size_t i = 0; i < walks_.size(); ++i) {
-      const PlannedWalk& planned = walks_[i];
-      result_.rows_scored += walks[i].evaluations;
-      const int64_t wanted = std::min(wanted_, request().keep ? wanted_ : planned.visible);
-      if (walks[i].gave_up || (!enough && static_cast<int64_t>(walks[i].rows.size()) < wanted)) {
-        scan.push_back(planned.index);
-        continue;
-      }
-      Turn(planned.index);
-      for (const ScoredRow& found : walks[i].rows) {
-        const double error = ErrorOf(planned.index, found.score);
-        if (found.score + error >= std::max(floor, candidates_.floor())) {
-          candidates_.Add(found.score, error, planned.index, found.row);
-        }
-      }
-    }
-  }
-
-  // The lower ends of what those walks found.
-  void AddLowerEnds(std::span<const WalkResult> walks, std::vector<double>& ends) {
-    for (size_t i = 0; i < walks_.size(); ++i) {
-      Turn(walks_[i].index);
-      for (const ScoredRow& found : walks[i].rows) ends.push_back(found.score - ErrorOf(walks_[i].index, found.score));
-    }
-  }
-
-  size_t walks() const { return walks_.size(); }
-  int64_t wanted() const { return wanted_; }
-  int64_t visible_to_walks() const {
-    int64_t rows = 0;
-    for (const PlannedWalk& walk : walks_) rows += walk.visible;
-    return rows;
-  }
-
-  // What scores of a segment's rows are turned to from here on.
-  void Turn(uint32_t index) {
-    const PinnedSegment& pinned = segment(index);
-    error_ = query().ScoreErrorMax(pinned.bias_max);
-    if (pinned.segment->codes() == nullptr) return;
-    coded_query_->TurnTo(*pinned.segment->codes());
-    coded_ = true;
-  }
-
-  void BeginScan(uint32_t index) {
-    Turn(index);
-    result_.rows_scored += segment(index).rows;
-  }
-
-  const BoundQuery& query() const { return *context_.request.query; }
-
-  absl::StatusOr<SearchResult> Finish() {
-    LC_RETURN_IF_ERROR(Refine());
-    if (context_.request.adapter != nullptr) return RankAdapted();
-    LC_RETURN_IF_ERROR(Rank());
-    return std::move(result_);
-  }
-
- private:
-  struct PlannedWalk {
-    uint32_t index = 0;
-    int ef = 0;
-    int64_t visible = 0;
-    double weight = 0;  // rows that may be found
-  };
-
-  // Of a score of the segment turned to.
-  double ErrorOf(uint32_t index, float score) const {
-    const CodeBlock* const codes = segment(index).segment->codes();
-    return codes == nullptr ? error_ : coded_query_->ErrorOf(score, codes->error_max);
-  }
-
-  // Of a walk of the segment, or of a probe of its lists; 0: it has to be scanned.
-  int64_t BreadthIn(const Segment& segment) const {
-    const SearchRequest& request = context_.request;
-    if (segment.lists() != nullptr) {
-      if (request.target_recall > 0) return ProbesFor(segment.measured(), request.target_recall, wanted_);
-      if (request.nprobe > 0) return request.nprobe;
-      const int by_default = context_.scope.nprobe_default;
-      return by_default > 0 ? by_default : ProbesFor(segment.measured(), kDefaultRecall, wanted_);
-    }
-    if (request.target_recall > 0) return BreadthFor(segment.measured(), request.target_recall, wanted_);
-    return request.ef > 0 ? request.ef : context_.scope.ef_default;
-  }
-
-  // Scans the `nprobe` lists that are nearest to the query; more where so few rows are accepted (`share` of them) that
-  // these hold less than kAcceptedPerResult a result, and while not even `wanted_` rows are known. False where that
-  // would be a scan of everything.
-  absl::StatusOr<bool> Probe(uint32_t index, const Lists& lists, int64_t nprobe, double share) {
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
-    const PqCodes* const pq = pinned.segment->pq();
-    const double rows_a_list = static_cast<double>(pinned.rows) / lists.count();
-    const double needed = kAcceptedPerResult * static_cast<double>(wanted_) / (share * rows_a_list);
-    if (std::max(static_cast<double>(nprobe), needed) >= lists.count()) return false;
-    const size_t probes = static_cast<size_t>(std::max(nprobe, static_cast<int64_t>(needed)));
-    std::vector<float> scores(lists.count());
-    lists.Score(*context_.request.query, scores.data());
-    result_.rows_scored += lists.count();
-    std::vector<uint32_t> order(lists.count());
-    std::iota(order.begin(), order.end(), 0u);
-    const auto nearer = [&scores](uint32_t x, uint32_t y) { return scores[x] > scores[y]; };
-    std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(probes), order.end(), nearer);
-    std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(probes), nearer);
-    std::optional<PqQuery> pq_query;
-    if (pq != nullptr) pq_query.emplace(*pq, query());
-    const int ef = context_.request.ef > 0 ? context_.request.ef : context_.scope.ef_default;
-    BestRows best(static_cast<size_t>(std::max<int64_t>(ef, wanted_)));
-    int64_t rows = 0, check_at = kRowsBetweenChecks;
-    for (size_t i = 0; i < order.size(); ++i) {
-      const bool enough = pq != nullptr ? best.found() >= static_cast<size_t>(wanted_)
-                                        : candidates_.floor() != -std::numeric_limits<double>::infinity();
-      if (i >= probes && enough) break;
-      if (i == probes) std::sort(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), nearer);
-      if (pq != nullptr) {
-        ScanPq(index, lists, order[i], scores[order[i]], *pq_query, best);
-      } else {
-        ScanRows(index, lists.begin(order[i]), lists.end(order[i]));
-      }
-      rows += lists.end(order[i]) - lists.begin(order[i]);
-      if (rows < check_at) continue;
-      check_at = rows + kRowsBetweenChecks;
-      LC_RETURN_IF_ERROR(context_.Interrupted());
-    }
-    result_.rows_scored += rows;
-    AddByVectors(index, best.rows());
-    return true;
-  }
-
-  void ScanPq(uint32_t index, const Lists& lists, uint32_t list, float score, const PqQuery& pq, BestRows& best) const {
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
-    std::array<float, kRowsABlock> scores;
-    for (int64_t begin = lists.begin(list); begin < lists.end(list); begin += kRowsABlock) {
-      const size_t n = static_cast<size_t>(std::min(kRowsABlock, lists.end(list) - begin));
-      pq.Score(begin, n, score, lists.bias(list), scores.data());
-      for (size_t i = 0; i < n; ++i) {
-        if (!best.Wants(scores[i])) continue;
-        const uint32_t row = static_cast<uint32_t>(begin) + static_cast<uint32_t>(i);
-        if (context_.Accepts(pinned, row)) best.Add({scores[i], row});
-      }
-    }
-  }
-
-  // Rows that were found by scores without a bound, by those of their vectors.
-  void AddByVectors(uint32_t index, const std::vector<ScoredRow>& rows) {
-    const RowBlock& block = (*context_.scope.segments)[index].segment->block();
-    std::vector<uint32_t> ids;
-    for (const ScoredRow& row : rows) ids.push_back(row.row);
-    std::vector<float> scores(ids.size());
-    ScoreRowsGathered(query(), block.rows, block.stride, block.factors, ids.data(), ids.size(), scores.data());
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if (scores[i] + error_ >= candidates_.floor()) candidates_.Add(scores[i], error_, index, ids[i]);
-    }
-    result_.rows_refined += static_cast<int64_t>(ids.size());
-  }
-
-  void ScanRows(uint32_t index, int64_t begin, int64_t end) {
-    const Segment& segment = *(*context_.scope.segments)[index].segment;
-    const RowBlock& block = segment.block();
-    std::array<float, kRowsABlock> scores{};
-    for (; begin < end; begin += kRowsABlock) {
-      const size_t n = static_cast<size_t>(std::min(kRowsABlock, end - begin));
-      if (segment.codes() != nullptr) {
-        ScanCodedBlock(index, *segment.codes(), begin, n);
-        continue;
-      }
-      ScoreRows(query(), block.rows + static_cast<size_t>(begin) * block.stride, block.stride, block.factors + begin, n,
-                scores.data());
-      TakeScores(index, begin, n, scores.data());
-    }
-  }
-
-  // A float that no score below it, plus error_, reaches the floor.
-  float LeastScore() const {
-    const double least = candidates_.floor() - error_;
-    const float nearest = static_cast<float>(least);
-    return nearest > least ? std::nextafter(nearest, -std::numeric_limits<float>::infinity()) : nearest;
-  }
-
-  // Candidates by their codes are many: scores of their vectors leave about as many as are wanted.
-  absl::Status Refine() {
-    if (!coded_) return absl::OkStatus();
-    std::vector<Candidate> coarse = candidates_.Take();
-    std::sort(coarse.begin(), coarse.end(), [](const Candidate& x, const Candidate& y) {
-      return x.segment != y.segment ? x.segment < y.segment : x.row < y.row;
-    });
-    candidates_ = CandidateSet(wanted_);
-    std::array<uint32_t, kRowsABlock> ids;
-    std::array<float, kRowsABlock> scores;
-    for (size_t begin = 0; begin < coarse.size();) {
-      const uint32_t index = coarse[begin].segment;
-      size_t n = 0;
-      while (n < ids.size() && begin + n < coarse.size() && coarse[begin + n].segment == index) {
-        ids[n] = coarse[begin + n].row;
-        ++n;
-      }
-      LC_RETURN_IF_ERROR(context_.Interrupted());
-      const PinnedSegment& pinned = (*context_.scope.segments)[index];
-      const RowBlock& block = pinned.segment->block();
-      const double error = context_.request.query->ScoreErrorMax(pinned.bias_max);
-      ScoreRowsGathered(*context_.request.query, block.rows, block.stride, block.factors, ids.data(), n, scores.data());
-      for (size_t i = 0; i < n; ++i) {
-        if (scores[i] + error >= candidates_.floor()) candidates_.Add(scores[i], error, index, ids[i]);
-      }
-      begin += n;
-    }
-    result_.rows_refined += static_cast<int64_t>(coarse.size());
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<SearchResult> RankAdapted() {
-    AdaptedRanking ranking(context_);
-    LC_RETURN_IF_ERROR(ranking.Add(candidates_.Take()));
-    SearchResult ranked = ranking.Take();
-    ranked.rows_scored += result_.rows_scored;
-    ranked.rows_refined += result_.rows_refined;
-    return ranked;
-  }
-
-  absl::Status Rank() {
-    const std::vector<Candidate> rows = candidates_.Take();
-    std::vector<SearchHit>& hits = result_.hits;
-    hits.reserve(rows.size());
-    for (const Candidate& candidate : rows) {
-      if (hits.size() % kRerankBetweenChecks == kRerankBetweenChecks - 1) LC_RETURN_IF_ERROR(context_.Interrupted());
-      const Segment& segment = *(*context_.scope.segments)[candidate.segment].segment;
-      const RowBlock& block = segment.block();
-      const double distance = context_.request.query->Distance(segment.row(candidate.row));
-      if (!std::isfinite(distance)) {  // No vector that was let in: sorting could not bear it.
-        segment.MarkDamaged();
-        continue;
-      }
-      hits.push_back({block.ids[candidate.row], distance, block.uncertainty[candidate.row], segment.kind()});
-    }
-    result_.rows_reranked = static_cast<int64_t>(hits.size());
-    const size_t k = std::min(hits.size(), static_cast<size_t>(context_.request.k));
-    std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(k), hits.end(),
-                      [](const SearchHit& x, const SearchHit& y) {
-                        return x.distance != y.distance ? x.distance < y.distance : x.internal_id < y.internal_id;
-                      });
-    hits.resize(k);
-    return absl::OkStatus();
-  }
-
-  const SearchContext context_;
-  std::vector<PlannedWalk> walks_;
-  double error_ = 0;      // of float32 scores in the segment turned to
-  const int64_t wanted_;  // rows that the segments give between them: k, or those to be carried
-  std::optional<CodeQuery> coded_query_;
-  CandidateSet candidates_;
-  bool coded_ = false;  // some candidates are there by their codes
-  SearchResult result_;
-};
 
 absl::StatusOr<SearchResult> AdaptAll(const ScopedRequest& scoped) {
   const SearchContext context{scoped.scope, *scoped.request};
@@ -408,7 +25,7 @@ absl::StatusOr<SearchResult> AdaptAll(const ScopedRequest& scoped) {
 
 // A search that is under way, and where its answer goes.
 struct Running {
-  std::unique_ptr<Search> search;
+  std::unique_ptr<LegSearch> search;
   absl::StatusOr<SearchResult>* answer = nullptr;
   std::vector<uint32_t> scan;  // segments to be scanned
 
@@ -447,7 +64,8 @@ void WalkAll(std::span<Running* const> searches) {
     one->search->AddLowerEnds(std::span(*walked).subspan(first, one->search->walks()), ends);
     first += one->search->walks();
   }
-  if (!searches[0]->search->request().keep) wanted = std::min(wanted, visible);
+  const SearchRequest& any = searches[0]->search->request();
+  if (!any.keep && any.ids == nullptr) wanted = std::min(wanted, visible);
   const bool enough = static_cast<int64_t>(ends.size()) >= wanted;
   double floor = -std::numeric_limits<double>::infinity();
   if (enough && wanted > 0) {
@@ -545,7 +163,7 @@ std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedR
     } else if (AdaptsEveryRow(*requests[i].request)) {
       answers[i] = AdaptAll(requests[i]);
     } else {
-      running.push_back({std::make_unique<Search>(requests[i]), &answers[i], {}});
+      running.push_back({std::make_unique<LegSearch>(requests[i]), &answers[i], {}});
     }
   }
   std::vector<Running*> waiting, together;

@@ -1,0 +1,50 @@
+// The rows of a segment that a view serves and whose ids a search asks for: how many they are, a sample of them, and
+// all of them.
+// Threads: reentrant.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "index/search_context.h"
+
+namespace lightcone {
+
+class PassingRows {
+ public:
+  // Refers to both.
+  PassingRows(const SearchContext& context, const PinnedSegment& pinned);
+
+  bool Passes(uint32_t row) const {
+    if (ids_ != nullptr && !ids_->Contains(pinned_.segment->block().ids[row])) return false;
+    return Served(row);
+  }
+  // Whether ForEach finds the rows without asking each one.
+  bool listed() const;
+  // The expected share of the segment's rows: that of the view times that of the ids, or that of a sample where ids are
+  // in no order.
+  double Share() const;
+  // Some of the rows, spread over the segment; of 1,024 that are asked, those that pass. Returns their share.
+  double Sample(std::vector<uint32_t>* rows) const;
+  // All of them in ascending order, some hundreds a call. Ends with the first error of `visit`.
+  absl::Status ForEach(absl::FunctionRef<absl::Status(std::span<const uint32_t> rows)> visit) const;
+
+ private:
+  absl::Status ForEachListed(absl::FunctionRef<absl::Status(std::span<const uint32_t>)> visit) const;
+  // By the view. A row's state is another place in memory: not looked at where all rows are served.
+  bool Served(uint32_t row) const {
+    return all_served_ ||
+           pinned_.segment->states().Visible(row, context_.request.view_generation, context_.scope.sequence);
+  }
+
+  const SearchContext& context_;
+  const PinnedSegment& pinned_;
+  const IdFilter* const ids_;  // nullptr: any
+  const double served_share_;
+  const bool all_served_;
+};
+
+}  // namespace lightcone

@@ -1,0 +1,249 @@
+// Searches of which not every row can be a hit: by ids, by a filter, by what the view serves.
+#include <random>
+#include <set>
+
+#include "geometry/kernels.h"
+#include "gtest/gtest.h"
+#include "index/filter_plan.h"
+#include "index/id_set.h"
+#include "tests/index/index_testing.h"
+
+namespace lightcone {
+namespace {
+
+std::vector<float> RandomVector(int dimension, std::mt19937_64& random) {
+  std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(dimension)));
+  std::vector<float> z(static_cast<size_t>(dimension));
+  for (float& x : z) x = normal(random);
+  return z;
+}
+
+std::vector<uint64_t> Members(const IdSet& set, uint64_t first = 0, uint64_t last = UINT64_MAX) {
+  std::vector<uint64_t> all;
+  set.ForEachIn(first, last, [&](std::span<const uint64_t> ids) {
+    all.insert(all.end(), ids.begin(), ids.end());
+    return true;
+  });
+  return all;
+}
+
+TEST(IdSet, HoldsWhatASetOfNumbersHoldsOnBothSidesOfTheFourBillionthId) {
+  std::mt19937_64 random(1);
+  const uint64_t border = uint64_t{1} << 32;
+  const auto any = [&] { return border - 3'000 + random() % 6'000; };
+  IdSet sets[2];
+  std::set<uint64_t> truths[2];
+  for (int step = 0; step < 20'000; ++step) {
+    const size_t which = random() % 2;
+    const uint64_t id = any();
+    if (random() % 3 == 0) {
+      EXPECT_EQ(sets[which].Remove(id), truths[which].erase(id) == 1);
+    } else {
+      EXPECT_EQ(sets[which].Add(id), truths[which].insert(id).second);
+    }
+  }
+  const auto expect = [&](const IdSet& set, const std::set<uint64_t>& truth) {
+    EXPECT_EQ(Members(set), std::vector<uint64_t>(truth.begin(), truth.end()));
+    EXPECT_EQ(set.Count(), truth.size());
+    EXPECT_EQ(set.empty(), truth.empty());
+    for (int i = 0; i < 200; ++i) {
+      const uint64_t first = any(), last = any();
+      const auto begin = truth.lower_bound(first), end = truth.upper_bound(last);
+      const auto inside = first <= last ? static_cast<uint64_t>(std::distance(begin, end)) : 0;
+      EXPECT_EQ(set.CountIn(first, last), inside) << first << " .. " << last;
+      EXPECT_EQ(Members(set, first, last).size(), inside);
+      EXPECT_EQ(set.Contains(first), truth.contains(first));
+    }
+  };
+  expect(sets[0], truths[0]);
+  std::set<uint64_t> both, either = truths[0], rest;
+  either.insert(truths[1].begin(), truths[1].end());
+  for (const uint64_t id : truths[0]) (truths[1].contains(id) ? both : rest).insert(id);
+  IdSet set = sets[0];
+  expect(set &= sets[1], both);
+  set = sets[0];
+  expect(set |= sets[1], either);
+  set = sets[0];
+  expect(set -= sets[1], rest);
+  const IdSet* const all[] = {&sets[0], &sets[1], &set};
+  expect(IdSet::Union(all), either);
+  set -= set;
+  expect(set, {});
+  set.AddMany(std::vector<uint64_t>(truths[1].rbegin(), truths[1].rend()));
+  expect(set, truths[1]);
+}
+
+// An index of sealed and growing segments with rows of two generations, some deleted and some superseded.
+class FilteredSearch : public testing::TestWithParam<RowCodes> {
+ protected:
+  static constexpr int kDimension = 24;
+
+  void Open(int64_t growing_rows_max) {
+    IndexSettings settings;
+    settings.codes = GetParam();
+    settings.growing_rows_max = growing_rows_max;
+    settings.merge_rows_max = growing_rows_max;
+    auto index = CollectionIndex::Open(folder_.path(), settings, {{1, space_}, {2, space_}}, &oracle_);
+    ASSERT_TRUE(index.ok()) << index.status();
+    index_ = std::move(*index);
+  }
+
+  void Write(std::vector<Oracle::Change> changes) {
+    for (size_t begin = 0; begin < changes.size(); begin += 500) {
+      const auto end = changes.begin() + static_cast<std::ptrdiff_t>(std::min(begin + 500, changes.size()));
+      ASSERT_TRUE(oracle_.Write(index_.get(), {changes.begin() + static_cast<std::ptrdiff_t>(begin), end}).ok());
+    }
+  }
+
+  void Fill(int64_t rows) {
+    std::vector<Oracle::Change> changes;
+    for (int64_t i = 0; i < rows; ++i) {
+      changes.push_back(Oracle::Add(static_cast<uint64_t>(i) * 3 + 1, 1, RandomVector(kDimension, random_)));
+    }
+    Write(std::move(changes));
+  }
+
+  absl::StatusOr<SearchResult> Search(const std::vector<float>& z, const IdFilter* ids, bool exact,
+                                      const std::function<bool(uint64_t, float)>& keep = {}, double keep_share = 1,
+                                      uint32_t view = 1) {
+    const BoundQuery query = Bind(space_, z);
+    SearchRequest request;
+    request.query = &query;
+    request.generation = 1;
+    request.view_generation = view;
+    request.ids = ids;
+    request.exact = exact;
+    request.keep = keep;
+    request.keep_share = keep_share;
+    request.profile = true;
+    request.ef = 64;
+    return index_->View()->Search(request);
+  }
+
+  const Space space_{Metric::kLorentz, kDimension, 1.0, 1.2};
+  std::mt19937_64 random_{7};
+  TemporaryFolder folder_;
+  Oracle oracle_;
+  std::unique_ptr<CollectionIndex> index_;
+};
+
+TEST_P(FilteredSearch, IsExactForAnyIdsFiltersDeletionsAndGenerations) {
+  Open(700);
+  Fill(2'000);
+  ASSERT_TRUE(index_->Flush().ok());
+  std::vector<Oracle::Change> changes;
+  for (int i = 0; i < 300; ++i) changes.push_back(Oracle::Delete(random_() % 6'000));
+  for (int i = 0; i < 900; ++i) {
+    const uint64_t id = random_() % 2'000 * 3 + 1;
+    if (oracle_.items().contains(id)) changes.push_back(Oracle::Add(id, 2, RandomVector(kDimension, random_)));
+  }
+  for (uint64_t i = 0; i < 300; ++i) changes.push_back(Oracle::Add(10'000 + i, 1, RandomVector(kDimension, random_)));
+  std::erase_if(changes, [&](const Oracle::Change& c) {  // not of an id that another change deletes
+    return c.generation == 2 && std::any_of(changes.begin(), changes.end(), [&](const Oracle::Change& d) {
+             return d.kind == RowChange::Kind::kDelete && d.internal_id == c.internal_id;
+           });
+  });
+  Write(std::move(changes));
+  for (const double share : {0.0, 0.001, 0.02, 0.3, 0.9, 1.0}) {
+    for (const bool others : {false, true}) {
+      IdFilter filter;
+      filter.others = others;
+      for (uint64_t id = 0; id < 10'400; ++id) {
+        if (static_cast<double>(random_() % 10'000) < 10'000 * share) filter.ids.Add(id);
+      }
+      for (const uint32_t view : {1u, 2u}) {
+        for (const int modulus : {1, 2}) {
+          const auto z = RandomVector(kDimension, random_);
+          const auto passes = [&](uint64_t id, float) {
+            return filter.Contains(id) && id % static_cast<uint64_t>(modulus) == 0;
+          };
+          std::function<bool(uint64_t, float)> keep;
+          if (modulus > 1) keep = [&](uint64_t id, float) { return id % static_cast<uint64_t>(modulus) == 0; };
+          const std::string what = StrCat("share ", share, ", others ", others, ", view ", view, ", modulo ", modulus);
+          const auto expected = oracle_.BruteForce(Bind(space_, z), 1, view, 10, passes);
+          const auto exact = Search(z, &filter, /*exact=*/true, keep, 1.0 / modulus, view);
+          ASSERT_TRUE(exact.ok()) << exact.status();
+          ExpectSameHits(exact->hits, expected, what);
+          const auto walked = Search(z, &filter, /*exact=*/false, keep, 1.0 / modulus, view);
+          ASSERT_TRUE(walked.ok()) << walked.status();
+          ASSERT_EQ(walked->hits.size(), expected.size()) << what;  // never fewer than there are
+          for (const SearchHit& hit : walked->hits) ASSERT_TRUE(passes(hit.internal_id, 0)) << what;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(FilteredSearch, FindsTheNearestWhateverTheFilterHasToDoWithTheQuery) {
+  constexpr int64_t kRows = 12'000;
+  Open(kRows);
+  Fill(kRows);
+  ASSERT_TRUE(index_->Flush().ok());
+  for (const double share : {0.5, 0.25, 0.1, 0.01, 0.001}) {
+    for (const int lean : {0, 1, -1}) {  // passing rows are any, the nearest, the farthest
+      int64_t found = 0, wanted = 0;
+      for (int q = 0; q < 12; ++q) {
+        const auto z = RandomVector(kDimension, random_);
+        auto hits = oracle_.BruteForce(Bind(space_, z), 1, 1, kRows);
+        if (lean == 0) std::shuffle(hits.begin(), hits.end(), random_);
+        if (lean < 0) std::reverse(hits.begin(), hits.end());
+        IdFilter filter;
+        for (size_t i = 0; i < static_cast<size_t>(share * kRows); ++i) filter.ids.Add(hits[i].internal_id);
+        const auto walked = Search(z, &filter, /*exact=*/false);
+        const auto exact = Search(z, &filter, /*exact=*/true);
+        ASSERT_TRUE(walked.ok() && exact.ok());
+        EXPECT_EQ(walked->segments.at(0).plan, share > 0.4 ? SearchPlan::kPassingWalk : SearchPlan::kPassingScan);
+        EXPECT_EQ(exact->segments.at(0).plan, share > 0.4 ? SearchPlan::kScan : SearchPlan::kPassingScan);
+        if (share < 0.4) {
+          EXPECT_EQ(exact->rows_scored, static_cast<int64_t>(share * kRows));
+        }
+        std::set<uint64_t> ids;
+        for (const SearchHit& hit : exact->hits) ids.insert(hit.internal_id);
+        wanted += static_cast<int64_t>(ids.size());
+        for (const SearchHit& hit : walked->hits) found += ids.contains(hit.internal_id);
+      }
+      EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.95) << "share " << share << ", lean " << lean;
+    }
+  }
+}
+
+TEST_P(FilteredSearch, AsksAnExpensiveFilterAboutFewRows) {
+  Open(6'000);
+  Fill(6'000);
+  ASSERT_TRUE(index_->Flush().ok());
+  int64_t asked = 0;
+  const auto keep = [&asked](uint64_t id, float) {
+    ++asked;
+    return id % 2 == 0;
+  };
+  const auto result = Search(RandomVector(kDimension, random_), nullptr, /*exact=*/false, keep, 0.5);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->segments.at(0).plan, SearchPlan::kPostFilter);
+  EXPECT_EQ(result->hits.size(), 10u);
+  EXPECT_LE(asked, 64);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codes, FilteredSearch, testing::Values(RowCodes::kFloat32, RowCodes::kInt8),
+                         [](const auto& info) { return info.param == RowCodes::kInt8 ? "Int8" : "Float32"; });
+
+TEST(FilterPlan, FollowsTheShareOfRowsThatPass) {
+  FilterFacts facts;
+  facts.rows = 200'000;
+  facts.by_ids = facts.listed = true;
+  facts.breadth = 128;
+  facts.wanted = 10;
+  const auto plan = [&](double share) {
+    facts.cheap_share = facts.share = share;
+    return ChoosePlan(facts).plan;
+  };
+  EXPECT_EQ(plan(1.0), SearchPlan::kWalk);
+  EXPECT_EQ(plan(0.5), SearchPlan::kPassingWalk);
+  EXPECT_EQ(plan(0.001), SearchPlan::kPassingScan);
+  EXPECT_EQ(plan(0.0), SearchPlan::kPassingScan);
+  facts.breadth = 0;  // exact, or no graph
+  EXPECT_EQ(plan(1.0), SearchPlan::kScan);
+  EXPECT_EQ(plan(0.1), SearchPlan::kPassingScan);
+}
+
+}  // namespace
+}  // namespace lightcone
