@@ -31,6 +31,7 @@ absl::Status BenchStart(const BenchOptions& options, Report& report);   // of a 
 absl::Status BenchGrowth(const BenchOptions& options, Report& report);  // over three sizes of gallery
 absl::Status BenchMemory(const BenchOptions& options, Report& report);  // bytes a vector of an int8 graph
 absl::Status BenchMixed(const BenchOptions& options, Report& report);   // one view over several generations
+absl::Status BenchFilters(const BenchOptions& options, Report& report);  // filtered beside unfiltered searches
 absl::Status BenchTraining(const BenchOptions& options, Report& report);
 
 }  // namespace lightcone::bench

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "where the figures go");
   app.add_option("--only", only, "one subject")
       ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest", "search",
-                             "memory", "start", "growth", "training"}));
+                             "filters", "memory", "start", "growth", "training"}));
   app.add_option("--folder", options.folder, "scratch space");
   app.add_option("--items", options.items, "gallery size of the search, graph, ivf and adapted benchmarks");
   app.add_option("--scan-items", options.scan_items, "gallery size of the scan and mixed benchmarks, rows to be carried over");
@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
                                                       {"upsert", bench::BenchUpsert},
                                                       {"ingest", bench::BenchIngest},
                                                       {"search", bench::BenchSearch},
+                                                      {"filters", bench::BenchFilters},
                                                       {"memory", bench::BenchMemory},
                                                       {"start", bench::BenchStart},
                                                       {"growth", bench::BenchGrowth},

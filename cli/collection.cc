@@ -1,6 +1,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/commands.h"
@@ -16,6 +17,7 @@ struct Flags {
   uint32_t hnsw_m = 0, ef_construction = 0, ef_search = 0, ivf_lists = 0, ivf_nprobe = 0, pq_m = 0;
   uint64_t growing_rows_max = 0, merge_rows_max = 0;
   bool remove = false, yes = false, wait = false;
+  std::vector<std::string> payload_fields, drop;
 };
 
 // The value of a wire enum that `name_of` gives this name; all but the unspecified one are allowed.
@@ -28,6 +30,24 @@ absl::StatusOr<Enum> ParseName(std::string_view flag, std::string_view text, int
     all += StrCat(all.empty() ? "" : ", ", name);
   }
   return InvalidField(flag, StrCat("'", text, "'"), all);
+}
+
+// PATH=TYPE.
+absl::Status AddPayloadFields(const std::vector<std::string>& texts, const std::string& flag,
+                              google::protobuf::RepeatedPtrField<v1::PayloadField>* fields) {
+  for (const std::string& text : texts) {
+    const size_t at = text.rfind('=');
+    v1::PayloadField* field = fields->Add();
+    field->set_path(text.substr(0, at));
+    for (int i = v1::PayloadType_MIN + 1; i <= v1::PayloadType_MAX && at != std::string::npos; ++i) {
+      const auto type = static_cast<v1::PayloadType>(i);
+      if (PayloadTypeName(type) == text.substr(at + 1)) field->set_type(type);
+    }
+    if (field->type() == v1::PAYLOAD_TYPE_UNSPECIFIED) {
+      return InvalidField(flag, StrCat("'", text, "'"), "PATH=TYPE with a type of keyword, integer, float, boolean, time");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SetIndex(const Flags& flags, v1::IndexSettings* index) {
@@ -55,6 +75,7 @@ void Show(const Context& context, const v1::CollectionInfo& info, std::string_vi
   context.Print(StrCat(did, CollectionsTable({info})));
   if (!info.index_choice().empty()) context.Print(StrCat("\nchosen: ", info.index_choice(), "\n"));
   if (info.segments_size() > 0) context.Print(StrCat("\n", SegmentsTable(info)));
+  if (info.payload_indexes_size() > 0) context.Print(StrCat("\n", PayloadIndexesTable(info)));
 }
 
 absl::Status Create(Context& context, const Flags& flags) {
@@ -66,6 +87,7 @@ absl::Status Create(Context& context, const Flags& flags) {
   request.set_geometry(geometry);
   request.set_curvature(flags.curvature);
   LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
+  LC_RETURN_IF_ERROR(AddPayloadFields(flags.payload_fields, "--payload-index", request.mutable_payload_fields()));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::CreateResponse response, client->CreateCollection(request));
   Show(context, response.collection(), "");
@@ -145,6 +167,19 @@ absl::Status Rebuild(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status IndexPayload(Context& context, const Flags& flags) {
+  v1::IndexPayloadRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_collection(flags.name);
+  request.set_wait(flags.wait);
+  LC_RETURN_IF_ERROR(AddPayloadFields(flags.payload_fields, "--add", request.mutable_add()));
+  for (const std::string& path : flags.drop) request.add_drop(path);
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::IndexPayloadResponse response, client->IndexPayload(request));
+  Show(context, response.collection(), "");
+  return absl::OkStatus();
+}
+
 void AddIndexFlags(CLI::App* app, Flags* flags) {
   app->add_option("--index", flags->kind,
                   "Kind of sealed segments: flat (exact scan), hnsw, ivf or auto; the server's default");
@@ -164,7 +199,7 @@ void AddIndexFlags(CLI::App* app, Flags* flags) {
 }  // namespace
 
 void AddCollection(CLI::App& root, Context& context) {
-  CLI::App* app = root.add_subcommand("collection", "Create, list, show, drop, alias and rebuild collections");
+  CLI::App* app = root.add_subcommand("collection", "Create, list, show, drop, alias, rebuild and index collections");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
@@ -182,6 +217,8 @@ void AddCollection(CLI::App& root, Context& context) {
       ->capture_default_str();
   create->add_option("--curvature", flags->curvature, "K of the Lorentz geometry (curvature -K); 0: 1");
   AddIndexFlags(create, flags.get());
+  create->add_option("--payload-index", flags->payload_fields,
+                     "PATH=TYPE of a payload field that filters will ask for: keyword, integer, float, boolean, time");
   request_id(create);
 
   add("list", "List collections", &List);
@@ -205,6 +242,13 @@ void AddCollection(CLI::App& root, Context& context) {
   AddIndexFlags(rebuild, flags.get());
   rebuild->add_flag("--wait", flags->wait, "Wait until the segments are built");
   request_id(rebuild);
+
+  CLI::App* payload = add("index-payload", "Add and drop payload indexes", &IndexPayload);
+  payload->add_option("name", flags->name, "Collection or alias")->required();
+  payload->add_option("--add", flags->payload_fields, "PATH=TYPE: keyword, integer, float, boolean, time");
+  payload->add_option("--drop", flags->drop, "PATH of an index to drop");
+  payload->add_flag("--wait", flags->wait, "Wait until all indexes are ready");
+  request_id(payload);
 }
 
 }  // namespace lightcone::cli

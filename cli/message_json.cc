@@ -87,6 +87,10 @@ OrderedJson TimeJson(bool present, const google::protobuf::Timestamp& time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E*SZ", when, absl::UTCTimeZone());
 }
 
+std::string PayloadTypeName(v1::PayloadType type) {
+  return LowerWithout(v1::PayloadType_Name(type), "PAYLOAD_TYPE_");
+}
+
 OrderedJson CollectionJson(const v1::CollectionInfo& info) {
   OrderedJson json;
   json["name"] = info.name();
@@ -118,6 +122,15 @@ OrderedJson CollectionJson(const v1::CollectionInfo& info) {
                                 {"rows", segment.rows()},
                                 {"dead_rows", segment.dead_rows()},
                                 {"bytes", segment.bytes()}});
+  }
+  json["payload_indexes"] = OrderedJson::array();
+  for (const auto& one : info.payload_indexes()) {
+    json["payload_indexes"].push_back({{"path", one.field().path()},
+                                       {"type", PayloadTypeName(one.field().type())},
+                                       {"ready", one.ready()},
+                                       {"items", one.items()},
+                                       {"bytes", one.bytes()}});
+    if (!one.error().empty()) json["payload_indexes"].back()["error"] = one.error();
   }
   json["aliases"] = OrderedJson::array();
   for (const std::string& alias : info.aliases()) json["aliases"].push_back(alias);
@@ -312,6 +325,18 @@ std::string SegmentsTable(const v1::CollectionInfo& info) {
   for (const auto& segment : info.segments()) {
     table.Add({StrCat(segment.id()), StrCat(segment.generation()), segment.kind(), segment.codes(),
                Grouped(segment.rows()), Grouped(segment.dead_rows()), Bytes(segment.bytes())});
+  }
+  return table.Text();
+}
+
+std::string PayloadIndexesTable(const v1::CollectionInfo& info) {
+  Table table({"payload index", "type", "state", "items", "size"});
+  for (const auto& one : info.payload_indexes()) {
+    table.Add({one.field().path(), PayloadTypeName(one.field().type()),
+               !one.error().empty() ? StrCat("failed, to be tried again: ", one.error())
+               : one.ready()        ? "ready"
+                                    : "building",
+               Grouped(one.items()), Bytes(one.bytes())});
   }
   return table.Text();
 }

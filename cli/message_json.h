@@ -35,6 +35,7 @@ std::string IndexKindName(v1::IndexKind kind);
 std::string RowCodesName(v1::RowCodes codes);
 std::string StateName(v1::GenerationState state);
 std::string DirectionName(v1::AdapterDirection direction);
+std::string PayloadTypeName(v1::PayloadType type);
 
 std::string CollectionsTable(const std::vector<v1::CollectionInfo>& infos);
 std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos);
@@ -43,6 +44,7 @@ std::string BackfillTable(const v1::StatusResponse& status);
 std::string LeaseTable(const v1::LeaseResponse& lease);
 std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos);
 std::string SegmentsTable(const v1::CollectionInfo& info);
+std::string PayloadIndexesTable(const v1::CollectionInfo& info);
 std::string ItemsTable(const std::vector<v1::StoredItem>& items);
 
 }  // namespace lightcone::cli

@@ -10,6 +10,7 @@
 #include "cli/formats/ids.h"
 #include "cli/formats/rows.h"
 #include "cli/message_json.h"
+#include "cli/search_profile.h"
 #include "cli/table.h"
 
 namespace lightcone::cli {
@@ -21,7 +22,7 @@ struct Flags {
   uint32_t generation = 0, k = 10, ef = 0, nprobe = 0;
   uint64_t wait_for = 0;
   std::optional<double> target_recall;
-  bool exact = false, payload = false, with_vector = false;
+  bool exact = false, payload = false, with_vector = false, profile = false;
 };
 
 absl::Status AddQueriesOfFile(const Flags& flags, v1::SearchRequest* request) {
@@ -79,6 +80,7 @@ OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload) {
   json["partial"] = response.partial();
   json["reach_overridden"] = response.reach_overridden();
   json["sequence"] = response.sequence();
+  if (response.has_profile()) json["profile"] = ProfileJson(response.profile());
   return json;
 }
 
@@ -109,6 +111,7 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
   }
   if (response.reach_overridden()) text += "reach was overridden for evaluation\n";
   if (response.partial()) text += "partial: the deadline was over before everything was seen\n";
+  if (response.has_profile()) text += StrCat("\n", ProfileText(response.profile()));
   return text;
 }
 
@@ -123,6 +126,7 @@ absl::Status Run(Context& context, const Flags& flags) {
   request.set_exact(flags.exact);
   request.set_with_payload(flags.payload);
   request.set_with_vector(flags.with_vector);
+  request.set_profile(flags.profile);
   request.set_wait_for_sequence(flags.wait_for);
   for (const uint32_t generation : flags.evaluate_generations) request.add_evaluate_generations(generation);
   LC_ASSIGN_OR_RETURN(const v1::AdapterMode adapter_mode, AdapterModeOf(flags.adapter_mode));
@@ -165,6 +169,7 @@ void AddSearch(CLI::App& root, Context& context) {
                   "Walk as broadly as this share of the nearest needs, instead of --ef or --nprobe");
   app->add_flag("--payload", flags->payload, "Show payloads");
   app->add_flag("--with-vector", flags->with_vector, "Give vectors (with --json)");
+  app->add_flag("--profile", flags->profile, "Show how the search went about it");
   app->add_option("--wait-for", flags->wait_for, "Wait until the write of this sequence is visible");
   app->add_option("--evaluate-generations", flags->evaluate_generations,
                   "For evaluation: compare with embeddings of these generations only, even out of reach")

@@ -94,6 +94,8 @@ class Client {
                                                            const CallOptions& options = {});
   absl::StatusOr<v1::DropResponse> DropCollection(const v1::DropRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::SetAliasResponse> SetAlias(const v1::SetAliasRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::IndexPayloadResponse> IndexPayload(const v1::IndexPayloadRequest& request,
+                                                        const CallOptions& options = {});
   absl::StatusOr<v1::RebuildResponse> RebuildCollection(const v1::RebuildRequest& request,
                                                         const CallOptions& options = {});
 

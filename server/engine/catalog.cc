@@ -66,11 +66,15 @@ CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
   status.items_by_generation.assign(by_generation.begin(), by_generation.end());
   status.segments = std::move(stats.segments);
   status.index_choice = std::move(stats.choice);
+  status.payload_indexes = collection.payloads().Status();
+  for (const PayloadIndexStatus& one : status.payload_indexes) {
+    status.payload_index_bytes += static_cast<int64_t>(one.bytes);
+  }
   status.aliases = state->record.aliases;
   status.created = absl::FromUnixMicros(state->record.created_us);
   status.sequence = progress.sequence;
   status.mapped_bytes = stats.mapped_bytes;
-  status.heap_bytes = stats.heap_bytes;
+  status.heap_bytes = stats.heap_bytes + status.payload_index_bytes;
   for (const auto& [pair, adapter] : state->reach.adapters()) {
     status.heap_bytes += static_cast<int64_t>(adapter->adapter.bytes());
     if (adapter->rows != nullptr) status.heap_bytes += adapter->rows->bytes();
@@ -146,12 +150,14 @@ absl::StatusOr<CollectionStatus> EngineImpl::AnswerAgain(const RequestRecord& re
 absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollectionCall& call) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_RETURN_IF_ERROR(CheckName(call.name, "name"));
+  LC_RETURN_IF_ERROR(CheckPayloadFields(call.payload_fields, "payload_fields"));
   const bool lorentz = call.metric == Metric::kLorentz;
   if (lorentz && !(call.curvature >= kCurvatureMin && call.curvature <= kCurvatureMax)) {
     return InvalidField("curvature", StrCat(call.curvature), StrCat(kCurvatureMin, " .. ", kCurvatureMax));
   }
   const std::string fingerprint =
-      StrCat(call.name, "|", MetricName(call.metric), "|", call.curvature, "|", TextOf(call.index));
+      StrCat(call.name, "|", MetricName(call.metric), "|", call.curvature, "|", TextOf(call.index),
+             call.payload_fields.empty() ? "" : StrCat("|", DigestOf(TextOf(call.payload_fields))));
   absl::MutexLock lock(&operator_mu_);
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "CreateCollection", fingerprint));
   if (before) return AnswerAgain(*before, call.name);
@@ -174,6 +180,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
   record.metric = call.metric;
   record.curvature = lorentz ? call.curvature : 1.0;
   record.index = settings;
+  record.payload_fields = call.payload_fields;
   record.created_us = NowMicros();
   const uint32_t number = next_collection_++;  // used up even if this fails: a write in doubt may hold it
   WriteBatch batch;

@@ -72,7 +72,10 @@ PinnedView::~PinnedView() {
 }
 
 Collection::Collection(uint32_t number, Store* store, std::string index_folder)
-    : number_(number), store_(store), index_folder_(std::move(index_folder)) {}
+    : number_(number),
+      store_(store),
+      index_folder_(std::move(index_folder)),
+      payloads_(std::make_unique<PayloadIndex>(static_cast<PayloadSource*>(this))) {}
 
 absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, Store* store,
                                                              const std::string& index_folder, CollectionRecord record,
@@ -113,6 +116,7 @@ Collection::~Collection() {
     absl::MutexLock lock(&state_mu_);
     dropped = dropped_;
   }
+  payloads_.reset();
   index_.reset();  // Its background threads end before the folder goes.
   if (!dropped) return;
   std::error_code ignored;  // What is left is removed at the next start: the marker is still there.
@@ -155,8 +159,12 @@ void Collection::Publish(CollectionRecord record, std::vector<GenerationRecord> 
   state->record = std::move(record);
   state->generations = std::move(generations);
   state->reach = Reach(state->generations, std::move(adapters));
-  absl::MutexLock lock(&state_mu_);
-  state_ = std::move(state);
+  const std::vector<PayloadField> fields = state->record.payload_fields;
+  {
+    absl::MutexLock lock(&state_mu_);
+    state_ = std::move(state);
+  }
+  payloads_->Declare(fields);
 }
 
 absl::Status Collection::Apply(uint64_t sequence, std::span<const RowChange> changes) {
@@ -225,7 +233,10 @@ void Collection::PruneRetired() {
   while (!retired_by_sequence_.empty() && retired_by_sequence_.begin()->first <= floor) {
     // A write that failed, and came again under a later sequence, is in the list twice: the later one counts.
     const auto item = retired_.find(retired_by_sequence_.begin()->second);
-    if (item != retired_.end() && item->second.sequence <= floor) retired_.erase(item);
+    if (item != retired_.end() && item->second.sequence <= floor) {
+      payloads_->Discard(item->first, std::move(item->second.record.payload_json));
+      retired_.erase(item);
+    }
     retired_by_sequence_.erase(retired_by_sequence_.begin());
   }
 }

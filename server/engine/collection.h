@@ -12,12 +12,14 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "index/collection_index.h"
 #include "server/engine/id_cache.h"
 #include "server/engine/meta.h"
+#include "server/engine/payload_index.h"
 #include "server/engine/reach.h"
 #include "server/engine/types.h"
 #include "store/records.h"
@@ -80,7 +82,7 @@ struct ResolvedRow {
   ItemRecord record;  // filled when asked for
 };
 
-class Collection final : private RowSource {
+class Collection final : private RowSource, private PayloadSource {
  public:
   // Opens the index and replays the change log. Errors name the collection.
   static absl::StatusOr<std::shared_ptr<Collection>> Open(uint32_t number, Store* store,
@@ -135,6 +137,9 @@ class Collection final : private RowSource {
                                 const std::function<absl::Status(uint64_t internal_id, std::span<const float> z,
                                                                  float uncertainty)>& row) override;
 
+  // Bitmaps over payloads; the writer adds to them before it calls Apply.
+  PayloadIndex& payloads() const { return *payloads_; }
+
   // Removes changes that the index has in files. Cheap when there is little to remove. One thread at a time.
   absl::Status TrimChanges();
   // Carries galleries that the active generation reaches by item adapters, so that searches find them carried. One
@@ -165,6 +170,10 @@ class Collection final : private RowSource {
   // RowSource, with ForEachEmbedding.
   absl::StatusOr<std::vector<uint32_t>> GenerationsOf(uint64_t internal_id) override;
 
+  // PayloadSource.
+  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit) override;
+  absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> internal_ids) override;
+
   const uint32_t number_;
   Store* const store_;
   const std::string index_folder_;
@@ -173,6 +182,8 @@ class Collection final : private RowSource {
   absl::Mutex index_mu_ ABSL_ACQUIRED_AFTER(operator_mu_);  // held by whoever is the index's one writer
   std::unique_ptr<CollectionIndex> index_;                  // set once in Open
   uint64_t trimmed_sequence_ = 0;                           // TrimChanges only
+
+  std::unique_ptr<PayloadIndex> payloads_;  // set once; ends first
 
   mutable IdCache id_cache_;
 

@@ -91,6 +91,38 @@ absl::StatusOr<std::vector<uint32_t>> Collection::GenerationsOf(uint64_t interna
   return std::move(rows[0].record.generations);
 }
 
+absl::Status Collection::ForEachPayload(
+    absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit) {
+  const keys::Range range = keys::ItemRange(number_);
+  const auto items = store_->Scan(Table::kItems, range.begin, range.end);
+  std::vector<std::pair<uint64_t, std::string>> retired;
+  {
+    // After the scan's snapshot: what it has no more, and a view may still show, is here.
+    absl::MutexLock lock(&view_mu_);
+    for (const auto& [internal_id, item] : retired_) retired.emplace_back(internal_id, item.record.payload_json);
+  }
+  for (const auto& [internal_id, json] : retired) LC_RETURN_IF_ERROR(visit(internal_id, json));
+  for (; items->Valid(); items->Next()) {
+    LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(items->value()));
+    LC_RETURN_IF_ERROR(visit(record.internal_id, record.payload_json));
+  }
+  return items->status();
+}
+
+absl::StatusOr<std::vector<bool>> Collection::Gone(std::span<const uint64_t> internal_ids) {
+  std::vector<std::string> id_keys;
+  for (const uint64_t id : internal_ids) id_keys.push_back(keys::InternalId(number_, id));
+  const auto ids = store_->MultiGet(Table::kItems, id_keys);
+  std::vector<bool> gone;
+  absl::MutexLock lock(&view_mu_);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!ids[i].ok() && !absl::IsNotFound(ids[i].status())) return ids[i].status();
+    // Of a write that failed and came again: still there for a view.
+    gone.push_back(!ids[i].ok() && !retired_.contains(internal_ids[i]));
+  }
+  return gone;
+}
+
 absl::Status Collection::AdaptGalleries(const std::function<bool()>& cancelled) {
   const auto now = state();
   const std::shared_ptr<const IndexView> view = index_->View();

@@ -36,6 +36,10 @@ class Engine {
   // the rebuilding goes on.
   virtual absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexChange& index, bool wait,
                                                    const std::string& request_id, const CallContext& context) = 0;
+  // Fields are indexed in the background while everything serves. What is there already is no change. ALREADY_EXISTS for
+  // a path that has an index of another type; NOT_FOUND for one to drop that has none lists those there are. `wait` as
+  // in Rebuild.
+  virtual absl::StatusOr<CollectionStatus> IndexPayload(const IndexPayloadCall& call, const CallContext& context) = 0;
 
   // Generations.
   virtual absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall& call) = 0;

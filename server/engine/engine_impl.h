@@ -53,6 +53,7 @@ class EngineImpl final : public Engine {
                         const std::string& request_id) override;
   absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexChange& index, bool wait,
                                            const std::string& request_id, const CallContext& context) override;
+  absl::StatusOr<CollectionStatus> IndexPayload(const IndexPayloadCall& call, const CallContext& context) override;
 
   absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall& call) override;
   absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string& collection) override;

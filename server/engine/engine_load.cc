@@ -230,6 +230,7 @@ void EngineImpl::Maintain() {
     }
     // What fails now is tried again in a second; a store that keeps failing shows itself in every write.
     for (const ServedPtr& served : all) (void)served->collection->TrimChanges();
+    for (const ServedPtr& served : all) (void)served->collection->payloads().Sweep();
   }
 }
 

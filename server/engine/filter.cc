@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "nlohmann/json.hpp"
+#include "server/engine/numbers.h"
 
 namespace lightcone::server {
 namespace {
@@ -14,56 +15,10 @@ using Json = nlohmann::json;
 
 constexpr int kDepthMax = 32;
 constexpr int kNodesMax = 1024;
-constexpr std::string_view kGenerationField = "$generation";
-constexpr std::string_view kUncertaintyField = "$uncertainty";
-
-// Exact: a 64-bit integer and a double are compared as real numbers, without rounding either.
-std::partial_ordering CompareIntegerDouble(bool negative, uint64_t magnitude, double d) {
-  if (std::isnan(d)) return std::partial_ordering::unordered;
-  const double integral = std::trunc(d);
-  if (negative) {  // The integer is -magnitude, magnitude in 1 .. 2^63.
-    if (d >= 0) return std::partial_ordering::less;
-    if (-integral >= 0x1p64) return std::partial_ordering::greater;
-    const auto other = static_cast<uint64_t>(-integral);
-    if (magnitude != other) return magnitude > other ? std::partial_ordering::less : std::partial_ordering::greater;
-  } else {
-    if (d < 0) return std::partial_ordering::greater;
-    if (integral >= 0x1p64) return std::partial_ordering::less;
-    const auto other = static_cast<uint64_t>(integral);
-    if (magnitude != other) return magnitude < other ? std::partial_ordering::less : std::partial_ordering::greater;
-  }
-  const double fraction = d - integral;  // exact
-  if (fraction > 0) return std::partial_ordering::less;
-  if (fraction < 0) return std::partial_ordering::greater;
-  return std::partial_ordering::equivalent;
-}
-
-std::partial_ordering Reverse(std::partial_ordering o) { return 0 <=> o; }
-
-// A number as sign and magnitude, or a double.
-struct Number {
-  bool is_double = false, negative = false;
-  uint64_t magnitude = 0;
-  double d = 0;
-};
-
-Number NumberOf(int64_t i) {
-  return {false, i < 0, i < 0 ? uint64_t{0} - static_cast<uint64_t>(i) : static_cast<uint64_t>(i), 0};
-}
-Number NumberOf(double d) { return {true, false, 0, d}; }
-
-std::partial_ordering Compare(const Number& a, const Number& b) {
-  if (a.is_double && b.is_double) return a.d <=> b.d;
-  if (a.is_double) return Reverse(CompareIntegerDouble(b.negative, b.magnitude, a.d));
-  if (b.is_double) return CompareIntegerDouble(a.negative, a.magnitude, b.d);
-  if (a.negative != b.negative) return a.negative ? std::partial_ordering::less : std::partial_ordering::greater;
-  return a.negative ? b.magnitude <=> a.magnitude : a.magnitude <=> b.magnitude;
-}
-
 std::optional<Number> NumberOf(const Json& value) {
-  if (value.is_number_unsigned()) return Number{false, false, value.get<uint64_t>(), 0};
-  if (value.is_number_integer()) return NumberOf(value.get<int64_t>());
-  if (value.is_number_float()) return NumberOf(value.get<double>());
+  if (value.is_number_unsigned()) return server::NumberOf(value.get<uint64_t>());
+  if (value.is_number_integer()) return server::NumberOf(value.get<int64_t>());
+  if (value.is_number_float()) return server::NumberOf(value.get<double>());
   return std::nullopt;
 }
 
@@ -78,8 +33,8 @@ std::partial_ordering Compare(const Json& value, const FilterValue& with) {
   }
   const auto number = NumberOf(value);
   if (!number) return std::partial_ordering::unordered;
-  if (const auto* integer = std::get_if<int64_t>(&with)) return Compare(*number, NumberOf(*integer));
-  return Compare(*number, NumberOf(std::get<double>(with)));
+  if (const auto* integer = std::get_if<int64_t>(&with)) return Compare(*number, server::NumberOf(*integer));
+  return Compare(*number, server::NumberOf(std::get<double>(with)));
 }
 
 bool LeafMatches(const FilterNode& node, const Json& value) {
@@ -146,14 +101,11 @@ absl::Status CheckValue(const FilterValue& value, const std::string& where) {
 }
 
 absl::Status CheckField(const std::string& field, const std::string& where) {
-  if (field.empty()) return InvalidField(where + ".field", "empty", "a path into the payload, like camera.model");
-  if (field[0] == '$' && field != kGenerationField && field != kUncertaintyField) {
+  if (!field.empty() && field[0] == '$') {
+    if (field == kGenerationField || field == kUncertaintyField) return absl::OkStatus();
     return InvalidField(where + ".field", field, "a path into the payload, $generation or $uncertainty");
   }
-  if (field.front() == '.' || field.back() == '.' || field.find("..") != std::string::npos) {
-    return InvalidField(where + ".field", field, "names separated by single dots");
-  }
-  return absl::OkStatus();
+  return CheckPayloadPath(field, where + ".field");
 }
 
 absl::Status CheckRange(const FilterNode& node, const std::string& where) {
@@ -238,6 +190,17 @@ struct Checker {
 };
 
 }  // namespace
+
+absl::Status CheckPayloadPath(const std::string& path, const std::string& field) {
+  if (path.empty()) return InvalidField(field, "empty", "a path into the payload, like camera.model");
+  if (path[0] == '$') return InvalidField(field, path, "a path into the payload");
+  if (path.front() == '.' || path.back() == '.' || path.find("..") != std::string::npos) {
+    return InvalidField(field, path, "names separated by single dots");
+  }
+  return absl::OkStatus();
+}
+
+bool MatchesGeneration(const FilterNode& leaf, uint32_t generation) { return LeafMatches(leaf, Json(generation)); }
 
 absl::StatusOr<Filter> Filter::Make(FilterNode root) {
   Checker checker;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace lightcone::server {
 
 using FilterValue = std::variant<std::string, int64_t, double, bool>;
 
+inline constexpr std::string_view kGenerationField = "$generation";
+inline constexpr std::string_view kUncertaintyField = "$uncertainty";
+
 struct FilterNode {
   enum class Kind { kAnd, kOr, kNot, kEquals, kIn, kRange, kExists };
   Kind kind = Kind::kAnd;
@@ -24,6 +28,12 @@ struct FilterNode {
   std::vector<FilterValue> values;                                      // kEquals: one; kIn: at least one
   std::optional<FilterValue> greater, greater_equal, less, less_equal;  // kRange: at least one
 };
+
+// A path into the payload: names separated by single dots. `field` names it in the error.
+absl::Status CheckPayloadPath(const std::string& path, const std::string& field);
+
+// Whether an embedding by `generation` meets the condition. REQUIRES: a leaf over $generation.
+bool MatchesGeneration(const FilterNode& leaf, uint32_t generation);
 
 // What a filter is evaluated on.
 struct FilterSubject {
@@ -43,6 +53,7 @@ class Filter {
   // fields, values that are finite.
   static absl::StatusOr<Filter> Make(FilterNode root);
   bool Matches(const FilterSubject& subject) const;
+  const FilterNode& root() const { return root_; }
   bool needs_payload() const { return needs_payload_; }          // false: only "$" fields, payload_json may be null
   bool needs_uncertainty() const { return needs_uncertainty_; }  // false: subject.uncertainty is not looked at
 

@@ -81,6 +81,9 @@ std::string Encode(const CollectionRecord& r) {
   if (r.last_adapter_version != 0) json["last_adapter_version"] = r.last_adapter_version;
   if (!r.earlier_active.empty()) json["earlier_active"] = r.earlier_active;
   if (!r.probe_sets.empty()) json["probe_sets"] = r.probe_sets;
+  for (const PayloadField& field : r.payload_fields) {
+    json["payload_fields"].push_back({{"path", field.path}, {"type", PayloadTypeName(field.type)}});
+  }
   return Dump(json);
 }
 
@@ -165,6 +168,22 @@ std::string Encode(const AuditRecord& r) {
   return Dump(json);
 }
 
+namespace {
+
+bool ReadPayloadFields(const Json& json, std::vector<PayloadField>* fields) {
+  if (!json.is_array() || json.size() > kPayloadFieldsMax) return false;
+  for (const Json& one : json) {
+    if (!one.is_object() || !one.contains("path") || !one["path"].is_string()) return false;
+    if (!one.contains("type") || !one["type"].is_string()) return false;
+    const auto type = ParsePayloadType(one["type"].get_ref<const std::string&>(), "type");
+    if (!type.ok()) return false;
+    fields->push_back({one["path"].get<std::string>(), *type});
+  }
+  return CheckPayloadFields(*fields, "payload_fields").ok();
+}
+
+}  // namespace
+
 absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
   LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("collection", bytes));
   CollectionRecord r;
@@ -210,6 +229,9 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
       if (!reader.status().ok()) break;
       r.probe_sets[name] = put_us.get<int64_t>();
     }
+  }
+  if (const Json* fields = reader.Has("payload_fields") ? reader.Find("payload_fields") : nullptr) {
+    if (!ReadPayloadFields(*fields, &r.payload_fields)) reader.Fail("payload_fields");
   }
   if (r.active_generation > r.last_generation) reader.Fail("active_generation");
   if (!(r.curvature >= kCurvatureMin && r.curvature <= kCurvatureMax)) reader.Fail("curvature");

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "geometry/metric.h"
 #include "index/collection_index.h"
+#include "server/engine/payload_field.h"
 #include "server/engine/validation_types.h"
 
 namespace lightcone::server {
@@ -33,6 +34,7 @@ struct CollectionRecord {
   std::vector<uint32_t> earlier_active;
   // When each probe set was put (microseconds since 1970), by its name: what a validation has to have seen.
   std::map<std::string, int64_t> probe_sets;
+  std::vector<PayloadField> payload_fields;  // that have an index, as the operator named them
 };
 
 inline constexpr size_t kEarlierActiveMax = 64;

@@ -13,6 +13,7 @@ constexpr size_t kSampleRowsMin = 32;  // fewer say nothing
 
 constexpr int64_t kAskedMax = 1'000;           // rows; then all are looked at in one walk
 constexpr uint64_t kLoadItemsMax = 8'000'000;  // bounds the memory of one call: about 20 bytes each
+constexpr uint64_t kLoadShareMin = 8;          // of the items: fewer are looked up one by one
 constexpr int64_t kAliveEvery = 1'024;         // items between looks at the deadline
 
 }  // namespace
@@ -23,13 +24,14 @@ void RowFilter::LoadAll() {
   loaded_ = true;
   uint64_t items = 0;
   for (const auto& [generations, count] : collection_->progress().items) items += count;
-  if (items > kLoadItemsMax) return;
+  if (items > kLoadItemsMax || expected_ < items / kLoadShareMin) return;
   const keys::Range range = keys::ItemRange(collection_->number());
   const auto iterator = collection_->store()->Scan(Table::kItems, range.begin, range.end);
   for (int64_t i = 0; iterator->Valid(); ++i, iterator->Next()) {
     if (i % kAliveEvery == 0 && !CheckAlive(context_, "filter").ok()) return;
     const auto record = DecodeItem(iterator->value());
     if (!record.ok()) return;  // Whoever meets this item's row reports it.
+    read_.fetch_add(1, std::memory_order_relaxed);
     const bool keeps = filter_->Matches({&record->payload_json, 0, 0});
     absl::MutexLock lock(&mu_);
     known_[record->internal_id] = keeps;
@@ -57,6 +59,7 @@ bool RowFilter::Keeps(uint64_t internal_id, uint32_t generation, float uncertain
     if (status_.ok()) status_ = resolved.status();
     return false;
   }
+  read_.fetch_add(1, std::memory_order_relaxed);
   const ResolvedRow& row = (*resolved)[0];
   if (row.found) subject.payload_json = &row.record.payload_json;
   const bool keeps = row.found && filter_->Matches(subject);
@@ -74,6 +77,7 @@ double RowFilter::EstimateShare(uint64_t next_internal_id, uint32_t view_generat
   for (size_t i = 0; i < kSampleRows; ++i) ids.push_back(any(random));
   const auto rows = collection_->ResolveRows(ids, /*with_record=*/true);
   if (!rows.ok()) return 0.0;
+  read_.fetch_add(static_cast<int64_t>(rows->size()), std::memory_order_relaxed);
   size_t seen = 0, kept = 0;
   for (const ResolvedRow& row : *rows) {
     if (!row.found || row.record.generations.empty()) continue;

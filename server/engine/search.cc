@@ -169,17 +169,17 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
       answer.out_of_reach = std::max(answer.out_of_reach, static_cast<uint64_t>(std::max<int64_t>(0, all - met)));
     }
   }
-  const double share =
-      filter_ == nullptr ? 1.0 : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
-  answer.filter_share = share;
+  CompileFilter();
+  answer.filter_share = PassingShare();
   const std::vector<std::span<Leg>> groups = Grouped(legs, queries.size(), pool_->threads());
-  const auto run = [&](int64_t i) { SearchLegs(queries, groups[static_cast<size_t>(i)], share); };
+  const auto run = [&](int64_t i) { SearchLegs(queries, groups[static_cast<size_t>(i)]); };
   if (queries.size() == 1) {
     for (size_t i = 0; i < groups.size(); ++i) run(static_cast<int64_t>(i));
   } else {
     LC_RETURN_IF_ERROR(pool_->ParallelFor(static_cast<int64_t>(groups.size()), run));
   }
   LC_RETURN_IF_ERROR(rows_.status());
+  if (call_.profile) answer.profile = ProfileOf(legs);
 
   std::vector<std::vector<Leg*>> legs_of(queries.size());
   for (Leg& leg : legs) legs_of[leg.query].push_back(&leg);
@@ -197,7 +197,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   return answer;
 }
 
-absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, double keep_share, BoundLeg* leg) {
+absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, BoundLeg* leg) {
   const Route route = RouteOf(query, generation);
   const Space& query_space = state_.Find(query.generation)->space;
   const Space& item_space = state_.Find(generation)->space;
@@ -236,23 +236,19 @@ absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, doub
   request.ef = call_.ef;
   request.nprobe = call_.nprobe;
   request.target_recall = call_.target_recall;
-  if (filter_ != nullptr) {
-    request.keep = [this, generation](uint64_t internal_id, float uncertainty) {
-      return rows_.Keeps(internal_id, generation, uncertainty);
-    };
-    request.keep_share = keep_share;
-  }
+  request.profile = call_.profile;
+  SetFilter(generation, &request);
   request.deadline = context_.deadline;
   if (context_.cancelled) request.cancelled = &context_.cancelled;
   return absl::OkStatus();
 }
 
-void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs, double keep_share) {
+void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs) {
   std::vector<BoundLeg> bound(legs.size());  // requests point into it
   std::vector<SearchRequest> requests;
   std::vector<Leg*> asking;
   for (size_t i = 0; i < legs.size(); ++i) {
-    const absl::Status status = Bind(queries[legs[i].query], legs[i].generation, keep_share, &bound[i]);
+    const absl::Status status = Bind(queries[legs[i].query], legs[i].generation, &bound[i]);
     if (!status.ok()) {
       legs[i].result = status;
       continue;

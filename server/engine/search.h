@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/engine/collection.h"
 #include "server/engine/filter.h"
+#include "server/engine/payload_index.h"
 #include "server/engine/thread_pool.h"
 #include "server/engine/types.h"
 
@@ -35,6 +37,10 @@ class RowFilter {
   // REQUIRES: `next_internal_id` bounds the ids in use.
   double EstimateShare(uint64_t next_internal_id, uint32_t view_generation);
 
+  // No more than so many items will be asked about.
+  void Expect(uint64_t items) { expected_ = items; }
+  int64_t payloads_read() const { return read_.load(std::memory_order_relaxed); }
+
   absl::Status status() const;
 
  private:
@@ -44,7 +50,9 @@ class RowFilter {
   const Collection* const collection_;
   const Filter* const filter_;
   const CallContext& context_;
+  uint64_t expected_ = UINT64_MAX;
   std::atomic<int64_t> asked_{0};  // rows looked up one by one
+  std::atomic<int64_t> read_{0};
   absl::Mutex load_mu_;
   bool loaded_ ABSL_GUARDED_BY(load_mu_) = false;
   mutable absl::Mutex mu_;
@@ -93,12 +101,19 @@ class SearchRun {
   };
 
   absl::Status ChooseGenerations();
+  // The filter as bitmaps, for rows of each generation. REQUIRES: the generations are chosen.
+  void CompileFilter();
+  // Of the collection's items, about: those that bitmaps let through, and that payloads do besides. 1 without a filter.
+  double PassingShare() const;
+  // What of the filter a leg's request has to say.
+  void SetFilter(uint32_t generation, SearchRequest* request);
+  SearchProfile ProfileOf(std::span<const Leg> legs) const;
   absl::Status CheckOverride() const;
   // Closed when the leg is out of the query's reach.
   Route RouteOf(const BoundVector& query, uint32_t item_generation) const;
-  absl::Status Bind(const BoundVector& query, uint32_t generation, double keep_share, BoundLeg* leg);
+  absl::Status Bind(const BoundVector& query, uint32_t generation, BoundLeg* leg);
   // Legs of some queries, side by side; rows that several of them scan are read once.
-  void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs, double keep_share);
+  void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs);
   // The legs, which are ordered by query, in as many groups as keep all threads busy; those of one query in one group.
   static std::vector<std::span<Leg>> Grouped(std::vector<Leg>& legs, size_t queries, int threads);
   QueryAnswer Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished);
@@ -116,6 +131,10 @@ class SearchRun {
   RowFilter rows_;
   uint32_t view_generation_ = 0;
   std::vector<uint32_t> generations_;  // with visible rows, in this view
+  // By generation, or all under 0 where the filter does not tell generations apart. Searches refer to them.
+  std::map<uint32_t, CompiledFilter> compiled_;
+  absl::Duration compile_time_;
+  double keep_share_ = 1;  // of the rows, where payloads have to be read
 };
 
 }  // namespace lightcone::server

@@ -16,6 +16,7 @@
 #include "index/collection_index.h"
 #include "models/image.h"
 #include "server/engine/filter.h"
+#include "server/engine/payload_field.h"
 #include "store/records.h"
 #include "store/store.h"
 
@@ -86,6 +87,21 @@ struct SearchCall {
   uint64_t wait_for_sequence = 0;
   std::vector<uint32_t> evaluate_generations;  // reach override, for evaluation only
   AdapterMode adapter_mode = AdapterMode::kDefault;
+  bool profile = false;  // SearchAnswer::profile is wanted
+};
+
+// How a search went about it.
+struct LegProfile {
+  size_t query = 0;
+  uint32_t generation = 0;
+  int64_t rows_scored = 0, rows_refined = 0, rows_reranked = 0, rows_adapted = 0;
+  std::vector<SegmentProfile> segments;  // none where every row was carried by an item adapter
+};
+struct SearchProfile {
+  std::vector<LegProfile> legs;  // finished ones
+  std::vector<std::string> indexed_fields, unindexed_fields;  // of the filter: answered by index, by reading payloads
+  double compile_ms = 0;      // of the filter into bitmaps
+  int64_t payloads_read = 0;  // for the filter
 };
 
 struct EngineHit {
@@ -111,7 +127,8 @@ struct SearchAnswer {
   bool partial = false;
   uint64_t sequence = 0;
   bool reach_overridden = false;
-  double filter_share = 1;  // of the collection's items, that pass the filter; estimated from a sample
+  double filter_share = 1;  // of the collection's items, that pass the filter; estimated
+  std::optional<SearchProfile> profile;
 };
 
 struct StoredItem {
@@ -189,6 +206,16 @@ struct CreateCollectionCall {
   double curvature = 1.0;
   IndexChange index;
   IndexSettings index_defaults;  // the server's, for what `index` leaves open: no part of what is asked
+  std::vector<PayloadField> payload_fields;  // to keep an index over
+};
+
+// Payload indexes to add and to drop, online.
+struct IndexPayloadCall {
+  std::string request_id;
+  std::string collection;
+  std::vector<PayloadField> add;
+  std::vector<std::string> drop;  // paths
+  bool wait = false;              // answer when all are built
 };
 
 struct CollectionStatus {
@@ -201,10 +228,12 @@ struct CollectionStatus {
   std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
   std::vector<SegmentInfo> segments;
   std::string index_choice;  // why they are of their kind, where the settings leave that open
+  std::vector<PayloadIndexStatus> payload_indexes;
   std::vector<std::string> aliases;
   absl::Time created;
   uint64_t sequence = 0;
   // For metrics.
+  int64_t payload_index_bytes = 0;
   int64_t mapped_bytes = 0, heap_bytes = 0, builds_total = 0, rebuilds_total = 0, builds_running = 0;
   int64_t segments_unchecked = 0, segments_damaged = 0;
   int64_t carried_rows = 0, carried_bytes = 0;  // by item adapters into files; the bytes are among mapped_bytes

@@ -64,6 +64,7 @@ void WriteGroup::Sync() {
 
 absl::Status WriteGroup::ApplyToIndex() {
   for (const Change& change : changes_) {
+    collection_->payloads().Add(change.payloads);
     const absl::Status applied = collection_->Apply(change.sequence, change.rows);
     if (!applied.ok()) {
       return Unavailable(
@@ -226,6 +227,7 @@ void WriteGroup::AddNewContent(PreparedItem& item, uint32_t generation, Head* he
   record.sequence = change->sequence;
   record.generations = {generation};
   record.payload_json = item.payload_json;
+  change->payloads.emplace_back(record.internal_id, item.payload_json);
   record.has_input = item.input.has_value();
   batch_.Put(Table::kItems, keys::InternalId(number_, record.internal_id), keys::EncodeItemId(item.id));
   PutEmbedding(item, generation, record);

@@ -38,7 +38,8 @@ class WriteGroup {
   using Head = std::optional<ItemRecord>;
   struct Change {
     uint64_t sequence = 0;
-    std::vector<RowChange> rows;  // z points into the job
+    std::vector<RowChange> rows;                // z points into the job
+    std::vector<PayloadIndex::Entry> payloads;  // of new contents; they point into the job
   };
 
   absl::Status ReadHeads();

@@ -89,6 +89,8 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
   AddSegments(status, out);
   out->Gauge("lightcone_index_mapped_bytes", "Bytes of segment files mapped into memory.",
              static_cast<double>(status.mapped_bytes), labels);
+  out->Gauge("lightcone_payload_index_bytes", "Bytes of payload indexes, part of lightcone_index_heap_bytes.",
+             static_cast<double>(status.payload_index_bytes), labels);
   out->Gauge("lightcone_index_heap_bytes", "Bytes of the index on the heap.", static_cast<double>(status.heap_bytes),
              labels);
   out->Gauge("lightcone_carried_rows", "Rows that item adapters have carried over into files.",

@@ -88,6 +88,18 @@ class CollectionsService final : public v1::Collections::CallbackService {
     });
   }
 
+  Unary* IndexPayload(Context* context, const v1::IndexPayloadRequest* request,
+                      v1::IndexPayloadResponse* response) override {
+    Lane& lane = request->wait() ? core_->wait_lane() : core_->operate_lane();
+    return StartUnary(core_, &lane, context, "Collections/IndexPayload",
+                      [=, this](const CallContext& call) -> absl::Status {
+                        LC_ASSIGN_OR_RETURN(const IndexPayloadCall change, FromWire(*request));
+                        LC_ASSIGN_OR_RETURN(const CollectionStatus status, core_->engine().IndexPayload(change, call));
+                        ToWire(status, response->mutable_collection());
+                        return absl::OkStatus();
+                      });
+  }
+
  private:
   Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
     return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));

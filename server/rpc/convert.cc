@@ -311,6 +311,7 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
   call.with_vector = request.with_vector();
   call.wait_for_sequence = request.wait_for_sequence();
   LC_ASSIGN_OR_RETURN(call.adapter_mode, FromWire(request.adapter_mode()));
+  call.profile = request.profile();
   call.evaluate_generations.assign(request.evaluate_generations().begin(), request.evaluate_generations().end());
   call.queries.reserve(request.queries_size());
   for (int i = 0; i < request.queries_size(); ++i) {

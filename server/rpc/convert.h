@@ -54,6 +54,7 @@ absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request);
 // A query that cannot be converted carries its error; the call itself goes on.
 absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request);
 absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults);
+absl::StatusOr<IndexPayloadCall> FromWire(const v1::IndexPayloadRequest& request);
 RegisterCall FromWire(const v1::RegisterRequest& request);
 ActivateCall FromWire(const v1::ActivateRequest& request);
 SwitchCall FromWire(const v1::RollbackRequest& request);

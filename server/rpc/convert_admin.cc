@@ -1,4 +1,6 @@
 // Collections and generations, wire <-> engine.
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -80,6 +82,40 @@ v1::GenerationState StateOf(GenerationState state) {
   return v1::GENERATION_STATE_UNSPECIFIED;
 }
 
+constexpr std::pair<v1::PayloadType, PayloadType> kPayloadTypes[] = {
+    {v1::PAYLOAD_TYPE_KEYWORD, PayloadType::kKeyword},
+    {v1::PAYLOAD_TYPE_INTEGER, PayloadType::kInteger},
+    {v1::PAYLOAD_TYPE_FLOAT, PayloadType::kFloat},
+    {v1::PAYLOAD_TYPE_BOOLEAN, PayloadType::kBoolean},
+    {v1::PAYLOAD_TYPE_TIME, PayloadType::kTime}};
+
+absl::StatusOr<std::vector<PayloadField>> FieldsOf(const google::protobuf::RepeatedPtrField<v1::PayloadField>& fields,
+                                                   std::string_view list) {
+  std::vector<PayloadField> out;
+  for (const v1::PayloadField& field : fields) {
+    const auto known = std::find_if(std::begin(kPayloadTypes), std::end(kPayloadTypes),
+                                    [&](const auto& pair) { return pair.first == field.type(); });
+    if (known == std::end(kPayloadTypes)) {
+      return InvalidField(StrCat(list, "[", out.size(), "].type"), StrCat(static_cast<int>(field.type())),
+                          "PAYLOAD_TYPE_KEYWORD (1), PAYLOAD_TYPE_INTEGER (2), PAYLOAD_TYPE_FLOAT (3), "
+                          "PAYLOAD_TYPE_BOOLEAN (4), PAYLOAD_TYPE_TIME (5)");
+    }
+    out.push_back({field.path(), known->second});
+  }
+  return out;
+}
+
+void ToWire(const PayloadIndexStatus& status, v1::CollectionInfo::PayloadIndex* out) {
+  out->mutable_field()->set_path(status.field.path);
+  for (const auto& [wire, type] : kPayloadTypes) {
+    if (type == status.field.type) out->mutable_field()->set_type(wire);
+  }
+  out->set_ready(status.ready);
+  out->set_items(status.items);
+  out->set_bytes(status.bytes);
+  out->set_error(MessageOf(status.error));
+}
+
 }  // namespace
 
 absl::StatusOr<Metric> FromWire(v1::Geometry geometry) {
@@ -130,6 +166,17 @@ absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, 
   }
   LC_ASSIGN_OR_RETURN(call.index, FromWire(request.index()));
   call.index_defaults = defaults;
+  LC_ASSIGN_OR_RETURN(call.payload_fields, FieldsOf(request.payload_fields(), "payload_fields"));
+  return call;
+}
+
+absl::StatusOr<IndexPayloadCall> FromWire(const v1::IndexPayloadRequest& request) {
+  IndexPayloadCall call;
+  call.request_id = request.request_id();
+  call.collection = request.collection();
+  LC_ASSIGN_OR_RETURN(call.add, FieldsOf(request.add(), "add"));
+  call.drop.assign(request.drop().begin(), request.drop().end());
+  call.wait = request.wait();
   return call;
 }
 
@@ -216,6 +263,7 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
     to->set_dead_rows(segment.dead_rows);
     to->set_bytes(segment.bytes);
   }
+  for (const PayloadIndexStatus& one : status.payload_indexes) ToWire(one, out->add_payload_indexes());
   for (const std::string& alias : status.aliases) out->add_aliases(alias);
   *out->mutable_created() = TimestampOf(status.created);
   out->set_sequence(status.sequence);

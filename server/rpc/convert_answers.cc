@@ -85,6 +85,52 @@ void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse
   out->set_durability(ToWire(durability));
 }
 
+namespace {
+
+v1::SearchPlan PlanOf(SearchPlan plan) {
+  switch (plan) {
+    case SearchPlan::kScan:
+      return v1::SEARCH_PLAN_SCAN;
+    case SearchPlan::kPassingScan:
+      return v1::SEARCH_PLAN_PASSING_SCAN;
+    case SearchPlan::kWalk:
+      return v1::SEARCH_PLAN_WALK;
+    case SearchPlan::kPassingWalk:
+      return v1::SEARCH_PLAN_PASSING_WALK;
+    case SearchPlan::kPostFilter:
+      return v1::SEARCH_PLAN_POST_FILTER;
+    case SearchPlan::kProbe:
+      return v1::SEARCH_PLAN_PROBE;
+  }
+  return v1::SEARCH_PLAN_UNSPECIFIED;
+}
+
+void ToWire(const SearchProfile& profile, v1::SearchProfile* out) {
+  for (const LegProfile& leg : profile.legs) {
+    v1::SearchProfile::Leg* to = out->add_legs();
+    to->set_query(static_cast<uint32_t>(leg.query));
+    to->set_generation(leg.generation);
+    for (const SegmentProfile& segment : leg.segments) {
+      v1::SearchProfile::Segment* one = to->add_segments();
+      one->set_id(segment.id);
+      one->set_plan(PlanOf(segment.plan));
+      one->set_rows(static_cast<uint64_t>(segment.rows));
+      one->set_passing_share(segment.passing_share);
+      one->set_fell_back(segment.fell_back);
+    }
+    to->set_rows_scored(static_cast<uint64_t>(leg.rows_scored));
+    to->set_rows_refined(static_cast<uint64_t>(leg.rows_refined));
+    to->set_rows_reranked(static_cast<uint64_t>(leg.rows_reranked));
+    to->set_rows_adapted(static_cast<uint64_t>(leg.rows_adapted));
+  }
+  for (const std::string& field : profile.indexed_fields) out->add_indexed_fields(field);
+  for (const std::string& field : profile.unindexed_fields) out->add_unindexed_fields(field);
+  out->set_compile_ms(profile.compile_ms);
+  out->set_payloads_read(static_cast<uint64_t>(profile.payloads_read));
+}
+
+}  // namespace
+
 void ToWire(SearchAnswer answer, v1::SearchResponse* out) {
   out->mutable_results()->Reserve(static_cast<int>(answer.results.size()));
   for (QueryAnswer& from : answer.results) {
@@ -110,6 +156,7 @@ void ToWire(SearchAnswer answer, v1::SearchResponse* out) {
   out->set_partial(answer.partial);
   out->set_sequence(answer.sequence);
   out->set_reach_overridden(answer.reach_overridden);
+  if (answer.profile) ToWire(*answer.profile, out->mutable_profile());
 }
 
 void ToWire(StoredItem item, v1::StoredItem* out) {

@@ -78,6 +78,25 @@ TEST_F(Cli, CollectionsAreCreatedListedShownAliasedRebuiltAndDropped) {
   EXPECT_EQ(Run({"collection", "get", "films"}).exit_code, 3);
 }
 
+TEST_F(Cli, PayloadIndexesAreDeclaredShownAndDropped) {
+  Outcome made = RunJson({"collection", "create", "shop", "--geometry", "euclidean", "--payload-index", "kind=keyword"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(made.json()["payload_indexes"][0]["path"], "kind");
+  made = RunJson({"collection", "index-payload", "shop", "--add", "a=b=integer", "--add", "sold=time", "--drop", "kind",
+                  "--wait"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  ASSERT_THAT(made.json()["payload_indexes"], SizeIs(2));
+  EXPECT_EQ(made.json()["payload_indexes"][0]["path"], "a=b");
+  EXPECT_EQ(made.json()["payload_indexes"][0]["type"], "integer");
+  EXPECT_EQ(made.json()["payload_indexes"][1]["ready"], true);
+  EXPECT_THAT(Run({"collection", "get", "shop"}).out, HasSubstr("ready"));
+  EXPECT_EQ(Run({"collection", "index-payload", "shop", "--drop", "kind"}).exit_code, 3);
+  EXPECT_EQ(Run({"collection", "index-payload", "shop", "--add", "sold=keyword"}).exit_code, 5);
+  const Outcome wrong = Run({"collection", "index-payload", "shop", "--add", "sold=date"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("sold=date"));
+}
+
 TEST_F(Cli, AnUnknownCollectionIsAnsweredWithThoseThereAre) {
   MakeCollection("known");
   const Outcome outcome = Run({"count", "unknown"});
@@ -236,6 +255,9 @@ TEST_F(Cli, ItemsAreWrittenFoundReadScrolledCountedAndDeleted) {
   EXPECT_THAT(
       RunJson({"search", name, "--vector", "0,1,0", "--filter", "kind = \"animal\""}).json()["results"][0]["hits"],
       SizeIs(1));
+
+  EXPECT_THAT(Run({"search", name, "--vector", "0,1,0", "--filter", "kind = \"animal\"", "--profile"}).out,
+              HasSubstr("no payload index, or none that is ready: kind"));
 
   const Outcome got = RunJson({"get", name, "42", "cat", "--with-vector"});
   EXPECT_EQ(got.json()["items"][0]["vector"], nlohmann::json({0, 1, 0}));

@@ -59,6 +59,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!request.ParseFromArray(bytes, length)) return 0;
     (void)FromWire(request);
   } else {
+    v1::IndexPayloadRequest change;
+    if (change.ParseFromArray(bytes, length)) {
+      const auto call = FromWire(change);
+      if (call.ok()) (void)lightcone::server::CheckPayloadFields(call->add, "add");
+    }
     v1::IndexSettings settings;
     if (!settings.ParseFromArray(bytes, length)) return 0;
     status = FromWire(settings).status();

@@ -40,6 +40,9 @@ class FakeEngine : public Engine {
     status.index = index.Over({});
     return status;
   }
+  absl::StatusOr<CollectionStatus> IndexPayload(const IndexPayloadCall&, const CallContext&) override {
+    return CollectionStatus{};
+  }
   absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall&) override { return GenerationStatus{}; }
   absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string&) override {
     return std::vector<GenerationStatus>();

@@ -97,6 +97,45 @@ TEST_F(Wire, FiltersOfTheWireReachTheEngine) {
   EXPECT_EQ(response.results(0).hits_size(), 0);
 }
 
+TEST_F(Wire, PayloadIndexesAreDeclaredAndTheProfileNamesThem) {
+  ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b", "c", "d"})).ok());
+  v1::SearchRequest request = SearchFor("gallery", {0, 1, 2, 3}, 10);
+  request.mutable_filter()->mutable_equals()->set_field("rank");
+  request.mutable_filter()->mutable_equals()->mutable_value()->set_integer(2);
+  request.set_profile(true);
+  v1::SearchResponse response;
+  ASSERT_TRUE(Search(request, &response).ok());
+  EXPECT_THAT(response.profile().unindexed_fields(), testing::ElementsAre("rank"));
+  EXPECT_GT(response.profile().payloads_read(), 0u);
+
+  v1::IndexPayloadRequest change;
+  change.set_collection("gallery");
+  change.set_wait(true);
+  v1::PayloadField* const field = change.add_add();
+  field->set_path("rank");
+  v1::IndexPayloadResponse changed;
+  {
+    grpc::ClientContext context;
+    const grpc::Status refused = collections_->IndexPayload(&context, change, &changed);
+    EXPECT_EQ(refused.error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(refused.error_message(), testing::HasSubstr("add[0].type"));
+  }
+  field->set_type(v1::PAYLOAD_TYPE_INTEGER);
+  grpc::ClientContext context;
+  const grpc::Status status = collections_->IndexPayload(&context, change, &changed);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(changed.collection().payload_indexes_size(), 1);
+  EXPECT_EQ(changed.collection().payload_indexes(0).field().type(), v1::PAYLOAD_TYPE_INTEGER);
+  EXPECT_TRUE(changed.collection().payload_indexes(0).ready());
+  EXPECT_EQ(changed.collection().payload_indexes(0).items(), 4u);
+  ASSERT_TRUE(Search(request, &response).ok());
+  ASSERT_EQ(response.results(0).hits_size(), 1);
+  EXPECT_THAT(response.profile().indexed_fields(), testing::ElementsAre("rank"));
+  EXPECT_EQ(response.profile().payloads_read(), 0u);
+  ASSERT_EQ(response.profile().legs_size(), 1);
+  EXPECT_EQ(response.profile().legs(0).segments(0).plan(), v1::SEARCH_PLAN_SCAN);
+}
+
 TEST_F(Wire, AStreamAnswersEachBatchInOrderGoodOrBad) {
   grpc::ClientContext context;
   auto stream = retrieval_->UpsertStream(&context);

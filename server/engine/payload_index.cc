@@ -1,0 +1,251 @@
+#include "server/engine/payload_index.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "base/exceptions.h"
+#include "base/status.h"
+#include "spdlog/spdlog.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kEntriesALock = 64;  // then searches get their turn
+constexpr size_t kEntriesABatch = 1'024;
+constexpr absl::Duration kRetry = absl::Seconds(10);
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+
+void AddName(std::vector<std::string>* names, const std::string& name) {
+  if (std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);
+}
+
+}  // namespace
+
+PayloadIndex::~PayloadIndex() {
+  std::thread builder;
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+    builder.swap(builder_);
+  }
+  if (builder.joinable()) builder.join();
+}
+
+void PayloadIndex::Declare(std::span<const PayloadField> fields) {
+  std::thread old;
+  {
+    absl::MutexLock lock(&mu_);
+    std::vector<FieldPtr> next;
+    for (const PayloadField& field : fields) {
+      const auto known =
+          std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field == field; });
+      next.push_back(known != fields_.end() ? *known : std::make_shared<Field>(field));
+    }
+    fields_ = std::move(next);
+    active_ = !fields_.empty();
+    if (!Building() || building_ || stopping_) return;
+    old.swap(builder_);  // It has ended.
+    builder_ = std::thread([this] { BuilderLoop(); });
+    building_ = true;
+  }
+  if (old.joinable()) old.join();
+}
+
+bool PayloadIndex::Building() const {
+  return std::any_of(fields_.begin(), fields_.end(), [](const FieldPtr& field) { return !field->ready; });
+}
+
+void PayloadIndex::BuilderLoop() {
+  const auto stopping = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; };
+  absl::MutexLock lock(&mu_);
+  while (!stopping_) {
+    std::vector<FieldPtr> building;
+    for (const FieldPtr& field : fields_) {
+      if (!field->ready) building.push_back(field);
+    }
+    if (building.empty()) break;
+    reading_ = true;
+    mu_.Unlock();
+    absl::Status status;
+    try {
+      status = Build(building);
+    } catch (...) {
+      status = StatusOfException();
+    }
+    mu_.Lock();
+    reading_ = false;
+    for (const FieldPtr& field : building) {
+      field->ready = status.ok();
+      field->error = status;
+    }
+    if (status.ok() || absl::IsCancelled(status)) continue;
+    spdlog::warn("payload index: {}; trying again in {} s", MessageOf(status), absl::ToInt64Seconds(kRetry));
+    mu_.AwaitWithTimeout(absl::Condition(&stopping), kRetry);
+  }
+  building_ = false;
+}
+
+absl::Status PayloadIndex::Build(const std::vector<FieldPtr>& fields) {
+  std::vector<std::pair<uint64_t, std::string>> read;
+  std::vector<Entry> entries;
+  const auto flush = [&]() -> absl::Status {
+    entries.clear();
+    for (const auto& [id, json] : read) entries.emplace_back(id, json);
+    Change(entries, fields, [](FieldIndex& index, uint64_t id, const PayloadValues& values) { index.Add(id, values); });
+    read.clear();
+    absl::ReaderMutexLock lock(&mu_);
+    const bool wanted = std::any_of(fields.begin(), fields.end(), [this](const FieldPtr& field) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return std::find(fields_.begin(), fields_.end(), field) != fields_.end();
+    });
+    if (stopping_ || !wanted) return MakeStatus(absl::StatusCode::kCancelled, "nobody wants these fields any more");
+    return absl::OkStatus();
+  };
+  LC_RETURN_IF_ERROR(source_->ForEachPayload([&](uint64_t id, std::string_view json) -> absl::Status {
+    read.emplace_back(id, json);
+    return read.size() < kEntriesABatch ? absl::OkStatus() : flush();
+  }));
+  return flush();
+}
+
+std::vector<std::vector<PayloadValues>> PayloadIndex::Read(std::span<const Entry> entries,
+                                                           const std::vector<FieldPtr>& fields) {
+  std::vector<std::vector<PayloadValues>> all;
+  all.reserve(entries.size());
+  for (const auto& [id, json] : entries) {
+    const Payload payload(json);
+    std::vector<PayloadValues>& values = all.emplace_back();
+    for (const FieldPtr& field : fields) values.push_back(payload.At(field->field.path));
+  }
+  return all;
+}
+
+void PayloadIndex::Change(std::span<const Entry> entries, const std::vector<FieldPtr>& fields,
+                          absl::FunctionRef<void(FieldIndex&, uint64_t, const PayloadValues&)> change) {
+  for (size_t begin = 0; begin < entries.size(); begin += kEntriesALock) {
+    const auto part = entries.subspan(begin, std::min(kEntriesALock, entries.size() - begin));
+    const auto values = Read(part, fields);
+    absl::MutexLock lock(&mu_);
+    for (size_t i = 0; i < part.size(); ++i) {
+      for (size_t f = 0; f < fields.size(); ++f) change(fields[f]->index, part[i].first, values[i][f]);
+    }
+  }
+}
+
+void PayloadIndex::Add(std::span<const Entry> entries) {
+  if (!active()) return;
+  std::vector<FieldPtr> fields;
+  {
+    absl::ReaderMutexLock lock(&mu_);
+    fields = fields_;
+  }
+  Change(entries, fields, [](FieldIndex& index, uint64_t id, const PayloadValues& values) { index.Add(id, values); });
+}
+
+void PayloadIndex::Discard(uint64_t internal_id, std::string payload) {
+  if (!active()) return;
+  absl::MutexLock lock(&discard_mu_);
+  discarded_.emplace_back(internal_id, std::move(payload));
+}
+
+absl::Status PayloadIndex::Sweep() {
+  absl::MutexLock sweeping(&sweep_mu_);
+  std::vector<std::pair<uint64_t, std::string>> discarded;
+  {
+    absl::MutexLock lock(&discard_mu_);
+    discarded.swap(discarded_);
+  }
+  const auto put_back = [&](size_t begin) {
+    absl::MutexLock lock(&discard_mu_);
+    for (size_t i = begin; i < discarded.size(); ++i) discarded_.push_back(std::move(discarded[i]));
+  };
+  std::vector<FieldPtr> fields;
+  bool reading = false;
+  {
+    absl::ReaderMutexLock lock(&mu_);
+    reading = reading_;
+    fields = fields_;
+  }
+  if (reading) {  // The builder may yet add what would be removed now.
+    put_back(0);
+    return absl::OkStatus();
+  }
+  for (size_t begin = 0; begin < discarded.size(); begin += kEntriesABatch) {
+    const size_t end = std::min(begin + kEntriesABatch, discarded.size());
+    std::vector<uint64_t> ids;
+    for (size_t i = begin; i < end; ++i) ids.push_back(discarded[i].first);
+    const auto gone = source_->Gone(ids);
+    if (!gone.ok()) {
+      put_back(begin);
+      return gone.status();
+    }
+    std::vector<Entry> entries;
+    for (size_t i = begin; i < end; ++i) {
+      if ((*gone)[i - begin]) entries.emplace_back(discarded[i].first, discarded[i].second);
+    }
+    Change(entries, fields,
+           [](FieldIndex& index, uint64_t id, const PayloadValues& values) { index.Remove(id, values); });
+  }
+  return absl::OkStatus();
+}
+
+IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, CompiledFilter* out) const {
+  switch (node.kind) {
+    case FilterNode::Kind::kAnd: {
+      IdBounds all = IdBounds::Known(true);
+      for (const FilterNode& child : node.children) all = And(std::move(all), CompileNode(child, generation, out));
+      return all;
+    }
+    case FilterNode::Kind::kOr: {
+      IdBounds any = IdBounds::Known(false);
+      for (const FilterNode& child : node.children) any = Or(std::move(any), CompileNode(child, generation, out));
+      return any;
+    }
+    case FilterNode::Kind::kNot:
+      return Not(CompileNode(node.children[0], generation, out));
+    default:
+      break;
+  }
+  if (node.field == kGenerationField) return IdBounds::Known(MatchesGeneration(node, generation));
+  const auto field =
+      std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field.path == node.field; });
+  if (field == fields_.end() || !(*field)->ready) {
+    AddName(&out->unindexed, node.field);
+    return IdBounds::Unknown();
+  }
+  AddName(&out->indexed, node.field);
+  return (*field)->index.Evaluate(node);
+}
+
+CompiledFilter PayloadIndex::Compile(const FilterNode& root, uint32_t generation) const {
+  CompiledFilter compiled;
+  absl::ReaderMutexLock lock(&mu_);
+  compiled.bounds = CompileNode(root, generation, &compiled);
+  return compiled;
+}
+
+std::vector<PayloadIndexStatus> PayloadIndex::Status() const {
+  absl::ReaderMutexLock lock(&mu_);
+  std::vector<PayloadIndexStatus> all;
+  for (const FieldPtr& field : fields_) {
+    all.push_back({field->field, field->ready, field->index.items(), field->index.bytes(), field->error});
+  }
+  return all;
+}
+
+uint64_t PayloadIndex::bytes() const {
+  absl::ReaderMutexLock lock(&mu_);
+  uint64_t bytes = 0;
+  for (const FieldPtr& field : fields_) bytes += field->index.bytes();
+  return bytes;
+}
+
+bool PayloadIndex::WaitReady(const std::function<bool()>& give_up) const {
+  const auto ready = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !Building(); };
+  absl::MutexLock lock(&mu_);
+  while (!mu_.AwaitWithTimeout(absl::Condition(&ready), kPoll)) {
+    if (give_up && give_up()) return false;
+  }
+  return true;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,75 @@
+// The filter of a search: compiled into bitmaps as far as payload indexes go, and what the search says of itself.
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "server/engine/search.h"
+
+namespace lightcone::server {
+
+void SearchRun::CompileFilter() {
+  if (filter_ == nullptr) return;
+  const absl::Time start = absl::Now();
+  const PayloadIndex& payloads = collection_->payloads();
+  if (filter_->needs_generation()) {
+    for (const uint32_t g : generations_) compiled_[g] = payloads.Compile(filter_->root(), g);
+  } else {
+    compiled_[0] = payloads.Compile(filter_->root(), 0);
+  }
+  compile_time_ = absl::Now() - start;
+  uint64_t candidates = 0;
+  bool asks = false;
+  for (const auto& [generation, compiled] : compiled_) {
+    if (compiled.exact()) continue;
+    const IdFilter& may = compiled.bounds.upper();
+    candidates = may.others ? UINT64_MAX : std::max(candidates, may.ids.Count());
+    asks = true;
+    if (may.others) break;
+  }
+  if (!asks) return;
+  rows_.Expect(candidates);
+  keep_share_ = rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
+}
+
+double SearchRun::PassingShare() const {
+  uint64_t items = 0;
+  for (const auto& [generations, count] : collection_->progress().items) items += count;
+  if (filter_ == nullptr || items == 0) return 1;
+  double most = 0;
+  for (const auto& [generation, compiled] : compiled_) {
+    const IdFilter& may = compiled.bounds.upper();
+    const double listed = std::min(1.0, static_cast<double>(may.ids.Count()) / static_cast<double>(items));
+    most = std::max(most, may.others ? 1 - listed : listed);
+  }
+  return std::min(most, keep_share_);
+}
+
+void SearchRun::SetFilter(uint32_t generation, SearchRequest* request) {
+  if (filter_ == nullptr) return;
+  const CompiledFilter& compiled = compiled_.find(filter_->needs_generation() ? generation : 0)->second;
+  const IdFilter& may = compiled.bounds.upper();
+  if (!may.others || !may.ids.empty()) request->ids = &may;
+  if (compiled.exact()) return;
+  request->keep = [this, generation, &compiled](uint64_t internal_id, float uncertainty) {
+    return compiled.bounds.must.Contains(internal_id) || rows_.Keeps(internal_id, generation, uncertainty);
+  };
+  request->keep_share = keep_share_;
+}
+
+SearchProfile SearchRun::ProfileOf(std::span<const Leg> legs) const {
+  SearchProfile profile;
+  for (const Leg& leg : legs) {
+    if (!leg.result.ok()) continue;
+    const SearchResult& result = *leg.result;
+    profile.legs.push_back({leg.query, leg.generation, result.rows_scored, result.rows_refined, result.rows_reranked,
+                            result.rows_adapted, result.segments});
+  }
+  if (!compiled_.empty()) {
+    profile.indexed_fields = compiled_.begin()->second.indexed;
+    profile.unindexed_fields = compiled_.begin()->second.unindexed;
+  }
+  profile.compile_ms = absl::ToDoubleMilliseconds(compile_time_);
+  profile.payloads_read = rows_.payloads_read();
+  return profile;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,329 @@
+// Payload indexes: what they answer is what reading every payload answers, through writes, restarts and all else.
+#include "server/engine/payload_index.h"
+
+#include <set>
+
+#include "nlohmann/json.hpp"
+#include "tests/engine/engine_testing.h"
+#include "tests/engine/random_filters.h"
+
+namespace lightcone::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Json = nlohmann::json;
+using Kind = FilterNode::Kind;
+
+constexpr PayloadType kAllTypes[] = {PayloadType::kKeyword, PayloadType::kInteger, PayloadType::kFloat,
+                                     PayloadType::kBoolean, PayloadType::kTime};
+
+TEST(PayloadTimes, KeysOrderAsTheTextsDoByBytes) {
+  std::vector<std::string> texts;
+  for (const char* second : {"0000-00-00T00:00:00", "1999-12-31T23:59:59", "2024-05-01T12:30:00", "2024-05-01T12:30:01",
+                             "2024-05-01T13:00:00", "2024-11-01T00:00:00", "9999-12-31T23:59:60"}) {
+    for (const char* fraction : {"", ".0", ".000000", ".1", ".12", ".123456", ".2", ".9", ".999999", ".99"}) {
+      texts.push_back(StrCat(second, fraction, "Z"));
+    }
+  }
+  for (const std::string& a : texts) {
+    ASSERT_TRUE(TimeKey(a).has_value()) << a;
+    EXPECT_EQ(TimeText(*TimeKey(a)), a);
+    for (const std::string& b : texts) EXPECT_EQ(*TimeKey(a) < *TimeKey(b), a < b) << a << " and " << b;
+  }
+  for (const char* other : {"", "Z", "2024-05-01", "2024-05-01T12:30:00", "2024-05-01 12:30:00Z", "2024-05-01T12:30:00.Z",
+                            "2024-05-01T12:30:00.1234567Z", "2024-05-01T12:30:00+01:00", "2024-05-01T12:30:00.1aZ",
+                            "x024-05-01T12:30:00Z", "2024-99-01T12:30:00Z", "2024-05-01T12:30:00Z "}) {
+    EXPECT_FALSE(TimeKey(other).has_value()) << other;
+  }
+}
+
+// Payloads by internal id, as a collection would have them.
+class Truth : public PayloadSource {
+ public:
+  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t, std::string_view)> visit) override {
+    for (const auto& [id, json] : payloads) LC_RETURN_IF_ERROR(visit(id, json));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> ids) override {
+    std::vector<bool> gone;
+    for (const uint64_t id : ids) gone.push_back(!payloads.contains(id));
+    return gone;
+  }
+  std::map<uint64_t, std::string> payloads;
+};
+
+// Compares with the filter itself: `must` and `may` enclose what passes, and without any of another type they are it.
+void ExpectRight(const PayloadIndex& index, const Truth& truth, const FilterNode& node, bool exactly) {
+  const auto filter = Filter::Make(node);
+  ASSERT_TRUE(filter.ok());
+  const CompiledFilter compiled = index.Compile(node, 1);
+  EXPECT_TRUE(compiled.exact() || !exactly);
+  for (const auto& [id, json] : truth.payloads) {
+    const bool passes = filter->Matches({&json, 1, 0});
+    if (compiled.exact()) {
+      ASSERT_EQ(compiled.bounds.must.Contains(id), passes) << json;
+    } else {
+      ASSERT_LE(compiled.bounds.must.Contains(id), passes) << json;
+      ASSERT_LE(passes, compiled.bounds.upper().Contains(id)) << json;
+    }
+  }
+}
+
+TEST(PayloadIndexes, EncloseWhatPassesWhateverTheTypesOfFieldsAndValues) {
+  RandomCases cases(11);
+  const auto never = [] { return false; };
+  int exact = 0, indexed = 0;
+  for (int round = 0; round < 30; ++round) {
+    Truth truth;
+    uint64_t next = 1;
+    for (int i = 0; i < 150; ++i) truth.payloads[next++] = cases.Object(2).dump();
+    std::vector<PayloadField> fields;
+    for (const char* path : {"a", "b", "c", "a.b", "b.a", "c.c.a"}) {
+      if (cases.Pick(4) != 0) fields.push_back({path, kAllTypes[cases.Pick(5)]});
+    }
+    PayloadIndex index(&truth);
+    index.Declare(fields);
+    ASSERT_TRUE(index.WaitReady(never));
+    for (int step = 0; step < 3; ++step) {
+      for (int f = 0; f < 40; ++f) {
+        const FilterNode node = cases.Node(3);
+        ASSERT_NO_FATAL_FAILURE(ExpectRight(index, truth, node, /*exactly=*/false));
+        const CompiledFilter compiled = index.Compile(node, 1);
+        exact += compiled.exact();
+        indexed += compiled.unindexed.empty() && !compiled.indexed.empty();
+      }
+      // Some go, some come, some are said to go and stay.
+      std::vector<std::pair<uint64_t, std::string>> fresh;
+      for (int i = 0; i < 60; ++i) {
+        const auto any = std::next(truth.payloads.begin(), cases.Pick(static_cast<int>(truth.payloads.size())));
+        index.Discard(any->first, any->second);
+        if (i % 3 != 0) truth.payloads.erase(any);
+      }
+      ASSERT_TRUE(index.Sweep().ok());
+      for (int i = 0; i < 60; ++i) fresh.emplace_back(next++, cases.Object(2).dump());
+      truth.payloads.insert(fresh.begin(), fresh.end());
+      std::vector<PayloadIndex::Entry> entries(fresh.begin(), fresh.end());
+      index.Add(entries);
+      index.Add(entries);  // once more is no change
+    }
+  }
+  EXPECT_GT(exact, 300);
+  EXPECT_GT(indexed, 300);
+}
+
+TEST(PayloadIndexes, HoldManyValuesInBucketsThatSplitAndEmpty) {
+  for (const int distinct : {1, 3, 50, 700, 100'000}) {
+    Truth truth;
+    std::mt19937 random(5);
+    PayloadIndex index(&truth);
+    index.Declare(std::vector<PayloadField>{{"n", PayloadType::kInteger},
+                                            {"x", PayloadType::kFloat},
+                                            {"s", PayloadType::kKeyword},
+                                            {"t", PayloadType::kTime}});
+    ASSERT_TRUE(index.WaitReady({}));
+    const auto number = [&] { return static_cast<int>(random() % static_cast<unsigned>(distinct)); };
+    const auto time = [](int n) {
+      char text[32];
+      std::snprintf(text, sizeof(text), "20%02d-%02d-01T00:00:%02dZ", n % 100, n % 12 + 1, n % 60);
+      return std::string(text);
+    };
+    for (uint64_t id = 1; id <= 6'000; ++id) {
+      const int n = number();
+      const Json payload = {{"n", n}, {"x", n * 0.25}, {"s", {StrCat("v", n), StrCat("v", number())}}, {"t", time(n)}};
+      truth.payloads[id] = payload.dump();
+      index.Add(std::vector<PayloadIndex::Entry>{{id, truth.payloads[id]}});
+    }
+    const auto range = [&](const char* field, const auto& value) {
+      FilterNode node = Leaf(Kind::kRange, field);
+      const FilterValue low = value(number()), high = value(number());
+      (random() % 2 ? node.greater : node.greater_equal) = low;
+      (random() % 2 ? node.less : node.less_equal) = high;
+      return node;
+    };
+    const auto check = [&] {
+      for (int i = 0; i < 5; ++i) {
+        const int n = number();
+        const auto text = [](int v) -> FilterValue { return StrCat("v", v); };
+        const auto whole = [](int v) -> FilterValue { return int64_t{v}; };
+        const auto half = [](int v) -> FilterValue { return v * 0.5; };
+        const auto instant = [&](int v) -> FilterValue { return time(v); };
+        for (const FilterNode& node :
+             {Leaf(Kind::kEquals, "n", {int64_t{n}}), Leaf(Kind::kEquals, "x", {n * 0.25}), range("n", whole),
+              range("n", half), range("x", whole), range("s", text), range("t", instant),
+              Leaf(Kind::kIn, "s", {text(n), text(number())}), Leaf(Kind::kEquals, "t", {time(n)})}) {
+          ASSERT_NO_FATAL_FAILURE(ExpectRight(index, truth, node, /*exactly=*/true));
+        }
+      }
+    };
+    ASSERT_NO_FATAL_FAILURE(check());
+    for (const bool all : {false, true}) {
+      const auto payloads = truth.payloads;
+      for (const auto& [id, json] : payloads) {
+        if (!all && random() % 3 == 0) continue;
+        truth.payloads.erase(id);
+        index.Discard(id, json);
+      }
+      ASSERT_TRUE(index.Sweep().ok());
+      ASSERT_NO_FATAL_FAILURE(check());
+    }
+    for (const PayloadIndexStatus& status : index.Status()) EXPECT_EQ(status.items, 0u) << status.field.path;
+  }
+}
+
+class IndexedPayloads : public EngineTest {
+ protected:
+  void Index(std::vector<PayloadField> add, std::vector<std::string> drop = {}) {
+    IndexPayloadCall call;
+    call.collection = "c";
+    call.add = std::move(add);
+    call.drop = std::move(drop);
+    call.wait = true;
+    const auto done = engine_->IndexPayload(call, {});
+    ASSERT_TRUE(done.ok()) << done.status();
+    for (const PayloadIndexStatus& status : done->payload_indexes) EXPECT_TRUE(status.ready);
+  }
+
+  SearchAnswer Answer(SearchCall call) {
+    call.profile = true;
+    auto answer = engine_->Search(call, {});
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? *std::move(answer) : SearchAnswer{};
+  }
+
+  // What a scan over all payloads finds.
+  std::set<ItemId> Scrolled(const FilterNode& node) {
+    std::set<ItemId> ids;
+    const auto page = engine_->Scroll("c", node, 10'000, "", false, {});
+    EXPECT_TRUE(page.ok()) << page.status();
+    for (const StoredItem& item : page->items) ids.insert(item.id);
+    return ids;
+  }
+};
+
+TEST_F(IndexedPayloads, AnswerAsReadingEveryPayloadDoesThroughAllThatHappensToItems) {
+  MakeCollection(3);
+  RandomCases cases(23);
+  std::mt19937 random(3);
+  std::vector<PayloadField> fields = {{"a", PayloadType::kInteger},
+                                      {"b", PayloadType::kKeyword},
+                                      {"c", PayloadType::kFloat},
+                                      {"a.b", PayloadType::kBoolean}};
+  uint32_t active = 1;
+  for (int round = 0; round < 12; ++round) {
+    std::vector<UpsertItem> items, again;
+    for (int i = 0; i < 80; ++i) {
+      items.push_back(ItemOf(Id(random() % 300), RandomVector(&random, kDimension), cases.Object(2).dump()));
+    }
+    std::sort(items.begin(), items.end(), [](const auto& x, const auto& y) { return x.id < y.id; });
+    items.erase(std::unique(items.begin(), items.end(), [](const auto& x, const auto& y) { return x.id == y.id; }),
+                items.end());
+    Write(BatchOf(items, active));
+    std::vector<ItemId> gone;
+    for (int i = 0; i < 10; ++i) gone.push_back(Id(random() % 300));
+    std::sort(gone.begin(), gone.end());
+    gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+    ASSERT_TRUE(engine_->Delete("c", gone, Durability::kDurable, {}).ok());
+    if (round == 4 || round == 7) {  // and a backfill of some of what is there
+      Activate(++active, /*force=*/true);
+      for (const StoredItem& item : engine_->Scroll("c", std::nullopt, 0, "", false, {})->items) {
+        if (random() % 2) again.push_back(ItemOf(item.id, RandomVector(&random, kDimension)));
+      }
+      Write(BatchOf(again, active, /*same_content=*/true));
+    }
+    if (round == 1) Index(fields);
+    if (round == 5) Index({{"c", PayloadType::kInteger}}, {"c", "a.b"});
+    if (round == 3 || round == 8) ASSERT_NO_FATAL_FAILURE(Restart());
+    if (round == 9) ASSERT_TRUE(engine_->Rebuild("c", {}, true, "", {}).ok());
+    for (int f = 0; f < 25; ++f) {
+      SearchCall call = SearchFor(RandomVector(&random, kDimension), 1'000);
+      call.exact = f % 2 == 0;
+      call.filter = cases.Node(3);
+      if (f % 5 == 0) {
+        call.filter = Branch(Kind::kAnd, {Leaf(Kind::kIn, "$generation", {int64_t{active}, int64_t{1}}), *call.filter});
+      }
+      std::set<ItemId> found;
+      for (const EngineHit& hit : Hits(call)) found.insert(hit.id);
+      ASSERT_EQ(found, Scrolled(*call.filter)) << "round " << round;
+    }
+  }
+  EXPECT_EQ(engine_->GetCollection("c")->payload_indexes.size(), 3u);
+}
+
+TEST_F(IndexedPayloads, TheProfileSaysWhichFieldsAnIndexAnswered) {
+  CreateCollectionCall create;
+  create.name = "c";
+  create.payload_fields = {{"kind", PayloadType::kKeyword}, {"size", PayloadType::kInteger}};
+  ASSERT_TRUE(engine_->CreateCollection(create).ok());
+  Register(0);
+  Activate(1);
+  std::vector<UpsertItem> items;
+  for (uint64_t i = 0; i < 200; ++i) {
+    const Json payload = {{"kind", i % 2 ? "odd" : "even"}, {"size", i}, {"other", i}};
+    items.push_back(ItemOf(Id(i), {0.01f * static_cast<float>(i), 0, 0, 0}, payload.dump()));
+  }
+  Write(BatchOf(std::move(items)));
+
+  SearchCall call = SearchFor({0, 0, 0, 0}, 2);
+  call.filter = Leaf(Kind::kEquals, "kind", {std::string("odd")});
+  SearchAnswer answer = Answer(call);
+  EXPECT_THAT(HitNames(call), ElementsAre("1@1", "3@1"));
+  EXPECT_THAT(answer.profile->indexed_fields, ElementsAre("kind"));
+  EXPECT_THAT(answer.profile->unindexed_fields, IsEmpty());
+  EXPECT_EQ(answer.profile->payloads_read, 0);
+  EXPECT_EQ(answer.profile->legs.at(0).segments.size(), 1u);
+
+  FilterNode small = Leaf(Kind::kRange, "other");
+  small.greater = int64_t{100};
+  call.filter = Branch(Kind::kAnd, {*call.filter, small});
+  answer = Answer(call);
+  EXPECT_THAT(HitNames(call), ElementsAre("101@1", "103@1"));
+  EXPECT_THAT(answer.profile->indexed_fields, ElementsAre("kind"));
+  EXPECT_THAT(answer.profile->unindexed_fields, ElementsAre("other"));
+  EXPECT_GT(answer.profile->payloads_read, 0);
+
+  // Of the wrong type: no error, and no hit.
+  call.filter = Leaf(Kind::kEquals, "size", {std::string("7")});
+  EXPECT_THAT(Hits(call), IsEmpty());
+  call.filter = Leaf(Kind::kEquals, "size", {7.0});
+  EXPECT_THAT(HitNames(call), ElementsAre("7@1"));
+  EXPECT_FALSE(engine_->Search(SearchFor({0, 0, 0, 0}), {})->profile.has_value());
+}
+
+TEST_F(IndexedPayloads, RefuseBadDeclarationsAndNameThem) {
+  MakeCollection();
+  const auto declare = [&](std::vector<PayloadField> add, std::vector<std::string> drop = {}, std::string id = "") {
+    return engine_->IndexPayload({std::move(id), "c", std::move(add), std::move(drop), false}, {});
+  };
+  EXPECT_TRUE(Fails(declare({{"", PayloadType::kKeyword}}), absl::StatusCode::kInvalidArgument, {"add[0].path", "empty"}));
+  EXPECT_TRUE(Fails(declare({{"$generation", PayloadType::kInteger}}), absl::StatusCode::kInvalidArgument,
+                    {"add[0].path", "$generation"}));
+  EXPECT_TRUE(Fails(declare({{"a..b", PayloadType::kKeyword}}), absl::StatusCode::kInvalidArgument, {"single dots"}));
+  EXPECT_TRUE(Fails(declare({{std::string(257, 'x'), PayloadType::kKeyword}}), absl::StatusCode::kInvalidArgument,
+                    {"257 bytes", "at most 256"}));
+  EXPECT_TRUE(Fails(declare({{"a", PayloadType::kKeyword}, {"a", PayloadType::kFloat}}),
+                    absl::StatusCode::kInvalidArgument, {"add[1].path", "'a' again"}));
+  std::vector<PayloadField> many;
+  for (int i = 0; i < 65; ++i) many.push_back({StrCat("f", i), PayloadType::kKeyword});
+  EXPECT_TRUE(Fails(declare(many), absl::StatusCode::kInvalidArgument, {"65 long", "at most 64"}));
+  CreateCollectionCall create;
+  create.name = "d";
+  create.payload_fields = many;
+  EXPECT_TRUE(Fails(engine_->CreateCollection(create), absl::StatusCode::kInvalidArgument, {"payload_fields", "65"}));
+  EXPECT_TRUE(Fails(ParsePayloadType("text", "type"), absl::StatusCode::kInvalidArgument, {"'text'", "keyword, integer"}));
+
+  ASSERT_TRUE(declare({{"a", PayloadType::kKeyword}}, {}, "r1").ok());
+  ASSERT_TRUE(declare({{"a", PayloadType::kKeyword}}, {}, "r1").ok());  // the same call again
+  EXPECT_TRUE(Fails(declare({{"b", PayloadType::kKeyword}}, {}, "r1"), absl::StatusCode::kAlreadyExists, {"r1"}));
+  ASSERT_TRUE(declare({{"a", PayloadType::kKeyword}}).ok());  // there already
+  EXPECT_TRUE(Fails(declare({{"a", PayloadType::kFloat}}), absl::StatusCode::kAlreadyExists, {"'a'", "keyword"}));
+  EXPECT_TRUE(Fails(declare({}, {"b"}), absl::StatusCode::kNotFound, {"drop[0]", "'b'", "a=keyword"}));
+  ASSERT_TRUE(declare({{"a", PayloadType::kFloat}}, {"a"}).ok());
+  ASSERT_NO_FATAL_FAILURE(Restart());
+  const auto status = engine_->GetCollection("c");
+  ASSERT_EQ(status->payload_indexes.size(), 1u);
+  EXPECT_EQ(status->payload_indexes[0].field, (PayloadField{"a", PayloadType::kFloat}));
+}
+
+}  // namespace
+}  // namespace lightcone::server
