@@ -1,5 +1,5 @@
-// lightcone adapt: fits an adapter from pairs of embeddings, or from two models and a data set, and shows what it
-// gains.
+// lightcone adapt: fits an adapter from pairs of embeddings, or from two models and a data set, shows what it gains, and
+// puts it into a collection.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "base/npy.h"
 #include "base/status.h"
 #include "cli/adapt_report.h"
@@ -28,6 +29,8 @@ struct Flags {
   std::string old_embeddings, new_embeddings, labels;
   std::string old_model, new_model, base_model, data = "glyphs";
   std::string metric = "lorentz", direction = "item", map = "residual-mlp", loss = "auto", out;
+  std::string collection;  // empty: the adapter is put nowhere
+  uint32_t from = 0, to = 0;
   double curvature = 1.0, old_clip = 1.0, new_clip = 1.2, test_share = 0.1;
   int width = AdaptOptions().width, rank = AdaptOptions().rank, steps = AdaptOptions().steps, views = 0;
   int bank = AdaptOptions().bank;
@@ -242,12 +245,42 @@ absl::StatusOr<AdapterFile> FitShown(const Inputs& inputs, const AdaptOptions& o
   return file;
 }
 
+absl::Status CheckWhereTo(const Flags& flags) {
+  if (flags.collection.empty()) {
+    if (flags.from == 0 && flags.to == 0) return absl::OkStatus();
+    return InvalidField("--collection", "absent", "the collection whose generations --from and --to are");
+  }
+  const bool item = flags.direction == "item";
+  if (flags.from == 0) return InvalidField("--from", "absent", "the generation whose embeddings the adapter takes");
+  if (flags.to != 0 && flags.to != flags.from && (flags.from < flags.to) == item) return absl::OkStatus();
+  return InvalidField("--to", flags.to == 0 ? "absent" : StrCat(flags.to),
+                      StrCat(item ? "a generation above " : "a generation below ", flags.from, ", as --direction ",
+                             flags.direction, " carries embeddings"));
+}
+
+// What does not fit the two generations is refused by the server, which knows them.
+absl::Status PutIt(Context& context, const Flags& flags) {
+  v1::PutAdapterRequest request;
+  request.set_collection(flags.collection);
+  request.set_from_generation(flags.from);
+  request.set_to_generation(flags.to);
+  LC_ASSIGN_OR_RETURN(*request.mutable_adapter(), ReadFile(flags.out));
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  const absl::Status put = client->PutAdapter(request).status();
+  if (!put.ok()) return Annotate(put, StrCat("'", flags.out, "' is fitted; to put it into '", flags.collection, "'"));
+  if (!context.json) {
+    context.Print(StrCat("put into collection '", flags.collection, "', generation ", flags.from, " to ", flags.to, "\n"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Run(Context& context, const Flags& flags) {
   // Wrong words are told before anything is read or embedded; numbers when the dimensions are known.
   LC_RETURN_IF_ERROR(ParseAdapterDirection(flags.direction).status());
   LC_RETURN_IF_ERROR(ParseAdapterKind(flags.map).status());
   LC_RETURN_IF_ERROR(ParseAdaptLoss(flags.loss, /*has_labels=*/true).status());
   if (flags.out.empty()) return InvalidField("--out", "absent", "the file for the adapter");
+  LC_RETURN_IF_ERROR(CheckWhereTo(flags));
   const bool embeddings = !flags.old_embeddings.empty() || !flags.new_embeddings.empty();
   const bool models = !flags.old_model.empty() || !flags.new_model.empty();
   for (const CLI::Option* option : embeddings ? flags.of_models : flags.of_embeddings) {
@@ -272,7 +305,7 @@ absl::Status Run(Context& context, const Flags& flags) {
     LC_ASSIGN_OR_RETURN(evaluation, EvaluateAdapter(adapter, test, {.base = inputs.base, .seed = flags.seed}));
   }
   ShowAdapter(context, flags.out, file, evaluation, inputs.not_evaluated);
-  return absl::OkStatus();
+  return flags.collection.empty() ? absl::OkStatus() : PutIt(context, flags);
 }
 
 }  // namespace
@@ -280,7 +313,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 void AddAdapt(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
   CLI::App* app = root.add_subcommand(
-      "adapt", "Fit an adapter between two models' embeddings and show what it gains, without a server");
+      "adapt", "Fit an adapter between two models' embeddings, show what it gains, and put it into a collection if asked to");
   app->add_option("--old-embeddings", flags->old_embeddings, "Old model's embeddings before the clip (n, d), .npy");
   app->add_option("--new-embeddings", flags->new_embeddings, "New model's, of the same items, .npy");
   flags->of_embeddings = {
@@ -321,6 +354,9 @@ void AddAdapt(CLI::App& root, Context& context) {
                   "Of every random choice, the split of --data among them: give that of the training")
       ->capture_default_str();
   app->add_option("--out", flags->out, "File for the adapter");
+  app->add_option("--collection", flags->collection, "Put it into this collection of the server, too");
+  app->add_option("--from", flags->from, "With --collection: the generation whose embeddings it takes");
+  app->add_option("--to", flags->to, "With --collection: the generation into whose space it carries them");
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -388,19 +389,20 @@ absl::Status Demo::CollectUncertainty() {
 }
 
 void Demo::Summarise() {
+  constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();  // null in JSON
   const DemoRow &old_old = *result_.Row("old", "old"), &cross = *result_.Row("new", "old"),
                 &base = *result_.Row("independent", "independent"), &own = *result_.Row("new", "new");
-  result_.p_com_cmc1 = PCom(cross.cmc1, old_old.cmc1, base.cmc1).value_or(0);
-  result_.p_com_map = PCom(cross.map, old_old.map, base.map).value_or(0);
-  result_.p_up_cmc1 = PUp(own.cmc1, base.cmc1).value_or(0);
-  result_.p_up_map = PUp(own.map, base.map).value_or(0);
+  result_.p_com_cmc1 = PCom(cross.cmc1, old_old.cmc1, base.cmc1).value_or(kUndefined);
+  result_.p_com_map = PCom(cross.map, old_old.map, base.map).value_or(kUndefined);
+  result_.p_up_cmc1 = PUp(own.cmc1, base.cmc1).value_or(kUndefined);
+  result_.p_up_map = PUp(own.map, base.map).value_or(kUndefined);
   for (DemoAdapter& adapter : result_.adapters) {
     const DemoRow& adapted = *result_.Row(adapter.model + "+adapter", "old");
-    adapter.p_com_cmc1 = PCom(adapted.cmc1, old_old.cmc1, base.cmc1).value_or(0);
-    adapter.p_com_map = PCom(adapted.map, old_old.map, base.map).value_or(0);
+    adapter.p_com_cmc1 = PCom(adapted.cmc1, old_old.cmc1, base.cmc1).value_or(kUndefined);
+    adapter.p_com_map = PCom(adapted.map, old_old.map, base.map).value_or(kUndefined);
     const DemoRow& alone = *result_.Row(adapter.model, adapter.model);
-    adapter.p_up_cmc1 = PUp(alone.cmc1, base.cmc1).value_or(0);
-    adapter.p_up_map = PUp(alone.map, base.map).value_or(0);
+    adapter.p_up_cmc1 = PUp(alone.cmc1, base.cmc1).value_or(kUndefined);
+    adapter.p_up_map = PUp(alone.map, base.map).value_or(kUndefined);
   }
   nlohmann::ordered_json config;
   config["lightcone"] = kVersion;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
@@ -16,10 +17,13 @@
 #include "models/architecture.h"
 #include "models/encoder.h"
 #include "models/manifest.h"
+#include "nlohmann/json.hpp"
 #include "trainer/adapt/item_adapter.h"
+#include "trainer/adapt/options.h"
 #include "trainer/config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/split.h"
+#include "trainer/experiment/sealed.h"
 #include "trainer/methods/method.h"
 #include "trainer/progress.h"
 
@@ -128,16 +132,29 @@ absl::StatusOr<TrainConfig> ConfigOf(const Flags& flags, const Dataset& dataset)
 
 std::string AdapterPath(const std::string& folder) { return folder + "/old-items.adapter"; }
 
-// Whether the folder holds a finished model with an adapter of its own: between these two, and younger than its
-// encoder.
+std::string AdapterSealPath(const std::string& folder) { return AdapterPath(folder) + ".json"; }
+
+// What the adapter beside a model was fitted by, and its bytes.
+absl::StatusOr<nlohmann::ordered_json> AdapterSeal(const std::string& folder, const TrainConfig& config) {
+  LC_ASSIGN_OR_RETURN(const Manifest model, ReadManifest(folder));
+  LC_ASSIGN_OR_RETURN(const Manifest old_model, ReadManifest(config.old_model));
+  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(AdapterPath(folder), int64_t{1} << 32));
+  return nlohmann::ordered_json{{"fit", kAdaptFitVersion},
+                                {"old_crc32c", old_model.encoder_crc32c},
+                                {"new_crc32c", model.encoder_crc32c},
+                                {"seed", config.seed},
+                                {"adapter_crc32c", Crc32c(bytes)}};
+}
+
+// Whether the folder of a finished model holds the adapter that would be fitted now.
 bool HasAdapter(const std::string& folder, const TrainConfig& config) {
-  const absl::StatusOr<Manifest> model = ReadManifest(folder), old_model = ReadManifest(config.old_model);
-  const absl::StatusOr<AdapterFile> file = ReadAdapter(AdapterPath(folder));
-  if (!model.ok() || !old_model.ok() || !file.ok()) return false;
-  std::error_code error;
-  const auto encoder_time = std::filesystem::last_write_time(folder + "/" + model->encoder_file, error);
-  return !error && std::filesystem::last_write_time(AdapterPath(folder), error) >= encoder_time && !error &&
-         file->from == old_model->name && file->to == config.name && model->parent_crc32c == old_model->encoder_crc32c;
+  const absl::StatusOr<nlohmann::ordered_json> now = AdapterSeal(folder, config);
+  const absl::StatusOr<nlohmann::ordered_json> kept = ReadSealed(AdapterSealPath(folder));
+  if (!now.ok() || !kept.ok()) return false;
+  for (const auto& [key, value] : now->items()) {
+    if (!kept->contains(key) || (*kept)[key] != value) return false;
+  }
+  return true;
 }
 
 // The item adapter that belongs to the model, beside its encoder.
@@ -148,7 +165,9 @@ absl::Status FitBeside(const std::string& folder, const TrainConfig& config, con
   std::fprintf(stderr, "fitting the adapter for the old model's items\n");
   LC_ASSIGN_OR_RETURN(const AdapterFile file, FitItemAdapter(*old_model, *new_model, dataset,
                                                              AugmentOf(config, dataset), config.seed, &interrupted));
-  return WriteAdapter(AdapterPath(folder), file);
+  LC_RETURN_IF_ERROR(WriteAdapter(AdapterPath(folder), file));
+  LC_ASSIGN_OR_RETURN(const nlohmann::ordered_json seal, AdapterSeal(folder, config));
+  return WriteSealed(AdapterSealPath(folder), seal);
 }
 
 struct Trained {
@@ -159,17 +178,12 @@ struct Trained {
 absl::StatusOr<Trained> TrainAndAdapt(const Flags& flags, const Dataset& dataset, const TrainConfig& config) {
   const bool ends_with_adapter = FindTrainingMethod(config.method)->ends_with_adapter;
   if (ends_with_adapter) LC_RETURN_IF_ERROR(CheckItemAdapter(dataset));
-  const bool had_adapter = ends_with_adapter && HasAdapter(flags.out, config);  // before Train writes the encoder again
   ProgressPrinter printer(stderr);
   Trained trained;
   LC_ASSIGN_OR_RETURN(trained.result, Train(dataset, config, flags.out, printer.callback(), &interrupted));
   if (!ends_with_adapter) return trained;
   trained.adapter = AdapterPath(flags.out);
-  if (had_adapter && trained.result.resumed_at == trained.result.steps) {
-    std::error_code ignored;  // it stays younger than the encoder, which was written once more
-    std::filesystem::last_write_time(trained.adapter, std::filesystem::file_time_type::clock::now(), ignored);
-    return trained;
-  }
+  if (HasAdapter(flags.out, config)) return trained;
   const absl::Status fitted = FitBeside(flags.out, config, dataset);
   if (!fitted.ok()) return Annotate(fitted, StrCat("'", flags.out, "' is trained; its adapter"));
   return trained;

@@ -1,8 +1,10 @@
 #include "index/carried_search.h"
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "index/adapted_search.h"
 #include "index/carried_segments.h"
 
@@ -98,10 +100,22 @@ std::vector<absl::StatusOr<SearchResult>> SearchLegs(std::span<const ScopedReque
       answers.push_back(std::move(found[i]));
     }
   }
+  // What was read of damaged files may have been any score, and legs of one query share what is near enough: all of them
+  // are asked again, carried by the search itself.
+  absl::flat_hash_set<uint32_t> damaged;
+  std::vector<size_t> again;
   for (size_t i = 0; i < legs.size(); ++i) {
     if (part_of[i] == nullptr || !AnyDamaged(*part_of[i])) continue;
-    answers[i] = std::move(SearchSegments(legs.subspan(i, 1))[0]);  // carried by the search itself
+    again.push_back(i);
+    damaged.insert(legs[i].request->query_number);
   }
+  for (size_t i = 0; i < legs.size() && !damaged.empty(); ++i) {
+    const uint32_t query = legs[i].request->query_number;
+    if (query != 0 && damaged.contains(query) && std::find(again.begin(), again.end(), i) == again.end()) {
+      again.push_back(i);
+    }
+  }
+  for (const size_t i : again) answers[i] = std::move(SearchSegments(legs.subspan(i, 1))[0]);
   return answers;
 }
 

@@ -180,6 +180,8 @@ class IndexView {
   // `cancelled` says so; else the first error of CarriedSegments, after all segments were tried.
   virtual absl::Status Adapt(uint32_t generation, AdaptedRows* rows, CarriedSegments* carried,
                              const IndexSettings& settings, const std::function<bool()>& cancelled) const = 0;
+  // Of an adapter that no leg uses now: lets go of what it carried of segments that are no more. Errors of the files.
+  virtual absl::Status KeepCarried(uint32_t generation, CarriedSegments* carried) const = 0;
   // Rows of a generation that a view of `view_generation` serves.
   virtual int64_t VisibleRows(uint32_t generation, uint32_t view_generation) const = 0;
   // Generations with at least one visible row for this view, ascending.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 
 namespace lightcone {
@@ -54,7 +55,8 @@ class Walk {
   }
 
   // Collects the links of `row` on the base layer that were not visited, and scores them. Returns their number.
-  size_t Expand(uint32_t row, Visited& visited) {
+  template <typename Marks>
+  size_t Expand(uint32_t row, Marks& visited) {
     size_t n = 0;
     for (const int32_t link : graph_.Links(row, 0)) {
       if (!graph_.IsRow(link)) break;
@@ -162,6 +164,7 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
 // Breadth with which a walk finds its way among rows that may all turn out too far: narrower ones end in a place that
 // has nothing nearer beside it more often than the rows' own neighbours are missed.
 constexpr size_t kLeadMin = 10;
+constexpr int64_t kSharedMarksMax = 16 << 20;  // rows: two bytes each, in every thread that searches
 
 // The scores of the best rows of all walks.
 class BestScores {
@@ -183,13 +186,27 @@ class BestScores {
   std::vector<float> scores_;  // min-heap
 };
 
+// Visited rows of one of several walks: its part of marks that all of them share, or a set, where the graphs are so large
+// together that marks for all of their rows would take too much memory in every thread.
+class SharedMarks {
+ public:
+  SharedMarks() = default;  // a set
+  SharedMarks(Visited* all, uint32_t begin) : all_(all), begin_(begin) {}
+  bool TestAndSet(uint32_t row) {
+    return all_ != nullptr ? all_->TestAndSet(begin_ + row) : !rows_.insert(row).second;
+  }
+
+ private:
+  Visited* all_ = nullptr;
+  uint32_t begin_ = 0;
+  absl::flat_hash_set<uint32_t> rows_;
+};
+
 // One of the walks.
 class SharedWalk {
  public:
-  SharedWalk(const WalkTask& task, size_t lead, Visited& visited)
-      : task_(task), lead_(lead), visited_(visited), walk_(*task.graph, task.score) {
-    visited_.Begin(static_cast<size_t>(task.graph->rows()));
-  }
+  SharedWalk(const WalkTask& task, size_t lead, SharedMarks visited)
+      : task_(task), lead_(lead), visited_(std::move(visited)), walk_(*task.graph, task.score) {}
 
   // Until the nearest row that is not expanded is none of the `lead` best.
   absl::Status FindWay(absl::FunctionRef<absl::Status()> interrupted) {
@@ -274,7 +291,7 @@ class SharedWalk {
 
   const WalkTask& task_;
   const size_t lead_;
-  Visited& visited_;
+  SharedMarks visited_;
   Walk walk_;
   bool gave_up_ = false;
   int64_t check_at_ = kEvaluationsBetweenChecks;
@@ -336,12 +353,20 @@ absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> t
     breadth = std::max(breadth, task.limits.ef);
     weight += task.weight;
   }
-  thread_local std::deque<Visited> visited;  // a place that stays for each
-  if (visited.size() < tasks.size()) visited.resize(tasks.size());
+  thread_local Visited visited;
+  std::vector<SharedMarks> marks;
+  uint32_t marked = 0;
+  for (const WalkTask& task : tasks) {
+    const bool fits = task.graph->rows() <= kSharedMarksMax - marked;
+    marks.push_back(fits ? SharedMarks(&visited, marked) : SharedMarks());
+    if (fits) marked += static_cast<uint32_t>(task.graph->rows());
+  }
+  visited.Begin(marked);
   std::deque<SharedWalk> walks;
   for (size_t i = 0; i < tasks.size(); ++i) {
     const double share = weight > 0 ? tasks[i].weight / weight : 1;
-    walks.emplace_back(tasks[i], std::max(kLeadMin, static_cast<size_t>(std::ceil(share * breadth))), visited[i]);
+    const size_t lead = std::max(kLeadMin, static_cast<size_t>(std::ceil(share * breadth)));
+    walks.emplace_back(tasks[i], lead, std::move(marks[i]));
     LC_RETURN_IF_ERROR(walks.back().FindWay(interrupted));
   }
   BestScores best(static_cast<size_t>(breadth));

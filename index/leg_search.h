@@ -43,6 +43,7 @@ inline constexpr double kRandomAccessCost = 2;
 // Rows that a filter leaves of the probed lists, for each result: with fewer the nearest of them may well lie
 // elsewhere.
 inline constexpr double kAcceptedPerResult = 32;
+inline constexpr int64_t kPqRankedMin = 128;  // rows that a probe by pq codes ranks for kCalibrationK + 1 results
 
 // Walks of one query, along the graphs of one or of several searches.
 struct PlannedWalks {
@@ -285,7 +286,9 @@ class LegSearch {
     std::optional<PqQuery> pq_query;
     if (pq != nullptr) pq_query.emplace(*pq, query());
     const int ef = context_.request.ef > 0 ? context_.request.ef : context_.scope.ef_default;
-    BestRows best(static_cast<size_t>(std::max<int64_t>(ef, wanted_)));
+    // Scores by pq codes have no bound: as many rows a result are ranked by their vectors as when recall was measured.
+    const int64_t ranked = (kPqRankedMin * wanted_ + kCalibrationK) / (kCalibrationK + 1);
+    BestRows best(static_cast<size_t>(std::max<int64_t>(ef, ranked)));
     int64_t rows = 0, check_at = kRowsBetweenChecks;
     for (size_t i = 0; i < order.size(); ++i) {
       const bool enough = pq != nullptr ? best.found() >= static_cast<size_t>(wanted_)

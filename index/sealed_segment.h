@@ -29,8 +29,8 @@ class SealedSegment : public Segment {
   static absl::StatusOr<std::shared_ptr<SealedSegment>> Open(const std::string& folder, bool with_states);
 
   // Reads every file through, by way of the file system and not of the mapping, so that it takes no memory, and checks
-  // sums and structure. `go_on` is asked after every read of `bytes`; CANCELLED when it says no. DATA_LOSS, or a file's
-  // own error, says what is wrong; the caller marks the segment then.
+  // sums and structure. `go_on` is asked after every read of `bytes`; CANCELLED when it says no. DATA_LOSS says what is
+  // wrong; the caller marks the segment then. Other errors (no file descriptor left) say nothing about the segment.
   absl::Status Check(absl::FunctionRef<bool(size_t bytes)> go_on) const;
   // Whether the files that are mapped are still there, at their paths and of their sizes. Cheap. DATA_LOSS if not.
   absl::Status CheckFiles() const;
@@ -46,7 +46,7 @@ class SealedSegment : public Segment {
   // Of the newest change that the state file held when it was read; 0 without one.
   uint64_t sequence_of_states() const { return sequence_of_states_; }
 
-  std::string_view kind() const override { return manifest_.kind; }
+  std::string_view kind() const override { return kind_; }
   bool ordered_by_id() const override { return lists() == nullptr; }
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
   const Lists* lists() const override { return manifest_.kind == "ivf" ? &lists_ : nullptr; }
@@ -66,7 +66,8 @@ class SealedSegment : public Segment {
   SealedSegment(std::string folder, SegmentManifest manifest)
       : Segment(manifest.id, manifest.generation, manifest.space),
         folder_(std::move(folder)),
-        manifest_(std::move(manifest)) {}
+        manifest_(std::move(manifest)),
+        kind_(SealedKindName(ParseSealedKind(manifest_.kind).value_or(SealedKind::kFlat))) {}
 
   std::string PathOf(std::string_view name) const { return folder_ + "/" + std::string(name); }
   absl::StatusOr<std::string_view> Map(std::string_view name);
@@ -75,10 +76,17 @@ class SealedSegment : public Segment {
   absl::Status CheckIds() const;
   absl::Status CheckFile(const MappedFile& file, absl::FunctionRef<bool(size_t)> go_on) const;
   // The row with the i-th smallest internal id.
-  int64_t RowById(int64_t i) const { return lists() == nullptr ? i : lists_.by_id()[static_cast<size_t>(i)]; }
+  int64_t RowById(int64_t i) const {
+    if (lists() == nullptr) return i;
+    const uint32_t row = lists_.by_id()[static_cast<size_t>(i)];
+    if (row < rows()) return row;
+    MarkDamaged();  // it was in range when the file was opened
+    return 0;
+  }
 
   const std::string folder_;
   const SegmentManifest manifest_;
+  const std::string_view kind_;  // of static storage: hits name it when the segment may be gone
   std::vector<MappedFile> files_;
   Graph graph_;
   Lists lists_;

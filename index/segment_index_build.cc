@@ -93,6 +93,7 @@ absl::Status SegmentIndex::WorkUntilIdle() {
     bool checkpoint = false;
     {
       absl::MutexLock lock(&mu_);
+      if (stopping()) return absl::OkStatus();  // under the lock: nobody would wake what waits from here on
       job = PickJob();
       checkpoint = checkpoint_due_;
       if (!job && !checkpoint && flush_requested_ != flush_done_ && !unchecked_.empty()) {

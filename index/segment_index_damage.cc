@@ -18,6 +18,7 @@ namespace {
 // and searches want the disk.
 constexpr double kCheckBytesPerSecond = 128 << 20;
 constexpr absl::Duration kSleepMax = absl::Milliseconds(20);
+constexpr absl::Duration kCheckAgainAfter = absl::Seconds(5);
 constexpr int kCheckerNice = 10;
 constexpr size_t kRowsABatch = 512;  // that come from the store between two locks
 
@@ -57,14 +58,22 @@ void SegmentIndex::CheckerLoop() {
 }
 
 bool SegmentIndex::CheckSegment(const SealedSegment& segment, bool hurry) {
-  const absl::Status status = segment.Check([&](size_t bytes) {
+  const auto go_on = [&](size_t bytes) {
     if (hurry || hurrying_.load(std::memory_order_relaxed)) return !stopping();
     const absl::Time wait_for = TakePace(bytes);
     while (!stopping() && !hurrying_.load(std::memory_order_relaxed) && absl::Now() < wait_for) {
       absl::SleepFor(std::min(kSleepMax, wait_for - absl::Now()));
     }
     return !stopping();
-  });
+  };
+  absl::Status status = segment.Check(go_on);
+  while (!status.ok() && !absl::IsCancelled(status) && !absl::IsDataLoss(status)) {
+    spdlog::warn("index '{}': segment {} cannot be checked now: {}", folder_, segment.id(), MessageOf(status));
+    const absl::Time again = absl::Now() + kCheckAgainAfter;
+    while (!stopping() && absl::Now() < again) absl::SleepFor(kSleepMax);
+    if (stopping()) return false;
+    status = segment.Check(go_on);
+  }
   if (absl::IsCancelled(status)) return false;
   if (status.ok()) return true;
   absl::MutexLock lock(&mu_);

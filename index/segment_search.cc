@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/status.h"
 #include "geometry/kernels.h"
 #include "index/adapted_search.h"
 #include "index/graph_walk.h"
@@ -39,8 +40,19 @@ struct Running {
 // Whether walks of the two may go on together: legs of one query whose scores mean the same distances.
 bool GoTogether(const SearchRequest& x, const SearchRequest& y) {
   const Space &a = x.query->item_space(), &b = y.query->item_space();
+  if (x.target_recall > 0 || y.target_recall > 0) return false;  // measured by walks that went alone
   return x.query_number == y.query_number && x.query_number != 0 && x.adapter == nullptr && y.adapter == nullptr &&
          a.metric == b.metric && Normalized(a).curvature == Normalized(b).curvature;
+}
+
+absl::StatusOr<std::vector<WalkResult>> WalkEach(std::span<const WalkTask> tasks,
+                                                 absl::FunctionRef<absl::Status()> interrupted) {
+  std::vector<WalkResult> results;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    LC_ASSIGN_OR_RETURN(std::vector<WalkResult> one, WalkTogether(tasks.subspan(i, 1), interrupted));
+    results.push_back(std::move(one[0]));
+  }
+  return results;
 }
 
 // Walks the graphs of searches that go together. On an error all of them have it.
@@ -49,7 +61,9 @@ void WalkAll(std::span<Running* const> searches) {
   for (Running* one : searches) one->search->AddWalks(planned);
   if (planned.tasks.empty()) return;
   const auto interrupted = [&] { return searches[0]->search->Interrupted(); };
-  const absl::StatusOr<std::vector<WalkResult>> walked = WalkTogether(planned.tasks, interrupted);
+  const bool alone = searches[0]->search->request().target_recall > 0;
+  const absl::StatusOr<std::vector<WalkResult>> walked =
+      alone ? WalkEach(planned.tasks, interrupted) : WalkTogether(planned.tasks, interrupted);
   if (!walked.ok()) {
     for (Running* one : searches) one->Goes(walked.status());
     return;

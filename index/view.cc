@@ -72,6 +72,14 @@ std::vector<absl::StatusOr<SearchResult>> SegmentView::SearchTogether(std::span<
   return answers;
 }
 
+absl::Status SegmentView::KeepCarried(uint32_t generation, CarriedSegments* carried) const {
+  std::vector<uint64_t> ids;
+  if (const auto leg = legs_.find(generation); leg != legs_.end()) {
+    for (const PinnedSegment& pinned : leg->second->segments) ids.push_back(pinned.segment->id());
+  }
+  return carried->KeepOnly(ids);
+}
+
 absl::Status SegmentView::Adapt(uint32_t generation, AdaptedRows* rows, CarriedSegments* carried,
                                 const IndexSettings& settings, const std::function<bool()>& cancelled) const {
   const auto leg = legs_.find(generation);

@@ -25,6 +25,7 @@ class SegmentView : public IndexView {
       : legs_(std::move(legs)), sequence_(sequence), ef_default_(ef_default), nprobe_default_(nprobe_default) {}
 
   std::vector<absl::StatusOr<SearchResult>> SearchTogether(std::span<const SearchRequest> requests) const override;
+  absl::Status KeepCarried(uint32_t generation, CarriedSegments* carried) const override;
   absl::Status Adapt(uint32_t generation, AdaptedRows* rows, CarriedSegments* carried, const IndexSettings& settings,
                      const std::function<bool()>& cancelled) const override;
   int64_t VisibleRows(uint32_t generation, uint32_t view_generation) const override;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -33,7 +34,57 @@ std::vector<std::pair<std::string, double>> LossMeter::Means() const {
   return means;
 }
 
+void LossWatch::Add(const LossTerms& terms, int64_t step) {
+  if (first_) return;
+  if (terms.total.device().is_cpu()) {
+    if (std::isfinite(terms.total.item<double>())) return;
+    first_ = Bad{"total", step};
+    for (const auto& [name, value] : terms.parts) {
+      if (std::isfinite(value.item<double>())) continue;
+      first_->part = name;
+      return;
+    }
+    return;
+  }
+  torch::NoGradGuard no_grad;
+  const auto on_its_device = terms.total.options().dtype(torch::kInt64).requires_grad(false);
+  if (bad_.empty()) {
+    for (const auto& part : terms.parts) bad_.emplace_back(part.first, torch::full({}, -1, on_its_device));
+    bad_.emplace_back("total", torch::full({}, -1, on_its_device));
+  }
+  for (size_t i = 0; i < bad_.size(); ++i) {
+    const torch::Tensor& value = i < terms.parts.size() ? terms.parts[i].second : terms.total;
+    torch::Tensor& bad = bad_[i].second;
+    bad = torch::where(torch::isfinite(value.detach()).logical_or(bad >= 0), bad, torch::full_like(bad, step));
+  }
+}
+
+std::optional<LossWatch::Bad> LossWatch::First() const {
+  if (first_) return first_;
+  std::optional<Bad> first;
+  for (const auto& [part, step] : bad_) {
+    const int64_t at = step.item<int64_t>();
+    if (at >= 0 && (!first || at < first->step)) first = Bad{part, at};
+  }
+  return first;
+}
+
 namespace {
+
+// The name of the first tensor with a number that is none.
+std::optional<std::string> FirstNotFinite(const torch::nn::Module& module, const std::string& what) {
+  torch::NoGradGuard no_grad;
+  const auto bad = [](const torch::Tensor& t) {
+    return t.defined() && t.is_floating_point() && !torch::isfinite(t).all().item<bool>();
+  };
+  for (const auto& item : module.named_parameters()) {
+    if (bad(item.value())) return StrCat(what, ".", item.key());
+  }
+  for (const auto& item : module.named_buffers()) {
+    if (bad(item.value())) return StrCat(what, ".", item.key());
+  }
+  return std::nullopt;
+}
 
 // Independent streams out of one seed: weights, head, order and augmentation.
 constexpr uint64_t kWeightStream = 1, kClassifierStream = 2, kScriptStream = 4;  // 3: train.cc, kDataStream
@@ -194,6 +245,7 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress)
     torch::manual_seed(MixSeed({config_.seed, kScriptStream, std::bit_cast<uint64_t>(progress)}));
   }
   LossTerms terms = method_->Loss(step, network_->forward(step.images));
+  if (device_.is_cpu() && !std::isfinite(terms.total.item<double>())) return terms;
   optimizer_->zero_grad();
   terms.total.backward();
   if (config_.gradient_clip > 0) ClipGradients();
@@ -217,6 +269,16 @@ void TrainingRun::ClipGradients() {
   const torch::Tensor norm = norms.size() == 1 ? norms[0] : torch::stack(norms).norm(2);
   const torch::Tensor factor = torch::clamp_max(config_.gradient_clip / (norm + 1e-6), 1.0);
   for (torch::Tensor& gradient : gradients) gradient.mul_(factor);
+}
+
+absl::Status TrainingRun::CheckFinite() const {
+  std::optional<std::string> bad = FirstNotFinite(*network_, "network");
+  if (!bad) bad = FirstNotFinite(*classifier_, "classifier");
+  if (const std::shared_ptr<torch::nn::Module> own = method_->module(); own && !bad) {
+    bad = FirstNotFinite(*own, "method");
+  }
+  if (!bad) return absl::OkStatus();
+  return Internal(StrCat("'", *bad, "' has a number that is not finite"));
 }
 
 absl::Status TrainingRun::Save(Checkpoint& checkpoint) const {

@@ -33,6 +33,22 @@ class LossMeter {
   std::vector<std::pair<std::string, torch::Tensor>> sums_;
 };
 
+// The first step with a loss that is no number, and which part of it was. On the CPU it is known at once; elsewhere it
+// stays on the device until First asks, so that no step waits.
+class LossWatch {
+ public:
+  struct Bad {
+    std::string part;  // "total" when every part is finite
+    int64_t step = 0;
+  };
+  void Add(const LossTerms& terms, int64_t step);
+  std::optional<Bad> First() const;
+
+ private:
+  std::optional<Bad> first_;                                // on the CPU
+  std::vector<std::pair<std::string, torch::Tensor>> bad_;  // elsewhere: first bad step by part, "total" last
+};
+
 // Threads: one at a time.
 class TrainingRun {
  public:
@@ -42,8 +58,13 @@ class TrainingRun {
   // Before the first step of a training that is not resumed: lets the method set what the head starts from.
   absl::Status Start() { return method_->Start(*classifier_); }
 
-  // One step of SGD on `batch` at the given learning rate; `progress` is StepBatch's.
+  // One step of SGD on `batch` at the given learning rate; `progress` is StepBatch's. On the CPU a loss that is no
+  // number changes nothing: the weights stay those before the step.
   LossTerms Step(Batch& batch, double learning_rate, double progress = 0);
+
+  // Whether every number that a checkpoint would hold is finite; waits for the device. INTERNAL names the first tensor
+  // that is not.
+  absl::Status CheckFinite() const;
 
   // Adds the sections "network", "classifier", "optimizer" and, when the method has a module, "method", or reads them:
   // everything that later steps depend on. "classes", the names, is for models that are trained on this one.

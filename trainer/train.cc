@@ -105,13 +105,15 @@ class Trainer {
   }
 
   absl::Status Account(const LossTerms& terms) {
+    watch_.Add(terms, progress_.step + 1);
+    if (terms.total.device().is_cpu()) LC_RETURN_IF_ERROR(CheckLosses());
     meter_.Add(terms);
     if (epoch_meter_.device() != terms.total.device()) epoch_meter_ = epoch_meter_.to(terms.total.device());
     epoch_meter_.add_(terms.total.detach());
     ++progress_.step;
     if (progress_.step % steps_per_epoch_ == 0) {
       const double sum = EpochLoss();
-      LC_RETURN_IF_ERROR(CheckFinite(sum));
+      LC_RETURN_IF_ERROR(CheckLosses());
       progress_.last_epoch_loss = sum / static_cast<double>(steps_per_epoch_);
       progress_.epoch_loss = 0;
       epoch_meter_.zero_();
@@ -122,9 +124,13 @@ class Trainer {
 
   double EpochLoss() const { return progress_.epoch_loss + epoch_meter_.item<double>(); }
 
-  absl::Status CheckFinite(double loss) const {
-    if (std::isfinite(loss)) return absl::OkStatus();
-    return Internal(StrCat("training of '", config_.name, "' diverged: the loss is ", loss, " at step ", progress_.step,
+  absl::Status CheckLosses() const {
+    const std::optional<LossWatch::Bad> bad = watch_.First();
+    return bad ? Diverged(StrCat("loss '", bad->part, "' is not finite"), bad->step) : absl::OkStatus();
+  }
+
+  absl::Status Diverged(std::string_view how, int64_t step) const {
+    return Internal(StrCat("training of '", config_.name, "' diverged: ", how, " at step ", step,
                            "; lower field 'learning_rate' (", config_.learning_rate, ") or set 'warmup_epochs'"));
   }
 
@@ -142,7 +148,7 @@ class Trainer {
     const double images_left = static_cast<double>((steps() - progress_.step) * config_.batch);
     p.eta_seconds = p.images_per_second > 0 ? images_left / p.images_per_second : 0;
     p.finished = finished;
-    if (!p.losses.empty()) LC_RETURN_IF_ERROR(CheckFinite(p.losses.front().second));
+    LC_RETURN_IF_ERROR(CheckLosses());
     if (report_) report_(p);
     if (!finished) meter_.Clear();
     last_report_ = Clock::now();
@@ -158,7 +164,9 @@ class Trainer {
     RunProgress now = progress_;
     now.epoch_loss = EpochLoss();
     now.seconds += SecondsSince(start_);
-    LC_RETURN_IF_ERROR(CheckFinite(now.epoch_loss));  // never over a good checkpoint
+    // Never over a good checkpoint, and never into an encoder.
+    LC_RETURN_IF_ERROR(CheckLosses());
+    if (const absl::Status finite = run_->CheckFinite(); !finite.ok()) return Diverged(MessageOf(finite), now.step);
     Checkpoint checkpoint;
     SaveProgress(*identity_, now, checkpoint);
     LC_RETURN_IF_ERROR(run_->Save(checkpoint));
@@ -234,6 +242,7 @@ class Trainer {
   RunProgress progress_;
   int64_t steps_per_epoch_ = 0, resumed_at_ = 0;
   LossMeter meter_;
+  LossWatch watch_;
   torch::Tensor epoch_meter_ = torch::zeros({}, torch::kFloat64);  // since the checkpoint or the epoch's start
   Clock::time_point start_, last_checkpoint_, last_report_;
 };

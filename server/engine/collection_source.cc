@@ -144,7 +144,10 @@ absl::Status Collection::AdaptGalleries(const std::function<bool()>& cancelled) 
   absl::Status status = KeepOnlyVersions(CarriedFolder(index_folder_), versions);
   for (const auto& [pair, adapter] : now->reach.adapters()) {
     const Route by = route(*now, pair.first);
-    if (by.item != adapter.get()) continue;
+    if (by.item != adapter.get()) {
+      if (adapter->carried != nullptr) status.Update(view->KeepCarried(pair.first, adapter->carried.get()));
+      continue;
+    }
     const auto in_vain = [&, served = adapter.get(), items = pair.first] {
       if (cancelled() || dropped()) return true;
       const auto later = state();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -199,6 +200,7 @@ absl::Status EngineImpl::Load() {
   LC_RETURN_IF_ERROR(pool_.ParallelFor(static_cast<int64_t>(found.size()), [&](int64_t i) {
     opened[i] = LoadCollection(found[i].first, found[i].second);
   }));
+  std::set<uint32_t> not_served;
   absl::MutexLock catalog(&catalog_mu_);
   for (size_t i = 0; i < opened.size(); ++i) {
     absl::StatusOr<std::shared_ptr<Collection>>& collection = opened[i];
@@ -206,6 +208,7 @@ absl::Status EngineImpl::Load() {
       spdlog::error("{}; it is not served", MessageOf(collection.status()));
       LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(found[i].second));
       refused_[record.name] = collection.status();
+      not_served.insert(found[i].first);
       for (const std::string& alias : record.aliases) refused_[alias] = collection.status();
       continue;
     }
@@ -216,7 +219,7 @@ absl::Status EngineImpl::Load() {
     for (const std::string& alias : record.aliases) aliases_[alias] = served;
     collections_[record.name] = std::move(served);
   }
-  return jobs_.Load();
+  return jobs_.Load([&](uint32_t number) { return !not_served.contains(number); });
 }
 
 void EngineImpl::Maintain() {

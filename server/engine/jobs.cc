@@ -41,7 +41,7 @@ void Jobs::Define(const std::string& kind, JobRunner runner, bool cancellable) {
   kinds_[kind] = std::move(made);
 }
 
-absl::Status Jobs::Load() {
+absl::Status Jobs::Load(const std::function<bool(uint32_t collection)>& served) {
   absl::MutexLock lock(&mu_);
   const auto rows = store_->Scan(Table::kJobs, "", "");
   for (; rows->Valid(); rows->Next()) {
@@ -55,7 +55,7 @@ absl::Status Jobs::Load() {
   }
   LC_RETURN_IF_ERROR(rows->status());
   for (const auto& [number, entry] : entries_) {
-    if (!Ended(entry->record.state)) Enqueue(number);
+    if (!Ended(entry->record.state) && served(entry->record.collection_number)) Enqueue(number);
   }
   return absl::OkStatus();
 }
@@ -159,7 +159,7 @@ void Jobs::RunOne(Kind* kind, const std::shared_ptr<Entry>& entry) {
   absl::StatusOr<std::string> result = std::string();
   if (!begun.ok()) {
     result = begun;
-  } else if (record.attempts > kAttemptsMax) {
+  } else if (kind->cancellable && record.attempts > kAttemptsMax) {  // others have to be finished, however often
     result = Internal(StrCat("begun ", kAttemptsMax, " times, and the server ended each time before it did"));
   } else {
     const JobRun run{record, [this, entry] { return stop_.load() || entry->cancel.load(); },

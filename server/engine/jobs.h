@@ -59,8 +59,9 @@ class Jobs {
 
   // `cancellable`: an operator may cancel jobs of this kind.
   void Define(const std::string& kind, JobRunner runner, bool cancellable);
-  // Reads the table and begins again what had not ended.
-  absl::Status Load();
+  // Reads the table and begins again what had not ended; jobs of a collection that is not served (its index needs more
+  // memory than is allowed) wait for a start that serves it.
+  absl::Status Load(const std::function<bool(uint32_t collection)>& served);
   // Ends the threads; what runs goes on with the next start.
   void Halt();
 

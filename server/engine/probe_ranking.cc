@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "geometry/kernels.h"
 
@@ -45,7 +45,7 @@ class BlockRanker {
   absl::Status Rank(std::vector<std::vector<QueryRanking>>* out, uint64_t* items) {
     for (size_t p = begin_; p < end_; ++p) {
       for (const uint64_t id : *targets_[p].relevant) {
-        if (id != targets_[p].own) wanted_[id].push_back(static_cast<uint32_t>(p));
+        if (id != targets_[p].own) wanted_.insert(id);
       }
     }
     *items = 0;
@@ -110,19 +110,38 @@ class BlockRanker {
   }
   bool Lost(const RankingWay& way, size_t i) const { return way.carry != nullptr && lost_[i] != 0; }
 
+  // Scores of the whole block for every probe that has a query, by probe: in both walks the same, so that an item that is
+  // as far as a relevant one has the very same score.
+  void Score(size_t w, const Block& block) {
+    queries_.clear();
+    probes_.clear();
+    for (size_t p = begin_; p < end_; ++p) {
+      if (!ways_[w].queries[p] || targets_[p].relevant->empty()) continue;
+      queries_.push_back(&*ways_[w].queries[p]);
+      probes_.push_back(p);
+    }
+    if (queries_.empty()) return;
+    const Seen seen = SeenBy(ways_[w], block);
+    scores_.resize(queries_.size() * block.ids.size());
+    ScoreRowsBatch(std::span<const BoundQuery* const>(queries_), seen.rows, seen.stride, seen.factors,
+                   block.ids.size(), scores_.data(), block.ids.size());
+  }
+
   void ScoreRelevant(const Block& block) {
+    std::vector<size_t> wanted;  // rows
+    for (size_t i = 0; i < block.ids.size(); ++i) {
+      if (wanted_.contains(block.ids[i])) wanted.push_back(i);
+    }
+    if (wanted.empty()) return;
     for (size_t w = 0; w < ways_.size(); ++w) {
-      const Seen seen = SeenBy(ways_[w], block);
-      for (size_t i = 0; i < block.ids.size(); ++i) {
-        const auto wanted = wanted_.find(block.ids[i]);
-        if (wanted == wanted_.end()) continue;
-        for (const uint32_t p : wanted->second) {
-          if (!ways_[w].queries[p]) continue;
-          float score = -std::numeric_limits<float>::infinity();
-          if (!Lost(ways_[w], i)) {
-            ScoreRows(*ways_[w].queries[p], seen.rows + i * seen.stride, seen.stride, seen.factors + i, 1, &score);
-          }
-          standings_[w][p - begin_].relevant.push_back(score);
+      Score(w, block);
+      for (size_t q = 0; q < probes_.size(); ++q) {
+        const ProbeTarget& target = targets_[probes_[q]];
+        for (const size_t i : wanted) {
+          if (block.ids[i] == target.own || !target.IsRelevant(block.ids[i])) continue;
+          const float score = scores_[q * block.ids.size() + i];
+          standings_[w][probes_[q] - begin_].relevant.push_back(
+              Lost(ways_[w], i) ? -std::numeric_limits<float>::infinity() : score);
         }
       }
     }
@@ -130,21 +149,11 @@ class BlockRanker {
 
   void ScoreOthers(const Block& block) {
     for (size_t w = 0; w < ways_.size(); ++w) {
-      std::vector<const BoundQuery*> queries;
-      std::vector<size_t> probes;
-      for (size_t p = begin_; p < end_; ++p) {
-        if (!ways_[w].queries[p] || standings_[w][p - begin_].relevant.empty()) continue;
-        queries.push_back(&*ways_[w].queries[p]);
-        probes.push_back(p);
-      }
-      if (queries.empty()) continue;
-      const Seen seen = SeenBy(ways_[w], block);
-      scores_.resize(queries.size() * block.ids.size());
-      ScoreRowsBatch(std::span<const BoundQuery* const>(queries), seen.rows, seen.stride, seen.factors,
-                     block.ids.size(), scores_.data(), block.ids.size());
-      for (size_t q = 0; q < probes.size(); ++q) {
-        CountAhead(ways_[w], block, targets_[probes[q]], scores_.data() + q * block.ids.size(),
-                   &standings_[w][probes[q] - begin_]);
+      Score(w, block);
+      for (size_t q = 0; q < probes_.size(); ++q) {
+        Standing& standing = standings_[w][probes_[q] - begin_];
+        if (standing.relevant.empty()) continue;
+        CountAhead(ways_[w], block, targets_[probes_[q]], scores_.data() + q * block.ids.size(), &standing);
       }
     }
   }
@@ -153,10 +162,10 @@ class BlockRanker {
                   Standing* standing) const {
     const float least = standing->relevant.back();
     for (size_t i = 0; i < block.ids.size(); ++i) {
-      if (scores[i] <= least || Lost(way, i) || block.ids[i] == target.own) continue;
+      if (scores[i] < least || Lost(way, i) || block.ids[i] == target.own) continue;
       if (target.IsRelevant(block.ids[i])) continue;
       const auto outranked = std::upper_bound(standing->relevant.begin(), standing->relevant.end(), scores[i],
-                                              [](float score, float relevant) { return score > relevant; });
+                                              [](float score, float relevant) { return score >= relevant; });
       ++standing->ahead[static_cast<size_t>(outranked - standing->relevant.begin())];
     }
   }
@@ -179,8 +188,10 @@ class BlockRanker {
   const size_t begin_, end_;  // of the probes
   const RankingRun& run_;
   std::vector<std::vector<Standing>> standings_;                 // by way and probe
-  absl::flat_hash_map<uint64_t, std::vector<uint32_t>> wanted_;  // probes by relevant item
-  std::vector<float> carried_, scores_;
+  absl::flat_hash_set<uint64_t> wanted_;                         // items that are relevant to some probe
+  std::vector<float> carried_, scores_;                          // of Score: one row a query
+  std::vector<const BoundQuery*> queries_;
+  std::vector<size_t> probes_;  // of them
   std::vector<RowFactors> carried_factors_;
   std::vector<uint8_t> lost_;  // the adapter makes no vector of it
 };

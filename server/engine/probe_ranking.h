@@ -22,6 +22,7 @@ namespace lightcone::server {
 struct RankingWay {
   std::vector<std::optional<BoundQuery>> queries;  // one a probe; empty: it has no vector. Bound to the rows' space
   const Adapter* carry = nullptr;                  // rows are carried by it before they are scored
+  std::vector<size_t> failed;                      // probes whose vector an adapter made no vector of
 };
 
 struct RankingRun {
@@ -31,7 +32,8 @@ struct RankingRun {
 
 // By way and probe: where the relevant items of the gallery (embeddings by `generation`) stand. `first` is 0 where the
 // gallery has none, or the probe no query. A probe's own item is left out; an item that an adapter makes no vector of
-// is behind everything; items at one distance do not outrank each other. Scores are those of the float32 kernels.
+// is behind everything; of items at one distance those that are not relevant come first, so that a model that makes one
+// vector of everything finds nothing. Scores are those of the float32 kernels.
 // CANCELLED; DATA_LOSS. `items`: rows of the gallery.
 absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* collection, uint32_t generation,
                                                                    const Space& space, std::span<const RankingWay> ways,

@@ -70,11 +70,23 @@ absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query
     }
     auto bound = BoundQuery::Make(space, row_space, carried);
     // An adapter may make no vector of a query: a search would answer with an error, so it finds nothing here.
-    if (absl::IsInvalidArgument(bound.status())) continue;
+    if (absl::IsInvalidArgument(bound.status())) {
+      way.failed.push_back(way.queries.size() - 1);
+      continue;
+    }
     LC_RETURN_IF_ERROR(bound.status());
     to = *std::move(bound);
   }
   return way;
+}
+
+// Probes whose queries fail find nothing of what the others' gallery has for them.
+ProbeMeasures WithFailed(ProbeMeasures measures, const RankingWay& way, const ProbeMeasures& has) {
+  for (const size_t p : way.failed) {
+    if (!has.ap[p]) continue;
+    measures.cmc1[p] = measures.cmc5[p] = measures.ap[p] = 0;
+  }
+  return measures;
 }
 
 class Validation {
@@ -99,6 +111,10 @@ class Validation {
   absl::Status MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair);
   // On the new generation's own items.
   absl::Status MeasureNewer(ValidationReport* report);
+  // Where it has embedded every item: its own queries beside those of the generation that serves, on what both embedded.
+  absl::Status MeasureReplaced(const GenerationRecord& active, PairReport* pair);
+  // A generation's own queries on common items.
+  absl::StatusOr<ProbeMeasures> SelfOn(const CommonItems& common, uint32_t generation);
 
   const ValidationInput& input_;
   const RankingRun& run_;
@@ -154,7 +170,7 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
   const ProbeMeasures old_self = MeasuresOf(ranks[0]);
   pair->old_self = FiguresOf(old_self);
   for (size_t w = 0; w < ways.size(); ++w) {
-    const ProbeMeasures cross = MeasuresOf(ranks[w + 1]);
+    const ProbeMeasures cross = WithFailed(MeasuresOf(ranks[w + 1]), ways[w].way, old_self);
     WayReport& report = pair->ways.emplace_back();
     report.way = ways[w].mode;
     report.in_reach = ways[w].in_reach;
@@ -175,12 +191,6 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
   LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
   pair->common_items = common.size();
   if (common.size() < kCommonMin) return absl::OkStatus();
-  const auto self = [&](uint32_t generation) -> absl::StatusOr<ProbeMeasures> {
-    LC_ASSIGN_OR_RETURN(const RankingWay way, Self(generation));
-    const double none[] = {0};
-    LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way}, {generation, &way}, none, targets_, run_));
-    return MeasuresOf(ranks[0]);
-  };
   LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
   for (size_t w = 0; w < ways.size(); ++w) {
     run_.report(StrCat("mixtures of generations ", older.generation, " and ", newer_.generation));
@@ -196,16 +206,41 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
   if (pair->ways.empty()) return absl::OkStatus();
   const auto by_map = [](const WayReport& a, const WayReport& b) { return a.figures.map.value < b.figures.map.value; };
   const auto& best = std::max_element(pair->ways.begin(), pair->ways.end(), by_map)->mixture;
-  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, self(older.generation));
+  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, SelfOn(common, older.generation));
   MixturePoint base = best.back();  // the new generation's own items, unless a reference says what to reach for
   if (reference != 0) {
-    LC_ASSIGN_OR_RETURN(const ProbeMeasures alone, self(reference));
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures alone, SelfOn(common, reference));
     base = {1, MeanOf(alone.cmc1), MeanOf(alone.ap)};
     pair->p_up_cmc1 = PUp(best.back().cmc1, base.cmc1);
     pair->p_up_map = PUp(best.back().map, base.map);
   }
   pair->p_com_cmc1 = PCom(best.front().cmc1, MeanOf(old_self.cmc1), base.cmc1);
   pair->p_com_map = PCom(best.front().map, MeanOf(old_self.ap), base.map);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProbeMeasures> Validation::SelfOn(const CommonItems& common, uint32_t generation) {
+  LC_ASSIGN_OR_RETURN(const RankingWay way, Self(generation));
+  const double none[] = {0};
+  LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way}, {generation, &way}, none, targets_, run_));
+  return MeasuresOf(ranks[0]);
+}
+
+absl::Status Validation::MeasureReplaced(const GenerationRecord& active, PairReport* pair) {
+  pair->item_generation = active.generation;
+  const std::vector<const GenerationRecord*> generations = {&active, &newer_};
+  LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
+  pair->items = pair->common_items = common.size();
+  if (common.size() > 0) {
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures before, SelfOn(common, active.generation));
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures now, SelfOn(common, newer_.generation));
+    pair->old_self = FiguresOf(before);
+    WayReport& way = pair->ways.emplace_back();
+    way.figures = FiguresOf(now);
+    way.cmc1_gain = GainOf(now.cmc1, before.cmc1);
+    way.map_gain = GainOf(now.ap, before.ap);
+  }
+  Decide(input_.tolerance, pair);
   return absl::OkStatus();
 }
 
@@ -254,6 +289,10 @@ absl::StatusOr<ValidationReport> Validation::Run() {
     LC_RETURN_IF_ERROR(MeasurePair(*state_.Find(g), &report.pairs.emplace_back()));
   }
   LC_RETURN_IF_ERROR(MeasureNewer(&report));
+  const uint32_t active = state_.record.active_generation;
+  if (report.pairs.empty() && report.new_self && active != 0 && active != newer_.generation) {
+    LC_RETURN_IF_ERROR(MeasureReplaced(*state_.Find(active), &report.pairs.emplace_back()));
+  }
   report.passed = std::all_of(report.pairs.begin(), report.pairs.end(),
                               [](const PairReport& pair) { return pair.verdict == Verdict::kPassed; });
   report.time = absl::Now();

@@ -34,13 +34,15 @@ class ValueIndex {
   void Add(const T& value, uint64_t id) {
     auto at = BucketOf(value);
     if (at == buckets_.end() || ((*at)->single() && (*at)->least != value)) {
-      // Before all others, or behind a bucket of one value.
+      // Before all others, or behind a bucket of one value: into the one that follows, if that has room for others.
       if (at != buckets_.end() && (*at)->least < value) ++at;
-      at = buckets_.insert(at, std::make_unique<Bucket>());
-      (*at)->least = value;
-      (*at)->entries.emplace_back(value, id);
-      (*at)->ids.Add(id);
-      return;
+      if (at == buckets_.end() || (*at)->single()) {
+        at = buckets_.insert(at, std::make_unique<Bucket>());
+        (*at)->least = value;
+        (*at)->entries.emplace_back(value, id);
+        (*at)->ids.Add(id);
+        return;
+      }
     }
     Bucket& bucket = **at;
     bucket.ids.Add(id);

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
+#include <random>
 
 #include "base/npy.h"
 #include "cli/child_server.h"
@@ -187,6 +189,40 @@ TEST_F(Cli, GenerationsAreRegisteredListedShownAndActivated) {
   const Outcome other = Run({"generation", "register", "line", "--dimension", "5", "--parent", "2"});
   EXPECT_NE(other.exit_code, 0) << "a child of another dimension";
   EXPECT_THAT(other.err, HasSubstr("dimension"));
+}
+
+TEST_F(Cli, AnAdapterIsFittedAndPutIntoACollectionByOneCommand) {
+  const std::string name = "fitted";
+  ASSERT_EQ(Run({"collection", "create", name, "--geometry", "cosine"}).exit_code, 0);
+  ASSERT_EQ(Run({"generation", "register", name, "--dimension", "4", "--activate"}).exit_code, 0);
+  ASSERT_EQ(Run({"generation", "register", name, "--dimension", "5", "--expects-adapter"}).exit_code, 0);
+  const auto embeddings = [&](const std::string& file, int64_t dimension, uint32_t seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> values;
+    for (int64_t i = 0; i < 100 * dimension; ++i) values.push_back(normal(random));
+    const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    return Put(file, EncodeNpy(NpyType::kFloat32, {100, dimension}, bytes));
+  };
+  const std::vector<std::string> fit = {"adapt", "--old-embeddings", embeddings("old.npy", 4, 1), "--new-embeddings",
+                                        embeddings("new.npy", 5, 2), "--metric", "cosine", "--map", "affine",
+                                        "--steps", "5", "--out", scratch_ / "fitted.adapter"};
+  const auto run = [&](const std::vector<std::string>& where) {
+    std::vector<std::string> words = fit;
+    words.insert(words.end(), where.begin(), where.end());
+    return Run(words);
+  };
+  EXPECT_THAT(run({"--from", "1", "--to", "2"}).err, HasSubstr("'--collection' is absent"));
+  EXPECT_THAT(run({"--collection", name, "--to", "2"}).err, HasSubstr("'--from' is absent"));
+  EXPECT_THAT(run({"--collection", name, "--from", "2", "--to", "1"}).err, HasSubstr("a generation above 2"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "fitted.adapter")) << "nothing is fitted in vain";
+  const Outcome missing = run({"--collection", "nowhere", "--from", "1", "--to", "2"});
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("is fitted; to put it into 'nowhere'"));
+  const Outcome put = run({"--collection", name, "--from", "1", "--to", "2"});
+  ASSERT_EQ(put.exit_code, 0) << put.err;
+  EXPECT_THAT(put.out, HasSubstr("put into collection 'fitted', generation 1 to 2"));
+  EXPECT_THAT(Run({"generation", "adapter", "list", name}).out, HasSubstr("affine"));
 }
 
 TEST_F(Cli, AdaptersArePutListedSearchedThroughAndDropped) {

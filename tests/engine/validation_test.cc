@@ -177,6 +177,64 @@ TEST_F(GateTest, AnIncompatibleModelIsRefusedWithTheFiguresThatSayWhy) {
   EXPECT_FALSE((*audit)[0].validated);
 }
 
+TEST_F(GateTest, AModelThatEmbeddedEverythingIsComparedWithTheOneThatServes) {
+  // Nothing of the older generation would be searched: without a comparison the gate would have nothing to say.
+  const auto embed_all = [&](uint32_t generation, const Model& model) {
+    std::vector<UpsertItem> items;
+    for (uint64_t id = 0; id < kItems; ++id) items.push_back(ItemOf(Id(id), model(hidden_[id]), ""));
+    UpsertBatch batch = BatchOf(std::move(items), generation);
+    batch.same_content = true;
+    Write(std::move(batch));
+  };
+  RegisterModel(kOld, 1);
+  const Model worse = [&](const auto& h) { return Noisy(std::vector<float>(h.begin(), h.begin() + kOld), 3.0f); };
+  embed_all(2, worse);
+  PutProbesFor(worse, 600);
+  const GenerationStatus after = Validate(2);
+  ASSERT_NE(after.validation, nullptr);
+  EXPECT_FALSE(after.validation->passed);
+  ASSERT_EQ(after.validation->pairs.size(), 1u);
+  EXPECT_EQ(after.validation->pairs[0].verdict, Verdict::kWorse);
+  EXPECT_EQ(after.validation->pairs[0].item_generation, 1u);
+  EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"did not pass", "CMC@1"}));
+
+  RegisterModel(kOld, 1);
+  const Model better = [&](const auto& h) { return CompatibleModel(h); };
+  embed_all(3, better);
+  PutProbesFor(better, 600, 3, "third");
+  EXPECT_TRUE(Validate(3).validation->passed);
+  EXPECT_TRUE(TryActivate(3).ok());
+}
+
+TEST_F(GateTest, AModelThatMakesOneVectorOfEverythingFindsNothing) {
+  RegisterModel(kOld, 1);
+  PutProbesFor([](const auto&) { return std::vector<float>(kOld, 0.5f); }, 600);
+  // An adapter that carries every item to one point: all are equally far from any query.
+  AdapterFile file;
+  file.from = "old";
+  file.to = "new";
+  file.fit.loss = "reg";
+  file.fit.pairs = 100;
+  file.spec.direction = AdapterDirection::kItem;
+  file.spec.kind = AdapterKind::kAffine;
+  file.spec.input_dimension = kOld;
+  file.spec.target = engine_->GetGeneration("c", 2)->space;
+  file.spec.linear.assign(kOld * kOld, 0.0f);
+  file.spec.offset.assign(kOld, 0.25f);
+  const auto bytes = EncodeAdapter(file);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  PutAdapterCall put;
+  put.collection = "c";
+  put.from = 1;
+  put.to = 2;
+  put.file = *bytes;
+  ASSERT_TRUE(engine_->PutAdapter(put).ok());
+  const GenerationStatus after = Validate(2);
+  ASSERT_NE(after.validation, nullptr);
+  EXPECT_FALSE(after.validation->passed);
+  for (const WayReport& way : after.validation->pairs[0].ways) EXPECT_LT(way.figures.cmc1.value, 0.1);
+}
+
 TEST_F(GateTest, AnotherDimensionPassesThroughAnAdapterFittedFromTwoThousandItems) {
   RegisterModel(kHidden, 0, /*expects_adapter=*/true);
   std::vector<std::vector<float>> from, to;

@@ -141,6 +141,7 @@ TEST(ExperimentRows, ARankAboveTheDimensionAndTooManyPairsAreRefusedWithTheRow) 
     const absl::Status status = tiny.Error();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << MessageOf(status);
     EXPECT_THAT(MessageOf(status), testing::AllOf(HasSubstr("row 'a', seed 1"), HasSubstr(field)));
+    EXPECT_FALSE(std::filesystem::exists(tiny.options.out + "/models")) << "nothing is trained for it";
   }
 }
 

@@ -30,6 +30,7 @@ inline std::vector<std::filesystem::path> FilesOf(const std::string& prefix) {
     const std::string name = entry.path().filename();
     if (name.starts_with(prefix) && name.ends_with(".json")) files.insert(entry.path());
   }
+  EXPECT_FALSE(files.empty()) << "no " << prefix << "* in " << GoldenFolder();
   return {files.begin(), files.end()};
 }
 

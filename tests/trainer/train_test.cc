@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <thread>
 
@@ -337,6 +338,50 @@ TEST_F(TrainTest, ADivergedTrainingSaysSoAndLeavesNoManifest) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(MessageOf(status), HasSubstr("lower field 'learning_rate' (100)"));
   EXPECT_FALSE(std::filesystem::exists(Folder("model") + "/manifest.json"));
+}
+
+TEST_F(TrainTest, WeightsThatAreNoNumbersAreNamedBeforeACheckpointHoldsThem) {
+  const absl::StatusOr<TrainConfig> config = ResolveConfig(dataset_, TinyConfig());
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto run = TrainingRun::Create(dataset_, *config);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE((*run)->CheckFinite().ok());
+  torch::NoGradGuard no_grad;
+  const auto parameters = (*run)->network().named_parameters();
+  parameters[0].value().fill_(std::numeric_limits<float>::infinity());
+  const absl::Status status = (*run)->CheckFinite();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(MessageOf(status), HasSubstr("'network." + parameters[0].key() + "' has a number that is not finite"));
+}
+
+TEST(LossWatch, NamesTheFirstBadStepAndPart) {
+  const torch::Tensor good = torch::tensor(1.0f), bad = torch::tensor(NAN);
+  LossWatch watch;
+  watch.Add({good, {{"base", good}, {"align", good}}}, 1);
+  EXPECT_FALSE(watch.First().has_value());
+  watch.Add({bad, {{"base", good}, {"align", bad}}}, 2);
+  watch.Add({bad, {{"base", bad}, {"align", bad}}}, 3);
+  ASSERT_TRUE(watch.First().has_value());
+  EXPECT_EQ(watch.First()->part, "align");
+  EXPECT_EQ(watch.First()->step, 2);
+}
+
+TEST_F(TrainTest, ADivergedTrainingNamesStepAndLossAndKeepsItsLastGoodCheckpoint) {
+  TrainConfig config = TinyConfig();
+  config.metric = "euclidean";
+  config.checkpoint_seconds = 0;  // after every step
+  config.learning_rate = 100;
+  config.momentum = 0.99;
+  config.epochs = 30;
+  const std::string grown = Folder("grown") + "/checkpoint.bin";
+  const std::string message = MessageOf(Train(dataset_, config, Folder("grown")).status());
+  EXPECT_THAT(message, HasSubstr("not finite at step "));
+  const auto before = ReadFile(grown);
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(MessageOf(Train(dataset_, config, Folder("grown")).status()), message);
+  const auto after = ReadFile(grown);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(*after, *before);
 }
 
 }  // namespace

@@ -59,20 +59,31 @@ absl::StatusOr<bool> ModelCache::Has(const PlannedModel& model) const {
   return true;
 }
 
-absl::Status ModelCache::Seal(const PlannedModel& model, const TrainResult& result) const {
+absl::Status ModelCache::Seal(const ExperimentPlan& plan, const PlannedModel& model, const TrainResult& result) const {
   ordered_json files;
   for (const char* name : kModelFiles) {
     LC_ASSIGN_OR_RETURN(files[name], ChecksumOf(StrCat(FolderOf(model), "/", name)));
   }
   const TrainingSummary& training = result.manifest.training;
   const double images = static_cast<double>(training.steps * model.config.batch);
-  return WriteSealed(FolderOf(model) + kSealFile,
-                     {{"files", std::move(files)},
-                      {"seconds", training.seconds},
-                      {"images_per_second", training.seconds > 0 ? images / training.seconds : 0}});
+  ordered_json seal = {{"files", std::move(files)},
+                       {"seconds", training.seconds},
+                       {"images_per_second", training.seconds > 0 ? images / training.seconds : 0}};
+  if (model.base_model >= 0) {
+    LC_ASSIGN_OR_RETURN(const Manifest base, ReadManifest(FolderOf(plan.models[static_cast<size_t>(model.base_model)])));
+    seal["base_crc32c"] = base.encoder_crc32c;
+  }
+  return WriteSealed(FolderOf(model) + kSealFile, seal);
 }
 
-absl::Status ModelCache::CheckOldModel(const ExperimentPlan& plan, const PlannedModel& model) const {
+absl::Status ModelCache::CheckOtherModels(const ExperimentPlan& plan, const PlannedModel& model) const {
+  if (model.base_model >= 0) {
+    LC_ASSIGN_OR_RETURN(const ordered_json seal, ReadSealed(FolderOf(model) + kSealFile));
+    LC_ASSIGN_OR_RETURN(const Manifest base, ReadManifest(FolderOf(plan.models[static_cast<size_t>(model.base_model)])));
+    if (seal.value("base_crc32c", uint64_t{0}) != base.encoder_crc32c) {
+      return Damaged(FolderOf(model), "was trained with another copy of its base model");
+    }
+  }
   if (model.old_model < 0) return absl::OkStatus();
   LC_ASSIGN_OR_RETURN(const Manifest own, ReadManifest(FolderOf(model)));
   LC_ASSIGN_OR_RETURN(const Manifest old, ReadManifest(FolderOf(plan.models[static_cast<size_t>(model.old_model)])));
@@ -83,7 +94,7 @@ absl::Status ModelCache::CheckOldModel(const ExperimentPlan& plan, const Planned
 absl::StatusOr<ModelCost> ModelCache::Get(const ExperimentPlan& plan, const PlannedModel& model,
                                           const TrainCallback& progress, const std::atomic<bool>* stop) {
   LC_ASSIGN_OR_RETURN(const bool there, Has(model));
-  if (there) LC_RETURN_IF_ERROR(CheckOldModel(plan, model));
+  if (there) LC_RETURN_IF_ERROR(CheckOtherModels(plan, model));
   if (!there) {
     LC_RETURN_IF_ERROR(CheckKey(model, /*write=*/true));
     TrainConfig config = model.config;
@@ -92,7 +103,7 @@ absl::StatusOr<ModelCost> ModelCache::Get(const ExperimentPlan& plan, const Plan
     const absl::StatusOr<TrainResult> result =
         Train(plan.steps[static_cast<size_t>(model.step)].dataset, config, FolderOf(model), progress, stop);
     if (!result.ok()) return Annotate(result.status(), StrCat(model.role, " (seed ", plan.seed, ", ", model.id, ")"));
-    LC_RETURN_IF_ERROR(Seal(model, *result));
+    LC_RETURN_IF_ERROR(Seal(plan, model, *result));
   }
   LC_ASSIGN_OR_RETURN(const ordered_json seal, ReadSealed(FolderOf(model) + kSealFile));
   return ModelCost{seal.value("seconds", 0.0), seal.value("images_per_second", 0.0)};

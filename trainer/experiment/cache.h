@@ -32,9 +32,9 @@ class ModelCache {
 
  private:
   absl::Status CheckKey(const PlannedModel& model, bool write) const;
-  absl::Status Seal(const PlannedModel& model, const TrainResult& result) const;
+  absl::Status Seal(const ExperimentPlan& plan, const PlannedModel& model, const TrainResult& result) const;
   // An old model that was trained anew (another machine, other threads) has another space than the one in the keys.
-  absl::Status CheckOldModel(const ExperimentPlan& plan, const PlannedModel& model) const;
+  absl::Status CheckOtherModels(const ExperimentPlan& plan, const PlannedModel& model) const;
 
   const std::string folder_;
 };

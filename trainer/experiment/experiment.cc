@@ -75,7 +75,7 @@ class Runner {
     LC_ASSIGN_OR_RETURN(const ExperimentPlan plan, MakePlan(setup_.recipe, whole, seed));
     LC_ASSIGN_OR_RETURN(const std::vector<ModelCost> costs, TrainAll(plan));
     Say(StrCat("seed ", seed, ": measuring"));
-    Measurer measurer(setup_.out, plan, whole, cache_, setup_.recipe.far);
+    Measurer measurer(setup_.out, plan, whole, cache_, setup_.recipe.far, hooks_.stop);
     LC_RETURN_IF_ERROR(MeasureRows(setup_.recipe, plan, whole, costs, measurer, hooks_.stop, &outcome_.result));
     if (!studied.has_value()) return absl::OkStatus();
     Say(StrCat("seed ", seed, ": studying uncertainties"));

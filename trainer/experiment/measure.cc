@@ -114,12 +114,13 @@ std::vector<uint8_t> KnownItems(const Dataset& whole, const Dataset& trained_on)
 }
 
 Measurer::Measurer(std::string folder, const ExperimentPlan& plan, const Dataset& whole, const ModelCache& cache,
-                   double far)
+                   double far, const std::atomic<bool>* stop)
     : folder_(std::move(folder)),
       plan_(plan),
       whole_(whole),
       cache_(cache),
       far_(far),
+      stop_(stop),
       test_crc32c_(TestChecksum(whole)) {}
 
 absl::StatusOr<const Manifest*> Measurer::ManifestOf(int index) {
@@ -175,7 +176,7 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
       const AdapterFile file,
       FitRowAdapter(recipe, {model(gallery).id, cache_.FolderOf(model(gallery)), *old, trained.config.device},
                     {trained.id, cache_.FolderOf(trained), *fresh, trained.config.device},
-                    plan_.steps[static_cast<size_t>(trained.step)].dataset, plan_.seed));
+                    plan_.steps[static_cast<size_t>(trained.step)].dataset, plan_.seed, stop_));
   LC_ASSIGN_OR_RETURN(const std::string bytes, EncodeAdapter(file));
   LC_RETURN_IF_ERROR(MakeFolders(folder_ + "/adapters"));
   LC_RETURN_IF_ERROR(WriteFileAtomically(path + ".adapter", bytes));

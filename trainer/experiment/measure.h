@@ -2,6 +2,7 @@
 // here.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -38,7 +39,9 @@ std::vector<uint8_t> KnownItems(const Dataset& whole, const Dataset& trained_on)
 class Measurer {
  public:
   // `folder` is the experiments' own; plan, dataset and cache must outlive the measurer. `far`: Recipe::far.
-  Measurer(std::string folder, const ExperimentPlan& plan, const Dataset& whole, const ModelCache& cache, double far);
+  // `stop` (may be null) ends the fit of an adapter with CANCELLED.
+  Measurer(std::string folder, const ExperimentPlan& plan, const Dataset& whole, const ModelCache& cache, double far,
+           const std::atomic<bool>* stop = nullptr);
 
   // Queries of model `query` on items of model `gallery` (indices of plan.models, whose files must be there), by the
   // query model's metric and curvature, each side clipped by its own radius; a longer query vector is cut to the old
@@ -66,6 +69,7 @@ class Measurer {
   const Dataset& whole_;
   const ModelCache& cache_;
   const double far_;
+  const std::atomic<bool>* const stop_;
   const uint32_t test_crc32c_;
   std::map<int, Manifest> manifests_;
   std::map<int, std::vector<float>> embeddings_;

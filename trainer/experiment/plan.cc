@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
+#include "trainer/experiment/row_adapter.h"
 #include "trainer/methods/method.h"
 #include "trainer/run_file.h"
 
@@ -97,7 +98,15 @@ class Planner {
       }
       LC_ASSIGN_OR_RETURN(const TrainConfig config, RecipeConfig(recipe_, whole_, space, step, &row, plan_.seed));
       const int old_model = step > 0 ? chain.models.back() : -1;
-      if (old_model >= 0) LC_RETURN_IF_ERROR(CheckPair(row, method, config, plan_.models[old_model].config));
+      if (old_model >= 0) {
+        const TrainConfig& old = plan_.models[static_cast<size_t>(old_model)].config;
+        LC_RETURN_IF_ERROR(CheckPair(row, method, config, old));
+        if (row.adapter) {
+          const ImageSet& train = plan_.steps[static_cast<size_t>(step)].dataset.train;
+          LC_RETURN_IF_ERROR(Annotate(CheckRowAdapter(*row.adapter, old, config, train),
+                                      StrCat("row '", row.name, "', seed ", plan_.seed)));
+        }
+      }
       LC_ASSIGN_OR_RETURN(const int model, Add(config, step, method.needs_old_model ? old_model : -1,
                                                ReadsBaseModel(method) ? alone.models[step] : -1, row.title));
       chain.models.push_back(model);
@@ -136,11 +145,12 @@ class Planner {
 
   absl::StatusOr<int> Add(const TrainConfig& config, int step, int old_model, int base_model, const std::string& role) {
     LC_ASSIGN_OR_RETURN(ordered_json options, OptionsJson(config));
-    const ordered_json key = {{"format", kExperimentFormat},
+    ordered_json key = {{"format", kExperimentFormat},
                               {"data", data_[static_cast<size_t>(step)]},
                               {"old_model", old_model < 0 ? "" : plan_.models[old_model].id},
                               {"base_model", base_model < 0 ? "" : plan_.models[base_model].id},
                               {"options", std::move(options)}};
+    if (const int revision = FindTrainingMethod(config.method)->revision; revision > 0) key["revision"] = revision;
     PlannedModel model;
     model.key = key.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
     char checksum[9];

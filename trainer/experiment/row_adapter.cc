@@ -8,24 +8,21 @@
 #include "trainer/adapt/model_pairs.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/split.h"
+#include "trainer/methods/method.h"
 
 namespace lightcone {
 namespace {
 
 constexpr uint64_t kPairsStream = 0xada97;
 
-absl::StatusOr<AdaptOptions> OptionsOf(const RecipeAdapter& recipe, const TrainedModel& old, const TrainedModel& fresh,
+absl::StatusOr<AdaptOptions> OptionsOf(const RecipeAdapter& recipe, const Space& old, const Space& fresh,
                                        uint64_t seed) {
   AdaptOptions options;
   LC_ASSIGN_OR_RETURN(options.direction, ParseAdapterDirection(recipe.direction));
   LC_ASSIGN_OR_RETURN(options.kind, ParseAdapterKind(recipe.map));
   const bool item = options.direction == AdapterDirection::kItem;
-  const TrainedModel& from = item ? old : fresh;
-  const TrainedModel& to = item ? fresh : old;
-  LC_ASSIGN_OR_RETURN(options.source, SpaceOf(from.manifest));
-  LC_ASSIGN_OR_RETURN(options.target, SpaceOf(to.manifest));
-  options.from = from.id;
-  options.to = to.id;
+  options.source = item ? old : fresh;
+  options.target = item ? fresh : old;
   options.loss = recipe.loss;
   options.width = static_cast<int>(recipe.width);
   options.rank = static_cast<int>(recipe.rank);
@@ -34,11 +31,20 @@ absl::StatusOr<AdaptOptions> OptionsOf(const RecipeAdapter& recipe, const Traine
   return options;
 }
 
+// Of a model that such a training makes; its clip radius does not matter here.
+absl::StatusOr<Space> SpaceFor(const TrainConfig& config) {
+  LC_ASSIGN_OR_RETURN(const Metric metric, ParseMetric(config.metric));
+  return Space{metric, static_cast<int>(LayoutOf(config).embedding), config.curvature,
+               config.clip_radius > 0 ? config.clip_radius : 1};
+}
+
+absl::Status TooManyPairs(const RecipeAdapter& recipe, const ImageSet& all) {
+  return InvalidField("adapter.pairs", StrCat(recipe.pairs), StrCat("0 .. ", all.size(), ", the training images"));
+}
+
 absl::StatusOr<ImageSet> ImagesOf(const RecipeAdapter& recipe, const ImageSet& all, uint64_t seed) {
   if (recipe.pairs == 0 || recipe.pairs == all.size()) return all;
-  if (recipe.pairs > all.size()) {
-    return InvalidField("adapter.pairs", StrCat(recipe.pairs), StrCat("0 .. ", all.size(), ", the training images"));
-  }
+  if (recipe.pairs > all.size()) return TooManyPairs(recipe, all);
   return DrawImages(all, recipe.pairs, MixSeed({seed, kPairsStream}));
 }
 
@@ -49,9 +55,27 @@ int ViewsOf(const RecipeAdapter& recipe, const ImageSet& train) {
   return ViewsFor(recipe.pairs > 0 ? recipe.pairs : train.size());
 }
 
+absl::Status CheckRowAdapter(const RecipeAdapter& recipe, const TrainConfig& old, const TrainConfig& fresh,
+                             const ImageSet& train) {
+  LC_ASSIGN_OR_RETURN(const Space old_space, SpaceFor(old));
+  LC_ASSIGN_OR_RETURN(const Space new_space, SpaceFor(fresh));
+  LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(recipe, old_space, new_space, fresh.seed));
+  LC_RETURN_IF_ERROR(options.Validate());
+  if (recipe.pairs > train.size()) return TooManyPairs(recipe, train);
+  const int64_t items = recipe.pairs > 0 ? recipe.pairs : train.size();
+  if (items < kAdaptItemsMin) {
+    return InvalidField("pairs.items", StrCat(items, " different items"), StrCat("at least ", kAdaptItemsMin));
+  }
+  if (items * ViewsOf(recipe, train) >= kAdaptPairsMin) return absl::OkStatus();
+  return InvalidField("pairs", StrCat(items * ViewsOf(recipe, train), " pairs"), StrCat("at least ", kAdaptPairsMin));
+}
+
 absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const TrainedModel& old,
-                                          const TrainedModel& fresh, const Dataset& trained_on, uint64_t seed) {
-  LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(recipe, old, fresh, seed));
+                                          const TrainedModel& fresh, const Dataset& trained_on, uint64_t seed,
+                                          const std::atomic<bool>* stop) {
+  LC_ASSIGN_OR_RETURN(const Space old_space, SpaceOf(old.manifest));
+  LC_ASSIGN_OR_RETURN(const Space new_space, SpaceOf(fresh.manifest));
+  LC_ASSIGN_OR_RETURN(AdaptOptions options, OptionsOf(recipe, old_space, new_space, seed));
   LC_ASSIGN_OR_RETURN(const ImageSet images, ImagesOf(recipe, trained_on.train, seed));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_encoder,
                       Encoder::LoadFolder(old.folder, {.device = old.device}));
@@ -60,9 +84,11 @@ absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const Tra
   LC_ASSIGN_OR_RETURN(const ModelPairs pairs, EmbedPairs(*old_encoder, *new_encoder, images, trained_on.augment,
                                                          ViewsOf(recipe, trained_on.train), seed));
   const bool item = options.direction == AdapterDirection::kItem;
+  options.from = item ? old.id : fresh.id;
+  options.to = item ? fresh.id : old.id;
   const EmbeddingPairs given = {item ? pairs.old_z : pairs.new_z, item ? pairs.new_z : pairs.old_z, pairs.labels,
                                 pairs.items};
-  return FitAdapter(given, options);
+  return FitAdapter(given, options, {}, stop);
 }
 
 }  // namespace lightcone

@@ -102,6 +102,7 @@ MethodEntry AdvbctMethod() {
       BaselineEntry("advbct", "elastic balls around old class centres, and a discriminator of new against old",
                     "Pan et al., Boundary-Aware Backward-Compatible Representation via Adversarial Learning, CVPR 2023",
                     {"cached_old_features", "advbct.lambda", "advbct.adversarial", "advbct.elastic"});
+  entry.info.revision = 1;  // both kinds of embeddings are standardised before the discriminator
   entry.make = MakeBaseline<Advbct>;
   return entry;
 }

@@ -25,6 +25,8 @@ struct MethodInfo {
   // Every option of trainer/config.h that it reads and that not all methods read: experiments and checkpoints ignore
   // what another method's option says (ReadsOption).
   std::vector<std::string> switches;
+  // Raised when trainings by it come out otherwise than before with the same options: cached models are old then.
+  int revision = 0;
   // What it starts from where it differs from the preset: option and value, as SetTrainOption takes them.
   std::vector<std::pair<std::string, std::string>> defaults;
 };
