@@ -134,6 +134,7 @@ class FilterBench {
                                 "1 of integers"),
                  .value = static_cast<double>(status.payload_index_bytes) / static_cast<double>(options_.items),
                  .unit = "B an item",
+                 .peer = "none",
                  .goal = "none",
                  .met = true});
     return absl::OkStatus();

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
@@ -134,23 +133,21 @@ std::string AdapterPath(const std::string& folder) { return folder + "/old-items
 
 std::string AdapterSealPath(const std::string& folder) { return AdapterPath(folder) + ".json"; }
 
-// What the adapter beside a model was fitted by, and its bytes.
+// What the adapter beside a model was fitted by.
 absl::StatusOr<nlohmann::ordered_json> AdapterSeal(const std::string& folder, const TrainConfig& config) {
   LC_ASSIGN_OR_RETURN(const Manifest model, ReadManifest(folder));
   LC_ASSIGN_OR_RETURN(const Manifest old_model, ReadManifest(config.old_model));
-  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(AdapterPath(folder), int64_t{1} << 32));
   return nlohmann::ordered_json{{"fit", kAdaptFitVersion},
                                 {"old_crc32c", old_model.encoder_crc32c},
                                 {"new_crc32c", model.encoder_crc32c},
-                                {"seed", config.seed},
-                                {"adapter_crc32c", Crc32c(bytes)}};
+                                {"seed", config.seed}};
 }
 
 // Whether the folder of a finished model holds the adapter that would be fitted now.
 bool HasAdapter(const std::string& folder, const TrainConfig& config) {
   const absl::StatusOr<nlohmann::ordered_json> now = AdapterSeal(folder, config);
   const absl::StatusOr<nlohmann::ordered_json> kept = ReadSealed(AdapterSealPath(folder));
-  if (!now.ok() || !kept.ok()) return false;
+  if (!now.ok() || !kept.ok() || !ReadAdapter(AdapterPath(folder)).ok()) return false;
   for (const auto& [key, value] : now->items()) {
     if (!kept->contains(key) || (*kept)[key] != value) return false;
   }

@@ -5,7 +5,8 @@
 //   scan          every row is scored in order; one that could be a hit is asked whether it passes
 //   passing scan  rows are asked first ("pre-filter"), and those that pass are scored
 //   walk          the graph is walked by all rows; those that enter the beam are asked
-//   passing walk  the graph is walked by passing rows alone ("in the walk"; graph_walk.h)
+//   passing walk  the graph is walked by passing rows alone ("in the walk"; graph_walk.h), unless a sample says that they
+//                 lie away from the query: then they are scanned (passing_search.cc)
 //   post-filter   the graph is walked a little broader without a filter; the rows found are asked. For filters that are
 //                 expensive to ask
 // A segment with inverted lists is probed first (segment_search.cc).

@@ -101,11 +101,13 @@ uint64_t IdSet::CountIn(uint64_t first, uint64_t last) const {
 }
 
 IdSet& IdSet::operator|=(const IdSet& other) {
+  if (&other == this) return *this;
   for (const Part& part : other.parts_) roaring_bitmap_or_inplace(Bits(Have(part.upper).lower), Bits(part.lower));
   return *this;
 }
 
 IdSet& IdSet::operator&=(const IdSet& other) {
+  if (&other == this) return *this;
   for (Part& part : parts_) {
     const Part* const with = other.Find(part.upper);
     if (with != nullptr) {
@@ -119,6 +121,7 @@ IdSet& IdSet::operator&=(const IdSet& other) {
 }
 
 IdSet& IdSet::operator-=(const IdSet& other) {
+  if (&other == this) return *this = IdSet();  // the library's part cannot
   for (Part& part : parts_) {
     if (const Part* const with = other.Find(part.upper)) roaring_bitmap_andnot_inplace(Bits(part.lower), Bits(with->lower));
   }

@@ -43,7 +43,7 @@ inline constexpr double kRandomAccessCost = 2;
 // Rows that a filter leaves of the probed lists, for each result: with fewer the nearest of them may well lie
 // elsewhere.
 inline constexpr double kAcceptedPerResult = 32;
-inline constexpr int64_t kPqRankedMin = 128;  // rows that a probe by pq codes ranks for kCalibrationK + 1 results
+inline constexpr int64_t kPqRankedMin = 512;  // rows that a probe by pq codes ranks for kCalibrationK + 1 results
 
 // Walks of one query, along the graphs of one or of several searches.
 struct PlannedWalks {

@@ -28,8 +28,8 @@ bool PassingRows::listed() const {
 
 double PassingRows::Share() const {
   if (ids_ != nullptr && !pinned_.segment->ordered_by_id()) {
-    std::vector<uint32_t> unused;
-    return Sample(&unused);
+    std::vector<uint32_t> passing, others;
+    return Sample(&passing, &others);
   }
   double share = served_share_;
   if (ids_ != nullptr) {
@@ -41,11 +41,11 @@ double PassingRows::Share() const {
   return std::clamp(share, 0.0, 1.0);
 }
 
-double PassingRows::Sample(std::vector<uint32_t>* rows) const {
+double PassingRows::Sample(std::vector<uint32_t>* rows, std::vector<uint32_t>* others) const {
   const int64_t asked = std::min(kSampledRows, pinned_.rows);
   for (int64_t i = 0; i < asked; ++i) {
     const uint32_t row = static_cast<uint32_t>(i * pinned_.rows / asked);
-    if (Passes(row)) rows->push_back(row);
+    (Passes(row) ? rows : others)->push_back(row);
   }
   return static_cast<double>(rows->size()) / static_cast<double>(asked);
 }

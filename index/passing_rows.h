@@ -27,8 +27,9 @@ class PassingRows {
   // The expected share of the segment's rows: that of the view times that of the ids, or that of a sample where ids are
   // in no order.
   double Share() const;
-  // Some of the rows, spread over the segment; of 1,024 that are asked, those that pass. Returns their share.
-  double Sample(std::vector<uint32_t>* rows) const;
+  // Some of the rows, spread over the segment: of 1,024 that are asked, those that pass, and the others. Returns the share
+  // of the former.
+  double Sample(std::vector<uint32_t>* rows, std::vector<uint32_t>* others) const;
   // All of them in ascending order, some hundreds a call. Ends with the first error of `visit`.
   absl::Status ForEach(absl::FunctionRef<absl::Status(std::span<const uint32_t> rows)> visit) const;
 

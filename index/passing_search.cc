@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,11 +33,12 @@ class PassingSearch {
     facts_.wanted = turn.wanted;
     facts_.breadth = turn.breadth > 0 ? std::max(turn.breadth, turn.wanted) : 0;
     Expect(passing_.Share());
-    if (ChoosePlan(facts_).plan == SearchPlan::kPassingWalk) Expect(passing_.Sample(&seeds_));
+    if (ChoosePlan(facts_).plan == SearchPlan::kPassingWalk) Expect(passing_.Sample(&seeds_, &others_));
   }
 
   absl::StatusOr<Passed> Run() {
-    const ChosenPlan chosen = ChoosePlan(facts_);
+    ChosenPlan chosen = ChoosePlan(facts_);
+    if (chosen.plan == SearchPlan::kPassingWalk && facts_.by_ids && LieAway()) chosen = {PlanOfScan(facts_), 0};
     if (chosen.plan == SearchPlan::kScan) return Passed::kToScan;
     if (chosen.plan == SearchPlan::kWalk) return Passed::kAll;
     bool done = false;
@@ -61,6 +63,29 @@ class PassingSearch {
   void Expect(double share) {
     facts_.cheap_share = share;
     facts_.share = facts_.asks ? std::min(share, std::clamp(request_.keep_share, 0.0, 1.0)) : share;
+  }
+
+  // Whether the rows that pass lie away from the query: in a sample more others are nearer than all that pass than chance
+  // allows. A walk by passing rows alone has nothing to go by there: a few of very many that are about as near.
+  bool LieAway() const {
+    constexpr size_t kScored = 256;
+    constexpr double kByChance = 1e-6;
+    if (seeds_.empty() || facts_.cheap_share >= 1) return false;
+    const auto some = [](const std::vector<uint32_t>& rows, size_t n) {
+      std::vector<uint32_t> taken;
+      for (size_t i = 0; i < n; ++i) taken.push_back(rows[i * rows.size() / n]);
+      return taken;
+    };
+    const double passing = std::max(1.0, kScored * facts_.cheap_share);
+    const auto mine = some(seeds_, std::min(seeds_.size(), static_cast<size_t>(passing)));
+    const auto theirs = some(others_, std::min(others_.size(), kScored - mine.size()));
+    std::array<float, kScored> scores;
+    Score(mine.data(), mine.size(), scores.data());
+    const float nearest = *std::max_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(mine.size()));
+    Score(theirs.data(), theirs.size(), scores.data());
+    const auto nearer = std::count_if(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(theirs.size()),
+                                      [nearest](float score) { return score > nearest; });
+    return static_cast<double>(nearer) > std::log(kByChance) / std::log1p(-facts_.cheap_share);
   }
 
   // By codes where the segment has them.
@@ -119,7 +144,7 @@ class PassingSearch {
   CandidateSet& candidates_;
   SearchResult& result_;
   FilterFacts facts_;
-  std::vector<uint32_t> seeds_;  // passing rows
+  std::vector<uint32_t> seeds_, others_;  // of a sample: rows that pass, and those that do not
 };
 
 }  // namespace

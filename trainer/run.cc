@@ -12,6 +12,16 @@
 
 namespace lightcone {
 
+namespace {
+
+// Whether the scalar is a number. REQUIRES: it lies on the CPU, where that is a look at memory.
+bool IsFinite(const torch::Tensor& scalar) {
+  if (scalar.scalar_type() == torch::kFloat32) return std::isfinite(*scalar.data_ptr<float>());
+  return std::isfinite(scalar.item<double>());
+}
+
+}  // namespace
+
 void LossMeter::Add(const LossTerms& terms) {
   if (sums_.empty()) {
     const auto on_its_device = terms.total.options().dtype(torch::kFloat64).requires_grad(false);
@@ -37,10 +47,10 @@ std::vector<std::pair<std::string, double>> LossMeter::Means() const {
 void LossWatch::Add(const LossTerms& terms, int64_t step) {
   if (first_) return;
   if (terms.total.device().is_cpu()) {
-    if (std::isfinite(terms.total.item<double>())) return;
+    if (IsFinite(terms.total)) return;
     first_ = Bad{"total", step};
     for (const auto& [name, value] : terms.parts) {
-      if (std::isfinite(value.item<double>())) continue;
+      if (IsFinite(value)) continue;
       first_->part = name;
       return;
     }
@@ -245,7 +255,7 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress)
     torch::manual_seed(MixSeed({config_.seed, kScriptStream, std::bit_cast<uint64_t>(progress)}));
   }
   LossTerms terms = method_->Loss(step, network_->forward(step.images));
-  if (device_.is_cpu() && !std::isfinite(terms.total.item<double>())) return terms;
+  if (device_.is_cpu() && !IsFinite(terms.total)) return terms;
   optimizer_->zero_grad();
   terms.total.backward();
   if (config_.gradient_clip > 0) ClipGradients();

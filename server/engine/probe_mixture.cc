@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "store/keys.h"
 
@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kItemsMax = 10'000;
 constexpr size_t kReadItems = 1'024;
+constexpr size_t kCandidates = 160'000;  // ids that are looked up at most, before the generation is walked again
 
 // The finaliser of SplitMix64: an order of the ids that nothing else goes by.
 uint64_t Mixed(uint64_t x) {
@@ -21,70 +22,78 @@ uint64_t Mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// The next items of a generation in the order by Mixed, behind `after`, at most kCandidates: a gallery has more ids than a
+// job may keep.
+absl::StatusOr<std::vector<uint64_t>> NextIds(Collection* collection, uint32_t generation,
+                                              std::optional<uint64_t> after, const RankingRun& run) {
+  const auto sooner = [](uint64_t a, uint64_t b) { return Mixed(a) < Mixed(b); };
+  std::vector<uint64_t> ids;  // max-heap
+  LC_RETURN_IF_ERROR(
+      collection->ForEachEmbedding(generation, [&](uint64_t id, std::span<const float>, float) -> absl::Status {
+        if (run.cancelled()) return absl::CancelledError("cancelled while it looked for common items");
+        if (after && Mixed(id) <= *after) return absl::OkStatus();
+        if (ids.size() == kCandidates && !sooner(id, ids.front())) return absl::OkStatus();
+        ids.push_back(id);
+        std::push_heap(ids.begin(), ids.end(), sooner);
+        if (ids.size() <= kCandidates) return absl::OkStatus();
+        std::pop_heap(ids.begin(), ids.end(), sooner);
+        ids.pop_back();
+        return absl::OkStatus();
+      }));
+  std::sort_heap(ids.begin(), ids.end(), sooner);
+  return ids;
+}
+
 }  // namespace
 
 absl::StatusOr<CommonItems> CommonItems::Read(Collection* collection,
                                               std::span<const GenerationRecord* const> generations,
                                               const RankingRun& run) {
-  absl::flat_hash_map<uint64_t, size_t> seen;  // in how many generations
-  for (size_t g = 0; g < generations.size(); ++g) {
-    LC_RETURN_IF_ERROR(collection->ForEachEmbedding(
-        generations[g]->generation, [&](uint64_t id, std::span<const float>, float) -> absl::Status {
-          if (run.cancelled()) return absl::CancelledError("cancelled while it looked for common items");
-          if (g == 0) {
-            seen[id] = 1;
-          } else if (const auto found = seen.find(id); found != seen.end()) {
-            ++found->second;
-          }
-          return absl::OkStatus();
-        }));
-  }
   CommonItems common;
-  for (const auto& [id, count] : seen) {
-    if (count == generations.size()) common.ids_.push_back(id);
-  }
-  std::sort(common.ids_.begin(), common.ids_.end(), [](uint64_t a, uint64_t b) { return Mixed(a) < Mixed(b); });
-  if (common.ids_.size() > kItemsMax) common.ids_.resize(kItemsMax);
-  std::vector<uint8_t> gone(common.ids_.size(), 0);  // deleted meanwhile
   for (const GenerationRecord* g : generations) {
-    Rows& rows = common.rows_[g->generation];
-    rows.dimension = static_cast<size_t>(g->space.dimension);
-    rows.values.resize(common.ids_.size() * rows.dimension);
-    for (size_t begin = 0; begin < common.ids_.size(); begin += kReadItems) {
-      const size_t end = std::min(common.ids_.size(), begin + kReadItems);
-      std::vector<std::string> embedding_keys;
-      for (size_t i = begin; i < end; ++i) {
-        embedding_keys.push_back(keys::Embedding(collection->number(), g->generation, common.ids_[i]));
-      }
-      const auto read = collection->store()->MultiGet(Table::kEmbeddings, embedding_keys);
-      for (size_t i = begin; i < end; ++i) {
-        if (absl::IsNotFound(read[i - begin].status())) {
-          gone[i] = 1;
-          continue;
-        }
-        LC_RETURN_IF_ERROR(read[i - begin].status());
-        float* const to = rows.values.data() + i * rows.dimension;
-        LC_RETURN_IF_ERROR(DecodeEmbeddingInto(*read[i - begin], to, rows.dimension).status());
-      }
-    }
+    common.rows_[g->generation].dimension = static_cast<size_t>(g->space.dimension);
   }
-  common.Leave(gone);
+  std::optional<uint64_t> after;
+  while (common.ids_.size() < kItemsMax) {
+    LC_ASSIGN_OR_RETURN(const std::vector<uint64_t> next,
+                        NextIds(collection, generations.back()->generation, after, run));
+    for (size_t begin = 0; begin < next.size() && common.ids_.size() < kItemsMax;) {
+      const size_t n = std::min({kReadItems, next.size() - begin, kItemsMax - common.ids_.size()});
+      LC_RETURN_IF_ERROR(common.Take(collection, generations, std::span(next).subspan(begin, n)));
+      begin += n;
+    }
+    if (next.size() < kCandidates) break;
+    after = Mixed(next.back());
+  }
   return common;
 }
 
-void CommonItems::Leave(const std::vector<uint8_t>& gone) {
-  size_t kept = 0;
-  for (size_t i = 0; i < ids_.size(); ++i) {
-    if (gone[i]) continue;
-    ids_[kept] = ids_[i];
-    for (auto& [generation, rows] : rows_) {
-      std::copy_n(rows.values.begin() + static_cast<ptrdiff_t>(i * rows.dimension), rows.dimension,
-                  rows.values.begin() + static_cast<ptrdiff_t>(kept * rows.dimension));
+absl::Status CommonItems::Take(Collection* collection, std::span<const GenerationRecord* const> generations,
+                               std::span<const uint64_t> ids) {
+  std::vector<uint8_t> there(ids.size(), 1);
+  std::vector<std::vector<std::string>> read(generations.size());
+  for (size_t g = 0; g < generations.size(); ++g) {
+    std::vector<std::string> embedding_keys;
+    for (const uint64_t id : ids) {
+      embedding_keys.push_back(keys::Embedding(collection->number(), generations[g]->generation, id));
     }
-    ++kept;
+    for (absl::StatusOr<std::string>& one : collection->store()->MultiGet(Table::kEmbeddings, embedding_keys)) {
+      if (!one.ok() && !absl::IsNotFound(one.status())) return one.status();
+      there[read[g].size()] &= static_cast<uint8_t>(one.ok());
+      read[g].push_back(one.ok() ? *std::move(one) : std::string());
+    }
   }
-  ids_.resize(kept);
-  for (auto& [generation, rows] : rows_) rows.values.resize(kept * rows.dimension);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!there[i]) continue;
+    ids_.push_back(ids[i]);
+    for (size_t g = 0; g < generations.size(); ++g) {
+      Rows& rows = rows_.at(generations[g]->generation);
+      rows.values.resize(ids_.size() * rows.dimension);
+      float* const to = rows.values.data() + (ids_.size() - 1) * rows.dimension;
+      LC_RETURN_IF_ERROR(DecodeEmbeddingInto(read[g][i], to, rows.dimension).status());
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::vector<std::vector<float>> CommonItems::SeenBy(const Leg& leg) const {

@@ -40,7 +40,9 @@ class CommonItems {
     size_t dimension = 0;
     std::vector<float> values;
   };
-  void Leave(const std::vector<uint8_t>& gone);  // takes these out
+  // Adds those of the ids that every generation has embedded.
+  absl::Status Take(Collection* collection, std::span<const GenerationRecord* const> generations,
+                    std::span<const uint64_t> ids);
   // Rows as a way sees them; those of which its adapter makes no vector are empty.
   std::vector<std::vector<float>> SeenBy(const Leg& leg) const;
 

@@ -203,7 +203,7 @@ void WriteGroup::PlanDropGeneration(WriteJob* job) {
     ++dropped;
   }
   // The sequence moves on, so that the batch is written and waited for as any other.
-  if (dropped > 0) Finish({}, {++progress_.sequence, {}});
+  if (dropped > 0) Finish({}, {++progress_.sequence, {}, {}});
   job->result = {progress_.sequence, 0, dropped, {}};
 }
 

@@ -32,7 +32,7 @@ class JobsTest : public ::testing::Test {
   std::unique_ptr<Jobs> Make(JobRunner runner, bool cancellable = true) {
     auto jobs = std::make_unique<Jobs>(store_.get());
     jobs->Define("count", std::move(runner), cancellable);
-    const absl::Status loaded = jobs->Load();
+    const absl::Status loaded = jobs->Load([](uint32_t) { return true; });
     EXPECT_TRUE(loaded.ok()) << loaded;
     return jobs;
   }

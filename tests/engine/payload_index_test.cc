@@ -4,6 +4,7 @@
 #include <set>
 
 #include "nlohmann/json.hpp"
+#include "server/engine/value_index.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/engine/random_filters.h"
 
@@ -226,15 +227,21 @@ TEST_F(IndexedPayloads, AnswerAsReadingEveryPayloadDoesThroughAllThatHappensToIt
     ASSERT_TRUE(engine_->Delete("c", gone, Durability::kDurable, {}).ok());
     if (round == 4 || round == 7) {  // and a backfill of some of what is there
       Activate(++active, /*force=*/true);
-      for (const StoredItem& item : engine_->Scroll("c", std::nullopt, 0, "", false, {})->items) {
+      const auto page = engine_->Scroll("c", std::nullopt, 0, "", false, {});
+      ASSERT_TRUE(page.ok()) << page.status();
+      for (const StoredItem& item : page->items) {
         if (random() % 2) again.push_back(ItemOf(item.id, RandomVector(&random, kDimension)));
       }
       Write(BatchOf(again, active, /*same_content=*/true));
     }
     if (round == 1) Index(fields);
     if (round == 5) Index({{"c", PayloadType::kInteger}}, {"c", "a.b"});
-    if (round == 3 || round == 8) ASSERT_NO_FATAL_FAILURE(Restart());
-    if (round == 9) ASSERT_TRUE(engine_->Rebuild("c", {}, true, "", {}).ok());
+    if (round == 3 || round == 8) {
+      ASSERT_NO_FATAL_FAILURE(Restart());
+    }
+    if (round == 9) {
+      ASSERT_TRUE(engine_->Rebuild("c", {}, true, "", {}).ok());
+    }
     for (int f = 0; f < 25; ++f) {
       SearchCall call = SearchFor(RandomVector(&random, kDimension), 1'000);
       call.exact = f % 2 == 0;
@@ -323,6 +330,19 @@ TEST_F(IndexedPayloads, RefuseBadDeclarationsAndNameThem) {
   const auto status = engine_->GetCollection("c");
   ASSERT_EQ(status->payload_indexes.size(), 1u);
   EXPECT_EQ(status->payload_indexes[0].field, (PayloadField{"a", PayloadType::kFloat}));
+}
+
+TEST(ValueIndex, KeepsFewBucketsHoweverTheValuesCome) {
+  // A frequent least value has a bucket of its own; what comes in falling order behind it shares buckets all the same.
+  ValueIndex<int64_t> index;
+  uint64_t id = 0;
+  for (int i = 0; i < 2'000; ++i) index.Add(0, ++id);
+  constexpr int64_t kValues = 20'000;
+  for (int64_t value = kValues; value >= 1; --value) index.Add(value, ++id);
+  EXPECT_LT(index.bytes(), static_cast<size_t>(kValues) * 48);
+  IdPieces pieces;
+  index.Collect([](int64_t v) { return v < 7; }, [](int64_t v) { return v > 9; }, &pieces);
+  EXPECT_EQ(pieces.Union().Count(), 3u);
 }
 
 }  // namespace
