@@ -189,6 +189,9 @@ class IndexView {
   virtual uint64_t sequence() const = 0;  // of the last change that this view is sure to contain
 };
 
+// On the RESOURCE_EXHAUSTED of an index that needs more memory than it is allowed.
+inline constexpr std::string_view kMemoryLimitUrl = "lightcone/index-memory-limit";
+
 struct IndexStats {
   std::vector<SegmentInfo> segments;
   int64_t builds_running = 0, builds_total = 0, rebuilds_total = 0;

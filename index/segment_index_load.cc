@@ -99,8 +99,10 @@ absl::Status SegmentIndex::CheckMemory() const {
     }
   }
   if (needed <= memory_bytes_max_) return absl::OkStatus();
-  return ResourceExhausted(StrCat("its index of ", all_rows, " rows needs ", needed, " bytes of memory; ",
-                                  "index.memory_bytes_max allows ", memory_bytes_max_));
+  absl::Status status = ResourceExhausted(StrCat("its index of ", all_rows, " rows needs ", needed, " bytes of memory; ",
+                                                 "index.memory_bytes_max allows ", memory_bytes_max_));
+  status.SetPayload(ToAbsl(kMemoryLimitUrl), absl::Cord());
+  return status;
 }
 
 absl::Status SegmentIndex::RemoveLeftovers() {

@@ -81,17 +81,14 @@ std::optional<LossWatch::Bad> LossWatch::First() const {
 
 namespace {
 
-// The name of the first tensor with a number that is none.
+// The name of the first trained tensor with a number that is none.
 std::optional<std::string> FirstNotFinite(const torch::nn::Module& module, const std::string& what) {
   torch::NoGradGuard no_grad;
-  const auto bad = [](const torch::Tensor& t) {
-    return t.defined() && t.is_floating_point() && !torch::isfinite(t).all().item<bool>();
-  };
   for (const auto& item : module.named_parameters()) {
-    if (bad(item.value())) return StrCat(what, ".", item.key());
-  }
-  for (const auto& item : module.named_buffers()) {
-    if (bad(item.value())) return StrCat(what, ".", item.key());
+    const torch::Tensor& t = item.value();
+    // What is not trained may be what it likes: an operator's module has its own constants.
+    if (!t.requires_grad() || !t.is_floating_point()) continue;
+    if (!torch::isfinite(t).all().item<bool>()) return StrCat(what, ".", item.key());
   }
   return std::nullopt;
 }

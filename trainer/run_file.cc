@@ -50,8 +50,8 @@ void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Chec
       {"seconds", progress.seconds},
       {"data_crc32c", identity.data_crc32c},
       {"old_model_crc32c", identity.old_model_crc32c},
-      {"other_models_crc32c",
-       identity.other_models_crc32c}}.dump();
+      {"other_models_crc32c", identity.other_models_crc32c},
+      {"revision", FindTrainingMethod(identity.config.method)->revision}}.dump();
 }
 
 absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Checkpoint& checkpoint) {
@@ -85,6 +85,10 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
   }
   if (number("other_models_crc32c") != static_cast<double>(identity.other_models_crc32c)) {
     return Differs("bt2.base_model or the old model's head", "another one", "the one");
+  }
+  if (number("revision") != static_cast<double>(method.revision)) {
+    return Differs("method", StrCat(method.name, ", revision ", method.revision),
+                   StrCat("revision ", static_cast<int>(number("revision"))));
   }
   return RunProgress{object["step"].get<int64_t>(), number("epoch_loss"), number("last_epoch_loss"), number("seconds")};
 }

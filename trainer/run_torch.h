@@ -62,7 +62,7 @@ class TrainingRun {
   // number changes nothing: the weights stay those before the step.
   LossTerms Step(Batch& batch, double learning_rate, double progress = 0);
 
-  // Whether every number that a checkpoint would hold is finite; waits for the device. INTERNAL names the first tensor
+  // Whether every weight that is trained is finite; waits for the device. INTERNAL names the first tensor
   // that is not.
   absl::Status CheckFinite() const;
 

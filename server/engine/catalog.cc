@@ -231,6 +231,7 @@ absl::Status EngineImpl::DropCollection(const std::string& name, const std::stri
   ServedPtr served;
   {
     absl::ReaderMutexLock catalog(&catalog_mu_);
+    if (const auto refused = refused_.find(name); refused != refused_.end()) return refused->second;
     const auto found = collections_.find(name);
     if (found == collections_.end()) {
       if (aliases_.contains(name)) {
@@ -272,6 +273,10 @@ absl::Status EngineImpl::SetAlias(const std::string& alias, const std::string& n
   absl::MutexLock lock(&operator_mu_);
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(request_id, "SetAlias", fingerprint));
   if (before) return absl::OkStatus();
+  {
+    absl::ReaderMutexLock catalog(&catalog_mu_);
+    if (const auto refused = refused_.find(alias); refused != refused_.end()) return refused->second;
+  }
   if (name.empty()) return RemoveAlias(alias, request_id, fingerprint);
   LC_ASSIGN_OR_RETURN(const ServedPtr target, Find(name));
   ServedPtr old;

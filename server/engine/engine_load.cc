@@ -204,7 +204,7 @@ absl::Status EngineImpl::Load() {
   absl::MutexLock catalog(&catalog_mu_);
   for (size_t i = 0; i < opened.size(); ++i) {
     absl::StatusOr<std::shared_ptr<Collection>>& collection = opened[i];
-    if (absl::IsResourceExhausted(collection.status())) {  // The others have memory enough.
+    if (!collection.ok() && collection.status().GetPayload(ToAbsl(kMemoryLimitUrl))) {  // The others have memory enough.
       spdlog::error("{}; it is not served", MessageOf(collection.status()));
       LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(found[i].second));
       refused_[record.name] = collection.status();

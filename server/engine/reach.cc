@@ -37,7 +37,7 @@ void Reach::TakeBest(const GenerationRecord& g) {
   if (g.validation == nullptr || !g.validation->passed || g.validation->adapters != VersionsOf(g.generation)) return;
   for (const PairReport& pair : g.validation->pairs) {
     // An item adapter ranks what plain distances or a query adapter find: all ways together are that way.
-    if (pair.chosen != AdapterMode::kItem) best_[{g.generation, pair.item_generation}] = pair.chosen;
+    if (!pair.replaced && pair.chosen != AdapterMode::kItem) best_[{g.generation, pair.item_generation}] = pair.chosen;
   }
 }
 

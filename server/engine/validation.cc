@@ -228,6 +228,7 @@ absl::StatusOr<ProbeMeasures> Validation::SelfOn(const CommonItems& common, uint
 
 absl::Status Validation::MeasureReplaced(const GenerationRecord& active, PairReport* pair) {
   pair->item_generation = active.generation;
+  pair->replaced = true;
   const std::vector<const GenerationRecord*> generations = {&active, &newer_};
   LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
   pair->items = pair->common_items = common.size();
@@ -341,7 +342,9 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
     return FailedPrecondition("its adapters have changed since: validate it again");
   }
   for (const uint32_t head : OlderHeads(progress, generation)) {
-    const auto of_head = [head](const PairReport& pair) { return pair.item_generation == head; };
+    const auto of_head = [head](const PairReport& pair) {
+      return pair.item_generation == head && !pair.replaced;
+    };
     if (std::none_of(report.pairs.begin(), report.pairs.end(), of_head)) {
       return FailedPrecondition(StrCat("items of generation ", head, " came since: validate it again"));
     }

@@ -42,6 +42,7 @@ Json ToJson(const PairReport& p) {
                {"old_self", ToJson(p.old_self)},
                {"ways", std::move(ways)},
                {"common_items", p.common_items}};
+  if (p.replaced) json["replaced"] = true;
   if (p.reverse) json["reverse"] = ToJson(*p.reverse);
   if (p.p_com_cmc1) json["p_com_cmc1"] = *p.p_com_cmc1;
   if (p.p_com_map) json["p_com_map"] = *p.p_com_map;
@@ -129,6 +130,7 @@ void ReadPair(ReportReader* in, PairReport* pair) {
   in->fields().Read("item_generation", &pair->item_generation);
   in->fields().Read("items", &pair->items);
   in->fields().Read("common_items", &pair->common_items);
+  if (in->fields().Has("replaced")) in->fields().Read("replaced", &pair->replaced);
   in->Read("verdict", kVerdicts, &pair->verdict);
   in->Read("chosen", kWays, &pair->chosen);
   in->Read("old_self", &pair->old_self);
@@ -212,7 +214,8 @@ absl::StatusOr<ValidationReport> DecodeValidation(std::string_view bytes) {
 }
 
 std::string TextOf(const PairReport& pair) {
-  const std::string on = StrCat("items of generation ", pair.item_generation);
+  const std::string on = pair.replaced ? StrCat("items that generation ", pair.item_generation, " embedded, too")
+                                       : StrCat("items of generation ", pair.item_generation);
   if (pair.verdict == Verdict::kUnmeasured) {
     return StrCat(on, ": not measured: ",
                   pair.ways.empty() ? "no adapter leads there and the spaces differ"

@@ -47,6 +47,9 @@ struct PairReport {
   uint64_t items = 0;  // embedded by it
   Verdict verdict = Verdict::kUnmeasured;
   AdapterMode chosen = AdapterMode::kNone;  // of kPassed: the way that searches take from now on
+  // The new generation embedded every item: nothing of the older one is served. Its way is the new one's own queries on
+  // the new one's own embeddings of what both embedded, and says nothing of how queries come to older items.
+  bool replaced = false;
   RankingFigures old_self;                  // the older generation's own queries on the same items
   std::vector<WayReport> ways;
   std::optional<RankingFigures> reverse;  // the older generation's queries on the new one's items

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
@@ -142,7 +143,8 @@ ApiAnswer ConsoleApi::Handle(const ApiRequest& request) {
   if (const absl::Status status = CheckSameOrigin(request.headers, options_.host); !status.ok())
     return AnswerOf(status);
   const auto type = request.headers.find("content-type");
-  const bool image = type != request.headers.end() && type->second.rfind("image/", 0) == 0;
+  const bool image = type != request.headers.end() && type->second.rfind("image/", 0) == 0 &&
+                     absl::EndsWith(ToAbsl(request.path), "/search");
   if (!image && request.body.size() > kJsonBytesMax) {
     return AnswerOf(InvalidField("body", StrCat(request.body.size(), " bytes"), StrCat("0 .. ", kJsonBytesMax)));
   }
@@ -196,6 +198,10 @@ absl::StatusOr<ApiAnswer> ConsoleApi::Route(Engine& engine, const ApiRequest& re
       if (!free) return ResourceExhausted(StrCat("the console runs ", kSearchesMax, " searches already; try again"));
       LC_ASSIGN_OR_RETURN(const json found, SearchFromConsole(engine, name, request, Context()));
       return answer(found);
+    }
+    if (options_.read_only) {
+      return MakeStatus(absl::StatusCode::kPermissionDenied,
+                        "the console is read-only: start the server with --console-mode operate to act from it");
     }
     LC_ASSIGN_OR_RETURN(const json body, BodyOf(request));
     LC_ASSIGN_OR_RETURN(const json done, Act(engine, name, what, body));
@@ -261,10 +267,6 @@ absl::StatusOr<json> ConsoleApi::CollectionPage(Engine& engine, const std::strin
 
 absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collection, const std::string& action,
                                      const json& body) {
-  if (options_.read_only) {
-    return MakeStatus(absl::StatusCode::kPermissionDenied,
-                      "the console is read-only: start the server with --console-mode operate to act from it");
-  }
   const auto text = [&](const char* key) {
     return body.contains(key) && body[key].is_string() ? body[key].get<std::string>() : std::string();
   };

@@ -43,6 +43,8 @@ absl::StatusOr<bool> ModelCache::Has(const PlannedModel& model) const {
   const absl::StatusOr<ordered_json> seal = ReadSealed(FolderOf(model) + kSealFile);
   if (absl::IsNotFound(seal.status())) return false;
   if (!seal.ok()) return Damaged(FolderOf(model) + kSealFile, "is damaged");
+  // Older than what is sealed now: its checkpoint knows the base model, and is looked at once more.
+  if (model.base_model >= 0 && !seal->contains("base_crc32c")) return false;
   const auto files = seal->find("files");
   for (const char* name : kModelFiles) {
     const std::string path = StrCat(FolderOf(model), "/", name);
