@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/trainer/finite_differences_torch.h"
+#include "trainer/losses/adversarial_torch.h"
 #include "trainer/losses/classwise_torch.h"
 #include "trainer/losses/margin_torch.h"
 #include "trainer/losses/mix_torch.h"
@@ -90,6 +91,13 @@ std::vector<Case> Cases() {
        [](T z, T old, T y) {
          const Tensor elastic = Drawn({kClasses}, 5, z.scalar_type());
          return PointToSetLoss(z, y, ClassBallsOf(UnitRows(old), y, kClasses), elastic);
+       }},
+      {"Adversarial",
+       [](T z, T old, T) {
+         torch::Generator generator = at::detail::createCPUGenerator(6);
+         Discriminator discriminator(kDimension, generator);
+         discriminator.to(z.scalar_type());
+         return AdversarialLoss(discriminator, z, old, /*alpha=*/-1);  // turned round twice: the gradient itself
        }},
       Head("Softmax", {HeadLoss::kSoftmax, 1, 0}),
       Head("Bce", {HeadLoss::kBce, 1, 0}),

@@ -97,12 +97,14 @@ TEST(HbctGradientFloat32, IsFiniteAtTheOriginAtCoincidenceOnTheRayAndFarBeyondTh
       HbctConfig config;
       config.contrast = contrast;
       config.distance = distance;
-      Tensor z = z_new.clone().requires_grad_();
-      const Tensor labels = torch::zeros({6}, torch::kInt64);
-      const Tensor loss = LossOf(config, 1.0, z, z_old, labels);
-      loss.backward();
-      EXPECT_TRUE(torch::isfinite(loss).item<bool>()) << contrast << " " << distance;
-      EXPECT_TRUE(torch::isfinite(z.grad()).all().item<bool>()) << contrast << " " << distance;
+      for (const auto& [first, rows] : {std::pair{0, 6}, {0, 1}, {1, 1}, {3, 1}}) {  // one class; then one sample
+        Tensor z = z_new.narrow(0, first, rows).clone().requires_grad_();
+        const Tensor labels = torch::zeros({rows}, torch::kInt64);
+        const Tensor loss = LossOf(config, 1.0, z, z_old.narrow(0, first, rows), labels);
+        loss.backward();
+        EXPECT_TRUE(torch::isfinite(loss).item<bool>()) << contrast << " " << distance << " " << first << " " << rows;
+        EXPECT_TRUE(torch::isfinite(z.grad()).all().item<bool>()) << contrast << " " << distance << " " << first;
+      }
     }
   }
 }
