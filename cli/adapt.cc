@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
 #include "base/npy.h"
 #include "base/status.h"
 #include "cli/adapt_report.h"
 #include "cli/commands.h"
+#include "cli/put_adapter.h"
 #include "cli/table.h"
 #include "models/encoder.h"
 #include "trainer/adapt/evaluate_adapter.h"
@@ -260,13 +260,7 @@ absl::Status CheckWhereTo(const Flags& flags) {
 
 // What does not fit the two generations is refused by the server, which knows them.
 absl::Status PutIt(Context& context, const Flags& flags) {
-  v1::PutAdapterRequest request;
-  request.set_collection(flags.collection);
-  request.set_from_generation(flags.from);
-  request.set_to_generation(flags.to);
-  LC_ASSIGN_OR_RETURN(*request.mutable_adapter(), ReadFile(flags.out));
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  const absl::Status put = client->PutAdapter(request).status();
+  const absl::Status put = PutAdapterFile(context, {flags.collection, flags.from, flags.to, ""}, flags.out).status();
   if (!put.ok()) return Annotate(put, StrCat("'", flags.out, "' is fitted; to put it into '", flags.collection, "'"));
   if (!context.json) {
     context.Print(StrCat("put into collection '", flags.collection, "', generation ", flags.from, " to ", flags.to, "\n"));

@@ -1,12 +1,14 @@
 // lightcone generation adapter put | drop | list
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
+#include "cli/put_adapter.h"
 
 namespace lightcone::cli {
 namespace {
@@ -18,19 +20,10 @@ struct Flags {
 };
 
 absl::Status Put(Context& context, const Flags& flags) {
-  v1::PutAdapterRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_collection(flags.collection);
-  request.set_from_generation(flags.from);
-  request.set_to_generation(flags.to);
-  LC_ASSIGN_OR_RETURN(*request.mutable_adapter(), ReadFile(flags.file));
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::PutAdapterResponse response, client->PutAdapter(request));
-  if (context.json) {
-    context.PrintJson(AdapterJson(response.adapter()));
-  } else {
-    context.Print(AdaptersTable({response.adapter()}));
-  }
+  LC_ASSIGN_OR_RETURN(
+      const v1::AdapterInfo adapter,
+      PutAdapterFile(context, {flags.collection, flags.from, flags.to, flags.request_id}, flags.file));
+  context.json ? context.PrintJson(AdapterJson(adapter)) : context.Print(AdaptersTable({adapter}));
   return absl::OkStatus();
 }
 
@@ -67,6 +60,18 @@ absl::Status List(Context& context, const Flags& flags) {
 }
 
 }  // namespace
+
+absl::StatusOr<v1::AdapterInfo> PutAdapterFile(Context& context, const AdapterPlace& place, const std::string& file) {
+  v1::PutAdapterRequest request;
+  request.set_request_id(place.request_id);
+  request.set_collection(place.collection);
+  request.set_from_generation(place.from);
+  request.set_to_generation(place.to);
+  LC_ASSIGN_OR_RETURN(*request.mutable_adapter(), ReadFile(file));
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(v1::PutAdapterResponse response, client->PutAdapter(request));
+  return std::move(*response.mutable_adapter());
+}
 
 void AddGenerationAdapter(CLI::App& generation, Context& context) {
   CLI::App* app = generation.add_subcommand("adapter", "Put, drop and list the adapters between generations");
