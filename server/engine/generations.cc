@@ -1,5 +1,6 @@
 // The line of generations: registering and listing.
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <utility>
 
@@ -20,6 +21,12 @@ namespace {
 
 constexpr size_t kManifestBytesMax = 4 << 20;
 
+// The shortest text that reads back as this number: two that differ do not look the same.
+std::string FullText(double x) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), x).ptr};
+}
+
 int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
 // Whether embeddings of the new generation can ever meet those that the collection has.
@@ -33,8 +40,8 @@ absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, 
                   StrCat(MetricName(state.record.metric), of_collection, "embeddings of another metric never compare"));
   }
   if (made.space.metric == Metric::kLorentz && made.space.curvature != state.record.curvature) {
-    return refuse("manifest.curvature", StrCat(made.space.curvature),
-                  StrCat(state.record.curvature, of_collection,
+    return refuse("manifest.curvature", FullText(made.space.curvature),
+                  StrCat(FullText(state.record.curvature), of_collection,
                          "distances of two curvatures are on two scales, with an adapter too"));
   }
   if (call.parent > state.generations.size()) {
