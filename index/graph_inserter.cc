@@ -18,9 +18,10 @@ constexpr int kLayersMax = 32;
 constexpr size_t kRowsBetweenChecks = 256;
 constexpr size_t kChosenAtOnce = 8;  // scored together where most candidates fail at one of the first
 
-// Lists are read while other threads write them: a reader sees old links and new ones, each of them a row.
-int32_t Load(int32_t& link) { return std::atomic_ref<int32_t>(link).load(std::memory_order_relaxed); }
-void Store(int32_t& link, int32_t value) { std::atomic_ref<int32_t>(link).store(value, std::memory_order_relaxed); }
+// Lists are read while other threads write them: a reader sees old links and new ones, each of them a row, and of a row
+// that it meets the lists that its insertion wrote.
+int32_t Load(int32_t& link) { return std::atomic_ref<int32_t>(link).load(std::memory_order_acquire); }
+void Store(int32_t& link, int32_t value) { std::atomic_ref<int32_t>(link).store(value, std::memory_order_release); }
 
 class RowLock {
  public:
