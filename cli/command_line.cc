@@ -29,6 +29,7 @@ void AddAll(CLI::App& root, Context& context) {
   AddAdapt(root, context);
   AddCollection(root, context);
   AddGeneration(root, context);
+  AddRollout(root, context);
   AddJob(root, context);
   AddBackfill(root, context);
   AddUpsert(root, context);

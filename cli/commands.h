@@ -22,6 +22,7 @@ void AddCollection(CLI::App& root, Context& context);
 void AddGeneration(CLI::App& root, Context& context);
 void AddGenerationAdapter(CLI::App& generation, Context& context);  // below `generation`
 void AddGenerationProbes(CLI::App& generation, Context& context);   // below `generation`
+void AddRollout(CLI::App& root, Context& context);
 void AddJob(CLI::App& root, Context& context);
 void AddBackfill(CLI::App& root, Context& context);
 void AddBackfillFit(CLI::App& backfill, Context& context);  // below `backfill`

@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
+#include "cli/register_model.h"
 #include "cli/rollout_json.h"
-#include "models/manifest.h"
 
 namespace lightcone::cli {
 namespace {
@@ -41,12 +41,8 @@ void ShowAll(const Context& context, const List& list, ToJson to_json, ToTable t
 absl::Status SetModel(const Flags& flags, v1::RegisterRequest* request) {
   const int ways = !flags.model.empty() + !flags.manifest.empty() + (flags.dimension > 0);
   if (ways != 1) return InvalidArgument("say what to register: one of --model DIR, --manifest FILE, --dimension D");
-  std::string encoder = flags.encoder;
-  if (!flags.model.empty()) {
-    LC_ASSIGN_OR_RETURN(*request->mutable_manifest_json(), ReadFile(flags.model + "/manifest.json", 16 << 20));
-    LC_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(flags.model));
-    if (encoder.empty()) encoder = StrCat(flags.model, "/", manifest.encoder_file);
-  } else if (!flags.manifest.empty()) {
+  if (!flags.model.empty()) return SetModelFolder(flags.model, flags.encoder, request);
+  if (!flags.manifest.empty()) {
     LC_ASSIGN_OR_RETURN(*request->mutable_manifest_json(), ReadFile(flags.manifest, 16 << 20));
   } else {
     OrderedJson manifest = {{"dimension", flags.dimension}, {"method", flags.method}};
@@ -55,8 +51,8 @@ absl::Status SetModel(const Flags& flags, v1::RegisterRequest* request) {
     if (flags.compatible_prefix != 0) manifest["compatible_prefix"] = flags.compatible_prefix;
     request->set_manifest_json(manifest.dump());
   }
-  if (!encoder.empty()) {
-    LC_ASSIGN_OR_RETURN(*request->mutable_encoder(), ReadFile(encoder));
+  if (!flags.encoder.empty()) {
+    LC_ASSIGN_OR_RETURN(*request->mutable_encoder(), ReadFile(flags.encoder));
   }
   return absl::OkStatus();
 }

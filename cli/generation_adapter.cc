@@ -1,4 +1,4 @@
-// lightcone generation adapter put | drop | list
+// lightcone generation adapter put | drop | list | fit | sample
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/message_json.h"
 #include "cli/put_adapter.h"
+#include "cli/rollout_json.h"
 
 namespace lightcone::cli {
 namespace {
@@ -16,7 +17,10 @@ namespace {
 struct Flags {
   std::string collection, file, request_id;
   uint32_t from = 0, to = 0;
-  bool force = false;
+  bool force = false, no_wait = false;
+  std::string map, loss, label_field;
+  uint32_t width = 0, pairs = 0, embed = 0, generation = 0, items = 2'000;
+  uint64_t seed = 1;
 };
 
 absl::Status Put(Context& context, const Flags& flags) {
@@ -44,18 +48,67 @@ absl::Status Drop(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status List(Context& context, const Flags& flags) {
+absl::StatusOr<std::vector<v1::AdapterInfo>> Listed(Context& context, const Flags& flags) {
   v1::ListAdaptersRequest request;
   request.set_collection(flags.collection);
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::ListAdaptersResponse response, client->ListAdapters(request));
-  if (context.json) {
-    OrderedJson all = OrderedJson::array();
-    for (const v1::AdapterInfo& info : response.adapters()) all.push_back(AdapterJson(info));
-    context.PrintJson(all);
-  } else {
-    context.Print(AdaptersTable({response.adapters().begin(), response.adapters().end()}));
+  return std::vector<v1::AdapterInfo>(response.adapters().begin(), response.adapters().end());
+}
+
+absl::Status Fit(Context& context, const Flags& flags) {
+  v1::FitAdapterRequest request;
+  request.set_request_id(flags.request_id);
+  request.set_collection(flags.collection);
+  request.set_from_generation(flags.from);
+  request.set_to_generation(flags.to);
+  request.set_map(flags.map);
+  request.set_loss(flags.loss);
+  request.set_width(flags.width);
+  request.set_pairs_max(flags.pairs);
+  request.set_embed_max(flags.embed);
+  request.set_label_field(flags.label_field);
+  request.set_seed(flags.seed);
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::FitAdapterResponse response, client->FitAdapter(request));
+  if (flags.no_wait) {
+    context.json ? context.PrintJson({{"job", response.job()}}) : context.Print(StrCat("job ", response.job(), "\n"));
+    return absl::OkStatus();
   }
+  LC_ASSIGN_OR_RETURN(const v1::JobInfo job, WaitForJob(context, response.job(), /*show=*/false));
+  if (context.json) {
+    context.PrintJson(JobJson(job));
+    return absl::OkStatus();
+  }
+  LC_ASSIGN_OR_RETURN(std::vector<v1::AdapterInfo> adapters, Listed(context, flags));
+  std::erase_if(adapters, [&](const v1::AdapterInfo& one) {
+    return one.from_generation() != flags.from || one.to_generation() != flags.to;
+  });
+  context.Print(AdaptersTable(adapters));
+  return absl::OkStatus();
+}
+
+absl::Status Sample(Context& context, const Flags& flags) {
+  v1::SampleItemsRequest request;
+  request.set_collection(flags.collection);
+  request.set_generation(flags.generation);
+  request.set_items(flags.items);
+  request.set_seed(flags.seed);
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  LC_ASSIGN_OR_RETURN(const v1::SampleItemsResponse response, client->SampleItems(request));
+  context.json ? context.PrintJson(SampleJson(response)) : context.Print(SampleTable(response));
+  return absl::OkStatus();
+}
+
+absl::Status List(Context& context, const Flags& flags) {
+  LC_ASSIGN_OR_RETURN(const std::vector<v1::AdapterInfo> adapters, Listed(context, flags));
+  if (!context.json) {
+    context.Print(AdaptersTable(adapters));
+    return absl::OkStatus();
+  }
+  OrderedJson all = OrderedJson::array();
+  for (const v1::AdapterInfo& info : adapters) all.push_back(AdapterJson(info));
+  context.PrintJson(all);
   return absl::OkStatus();
 }
 
@@ -74,7 +127,7 @@ absl::StatusOr<v1::AdapterInfo> PutAdapterFile(Context& context, const AdapterPl
 }
 
 void AddGenerationAdapter(CLI::App& generation, Context& context) {
-  CLI::App* app = generation.add_subcommand("adapter", "Put, drop and list the adapters between generations");
+  CLI::App* app = generation.add_subcommand("adapter", "Put, fit, drop and list the adapters between generations");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
@@ -97,6 +150,22 @@ void AddGenerationAdapter(CLI::App& generation, Context& context) {
   add_pair(drop);
   drop->add_flag("--force", flags->force, "Although items get out of the active generation's reach");
   add("list", "List the adapters of a collection", &List);
+  CLI::App* fit = add("fit", "Have the server fit an adapter from items that both generations embedded", &Fit);
+  add_pair(fit);
+  fit->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp (default), kernel");
+  fit->add_option("--loss", flags->loss, "auto (default), or a sum of reg, rel, sup, contra, as in reg+0.5*sup");
+  fit->add_option("--width", flags->width, "Hidden units, rank or centres; 0: the map's usual number");
+  fit->add_option("--pairs", flags->pairs, "Pairs to draw from those there are; 0: 50,000");
+  fit->add_option("--embed", flags->embed,
+                  "While there are fewer pairs, items with a stored input for the newer generation's encoder to embed");
+  fit->add_option("--label-field", flags->label_field, "Payload field with the items' classes, for the loss sup");
+  fit->add_flag("--no-wait", flags->no_wait, "Answer the job's id at once");
+  CLI::App* sample = add("sample", "Name items to embed by a generation, for an adapter to be fitted from", &Sample);
+  sample->add_option("generation", flags->generation, "That has not embedded them")->required();
+  sample->add_option("--items", flags->items, "How many, drawn over the whole gallery")->capture_default_str();
+  for (CLI::App* sub : {fit, sample}) {
+    sub->add_option("--seed", flags->seed, "Of every random choice")->capture_default_str();
+  }
 }
 
 }  // namespace lightcone::cli

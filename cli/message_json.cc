@@ -204,6 +204,13 @@ OrderedJson BackfillJson(const v1::StatusResponse& status) {
   json["items_ordered"] = status.items_ordered();
   json["started"] = TimeJson(status.has_started(), status.started());
   json["error"] = status.error();
+  json["embed_rate"] = status.embed_rate();
+  json["items_per_second"] = status.items_per_second();
+  json["items_aside"] = status.items_aside();
+  json["aside"] = OrderedJson::array();
+  for (const v1::AsideItem& item : status.aside()) {
+    json["aside"].push_back({{"id", ItemIdJson(item.id())}, {"reason", item.reason()}});
+  }
   return json;
 }
 
@@ -302,12 +309,26 @@ std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos) {
   return table.Text();
 }
 
+// "40 s", "12 min", "3.5 h".
+std::string SecondsText(double seconds) {
+  if (seconds < 120) return StrCat(std::llround(seconds), " s");
+  return seconds < 7'200 ? StrCat(std::llround(seconds / 60), " min") : StrCat(Number(std::round(seconds / 360) / 10), " h");
+}
+
 std::string BackfillTable(const v1::StatusResponse& status) {
   Table table({"state", "generation", "head of", "done", "of", "leased", "ordered"});
   table.Add({BackfillStateName(status.state()), StrCat(status.generation()),
              status.head_generation() == 0 ? "-" : StrCat(status.head_generation()), Grouped(status.items_done()),
              Grouped(status.items_total()), Grouped(status.items_leased()), Grouped(status.items_ordered())});
-  return table.Text() + (status.error().empty() ? "" : status.error() + "\n");
+  std::string text = table.Text() + (status.error().empty() ? "" : status.error() + "\n");
+  const double rate = status.items_per_second();
+  if (rate > 0) {
+    const auto left = static_cast<double>(status.items_total() - status.items_done());
+    text += StrCat(Number(rate), " items a second in the last minute: ", SecondsText(left / rate), " to go\n");
+  }
+  if (status.items_aside() > 0) text += StrCat(Grouped(status.items_aside()), " items could not be embedded here\n");
+  for (const v1::AsideItem& item : status.aside()) text += StrCat("  ", ItemIdText(item.id()), ": ", item.reason(), "\n");
+  return text;
 }
 
 std::string LeaseTable(const v1::LeaseResponse& lease) {

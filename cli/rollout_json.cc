@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "cli/formats/ids.h"
 #include "cli/table.h"
 
 namespace lightcone::cli {
@@ -149,6 +150,28 @@ std::string ProbeSetsTable(const std::vector<v1::ProbeSetInfo>& infos) {
     }
     table.Add({info.name(), info.label_field().empty() ? "-" : info.label_field(), Grouped(info.probes()),
                vectors.empty() ? "-" : vectors, Grouped(info.inputs()), Bytes(info.bytes())});
+  }
+  return table.Text();
+}
+
+OrderedJson SampleJson(const v1::SampleItemsResponse& sample) {
+  OrderedJson json;
+  json["items"] = OrderedJson::array();
+  for (const v1::SampledItem& item : sample.items()) {
+    json["items"].push_back({{"id", ItemIdJson(item.id())},
+                             {"sequence", item.sequence()},
+                             {"generation", item.generation()},
+                             {"has_input", item.has_input()}});
+  }
+  return json;
+}
+
+std::string SampleTable(const v1::SampleItemsResponse& sample) {
+  if (sample.items().empty()) return "no items: it has embedded all that older generations have\n";
+  Table table({"id", "sequence", "generation", "input"});
+  for (const v1::SampledItem& item : sample.items()) {
+    table.Add({ItemIdText(item.id()), StrCat(item.sequence()), StrCat(item.generation()),
+               item.has_input() ? "stored" : "-"});
   }
   return table.Text();
 }

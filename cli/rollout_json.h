@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/message_json.h"
+#include "lightcone/v1/generations.pb.h"
 #include "lightcone/v1/jobs.pb.h"
 #include "lightcone/v1/probes.pb.h"
 #include "lightcone/v1/validation.pb.h"
@@ -17,6 +18,9 @@ std::string ProbeSetsTable(const std::vector<v1::ProbeSetInfo>& infos);
 OrderedJson ValidationJson(const v1::Validation& validation);
 // The figures of every pair and way, and what they mean.
 std::string ValidationTable(const v1::Validation& validation);
+
+OrderedJson SampleJson(const v1::SampleItemsResponse& sample);
+std::string SampleTable(const v1::SampleItemsResponse& sample);
 
 // "running".
 std::string JobStateName(v1::JobState state);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/status.h"
+#include "cli/child_server.h"
 #include "cli/commands.h"
 #include "server/options/resolve.h"
 
@@ -13,13 +14,14 @@ void AddServe(CLI::App& root, Context& context) {
   CLI::App* app = root.add_subcommand("serve", "Run the server until SIGTERM or Ctrl-C");
   server::AddServerFlags(app, flags.get());
   app->callback([&context, flags] {
-    const absl::StatusOr<server::ResolvedConfig> resolved = server::ResolveConfig(*flags, server::ProcessEnvironment());
+    absl::StatusOr<server::ResolvedConfig> resolved = server::ResolveConfig(*flags, server::ProcessEnvironment());
     if (!resolved.ok()) {
       context.Finish(resolved.status());
     } else if (flags->print_config) {
       context.Print(server::PrintConfig(*resolved));
       context.Finish(absl::OkStatus());
     } else {
+      resolved->config.engine.helper_program = OwnBinary().value_or("");  // jobs fit adapters in processes of this program
       context.Finish(server::RunServer(resolved->config, {}));
     }
   });

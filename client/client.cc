@@ -95,6 +95,8 @@ LC_CLIENT_CALL(Audit, generations, Generations, Audit, AuditRequest, AuditRespon
 
 LC_CLIENT_OPERATOR_CALL(PutAdapter, generations, Generations, PutAdapter, PutAdapterRequest, PutAdapterResponse)
 LC_CLIENT_OPERATOR_CALL(DropAdapter, generations, Generations, DropAdapter, DropAdapterRequest, DropAdapterResponse)
+LC_CLIENT_OPERATOR_CALL(FitAdapter, generations, Generations, FitAdapter, FitAdapterRequest, FitAdapterResponse)
+LC_CLIENT_CALL(SampleItems, generations, Generations, SampleItems, SampleItemsRequest, SampleItemsResponse)
 LC_CLIENT_CALL(ListAdapters, generations, Generations, ListAdapters, ListAdaptersRequest, ListAdaptersResponse)
 
 LC_CLIENT_OPERATOR_CALL(PutProbes, generations, Generations, PutProbes, PutProbesRequest, PutProbesResponse)

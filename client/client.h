@@ -120,6 +120,11 @@ class Client {
   absl::StatusOr<v1::ListAdaptersResponse> ListAdapters(const v1::ListAdaptersRequest& request,
                                                         const CallOptions& options = {});
 
+  absl::StatusOr<v1::FitAdapterResponse> FitAdapter(const v1::FitAdapterRequest& request,
+                                                    const CallOptions& options = {});
+  absl::StatusOr<v1::SampleItemsResponse> SampleItems(const v1::SampleItemsRequest& request,
+                                                      const CallOptions& options = {});
+
   // Probe sets, and the jobs that work with them.
   absl::StatusOr<v1::PutProbesResponse> PutProbes(const v1::PutProbesRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::DropProbesResponse> DropProbes(const v1::DropProbesRequest& request,

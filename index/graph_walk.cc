@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kEvaluationsBetweenChecks = 4096;
 constexpr int kLinksAnEvaluation = 8;  // that are asked whether they pass, at about the cost of one score
+// A share of a row's links, one in so many, with which the rows that pass are a graph of their own.
+constexpr size_t kEnoughOfLinks = 4;
 
 void PrefetchLinks(const Graph& graph, uint32_t row) {
   const std::span<const int32_t> links = graph.Links(row, 0);
@@ -66,22 +68,24 @@ class Walk {
     return n;
   }
 
-  // The same of the links that pass; where they are few, of links of those that do not.
+  // The same of the links that pass; where they are few, new ones or not, of links of those that do not.
   size_t ExpandPassing(uint32_t row, Visited& visited, Visited& failed, absl::FunctionRef<bool(uint32_t)> pass) {
     const size_t enough = static_cast<size_t>(graph_.base_width());
     work_ += graph_.base_width() / kLinksAnEvaluation;
-    size_t n = 0;
+    size_t n = 0, passing = 0;
     bridges_.clear();
     for (const int32_t link : graph_.Links(row, 0)) {
       if (!graph_.IsRow(link)) break;
       const uint32_t to = static_cast<uint32_t>(link);
-      if (Passing(to, visited, failed, pass)) {
-        ids_[n++] = to;
+      if (Passing(to, visited, failed, pass)) ids_[n++] = to;
+      if (!failed.Test(to)) {
+        ++passing;
       } else if (!visited.Test(to)) {
         bridges_.push_back(to);
-        PrefetchLinks(graph_, to);
       }
     }
+    if (passing * kEnoughOfLinks >= enough) bridges_.clear();
+    for (const uint32_t bridge : bridges_) PrefetchLinks(graph_, bridge);
     for (size_t i = 0; i < bridges_.size() && n < enough; ++i) {
       visited.TestAndSet(bridges_[i]);
       work_ += graph_.base_width() / kLinksAnEvaluation;

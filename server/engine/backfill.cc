@@ -20,20 +20,8 @@ namespace {
 constexpr size_t kWriteRows = 1024;     // of the order a batch
 constexpr int kNice = 10;               // an ordering gives way to searches
 constexpr size_t kLeaseBlock = 1024;    // keys of the order that are looked at together, at most
+constexpr size_t kAsideShown = 10;
 constexpr size_t kLeaseLooks = 65'536;  // that one call looks at, at most: others wait for it
-
-struct Counts {
-  uint64_t done = 0, left = 0;
-};
-
-// Items that `generation` or a newer one has embedded, and the others.
-Counts CountItems(const ProgressRecord& progress, uint32_t generation) {
-  Counts counts;
-  for (const auto& [generations, count] : progress.items) {
-    (HeadGeneration(generations, generation) >= generation ? counts.done : counts.left) += count;
-  }
-  return counts;
-}
 
 // The first key behind `key`.
 std::string Behind(std::string key) {
@@ -42,6 +30,14 @@ std::string Behind(std::string key) {
 }
 
 }  // namespace
+
+BackfillCounts CountsOf(const ProgressRecord& progress, uint32_t generation) {
+  BackfillCounts counts;
+  for (const auto& [generations, count] : progress.items) {
+    (HeadGeneration(generations, generation) >= generation ? counts.done : counts.left) += count;
+  }
+  return counts;
+}
 
 void Backfill::Halt() {
   {
@@ -59,13 +55,21 @@ void Backfill::Begin(BackfillRecord record, std::optional<FailureHeadFile> head)
   record_ = record;
   head_ = std::move(head);
   error_ = absl::OkStatus();
+  Forget();
+  paused_ = record.paused;
+  if (!record.ordered) StartOrdering();
+}
+
+void Backfill::Forget() {
   cursor_ = keys::CollectionRange(collection_->number()).begin;
   returned_.clear();
   retry_.clear();
   leases_.clear();
   leased_.clear();
-  paused_ = record.paused;
-  if (!record.ordered) StartOrdering();
+  embed_cursor_.clear();
+  without_input_ = 0;
+  next_pass_ = absl::InfinitePast();
+  aside_.clear();
 }
 
 void Backfill::Resume() {
@@ -106,12 +110,12 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
   while (true) {
     const absl::Status status = OrderOnce(&record, head);
     absl::MutexLock lock(&mu_);
+    FollowPace(&record);
     // A pause or a rollback that ended meanwhile begins it again here, else the call that ends it does (SetPaused,
     // Resume).
     if (absl::IsCancelled(status) && Wanted(record)) continue;
     ordering_ = false;
     if (absl::IsCancelled(status)) return;
-    record.paused = record_->paused;
     record.ordered = true;
     error_ = status.ok() ? StoreRecord(record) : status;
     if (!error_.ok()) {
@@ -120,8 +124,16 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
     }
     record_ = record;
     cursor_ = keys::CollectionRange(collection_->number()).begin;
+    embed_cursor_.clear();
+    next_pass_ = absl::InfinitePast();
     return;
   }
+}
+
+void Backfill::FollowPace(BackfillRecord* record) const {
+  record->paused = record_->paused;
+  record->embed_rate = record_->embed_rate;
+  record->p99_ms_max = record_->p99_ms_max;
 }
 
 // Running out of memory ends the ordering, not the process.
@@ -131,7 +143,7 @@ absl::Status Backfill::OrderOnce(BackfillRecord* record, const FailureHeadFile* 
     record->ordered_sequence = collection_->published_sequence();
     {
       absl::MutexLock lock(&mu_);
-      record->paused = record_->paused;
+      FollowPace(record);
       // A crash from here on finds a record without an order, and begins again.
       LC_RETURN_IF_ERROR(StoreRecord(*record));
     }
@@ -165,11 +177,15 @@ absl::Status Backfill::OrderItems(const BackfillRecord& record, const FailureHea
   return absl::OkStatus();
 }
 
-absl::Status Backfill::SetPaused(bool paused, WriteBatch also) {
+absl::Status Backfill::SetPaused(bool paused, WriteBatch also, const StartBackfillCall* pace) {
   absl::MutexLock lock(&mu_);
   if (!record_) return NotFound(StrCat("no backfill of collection '", collection_->name(), "' was ever started"));
   BackfillRecord record = *record_;
   record.paused = paused;
+  if (pace != nullptr) {
+    record.embed_rate = pace->embed_rate;
+    record.p99_ms_max = pace->p99_ms_max;
+  }
   also.Put(Table::kMeta, keys::Meta(BackfillName(collection_->number())), Encode(record));
   LC_RETURN_IF_ERROR(collection_->store()->Write(also, Durability::kDurable));
   record_ = record;
@@ -200,7 +216,7 @@ BackfillStatus Backfill::Status() const {
   absl::MutexLock lock(&mu_);
   BackfillStatus status;
   const uint32_t generation = record_ ? record_->generation : collection_->state()->record.active_generation;
-  const Counts counts = generation == 0 ? Counts() : CountItems(collection_->progress(), generation);
+  const BackfillCounts counts = generation == 0 ? BackfillCounts() : CountsOf(collection_->progress(), generation);
   status.state = StateNow(counts.left);
   status.generation = generation;
   status.items_done = counts.done;
@@ -213,7 +229,18 @@ BackfillStatus Backfill::Status() const {
   status.items_ordered = record_->ordered ? counts.left : static_cast<uint64_t>(ordered_.load());
   status.started = absl::FromUnixMicros(record_->started_us);
   status.error = error_;
+  status.embed_rate = record_->embed_rate;
+  status.items_per_second = growth_.PerSecond();
+  status.items_aside = aside_.size();
+  for (const auto& [id, item] : aside_) {
+    if (status.aside.size() < kAsideShown) status.aside.push_back(item);
+  }
   return status;
+}
+
+void Backfill::NoteProgress(absl::Time now) {
+  absl::MutexLock lock(&mu_);
+  if (record_) growth_.Note(now, CountsOf(collection_->progress(), record_->generation).done);
 }
 
 void Backfill::TakeBack(absl::Time now, const std::string& finished_token) {
@@ -308,7 +335,7 @@ absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
   TakeBack(now, call.finished_token);
   LeaseAnswer answer;
   answer.generation = record_->generation;
-  answer.state = StateNow(CountItems(collection_->progress(), record_->generation).left);
+  answer.state = StateNow(CountsOf(collection_->progress(), record_->generation).left);
   answer.expires = now + call.timeout;
   if (answer.state != BackfillState::kRunning) return answer;
   OpenLease lease{answer.expires, {}};

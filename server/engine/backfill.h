@@ -15,15 +15,35 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "models/failure_head_file.h"
 #include "server/engine/collection.h"
 #include "server/engine/meta.h"
+#include "server/engine/pace.h"
 #include "server/engine/types.h"
 
 namespace lightcone::server {
+
+struct BackfillCounts {
+  uint64_t done = 0, left = 0;
+};
+// Items that `generation` or a newer one has embedded, and the others.
+BackfillCounts CountsOf(const ProgressRecord& progress, uint32_t generation);
+
+// Items for the server's own encoder.
+struct EmbedTurn {
+  struct Item {
+    ItemId id;
+    uint64_t sequence = 0;
+    uint64_t internal_id = 0;
+  };
+  std::string token;  // empty: nothing to embed now
+  uint32_t generation = 0;
+  std::vector<Item> items;
+};
 
 class Backfill {
  public:
@@ -38,11 +58,20 @@ class Backfill {
   void Resume();
   // Ends leasing, or goes on with it: order and leases stay; an ordering under way ends and begins again. The store's
   // record changes with it, and so does `also` in the same write. NOT_FOUND before a start; errors of the store.
-  absl::Status SetPaused(bool paused, WriteBatch also = {});
+  // `pace`, if there is one, replaces how the server itself embeds.
+  absl::Status SetPaused(bool paused, WriteBatch also = {}, const StartBackfillCall* pace = nullptr);
 
   std::optional<BackfillRecord> record() const;
   BackfillStatus Status() const;
   absl::StatusOr<LeaseAnswer> Lease(const LeaseCall& call);
+
+  // Up to `wanted` of the worst items whose input is stored and that nobody has leased, for one caller at a time, which
+  // gives each turn back. Errors of the store.
+  absl::StatusOr<EmbedTurn> TakeEmbeddable(size_t wanted);
+  // What is embedded by now is through; what `failed` is left to workers elsewhere, until the backfill begins anew.
+  void FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> failed);
+  // For items_per_second, about once a second.
+  void NoteProgress(absl::Time now);
 
  private:
   struct Leased {
@@ -61,6 +90,8 @@ class Backfill {
   absl::Status OrderOnce(BackfillRecord* record, const FailureHeadFile* head);
   absl::Status OrderItems(const BackfillRecord& record, const FailureHeadFile* head);
   absl::Status StoreRecord(const BackfillRecord& record) const;
+  // Takes over what calls change while the thread orders: a pause, the pace.
+  void FollowPace(BackfillRecord* record) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool Current(const BackfillRecord& record) const;
   BackfillState StateNow(uint64_t left) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
@@ -77,6 +108,10 @@ class Backfill {
   absl::StatusOr<bool> LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveBack(const OpenLease& lease, std::set<std::string>* keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status TakeKeys(const std::vector<std::string>& order_keys, size_t wanted, EmbedTurn* turn, OpenLease* lease)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndPass(absl::Time now, uint64_t left) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // leases, cursors, what was set aside
 
   Collection* const collection_;
   const uint32_t nonce_ = std::random_device()();  // tokens of another run of the server are nobody's
@@ -97,6 +132,11 @@ class Backfill {
   std::map<std::string, OpenLease> leases_ ABSL_GUARDED_BY(mu_);  // by token
   absl::flat_hash_set<uint64_t> leased_ ABSL_GUARDED_BY(mu_);     // internal ids in leases_
   uint64_t next_token_ ABSL_GUARDED_BY(mu_) = 1;
+  std::string embed_cursor_ ABSL_GUARDED_BY(mu_);                        // of TakeEmbeddable; empty: the start
+  uint64_t without_input_ ABSL_GUARDED_BY(mu_) = 0;                      // that it has passed
+  absl::Time next_pass_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();     // of it
+  absl::flat_hash_map<uint64_t, AsideItem> aside_ ABSL_GUARDED_BY(mu_);  // by internal id
+  Growth growth_ ABSL_GUARDED_BY(mu_);                                   // of the items that are done
 };
 
 }  // namespace lightcone::server

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
+#include "server/engine/numbers.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -42,6 +43,20 @@ absl::StatusOr<FailureHeadFile> ReadHeadFor(const GenerationRecord& generation, 
   return file;
 }
 
+absl::Status CheckPace(const StartBackfillCall& call) {
+  constexpr double kMost = 1e6;
+  if (!(call.embed_rate >= 0 && call.embed_rate <= kMost)) {
+    return InvalidField("embed_rate", FullText(call.embed_rate), "0 .. 1000000 items a second");
+  }
+  if (!(call.p99_ms_max >= 0 && call.p99_ms_max <= kMost)) {
+    return InvalidField("p99_ms_max", FullText(call.p99_ms_max), "0 .. 1000000 milliseconds");
+  }
+  if (call.p99_ms_max > 0 && call.embed_rate == 0) {
+    return InvalidField("p99_ms_max", FullText(call.p99_ms_max), "0 without an embed_rate");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall& call) {
@@ -53,15 +68,21 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   if (call.failure_head.empty() && call.head_generation != 0) {
     return InvalidField("head_generation", StrCat(call.head_generation), "nothing without a failure_head");
   }
+  LC_RETURN_IF_ERROR(CheckPace(call));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
   Collection& collection = *served->collection;
   const uint32_t number = collection.number();
-  const std::string fingerprint = StrCat(number, "|", call.head_generation, "|", DigestOf(call.failure_head));
+  std::string fingerprint = StrCat(number, "|", call.head_generation, "|", DigestOf(call.failure_head));
+  if (call.embed_rate > 0) fingerprint += StrCat("|", FullText(call.embed_rate), "|", FullText(call.p99_ms_max));
   absl::MutexLock lock(&collection.operator_mutex());
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "StartBackfill", fingerprint));
   if (before) return served->backfill.Status();
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state->Resolve(0));
+  if (call.embed_rate > 0 && !active->has_encoder) {
+    return FailedPrecondition(StrCat("generation ", active->generation, " of collection '", state->record.name,
+                                     "' has no encoder here: leave embed_rate at 0, and have workers lease the items"));
+  }
   const std::optional<BackfillRecord> now = served->backfill.record();
   const BackfillState before_state = served->backfill.Status().state;
   const bool held = before_state == BackfillState::kPaused || before_state == BackfillState::kFailed;
@@ -69,12 +90,14 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
     WriteBatch batch;
     RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, now->generation, 0, 0, now->started_us},
                   &batch);
-    LC_RETURN_IF_ERROR(served->backfill.SetPaused(false, std::move(batch)));
+    LC_RETURN_IF_ERROR(served->backfill.SetPaused(false, std::move(batch), &call));
     return served->backfill.Status();
   }
   BackfillRecord record;
   record.generation = active->generation;
   record.started_us = absl::ToUnixMicros(absl::Now());
+  record.embed_rate = call.embed_rate;
+  record.p99_ms_max = call.p99_ms_max;
   std::optional<FailureHeadFile> head;
   if (!call.failure_head.empty()) {
     LC_ASSIGN_OR_RETURN(record.head_generation, HeadGenerationOf(*state, *active, call.head_generation));

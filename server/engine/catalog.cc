@@ -261,6 +261,7 @@ absl::Status EngineImpl::DropCollection(const std::string& name, const std::stri
     for (const std::string& alias : state->record.aliases) aliases_.erase(alias);
   }
   embedder_.Forget(collection.number());
+  background_embedder_.Forget(collection.number());
   std::error_code ignored;
   std::filesystem::remove_all(EncoderFolder(collection.number()), ignored);
   return written.status;  // Whoever lets go of the collection last, most often we now, removes its data.

@@ -1,5 +1,7 @@
 #include "server/engine/embedder.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -176,6 +178,7 @@ std::vector<absl::StatusOr<std::vector<float>>> Embedder::Run(const Tickets& bat
 }
 
 void Embedder::Work() {
+  if (options_.niceness > 0) ::setpriority(PRIO_PROCESS, 0, options_.niceness);  // Linux: of this thread, and its own
   while (true) {
     Tickets batch;
     {

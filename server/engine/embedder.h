@@ -28,7 +28,10 @@ struct EmbedderOptions {
   absl::Duration linger = absl::Milliseconds(2);
   int64_t queue_max = 4'096;
   int64_t input_bytes_max = 32 << 20;
+  int niceness = 0;  // of the thread that runs the networks
 };
+
+using EmbeddedInputs = std::vector<absl::StatusOr<std::vector<float>>>;
 
 class Embedder {
  public:

@@ -63,6 +63,13 @@ class Engine {
   virtual absl::Status DropAdapter(const DropAdapterCall& call) = 0;
   virtual absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) = 0;
 
+  // Begins a job that fits an adapter in a process of its own and puts it; answers its id. It fails where there are too
+  // few pairs: SampleItems says which items to embed. FAILED_PRECONDITION where this server has no program to fit with.
+  virtual absl::StatusOr<std::string> FitAdapter(const FitAdapterCall& call) = 0;
+  // Those that the newest generation before it embedded, with their sequences.
+  virtual absl::StatusOr<std::vector<SampledItem>> SampleItems(const SampleItemsCall& call,
+                                                              const CallContext& context) = 0;
+
   // Probe sets: put replaces the set of that name. NOT_FOUND that counts them when probes name items that are missing;
   // INVALID_ARGUMENT for vectors that fit no generation. They are read again by each validation.
   virtual absl::StatusOr<ProbeSetStatus> PutProbes(const PutProbesCall& call) = 0;

@@ -35,6 +35,8 @@ struct Served {
   CollectionWriter writer;
   Backfill backfill;
   LiveFigures live;
+  SearchTimes search_times;
+  Pace embed_pace;  // EmbedBackfills alone
 };
 
 class EngineImpl final : public Engine {
@@ -64,6 +66,8 @@ class EngineImpl final : public Engine {
   absl::StatusOr<AdapterStatus> PutAdapter(const PutAdapterCall& call) override;
   absl::Status DropAdapter(const DropAdapterCall& call) override;
   absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) override;
+  absl::StatusOr<std::string> FitAdapter(const FitAdapterCall& call) override;
+  absl::StatusOr<std::vector<SampledItem>> SampleItems(const SampleItemsCall& call, const CallContext& context) override;
   absl::StatusOr<ProbeSetStatus> PutProbes(const PutProbesCall& call) override;
   absl::Status DropProbes(const std::string& collection, const std::string& set,
                           const std::string& request_id) override;
@@ -119,6 +123,11 @@ class EngineImpl final : public Engine {
   absl::Status LoadBackfill(Served& served);  // backfill_calls.cc
   void Maintain();        // a thread: trims change logs
   void CarryGalleries();  // a thread: carries galleries that item adapters reach
+  void EmbedBackfills();  // a thread (embed_backfills.cc)
+  // A few items of a collection's backfill; whether there are more.
+  absl::StatusOr<bool> EmbedSome(Served& served);
+  absl::Status EmbedTurnOf(Served& served, const GenerationRecord& generation, const EmbedTurn& turn,
+                           std::vector<AsideItem>* failed);
   AdapterCaches CachesOf(uint32_t collection) const {
     return {adapted_memory_, carried_disk_, CarriedFolder(IndexFolder(collection))};
   }
@@ -162,6 +171,7 @@ class EngineImpl final : public Engine {
   // Jobs and what they do (validation_calls.cc).
   static constexpr std::string_view kValidateJob = "validate";
   static constexpr std::string_view kRetireJob = "retire";
+  static constexpr std::string_view kFitAdapterJob = "fit-adapter";
   // Adds the job to the batch; when that is in the store, calls `written` and begins the job; answers its id.
   // `request`: method and fingerprint. REQUIRES: the collection's operator mutex is held.
   absl::StatusOr<std::string> BeginJob(JobRecord job, const std::string& request_id, RequestRecord request,
@@ -172,6 +182,12 @@ class EngineImpl final : public Engine {
                                          const std::vector<ProbeSet>& sets, const JobRun& run);
   absl::StatusOr<std::string> RunValidateJob(const JobRun& run);
   absl::Status KeepReport(Collection& collection, uint32_t generation, ValidationReport report);
+
+  // Fitting adapters (fit_calls.cc).
+  std::string JobsFolder() const { return options_.data_folder + "/jobs"; }  // scratch space of those that run
+  absl::StatusOr<std::string> RunFitAdapterJob(const JobRun& run);
+  absl::StatusOr<EmbeddedInputs> EmbedForFit(const Collection& collection, const GenerationRecord& generation,
+                                             const std::vector<RawInput>& inputs, const std::function<bool()>& gone);
 
   // Retiring (retire_calls.cc). After OK the generation takes no more writes.
   absl::Status CheckRetirable(Served& served, const CollectionState& state, uint32_t generation);
@@ -184,6 +200,9 @@ class EngineImpl final : public Engine {
   absl::Status PrepareItems(const Collection& collection, const GenerationRecord& generation, UpsertBatch* batch,
                             const CallContext& context, std::vector<PreparedItem>* items);
   absl::Status CheckUpsert(const UpsertBatch& batch) const;
+  // The second half of Upsert.
+  absl::StatusOr<WriteResult> WriteVectors(Served& served, const GenerationRecord& generation, UpsertBatch batch,
+                                           const CallContext& context);
   absl::Status EmbedInputs(const Collection& collection, const GenerationRecord& generation, const UpsertBatch& batch,
                            const CallContext& context, std::vector<PreparedItem>* items);
 
@@ -192,7 +211,7 @@ class EngineImpl final : public Engine {
   ThreadPool pool_;
   const std::shared_ptr<AdaptedBudget> adapted_memory_;
   const std::shared_ptr<AdaptedBudget> carried_disk_;  // nullptr: nothing is carried into files
-  Embedder embedder_;
+  Embedder embedder_, background_embedder_;  // of calls, and of EmbedBackfills and jobs
   Jobs jobs_;  // its runners use the rest: halted first
 
   absl::Mutex operator_mu_;  // one change of the catalog at a time
@@ -207,7 +226,7 @@ class EngineImpl final : public Engine {
   std::atomic<bool> ending_{false};
   absl::Mutex maintain_mu_;
   bool stopping_ ABSL_GUARDED_BY(maintain_mu_) = false;
-  std::thread maintainer_, carrier_;
+  std::thread maintainer_, carrier_, backfill_embedder_;
   LiveSampler live_sampler_;  // the last: its thread uses what stands above
 };
 

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 constexpr absl::Duration kRequestAgeMax = absl::Hours(24 * 30);
 constexpr absl::Duration kMaintainEvery = absl::Seconds(1);
 constexpr int kCarrierNice = 10;  // searches and writes come first
+constexpr int kBackgroundNice = 19;  // of encoders that nobody waits for
 
 // An existing folder must be empty or hold a store: nothing of ours is put among somebody else's files.
 absl::Status CheckFolder(const std::string& folder) {
@@ -68,9 +69,12 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Store> stor
                                                        : nullptr),
       embedder_({options.encoder_threads, options.encoder_batch_max, options.encoder_linger, options.encoder_queue_max,
                  options.limits.input_bytes_max}),
+      background_embedder_({options.helper_threads, options.encoder_batch_max, absl::ZeroDuration(),
+                            options.encoder_queue_max, options.limits.input_bytes_max, kBackgroundNice}),
       jobs_(store_.get()),
       maintainer_([this] { Maintain(); }),
       carrier_([this] { CarryGalleries(); }),
+      backfill_embedder_([this] { EmbedBackfills(); }),
       live_sampler_(options.live_recall, ThreadsOf(options.search_threads)) {}
 
 EngineImpl::~EngineImpl() {
@@ -82,6 +86,7 @@ EngineImpl::~EngineImpl() {
   }
   maintainer_.join();
   carrier_.join();
+  backfill_embedder_.join();
 }
 
 absl::Status EngineImpl::FinishDrops() {
@@ -178,6 +183,11 @@ absl::Status EngineImpl::Load() {
                /*cancellable=*/true);
   jobs_.Define(std::string(kRetireJob), [this](const JobRun& run) { return RunRetireJob(run); },
                /*cancellable=*/false);
+  jobs_.Define(std::string(kFitAdapterJob), [this](const JobRun& run) { return RunFitAdapterJob(run); },
+               /*cancellable=*/true);
+  std::error_code error;
+  fs::remove_all(JobsFolder(), error);  // of a run that was cut short
+  if (error) return ErrnoStatus(error.value(), "remove", JobsFolder());
   absl::MutexLock lock(&operator_mu_);
   LC_RETURN_IF_ERROR(FinishDrops());
   LC_RETURN_IF_ERROR(ForgetOldRequests());

@@ -1,6 +1,5 @@
 // The line of generations: registering and listing.
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
 #include "server/engine/external_manifest.h"
+#include "server/engine/numbers.h"
 #include "server/engine/validation.h"
 #include "store/keys.h"
 
@@ -20,12 +20,6 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kManifestBytesMax = 4 << 20;
-
-// The shortest text that reads back as this number: two that differ do not look the same.
-std::string FullText(double x) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), x).ptr};
-}
 
 int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 

@@ -135,7 +135,9 @@ std::string Encode(const BackfillRecord& r) {
                {"ordered", r.ordered},
                {"paused", r.paused},
                {"ordered_sequence", r.ordered_sequence},
-               {"started_us", r.started_us}});
+               {"started_us", r.started_us},
+               {"embed_rate", r.embed_rate},
+               {"p99_ms_max", r.p99_ms_max}});
 }
 
 std::string Encode(const RequestRecord& r) {
@@ -323,6 +325,10 @@ absl::StatusOr<BackfillRecord> DecodeBackfill(std::string_view bytes) {
   reader.Read("paused", &r.paused);
   reader.Read("ordered_sequence", &r.ordered_sequence);
   reader.Read("started_us", &r.started_us);
+  if (json.contains("embed_rate")) {  // records of older servers have neither
+    reader.Read("embed_rate", &r.embed_rate);
+    reader.Read("p99_ms_max", &r.p99_ms_max);
+  }
   if (r.generation == 0) reader.Fail("generation");
   LC_RETURN_IF_ERROR(reader.status());
   return r;

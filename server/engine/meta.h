@@ -79,6 +79,8 @@ struct BackfillRecord {
   bool paused = false;
   uint64_t ordered_sequence = 0;  // the order knows what had been written then
   int64_t started_us = 0;
+  double embed_rate = 0;  // items a second that the server embeds itself; 0: none
+  double p99_ms_max = 0;  // of searches, above which it embeds less; 0: whatever they take
 };
 
 // Table kMeta, "request/<request id>": what an operator's call did, so that the same call again gives the same answer.

@@ -204,7 +204,7 @@ absl::StatusOr<std::string> EngineImpl::RunRetireJob(const JobRun& run) {
   std::error_code error;
   std::filesystem::remove(EncoderPath(number, generation), error);
   if (error) return ErrnoStatus(error.value(), "remove", EncoderPath(number, generation));
-  embedder_.Forget(number);  // the others load again when they are wanted
+  for (Embedder* embedder : {&embedder_, &background_embedder_}) embedder->Forget(number);  // the others load again
   std::vector<GenerationRecord> generations = state->generations;
   generations[generation - 1].removed = true;
   WriteBatch batch;

@@ -56,6 +56,7 @@ absl::Status LookUpItem(const Collection& collection, uint32_t generation, const
 
 absl::StatusOr<SearchAnswer> EngineImpl::Search(const SearchCall& call, const CallContext& context) {
   LC_RETURN_IF_ERROR(CheckAlive(context, "search"));
+  const absl::Time began = absl::Now();
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
   Collection& collection = *served->collection;
   LC_RETURN_IF_ERROR(CheckSearch(call, options_.limits));
@@ -107,6 +108,8 @@ absl::StatusOr<SearchAnswer> EngineImpl::Search(const SearchCall& call, const Ca
   }
   SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &pool_, context);
   absl::StatusOr<SearchAnswer> answer = run.Run(queries);
+  const absl::Time ended = absl::Now();
+  served->search_times.Note(ended, ended - began);
   if (answer.ok()) SampleSearch(served, call, queries, *answer);
   return answer;
 }

@@ -39,6 +39,36 @@ struct ProbeSetStatus {
   absl::Time put;
 };
 
+// An adapter is to be fitted from items that both generations embedded.
+struct FitAdapterCall {
+  std::string request_id;
+  std::string collection;
+  uint32_t from = 0, to = 0;  // as PutAdapterCall
+  std::string map;            // empty: "residual-mlp"; procrustes, affine, low-rank-affine, kernel
+  std::string loss;           // empty: "auto"; sums of reg, rel, sup, contra ("reg+0.3*sup")
+  int width = 0;              // 0: the map's usual one
+  int64_t pairs_max = 0;      // drawn from those there are; 0: 50,000
+  int64_t embed_max = 0;      // while there are fewer pairs, items whose input is stored are embedded for it by the newer
+                              // generation's encoder. Nothing of them is kept
+  std::string label_field;    // of the payload: classes, for the loss `sup`; items without it are left out
+  uint64_t seed = 1;
+};
+
+// Items that a generation has not embedded, drawn over the whole gallery: to embed, for an adapter to be fitted from.
+struct SampleItemsCall {
+  std::string collection;
+  uint32_t generation = 0;
+  int64_t items = 0;  // 1 .. 100,000; 0: 2,000
+  uint64_t seed = 1;  // the same items again, as long as nothing is written
+};
+
+struct SampledItem {
+  ItemId id;
+  uint64_t sequence = 0;    // for UpsertItem::expected_sequence
+  uint32_t generation = 0;  // the newest before it that embedded the item
+  bool has_input = false;
+};
+
 struct RetireCall {
   std::string request_id;
   std::string collection;

@@ -333,6 +333,17 @@ struct StartBackfillCall {
   std::string collection;
   std::string failure_head;      // models/failure_head_file.h; empty: the order comes from the neighbourhoods alone
   uint32_t head_generation = 0;  // whose items the head is for; 0: the parent of the active one, or the one before it
+  // Items a second that the server itself embeds of those whose input is stored, worst first; 0: none.
+  double embed_rate = 0;
+  // Of the collection's searches, in milliseconds: the rate is halved while their 99th percentile lies above. 0: never.
+  double p99_ms_max = 0;
+};
+
+// An item that the server could not embed.
+struct AsideItem {
+  ItemId id;
+  uint64_t internal_id = 0;
+  std::string reason;
 };
 
 enum class BackfillState {
@@ -355,6 +366,10 @@ struct BackfillStatus {
   uint64_t items_ordered = 0;  // while it is ordering, of items_left
   std::optional<absl::Time> started;
   absl::Status error;  // of kFailed
+  double embed_rate = 0;        // as it was started with
+  double items_per_second = 0;  // that were done in the last minute, by anybody
+  uint64_t items_aside = 0;     // that the server could not embed
+  std::vector<AsideItem> aside; // some of them
 };
 
 struct LeaseCall {
@@ -460,6 +475,8 @@ struct EngineOptions {
   int64_t index_memory_bytes_max = 0;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   LiveRecallOptions live_recall;
+  std::string helper_program;  // `lightcone`, which jobs run beside this process to fit adapters. Empty: there is none
+  int helper_threads = 1;      // that it computes with
   absl::Status Validate() const;
 };
 

@@ -127,12 +127,17 @@ absl::StatusOr<WriteResult> EngineImpl::Upsert(UpsertBatch batch, const CallCont
   LC_RETURN_IF_ERROR(CheckUpsert(batch));
   const auto state = served->collection->state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(batch.generation));
+  return WriteVectors(*served, *generation, std::move(batch), context);
+}
+
+absl::StatusOr<WriteResult> EngineImpl::WriteVectors(Served& served, const GenerationRecord& generation,
+                                                     UpsertBatch batch, const CallContext& context) {
   WriteJob job;
-  job.generation = generation->generation;
+  job.generation = generation.generation;
   job.same_content = batch.same_content;
   job.durability = batch.durability;
-  LC_RETURN_IF_ERROR(PrepareItems(*served->collection, *generation, &batch, context, &job.items));
-  return served->writer.Submit(&job, context);
+  LC_RETURN_IF_ERROR(PrepareItems(*served.collection, generation, &batch, context, &job.items));
+  return served.writer.Submit(&job, context);
 }
 
 absl::StatusOr<WriteResult> EngineImpl::Delete(const std::string& name, const std::vector<ItemId>& ids,

@@ -271,6 +271,13 @@ void AddEncoder(std::vector<Option>* out) {
                         "Lower it when answers that late are useless."}));
 }
 
+void AddHelper(std::vector<Option>* out) {
+  out->push_back(Whole("helper.threads", FIELD(engine.helper_threads), 1, 256,
+                       {"threads",
+                        "Threads of a job's own process, which fits an adapter beside this one at low priority.",
+                        "Raise it where cores are idle and adapters are waited for."}));
+}
+
 void AddIndex(std::vector<Option>* out) {
   out->push_back(Choice(
       "index.kind", [](const ServerConfig& c) { return std::string(SealedKindName(c.index.kind)); },
@@ -364,6 +371,7 @@ const std::vector<Option>& OptionTable() {
     AddRpc(out);
     AddLiveRecall(out);
     AddEncoder(out);
+    AddHelper(out);
     AddIndex(out);
     return out;
   }();

@@ -63,6 +63,7 @@ DropAdapterCall FromWire(const v1::DropAdapterRequest& request);
 absl::StatusOr<AdapterMode> FromWire(v1::AdapterMode mode);
 StartBackfillCall FromWire(const v1::BackfillStartRequest& request);
 ValidateCall FromWire(const v1::ValidateRequest& request);
+FitAdapterCall FromWire(const v1::FitAdapterRequest& request);
 absl::StatusOr<PutProbesCall> FromWire(const v1::PutProbesRequest& request);
 absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request);
 

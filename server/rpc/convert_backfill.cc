@@ -31,7 +31,8 @@ v1::BackfillState ToWire(BackfillState state) {
 }  // namespace
 
 StartBackfillCall FromWire(const v1::BackfillStartRequest& request) {
-  return {request.request_id(), request.collection(), request.failure_head(), request.head_generation()};
+  return {request.request_id(),      request.collection(), request.failure_head(),
+          request.head_generation(), request.embed_rate(), request.p99_ms_max()};
 }
 
 absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request) {
@@ -58,6 +59,14 @@ void ToWire(const BackfillStatus& status, v1::StatusResponse* out) {
   out->set_items_ordered(status.items_ordered);
   if (status.started) *out->mutable_started() = TimestampOf(*status.started);
   if (!status.error.ok()) out->set_error(std::string(status.error.message()));
+  out->set_embed_rate(status.embed_rate);
+  out->set_items_per_second(status.items_per_second);
+  out->set_items_aside(status.items_aside);
+  for (const AsideItem& item : status.aside) {
+    v1::AsideItem* to = out->add_aside();
+    ToWire(item.id, to->mutable_id());
+    to->set_reason(item.reason);
+  }
 }
 
 void ToWire(LeaseAnswer answer, v1::LeaseResponse* out) {

@@ -1,4 +1,5 @@
 // Probe sets and jobs, wire <-> engine.
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -133,6 +134,22 @@ ValidateCall FromWire(const v1::ValidateRequest& request) {
   ValidateCall call{request.request_id(), request.collection(), request.generation(), std::nullopt,
                     request.reference_generation()};
   if (request.has_tolerance()) call.tolerance = request.tolerance();
+  return call;
+}
+
+FitAdapterCall FromWire(const v1::FitAdapterRequest& request) {
+  FitAdapterCall call;
+  call.request_id = request.request_id();
+  call.collection = request.collection();
+  call.from = request.from_generation();
+  call.to = request.to_generation();
+  call.map = request.map();
+  call.loss = request.loss();
+  call.width = static_cast<int>(std::min<uint32_t>(request.width(), INT32_MAX));
+  call.pairs_max = request.pairs_max();
+  call.embed_max = request.embed_max();
+  call.label_field = request.label_field();
+  if (request.has_seed()) call.seed = request.seed();
   return call;
 }
 

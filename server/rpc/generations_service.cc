@@ -89,8 +89,27 @@ class GenerationsService final : public v1::Generations::CallbackService {
     });
   }
 
-  Unary* FitAdapter(Context* context, const v1::FitAdapterRequest*, v1::FitAdapterResponse*) override {
-    return Later(context, "Generations/FitAdapter");
+  Unary* FitAdapter(Context* context, const v1::FitAdapterRequest* request, v1::FitAdapterResponse* response) override {
+    return Operate(context, "Generations/FitAdapter", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(*response->mutable_job(), core_->engine().FitAdapter(FromWire(*request)));
+      return absl::OkStatus();
+    });
+  }
+  Unary* SampleItems(Context* context, const v1::SampleItemsRequest* request,
+                     v1::SampleItemsResponse* response) override {
+    return Operate(context, "Generations/SampleItems", [=, this](const CallContext& call) -> absl::Status {
+      SampleItemsCall sample{request->collection(), request->generation(), request->items()};
+      if (request->has_seed()) sample.seed = request->seed();
+      LC_ASSIGN_OR_RETURN(const std::vector<SampledItem> items, core_->engine().SampleItems(sample, call));
+      for (const SampledItem& item : items) {
+        v1::SampledItem* to = response->add_items();
+        ToWire(item.id, to->mutable_id());
+        to->set_sequence(item.sequence);
+        to->set_generation(item.generation);
+        to->set_has_input(item.has_input);
+      }
+      return absl::OkStatus();
+    });
   }
   Unary* Validate(Context* context, const v1::ValidateRequest* request, v1::ValidateResponse* response) override {
     return Operate(context, "Generations/Validate", [=, this](const CallContext&) -> absl::Status {
@@ -142,10 +161,6 @@ class GenerationsService final : public v1::Generations::CallbackService {
 
   Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
     return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
-  }
-  Unary* Later(Context* context, std::string_view method) {
-    return StartUnimplemented(core_, context, method,
-                              "run 'lightcone adapt' and PutAdapter instead");
   }
 
   RpcCore* const core_;

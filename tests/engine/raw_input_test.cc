@@ -1,63 +1,14 @@
 // Raw inputs through a real, tiny encoder: registered as TorchScript, used by upserts and queries.
 #include <thread>
 
-#include "base/files.h"
-#include "engine_testing.h"
-#include "models/checkpoint_torch.h"
-#include "models/manifest.h"
-#include "models/network_torch.h"
+#include "encoder_world.h"
 
 namespace lightcone::server {
 namespace {
 
 using Code = absl::StatusCode;
 
-class RawInputs : public EngineTest {
- protected:
-  static constexpr int kSide = 8;
-
-  void SetUp() override {
-    EngineTest::SetUp();
-    EncoderConfig config;
-    config.architecture = "mlp";
-    config.width = 0.0625;
-    config.dimension = kDimension;
-    config.height = config.width_px = kSide;
-    config.channels = 1;
-    const auto network = BuildNetwork(config, 5);
-    ASSERT_TRUE(network.ok()) << network.status();
-    const std::string path = folder_.path() + "/.encoder.pt";
-    (*network)->eval();
-    const auto crc = ExportTorchScript(**network, path);
-    ASSERT_TRUE(crc.ok()) << crc.status();
-    manifest_.name = "tiny";
-    manifest_.architecture = "mlp";
-    manifest_.dimension = kDimension;
-    manifest_.clip_radius = 2;
-    manifest_.input = {kSide, kSide, 1, {0.0f}, {1.0f}};
-    manifest_.encoder_crc32c = *crc;
-    encoder_ = *ReadFile(path);
-    CreateCollectionCall create;
-    create.name = "c";
-    ASSERT_TRUE(engine_->CreateCollection(create).ok());
-  }
-  RegisterCall Call() {
-    RegisterCall call;
-    call.collection = "c";
-    call.manifest_json = ToJson(manifest_);
-    call.encoder = encoder_;
-    return call;
-  }
-  static RawInput Tensor(float seed) {
-    TensorInput tensor;
-    tensor.shape = {1, kSide, kSide};
-    for (int i = 0; i < kSide * kSide; ++i) tensor.values.push_back(std::sin(seed + 0.1f * static_cast<float>(i)));
-    return tensor;
-  }
-
-  Manifest manifest_;
-  std::string encoder_;
-};
+class RawInputs : public EncoderTest {};
 
 TEST_F(RawInputs, AreEmbeddedTheSameForUpsertAndQueryAndSurviveARestart) {
   const auto made = engine_->RegisterGeneration(Call());

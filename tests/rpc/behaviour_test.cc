@@ -120,7 +120,6 @@ TEST_F(Behaviour, MethodsOfLaterVersionsSaySoAndWhatToDo) {
   }
   LATER(collections_, Snapshot, SnapshotRequest, SnapshotResponse)
   LATER(collections_, Restore, RestoreRequest, RestoreResponse)
-  LATER(generations_, FitAdapter, FitAdapterRequest, FitAdapterResponse)
   LATER(training_, Start, TrainingStartRequest, TrainingStartResponse)
   LATER(training_, Get, TrainingGetRequest, TrainingGetResponse)
   LATER(training_, List, TrainingListRequest, TrainingListResponse)

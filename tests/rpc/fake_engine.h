@@ -58,6 +58,10 @@ class FakeEngine : public Engine {
   absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string&) override {
     return std::vector<AdapterStatus>();
   }
+  absl::StatusOr<std::string> FitAdapter(const FitAdapterCall&) override { return std::string("1"); }
+  absl::StatusOr<std::vector<SampledItem>> SampleItems(const SampleItemsCall&, const CallContext&) override {
+    return std::vector<SampledItem>();
+  }
   absl::StatusOr<ProbeSetStatus> PutProbes(const PutProbesCall&) override { return ProbeSetStatus{}; }
   absl::Status DropProbes(const std::string&, const std::string&, const std::string&) override {
     return absl::OkStatus();

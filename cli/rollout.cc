@@ -1,0 +1,325 @@
+// lightcone rollout: leads an operator from a model to a generation that serves and a gallery that follows, step by
+// step: what each will do, what it costs, how to undo it. It looks at the server before every step, so it can be
+// stopped anywhere and run again.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/commands.h"
+#include "cli/message_json.h"
+#include "cli/register_model.h"
+#include "cli/rollout_json.h"
+#include "cli/table.h"
+
+namespace lightcone::cli {
+namespace {
+
+constexpr uint32_t kSampleItems = 2'000;
+
+struct Flags {
+  std::string collection, model, reason;
+  uint32_t generation = 0, parent = 0, reference = 0, embed = kSampleItems;
+  std::string adapter = "auto", label_field;
+  std::optional<double> tolerance;
+  double embed_rate = 0, p99_ms_max = 0;
+  bool yes = false, force = false, no_backfill = false;
+};
+
+// One step as an operator is told about it.
+struct Step {
+  std::string title, does, costs, undo;
+};
+
+class Rollout {
+ public:
+  Rollout(Context& context, const Flags& flags, client::Client* client)
+      : context_(context), flags_(flags), client_(client), generation_(flags.generation) {}
+
+  absl::Status Run() {
+    LC_RETURN_IF_ERROR(Look());
+    if (generation_ == 0) LC_RETURN_IF_ERROR(Register());
+    LC_RETURN_IF_ERROR(FindOut());
+    if (now_.state() == v1::GENERATION_STATE_RETIRED) {
+      return FailedPrecondition(StrCat("generation ", generation_, " is retired"));
+    }
+    LC_RETURN_IF_ERROR(FitAdapters());
+    LC_RETURN_IF_ERROR(Validate());
+    LC_RETURN_IF_ERROR(Activate());
+    if (!flags_.no_backfill) LC_RETURN_IF_ERROR(Backfill());
+    Say(StrCat("\ngeneration ", generation_, " of '", flags_.collection,
+               "' is rolled out. Watch it: `lightcone status`, ", "`lightcone backfill status ", flags_.collection,
+               "`, the console.\nBack in milliseconds: `lightcone ", "generation rollback ", flags_.collection,
+               "`.\n"));
+    if (context_.json)
+      context_.PrintJson({{"collection", flags_.collection}, {"generation", generation_}, {"steps", done_}});
+    return absl::OkStatus();
+  }
+
+ private:
+  void Say(std::string_view text) const {
+    if (!context_.json) context_.Print(text);
+  }
+
+  void Skip(const std::string& title, const std::string& why) {
+    Say(StrCat("\n== ", title, ": not needed, ", why, "\n"));
+    done_.push_back({{"step", title}, {"did", false}, {"why", why}});
+  }
+
+  // Tells about a step and asks. CANCELLED where the operator says no.
+  absl::Status Propose(const Step& step) {
+    Say(StrCat("\n== ", step.title, "\n   does   ", step.does, "\n   costs  ", step.costs, "\n   undo   ", step.undo,
+               "\n"));
+    if (flags_.yes) return absl::OkStatus();
+    Say("   go on? [y/N] ");
+    std::fflush(stdout);
+    std::string answer;
+    std::getline(std::cin, answer);
+    if (answer == "y" || answer == "Y" || answer == "yes") return absl::OkStatus();
+    return MakeStatus(
+        absl::StatusCode::kCancelled,
+        StrCat("stopped before '", step.title, "'; nothing of it has been done. To go on: `lightcone rollout ",
+               flags_.collection, generation_ == 0 ? "" : StrCat(" --generation ", generation_), "`"));
+  }
+  void Done(const Step& step) { done_.push_back({{"step", step.title}, {"did", true}}); }
+
+  // The collection, its generations, what serves.
+  absl::Status Look() {
+    v1::CollectionsGetRequest get;
+    get.set_name(flags_.collection);
+    LC_ASSIGN_OR_RETURN(const v1::CollectionsGetResponse collection, client_->GetCollection(get));
+    active_ = collection.collection().active_generation();
+    items_ = collection.collection().items();
+    return absl::OkStatus();
+  }
+  absl::Status FindOut() {
+    v1::GenerationsGetRequest get;
+    get.set_collection(flags_.collection);
+    get.set_generation(generation_);
+    LC_ASSIGN_OR_RETURN(v1::GenerationsGetResponse response, client_->GetGeneration(get));
+    now_ = std::move(*response.mutable_generation());
+    return absl::OkStatus();
+  }
+
+  absl::Status Register() {
+    v1::RegisterRequest request;
+    request.set_collection(flags_.collection);
+    request.set_parent(flags_.parent);
+    request.set_expects_adapter(flags_.parent == 0);
+    LC_RETURN_IF_ERROR(SetModelFolder(flags_.model, "", &request));
+    const Step step{
+        "register the model",
+        StrCat("adds the model in '", flags_.model, "' to '", flags_.collection, "' as its next generation",
+               flags_.parent > 0 ? StrCat(", trained to be compatible with generation ", flags_.parent) : ""),
+        StrCat(Bytes(request.encoder().size()), " for its encoder; nothing serves by it yet"),
+        "`lightcone generation retire`"};
+    LC_RETURN_IF_ERROR(Propose(step));
+    LC_ASSIGN_OR_RETURN(const v1::RegisterResponse response, client_->RegisterGeneration(request));
+    generation_ = response.generation().generation();
+    Say(StrCat("   generation ", generation_, "\n"));
+    Done(step);
+    return absl::OkStatus();
+  }
+
+  bool Reaches(uint32_t generation) const {
+    return std::find(now_.reach().begin(), now_.reach().end(), generation) != now_.reach().end();
+  }
+
+  // Where its queries cannot meet what serves now, or where that is asked for.
+  absl::Status FitAdapters() {
+    const std::string title = "fit adapters";
+    const bool wanted = flags_.adapter == "always" || (flags_.adapter == "auto" && active_ != 0 && !Reaches(active_));
+    if (active_ == 0 || active_ == generation_) return Skipped(title, "nothing older serves");
+    if (!wanted) {
+      return Skipped(title, flags_.adapter == "never" ? "--adapter never" : StrCat("it reaches generation ", active_));
+    }
+    if (active_ > generation_) return Skipped(title, StrCat("generation ", active_, " is newer"));
+    const uint32_t embed = now_.has_encoder() ? flags_.embed : 0;
+    const Step step{
+        title,
+        StrCat("fits an item adapter ", active_, " -> ", generation_, " and a query adapter ", generation_, " -> ",
+               active_, " from items that both have embedded",
+               embed > 0 ? StrCat(", or from up to ", embed, " stored inputs that the server embeds for it") : ""),
+        "some minutes of a process of low priority; searches of what serves change nothing",
+        StrCat("`lightcone generation adapter drop ", flags_.collection, " ", active_, " ", generation_, "`")};
+    LC_RETURN_IF_ERROR(Propose(step));
+    for (const bool item : {true, false}) {
+      v1::FitAdapterRequest request;
+      request.set_collection(flags_.collection);
+      request.set_from_generation(item ? active_ : generation_);
+      request.set_to_generation(item ? generation_ : active_);
+      request.set_embed_max(embed);
+      request.set_label_field(flags_.label_field);
+      LC_ASSIGN_OR_RETURN(const v1::FitAdapterResponse response, client_->FitAdapter(request));
+      const auto job = WaitForJob(context_, response.job(), /*show=*/false);
+      if (!job.ok()) return Annotate(job.status(), HowToHavePairs());
+      Say(StrCat("   ", item ? "items" : "queries", ": ", job->result_json(), "\n"));
+    }
+    Done(step);
+    return FindOut();
+  }
+  std::string HowToHavePairs() const {
+    return StrCat("no adapter could be fitted. Embed a sample by generation ", generation_,
+                  ": `lightcone generation adapter ", "sample ", flags_.collection, " ", generation_, " --items ",
+                  kSampleItems, " --json`, upsert its vectors with --generation ", generation_,
+                  " --same-content, and go on by `lightcone rollout ", flags_.collection, " --generation ", generation_,
+                  "`");
+  }
+  absl::Status Skipped(const std::string& title, const std::string& why) {
+    Skip(title, why);
+    return absl::OkStatus();
+  }
+
+  absl::Status Validate() {
+    const std::string title = "validate";
+    v1::ListProbesRequest list;
+    list.set_collection(flags_.collection);
+    LC_ASSIGN_OR_RETURN(const v1::ListProbesResponse probes, client_->ListProbes(list));
+    if (active_ == 0 || active_ == generation_) return Skipped(title, "nothing older serves");
+    if (probes.probes().empty()) {
+      Say(StrCat(
+          "\n== validate: no probe set says whether generation ", generation_, " finds what it should. ",
+          "`lightcone generation probes put` gives one; without, nothing stands between a bad model and the users.\n"));
+      return Skipped(title, "there is no probe set");
+    }
+    if (now_.has_validation() && now_.validation().passed() && now_.validation().outdated().empty()) {
+      return Skipped(title, "it has passed");
+    }
+    uint64_t count = 0;
+    for (const v1::ProbeSetInfo& set : probes.probes()) count += set.probes();
+    const Step step{
+        title,
+        StrCat("ranks ", Grouped(count), " probes in the galleries of all older generations, by every way that ",
+               "leads there, and in mixtures of old and new"),
+        StrCat("a scan of the gallery (", Grouped(items_), " items) in a thread of low priority"), "nothing to undo"};
+    LC_RETURN_IF_ERROR(Propose(step));
+    v1::ValidateRequest request;
+    request.set_collection(flags_.collection);
+    request.set_generation(generation_);
+    request.set_reference_generation(flags_.reference);
+    if (flags_.tolerance) request.set_tolerance(*flags_.tolerance);
+    LC_ASSIGN_OR_RETURN(const v1::ValidateResponse response, client_->ValidateGeneration(request));
+    LC_RETURN_IF_ERROR(WaitForJob(context_, response.job(), /*show=*/false).status());
+    LC_RETURN_IF_ERROR(FindOut());
+    Say(ValidationTable(now_.validation()));
+    Done(step);
+    if (now_.validation().passed() || flags_.force) return absl::OkStatus();
+    return FailedPrecondition(StrCat("generation ", generation_, " did not pass its validation: it does not serve. ",
+                                     "Better adapters, more probes, or --force with a --reason"));
+  }
+
+  absl::Status Activate() {
+    if (active_ == generation_) return Skipped("activate", "it serves");
+    const Step step{"activate",
+                    active_ == 0 ? StrCat("generation ", generation_, " serves")
+                                 : StrCat("generation ", generation_, " serves in place of ", active_,
+                                          ": its queries search the whole gallery from the next call on"),
+                    "one write, whatever the size of the gallery",
+                    active_ == 0 ? "none before it to go back to"
+                                 : StrCat("`lightcone generation rollback ", flags_.collection, "`, milliseconds")};
+    LC_RETURN_IF_ERROR(Propose(step));
+    v1::ActivateRequest request;
+    request.set_collection(flags_.collection);
+    request.set_generation(generation_);
+    request.set_force(flags_.force);
+    request.set_reason(flags_.reason);
+    if (active_ != 0) request.set_expect_active(active_);
+    LC_ASSIGN_OR_RETURN(const v1::ActivateResponse response, client_->ActivateGeneration(request));
+    Say(StrCat("   ", response.out_of_reach(), " items are out of its reach\n"));
+    Done(step);
+    active_ = generation_;
+    return absl::OkStatus();
+  }
+
+  absl::Status Backfill() {
+    const std::string title = "backfill";
+    v1::StatusRequest ask;
+    ask.set_collection(flags_.collection);
+    LC_ASSIGN_OR_RETURN(v1::StatusResponse status, client_->BackfillStatus(ask));
+    const uint64_t left = status.items_total() - status.items_done();
+    if (left == 0) return Skipped(title, "every item is embedded by it");
+    if (status.generation() == generation_ &&
+        (status.state() == v1::BACKFILL_STATE_RUNNING || status.state() == v1::BACKFILL_STATE_ORDERING)) {
+      return Skipped(title, "it goes on");
+    }
+    const bool here = now_.has_encoder() && flags_.embed_rate > 0;
+    const Step step{
+        title,
+        StrCat("embeds ", Grouped(left), " items anew, worst first",
+               here ? StrCat(", ", Number(flags_.embed_rate), " a second, by the server itself from stored inputs")
+                    : ": workers lease them (`lightcone backfill lease`) and upsert vectors"),
+        here ? StrCat("about ", Number(std::max(1.0, static_cast<double>(left) / flags_.embed_rate / 60)),
+                      " minutes of an encoder of low priority")
+             : "what embedding them costs you; it may end anywhere, also at once",
+        StrCat("`lightcone backfill pause ", flags_.collection, "`; a mixed gallery is served for ever")};
+    LC_RETURN_IF_ERROR(Propose(step));
+    v1::BackfillStartRequest request;
+    request.set_collection(flags_.collection);
+    if (here) {
+      request.set_embed_rate(flags_.embed_rate);
+      request.set_p99_ms_max(flags_.p99_ms_max);
+    }
+    LC_ASSIGN_OR_RETURN(const v1::BackfillStartResponse response, client_->StartBackfill(request));
+    Say(BackfillTable(response.status()));
+    Done(step);
+    return absl::OkStatus();
+  }
+
+  Context& context_;
+  const Flags& flags_;
+  client::Client* const client_;
+  uint32_t generation_, active_ = 0;
+  uint64_t items_ = 0;
+  v1::GenerationInfo now_;
+  OrderedJson done_ = OrderedJson::array();
+};
+
+absl::Status Run(Context& context, const Flags& flags) {
+  if (flags.model.empty() == (flags.generation == 0)) {
+    return InvalidArgument(
+        "say what to roll out: one of --model DIR (registers it) and --generation N (is registered)");
+  }
+  if (flags.adapter != "auto" && flags.adapter != "always" && flags.adapter != "never") {
+    return InvalidField("--adapter", StrCat("'", flags.adapter, "'"), "auto, always, never");
+  }
+  if (context.json && !flags.yes)
+    return InvalidField("--yes", "absent", "given with --json: nobody reads the questions");
+  if (flags.force && flags.reason.empty()) return InvalidField("--reason", "absent", "why, with --force");
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  return Rollout(context, flags, client).Run();
+}
+
+}  // namespace
+
+void AddRollout(CLI::App& root, Context& context) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* app = root.add_subcommand(
+      "rollout",
+      "From a model to a generation that serves, step by step: register, adapters, validate, activate, backfill");
+  app->add_option("collection", flags->collection, "Collection or alias")->required();
+  app->add_option("--model", flags->model, "Folder that 'lightcone train' wrote: registers it");
+  app->add_option("--generation", flags->generation, "A generation that is registered: goes on from where it is");
+  app->add_option("--parent", flags->parent, "With --model: the generation that it was trained to be compatible with");
+  app->add_option("--adapter", flags->adapter, "auto (where nothing else leads to what serves), always, never")
+      ->capture_default_str();
+  app->add_option("--embed", flags->embed,
+                  "Stored inputs that the server embeds to fit adapters from, where pairs are missing")
+      ->capture_default_str();
+  app->add_option("--label-field", flags->label_field,
+                  "Payload field with the items' classes, for the adapters' loss sup");
+  app->add_option("--tolerance", flags->tolerance, "As in `generation validate`; 0.02");
+  app->add_option("--reference", flags->reference, "As in `generation validate`");
+  app->add_option("--embed-rate", flags->embed_rate,
+                  "Items a second that the server embeds anew itself; 0: workers do");
+  app->add_option("--p99-ms", flags->p99_ms_max, "Halve that rate while the p99 of searches lies above; 0: never");
+  app->add_flag("--no-backfill", flags->no_backfill, "Leave the gallery as it is");
+  app->add_flag("--yes", flags->yes, "Ask nothing");
+  app->add_flag("--force", flags->force, "Activate it without a passing validation; needs --reason");
+  app->add_option("--reason", flags->reason, "Kept in the audit log");
+  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+}
+
+}  // namespace lightcone::cli

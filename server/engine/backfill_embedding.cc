@@ -1,0 +1,105 @@
+// The server's own part in a backfill: items whose input is stored, for its encoder, in the order of the leases but
+// apart from them, so that workers elsewhere find everything that it leaves.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "server/engine/backfill.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kKeysAtOnce = 256;
+constexpr size_t kKeysATurn = 4'096;                    // that one turn looks at, at most: leases wait for it
+constexpr size_t kAsideMax = 10'000;                    // that are remembered with a reason; beyond, embedding stops
+constexpr absl::Duration kTurnMax = absl::Minutes(30);  // after which its items are anybody's
+constexpr absl::Duration kBetweenPasses = absl::Seconds(10);
+
+}  // namespace
+
+absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted) {
+  absl::MutexLock lock(&mu_);
+  EmbedTurn turn;
+  if (!record_ || aside_.size() >= kAsideMax) return turn;
+  const absl::Time now = absl::Now();
+  TakeBack(now, "");
+  const uint64_t left = CountsOf(collection_->progress(), record_->generation).left;
+  if (StateNow(left) != BackfillState::kRunning || now < next_pass_) return turn;
+  turn.generation = record_->generation;
+  OpenLease lease{now + kTurnMax, {}};
+  const keys::Range all = keys::CollectionRange(collection_->number());
+  if (embed_cursor_.empty()) embed_cursor_ = all.begin;
+  const std::string end = keys::GenerationRange(collection_->number(), record_->generation).begin;
+  for (size_t looked = 0; turn.items.size() < wanted && looked < kKeysATurn;) {
+    std::vector<std::string> order_keys;
+    const auto rows = collection_->store()->Scan(Table::kOrder, embed_cursor_, end);
+    for (; rows->Valid() && order_keys.size() < kKeysAtOnce; rows->Next()) order_keys.emplace_back(rows->key());
+    LC_RETURN_IF_ERROR(rows->status());
+    if (order_keys.empty()) {
+      EndPass(now, left);
+      break;
+    }
+    looked += order_keys.size();
+    const absl::Status taken = TakeKeys(order_keys, wanted, &turn, &lease);
+    if (!taken.ok()) GiveBack(lease, &returned_);
+    LC_RETURN_IF_ERROR(taken);
+  }
+  if (turn.items.empty()) return turn;
+  turn.token = absl::StrCat(absl::Hex(nonce_), "-e", next_token_++);
+  leases_.emplace(turn.token, std::move(lease));
+  return turn;
+}
+
+absl::Status Backfill::TakeKeys(const std::vector<std::string>& order_keys, size_t wanted, EmbedTurn* turn,
+                                OpenLease* lease) {
+  std::vector<uint64_t> ids;
+  for (const std::string& key : order_keys) {
+    LC_ASSIGN_OR_RETURN(const keys::EmbeddingKey parsed, keys::ParseOrder(key));
+    ids.push_back(parsed.internal_id);
+  }
+  LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, collection_->CurrentRows(ids));
+  WriteBatch gone;
+  for (size_t i = 0; i < rows.size() && turn->items.size() < wanted; ++i) {
+    embed_cursor_ = order_keys[i] + '\0';
+    const ItemRecord& record = rows[i].record;
+    if (!rows[i].found || HeadGeneration(record.generations, record_->generation) >= record_->generation) {
+      gone.Delete(Table::kOrder, order_keys[i]);
+      continue;
+    }
+    if (!record.has_input) {
+      ++without_input_;
+      continue;
+    }
+    if (aside_.contains(ids[i]) || !leased_.insert(ids[i]).second) continue;
+    turn->items.push_back({std::move(rows[i].id), record.sequence, ids[i]});
+    lease->items.push_back({order_keys[i], ids[i]});
+  }
+  // As in LeaseWorst: what is done only costs a look.
+  return gone.empty() ? absl::OkStatus() : collection_->store()->Write(gone, Durability::kProcess);
+}
+
+// The order is through: what was leased meanwhile, or came since, is for the next pass.
+void Backfill::EndPass(absl::Time now, uint64_t left) {
+  const bool others = left > without_input_ + aside_.size();
+  embed_cursor_.clear();
+  without_input_ = 0;
+  next_pass_ = now + kBetweenPasses;
+  if (others && leases_.empty() && collection_->published_sequence() > record_->ordered_sequence) StartOrdering();
+}
+
+void Backfill::FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> failed) {
+  absl::MutexLock lock(&mu_);
+  const auto lease = leases_.find(turn.token);
+  if (lease == leases_.end()) return;  // begun anew meanwhile, or given back
+  for (const Leased& item : lease->second.items) {
+    leased_.erase(item.internal_id);
+    // Workers that passed by meanwhile get what could not be embedded behind everything else.
+    if (item.order_key < cursor_) retry_.insert(item.order_key);
+  }
+  leases_.erase(lease);
+  for (AsideItem& item : failed) aside_.insert_or_assign(item.internal_id, std::move(item));
+}
+
+}  // namespace lightcone::server

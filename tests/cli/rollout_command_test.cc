@@ -1,0 +1,219 @@
+// docs/afternoon.md by a program: a model from elsewhere, of another dimension, from its folder into service; what the
+// gate lets through and what not; and everything that an operator may answer on the way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/npy.h"
+#include "base/strings.h"
+#include "cli/child_server.h"
+#include "tests/cli/run_program.h"
+#include "tests/trainer/two_models.h"
+
+namespace lightcone::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int kItems = 1'200, kProbes = 300, kClasses = 6, kOldWide = 8, kNewWide = 10;
+
+class RolloutCommand : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    auto server = ChildServer::Start(Binary(), *folder_ / "data");
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = server->release();
+  }
+  static void TearDownTestSuite() {
+    EXPECT_EQ(server_->Terminate(), 0);
+    delete server_;
+    delete folder_;
+  }
+
+  Outcome Run(std::vector<std::string> words) {
+    words.insert(words.end(), {"--server", server_->address()});
+    return RunHere(scratch_, words);
+  }
+  void Must(std::vector<std::string> words) {
+    const std::string line = StrCat(words[0], " ", words[1], " ", words[2]);
+    const Outcome outcome = Run(std::move(words));
+    ASSERT_EQ(outcome.exit_code, 0) << line << ": " << outcome.err;
+  }
+  // With answers to the questions, in a process of its own.
+  Outcome Answering(const std::string& answers, const std::vector<std::string>& words) {
+    EXPECT_TRUE(WriteFileAtomically(scratch_ / "answers", answers).ok());
+    std::string line = StrCat("exec ", Binary(), " --server ", server_->address());
+    for (const std::string& word : words) line += " '" + word + "'";
+    const std::string script = scratch_ / "script";
+    EXPECT_TRUE(WriteFileAtomically(script, line + " < " + (scratch_ / "answers") + "\n").ok());
+    return RunShell(script);
+  }
+  Outcome RunShell(const std::string& script) {
+    Outcome outcome;
+    const std::string command = StrCat("sh ", script, " > ", scratch_ / "stdout", " 2> ", scratch_ / "stderr");
+    outcome.exit_code = WEXITSTATUS(std::system(command.c_str()));
+    outcome.out = ReadFile(scratch_ / "stdout").value();
+    outcome.err = ReadFile(scratch_ / "stderr").value();
+    return outcome;
+  }
+
+  std::string Put(const std::string& name, const std::string& content) {
+    EXPECT_TRUE(WriteFileAtomically(scratch_ / name, content).ok());
+    return scratch_ / name;
+  }
+  static std::string VectorText(const std::vector<float>& all, size_t i, int wide) {
+    std::string text;
+    for (int j = 0; j < wide; ++j)
+      text += StrCat(j == 0 ? "[" : ",", all[i * static_cast<size_t>(wide) + static_cast<size_t>(j)]);
+    return text + "]";
+  }
+  std::string PutNpy(const std::string& name, const std::vector<float>& all, int64_t from, int64_t rows, int wide) {
+    const std::string_view bytes(reinterpret_cast<const char*>(all.data() + from * wide),
+                                 static_cast<size_t>(rows * wide) * 4);
+    return Put(name, EncodeNpy(NpyType::kFloat32, {rows, wide}, bytes));
+  }
+
+  // A gallery that the old model embedded, probes by both, and the new model registered as generation 2, which has
+  // embedded nothing.
+  void MakeShop(const std::string& name, int probes = kProbes) {
+    models_ = MakeTwoModels(kItems + kProbes, kClasses, kOldWide, kNewWide, Metric::kCosine, 1);
+    Must({"collection", "create", name, "--geometry", "cosine"});
+    Must({"generation", "register", name, "--dimension", StrCat(kOldWide), "--activate"});
+    std::string lines;
+    for (size_t i = 0; i < kItems; ++i) {
+      lines += StrCat("{\"id\":", i, ",\"vector\":", VectorText(models_.old_z, i, kOldWide),
+                      ",\"payload\":{\"class\":", models_.labels[i], "}}\n");
+    }
+    Must({"import", name, Put("gallery.jsonl", lines)});
+    Must({"generation", "register", name, "--dimension", StrCat(kNewWide), "--expects-adapter"});
+    std::string labels;
+    for (int i = 0; i < probes; ++i)
+      labels += StrCat("{\"label\":", models_.labels[static_cast<size_t>(kItems + i)], "}\n");
+    Must({"generation", "probes", "put", name, "daily", Put("probes.jsonl", labels), "--label-field", "class",
+          "--vectors", "1=" + PutNpy("old.npy", models_.old_z, kItems, probes, kOldWide), "--vectors",
+          "2=" + PutNpy("new.npy", models_.new_z, kItems, probes, kNewWide)});
+  }
+  // What an application does with the items that the server names. `wrong`: the vectors are those of other items.
+  void EmbedSample(const std::string& name, int items, bool wrong = false) {
+    const Outcome sample = Run({"generation", "adapter", "sample", name, "2", "--items", StrCat(items), "--json"});
+    ASSERT_EQ(sample.exit_code, 0) << sample.err;
+    const nlohmann::json answer = sample.json();
+    ASSERT_EQ(answer["items"].size(), static_cast<size_t>(items));
+    std::string lines;
+    for (const auto& item : answer["items"]) {
+      const size_t id = item["id"], of = wrong ? (id * 7 + 3) % kItems : id;
+      lines += StrCat("{\"id\":", id, ",\"vector\":", VectorText(models_.new_z, of, kNewWide), "}\n");
+    }
+    Must({"import", name, Put("sample.jsonl", lines), "--generation", "2", "--same-content"});
+  }
+
+  static TemporaryFolder* folder_;
+  static ChildServer* server_;
+  TemporaryFolder scratch_;
+  TwoModels models_;
+};
+TemporaryFolder* RolloutCommand::folder_ = nullptr;
+ChildServer* RolloutCommand::server_ = nullptr;
+
+TEST_F(RolloutCommand, AModelFromElsewhereIsRefusedUntilAnAdapterIsFittedAndThenServes) {
+  MakeShop("shop");
+  // Incompatible as it is: nothing leads to what the old model embedded.
+  const Outcome alone = Run({"rollout", "shop", "--generation", "2", "--adapter", "never", "--yes"});
+  EXPECT_EQ(alone.exit_code, 5);
+  EXPECT_THAT(alone.err, HasSubstr("generation 2 did not pass its validation"));
+  EXPECT_EQ(Run({"generation", "activate", "shop", "2"}).exit_code, 5);
+  // No pairs yet: it says how to have some.
+  const Outcome none = Run({"rollout", "shop", "--generation", "2", "--yes"});
+  EXPECT_EQ(none.exit_code, 5);
+  EXPECT_THAT(none.err, HasSubstr("generation adapter sample shop 2"));
+  EmbedSample("shop", 300);
+  const Outcome done = Run({"rollout", "shop", "--generation", "2", "--yes", "--tolerance", "0.1"});
+  ASSERT_EQ(done.exit_code, 0) << done.err << done.out;
+  for (const char* step : {"== fit adapters", "== validate", "== activate", "== backfill",
+                           "undo   `lightcone generation rollback", "1 -> 2", "is rolled out"}) {
+    EXPECT_THAT(done.out, HasSubstr(step));
+  }
+  EXPECT_EQ(Run({"collection", "get", "shop", "--json"}).json()["active_generation"], 2);
+  const auto audit = Run({"generation", "audit", "shop", "--json"}).json();
+  EXPECT_EQ(audit[0]["validated"], true);
+  EXPECT_EQ(audit[0]["forced"], false);
+  // Its queries find their class in a gallery that it has not embedded.
+  int right = 0;
+  for (size_t i = kItems; i < kItems + 50; ++i) {
+    const Outcome found =
+        Run({"search", "shop", "--vector", VectorText(models_.new_z, i, kNewWide), "--k", "1", "--payload", "--json"});
+    ASSERT_EQ(found.exit_code, 0) << found.err;
+    right += found.json()["results"][0]["hits"][0]["payload"]["class"] == models_.labels[i];
+  }
+  EXPECT_GT(right, 35);
+  // Again: nothing is left to do, and the way back works.
+  const Outcome again = Run({"rollout", "shop", "--generation", "2", "--yes", "--json"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const nlohmann::json said = again.json();
+  for (const auto& step : said["steps"]) EXPECT_EQ(step["did"], false) << step;
+  EXPECT_EQ(Run({"generation", "rollback", "shop"}).exit_code, 0);
+  EXPECT_EQ(Run({"collection", "get", "shop", "--json"}).json()["active_generation"], 1);
+}
+
+TEST_F(RolloutCommand, AnAdapterOfWrongPairsAndTooFewProbesStayOutside) {
+  MakeShop("wrong");
+  EmbedSample("wrong", 300, /*wrong=*/true);
+  const Outcome refused = Run({"rollout", "wrong", "--generation", "2", "--yes", "--tolerance", "0.1"});
+  EXPECT_EQ(refused.exit_code, 5);
+  EXPECT_THAT(refused.out, HasSubstr("worse"));
+  MakeShop("few", 12);
+  EmbedSample("few", 300);
+  const Outcome uncertain = Run({"rollout", "few", "--generation", "2", "--yes"});
+  EXPECT_EQ(uncertain.exit_code, 5);
+  EXPECT_THAT(uncertain.out, HasSubstr("uncertain"));
+  EXPECT_EQ(Run({"rollout", "few", "--generation", "2", "--yes", "--force"}).exit_code, 2) << "without a reason";
+  EXPECT_EQ(Run({"rollout", "few", "--generation", "2", "--yes", "--force", "--reason", "a test"}).exit_code, 0);
+  EXPECT_EQ(Run({"generation", "audit", "few", "--json"}).json()[0]["forced"], true);
+}
+
+TEST_F(RolloutCommand, AsksBeforeEveryStepAndStopsWhereItIsTold) {
+  MakeShop("asked");
+  EmbedSample("asked", 300);
+  const std::vector<std::string> rollout = {"rollout", "asked", "--generation", "2", "--tolerance", "0.1"};
+  for (const char* answers : {"", "n\n", "what?\n"}) {
+    const Outcome stopped = Answering(answers, rollout);
+    EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr("stopped before 'fit adapters'; nothing of it has been done"));
+    EXPECT_THAT(stopped.out, Not(HasSubstr("== validate")));
+  }
+  EXPECT_EQ(Run({"generation", "adapter", "list", "asked", "--json"}).json().size(), 0u);
+  const Outcome fitted = Answering("y\nn\n", rollout);
+  EXPECT_THAT(fitted.err, HasSubstr("stopped before 'validate'"));
+  EXPECT_EQ(Run({"generation", "adapter", "list", "asked", "--json"}).json().size(), 2u);
+  const Outcome validated = Answering("y\nno\n", rollout);
+  EXPECT_THAT(validated.out, HasSubstr("fit adapters: not needed"));
+  EXPECT_THAT(validated.err, HasSubstr("stopped before 'activate'"));
+  EXPECT_EQ(Run({"collection", "get", "asked", "--json"}).json()["active_generation"], 1);
+  const Outcome active = Answering("yes\n", rollout);
+  EXPECT_THAT(active.err, HasSubstr("stopped before 'backfill'"));
+  EXPECT_EQ(Run({"collection", "get", "asked", "--json"}).json()["active_generation"], 2);
+  EXPECT_EQ(Answering("", {"rollout", "asked", "--generation", "2", "--no-backfill"}).exit_code, 0);
+}
+
+TEST_F(RolloutCommand, WhatMakesNoSenseIsSaid) {
+  MakeShop("nonsense");
+  EXPECT_EQ(Run({"rollout", "nonsense"}).exit_code, 2);
+  EXPECT_EQ(Run({"rollout", "nonsense", "--generation", "2", "--model", "x"}).exit_code, 2);
+  EXPECT_THAT(Run({"rollout", "nonsense", "--generation", "2", "--adapter", "maybe"}).err,
+              HasSubstr("auto, always, never"));
+  EXPECT_THAT(Run({"rollout", "nonsense", "--generation", "2", "--json"}).err, HasSubstr("--yes"));
+  EXPECT_EQ(Run({"rollout", "nonsense", "--generation", "9", "--yes"}).exit_code, 3);
+  EXPECT_EQ(Run({"rollout", "nobody", "--generation", "1", "--yes"}).exit_code, 3);
+  EXPECT_EQ(Run({"rollout", "nonsense", "--model", "/no/such", "--yes"}).exit_code, 3);
+  EXPECT_EQ(Run({"generation", "adapter", "fit", "nonsense", "1", "1"}).exit_code, 2);
+  EXPECT_EQ(Run({"generation", "adapter", "sample", "nonsense", "7"}).exit_code, 3);
+}
+
+}  // namespace
+}  // namespace lightcone::cli
