@@ -40,19 +40,68 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
+// Signals of this thread wait while it lives: a child between vfork and exec must not run this process's handlers.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+  const sigset_t* before() const { return &before_; }
+
+ private:
+  sigset_t before_;
+};
+
+struct Start {
+  char* const* words;
+  char* const* environment;
+  int output, niceness;
+  pid_t parent;
+  const sigset_t* signals;
+  volatile int error = 0;  // of exec
+};
+
 // Between vfork and exec, in the memory of the parent, whose thread stands still: system calls alone.
-[[noreturn]] void Become(char* const* words, char* const* environment, int output, int niceness, pid_t parent) {
+[[noreturn]] void Become(Start& start) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // it ended before the line above
-  ::dup2(output, STDOUT_FILENO);
-  ::dup2(output, STDERR_FILENO);
+  if (::getppid() != start.parent) ::_exit(127);  // it ended before the line above
+  // What stops this process, at a terminal or by a supervisor, is not for it: who waits for it ends it, and knows why.
+  ::setpgid(0, 0);
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT}) ::signal(signal, SIG_IGN);
+  ::signal(SIGPIPE, SIG_DFL);
+  ::pthread_sigmask(SIG_SETMASK, start.signals, nullptr);
+  ::dup2(start.output, STDOUT_FILENO);
+  ::dup2(start.output, STDERR_FILENO);
   ::close(STDIN_FILENO);
   ::open("/dev/null", O_RDONLY);
   ::close_range(STDERR_FILENO + 1, UINT_MAX, 0);
-  ::setpriority(PRIO_PROCESS, 0, niceness);
-  ::signal(SIGPIPE, SIG_DFL);
-  ::execve(words[0], words, environment);
+  ::setpriority(PRIO_PROCESS, 0, start.niceness);
+  ::execve(start.words[0], start.words, start.environment);
+  start.error = errno;
   ::_exit(127);
+}
+
+// The exit code; 128 + the signal's number; -1 where somebody else has taken it.
+int Reap(pid_t pid) {
+  int state = 0;
+  while (::waitpid(pid, &state, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+}
+
+// Whether it has ended, which is waited for a little. `end`: readable then; -1 on a kernel without.
+bool HasEnded(pid_t pid, int end) {
+  pollfd ready{end, POLLIN, 0};
+  if (end >= 0) return ::poll(&ready, 1, kLookEveryMs) > 0;
+  ::poll(nullptr, 0, kLookEveryMs);
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
 }
 
 }  // namespace
@@ -65,39 +114,39 @@ absl::StatusOr<int> RunChild(const ChildProgram& program, const std::function<bo
   }
   const int output = ::open(program.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (output < 0) return ErrnoStatus(errno, "open", program.output);
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::vfork();
-  if (pid == 0) Become(word_pointers.data(), environment_pointers.data(), output, program.niceness, parent);
-  const int failed = errno;
+  Start start{word_pointers.data(), environment_pointers.data(), output, program.niceness, ::getpid(), nullptr};
+  pid_t pid = -1;
+  int failed = 0;
+  {
+    const SignalsHeld held;
+    start.signals = held.before();
+    pid = ::vfork();
+    if (pid == 0) Become(start);
+    failed = errno;
+  }
   ::close(output);
-  if (pid < 0)
-    return Unavailable(StrCat("cannot start '", words[0], "': ", ErrnoStatus(failed, "fork", words[0]).message()));
-  const auto reap = [pid] {
-    int state = 0;
-    while (::waitpid(pid, &state, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+  const auto unavailable = [&](int error) {
+    return Unavailable(StrCat("cannot start '", words[0], "': ", MessageOf(ErrnoStatus(error, "start", words[0]))));
   };
-  // Readable when it has ended. (Debian 12 declares pidfd_open for C alone.)
+  if (pid < 0) return unavailable(failed);
+  if (start.error != 0) {
+    Reap(pid);
+    return unavailable(start.error);
+  }
+  // (Debian 12 declares pidfd_open for C alone.)
   const int end = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   const absl::Cleanup close_end = [end] {
     if (end >= 0) ::close(end);
   };
-  for (;;) {
-    pollfd ready{end, POLLIN, 0};
-    const int seen = end >= 0 ? ::poll(&ready, 1, kLookEveryMs) : ::poll(nullptr, 0, kLookEveryMs);
-    if (seen > 0) return reap();
-    if (end < 0) {  // a kernel without: look
-      siginfo_t info{};
-      if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid) {
-        return reap();
-      }
-    }
+  while (!HasEnded(pid, end)) {
     if (!cancelled()) continue;
     ::kill(pid, SIGKILL);
-    reap();
+    Reap(pid);
     return MakeStatus(absl::StatusCode::kCancelled, "the program was stopped");
   }
+  const int code = Reap(pid);
+  if (code < 0) return Internal(StrCat("nobody knows how '", words[0], "' ended: this process ignores its children"));
+  return code;
 }
 
 }  // namespace lightcone

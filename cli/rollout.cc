@@ -131,7 +131,12 @@ class Rollout {
   // Where its queries cannot meet what serves now, or where that is asked for.
   absl::Status FitAdapters() {
     const std::string title = "fit adapters";
-    const bool wanted = flags_.adapter == "always" || (flags_.adapter == "auto" && active_ != 0 && !Reaches(active_));
+    v1::ListAdaptersRequest list;
+    list.set_collection(flags_.collection);
+    LC_ASSIGN_OR_RETURN(adapters_, client_->ListAdapters(list));
+    // Of two directions one may have been fitted by a run that ended then.
+    const bool half = HasAdapter(active_, generation_) != HasAdapter(generation_, active_);
+    const bool wanted = flags_.adapter == "always" || (flags_.adapter == "auto" && active_ != 0 && (!Reaches(active_) || half));
     if (active_ == 0 || active_ == generation_) return Skipped(title, "nothing older serves");
     if (!wanted) {
       return Skipped(title, flags_.adapter == "never" ? "--adapter never" : StrCat("it reaches generation ", active_));
@@ -146,7 +151,9 @@ class Rollout {
         "some minutes of a process of low priority; searches of what serves change nothing",
         StrCat("`lightcone generation adapter drop ", flags_.collection, " ", active_, " ", generation_, "`")};
     LC_RETURN_IF_ERROR(Propose(step));
+    bool leads = half;  // an adapter does
     for (const bool item : {true, false}) {
+      if (flags_.adapter != "always" && HasAdapter(item ? active_ : generation_, item ? generation_ : active_)) continue;
       v1::FitAdapterRequest request;
       request.set_collection(flags_.collection);
       request.set_from_generation(item ? active_ : generation_);
@@ -155,11 +162,24 @@ class Rollout {
       request.set_label_field(flags_.label_field);
       LC_ASSIGN_OR_RETURN(const v1::FitAdapterResponse response, client_->FitAdapter(request));
       const auto job = WaitForJob(context_, response.job(), /*show=*/false);
-      if (!job.ok()) return Annotate(job.status(), HowToHavePairs());
-      Say(StrCat("   ", item ? "items" : "queries", ": ", job->result_json(), "\n"));
+      Say(StrCat("   ", item ? "items" : "queries", ": ", job.ok() ? job->result_json() : MessageOf(job.status()), "\n"));
+      if (!job.ok() && !leads) {
+        const std::string why = MessageOf(job.status());
+        const bool pairs = why.find("pairs") != std::string::npos || why.find("SampleItems") != std::string::npos;
+        return Annotate(job.status(), pairs ? HowToHavePairs() : StrCat("no adapter was fitted; ", HowToGoOn()));
+      }
+      leads = true;
     }
     Done(step);
     return FindOut();
+  }
+  bool HasAdapter(uint32_t from, uint32_t to) const {
+    return std::any_of(adapters_.adapters().begin(), adapters_.adapters().end(), [&](const v1::AdapterInfo& one) {
+      return one.from_generation() == from && one.to_generation() == to;
+    });
+  }
+  std::string HowToGoOn() const {
+    return StrCat("go on by `lightcone rollout ", flags_.collection, " --generation ", generation_, "`");
   }
   std::string HowToHavePairs() const {
     return StrCat("no adapter could be fitted. Embed a sample by generation ", generation_,
@@ -208,7 +228,7 @@ class Rollout {
     Done(step);
     if (now_.validation().passed() || flags_.force) return absl::OkStatus();
     return FailedPrecondition(StrCat("generation ", generation_, " did not pass its validation: it does not serve. ",
-                                     "Better adapters, more probes, or --force with a --reason"));
+                                     "Better adapters, more probes, or --force with a --reason; ", HowToGoOn()));
   }
 
   absl::Status Activate() {
@@ -239,11 +259,15 @@ class Rollout {
     v1::StatusRequest ask;
     ask.set_collection(flags_.collection);
     LC_ASSIGN_OR_RETURN(v1::StatusResponse status, client_->BackfillStatus(ask));
-    const uint64_t left = status.items_total() - status.items_done();
+    // A status tells of the backfill that was started last, which may be another generation's.
+    const uint64_t left = status.generation() == generation_ ? status.items_total() - status.items_done()
+                                                             : items_ - std::min(items_, now_.items());
     if (left == 0) return Skipped(title, "every item is embedded by it");
     if (status.generation() == generation_ &&
         (status.state() == v1::BACKFILL_STATE_RUNNING || status.state() == v1::BACKFILL_STATE_ORDERING)) {
-      return Skipped(title, "it goes on");
+      return Skipped(title, StrCat("it goes on, ", status.embed_rate() > 0 ? StrCat(Number(status.embed_rate()), " a second")
+                                                                            : std::string("by workers"),
+                                   "; `lightcone backfill pause` and `start` change that"));
     }
     const bool here = now_.has_encoder() && flags_.embed_rate > 0;
     const Step step{
@@ -274,6 +298,7 @@ class Rollout {
   uint32_t generation_, active_ = 0;
   uint64_t items_ = 0;
   v1::GenerationInfo now_;
+  v1::ListAdaptersResponse adapters_;
   OrderedJson done_ = OrderedJson::array();
 };
 

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/status.h"
+#include "server/engine/numbers.h"
 #include "server/engine/payload_field.h"
 #include "server/engine/raw_input.h"
 #include "store/keys.h"
@@ -31,7 +32,8 @@ std::optional<std::string> LabelOf(const ItemRecord& item, const std::string& pa
       [&](const auto& value) {
         using Value = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<Value, std::string>) return StrCat("s", value);
-        if constexpr (!std::is_same_v<Value, std::string>) return StrCat(values.scalars[0].index(), ":", value);
+        if constexpr (std::is_same_v<Value, double>) return StrCat("d", FullText(value));
+        return StrCat(values.scalars[0].index(), ":", value);
       },
       values.scalars[0]);
 }

@@ -67,9 +67,10 @@ void Backfill::Forget() {
   leases_.clear();
   leased_.clear();
   embed_cursor_.clear();
-  without_input_ = 0;
+  passed_by_ = taken_ = 0;
   next_pass_ = absl::InfinitePast();
   aside_.clear();
+  growth_ = {};
 }
 
 void Backfill::Resume() {
@@ -125,6 +126,7 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
     record_ = record;
     cursor_ = keys::CollectionRange(collection_->number()).begin;
     embed_cursor_.clear();
+    passed_by_ = taken_ = 0;
     next_pass_ = absl::InfinitePast();
     return;
   }
@@ -240,7 +242,7 @@ BackfillStatus Backfill::Status() const {
 
 void Backfill::NoteProgress(absl::Time now) {
   absl::MutexLock lock(&mu_);
-  if (record_) growth_.Note(now, CountsOf(collection_->progress(), record_->generation).done);
+  if (record_ && growth_.Due(now)) growth_.Note(now, CountsOf(collection_->progress(), record_->generation).done);
 }
 
 void Backfill::TakeBack(absl::Time now, const std::string& finished_token) {
@@ -297,7 +299,8 @@ absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, siz
     }
     const ItemRecord& record = rows[i].record;
     const uint32_t head = rows[i].found ? HeadGeneration(record.generations, record_->generation) : record_->generation;
-    if (head >= record_->generation) {
+    // Done; or, before a rollback, embedded by a newer generation: this one is too late.
+    if (head >= record_->generation || record.generations.back() > record_->generation) {
       gone->Delete(Table::kOrder, order_keys[i]);
       continue;
     }

@@ -65,6 +65,8 @@ class Backfill {
   BackfillStatus Status() const;
   absl::StatusOr<LeaseAnswer> Lease(const LeaseCall& call);
 
+  // Whether TakeEmbeddable is worth a call.
+  bool HasEmbeddable(absl::Time now) const;
   // Up to `wanted` of the worst items whose input is stored and that nobody has leased, for one caller at a time, which
   // gives each turn back. Errors of the store.
   absl::StatusOr<EmbedTurn> TakeEmbeddable(size_t wanted);
@@ -133,7 +135,8 @@ class Backfill {
   absl::flat_hash_set<uint64_t> leased_ ABSL_GUARDED_BY(mu_);     // internal ids in leases_
   uint64_t next_token_ ABSL_GUARDED_BY(mu_) = 1;
   std::string embed_cursor_ ABSL_GUARDED_BY(mu_);                        // of TakeEmbeddable; empty: the start
-  uint64_t without_input_ ABSL_GUARDED_BY(mu_) = 0;                      // that it has passed
+  uint64_t passed_by_ ABSL_GUARDED_BY(mu_) = 0;  // items of this pass that nobody can embed here
+  uint64_t taken_ ABSL_GUARDED_BY(mu_) = 0;      // and those that were taken
   absl::Time next_pass_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();     // of it
   absl::flat_hash_map<uint64_t, AsideItem> aside_ ABSL_GUARDED_BY(mu_);  // by internal id
   Growth growth_ ABSL_GUARDED_BY(mu_);                                   // of the items that are done

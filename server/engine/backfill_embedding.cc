@@ -15,18 +15,26 @@ constexpr size_t kKeysAtOnce = 256;
 constexpr size_t kKeysATurn = 4'096;                    // that one turn looks at, at most: leases wait for it
 constexpr size_t kAsideMax = 10'000;                    // that are remembered with a reason; beyond, embedding stops
 constexpr absl::Duration kTurnMax = absl::Minutes(30);  // after which its items are anybody's
-constexpr absl::Duration kBetweenPasses = absl::Seconds(10);
+constexpr absl::Duration kBetweenPasses = absl::Seconds(10), kAfterNothing = absl::Minutes(1);
 
 }  // namespace
+
+bool Backfill::HasEmbeddable(absl::Time now) const {
+  absl::MutexLock lock(&mu_);
+  if (!record_ || aside_.size() >= kAsideMax) return false;
+  // A clock that was set back makes nobody wait.
+  if (now < next_pass_ && next_pass_ - now <= kAfterNothing) return false;
+  return StateNow(CountsOf(collection_->progress(), record_->generation).left) == BackfillState::kRunning;
+}
 
 absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted) {
   absl::MutexLock lock(&mu_);
   EmbedTurn turn;
-  if (!record_ || aside_.size() >= kAsideMax) return turn;
+  if (!record_) return turn;
   const absl::Time now = absl::Now();
   TakeBack(now, "");
   const uint64_t left = CountsOf(collection_->progress(), record_->generation).left;
-  if (StateNow(left) != BackfillState::kRunning || now < next_pass_) return turn;
+  if (StateNow(left) != BackfillState::kRunning) return turn;
   turn.generation = record_->generation;
   OpenLease lease{now + kTurnMax, {}};
   const keys::Range all = keys::CollectionRange(collection_->number());
@@ -36,6 +44,7 @@ absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted) {
     std::vector<std::string> order_keys;
     const auto rows = collection_->store()->Scan(Table::kOrder, embed_cursor_, end);
     for (; rows->Valid() && order_keys.size() < kKeysAtOnce; rows->Next()) order_keys.emplace_back(rows->key());
+    if (!rows->status().ok()) GiveBack(lease, &returned_);
     LC_RETURN_IF_ERROR(rows->status());
     if (order_keys.empty()) {
       EndPass(now, left);
@@ -66,13 +75,16 @@ absl::Status Backfill::TakeKeys(const std::vector<std::string>& order_keys, size
     const ItemRecord& record = rows[i].record;
     if (!rows[i].found || HeadGeneration(record.generations, record_->generation) >= record_->generation) {
       gone.Delete(Table::kOrder, order_keys[i]);
+      aside_.erase(ids[i]);
       continue;
     }
-    if (!record.has_input) {
-      ++without_input_;
+    // A newer generation has embedded it (before a rollback): this one is too late.
+    if (!record.has_input || record.generations.back() > record_->generation || aside_.contains(ids[i])) {
+      ++passed_by_;
       continue;
     }
-    if (aside_.contains(ids[i]) || !leased_.insert(ids[i]).second) continue;
+    if (!leased_.insert(ids[i]).second) continue;
+    ++taken_;
     turn->items.push_back({std::move(rows[i].id), record.sequence, ids[i]});
     lease->items.push_back({order_keys[i], ids[i]});
   }
@@ -82,10 +94,10 @@ absl::Status Backfill::TakeKeys(const std::vector<std::string>& order_keys, size
 
 // The order is through: what was leased meanwhile, or came since, is for the next pass.
 void Backfill::EndPass(absl::Time now, uint64_t left) {
-  const bool others = left > without_input_ + aside_.size();
+  const bool others = left > passed_by_;
+  next_pass_ = now + (taken_ > 0 ? kBetweenPasses : kAfterNothing);
   embed_cursor_.clear();
-  without_input_ = 0;
-  next_pass_ = now + kBetweenPasses;
+  passed_by_ = taken_ = 0;
   if (others && leases_.empty() && collection_->published_sequence() > record_->ordered_sequence) StartOrdering();
 }
 

@@ -4,7 +4,9 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "server/engine/engine_impl.h"
 #include "server/engine/raw_input.h"
@@ -14,8 +16,9 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int kNice = 19;
+constexpr int kNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
 constexpr int64_t kItemsATurn = 64;
+constexpr size_t kInputBytesAtOnce = 32 << 20;             // but one input at least
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // between looks while there is nothing to embed
 constexpr absl::Duration kBusy = absl::Milliseconds(5);    // until the rate allows more
 constexpr absl::Duration kAfterError = absl::Seconds(5);
@@ -26,6 +29,11 @@ const GenerationRecord* EmbedsHere(const CollectionState& state, const std::opti
   if (state.record.active_generation != backfill->generation) return nullptr;
   const GenerationRecord* const generation = state.Find(backfill->generation);
   return generation != nullptr && generation->has_encoder ? generation : nullptr;
+}
+
+// Of an input that will be no other the next time: all else is an error of the moment.
+bool IsInputsFault(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsDataLoss(status) || !PartsOf(status).field.empty();
 }
 
 }  // namespace
@@ -47,60 +55,72 @@ void EngineImpl::EmbedBackfills() {
     wait = kIdle;
     for (const auto& one : all) {
       const ServedPtr served = one.lock();
-      if (served == nullptr) continue;
-      served->backfill.NoteProgress(absl::Now());
-      const absl::StatusOr<bool> more = EmbedSome(*served);
-      if (more.ok() && *more) wait = std::min(wait, kBusy);
+      if (served == nullptr || absl::Now() < served->embed_after) continue;
+      const absl::StatusOr<bool> more = EmbedSafely(*served);
+      if (more.ok() && *more) wait = kBusy;
       if (more.ok() || absl::IsCancelled(more.status())) continue;
       spdlog::warn("collection '{}': embedding stored inputs anew, tried again soon: {}", served->collection->name(),
                    MessageOf(more.status()));
-      wait = kAfterError;
+      served->embed_after = absl::Now() + kAfterError;
     }
+  }
+}
+
+absl::StatusOr<bool> EngineImpl::EmbedSafely(Served& served) {
+  try {
+    return EmbedSome(served);
+  } catch (...) {
+    return StatusOfException();
   }
 }
 
 absl::StatusOr<bool> EngineImpl::EmbedSome(Served& served) {
-  Collection& collection = *served.collection;
-  const auto state = collection.state();
+  const auto state = served.collection->state();
   const std::optional<BackfillRecord> backfill = served.backfill.record();
   const GenerationRecord* const generation = EmbedsHere(*state, backfill);
-  if (generation == nullptr) return false;
   const absl::Time now = absl::Now();
-  if (backfill->p99_ms_max > 0) {
-    const auto p99 = served.search_times.P99(now);
-    served.embed_pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
-  }
+  served.backfill.NoteProgress(now);
+  if (generation == nullptr || !served.backfill.HasEmbeddable(now)) return false;
+  const auto p99 = backfill->p99_ms_max > 0 ? served.search_times.P99(now) : std::nullopt;
+  served.embed_pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
   const int64_t wanted = served.embed_pace.Take(now, backfill->embed_rate, kItemsATurn);
   if (wanted == 0) return true;
   LC_ASSIGN_OR_RETURN(const EmbedTurn turn, served.backfill.TakeEmbeddable(static_cast<size_t>(wanted)));
-  if (turn.items.empty()) return false;
   std::vector<AsideItem> failed;
-  const absl::Status done = EmbedTurnOf(served, *generation, turn, &failed);
-  served.backfill.FinishEmbedding(turn, std::move(failed));
-  LC_RETURN_IF_ERROR(done);
-  return true;
+  const absl::Cleanup finish = [&] { served.backfill.FinishEmbedding(turn, std::move(failed)); };
+  // Unless another generation's backfill has begun meanwhile.
+  if (turn.generation == generation->generation) {
+    for (size_t begin = 0; begin < turn.items.size();) {
+      LC_ASSIGN_OR_RETURN(begin, EmbedFrom(served, *generation, turn, begin, &failed));
+    }
+  }
+  return !turn.items.empty();
 }
 
-absl::Status EngineImpl::EmbedTurnOf(Served& served, const GenerationRecord& generation, const EmbedTurn& turn,
-                                     std::vector<AsideItem>* failed) {
+absl::StatusOr<size_t> EngineImpl::EmbedFrom(Served& served, const GenerationRecord& generation, const EmbedTurn& turn,
+                                             size_t begin, std::vector<AsideItem>* failed) {
   Collection& collection = *served.collection;
-  std::vector<std::string> input_keys;
-  for (const EmbedTurn::Item& item : turn.items)
-    input_keys.push_back(keys::Input(collection.number(), item.internal_id));
-  const auto stored = store_->MultiGet(Table::kInputs, input_keys);
+  const auto set_aside = [&](const EmbedTurn::Item& item, const absl::Status& status) {
+    failed->push_back({item.id, item.internal_id, MessageOf(status)});
+  };
   std::vector<RawInput> inputs;
   std::vector<size_t> places;
-  for (size_t i = 0; i < turn.items.size(); ++i) {
-    if (absl::IsNotFound(stored[i].status())) continue;  // deleted or replaced meanwhile
-    absl::StatusOr<RawInput> input = stored[i].ok() ? DecodeInput(*stored[i]) : stored[i].status();
+  size_t end = begin;
+  for (size_t bytes = 0; end < turn.items.size() && bytes < kInputBytesAtOnce; ++end) {
+    const EmbedTurn::Item& item = turn.items[end];
+    const auto stored = store_->Get(Table::kInputs, keys::Input(collection.number(), item.internal_id));
+    if (absl::IsNotFound(stored.status())) continue;  // deleted or replaced meanwhile
+    absl::StatusOr<RawInput> input = stored.ok() ? DecodeInput(*stored) : stored.status();
+    if (!input.ok() && !IsInputsFault(input.status())) return input.status();
     if (!input.ok()) {
-      failed->push_back({turn.items[i].id, turn.items[i].internal_id, MessageOf(input.status())});
+      set_aside(item, input.status());
       continue;
     }
+    bytes += stored->size();
     inputs.push_back(*std::move(input));
-    places.push_back(i);
+    places.push_back(end);
   }
-  if (inputs.empty()) return absl::OkStatus();
+  if (inputs.empty()) return end;
   std::vector<const RawInput*> pointers;
   for (const RawInput& input : inputs) pointers.push_back(&input);
   CallContext context;
@@ -119,8 +139,9 @@ absl::Status EngineImpl::EmbedTurnOf(Served& served, const GenerationRecord& gen
     const EmbedTurn::Item& item = turn.items[places[i]];
     absl::Status status = vectors[i].status();
     if (status.ok()) status = CheckVector(generation.space, *vectors[i], "input embedded");
+    if (!status.ok() && !IsInputsFault(status)) return status;
     if (!status.ok()) {
-      failed->push_back({item.id, item.internal_id, MessageOf(status)});
+      set_aside(item, status);
       continue;
     }
     UpsertItem& to = batch.items.emplace_back();
@@ -128,8 +149,8 @@ absl::Status EngineImpl::EmbedTurnOf(Served& served, const GenerationRecord& gen
     to.content = *std::move(vectors[i]);
     to.expected_sequence = item.sequence;
   }
-  if (batch.items.empty()) return absl::OkStatus();
-  return WriteVectors(served, generation, std::move(batch), context).status();
+  if (!batch.items.empty()) LC_RETURN_IF_ERROR(WriteVectors(served, generation, std::move(batch), context).status());
+  return end;
 }
 
 }  // namespace lightcone::server

@@ -36,7 +36,9 @@ struct Served {
   Backfill backfill;
   LiveFigures live;
   SearchTimes search_times;
-  Pace embed_pace;  // EmbedBackfills alone
+  // Of EmbedBackfills alone.
+  Pace embed_pace;
+  absl::Time embed_after = absl::InfinitePast();
 };
 
 class EngineImpl final : public Engine {
@@ -126,8 +128,10 @@ class EngineImpl final : public Engine {
   void EmbedBackfills();  // a thread (embed_backfills.cc)
   // A few items of a collection's backfill; whether there are more.
   absl::StatusOr<bool> EmbedSome(Served& served);
-  absl::Status EmbedTurnOf(Served& served, const GenerationRecord& generation, const EmbedTurn& turn,
-                           std::vector<AsideItem>* failed);
+  absl::StatusOr<bool> EmbedSafely(Served& served);  // what it throws is its status
+  // Items `begin` .. of a turn, as many as their inputs' bytes allow; the end of them.
+  absl::StatusOr<size_t> EmbedFrom(Served& served, const GenerationRecord& generation, const EmbedTurn& turn, size_t begin,
+                                   std::vector<AsideItem>* failed);
   AdapterCaches CachesOf(uint32_t collection) const {
     return {adapted_memory_, carried_disk_, CarriedFolder(IndexFolder(collection))};
   }

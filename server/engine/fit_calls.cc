@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kPairsDefault = 50'000, kPairsLimit = 1'000'000;
 constexpr int64_t kPairBytesMax = int64_t{1} << 31;  // of all vectors, in this process
 constexpr int64_t kEmbedLimit = 100'000;
-constexpr int kWidthMax = 65'536;
+constexpr int kFitDimensionMax = 4'096;  // that fitting takes (docs/adapters.md)
 constexpr size_t kLossBytesMax = 64;
 constexpr int64_t kSampleDefault = 2'000, kSampleLimit = 100'000;
 constexpr uint64_t kItemsBetweenChecks = 4'096;
@@ -74,8 +74,8 @@ absl::StatusOr<FitAdapterCall> Completed(FitAdapterCall call) {
     return InvalidField("loss", StrCat("'", call.loss, "'"),
                         "auto, or a sum of reg, rel, sup, contra, as in reg+0.5*sup");
   }
-  if (call.width < 0 || call.width > kWidthMax) {
-    return InvalidField("width", StrCat(call.width), StrCat("0 (the map's usual one) .. ", kWidthMax));
+  if (call.width < 0 || call.width > kAdapterWidthMax) {
+    return InvalidField("width", StrCat(call.width), StrCat("0 (the map's usual one) .. ", kAdapterWidthMax));
   }
   if (call.pairs_max < 0 || call.pairs_max > kPairsLimit) {
     return InvalidField("pairs_max", StrCat(call.pairs_max), StrCat("0 (", kPairsDefault, ") .. ", kPairsLimit));
@@ -100,6 +100,11 @@ absl::Status CheckSides(const CollectionState& state, const FitAdapterCall& call
   if (state.record.metric != Metric::kLorentz && state.record.metric != Metric::kCosine) {
     return FailedPrecondition(StrCat("collection '", state.record.name, "' measures by ",
                                      MetricName(state.record.metric), "; adapters are fitted for lorentz and cosine"));
+  }
+  for (const GenerationRecord* side : {from, to}) {
+    if (side->space.dimension <= kFitDimensionMax) continue;
+    return FailedPrecondition(StrCat("generation ", side->generation, " of collection '", state.record.name, "' has ",
+                                     side->space.dimension, " numbers; adapters are fitted up to ", kFitDimensionMax));
   }
   const int64_t pair_bytes = (from->space.dimension + to->space.dimension) * static_cast<int64_t>(sizeof(float));
   if (std::max(call.pairs_max, call.embed_max) * pair_bytes > kPairBytesMax) {

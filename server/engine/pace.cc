@@ -18,7 +18,7 @@ std::optional<absl::Duration> SearchTimes::P99(absl::Time now) const {
   {
     absl::MutexLock lock(&mu_);
     for (const auto& [ended, took] : times_) {
-      if (ended > now - kLately) lately.push_back(took);
+      if (ended > now - kLately && ended <= now) lately.push_back(took);
     }
   }
   if (lately.size() < kSearchesMin) return std::nullopt;
@@ -47,7 +47,7 @@ void Pace::Adapt(absl::Time now, bool slow) {
 
 void Growth::Note(absl::Time now, uint64_t count) {
   if (!seen_.empty() && (count < seen_.back().second || now < seen_.back().first)) seen_.clear();
-  if (!seen_.empty() && now < seen_.back().first + absl::Seconds(1)) return;
+  if (!Due(now)) return;
   seen_.emplace_back(now, count);
   while (seen_.size() > 2 && seen_.front().first < now - kMinute) seen_.pop_front();
 }

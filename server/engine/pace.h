@@ -51,6 +51,7 @@ class Pace {
 // The growth of a count over the last minute.
 class Growth {
  public:
+  bool Due(absl::Time now) const { return seen_.empty() || now < seen_.back().first || now >= seen_.back().first + absl::Seconds(1); }
   // At most once a second. A count that falls begins anew.
   void Note(absl::Time now, uint64_t count);
   double PerSecond() const;

@@ -157,6 +157,12 @@ TEST_F(RolloutCommand, AModelFromElsewhereIsRefusedUntilAnAdapterIsFittedAndThen
   ASSERT_EQ(again.exit_code, 0) << again.err;
   const nlohmann::json said = again.json();
   for (const auto& step : said["steps"]) EXPECT_EQ(step["did"], false) << step;
+  // The next one finds the whole gallery to be embedded anew, whatever became of the backfill before.
+  Must({"generation", "register", "shop", "--dimension", StrCat(kNewWide), "--parent", "2"});
+  const Outcome next = Run({"rollout", "shop", "--generation", "3", "--adapter", "never", "--force", "--reason", "a test", "--yes"});
+  ASSERT_EQ(next.exit_code, 0) << next.err;
+  EXPECT_THAT(next.out, HasSubstr(StrCat("embeds ", "1,200", " items anew")));
+  EXPECT_EQ(Run({"generation", "rollback", "shop"}).exit_code, 0);
   EXPECT_EQ(Run({"generation", "rollback", "shop"}).exit_code, 0);
   EXPECT_EQ(Run({"collection", "get", "shop", "--json"}).json()["active_generation"], 1);
 }

@@ -175,14 +175,14 @@ TEST_F(EmbedBackfill, NewContentWinsAndNothingIsEmbeddedWronglyBesideWorkersAndW
 
 TEST_F(EmbedBackfill, StopsForAPauseARollbackAndTheEndOfTheServerAndGoesOnAfterwards) {
   MakeWorld();
-  ASSERT_TRUE(Start(100).ok());
+  ASSERT_TRUE(Start(20).ok());
   Await([](const BackfillStatus& now) { return now.items_done > 0; });
   ASSERT_TRUE(engine_->PauseBackfill("c", "").ok());
   const uint64_t paused = Await([](const BackfillStatus& now) { return now.items_leased == 0; }).items_done;
   EXPECT_LT(paused, kItems);
   Restart();
   EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kPaused);
-  EXPECT_EQ(engine_->GetBackfill("c")->embed_rate, 100);
+  EXPECT_EQ(engine_->GetBackfill("c")->embed_rate, 20);
   EXPECT_EQ(engine_->GetBackfill("c")->items_done, paused);
   ASSERT_TRUE(Start(50).ok()) << "ends the pause, at another rate";
   EXPECT_EQ(engine_->GetBackfill("c")->embed_rate, 50);
@@ -196,6 +196,27 @@ TEST_F(EmbedBackfill, StopsForAPauseARollbackAndTheEndOfTheServerAndGoesOnAfterw
   ASSERT_TRUE(engine_->PauseBackfill("c", "").ok());
   ASSERT_TRUE(Start(1e6).ok());
   EXPECT_EQ(AwaitDone().items_done, kItems);
+}
+
+TEST_F(EmbedBackfill, WhatANewerGenerationEmbeddedBeforeARollbackHoldsNothingUp) {
+  MakeWorld();
+  MakeEncoder(7);
+  RegisterCall call = Call();
+  call.parent = 2;
+  ASSERT_TRUE(engine_->RegisterGeneration(call).ok());
+  Activate(3);
+  UpsertBatch batch = BatchOf({}, 3, /*same_content=*/true);
+  for (const uint64_t id : {uint64_t{5}, uint64_t{150}}) batch.items.push_back(ItemOf(Id(id), {0.5f, 0, 0, 0}));
+  Write(std::move(batch));
+  SwitchCall back;
+  back.collection = "c";
+  ASSERT_TRUE(engine_->RollbackGeneration(back).ok());
+  ASSERT_TRUE(Start(1e6).ok());
+  const BackfillStatus status =
+      Await([&](const BackfillStatus& now) { return now.items_left == 2 && now.items_leased == 0; });
+  EXPECT_EQ(status.items_aside, 0u);
+  EXPECT_TRUE(engine_->LeaseBackfill({"c", 100, absl::Minutes(1), ""})->items.empty()) << "nobody can embed them";
+  ExpectEmbedded(6, 6);
 }
 
 TEST_F(EmbedBackfill, WhatMakesNoSenseIsSaid) {

@@ -206,7 +206,7 @@ TEST_F(Fitting, AProgramThatDiesHangsOrIsMissingEndsTheJobAndNothingElse) {
   EXPECT_TRUE(Fails(Run(CallOf(1, 2)).error, Code::kUnavailable, {".missing"}));
   Open(Script("says-yes", "exit 0"));  // and writes nothing
   EXPECT_EQ(Run(CallOf(1, 2)).state, JobState::kFailed);
-  Open(Script("hangs", "echo $$ > " + folder_.path() + "/.pid; sleep 1000"));
+  Open(Script("hangs", "echo $$ > " + folder_.path() + "/.pid; exec sleep 1000"));
   const auto id = engine_->FitAdapter(CallOf(1, 2));
   ASSERT_TRUE(id.ok()) << id.status();
   while (!std::filesystem::exists(folder_.path() + "/.pid")) absl::SleepFor(absl::Milliseconds(5));
@@ -221,7 +221,7 @@ TEST_F(Fitting, AProgramThatDiesHangsOrIsMissingEndsTheJobAndNothingElse) {
 TEST_F(Fitting, AServerThatEndsMeanwhileBeginsItAgain) {
   MakeWorld();
   EmbedThese(Sample(100));
-  Open(Script("hangs", "touch " + folder_.path() + "/.begun; sleep 1000"));
+  Open(Script("hangs", "touch " + folder_.path() + "/.begun; exec sleep 1000"));
   FitAdapterCall call = CallOf(1, 2);
   call.request_id = "once";
   const auto id = engine_->FitAdapter(call);
@@ -261,8 +261,10 @@ TEST(ChildProcess, SaysHowItEndedAndKeepsWhatWasPrinted) {
   const std::string output = *ReadFile(program.output);
   EXPECT_TRUE(output.starts_with("out\nerr\nsaid\n")) << output;
   EXPECT_TRUE(output.ends_with("\n7\n")) << output;
-  program.words = {"/bin/sh", "-c", "kill -15 $$"};
-  EXPECT_EQ(*RunChild(program, never), 128 + 15);
+  program.words = {"/bin/sh", "-c", "kill -9 $$"};
+  EXPECT_EQ(*RunChild(program, never), 128 + 9);
+  program.words = {"/bin/sh", "-c", "kill -15 $$; exit 4"};
+  EXPECT_EQ(*RunChild(program, never), 4) << "what stops a server is not for its children";
   program.words = {folder.path() + "/none"};
   EXPECT_EQ(RunChild(program, never).status().code(), absl::StatusCode::kUnavailable);
   program.words = {"/bin/sleep", "1000"};

@@ -208,7 +208,10 @@ class World {
       call.collection = "c";
       call.add = {{"c", static_cast<PayloadType>(Below(4))}};
       call.wait = true;
-      if (Below(2) == 0) call.drop = {};
+      if (Below(2) == 0 && !(*engine_->GetCollection("c")).payload_indexes.empty()) {
+        call.drop = {engine_->GetCollection("c")->payload_indexes[0].field.path};
+        if (call.drop[0] == "c") call.add.clear();
+      }
       const auto indexed = engine_->IndexPayload(call, {});
       ASSERT_TRUE(indexed.ok() || absl::IsAlreadyExists(indexed.status())) << indexed.status();
     }
