@@ -47,7 +47,7 @@ absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted) {
     if (!rows->status().ok()) GiveBack(lease, &returned_);
     LC_RETURN_IF_ERROR(rows->status());
     if (order_keys.empty()) {
-      EndPass(now, left);
+      if (turn.items.empty()) EndPass(now, left);  // else the next call finds what became of them
       break;
     }
     looked += order_keys.size();
@@ -111,6 +111,7 @@ void Backfill::FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> fai
     if (item.order_key < cursor_) retry_.insert(item.order_key);
   }
   leases_.erase(lease);
+  passed_by_ += failed.size();
   for (AsideItem& item : failed) aside_.insert_or_assign(item.internal_id, std::move(item));
 }
 

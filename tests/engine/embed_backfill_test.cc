@@ -45,10 +45,11 @@ class EmbedBackfill : public EncoderTest {
   }
   // Polls: what is waited for happens in a thread of the engine.
   BackfillStatus Await(const std::function<bool(const BackfillStatus&)>& until) {
-    for (;;) {
+    for (const absl::Time limit = absl::Now() + absl::Minutes(2);;) {
       const auto status = engine_->GetBackfill("c");
       EXPECT_TRUE(status.ok()) << status.status();
-      if (!status.ok() || until(*status)) return status.ok() ? *status : BackfillStatus{};
+      EXPECT_LT(absl::Now(), limit) << status->items_left << " left, " << status->items_aside << " aside";
+      if (!status.ok() || until(*status) || absl::Now() > limit) return status.ok() ? *status : BackfillStatus{};
       absl::SleepFor(absl::Milliseconds(5));
     }
   }
@@ -102,8 +103,9 @@ TEST_F(EmbedBackfill, SetsAsideWhatCannotBeDecodedAndLeavesItToWorkers) {
   });
   engine_ = OpenEngine(folder_.path());
   ASSERT_TRUE(Start(1e6).ok());
-  const BackfillStatus status =
-      Await([&](const BackfillStatus& now) { return now.items_left == broken.size() && now.items_leased == 0; });
+  const BackfillStatus status = Await(
+      [&](const BackfillStatus& now) { return now.items_left == broken.size() && now.items_aside == broken.size(); });
+  EXPECT_EQ(status.items_leased, 0u);
   EXPECT_EQ(status.state, BackfillState::kRunning);
   EXPECT_EQ(status.items_aside, broken.size());
   std::set<uint64_t> named;
