@@ -44,18 +44,6 @@ absl::Status List(Context& context) {
   return absl::OkStatus();
 }
 
-std::string Duration(double seconds) {
-  char text[64];
-  if (seconds < 90) {
-    std::snprintf(text, sizeof text, "%.0f s", seconds);
-  } else if (seconds < 5400) {
-    std::snprintf(text, sizeof text, "%.0f min", seconds / 60);
-  } else {
-    std::snprintf(text, sizeof text, "%.1f h", seconds / 3600);
-  }
-  return text;
-}
-
 void Show(const Context& context, const ExperimentForecast& forecast) {
   if (context.json) {
     OrderedJson models = OrderedJson::array();
@@ -80,7 +68,7 @@ void Show(const Context& context, const ExperimentForecast& forecast) {
     table.Add({model.id, model.role, StrCat(model.seed), Grouped(static_cast<uint64_t>(model.images)),
                StrCat(model.epochs), model.gigamacs_per_image > 0 ? Number(model.gigamacs_per_image) : "?",
                model.cached                ? "there"
-               : model.seconds.has_value() ? Duration(*model.seconds)
+               : model.seconds.has_value() ? SecondsText(*model.seconds)
                                            : "?"});
   }
   context.Print(table.Text());
@@ -89,7 +77,7 @@ void Show(const Context& context, const ExperimentForecast& forecast) {
     context.Print("\n");
     return;
   }
-  context.Print(StrCat(", about ", Duration(forecast.seconds), " at ", Number(forecast.images_per_second),
+  context.Print(StrCat(", about ", SecondsText(forecast.seconds), " at ", Number(forecast.images_per_second),
                        " images/s of ", forecast.measured_on, "; fitting adapters and measuring come on top\n"));
 }
 

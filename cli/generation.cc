@@ -29,14 +29,6 @@ void Show(const Context& context, const v1::GenerationInfo& info, std::string_vi
                        did.empty() && info.has_validation() ? ValidationTable(info.validation()) : ""));
 }
 
-template <typename List, typename ToJson, typename ToTable>
-void ShowAll(const Context& context, const List& list, ToJson to_json, ToTable to_table) {
-  if (!context.json) return context.Print(to_table({list.begin(), list.end()}));
-  OrderedJson all = OrderedJson::array();
-  for (const auto& one : list) all.push_back(to_json(one));
-  context.PrintJson(all);
-}
-
 // From --model DIR, from --manifest FILE (and --encoder FILE), or from --dimension and its companions.
 absl::Status SetModel(const Flags& flags, v1::RegisterRequest* request) {
   const int ways = !flags.model.empty() + !flags.manifest.empty() + (flags.dimension > 0);

@@ -102,13 +102,7 @@ absl::Status Sample(Context& context, const Flags& flags) {
 
 absl::Status List(Context& context, const Flags& flags) {
   LC_ASSIGN_OR_RETURN(const std::vector<v1::AdapterInfo> adapters, Listed(context, flags));
-  if (!context.json) {
-    context.Print(AdaptersTable(adapters));
-    return absl::OkStatus();
-  }
-  OrderedJson all = OrderedJson::array();
-  for (const v1::AdapterInfo& info : adapters) all.push_back(AdapterJson(info));
-  context.PrintJson(all);
+  ShowAll(context, adapters, AdapterJson, AdaptersTable);
   return absl::OkStatus();
 }
 

@@ -81,13 +81,7 @@ absl::Status List(Context& context, const Flags& flags) {
   v1::ListProbesRequest request;
   request.set_collection(flags.collection);
   LC_ASSIGN_OR_RETURN(const v1::ListProbesResponse response, client->ListProbes(request));
-  if (!context.json) {
-    context.Print(ProbeSetsTable({response.probes().begin(), response.probes().end()}));
-    return absl::OkStatus();
-  }
-  OrderedJson all = OrderedJson::array();
-  for (const v1::ProbeSetInfo& info : response.probes()) all.push_back(ProbeSetJson(info));
-  context.PrintJson(all);
+  ShowAll(context, response.probes(), ProbeSetJson, ProbeSetsTable);
   return absl::OkStatus();
 }
 

@@ -25,13 +25,7 @@ absl::Status List(Context& context, const Flags& flags) {
   request.set_collection(flags.collection);
   request.set_page_size(flags.limit);
   LC_ASSIGN_OR_RETURN(const v1::JobsListResponse response, client->ListJobs(request));
-  if (!context.json) {
-    context.Print(JobsTable({response.jobs().begin(), response.jobs().end()}));
-    return absl::OkStatus();
-  }
-  OrderedJson all = OrderedJson::array();
-  for (const v1::JobInfo& job : response.jobs()) all.push_back(JobJson(job));
-  context.PrintJson(all);
+  ShowAll(context, response.jobs(), JobJson, JobsTable);
   return absl::OkStatus();
 }
 
@@ -78,7 +72,7 @@ absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, 
 }
 
 void AddJob(CLI::App& root, Context& context) {
-  CLI::App* app = root.add_subcommand("job", "List, show, watch and cancel jobs: validations and retirements");
+  CLI::App* app = root.add_subcommand("job", "List, show, watch and cancel jobs: validations, retirements and fits of adapters");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {

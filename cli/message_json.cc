@@ -309,12 +309,6 @@ std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos) {
   return table.Text();
 }
 
-// "40 s", "12 min", "3.5 h".
-std::string SecondsText(double seconds) {
-  if (seconds < 120) return StrCat(std::llround(seconds), " s");
-  return seconds < 7'200 ? StrCat(std::llround(seconds / 60), " min") : StrCat(Number(std::round(seconds / 360) / 10), " h");
-}
-
 std::string BackfillTable(const v1::StatusResponse& status) {
   Table table({"state", "generation", "head of", "done", "of", "leased", "ordered"});
   table.Add({BackfillStateName(status.state()), StrCat(status.generation()),

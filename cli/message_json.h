@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/context.h"
 #include "lightcone/v1/collections.pb.h"
 #include "lightcone/v1/generations.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
@@ -46,5 +47,14 @@ std::string AdaptersTable(const std::vector<v1::AdapterInfo>& infos);
 std::string SegmentsTable(const v1::CollectionInfo& info);
 std::string PayloadIndexesTable(const v1::CollectionInfo& info);
 std::string ItemsTable(const std::vector<v1::StoredItem>& items);
+
+// All of a list: an array, or a table.
+template <typename List, typename ToJson, typename ToTable>
+void ShowAll(const Context& context, const List& list, ToJson to_json, ToTable to_table) {
+  if (!context.json) return context.Print(to_table({list.begin(), list.end()}));
+  OrderedJson all = OrderedJson::array();
+  for (const auto& one : list) all.push_back(to_json(one));
+  context.PrintJson(all);
+}
 
 }  // namespace lightcone::cli

@@ -136,7 +136,8 @@ class Rollout {
     LC_ASSIGN_OR_RETURN(adapters_, client_->ListAdapters(list));
     // Of two directions one may have been fitted by a run that ended then.
     const bool half = HasAdapter(active_, generation_) != HasAdapter(generation_, active_);
-    const bool wanted = flags_.adapter == "always" || (flags_.adapter == "auto" && active_ != 0 && (!Reaches(active_) || half));
+    const bool wanted =
+        flags_.adapter == "always" || (flags_.adapter == "auto" && active_ != 0 && (!Reaches(active_) || half));
     if (active_ == 0 || active_ == generation_) return Skipped(title, "nothing older serves");
     if (!wanted) {
       return Skipped(title, flags_.adapter == "never" ? "--adapter never" : StrCat("it reaches generation ", active_));
@@ -153,7 +154,8 @@ class Rollout {
     LC_RETURN_IF_ERROR(Propose(step));
     bool leads = half;  // an adapter does
     for (const bool item : {true, false}) {
-      if (flags_.adapter != "always" && HasAdapter(item ? active_ : generation_, item ? generation_ : active_)) continue;
+      if (flags_.adapter != "always" && HasAdapter(item ? active_ : generation_, item ? generation_ : active_))
+        continue;
       v1::FitAdapterRequest request;
       request.set_collection(flags_.collection);
       request.set_from_generation(item ? active_ : generation_);
@@ -162,7 +164,8 @@ class Rollout {
       request.set_label_field(flags_.label_field);
       LC_ASSIGN_OR_RETURN(const v1::FitAdapterResponse response, client_->FitAdapter(request));
       const auto job = WaitForJob(context_, response.job(), /*show=*/false);
-      Say(StrCat("   ", item ? "items" : "queries", ": ", job.ok() ? job->result_json() : MessageOf(job.status()), "\n"));
+      Say(StrCat("   ", item ? "items" : "queries", ": ", job.ok() ? job->result_json() : MessageOf(job.status()),
+                 "\n"));
       if (!job.ok() && !leads) {
         const std::string why = MessageOf(job.status());
         const bool pairs = why.find("pairs") != std::string::npos || why.find("SampleItems") != std::string::npos;
@@ -183,10 +186,9 @@ class Rollout {
   }
   std::string HowToHavePairs() const {
     return StrCat("no adapter could be fitted. Embed a sample by generation ", generation_,
-                  ": `lightcone generation adapter ", "sample ", flags_.collection, " ", generation_, " --items ",
-                  kSampleItems, " --json`, upsert its vectors with --generation ", generation_,
-                  " --same-content, and go on by `lightcone rollout ", flags_.collection, " --generation ", generation_,
-                  "`");
+                  ": `lightcone generation adapter sample ", flags_.collection, " ", generation_, " --items ",
+                  kSampleItems, " --json`, `lightcone import ", flags_.collection, " FILE --generation ", generation_,
+                  " --same-content`, and ", HowToGoOn());
   }
   absl::Status Skipped(const std::string& title, const std::string& why) {
     Skip(title, why);
@@ -265,8 +267,9 @@ class Rollout {
     if (left == 0) return Skipped(title, "every item is embedded by it");
     if (status.generation() == generation_ &&
         (status.state() == v1::BACKFILL_STATE_RUNNING || status.state() == v1::BACKFILL_STATE_ORDERING)) {
-      return Skipped(title, StrCat("it goes on, ", status.embed_rate() > 0 ? StrCat(Number(status.embed_rate()), " a second")
-                                                                            : std::string("by workers"),
+      return Skipped(title, StrCat("it goes on, ",
+                                   status.embed_rate() > 0 ? StrCat(Number(status.embed_rate()), " a second")
+                                                           : std::string("by workers"),
                                    "; `lightcone backfill pause` and `start` change that"));
     }
     const bool here = now_.has_encoder() && flags_.embed_rate > 0;

@@ -98,4 +98,16 @@ void ProgressBar::Clear() {
   shown_ = false;
 }
 
+std::string SecondsText(double seconds) {
+  char text[64];
+  if (seconds < 90) {
+    std::snprintf(text, sizeof text, "%.0f s", seconds);
+  } else if (seconds < 5400) {
+    std::snprintf(text, sizeof text, "%.0f min", seconds / 60);
+  } else {
+    std::snprintf(text, sizeof text, "%.1f h", seconds / 3600);
+  }
+  return text;
+}
+
 }  // namespace lightcone::cli

@@ -26,6 +26,8 @@ class Table {
 std::string Grouped(uint64_t number);
 std::string Bytes(uint64_t bytes);
 std::string Number(double value);
+// "40 s", "12 min", "3.5 h".
+std::string SecondsText(double seconds);
 
 // A bar that redraws itself on stderr when that is a terminal, and is silent elsewhere. Threads: one at a time.
 class ProgressBar {

@@ -110,7 +110,12 @@ class Gathering {
     for (size_t i = 0; i < some.size(); ++i) {
       if (absl::IsNotFound(stored[i].status()) || older[i].empty()) continue;
       LC_RETURN_IF_ERROR(stored[i].status());
-      LC_ASSIGN_OR_RETURN(inputs.emplace_back(), DecodeInput(*stored[i]));
+      absl::StatusOr<RawInput> input = DecodeInput(*stored[i]);
+      if (!input.ok()) {
+        ++made_.undecodable;
+        continue;
+      }
+      inputs.push_back(*std::move(input));
       places.push_back(i);
     }
     if (inputs.empty()) return absl::OkStatus();

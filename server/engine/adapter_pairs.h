@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mix.h"
 #include "server/engine/collection.h"
 #include "server/engine/embedder.h"
 #include "server/engine/types.h"
@@ -50,14 +51,6 @@ class Draw {
  private:
   using Entry = std::pair<uint64_t, T>;
   static bool Less(const Entry& x, const Entry& y) { return x.first < y.first; }
-  // The finaliser of splitmix64 (Steele et al., 2014).
-  static uint64_t Mixed(uint64_t x) {
-    x += 0x9e3779b97f4a7c15;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return x ^ (x >> 31);
-  }
-
   const size_t count_;
   const uint64_t seed_;
   std::vector<Entry> kept_;  // max-heap by place

@@ -134,10 +134,10 @@ class Backfill {
   std::map<std::string, OpenLease> leases_ ABSL_GUARDED_BY(mu_);  // by token
   absl::flat_hash_set<uint64_t> leased_ ABSL_GUARDED_BY(mu_);     // internal ids in leases_
   uint64_t next_token_ ABSL_GUARDED_BY(mu_) = 1;
-  std::string embed_cursor_ ABSL_GUARDED_BY(mu_);                        // of TakeEmbeddable; empty: the start
-  uint64_t passed_by_ ABSL_GUARDED_BY(mu_) = 0;  // items of this pass that nobody can embed here
-  uint64_t taken_ ABSL_GUARDED_BY(mu_) = 0;      // and those that were taken
-  absl::Time next_pass_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();     // of it
+  std::string embed_cursor_ ABSL_GUARDED_BY(mu_);                     // of TakeEmbeddable; empty: the start
+  uint64_t passed_by_ ABSL_GUARDED_BY(mu_) = 0;                       // items of this pass that nobody can embed here
+  uint64_t taken_ ABSL_GUARDED_BY(mu_) = 0;                           // and those that were taken
+  absl::Time next_pass_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();  // of it
   absl::flat_hash_map<uint64_t, AsideItem> aside_ ABSL_GUARDED_BY(mu_);  // by internal id
   Growth growth_ ABSL_GUARDED_BY(mu_);                                   // of the items that are done
 };

@@ -88,11 +88,11 @@ absl::StatusOr<Embedder::Input> Embedder::Prepare(const RawInput& input, const M
   return prepared;
 }
 
-absl::StatusOr<std::vector<absl::StatusOr<std::vector<float>>>> Embedder::Embed(
+absl::StatusOr<EmbeddedInputs> Embedder::Embed(
     Key key, const std::string& encoder_path, const std::string& manifest_json, std::span<const RawInput* const> inputs,
     const std::function<std::string(size_t)>& field_of, const CallContext& context) {
   LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Encoder> encoder, EncoderOf(key, encoder_path, manifest_json));
-  std::vector<absl::StatusOr<std::vector<float>>> outputs(inputs.size(), std::vector<float>());
+  EmbeddedInputs outputs(inputs.size(), std::vector<float>());
   // A large call goes through the queue piece by piece, so that it neither fills it nor starves the others.
   for (size_t begin = 0; begin < inputs.size(); begin += static_cast<size_t>(options_.batch_max)) {
     const size_t end = std::min(inputs.size(), begin + static_cast<size_t>(options_.batch_max));
@@ -151,7 +151,7 @@ Embedder::Tickets Embedder::TakeBatch() {
   return batch;
 }
 
-std::vector<absl::StatusOr<std::vector<float>>> Embedder::Run(const Tickets& batch) {
+EmbeddedInputs Embedder::Run(const Tickets& batch) {
   const Encoder& encoder = *batch[0]->encoder;
   const auto count = static_cast<int64_t>(batch.size());
   absl::StatusOr<std::vector<float>> all;
@@ -164,7 +164,7 @@ std::vector<absl::StatusOr<std::vector<float>>> Embedder::Run(const Tickets& bat
     for (const auto& t : batch) pixels.insert(pixels.end(), t->input.pixels.begin(), t->input.pixels.end());
     all = encoder.EmbedPixels(pixels, count);
   }
-  std::vector<absl::StatusOr<std::vector<float>>> outputs;
+  EmbeddedInputs outputs;
   const auto dimension = static_cast<size_t>(encoder.dimension());
   for (size_t i = 0; i < batch.size(); ++i) {
     if (!all.ok()) {

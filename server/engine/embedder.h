@@ -31,6 +31,7 @@ struct EmbedderOptions {
   int niceness = 0;  // of the thread that runs the networks
 };
 
+// One an input, in order: a vector before the clip, or its own error.
 using EmbeddedInputs = std::vector<absl::StatusOr<std::vector<float>>>;
 
 class Embedder {
@@ -47,7 +48,7 @@ class Embedder {
 
   // Vectors before the clip, or each input's own error; `field_of(i)` names input i in messages. The outer status: no
   // encoder could be loaded, RESOURCE_EXHAUSTED when the queue is full, DEADLINE_EXCEEDED, CANCELLED.
-  absl::StatusOr<std::vector<absl::StatusOr<std::vector<float>>>> Embed(
+  absl::StatusOr<EmbeddedInputs> Embed(
       Key key, const std::string& encoder_path, const std::string& manifest_json,
       std::span<const RawInput* const> inputs, const std::function<std::string(size_t)>& field_of,
       const CallContext& context);
@@ -76,7 +77,7 @@ class Embedder {
   absl::StatusOr<Input> Prepare(const RawInput& input, const Manifest& manifest, const std::string& field) const;
   absl::Status Serve(const Tickets& tickets, const CallContext& context);
   Tickets TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  static std::vector<absl::StatusOr<std::vector<float>>> Run(const Tickets& batch);
+  static EmbeddedInputs Run(const Tickets& batch);
   void Work();
 
   const EmbedderOptions options_;

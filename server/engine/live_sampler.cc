@@ -9,6 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
+#include "base/mix.h"
 
 namespace lightcone::server {
 namespace {
@@ -19,15 +20,6 @@ absl::Duration ThreadTime() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return absl::DurationFromTimespec(now);
-}
-
-// Spreads consecutive numbers evenly over 64 bits (the finaliser of splitmix64), so that no period of the callers
-// meets one of the sampler.
-uint64_t Mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
 }
 
 }  // namespace
@@ -49,6 +41,7 @@ LiveSampler::~LiveSampler() {
 bool LiveSampler::Chosen() {
   if (!thread_.joinable()) return false;
   const uint64_t number = searches_.fetch_add(1, std::memory_order_relaxed);
+  // So that no period of the callers meets one of the sampler.
   return static_cast<double>(Mixed(number) >> 11) * 0x1p-53 < options_.sample_share;
 }
 

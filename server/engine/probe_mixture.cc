@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/mix.h"
 #include "base/status.h"
 #include "store/keys.h"
 
@@ -14,13 +15,6 @@ namespace {
 constexpr size_t kItemsMax = 10'000;
 constexpr size_t kReadItems = 1'024;
 constexpr size_t kCandidates = 160'000;  // ids that are looked up at most, before the generation is walked again
-
-// The finaliser of SplitMix64: an order of the ids that nothing else goes by.
-uint64_t Mixed(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 // The next items of a generation in the order by Mixed, behind `after`, at most kCandidates: a gallery has more ids than a
 // job may keep.

@@ -11,7 +11,7 @@
 #include "cli/load/gallery.h"
 #include "cli/load/generator.h"
 #include "cli/load/report.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/served_test.h"
 
 namespace lightcone::cli {
 namespace {
@@ -20,18 +20,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-class BenchCommand : public testing::Test {
+class BenchCommand : public ServedTest {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new TemporaryFolder;
-    auto server = ChildServer::Start(Binary(), *folder_ / "data");
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = server->release();
-  }
-  static void TearDownTestSuite() {
-    delete server_;
-    delete folder_;
-  }
   Outcome Run(std::vector<std::string> words) {
     words.insert(words.begin(), "bench");
     words.insert(words.end(), {"--server", server_->address()});
@@ -69,13 +59,7 @@ class BenchCommand : public testing::Test {
     EXPECT_TRUE(WriteFileAtomically(scratch_ / name, bytes).ok());
     return scratch_ / name;
   }
-
-  static TemporaryFolder* folder_;
-  static ChildServer* server_;
-  TemporaryFolder scratch_;
 };
-TemporaryFolder* BenchCommand::folder_ = nullptr;
-ChildServer* BenchCommand::server_ = nullptr;
 
 TEST_F(BenchCommand, AClosedLoopGivesAPointForEachBreadthAndLeavesNothingBehind) {
   const Outcome outcome = RunSmall({"--ef", "10,200", "--clients", "2", "--out", scratch_ / "out"});

@@ -9,7 +9,7 @@
 #include "base/npy.h"
 #include "cli/child_server.h"
 #include "models/adapter_file.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/served_test.h"
 
 namespace lightcone::cli {
 namespace {
@@ -18,24 +18,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-class Cli : public testing::Test {
+class Cli : public ServedTest {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new TemporaryFolder;
-    auto server = ChildServer::Start(Binary(), *folder_ / "data");
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = server->release();
-  }
-  static void TearDownTestSuite() {
-    EXPECT_EQ(server_->Terminate(), 0) << "a server that is asked to end drains and ends well";
-    delete server_;
-    delete folder_;
-  }
-
-  Outcome Run(std::vector<std::string> words) {
-    words.insert(words.end(), {"--server", server_->address()});
-    return RunHere(scratch_, words);
-  }
   Outcome RunJson(std::vector<std::string> words) {
     words.push_back("--json");
     return Run(words);
@@ -46,17 +30,7 @@ class Cli : public testing::Test {
     EXPECT_EQ(Run({"generation", "register", name, "--dimension", "3", "--activate"}).exit_code, 0);
     return name;
   }
-  std::string Put(const std::string& name, const std::string& content) {
-    EXPECT_TRUE(WriteFileAtomically(scratch_ / name, content).ok());
-    return scratch_ / name;
-  }
-
-  static TemporaryFolder* folder_;
-  static ChildServer* server_;
-  TemporaryFolder scratch_;
 };
-TemporaryFolder* Cli::folder_ = nullptr;
-ChildServer* Cli::server_ = nullptr;
 
 TEST_F(Cli, CollectionsAreCreatedListedShownAliasedRebuiltAndDropped) {
   Outcome made = RunJson({"collection", "create", "films", "--geometry", "lorentz", "--curvature", "0.5", "--index",
@@ -81,7 +55,8 @@ TEST_F(Cli, CollectionsAreCreatedListedShownAliasedRebuiltAndDropped) {
 }
 
 TEST_F(Cli, PayloadIndexesAreDeclaredShownAndDropped) {
-  Outcome made = RunJson({"collection", "create", "shop", "--geometry", "euclidean", "--payload-index", "kind=keyword"});
+  Outcome made =
+      RunJson({"collection", "create", "shop", "--geometry", "euclidean", "--payload-index", "kind=keyword"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_EQ(made.json()["payload_indexes"][0]["path"], "kind");
   made = RunJson({"collection", "index-payload", "shop", "--add", "a=b=integer", "--add", "sold=time", "--drop", "kind",
@@ -204,9 +179,19 @@ TEST_F(Cli, AnAdapterIsFittedAndPutIntoACollectionByOneCommand) {
     const std::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
     return Put(file, EncodeNpy(NpyType::kFloat32, {100, dimension}, bytes));
   };
-  const std::vector<std::string> fit = {"adapt", "--old-embeddings", embeddings("old.npy", 4, 1), "--new-embeddings",
-                                        embeddings("new.npy", 5, 2), "--metric", "cosine", "--map", "affine",
-                                        "--steps", "5", "--out", scratch_ / "fitted.adapter"};
+  const std::vector<std::string> fit = {"adapt",
+                                        "--old-embeddings",
+                                        embeddings("old.npy", 4, 1),
+                                        "--new-embeddings",
+                                        embeddings("new.npy", 5, 2),
+                                        "--metric",
+                                        "cosine",
+                                        "--map",
+                                        "affine",
+                                        "--steps",
+                                        "5",
+                                        "--out",
+                                        scratch_ / "fitted.adapter"};
   const auto run = [&](const std::vector<std::string>& where) {
     std::vector<std::string> words = fit;
     words.insert(words.end(), where.begin(), where.end());

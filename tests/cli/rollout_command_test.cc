@@ -11,7 +11,7 @@
 #include "base/npy.h"
 #include "base/strings.h"
 #include "cli/child_server.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/served_test.h"
 #include "tests/trainer/two_models.h"
 
 namespace lightcone::cli {
@@ -22,24 +22,8 @@ using ::testing::Not;
 
 constexpr int kItems = 1'200, kProbes = 300, kClasses = 6, kOldWide = 8, kNewWide = 10;
 
-class RolloutCommand : public testing::Test {
+class RolloutCommand : public ServedTest {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new TemporaryFolder;
-    auto server = ChildServer::Start(Binary(), *folder_ / "data");
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = server->release();
-  }
-  static void TearDownTestSuite() {
-    EXPECT_EQ(server_->Terminate(), 0);
-    delete server_;
-    delete folder_;
-  }
-
-  Outcome Run(std::vector<std::string> words) {
-    words.insert(words.end(), {"--server", server_->address()});
-    return RunHere(scratch_, words);
-  }
   void Must(std::vector<std::string> words) {
     const std::string line = StrCat(words[0], " ", words[1], " ", words[2]);
     const Outcome outcome = Run(std::move(words));
@@ -63,10 +47,6 @@ class RolloutCommand : public testing::Test {
     return outcome;
   }
 
-  std::string Put(const std::string& name, const std::string& content) {
-    EXPECT_TRUE(WriteFileAtomically(scratch_ / name, content).ok());
-    return scratch_ / name;
-  }
   static std::string VectorText(const std::vector<float>& all, size_t i, int wide) {
     std::string text;
     for (int j = 0; j < wide; ++j)
@@ -113,13 +93,8 @@ class RolloutCommand : public testing::Test {
     Must({"import", name, Put("sample.jsonl", lines), "--generation", "2", "--same-content"});
   }
 
-  static TemporaryFolder* folder_;
-  static ChildServer* server_;
-  TemporaryFolder scratch_;
   TwoModels models_;
 };
-TemporaryFolder* RolloutCommand::folder_ = nullptr;
-ChildServer* RolloutCommand::server_ = nullptr;
 
 TEST_F(RolloutCommand, AModelFromElsewhereIsRefusedUntilAnAdapterIsFittedAndThenServes) {
   MakeShop("shop");
@@ -159,7 +134,8 @@ TEST_F(RolloutCommand, AModelFromElsewhereIsRefusedUntilAnAdapterIsFittedAndThen
   for (const auto& step : said["steps"]) EXPECT_EQ(step["did"], false) << step;
   // The next one finds the whole gallery to be embedded anew, whatever became of the backfill before.
   Must({"generation", "register", "shop", "--dimension", StrCat(kNewWide), "--parent", "2"});
-  const Outcome next = Run({"rollout", "shop", "--generation", "3", "--adapter", "never", "--force", "--reason", "a test", "--yes"});
+  const Outcome next =
+      Run({"rollout", "shop", "--generation", "3", "--adapter", "never", "--force", "--reason", "a test", "--yes"});
   ASSERT_EQ(next.exit_code, 0) << next.err;
   EXPECT_THAT(next.out, HasSubstr(StrCat("embeds ", "1,200", " items anew")));
   EXPECT_EQ(Run({"generation", "rollback", "shop"}).exit_code, 0);

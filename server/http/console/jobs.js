@@ -1,4 +1,4 @@
-// Work in the background: validations and retirements, the newest first.
+// Work in the background: validations, retirements and fits of adapters, the newest first.
 import { read } from './api.js';
 import { cancelJob } from './actions.js';
 import { head } from './collection.js';
