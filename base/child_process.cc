@@ -22,6 +22,7 @@ namespace lightcone {
 namespace {
 
 constexpr int kLookEveryMs = 50;  // at `cancelled`
+constexpr size_t kSaidMax = 500;  // bytes of what a program said last
 
 std::vector<std::string> Environment(const std::vector<std::string>& more) {
   std::map<std::string, std::string> by_name;
@@ -63,6 +64,7 @@ struct Start {
   int output, niceness;
   pid_t parent;
   const sigset_t* signals;
+  int64_t memory_bytes_max;
   volatile int error = 0;  // of exec
 };
 
@@ -81,6 +83,16 @@ struct Start {
   ::open("/dev/null", O_RDONLY);
   ::close_range(STDERR_FILENO + 1, UINT_MAX, 0);
   ::setpriority(PRIO_PROCESS, 0, start.niceness);
+  if (start.memory_bytes_max > 0) {
+    const rlimit limit{static_cast<rlim_t>(start.memory_bytes_max), static_cast<rlim_t>(start.memory_bytes_max)};
+    ::setrlimit(RLIMIT_DATA, &limit);
+  }
+  // Where memory runs out it is this one that the kernel ends.
+  const int score = ::open("/proc/self/oom_score_adj", O_WRONLY);
+  if (score >= 0) {
+    (void)!::write(score, "1000", 4);
+    ::close(score);
+  }
   ::execve(start.words[0], start.words, start.environment);
   start.error = errno;
   ::_exit(127);
@@ -114,7 +126,8 @@ absl::StatusOr<int> RunChild(const ChildProgram& program, const std::function<bo
   }
   const int output = ::open(program.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (output < 0) return ErrnoStatus(errno, "open", program.output);
-  Start start{word_pointers.data(), environment_pointers.data(), output, program.niceness, ::getpid(), nullptr};
+  Start start{word_pointers.data(), environment_pointers.data(), output, program.niceness, ::getpid(), nullptr,
+              program.memory_bytes_max};
   pid_t pid = -1;
   int failed = 0;
   {
@@ -147,6 +160,13 @@ absl::StatusOr<int> RunChild(const ChildProgram& program, const std::function<bo
   const int code = Reap(pid);
   if (code < 0) return Internal(StrCat("nobody knows how '", words[0], "' ended: this process ignores its children"));
   return code;
+}
+
+std::string LastWords(const std::string& output) {
+  std::string said = ReadFile(output).value_or("");
+  said.erase(said.find_last_not_of(" \t\r\n") + 1);
+  said.erase(0, said.find_last_of("\r\n") + 1);
+  return said.size() > kSaidMax ? said.substr(said.size() - kSaidMax) : said;
 }
 
 }  // namespace lightcone

@@ -23,6 +23,7 @@ void AddAll(CLI::App& root, Context& context) {
   AddServe(root, context);
   AddDemo(root, context);
   AddTrain(root, context);
+  AddTraining(root, context);
   AddEval(root, context);
   AddEmbed(root, context);
   AddExperiment(root, context);

@@ -14,6 +14,7 @@ void AddBench(CLI::App& root, Context& context);
 void AddServe(CLI::App& root, Context& context);
 void AddDemo(CLI::App& root, Context& context);
 void AddTrain(CLI::App& root, Context& context);
+void AddTraining(CLI::App& root, Context& context);
 void AddEval(CLI::App& root, Context& context);
 void AddEmbed(CLI::App& root, Context& context);
 void AddExperiment(CLI::App& root, Context& context);
@@ -22,6 +23,7 @@ void AddCollection(CLI::App& root, Context& context);
 void AddGeneration(CLI::App& root, Context& context);
 void AddGenerationAdapter(CLI::App& generation, Context& context);  // below `generation`
 void AddGenerationProbes(CLI::App& generation, Context& context);   // below `generation`
+void AddGenerationCanary(CLI::App& generation, Context& context);   // below `generation`
 void AddRollout(CLI::App& root, Context& context);
 void AddJob(CLI::App& root, Context& context);
 void AddBackfill(CLI::App& root, Context& context);

@@ -16,7 +16,7 @@ namespace {
 
 struct Flags {
   std::string collection, model, manifest, encoder, method = "external", reason, request_id;
-  uint32_t generation = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0, reference = 0;
+  uint32_t generation = 0, draft = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0, reference = 0;
   double curvature = 0, clip_radius = 0;
   bool activate = false, force = false, expects_adapter = false, wait = false;
   std::optional<double> tolerance;
@@ -31,8 +31,12 @@ void Show(const Context& context, const v1::GenerationInfo& info, std::string_vi
 
 // From --model DIR, from --manifest FILE (and --encoder FILE), or from --dimension and its companions.
 absl::Status SetModel(const Flags& flags, v1::RegisterRequest* request) {
-  const int ways = !flags.model.empty() + !flags.manifest.empty() + (flags.dimension > 0);
-  if (ways != 1) return InvalidArgument("say what to register: one of --model DIR, --manifest FILE, --dimension D");
+  const int ways = !flags.model.empty() + !flags.manifest.empty() + (flags.dimension > 0) + (flags.draft > 0);
+  if (ways != 1) {
+    return InvalidArgument("say what to register: one of --model DIR, --manifest FILE, --dimension D, --draft N");
+  }
+  request->set_draft(flags.draft);
+  if (flags.draft > 0) return absl::OkStatus();
   if (!flags.model.empty()) return SetModelFolder(flags.model, flags.encoder, request);
   if (!flags.manifest.empty()) {
     LC_ASSIGN_OR_RETURN(*request->mutable_manifest_json(), ReadFile(flags.manifest, 16 << 20));
@@ -218,7 +222,8 @@ void AddGeneration(CLI::App& root, Context& context) {
     return sub;
   };
 
-  CLI::App* reg = add("register", "Add the next generation", &Register);
+  CLI::App* reg = add("register", "Add the next generation, or take up a draft", &Register);
+  reg->add_option("--draft", flags->draft, "Number of a draft that a training left: it is a generation like others then");
   reg->add_option("--model", flags->model, "Folder that 'lightcone train' wrote: manifest and encoder");
   reg->add_option("--manifest", flags->manifest, "Manifest alone, for applications that embed on their side");
   reg->add_option("--encoder", flags->encoder, "TorchScript file, when it is not the one beside the manifest");
@@ -260,8 +265,9 @@ void AddGeneration(CLI::App& root, Context& context) {
   retire->add_option("--reason", flags->reason, "Why; kept in the audit log");
   retire->add_flag("--wait", flags->wait, "Wait until its space is given back");
   retire->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  add("audit", "List activations, rollbacks and retirements, newest first", &Audit)
+  add("audit", "List activations, rollbacks, retirements and canaries, newest first", &Audit)
       ->add_option("--limit", flags->limit, "How many, 1 .. 10000; 0: 100");
+  AddGenerationCanary(*app, context);
   AddGenerationAdapter(*app, context);
   AddGenerationProbes(*app, context);
 }

@@ -136,6 +136,9 @@ OrderedJson CollectionJson(const v1::CollectionInfo& info) {
   for (const std::string& alias : info.aliases()) json["aliases"].push_back(alias);
   json["created"] = TimeJson(info.has_created(), info.created());
   json["sequence"] = info.sequence();
+  if (info.canary_generation() != 0) {
+    json["canary"] = {{"generation", info.canary_generation()}, {"share", info.canary_share()}};
+  }
   return json;
 }
 
@@ -171,6 +174,7 @@ OrderedJson AuditJson(const v1::AuditEntry& entry) {
   json["out_of_reach"] = entry.out_of_reach();
   json["request_id"] = entry.request_id();
   json["validated"] = entry.validated();
+  if (entry.action() == v1::AUDIT_ACTION_CANARY) json["share"] = entry.share();
   return json;
 }
 
@@ -290,7 +294,11 @@ std::string AuditTable(const std::vector<v1::AuditEntry>& entries) {
   Table table({"time", "action", "generation", "before", "validated", "forced", "out of reach", "reason"});
   for (const v1::AuditEntry& entry : entries) {
     const OrderedJson json = AuditJson(entry);
-    table.Add({json["time"].get<std::string>(), json["action"].get<std::string>(), StrCat(entry.generation()),
+    std::string action = json["action"].get<std::string>();
+    if (entry.action() == v1::AUDIT_ACTION_CANARY) {
+      action += entry.share() > 0 ? StrCat(" ", Number(entry.share() * 100), " %") : " ended";
+    }
+    table.Add({json["time"].get<std::string>(), action, StrCat(entry.generation()),
                entry.previous_generation() == 0 ? "-" : StrCat(entry.previous_generation()),
                entry.validated() ? "yes" : "no", entry.forced() ? "yes" : "no", Grouped(entry.out_of_reach()),
                entry.reason().empty() ? "-" : entry.reason()});

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "absl/time/clock.h"
+#include "cli/canary.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
 #include "cli/register_model.h"
@@ -19,13 +21,15 @@ namespace lightcone::cli {
 namespace {
 
 constexpr uint32_t kSampleItems = 2'000;
+constexpr double kMoreFailures = 0.01;  // of a canary's searches than of the others, that are no reason to stop
 
 struct Flags {
   std::string collection, model, reason;
   uint32_t generation = 0, parent = 0, reference = 0, embed = kSampleItems;
   std::string adapter = "auto", label_field;
   std::optional<double> tolerance;
-  double embed_rate = 0, p99_ms_max = 0;
+  double embed_rate = 0, p99_ms_max = 0, canary_share = 0;
+  uint32_t canary_searches = 1'000;
   bool yes = false, force = false, no_backfill = false;
 };
 
@@ -46,8 +50,10 @@ class Rollout {
     if (now_.state() == v1::GENERATION_STATE_RETIRED) {
       return FailedPrecondition(StrCat("generation ", generation_, " is retired"));
     }
+    LC_RETURN_IF_ERROR(TakeUp());
     LC_RETURN_IF_ERROR(FitAdapters());
     LC_RETURN_IF_ERROR(Validate());
+    LC_RETURN_IF_ERROR(Canary());
     LC_RETURN_IF_ERROR(Activate());
     if (!flags_.no_backfill) LC_RETURN_IF_ERROR(Backfill());
     Say(StrCat("\ngeneration ", generation_, " of '", flags_.collection,
@@ -122,6 +128,21 @@ class Rollout {
     Say(StrCat("   generation ", generation_, "\n"));
     Done(step);
     return absl::OkStatus();
+  }
+
+  // A draft that a training left.
+  absl::Status TakeUp() {
+    if (now_.state() != v1::GENERATION_STATE_DRAFT) return absl::OkStatus();
+    const Step step{"take up the draft",
+                    StrCat("makes draft ", generation_, " of '", flags_.collection, "' a generation like others"),
+                    "nothing; nothing serves by it yet", "`lightcone generation retire`"};
+    LC_RETURN_IF_ERROR(Propose(step));
+    v1::RegisterRequest request;
+    request.set_collection(flags_.collection);
+    request.set_draft(generation_);
+    LC_RETURN_IF_ERROR(client_->RegisterGeneration(request).status());
+    Done(step);
+    return FindOut();
   }
 
   bool Reaches(uint32_t generation) const {
@@ -233,6 +254,51 @@ class Rollout {
                                      "Better adapters, more probes, or --force with a --reason; ", HowToGoOn()));
   }
 
+  absl::StatusOr<v1::CanaryInfo> GetCanary() {
+    v1::GetCanaryRequest request;
+    request.set_collection(flags_.collection);
+    LC_ASSIGN_OR_RETURN(v1::GetCanaryResponse response, client_->GetCanary(request));
+    return std::move(*response.mutable_canary());
+  }
+
+  // A share of the users first, where that is asked for.
+  absl::Status Canary() {
+    const std::string title = "canary";
+    if (flags_.canary_share == 0) return Skipped(title, "--canary-share is 0");
+    if (active_ == 0 || active_ == generation_) return Skipped(title, "nothing older serves");
+    LC_ASSIGN_OR_RETURN(v1::CanaryInfo canary, GetCanary());
+    if (canary.generation() != generation_ || canary.share() != flags_.canary_share) {
+      const Step step{title,
+                      StrCat("generation ", generation_, " serves ", Number(flags_.canary_share * 100),
+                             " % of the searches that give a key, until it has served ", flags_.canary_searches),
+                      "those searches are answered by it; every other one as before",
+                      StrCat("`lightcone generation canary ", flags_.collection, " --end`")};
+      LC_RETURN_IF_ERROR(Propose(step));
+      v1::SetCanaryRequest request;
+      request.set_collection(flags_.collection);
+      request.set_generation(generation_);
+      request.set_share(flags_.canary_share);
+      request.set_force(flags_.force);
+      request.set_reason(flags_.reason);
+      LC_ASSIGN_OR_RETURN(v1::SetCanaryResponse response, client_->SetCanary(request));
+      canary = std::move(*response.mutable_canary());
+      Done(step);
+    }
+    while (canary.generation() == generation_ && canary.canary().searches() < flags_.canary_searches) {
+      absl::SleepFor(absl::Milliseconds(500));
+      LC_ASSIGN_OR_RETURN(canary, GetCanary());
+    }
+    if (canary.generation() != generation_) return Aborted("somebody else ended the canary; nothing was activated");
+    Say(CanaryTable(canary));
+    const auto failing = [](const v1::CanarySide& side) {
+      return side.searches() == 0 ? 0.0 : static_cast<double>(side.failures()) / static_cast<double>(side.searches());
+    };
+    if (failing(canary.canary()) <= failing(canary.active()) + kMoreFailures || flags_.force) return absl::OkStatus();
+    return FailedPrecondition(StrCat(Number(failing(canary.canary()) * 100), " % of the canary's searches failed, and ",
+                                     Number(failing(canary.active()) * 100), " % of the others: it does not serve. End ",
+                                     "it by `lightcone generation canary ", flags_.collection, " --end`"));
+  }
+
   absl::Status Activate() {
     if (active_ == generation_) return Skipped("activate", "it serves");
     const Step step{"activate",
@@ -308,13 +374,16 @@ class Rollout {
 absl::Status Run(Context& context, const Flags& flags) {
   if (flags.model.empty() == (flags.generation == 0)) {
     return InvalidArgument(
-        "say what to roll out: one of --model DIR (registers it) and --generation N (is registered)");
+        "say what to roll out: one of --model DIR (registers it) and --generation N (is registered, or a draft)");
   }
   if (flags.adapter != "auto" && flags.adapter != "always" && flags.adapter != "never") {
     return InvalidField("--adapter", StrCat("'", flags.adapter, "'"), "auto, always, never");
   }
   if (context.json && !flags.yes)
     return InvalidField("--yes", "absent", "given with --json: nobody reads the questions");
+  if (!(flags.canary_share >= 0 && flags.canary_share <= 1)) {
+    return InvalidField("--canary-share", Number(flags.canary_share), "0 (no canary) .. 1");
+  }
   if (flags.force && flags.reason.empty()) return InvalidField("--reason", "absent", "why, with --force");
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   return Rollout(context, flags, client).Run();
@@ -326,10 +395,11 @@ void AddRollout(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
   CLI::App* app = root.add_subcommand(
       "rollout",
-      "From a model to a generation that serves, step by step: register, adapters, validate, activate, backfill");
+      "From a model to a generation that serves, step by step: register, adapters, validate, canary, activate, "
+      "backfill");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("--model", flags->model, "Folder that 'lightcone train' wrote: registers it");
-  app->add_option("--generation", flags->generation, "A generation that is registered: goes on from where it is");
+  app->add_option("--generation", flags->generation, "A generation that is registered, or a draft: goes on from where it is");
   app->add_option("--parent", flags->parent, "With --model: the generation that it was trained to be compatible with");
   app->add_option("--adapter", flags->adapter, "auto (where nothing else leads to what serves), always, never")
       ->capture_default_str();
@@ -340,6 +410,10 @@ void AddRollout(CLI::App& root, Context& context) {
                   "Payload field with the items' classes, for the adapters' loss sup");
   app->add_option("--tolerance", flags->tolerance, "As in `generation validate`; 0.02");
   app->add_option("--reference", flags->reference, "As in `generation validate`");
+  app->add_option("--canary-share", flags->canary_share,
+                  "Of the searches that give a key: the generation serves it before it serves all; 0: no canary");
+  app->add_option("--canary-searches", flags->canary_searches, "That it has to have served before it goes on")
+      ->capture_default_str();
   app->add_option("--embed-rate", flags->embed_rate,
                   "Items a second that the server embeds anew itself; 0: workers do");
   app->add_option("--p99-ms", flags->p99_ms_max, "Halve that rate while the p99 of searches lies above; 0: never");

@@ -192,6 +192,7 @@ OrderedJson JobJson(const v1::JobInfo& job) {
   json["started"] = TimeJson(job.has_started(), job.started());
   json["ended"] = TimeJson(job.has_ended(), job.ended());
   json["attempts"] = job.attempts();
+  if (!job.progress_json().empty()) json["progress"] = PayloadJson(job.progress_json());
   if (!job.result_json().empty()) json["result"] = PayloadJson(job.result_json());
   if (job.has_error()) json["error"] = job.error().message();
   return json;

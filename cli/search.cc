@@ -17,7 +17,7 @@ namespace lightcone::cli {
 namespace {
 
 struct Flags {
-  std::string collection, vector, vectors, image, item, filter, format = "auto", adapter_mode = "all";
+  std::string collection, vector, vectors, image, item, filter, format = "auto", adapter_mode = "all", canary_key;
   std::vector<uint32_t> evaluate_generations;
   uint32_t generation = 0, k = 10, ef = 0, nprobe = 0;
   uint64_t wait_for = 0;
@@ -76,6 +76,7 @@ OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload) {
     json["results"].push_back(std::move(one));
   }
   json["serving_generation"] = response.serving_generation();
+  json["canary"] = response.canary();
   json["out_of_reach"] = response.out_of_reach();
   json["partial"] = response.partial();
   json["reach_overridden"] = response.reach_overridden();
@@ -109,6 +110,7 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
     text += StrCat(Grouped(response.out_of_reach()), " items are out of reach of generation ",
                    response.serving_generation(), "\n");
   }
+  if (response.canary()) text += StrCat("served by the canary, generation ", response.serving_generation(), "\n");
   if (response.reach_overridden()) text += "reach was overridden for evaluation\n";
   if (response.partial()) text += "partial: the deadline was over before everything was seen\n";
   if (response.has_profile()) text += StrCat("\n", ProfileText(response.profile()));
@@ -131,6 +133,7 @@ absl::Status Run(Context& context, const Flags& flags) {
   for (const uint32_t generation : flags.evaluate_generations) request.add_evaluate_generations(generation);
   LC_ASSIGN_OR_RETURN(const v1::AdapterMode adapter_mode, AdapterModeOf(flags.adapter_mode));
   request.set_adapter_mode(adapter_mode);
+  request.set_canary_key(flags.canary_key);
   if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
   LC_RETURN_IF_ERROR(AddQueries(flags, &request));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
@@ -176,6 +179,8 @@ void AddSearch(CLI::App& root, Context& context) {
       ->delimiter(',');
   app->add_option("--adapter-mode", flags->adapter_mode, "Adapters that may be used: all, none, query, item")
       ->capture_default_str();
+  app->add_option("--canary-key", flags->canary_key,
+                  "Of whom the search is: while there is a canary, it says whether that serves it (raw inputs and items)");
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
 }
 

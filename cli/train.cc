@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,12 +26,13 @@
 #include "trainer/experiment/sealed.h"
 #include "trainer/methods/method.h"
 #include "trainer/progress.h"
+#include "trainer/progress_file.h"
 
 namespace lightcone::cli {
 namespace {
 
 struct Flags {
-  std::string method, data = "glyphs", out, old_model, recipe = "quick", name;
+  std::string method, data = "glyphs", out, old_model, recipe = "quick", name, progress;
   std::vector<std::string> settings;
   uint64_t seed = 1;
   int classes = 0;
@@ -177,7 +179,14 @@ absl::StatusOr<Trained> TrainAndAdapt(const Flags& flags, const Dataset& dataset
   if (ends_with_adapter) LC_RETURN_IF_ERROR(CheckItemAdapter(dataset));
   ProgressPrinter printer(stderr);
   Trained trained;
-  LC_ASSIGN_OR_RETURN(trained.result, Train(dataset, config, flags.out, printer.callback(), &interrupted));
+  std::optional<ProgressFile> file;
+  if (!flags.progress.empty()) file.emplace(flags.progress);
+  const auto show = [&](const TrainProgress& progress) {
+    printer.Show(progress);
+    if (file) file->Show(progress);
+  };
+  LC_ASSIGN_OR_RETURN(trained.result, Train(dataset, config, flags.out, show, &interrupted));
+  if (file && !file->status().ok()) std::fprintf(stderr, "%s\n", MessageOf(file->status()).c_str());
   if (!ends_with_adapter) return trained;
   trained.adapter = AdapterPath(flags.out);
   if (HasAdapter(flags.out, config)) return trained;
@@ -249,6 +258,7 @@ void AddTrain(CLI::App& root, Context& context) {
   app->add_option("--seed", flags->seed, "Of drawing, splits and training")->capture_default_str();
   app->add_option("--classes", flags->classes, "Train on the first classes only; 0: all");
   app->add_option("--fraction", flags->fraction, "Train on this share of each class")->capture_default_str();
+  app->add_option("--progress", flags->progress, "File that always holds the progress, as JSON");
   app->add_option("--set", flags->settings, "NAME=VALUE of an option of --list; may be repeated");
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
 }

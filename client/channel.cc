@@ -72,7 +72,8 @@ Client::Impl::Impl(const ClientOptions& client_options)
       collections(v1::Collections::NewStub(channel)),
       generations(v1::Generations::NewStub(channel)),
       backfill(v1::Backfill::NewStub(channel)),
-      jobs(v1::Jobs::NewStub(channel)) {}
+      jobs(v1::Jobs::NewStub(channel)),
+      training(v1::Training::NewStub(channel)) {}
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();

@@ -15,6 +15,7 @@
 #include "lightcone/v1/collections.grpc.pb.h"
 #include "lightcone/v1/generations.grpc.pb.h"
 #include "lightcone/v1/jobs.grpc.pb.h"
+#include "lightcone/v1/training.grpc.pb.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
 
 namespace lightcone::client {
@@ -29,6 +30,7 @@ struct Client::Impl {
   const std::unique_ptr<v1::Generations::Stub> generations;
   const std::unique_ptr<v1::Backfill::Stub> backfill;
   const std::unique_ptr<v1::Jobs::Stub> jobs;
+  const std::unique_ptr<v1::Training::Stub> training;
 };
 
 // Code and message of the server; the FieldViolation of the error's details becomes a FieldError payload.

@@ -107,6 +107,12 @@ LC_CLIENT_OPERATOR_CALL(RetireGeneration, generations, Generations, Retire, Reti
 LC_CLIENT_CALL(GetJob, jobs, Jobs, Get, JobsGetRequest, JobsGetResponse)
 LC_CLIENT_CALL(ListJobs, jobs, Jobs, List, JobsListRequest, JobsListResponse)
 LC_CLIENT_OPERATOR_CALL(CancelJob, jobs, Jobs, Cancel, JobsCancelRequest, JobsCancelResponse)
+LC_CLIENT_OPERATOR_CALL(StartTraining, training, Training, Start, TrainingStartRequest, TrainingStartResponse)
+LC_CLIENT_CALL(GetTraining, training, Training, Get, TrainingGetRequest, TrainingGetResponse)
+LC_CLIENT_CALL(ListTrainings, training, Training, List, TrainingListRequest, TrainingListResponse)
+LC_CLIENT_OPERATOR_CALL(CancelTraining, training, Training, Cancel, CancelRequest, CancelResponse)
+LC_CLIENT_OPERATOR_CALL(SetCanary, generations, Generations, SetCanary, SetCanaryRequest, SetCanaryResponse)
+LC_CLIENT_CALL(GetCanary, generations, Generations, GetCanary, GetCanaryRequest, GetCanaryResponse)
 
 LC_CLIENT_OPERATOR_CALL(StartBackfill, backfill, Backfill, Start, BackfillStartRequest, BackfillStartResponse)
 LC_CLIENT_OPERATOR_CALL(PauseBackfill, backfill, Backfill, Pause, PauseRequest, PauseResponse)

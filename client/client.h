@@ -35,6 +35,7 @@
 #include "lightcone/v1/collections.pb.h"
 #include "lightcone/v1/generations.pb.h"
 #include "lightcone/v1/jobs.pb.h"
+#include "lightcone/v1/training.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
 
 namespace lightcone::client {
@@ -144,6 +145,22 @@ class Client {
   absl::StatusOr<v1::JobInfo> WatchJob(const std::string& id, const std::function<void(const v1::JobInfo&)>& see,
                                        const CallOptions& options = {});
 
+  // Trainings: jobs of one kind. WatchTraining as WatchJob.
+  absl::StatusOr<v1::TrainingStartResponse> StartTraining(const v1::TrainingStartRequest& request,
+                                                          const CallOptions& options = {});
+  absl::StatusOr<v1::TrainingGetResponse> GetTraining(const v1::TrainingGetRequest& request,
+                                                      const CallOptions& options = {});
+  absl::StatusOr<v1::TrainingListResponse> ListTrainings(const v1::TrainingListRequest& request,
+                                                         const CallOptions& options = {});
+  absl::StatusOr<v1::TrainingJob> WatchTraining(const std::string& id,
+                                                const std::function<void(const v1::TrainingJob&)>& see,
+                                                const CallOptions& options = {});
+  absl::StatusOr<v1::CancelResponse> CancelTraining(const v1::CancelRequest& request, const CallOptions& options = {});
+
+  // A canary.
+  absl::StatusOr<v1::SetCanaryResponse> SetCanary(const v1::SetCanaryRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::GetCanaryResponse> GetCanary(const v1::GetCanaryRequest& request, const CallOptions& options = {});
+
   // Lazy backfill. A lease whose answer got lost is retried with another set of items; the lost one ends by its
   // timeout.
   absl::StatusOr<v1::BackfillStartResponse> StartBackfill(const v1::BackfillStartRequest& request,
@@ -151,6 +168,10 @@ class Client {
   absl::StatusOr<v1::PauseResponse> PauseBackfill(const v1::PauseRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::StatusResponse> BackfillStatus(const v1::StatusRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::LeaseResponse> LeaseBackfill(const v1::LeaseRequest& request, const CallOptions& options = {});
+  // As WatchJob, until the backfill is done, stopped or has failed; at once where there is none.
+  absl::StatusOr<v1::StatusResponse> WatchBackfill(const std::string& collection,
+                                                   const std::function<void(const v1::StatusResponse&)>& see,
+                                                   const CallOptions& options = {});
 
   const ClientOptions& options() const;
 

@@ -111,14 +111,15 @@ class Trainer {
     if (epoch_meter_.device() != terms.total.device()) epoch_meter_ = epoch_meter_.to(terms.total.device());
     epoch_meter_.add_(terms.total.detach());
     ++progress_.step;
-    if (progress_.step % steps_per_epoch_ == 0) {
+    const bool epoch_ended = progress_.step % steps_per_epoch_ == 0;
+    if (epoch_ended) {
       const double sum = EpochLoss();
       LC_RETURN_IF_ERROR(CheckLosses());
       progress_.last_epoch_loss = sum / static_cast<double>(steps_per_epoch_);
       progress_.epoch_loss = 0;
       epoch_meter_.zero_();
     }
-    if (SecondsSince(last_report_) >= kReportSeconds) return Report(/*finished=*/false);
+    if (epoch_ended || SecondsSince(last_report_) >= kReportSeconds) return Report(/*finished=*/false);
     return absl::OkStatus();
   }
 

@@ -24,7 +24,7 @@ struct TrainProgress {
   double elapsed_seconds = 0, eta_seconds = 0;
   bool finished = false;
 };
-// Called about ten times a second at most, and once at the end; from the training thread.
+// Called about ten times a second at most, behind every epoch, and once at the end; from the training thread.
 using TrainCallback = std::function<void(const TrainProgress&)>;
 
 struct TrainResult {

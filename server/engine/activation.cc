@@ -6,7 +6,6 @@
 
 #include "absl/time/clock.h"
 #include "base/status.h"
-#include "base/utf8.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
 #include "server/engine/validation.h"
@@ -16,18 +15,9 @@ namespace lightcone::server {
 namespace {
 
 constexpr char kRollback[] = "RollbackGeneration";  // RequestRecord::method
-constexpr size_t kReasonBytesMax = 4096;
 constexpr uint32_t kAuditLimitMax = 10'000, kAuditLimitDefault = 100;
 
 int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
-
-absl::Status CheckReason(bool force, const std::string& reason) {
-  if (force && reason.empty()) return InvalidField("reason", "empty", "a text, with force");
-  if (reason.size() > kReasonBytesMax || !IsUtf8(reason)) {
-    return InvalidField("reason", "too long or not UTF-8", StrCat("at most ", kReasonBytesMax, " bytes of UTF-8"));
-  }
-  return absl::OkStatus();
-}
 
 // Of two operators the second hears what the first one did, and when.
 absl::Status CheckExpected(const CollectionState& state, const std::optional<uint32_t>& expected) {
@@ -67,26 +57,34 @@ bool Guarded(const CollectionRecord& record, uint32_t generation) {
 
 }  // namespace
 
+absl::StatusOr<EngineImpl::MayServe> EngineImpl::CheckMayServe(Collection& collection,
+                                                               const CollectionState& state, uint32_t generation,
+                                                               bool force, bool gate, std::string_view what) const {
+  const absl::Status validated = CheckValidated(collection, state, generation);
+  if (gate && !force && !validated.ok() && Guarded(state.record, generation)) {
+    return FailedPrecondition(StrCat("generation ", generation, " of collection '", state.record.name, "' ",
+                                     MessageOf(validated), ". Give force and a reason to ", what, " it all the same"));
+  }
+  const auto out_of_reach = static_cast<uint64_t>(OutOfReach(*collection.Pin(), state, state.reach, generation));
+  if (out_of_reach == 0 || force) return MayServe{validated.ok(), out_of_reach};
+  return FailedPrecondition(StrCat("generation ", generation, " cannot reach ", out_of_reach, " items of collection '",
+                                   state.record.name, "', which other generations embedded; give force and a reason to ",
+                                   what, " it all the same"));
+}
+
 absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const CollectionState& state, const SwitchCall& call,
                                                  uint32_t generation, std::vector<uint32_t> earlier,
                                                  RequestRecord request) {
   Collection& collection = *served.collection;
   const bool rollback = request.method == kRollback;
   const uint32_t previous = state.record.active_generation;
-  const absl::Status validated = CheckValidated(collection, state, generation);
-  if (!rollback && !call.force && !validated.ok() && Guarded(state.record, generation)) {
-    return FailedPrecondition(StrCat("generation ", generation, " of collection '", state.record.name, "' ",
-                                     MessageOf(validated), ". Give force and a reason to activate it all the same"));
-  }
-  const uint64_t out_of_reach = OutOfReach(*collection.Pin(), state, state.reach, generation);
-  if (out_of_reach > 0 && !call.force) {
-    return FailedPrecondition(StrCat("generation ", generation, " cannot reach ", out_of_reach, " items of ",
-                                     "collection '", state.record.name, "', which other generations embedded; give ",
-                                     "force and a reason to ", rollback ? "roll back to" : "activate", " it all the ",
-                                     "same"));
-  }
+  LC_ASSIGN_OR_RETURN(const MayServe may, CheckMayServe(collection, state, generation, call.force, /*gate=*/!rollback,
+                                                        rollback ? "roll back to" : "activate"));
   CollectionRecord record = state.record;
   record.active_generation = generation;
+  record.canary_generation = 0;  // it was measured beside another one
+  record.canary_share = 0;
+  record.canary_us = 0;
   if (earlier.size() > kEarlierActiveMax) earlier.erase(earlier.begin(), earlier.end() - kEarlierActiveMax);
   record.earlier_active = std::move(earlier);
   std::vector<GenerationRecord> generations = state.generations;
@@ -96,22 +94,22 @@ absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const Collectio
   request.collection = number;
   request.generation = generation;
   request.previous_generation = previous;
-  request.out_of_reach = out_of_reach;
+  request.out_of_reach = may.out_of_reach;
   request.time_us = now;
   WriteBatch batch;
   batch.Expect(Table::kCollections, keys::Collection(number), state.encoded);
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
   batch.Put(Table::kGenerations, keys::Generation(number, generation), Encode(generations[generation - 1]));
   batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)),
-            Encode(AuditRecord{record.name, rollback, generation, previous, call.force, call.reason, out_of_reach, now,
-                               call.request_id, /*retired=*/false, validated.ok()}));
+            Encode(AuditRecord{record.name, rollback, generation, previous, call.force, call.reason, may.out_of_reach, now,
+                               call.request_id, /*retired=*/false, may.validated}));
   RecordRequest(call.request_id, std::move(request), &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
   collection.Publish(std::move(record), std::move(generations));
   served.backfill.Resume();  // one of this generation that a rollback ended
   LC_RETURN_IF_ERROR(written.status);
-  return ActivateAnswer{StatusOf(collection, *collection.state(), generation), previous, out_of_reach};
+  return ActivateAnswer{StatusOf(collection, *collection.state(), generation), previous, may.out_of_reach};
 }
 
 absl::StatusOr<ActivateAnswer> EngineImpl::SwitchGeneration(const SwitchCall& call,
@@ -178,7 +176,7 @@ absl::StatusOr<std::vector<uint32_t>> EngineImpl::EarlierByAudit(uint32_t collec
   std::vector<uint32_t> earlier;
   uint32_t serves = 0;
   LC_RETURN_IF_ERROR(ReadAudit(collection, [&](const AuditRecord& record) {
-    if (record.retired) return;
+    if (record.retired || record.canary_share) return;
     if (record.rollback) {  // over those that had been retired
       while (!earlier.empty() && earlier.back() != record.generation) earlier.pop_back();
       if (!earlier.empty()) earlier.pop_back();
@@ -199,7 +197,7 @@ absl::StatusOr<std::vector<AuditEntry>> EngineImpl::ListAudit(const std::string&
   std::deque<AuditEntry> last;
   LC_RETURN_IF_ERROR(ReadAudit(served->collection->number(), [&](AuditRecord r) {
     last.push_front({absl::FromUnixMicros(r.time_us), r.rollback, r.generation, r.previous_generation, r.forced,
-                     std::move(r.reason), r.out_of_reach, std::move(r.request_id), r.retired, r.validated});
+                     std::move(r.reason), r.out_of_reach, std::move(r.request_id), r.retired, r.validated, r.canary_share});
     if (last.size() > (limit == 0 ? kAuditLimitDefault : limit)) last.pop_back();
   }));
   return std::vector<AuditEntry>(std::make_move_iterator(last.begin()), std::make_move_iterator(last.end()));

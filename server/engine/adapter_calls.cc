@@ -24,7 +24,7 @@ std::string ListOf(const AdapterSet& adapters) {
   return list.empty() ? "none" : list;
 }
 
-// The generations of a pair, neither of them retired.
+// The generations of a pair, neither of them retired. A draft may have adapters: its training fitted them.
 struct Pair {
   const GenerationRecord* from;
   const GenerationRecord* to;
@@ -34,8 +34,8 @@ absl::StatusOr<Pair> PairOf(const CollectionState& state, uint32_t from, uint32_
   if (to == 0) return InvalidField("to_generation", "0", "the number of a generation");
   if (from == to) return InvalidField("to_generation", StrCat(to), "another generation than from_generation");
   Pair pair{};
-  LC_ASSIGN_OR_RETURN(pair.from, state.Resolve(from));
-  LC_ASSIGN_OR_RETURN(pair.to, state.Resolve(to));
+  LC_ASSIGN_OR_RETURN(pair.from, state.ResolveAny(from));
+  LC_ASSIGN_OR_RETURN(pair.to, state.ResolveAny(to));
   return pair;
 }
 

@@ -1,10 +1,10 @@
 #include "server/engine/adapter_pairs.h"
 
 #include <map>
+#include <optional>
 
 #include "base/status.h"
-#include "server/engine/numbers.h"
-#include "server/engine/payload_field.h"
+#include "server/engine/item_class.h"
 #include "server/engine/raw_input.h"
 #include "store/keys.h"
 
@@ -22,20 +22,6 @@ struct Candidate {
 
 bool Has(const ItemRecord& item, uint32_t generation) {
   return std::binary_search(item.generations.begin(), item.generations.end(), generation);
-}
-
-// The first scalar at the path as a text, in which values of different types differ; nullopt without one.
-std::optional<std::string> LabelOf(const ItemRecord& item, const std::string& path) {
-  const PayloadValues values = Payload(item.payload_json).At(path);
-  if (values.scalars.empty()) return std::nullopt;
-  return std::visit(
-      [&](const auto& value) {
-        using Value = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<Value, std::string>) return StrCat("s", value);
-        if constexpr (std::is_same_v<Value, double>) return StrCat("d", FullText(value));
-        return StrCat(values.scalars[0].index(), ":", value);
-      },
-      values.scalars[0]);
 }
 
 class Gathering {
@@ -76,7 +62,7 @@ class Gathering {
       if (!both && !item.has_input) continue;
       Candidate candidate{item.internal_id, {}};
       if (!wanted_.label_field.empty()) {
-        auto label = LabelOf(item, wanted_.label_field);
+        auto label = ClassOf(item.payload_json, wanted_.label_field);
         if (!label) {
           ++made_.unlabelled;
           continue;

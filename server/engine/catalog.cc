@@ -73,6 +73,8 @@ CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
   status.aliases = state->record.aliases;
   status.created = absl::FromUnixMicros(state->record.created_us);
   status.sequence = progress.sequence;
+  status.canary_generation = state->record.canary_generation;
+  status.canary_share = state->record.canary_share;
   status.mapped_bytes = stats.mapped_bytes;
   status.heap_bytes = stats.heap_bytes + status.payload_index_bytes;
   for (const auto& [pair, adapter] : state->reach.adapters()) {

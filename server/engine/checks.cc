@@ -12,6 +12,8 @@
 namespace lightcone::server {
 namespace {
 
+constexpr size_t kReasonBytesMax = 4096;
+
 constexpr int kPayloadDepthMax = 64;
 constexpr size_t kNameBytesMax = 128;
 
@@ -175,6 +177,14 @@ absl::Status EngineOptions::Validate() const {
   LC_RETURN_IF_ERROR(share(live_recall.capacity_share_max, "live_recall.capacity_share_max"));
   LC_RETURN_IF_ERROR(CheckRange(live_recall.queue_max, 1, 1'000'000, "live_recall.queue_max"));
   return CheckRange(write_queue_max, 1, 1'000'000, "write_queue_max");
+}
+
+absl::Status CheckReason(bool force, const std::string& reason) {
+  if (force && reason.empty()) return InvalidField("reason", "empty", "a text, with force");
+  if (reason.size() > kReasonBytesMax || !IsUtf8(reason)) {
+    return InvalidField("reason", "too long or not UTF-8", StrCat("at most ", kReasonBytesMax, " bytes of UTF-8"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace lightcone::server

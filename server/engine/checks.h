@@ -25,6 +25,9 @@ absl::Status CheckRequestId(std::string_view request_id);
 // DEADLINE_EXCEEDED when the deadline is over, CANCELLED when the caller has gone. `step`: "search".
 absl::Status CheckAlive(const CallContext& context, std::string_view step);
 
+// What an operator gives with `force`: a text, and in any case at most 4,096 bytes of UTF-8.
+absl::Status CheckReason(bool force, const std::string& reason);
+
 // A short text that differs when the content does: what a request id stands for.
 std::string DigestOf(std::string_view content);
 

@@ -30,6 +30,13 @@ const GenerationRecord* CollectionState::Find(uint32_t generation) const {
 }
 
 absl::StatusOr<const GenerationRecord*> CollectionState::Resolve(uint32_t asked) const {
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* found, ResolveAny(asked));
+  if (!found->draft) return found;
+  return FailedPrecondition(StrCat("generation ", found->generation, " of collection '", record.name, "' is a draft; ",
+                                   "register it first (draft = ", found->generation, ")"));
+}
+
+absl::StatusOr<const GenerationRecord*> CollectionState::ResolveAny(uint32_t asked) const {
   if (asked == 0 && record.active_generation == 0) {
     return FailedPrecondition(StrCat("collection '", record.name, "' has no active generation; activate one, or name ",
                                      "one; there are: ", ListOf(generations)));

@@ -37,8 +37,10 @@ struct CollectionState {
   // nullptr when there is none of that number.
   const GenerationRecord* Find(uint32_t generation) const;
   // `asked` or, for 0, the active one. NOT_FOUND lists the generations; FAILED_PRECONDITION when none is active or the
-  // one asked for is retired.
+  // one asked for is retired or a draft.
   absl::StatusOr<const GenerationRecord*> Resolve(uint32_t asked) const;
+  // The same with drafts.
+  absl::StatusOr<const GenerationRecord*> ResolveAny(uint32_t asked) const;
 };
 
 // The generation of an item's embedding that a view of `view_generation` serves: the newest at or below it. Items that

@@ -86,10 +86,20 @@ class Engine {
   // reached without it (says how many). Again: the same job.
   virtual absl::StatusOr<RetireAnswer> RetireGeneration(const RetireCall& call) = 0;
 
-  // Jobs of this server, newest first; `page_size` 0 .. 1,000 (0: 100), an empty `collection` means all. Cancel:
+  // Lets a generation serve a share of the searches that give a key, before it is active; or ends that. Refuses as
+  // ActivateGeneration. Activations and rollbacks end it.
+  virtual absl::StatusOr<CanaryStatus> SetCanary(const SetCanaryCall& call) = 0;
+  virtual absl::StatusOr<CanaryStatus> GetCanary(const std::string& collection) = 0;
+
+  // Begins a job of kind kTrainJob that trains a model in a process of its own, from stored inputs or a data set on this
+  // machine, and adds it as a draft; answers its id. FAILED_PRECONDITION where this server has no program to train with.
+  virtual absl::StatusOr<std::string> StartTraining(const StartTrainingCall& call) = 0;
+  static constexpr std::string_view kTrainJob = "train";
+
+  // Jobs of this server, newest first; `page_size` 0 .. 1,000 (0: 100), an empty `collection` or `kind` means all. Cancel:
   // FAILED_PRECONDITION for a job that has ended, and for one of a kind that has to be finished.
   virtual absl::StatusOr<JobStatus> GetJob(const std::string& id) = 0;
-  virtual absl::StatusOr<JobPage> ListJobs(const std::string& collection, uint32_t page_size,
+  virtual absl::StatusOr<JobPage> ListJobs(const std::string& collection, std::string_view kind, uint32_t page_size,
                                            const std::string& token) = 0;
   virtual absl::StatusOr<JobStatus> CancelJob(const std::string& id, const std::string& request_id) = 0;
 

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/engine/adapters.h"
 #include "server/engine/backfill.h"
+#include "server/engine/canary.h"
 #include "server/engine/collection.h"
 #include "server/engine/embedder.h"
 #include "server/engine/engine.h"
@@ -36,6 +37,7 @@ struct Served {
   Backfill backfill;
   LiveFigures live;
   SearchTimes search_times;
+  CanaryTally canary;
   // Of EmbedBackfills alone.
   Pace embed_pace;
   absl::Time embed_after = absl::InfinitePast();
@@ -77,8 +79,11 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::string> ValidateGeneration(const ValidateCall& call) override;
   absl::StatusOr<RetireAnswer> RetireGeneration(const RetireCall& call) override;
   absl::StatusOr<JobStatus> GetJob(const std::string& id) override;
-  absl::StatusOr<JobPage> ListJobs(const std::string& collection, uint32_t page_size,
+  absl::StatusOr<JobPage> ListJobs(const std::string& collection, std::string_view kind, uint32_t page_size,
                                    const std::string& token) override;
+  absl::StatusOr<CanaryStatus> SetCanary(const SetCanaryCall& call) override;
+  absl::StatusOr<CanaryStatus> GetCanary(const std::string& collection) override;
+  absl::StatusOr<std::string> StartTraining(const StartTrainingCall& call) override;
   absl::StatusOr<JobStatus> CancelJob(const std::string& id, const std::string& request_id) override;
   absl::StatusOr<BackfillStatus> StartBackfill(const StartBackfillCall& call) override;
   absl::StatusOr<BackfillStatus> PauseBackfill(const std::string& collection, const std::string& request_id) override;
@@ -153,11 +158,22 @@ class EngineImpl final : public Engine {
   absl::StatusOr<CollectionStatus> AnswerAgain(const RequestRecord& record, const std::string& name);
 
   // Generations (generations.cc).
+  // REQUIRES: the collection's operator mutex is held.
+  absl::StatusOr<GenerationStatus> TakeUpDraft(Collection& collection, const RegisterCall& call);
   struct NewGeneration;
   absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, const RegisterCall& call) const;
   absl::Status StoreEncoder(uint32_t collection, const NewGeneration& made, const RegisterCall& call);
 
-  // What serves (activation.cc). `generation`: the one to activate; nullopt: roll back.
+  // What serves (activation.cc).
+  struct MayServe {
+    bool validated = false;  // a passing validation that is still true stands behind it
+    uint64_t out_of_reach = 0;
+  };
+  // FAILED_PRECONDITION unless `force`: for a generation that the gate keeps out (`gate`), or that reaches not every item.
+  // `what`: "activate".
+  absl::StatusOr<MayServe> CheckMayServe(Collection& collection, const CollectionState& state, uint32_t generation,
+                                         bool force, bool gate, std::string_view what) const;
+  // `generation`: the one to activate; nullopt: roll back.
   absl::StatusOr<ActivateAnswer> SwitchGeneration(const SwitchCall& call, std::optional<uint32_t> generation);
   // The end of it: `generation` takes over, `earlier` becomes the way back.
   absl::StatusOr<ActivateAnswer> Serve(Served& served, const CollectionState& state, const SwitchCall& call,
@@ -166,6 +182,10 @@ class EngineImpl final : public Engine {
   absl::Status ReadAudit(uint32_t collection, absl::FunctionRef<void(AuditRecord)> visit) const;
   // CollectionRecord::earlier_active of a record without: it is as old as the field, or an older server wrote it.
   absl::StatusOr<std::vector<uint32_t>> EarlierByAudit(uint32_t collection, uint32_t active) const;
+
+  // Searching (retrieval.cc); by a key (canary_calls.cc).
+  absl::StatusOr<SearchAnswer> SearchServed(const ServedPtr& served, const SearchCall& call, const CallContext& context);
+  absl::StatusOr<SearchAnswer> SearchByKey(const ServedPtr& served, const SearchCall& call, const CallContext& context);
 
   // Live recall (live_recall.cc): has one query of a search that was answered repeated, now and then.
   void SampleSearch(const ServedPtr& served, const SearchCall& call, const std::vector<BoundVector>& queries,
@@ -192,6 +212,17 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::string> RunFitAdapterJob(const JobRun& run);
   absl::StatusOr<EmbeddedInputs> EmbedForFit(const Collection& collection, const GenerationRecord& generation,
                                              const std::vector<RawInput>& inputs, const std::function<bool()>& gone);
+
+  // Training (training_calls.cc).
+  std::string TrainingsFolder() const { return options_.data_folder + "/trainings"; }  // of those that have not ended
+  void RemoveEndedTrainings() const;
+  absl::StatusOr<std::string> RunTrainJob(const JobRun& run);
+  struct TrainedDraft {
+    uint32_t generation = 0;
+    uint64_t adapter_version = 0;  // 0: none belongs to it
+  };
+  absl::StatusOr<TrainedDraft> AddDraft(uint64_t job, const CollectionState& state, uint32_t parent,
+                                        const std::string& model);
 
   // Retiring (retire_calls.cc). After OK the generation takes no more writes.
   absl::Status CheckRetirable(Served& served, const CollectionState& state, uint32_t generation);

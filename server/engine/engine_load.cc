@@ -185,7 +185,9 @@ absl::Status EngineImpl::Load() {
                /*cancellable=*/false);
   jobs_.Define(std::string(kFitAdapterJob), [this](const JobRun& run) { return RunFitAdapterJob(run); },
                /*cancellable=*/true);
+  jobs_.Define(std::string(kTrainJob), [this](const JobRun& run) { return RunTrainJob(run); }, /*cancellable=*/true);
   std::error_code error;
+  RemoveEndedTrainings();
   fs::remove_all(JobsFolder(), error);  // of a run that was cut short
   if (error) return ErrnoStatus(error.value(), "remove", JobsFolder());
   absl::MutexLock lock(&operator_mu_);

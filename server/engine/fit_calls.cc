@@ -29,7 +29,6 @@ constexpr int kFitDimensionMax = 4'096;  // that fitting takes (docs/adapters.md
 constexpr size_t kLossBytesMax = 64;
 constexpr int64_t kSampleDefault = 2'000, kSampleLimit = 100'000;
 constexpr uint64_t kItemsBetweenChecks = 4'096;
-constexpr size_t kSaidMax = 500;  // bytes of what a failed program said last
 
 std::string Encode(const FitAdapterCall& call) {
   return Dump({{"format", kFormat},
@@ -135,13 +134,6 @@ absl::Status WritePairs(const std::string& folder, const AdapterPairs& pairs) {
   return WriteFileAtomically(folder + "/labels.npy", EncodeNpy(NpyType::kInt64, {pairs.count}, bytes));
 }
 
-std::string LastWords(const std::string& file) {
-  std::string said = ReadFile(file).value_or("");
-  while (!said.empty() && absl::ascii_isspace(static_cast<unsigned char>(said.back()))) said.pop_back();
-  if (said.size() > kSaidMax) said = said.substr(said.size() - kSaidMax);
-  return said;
-}
-
 // What is fitted: the two generations as they were when the job began.
 struct FitSides {
   const CollectionState& state;
@@ -197,6 +189,8 @@ absl::StatusOr<std::string> FitBeside(const EngineOptions& options, const std::s
   program.words = CommandLine(options.helper_program, folder, sides, pairs);
   program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads};
   program.output = said;
+  program.niceness = options.helper_niceness;
+  program.memory_bytes_max = options.helper_memory_bytes_max;
   LC_ASSIGN_OR_RETURN(const int code, RunChild(program, gone));
   if (code > 128) {
     return Internal(StrCat("fitting was ended by signal ", code - 128,

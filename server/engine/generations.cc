@@ -42,8 +42,10 @@ absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, 
     return NotFound(StrCat("field 'parent' is ", call.parent, "; collection '", state.record.name, "' has generations ",
                            state.generations.empty() ? "none" : StrCat("1 .. ", state.generations.size())));
   }
-  if (state.generations.empty() || call.expects_adapter) return absl::OkStatus();
-  const GenerationRecord& other = call.parent > 0 ? *state.Find(call.parent) : state.generations.back();
+  const auto newest = std::find_if(state.generations.rbegin(), state.generations.rend(),
+                                   [](const GenerationRecord& g) { return !g.draft; });
+  if (newest == state.generations.rend() || call.expects_adapter) return absl::OkStatus();
+  const GenerationRecord& other = call.parent > 0 ? *state.Find(call.parent) : *newest;
   const bool prefix = made.compatible_prefix > 0;
   const int compared = prefix ? made.compatible_prefix : made.space.dimension;
   if (compared == other.space.dimension) return absl::OkStatus();
@@ -101,6 +103,7 @@ absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const Co
   record.generation = state.record.last_generation + 1;
   record.parent = call.parent;
   record.has_encoder = !call.encoder.empty();
+  record.draft = call.as_draft;
   record.registered_us = NowMicros();
   record.manifest_json = call.manifest_json;
   return made;
@@ -127,6 +130,7 @@ absl::StatusOr<GenerationStatus> EngineImpl::RegisterGeneration(const RegisterCa
   Collection& collection = *served->collection;
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
+  if (call.draft != 0) return TakeUpDraft(collection, call);
   const std::string fingerprint = StrCat(collection.number(), "|", call.parent, "|", DigestOf(call.manifest_json), "|",
                                          DigestOf(call.encoder), call.expects_adapter ? "|expects_adapter" : "");
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RegisterGeneration", fingerprint));
@@ -153,6 +157,35 @@ absl::StatusOr<GenerationStatus> EngineImpl::RegisterGeneration(const RegisterCa
   return StatusOf(collection, *collection.state(), made.record.generation);
 }
 
+absl::StatusOr<GenerationStatus> EngineImpl::TakeUpDraft(Collection& collection, const RegisterCall& call) {
+  if (call.parent != 0 || call.expects_adapter || !call.manifest_json.empty() || !call.encoder.empty()) {
+    return InvalidField("draft", StrCat(call.draft), "0, or the number of a draft and nothing beside it");
+  }
+  const auto state = collection.state();
+  const std::string fingerprint = StrCat(collection.number(), "|draft|", call.draft);
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RegisterGeneration", fingerprint));
+  if (before) return StatusOf(collection, *state, before->generation);
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* found, state->ResolveAny(call.draft));
+  if (!found->draft) {
+    return FailedPrecondition(StrCat("generation ", call.draft, " of collection '", state->record.name,
+                                     "' is no draft: it has been registered"));
+  }
+  std::vector<GenerationRecord> generations = state->generations;
+  GenerationRecord& record = generations[call.draft - 1];
+  record.draft = false;
+  record.registered_us = NowMicros();
+  WriteBatch batch;
+  batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
+  batch.Put(Table::kGenerations, keys::Generation(collection.number(), call.draft), Encode(record));
+  RecordRequest(call.request_id,
+                {"RegisterGeneration", fingerprint, collection.number(), call.draft, 0, 0, record.registered_us}, &batch);
+  const OperatorWrite written = WriteOperation(batch);
+  if (!written.in_store) return written.status;
+  collection.Publish(state->record, std::move(generations));
+  LC_RETURN_IF_ERROR(written.status);
+  return StatusOf(collection, *collection.state(), call.draft);
+}
+
 absl::StatusOr<std::vector<GenerationStatus>> EngineImpl::ListGenerations(const std::string& name) {
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
   const auto state = served->collection->state();
@@ -168,7 +201,7 @@ absl::StatusOr<GenerationStatus> EngineImpl::GetGeneration(const std::string& na
   const auto state = served->collection->state();
   if (generation == 0) LC_RETURN_IF_ERROR(state->Resolve(0).status());
   const uint32_t wanted = generation == 0 ? state->record.active_generation : generation;
-  // A retired one is still described; one that never was is not.
+  // A retired one and a draft are described, too; one that never was is not.
   if (state->Find(wanted) == nullptr) return state->Resolve(wanted).status();
   return StatusOf(*served->collection, *state, wanted);
 }
@@ -186,6 +219,7 @@ GenerationStatus EngineImpl::StatusOf(const Collection& collection, const Collec
   const bool validated =
       record.validation != nullptr && record.validation->passed && status.validation_outdated.empty();
   status.state = record.retired                                 ? GenerationState::kRetired
+                 : record.draft                                 ? GenerationState::kDraft
                  : state.record.active_generation == generation ? GenerationState::kActive
                  : validated                                    ? GenerationState::kValidated
                                                                 : GenerationState::kRegistered;

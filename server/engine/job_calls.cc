@@ -7,13 +7,14 @@ namespace lightcone::server {
 
 absl::StatusOr<JobStatus> EngineImpl::GetJob(const std::string& id) { return jobs_.Get(id); }
 
-absl::StatusOr<JobPage> EngineImpl::ListJobs(const std::string& name, uint32_t page_size, const std::string& token) {
+absl::StatusOr<JobPage> EngineImpl::ListJobs(const std::string& name, std::string_view kind, uint32_t page_size,
+                                            const std::string& token) {
   uint32_t number = 0;
   if (!name.empty()) {
     LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
     number = served->collection->number();
   }
-  return jobs_.List(number, page_size, token);
+  return jobs_.List(number, kind, page_size, token);
 }
 
 absl::StatusOr<JobStatus> EngineImpl::CancelJob(const std::string& id, const std::string& request_id) {

@@ -163,11 +163,17 @@ void Jobs::RunOne(Kind* kind, const std::shared_ptr<Entry>& entry) {
     result = Internal(StrCat("begun ", kAttemptsMax, " times, and the server ended each time before it did"));
   } else {
     const JobRun run{record, [this, entry] { return stop_.load() || entry->cancel.load(); },
+                     [this, entry] { return stop_.load() && !entry->cancel.load(); },
                      [this, entry](uint64_t done, uint64_t total, std::string_view step) {
                        absl::MutexLock lock(&mu_);
                        entry->done = done;
                        entry->total = total;
                        entry->step = std::string(step);
+                       ++entry->changes;
+                     },
+                     [this, entry](std::string json) {
+                       absl::MutexLock lock(&mu_);
+                       entry->detail = std::move(json);
                        ++entry->changes;
                      }};
     try {
@@ -216,6 +222,7 @@ JobStatus Jobs::StatusOf(const Entry& entry) {
   status.done = entry.done;
   status.total = entry.total;
   status.step = entry.step;
+  status.progress_json = entry.detail;
   status.created = absl::FromUnixMicros(r.created_us);
   if (r.started_us != 0) status.started = absl::FromUnixMicros(r.started_us);
   if (r.ended_us != 0) status.ended = absl::FromUnixMicros(r.ended_us);
@@ -240,7 +247,8 @@ absl::StatusOr<JobStatus> Jobs::Get(const std::string& id) const {
   return StatusOf(*entry);
 }
 
-absl::StatusOr<JobPage> Jobs::List(uint32_t collection, uint32_t page_size, const std::string& token) const {
+absl::StatusOr<JobPage> Jobs::List(uint32_t collection, std::string_view kind, uint32_t page_size,
+                                   const std::string& token) const {
   if (page_size > kPageMax) {
     return InvalidField("page_size", StrCat(page_size), StrCat("0 .. ", kPageMax, "; 0: ", kPageDefault));
   }
@@ -253,6 +261,7 @@ absl::StatusOr<JobPage> Jobs::List(uint32_t collection, uint32_t page_size, cons
   JobPage page;
   for (auto at = std::make_reverse_iterator(entries_.lower_bound(before)); at != entries_.rend(); ++at) {
     if (collection != 0 && at->second->record.collection_number != collection) continue;
+    if (!kind.empty() && at->second->record.kind != kind) continue;
     if (page.jobs.size() == page_size) {
       page.token = page.jobs.back().id;
       break;
@@ -282,6 +291,13 @@ absl::StatusOr<JobStatus> Jobs::Cancel(const std::string& id) {
   entry->cancel = true;
   ++entry->changes;
   return StatusOf(*entry);
+}
+
+bool Jobs::Unended(uint64_t number) const {
+  const auto stored = store_->Get(Table::kJobs, keys::Job(number));
+  if (!stored.ok()) return !absl::IsNotFound(stored.status());  // unread: it may be
+  const auto record = DecodeJob(*stored);
+  return !record.ok() || !Ended(record->state);
 }
 
 std::string Jobs::Find(std::string_view kind, uint32_t collection, uint32_t generation) const {

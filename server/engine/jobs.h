@@ -47,7 +47,9 @@ absl::StatusOr<JobRecord> DecodeJob(std::string_view bytes);
 struct JobRun {
   const JobRecord& job;
   std::function<bool()> cancelled;  // by the operator, or because the server ends: return CANCELLED soon
+  std::function<bool()> halting;    // because the server ends: the next start begins the job again
   std::function<void(uint64_t done, uint64_t total, std::string_view step)> report;
+  std::function<void(std::string json)> detail;  // JobStatus::progress_json
 };
 // Answers the result as a JSON object.
 using JobRunner = std::function<absl::StatusOr<std::string>(const JobRun& run)>;
@@ -71,18 +73,21 @@ class Jobs {
 
   // NOT_FOUND for an id that there is no job of.
   absl::StatusOr<JobStatus> Get(const std::string& id) const;
-  // `collection` 0: of all.
-  absl::StatusOr<JobPage> List(uint32_t collection, uint32_t page_size, const std::string& token) const;
+  // `collection` 0: of all; an empty `kind`: of every one.
+  absl::StatusOr<JobPage> List(uint32_t collection, std::string_view kind, uint32_t page_size,
+                               const std::string& token) const;
   // FAILED_PRECONDITION when it has ended, or must not be cancelled. A running one ends a little later.
   absl::StatusOr<JobStatus> Cancel(const std::string& id);
   // The unended job of this kind for a generation; empty: none.
   std::string Find(std::string_view kind, uint32_t collection, uint32_t generation) const;
+  // Whether it waits or runs, by the store. Also before Load.
+  bool Unended(uint64_t number) const;
 
  private:
   struct Entry {
     JobRecord record;
     uint64_t done = 0, total = 0, changes = 0;
-    std::string step;
+    std::string step, detail;
     std::atomic<bool> cancel{false};
   };
   struct Kind {

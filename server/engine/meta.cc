@@ -81,6 +81,9 @@ std::string Encode(const CollectionRecord& r) {
   if (r.last_adapter_version != 0) json["last_adapter_version"] = r.last_adapter_version;
   if (!r.earlier_active.empty()) json["earlier_active"] = r.earlier_active;
   if (!r.probe_sets.empty()) json["probe_sets"] = r.probe_sets;
+  if (r.canary_generation != 0) {
+    json["canary"] = {{"generation", r.canary_generation}, {"share", r.canary_share}, {"began_us", r.canary_us}};
+  }
   for (const PayloadField& field : r.payload_fields) {
     json["payload_fields"].push_back({{"path", field.path}, {"type", PayloadTypeName(field.type)}});
   }
@@ -103,6 +106,7 @@ std::string Encode(const GenerationRecord& r) {
   if (r.compatible_prefix != 0) json["compatible_prefix"] = r.compatible_prefix;
   if (r.activated_us) json["activated_us"] = *r.activated_us;
   if (r.removed) json["removed"] = true;
+  if (r.draft) json["draft"] = true;
   if (r.validation != nullptr) json["validation_json"] = Encode(*r.validation);
   return Dump(json);
 }
@@ -167,10 +171,24 @@ std::string Encode(const AuditRecord& r) {
   if (!r.request_id.empty()) json["request_id"] = r.request_id;
   if (r.validated) json["validated"] = true;
   if (r.retired) json["retired"] = true;
+  if (r.canary_share) json["canary_share"] = *r.canary_share;
   return Dump(json);
 }
 
 namespace {
+
+void ReadCanary(FieldReader& reader, CollectionRecord* r) {
+  const Json* json = reader.Has("canary") ? reader.Find("canary") : nullptr;
+  if (json == nullptr) return;
+  if (!json->is_object()) return reader.Fail("canary");
+  FieldReader canary("collection", *json);
+  canary.Read("generation", &r->canary_generation);
+  canary.Read("share", &r->canary_share);
+  canary.Read("began_us", &r->canary_us);
+  const bool right = canary.status().ok() && r->canary_generation >= 1 && r->canary_generation <= r->last_generation &&
+                     r->canary_share > 0 && r->canary_share <= 1;
+  if (!right) reader.Fail("canary");
+}
 
 bool ReadPayloadFields(const Json& json, std::vector<PayloadField>* fields) {
   if (!json.is_array() || json.size() > kPayloadFieldsMax) return false;
@@ -235,6 +253,7 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
   if (const Json* fields = reader.Has("payload_fields") ? reader.Find("payload_fields") : nullptr) {
     if (!ReadPayloadFields(*fields, &r.payload_fields)) reader.Fail("payload_fields");
   }
+  ReadCanary(reader, &r);
   if (r.active_generation > r.last_generation) reader.Fail("active_generation");
   if (!(r.curvature >= kCurvatureMin && r.curvature <= kCurvatureMax)) reader.Fail("curvature");
   LC_RETURN_IF_ERROR(reader.status());
@@ -266,6 +285,7 @@ absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes) {
   if (r.compatible_prefix < 0 || r.compatible_prefix > r.space.dimension) reader.Fail("compatible_prefix");
   if (r.generation == 0 || r.parent >= r.generation) reader.Fail("parent");
   if (reader.Has("removed")) reader.Read("removed", &r.removed);
+  if (reader.Has("draft")) reader.Read("draft", &r.draft);
   std::string validation;
   if (reader.Has("validation_json")) reader.Read("validation_json", &validation);
   LC_RETURN_IF_ERROR(reader.status());
@@ -366,6 +386,7 @@ absl::StatusOr<AuditRecord> DecodeAudit(std::string_view bytes) {
   if (reader.Has("request_id")) reader.Read("request_id", &r.request_id);
   if (reader.Has("retired")) reader.Read("retired", &r.retired);
   if (reader.Has("validated")) reader.Read("validated", &r.validated);
+  if (reader.Has("canary_share")) reader.Read("canary_share", &r.canary_share.emplace());
   LC_RETURN_IF_ERROR(reader.status());
   return r;
 }

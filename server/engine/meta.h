@@ -35,6 +35,10 @@ struct CollectionRecord {
   // When each probe set was put (microseconds since 1970), by its name: what a validation has to have seen.
   std::map<std::string, int64_t> probe_sets;
   std::vector<PayloadField> payload_fields;  // that have an index, as the operator named them
+  // Serves a share of the searches that give a key, beside the active generation; 0: none.
+  uint32_t canary_generation = 0;
+  double canary_share = 0;
+  int64_t canary_us = 0;  // when it began
 };
 
 inline constexpr size_t kEarlierActiveMax = 64;
@@ -47,6 +51,7 @@ struct GenerationRecord {
   int compatible_prefix = 0;  // leading numbers that compare with older generations; 0: all
   std::string method;
   bool has_encoder = false;
+  bool draft = false;    // of a training, and not taken up yet
   bool retired = false;  // out of service for good
   bool removed = false;  // of a retired one: its embeddings are gone
   int64_t registered_us = 0;
@@ -96,7 +101,7 @@ struct RequestRecord {
   std::string job = {};  // of the job that it began
 };
 
-// Table kMeta, "audit/<time>/<collection>": an activation, a rollback or a retirement, for people.
+// Table kMeta, "audit/<time>/<collection>": an activation, a rollback, a retirement or a canary, for people.
 struct AuditRecord {
   std::string collection;
   bool rollback = false;
@@ -108,6 +113,7 @@ struct AuditRecord {
   std::string request_id;
   bool retired = false;    // instead of an activation: `generation` was retired while `previous_generation` served
   bool validated = false;  // it had passed a validation that was still true
+  std::optional<double> canary_share = {};  // instead: `generation` has it beside `previous_generation`; 0: no more
 };
 
 std::string Encode(const CollectionRecord& record);

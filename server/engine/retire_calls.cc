@@ -66,7 +66,11 @@ absl::StatusOr<WriteResult> Sweep(Served& served, uint32_t generation, const std
 
 absl::Status EngineImpl::CheckRetirable(Served& served, const CollectionState& state, uint32_t generation) {
   Collection& collection = *served.collection;
-  LC_RETURN_IF_ERROR(state.Resolve(generation).status());
+  LC_RETURN_IF_ERROR(state.ResolveAny(generation).status());
+  if (state.record.canary_generation == generation) {
+    return FailedPrecondition(StrCat("generation ", generation, " of collection '", state.record.name, "' serves ",
+                                     state.record.canary_share, " of the searches as a canary; end that first"));
+  }
   if (state.record.active_generation == generation) {
     return FailedPrecondition(StrCat("generation ", generation, " of collection '", state.record.name,
                                      "' serves; activate another one before you retire it"));

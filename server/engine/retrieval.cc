@@ -56,8 +56,13 @@ absl::Status LookUpItem(const Collection& collection, uint32_t generation, const
 
 absl::StatusOr<SearchAnswer> EngineImpl::Search(const SearchCall& call, const CallContext& context) {
   LC_RETURN_IF_ERROR(CheckAlive(context, "search"));
-  const absl::Time began = absl::Now();
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  return call.canary_key.empty() ? SearchServed(served, call, context) : SearchByKey(served, call, context);
+}
+
+absl::StatusOr<SearchAnswer> EngineImpl::SearchServed(const ServedPtr& served, const SearchCall& call,
+                                                      const CallContext& context) {
+  const absl::Time began = absl::Now();
   Collection& collection = *served->collection;
   LC_RETURN_IF_ERROR(CheckSearch(call, options_.limits));
   LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(call.filter));

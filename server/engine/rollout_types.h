@@ -1,4 +1,4 @@
-// What rolling out a generation takes in and gives out: probe sets and jobs. As types.h: no protobuf, no gRPC.
+// What rolling out a generation takes in and gives out: probe sets, canaries, trainings and jobs. As types.h: no protobuf, no gRPC.
 #pragma once
 
 #include <cstdint>
@@ -69,6 +69,41 @@ struct SampledItem {
   bool has_input = false;
 };
 
+// A training in a process of its own. Its result becomes a draft of the collection.
+struct StartTrainingCall {
+  std::string request_id;
+  std::string collection;
+  std::string recipe_json;  // training_recipe.h
+  std::string label_field;  // of the payload: the classes of stored inputs. Empty with a recipe that names its data
+  uint32_t parent = 0;      // to be compatible with; 0: none
+};
+
+struct SetCanaryCall {
+  std::string request_id;
+  std::string collection;
+  uint32_t generation = 0;  // 0: end it
+  double share = 0;         // above 0, up to 1
+  bool force = false;
+  std::string reason;
+};
+
+// One side of a canary, since it began or the server started.
+struct CanarySide {
+  uint32_t generation = 0;
+  uint64_t searches = 0, failures = 0;
+  double p50_ms = 0, p99_ms = 0;                         // of the latest
+  double nearest_distance = 0, nearest_uncertainty = 0;  // means over the nearest hit of each query
+  std::optional<double> live_recall;                     // lately
+};
+
+struct CanaryStatus {
+  uint32_t generation = 0;  // 0: there is none
+  double share = 0;
+  absl::Time began;
+  CanarySide canary, active;
+  uint64_t unroutable = 0;  // searches that it should have served, and could not
+};
+
 struct RetireCall {
   std::string request_id;
   std::string collection;
@@ -94,7 +129,8 @@ struct JobStatus {
   absl::Time created;
   std::optional<absl::Time> started, ended;
   uint32_t attempts = 0;
-  std::string result_json;  // of kSucceeded
+  std::string result_json;    // of kSucceeded
+  std::string progress_json;  // what the numbers do not say; empty for kinds without
   absl::Status error;       // of kFailed
   uint64_t changes = 0;     // counts what happened to it in this run of the server
 

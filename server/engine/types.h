@@ -66,6 +66,7 @@ struct QueryByItem {
 };
 struct Query {
   std::variant<std::vector<float>, RawInput, QueryByItem> content;
+  std::vector<float> canary_vector;  // beside a vector: the same query by the canary's generation; or empty
   absl::Status error;  // set by the RPC layer when the query could not be converted; the engine passes it on
 };
 
@@ -88,6 +89,7 @@ struct SearchCall {
   std::vector<uint32_t> evaluate_generations;  // reach override, for evaluation only
   AdapterMode adapter_mode = AdapterMode::kDefault;
   bool profile = false;  // SearchAnswer::profile is wanted
+  std::string canary_key;  // with generation 0: who of active generation and canary serves; empty: the active one
 };
 
 // How a search went about it.
@@ -129,6 +131,7 @@ struct SearchAnswer {
   bool reach_overridden = false;
   double filter_share = 1;  // of the collection's items, that pass the filter; estimated
   std::optional<SearchProfile> profile;
+  bool canary = false;  // the canary's generation served
 };
 
 struct StoredItem {
@@ -232,6 +235,8 @@ struct CollectionStatus {
   std::vector<std::string> aliases;
   absl::Time created;
   uint64_t sequence = 0;
+  uint32_t canary_generation = 0;  // 0: none
+  double canary_share = 0;
   // For metrics.
   int64_t payload_index_bytes = 0;
   int64_t mapped_bytes = 0, heap_bytes = 0, builds_total = 0, rebuilds_total = 0, builds_running = 0;
@@ -249,6 +254,10 @@ struct RegisterCall {
   uint32_t parent = 0;
   // An adapter will lead to older generations: another dimension is allowed, and out of reach until it is put.
   bool expects_adapter = false;
+  // Instead of adding one: this draft becomes a generation like others.
+  uint32_t draft = 0;
+  // The new one is a draft (of a training; not on the wire).
+  bool as_draft = false;
 };
 
 struct GenerationStatus {
@@ -287,7 +296,7 @@ struct ActivateAnswer {
   uint64_t out_of_reach = 0;
 };
 
-// An activation, a rollback or a retirement that took place.
+// An activation, a rollback, a retirement or a canary that took place.
 struct AuditEntry {
   absl::Time time;
   bool rollback = false;
@@ -298,6 +307,7 @@ struct AuditEntry {
   std::string request_id;
   bool retired = false;    // `generation` was retired while `previous_generation` served
   bool validated = false;  // it had passed a validation that was still true
+  std::optional<double> canary_share;  // instead: `generation` was given this share beside `previous_generation`; 0: it ended
 };
 
 struct PutAdapterCall {
@@ -475,8 +485,10 @@ struct EngineOptions {
   int64_t index_memory_bytes_max = 0;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   LiveRecallOptions live_recall;
-  std::string helper_program;  // `lightcone`, which jobs run beside this process to fit adapters. Empty: there is none
+  std::string helper_program;  // `lightcone`, which jobs run beside this process to fit adapters and to train. Empty: there is none
   int helper_threads = 1;      // that it computes with
+  int helper_niceness = 15;    // 0 .. 19: how far it stands back behind this process
+  int64_t helper_memory_bytes_max = 0;  // that it may ask for; 0: as much as there is
   absl::Status Validate() const;
 };
 

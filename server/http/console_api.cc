@@ -185,7 +185,7 @@ absl::StatusOr<ApiAnswer> ConsoleApi::Route(Engine& engine, const ApiRequest& re
       return answer({{"entries", std::move(list)}});
     }
     if (what == "jobs" && parts.size() == 6) {
-      LC_ASSIGN_OR_RETURN(const JobPage jobs, engine.ListJobs(name, kJobs, ""));
+      LC_ASSIGN_OR_RETURN(const JobPage jobs, engine.ListJobs(name, "", kJobs, ""));
       json list = json::array();
       for (const JobStatus& job : jobs.jobs) list.push_back(ToJson(job));
       return answer({{"jobs", std::move(list)}, {"read_only", options_.read_only}});

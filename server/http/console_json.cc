@@ -202,7 +202,8 @@ json ToJson(const AuditEntry& entry) {
           {"out_of_reach", entry.out_of_reach},
           {"request_id", entry.request_id},
           {"retired", entry.retired},
-          {"validated", entry.validated}};
+          {"validated", entry.validated},
+          {"canary_share", entry.canary_share ? json(*entry.canary_share) : json()}};
 }
 
 json ToJson(const ActivateAnswer& answer) {
@@ -230,6 +231,8 @@ json ToJson(const JobStatus& job) {
           {"done", job.done},
           {"total", job.total},
           {"step", job.step},
+          {"progress", Parsed(job.progress_json)},
+          {"result", Parsed(job.result_json)},
           {"created", Seconds(job.created)},
           {"started", Seconds(job.started)},
           {"ended", Seconds(job.ended)},

@@ -3,15 +3,23 @@
 #include "base/status.h"
 #include "lightcone/v1/backfill.grpc.pb.h"
 #include "server/rpc/convert.h"
-#include "server/rpc/refused_stream.h"
 #include "server/rpc/services.h"
 #include "server/rpc/unary_call.h"
+#include "server/rpc/watch_stream.h"
 
 namespace lightcone::server {
 namespace {
 
 using Context = grpc::CallbackServerContext;
 using Unary = grpc::ServerUnaryReactor;
+
+constexpr std::chrono::milliseconds kLookEvery{500};
+
+// A paused one may go on.
+bool Ended(BackfillState state) {
+  return state == BackfillState::kNone || state == BackfillState::kStopped || state == BackfillState::kDone ||
+         state == BackfillState::kFailed;
+}
 
 class BackfillService final : public v1::Backfill::CallbackService {
  public:
@@ -52,8 +60,17 @@ class BackfillService final : public v1::Backfill::CallbackService {
     });
   }
 
-  grpc::ServerWriteReactor<v1::BackfillWatchResponse>* Watch(Context*, const v1::BackfillWatchRequest*) override {
-    return RefuseStream<v1::BackfillWatchResponse>(core_, "Backfill/Watch", "call Backfill/Status instead");
+  grpc::ServerWriteReactor<v1::BackfillWatchResponse>* Watch(Context* context,
+                                                             const v1::BackfillWatchRequest* request) override {
+    return StartWatch<v1::BackfillWatchResponse>(
+        core_, context, "Backfill/Watch", kLookEvery,
+        [core = core_, name = request->collection()](v1::BackfillWatchResponse* response) -> absl::StatusOr<bool> {
+          LC_ASSIGN_OR_RETURN(const BackfillStatus status, core->engine().GetBackfill(name));
+          ToWire(status, response->mutable_status());
+          response->set_items_done(response->status().items_done());
+          response->set_items_total(response->status().items_total());
+          return Ended(status.state);
+        });
   }
 
  private:

@@ -255,11 +255,18 @@ namespace {
 
 absl::StatusOr<Query> QueryOf(const v1::Query& from, int i) {
   Query query;
+  if (from.has_canary_vector() && !from.has_vector()) {
+    return InvalidField(StrCat("queries[", i, "].canary_vector"), "given", "left out where there is no vector");
+  }
   switch (from.content_case()) {
     case v1::Query::kVector: {
       LC_ASSIGN_OR_RETURN(std::vector<float> z,
                           FromWire(from.vector(), [&] { return StrCat("queries[", i, "].vector"); }));
       query.content = std::move(z);
+      if (from.has_canary_vector()) {
+        LC_ASSIGN_OR_RETURN(query.canary_vector,
+                            FromWire(from.canary_vector(), [&] { return StrCat("queries[", i, "].canary_vector"); }));
+      }
       return query;
     }
     case v1::Query::kInput: {
@@ -312,6 +319,7 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
   call.wait_for_sequence = request.wait_for_sequence();
   LC_ASSIGN_OR_RETURN(call.adapter_mode, FromWire(request.adapter_mode()));
   call.profile = request.profile();
+  call.canary_key = request.canary_key();
   call.evaluate_generations.assign(request.evaluate_generations().begin(), request.evaluate_generations().end());
   call.queries.reserve(request.queries_size());
   for (int i = 0; i < request.queries_size(); ++i) {

@@ -18,6 +18,7 @@
 #include "lightcone/v1/jobs.pb.h"
 #include "lightcone/v1/probes.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
+#include "lightcone/v1/training.pb.h"
 #include "lightcone/v1/types.pb.h"
 #include "server/engine/rollout_types.h"
 #include "server/engine/types.h"
@@ -64,6 +65,7 @@ absl::StatusOr<AdapterMode> FromWire(v1::AdapterMode mode);
 StartBackfillCall FromWire(const v1::BackfillStartRequest& request);
 ValidateCall FromWire(const v1::ValidateRequest& request);
 FitAdapterCall FromWire(const v1::FitAdapterRequest& request);
+SetCanaryCall FromWire(const v1::SetCanaryRequest& request);
 absl::StatusOr<PutProbesCall> FromWire(const v1::PutProbesRequest& request);
 absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request);
 
@@ -91,6 +93,8 @@ void ToWire(const BackfillStatus& status, v1::StatusResponse* out);
 void ToWire(LeaseAnswer answer, v1::LeaseResponse* out);
 void ToWire(const ProbeSetStatus& set, v1::ProbeSetInfo* out);
 void ToWire(const JobStatus& job, v1::JobInfo* out);
+void ToWire(const JobStatus& job, v1::TrainingJob* out);
+void ToWire(const CanaryStatus& status, v1::CanaryInfo* out);
 void ToWire(const ValidationReport& report, v1::Validation* out);
 
 }  // namespace lightcone::server

@@ -188,6 +188,7 @@ RegisterCall FromWire(const v1::RegisterRequest& request) {
   call.encoder = request.encoder();
   call.parent = request.parent();
   call.expects_adapter = request.expects_adapter();
+  call.draft = request.draft();
   return call;
 }
 
@@ -218,9 +219,10 @@ SwitchCall FromWire(const v1::RollbackRequest& request) { return SwitchOf(reques
 
 void ToWire(const AuditEntry& entry, v1::AuditEntry* out) {
   *out->mutable_time() = TimestampOf(entry.time);
-  out->set_action(entry.retired    ? v1::AUDIT_ACTION_RETIRE
-                  : entry.rollback ? v1::AUDIT_ACTION_ROLLBACK
-                                   : v1::AUDIT_ACTION_ACTIVATE);
+  out->set_action(entry.retired        ? v1::AUDIT_ACTION_RETIRE
+                  : entry.rollback     ? v1::AUDIT_ACTION_ROLLBACK
+                  : entry.canary_share ? v1::AUDIT_ACTION_CANARY
+                                       : v1::AUDIT_ACTION_ACTIVATE);
   out->set_generation(entry.generation);
   out->set_previous_generation(entry.previous_generation);
   out->set_forced(entry.forced);
@@ -228,6 +230,7 @@ void ToWire(const AuditEntry& entry, v1::AuditEntry* out) {
   out->set_out_of_reach(entry.out_of_reach);
   out->set_request_id(entry.request_id);
   out->set_validated(entry.validated);
+  out->set_share(entry.canary_share.value_or(0));
 }
 
 void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
@@ -267,6 +270,8 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   for (const std::string& alias : status.aliases) out->add_aliases(alias);
   *out->mutable_created() = TimestampOf(status.created);
   out->set_sequence(status.sequence);
+  out->set_canary_generation(status.canary_generation);
+  out->set_canary_share(status.canary_share);
 }
 
 void ToWire(const GenerationStatus& status, v1::GenerationInfo* out) {

@@ -156,6 +156,7 @@ void ToWire(SearchAnswer answer, v1::SearchResponse* out) {
   out->set_partial(answer.partial);
   out->set_sequence(answer.sequence);
   out->set_reach_overridden(answer.reach_overridden);
+  out->set_canary(answer.canary);
   if (answer.profile) ToWire(*answer.profile, out->mutable_profile());
 }
 

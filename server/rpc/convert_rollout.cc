@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "nlohmann/json.hpp"
 #include "server/rpc/convert.h"
 #include "server/rpc/error.h"
 
@@ -190,6 +191,52 @@ void ToWire(const JobStatus& job, v1::JobInfo* out) {
   out->set_attempts(job.attempts);
   out->set_result_json(job.result_json);
   if (!job.error.ok()) *out->mutable_error() = ToPartError(job.error);
+  out->set_progress_json(job.progress_json);
+}
+
+void ToWire(const JobStatus& job, v1::TrainingJob* out) {
+  static constexpr std::pair<JobState, const char*> kStates[] = {{JobState::kQueued, "queued"},
+                                                                 {JobState::kRunning, "running"},
+                                                                 {JobState::kSucceeded, "succeeded"},
+                                                                 {JobState::kFailed, "failed"},
+                                                                 {JobState::kCancelled, "cancelled"}};
+  out->set_id(job.id);
+  for (const auto& [state, name] : kStates) {
+    if (job.state == state) out->set_state(name);
+  }
+  ToWire(job, out->mutable_job());
+  const auto result = nlohmann::json::parse(job.result_json, nullptr, /*allow_exceptions=*/false);
+  if (result.is_object()) out->set_generation(result.value("generation", uint32_t{0}));
+}
+
+SetCanaryCall FromWire(const v1::SetCanaryRequest& request) {
+  return {request.request_id(), request.collection(), request.generation(),
+          request.share(),      request.force(),      request.reason()};
+}
+
+namespace {
+
+void ToWire(const CanarySide& side, v1::CanarySide* out) {
+  out->set_generation(side.generation);
+  out->set_searches(side.searches);
+  out->set_failures(side.failures);
+  out->set_p50_ms(side.p50_ms);
+  out->set_p99_ms(side.p99_ms);
+  out->set_nearest_distance(side.nearest_distance);
+  out->set_nearest_uncertainty(side.nearest_uncertainty);
+  if (side.live_recall) out->set_live_recall(*side.live_recall);
+}
+
+}  // namespace
+
+void ToWire(const CanaryStatus& status, v1::CanaryInfo* out) {
+  out->set_generation(status.generation);
+  if (status.generation == 0) return;
+  out->set_share(status.share);
+  *out->mutable_began() = TimestampOf(status.began);
+  ToWire(status.canary, out->mutable_canary());
+  ToWire(status.active, out->mutable_active());
+  out->set_unroutable(status.unroutable);
 }
 
 }  // namespace lightcone::server

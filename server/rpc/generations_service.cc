@@ -51,6 +51,22 @@ class GenerationsService final : public v1::Generations::CallbackService {
     });
   }
 
+  Unary* SetCanary(Context* context, const v1::SetCanaryRequest* request, v1::SetCanaryResponse* response) override {
+    return Operate(context, "Generations/SetCanary", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const CanaryStatus status, core_->engine().SetCanary(FromWire(*request)));
+      ToWire(status, response->mutable_canary());
+      return absl::OkStatus();
+    });
+  }
+
+  Unary* GetCanary(Context* context, const v1::GetCanaryRequest* request, v1::GetCanaryResponse* response) override {
+    return Operate(context, "Generations/GetCanary", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const CanaryStatus status, core_->engine().GetCanary(request->collection()));
+      ToWire(status, response->mutable_canary());
+      return absl::OkStatus();
+    });
+  }
+
   Unary* Rollback(Context* context, const v1::RollbackRequest* request, v1::RollbackResponse* response) override {
     return Operate(context, "Generations/Rollback", [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const ActivateAnswer answer, core_->engine().RollbackGeneration(FromWire(*request)));

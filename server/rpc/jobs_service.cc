@@ -4,14 +4,16 @@
 #include "lightcone/v1/jobs.grpc.pb.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/services.h"
-#include "server/rpc/streams.h"
 #include "server/rpc/unary_call.h"
+#include "server/rpc/watch_stream.h"
 
 namespace lightcone::server {
 namespace {
 
 using Context = grpc::CallbackServerContext;
 using Unary = grpc::ServerUnaryReactor;
+
+constexpr std::chrono::milliseconds kLookEvery{100};
 
 class JobsService final : public v1::Jobs::CallbackService {
  public:
@@ -28,7 +30,8 @@ class JobsService final : public v1::Jobs::CallbackService {
   Unary* List(Context* context, const v1::JobsListRequest* request, v1::JobsListResponse* response) override {
     return Operate(context, "Jobs/List", [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const JobPage page,
-                          core_->engine().ListJobs(request->collection(), request->page_size(), request->token()));
+                          core_->engine().ListJobs(request->collection(), /*kind=*/"", request->page_size(),
+                                                    request->token()));
       for (const JobStatus& job : page.jobs) ToWire(job, response->add_jobs());
       response->set_token(page.token);
       return absl::OkStatus();
@@ -37,7 +40,13 @@ class JobsService final : public v1::Jobs::CallbackService {
 
   grpc::ServerWriteReactor<v1::JobsWatchResponse>* Watch(Context* context,
                                                          const v1::JobsWatchRequest* request) override {
-    return StartJobWatch(core_, context, request);
+    return StartWatch<v1::JobsWatchResponse>(
+        core_, context, "Jobs/Watch", kLookEvery,
+        [core = core_, id = request->id()](v1::JobsWatchResponse* response) -> absl::StatusOr<bool> {
+          LC_ASSIGN_OR_RETURN(const JobStatus job, core->engine().GetJob(id));
+          ToWire(job, response->mutable_job());
+          return job.final();
+        });
   }
 
   Unary* Cancel(Context* context, const v1::JobsCancelRequest* request, v1::JobsCancelResponse* response) override {

@@ -1,9 +1,8 @@
-// The streaming methods of Retrieval and Jobs. The returned reactors own themselves.
+// The streaming methods of Retrieval. The returned reactors own themselves.
 #pragma once
 
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
-#include "lightcone/v1/jobs.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
 #include "server/rpc/core.h"
 
@@ -19,9 +18,5 @@ grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>* Star
 // most page_size items and about 3 MiB, so that clients with gRPC's default message limit of 4 MiB can read it.
 grpc::ServerWriteReactor<v1::ScrollResponse>* StartScroll(RpcCore* core, grpc::CallbackServerContext* context,
                                                           const v1::ScrollRequest* request);
-
-// A job as it is, and each time it has changed, until it has ended. Holds no thread while nothing happens.
-grpc::ServerWriteReactor<v1::JobsWatchResponse>* StartJobWatch(RpcCore* core, grpc::CallbackServerContext* context,
-                                                               const v1::JobsWatchRequest* request);
 
 }  // namespace lightcone::server

@@ -1,8 +1,12 @@
-// A service whose methods come with a later version: it is on the wire already, and says so.
+// Trainings are jobs of one kind, told in their own words.
+#include <utility>
+
+#include "base/status.h"
 #include "lightcone/v1/training.grpc.pb.h"
-#include "server/rpc/refused_stream.h"
+#include "server/rpc/convert.h"
 #include "server/rpc/services.h"
 #include "server/rpc/unary_call.h"
+#include "server/rpc/watch_stream.h"
 
 namespace lightcone::server {
 namespace {
@@ -10,28 +14,74 @@ namespace {
 using Context = grpc::CallbackServerContext;
 using Unary = grpc::ServerUnaryReactor;
 
-constexpr std::string_view kTrainingHint = "run 'lightcone train' instead";
+constexpr std::chrono::milliseconds kLookEvery{100};
+
+absl::StatusOr<JobStatus> FindTraining(RpcCore* core, const std::string& id) {
+  LC_ASSIGN_OR_RETURN(JobStatus job, core->engine().GetJob(id));
+  if (job.kind == Engine::kTrainJob) return job;
+  return NotFound(StrCat("job '", id, "' is no training: its kind is ", job.kind));
+}
 
 class TrainingService final : public v1::Training::CallbackService {
  public:
   explicit TrainingService(RpcCore* core) : core_(core) {}
-  Unary* Start(Context* context, const v1::TrainingStartRequest*, v1::TrainingStartResponse*) override {
-    return StartUnimplemented(core_, context, "Training/Start", kTrainingHint);
+
+  Unary* Start(Context* context, const v1::TrainingStartRequest* request,
+               v1::TrainingStartResponse* response) override {
+    return Operate(context, "Training/Start", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const std::string id,
+                          core_->engine().StartTraining({request->request_id(), request->collection(),
+                                                         request->recipe_json(), request->label_field(),
+                                                         request->parent()}));
+      LC_ASSIGN_OR_RETURN(const JobStatus job, core_->engine().GetJob(id));
+      ToWire(job, response->mutable_job());
+      return absl::OkStatus();
+    });
   }
-  Unary* Get(Context* context, const v1::TrainingGetRequest*, v1::TrainingGetResponse*) override {
-    return StartUnimplemented(core_, context, "Training/Get", kTrainingHint);
+
+  Unary* Get(Context* context, const v1::TrainingGetRequest* request, v1::TrainingGetResponse* response) override {
+    return Operate(context, "Training/Get", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const JobStatus job, FindTraining(core_, request->id()));
+      ToWire(job, response->mutable_job());
+      return absl::OkStatus();
+    });
   }
-  Unary* List(Context* context, const v1::TrainingListRequest*, v1::TrainingListResponse*) override {
-    return StartUnimplemented(core_, context, "Training/List", kTrainingHint);
+
+  Unary* List(Context* context, const v1::TrainingListRequest* request, v1::TrainingListResponse* response) override {
+    return Operate(context, "Training/List", [=, this](const CallContext&) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const JobPage page, core_->engine().ListJobs(request->collection(), Engine::kTrainJob,
+                                                                       request->page_size(), request->token()));
+      for (const JobStatus& job : page.jobs) ToWire(job, response->add_jobs());
+      response->set_token(page.token);
+      return absl::OkStatus();
+    });
   }
-  grpc::ServerWriteReactor<v1::TrainingWatchResponse>* Watch(Context*, const v1::TrainingWatchRequest*) override {
-    return RefuseStream<v1::TrainingWatchResponse>(core_, "Training/Watch", kTrainingHint);
+
+  grpc::ServerWriteReactor<v1::TrainingWatchResponse>* Watch(Context* context,
+                                                             const v1::TrainingWatchRequest* request) override {
+    return StartWatch<v1::TrainingWatchResponse>(
+        core_, context, "Training/Watch", kLookEvery,
+        [core = core_, id = request->id()](v1::TrainingWatchResponse* response) -> absl::StatusOr<bool> {
+          LC_ASSIGN_OR_RETURN(const JobStatus job, FindTraining(core, id));
+          ToWire(job, response->mutable_job());
+          return job.final();
+        });
   }
-  Unary* Cancel(Context* context, const v1::CancelRequest*, v1::CancelResponse*) override {
-    return StartUnimplemented(core_, context, "Training/Cancel", kTrainingHint);
+
+  Unary* Cancel(Context* context, const v1::CancelRequest* request, v1::CancelResponse* response) override {
+    return Operate(context, "Training/Cancel", [=, this](const CallContext&) -> absl::Status {
+      LC_RETURN_IF_ERROR(FindTraining(core_, request->id()).status());
+      LC_ASSIGN_OR_RETURN(const JobStatus job, core_->engine().CancelJob(request->id(), request->request_id()));
+      ToWire(job, response->mutable_job());
+      return absl::OkStatus();
+    });
   }
 
  private:
+  Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
+    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
+  }
+
   RpcCore* const core_;
 };
 

@@ -194,18 +194,18 @@ TEST_F(JobsTest, WhatHasToBeFinishedOrHasEndedIsNotCancelled) {
 TEST_F(JobsTest, ListingGoesFromTheNewestInPagesAndByCollection) {
   auto jobs = Make([](const JobRun&) -> absl::StatusOr<std::string> { return std::string("{}"); });
   for (uint32_t i = 0; i < 5; ++i) WaitFor(*jobs, Begin(jobs.get(), 1 + i % 2));
-  const JobPage first = *jobs->List(0, 2, "");
+  const JobPage first = *jobs->List(0, "", 2, "");
   ASSERT_EQ(first.jobs.size(), 2u);
   EXPECT_EQ(first.jobs[0].id, "5");
   EXPECT_EQ(first.jobs[1].id, "4");
-  const JobPage second = *jobs->List(0, 2, first.token);
+  const JobPage second = *jobs->List(0, "", 2, first.token);
   EXPECT_EQ(second.jobs[0].id, "3");
-  const JobPage last = *jobs->List(0, 2, second.token);
+  const JobPage last = *jobs->List(0, "", 2, second.token);
   ASSERT_EQ(last.jobs.size(), 1u);
   EXPECT_EQ(last.token, "");
-  EXPECT_EQ(jobs->List(2, 0, "")->jobs.size(), 2u);
-  EXPECT_TRUE(Fails(jobs->List(0, 1'001, ""), Code::kInvalidArgument, {"page_size", "1001"}));
-  EXPECT_TRUE(Fails(jobs->List(0, 0, "x"), Code::kInvalidArgument, {"token"}));
+  EXPECT_EQ(jobs->List(2, "", 0, "")->jobs.size(), 2u);
+  EXPECT_TRUE(Fails(jobs->List(0, "", 1'001, ""), Code::kInvalidArgument, {"page_size", "1001"}));
+  EXPECT_TRUE(Fails(jobs->List(0, "", 0, "x"), Code::kInvalidArgument, {"token"}));
 }
 
 TEST_F(JobsTest, OnlyTheLatestThousandThatEndedAreRemembered) {
@@ -220,7 +220,7 @@ TEST_F(JobsTest, OnlyTheLatestThousandThatEndedAreRemembered) {
   }
   auto jobs = Make([](const JobRun&) -> absl::StatusOr<std::string> { return std::string("{}"); });
   WaitFor(*jobs, Begin(jobs.get()));
-  EXPECT_EQ(jobs->List(0, 1'000, "")->jobs.size(), 1'000u);
+  EXPECT_EQ(jobs->List(0, "", 1'000, "")->jobs.size(), 1'000u);
   EXPECT_TRUE(absl::IsNotFound(store_->Get(Table::kJobs, keys::Job(6)).status()));
   EXPECT_TRUE(store_->Get(Table::kJobs, keys::Job(7)).ok());
 }

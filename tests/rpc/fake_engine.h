@@ -75,7 +75,12 @@ class FakeEngine : public Engine {
   absl::StatusOr<JobStatus> GetJob(const std::string& id) override {
     return on_get_job ? on_get_job(id) : JobStatus{};
   }
-  absl::StatusOr<JobPage> ListJobs(const std::string&, uint32_t, const std::string&) override { return JobPage{}; }
+  absl::StatusOr<JobPage> ListJobs(const std::string&, std::string_view, uint32_t, const std::string&) override {
+    return JobPage{};
+  }
+  absl::StatusOr<CanaryStatus> SetCanary(const SetCanaryCall&) override { return CanaryStatus{}; }
+  absl::StatusOr<CanaryStatus> GetCanary(const std::string&) override { return CanaryStatus{}; }
+  absl::StatusOr<std::string> StartTraining(const StartTrainingCall&) override { return std::string("1"); }
   absl::StatusOr<JobStatus> CancelJob(const std::string&, const std::string&) override { return JobStatus{}; }
   absl::StatusOr<BackfillStatus> StartBackfill(const StartBackfillCall&) override { return BackfillStatus{}; }
   absl::StatusOr<BackfillStatus> PauseBackfill(const std::string&, const std::string&) override {

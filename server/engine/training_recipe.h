@@ -1,0 +1,42 @@
+// What an operator's recipe of a training says, and the command line that runs it (`lightcone train`).
+// Threads: pure functions and plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lightcone::server {
+
+struct TrainingRecipe {
+  std::string method;  // of `lightcone train --list`; which there are is not known here
+  std::string recipe = "quick";
+  std::string name;  // of the model; empty: the server makes one up
+  std::string data;  // a data set on this machine; empty: stored inputs
+  uint64_t seed = 1;
+  int classes = 0;      // only the first; 0: all
+  double fraction = 1;  // of each class, above 0 .. 1
+  std::vector<std::pair<std::string, std::string>> options;  // as --set
+};
+
+// A JSON object of these names; "options" is an object of texts, numbers and booleans. INVALID_ARGUMENT names the field
+// that is unknown, missing, of another type or out of range.
+absl::StatusOr<TrainingRecipe> ParseTrainingRecipe(const std::string& json);
+
+// Where a training reads and writes.
+struct TrainingPlaces {
+  std::string data;      // of stored inputs, where the recipe names no data
+  std::string old;       // folder of the model to be compatible with; empty: none
+  std::string model;     // folder that it makes
+  std::string progress;  // file
+};
+
+// The words of the command line, the program first. `threads`: unless the recipe says how many.
+std::vector<std::string> TrainingWords(const std::string& program, const TrainingRecipe& recipe,
+                                       const TrainingPlaces& places, int threads);
+
+}  // namespace lightcone::server

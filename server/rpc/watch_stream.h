@@ -1,0 +1,111 @@
+// A server stream of what something looks like: at once, and each time that has changed, until it has ended.
+// Threads: the reactor owns itself.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "grpcpp/alarm.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/rpc/core.h"
+#include "server/rpc/error.h"
+#include "server/rpc/unary_call.h"
+
+namespace lightcone::server {
+
+// Fills in how it looks; whether it has ended.
+template <typename Response>
+using LookAt = std::function<absl::StatusOr<bool>(Response* response)>;
+
+// Looks on the lane, writes what has changed, else sleeps in an alarm, which holds no thread. Exactly one of the three is
+// under way at a time, so the state needs no lock. Busy while it looks or writes: a drain ends it at its next look.
+template <typename Response>
+class WatchStream final : public grpc::ServerWriteReactor<Response> {
+ public:
+  WatchStream(RpcCore* core, grpc::CallbackServerContext* context, std::string_view method,
+              std::chrono::milliseconds look_every, LookAt<Response> look)
+      : core_(core), method_(method), look_every_(look_every), look_(std::move(look)), started_(absl::Now()) {
+    context_.deadline = DeadlineOf(*context);
+    context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
+  }
+
+  void Next() {
+    const absl::Status admitted = core_->Enter();
+    if (!admitted.ok()) return End(admitted);
+    const absl::Status queued = core_->operate_lane().Submit([this] { Look(); });
+    if (queued.ok()) return;
+    core_->Leave();
+    End(queued);
+  }
+
+  void OnWriteDone(bool ok) override {
+    core_->Leave();
+    if (!ok) return End(MakeStatus(absl::StatusCode::kCancelled, "the client went away"));
+    if (last_) return End(absl::OkStatus());
+    Next();
+  }
+
+  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void OnDone() override { delete this; }
+
+ private:
+  void Look() {
+    RpcCore* const core = core_;  // the object may be gone once the transport has the answer or the status
+    bool news = false;
+    const absl::Status status = Guarded([&]() -> absl::Status {
+      LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
+      response_.Clear();
+      LC_ASSIGN_OR_RETURN(last_, look_(&response_));
+      std::string now = response_.SerializeAsString();
+      news = last_ || !written_ || now != seen_;
+      seen_ = std::move(now);
+      return absl::OkStatus();
+    });
+    if (status.ok() && news) {
+      written_ = true;
+      this->StartWrite(&response_);  // OnWriteDone leaves
+      return;
+    }
+    if (status.ok()) {
+      alarm_.Set(std::chrono::system_clock::now() + look_every_, [this](bool) { Next(); });
+    } else {
+      End(status);
+    }
+    core->Leave();
+  }
+
+  void End(const absl::Status& status) {
+    core_->Observe(method_, status, started_);
+    this->Finish(ToGrpc(status));
+  }
+
+  RpcCore* const core_;
+  const std::string_view method_;
+  const std::chrono::milliseconds look_every_;
+  const LookAt<Response> look_;
+  const absl::Time started_;
+  CallContext context_;
+  std::atomic<bool> cancelled_{false};
+  bool written_ = false, last_ = false;
+  std::string seen_;  // as it was written last
+  Response response_;
+  grpc::Alarm alarm_;
+};
+
+// `method` must live as long as the program.
+template <typename Response>
+grpc::ServerWriteReactor<Response>* StartWatch(RpcCore* core, grpc::CallbackServerContext* context,
+                                               std::string_view method, std::chrono::milliseconds look_every,
+                                               LookAt<Response> look) {
+  auto* watch = new WatchStream<Response>(core, context, method, look_every, std::move(look));
+  watch->Next();
+  return watch;
+}
+
+}  // namespace lightcone::server
