@@ -140,7 +140,7 @@ class Trainer {
     p.name = config_.name;
     p.method = config_.method;
     p.epochs = config_.epochs;
-    p.epoch = std::min(config_.epochs, progress_.step / steps_per_epoch_ + 1);
+    p.epoch = (std::max<int64_t>(progress_.step, 1) - 1) / steps_per_epoch_ + 1;  // of the last step
     p.step = progress_.step;
     p.steps = steps();
     p.losses = meter_.Means();
