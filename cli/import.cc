@@ -32,7 +32,7 @@ struct Flags {
   uint32_t generation = 0;
   int64_t batch = 500, start = 0, limit = 0;
   int in_flight = 8;
-  bool same_content = false, number_rows = false;
+  bool same_content = false, number_rows = false, keep_input = false;
 };
 
 // What has been acknowledged. Told from the stream's thread, asked from the command's.
@@ -149,12 +149,18 @@ class Source {
   static absl::StatusOr<std::unique_ptr<Source>> Open(const Flags& flags) {
     auto source = std::unique_ptr<Source>(new Source(flags));
     const ReadOptions options = {.payload_fields = flags.payload_fields};
-    LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf(flags.format, flags.file));
-    LC_ASSIGN_OR_RETURN(source->rows_, OpenRows(flags.file, format, options));
+    std::error_code ignored;
+    const bool images = flags.format == "images" || (flags.format == "auto" && std::filesystem::is_directory(flags.file, ignored));
+    if (images) {
+      LC_ASSIGN_OR_RETURN(source->rows_, OpenImages(flags.file));
+    } else {
+      LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf(flags.format, flags.file));
+      LC_ASSIGN_OR_RETURN(source->rows_, OpenRows(flags.file, format, options));
+      source->number_rows_ = flags.number_rows || format != RowFormat::kJsonl;
+    }
     if (!flags.ids.empty()) {
       LC_ASSIGN_OR_RETURN(source->ids_, OpenIds(flags.ids, options));
     }
-    source->number_rows_ = flags.number_rows || format != RowFormat::kJsonl;
     return source;
   }
 
@@ -198,7 +204,11 @@ class Source {
 void AddItem(const Flags& flags, const Row& row, v1::UpsertRequest* batch) {
   v1::Item* item = batch->add_items();
   *item->mutable_id() = *row.id;
-  client::SetVector(row.vector.data(), static_cast<int64_t>(row.vector.size()), item->mutable_vector());
+  if (row.image.has_value()) {
+    item->mutable_input()->set_image(*row.image);
+  } else {
+    client::SetVector(row.vector.data(), static_cast<int64_t>(row.vector.size()), item->mutable_vector());
+  }
   // The payload of a content that is stored already is kept; the wire takes none.
   if (row.payload_json.has_value() && !flags.same_content) item->set_payload_json(*row.payload_json);
 }
@@ -220,6 +230,7 @@ absl::Status SendAll(const Flags& flags, v1::Durability durability, int64_t star
     batch.set_generation(flags.generation);
     batch.set_durability(durability);
     batch.set_same_content(flags.same_content);
+    batch.set_keep_input(flags.keep_input);
     const int64_t first_row = source->next();
     int64_t bytes = 0;
     absl::Status bad_row;
@@ -229,7 +240,8 @@ absl::Status SendAll(const Flags& flags, v1::Durability durability, int64_t star
       more = next.ok() && *next;
       if (!more) break;
       AddItem(flags, row, &batch);
-      bytes += static_cast<int64_t>(row.vector.size() * sizeof(float) + row.payload_json.value_or("").size());
+      bytes += static_cast<int64_t>(row.vector.size() * sizeof(float) + row.payload_json.value_or("").size() +
+                                    (row.image ? row.image->size() : 0));
     }
     if (source->next() >= end) more = false;
     if (batch.items_size() > 0) {
@@ -289,17 +301,19 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddImport(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("import", "Write the rows of an npy, fvecs, bvecs or jsonl file");
+  CLI::App* app = root.add_subcommand("import", "Write the rows of an npy, fvecs, bvecs or jsonl file, or the pictures of a folder");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option("file", flags->file, "npy: floats (rows, dimension); jsonl: {\"id\", \"vector\", \"payload\"} a line")
+  app->add_option("file", flags->file, "npy: floats (rows, dimension); jsonl: {\"id\", \"vector\", \"payload\"} a line; or a folder of "
+                  "images, which the server embeds: ids are their paths, the payload says \"class\", the folder, and \"file\"")
       ->required();
-  app->add_option("--format", flags->format, "auto (by extension), npy, fvecs, bvecs, jsonl")->capture_default_str();
+  app->add_option("--format", flags->format, "auto (by extension), npy, fvecs, bvecs, jsonl, images")->capture_default_str();
   app->add_option("--ids", flags->ids,
                   "Ids and payloads: npy of integers, or a line for each row; default: row numbers");
   app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")
       ->delimiter(',');
   app->add_flag("--number-rows", flags->number_rows, "Rows of jsonl without an id get their number, from 0");
-  app->add_option("--generation", flags->generation, "That embedded the vectors; 0: the active one");
+  app->add_flag("--keep-input", flags->keep_input, "Keep the images, so that later generations can embed them and trainings learn from them");
+  app->add_option("--generation", flags->generation, "That embedded the vectors, or is to embed the images; 0: the active one");
   app->add_flag("--same-content", flags->same_content,
                 "Another model's embeddings of items that are stored already; their payloads are kept");
   app->add_option("--batch", flags->batch, "Rows a batch")->capture_default_str();

@@ -23,6 +23,7 @@ absl::StatusOr<RowFormat> RowFormatOf(std::string_view name, std::string_view pa
 
 struct Row {
   std::vector<float> vector;
+  std::optional<std::string> image;         // of OpenImages, in place of a vector: a file's bytes
   std::optional<v1::ItemId> id;             // npy, fvecs, bvecs: none
   std::optional<std::string> payload_json;  // none: the row says nothing about a payload
   uint32_t generation = 0;                  // writing only
@@ -50,6 +51,11 @@ struct ReadOptions {
 // (rows, dimension).
 absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(const std::string& path, RowFormat format,
                                                     const ReadOptions& options = {});
+
+// The image files (.png, .jpg, .jpeg, .webp, in any case) of a folder and those in it, in the order of their names. A row's
+// id is its path below the folder; the payload is {"file": that, "class": the folders on its way}. INVALID_ARGUMENT for a
+// folder without any.
+absl::StatusOr<std::unique_ptr<RowReader>> OpenImages(const std::string& folder);
 
 // Ids (and payloads) for the rows of another file: an npy file of integers, or a text file with a JSON value a line: an
 // id, or an object with "id" and perhaps "payload". A line that is no JSON is an id as people type it.
