@@ -124,7 +124,11 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
       return;
     }
     record_ = record;
+    ++orders_;
     cursor_ = keys::CollectionRange(collection_->number()).begin;
+    // What waits here is in the new order, by a key of its own.
+    returned_.clear();
+    retry_.clear();
     embed_cursor_.clear();
     passed_by_ = taken_ = 0;
     next_pass_ = absl::InfinitePast();
@@ -261,7 +265,7 @@ void Backfill::GiveBack(const OpenLease& lease, std::set<std::string>* keys) {
   }
 }
 
-absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count) {
+absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count, bool* through) {
   // Both run in the order of their keys; what came back is behind nothing.
   std::vector<std::string> found;
   const std::string end = keys::GenerationRange(collection_->number(), record_->generation).begin;
@@ -273,10 +277,12 @@ absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count) {
       found.emplace_back(rows->key());
       cursor_ = Behind(found.back());
       rows->Next();
-    } else if (!retry_.empty()) {
-      found.push_back(std::move(retry_.extract(retry_.begin()).value()));
     } else {
-      break;
+      *through = true;
+      if (retry_.empty()) break;
+      const auto next = retry_.upper_bound(retry_cursor_);
+      found.push_back(std::move(retry_.extract(next == retry_.end() ? retry_.begin() : next).value()));
+      retry_cursor_ = found.back();
     }
   }
   if (!rows->status().ok()) returned_.insert(found.begin(), found.end());
@@ -314,9 +320,10 @@ absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, siz
 
 absl::StatusOr<bool> Backfill::LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease) {
   size_t block = wanted;
+  bool through = false;
   for (size_t looked = 0; answer->items.size() < wanted && looked < kLeaseLooks;) {
-    LC_ASSIGN_OR_RETURN(const std::vector<std::string> keys, NextKeys(block));
-    if (keys.empty()) return true;
+    LC_ASSIGN_OR_RETURN(const std::vector<std::string> keys, NextKeys(block, &through));
+    if (keys.empty()) break;
     looked += keys.size();
     block = std::max(wanted, std::min(kLeaseBlock, 2 * block));
     WriteBatch gone;
@@ -326,7 +333,17 @@ absl::StatusOr<bool> Backfill::LeaseWorst(size_t wanted, LeaseAnswer* answer, Op
     // Keys of what is done only cost a look at the next start, so their removal need not be durable.
     if (!gone.empty()) LC_RETURN_IF_ERROR(collection_->store()->Write(gone, Durability::kProcess));
   }
-  return false;
+  return through;
+}
+
+bool Backfill::HasUnordered() const {
+  if (collection_->published_sequence() <= record_->ordered_sequence) return false;
+  uint64_t waiting = 0;
+  for (const auto& [generations, count] : collection_->progress().items) {
+    // What a newer generation embedded, before a rollback, is never ordered.
+    if (generations.back() < record_->generation) waiting += count;
+  }
+  return waiting > leased_.size() + retry_.size();
 }
 
 absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
@@ -348,10 +365,10 @@ absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
   if (!answer.items.empty()) {
     answer.token = absl::StrCat(absl::Hex(nonce_), "-", next_token_++);
     leases_.emplace(answer.token, std::move(lease));
-  } else if (*through && leases_.empty() && collection_->published_sequence() > record_->ordered_sequence) {
-    // Everything that was ordered is through, and older generations have embedded more since.
+  }
+  if (*through && HasUnordered()) {
     StartOrdering();
-    answer.state = BackfillState::kOrdering;
+    if (answer.items.empty()) answer.state = BackfillState::kOrdering;
   }
   return answer;
 }

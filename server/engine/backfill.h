@@ -83,6 +83,7 @@ class Backfill {
   struct OpenLease {
     absl::Time expires;
     std::vector<Leased> items;
+    uint64_t order = 0;  // as orders_ was
   };
 
   // Unless it is under way, halted, paused, or another generation is active.
@@ -99,16 +100,21 @@ class Backfill {
 
   // What expired goes back to its place, what a worker could not embed behind everything else.
   void TakeBack(absl::Time now, const std::string& finished_token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Up to `count` keys of the order that nobody holds, worst first.
-  absl::StatusOr<std::vector<std::string>> NextKeys(size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Up to `count` keys of the order that nobody holds, worst first, then what workers gave back, in turns. Sets
+  // `through` once the order is.
+  absl::StatusOr<std::vector<std::string>> NextKeys(size_t count, bool* through) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Leases those that still wait to be embedded anew, up to `wanted` in all; the keys of items that do not wait any
   // more go into `gone`, the rest into returned_.
   absl::Status LeaseKeys(const std::vector<std::string>& keys, size_t wanted, LeaseAnswer* answer, OpenLease* lease,
                          WriteBatch* gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Fills both with up to `wanted` items; whether the order is through. Looks at a bounded number of keys, so there may
-  // be fewer items before that. After an error what was taken from the order is in them or in returned_.
+  // Fills both with up to `wanted` items; whether the order is through, but for what was given back. Looks at a bounded
+  // number of keys, so there may be fewer items before that. After an error what was taken from the order is in them or
+  // in returned_.
   absl::StatusOr<bool> LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether older generations have embedded items since the order was made that nobody holds or gave back. Items that
+  // are done but not yet given back count as held, so the answer may come late. REQUIRES: the order is through.
+  bool HasUnordered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveBack(const OpenLease& lease, std::set<std::string>* keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TakeKeys(const std::vector<std::string>& order_keys, size_t wanted, EmbedTurn* turn, OpenLease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -128,9 +134,11 @@ class Backfill {
   std::optional<BackfillRecord> record_ ABSL_GUARDED_BY(mu_);
   std::optional<FailureHeadFile> head_ ABSL_GUARDED_BY(mu_);
   absl::Status error_ ABSL_GUARDED_BY(mu_);                       // of the last ordering
+  uint64_t orders_ ABSL_GUARDED_BY(mu_) = 0;                      // that were made
   std::string cursor_ ABSL_GUARDED_BY(mu_);                       // the scan of the order goes on here
   std::set<std::string> returned_ ABSL_GUARDED_BY(mu_);           // keys before the cursor whose leases ended
   std::set<std::string> retry_ ABSL_GUARDED_BY(mu_);              // keys that workers gave back: after all others
+  std::string retry_cursor_ ABSL_GUARDED_BY(mu_);                 // the last of them that was leased: they take turns
   std::map<std::string, OpenLease> leases_ ABSL_GUARDED_BY(mu_);  // by token
   absl::flat_hash_set<uint64_t> leased_ ABSL_GUARDED_BY(mu_);     // internal ids in leases_
   uint64_t next_token_ ABSL_GUARDED_BY(mu_) = 1;

@@ -36,7 +36,7 @@ absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted) {
   const uint64_t left = CountsOf(collection_->progress(), record_->generation).left;
   if (StateNow(left) != BackfillState::kRunning) return turn;
   turn.generation = record_->generation;
-  OpenLease lease{now + kTurnMax, {}};
+  OpenLease lease{now + kTurnMax, {}, orders_};
   const keys::Range all = keys::CollectionRange(collection_->number());
   if (embed_cursor_.empty()) embed_cursor_ = all.begin;
   const std::string end = keys::GenerationRange(collection_->number(), record_->generation).begin;
@@ -107,8 +107,9 @@ void Backfill::FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> fai
   if (lease == leases_.end()) return;  // begun anew meanwhile, or given back
   for (const Leased& item : lease->second.items) {
     leased_.erase(item.internal_id);
-    // Workers that passed by meanwhile get what could not be embedded behind everything else.
-    if (item.order_key < cursor_) retry_.insert(item.order_key);
+    // Workers that passed by meanwhile, maybe by its key in a newer order, get what could not be embedded behind
+    // everything else.
+    if (item.order_key < cursor_ || lease->second.order != orders_) retry_.insert(item.order_key);
   }
   leases_.erase(lease);
   passed_by_ += failed.size();

@@ -252,6 +252,48 @@ TEST_F(Backfills, ALeaseThatEndsGivesItsItemsBack) {
   EXPECT_NE(Names(again), Names(second));
 }
 
+TEST_F(Backfills, WhatWorkersGaveBackTakesTurns) {
+  MakeCollection(2);
+  FillRandomly(3, 1);
+  Activate(2);
+  Start();
+  std::map<std::string, int> seen;
+  LeaseAnswer lease;
+  for (int i = 0; i < 9; ++i) {
+    lease = Lease(1, kLong, lease.token);
+    for (const std::string& name : Names(lease)) ++seen[name];
+  }
+  EXPECT_EQ(seen.size(), 3u);
+  for (const auto& [name, times] : seen) EXPECT_EQ(times, 3) << name;
+}
+
+// Others hold some of what cannot be embedded, and one worker gets the rest of it again and again.
+TEST_F(Backfills, WhatNobodyCanEmbedHoldsUpNoneOfWhatOlderGenerationsEmbeddedSince) {
+  MakeCollection(2);
+  FillRandomly(20, 1);
+  Activate(2);
+  Start();
+  const LeaseAnswer held = Lease(5);
+  LeaseAnswer lease = Lease(15);
+  lease.items.resize(10);
+  EXPECT_EQ(Embed(lease).items, 10u);
+  lease = Lease(5, kLong, lease.token);
+  EXPECT_EQ(lease.items.size(), 5u) << "what could not be embedded";
+  Write(BatchOf({ItemOf(Id("new"), {1, 0, 0, 0})}, 1));
+  bool reached = false;
+  for (int i = 0; i < 10 && !reached; ++i) {
+    Settled();
+    lease = Lease(5, kLong, lease.token);
+    reached = testing::Value(Names(lease), Contains("'new'@1"));
+  }
+  EXPECT_TRUE(reached);
+  Embed(lease);
+  for (int i = 0; i < 20; ++i) {
+    lease = Lease(5, kLong, lease.token);
+    EXPECT_EQ(lease.state, BackfillState::kRunning) << "nothing is left that was not ordered";
+  }
+}
+
 TEST_F(Backfills, OrderPauseAndProgressSurviveARestart) {
   MakeCollection(2);
   FillRandomly(30, 1);
