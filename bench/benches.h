@@ -14,7 +14,7 @@ struct BenchOptions {
   std::string server_binary;  // `lightcone`
   int64_t items = 200'000;    // of the search benchmarks
   int64_t scan_items = 1'000'000;
-  int64_t life_items = 1'000'000;  // of the start benchmark, which also takes four times as many, and of growth
+  int64_t life_items = 1'000'000;  // of start, which also takes four times as many, of growth, and of rollout's activations
   int dimension = 128;
 };
 
@@ -29,6 +29,7 @@ absl::Status BenchIvf(const BenchOptions& options, Report& report);     // inver
 absl::Status BenchIngest(const BenchOptions& options, Report& report);  // searches beside writers
 absl::Status BenchStart(const BenchOptions& options, Report& report);   // of a server, until its first answer
 absl::Status BenchGrowth(const BenchOptions& options, Report& report);  // over three sizes of gallery
+absl::Status BenchRollout(const BenchOptions& options, Report& report);  // activation, rollback, backfill
 absl::Status BenchMemory(const BenchOptions& options, Report& report);  // bytes a vector of an int8 graph
 absl::Status BenchMixed(const BenchOptions& options, Report& report);   // one view over several generations
 absl::Status BenchFilters(const BenchOptions& options, Report& report);  // filtered beside unfiltered searches

@@ -1,6 +1,5 @@
 // Searches beside writers: the p99 of a paced search with nothing else to do, and while 16 writers upsert at half the
 // rate that they reach without it. Sealing and merging go on meanwhile.
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "bench/benches.h"
 #include "bench/clusters.h"
 #include "bench/load.h"
+#include "bench/paced.h"
 #include "cli/child_server.h"
 #include "client/client.h"
 
@@ -22,24 +22,6 @@ constexpr int kBatch = 100;
 constexpr int kRounds = 5;
 constexpr int kSearchesPerSecond = 200;
 constexpr absl::Duration kPhase = absl::Seconds(6);
-
-// Calls `call` at the moments begin + i * period until `end`, late ones at once; latency counts from the moment. Without
-// a period one call follows the other.
-template <typename Call>
-absl::Status Paced(absl::Time begin, absl::Time end, absl::Duration period, std::vector<double>* latencies_ms,
-                   Call call) {
-  for (absl::Time due = begin; due < end && absl::Now() < end; due += period) {
-    absl::SleepFor(due - absl::Now());
-    LC_RETURN_IF_ERROR(call());
-    if (latencies_ms != nullptr) latencies_ms->push_back(absl::ToDoubleMilliseconds(absl::Now() - due));
-  }
-  return absl::OkStatus();
-}
-
-double Percentile99(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() * 99 / 100];
-}
 
 class IngestBench {
  public:
