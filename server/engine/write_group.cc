@@ -101,6 +101,8 @@ absl::Status WriteGroup::ReadHeads() {
 
 bool WriteGroup::IsThere(const PreparedItem& item, uint32_t generation, const Head& head) const {
   if (!head || head->generations.empty() || head->generations.back() != generation) return false;
+  const auto planned = planned_.find({head->internal_id, generation});
+  if (planned != planned_.end()) return std::ranges::equal(planned->second, item.z);
   const auto stored =
       collection_->store()->Get(Table::kEmbeddings, keys::Embedding(number_, generation, head->internal_id));
   return stored.ok() && *stored == item.embedding;
@@ -251,6 +253,7 @@ void WriteGroup::AddEmbedding(PreparedItem& item, uint32_t generation, Head* hea
 }
 
 void WriteGroup::PutEmbedding(PreparedItem& item, uint32_t generation, const ItemRecord& record) {
+  if (jobs_.size() > 1) planned_.insert_or_assign({record.internal_id, generation}, std::span<const float>(item.z));
   batch_.Put(Table::kItems, std::move(item.key), EncodeItem(record));
   batch_.Put(Table::kEmbeddings, keys::Embedding(number_, generation, record.internal_id), std::move(item.embedding));
   if (item.input) batch_.Put(Table::kInputs, keys::Input(number_, record.internal_id), *std::move(item.input));

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -68,6 +70,8 @@ class WriteGroup {
   WriteBatch batch_;
   bool durable_ = false;                          // a job asks for it
   absl::flat_hash_map<std::string, Head> heads_;  // by key of kItems
+  // What earlier jobs of the group embed, by internal id and generation; the vectors are the jobs'.
+  absl::flat_hash_map<std::pair<uint64_t, uint32_t>, std::span<const float>> planned_;
   std::vector<Change> changes_;
   std::vector<RetiredItem> retired_;
 };
