@@ -55,6 +55,14 @@ bool Guarded(const CollectionRecord& record, uint32_t generation) {
          std::find(earlier.begin(), earlier.end(), generation) == earlier.end();
 }
 
+// The steps that a rollback can take: none to what is retired, and none from a generation to itself, as a retirement in
+// between leaves them.
+void KeepSteps(const CollectionState& state, std::vector<uint32_t>* earlier) {
+  std::erase_if(*earlier, [&](uint32_t g) { return state.Find(g) == nullptr || state.Find(g)->retired; });
+  earlier->erase(std::unique(earlier->begin(), earlier->end()), earlier->end());
+  if (!earlier->empty() && earlier->back() == state.record.active_generation) earlier->pop_back();
+}
+
 }  // namespace
 
 absl::StatusOr<EngineImpl::MayServe> EngineImpl::CheckMayServe(Collection& collection,
@@ -140,10 +148,11 @@ absl::StatusOr<ActivateAnswer> EngineImpl::SwitchGeneration(const SwitchCall& ca
     if (active != 0 && active != *generation) earlier.push_back(active);
     return Serve(*served, *state, call, *generation, std::move(earlier), std::move(request));
   }
+  KeepSteps(*state, &earlier);
   if (earlier.empty()) {
     LC_ASSIGN_OR_RETURN(earlier, EarlierByAudit(collection.number(), active));
+    KeepSteps(*state, &earlier);
   }
-  std::erase_if(earlier, [&](uint32_t g) { return state->Find(g) == nullptr || state->Find(g)->retired; });
   if (earlier.empty()) {
     return FailedPrecondition(StrCat("collection '", state->record.name, "' has no generation to roll back to: ",
                                      active == 0 ? "none is active" : StrCat("none served before ", active)));

@@ -129,6 +129,22 @@ TEST_F(RetireTest, ANewGenerationThatWasRolledBackLeavesTheOldOneAsItWas) {
   ExpectAllServedBy(1, "after a restart");
 }
 
+TEST_F(RetireTest, ARollbackOverARetiredGenerationLeadsToAnotherOneThanServes) {
+  Register(1);
+  SwitchCall back;
+  back.collection = "c";
+  // 1, 2, 1, 2, 1, 3; without 2 that is: 1, 3.
+  for (const uint32_t g : {2u, 1u, 2u, 1u}) Activate(g);
+  Retire(2);
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(back), Code::kFailedPrecondition, {"none served before 1"}));
+  Activate(3);
+  const auto first = engine_->RollbackGeneration(back);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->generation.generation, 1u);
+  EXPECT_EQ(first->previous_generation, 3u);
+  EXPECT_TRUE(Fails(engine_->RollbackGeneration(back), Code::kFailedPrecondition, {"none served before 1"}));
+}
+
 TEST_F(RetireTest, TheSameCallAgainIsTheSameJobAndLaterThereIsNothingToDo) {
   EmbedAnew(kItems);
   Activate(2);
