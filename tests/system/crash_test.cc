@@ -23,6 +23,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/support/temporary_folder.h"
 #include "tests/system/oracle.h"
+#include "tests/system/writer.h"
 
 namespace lightcone {
 namespace {
@@ -35,44 +36,16 @@ constexpr int kDamageEvery = 3;           // every third restart finds a damaged
 constexpr char kCollection[] = "crash";
 const Space kSpace = {.metric = Metric::kLorentz, .dimension = kDimension, .curvature = 1.0, .clip_radius = 1.0};
 
-std::unique_ptr<client::Client> ClientOf(const cli::ChildServer& server) {
-  client::ClientOptions options;
-  options.address = server.address();
-  options.retries_max = 0;  // the oracle decides what an unanswered call may have done
-  return client::Client::Connect(options).value();
-}
-
-// One writer: random batches over its own items until its server dies.
-class Writer {
+class CrashWriter final : public Writer {
  public:
   // `acknowledged`: of all writers.
-  Writer(int number, std::atomic<int64_t>* acknowledged)
-      : number_(number), random_(static_cast<uint64_t>(number) + 1), acknowledged_(acknowledged) {}
-
-  void Run(const cli::ChildServer& server) {
-    const auto client = ClientOf(server);
-    for (;;) {
-      const bool alive = random_() % 100 < 80 ? Upsert(*client) : Delete(*client);
-      if (!alive) return;
-    }
-  }
-
-  Oracle& oracle() { return oracle_; }
+  CrashWriter(int number, std::atomic<int64_t>* acknowledged)
+      : Writer(number, {.items = kItemsOfAWriter, .batch_items_max = 10}), acknowledged_(acknowledged) {}
 
  private:
-  std::set<uint64_t> SomeItems() {
-    std::set<uint64_t> items;
-    const size_t count = 1 + random_() % 10;
-    while (items.size() < count)
-      items.insert(static_cast<uint64_t>(number_) * kItemsOfAWriter + random_() % kItemsOfAWriter);
-    return items;
-  }
-
-  bool Upsert(client::Client& client) {
+  absl::Status Upsert(client::Client& client, const std::set<uint64_t>& items, Version version) override {
     v1::UpsertRequest request;
     request.set_collection(kCollection);
-    const Version version = ++version_;
-    const std::set<uint64_t> items = SomeItems();
     for (const uint64_t item : items) {
       v1::Item* added = request.add_items();
       added->mutable_id()->set_number(item);
@@ -80,35 +53,17 @@ class Writer {
       client::SetVector(vector.data(), kDimension, added->mutable_vector());
       added->set_payload_json(PayloadOf(item, version));
     }
-    return Record(client.Upsert(request).status(), items, version);
+    return client.Upsert(request).status();
   }
-
-  bool Delete(client::Client& client) {
+  absl::Status Delete(client::Client& client, const std::set<uint64_t>& items) override {
     v1::DeleteRequest request;
     request.set_collection(kCollection);
-    const std::set<uint64_t> items = SomeItems();
     for (const uint64_t item : items) request.add_ids()->set_number(item);
-    return Record(client.Delete(request).status(), items, 0);
+    return client.Delete(request).status();
   }
+  void Acknowledged(const std::set<uint64_t>& items, Version call) override { acknowledged_->fetch_add(1); }
 
-  bool Record(const absl::Status& status, const std::set<uint64_t>& items, Version version) {
-    if (!status.ok()) {
-      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-      ++calls_;
-      for (const uint64_t item : items) oracle_.LeaveOpen(item, version, calls_);
-      return false;
-    }
-    for (const uint64_t item : items) oracle_.Acknowledge(item, version);
-    acknowledged_->fetch_add(1);
-    return true;
-  }
-
-  const int number_;
-  std::mt19937_64 random_;
-  Version version_ = 0;
-  int64_t calls_ = 0;
   std::atomic<int64_t>* const acknowledged_;
-  Oracle oracle_;
 };
 
 struct Stored {
@@ -122,7 +77,7 @@ class CrashTest : public testing::Test {
     auto server = cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", data_, {"--log-level", "warning"});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = std::move(*server);
-    client_ = ClientOf(*server_);
+    client_ = ClientAt(server_->address());
   }
 
   void MakeCollection() {
@@ -186,26 +141,12 @@ class CrashTest : public testing::Test {
   }
 
   void CheckOracle(Oracle& oracle) {
-    std::map<int64_t, std::set<bool>> applied_by_call;
-    for (auto& [item, entry] : oracle.entries()) {
+    ExpectKept(oracle, [&](uint64_t item) {
       const auto found = store_.find(item);
-      const Version seen = found == store_.end() ? 0 : found->second.version;
-      const bool applied = entry.pending.has_value() && seen == *entry.pending;
-      EXPECT_TRUE(seen == entry.acknowledged || applied)
-          << "item " << item << " is at version " << seen << "; acknowledged was " << entry.acknowledged;
-      if (seen != 0) {
-        EXPECT_EQ(found->second.vector, VectorOf(item, seen)) << "item " << item << " version " << seen;
-      }
-      // A cut-off delete of what was not there tells nothing; everything else shows whether its batch was applied.
-      if (entry.pending.has_value() && *entry.pending != entry.acknowledged) {
-        applied_by_call[entry.pending_call].insert(applied);
-      }
-    }
-    for (const auto& [call, outcomes] : applied_by_call) EXPECT_EQ(outcomes.size(), 1u) << "half a batch is visible";
-    for (auto& [item, entry] : oracle.entries()) {
-      const auto found = store_.find(item);
-      oracle.Settle(item, found == store_.end() ? 0 : found->second.version);
-    }
+      if (found == store_.end()) return Version{0};
+      EXPECT_EQ(found->second.vector, VectorOf(item, found->second.version)) << "item " << item;
+      return found->second.version;
+    });
   }
 
   void CheckSearch(uint64_t seed) {
@@ -316,15 +257,15 @@ class CrashTest : public testing::Test {
 TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreRebuilt) {
   std::mt19937_64 random(20);
   std::atomic<int64_t> acknowledged{0};
-  std::vector<std::unique_ptr<Writer>> writers;
-  for (int i = 0; i < kWriters; ++i) writers.push_back(std::make_unique<Writer>(i, &acknowledged));
+  std::vector<std::unique_ptr<CrashWriter>> writers;
+  for (int i = 0; i < kWriters; ++i) writers.push_back(std::make_unique<CrashWriter>(i, &acknowledged));
   StartServer();
   ASSERT_FALSE(HasFatalFailure());
   MakeCollection();
   int damaged = 0;
   for (int kill = 1; kill <= kKills; ++kill) {
     std::vector<std::thread> threads;
-    for (const auto& writer : writers) threads.emplace_back([&] { writer->Run(*server_); });
+    for (const auto& writer : writers) threads.emplace_back([&] { writer->Run(server_->address()); });
     const bool damages = kill % kDamageEvery == 0;
     AwaitProgress(acknowledged, kill * kBatchesOfARound, damages);
     // The kill comes at a random point after that.

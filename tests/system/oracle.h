@@ -3,9 +3,13 @@
 // Threads: none; each writer owns the items of its own range.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,5 +61,23 @@ class Oracle {
  private:
   std::map<uint64_t, Entry> entries_;
 };
+
+// Every acknowledged write is there, and of a batch that was cut off all or nothing. What is seen (0: nothing) is the
+// truth from then on.
+inline void ExpectKept(Oracle& oracle, const std::function<Version(uint64_t item)>& see) {
+  std::map<int64_t, std::set<bool>> applied_by_call;
+  for (const auto& [item, entry] : oracle.entries()) {
+    const Version seen = see(item);
+    const bool applied = entry.pending.has_value() && seen == *entry.pending;
+    EXPECT_TRUE(seen == entry.acknowledged || applied)
+        << "item " << item << " is at version " << seen << "; acknowledged was " << entry.acknowledged;
+    // A cut-off delete of what was not there tells nothing; everything else shows whether its batch was applied.
+    if (entry.pending.has_value() && *entry.pending != entry.acknowledged) {
+      applied_by_call[entry.pending_call].insert(applied);
+    }
+  }
+  for (const auto& [call, outcomes] : applied_by_call) EXPECT_EQ(outcomes.size(), 1u) << "half a batch is visible";
+  for (const auto& [item, entry] : oracle.entries()) oracle.Settle(item, see(item));
+}
 
 }  // namespace lightcone
