@@ -42,7 +42,8 @@ class RolloutCrashTest : public testing::Test {
 
   void StartServer() {
     const absl::Time begin = absl::Now();
-    auto server = cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", data_, {"--log-level", "warning"});
+    auto server = cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", data_, {"--log-level", "warning"},
+                                          /*patience=*/absl::Minutes(5));
     ASSERT_TRUE(server.ok()) << server.status();
     restart_ms_.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
     server_ = std::move(*server);
@@ -89,9 +90,12 @@ class RolloutCrashTest : public testing::Test {
     threads.emplace_back([&] { searcher_.Run(address); });
     threads.emplace_back([&] { operator_.Run(address); });
     if (random_() % 4 == 0) {
-      EXPECT_TRUE(world_.meter.AwaitAcknowledged(acknowledged + 30 + static_cast<int64_t>(random_() % 150)));
+      EXPECT_TRUE(world_.meter.AwaitAcknowledged(acknowledged + 30 + static_cast<int64_t>(random_() % 150)))
+          << world_.meter.acknowledged() - acknowledged << " writes acknowledged";
     } else {
-      EXPECT_TRUE(world_.meter.AwaitSent(sent + 1 + static_cast<int64_t>(random_() % 24)));
+      EXPECT_TRUE(world_.meter.AwaitSent(sent + 1 + static_cast<int64_t>(random_() % 24)))
+          << world_.meter.sent() - sent << " calls sent, " << world_.meter.acknowledged() - acknowledged
+          << " writes acknowledged";
       const int64_t most = kIntoTheCall[random_() % std::size(kIntoTheCall)];
       absl::SleepFor(absl::Microseconds(static_cast<int64_t>(random_() % static_cast<uint64_t>(most))));
     }

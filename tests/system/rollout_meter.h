@@ -51,7 +51,7 @@ class Meter {
   }
 
  private:
-  static constexpr absl::Duration kHangs = absl::Minutes(2);
+  static constexpr absl::Duration kHangs = absl::Minutes(5);
 
   void Set(bool serves) {
     absl::MutexLock lock(&mu_);
