@@ -8,6 +8,10 @@ namespace {
 
 int64_t LiveRows(const BuildInput& input) { return input.rows - input.deleted; }
 
+double DeletedShare(const BuildInput& input) {
+  return static_cast<double>(input.deleted) / static_cast<double>(std::max<int64_t>(1, input.rows));
+}
+
 // The longest prefix of `indices` that fits, but at least one.
 std::vector<size_t> Fitting(const std::vector<BuildInput>& inputs, const std::vector<size_t>& indices,
                             int64_t rows_max) {
@@ -21,6 +25,23 @@ std::vector<size_t> Fitting(const std::vector<BuildInput>& inputs, const std::ve
   return chosen;
 }
 
+// Sealing: growing segments, and of the dead ones what does not make it more than twice the work. Where writes never
+// pause there is always something to seal, and a segment that had to wait for its own turn would wait for ever.
+std::vector<size_t> Sealing(const std::vector<BuildInput>& inputs, const std::vector<size_t>& growing,
+                            const std::vector<size_t>& dead, int64_t rows_max) {
+  std::vector<size_t> chosen = Fitting(inputs, growing, rows_max);
+  int64_t rows = 0;
+  for (const size_t i : chosen) rows += LiveRows(inputs[i]);
+  int64_t room = std::min(rows, rows_max - rows);
+  for (const size_t i : dead) {
+    if (LiveRows(inputs[i]) > std::max<int64_t>(0, room)) continue;
+    room -= LiveRows(inputs[i]);
+    chosen.push_back(i);
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
 int SizeClass(int64_t rows, int64_t unit) {
   int size_class = 0;
   for (int64_t limit = unit * kMergeWidth; rows >= limit && size_class < 40; limit *= kMergeWidth) ++size_class;
@@ -30,23 +51,20 @@ int SizeClass(int64_t rows, int64_t unit) {
 }  // namespace
 
 std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings) {
-  std::vector<size_t> growing, stale;
+  std::vector<size_t> growing, stale, dead;
   std::map<int, std::vector<size_t>> classes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].growing) {
       growing.push_back(i);
-    } else {
-      if (inputs[i].stale) stale.push_back(i);
-      classes[SizeClass(LiveRows(inputs[i]), settings.growing_rows_max)].push_back(i);
+      continue;
     }
+    if (inputs[i].stale) stale.push_back(i);
+    if (DeletedShare(inputs[i]) > settings.tombstones_share_max) dead.push_back(i);
+    classes[SizeClass(LiveRows(inputs[i]), settings.growing_rows_max)].push_back(i);
   }
-  if (!growing.empty()) return Fitting(inputs, growing, settings.merge_rows_max);
+  if (!growing.empty()) return Sealing(inputs, growing, dead, settings.merge_rows_max);
   if (!stale.empty()) return Fitting(inputs, stale, settings.merge_rows_max);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const double share =
-        static_cast<double>(inputs[i].deleted) / static_cast<double>(std::max<int64_t>(1, inputs[i].rows));
-    if (share > settings.tombstones_share_max) return {i};
-  }
+  if (!dead.empty()) return Fitting(inputs, dead, settings.growing_rows_max);
   for (auto& [size_class, members] : classes) {
     if (members.size() < kMergeWidth) continue;
     std::stable_sort(members.begin(), members.end(),

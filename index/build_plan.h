@@ -16,9 +16,11 @@ struct BuildInput {
 };
 
 // Picks inputs (indices into `inputs`, ascending) of one new segment; empty when nothing is to be done. In this order:
-//   1. growing segments, oldest first, as many as fit into merge_rows_max (at least one);
+//   1. growing segments, oldest first, as many as fit into merge_rows_max (at least one); with them those of 3. whose
+//      live rows, all together, are no more than theirs and fit as well;
 //   2. stale segments, together as far as they fit;
-//   3. a segment whose deleted share is above tombstones_share_max;
+//   3. segments whose deleted share is above tombstones_share_max: one, and further ones as far as all their live rows
+//      fit into growing_rows_max;
 //   4. kMergeWidth or more segments of one size class (powers of kMergeWidth times growing_rows_max), as far as they
 //   fit.
 //      So a row is rewritten about log_4(rows / growing_rows_max) times, and a generation keeps few segments.

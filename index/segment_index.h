@@ -120,6 +120,8 @@ class SegmentIndex final : public CollectionIndex {
   void LetBurstPass() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status WorkUntilIdle() ABSL_LOCKS_EXCLUDED(mu_);
   std::optional<Job> PickJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What there is to build of one generation.
+  std::optional<Job> JobOf(uint32_t number, const Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status RunJob(const Job& job) ABSL_LOCKS_EXCLUDED(mu_);
   void Install(const Job& job, const std::vector<RowReference>& rows, std::shared_ptr<SealedSegment> built)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -158,6 +160,7 @@ class SegmentIndex final : public CollectionIndex {
   SegmentView::Legs legs_ ABSL_GUARDED_BY(mu_);
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the last change
   absl::Time last_apply_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  uint32_t turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
   uint64_t next_segment_id_ ABSL_GUARDED_BY(mu_) = 1;
   std::vector<std::string> garbage_ ABSL_GUARDED_BY(mu_);  // folders to delete after the next checkpoint
   int64_t state_changes_ ABSL_GUARDED_BY(mu_) = 0;         // of sealed rows, since the last checkpoint

@@ -112,49 +112,58 @@ absl::Status SegmentIndex::WorkUntilIdle() {
 }
 
 std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
-  const int64_t all_rows = AllRows();
-  for (const auto& [number, generation] : generations_) {
-    std::vector<BuildInput> inputs;
-    for (const auto& segment : generation.frozen) {
-      inputs.push_back({true, false, segment->rows(), segment->counts().Of(kDeleted)});
-    }
-    for (const auto& segment : generation.sealed) {
-      inputs.push_back(
-          {false, segment->stale() || Outgrown(*segment, all_rows), segment->rows(), segment->counts().Of(kDeleted)});
-    }
-    const std::vector<size_t> chosen = PlanBuild(inputs, settings_);
-    if (chosen.empty()) continue;
-    Job job;
-    job.generation = number;
-    job.plan.id = next_segment_id_++;
-    job.plan.settings = settings_;
-    job.rebuild = rebuilds_asked_;
-    job.plan.first_sequence = UINT64_MAX;
-    const auto add = [&job](const auto& segment, uint64_t first, uint64_t last) {
-      job.sources.push_back(segment);
-      job.rows_of.push_back(segment->rows());
-      job.plan.first_sequence = std::min(job.plan.first_sequence, first);
-      job.plan.last_sequence = std::max(job.plan.last_sequence, last);
-    };
-    for (const size_t i : chosen) {
-      if (i < generation.frozen.size()) {
-        const auto& segment = generation.frozen[i];
-        add(segment, segment->first_sequence(), segment->last_sequence());
-      } else {
-        const auto& segment = generation.sealed[i - generation.frozen.size()];
-        add(segment, segment->manifest().first_sequence, segment->manifest().last_sequence);
-        job.sealed_sources.push_back(segment);
-      }
-    }
-    int64_t live = 0;
-    for (const size_t i : chosen) live += inputs[i].rows - inputs[i].deleted;
-    const KindChoice choice = ChoiceOf(generation.space, live, nullptr, all_rows);
-    job.plan.settings.kind = choice.kind;
-    job.plan.settings.codes = choice.codes;
-    ++builds_running_;
-    return job;
+  // By turns: one generation that always has something to do would keep all that come after it from being sealed.
+  const auto first = generations_.upper_bound(turn_);
+  for (auto it = first; it != generations_.end(); ++it) {
+    if (std::optional<Job> job = JobOf(it->first, it->second)) return job;
+  }
+  for (auto it = generations_.begin(); it != first; ++it) {
+    if (std::optional<Job> job = JobOf(it->first, it->second)) return job;
   }
   return std::nullopt;
+}
+
+std::optional<SegmentIndex::Job> SegmentIndex::JobOf(uint32_t number, const Generation& generation) {
+  const int64_t all_rows = AllRows();
+  std::vector<BuildInput> inputs;
+  for (const auto& segment : generation.frozen) {
+    inputs.push_back({true, false, segment->rows(), segment->counts().Of(kDeleted)});
+  }
+  for (const auto& segment : generation.sealed) {
+    inputs.push_back(
+        {false, segment->stale() || Outgrown(*segment, all_rows), segment->rows(), segment->counts().Of(kDeleted)});
+  }
+  const std::vector<size_t> chosen = PlanBuild(inputs, settings_);
+  if (chosen.empty()) return std::nullopt;
+  Job job;
+  job.generation = turn_ = number;
+  job.plan.id = next_segment_id_++;
+  job.plan.settings = settings_;
+  job.rebuild = rebuilds_asked_;
+  job.plan.first_sequence = UINT64_MAX;
+  const auto add = [&job](const auto& segment, uint64_t first, uint64_t last) {
+    job.sources.push_back(segment);
+    job.rows_of.push_back(segment->rows());
+    job.plan.first_sequence = std::min(job.plan.first_sequence, first);
+    job.plan.last_sequence = std::max(job.plan.last_sequence, last);
+  };
+  int64_t live = 0;
+  for (const size_t i : chosen) {
+    live += inputs[i].rows - inputs[i].deleted;
+    if (i < generation.frozen.size()) {
+      const auto& segment = generation.frozen[i];
+      add(segment, segment->first_sequence(), segment->last_sequence());
+    } else {
+      const auto& segment = generation.sealed[i - generation.frozen.size()];
+      add(segment, segment->manifest().first_sequence, segment->manifest().last_sequence);
+      job.sealed_sources.push_back(segment);
+    }
+  }
+  const KindChoice choice = ChoiceOf(generation.space, live, nullptr, all_rows);
+  job.plan.settings.kind = choice.kind;
+  job.plan.settings.codes = choice.codes;
+  ++builds_running_;
+  return job;
 }
 
 absl::Status SegmentIndex::RunJob(const Job& job) {

@@ -49,6 +49,24 @@ TEST_F(IndexLife, SmallSegmentsAreMergedAndOldFoldersGo) {
   ExpectEqual("after merging");
 }
 
+TEST_F(IndexLife, AGenerationWithMuchToSealLeavesTheOthersTheirTurns) {
+  settings_.growing_rows_max = settings_.merge_rows_max = 50;  // a growing segment a job, and no merging
+  Open();
+  Add(1, 50, 2);
+  Add(101, 20 * 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  // Ids ascend in the order in which segments were begun.
+  std::vector<uint64_t> busy, other;
+  for (const SegmentInfo& segment : index_->Stats().segments) {
+    EXPECT_NE(segment.kind, "growing");
+    (segment.generation == 1 ? busy : other).push_back(segment.id);
+  }
+  ASSERT_EQ(busy.size(), 20u);
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_LE(std::count_if(busy.begin(), busy.end(), [&](uint64_t id) { return id < other[0]; }), 1);
+  ExpectEqual("after the turns");
+}
+
 TEST_F(IndexLife, ASegmentWithManyDeletedRowsIsCompacted) {
   Open();
   Add(1, 50, 1);

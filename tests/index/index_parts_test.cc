@@ -31,9 +31,21 @@ TEST(BuildPlan, SealsGrowingSegmentsFirstAndTogetherAsFarAsTheyFit) {
   IndexSettings settings;
   settings.growing_rows_max = 100;
   settings.merge_rows_max = 250;
-  const BuildInput growing{true, false, 100, 0}, sealed{false, false, 100, 90};
+  const BuildInput growing{true, false, 100, 0}, sealed{false, false, 100, 20};
   EXPECT_THAT(PlanBuild({growing, growing, growing, sealed}, settings), ElementsAre(0u, 1u));
   EXPECT_THAT(PlanBuild({}, settings), IsEmpty());
+}
+
+// Where writes never pause nothing but sealing gets its turn.
+TEST(BuildPlan, SealsWithGrowingSegmentsWhatIsLeftOfDeadOnes) {
+  IndexSettings settings;
+  settings.growing_rows_max = 100;
+  settings.merge_rows_max = 250;
+  const BuildInput growing{true, false, 100, 60}, remnant{false, false, 100, 75}, gone{false, false, 100, 100};
+  const BuildInput alive{false, false, 100, 0}, large{false, false, 200, 100};
+  EXPECT_THAT(PlanBuild({growing, alive, gone, large, remnant, remnant, gone}, settings), ElementsAre(0u, 2u, 4u, 6u));
+  settings.merge_rows_max = 40;
+  EXPECT_THAT(PlanBuild({growing, gone, remnant}, settings), ElementsAre(0u, 1u)) << "no more rows fit";
 }
 
 TEST(BuildPlan, CompactsAboveTheTombstoneShareAndMergesFourOfASize) {
@@ -42,6 +54,9 @@ TEST(BuildPlan, CompactsAboveTheTombstoneShareAndMergesFourOfASize) {
   const BuildInput small{false, false, 100, 20}, dead{false, false, 100, 21}, large{false, false, 400, 0};
   EXPECT_THAT(PlanBuild({small, small, small}, settings), IsEmpty());
   EXPECT_THAT(PlanBuild({small, dead}, settings), ElementsAre(1u));
+  EXPECT_THAT(PlanBuild({small, dead, dead}, settings), ElementsAre(1u)) << "158 live rows are too many at once";
+  const BuildInput remnant{false, false, 100, 79};
+  EXPECT_THAT(PlanBuild({dead, remnant, small, remnant}, settings), ElementsAre(0u, 1u));
   EXPECT_THAT(PlanBuild({small, large, small, small, small}, settings), ElementsAre(0u, 2u, 3u, 4u));
   settings.merge_rows_max = 300;
   EXPECT_THAT(PlanBuild({small, small, small, small}, settings), IsEmpty()) << "320 live rows do not fit";
