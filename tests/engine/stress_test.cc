@@ -55,16 +55,21 @@ std::vector<std::string> FilesHeld(const std::string& folder, bool gone) {
   return held;
 }
 
-// Durations of searches, of the first and the last sixth of the run.
+// Durations of searches, of the first and the last sixth of the run: a sample of each, so that hours take no more memory
+// than seconds.
 class Durations {
  public:
   Durations(absl::Time begin, absl::Duration length) : begin_(begin), part_(length / 6) {}
   void Note(absl::Time began) {
     const absl::Time now = absl::Now();
-    const bool first = now<begin_ + part_, last = now> begin_ + 5 * part_;
-    if (!first && !last) return;
+    const bool first = now < begin_ + part_;
+    if (!first && now <= begin_ + 5 * part_) return;
+    const double ms = absl::ToDoubleMilliseconds(now - began);
     absl::MutexLock lock(&mu_);
-    (first ? first_ : last_).push_back(absl::ToDoubleMilliseconds(now - began));
+    Sample& sample = first ? first_ : last_;
+    const uint64_t place = sample.count < kKept ? sample.count : random_() % (sample.count + 1);
+    ++sample.count;
+    if (place < kKept) sample.values[place] = ms;
   }
   std::string Text() {
     absl::MutexLock lock(&mu_);
@@ -73,16 +78,24 @@ class Durations {
   }
 
  private:
-  static double At(std::vector<double>* values, double share) {
-    if (values->empty()) return 0;
-    const auto place = values->begin() + static_cast<int64_t>(share * static_cast<double>(values->size() - 1));
-    std::nth_element(values->begin(), place, values->end());
+  static constexpr uint64_t kKept = 100'000;
+  struct Sample {
+    uint64_t count = 0;
+    std::vector<double> values = std::vector<double>(kKept);
+  };
+  static double At(Sample* sample, double share) {
+    const uint64_t kept = std::min(sample->count, kKept);
+    if (kept == 0) return 0;
+    const auto begin = sample->values.begin(), end = begin + static_cast<int64_t>(kept);
+    const auto place = begin + static_cast<int64_t>(share * static_cast<double>(kept - 1));
+    std::nth_element(begin, place, end);
     return *place;
   }
-  absl::Time begin_;
-  absl::Duration part_;
+  const absl::Time begin_;
+  const absl::Duration part_;
   absl::Mutex mu_;
-  std::vector<double> first_, last_;
+  std::mt19937_64 random_;
+  Sample first_, last_;
 };
 
 class Stress : public EngineTest {
