@@ -25,23 +25,6 @@ std::vector<size_t> Fitting(const std::vector<BuildInput>& inputs, const std::ve
   return chosen;
 }
 
-// Sealing: growing segments, and of the dead ones what does not make it more than twice the work. Where writes never
-// pause there is always something to seal, and a segment that had to wait for its own turn would wait for ever.
-std::vector<size_t> Sealing(const std::vector<BuildInput>& inputs, const std::vector<size_t>& growing,
-                            const std::vector<size_t>& dead, int64_t rows_max) {
-  std::vector<size_t> chosen = Fitting(inputs, growing, rows_max);
-  int64_t rows = 0;
-  for (const size_t i : chosen) rows += LiveRows(inputs[i]);
-  int64_t room = std::min(rows, rows_max - rows);
-  for (const size_t i : dead) {
-    if (LiveRows(inputs[i]) > std::max<int64_t>(0, room)) continue;
-    room -= LiveRows(inputs[i]);
-    chosen.push_back(i);
-  }
-  std::sort(chosen.begin(), chosen.end());
-  return chosen;
-}
-
 int SizeClass(int64_t rows, int64_t unit) {
   int size_class = 0;
   for (int64_t limit = unit * kMergeWidth; rows >= limit && size_class < 40; limit *= kMergeWidth) ++size_class;
@@ -50,7 +33,7 @@ int SizeClass(int64_t rows, int64_t unit) {
 
 }  // namespace
 
-std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings) {
+std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings, bool sealed_last) {
   std::vector<size_t> growing, stale, dead;
   std::map<int, std::vector<size_t>> classes;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -62,7 +45,8 @@ std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const Index
     if (DeletedShare(inputs[i]) > settings.tombstones_share_max) dead.push_back(i);
     classes[SizeClass(LiveRows(inputs[i]), settings.growing_rows_max)].push_back(i);
   }
-  if (!growing.empty()) return Sealing(inputs, growing, dead, settings.merge_rows_max);
+  const bool other_turn = sealed_last && (!stale.empty() || !dead.empty());
+  if (!growing.empty() && !other_turn) return Fitting(inputs, growing, settings.merge_rows_max);
   if (!stale.empty()) return Fitting(inputs, stale, settings.merge_rows_max);
   if (!dead.empty()) return Fitting(inputs, dead, settings.growing_rows_max);
   for (auto& [size_class, members] : classes) {

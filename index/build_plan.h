@@ -16,8 +16,7 @@ struct BuildInput {
 };
 
 // Picks inputs (indices into `inputs`, ascending) of one new segment; empty when nothing is to be done. In this order:
-//   1. growing segments, oldest first, as many as fit into merge_rows_max (at least one); with them those of 3. whose
-//      live rows, all together, are no more than theirs and fit as well;
+//   1. growing segments, oldest first, as many as fit into merge_rows_max (at least one);
 //   2. stale segments, together as far as they fit;
 //   3. segments whose deleted share is above tombstones_share_max: one, and further ones as far as all their live rows
 //      fit into growing_rows_max;
@@ -25,6 +24,9 @@ struct BuildInput {
 //   fit.
 //      So a row is rewritten about log_4(rows / growing_rows_max) times, and a generation keeps few segments.
 inline constexpr int kMergeWidth = 4;
-std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings);
+// `sealed_last`: the last segment was made of growing ones. Then 2. and 3. come before 1., which has something to do
+// all the time where writes never pause.
+std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings,
+                              bool sealed_last = false);
 
 }  // namespace lightcone

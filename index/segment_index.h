@@ -23,6 +23,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "index/build_plan.h"
 #include "index/collection_index.h"
 #include "index/growing_segment.h"
 #include "index/kind_choice.h"
@@ -62,9 +63,10 @@ class SegmentIndex final : public CollectionIndex {
     // the store again; nothing else looks at them. `gone`: ids that were deleted since that began.
     std::vector<std::shared_ptr<SealedSegment>> damaged;
     absl::flat_hash_set<uint64_t> gone;
-    uint64_t floor = 0;      // changes up to here were in files at the start: Apply leaves them out
-    uint64_t persisted = 0;  // changes up to here are in files now
-    bool touched = true;     // since the last view
+    uint64_t floor = 0;        // changes up to here were in files at the start: Apply leaves them out
+    uint64_t persisted = 0;    // changes up to here are in files now
+    bool touched = true;       // since the last view
+    bool sealed_last = false;  // by the builder's last job for it
   };
   struct Place {
     Segment* segment = nullptr;
@@ -114,14 +116,20 @@ class SegmentIndex final : public CollectionIndex {
 
   // Building (segment_index_build.cc).
   void BuilderLoop() ABSL_LOCKS_EXCLUDED(mu_);
-  // The flush to answer, or nothing when the index is to stop. Waits no longer than `retry` unless that is zero.
-  std::optional<uint64_t> WaitForWork(absl::Duration retry) ABSL_LOCKS_EXCLUDED(mu_);
+  // False when the index is to stop. Waits no longer than `retry` unless that is zero.
+  bool WaitForWork(absl::Duration retry) ABSL_LOCKS_EXCLUDED(mu_);
+  // Begins with the flushes that were asked for until now, and ends them.
+  void TakeFlush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AnswerFlush(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the flush at hand has all that it asked for, and only younger rows keep the builder busy with this job.
+  bool FlushSettled(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Waits while writes keep coming, within bounds; not when a flush was asked for.
   void LetBurstPass() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status WorkUntilIdle() ABSL_LOCKS_EXCLUDED(mu_);
   std::optional<Job> PickJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  BuildInput InputOf(const SealedSegment& segment, int64_t all_rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What there is to build of one generation.
-  std::optional<Job> JobOf(uint32_t number, const Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<Job> JobOf(uint32_t number, Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status RunJob(const Job& job) ABSL_LOCKS_EXCLUDED(mu_);
   void Install(const Job& job, const std::vector<RowReference>& rows, std::shared_ptr<SealedSegment> built)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -168,6 +176,12 @@ class SegmentIndex final : public CollectionIndex {
   bool work_due_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t flush_requested_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t flush_done_ ABSL_GUARDED_BY(mu_) = 0;
+  // Those that the builder is at: up to this one, of changes up to `sequence`.
+  struct Flushing {
+    uint64_t ticket = 0, sequence = 0;
+    bool written = false;  // a checkpoint, since it began
+  };
+  Flushing flushing_ ABSL_GUARDED_BY(mu_);
   int64_t builds_running_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t builds_total_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t rebuilds_total_ ABSL_GUARDED_BY(mu_) = 0;

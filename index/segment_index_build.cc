@@ -32,16 +32,48 @@ constexpr int kBuilderNice = 10;
 
 }  // namespace
 
-std::optional<uint64_t> SegmentIndex::WaitForWork(absl::Duration retry) {
+bool SegmentIndex::WaitForWork(absl::Duration retry) {
   const bool failing = retry != absl::ZeroDuration();
   const absl::Time until = absl::Now() + (failing ? retry : kLookAtFilesEvery);
   absl::MutexLock lock(&mu_);
   while (!stopping() && !work_due_ && (failing || !AnyDamaged()) && absl::Now() < until) {
     wake_.WaitWithDeadline(&mu_, std::min(until, absl::Now() + kLookForDamageEvery));
   }
-  if (stopping()) return std::nullopt;
+  if (stopping()) return false;
   work_due_ = false;
-  return flush_requested_;
+  TakeFlush();
+  return true;
+}
+
+void SegmentIndex::TakeFlush() {
+  flushing_ = {flush_requested_, std::max(applied_, loaded_newest_sequence_), /*written=*/false};
+}
+
+void SegmentIndex::AnswerFlush(const absl::Status& status) {
+  last_error_ = status;
+  flush_done_ = flushing_.ticket;
+  if (flush_done_ == flush_requested_) hurrying_.store(false);
+  flushed_.SignalAll();
+}
+
+bool SegmentIndex::FlushSettled(const Job& job) const {
+  if (flushing_.ticket == flush_done_ || !flushing_.written || !unchecked_.empty()) return false;
+  if (job.plan.last_sequence <= flushing_.sequence || AnyDamaged()) return false;
+  const int64_t all_rows = AllRows();
+  for (const auto& [number, generation] : generations_) {
+    // What was damaged is whole again only once its rows are in files.
+    if (!generation.damaged.empty() || (generation.active != nullptr && generation.active->recovered())) return false;
+    for (const auto& segment : generation.frozen) {
+      if (segment->recovered() || segment->last_sequence() <= flushing_.sequence) return false;
+    }
+    for (const auto& segment : generation.sealed) {
+      if (segment->manifest().last_sequence <= flushing_.sequence &&
+          !PlanBuild({InputOf(*segment, all_rows)}, settings_).empty()) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 void SegmentIndex::LetBurstPass() {
@@ -62,7 +94,7 @@ void SegmentIndex::BuilderLoop() {
   ::setpriority(PRIO_PROCESS, 0,
                 kBuilderNice);                  // Linux: of the calling thread alone. Refused: it runs as the others do
   absl::Duration retry = absl::ZeroDuration();  // Zero: the last work succeeded.
-  while (const std::optional<uint64_t> ticket = WaitForWork(retry)) {
+  while (WaitForWork(retry)) {
     absl::Status status;
     LetBurstPass();
     try {
@@ -79,10 +111,7 @@ void SegmentIndex::BuilderLoop() {
       retry = std::clamp(2 * retry, kRetryMin, kRetryMax);
     }
     absl::MutexLock lock(&mu_);
-    last_error_ = status;
-    flush_done_ = *ticket;
-    if (flush_done_ == flush_requested_) hurrying_.store(false);
-    flushed_.SignalAll();
+    AnswerFlush(status);
   }
 }
 
@@ -93,8 +122,11 @@ absl::Status SegmentIndex::WorkUntilIdle() {
     bool checkpoint = false;
     {
       absl::MutexLock lock(&mu_);
-      if (stopping()) return absl::OkStatus();  // under the lock: nobody would wake what waits from here on
+      if (stopping()) return absl::OkStatus();           // under the lock: nobody would wake what waits from here on
+      if (flushing_.ticket == flush_done_) TakeFlush();  // one may have come meanwhile
       job = PickJob();
+      // Where writes never pause, neither does the work: nobody waits for what came after the flush.
+      if (job && FlushSettled(*job)) AnswerFlush(absl::OkStatus());
       checkpoint = checkpoint_due_;
       if (!job && !checkpoint && flush_requested_ != flush_done_ && !unchecked_.empty()) {
         wake_.Wait(&mu_);  // For the checker: what it finds is mended before a flush is answered.
@@ -111,6 +143,10 @@ absl::Status SegmentIndex::WorkUntilIdle() {
   return absl::OkStatus();
 }
 
+BuildInput SegmentIndex::InputOf(const SealedSegment& segment, int64_t all_rows) const {
+  return {false, segment.stale() || Outgrown(segment, all_rows), segment.rows(), segment.counts().Of(kDeleted)};
+}
+
 std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
   // By turns: one generation that always has something to do would keep all that come after it from being sealed.
   const auto first = generations_.upper_bound(turn_);
@@ -123,18 +159,16 @@ std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
   return std::nullopt;
 }
 
-std::optional<SegmentIndex::Job> SegmentIndex::JobOf(uint32_t number, const Generation& generation) {
+std::optional<SegmentIndex::Job> SegmentIndex::JobOf(uint32_t number, Generation& generation) {
   const int64_t all_rows = AllRows();
   std::vector<BuildInput> inputs;
   for (const auto& segment : generation.frozen) {
     inputs.push_back({true, false, segment->rows(), segment->counts().Of(kDeleted)});
   }
-  for (const auto& segment : generation.sealed) {
-    inputs.push_back(
-        {false, segment->stale() || Outgrown(*segment, all_rows), segment->rows(), segment->counts().Of(kDeleted)});
-  }
-  const std::vector<size_t> chosen = PlanBuild(inputs, settings_);
+  for (const auto& segment : generation.sealed) inputs.push_back(InputOf(*segment, all_rows));
+  const std::vector<size_t> chosen = PlanBuild(inputs, settings_, generation.sealed_last);
   if (chosen.empty()) return std::nullopt;
+  generation.sealed_last = inputs[chosen[0]].growing;
   Job job;
   job.generation = turn_ = number;
   job.plan.id = next_segment_id_++;
@@ -284,6 +318,7 @@ absl::Status SegmentIndex::WriteCheckpoint() {
     if (it != generations_.end()) it->second.persisted = std::max(it->second.persisted, entry.sequence);
   }
   for (const std::string& folder : garbage) std::erase(garbage_, folder);
+  flushing_.written = true;
   return absl::OkStatus();
 }
 

@@ -169,6 +169,39 @@ TEST_F(IndexLife, AFlushStopsWaitingWhenItsCallerDoes) {
   EXPECT_THAT(Kinds(), Each("hnsw"));
 }
 
+TEST_F(IndexLife, AFlushEndsBesideWritesThatNeverDo) {
+  settings_.kind = SealedKind::kFlat;
+  Open();
+  Add(1, 500, 1);
+  Add(1, 120, 2);
+  // The rows of one generation, over and over: always some segments ahead of the builder, and not many.
+  constexpr int kRounds = 1'000;
+  std::atomic<bool> stop{false};
+  int rounds = 0;
+  std::thread writer([&] {
+    for (; rounds < kRounds && !stop.load(); ++rounds) {
+      Add(1 + static_cast<uint64_t>(rounds % 10) * 50, 50, 1);
+      while (!stop.load() && Kinds().size() > 20) std::this_thread::yield();
+    }
+  });
+  IndexSettings other = settings_;
+  other.kind = SealedKind::kHnsw;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(index_->Reconfigure(i % 2 == 0 ? other : settings_, /*rebuild_now=*/true).ok());
+    EXPECT_TRUE(index_->Flush().ok());
+    // Nobody writes to the other: what was rebuilt of it stays.
+    for (const SegmentInfo& segment : index_->Stats().segments) {
+      if (segment.generation != 2) continue;
+      EXPECT_EQ(segment.kind, i % 2 == 0 ? "hnsw" : "flat");
+    }
+  }
+  stop.store(true);
+  writer.join();
+  EXPECT_LT(rounds, kRounds) << "a flush waited for the end of the writes";
+  ASSERT_TRUE(index_->Flush().ok());
+  ExpectEqual("after the flushes");
+}
+
 TEST_F(IndexLife, ARollbackIsAnotherView) {
   Open();
   Add(1, 60, 1);

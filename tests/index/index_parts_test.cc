@@ -36,16 +36,14 @@ TEST(BuildPlan, SealsGrowingSegmentsFirstAndTogetherAsFarAsTheyFit) {
   EXPECT_THAT(PlanBuild({}, settings), IsEmpty());
 }
 
-// Where writes never pause nothing but sealing gets its turn.
-TEST(BuildPlan, SealsWithGrowingSegmentsWhatIsLeftOfDeadOnes) {
-  IndexSettings settings;
-  settings.growing_rows_max = 100;
-  settings.merge_rows_max = 250;
-  const BuildInput growing{true, false, 100, 60}, remnant{false, false, 100, 75}, gone{false, false, 100, 100};
-  const BuildInput alive{false, false, 100, 0}, large{false, false, 200, 100};
-  EXPECT_THAT(PlanBuild({growing, alive, gone, large, remnant, remnant, gone}, settings), ElementsAre(0u, 2u, 4u, 6u));
-  settings.merge_rows_max = 40;
-  EXPECT_THAT(PlanBuild({growing, gone, remnant}, settings), ElementsAre(0u, 1u)) << "no more rows fit";
+TEST(BuildPlan, LeavesStaleAndDeadSegmentsATurnBesideGrowingOnes) {
+  const BuildInput growing{true, false, 100, 0}, stale{false, true, 100, 0}, dead{false, false, 100, 50};
+  const BuildInput alive{false, false, 100, 0};
+  EXPECT_THAT(PlanBuild({growing, stale, dead}, IndexSettings(), /*sealed_last=*/false), ElementsAre(0u));
+  EXPECT_THAT(PlanBuild({growing, stale, dead}, IndexSettings(), /*sealed_last=*/true), ElementsAre(1u));
+  EXPECT_THAT(PlanBuild({growing, alive, dead}, IndexSettings(), /*sealed_last=*/true), ElementsAre(2u));
+  EXPECT_THAT(PlanBuild({growing, alive, alive, alive, alive}, IndexSettings(), /*sealed_last=*/true), ElementsAre(0u))
+      << "merging can wait";
 }
 
 TEST(BuildPlan, CompactsAboveTheTombstoneShareAndMergesFourOfASize) {
