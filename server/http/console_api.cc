@@ -250,10 +250,12 @@ absl::StatusOr<json> ConsoleApi::CollectionPage(Engine& engine, const std::strin
   LC_ASSIGN_OR_RETURN(const BackfillStatus backfill, engine.GetBackfill(name));
   LC_ASSIGN_OR_RETURN(const LiveRecallStatus live, engine.GetLiveRecall(name));
   LC_ASSIGN_OR_RETURN(const std::vector<ProbeSetStatus> probe_sets, engine.ListProbes(name));
+  LC_ASSIGN_OR_RETURN(const CanaryStatus canary, engine.GetCanary(name));
   json page = ToJson(status);
   page["read_only"] = options_.read_only;
   page["backfill"] = ToJson(backfill);
   page["live"] = ToJson(live);
+  page["canary"] = ToJson(canary);
   page["generations"] = json::array();
   for (const GenerationStatus& generation : generations) page["generations"].push_back(ToJson(generation));
   page["adapters"] = json::array();
@@ -314,6 +316,22 @@ absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collecti
         engine.RetireGeneration({call.request_id, collection, number("generation").value_or(0), call.reason}));
     return json{{"generation", ToJson(done.generation)}, {"job", done.job}};
   }
+  if (action == "take-up") {
+    RegisterCall take;
+    take.request_id = call.request_id;
+    take.collection = collection;
+    take.draft = number("generation").value_or(0);
+    if (take.draft == 0) return InvalidField("generation", "missing", "the number of a draft");
+    LC_ASSIGN_OR_RETURN(const GenerationStatus done, engine.RegisterGeneration(take));
+    return ToJson(done);
+  }
+  if (action == "canary-end") {
+    SetCanaryCall end;
+    end.request_id = call.request_id;
+    end.collection = collection;
+    LC_ASSIGN_OR_RETURN(const CanaryStatus done, engine.SetCanary(end));
+    return ToJson(done);
+  }
   if (action == "job-cancel") {
     LC_ASSIGN_OR_RETURN(const JobStatus job, engine.GetJob(text("job")));
     if (job.collection != collection) return NotFound(StrCat("no job '", text("job"), "' of ", collection));
@@ -321,7 +339,8 @@ absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collecti
     return ToJson(done);
   }
   return NotFound(StrCat("no action '", action,
-                         "'; there are: activate, rollback, backfill-start, backfill-pause, validate, retire, job-cancel"));
+                         "'; there are: activate, rollback, backfill-start, backfill-pause, validate, retire, take-up, "
+                         "canary-end, job-cancel"));
 }
 
 }  // namespace lightcone::server

@@ -10,6 +10,8 @@
 namespace lightcone::server {
 namespace {
 
+constexpr size_t kCurvePoints = 300;
+
 using nlohmann::json;
 
 double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
@@ -74,6 +76,22 @@ const char* StateName(JobState state) {
 json Parsed(const std::string& text) {
   json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
   return parsed.is_discarded() ? json(text) : parsed;
+}
+
+// [[epoch, loss], ...] of what a training says, thinned.
+json ThinCurve(const json& said) {
+  json curve = json::array();
+  if (!said.contains("curve") || !said["curve"].is_array()) return curve;
+  const json& points = said["curve"];
+  const size_t step = points.size() / kCurvePoints + 1;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (i % step != 0 && i + 1 != points.size()) continue;
+    const json& point = points[i];
+    if (point.is_object() && point.contains("epoch") && point.contains("total")) {
+      curve.push_back({point["epoch"], point["total"]});
+    }
+  }
+  return curve;
 }
 
 }  // namespace
@@ -223,21 +241,41 @@ json ToJson(const EngineHit& hit) {
 }
 
 json ToJson(const JobStatus& job) {
-  return {{"id", job.id},
-          {"kind", job.kind},
-          {"collection", job.collection},
-          {"generation", job.generation},
-          {"state", StateName(job.state)},
-          {"done", job.done},
-          {"total", job.total},
-          {"step", job.step},
-          {"progress", Parsed(job.progress_json)},
-          {"result", Parsed(job.result_json)},
-          {"created", Seconds(job.created)},
-          {"started", Seconds(job.started)},
-          {"ended", Seconds(job.ended)},
-          {"attempts", job.attempts},
-          {"error", MessageOf(job.error)}};
+  json one = {{"id", job.id},
+              {"kind", job.kind},
+              {"collection", job.collection},
+              {"generation", job.generation},
+              {"state", StateName(job.state)},
+              {"done", job.done},
+              {"total", job.total},
+              {"step", job.step},
+              {"created", Seconds(job.created)},
+              {"started", Seconds(job.started)},
+              {"ended", Seconds(job.ended)},
+              {"attempts", job.attempts},
+              {"error", MessageOf(job.error)}};  if (job.kind != Engine::kTrainJob) return one;
+  const json said = Parsed(job.final() ? job.result_json : job.progress_json);
+  if (!said.is_object()) return one;
+  one["made"] = said.value("generation", 0);
+  one["curve"] = ThinCurve(said);
+  return one;
+}
+
+json ToJson(const CanaryStatus& status) {
+  const auto side = [](const CanarySide& one) -> json {
+    return {{"generation", one.generation},
+            {"searches", one.searches},
+            {"failures", one.failures},
+            {"p50", one.p50_ms / 1e3},
+            {"p99", one.p99_ms / 1e3},
+            {"nearest_distance", Finite(one.nearest_distance)},
+            {"nearest_uncertainty", Finite(one.nearest_uncertainty)},
+            {"live_recall", one.live_recall ? json(*one.live_recall) : json()}};
+  };
+  if (status.generation == 0) return json();
+  return {{"generation", status.generation}, {"share", status.share},
+          {"began", Seconds(status.began)},  {"canary", side(status.canary)},
+          {"active", side(status.active)},   {"unroutable", status.unroutable}};
 }
 
 json ToJson(const ProbeSetStatus& set) {

@@ -20,7 +20,8 @@ nlohmann::json ToJson(const LiveRecallStatus& status);
 nlohmann::json ToJson(const AuditEntry& entry);
 nlohmann::json ToJson(const ActivateAnswer& answer);
 nlohmann::json ToJson(const EngineHit& hit);
-nlohmann::json ToJson(const JobStatus& job);
+nlohmann::json ToJson(const JobStatus& job);  // of a training with its losses by epoch, at most a few hundred
+nlohmann::json ToJson(const CanaryStatus& status);
 nlohmann::json ToJson(const ProbeSetStatus& set);
 
 // INVALID_ARGUMENT names `field`.

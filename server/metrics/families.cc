@@ -122,6 +122,8 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
       if (live.ok()) AddLiveFamilies(status.name, *live, out);  // else it was dropped just now
       const absl::StatusOr<BackfillStatus> backfill = engine.GetBackfill(status.name);
       if (backfill.ok()) AddBackfill(status.name, *backfill, out);
+      const absl::StatusOr<CanaryStatus> canary = engine.GetCanary(status.name);
+      if (canary.ok()) AddCanary(status.name, *canary, out);
     }
   }
   AddLiveSampling(engine.LiveSampling(), out);

@@ -1,4 +1,4 @@
-// The families of a rollout's backfill, and of the disk that it fills.
+// The families of a rollout's canary and backfill, and of the disk that it fills.
 #include <filesystem>
 
 #include "server/metrics/families.h"
@@ -24,6 +24,25 @@ void AddBackfill(const std::string& collection, const BackfillStatus& status, Fa
   if (!status.started) return;
   out->Gauge("lightcone_backfill_start_time_seconds", "When the backfill was started, in seconds since 1970.",
              absl::ToDoubleSeconds(*status.started - absl::UnixEpoch()), labels);
+}
+
+void AddCanary(const std::string& collection, const CanaryStatus& status, FamilyList* out) {
+  if (status.generation == 0) return;
+  out->Gauge("lightcone_canary_share", "Share of the searches with a key that the canary is to serve.", status.share,
+             {{"collection", collection}});
+  out->Counter("lightcone_canary_unroutable_total",
+               "Searches that the canary should have served, and whose queries it could not be asked.",
+               static_cast<double>(status.unroutable), {{"collection", collection}});
+  for (const auto& [name, side] : {std::pair("canary", &status.canary), std::pair("active", &status.active)}) {
+    const FamilyList::Labels labels = {
+        {"collection", collection}, {"side", name}, {"generation", std::to_string(side->generation)}};
+    out->Counter("lightcone_canary_searches_total", "Searches with a key that this side of a canary served.",
+                 static_cast<double>(side->searches), labels);
+    out->Counter("lightcone_canary_failures_total", "Those of them that were answered by an error.",
+                 static_cast<double>(side->failures), labels);
+    out->Gauge("lightcone_canary_p99_seconds", "99th percentile of the latest 4,096 of them, in the engine.",
+               side->p99_ms / 1e3, labels);
+  }
 }
 
 void AddDisk(const std::string& data_folder, FamilyList* out) {

@@ -116,6 +116,27 @@ export function retire(page, generation) {
   });
 }
 
+export function takeUp(page, generation) {
+  confirmAction({
+    title: `Take up draft ${generation.generation} of ${page.name}?`,
+    label: 'Take up',
+    effects: ['It is a generation like others then: it can be validated, be a canary, and be activated.', 'Nothing serves by it yet.'],
+    run: async () => { await act(page.name, 'take-up', { generation: generation.generation }); return `Generation ${generation.generation} is registered.`; },
+    done: refreshed,
+  });
+}
+
+export function endCanary(page) {
+  confirmAction({
+    title: `End the canary of ${page.name}?`,
+    label: 'End it',
+    danger: true,
+    effects: [`Generation ${page.active_generation} serves every search again, from the next one on.`, `What generation ${page.canary.generation} showed so far is forgotten; it stays registered.`],
+    run: async () => { await act(page.name, 'canary-end', {}); return `Generation ${page.active_generation} serves everything.`; },
+    done: refreshed,
+  });
+}
+
 export function cancelJob(collection, job) {
   confirmAction({
     title: `Cancel ${job.kind} ${job.id}?`,

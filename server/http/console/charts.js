@@ -17,15 +17,16 @@ const clock = (t, span) => new Date(t * 1000).toLocaleTimeString('en-GB', span <
 // Draws anew when the room changes, so that text keeps its size.
 const room = new ResizeObserver((entries) => { for (const entry of entries) entry.target.draw(entry.contentRect.width); });
 
-// lines: [{label, points: [[time, value or null]]}]; options: {format, low, high, label, area}
-export function lineChart(lines, { format, low = 0, high = null, label, area = false }) {
+// lines: [{label, points: [[time, value or null]]}]; options: {format, low, high, label, area, along}; `along`: what to write
+// below instead of times, for points of another kind.
+export function lineChart(lines, { format, low = 0, high = null, label, area = false, along = clock }) {
   const figure = h('figure');
-  figure.draw = (width) => { if (width > 0) fill(figure, draw(Math.round(width), lines, { format, low, high, label, area })); };
+  figure.draw = (width) => { if (width > 0) fill(figure, draw(Math.round(width), lines, { format, low, high, label, area, along })); };
   room.observe(figure);
   return figure;
 }
 
-function draw(W, lines, { format, low, high, label, area }) {
+function draw(W, lines, { format, low, high, label, area, along }) {
   const all = lines.flatMap((line) => line.points).filter((p) => p[1] !== null);
   if (all.length < 2) return [h('p', { class: 'quietly' }, 'Collecting points; a curve begins with the second one.')];
   const t0 = Math.min(...all.map((p) => p[0])), t1 = Math.max(...all.map((p) => p[0]));
@@ -42,7 +43,7 @@ function draw(W, lines, { format, low, high, label, area }) {
       h('text', { x: LEFT - 8, y: y(v) + 4, 'text-anchor': 'end' }, format(v)));
   }
   for (const [t, anchor] of [[t0, 'start'], [(t0 + t1) / 2, 'middle'], [t1, 'end']]) {
-    chart.append(h('text', { x: x(t), y: H - 6, 'text-anchor': anchor }, clock(t, t1 - t0)));
+    chart.append(h('text', { x: x(t), y: H - 6, 'text-anchor': anchor }, along(t, t1 - t0)));
   }
   lines.forEach((line, i) => {
     let path = '', pen = false, last = null, first = null;

@@ -1,7 +1,7 @@
 // One collection: its line of generations, what reaches what, and its backfill.
 import { read } from './api.js';
 import { lineChart } from './charts.js';
-import { activate, pauseBackfill, rollback, startBackfill } from './actions.js';
+import { activate, endCanary, pauseBackfill, rollback, startBackfill } from './actions.js';
 import { backfillBadge, badge, bytes, card, count, duration, empty, generationBadge, h, link, number, percent, plural, recallBadge, recentRecall, shareBar, table, tone, when, redraw } from './dom.js';
 
 export const every = 3000;
@@ -37,6 +37,7 @@ export async function update(root, name) {
     `${geometry} · ${plural(page.items, 'item')} · ${plural(page.segments.length, 'segment')} · ${bytes(page.segments.reduce((s, x) => s + x.bytes, 0))}${page.aliases.length ? ` · also ${page.aliases.join(', ')}` : ''}`),
     h('div', { class: 'grid' },
       generations(page, newest),
+      page.canary && canary(page),
       share(page, newest),
       matrix(page),
       backfill(page),
@@ -47,6 +48,7 @@ export async function update(root, name) {
 function previousOf(audit) {
   const stack = [];
   for (const entry of [...audit].reverse()) {
+    if (entry.retired || entry.canary_share !== null) continue;  // change nothing about who serves
     if (entry.rollback) stack.pop();
     else if (entry.previous_generation && entry.previous_generation !== entry.generation) stack.push(entry.previous_generation);
   }
@@ -60,7 +62,19 @@ function generations(page, newest) {
       h('div', { class: 'row' }, h('a', { href: link('collections', page.name, 'generations', String(g.generation)) }, h('span', { class: `key ${tone(g.generation, newest)}` }), ` Generation ${g.generation}`), generationBadge(g.state)),
       h('p', { class: 'meta' }, `${g.method || 'external'} · ${g.dimension} d${g.parent ? ` · after ${g.parent}` : ''}`),
       h('p', { class: 'meta' }, `${plural(itemsOf(page, g.generation), 'item')}`),
-      !page.read_only && g.state !== 'active' && g.state !== 'retired' && h('p', { class: 'meta' }, h('button', { type: 'button', class: 'small', id: `activate-${g.generation}`, onclick: () => activate(page, g) }, 'Activate', h('span', { class: 'visually-hidden' }, ` generation ${g.generation}`))))))));
+      !page.read_only && !['active', 'retired', 'draft'].includes(g.state) && h('p', { class: 'meta' }, h('button', { type: 'button', class: 'small', id: `activate-${g.generation}`, onclick: () => activate(page, g) }, 'Activate', h('span', { class: 'visually-hidden' }, ` generation ${g.generation}`))))))));
+}
+
+// Both sides of a canary.
+function canary(page) {
+  const c = page.canary;
+  const row = (name, side) => [name, h('a', { href: link('collections', page.name, 'generations', String(side.generation)) }, `generation ${side.generation}`),
+    count(side.searches), count(side.failures), duration(side.p50), duration(side.p99), number(side.nearest_distance), number(side.nearest_uncertainty), recallBadge(side.live_recall)];
+  return card('w12', 'Canary', h('span', { class: 'actions' }, `${percent(c.share)} of the searches that give a key, since `, when(c.began),
+    !page.read_only && h('button', { type: 'button', class: 'small', id: 'canary-end', onclick: () => endCanary(page) }, 'End it')),
+  table([['Side'], ['Serves by'], ['Searches', 'n'], ['Failed', 'n'], ['Median', 'n'], ['p99', 'n'], ['Nearest hit', 'n'], ['Uncertainty', 'n'], ['Live recall', 'n']],
+    [row('canary', c.canary), row('active', c.active)], 'Canary and active generation'),
+  c.unroutable > 0 && h('p', { class: 'quietly' }, `${plural(c.unroutable, 'search').replace('searchs', 'searches')} more were its share, and had a vector of the active generation alone.`));
 }
 
 const itemsOf = (page, generation) => page.items_by_generation.find((one) => one.generation === generation)?.items ?? 0;

@@ -1,6 +1,7 @@
 // One generation: what it is, what it reaches, how it was trained.
 import { read } from './api.js';
-import { activate, retire, validate } from './actions.js';
+import { activate, retire, takeUp, validate } from './actions.js';
+import { losses } from './jobs.js';
 import { validationCard } from './validation.js';
 import { badge, bytes, card, count, empty, facts, generationBadge, h, link, number, percent, plural, recentRecall, recallBadge, table, when, redraw } from './dom.js';
 
@@ -8,8 +9,9 @@ export const every = 5000;
 let shownAs = '';
 
 export async function update(root, name, which) {
-  const [page, generation] = await Promise.all([read('collections', name), read('collections', name, 'generations', which)]);
-  const now = JSON.stringify([page.items_by_generation, page.live, page.adapters, page.active_generation, page.probe_sets, generation]);
+  const [page, generation, { jobs }] = await Promise.all([read('collections', name), read('collections', name, 'generations', which), read('collections', name, 'jobs')]);
+  const trained = jobs.find((job) => job.made === generation.generation && job.curve.length > 1);
+  const now = JSON.stringify([page.items_by_generation, page.live, page.adapters, page.active_generation, page.probe_sets, generation, trained?.id]);
   if (now === shownAs && root.hasChildNodes()) return;
   shownAs = now;
   const g = generation;
@@ -21,9 +23,10 @@ export async function update(root, name, which) {
     h('div', { class: 'head' },
       h('div', {}, h('h1', {}, `Generation ${g.generation} `, generationBadge(g.state)), h('p', { class: 'sub' }, [manifest.name, g.method || 'external', `${g.dimension} dimensions`].filter((t) => t).join(' · '))),
       !page.read_only && g.state !== 'retired' && h('div', { class: 'actions' },
-        page.probe_sets.length > 0 && h('button', { type: 'button', id: `validate-${g.generation}`, onclick: () => validate(page, g) }, 'Validate'),
+        g.state === 'draft' && h('button', { type: 'button', class: 'primary', id: `take-up-${g.generation}`, onclick: () => takeUp(page, g) }, 'Take up'),
+        g.state !== 'draft' && page.probe_sets.length > 0 && h('button', { type: 'button', id: `validate-${g.generation}`, onclick: () => validate(page, g) }, 'Validate'),
         g.state !== 'active' && h('button', { type: 'button', id: `retire-${g.generation}`, onclick: () => retire(page, g) }, 'Retire'),
-        g.state !== 'active' && h('button', { type: 'button', class: 'primary', id: `activate-${g.generation}`, onclick: () => activate(page, g) }, 'Activate'))),
+        g.state !== 'active' && g.state !== 'draft' && h('button', { type: 'button', class: 'primary', id: `activate-${g.generation}`, onclick: () => activate(page, g) }, 'Activate'))),
     h('div', { class: 'grid' },
       card('w6', 'Model', null, facts([
         ['Method', g.method || 'external'], ['Architecture', manifest.architecture ?? '–'], ['Encoder', g.has_encoder ? 'on this server' : 'outside: applications send vectors'],
@@ -40,6 +43,7 @@ export async function update(root, name, which) {
         training.dataset && ['Data set', training.dataset], training.recipe && ['Recipe', training.recipe], training.epochs && ['Epochs', count(training.epochs)],
         training.images && ['Images', count(training.images)], training.images_per_second && ['Images a second', count(Math.round(training.images_per_second))],
         training.seconds && ['Time', `${count(Math.round(training.seconds))} s`], training.final_loss !== undefined && ['Final loss', number(training.final_loss)], training.seed !== undefined && ['Seed', String(training.seed)]])),
+      trained && card('w6', 'Losses', `of training ${trained.id}, by epoch`, losses(trained)),
       adapters.length > 0 && card('w6', 'Adapters', null, table([['From → to'], ['Carries'], ['Fitted from', 'n'], ['Held-out error', 'n'], ['Size', 'n']],
         adapters.map((a) => [`${a.from} → ${a.to}`, a.direction === 'item' ? 'items' : 'queries', plural(a.pairs, 'pair'), number(a.held_out_error), bytes(a.bytes)]), 'Adapters')),
       card(Object.keys(training).length > 0 && !adapters.length ? 'w6' : 'w12', 'Manifest', null, h('pre', { tabindex: '0', 'aria-label': 'Manifest' }, JSON.stringify(g.manifest, null, 2)))));

@@ -1,8 +1,9 @@
-// Work in the background: validations, retirements and fits of adapters, the newest first.
+// Work in the background: validations, retirements, fits of adapters and trainings, the newest first.
 import { read } from './api.js';
 import { cancelJob } from './actions.js';
+import { lineChart } from './charts.js';
 import { head } from './collection.js';
-import { badge, card, count, empty, h, link, table, when, redraw } from './dom.js';
+import { badge, card, count, empty, h, link, number, table, when, redraw } from './dom.js';
 
 export const every = 2000;
 let shownAs = '';
@@ -11,9 +12,15 @@ const tones = { queued: '', running: 'accent', succeeded: 'good', failed: 'bad',
 
 function progress(job) {
   if (job.state === 'failed') return job.error;
+  if (job.made) return `draft: generation ${job.made}`;
   if (job.state !== 'running') return job.ended ? when(job.ended) : '–';
   const text = job.total > 0 ? `${count(job.done)} of ${count(job.total)}` : 'has begun';
   return job.step ? `${text}, ${job.step}` : text;
+}
+
+// The losses of a training by epoch.
+export function losses(job) {
+  return lineChart([{ label: 'loss', points: job.curve }], { format: (v) => number(v), label: `Loss of training ${job.id} by epoch`, along: (epoch) => `epoch ${Math.round(epoch)}` });
 }
 
 export async function update(root, name) {
@@ -28,7 +35,8 @@ export async function update(root, name) {
         when(job.started ?? job.created), progress(job), count(job.attempts),
         !readOnly && job.kind !== 'retire' && (job.state === 'queued' || job.state === 'running')
           ? h('button', { type: 'button', class: 'small', id: `cancel-${job.id}`, onclick: () => cancelJob(name, job) }, 'Cancel', h('span', { class: 'visually-hidden' }, ` job ${job.id}`)) : '']), 'Jobs')
-      : empty('No jobs', 'Validations and retirements of generations show here.'))));
+      : empty('No jobs', 'Validations, trainings and retirements of generations show here.')),
+    jobs.filter((job) => job.curve?.length > 1).slice(0, 2).map((job) => card('w6', `Training ${job.id}`, job.state === 'running' ? job.step : `${job.state}${job.made ? `, generation ${job.made}` : ''}`, losses(job)))));
 }
 
 export function leave() { shownAs = ''; }
