@@ -312,7 +312,8 @@ void AddImport(CLI::App& root, Context& context) {
   app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")
       ->delimiter(',');
   app->add_flag("--number-rows", flags->number_rows, "Rows of jsonl without an id get their number, from 0");
-  app->add_flag("--keep-input", flags->keep_input, "Keep the images, so that later generations can embed them and trainings learn from them");
+  app->add_flag("--keep-input", flags->keep_input,
+                "Keep the images, so that later generations can embed them and trainings learn from them");
   app->add_option("--generation", flags->generation, "That embedded the vectors, or is to embed the images; 0: the active one");
   app->add_flag("--same-content", flags->same_content,
                 "Another model's embeddings of items that are stored already; their payloads are kept");

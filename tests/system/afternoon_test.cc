@@ -54,7 +54,7 @@ TEST(Guide, EveryCommandOfTheAfternoonWorksInItsOrder) {
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string script = folder / "guide.sh", said = folder / "said.txt";
   ASSERT_TRUE(WriteFileAtomically(script, StrCat("set -eu\nexport PATH=" LIGHTCONE_BINARY_DIR "/bin:$PATH LIGHTCONE_SERVER=",
-                                                 (*server)->address(), " EPOCHS=2\ncd ", folder.path(), "\n", commands))
+                                                 (*server)->address(), "\ncd ", folder.path(), "\n", commands))
                   .ok());
   ASSERT_EQ(std::system(StrCat("sh ", script, " > ", said, " 2>&1").c_str()), 0) << ReadFile(said).value_or("");
 
