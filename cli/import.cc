@@ -152,6 +152,10 @@ class Source {
     std::error_code ignored;
     const bool images = flags.format == "images" || (flags.format == "auto" && std::filesystem::is_directory(flags.file, ignored));
     if (images) {
+      if (!flags.state.empty()) {
+        return InvalidField("--state", StrCat("'", flags.state, "'"),
+                            "left out for a folder: its pictures are counted in the order of their names, which more of them change");
+      }
       LC_ASSIGN_OR_RETURN(source->rows_, OpenImages(flags.file));
     } else {
       LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf(flags.format, flags.file));

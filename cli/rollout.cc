@@ -284,10 +284,14 @@ class Rollout {
       canary = std::move(*response.mutable_canary());
       Done(step);
     }
+    ProgressBar bar("canary", flags_.canary_searches, "searches");
     while (canary.generation() == generation_ && canary.canary().searches() < flags_.canary_searches) {
+      bar.Show(static_cast<double>(canary.canary().searches()) / flags_.canary_searches,
+               static_cast<int64_t>(canary.canary().searches()));
       absl::SleepFor(absl::Milliseconds(500));
       LC_ASSIGN_OR_RETURN(canary, GetCanary());
     }
+    bar.Clear();
     if (canary.generation() != generation_) return Aborted("somebody else ended the canary; nothing was activated");
     Say(CanaryTable(canary));
     const auto failing = [](const v1::CanarySide& side) {
@@ -295,8 +299,8 @@ class Rollout {
     };
     if (failing(canary.canary()) <= failing(canary.active()) + kMoreFailures || flags_.force) return absl::OkStatus();
     return FailedPrecondition(StrCat(Number(failing(canary.canary()) * 100), " % of the canary's searches failed, and ",
-                                     Number(failing(canary.active()) * 100), " % of the others: it does not serve. End ",
-                                     "it by `lightcone generation canary ", flags_.collection, " --end`"));
+                                     Number(failing(canary.active()) * 100), " % of the others: it is not activated, and ",
+                                     "still serves its share. End it by `lightcone generation canary ", flags_.collection, " --end`"));
   }
 
   absl::Status Activate() {

@@ -116,14 +116,23 @@ void SegmentIndex::BuilderLoop() {
 }
 
 absl::Status SegmentIndex::WorkUntilIdle() {
+  uint64_t looked = 0;  // the flush before whose taking the files were looked at
   while (!stopping()) {
+    {
+      absl::ReleasableMutexLock lock(&mu_);
+      if (flush_requested_ != flush_done_ && flush_requested_ > looked) {
+        looked = flush_requested_;
+        lock.Release();
+        LookAtFiles();
+      }
+    }
     LC_RETURN_IF_ERROR(MendDamage());
     std::optional<Job> job;
     bool checkpoint = false;
     {
       absl::MutexLock lock(&mu_);
       if (stopping()) return absl::OkStatus();           // under the lock: nobody would wake what waits from here on
-      if (flushing_.ticket == flush_done_) TakeFlush();  // one may have come meanwhile
+      if (flushing_.ticket == flush_done_ && flush_requested_ <= looked) TakeFlush();
       job = PickJob();
       // Where writes never pause, neither does the work: nobody waits for what came after the flush.
       if (job && FlushSettled(*job)) AnswerFlush(absl::OkStatus());

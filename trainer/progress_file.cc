@@ -12,7 +12,8 @@
 namespace lightcone {
 namespace {
 
-constexpr auto kWriteEvery = std::chrono::milliseconds(500);
+constexpr auto kWriteEvery = std::chrono::milliseconds(200);
+constexpr size_t kPointsMax = 400;
 constexpr int64_t kBytesMax = 4 << 20;
 
 }  // namespace
@@ -35,11 +36,17 @@ ProgressFile::ProgressFile(std::string path) : path_(std::move(path)) {
 void ProgressFile::Show(const TrainProgress& progress) {
   // A resumed epoch is told again.
   while (!curve_.empty() && curve_.back().first > progress.epoch) curve_.pop_back();
-  const bool new_epoch = curve_.empty() || curve_.back().first != progress.epoch;
-  if (new_epoch) curve_.emplace_back(progress.epoch, Losses());
+  if (curve_.empty() || curve_.back().first != progress.epoch) curve_.emplace_back(progress.epoch, Losses());
   if (!progress.losses.empty()) curve_.back().second = progress.losses;
   const auto now = std::chrono::steady_clock::now();
-  if (!new_epoch && !progress.finished && now - last_ < kWriteEvery) return;
+  if (!progress.finished && now - last_ < kWriteEvery) return;
+  if (curve_.size() > kPointsMax) {
+    size_t kept = 0;  // the odd places, and the last
+    for (size_t i = 0; i < curve_.size(); ++i) {
+      if (i % 2 == 1 || i + 1 == curve_.size()) std::swap(curve_[kept++], curve_[i]);
+    }
+    curve_.resize(kept);
+  }
   last_ = now;
   Write(progress);
 }

@@ -18,8 +18,8 @@ namespace lightcone {
 class ProgressFile {
  public:
   explicit ProgressFile(std::string path);
-  // Writes it, at most twice a second but for the last one of an epoch and of all. A file that cannot be written costs the
-  // training nothing: status() says so.
+  // Writes it, at most five times a second but for the last one of all. Of a long curve every second point goes. A file that
+  // cannot be written costs the training nothing: status() says so.
   void Show(const TrainProgress& progress);
   const absl::Status& status() const { return status_; }
 

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "cli/formats/rows.h"
 #include "nlohmann/json.hpp"
 
@@ -60,6 +61,9 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenImages(const std::string& folder)
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (!at->is_regular_file(error) || !IsImage(at->path())) continue;
     const fs::path below = at->path().lexically_relative(folder);
+    if (!IsUtf8(below.generic_string())) {
+      return InvalidField("name of a picture", StrCat("'", below.generic_string(), "'"), "UTF-8: it is the item's id");
+    }
     pictures.push_back({below.generic_string(), below.parent_path().generic_string()});
   }
   if (error) return ErrnoStatus(error.value(), "list", folder);

@@ -58,6 +58,8 @@ void LogCall(std::string_view method, std::string_view code, absl::Duration elap
                         method == "Generations/Rollback" || method == "Generations/PutAdapter" ||
                         method == "Generations/DropAdapter" || method == "Generations/PutProbes" ||
                         method == "Generations/DropProbes" || method == "Generations/Validate" ||
+                        method == "Generations/SetCanary" || method == "Generations/FitAdapter" ||
+                        method == "Training/Start" || method == "Training/Cancel" ||
                         method == "Generations/Retire" || method == "Jobs/Cancel" ||
                         method == "Backfill/Start" || method == "Backfill/Pause";
   const bool fault = code == "INTERNAL" || code == "DATA_LOSS" || code == "UNKNOWN";

@@ -104,13 +104,16 @@ absl::Status EngineImpl::DropAdapter(const DropAdapterCall& call) {
     return NotFound(StrCat("no adapter ", ArrowOf(call.from, call.to), " in collection '", state->record.name,
                            "'; there are: ", ListOf(adapters)));
   }
-  if (const uint32_t active = state->record.active_generation; active != 0 && !call.force) {
-    const PinnedView view = collection.Pin();
-    const Reach left(state->generations, adapters);
-    const int64_t lost = OutOfReach(*view, *state, left, active) - OutOfReach(*view, *state, state->reach, active);
+  const PinnedView view = collection.Pin();
+  const Reach left(state->generations, adapters);
+  for (const uint32_t serving : {state->record.active_generation, state->record.canary_generation}) {
+    if (serving == 0 || call.force) continue;
+    const int64_t lost = OutOfReach(*view, *state, left, serving) - OutOfReach(*view, *state, state->reach, serving);
     if (lost > 0) {
-      return FailedPrecondition(StrCat("without adapter ", ArrowOf(call.from, call.to), " the active generation ",
-                                       active, " of collection '", state->record.name, "' cannot reach ", lost,
+      const bool active = serving == state->record.active_generation;
+      return FailedPrecondition(StrCat("without adapter ", ArrowOf(call.from, call.to), " the ",
+                                       active ? "active generation " : "canary, generation ", serving,
+                                       " of collection '", state->record.name, "' cannot reach ", lost,
                                        " items that it reaches now; give force to drop it all the same"));
     }
   }

@@ -343,7 +343,15 @@ bool Backfill::HasUnordered() const {
     // What a newer generation embedded, before a rollback, is never ordered.
     if (generations.back() < record_->generation) waiting += count;
   }
-  return waiting > leased_.size() + retry_.size();
+  // An item may be known by keys of several orders.
+  absl::flat_hash_set<uint64_t> known = leased_;
+  for (const std::set<std::string>* keys : {&retry_, &returned_}) {
+    for (const std::string& key : *keys) {
+      const auto parsed = keys::ParseOrder(key);
+      if (parsed.ok()) known.insert(parsed->internal_id);
+    }
+  }
+  return waiting > known.size();
 }
 
 absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {

@@ -87,10 +87,16 @@ absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
     }
     LC_ASSIGN_OR_RETURN(may, CheckMayServe(collection, *state, call.generation, call.force, /*gate=*/true,
                                            "make a canary of"));
-  } else if (earlier == 0) {
-    return CanaryOf(*served, record);
   }
   const int64_t now = absl::ToUnixMicros(absl::Now());
+  const RequestRecord request{"SetCanary", fingerprint, number, call.generation, 0, may.out_of_reach, now};
+  if (call.generation == 0 && earlier == 0) {  // nothing to do, which is remembered: a later canary is another one's
+    if (call.request_id.empty()) return CanaryOf(*served, record);
+    WriteBatch nothing;
+    RecordRequest(call.request_id, request, &nothing);
+    LC_RETURN_IF_ERROR(WriteOperation(nothing).status);
+    return CanaryOf(*served, record);
+  }
   if (call.generation != earlier) record.canary_us = call.generation == 0 ? 0 : now;
   record.canary_generation = call.generation;
   record.canary_share = call.share;
@@ -109,7 +115,7 @@ absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
   batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
   batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)), Encode(audit));
-  RecordRequest(call.request_id, {"SetCanary", fingerprint, number, call.generation, 0, may.out_of_reach, now}, &batch);
+  RecordRequest(call.request_id, request, &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
   if (call.generation != earlier) served->canary.Restart();
@@ -144,10 +150,16 @@ absl::StatusOr<SearchAnswer> EngineImpl::SearchByKey(const ServedPtr& served, co
     SearchCall routed = call;
     routed.generation = canary;
     for (Query& query : routed.queries) {
-      if (std::holds_alternative<std::vector<float>>(query.content)) query.content = std::move(query.canary_vector);
+      if (!std::holds_alternative<std::vector<float>>(query.content)) continue;
+      query.content = std::move(query.canary_vector);
+      query.is_canary_vector = true;
     }
     answer = SearchServed(served, routed, context);
-    if (answer.ok()) answer->canary = true;
+    if (answer.ok()) {
+      answer->canary = true;
+    } else if (served->collection->state()->record.canary_generation != canary) {
+      return SearchServed(served, call, context);  // it ended while this waited, and may be retired by now
+    }
   } else {
     answer = SearchServed(served, call, context);
   }

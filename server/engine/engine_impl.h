@@ -215,14 +215,17 @@ class EngineImpl final : public Engine {
 
   // Training (training_calls.cc).
   std::string TrainingsFolder() const { return options_.data_folder + "/trainings"; }  // of those that have not ended
+  std::string TrainingFolder(uint64_t job) const { return StrCat(TrainingsFolder(), "/", job); }
   void RemoveEndedTrainings() const;
+  void RemoveTraining(uint64_t job) const;
   absl::StatusOr<std::string> RunTrainJob(const JobRun& run);
   struct TrainedDraft {
     uint32_t generation = 0;
     uint64_t adapter_version = 0;  // 0: none belongs to it
+    std::string adapter_error;     // why one that belongs to it was not put
   };
-  absl::StatusOr<TrainedDraft> AddDraft(uint64_t job, const CollectionState& state, uint32_t parent,
-                                        const std::string& model);
+  absl::StatusOr<std::optional<uint32_t>> DraftOf(const JobRecord& job) const;  // that it has added
+  absl::StatusOr<TrainedDraft> AddDraft(const JobRecord& job, uint32_t parent, const std::string& model);
 
   // Retiring (retire_calls.cc). After OK the generation takes no more writes.
   absl::Status CheckRetirable(Served& served, const CollectionState& state, uint32_t generation);

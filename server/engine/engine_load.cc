@@ -185,7 +185,8 @@ absl::Status EngineImpl::Load() {
                /*cancellable=*/false);
   jobs_.Define(std::string(kFitAdapterJob), [this](const JobRun& run) { return RunFitAdapterJob(run); },
                /*cancellable=*/true);
-  jobs_.Define(std::string(kTrainJob), [this](const JobRun& run) { return RunTrainJob(run); }, /*cancellable=*/true);
+  jobs_.Define(std::string(kTrainJob), [this](const JobRun& run) { return RunTrainJob(run); }, /*cancellable=*/true,
+               [this](uint64_t job) { RemoveTraining(job); });
   std::error_code error;
   RemoveEndedTrainings();
   fs::remove_all(JobsFolder(), error);  // of a run that was cut short

@@ -42,6 +42,9 @@ absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, 
     return NotFound(StrCat("field 'parent' is ", call.parent, "; collection '", state.record.name, "' has generations ",
                            state.generations.empty() ? "none" : StrCat("1 .. ", state.generations.size())));
   }
+  if (call.parent > 0 && state.Find(call.parent)->draft) {
+    return refuse("parent", StrCat(call.parent), "a generation that is no draft; register that one first");
+  }
   const auto newest = std::find_if(state.generations.rbegin(), state.generations.rend(),
                                    [](const GenerationRecord& g) { return !g.draft; });
   if (newest == state.generations.rend() || call.expects_adapter) return absl::OkStatus();
@@ -131,8 +134,11 @@ absl::StatusOr<GenerationStatus> EngineImpl::RegisterGeneration(const RegisterCa
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
   if (call.draft != 0) return TakeUpDraft(collection, call);
-  const std::string fingerprint = StrCat(collection.number(), "|", call.parent, "|", DigestOf(call.manifest_json), "|",
-                                         DigestOf(call.encoder), call.expects_adapter ? "|expects_adapter" : "");
+  // A training that is begun again may write another manifest: its draft is known by its request alone.
+  const std::string fingerprint =
+      call.as_draft ? StrCat(collection.number(), "|a draft")
+                    : StrCat(collection.number(), "|", call.parent, "|", DigestOf(call.manifest_json), "|",
+                             DigestOf(call.encoder), call.expects_adapter ? "|expects_adapter" : "");
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RegisterGeneration", fingerprint));
   if (before) return StatusOf(collection, *state, before->generation);
   LC_ASSIGN_OR_RETURN(const NewGeneration made, CheckRegistration(*state, call));

@@ -34,10 +34,12 @@ bool ParseId(std::string_view text, uint64_t* out) {
 
 }  // namespace
 
-void Jobs::Define(const std::string& kind, JobRunner runner, bool cancellable) {
+void Jobs::Define(const std::string& kind, JobRunner runner, bool cancellable,
+                  std::function<void(uint64_t number)> ended) {
   auto made = std::make_unique<Kind>();
   made->runner = std::move(runner);
   made->cancellable = cancellable;
+  made->ended = std::move(ended);
   kinds_[kind] = std::move(made);
 }
 
@@ -182,6 +184,10 @@ void Jobs::RunOne(Kind* kind, const std::shared_ptr<Entry>& entry) {
       result = StatusOfException();
     }
   }
+  if (End(entry, std::move(record), std::move(result)) && kind->ended) kind->ended(entry->record.number);
+}
+
+bool Jobs::End(const std::shared_ptr<Entry>& entry, JobRecord record, absl::StatusOr<std::string> result) {
   absl::MutexLock lock(&mu_);  // to the end: what is stored is what Cancel sees
   record.cancel = entry->record.cancel;
   record.ended_us = NowMicros();
@@ -207,8 +213,11 @@ void Jobs::RunOne(Kind* kind, const std::shared_ptr<Entry>& entry) {
     spdlog::error("job {} has ended, but that could not be stored; the next start begins it again: {}", record.number,
                   MessageOf(stored));
   }
+  const bool ended = stored.ok() && Ended(record.state);
   entry->record = std::move(record);
+  entry->detail.clear();
   ++entry->changes;
+  return ended;
 }
 
 JobStatus Jobs::StatusOf(const Entry& entry) {
@@ -272,6 +281,17 @@ absl::StatusOr<JobPage> Jobs::List(uint32_t collection, std::string_view kind, u
 }
 
 absl::StatusOr<JobStatus> Jobs::Cancel(const std::string& id) {
+  bool ended = false;
+  LC_ASSIGN_OR_RETURN(const JobStatus status, CancelNow(id, &ended));
+  const auto kind = kinds_.find(status.kind);
+  if (ended && kind != kinds_.end() && kind->second->ended) {
+    uint64_t number = 0;
+    if (ParseId(id, &number)) kind->second->ended(number);
+  }
+  return status;
+}
+
+absl::StatusOr<JobStatus> Jobs::CancelNow(const std::string& id, bool* ended) {
   absl::MutexLock lock(&mu_);
   LC_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, EntryOf(id));
   JobRecord record = entry->record;
@@ -287,6 +307,7 @@ absl::StatusOr<JobStatus> Jobs::Cancel(const std::string& id) {
     record.ended_us = NowMicros();
   }
   LC_RETURN_IF_ERROR(Keep(record));
+  *ended = Ended(record.state);
   entry->record = std::move(record);
   entry->cancel = true;
   ++entry->changes;

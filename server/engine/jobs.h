@@ -59,8 +59,10 @@ class Jobs {
   explicit Jobs(Store* store) : store_(store) {}  // must outlive it
   ~Jobs() { Halt(); }
 
-  // `cancellable`: an operator may cancel jobs of this kind.
-  void Define(const std::string& kind, JobRunner runner, bool cancellable);
+  // `cancellable`: an operator may cancel jobs of this kind. `ended`: called with the number of one once its end is in the
+  // store; not for those that a crash comes before.
+  void Define(const std::string& kind, JobRunner runner, bool cancellable,
+              std::function<void(uint64_t number)> ended = {});
   // Reads the table and begins again what had not ended; jobs of a collection that is not served (its index needs more
   // memory than is allowed) wait for a start that serves it.
   absl::Status Load(const std::function<bool(uint32_t collection)>& served);
@@ -93,6 +95,7 @@ class Jobs {
   struct Kind {
     JobRunner runner;
     bool cancellable = true;
+    std::function<void(uint64_t number)> ended;
     std::deque<uint64_t> queue;
     std::thread thread;
     bool running = false;  // the thread is there
@@ -103,6 +106,9 @@ class Jobs {
   void Enqueue(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Work(Kind* kind);  // the thread
   void RunOne(Kind* kind, const std::shared_ptr<Entry>& entry);
+  // Whether that it has ended is in the store.
+  bool End(const std::shared_ptr<Entry>& entry, JobRecord record, absl::StatusOr<std::string> result);
+  absl::StatusOr<JobStatus> CancelNow(const std::string& id, bool* ended);
   absl::Status Keep(const JobRecord& record) const;  // in the store
   // What has ended long ago goes.
   void Forget(WriteBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -82,6 +82,7 @@ std::string Encode(const CollectionRecord& r) {
   if (!r.earlier_active.empty()) json["earlier_active"] = r.earlier_active;
   if (!r.probe_sets.empty()) json["probe_sets"] = r.probe_sets;
   if (r.canary_generation != 0) {
+    json["format"] = kFormatOfCanaries;
     json["canary"] = {{"generation", r.canary_generation}, {"share", r.canary_share}, {"began_us", r.canary_us}};
   }
   for (const PayloadField& field : r.payload_fields) {
@@ -106,7 +107,10 @@ std::string Encode(const GenerationRecord& r) {
   if (r.compatible_prefix != 0) json["compatible_prefix"] = r.compatible_prefix;
   if (r.activated_us) json["activated_us"] = *r.activated_us;
   if (r.removed) json["removed"] = true;
-  if (r.draft) json["draft"] = true;
+  if (r.draft) {
+    json["format"] = kFormatOfCanaries;
+    json["draft"] = true;
+  }
   if (r.validation != nullptr) json["validation_json"] = Encode(*r.validation);
   return Dump(json);
 }
@@ -171,7 +175,10 @@ std::string Encode(const AuditRecord& r) {
   if (!r.request_id.empty()) json["request_id"] = r.request_id;
   if (r.validated) json["validated"] = true;
   if (r.retired) json["retired"] = true;
-  if (r.canary_share) json["canary_share"] = *r.canary_share;
+  if (r.canary_share) {
+    json["format"] = kFormatOfCanaries;
+    json["canary_share"] = *r.canary_share;
+  }
   return Dump(json);
 }
 
@@ -205,7 +212,7 @@ bool ReadPayloadFields(const Json& json, std::vector<PayloadField>* fields) {
 }  // namespace
 
 absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("collection", bytes));
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("collection", bytes, kFormatOfCanaries));
   CollectionRecord r;
   FieldReader reader("collection", json);
   reader.Read("name", &r.name);
@@ -262,7 +269,7 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
 }
 
 absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("generation", bytes));
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("generation", bytes, kFormatOfCanaries));
   GenerationRecord r;
   FieldReader reader("generation", json);
   reader.Read("generation", &r.generation);
@@ -372,7 +379,7 @@ absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes) {
 }
 
 absl::StatusOr<AuditRecord> DecodeAudit(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("audit", bytes));
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("audit", bytes, kFormatOfCanaries));
   AuditRecord r;
   FieldReader reader("audit", json);
   reader.Read("collection", &r.collection);

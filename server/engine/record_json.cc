@@ -2,16 +2,16 @@
 
 namespace lightcone::server {
 
-absl::StatusOr<Json> ParseRecord(std::string_view kind, std::string_view bytes) {
+absl::StatusOr<Json> ParseRecord(std::string_view kind, std::string_view bytes, uint32_t newest) {
   Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return DataLoss(StrCat(kind, " record: not a JSON object"));
   const auto format = json.find("format");
   if (format == json.end() || !format->is_number_unsigned() || format->get<uint64_t>() == 0) {
     return DataLoss(StrCat(kind, " record: field 'format' is missing or damaged"));
   }
-  if (format->get<uint64_t>() > kFormat) {
+  if (format->get<uint64_t>() > newest) {
     return FailedPrecondition(StrCat(kind, " record: format ", format->get<uint64_t>(), " was written by a newer ",
-                                     "version of Lightcone; this one reads up to ", kFormat));
+                                     "version of Lightcone; this one reads up to ", newest));
   }
   return json;
 }

@@ -17,6 +17,8 @@ namespace lightcone::server {
 using Json = nlohmann::json;
 
 inline constexpr uint32_t kFormat = 1;
+// Of records that say what older servers would take for something else: drafts and canaries.
+inline constexpr uint32_t kFormatOfCanaries = 2;
 
 // Reads typed fields of an object; the first that is missing or of another type is remembered.
 class FieldReader {
@@ -85,8 +87,8 @@ class FieldReader {
   absl::Status status_;
 };
 
-// DATA_LOSS when the bytes are no object with a format; FAILED_PRECONDITION for a newer format.
-absl::StatusOr<Json> ParseRecord(std::string_view kind, std::string_view bytes);
+// DATA_LOSS when the bytes are no object with a format; FAILED_PRECONDITION for one above `newest`.
+absl::StatusOr<Json> ParseRecord(std::string_view kind, std::string_view bytes, uint32_t newest = kFormat);
 
 // Never fails: what is not UTF-8 is replaced.
 std::string Dump(const Json& json);

@@ -20,14 +20,16 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 
 struct Stranded {
   uint64_t only = 0;         // items that nobody else embedded
-  uint64_t unreachable = 0;  // of which the active generation reaches nothing that is left
+  uint64_t unreachable = 0;  // of which the active generation, or a canary, reaches nothing that is left
 };
 
 Stranded CountStranded(const CollectionState& state, const ProgressRecord& progress, uint32_t generation) {
-  const uint32_t active = state.record.active_generation;
-  const auto reached = [&](const std::vector<uint32_t>& generations) {
-    const uint32_t head = HeadGeneration(generations, active);
-    return head <= active && state.reach.To(active, head).open();
+  const auto reached = [&](uint32_t serving, const std::vector<uint32_t>& generations) {
+    const uint32_t head = HeadGeneration(generations, serving);
+    return head <= serving && state.reach.To(serving, head).open();
+  };
+  const auto loses = [&](uint32_t serving, const std::vector<uint32_t>& now, const std::vector<uint32_t>& left) {
+    return serving != 0 && reached(serving, now) && !reached(serving, left);
   };
   Stranded stranded;
   for (const auto& [generations, count] : progress.items) {
@@ -36,7 +38,8 @@ Stranded CountStranded(const CollectionState& state, const ProgressRecord& progr
     std::erase(left, generation);
     if (left.empty()) {
       stranded.only += count;
-    } else if (active != 0 && reached(generations) && !reached(left)) {
+    } else if (loses(state.record.active_generation, generations, left) ||
+               loses(state.record.canary_generation, generations, left)) {
       stranded.unreachable += count;
     }
   }
@@ -89,7 +92,7 @@ absl::Status EngineImpl::CheckRetirable(Served& served, const CollectionState& s
   return FailedPrecondition(StrCat(
       "without generation ", generation, " ", stranded.only + stranded.unreachable, " items of collection '",
       state.record.name, "' could not be reached any more: ", stranded.only, " are embedded by nothing else, and ",
-      stranded.unreachable, " by nothing else that the active generation reaches; embed them anew first"));
+      stranded.unreachable, " by nothing else that what serves reaches; embed them anew first"));
 }
 
 absl::StatusOr<RetireAnswer> EngineImpl::RetireGeneration(const RetireCall& call) {

@@ -81,7 +81,7 @@ absl::StatusOr<SearchAnswer> EngineImpl::SearchServed(const ServedPtr& served, c
     if (!bound.status.ok()) continue;
     const std::string field = StrCat("queries[", i, "]");
     if (const auto* vector = std::get_if<std::vector<float>>(&query.content)) {
-      bound.status = CheckVector(generation->space, *vector, field + ".vector");
+      bound.status = CheckVector(generation->space, *vector, field + (query.is_canary_vector ? ".canary_vector" : ".vector"));
       if (bound.status.ok()) bound.z = *vector;
     } else if (const auto* item = std::get_if<QueryByItem>(&query.content)) {
       bound.status = LookUpItem(collection, generation->generation, item->id, field + ".item", options_.limits, &bound);

@@ -1,10 +1,11 @@
 // Training inside the server: a job that runs `lightcone train` in a process of its own, from what the collection holds or
 // from a data set on this machine, and adds what comes out as a draft.
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "base/child_process.h"
 #include "base/files.h"
@@ -17,6 +18,7 @@
 #include "server/engine/training_images.h"
 #include "server/engine/training_recipe.h"
 #include "spdlog/spdlog.h"
+#include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
@@ -27,6 +29,8 @@ constexpr int kFruitlessMax = 3;  // processes that ended by a signal one after 
 constexpr int kExitUsage = 2;     // of `lightcone`: a wrong flag or value
 constexpr int64_t kProgressBytesMax = 4 << 20;
 constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
+constexpr absl::Duration kTryAgain = absl::Seconds(5);
+constexpr size_t kCurvePoints = 200;
 
 std::string Encode(const StartTrainingCall& call) {
   return Dump({{"format", kFormat},
@@ -100,7 +104,8 @@ class Progress {
     reader.Read("steps", &steps);
     reader.Read("line", &line);
     const Json* curve = reader.Find("curve");
-    if (!reader.status().ok()) return;
+    if (!reader.status().ok() || !curve->is_array()) return;
+    if (!std::all_of(curve->begin(), curve->end(), [](const Json& point) { return point.is_object(); })) return;
     text_ = *text;
     curve_ = *curve;
     step_ = step;
@@ -108,7 +113,16 @@ class Progress {
     run_.detail(text_);
   }
   uint64_t step() const { return step_; }
-  const Json& curve() const { return curve_; }  // losses by epoch
+  // [{"epoch", "total"}], at most kCurvePoints: what is kept for ever.
+  Json Curve() const {
+    Json kept = Json::array();
+    const size_t step = curve_.size() / kCurvePoints + 1;
+    for (size_t i = 0; i < curve_.size(); ++i) {
+      if (i % step != 0 && i + 1 != curve_.size()) continue;
+      kept.push_back({{"epoch", curve_[i].value("epoch", Json())}, {"total", curve_[i].value("total", Json())}});
+    }
+    return kept;
+  }
 
  private:
   const std::string path_;
@@ -122,8 +136,8 @@ class Progress {
 // Runs the program until it has ended by itself; one that a signal ended (a lack of memory, say) goes on where it was.
 absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()>& gone, Progress* progress,
                          uint64_t* restarts) {
+  uint64_t furthest = progress->step();
   for (int fruitless = 0;;) {
-    const uint64_t before = progress->step();
     LC_ASSIGN_OR_RETURN(const int code, RunChild(program, [&] {
                           progress->Look();
                           return gone();
@@ -135,7 +149,8 @@ absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()
       return MakeStatus(code == kExitUsage ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kFailedPrecondition,
                         StrCat("training: ", said));
     }
-    fruitless = progress->step() > before ? 1 : fruitless + 1;
+    fruitless = progress->step() > furthest ? 1 : fruitless + 1;
+    furthest = std::max(furthest, progress->step());
     ++*restarts;
     spdlog::warn("a training's process was ended by signal {} at step {}; it goes on from its last checkpoint", code - 128,
                  progress->step());
@@ -161,6 +176,7 @@ absl::StatusOr<std::string> EngineImpl::StartTraining(const StartTrainingCall& c
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "StartTraining", fingerprint));
   if (before) return before->job;
+  LC_RETURN_IF_ERROR(CheckTrainingSpace(recipe, state->record.metric, state->record.curvature));
   LC_RETURN_IF_ERROR(CheckParent(*state, recipe, call.parent));
   JobRecord job;
   job.kind = std::string(kTrainJob);
@@ -173,13 +189,20 @@ absl::StatusOr<std::string> EngineImpl::StartTraining(const StartTrainingCall& c
 
 void EngineImpl::RemoveEndedTrainings() const {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(TrainingsFolder(), error)) {
-    const std::string name = entry.path().filename().string();
+  std::vector<uint64_t> ended;
+  for (fs::directory_iterator at(TrainingsFolder(), error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
     uint64_t number = 0;
-    const auto [end, bad] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (bad == std::errc() && end == name.data() + name.size() && jobs_.Unended(number)) continue;
-    fs::remove_all(entry.path(), error);
+    const auto [stop, bad] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (bad == std::errc() && stop == name.data() + name.size() && !jobs_.Unended(number)) ended.push_back(number);
   }
+  for (const uint64_t job : ended) RemoveTraining(job);
+}
+
+void EngineImpl::RemoveTraining(uint64_t job) const {
+  std::error_code error;
+  fs::remove_all(TrainingFolder(job), error);
+  if (error) spdlog::warn("what training {} left in '{}' cannot be removed: {}", job, TrainingFolder(job), error.message());
 }
 
 absl::StatusOr<std::string> EngineImpl::RunTrainJob(const JobRun& run) {
@@ -188,69 +211,104 @@ absl::StatusOr<std::string> EngineImpl::RunTrainJob(const JobRun& run) {
   LC_ASSIGN_OR_RETURN(const ServedPtr served, FindNumber(run.job));
   Collection& collection = *served->collection;
   const auto state = collection.state();
-  LC_RETURN_IF_ERROR(CheckParent(*state, recipe, call.parent));
-  if (recipe.name.empty()) recipe.name = StrCat("training-", run.job.number);
-  const std::string folder = StrCat(TrainingsFolder(), "/", run.job.number);
-  const absl::Cleanup clean = [&] {
-    std::error_code ignored;
-    if (!run.halting()) fs::remove_all(folder, ignored);  // the next start goes on from what is there
-  };
+  const std::string folder = TrainingFolder(run.job.number);
   LC_RETURN_IF_ERROR(MakeFolders(folder));
   const auto gone = [&] { return run.cancelled() || collection.dropped(); };
   TrainingPlaces places{folder + "/images", "", folder + "/model", folder + "/progress.json"};
-  TrainingImages images;
-  if (recipe.data.empty()) {
-    LC_ASSIGN_OR_RETURN(images, ExportTrainingImages(collection, call.label_field, places.data, {gone, run.report}));
-  }
-  if (call.parent != 0) {
-    places.old = folder + "/old";
-    LC_RETURN_IF_ERROR(WriteModel(places.old, *state->Find(call.parent), EncoderPath(collection.number(), call.parent)));
-  }
-  const std::string threads = StrCat(options_.helper_threads);
-  ChildProgram program;
-  program.words = TrainingWords(options_.helper_program, recipe, places, options_.helper_threads);
-  program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads};
-  program.output = folder + "/said.txt";
-  program.niceness = options_.helper_niceness;
-  program.memory_bytes_max = options_.helper_memory_bytes_max;
   Progress progress(places.progress, run);
+  progress.Read();
+  TrainingImages images;
   uint64_t restarts = 0;
-  LC_RETURN_IF_ERROR(TrainBeside(program, gone, &progress, &restarts));
-  LC_ASSIGN_OR_RETURN(const TrainedDraft made, AddDraft(run.job.number, *state, call.parent, places.model));
-  return Dump({{"generation", made.generation},
-               {"adapter_version", made.adapter_version},
-               {"images", images.images},
-               {"classes", images.classes},
-               {"without_input", images.without_input},
-               {"unlabelled", images.unlabelled},
-               {"tensors", images.tensors},
-               {"undecodable", images.undecodable},
-               {"alone", images.alone},
-               {"restarts", restarts},
-               {"curve", progress.curve()}});
+  LC_ASSIGN_OR_RETURN(const std::optional<uint32_t> added, DraftOf(run.job));
+  if (!added) {
+    LC_RETURN_IF_ERROR(CheckParent(*state, recipe, call.parent));
+    if (recipe.name.empty()) recipe.name = StrCat("training-", run.job.number);
+    if (recipe.data.empty()) {
+      LC_ASSIGN_OR_RETURN(images, ExportTrainingImages(collection, call.label_field, places.data, {gone, run.report}));
+    }
+    if (call.parent != 0) {
+      places.old = folder + "/old";
+      LC_RETURN_IF_ERROR(WriteModel(places.old, *state->Find(call.parent), EncoderPath(collection.number(), call.parent)));
+    }
+    const std::string threads = StrCat(options_.helper_threads);
+    ChildProgram program;
+    program.words = TrainingWords(options_.helper_program, recipe, places, state->record.metric, state->record.curvature,
+                                  options_.helper_threads);
+    program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads};
+    program.output = folder + "/said.txt";
+    program.niceness = options_.helper_niceness;
+    program.memory_bytes_max = options_.helper_memory_bytes_max;
+    LC_RETURN_IF_ERROR(TrainBeside(program, gone, &progress, &restarts));
+  } else if (recipe.data.empty()) {
+    images = KeptTrainingImages(places.data).value_or(TrainingImages());
+  }
+  absl::StatusOr<TrainedDraft> made = TrainedDraft();
+  for (;;) {  // a full disk is no reason to throw hours away
+    if (gone()) return MakeStatus(absl::StatusCode::kCancelled, "the model is trained, and not wanted any more");
+    made = AddDraft(run.job, call.parent, places.model);
+    if (!absl::IsResourceExhausted(made.status()) && !absl::IsUnavailable(made.status())) break;
+    run.report(0, 0, StrCat("the model is trained, and cannot be added yet: ", MessageOf(made.status())));
+    for (const absl::Time until = absl::Now() + kTryAgain; !gone() && absl::Now() < until;) absl::SleepFor(kLookEvery);
+  }
+  LC_RETURN_IF_ERROR(made.status());
+  Json result = {{"generation", made->generation},
+                 {"adapter_version", made->adapter_version},
+                 {"images", images.images},
+                 {"classes", images.classes},
+                 {"without_input", images.without_input},
+                 {"unlabelled", images.unlabelled},
+                 {"tensors", images.tensors},
+                 {"undecodable", images.undecodable},
+                 {"alone", images.alone},
+                 {"restarts", restarts},
+                 {"curve", progress.Curve()}};
+  if (!made->adapter_error.empty()) result["adapter_error"] = made->adapter_error;
+  return Dump(result);
 }
 
+namespace {
+
 // Its requests have ids of their own: a crash between them and the job's end adds nothing twice.
-absl::StatusOr<EngineImpl::TrainedDraft> EngineImpl::AddDraft(uint64_t job, const CollectionState& state, uint32_t parent,
+std::string RequestOf(const JobRecord& job, std::string_view what) {
+  return StrCat("training/", job.number, "/", job.created_us, "/", what);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<uint32_t>> EngineImpl::DraftOf(const JobRecord& job) const {
+  const auto stored = store_->Get(Table::kMeta, keys::Meta(RequestName(RequestOf(job, "draft"))));
+  if (absl::IsNotFound(stored.status())) return std::optional<uint32_t>();
+  LC_RETURN_IF_ERROR(stored.status());
+  LC_ASSIGN_OR_RETURN(const RequestRecord record, DecodeRequest(*stored));
+  return std::optional<uint32_t>(record.generation);
+}
+
+absl::StatusOr<EngineImpl::TrainedDraft> EngineImpl::AddDraft(const JobRecord& job, uint32_t parent,
                                                               const std::string& model) {
-  RegisterCall call;
-  call.request_id = StrCat("training/", job, "/draft");
-  call.collection = state.record.name;
-  LC_ASSIGN_OR_RETURN(call.manifest_json, ReadFile(model + "/manifest.json"));
-  LC_ASSIGN_OR_RETURN(const Manifest manifest, ParseManifest(call.manifest_json));
-  LC_ASSIGN_OR_RETURN(call.encoder, ReadFile(model + "/" + manifest.encoder_file));
-  call.parent = manifest.through_adapter ? 0 : parent;
-  call.expects_adapter = call.parent == 0;
-  call.as_draft = true;
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, FindNumber(job));
+  const std::string collection = served->collection->state()->record.name;
   TrainedDraft made;
-  LC_ASSIGN_OR_RETURN(const GenerationStatus draft, RegisterGeneration(call));
-  made.generation = draft.generation;
+  LC_ASSIGN_OR_RETURN(const std::optional<uint32_t> added, DraftOf(job));
+  if (added) {
+    made.generation = *added;
+  } else {
+    RegisterCall call;
+    call.request_id = RequestOf(job, "draft");
+    call.collection = collection;
+    LC_ASSIGN_OR_RETURN(call.manifest_json, ReadFile(model + "/manifest.json"));
+    LC_ASSIGN_OR_RETURN(const Manifest manifest, ParseManifest(call.manifest_json));
+    LC_ASSIGN_OR_RETURN(call.encoder, ReadFile(model + "/" + manifest.encoder_file));
+    call.parent = manifest.through_adapter ? 0 : parent;
+    call.expects_adapter = call.parent == 0;
+    call.as_draft = true;
+    LC_ASSIGN_OR_RETURN(const GenerationStatus draft, RegisterGeneration(call));
+    made.generation = draft.generation;
+  }
   const auto adapter = ReadFile(model + "/old-items.adapter");
-  if (absl::IsNotFound(adapter.status()) || parent == 0) return made;
-  LC_RETURN_IF_ERROR(adapter.status());
-  LC_ASSIGN_OR_RETURN(const AdapterStatus put, PutAdapter({StrCat("training/", job, "/adapter"), state.record.name, parent,
-                                                           draft.generation, *adapter}));
-  made.adapter_version = put.version;
+  if (!adapter.ok() || parent == 0) return made;
+  const auto put = PutAdapter({RequestOf(job, "adapter"), collection, parent, made.generation, *adapter});
+  if (put.ok()) made.adapter_version = put->version;
+  if (!put.ok()) made.adapter_error = MessageOf(put.status());  // the model is there; one can be fitted again
   return made;
 }
 

@@ -1,6 +1,10 @@
 #include "server/engine/training_images.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kItemsBetweenChecks = 4'096, kImagesBetweenChecks = 64;
+constexpr size_t kClassesMax = 1'000'000;
+constexpr uint64_t kRoomMin = uint64_t{1} << 30;  // bytes that an export leaves on the disk, or a twentieth of it
 
 // What the folder loader goes by.
 std::string_view EndingOf(std::string_view image) {
@@ -79,6 +85,10 @@ class Export {
         continue;
       }
       classes_[*label].push_back(item.internal_id);
+      if (classes_.size() > kClassesMax) {
+        return ResourceExhausted(StrCat("field 'label_field' is '", label_field_, "', which tells more than ", kClassesMax,
+                                        " classes apart; it is none"));
+      }
       ++total_;
     }
     return items->status();
@@ -89,7 +99,10 @@ class Export {
     LC_RETURN_IF_ERROR(MakeFolders(folder));
     uint64_t written = 0;
     for (const uint64_t id : ids) {
-      if (done_++ % kImagesBetweenChecks == 0) LC_RETURN_IF_ERROR(Step(done_ - 1, total_, "writing images"));
+      if (done_++ % kImagesBetweenChecks == 0) {
+        LC_RETURN_IF_ERROR(Step(done_ - 1, total_, "writing images"));
+        LC_RETURN_IF_ERROR(CheckRoom());
+      }
       const auto stored = collection_.store()->Get(Table::kInputs, keys::Input(collection_.number(), id));
       if (absl::IsNotFound(stored.status())) continue;  // deleted, or replaced, since
       LC_RETURN_IF_ERROR(stored.status());
@@ -117,6 +130,15 @@ class Export {
     return error ? ErrnoStatus(error.value(), "remove", folder) : absl::OkStatus();
   }
 
+  // The store's writes come first.
+  absl::Status CheckRoom() const {
+    std::error_code error;
+    const fs::space_info space = fs::space(folder_, error);
+    if (error || space.available >= std::min<uint64_t>(kRoomMin, space.capacity / 20)) return absl::OkStatus();
+    return ResourceExhausted(StrCat("the disk of '", folder_, "' has ", space.available, " bytes left; the training's ",
+                                    "images, ", made_.images, " of ", total_, ", leave no room for the store"));
+  }
+
   absl::Status Step(uint64_t done, uint64_t total, std::string_view step) const {
     if (run_.gone()) return MakeStatus(absl::StatusCode::kCancelled, "the training is not wanted any more");
     run_.report(done, total, step);
@@ -131,6 +153,15 @@ class Export {
   uint64_t done_ = 0, total_ = 0;
   TrainingImages made_;
 };
+
+std::string SealOf(const std::string& folder) { return folder + ".json"; }
+
+void SyncDisk(const std::string& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  ::syncfs(file);
+  ::close(file);
+}
 
 std::string Encode(const TrainingImages& i) {
   return Dump({{"format", kFormat},
@@ -162,17 +193,20 @@ absl::StatusOr<TrainingImages> DecodeImages(const std::string& text) {
 
 absl::StatusOr<TrainingImages> ExportTrainingImages(const Collection& collection, const std::string& label_field,
                                                     const std::string& folder, const ExportRun& run) {
-  const std::string seal = folder + ".json";
-  if (const auto kept = ReadFile(seal); kept.ok()) {
-    if (const auto images = DecodeImages(*kept); images.ok()) return images;
-  }
+  if (const auto kept = KeptTrainingImages(folder); kept.ok()) return kept;
   std::error_code error;
   fs::remove_all(folder, error);
   if (error) return ErrnoStatus(error.value(), "remove", folder);
   LC_RETURN_IF_ERROR(MakeFolders(folder));
   LC_ASSIGN_OR_RETURN(const TrainingImages made, Export(collection, label_field, folder, run).Run());
-  LC_RETURN_IF_ERROR(WriteFileAtomically(seal, Encode(made)));
+  SyncDisk(folder);  // the seal vouches for the images
+  LC_RETURN_IF_ERROR(WriteFileAtomically(SealOf(folder), Encode(made)));
   return made;
+}
+
+absl::StatusOr<TrainingImages> KeptTrainingImages(const std::string& folder) {
+  LC_ASSIGN_OR_RETURN(const std::string kept, ReadFile(SealOf(folder)));
+  return DecodeImages(kept);
 }
 
 }  // namespace lightcone::server

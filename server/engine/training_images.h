@@ -29,7 +29,11 @@ struct ExportRun {
 // Writes the stored images of all items, as they are now, to `folder`, made anew. A class is the value of `label_field` in
 // the payload. An export that a crash cut short is made anew; one that had ended is left as it is.
 // FAILED_PRECONDITION where fewer than two classes have two images (says what was left out). Errors of files and store.
+// RESOURCE_EXHAUSTED where the disk has less room left than the store needs, and where there are more than a million
+// classes.
 absl::StatusOr<TrainingImages> ExportTrainingImages(const Collection& collection, const std::string& label_field,
                                                     const std::string& folder, const ExportRun& run);
+// What an export that had ended wrote to `folder`.
+absl::StatusOr<TrainingImages> KeptTrainingImages(const std::string& folder);
 
 }  // namespace lightcone::server

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "nlohmann/json.hpp"
@@ -64,7 +65,10 @@ absl::Status ReadOptions(const Json& value, TrainingRecipe* recipe) {
 
 absl::Status ReadOne(const std::string& name, const Json& value, TrainingRecipe* recipe) {
   if (name == "method") return ReadText(name, value, 64, &recipe->method);
-  if (name == "recipe") return ReadText(name, value, 64, &recipe->recipe);
+  if (name == "recipe") {
+    LC_RETURN_IF_ERROR(ReadText(name, value, 64, &recipe->recipe));
+    return recipe->recipe.empty() ? Bad(name, value, "a recipe that `lightcone train --list` names") : absl::OkStatus();
+  }
   if (name == "name") return ReadText(name, value, 128, &recipe->name);
   if (name == "data") return ReadText(name, value, kTextBytesMax, &recipe->data);
   if (name == "options") return ReadOptions(value, recipe);
@@ -102,9 +106,29 @@ absl::StatusOr<TrainingRecipe> ParseTrainingRecipe(const std::string& text) {
   return recipe;
 }
 
+absl::Status CheckTrainingSpace(const TrainingRecipe& recipe, Metric metric, double curvature) {
+  if (metric == Metric::kInnerProduct) {
+    return FailedPrecondition("the collection measures by inner_product; models are trained for lorentz, cosine, euclidean");
+  }
+  for (const auto& [name, value] : recipe.options) {
+    const std::string field = StrCat("recipe_json.options.", name);
+    if (name == "metric" && value != MetricName(metric)) {
+      return InvalidField(field, value, StrCat(MetricName(metric), ", of the collection"));
+    }
+    double number = 0;
+    if (name == "curvature" && metric == Metric::kLorentz && (!absl::SimpleAtod(value, &number) || number != curvature)) {
+      return InvalidField(field, value, StrCat(FullText(curvature), ", of the collection"));
+    }
+    if (name == "learn_curvature" && value != "false") {
+      return InvalidField(field, value, StrCat("false: the collection's curvature is ", FullText(curvature)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::vector<std::string> TrainingWords(const std::string& program, const TrainingRecipe& recipe,
-                                       const TrainingPlaces& places, int threads) {
-  // Values behind '=': none can be taken for a flag.
+                                       const TrainingPlaces& places, Metric metric, double curvature, int threads) {
+  // Values behind '=', none of them empty: none can be taken for a flag.
   std::vector<std::string> words = {program,
                                     "train",
                                     StrCat("--method=", recipe.method),
@@ -115,6 +139,8 @@ std::vector<std::string> TrainingWords(const std::string& program, const Trainin
                                     StrCat("--fraction=", FullText(recipe.fraction)),
                                     StrCat("--out=", places.model),
                                     StrCat("--progress=", places.progress)};
+  words.push_back(StrCat("--set=metric=", MetricName(metric)));
+  if (metric == Metric::kLorentz) words.push_back(StrCat("--set=curvature=", FullText(curvature)));
   if (recipe.classes > 0) words.push_back(StrCat("--classes=", recipe.classes));
   if (!places.old.empty()) words.push_back(StrCat("--old=", places.old));
   bool says_threads = false;

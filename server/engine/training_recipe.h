@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "geometry/metric.h"
 
 namespace lightcone::server {
 
@@ -27,6 +29,9 @@ struct TrainingRecipe {
 // that is unknown, missing, of another type or out of range.
 absl::StatusOr<TrainingRecipe> ParseTrainingRecipe(const std::string& json);
 
+// INVALID_ARGUMENT for options that lead out of the collection's space: its models could never be added.
+absl::Status CheckTrainingSpace(const TrainingRecipe& recipe, Metric metric, double curvature);
+
 // Where a training reads and writes.
 struct TrainingPlaces {
   std::string data;      // of stored inputs, where the recipe names no data
@@ -35,8 +40,8 @@ struct TrainingPlaces {
   std::string progress;  // file
 };
 
-// The words of the command line, the program first. `threads`: unless the recipe says how many.
+// The words of the command line, the program first, for a model of this space. `threads`: unless the recipe says how many.
 std::vector<std::string> TrainingWords(const std::string& program, const TrainingRecipe& recipe,
-                                       const TrainingPlaces& places, int threads);
+                                       const TrainingPlaces& places, Metric metric, double curvature, int threads);
 
 }  // namespace lightcone::server

@@ -67,6 +67,7 @@ struct QueryByItem {
 struct Query {
   std::variant<std::vector<float>, RawInput, QueryByItem> content;
   std::vector<float> canary_vector;  // beside a vector: the same query by the canary's generation; or empty
+  bool is_canary_vector = false;     // `content` is what the call had as canary_vector
   absl::Status error;  // set by the RPC layer when the query could not be converted; the engine passes it on
 };
 

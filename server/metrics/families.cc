@@ -126,6 +126,10 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
       if (canary.ok()) AddCanary(status.name, *canary, out);
     }
   }
+  const absl::StatusOr<JobPage> trainings = engine.ListJobs("", Engine::kTrainJob, 100, "");
+  if (trainings.ok()) {
+    for (const JobStatus& job : trainings->jobs) AddTraining(job, out);
+  }
   AddLiveSampling(engine.LiveSampling(), out);
   AddDisk(engine.options().data_folder, out);
   const StoreStats store = engine.StoreStatistics();

@@ -36,6 +36,8 @@ void AddEngineFamilies(Engine& engine, FamilyList* out);
 void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& status, FamilyList* out);
 // Of a collection whose backfill was started once.
 void AddBackfill(const std::string& collection, const BackfillStatus& status, FamilyList* out);
+// Of a training that runs.
+void AddTraining(const JobStatus& job, FamilyList* out);
 // Both sides of a canary; nothing where there is none.
 void AddCanary(const std::string& collection, const CanaryStatus& status, FamilyList* out);
 // Of the file system that holds the data folder; nothing when it cannot be asked.

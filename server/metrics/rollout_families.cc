@@ -1,4 +1,4 @@
-// The families of a rollout's canary and backfill, and of the disk that it fills.
+// The families of a rollout's training, canary and backfill, and of the disk that it fills.
 #include <filesystem>
 
 #include "server/metrics/families.h"
@@ -24,6 +24,14 @@ void AddBackfill(const std::string& collection, const BackfillStatus& status, Fa
   if (!status.started) return;
   out->Gauge("lightcone_backfill_start_time_seconds", "When the backfill was started, in seconds since 1970.",
              absl::ToDoubleSeconds(*status.started - absl::UnixEpoch()), labels);
+}
+
+void AddTraining(const JobStatus& job, FamilyList* out) {
+  if (job.state != JobState::kRunning) return;
+  const FamilyList::Labels labels = {{"collection", job.collection}, {"job", job.id}};
+  out->Gauge("lightcone_training_steps_done", "Steps that a training has taken.", static_cast<double>(job.done), labels);
+  out->Gauge("lightcone_training_steps", "Steps that it will have taken in the end; 0: not known yet.",
+             static_cast<double>(job.total), labels);
 }
 
 void AddCanary(const std::string& collection, const CanaryStatus& status, FamilyList* out) {

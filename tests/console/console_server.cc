@@ -57,6 +57,8 @@ class Gallery {
     config.console_mode = mode;
     config.engine.data_folder = folder_ / "data";
     config.engine.store.memory_bytes = 32 << 20;
+    config.engine.helper_program = LIGHTCONE_BINARY_DIR "/bin/lightcone";
+    config.engine.helper_niceness = 0;
     config.engine.live_recall = {.sample_share = 1, .capacity_share_max = 0.5, .queue_max = 256};
     server_ = Must(RunningServer::Start(config));
     client_ = Must(client::Client::Connect({.address = server_->bound().grpc}));
@@ -64,6 +66,7 @@ class Gallery {
     Drawings();
     Faces();
     Catalogue();
+    Letters();
   }
 
   const std::string& http() const { return server_->bound().http; }
@@ -71,6 +74,7 @@ class Gallery {
   void Live() {
     for (uint64_t round = 0; !ending_; ++round) {
       for (int i = 0; i < 5; ++i) Search();
+      Search(StrCat("user-", round % 50));
       // However slowly the pages are looked at, there is something of both generations, and something left to do.
       if (round % 10 == 0 && Must(engine().GetBackfill("drawings")).items_left > 200) BackfillSome(2);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -140,6 +144,12 @@ class Gallery {
     while (Must(engine().GetBackfill("drawings")).state == BackfillState::kOrdering) std::this_thread::yield();
     BackfillSome(180);
     for (int i = 0; i < 60; ++i) Search();
+    SetCanaryCall canary;
+    canary.collection = "drawings";
+    canary.generation = 3;
+    canary.share = 0.25;
+    Must(engine().SetCanary(canary));
+    for (int i = 0; i < 50; ++i) Search(StrCat("user-", i));
   }
   void Draw(uint64_t begin, uint64_t end) {
     UpsertBatch batch;
@@ -248,13 +258,27 @@ class Gallery {
     while (!Must(engine().GetJob(job)).final()) std::this_thread::yield();
   }
 
-  void Search() {
+  // A draft, trained here.
+  void Letters() {
+    Create("letters", {});
+    StartTrainingCall call;
+    call.collection = "letters";
+    call.recipe_json =
+        R"({"method": "independent", "data": "glyphs", "classes": 4, "name": "letters",
+            "options": {"encoder.architecture": "mlp", "encoder.dimension": 8, "epochs": 6}})";
+    const std::string job = Must(engine().StartTraining(call));
+    while (!Must(engine().GetJob(job)).final()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+
+  void Search(const std::string& canary_key = "") {
     v1::SearchRequest request;
     request.set_collection("drawings");
     request.set_k(10);
     std::normal_distribution<float> normal;
     v1::Vector& vector = *request.add_queries()->mutable_vector();
     for (int i = 0; i < kDimension; ++i) vector.mutable_floats()->add_values(normal(random_));
+    request.set_canary_key(canary_key);
+    *request.mutable_queries(0)->mutable_canary_vector() = vector;
     Must(client_->Search(request));
   }
 

@@ -42,12 +42,14 @@ after(async () => {
 });
 
 const pages = {
-  overview: ['', `document.querySelector('.figures') && document.querySelectorAll('tbody tr').length === 4`],
-  collection: ['#/collections/drawings', `document.querySelector('.heat') && document.querySelector('[role=progressbar]')`],
+  overview: ['', `document.querySelector('.figures') && document.querySelectorAll('tbody tr').length === 5`],
+  collection: ['#/collections/drawings', `document.querySelector('.heat') && document.querySelector('[role=progressbar]') && document.getElementById('canary-end')`],
   'empty-collection': ['#/collections/empty', `document.body.innerText.includes('No generation yet')`],
   faces: ['#/collections/faces.of-staff_2024', `document.body.innerText.includes('out of reach')`],
   generation: ['#/collections/drawings/generations/2', `document.body.innerText.includes('Final loss')`],
   search: ['#/collections/drawings/search', `document.getElementById('go')`],
+  draft: ['#/collections/letters/generations/1', `document.getElementById('take-up-1') && document.querySelectorAll('svg.chart').length === 1`],
+  training: ['#/collections/letters/jobs', `document.body.innerText.includes('draft: generation 1') && document.querySelectorAll('svg.chart').length === 1`],
   jobs: ['#/collections/catalogue/jobs', `document.body.innerText.includes('succeeded')`],
   validation: ['#/collections/catalogue/generations/1', `document.body.innerText.includes('Its own queries on its own items')`],
   audit: ['#/collections/drawings/audit', `document.body.innerText.includes('first model')`],

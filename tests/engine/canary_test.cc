@@ -55,10 +55,15 @@ TEST_F(CanaryTest, AKeyIsAlwaysServedByTheSameSideAndAGrowingShareKeepsItsKeys) 
   EXPECT_EQ(KeysOfTheCanary(500), half) << "a restart changes nothing";
   ASSERT_TRUE(Set(2, 1).ok());
   EXPECT_EQ(KeysOfTheCanary(100).size(), 100u);
-  for (const double share : {0.1, 0.5, 1.0}) {
-    EXPECT_FALSE(CanaryHas("a", 1, 2, 0));
-    EXPECT_LE(CanaryHas("a", 1, 2, share / 2), CanaryHas("a", 1, 2, share));
+  int same = 0;
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string key = StrCat("key ", i);
+    EXPECT_FALSE(CanaryHas(key, 1, 2, 0));
+    EXPECT_TRUE(CanaryHas(key, 1, 2, 1));
+    for (const double share : {0.1, 0.5, 0.9}) EXPECT_LE(CanaryHas(key, 1, 2, share / 2), CanaryHas(key, 1, 2, share));
+    same += CanaryHas(key, 1, 2, 0.5) == CanaryHas(key, 1, 3, 0.5);
   }
+  EXPECT_NEAR(same, 500, 80) << "another canary tries other users";
 }
 
 TEST_F(CanaryTest, EachSideAnswersByItsOwnVectorAndGeneration) {
@@ -108,7 +113,7 @@ TEST_F(CanaryTest, AVectorOfTheActiveGenerationAloneStaysWithItAndIsCounted) {
   call.queries[0].canary_vector = {1, 0};
   const auto wrong = engine_->Search(call, {});
   ASSERT_TRUE(wrong.ok());
-  EXPECT_TRUE(Fails(wrong->results[0].status, Code::kInvalidArgument, {"queries[0]", "2"}));
+  EXPECT_TRUE(Fails(wrong->results[0].status, Code::kInvalidArgument, {"queries[0].canary_vector", "2"}));
   EXPECT_EQ(engine_->GetCanary("c")->canary.failures, 1u);
 }
 
@@ -217,6 +222,17 @@ TEST_F(DraftTest, NothingEmbedsSearchesOrServesByADraftUntilItIsTakenUp) {
     EXPECT_TRUE(is_draft(engine_->Upsert(BatchOf({ItemOf(Id(2), {1, 0, 0, 0})}, 2), {}).status()));
     EXPECT_TRUE(is_draft(engine_->ActivateGeneration(activate).status()));
     EXPECT_TRUE(is_draft(engine_->SetCanary({"", "c", 2, 0.5, false, ""}).status()));
+    EXPECT_TRUE(is_draft(engine_->SampleItems({"c", 2, 10, 1}, {}).status()));
+    EXPECT_TRUE(is_draft(engine_->Get("c", {Id(1)}, 2, false, {}).status()));
+    ValidateCall validate;
+    validate.collection = "c";
+    validate.generation = 2;
+    EXPECT_TRUE(is_draft(engine_->ValidateGeneration(validate).status()));
+    RegisterCall child;
+    child.collection = "c";
+    child.manifest_json = ManifestFor(kDimension);
+    child.parent = 2;
+    EXPECT_TRUE(Fails(engine_->RegisterGeneration(child), Code::kFailedPrecondition, {"parent", "no draft"}));
     EXPECT_EQ(engine_->GetGeneration("c", 2)->state, GenerationState::kDraft);
     Restart();
   }

@@ -4,7 +4,7 @@
 #include <set>
 #include <thread>
 
-#include "encoder_world.h"
+#include "tests/engine/encoder_world.h"
 #include "server/engine/pace.h"
 #include "store/keys.h"
 

@@ -1,7 +1,8 @@
 // Raw inputs through a real, tiny encoder: registered as TorchScript, used by upserts and queries.
 #include <thread>
 
-#include "encoder_world.h"
+#include "base/files.h"
+#include "tests/engine/encoder_world.h"
 
 namespace lightcone::server {
 namespace {

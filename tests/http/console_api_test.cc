@@ -135,7 +135,8 @@ TEST_F(ConsoleApiTest, AnActivationNamesWhatThePageShowedAsActive) {
 
 TEST_F(ConsoleApiTest, AReadOnlyConsoleDoesNothing) {
   Start(true);
-  for (const char* action : {"activate", "rollback", "backfill-start", "backfill-pause", "validate", "retire", "job-cancel"}) {
+  for (const char* action : {"activate", "rollback", "backfill-start", "backfill-pause", "validate", "retire", "take-up",
+                             "canary-end", "job-cancel"}) {
     const ApiAnswer refused =
         Post(StrCat("/api/v1/collections/photos/", action), R"({"generation": 2, "expect_active": 1})");
     EXPECT_EQ(refused.status, 403) << action;
@@ -166,6 +167,7 @@ TEST_F(ConsoleApiTest, BadRequestsAreRefusedByName) {
   EXPECT_EQ(Post("/api/v1/collections/photos/activate", std::string(100, '[')).status, 400);
   EXPECT_EQ(Post(search, std::string(5 << 20, ' ')).status, 400);
   EXPECT_EQ(Post("/api/v1/collections/photos/explode", "{}").status, 404);
+  EXPECT_EQ(Post("/api/v1/collections/photos/take-up", "{}").status, 400);
 }
 
 TEST_F(ConsoleApiTest, PicturesOfStoredInputsAreOnlyPictures) {

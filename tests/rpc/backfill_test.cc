@@ -109,6 +109,34 @@ TEST_F(WireBackfill, APauseEndsLeasing) {
   EXPECT_EQ(lease.state(), v1::BACKFILL_STATE_PAUSED);
 }
 
+TEST_F(WireBackfill, AWatchTellsUntilTheEndAndAtOnceWhereThereIsNone) {
+  v1::BackfillWatchRequest request;
+  request.set_collection("gallery");
+  v1::BackfillWatchResponse news;
+  {
+    grpc::ClientContext context;
+    auto stream = backfill_->Watch(&context, request);
+    ASSERT_TRUE(stream->Read(&news));
+    EXPECT_EQ(news.status().state(), v1::BACKFILL_STATE_UNSPECIFIED);
+    EXPECT_FALSE(stream->Read(&news));
+    EXPECT_TRUE(stream->Finish().ok());
+  }
+  ASSERT_TRUE(Start().ok());
+  {
+    grpc::ClientContext context;
+    auto stream = backfill_->Watch(&context, request);
+    ASSERT_TRUE(stream->Read(&news));
+    EXPECT_LT(news.items_done(), news.items_total());
+    context.TryCancel();
+    while (stream->Read(&news)) {
+    }
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  grpc::ClientContext context;
+  request.set_collection("nobody");
+  EXPECT_THAT(backfill_->Watch(&context, request)->Finish(), Fails(StatusCode::NOT_FOUND, "nobody"));
+}
+
 TEST_F(WireBackfill, WhatIsWrongIsNamed) {
   EXPECT_THAT(Start("no head"), Fails(StatusCode::INVALID_ARGUMENT, "failure_head"));
   ASSERT_TRUE(Start().ok());

@@ -120,15 +120,7 @@ TEST_F(Behaviour, MethodsOfLaterVersionsSaySoAndWhatToDo) {
   }
   LATER(collections_, Snapshot, SnapshotRequest, SnapshotResponse)
   LATER(collections_, Restore, RestoreRequest, RestoreResponse)
-  LATER(training_, Start, TrainingStartRequest, TrainingStartResponse)
-  LATER(training_, Get, TrainingGetRequest, TrainingGetResponse)
-  LATER(training_, List, TrainingListRequest, TrainingListResponse)
-  LATER(training_, Cancel, CancelRequest, CancelResponse)
 #undef LATER
-  grpc::ClientContext context;
-  check(training_->Watch(&context, v1::TrainingWatchRequest())->Finish(), "Training/Watch");
-  grpc::ClientContext other;
-  check(backfill_->Watch(&other, v1::BackfillWatchRequest())->Finish(), "Backfill/Watch");
 }
 
 TEST_F(Behaviour, ADeadlineAlreadyOverIsSaidWithoutWork) {

@@ -1,4 +1,4 @@
-// Probe sets and jobs on the wire.
+// Probe sets, canaries, trainings and jobs on the wire.
 #include <atomic>
 
 #include "fake_engine.h"
@@ -83,6 +83,73 @@ TEST_F(Rollout, AJobIsWatchedUntilItHasEnded) {
   auto missing = jobs_->Watch(&other, request);
   EXPECT_FALSE(missing->Read(&news));
   EXPECT_THAT(missing->Finish(), Fails(StatusCode::NOT_FOUND, "no job '8'"));
+}
+
+TEST_F(Rollout, ATrainingIsAJobToldInItsOwnWords) {
+  auto fake = std::make_unique<FakeEngine>();
+  fake->on_get_job = [](const std::string& id) -> absl::StatusOr<JobStatus> {
+    JobStatus job;
+    job.id = id;
+    job.kind = id == "1" ? "train" : "validate";
+    job.state = JobState::kSucceeded;
+    job.result_json = R"({"generation": 4})";
+    return job;
+  };
+  Serve(std::move(fake));
+  grpc::ClientContext first, second, third, fourth, fifth;
+  v1::TrainingGetRequest get;
+  get.set_id("1");
+  v1::TrainingGetResponse got;
+  ASSERT_TRUE(training_->Get(&first, get, &got).ok());
+  EXPECT_EQ(got.job().state(), "succeeded");
+  EXPECT_EQ(got.job().generation(), 4u);
+  get.set_id("2");
+  EXPECT_THAT(training_->Get(&second, get, &got), Fails(StatusCode::NOT_FOUND, "job '2' is no training: its kind is validate"));
+  v1::CancelRequest cancel;
+  cancel.set_id("2");
+  v1::CancelResponse cancelled;
+  EXPECT_THAT(training_->Cancel(&third, cancel, &cancelled), Fails(StatusCode::NOT_FOUND, "no training"));
+  v1::TrainingWatchRequest watch;
+  watch.set_id("1");
+  v1::TrainingWatchResponse news;
+  auto stream = training_->Watch(&fourth, watch);
+  EXPECT_TRUE(stream->Read(&news));
+  EXPECT_FALSE(stream->Read(&news)) << "it has ended";
+  EXPECT_TRUE(stream->Finish().ok());
+  watch.set_id("2");
+  EXPECT_THAT(training_->Watch(&fifth, watch)->Finish(), Fails(StatusCode::NOT_FOUND, "no training"));
+}
+
+TEST_F(Rollout, ACanaryServesWhoItsKeySaysAndIsSeenInMetrics) {
+  Serve();
+  MakeGallery("gallery");
+  ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b"})).ok());
+  v1::RegisterRequest next;
+  next.set_collection("gallery");
+  next.set_manifest_json("{\"dimension\":4}");
+  next.set_parent(1);
+  v1::RegisterResponse registered;
+  grpc::ClientContext first, second, third, fourth;
+  const grpc::Status made = generations_->Register(&first, next, &registered);
+  ASSERT_TRUE(made.ok()) << made.error_message();
+  v1::SetCanaryRequest set;
+  set.set_collection("gallery");
+  set.set_generation(2);
+  set.set_share(1);
+  v1::SetCanaryResponse canary;
+  const grpc::Status begun = generations_->SetCanary(&second, set, &canary);
+  ASSERT_TRUE(begun.ok()) << begun.error_message();
+  EXPECT_EQ(canary.canary().generation(), 2u);
+  v1::SearchRequest search = SearchFor("gallery", {0, 1, 2, 3});
+  search.set_canary_key("somebody");
+  *search.mutable_queries(0)->mutable_canary_vector() = search.queries(0).vector();
+  v1::SearchResponse found;
+  ASSERT_TRUE(retrieval_->Search(&third, search, &found).ok());
+  EXPECT_TRUE(found.canary());
+  EXPECT_EQ(found.serving_generation(), 2u);
+  search.mutable_queries(0)->mutable_item()->set_name("a");
+  ASSERT_TRUE(retrieval_->Search(&fourth, search, &found).ok());
+  EXPECT_THAT(found.results(0).error().message(), ::testing::HasSubstr("queries[0].canary_vector"));
 }
 
 TEST_F(Rollout, AWatchOfAJobThatNeverEndsEndsWithItsCallerAndWithTheServer) {

@@ -3,7 +3,7 @@ import { read } from './api.js';
 import { cancelJob } from './actions.js';
 import { lineChart } from './charts.js';
 import { head } from './collection.js';
-import { badge, card, count, empty, h, link, number, table, when, redraw } from './dom.js';
+import { badge, card, count, empty, h, link, table, when, redraw } from './dom.js';
 
 export const every = 2000;
 let shownAs = '';
@@ -20,7 +20,7 @@ function progress(job) {
 
 // The losses of a training by epoch.
 export function losses(job) {
-  return lineChart([{ label: 'loss', points: job.curve }], { format: (v) => number(v), label: `Loss of training ${job.id} by epoch`, along: (epoch) => `epoch ${Math.round(epoch)}` });
+  return lineChart([{ label: 'loss', points: job.curve }], { format: (v) => String(Number(v.toPrecision(3))), label: `Loss of training ${job.id} by epoch`, along: (epoch) => `epoch ${Math.round(epoch)}` });
 }
 
 export async function update(root, name) {
