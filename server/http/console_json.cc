@@ -10,8 +10,6 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kCurvePoints = 300;
-
 using nlohmann::json;
 
 double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
@@ -78,15 +76,11 @@ json Parsed(const std::string& text) {
   return parsed.is_discarded() ? json(text) : parsed;
 }
 
-// [[epoch, loss], ...] of what a training says, thinned.
-json ThinCurve(const json& said) {
+// [[epoch, loss], ...] of what a training says, which it keeps short itself.
+json CurveOf(const json& said) {
   json curve = json::array();
   if (!said.contains("curve") || !said["curve"].is_array()) return curve;
-  const json& points = said["curve"];
-  const size_t step = points.size() / kCurvePoints + 1;
-  for (size_t i = 0; i < points.size(); ++i) {
-    if (i % step != 0 && i + 1 != points.size()) continue;
-    const json& point = points[i];
+  for (const json& point : said["curve"]) {
     if (point.is_object() && point.contains("epoch") && point.contains("total")) {
       curve.push_back({point["epoch"], point["total"]});
     }
@@ -257,7 +251,7 @@ json ToJson(const JobStatus& job) {
   const json said = Parsed(job.final() ? job.result_json : job.progress_json);
   if (!said.is_object()) return one;
   one["made"] = said.value("generation", 0);
-  one["curve"] = ThinCurve(said);
+  one["curve"] = CurveOf(said);
   return one;
 }
 
