@@ -7,9 +7,10 @@
 
 namespace lightcone::bench {
 
-EngineGallery::EngineGallery(const std::string& folder, int dimension, int64_t items)
+EngineGallery::EngineGallery(const std::string& folder, int dimension, int64_t items, const std::string& helper)
     : dimension_(dimension), items_(items), queries_(ClusteredVectors(kQueries, dimension, 500, 0.7, 999)) {
   options_.data_folder = folder;
+  options_.helper_program = helper;
 }
 
 absl::Status EngineGallery::Reopen() {

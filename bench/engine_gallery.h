@@ -17,7 +17,8 @@ class EngineGallery {
   static constexpr char kName[] = "gallery";
   static constexpr size_t kQueries = 1'000;
 
-  EngineGallery(const std::string& folder, int dimension, int64_t items);
+  // `helper`: the program `lightcone`, for jobs that run beside the engine.
+  EngineGallery(const std::string& folder, int dimension, int64_t items, const std::string& helper = {});
 
   // Opens a fresh engine, loads all items by the first generation, which is active then, and the first `both` of them by
   // the second as well, at the same places; builds one segment a generation.

@@ -126,10 +126,61 @@ class Switches {
   const int64_t both_ = gallery_.items() / 10;
 };
 
+// Searches at a steady rate, without and with something beside them, by turns.
+class SearchesBeside {
+ public:
+  explicit SearchesBeside(const EngineGallery& gallery) : gallery_(gallery) {}
+
+  // `begin` starts what `end` stops or waits for; searches are measured in between.
+  template <typename Begin, typename End>
+  absl::Status Round(Begin begin, End end) {
+    LC_ASSIGN_OR_RETURN(const double alone, P99());
+    LC_RETURN_IF_ERROR(begin());
+    const absl::StatusOr<double> beside = P99();
+    LC_RETURN_IF_ERROR(end());
+    LC_RETURN_IF_ERROR(beside.status());
+    if (warm_) {
+      idle_.push_back(alone);
+      busy_.push_back(*beside);
+      ratios_.push_back(*beside / alone);
+    }
+    warm_ = true;
+    return absl::OkStatus();
+  }
+
+  void Tell(const std::string& what, double ratio_max, Report& report) const {
+    report.Add({.name = "search p99 beside " + what,
+                .value = Median(busy_),
+                .unit = "ms",
+                .peer = "the same without",
+                .peer_value = Median(idle_),
+                .ratio = Median(ratios_),
+                .goal = StrCat("ratio <= ", ratio_max),
+                .met = Median(ratios_) <= ratio_max,
+                .spread = Spread(ratios_)});
+  }
+
+ private:
+  absl::StatusOr<double> P99() const {
+    std::vector<double> latencies;
+    size_t next = 0;
+    const absl::Time begin = absl::Now();
+    LC_RETURN_IF_ERROR(Paced(begin, begin + kPhase, absl::Seconds(1) / kSearchesPerSecond, &latencies,
+                             [&] { return gallery_.Search(next++).status(); }));
+    return Percentile99(latencies);
+  }
+
+  const EngineGallery& gallery_;
+  bool warm_ = false;  // the first round is not counted
+  std::vector<double> idle_, busy_, ratios_;
+};
+
 class BackfillBench {
  public:
   BackfillBench(const BenchOptions& options, Report& report)
-      : options_(options), report_(report), gallery_(options.folder + "/backfill", options.dimension, options.items) {}
+      : options_(options),
+        report_(report),
+        gallery_(options.folder + "/backfill", options.dimension, options.items, options.server_binary) {}
 
   absl::Status Run() {
     LC_RETURN_IF_ERROR(gallery_.Fill());
@@ -145,6 +196,7 @@ class BackfillBench {
     }
     LC_RETURN_IF_ERROR(MeasureLeases());
     LC_RETURN_IF_ERROR(MeasureSearches());
+    LC_RETURN_IF_ERROR(MeasureTraining());
     return MeasureOverhead();
   }
 
@@ -196,12 +248,12 @@ class BackfillBench {
 
   absl::Status MeasureSearches() {
     const std::vector<float> vectors = gallery_.VectorsOf(0, 10'000);
-    std::vector<double> idle, busy, ratios;
+    SearchesBeside searches(gallery_);
     int64_t embedded = 0;
-    for (int round = 0; round <= kRounds; ++round) {
-      LC_ASSIGN_OR_RETURN(const double alone, SearchP99());
-      absl::Status embedding;
-      std::jthread worker([&] {
+    absl::Status embedding;
+    std::jthread worker;
+    const auto begin = [&] {
+      worker = std::jthread([&] {
         const absl::Time begin = absl::Now();
         constexpr int64_t kBatch = kBackfillRate / 10;
         embedding = Paced(begin, begin + kPhase, absl::Seconds(kBatch) / kBackfillRate, nullptr, [&]() -> absl::Status {
@@ -210,34 +262,48 @@ class BackfillBench {
           return absl::OkStatus();
         });
       });
-      const absl::StatusOr<double> beside = SearchP99();
+      return absl::OkStatus();
+    };
+    const auto end = [&] {
       worker.join();
-      LC_RETURN_IF_ERROR(embedding);
-      LC_RETURN_IF_ERROR(beside.status());
-      if (round == 0) continue;  // warm-up
-      idle.push_back(alone);
-      busy.push_back(*beside);
-      ratios.push_back(*beside / alone);
-    }
-    report_.Add({.name = StrCat("search p99 beside a backfill of ", kBackfillRate, " items/s"),
-                 .value = Median(busy),
-                 .unit = "ms",
-                 .peer = "the same without",
-                 .peer_value = Median(idle),
-                 .ratio = Median(ratios),
-                 .goal = "ratio <= 1.2",
-                 .met = Median(ratios) <= 1.2,
-                 .spread = Spread(ratios)});
+      return embedding;
+    };
+    for (int round = 0; round <= kRounds; ++round) LC_RETURN_IF_ERROR(searches.Round(begin, end));
+    searches.Tell(StrCat("a backfill of ", kBackfillRate, " items/s"), 1.2, report_);
     return absl::OkStatus();
   }
 
-  absl::StatusOr<double> SearchP99() const {
-    std::vector<double> latencies;
-    size_t next = 0;
-    const absl::Time begin = absl::Now();
-    LC_RETURN_IF_ERROR(Paced(begin, begin + kPhase, absl::Seconds(1) / kSearchesPerSecond, &latencies,
-                             [&] { return gallery_.Search(next++).status(); }));
-    return Percentile99(latencies);
+  // A training as a job of the server: a process of its own, with its defaults.
+  absl::Status MeasureTraining() {
+    SearchesBeside searches(gallery_);
+    std::string job;
+    const auto begin = [&]() -> absl::Status {
+      server::StartTrainingCall start;
+      start.collection = EngineGallery::kName;
+      start.recipe_json = R"({"method": "independent", "data": "glyphs", "options": {"epochs": 1000}})";
+      LC_ASSIGN_OR_RETURN(job, gallery_.engine().StartTraining(start));
+      return AwaitStep(job);
+    };
+    const auto end = [&]() -> absl::Status {
+      LC_RETURN_IF_ERROR(gallery_.engine().CancelJob(job, "").status());
+      while (true) {
+        LC_ASSIGN_OR_RETURN(const server::JobStatus status, gallery_.engine().GetJob(job));
+        if (status.final()) return status.error;
+        absl::SleepFor(absl::Milliseconds(20));
+      }
+    };
+    for (int round = 0; round <= kRounds; ++round) LC_RETURN_IF_ERROR(searches.Round(begin, end));
+    searches.Tell("a training", 1.5, report_);
+    return absl::OkStatus();
+  }
+
+  absl::Status AwaitStep(const std::string& job) const {
+    while (true) {
+      LC_ASSIGN_OR_RETURN(const server::JobStatus status, gallery_.engine().GetJob(job));
+      if (status.final()) return Internal(StrCat("the training ended before it was measured: ", MessageOf(status.error)));
+      if (status.done > 0) return absl::OkStatus();
+      absl::SleepFor(absl::Milliseconds(20));
+    }
   }
 
   // One worker without a pause. By the clock of the worker, and by the processor time of all, sealing and graphs of the

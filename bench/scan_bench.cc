@@ -140,6 +140,39 @@ absl::Status ReportTogether(const IndexWorld& world, std::span<const float> rows
   return absl::OkStatus();
 }
 
+// Calls of one query each by more callers than there are cores, which the index then takes together, beside as many
+// callers as cores, of which none waits.
+absl::Status ReportCallers(const IndexWorld& world, std::span<const float> queries, const char* by, Report& report) {
+  constexpr int kCallers = 8;
+  constexpr int64_t kCalls = 400;
+  const size_t dimension = static_cast<size_t>(world.space().dimension);
+  std::atomic<int64_t> failures = 0;
+  const auto rate = [&](int callers) {
+    return static_cast<double>(kCalls) / SecondsOfQueries(kCalls, callers, [&](int64_t q) {
+             failures += !world.Search(queries.subspan(static_cast<size_t>(q) * dimension, dimension), {.exact = true}).ok();
+           });
+  };
+  std::vector<double> many, few, ratios;
+  for (int round = 0; round <= kRounds; ++round) {
+    const double with = rate(kCallers), without = rate(kThreads);
+    if (round == 0) continue;  // warms up
+    many.push_back(with);
+    few.push_back(without);
+    ratios.push_back(with / without);
+  }
+  if (failures > 0) return Internal(StrCat(failures.load(), " searches failed"));
+  report.Add({.name = StrCat("exact top-10 by ", by, ", ", kCallers, " callers of one query"),
+              .value = Median(many),
+              .unit = "queries/s",
+              .peer = StrCat(kThreads, " callers"),
+              .peer_value = Median(few),
+              .ratio = Median(ratios),
+              .goal = "ratio >= 1",
+              .met = Median(ratios) >= 1,
+              .spread = Spread(ratios)});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status BenchScan(const BenchOptions& options, Report& report) {
@@ -179,6 +212,9 @@ absl::Status BenchScan(const BenchOptions& options, Report& report) {
   ReportBandwidth(*floats, all.first(gallery), queries, report);
   LC_RETURN_IF_ERROR(ReportTogether(*floats, all.first(gallery), queries, "float32", report));
   LC_RETURN_IF_ERROR(ReportTogether(*codes, all.first(gallery), queries, "int8 codes", report));
+
+  LC_RETURN_IF_ERROR(ReportCallers(*floats, queries, "float32", report));
+  LC_RETURN_IF_ERROR(ReportCallers(*codes, queries, "int8 codes", report));
 
   LC_ASSIGN_OR_RETURN(const Pair by_metric, Measure(*inner, *codes, queries, 500, &unused, &unused));
   const double slower = Median(by_metric.ratios);  // seconds of Lorentz over seconds of the inner product

@@ -73,6 +73,13 @@ function(lightcone_in_batches name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${LIGHTCONE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
+# lightcone_precompile(name [header ...]): what nearly every file of the target includes is compiled once. Files keep their own includes.
+function(lightcone_precompile name)
+  target_precompile_headers(${name} PRIVATE <algorithm> <atomic> <cmath> <cstdint> <deque> <filesystem> <functional> <map> <memory> <optional>
+                            <random> <set> <span> <string> <string_view> <thread> <utility> <variant> <vector> <absl/container/flat_hash_map.h>
+                            <absl/status/statusor.h> <absl/synchronization/mutex.h> <absl/time/clock.h> ${ARGN})
+endfunction()
+
 # lightcone_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT seconds]): one gtest program, one ctest entry, labelled
 # with the name of its folder.
 function(lightcone_test name)
@@ -82,6 +89,9 @@ function(lightcone_test name)
   endif()
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} lightcone_options GTest::gmock_main)
+  if(CMAKE_BUILD_TYPE STREQUAL Release)
+    target_compile_options(${name} PRIVATE -O1)  # the tests' own code: a fifth less to compile, what they test is at -O2
+  endif()
   target_compile_definitions(${name} PRIVATE LIGHTCONE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              LIGHTCONE_BINARY_DIR="${CMAKE_BINARY_DIR}")
   add_test(NAME ${name} COMMAND ${name})

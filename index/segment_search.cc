@@ -7,14 +7,28 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "geometry/kernels.h"
 #include "index/adapted_search.h"
 #include "index/graph_walk.h"
 #include "index/leg_search.h"
+#include "index/scan_queue.h"
 #include "index/search_context.h"
 
 namespace lightcone {
+namespace {
+
+struct Running;
+
+}  // namespace
+
+// A segment and the searches that scan it, each under its own number.
+struct SegmentScan {
+  const PinnedSegment* pinned = nullptr;
+  std::vector<std::pair<Running*, uint32_t>> by;
+};
+
 namespace {
 
 absl::StatusOr<SearchResult> AdaptAll(const ScopedRequest& scoped) {
@@ -116,14 +130,13 @@ class BlockScores {
   std::vector<const BoundQuery*> queries_;
 };
 
-// A segment and the searches that scan it, each under its own number.
-struct Scan {
-  const PinnedSegment* pinned = nullptr;
-  std::vector<std::pair<Running*, uint32_t>> by;
-};
+// Leaves out searches that nobody waits for any more, which have that as their answer.
+void LeaveOutInterrupted(SegmentScan& scan) {
+  std::erase_if(scan.by, [](auto& one) { return !one.first->Goes(one.first->search->Interrupted()); });
+}
 
 // A block of rows is read once for all of them.
-void ScanTogether(Scan scan) {
+void ScanTogether(SegmentScan scan) {
   const Segment& segment = *scan.pinned->segment;
   const CodeBlock* const codes = segment.codes();
   const int64_t rows = scan.pinned->rows;
@@ -131,9 +144,7 @@ void ScanTogether(Scan scan) {
   std::vector<Running*> searches;
   for (const auto& [one, index] : scan.by) one->search->BeginScan(index);
   for (int64_t begin = 0; begin < rows && !scan.by.empty(); begin += kRowsABlock) {
-    if (begin > 0 && begin % kRowsBetweenChecks == 0) {
-      std::erase_if(scan.by, [](auto& one) { return !one.first->Goes(one.first->search->Interrupted()); });
-    }
+    if (begin > 0 && begin % kRowsBetweenChecks == 0) LeaveOutInterrupted(scan);
     const size_t n = static_cast<size_t>(std::min(kRowsABlock, rows - begin));
     if (codes != nullptr) {
       for (const auto& [one, index] : scan.by) one->search->ScanCodedBlock(index, *codes, begin, n);
@@ -149,8 +160,8 @@ void ScanTogether(Scan scan) {
 }
 
 // Every segment once, in the order of the searches. A segment is known by its rows: carried ones are made for a search.
-std::vector<Scan> ScansOf(std::span<Running> running) {
-  std::vector<Scan> scans;
+std::vector<SegmentScan> ScansOf(std::span<Running> running) {
+  std::vector<SegmentScan> scans;
   absl::flat_hash_map<std::pair<const float*, int64_t>, size_t> known;
   for (Running& one : running) {
     if (!one.answer->ok()) continue;
@@ -163,6 +174,31 @@ std::vector<Scan> ScansOf(std::span<Running> running) {
     }
   }
   return scans;
+}
+
+// What a scan reads of the segment's rows.
+ScanQueue::Rows RowsOf(const PinnedSegment& pinned) {
+  const Segment& segment = *pinned.segment;
+  const int64_t a_row = segment.codes() != nullptr ? static_cast<int64_t>(segment.codes()->stride)
+                                                   : static_cast<int64_t>(segment.block().stride * sizeof(float));
+  return {segment.block().rows, pinned.rows, pinned.rows * a_row};
+}
+
+// With those of other calls where they wait for a core.
+void ScanWithOthers(SegmentScan& scan) {
+  const auto scan_all = [](std::span<SegmentScan* const> scans) {
+    SegmentScan all = *scans[0];
+    for (SegmentScan* other : scans.subspan(1)) all.by.insert(all.by.end(), other->by.begin(), other->by.end());
+    ScanTogether(std::move(all));
+  };
+  const auto gave_up = [&scan] {
+    LeaveOutInterrupted(scan);
+    return scan.by.empty();
+  };
+  const auto failed = [](SegmentScan* one) {
+    for (auto& [search, index] : one->by) search->Goes(StatusOfException());
+  };
+  ScanQueue::OfProcess().Run(RowsOf(*scan.pinned), &scan, scan_all, gave_up, failed);
 }
 
 }  // namespace
@@ -197,7 +233,8 @@ std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedR
     std::erase_if(waiting, [&](Running* one) { return std::count(together.begin(), together.end(), one) > 0; });
     WalkAll(together);
   }
-  for (Scan& scan : ScansOf(running)) ScanTogether(std::move(scan));
+  std::vector<SegmentScan> scans = ScansOf(running);
+  for (SegmentScan& scan : scans) ScanWithOthers(scan);
   for (Running& one : running) {
     if (one.answer->ok()) *one.answer = one.search->Finish();
   }

@@ -1,0 +1,63 @@
+// Scans of concurrent searches, taken together. While every core scans for some call, others wait; and what waits for
+// rows of one segment is then scanned by one of them, so that the rows are read from memory once for all.
+// Threads: safe from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
+
+namespace lightcone {
+
+struct SegmentScan;  // segment_search.cc
+
+class ScanQueue {
+ public:
+  // Scans of rows of fewer bytes never wait: they are over before waiting for others pays.
+  static constexpr int64_t kBytesMin = 8 << 20;
+  static constexpr size_t kTogetherMax = 32;  // calls whose scans are taken together
+
+  // Which rows: scans of the same may be taken together.
+  struct Rows {
+    const void* first = nullptr;
+    int64_t count = 0, bytes = 0;
+    friend bool operator==(const Rows&, const Rows&) = default;
+  };
+  using Scanner = absl::FunctionRef<void(std::span<SegmentScan* const>)>;
+
+  explicit ScanQueue(int at_once) : at_once_(at_once) {}  // scans of this many callers run side by side. At least 1.
+
+  // The one of this process, with a scan for each core.
+  static ScanQueue& OfProcess();
+
+  // Returns once `scan` is done: by `scan_all` here, with what else waits for the same rows, or by that of another caller.
+  // While it waits `gave_up` is asked now and then; when that says so, nothing of it was scanned. Where `scan_all` throws, its caller gets the
+  // exception, and `failed` is called for each other scan that it was to do. A thread of lower priority than the process
+  // neither waits nor scans for others: they would wait for it.
+  void Run(const Rows& rows, SegmentScan* scan, Scanner scan_all, absl::FunctionRef<bool()> gave_up,
+           absl::FunctionRef<void(SegmentScan*)> failed);
+
+ private:
+  struct Waiting {
+    Rows rows;
+    SegmentScan* scan = nullptr;
+    bool taken = false, done = false, scans = false;
+  };
+
+  void Scan(Waiting& mine, Scanner scan_all, absl::FunctionRef<void(SegmentScan*)> failed);
+  // Gives a core to whoever waits longest.
+  void HandOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const int at_once_;
+  absl::Mutex mu_;
+  absl::CondVar changed_;
+  int running_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<Waiting*> waiting_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace lightcone
