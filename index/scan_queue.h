@@ -36,9 +36,9 @@ class ScanQueue {
   static ScanQueue& OfProcess();
 
   // Returns once `scan` is done: by `scan_all` here, with what else waits for the same rows, or by that of another caller.
-  // While it waits `gave_up` is asked now and then; when that says so, nothing of it was scanned. Where `scan_all` throws, its caller gets the
-  // exception, and `failed` is called for each other scan that it was to do. A thread of lower priority than the process
-  // neither waits nor scans for others: they would wait for it.
+  // While it waits `gave_up` is asked now and then; when that says so, nothing of it was scanned. Where `scan_all` throws,
+  // its caller gets the exception, and `failed` is called for each other scan that it was to do. A thread of lower priority
+  // than the process neither waits nor scans for others: they would wait for it.
   void Run(const Rows& rows, SegmentScan* scan, Scanner scan_all, absl::FunctionRef<bool()> gave_up,
            absl::FunctionRef<void(SegmentScan*)> failed);
 
