@@ -26,10 +26,10 @@ ScanQueue& ScanQueue::OfProcess() {
   return queue;
 }
 
-void ScanQueue::Run(const Rows& rows, SegmentScan* scan, Scanner scan_all, absl::FunctionRef<bool()> gave_up,
-                    absl::FunctionRef<void(SegmentScan*)> failed) {
+void ScanQueue::Run(const Rows& rows, SegmentScan* scan, size_t queries, Scanner scan_all,
+                    absl::FunctionRef<bool()> gave_up, absl::FunctionRef<void(SegmentScan*)> failed) {
   if (rows.bytes < kBytesMin || StandsBack()) return scan_all({&scan, 1});
-  Waiting mine{rows, scan};
+  Waiting mine{rows, scan, queries};
   {
     absl::MutexLock lock(&mu_);
     if (running_ < at_once_) {
@@ -40,7 +40,13 @@ void ScanQueue::Run(const Rows& rows, SegmentScan* scan, Scanner scan_all, absl:
     }
     while (!mine.scans && !mine.done) {
       changed_.WaitWithTimeout(&mu_, kBetweenLooks);
-      if (mine.taken || mine.scans || !gave_up()) continue;
+      if (mine.taken || mine.scans) continue;
+      try {
+        if (!gave_up()) continue;
+      } catch (...) {
+        std::erase(waiting_, &mine);
+        throw;
+      }
       std::erase(waiting_, &mine);
       return;
     }
@@ -58,12 +64,14 @@ void ScanQueue::Scan(Waiting& mine, Scanner scan_all, absl::FunctionRef<void(Seg
     HandOn();
     changed_.SignalAll();
   };
-  others.reserve(kTogetherMax);
-  scans.reserve(kTogetherMax);
+  others.reserve(kQueriesMax);
+  scans.reserve(kQueriesMax);
+  size_t queries = mine.queries;
   {
     absl::MutexLock lock(&mu_);
     std::erase_if(waiting_, [&](Waiting* one) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      if (!(one->rows == mine.rows) || scans.size() == kTogetherMax) return false;
+      if (!(one->rows == mine.rows) || queries + one->queries > kQueriesMax) return false;
+      queries += one->queries;
       one->taken = true;
       others.push_back(one);
       scans.push_back(one->scan);

@@ -20,7 +20,7 @@ class ScanQueue {
  public:
   // Scans of rows of fewer bytes never wait: they are over before waiting for others pays.
   static constexpr int64_t kBytesMin = 8 << 20;
-  static constexpr size_t kTogetherMax = 32;  // calls whose scans are taken together
+  static constexpr size_t kQueriesMax = 32;  // that others' scans bring the one to which they are added
 
   // Which rows: scans of the same may be taken together.
   struct Rows {
@@ -35,17 +35,18 @@ class ScanQueue {
   // The one of this process, with a scan for each core.
   static ScanQueue& OfProcess();
 
-  // Returns once `scan` is done: by `scan_all` here, with what else waits for the same rows, or by that of another caller.
-  // While it waits `gave_up` is asked now and then; when that says so, nothing of it was scanned. Where `scan_all` throws,
-  // its caller gets the exception, and `failed` is called for each other scan that it was to do. A thread of lower priority
-  // than the process neither waits nor scans for others: they would wait for it.
-  void Run(const Rows& rows, SegmentScan* scan, Scanner scan_all, absl::FunctionRef<bool()> gave_up,
+  // Returns once `scan`, of so many `queries`, is done: by `scan_all` here, with what else waits for the same rows, or by
+  // that of another caller. While it waits `gave_up` is asked now and then; when that says so, nothing of it was scanned.
+  // Where `scan_all` throws, its caller gets the exception, and `failed` is called for each other scan that it was to do. A
+  // thread of lower priority than the process neither waits nor scans for others: they would wait for it.
+  void Run(const Rows& rows, SegmentScan* scan, size_t queries, Scanner scan_all, absl::FunctionRef<bool()> gave_up,
            absl::FunctionRef<void(SegmentScan*)> failed);
 
  private:
   struct Waiting {
     Rows rows;
     SegmentScan* scan = nullptr;
+    size_t queries = 0;
     bool taken = false, done = false, scans = false;
   };
 

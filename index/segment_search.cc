@@ -198,7 +198,7 @@ void ScanWithOthers(SegmentScan& scan) {
   const auto failed = [](SegmentScan* one) {
     for (auto& [search, index] : one->by) search->Goes(StatusOfException());
   };
-  ScanQueue::OfProcess().Run(RowsOf(*scan.pinned), &scan, scan_all, gave_up, failed);
+  ScanQueue::OfProcess().Run(RowsOf(*scan.pinned), &scan, scan.by.size(), scan_all, gave_up, failed);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class ScanQueueOfOneCore : public ::testing::Test {
 
   // `before` runs in the scan.
   void Call(int number, ScanQueue::Rows rows = kRows, const std::function<void()>& before = {},
-            const std::function<bool()>& gave_up = [] { return false; }) {
+            const std::function<bool()>& gave_up = [] { return false; }, size_t queries = 1) {
     const auto scan_all = [&](std::span<SegmentScan* const> scans) {
       if (before) before();
       absl::MutexLock lock(&mu_);
@@ -46,7 +46,7 @@ class ScanQueueOfOneCore : public ::testing::Test {
       waiting_.insert(number);
       return gave_up();
     };
-    queue_.Run(rows, Numbered(&number), scan_all, asked, failed);
+    queue_.Run(rows, Numbered(&number), queries, scan_all, asked, failed);
   }
 
   // Until these callers wait.
@@ -83,6 +83,29 @@ TEST_F(ScanQueueOfOneCore, TakesWhatWaitsForTheSameRowsTogether) {
   std::vector<std::vector<int>> rest = {scanned_[1], scanned_[2]};
   for (std::vector<int>& together : rest) std::sort(together.begin(), together.end());
   EXPECT_THAT(rest, UnorderedElementsAre(ElementsAre(2, 3, 5), ElementsAre(4)));
+}
+
+TEST_F(ScanQueueOfOneCore, TakesNoMoreQueriesTogetherThanALateCallMayWaitFor) {
+  absl::Notification entered, go;
+  std::jthread first([&] {
+    Call(1, kRows, [&] {
+      entered.Notify();
+      go.WaitForNotification();
+    });
+  });
+  entered.WaitForNotification();
+  {
+    std::vector<std::jthread> others;
+    for (int i = 2; i <= 5; ++i) {
+      others.emplace_back([&, i] { Call(i, kRows, {}, [] { return false; }, ScanQueue::kQueriesMax / 2); });
+    }
+    AwaitWaiting(4);
+    go.Notify();
+  }
+  first.join();
+  ASSERT_THAT(scanned_, SizeIs(3));
+  EXPECT_THAT(scanned_[1], SizeIs(2));
+  EXPECT_THAT(scanned_[2], SizeIs(2));
 }
 
 TEST_F(ScanQueueOfOneCore, LetsGoOfACallerThatGivesUp) {
