@@ -306,8 +306,8 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddAdapt(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand(
-      "adapt", "Fit an adapter between two models' embeddings, show what it gains, and put it into a collection if asked to");
+  CLI::App* app = AddCommand(
+      root, "adapt", "Fit an adapter between two models' embeddings, show what it gains, and put it into a collection if asked to");
   app->add_option("--old-embeddings", flags->old_embeddings, "Old model's embeddings before the clip (n, d), .npy");
   app->add_option("--new-embeddings", flags->new_embeddings, "New model's, of the same items, .npy");
   flags->of_embeddings = {

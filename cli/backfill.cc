@@ -93,10 +93,10 @@ absl::Status Lease(Context& context, const Flags& flags) {
 
 void AddBackfill(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("backfill", "Embed a gallery anew, lazily, worst items first");
+  CLI::App* app = AddCommand(root, "backfill", "Embed a gallery anew, lazily, worst items first");
   app->require_subcommand(1);
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
-    CLI::App* sub = app->add_subcommand(name, help);
+    CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();
     return sub;

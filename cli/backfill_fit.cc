@@ -42,7 +42,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddBackfillFit(CLI::App& backfill, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = backfill.add_subcommand("fit", "Learn from training images which items the new model will not find");
+  CLI::App* app = AddCommand(backfill, "fit", "Learn from training images which items the new model will not find");
   app->add_option("--old-model", flags->old_model, "Folder of the model that embedded the gallery")->required();
   app->add_option("--new-model", flags->new_model, "Folder of the model that will embed it anew")->required();
   app->add_option("--data", flags->data, "Data set of the new model's training, as in train")->capture_default_str();

@@ -235,7 +235,7 @@ void AddBench(CLI::App& root, Context& context) {
   LoadSource& source = flags->source;
   LoadPlan& plan = flags->plan;
   CLI::App* app =
-      root.add_subcommand("bench", "Load a server and measure recall, searches a second and times of calls");
+      AddCommand(root, "bench", "Load a server and measure recall, searches a second and times of calls");
   app->add_flag("--embedded", flags->embedded, "Ask a server of its own, which ends with the benchmark");
   app->add_option("--data", source.data, "clustered, or a file of vectors: npy, fvecs, bvecs, jsonl")
       ->capture_default_str();

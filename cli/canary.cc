@@ -84,8 +84,8 @@ std::string CanaryTable(const v1::CanaryInfo& canary) {
 
 void AddGenerationCanary(CLI::App& generation, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = generation.add_subcommand(
-      "canary", "Let a generation serve a share of the searches before it is active; show how it does; end it");
+  CLI::App* app = AddCommand(
+      generation, "canary", "Let a generation serve a share of the searches before it is active; show how it does; end it");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("generation", flags->generation, "Its number; without one the canary there is, is shown");
   app->add_option("--share", flags->share, "Of the searches that give a key, above 0 .. 1");

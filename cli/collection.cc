@@ -199,11 +199,11 @@ void AddIndexFlags(CLI::App* app, Flags* flags) {
 }  // namespace
 
 void AddCollection(CLI::App& root, Context& context) {
-  CLI::App* app = root.add_subcommand("collection", "Create, list, show, drop, alias, rebuild and index collections");
+  CLI::App* app = AddCommand(root, "collection", "Create, list, show, drop, alias, rebuild and index collections");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
-    CLI::App* sub = app->add_subcommand(name, help);
+    CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     return sub;
   };

@@ -64,6 +64,10 @@ std::string UnknownSubcommand(const CLI::App& root) {
 
 }  // namespace
 
+CLI::App* AddCommand(CLI::App& parent, const std::string& name, const std::string& help) {
+  return parent.add_subcommand(name, help);
+}
+
 int RunCommandLine(int argc, const char* const* argv) {
   // A reader that went away (`lightcone scroll ... | head`) is an error of a write, not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);

@@ -10,6 +10,9 @@
 
 namespace lightcone::cli {
 
+// A subcommand of `parent`, which owns it. (A call of CLI11's own from every file would compile most of CLI11 in each.)
+CLI::App* AddCommand(CLI::App& parent, const std::string& name, const std::string& help);
+
 void AddBench(CLI::App& root, Context& context);
 void AddServe(CLI::App& root, Context& context);
 void AddDemo(CLI::App& root, Context& context);

@@ -39,7 +39,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddCount(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("count", "Count items, all or those that pass a filter");
+  CLI::App* app = AddCommand(root, "count", "Count items, all or those that pass a filter");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("--filter", flags->filter, "For example: class = \"cat\" and year >= 2020");
   app->callback([&context, flags] { context.Finish(Run(context, *flags)); });

@@ -35,7 +35,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddDelete(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("delete", "Delete items by id; what is not there is no error");
+  CLI::App* app = AddCommand(root, "delete", "Delete items by id; what is not there is no error");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("ids", flags->ids, "Digits are a number, anything else a name; \"42\" in quotes is a name")
       ->required();

@@ -36,8 +36,8 @@ absl::Status Run(Context& context, Flags& flags) {
 
 void AddDemo(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand(
-      "demo", "The whole story: train, embed, upgrade without backfilling, measure, kill -9, compare");
+  CLI::App* app = AddCommand(
+      root, "demo", "The whole story: train, embed, upgrade without backfilling, measure, kill -9, compare");
   app->add_option("--data", flags->options.data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR or folder:DIR")
       ->capture_default_str();
   app->add_option("--seed", flags->options.seed, "Of drawing, splits and training")->capture_default_str();

@@ -55,7 +55,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddEmbed(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("embed", "Embed the images of a data set into a .npy file");
+  CLI::App* app = AddCommand(root, "embed", "Embed the images of a data set into a .npy file");
   app->add_option("--model", flags->model, "Folder of the model")->required();
   app->add_option("--data", flags->data, "Data set, as in train")->capture_default_str();
   app->add_option("--split", flags->split, "test or train")->capture_default_str();

@@ -200,7 +200,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddEval(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("eval", "Retrieval figures of one model's queries in another's gallery");
+  CLI::App* app = AddCommand(root, "eval", "Retrieval figures of one model's queries in another's gallery");
   app->add_option("--query", flags->query, "Folder of the model that embeds the queries");
   flags->of_pair = {
       app->add_option("--gallery", flags->gallery, "Folder of the model that embeds the gallery; default: --query's")};

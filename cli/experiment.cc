@@ -135,8 +135,8 @@ absl::Status Run(Context& context, Flags& flags) {
 
 void AddExperiment(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand(
-      "experiment",
+  CLI::App* app = AddCommand(
+      root, "experiment",
       "Train and measure all models of a recipe; tables and plots. What is trained already is used again");
   app->add_option("recipe", flags->options.recipe, "A TOML file or a name of --list");
   app->add_flag("--list", flags->list, "List the recipes that this program contains");

@@ -88,7 +88,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddExport(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("export", "Write items with their vectors to an npy, fvecs, bvecs or jsonl file");
+  CLI::App* app = AddCommand(root, "export", "Write items with their vectors to an npy, fvecs, bvecs or jsonl file");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("file", flags->file, "Written as a whole or not at all; ids and payloads beside it in NAME.ids.jsonl")
       ->required();

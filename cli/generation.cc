@@ -211,12 +211,12 @@ void AddActivationFlags(CLI::App* app, Flags* flags) {
 }  // namespace
 
 void AddGeneration(CLI::App& root, Context& context) {
-  CLI::App* app = root.add_subcommand(
-      "generation", "Register, list, show, activate and roll back generations of the model; adapters between them");
+  CLI::App* app = AddCommand(
+      root, "generation", "Register, list, show, activate and roll back generations of the model; adapters between them");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
-    CLI::App* sub = app->add_subcommand(name, help);
+    CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();
     return sub;

@@ -121,11 +121,11 @@ absl::StatusOr<v1::AdapterInfo> PutAdapterFile(Context& context, const AdapterPl
 }
 
 void AddGenerationAdapter(CLI::App& generation, Context& context) {
-  CLI::App* app = generation.add_subcommand("adapter", "Put, fit, drop and list the adapters between generations");
+  CLI::App* app = AddCommand(generation, "adapter", "Put, fit, drop and list the adapters between generations");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
-    CLI::App* sub = app->add_subcommand(name, help);
+    CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();
     return sub;

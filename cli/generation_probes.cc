@@ -104,11 +104,11 @@ absl::Status Drop(Context& context, const Flags& flags) {
 
 void AddGenerationProbes(CLI::App& generation, Context& context) {
   CLI::App* app =
-      generation.add_subcommand("probes", "Put, list and drop the labelled queries that measure generations");
+      AddCommand(generation, "probes", "Put, list and drop the labelled queries that measure generations");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
-    CLI::App* sub = app->add_subcommand(name, help);
+    CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();
     return sub;

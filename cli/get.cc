@@ -44,7 +44,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddGet(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("get", "Read items by id");
+  CLI::App* app = AddCommand(root, "get", "Read items by id");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("ids", flags->ids, "Digits are a number, anything else a name; \"42\" in quotes is a name")
       ->required();

@@ -305,7 +305,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddImport(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("import", "Write the rows of an npy, fvecs, bvecs or jsonl file, or the pictures of a folder");
+  CLI::App* app = AddCommand(root, "import", "Write the rows of an npy, fvecs, bvecs or jsonl file, or the pictures of a folder");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("file", flags->file, "npy: floats (rows, dimension); jsonl: {\"id\", \"vector\", \"payload\"} a line; or a folder of "
                   "images, which the server embeds: ids are their paths, the payload says \"class\", the folder, and \"file\"")

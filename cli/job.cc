@@ -72,11 +72,11 @@ absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, 
 }
 
 void AddJob(CLI::App& root, Context& context) {
-  CLI::App* app = root.add_subcommand("job", "List, show, watch and cancel jobs: validations, retirements and fits of adapters");
+  CLI::App* app = AddCommand(root, "job", "List, show, watch and cancel jobs: validations, retirements and fits of adapters");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
-    CLI::App* sub = app->add_subcommand(name, help);
+    CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     return sub;
   };

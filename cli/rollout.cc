@@ -397,8 +397,8 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddRollout(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand(
-      "rollout",
+  CLI::App* app = AddCommand(
+      root, "rollout",
       "From a model to a generation that serves, step by step: register, adapters, validate, canary, activate, "
       "backfill");
   app->add_option("collection", flags->collection, "Collection or alias")->required();

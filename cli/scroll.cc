@@ -53,7 +53,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddScroll(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("scroll", "Walk items in the order of their ids");
+  CLI::App* app = AddCommand(root, "scroll", "Walk items in the order of their ids");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("--filter", flags->filter, "For example: class = \"cat\" and year >= 2020");
   app->add_option("--limit", flags->limit, "Stop after so many items; 0: all")->capture_default_str();

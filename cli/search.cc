@@ -154,7 +154,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddSearch(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("search", "Find the nearest items");
+  CLI::App* app = AddCommand(root, "search", "Find the nearest items");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("--vector", flags->vector,
                   "Query: the encoder's output before the clip, 0.1,0.2,... or a JSON array");

@@ -11,7 +11,7 @@ namespace lightcone::cli {
 
 void AddServe(CLI::App& root, Context& context) {
   auto flags = std::make_shared<server::ServerFlags>();
-  CLI::App* app = root.add_subcommand("serve", "Run the server until SIGTERM or Ctrl-C");
+  CLI::App* app = AddCommand(root, "serve", "Run the server until SIGTERM or Ctrl-C");
   server::AddServerFlags(app, flags.get());
   app->callback([&context, flags] {
     absl::StatusOr<server::ResolvedConfig> resolved = server::ResolveConfig(*flags, server::ProcessEnvironment());

@@ -42,7 +42,7 @@ absl::Status Run(Context& context) {
 }  // namespace
 
 void AddStatus(CLI::App& root, Context& context) {
-  CLI::App* app = root.add_subcommand("status", "Whether the server serves, and what it holds");
+  CLI::App* app = AddCommand(root, "status", "Whether the server serves, and what it holds");
   app->callback([&context] { context.Finish(Run(context)); });
 }
 

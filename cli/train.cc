@@ -247,7 +247,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 void AddTrain(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
   flags->method = "independent";
-  CLI::App* app = root.add_subcommand("train", "Train an encoder; a stopped training goes on when it is called again");
+  CLI::App* app = AddCommand(root, "train", "Train an encoder; a stopped training goes on when it is called again");
   app->add_flag("--list", flags->list, "List methods, data sets, recipes, architectures and options");
   app->add_option("--method", flags->method, "A name of --list")->capture_default_str();
   app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str();

@@ -136,12 +136,12 @@ absl::Status Cancel(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddTraining(CLI::App& root, Context& context) {
-  CLI::App* app = root.add_subcommand(
-      "training", "Train inside the server, in a process of low priority: start, list, show, watch and cancel");
+  CLI::App* app = AddCommand(
+      root, "training", "Train inside the server, in a process of low priority: start, list, show, watch and cancel");
   app->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
-    CLI::App* sub = app->add_subcommand(name, help);
+    CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     return sub;
   };

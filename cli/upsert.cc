@@ -59,7 +59,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 
 void AddUpsert(CLI::App& root, Context& context) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* app = root.add_subcommand("upsert", "Write one item (for many, see import)");
+  CLI::App* app = AddCommand(root, "upsert", "Write one item (for many, see import)");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("id", flags->id, "Digits are a number, anything else a name; \"42\" in quotes is a name")->required();
   app->add_option("--vector", flags->vector, "The encoder's output before the clip: 0.1,0.2,... or a JSON array");

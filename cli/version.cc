@@ -7,7 +7,7 @@
 namespace lightcone::cli {
 
 void AddVersion(CLI::App& root, Context& context) {
-  CLI::App* app = root.add_subcommand("version", "The version of this program");
+  CLI::App* app = AddCommand(root, "version", "The version of this program");
   app->callback([&context] {
     if (context.json) {
       context.PrintJson({{"version", kVersion}, {"wire", "lightcone.v1"}, {"compiler", __VERSION__}});
