@@ -15,6 +15,7 @@ namespace {
 constexpr int kBitsLeft = 14;  // of a float64's 52 behind the leading one
 constexpr double kRidge = 1e-9;
 constexpr int kSteps = 100, kHalvings = 40;
+constexpr double kLossRounding = 1e-12;  // of a loss
 constexpr double kConverged = 1e-7;  // a step, in log odds: the one behind it would be about its square
 
 struct Point {
@@ -65,7 +66,8 @@ double Loss(const std::vector<Point>& points, double ridge, double a, double b) 
   return loss;
 }
 
-// Newton's method with steps halved until they do not ascend. REQUIRES: x of mean 0 and deviation 1, kinds that overlap.
+// Newton's method with steps halved until they do not ascend, rounding aside: near the end a step gains less than it.
+// REQUIRES: x of mean 0 and deviation 1, kinds that overlap.
 absl::StatusOr<RelevanceFit> Newton(const std::vector<Point>& points, double total, double relevant) {
   const double ridge = kRidge * total;
   double a = std::log(relevant / (total - relevant)), b = 0;
@@ -85,13 +87,14 @@ absl::StatusOr<RelevanceFit> Newton(const std::vector<Point>& points, double tot
     double da = -(hbb * ga - hab * gb) / determinant, db = -(haa * gb - hab * ga) / determinant;
     if (!std::isfinite(da) || !std::isfinite(db)) break;
     if (std::abs(da) + std::abs(db) < kConverged) return RelevanceFit{a + da, -(b + db)};
+    const double most = loss * (1 + kLossRounding);
     double next = Loss(points, ridge, a + da, b + db);
-    for (int halving = 0; !(next <= loss) && halving < kHalvings; ++halving) {
+    for (int halving = 0; !(next <= most) && halving < kHalvings; ++halving) {
       da /= 2;
       db /= 2;
       next = Loss(points, ridge, a + da, b + db);
     }
-    if (!(next <= loss)) break;
+    if (!(next <= most)) break;
     a += da;
     b += db;
     loss = next;

@@ -54,9 +54,9 @@ struct RelevanceFit {
 };
 
 // By maximum likelihood (logistic regression by Newton's method, which is iteratively reweighted least squares; with a
-// ridge of 1e-9 a distance on the steepness in units of their deviation, so that relevant items may be rare). FAILED_PRECONDITION says what they
-// are not good for: distances that are not finite, of one kind only, all alike, or of which a distance separates the
-// kinds, so that no steepness is great enough; and nearer items that are not more often relevant.
+// ridge of 1e-9 a distance on the steepness in units of their deviation, so that relevant items may be rare).
+// FAILED_PRECONDITION says what the distances are not good for: some are not finite, all are of one kind or alike, one
+// separates the kinds, so that no steepness is great enough, or nearer items are not more often relevant.
 absl::StatusOr<RelevanceFit> FitRelevance(const DistanceCounts& counts);
 
 // Distances of the leg `from` -> distances of the leg `to` at which an item is as likely to be relevant (Platt 1999

@@ -109,7 +109,8 @@ std::vector<std::vector<float>> CommonItems::SeenBy(const Leg& leg) const {
 absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const Leg& older, const Leg& newer,
                                                                          std::span<const double> shares,
                                                                          std::span<const ProbeTarget> targets,
-                                                                         const RankingRun& run) const {
+                                                                         const RankingRun& run,
+                                                                         const SeeDistances& see) const {
   const std::vector<std::vector<float>> old_rows = SeenBy(older), new_rows = SeenBy(newer);
   std::vector<std::vector<QueryRanking>> all(shares.size(), std::vector<QueryRanking>(targets.size()));
   std::vector<double> old_distances(ids_.size()), new_distances(ids_.size()), mixed(ids_.size());
@@ -130,6 +131,10 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const L
     }
     measure(*older.way->queries[p], old_rows, &old_distances);
     measure(*newer.way->queries[p], new_rows, &new_distances);
+    if (see) see(p, {old_distances, new_distances, labels, own});
+    if (!older.calibrations.empty()) {
+      for (double& distance : old_distances) distance = older.calibrations[p].Of(distance);
+    }
     for (size_t s = 0; s < shares.size(); ++s) {
       const auto fresh = static_cast<size_t>(shares[s] * static_cast<double>(ids_.size()));
       std::copy(new_distances.begin(), new_distances.begin() + static_cast<ptrdiff_t>(fresh), mixed.begin());

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "geometry/distance_calibration.h"
 #include "server/engine/probe_ranking.h"
 #include "server/engine/validation_types.h"
 
@@ -28,12 +31,23 @@ class CommonItems {
   struct Leg {
     uint32_t generation = 0;
     const RankingWay* way = nullptr;
+    // One a probe: its distances are ranked as this says. Empty: as they are.
+    std::span<const DistanceCalibration> calibrations = {};
   };
-  // By share, then probe.
+  // What one probe's ranking is made of, item by item: plain distances by each leg (infinite where an adapter makes no
+  // vector of the item), and 1 for what is relevant.
+  struct Distances {
+    std::span<const double> older, newer;
+    std::span<const int64_t> relevant;
+    std::optional<size_t> own;  // the probe's own item, left out of its ranking
+  };
+  using SeeDistances = std::function<void(size_t probe, const Distances&)>;
+  // By share, then probe. `see`, if it is there, is shown every probe that has queries by both legs.
   absl::StatusOr<std::vector<std::vector<QueryRanking>>> Rank(const Leg& older, const Leg& newer,
                                                               std::span<const double> shares,
                                                               std::span<const ProbeTarget> targets,
-                                                              const RankingRun& run) const;
+                                                              const RankingRun& run,
+                                                              const SeeDistances& see = nullptr) const;
 
  private:
   struct Rows {

@@ -36,8 +36,13 @@ Reach::Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapte
 void Reach::TakeBest(const GenerationRecord& g) {
   if (g.validation == nullptr || !g.validation->passed || g.validation->adapters != VersionsOf(g.generation)) return;
   for (const PairReport& pair : g.validation->pairs) {
+    if (pair.replaced) continue;
+    const std::pair key(g.generation, pair.item_generation);
     // An item adapter ranks what plain distances or a query adapter find: all ways together are that way.
-    if (!pair.replaced && pair.chosen != AdapterMode::kItem) best_[{g.generation, pair.item_generation}] = pair.chosen;
+    if (pair.chosen != AdapterMode::kItem) best_[key] = pair.chosen;
+    for (const WayReport& way : pair.ways) {
+      if (way.way == pair.chosen && way.calibrated()) calibrations_[key] = way.calibration->map;
+    }
   }
 }
 
@@ -66,9 +71,10 @@ const ServedAdapter* Reach::Between(uint32_t from, uint32_t to, AdapterMode mode
 Route Reach::To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const {
   Route route;
   if (query_generation < 1 || query_generation > native_.size()) return route;
-  if (const auto best = best_.find({query_generation, item_generation});
-      mode == AdapterMode::kDefault && best != best_.end()) {
-    mode = best->second;
+  if (mode == AdapterMode::kDefault) {
+    const std::pair key(query_generation, item_generation);
+    if (const auto best = best_.find(key); best != best_.end()) mode = best->second;
+    if (const auto won = calibrations_.find(key); won != calibrations_.end()) route.calibration = won->second;
   }
   route.native = IsNative(query_generation, item_generation);
   if (query_generation <= item_generation) return route;

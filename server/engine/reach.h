@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "geometry/distance_calibration.h"
 #include "geometry/metric.h"
 #include "server/engine/adapters.h"
 #include "server/engine/meta.h"
@@ -20,6 +22,8 @@ struct Route {
   bool native = false;                   // the leading numbers of the query compare with the embeddings as they are
   const ServedAdapter* query = nullptr;  // carries the query into the embeddings' space
   const ServedAdapter* item = nullptr;   // carries the embeddings into the query's space
+  // Puts the distances on the scale of the query generation's own items. Empty: they are ranked as they are.
+  std::optional<DistanceCalibration> calibration;
   bool open() const { return native || query != nullptr || item != nullptr; }
 };
 
@@ -33,7 +37,8 @@ class Reach {
   Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapters);
 
   // No way is open between numbers that are no generations. By default a pair that passed a validation goes the way that
-  // it found best, as long as the adapters are those that it saw; any other takes all.
+  // it found best, ranked by the calibration that won there, as long as the adapters are those that it saw; any other
+  // takes all, and plain distances.
   Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
   // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
   const std::vector<uint32_t>& Of(uint32_t query_generation) const { return all_[query_generation - 1]; }
@@ -52,7 +57,9 @@ class Reach {
 
   std::vector<std::vector<uint32_t>> native_, all_;  // [i]: of generation i + 1
   AdapterSet adapters_;
-  std::map<std::pair<uint32_t, uint32_t>, AdapterMode> best_;  // by query and item generation
+  // By query and item generation.
+  std::map<std::pair<uint32_t, uint32_t>, AdapterMode> best_;
+  std::map<std::pair<uint32_t, uint32_t>, DistanceCalibration> calibrations_;
 };
 
 // Whether distances between vectors of the two mean something at all, whatever a training did.

@@ -1,6 +1,7 @@
 #include "server/engine/search.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -160,10 +161,12 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
     int64_t met = 0;  // a stored item may reach less than queries of the generation asked for
     for (const uint32_t g : generations_) {
       const int64_t rows = view_->VisibleRows(g, view_generation_);
+      if (rows == 0) continue;
+      const Route route = RouteOf(queries[q], g);
       // An override asks for this very comparison: the leg says why it cannot be.
-      if (rows == 0 || (!answer.reach_overridden && !RouteOf(queries[q], g).open())) continue;
+      if (!answer.reach_overridden && !route.open()) continue;
       met += rows;
-      legs.push_back({q, g, SearchResult()});
+      legs.push_back({q, g, route.calibration, SearchResult()});
     }
     if (!answer.reach_overridden) {
       answer.out_of_reach = std::max(answer.out_of_reach, static_cast<uint64_t>(std::max<int64_t>(0, all - met)));
@@ -253,7 +256,9 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
       legs[i].result = status;
       continue;
     }
-    bound[i].request.query_number = static_cast<uint32_t>(legs[i].query) + 1;
+    // Legs that share a number leave out what the others' plain distances put behind the k nearest: calibrated ones are
+    // ordered by others.
+    if (!legs[i].calibration) bound[i].request.query_number = static_cast<uint32_t>(legs[i].query) + 1;
     requests.push_back(std::move(bound[i].request));
     asking.push_back(&legs[i]);
   }
@@ -278,16 +283,19 @@ QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, b
       return answer;
     }
     any = true;
-    for (const SearchHit& hit : leg->result->hits) candidates.push_back({hit, leg->generation});
+    for (const SearchHit& hit : leg->result->hits) {
+      candidates.push_back({hit, leg->generation, leg->calibration ? leg->calibration->Of(hit.distance) : hit.distance});
+    }
   }
   if (!any) {
     answer.status = late;
     return answer;
   }
   *finished = late.ok();
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return a.hit.distance != b.hit.distance ? a.hit.distance < b.hit.distance : a.hit.internal_id < b.hit.internal_id;
-  });
+  // A calibration may round two distances of its leg to one: the leg's own order stands then.
+  const auto place = [](const Candidate& c) { return std::tuple(c.ranked, c.hit.distance, c.hit.internal_id); };
+  std::sort(candidates.begin(), candidates.end(),
+            [&](const Candidate& a, const Candidate& b) { return place(a) < place(b); });
   const auto keep = std::min(candidates.size(), static_cast<size_t>(call_.k + (query.left_out ? 1 : 0)));
   candidates.resize(keep);
   answer.status = Fill(candidates, query, &answer.hits);
@@ -317,7 +325,7 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
     kept.push_back(c);
     hits->push_back({std::move(row.id),
                      c.hit.distance,
-                     -c.hit.distance,
+                     -c.ranked,
                      c.generation,
                      c.hit.uncertainty,
                      std::move(row.record.payload_json),

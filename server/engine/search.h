@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "geometry/distance_calibration.h"
 #include "server/engine/collection.h"
 #include "server/engine/filter.h"
 #include "server/engine/payload_index.h"
@@ -89,6 +90,7 @@ class SearchRun {
   struct Leg {
     size_t query = 0;
     uint32_t generation = 0;
+    std::optional<DistanceCalibration> calibration;  // of its distances, among those of the query's other legs
     absl::StatusOr<SearchResult> result;
   };
   struct BoundLeg {
@@ -98,6 +100,7 @@ class SearchRun {
   struct Candidate {
     SearchHit hit;
     uint32_t generation = 0;
+    double ranked = 0;  // the distance, calibrated where its leg is
   };
 
   absl::Status ChooseGenerations();

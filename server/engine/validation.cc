@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "geometry/metrics.h"
+#include "server/engine/probe_calibration.h"
 #include "server/engine/probe_mixture.h"
 
 namespace lightcone::server {
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::array<double, 5> kShares = {0, 0.25, 0.5, 0.75, 1};
 constexpr size_t kCommonMin = 50;  // items, below which a mixture says nothing
-constexpr double kDipMax = 0.01;   // in mAP below the start
 
 using Values = std::vector<std::optional<double>>;
 
@@ -109,6 +109,9 @@ class Validation {
   absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
   // Mixture of each way, P_com and P_up.
   absl::Status MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair);
+  // By the plain distance, and calibrated where that is wanted.
+  absl::Status MeasureMixture(const CommonItems& common, const CommonItems::Leg& older, const CommonItems::Leg& newer,
+                              WayReport* way);
   // On the new generation's own items.
   absl::Status MeasureNewer(ValidationReport* report);
   // Where it has embedded every item: its own queries beside those of the generation that serves, on what both embedded.
@@ -190,18 +193,18 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
   run_.report(StrCat("items that generations ", older.generation, " and ", newer_.generation, " both embedded"));
   LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
   pair->common_items = common.size();
-  if (common.size() < kCommonMin) return absl::OkStatus();
+  if (common.size() < kCommonMin) {
+    const std::string few = StrCat("both embedded ", common.size(), " items; ", kCommonMin, " are needed");
+    for (WayReport& way : pair->ways) {
+      if (input_.calibrate && way.in_reach) way.calibration.emplace().none_because = few;
+    }
+    return absl::OkStatus();
+  }
   LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
   for (size_t w = 0; w < ways.size(); ++w) {
     run_.report(StrCat("mixtures of generations ", older.generation, " and ", newer_.generation));
-    LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({older.generation, &ways[w].way},
-                                                      {newer_.generation, &newer_self}, kShares, targets_, run_));
-    WayReport& report = pair->ways[w];
-    for (size_t s = 0; s < kShares.size(); ++s) {
-      const ProbeMeasures m = MeasuresOf(ranks[s]);
-      report.mixture.push_back({kShares[s], MeanOf(m.cmc1), MeanOf(m.ap)});
-      report.dips = report.dips || report.mixture[s].map < report.mixture[0].map - kDipMax;
-    }
+    LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way}, {newer_.generation, &newer_self},
+                                      &pair->ways[w]));
   }
   if (pair->ways.empty()) return absl::OkStatus();
   const auto by_map = [](const WayReport& a, const WayReport& b) { return a.figures.map.value < b.figures.map.value; };
@@ -216,6 +219,21 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
   }
   pair->p_com_cmc1 = PCom(best.front().cmc1, MeanOf(old_self.cmc1), base.cmc1);
   pair->p_com_map = PCom(best.front().map, MeanOf(old_self.ap), base.map);
+  return absl::OkStatus();
+}
+
+absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonItems::Leg& older,
+                                        const CommonItems::Leg& newer, WayReport* way) {
+  const bool calibrate = input_.calibrate && way->in_reach;
+  HalvedCounts counts;
+  const auto count = [&](size_t probe, const CommonItems::Distances& distances) { counts.Add(probe, distances); };
+  LC_ASSIGN_OR_RETURN(const auto plain, common.Rank(older, newer, kShares, targets_, run_,
+                                                    calibrate ? CommonItems::SeeDistances(count) : nullptr));
+  way->mixture = PointsOf(plain, kShares);
+  way->dips = Dips(way->mixture);
+  if (!calibrate) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(way->calibration,
+                      MeasureCalibration(common, older, newer, counts, plain, kShares, targets_, run_));
   return absl::OkStatus();
 }
 
@@ -322,7 +340,7 @@ void Decide(double tolerance, PairReport* pair) {
     better = true;
     if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - kRounding) continue;
     sure = true;
-    if (way.dips || (best != nullptr && way.figures.map.value <= best->figures.map.value)) continue;
+    if (way.dips_in_force() || (best != nullptr && way.figures.map.value <= best->figures.map.value)) continue;
     best = &way;
   }
   pair->verdict = best != nullptr ? Verdict::kPassed

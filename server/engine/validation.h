@@ -24,6 +24,7 @@ struct ValidationInput {
   uint32_t generation = 0;
   double tolerance = kToleranceDefault;
   uint32_t reference_generation = 0;  // 0: none
+  bool calibrate = true;
   const std::vector<ProbeSet>* sets = nullptr;
   // Vectors of all probes by a generation, embedded if need be.
   std::function<absl::StatusOr<ProbeVectors>(const GenerationRecord& generation)> vectors;
@@ -40,7 +41,8 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
 // Older generations of which a view of `generation` serves items, ascending.
 std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation);
 
-// Decides by the gains of the ways, and fills verdict and chosen. geometry/bootstrap.h says what an interval holds.
+// Decides by the gains of the ways and what they do in mixed galleries as searches would rank them, and fills verdict and
+// chosen. geometry/bootstrap.h says what an interval holds.
 void Decide(double tolerance, PairReport* pair);
 
 }  // namespace lightcone::server

@@ -19,12 +19,15 @@ constexpr size_t kEmbedInputs = 64;  // a call of the encoder
 struct Arguments {
   double tolerance = kToleranceDefault;
   uint32_t reference_generation = 0;
+  bool calibrate = true;
 };
 
 std::string Encode(const Arguments& arguments) {
-  return Dump({{"format", kFormat},
+  Json json = {{"format", kFormat},
                {"tolerance", arguments.tolerance},
-               {"reference_generation", arguments.reference_generation}});
+               {"reference_generation", arguments.reference_generation}};
+  if (!arguments.calibrate) json["calibrate"] = false;
+  return Dump(json);
 }
 
 absl::StatusOr<Arguments> DecodeArguments(const std::string& text) {
@@ -33,6 +36,7 @@ absl::StatusOr<Arguments> DecodeArguments(const std::string& text) {
   FieldReader reader("validation's arguments", json);
   reader.Read("tolerance", &arguments.tolerance);
   reader.Read("reference_generation", &arguments.reference_generation);
+  if (reader.Has("calibrate")) reader.Read("calibrate", &arguments.calibrate);
   LC_RETURN_IF_ERROR(reader.status());
   return arguments;
 }
@@ -41,7 +45,7 @@ absl::StatusOr<Arguments> DecodeArguments(const std::string& text) {
 
 absl::StatusOr<std::string> EngineImpl::ValidateGeneration(const ValidateCall& call) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  const Arguments arguments{call.tolerance.value_or(kToleranceDefault), call.reference_generation};
+  const Arguments arguments{call.tolerance.value_or(kToleranceDefault), call.reference_generation, call.calibrate};
   if (!(arguments.tolerance >= 0 && arguments.tolerance <= 1)) {
     return InvalidField("tolerance", StrCat(arguments.tolerance), "0 .. 1");
   }
@@ -156,6 +160,7 @@ absl::StatusOr<std::string> EngineImpl::RunValidateJob(const JobRun& run) {
   input.generation = run.job.generation;
   input.tolerance = arguments.tolerance;
   input.reference_generation = arguments.reference_generation;
+  input.calibrate = arguments.calibrate;
   LC_ASSIGN_OR_RETURN(const std::vector<ProbeSet> sets, ReadProbeSets(collection.number(), input.state->record));
   input.sets = &sets;
   input.vectors = [&](const GenerationRecord& generation) { return VectorsOf(collection, generation, sets, run); };

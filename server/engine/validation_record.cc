@@ -21,16 +21,31 @@ Json ToJson(const Estimate& e) { return {{"value", e.value}, {"low", e.low}, {"h
 Json ToJson(const RankingFigures& f) {
   return {{"cmc1", ToJson(f.cmc1)}, {"cmc5", ToJson(f.cmc5)}, {"map", ToJson(f.map)}};
 }
-Json ToJson(const WayReport& w) {
+Json ToJson(const std::vector<MixturePoint>& points) {
   Json mixture = Json::array();
-  for (const MixturePoint& p : w.mixture) mixture.push_back({{"share", p.share}, {"cmc1", p.cmc1}, {"map", p.map}});
-  return {{"way", std::string(WayName(w.way))},
-          {"in_reach", w.in_reach},
-          {"figures", ToJson(w.figures)},
-          {"cmc1_gain", ToJson(w.cmc1_gain)},
-          {"map_gain", ToJson(w.map_gain)},
-          {"mixture", std::move(mixture)},
-          {"dips", w.dips}};
+  for (const MixturePoint& p : points) mixture.push_back({{"share", p.share}, {"cmc1", p.cmc1}, {"map", p.map}});
+  return mixture;
+}
+Json ToJson(const CalibrationReport& c) {
+  if (!c.none_because.empty()) return {{"none_because", c.none_because}};
+  return {{"offset", c.map.offset},
+          {"slope", c.map.slope},
+          {"cmc1_gain", ToJson(c.cmc1_gain)},
+          {"map_gain", ToJson(c.map_gain)},
+          {"mixture", ToJson(c.mixture)},
+          {"dips", c.dips},
+          {"wins", c.wins}};
+}
+Json ToJson(const WayReport& w) {
+  Json json = {{"way", std::string(WayName(w.way))},
+               {"in_reach", w.in_reach},
+               {"figures", ToJson(w.figures)},
+               {"cmc1_gain", ToJson(w.cmc1_gain)},
+               {"map_gain", ToJson(w.map_gain)},
+               {"mixture", ToJson(w.mixture)},
+               {"dips", w.dips}};
+  if (w.calibration) json["calibration"] = ToJson(*w.calibration);
+  return json;
 }
 Json ToJson(const PairReport& p) {
   Json ways = Json::array();
@@ -111,6 +126,27 @@ class ReportReader {
   FieldReader fields_;
 };
 
+void ReadMixture(ReportReader* in, std::vector<MixturePoint>* mixture) {
+  in->ReadList("mixture", [&](ReportReader* point) {
+    MixturePoint& to = mixture->emplace_back();
+    point->fields().Read("share", &to.share);
+    point->fields().Read("cmc1", &to.cmc1);
+    point->fields().Read("map", &to.map);
+  });
+}
+
+void ReadCalibration(ReportReader* in, CalibrationReport* calibration) {
+  if (in->fields().Has("none_because")) return in->fields().Read("none_because", &calibration->none_because);
+  in->fields().Read("offset", &calibration->map.offset);
+  in->fields().Read("slope", &calibration->map.slope);
+  if (!calibration->map.Validate().ok()) in->fields().Fail("slope");
+  in->Read("cmc1_gain", &calibration->cmc1_gain);
+  in->Read("map_gain", &calibration->map_gain);
+  ReadMixture(in, &calibration->mixture);
+  in->fields().Read("dips", &calibration->dips);
+  in->fields().Read("wins", &calibration->wins);
+}
+
 void ReadWay(ReportReader* in, WayReport* way) {
   in->Read("way", kWays, &way->way);
   in->fields().Read("in_reach", &way->in_reach);
@@ -118,12 +154,9 @@ void ReadWay(ReportReader* in, WayReport* way) {
   in->Read("cmc1_gain", &way->cmc1_gain);
   in->Read("map_gain", &way->map_gain);
   in->fields().Read("dips", &way->dips);
-  in->ReadList("mixture", [&](ReportReader* point) {
-    MixturePoint& to = way->mixture.emplace_back();
-    point->fields().Read("share", &to.share);
-    point->fields().Read("cmc1", &to.cmc1);
-    point->fields().Read("map", &to.map);
-  });
+  ReadMixture(in, &way->mixture);
+  if (!in->fields().Has("calibration")) return;
+  in->ReadObject("calibration", [&](ReportReader* one) { ReadCalibration(one, &way->calibration.emplace()); });
 }
 
 void ReadPair(ReportReader* in, PairReport* pair) {
@@ -143,6 +176,16 @@ void ReadPair(ReportReader* in, PairReport* pair) {
 }
 
 std::string Shown(const Estimate& e) { return absl::StrFormat("%.3f (%.3f .. %.3f)", e.value, e.low, e.high); }
+
+// What searches do with the chosen way's distances, where they are not merged as they are.
+std::string HowRanked(const PairReport& pair) {
+  for (const WayReport& way : pair.ways) {
+    if (pair.replaced || way.way != pair.chosen || !way.calibrated()) continue;
+    return StrCat(", its distances calibrated",
+                  way.dips ? ", without which a partly backfilled gallery would fall below its start" : "");
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -232,7 +275,8 @@ std::string TextOf(const PairReport& pair) {
     case Verdict::kPassed:
       return StrCat(
           text, "; passed by ",
-          pair.chosen == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(pair.chosen), " adapter"));
+          pair.chosen == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(pair.chosen), " adapter"),
+          HowRanked(pair));
     case Verdict::kWorse:
       return text + "; no way that is open finds them as well as their own generation does";
     case Verdict::kUncertain:

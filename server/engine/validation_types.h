@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "geometry/bootstrap.h"
+#include "geometry/distance_calibration.h"
 #include "server/engine/types.h"
 
 namespace lightcone::server {
@@ -23,6 +24,21 @@ struct MixturePoint {
   double share = 0, cmc1 = 0, map = 0;
 };
 
+// A way's distances put on the scale of the new generation's own (geometry/distance_calibration.h), and whether mixed
+// galleries are ranked better so.
+struct CalibrationReport {
+  std::string none_because;  // why there is none; empty: there is one, and the rest is filled
+  DistanceCalibration map;   // learnt from all probes
+  // Over the plain distance, in the mean over the mixed shares; each half of the probes by a calibration learnt from the
+  // other half, as the mixture is.
+  Estimate cmc1_gain, map_gain;
+  std::vector<MixturePoint> mixture;
+  bool dips = false;
+  // The interval of the gain in mAP is above 0, CMC@1 does not fall, and no dip comes in: of the chosen way, searches rank
+  // by it.
+  bool wins = false;
+};
+
 // One way from queries of the new generation to items of an older one.
 struct WayReport {
   AdapterMode way = AdapterMode::kNone;  // kNone: plain distance; kQuery, kItem: by that adapter
@@ -31,6 +47,11 @@ struct WayReport {
   Estimate cmc1_gain, map_gain;       // over the older generation's own queries, probe by probe
   std::vector<MixturePoint> mixture;  // empty: too few items are embedded by both
   bool dips = false;                  // the mixture falls more than 0.01 below its start in mAP
+  std::optional<CalibrationReport> calibration;  // nullopt: none was sought
+
+  bool calibrated() const { return calibration && calibration->wins; }
+  // What a partly backfilled gallery would do as searches rank it.
+  bool dips_in_force() const { return calibrated() ? calibration->dips : dips; }
 };
 
 enum class Verdict {
@@ -80,6 +101,7 @@ struct ValidateCall {
   uint32_t generation = 0;
   std::optional<double> tolerance;    // of a loss against the older generation's own queries; nullopt: 0.02
   uint32_t reference_generation = 0;  // trained alone on the same data; 0: none
+  bool calibrate = true;              // false: mixed galleries are measured, and ranked, by plain distances
 };
 
 // One line: what was found, against what, and what that means.

@@ -56,6 +56,13 @@ TEST(FitRelevance, FindsTheOddsThatDistancesWereDrawnBy) {
   }
 }
 
+TEST(FitRelevance, ConvergesThoughTheLastStepsGainLessThanRounding) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const auto fit = FitRelevance(Drawn(seed, 4, 3, 20'000, [](double d) { return d; }));
+    EXPECT_TRUE(fit.ok()) << seed << ": " << fit.status();
+  }
+}
+
 TEST(FitRelevance, IsWhereTheLikelihoodIsFlat) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> distance(0.5, 5);
