@@ -85,19 +85,36 @@ v1::ValidationVerdict VerdictOf(Verdict verdict) {
   return v1::VALIDATION_VERDICT_UNSPECIFIED;
 }
 
+void ToWire(const std::vector<MixturePoint>& mixture, google::protobuf::RepeatedPtrField<v1::MixturePoint>* out) {
+  for (const MixturePoint& point : mixture) {
+    v1::MixturePoint* to = out->Add();
+    to->set_share(point.share);
+    to->set_cmc1(point.cmc1);
+    to->set_map(point.map);
+  }
+}
+
+void ToWire(const CalibrationReport& calibration, v1::WayCalibration* out) {
+  out->set_none_because(calibration.none_because);
+  if (!calibration.none_because.empty()) return;
+  out->set_offset(calibration.map.offset);
+  out->set_slope(calibration.map.slope);
+  ToWire(calibration.cmc1_gain, out->mutable_cmc1_gain());
+  ToWire(calibration.map_gain, out->mutable_map_gain());
+  ToWire(calibration.mixture, out->mutable_mixture());
+  out->set_dips(calibration.dips);
+  out->set_wins(calibration.wins);
+}
+
 void ToWire(const WayReport& way, v1::WayValidation* out) {
   out->set_way(WayOf(way.way));
   out->set_in_reach(way.in_reach);
   ToWire(way.figures, out->mutable_figures());
   ToWire(way.cmc1_gain, out->mutable_cmc1_gain());
   ToWire(way.map_gain, out->mutable_map_gain());
-  for (const MixturePoint& point : way.mixture) {
-    v1::MixturePoint* to = out->add_mixture();
-    to->set_share(point.share);
-    to->set_cmc1(point.cmc1);
-    to->set_map(point.map);
-  }
+  ToWire(way.mixture, out->mutable_mixture());
   out->set_dips(way.dips);
+  if (way.calibration) ToWire(*way.calibration, out->mutable_calibration());
 }
 
 void ToWire(const PairReport& pair, v1::PairValidation* out) {
@@ -133,7 +150,7 @@ void ToWire(const ValidationReport& report, v1::Validation* out) {
 
 ValidateCall FromWire(const v1::ValidateRequest& request) {
   ValidateCall call{request.request_id(), request.collection(), request.generation(), std::nullopt,
-                    request.reference_generation()};
+                    request.reference_generation(), !request.without_calibration()};
   if (request.has_tolerance()) call.tolerance = request.tolerance();
   return call;
 }

@@ -47,7 +47,10 @@ class FakeEngine : public Engine {
   absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string&) override {
     return std::vector<GenerationStatus>();
   }
-  absl::StatusOr<GenerationStatus> GetGeneration(const std::string&, uint32_t) override { return GenerationStatus{}; }
+  std::function<absl::StatusOr<GenerationStatus>()> on_get_generation;
+  absl::StatusOr<GenerationStatus> GetGeneration(const std::string&, uint32_t) override {
+    return on_get_generation ? on_get_generation() : GenerationStatus{};
+  }
   absl::StatusOr<ActivateAnswer> ActivateGeneration(const ActivateCall&) override { return ActivateAnswer{}; }
   absl::StatusOr<ActivateAnswer> RollbackGeneration(const SwitchCall&) override { return ActivateAnswer{}; }
   absl::StatusOr<std::vector<AuditEntry>> ListAudit(const std::string&, uint32_t) override {
@@ -69,7 +72,10 @@ class FakeEngine : public Engine {
   absl::StatusOr<std::vector<ProbeSetStatus>> ListProbes(const std::string&) override {
     return std::vector<ProbeSetStatus>();
   }
-  absl::StatusOr<std::string> ValidateGeneration(const ValidateCall&) override { return std::string("1"); }
+  std::function<absl::StatusOr<std::string>(const ValidateCall&)> on_validate;
+  absl::StatusOr<std::string> ValidateGeneration(const ValidateCall& call) override {
+    return on_validate ? on_validate(call) : std::string("1");
+  }
   absl::StatusOr<RetireAnswer> RetireGeneration(const RetireCall&) override { return RetireAnswer{}; }
   std::function<absl::StatusOr<JobStatus>(const std::string& id)> on_get_job;
   absl::StatusOr<JobStatus> GetJob(const std::string& id) override {

@@ -55,6 +55,65 @@ TEST_F(Rollout, ProbesArePutListedAndRefusedByField) {
   EXPECT_THAT(Put(bad, &put), Fails(StatusCode::INVALID_ARGUMENT, "probes[0].label"));
 }
 
+TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
+  auto fake = std::make_unique<FakeEngine>();
+  ValidateCall asked;
+  fake->on_validate = [&](const ValidateCall& call) -> absl::StatusOr<std::string> {
+    asked = call;
+    return std::string("4");
+  };
+  fake->on_get_generation = []() -> absl::StatusOr<GenerationStatus> {
+    PairReport pair;
+    pair.item_generation = 1;
+    pair.verdict = Verdict::kPassed;
+    pair.ways.resize(3);
+    CalibrationReport& found = pair.ways[0].calibration.emplace();
+    found.map = {0.5, 1.25};
+    found.cmc1_gain = {0.1, 0.05, 0.2, 60};
+    found.map_gain = {0.3, 0.25, 0.4, 60};
+    found.mixture = {{0.25, 0.5, 0.75}};
+    found.wins = found.dips = true;
+    pair.ways[1].calibration.emplace().none_because = "too few";
+    auto report = std::make_shared<ValidationReport>();
+    report->pairs = {pair};
+    GenerationStatus status;
+    status.validation = report;
+    return status;
+  };
+  Serve(std::move(fake));
+  for (const bool without : {false, true}) {
+    grpc::ClientContext context;
+    v1::ValidateRequest request;
+    request.set_collection("gallery");
+    request.set_generation(2);
+    request.set_without_calibration(without);
+    v1::ValidateResponse response;
+    ASSERT_TRUE(generations_->Validate(&context, request, &response).ok());
+    EXPECT_EQ(response.job(), "4");
+    EXPECT_EQ(asked.calibrate, !without);
+  }
+  grpc::ClientContext context;
+  v1::GenerationsGetRequest get;
+  v1::GenerationsGetResponse got;
+  ASSERT_TRUE(generations_->Get(&context, get, &got).ok());
+  const v1::PairValidation& pair = got.generation().validation().pairs(0);
+  EXPECT_THAT(pair.summary(), ::testing::HasSubstr("passed by plain distance, its distances calibrated"));
+  const v1::WayCalibration& found = pair.ways(0).calibration();
+  EXPECT_EQ(found.none_because(), "");
+  EXPECT_EQ(found.offset(), 0.5);
+  EXPECT_EQ(found.slope(), 1.25);
+  EXPECT_EQ(found.cmc1_gain().low(), 0.05);
+  EXPECT_EQ(found.map_gain().value(), 0.3);
+  EXPECT_EQ(found.map_gain().probes(), 60u);
+  EXPECT_EQ(found.mixture(0).share(), 0.25);
+  EXPECT_EQ(found.mixture(0).map(), 0.75);
+  EXPECT_TRUE(found.wins());
+  EXPECT_TRUE(found.dips());
+  EXPECT_EQ(pair.ways(1).calibration().none_because(), "too few");
+  EXPECT_FALSE(pair.ways(1).calibration().wins());
+  EXPECT_FALSE(pair.ways(2).has_calibration());
+}
+
 TEST_F(Rollout, AJobIsWatchedUntilItHasEnded) {
   auto fake = std::make_unique<FakeEngine>();
   std::atomic<uint64_t> looks{0};

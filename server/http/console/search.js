@@ -108,6 +108,7 @@ function hitCard(hit, i, newest, most) {
   return h('li', { class: 'hit' }, pic, h('div', { class: 'body' },
     h('div', { class: 'id', title: idText(hit.id) }, `${i + 1}. ${idText(hit.id)}`),
     h('div', { class: 'pair' }, h('span', {}, 'Distance'), h('span', {}, number(hit.distance))),
+    hit.score !== null && hit.score !== -hit.distance && h('div', { class: 'pair' }, h('span', {}, 'Calibrated'), h('span', {}, number(-hit.score))),
     h('div', { class: 'pair' }, h('span', {}, 'Uncertainty'), h('span', {}, number(hit.uncertainty, 3))),
     h('div', { class: 'meter', 'aria-hidden': 'true' }, h('span', { style: { width: `${(100 * (hit.uncertainty ?? 0)) / most}%` } })),
     h('div', { class: 'pair' }, h('span', {}, 'Generation'), h('span', {}, h('span', { class: `key ${tone(hit.generation, newest)}` }), ` ${hit.generation}`)),

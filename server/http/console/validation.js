@@ -13,6 +13,17 @@ function rowsOf(pair) {
     way.mixture.map((p) => `${Math.round(100 * p.share)} %: ${number(p.map, 3)}`).join(' · ')])];
 }
 
+// What became of putting a way's distances on the scale of the new generation's own.
+function calibrationOf(pair, way) {
+  const c = way.calibration;
+  if (!c) return null;
+  if (c.none_because) return h('p', { class: 'quietly' }, `Calibration of the ${ways[way.way]}: none, ${c.none_because}`);
+  const chosen = pair.verdict === 'passed' && way.way === pair.chosen;
+  return h('p', { class: 'quietly' }, `Calibration of the ${ways[way.way]}: ${number(c.offset, 3)} + ${number(c.slope, 3)} × distance; on held-out probes it gains CMC@1 `,
+    interval(c.cmc1_gain), ', mAP ', interval(c.map_gain), `; mAP ${c.mixture.map((p) => `${Math.round(100 * p.share)} %: ${number(p.map, 3)}`).join(' · ')} `,
+    badge(c.wins ? (chosen ? 'in force' : 'wins') : 'does not win', c.wins ? 'good' : undefined), chosen && c.wins && way.dips && !c.dips && badge('dips without it', 'warn'));
+}
+
 function pairOf(pair) {
   const measures = ['p_com_cmc1', 'p_com_map', 'p_up_cmc1', 'p_up_map'].filter((m) => pair[m] !== undefined)
     .map((m) => `${m.startsWith('p_com') ? 'P_com' : 'P_up'} ${m.endsWith('map') ? 'mAP' : 'CMC@1'} ${number(pair[m], 2)}`);
@@ -20,6 +31,7 @@ function pairOf(pair) {
     h('h3', {}, `On ${plural(pair.items, 'item')} of generation ${pair.item_generation} `, badge(pair.verdict, tones[pair.verdict])),
     pair.ways.length > 0 ? table([['Queries by'], ['CMC@1'], ['mAP'], ['Gain in CMC@1'], ['Gain in mAP'], ['mAP while items are embedded anew']], rowsOf(pair), `Generation ${pair.item_generation}`)
       : h('p', { class: 'quietly' }, 'No adapter leads there, and the spaces differ.'),
+    pair.ways.map((way) => calibrationOf(pair, way)),
     measures.length > 0 && h('p', { class: 'quietly' }, `${measures.join(', ')}, over ${plural(pair.common_items, 'item')} that both embedded`));
 }
 
