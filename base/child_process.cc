@@ -5,14 +5,17 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <map>
-#include <string_view>
+#include <filesystem>
+#include <fstream>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/files.h"
@@ -61,7 +64,7 @@ class SignalsHeld {
 struct Start {
   char* const* words;
   char* const* environment;
-  int output, niceness;
+  int talk, output, niceness;  // talk: -1 without
   pid_t parent;
   const sigset_t* signals;
   int64_t memory_bytes_max;
@@ -77,10 +80,15 @@ struct Start {
   for (const int signal : {SIGTERM, SIGHUP, SIGINT}) ::signal(signal, SIG_IGN);
   ::signal(SIGPIPE, SIG_DFL);
   ::pthread_sigmask(SIG_SETMASK, start.signals, nullptr);
-  ::dup2(start.output, STDOUT_FILENO);
   ::dup2(start.output, STDERR_FILENO);
-  ::close(STDIN_FILENO);
-  ::open("/dev/null", O_RDONLY);
+  if (start.talk >= 0) {
+    ::dup2(start.talk, STDIN_FILENO);
+    ::dup2(start.talk, STDOUT_FILENO);
+  } else {
+    ::dup2(start.output, STDOUT_FILENO);
+    ::close(STDIN_FILENO);
+    ::open("/dev/null", O_RDONLY);
+  }
   ::close_range(STDERR_FILENO + 1, UINT_MAX, 0);
   ::setpriority(PRIO_PROCESS, 0, start.niceness);
   if (start.memory_bytes_max > 0) {
@@ -116,9 +124,13 @@ bool HasEnded(pid_t pid, int end) {
   return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
 }
 
-}  // namespace
+struct Spawned {
+  pid_t pid;
+  int end;  // readable once it has ended; -1 on a kernel without
+};
 
-absl::StatusOr<int> RunChild(const ChildProgram& program, const std::function<bool()>& cancelled) {
+// `talk`: what becomes its standard input and output; -1: nothing to read, and output goes where errors go.
+absl::StatusOr<Spawned> Spawn(const ChildProgram& program, int talk) {
   std::vector<std::string> words = program.words, environment = Environment(program.environment);
   const std::vector<char*> word_pointers = Pointers(words), environment_pointers = Pointers(environment);
   if (::access(words[0].c_str(), X_OK) != 0) {
@@ -126,8 +138,8 @@ absl::StatusOr<int> RunChild(const ChildProgram& program, const std::function<bo
   }
   const int output = ::open(program.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (output < 0) return ErrnoStatus(errno, "open", program.output);
-  Start start{word_pointers.data(), environment_pointers.data(), output, program.niceness, ::getpid(), nullptr,
-              program.memory_bytes_max};
+  Start start{word_pointers.data(), environment_pointers.data(), talk,    output, program.niceness, ::getpid(),
+              nullptr,              program.memory_bytes_max};
   pid_t pid = -1;
   int failed = 0;
   {
@@ -147,19 +159,120 @@ absl::StatusOr<int> RunChild(const ChildProgram& program, const std::function<bo
     return unavailable(start.error);
   }
   // (Debian 12 declares pidfd_open for C alone.)
-  const int end = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  const absl::Cleanup close_end = [end] {
+  return Spawned{pid, static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+}
+
+// How long each thread of a process has waited for a core since it began, nanoseconds; empty where the kernel does not
+// count it.
+std::map<std::string, int64_t> StarvedThreads(pid_t pid) {
+  std::map<std::string, int64_t> waited;
+  std::error_code error;
+  const std::string tasks = StrCat("/proc/", pid, "/task");
+  for (std::filesystem::directory_iterator at(tasks, error), end; !error && at != end; at.increment(error)) {
+    std::ifstream file(at->path() / "schedstat");
+    int64_t ran = 0, starved = 0;
+    if (file >> ran >> starved) waited[at->path().filename().string()] = starved;
+  }
+  return waited;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunChild(const ChildProgram& program, const std::function<bool()>& cancelled) {
+  LC_ASSIGN_OR_RETURN(const Spawned child, Spawn(program, -1));
+  const absl::Cleanup close_end = [end = child.end] {
     if (end >= 0) ::close(end);
   };
-  while (!HasEnded(pid, end)) {
+  while (!HasEnded(child.pid, child.end)) {
     if (!cancelled()) continue;
-    ::kill(pid, SIGKILL);
-    Reap(pid);
+    ::kill(child.pid, SIGKILL);
+    Reap(child.pid);
     return MakeStatus(absl::StatusCode::kCancelled, "the program was stopped");
   }
-  const int code = Reap(pid);
-  if (code < 0) return Internal(StrCat("nobody knows how '", words[0], "' ended: this process ignores its children"));
+  const int code = Reap(child.pid);
+  if (code < 0) {
+    return Internal(StrCat("nobody knows how '", program.words[0], "' ended: this process ignores its children"));
+  }
   return code;
+}
+
+absl::StatusOr<std::unique_ptr<TalkingChild>> TalkingChild::Start(const ChildProgram& program) {
+  int sockets[2];
+  // One connection for both ways: writing to a socket whose other side is gone need not raise SIGPIPE.
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return ErrnoStatus(errno, "make a connection to", program.words[0]);
+  }
+  const absl::StatusOr<Spawned> child = Spawn(program, sockets[1]);
+  ::close(sockets[1]);
+  if (!child.ok()) ::close(sockets[0]);
+  LC_RETURN_IF_ERROR(child.status());
+  return std::unique_ptr<TalkingChild>(new TalkingChild(child->pid, child->end, sockets[0]));
+}
+
+void TalkingChild::Allow(absl::Duration limit, std::function<bool()> cancelled) {
+  begun_ = std::chrono::steady_clock::now();
+  limit_ = limit;
+  cancelled_ = std::move(cancelled);
+  starved_ = StarvedThreads(pid_);
+}
+
+absl::Status TalkingChild::Await(short events) {
+  for (;;) {
+    if (cancelled_()) return MakeStatus(absl::StatusCode::kCancelled, "the program was stopped");
+    pollfd ready{socket_, events, 0};
+    if (::poll(&ready, 1, kLookEveryMs) > 0) return absl::OkStatus();
+    const absl::Duration took = absl::FromChrono(std::chrono::steady_clock::now() - begun_);
+    if (took < limit_) continue;
+    int64_t starved = 0;
+    for (const auto& [thread, now] : StarvedThreads(pid_)) {
+      const auto before = starved_.find(thread);
+      starved = std::max(starved, now - (before == starved_.end() ? 0 : before->second));
+    }
+    if (took - absl::Nanoseconds(starved) < limit_) continue;
+    return DeadlineExceeded(StrCat("took longer than ", absl::ToDoubleSeconds(limit_), " s"));
+  }
+}
+
+absl::Status TalkingChild::Write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    LC_RETURN_IF_ERROR(Await(POLLOUT));
+    const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (sent < 0) return Aborted("the program does not listen any more");
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TalkingChild::Read(char* out, size_t bytes) {
+  while (bytes > 0) {
+    LC_RETURN_IF_ERROR(Await(POLLIN));
+    const ssize_t got = ::recv(socket_, out, bytes, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got <= 0) return Aborted("the program does not answer any more");
+    out += got;
+    bytes -= static_cast<size_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+bool TalkingChild::Gone() const {
+  if (pid_ < 0) return true;
+  char byte = 0;
+  const ssize_t got = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+int TalkingChild::End(absl::Duration patience) {
+  if (pid_ < 0) return code_;
+  for (int64_t waited = 0; waited < absl::ToInt64Milliseconds(patience) && !HasEnded(pid_, end_); waited += kLookEveryMs) {
+  }
+  ::kill(-pid_, SIGKILL);  // with what it started; which changes nothing for one that has ended
+  code_ = Reap(pid_);
+  pid_ = -1;
+  ::close(socket_);
+  if (end_ >= 0) ::close(end_);
+  return code_;
 }
 
 std::string LastWords(const std::string& output) {

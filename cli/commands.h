@@ -20,6 +20,7 @@ void AddTrain(CLI::App& root, Context& context);
 void AddTraining(CLI::App& root, Context& context);
 void AddEval(CLI::App& root, Context& context);
 void AddEmbed(CLI::App& root, Context& context);
+void AddEmbedWorker(CLI::App& root, Context& context);  // hidden
 void AddExperiment(CLI::App& root, Context& context);
 void AddAdapt(CLI::App& root, Context& context);
 void AddCollection(CLI::App& root, Context& context);

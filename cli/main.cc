@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // The subcommands that run an encoder; the others are not worth starting the program twice.
   const bool runs_encoder = std::any_of(argv, argv + argc, [](std::string_view word) {
-    return word == "adapt" || word == "demo" || word == "embed" || word == "eval" || word == "experiment" ||
-           word == "serve" || word == "train";
+    return word == "adapt" || word == "demo" || word == "embed" || word == "embed-worker" || word == "eval" ||
+           word == "experiment" || word == "serve" || word == "train";
   });
   if (runs_encoder) lightcone::WaitPassively(argv);
   return lightcone::cli::RunCommandLine(argc, argv);

@@ -66,10 +66,10 @@ void Backfill::Forget() {
   retry_.clear();
   leases_.clear();
   leased_.clear();
-  embed_cursor_.clear();
-  passed_by_ = taken_ = 0;
-  next_pass_ = absl::InfinitePast();
+  BeginPasses();
   aside_.clear();
+  embed_error_ = absl::OkStatus();
+  embed_stopped_ = false;
   growth_ = {};
 }
 
@@ -129,9 +129,7 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
     // What waits here is in the new order, by a key of its own.
     returned_.clear();
     retry_.clear();
-    embed_cursor_.clear();
-    passed_by_ = taken_ = 0;
-    next_pass_ = absl::InfinitePast();
+    BeginPasses();
     return;
   }
 }
@@ -196,6 +194,12 @@ absl::Status Backfill::SetPaused(bool paused, WriteBatch also, const StartBackfi
   LC_RETURN_IF_ERROR(collection_->store()->Write(also, Durability::kDurable));
   record_ = record;
   paused_ = paused;
+  if (!paused && embed_stopped_) {  // it was the encoder, or so it seemed, and not these items
+    embed_error_ = absl::OkStatus();
+    embed_stopped_ = false;
+    aside_.clear();
+    BeginPasses();
+  }
   if (!paused && (!record.ordered || !error_.ok())) StartOrdering();
   return absl::OkStatus();
 }
@@ -234,7 +238,7 @@ BackfillStatus Backfill::Status() const {
   status.head_generation = record_->head_generation;
   status.items_ordered = record_->ordered ? counts.left : static_cast<uint64_t>(ordered_.load());
   status.started = absl::FromUnixMicros(record_->started_us);
-  status.error = error_;
+  status.error = error_.ok() ? embed_error_ : error_;
   status.embed_rate = record_->embed_rate;
   status.items_per_second = growth_.PerSecond();
   status.items_aside = aside_.size();

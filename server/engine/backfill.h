@@ -70,10 +70,16 @@ class Backfill {
   // Up to `wanted` of the worst items whose input is stored and that nobody has leased, for one caller at a time, which
   // gives each turn back. Errors of the store.
   absl::StatusOr<EmbedTurn> TakeEmbeddable(size_t wanted);
+  // Whether its items are still to be embedded: no pause, rollback, start or end of the turn came in between. If so they
+  // stay the caller's for a while longer, however long they take.
+  bool StillWanted(const EmbedTurn& turn);
   // What is embedded by now is through; what `failed` is left to workers elsewhere, until the backfill begins anew.
   void FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> failed);
   // For items_per_second, about once a second.
   void NoteProgress(absl::Time now);
+  // What Status shows from now on: why the server's own encoder embeds nothing, or OK. `stop`: until the next start, which
+  // then tries again all that was set aside. Nothing where the turn is over.
+  void NoteEmbedding(const EmbedTurn& turn, absl::Status error, bool stop = false);
 
  private:
   struct Leased {
@@ -119,6 +125,7 @@ class Backfill {
   absl::Status TakeKeys(const std::vector<std::string>& order_keys, size_t wanted, EmbedTurn* turn, OpenLease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndPass(absl::Time now, uint64_t left) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void BeginPasses() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // of TakeEmbeddable, at the start of the order
   void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // leases, cursors, what was set aside
 
   Collection* const collection_;
@@ -147,6 +154,8 @@ class Backfill {
   uint64_t taken_ ABSL_GUARDED_BY(mu_) = 0;                           // and those that were taken
   absl::Time next_pass_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();  // of it
   absl::flat_hash_map<uint64_t, AsideItem> aside_ ABSL_GUARDED_BY(mu_);  // by internal id
+  absl::Status embed_error_ ABSL_GUARDED_BY(mu_);                        // of NoteEmbedding
+  bool embed_stopped_ ABSL_GUARDED_BY(mu_) = false;
   Growth growth_ ABSL_GUARDED_BY(mu_);                                   // of the items that are done
 };
 

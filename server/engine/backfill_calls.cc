@@ -84,8 +84,9 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
                                      "' has no encoder here: leave embed_rate at 0, and have workers lease the items"));
   }
   const std::optional<BackfillRecord> now = served->backfill.record();
-  const BackfillState before_state = served->backfill.Status().state;
-  const bool held = before_state == BackfillState::kPaused || before_state == BackfillState::kFailed;
+  const BackfillStatus shown = served->backfill.Status();
+  // Failed, or its encoder did.
+  const bool held = shown.state == BackfillState::kPaused || !shown.error.ok();
   if (call.failure_head.empty() && held && now->generation == active->generation) {
     WriteBatch batch;
     RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, now->generation, 0, 0, now->started_us},

@@ -21,7 +21,7 @@ constexpr absl::Duration kBetweenPasses = absl::Seconds(10), kAfterNothing = abs
 
 bool Backfill::HasEmbeddable(absl::Time now) const {
   absl::MutexLock lock(&mu_);
-  if (!record_ || aside_.size() >= kAsideMax) return false;
+  if (!record_ || aside_.size() >= kAsideMax || embed_stopped_) return false;
   // A clock that was set back makes nobody wait.
   if (now < next_pass_ && next_pass_ - now <= kAfterNothing) return false;
   return StateNow(CountsOf(collection_->progress(), record_->generation).left) == BackfillState::kRunning;
@@ -99,6 +99,27 @@ void Backfill::EndPass(absl::Time now, uint64_t left) {
   embed_cursor_.clear();
   passed_by_ = taken_ = 0;
   if (others && leases_.empty() && collection_->published_sequence() > record_->ordered_sequence) StartOrdering();
+}
+
+void Backfill::BeginPasses() {
+  embed_cursor_.clear();
+  passed_by_ = taken_ = 0;
+  next_pass_ = absl::InfinitePast();
+}
+
+bool Backfill::StillWanted(const EmbedTurn& turn) {
+  absl::MutexLock lock(&mu_);
+  const auto lease = leases_.find(turn.token);
+  if (lease == leases_.end() || record_->paused || !Current(*record_)) return false;
+  lease->second.expires = absl::Now() + kTurnMax;
+  return true;
+}
+
+void Backfill::NoteEmbedding(const EmbedTurn& turn, absl::Status error, bool stop) {
+  absl::MutexLock lock(&mu_);
+  if (!leases_.contains(turn.token)) return;
+  embed_error_ = std::move(error);
+  embed_stopped_ = stop;
 }
 
 void Backfill::FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> failed) {

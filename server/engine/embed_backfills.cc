@@ -1,15 +1,16 @@
 // The thread that embeds galleries anew from their stored inputs: a few items at a time, at the lowest priority and
-// with encoders of its own, so that queries never wait behind it.
+// with encoders in processes of their own, so that queries neither wait behind it nor end with it.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
+#include "base/files.h"
 #include "base/status.h"
 #include "server/engine/engine_impl.h"
-#include "server/engine/raw_input.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
 
@@ -17,11 +18,13 @@ namespace lightcone::server {
 namespace {
 
 constexpr int kNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
+constexpr int kEncoderNice = 19;  // of a process that nobody waits for
 constexpr int64_t kItemsATurn = 64;
 constexpr size_t kInputBytesAtOnce = 32 << 20;             // but one input at least
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // between looks while there is nothing to embed
 constexpr absl::Duration kBusy = absl::Milliseconds(5);    // until the rate allows more
-constexpr absl::Duration kAfterError = absl::Seconds(5);
+constexpr absl::Duration kKeepIdle = absl::Minutes(1);  // an encoder that nothing came for: it may be large
+constexpr int kFailuresMax = 6;                         // of an encoder to start, one after another
 
 // Whether items of the collection are to be embedded here now, and by what.
 const GenerationRecord* EmbedsHere(const CollectionState& state, const std::optional<BackfillRecord>& backfill) {
@@ -61,7 +64,7 @@ void EngineImpl::EmbedBackfills() {
       if (more.ok() || absl::IsCancelled(more.status())) continue;
       spdlog::warn("collection '{}': embedding stored inputs anew, tried again soon: {}", served->collection->name(),
                    MessageOf(more.status()));
-      served->embed_after = absl::Now() + kAfterError;
+      served->embed_after = absl::Now() + options_.embed_retry * (1 << std::max(0, served->embed_failures - 1));
     }
   }
 }
@@ -80,7 +83,9 @@ absl::StatusOr<bool> EngineImpl::EmbedSome(Served& served) {
   const GenerationRecord* const generation = EmbedsHere(*state, backfill);
   const absl::Time now = absl::Now();
   served.backfill.NoteProgress(now);
-  if (generation == nullptr || !served.backfill.HasEmbeddable(now)) return false;
+  const bool wanted_here = generation != nullptr && served.backfill.HasEmbeddable(now);
+  if (generation == nullptr || (!wanted_here && now - served.embedded > kKeepIdle)) served.embed_worker.reset();
+  if (!wanted_here) return false;
   const auto p99 = backfill->p99_ms_max > 0 ? served.search_times.P99(now) : std::nullopt;
   served.embed_pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
   const int64_t wanted = served.embed_pace.Take(now, backfill->embed_rate, kItemsATurn);
@@ -103,33 +108,24 @@ absl::StatusOr<size_t> EngineImpl::EmbedFrom(Served& served, const GenerationRec
   const auto set_aside = [&](const EmbedTurn::Item& item, const absl::Status& status) {
     failed->push_back({item.id, item.internal_id, MessageOf(status)});
   };
-  std::vector<RawInput> inputs;
+  std::vector<std::string> inputs;
   std::vector<size_t> places;
   size_t end = begin;
   for (size_t bytes = 0; end < turn.items.size() && bytes < kInputBytesAtOnce; ++end) {
     const EmbedTurn::Item& item = turn.items[end];
     const auto stored = store_->Get(Table::kInputs, keys::Input(collection.number(), item.internal_id));
     if (absl::IsNotFound(stored.status())) continue;  // deleted or replaced meanwhile
-    absl::StatusOr<RawInput> input = stored.ok() ? DecodeInput(*stored) : stored.status();
-    if (!input.ok() && !IsInputsFault(input.status())) return input.status();
-    if (!input.ok()) {
-      set_aside(item, input.status());
+    if (!stored.ok() && !IsInputsFault(stored.status())) return stored.status();
+    if (!stored.ok()) {
+      set_aside(item, stored.status());
       continue;
     }
     bytes += stored->size();
-    inputs.push_back(*std::move(input));
+    inputs.push_back(*stored);
     places.push_back(end);
   }
   if (inputs.empty()) return end;
-  std::vector<const RawInput*> pointers;
-  for (const RawInput& input : inputs) pointers.push_back(&input);
-  CallContext context;
-  context.cancelled = [&] { return ending_.load() || collection.dropped(); };
-  LC_ASSIGN_OR_RETURN(
-      auto vectors,
-      background_embedder_.Embed(
-          {collection.number(), generation.generation}, EncoderPath(collection.number(), generation.generation),
-          generation.manifest_json, pointers, [](size_t) { return std::string("input"); }, context));
+  LC_ASSIGN_OR_RETURN(auto vectors, EmbedStored(served, generation, turn, inputs));
   UpsertBatch batch;
   batch.generation = generation.generation;
   batch.same_content = true;
@@ -149,8 +145,65 @@ absl::StatusOr<size_t> EngineImpl::EmbedFrom(Served& served, const GenerationRec
     to.content = *std::move(vectors[i]);
     to.expected_sequence = item.sequence;
   }
+  CallContext context;
+  context.cancelled = [&] { return ending_.load() || collection.dropped(); };
   if (!batch.items.empty()) LC_RETURN_IF_ERROR(WriteVectors(served, generation, std::move(batch), context).status());
   return end;
+}
+
+absl::StatusOr<EmbeddedInputs> EngineImpl::EmbedStored(Served& served, const GenerationRecord& generation,
+                                                       const EmbedTurn& turn, const std::vector<std::string>& inputs) {
+  const Collection& collection = *served.collection;
+  CallContext context;
+  context.cancelled = [&] { return ending_.load() || collection.dropped() || !served.backfill.StillWanted(turn); };
+  const std::string path = EncoderPath(collection.number(), generation.generation);
+  if (options_.helper_program.empty()) {
+    const std::vector<std::string_view> stored(inputs.begin(), inputs.end());
+    return background_embedder_.EmbedStored({collection.number(), generation.generation}, path, generation.manifest_json,
+                                            stored, context);
+  }
+  if (served.embed_worker == nullptr || served.embed_worker->encoder_path() != path) {
+    LC_ASSIGN_OR_RETURN(served.embed_worker, WorkerFor(collection, generation, "backfill"));
+  }
+  absl::StatusOr<EmbeddedInputs> vectors = served.embed_worker->Embed(inputs, context.cancelled);
+  served.embedded = absl::Now();
+  if (!absl::IsCancelled(vectors.status())) NoteEncoder(served, turn, vectors.status());
+  return vectors;
+}
+
+absl::StatusOr<std::unique_ptr<EmbedWorker>> EngineImpl::WorkerFor(const Collection& collection,
+                                                                   const GenerationRecord& generation,
+                                                                   std::string_view purpose) const {
+  LC_RETURN_IF_ERROR(MakeFolders(JobsFolder()));
+  const std::string threads = StrCat(options_.helper_threads);
+  EmbedWorkerOptions options;
+  options.program.words = {options_.helper_program, "embed-worker"};
+  options.program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
+                                 "MKL_NUM_THREADS=" + threads};
+  options.program.output = StrCat(JobsFolder(), "/", purpose, "-", collection.number(), ".txt");
+  options.program.niceness = kEncoderNice;
+  options.program.memory_bytes_max = options_.helper_memory_bytes_max;
+  options.setup = {EncoderPath(collection.number(), generation.generation), generation.manifest_json, generation.generation,
+                   options_.helper_threads, options_.encoder_batch_max, options_.limits.input_bytes_max};
+  options.dimension = static_cast<size_t>(generation.space.dimension);
+  options.time_max = options_.helper_embed_time_max;
+  return std::make_unique<EmbedWorker>(std::move(options));
+}
+
+// Each failure is shown at once; what need not be the encoder's for ever is tried again, ever later.
+void EngineImpl::NoteEncoder(Served& served, const EmbedTurn& turn, const absl::Status& outcome) {
+  if (outcome.ok()) {
+    served.backfill.NoteEmbedding(turn, absl::OkStatus());
+    served.embed_failures = 0;
+    return;
+  }
+  const bool stop = absl::IsFailedPrecondition(outcome) || ++served.embed_failures >= kFailuresMax;
+  const std::string then = stop ? "embedding here has stopped until the backfill is started again"
+                                : "embedding here is tried again soon";
+  served.backfill.NoteEmbedding(turn, MakeStatus(outcome.code(), StrCat(then, ": ", MessageOf(outcome))), stop);
+  if (!stop) return;
+  served.embed_failures = 0;
+  served.embed_worker.reset();
 }
 
 }  // namespace lightcone::server

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
+#include "server/engine/raw_input.h"
 
 namespace lightcone::server {
 namespace {
@@ -113,6 +114,30 @@ absl::StatusOr<EmbeddedInputs> Embedder::Embed(
     LC_RETURN_IF_ERROR(Serve(tickets, context));
     for (size_t t = 0; t < tickets.size(); ++t) outputs[positions[t]] = std::move(tickets[t]->output);
   }
+  return outputs;
+}
+
+absl::StatusOr<EmbeddedInputs> Embedder::EmbedStored(Key key, const std::string& encoder_path,
+                                                     const std::string& manifest_json,
+                                                     std::span<const std::string_view> stored, const CallContext& context) {
+  EmbeddedInputs outputs;
+  std::vector<RawInput> inputs;
+  std::vector<size_t> places;
+  for (const std::string_view bytes : stored) {
+    absl::StatusOr<RawInput> input = DecodeInput(bytes);
+    if (!input.ok()) {
+      outputs.emplace_back(input.status());
+      continue;
+    }
+    places.push_back(outputs.size());
+    outputs.emplace_back(std::vector<float>());
+    inputs.push_back(*std::move(input));
+  }
+  std::vector<const RawInput*> pointers;
+  for (const RawInput& input : inputs) pointers.push_back(&input);
+  const auto field_of = [](size_t) { return std::string("input"); };
+  LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors, Embed(key, encoder_path, manifest_json, pointers, field_of, context));
+  for (size_t i = 0; i < places.size(); ++i) outputs[places[i]] = std::move(vectors[i]);
   return outputs;
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -52,6 +53,10 @@ class Embedder {
       Key key, const std::string& encoder_path, const std::string& manifest_json,
       std::span<const RawInput* const> inputs, const std::function<std::string(size_t)>& field_of,
       const CallContext& context);
+
+  // The same for inputs as the store keeps them (raw_input.h), each called "input" in messages.
+  absl::StatusOr<EmbeddedInputs> EmbedStored(Key key, const std::string& encoder_path, const std::string& manifest_json,
+                                             std::span<const std::string_view> stored, const CallContext& context);
 
   // Frees the encoders of a dropped collection.
   void Forget(uint32_t collection);

@@ -16,6 +16,7 @@
 #include "server/engine/backfill.h"
 #include "server/engine/canary.h"
 #include "server/engine/collection.h"
+#include "server/engine/embed_worker.h"
 #include "server/engine/embedder.h"
 #include "server/engine/engine.h"
 #include "server/engine/jobs.h"
@@ -41,6 +42,9 @@ struct Served {
   // Of EmbedBackfills alone.
   Pace embed_pace;
   absl::Time embed_after = absl::InfinitePast();
+  std::unique_ptr<EmbedWorker> embed_worker;  // nullptr: none is needed now
+  absl::Time embedded = absl::InfinitePast();  // the last time
+  int embed_failures = 0;                      // of the encoder to start, one after another
 };
 
 class EngineImpl final : public Engine {
@@ -137,6 +141,13 @@ class EngineImpl final : public Engine {
   // Items `begin` .. of a turn, as many as their inputs' bytes allow; the end of them.
   absl::StatusOr<size_t> EmbedFrom(Served& served, const GenerationRecord& generation, const EmbedTurn& turn, size_t begin,
                                    std::vector<AsideItem>* failed);
+  // Inputs as they are stored, in a process beside this one where there is a program for it. Whatever an input of them is
+  // refused for there is the input's fault.
+  absl::StatusOr<EmbeddedInputs> EmbedStored(Served& served, const GenerationRecord& generation, const EmbedTurn& turn,
+                                             const std::vector<std::string>& inputs);
+  absl::StatusOr<std::unique_ptr<EmbedWorker>> WorkerFor(const Collection& collection, const GenerationRecord& generation,
+                                                         std::string_view purpose) const;
+  void NoteEncoder(Served& served, const EmbedTurn& turn, const absl::Status& outcome);
   AdapterCaches CachesOf(uint32_t collection) const {
     return {adapted_memory_, carried_disk_, CarriedFolder(IndexFolder(collection))};
   }
@@ -210,8 +221,8 @@ class EngineImpl final : public Engine {
   // Fitting adapters (fit_calls.cc).
   std::string JobsFolder() const { return options_.data_folder + "/jobs"; }  // scratch space of those that run
   absl::StatusOr<std::string> RunFitAdapterJob(const JobRun& run);
-  absl::StatusOr<EmbeddedInputs> EmbedForFit(const Collection& collection, const GenerationRecord& generation,
-                                             const std::vector<RawInput>& inputs, const std::function<bool()>& gone);
+  static absl::StatusOr<EmbeddedInputs> EmbedForFit(EmbedWorker& worker, const GenerationRecord& generation,
+                                                    const std::vector<RawInput>& inputs, const std::function<bool()>& gone);
 
   // Training (training_calls.cc).
   std::string TrainingsFolder() const { return options_.data_folder + "/trainings"; }  // of those that have not ended
@@ -249,7 +260,7 @@ class EngineImpl final : public Engine {
   ThreadPool pool_;
   const std::shared_ptr<AdaptedBudget> adapted_memory_;
   const std::shared_ptr<AdaptedBudget> carried_disk_;  // nullptr: nothing is carried into files
-  Embedder embedder_, background_embedder_;  // of calls, and of EmbedBackfills and jobs
+  Embedder embedder_, background_embedder_;  // of calls; of EmbedBackfills without a program beside this one
   Jobs jobs_;  // its runners use the rest: halted first
 
   absl::Mutex operator_mu_;  // one change of the catalog at a time

@@ -14,6 +14,7 @@
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
 #include "server/engine/numbers.h"
+#include "server/engine/raw_input.h"
 #include "server/engine/record_json.h"
 #include "store/keys.h"
 
@@ -235,12 +236,15 @@ absl::StatusOr<std::string> EngineImpl::RunFitAdapterJob(const JobRun& run) {
   const FitSides sides{*state, *state->Find(std::min(call.from, call.to)), *state->Find(std::max(call.from, call.to)), call};
   const auto gone = [&] { return run.cancelled() || collection.dropped(); };
   PairsRun gather{gone, run.report, {}};
-  if (sides.newer.has_encoder) {
-    gather.embed = [&](const std::vector<RawInput>& inputs) { return EmbedForFit(collection, sides.newer, inputs, gone); };
+  std::unique_ptr<EmbedWorker> worker;
+  if (sides.newer.has_encoder && call.embed_max > 0) {
+    LC_ASSIGN_OR_RETURN(worker, WorkerFor(collection, sides.newer, "fit"));
+    gather.embed = [&](const std::vector<RawInput>& inputs) { return EmbedForFit(*worker, sides.newer, inputs, gone); };
   }
   const PairsWanted wanted{sides.older.generation, sides.newer.generation, call.pairs_max,
                            call.embed_max,         call.label_field,       call.seed};
   LC_ASSIGN_OR_RETURN(const AdapterPairs pairs, GatherPairs(collection, wanted, gather));
+  worker.reset();
   if (pairs.count == 0) return NoPairs(sides, pairs);
   run.report(static_cast<uint64_t>(pairs.count), static_cast<uint64_t>(pairs.count), "fitting");
   LC_ASSIGN_OR_RETURN(std::string file, FitBeside(options_, StrCat(JobsFolder(), "/", run.job.number), sides, pairs, gone));
@@ -256,18 +260,12 @@ absl::StatusOr<std::string> EngineImpl::RunFitAdapterJob(const JobRun& run) {
                {"held_out_error", put.held_out_error}});
 }
 
-absl::StatusOr<EmbeddedInputs> EngineImpl::EmbedForFit(const Collection& collection, const GenerationRecord& generation,
+absl::StatusOr<EmbeddedInputs> EngineImpl::EmbedForFit(EmbedWorker& worker, const GenerationRecord& generation,
                                                        const std::vector<RawInput>& inputs,
                                                        const std::function<bool()>& gone) {
-  std::vector<const RawInput*> pointers;
-  for (const RawInput& input : inputs) pointers.push_back(&input);
-  CallContext context;
-  context.cancelled = gone;
-  LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors,
-                      background_embedder_.Embed({collection.number(), generation.generation},
-                                                 EncoderPath(collection.number(), generation.generation),
-                                                 generation.manifest_json, pointers,
-                                                 [](size_t i) { return StrCat("input ", i); }, context));
+  std::vector<std::string> stored;
+  for (const RawInput& input : inputs) stored.push_back(EncodeInput(input));
+  LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors, worker.Embed(stored, gone));
   for (auto& vector : vectors) {
     if (!vector.ok()) continue;
     absl::Status fits = CheckVector(generation.space, *vector, "input embedded");

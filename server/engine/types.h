@@ -376,7 +376,7 @@ struct BackfillStatus {
   uint64_t items_leased = 0;
   uint64_t items_ordered = 0;  // while it is ordering, of items_left
   std::optional<absl::Time> started;
-  absl::Status error;  // of kFailed
+  absl::Status error;  // of kFailed; else why the server itself embeds nothing, if it should
   double embed_rate = 0;        // as it was started with
   double items_per_second = 0;  // that were done in the last minute, by anybody
   uint64_t items_aside = 0;     // that the server could not embed
@@ -486,10 +486,15 @@ struct EngineOptions {
   int64_t index_memory_bytes_max = 0;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   LiveRecallOptions live_recall;
-  std::string helper_program;  // `lightcone`, which jobs run beside this process to fit adapters and to train. Empty: there is none
+  // `lightcone`, which jobs run beside this process to fit adapters and to train, and backfills to embed. Empty: there is
+  // none; encoders of backfills then run in this process.
+  std::string helper_program;
   int helper_threads = 1;      // that it computes with
   int helper_niceness = 15;    // 0 .. 19: how far it stands back behind this process
   int64_t helper_memory_bytes_max = 0;  // that it may ask for; 0: as much as there is
+  absl::Duration helper_embed_time_max = absl::Minutes(1);  // for one batch of a backfill's encoder; then it hangs
+  // After a turn of embedding that failed; doubled each time while it is that the encoder cannot start. Tests change it.
+  absl::Duration embed_retry = absl::Seconds(5);
   absl::Status Validate() const;
 };
 

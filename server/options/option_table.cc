@@ -282,6 +282,11 @@ void AddHelper(std::vector<Option>* out) {
   out->push_back(Whole("helper.memory_bytes_max", FIELD(engine.helper_memory_bytes_max), 0, int64_t{1} << 50,
                        {"bytes", "Memory that a job's own process may ask for; 0: no limit.",
                         "Set it where a training must not push the server's cache out of memory."}));
+  out->push_back(Number(
+      "helper.embed_seconds_max", [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.engine.helper_embed_time_max); },
+      [](ServerConfig& c, double v) { c.engine.helper_embed_time_max = absl::Seconds(v); }, 1, 86'400,
+      {"seconds", "How long a backfill's encoder may take over a batch before its process counts as hung and is ended.",
+       "Raise it for encoders that are slower at a batch of inputs than that, or at one."}));
 }
 
 void AddIndex(std::vector<Option>* out) {

@@ -52,6 +52,7 @@ TEST_F(Offline, HelpNamesEverySubcommandAndTheExitCodes) {
     EXPECT_THAT(help.out, HasSubstr(StrCat("\n  ", name, " "))) << name;
   }
   EXPECT_THAT(help.out, HasSubstr("Exit codes"));
+  EXPECT_THAT(help.out, testing::Not(HasSubstr("embed-worker"))) << "it is for servers";
   EXPECT_EQ(Run({"import", "--help"}).exit_code, 0);
   EXPECT_EQ(Run({}).exit_code, 2) << "a subcommand is needed";
 }
@@ -79,6 +80,7 @@ TEST_F(Offline, CompletionScriptsAreTakenByTheirShells) {
   EXPECT_EQ(ReadFile(scratch_ / "words").value(), "create\n--payload-fields\nsearch\n");
   EXPECT_THAT(Run({"completion", "zsh"}).out, HasSubstr("#compdef lightcone"));
   EXPECT_THAT(Run({"completion", "fish"}).out, HasSubstr("complete -c lightcone"));
+  EXPECT_THAT(Run({"completion", "fish"}).out, testing::Not(HasSubstr("embed-worker")));
   EXPECT_EQ(Run({"completion", "csh"}).exit_code, 2);
 }
 

@@ -22,6 +22,9 @@ class EncoderTest : public EngineTest {
   }
   // Manifest and encoder of a model, another one for every seed.
   void MakeEncoder(uint64_t seed);
+  // One that gives half of the numbers 1 .. 4 of a tensor, and has a fault at those whose number 0 is one of these.
+  static constexpr float kCrashes = 1'000, kHangs = 2'000, kThrows = 3'000, kIsSlow = 4'000, kEatsMemory = 5'000;
+  void MakeFaultyEncoder();
   RegisterCall Call() {
     RegisterCall call;
     call.collection = "c";
@@ -38,6 +41,9 @@ class EncoderTest : public EngineTest {
 
   Manifest manifest_;
   std::string encoder_;
+
+ private:
+  void Describe(const std::string& architecture, uint32_t crc32c);
 };
 
 }  // namespace lightcone::server
