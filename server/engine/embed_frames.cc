@@ -1,5 +1,6 @@
 #include "server/engine/embed_frames.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -69,7 +70,9 @@ void PutStatus(const absl::Status& status, std::string* out) {
   Put<uint32_t>(static_cast<uint32_t>(status.code()), out);
   const FieldErrorParts parts = PartsOf(status);
   Put<uint32_t>(parts.field.empty() ? 0 : 1, out);
-  PutText(MessageOf(status).substr(0, kMessageBytesMax), out);
+  // A long one is TorchScript's stack, which ends with what happened.
+  const std::string message = MessageOf(status);
+  PutText(std::string_view(message).substr(message.size() - std::min(message.size(), kMessageBytesMax)), out);
 }
 
 // Of an error. What named a field is the input's fault whatever its code, and keeps saying so: as INVALID_ARGUMENT.

@@ -274,13 +274,14 @@ void AddEncoder(std::vector<Option>* out) {
 void AddHelper(std::vector<Option>* out) {
   out->push_back(Whole("helper.threads", FIELD(engine.helper_threads), 1, 256,
                        {"threads",
-                        "Threads of a job's own process, which fits an adapter or trains a model beside this one at low priority.",
+                        "Threads of a job's own process, which fits an adapter or trains a model beside this one at low priority, and of "
+                        "a backfill's encoder.",
                         "Raise it where cores are idle and adapters are waited for."}));
   out->push_back(Whole("helper.niceness", FIELD(engine.helper_niceness), 0, 19,
                        {"", "How far a job's own process stands back behind this one; 19: it gets what nobody else wants.",
                         "Lower it where trainings starve beside searches that never pause."}));
   out->push_back(Whole("helper.memory_bytes_max", FIELD(engine.helper_memory_bytes_max), 0, int64_t{1} << 50,
-                       {"bytes", "Memory that a job's own process may ask for; 0: no limit.",
+                       {"bytes", "Memory that a job's own process, or a backfill's encoder, may ask for; 0: no limit.",
                         "Set it where a training must not push the server's cache out of memory."}));
   out->push_back(Number(
       "helper.embed_seconds_max", [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.engine.helper_embed_time_max); },

@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
 
 #include "base/child_process.h"
 #include "base/files.h"
@@ -22,6 +25,13 @@ using testing::HasSubstr;
 
 constexpr char kProgram[] = LIGHTCONE_BINARY_DIR "/bin/lightcone";
 constexpr uint64_t kItems = 100;
+#ifdef LIGHTCONE_SANITIZED  // its own handler ends the process, and its shadow fits no limit
+constexpr char kCrashed[] = "the encoder ended with ";
+constexpr bool kLimitsMemory = false;
+#else
+constexpr char kCrashed[] = "the encoder ended with signal 8 (SIGFPE)";
+constexpr bool kLimitsMemory = true;
+#endif
 
 class EmbedWorkerTest : public EncoderTest {
  protected:
@@ -34,6 +44,7 @@ class EmbedWorkerTest : public EncoderTest {
     engine_.reset();
     EngineOptions options = OptionsFor(folder_.path());
     options.helper_program = program;
+    options.helper_niceness = 0;
     if (change) change(&options);
     engine_ = OpenEngine(options);
     ASSERT_NE(engine_, nullptr);
@@ -131,7 +142,7 @@ TEST_F(EmbedWorkerTest, AnInputThatCrashesTheEncoderIsSetAsideWithTheSignalAndAl
   ASSERT_EQ(status.aside.size(), 2u);
   for (const AsideItem& item : status.aside) {
     EXPECT_TRUE(item.id == Id(7) || item.id == Id(80));
-    EXPECT_THAT(item.reason, HasSubstr("the encoder ended with signal 8 (SIGFPE)"));
+    EXPECT_THAT(item.reason, HasSubstr(kCrashed));
   }
   const auto lease = engine_->LeaseBackfill({"c", 100, absl::Minutes(5), ""});
   ASSERT_TRUE(lease.ok()) << lease.status();
@@ -192,21 +203,20 @@ TEST_F(EmbedWorkerTest, AnEncoderKilledFromOutsideInTheMiddleOfABatchIsStartedAg
 }
 
 TEST_F(EmbedWorkerTest, WhatTheEncoderRefusesOrCannotHoldInMemoryIsSetAsideAndItsProcessLives) {
-  Open(Watched(), [](EngineOptions* options) { options->helper_memory_bytes_max = int64_t{3} << 30; });
-  MakeWorld({{7, kThrows}, {20, kEatsMemory}});
+  MakeWorld({{7, kThrows}, {20, kLimitsMemory ? kEatsMemory : kThrows}});
   EditStore([&](Store* store, WriteBatch* batch) {
     const auto item = store->Get(Table::kItems, keys::Item(1, Id(33)));
     ASSERT_TRUE(item.ok()) << item.status();
     batch->Put(Table::kInputs, keys::Input(1, DecodeItem(*item)->internal_id), "Ino image");
   });
-  Open(Watched(), [](EngineOptions* options) { options->helper_memory_bytes_max = int64_t{3} << 30; });
+  Open(Watched(), [](EngineOptions* options) { options->helper_memory_bytes_max = kLimitsMemory ? int64_t{3} << 30 : 0; });
   ASSERT_TRUE(Start().ok());
   const BackfillStatus status = AwaitLeft(3);
   ExpectEmbedded({7, 20, 33});
   std::map<uint64_t, std::string> reasons;
   for (const AsideItem& item : status.aside) reasons[std::get<uint64_t>(item.id.value)] = item.reason;
   EXPECT_THAT(reasons[7], HasSubstr("no such picture"));
-  EXPECT_THAT(reasons[20], HasSubstr("memory"));
+  EXPECT_THAT(reasons[20], HasSubstr(kLimitsMemory ? "memory" : "no such picture"));
   EXPECT_THAT(reasons[33], HasSubstr("input: "));
   EXPECT_EQ(Pids().size(), 1u);
 }
@@ -306,8 +316,10 @@ TEST_F(EmbedWorkerTest, AnEncoderInAProcessOfItsOwnGivesTheBitsThatOneInThisProc
     ASSERT_EQ(got->size(), expected->size());
     for (size_t i = 0; i < got->size(); ++i) {
       EXPECT_EQ((*got)[i].ok(), i != 3 && i != 77) << i;
-      if ((*got)[i].ok()) EXPECT_EQ(*(*got)[i], *(*expected)[i]) << i;
-      if (!(*got)[i].ok()) EXPECT_EQ(MessageOf((*got)[i].status()), MessageOf((*expected)[i].status()));
+      EXPECT_EQ(MessageOf((*got)[i].status()), MessageOf((*expected)[i].status()));
+      if ((*got)[i].ok() && (*expected)[i].ok()) {
+        EXPECT_EQ(*(*got)[i], *(*expected)[i]) << i;
+      }
     }
   }
   options.setup.manifest_json = "{}";
@@ -358,14 +370,14 @@ TEST(EmbedFrames, BodiesComeBackAsTheyWereAndNoPartOfOneIsABody) {
   EmbeddedInputs outputs;
   outputs.emplace_back(std::vector<float>{1, 2});
   outputs.emplace_back(FieldError(Code::kResourceExhausted, "image", "9 bytes", "8"));
-  outputs.emplace_back(Internal(std::string(5'000, 'x')));
+  outputs.emplace_back(Internal(std::string(5'000, 'x') + "what happened"));
   const std::string vectors_body = EncodeVectors(9, outputs);
   EXPECT_LE(vectors_body.size(), VectorsBytesMax(3, 2));
   const auto back = DecodeVectors(vectors_body, 9, 3, 2);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*(*back)[0], *outputs[0]);
   EXPECT_TRUE(Fails((*back)[1], Code::kInvalidArgument, {"image", "9 bytes", "8"})) << "it is the input's fault";
-  EXPECT_EQ((*back)[2].status().code(), Code::kInternal);
+  EXPECT_TRUE(Fails((*back)[2], Code::kInternal, {"xwhat happened"}));
   EXPECT_TRUE(Fails(DecodeVectors(vectors_body, 8, 3, 2), Code::kDataLoss, {"an answer to 9", "expected: to 8"}));
   EXPECT_TRUE(Fails(DecodeVectors(vectors_body, 9, 2, 2), Code::kDataLoss, {"for 3 inputs", "for 2"}));
   EXPECT_TRUE(Fails(DecodeVectors(vectors_body, 9, 3, 3), Code::kDataLoss, {"8 bytes; expected: 12"}));

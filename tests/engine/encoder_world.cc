@@ -39,7 +39,7 @@ def forward(self, x):
             while mark == 2000:
                 mark = mark * 1
         if mark == 3000:
-            raise Exception("no such picture")
+            assert mark != 3000, "no such picture"
         if mark == 4000:
             print("slow")
             n = 0
