@@ -197,6 +197,22 @@ class LegSearch {
     }
   }
 
+  // Whether a device may scan for this search: what it finds is not asked about filters, which the CPU asks late.
+  bool FitsDevice() const { return !request().keep && request().ids == nullptr; }
+  // Rows whose score with its error is below it are not wanted.
+  double floor() const { return candidates_.floor(); }
+  bool ServesAll(uint32_t index) const {
+    const PinnedSegment& pinned = segment(index);
+    return AllPass(pinned, pinned.counts->Visible(request().view_generation));
+  }
+  bool Serves(uint32_t index, uint32_t row) const { return context_.Passes(segment(index), row); }
+
+  // A row that a device found, by codes of its own: its vector is scored in the end.
+  void TakeFound(uint32_t index, float score, double error, uint32_t row) {
+    if (score + error >= candidates_.floor()) candidates_.Add(score, error, index, row);
+    coded_ = true;
+  }
+
   size_t walks() const { return walks_.size(); }
   int64_t wanted() const { return wanted_; }
   int64_t visible_to_walks() const {

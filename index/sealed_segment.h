@@ -48,6 +48,7 @@ class SealedSegment : public Segment {
 
   std::string_view kind() const override { return kind_; }
   bool ordered_by_id() const override { return lists() == nullptr; }
+  bool lasting() const override { return true; }
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
   const Lists* lists() const override { return manifest_.kind == "ivf" ? &lists_ : nullptr; }
   const CodeBlock* codes() const override { return codes_.rows != nullptr ? &codes_ : nullptr; }

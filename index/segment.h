@@ -17,6 +17,7 @@
 #include "geometry/metric.h"
 #include "geometry/row_factors.h"
 #include "index/collection_index.h"
+#include "index/gpu/device_copy.h"
 #include "index/row_states.h"
 
 namespace lightcone {
@@ -122,6 +123,8 @@ class Segment {
     return RowCodesName(codes()->kind == CodeKind::kInt8 ? RowCodes::kInt8 : RowCodes::kHalf);
   }
   virtual std::span<const RecallAt> measured() const { return {}; }  // when it was sealed, breadth ascending
+  virtual bool lasting() const { return false; }  // its rows never change, and searches to come will meet it
+  gpu::DeviceCopy& device_copy() const { return device_copy_; }
 
   // Writer only from here.
   int64_t rows() const { return counts_.rows; }
@@ -165,6 +168,7 @@ class Segment {
   float bias_max_ = 0;  // largest bias factor of the rows
   bool dirty_ = false;
   mutable std::atomic<bool> damaged_{false};  // before the mappings that raise it
+  mutable gpu::DeviceCopy device_copy_;       // of a segment that lasts
 
  private:
   friend class GrowingSegment;

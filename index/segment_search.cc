@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "geometry/kernels.h"
 #include "index/adapted_search.h"
+#include "index/device_search.h"
 #include "index/graph_walk.h"
 #include "index/leg_search.h"
 #include "index/scan_queue.h"
@@ -159,6 +160,17 @@ void ScanTogether(SegmentScan scan) {
   }
 }
 
+// What a device has scanned needs no more of it. Segments of all searches are offered at once: they go in one launch.
+void ScanOnDevice(std::vector<SegmentScan>& scans) {
+  std::vector<DeviceTask> tasks;
+  for (const SegmentScan& scan : scans) {
+    for (const auto& [one, index] : scan.by) tasks.push_back({one->search.get(), index});
+  }
+  if (!ScanOnDevice(tasks)) return;
+  size_t task = 0;
+  for (SegmentScan& scan : scans) std::erase_if(scan.by, [&](const auto&) { return tasks[task++].done; });
+}
+
 // Every segment once, in the order of the searches. A segment is known by its rows: carried ones are made for a search.
 std::vector<SegmentScan> ScansOf(std::span<Running> running) {
   std::vector<SegmentScan> scans;
@@ -234,7 +246,10 @@ std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedR
     WalkAll(together);
   }
   std::vector<SegmentScan> scans = ScansOf(running);
-  for (SegmentScan& scan : scans) ScanWithOthers(scan);
+  ScanOnDevice(scans);
+  for (SegmentScan& scan : scans) {
+    if (!scan.by.empty()) ScanWithOthers(scan);
+  }
   for (Running& one : running) {
     if (one.answer->ok()) *one.answer = one.search->Finish();
   }

@@ -1,0 +1,143 @@
+#include "index/gpu/device_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/status.h"
+
+namespace lightcone::gpu {
+namespace {
+
+constexpr int64_t kCopyBytes = 8 << 20;    // that are packed and copied at a time
+constexpr int64_t kCentreRows = 100'000;   // of which the mean is taken; any centre gives right answers
+constexpr size_t kBitsKept = 3;            // of a segment: views of that many generations take turns
+constexpr double kRoundUp = 1 + 1e-6;      // as in geometry/codes.cc
+
+float RoundUp(double x) { return std::nextafter(static_cast<float>(x), std::numeric_limits<float>::infinity()); }
+
+int64_t PaddedTo(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const DeviceRows>> DeviceRows::Make(const std::shared_ptr<DeviceBudget>& budget,
+                                                                   const Source& source, DeviceStorage storage,
+                                                                   absl::FunctionRef<bool()> stop) {
+  std::shared_ptr<DeviceRows> rows(new DeviceRows);
+  rows->budget_ = budget;
+  rows->count_ = source.rows;
+  rows->dimension_ = source.space->dimension;
+  rows->storage_ = storage;
+  const size_t row_bytes = storage == DeviceStorage::kHalf ? CodeFactorsAt(CodeKind::kHalf, rows->dimension_)
+                                                           : static_cast<size_t>(rows->dimension_) * sizeof(float);
+  rows->vectors_ = static_cast<uint32_t>(PaddedTo(static_cast<int64_t>(row_bytes), 16) / 16);
+  LC_ASSIGN_OR_RETURN(rows->rows_, budget->Take(source.rows * rows->vectors_ * 16));
+  LC_ASSIGN_OR_RETURN(rows->tails_, budget->Take(source.rows * static_cast<int64_t>(sizeof(RowTail))));
+  LC_RETURN_IF_ERROR(rows->Copy(source, stop));
+  return std::shared_ptr<const DeviceRows>(std::move(rows));
+}
+
+void DeviceRows::FindCentre(const Source& source) {
+  std::vector<double> sums(static_cast<size_t>(dimension_), 0.0);
+  const int64_t step = std::max<int64_t>(1, source.rows / kCentreRows);
+  int64_t rows = 0;
+  for (int64_t row = 0; row < source.rows; row += step, ++rows) {
+    const float* z = source.block->rows + static_cast<size_t>(row) * source.block->stride;
+    const double scale = source.block->factors[row].scale;
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += scale * double{z[i]};
+  }
+  for (const double sum : sums) centre_.push_back(static_cast<float>(sum / static_cast<double>(rows)));
+  bounds_.centre = centre_.data();
+}
+
+void DeviceRows::PackFloats(const Source& source, int64_t row, uint8_t* numbers, RowTail* tail) {
+  const float* z = source.block->rows + static_cast<size_t>(row) * source.block->stride;
+  const RowFactors& factors = source.block->factors[row];
+  const size_t n = static_cast<size_t>(dimension_);
+  std::memcpy(numbers, z, n * sizeof(float));
+  *tail = {factors.scale, factors.bias, 0, 0};
+  double squares = 0;
+  for (size_t i = 0; i < n; ++i) squares += double{z[i]} * double{z[i]};
+  bounds_.norm_max = std::max(bounds_.norm_max, RoundUp(std::sqrt(squares) * double{factors.scale} * kRoundUp));
+  bounds_.bias_max = std::max(bounds_.bias_max, std::abs(factors.bias));
+}
+
+void DeviceRows::PackHalves(const Source& source, int64_t row, uint8_t* numbers, RowTail* tail) {
+  const size_t at = CodeFactorsAt(CodeKind::kHalf, dimension_);
+  CodeFactors factors;
+  if (source.codes != nullptr) {
+    const uint8_t* coded = source.codes->rows + static_cast<size_t>(row) * source.codes->stride;
+    std::memcpy(numbers, coded, at);
+    std::memcpy(&factors, coded + at, sizeof(factors));
+  } else {
+    const float* z = source.block->rows + static_cast<size_t>(row) * source.block->stride;
+    std::vector<uint8_t> coded(CodeStride(CodeKind::kHalf, dimension_));
+    EncodeRow(source.space->metric, source.block->factors[row], {z, static_cast<size_t>(dimension_)}, coded.data(),
+              &bounds_);
+    std::memcpy(numbers, coded.data(), at);
+    std::memcpy(&factors, coded.data() + at, sizeof(factors));
+  }
+  *tail = {factors.step, factors.bias, factors.error, 0};
+}
+
+absl::Status DeviceRows::Copy(const Source& source, absl::FunctionRef<bool()> stop) {
+  const bool half = storage_ == DeviceStorage::kHalf;
+  Source from = source;
+  if (!half || from.codes == nullptr || from.codes->kind != CodeKind::kHalf) from.codes = nullptr;
+  bounds_.kind = CodeKind::kHalf;
+  if (from.codes != nullptr) {
+    bounds_ = *from.codes;
+    if (bounds_.centre != nullptr) centre_.assign(bounds_.centre, bounds_.centre + dimension_);
+    bounds_.centre = centre_.empty() ? nullptr : centre_.data();
+    bounds_.rows = nullptr;
+  } else if (half) {
+    FindCentre(from);
+  }
+  const int64_t row_bytes = int64_t{vectors_} * 16, together = std::max<int64_t>(1, kCopyBytes / row_bytes);
+  std::vector<uint8_t> numbers(static_cast<size_t>(std::min(together, count_) * row_bytes));
+  std::vector<RowTail> tails(static_cast<size_t>(std::min(together, count_)));
+  for (int64_t begin = 0; begin < count_; begin += together) {
+    if (stop()) return MakeStatus(absl::StatusCode::kCancelled, "copy to the device stopped");
+    const int64_t n = std::min(together, count_ - begin);
+    for (int64_t i = 0; i < n; ++i) {
+      const float* z = from.block->rows + static_cast<size_t>(begin + i) * from.block->stride;
+      // A row of the file that was damaged, which no kernel would find; the CPU's search says so.
+      float sum = from.block->factors[begin + i].scale + from.block->factors[begin + i].bias;
+      for (int j = 0; j < dimension_; ++j) sum += 0.0f * z[j];
+      if (!std::isfinite(sum)) return DataLoss(StrCat("row ", begin + i, " has a number that is not finite"));
+      uint8_t* const to = numbers.data() + i * row_bytes;
+      RowTail* const tail = &tails[static_cast<size_t>(i)];
+      half ? PackHalves(from, begin + i, to, tail) : PackFloats(from, begin + i, to, tail);
+    }
+    LC_RETURN_IF_ERROR(budget_->machine().Upload(rows_.at() + begin * row_bytes, numbers.data(), n * row_bytes));
+    const int64_t tail_bytes = static_cast<int64_t>(sizeof(RowTail));
+    LC_RETURN_IF_ERROR(budget_->machine().Upload(tails_.at() + begin * tail_bytes, tails.data(), n * tail_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const DeviceBits>> DeviceRows::BitsOf(
+    const std::shared_ptr<const StateCounts>& counts, uint32_t view_generation,
+    absl::FunctionRef<bool(uint32_t)> visible) const {
+  absl::MutexLock lock(&mu_);
+  for (const KeptBits& kept : kept_) {
+    if (kept.counts == counts && kept.view_generation == view_generation) return kept.bits;
+  }
+  std::vector<uint32_t> words(static_cast<size_t>(PaddedTo(count_, 32) / 32));
+  for (int64_t row = 0; row < count_; ++row) {
+    const uint32_t bit = visible(static_cast<uint32_t>(row)) ? 1u : 0u;
+    words[static_cast<size_t>(row / 32)] |= bit << (row % 32);
+  }
+  // Also where nobody has room for new ones, what is out of use goes.
+  std::erase_if(kept_, [&](const KeptBits& kept) { return kept.view_generation == view_generation; });
+  if (kept_.size() >= kBitsKept) kept_.erase(kept_.begin());
+  auto bits = std::make_shared<DeviceBits>();
+  const int64_t bytes = static_cast<int64_t>(words.size() * sizeof(uint32_t));
+  LC_ASSIGN_OR_RETURN(bits->memory, budget_->Take(bytes));
+  LC_RETURN_IF_ERROR(budget_->machine().Upload(bits->memory.at(), words.data(), bytes));
+  kept_.push_back({counts, view_generation, bits});
+  return std::shared_ptr<const DeviceBits>(std::move(bits));
+}
+
+}  // namespace lightcone::gpu

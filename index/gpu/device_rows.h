@@ -1,0 +1,89 @@
+// The rows of a sealed segment on a device, and what is needed to bound the errors of their scores.
+//
+// float32: the stored vectors with their factors, as the kernels of the CPU read them. fp16: half codes of
+// geometry/codes.h, those of the segment if it has such, else made here around the mean of the rows.
+// Threads: immutable, but for the bits that are kept for the next search; all methods are safe concurrently.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "geometry/codes.h"
+#include "index/gpu/device_memory.h"
+#include "index/gpu/device_options.h"
+#include "index/segment.h"
+
+namespace lightcone::gpu {
+
+// A bit a row: whether it may be found.
+struct DeviceBits {
+  DeviceMemory memory;
+};
+
+class DeviceRows {
+ public:
+  // What is copied; it has to live until Make returns.
+  struct Source {
+    const Space* space = nullptr;
+    const RowBlock* block = nullptr;
+    const CodeBlock* codes = nullptr;  // nullptr: none, or of another kind
+    int64_t rows = 0;
+  };
+
+  // RESOURCE_EXHAUSTED: it does not fit. DATA_LOSS: a number is not finite, which no row that was let in is; the row is
+  // named. CANCELLED when `stop` says so. Any other error: the device is lost.
+  static absl::StatusOr<std::shared_ptr<const DeviceRows>> Make(const std::shared_ptr<DeviceBudget>& budget,
+                                                                const Source& source, DeviceStorage storage,
+                                                                absl::FunctionRef<bool()> stop);
+
+  int64_t count() const { return count_; }
+  int dimension() const { return dimension_; }
+  DeviceStorage storage() const { return storage_; }
+  uint32_t vectors() const { return vectors_; }  // of 16 bytes in a row
+  uint32_t numbers() const { return vectors_ * (storage_ == DeviceStorage::kHalf ? 8 : 4); }
+  int64_t bytes() const { return rows_.bytes() + tails_.bytes(); }
+  const void* rows() const { return rows_.at(); }
+  const RowTail* tails() const { return reinterpret_cast<const RowTail*>(tails_.at()); }
+  // Centre, and bounds of error, norm and bias. float32: an error of 0, and norms of scale * z.
+  const CodeBlock& bounds() const { return bounds_; }
+  const DeviceBudget* budget() const { return budget_.get(); }
+
+  // The rows that `visible` says yes to, which a view of `view_generation` sees by these counts: kept, and given again
+  // while they are the same. Errors as Make.
+  absl::StatusOr<std::shared_ptr<const DeviceBits>> BitsOf(const std::shared_ptr<const StateCounts>& counts,
+                                                           uint32_t view_generation,
+                                                           absl::FunctionRef<bool(uint32_t)> visible) const
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  struct KeptBits {
+    std::shared_ptr<const StateCounts> counts;  // held, so that its address stands for it
+    uint32_t view_generation = 0;
+    std::shared_ptr<const DeviceBits> bits;
+  };
+
+  DeviceRows() = default;
+  absl::Status Copy(const Source& source, absl::FunctionRef<bool()> stop);
+  void FindCentre(const Source& source);
+  void PackFloats(const Source& source, int64_t row, uint8_t* numbers, RowTail* tail);
+  void PackHalves(const Source& source, int64_t row, uint8_t* numbers, RowTail* tail);
+
+  std::shared_ptr<DeviceBudget> budget_;
+  int64_t count_ = 0;
+  int dimension_ = 0;
+  DeviceStorage storage_ = DeviceStorage::kHalf;
+  uint32_t vectors_ = 0;
+  DeviceMemory rows_, tails_;
+  std::vector<float> centre_;
+  CodeBlock bounds_;
+
+  mutable absl::Mutex mu_;
+  mutable std::vector<KeptBits> kept_ ABSL_GUARDED_BY(mu_);  // the newest last
+};
+
+}  // namespace lightcone::gpu

@@ -1,0 +1,45 @@
+// A query as a device scores rows for it, and the proven error of those scores.
+//
+// With u = 2^-24 and sums as the kernels form them (scan_kernels-inl.h):
+// - ScanFew adds numbers up in chains of at most d/8 + 8 steps, then three more: within what BoundQuery::ScoreErrorMax
+//   and CodeQuery take for granted (d/4 + 20 steps).
+// - ScanManyFloats has one chain of d steps: ScoreErrorMax times (d + 27) / (d/4 + 27).
+// - ScanManyHalves reads the query as float16 numbers a', so |a - a'| times the longest row is added. Tensor cores form
+//   the products exactly and add them to the sum without rounding each to the nearest: terms are aligned with the largest
+//   and cut. Taking them for the worst that was measured (Fasi, Higham, Mikaitis, Pranesh 2021: 4 products and the sum at
+//   a time, no guard bits), 4 numbers cost at most 5 cuts and 1 rounding of 2 u each, 3 u a number; we take 4 u. A device
+//   that is worse does not pass the test at its start.
+// - Scores and floors are compared in float32: 8 u of the largest score.
+// Threads: pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "geometry/codes.h"
+#include "index/gpu/device_rows.h"
+#include "index/gpu/scan_args.h"
+
+namespace lightcone::gpu {
+
+// Of one query for all segments. REQUIRES: the query outlives it.
+class DeviceQueryCode {
+ public:
+  explicit DeviceQueryCode(const BoundQuery& query);
+
+  // What kernels read: float32, or float16 for ScanManyHalves; `numbers` of them, zeros behind the query's own.
+  std::vector<uint8_t> Numbers(bool halves, uint32_t numbers) const;
+
+  // All but pointers, state and part. `many`: for ScanMany.
+  QueryArgs ArgsFor(const DeviceRows& rows, bool many);
+
+ private:
+  const BoundQuery* query_;
+  CodeQuery coded_;
+  double a_norm_ = 0;           // |a|, rounded up
+  std::vector<uint8_t> halves_;  // a' / sigma
+  float sigma_ = 0;             // of a'
+  double gap_ = 0;              // |a - a'|, rounded up
+};
+
+}  // namespace lightcone::gpu

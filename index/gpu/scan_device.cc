@@ -1,0 +1,191 @@
+#include "index/gpu/scan_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "index/gpu/device_test.h"
+#include "spdlog/spdlog.h"
+
+namespace lightcone::gpu {
+namespace {
+
+constexpr double kShareOfFree = 0.9;          // of the device's memory, by default
+constexpr int64_t kFoundBytesMax = 64 << 20;  // for rows found; less of a small budget, but room for one query
+constexpr int64_t kFoundShare = 16;           // one of so many parts of the budget
+constexpr int kTries = 3;                     // of a query that found more rows than it had room for
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<ScanDevice>> ScanDevice::Open(std::unique_ptr<DeviceMachine> machine,
+                                                             const DeviceOptions& options) {
+  LC_RETURN_IF_ERROR(options.Validate());
+  const std::string name = machine->name();
+  LC_ASSIGN_OR_RETURN(const int64_t free, machine->FreeBytes());
+  const int64_t allowed =
+      options.memory_bytes_max > 0 ? options.memory_bytes_max : static_cast<int64_t>(kShareOfFree * static_cast<double>(free));
+  auto budget = std::make_shared<DeviceBudget>(std::move(machine), allowed);
+  std::shared_ptr<ScanDevice> device(new ScanDevice(std::move(budget), options));
+  {
+    absl::MutexLock lock(&device->scan_mu_);
+    const int64_t least = ScanRun::FoundPlaces(kDeviceKMax) * static_cast<int64_t>(sizeof(FoundRow));
+    const int64_t found = std::max(least, std::min(kFoundBytesMax, allowed / kFoundShare));
+    LC_ASSIGN_OR_RETURN(device->found_, device->budget_->Take(found));
+  }
+  const absl::Status right = TestDevice(*device);
+  if (!right.ok()) return Unavailable(StrCat("the device '", name, "' is not used: ", MessageOf(right)));
+  device->copied_ = device->scans_ = device->incomplete_ = 0;
+  if (!options.copy_at_once) device->copier_ = std::thread([raw = device.get()] { raw->CopyLoop(); });
+  return device;
+}
+
+ScanDevice::~ScanDevice() {
+  {
+    absl::MutexLock lock(&queue_mu_);
+    stopping_ = true;
+  }
+  if (copier_.joinable()) copier_.join();
+}
+
+DeviceStats ScanDevice::Stats() const {
+  DeviceStats stats;
+  stats.bytes = budget_->bytes();
+  stats.bytes_max = budget_->bytes_max();
+  stats.segments_copied = copied_;
+  stats.segments_refused = refused_;
+  stats.scans = scans_;
+  stats.incomplete = incomplete_;
+  stats.lost = lost();
+  return stats;
+}
+
+void ScanDevice::Lose(const absl::Status& status) {
+  if (lost_.exchange(true)) return;
+  spdlog::error("gpu: the device '{}' is lost, and the CPU serves from here on: {}", name(), MessageOf(status));
+}
+
+std::shared_ptr<const DeviceRows> ScanDevice::RowsOf(const std::shared_ptr<const Segment>& segment) {
+  if (lost() || !segment->lasting() || segment->block().rows == nullptr) return nullptr;
+  DeviceCopy& copy = segment->device_copy();
+  if (auto rows = copy.rows(budget_.get())) return rows;
+  if (!copy.Want(budget_.get(), budget_->given_back())) return nullptr;
+  if (options_.copy_at_once) {
+    CopySegment(*segment);
+    return copy.rows(budget_.get());
+  }
+  absl::MutexLock lock(&queue_mu_);
+  wanted_.push_back(segment);
+  return nullptr;
+}
+
+void ScanDevice::CopyLoop() {
+  while (true) {
+    std::shared_ptr<const Segment> segment;
+    {
+      absl::MutexLock lock(&queue_mu_);
+      const auto awake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mu_) { return stopping_ || !wanted_.empty(); };
+      queue_mu_.Await(absl::Condition(&awake));
+      if (stopping_) return;
+      segment = wanted_.front().lock();
+      wanted_.pop_front();
+    }
+    if (segment != nullptr) CopySegment(*segment);
+  }
+}
+
+// Of a segment that lasts, rows() never changes.
+void ScanDevice::CopySegment(const Segment& segment) {
+  const DeviceRows::Source source{&segment.space(), &segment.block(), segment.codes(), segment.rows()};
+  absl::StatusOr<std::shared_ptr<const DeviceRows>> rows = absl::UnknownError("");
+  try {
+    rows = DeviceRows::Make(budget_, source, options_.storage, [this] { return stopping_ || lost(); });
+  } catch (const std::bad_alloc&) {
+    rows = ResourceExhausted("out of memory");
+  }
+  // A page that could not be read was zeros: no error, and yet no rows of the segment.
+  if (rows.ok() && segment.damaged()) rows = DataLoss("it is damaged");
+  const absl::StatusCode code = rows.status().code();
+  if (rows.ok()) {
+    ++copied_;
+    spdlog::info("gpu: segment {} of generation {} is on the device: {} rows, {} bytes", segment.id(),
+                 segment.generation(), (*rows)->count(), (*rows)->bytes());
+    segment.device_copy().Set(std::move(*rows));
+    return;
+  }
+  ++refused_;
+  segment.device_copy().Set(nullptr);
+  if (code == absl::StatusCode::kCancelled) return;
+  if (code != absl::StatusCode::kResourceExhausted && code != absl::StatusCode::kDataLoss) return Lose(rows.status());
+  spdlog::info("gpu: segment {} of generation {} stays with the CPU: {}", segment.id(), segment.generation(),
+               MessageOf(rows.status()));
+}
+
+std::shared_ptr<const DeviceBits> ScanDevice::BitsOf(const DeviceRows& rows,
+                                                     const std::shared_ptr<const StateCounts>& counts,
+                                                     uint32_t view_generation,
+                                                     absl::FunctionRef<bool(uint32_t)> visible) {
+  if (lost()) return nullptr;
+  auto bits = rows.BitsOf(counts, view_generation, visible);
+  if (bits.ok()) return std::move(*bits);
+  if (bits.status().code() != absl::StatusCode::kResourceExhausted) Lose(bits.status());
+  return nullptr;
+}
+
+absl::StatusOr<std::vector<DeviceAnswer>> ScanDevice::Run(std::span<const DeviceQuery> queries) {
+  ScanRun run(budget_->machine(), queries);
+  if (run.args_bytes() > args_.bytes()) {
+    args_ = DeviceMemory();
+    LC_ASSIGN_OR_RETURN(args_, budget_->Take(2 * run.args_bytes()));
+  }
+  return run.Go(args_.at(), found_.at());
+}
+
+absl::Status ScanDevice::RunChosen(std::span<const DeviceQuery> queries, std::span<const size_t> chosen,
+                                   std::vector<DeviceAnswer>* answers) {
+  for (size_t begin = 0; begin < chosen.size();) {
+    std::vector<DeviceQuery> group;
+    int64_t wanted = 1;
+    absl::MutexLock lock(&scan_mu_);
+    while (begin + group.size() < chosen.size() && static_cast<int64_t>(group.size()) < kStatesMax) {
+      const DeviceQuery& next = queries[chosen[begin + group.size()]];
+      const int64_t more = std::max(wanted, WantedOf(next));
+      const int64_t bytes = ScanRun::FoundPlaces(more) * static_cast<int64_t>((group.size() + 1) * sizeof(FoundRow));
+      if (!group.empty() && bytes > found_.bytes()) break;
+      wanted = more;
+      group.push_back(next);
+      group.back().floor = std::max(next.floor, (*answers)[chosen[begin + group.size() - 1]].floor);
+    }
+    if (lost()) return Unavailable("lost meanwhile");
+    LC_ASSIGN_OR_RETURN(std::vector<DeviceAnswer> some, Run(group));
+    for (size_t i = 0; i < some.size(); ++i) (*answers)[chosen[begin + i]] = std::move(some[i]);
+    begin += some.size();
+  }
+  return absl::OkStatus();
+}
+
+std::vector<DeviceAnswer> ScanDevice::Scan(std::span<const DeviceQuery> queries) {
+  std::vector<DeviceAnswer> answers(queries.size());
+  std::vector<size_t> open;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    answers[i].floor = queries[i].floor;
+    const int64_t wanted = WantedOf(queries[i]);
+    if (wanted >= 1 && wanted <= kDeviceKMax) open.push_back(i);
+  }
+  for (int tries = 0; tries < kTries && !open.empty() && !lost(); ++tries) {
+    absl::Status status;
+    try {
+      status = RunChosen(queries, open, &answers);
+    } catch (const std::bad_alloc&) {
+      status = ResourceExhausted("out of memory");
+    }
+    if (!status.ok()) {
+      if (status.code() != absl::StatusCode::kResourceExhausted && !lost()) Lose(status);
+      break;
+    }
+    std::erase_if(open, [&](size_t i) { return answers[i].complete; });
+  }
+  for (DeviceAnswer& answer : answers) ++(answer.complete ? scans_ : incomplete_);
+  return answers;
+}
+
+}  // namespace lightcone::gpu
