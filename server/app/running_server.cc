@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "server/app/log.h"
 #include "server/app/serve.h"
+#include "server/engine/device.h"
 #include "server/http/console_api.h"
 #include "server/http/server.h"
 #include "server/metrics/metrics.h"
@@ -108,6 +109,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   // Before the data folder is opened: a port in use should be said at once, not after a long replay.
   LC_ASSIGN_OR_RETURN(const Address listen, ParseAddress(config.listen, "listen"));
   LC_RETURN_IF_ERROR(CheckFree(listen));
+  LC_RETURN_IF_ERROR(StartDevice(config.device));
   parts->engine = std::move(engine);
   if (parts->engine == nullptr) {
     LC_ASSIGN_OR_RETURN(parts->engine, Engine::Open(config.engine));

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/strings.h"
+#include "index/gpu/serving_device.h"
 
 namespace lightcone::server {
 
@@ -110,6 +111,24 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
              static_cast<double>(status.segments_damaged), labels);
 }
 
+// Of the process: all collections share it.
+void AddDevice(FamilyList* out) {
+  const gpu::ServingStatus device = gpu::ServingDeviceStatus();
+  out->Gauge("lightcone_gpu_info", "1: what scans sealed segments (serving: the device; none, lost: the CPU), and why.", 1,
+             {{"state", device.state}, {"reason", device.reason}});
+  if (device.state == "none") return;
+  const auto number = [](int64_t n) { return static_cast<double>(n); };
+  out->Gauge("lightcone_gpu_memory_bytes", "Memory of the device that is taken.", number(device.stats.bytes));
+  out->Gauge("lightcone_gpu_memory_max_bytes", "Memory of the device that may be taken.", number(device.stats.bytes_max));
+  out->Counter("lightcone_gpu_scans_total", "Scans that the device answered, of a query each.",
+               number(device.stats.scans));
+  out->Counter("lightcone_gpu_incomplete_total", "Scans that it gave back to the CPU.", number(device.stats.incomplete));
+  out->Counter("lightcone_gpu_refused_segments_total", "Segments that did not fit, and stayed with the CPU.",
+               number(device.stats.segments_refused));
+  out->Counter("lightcone_gpu_lost_total", "1 once the device has failed; the CPU serves from then on.",
+               device.stats.lost ? 1 : 0);
+}
+
 }  // namespace
 
 void AddEngineFamilies(Engine& engine, FamilyList* out) {
@@ -131,6 +150,7 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
     for (const JobStatus& job : trainings->jobs) AddTraining(job, out);
   }
   AddLiveSampling(engine.LiveSampling(), out);
+  AddDevice(out);
   AddDisk(engine.options().data_folder, out);
   const StoreStats store = engine.StoreStatistics();
   out->Gauge("lightcone_store_size_bytes", "Bytes of the store on disk.", static_cast<double>(store.disk_bytes));

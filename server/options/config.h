@@ -6,6 +6,7 @@
 #include <string>
 
 #include "index/collection_index.h"
+#include "index/gpu/device_options.h"
 #include "server/engine/types.h"
 
 namespace lightcone::server {
@@ -31,6 +32,7 @@ struct ServerConfig {
   LaneConfig operate_lane = {4, 64};
   LaneConfig wait_lane = {8, 64};
   EngineOptions engine;
+  DeviceOptions device;  // of the process, which has one for all collections
   IndexSettings index;  // of new collections
 
   ServerConfig() { engine.data_folder = "./lightcone-data"; }

@@ -239,6 +239,25 @@ void AddRpc(std::vector<Option>* out) {
                         "Raise it when a gallery does not fit; lower it to keep disk for writes."}));
 }
 
+void AddDevice(std::vector<Option>* out) {
+  out->push_back(Choice(
+      "engine.gpu", [](const ServerConfig& c) { return c.device.mode == DeviceMode::kOff ? "off" : "auto"; },
+      [](ServerConfig& c, const std::string& v) { c.device.mode = v == "off" ? DeviceMode::kOff : DeviceMode::kAuto; },
+      {"auto", "off"},
+      {"", "auto: a CUDA device, where one is found and gives right answers at the start, scans sealed segments.",
+       "off where the device is for others. The log and lightcone_gpu_info say what serves, and why."}));
+  out->push_back(Whole("engine.gpu_memory_bytes_max", FIELD(device.memory_bytes_max), 0, int64_t{1} << 50,
+                       {"bytes",
+                        "Memory of the device that segments may take, at least 16777216; what does not fit stays with "
+                        "the CPU. 0: nine tenths of what is free at the start.",
+                        "Set it where the device is shared."}));
+  out->push_back(Choice(
+      "engine.gpu_storage", [](const ServerConfig& c) { return std::string(DeviceStorageName(c.device.storage)); },
+      [](ServerConfig& c, const std::string& v) { c.device.storage = *ParseDeviceStorage(v); }, {"float32", "fp16"},
+      {"", "How rows are kept on the device; answers are the same.",
+       "float32 where rows are so much alike that fp16 lets many through (lightcone_gpu_incomplete_total rises)."}));
+}
+
 void AddLiveRecall(std::vector<Option>* out) {
   out->push_back(Number(
       "recall.sample_share", [](const ServerConfig& c) { return c.engine.live_recall.sample_share; },
@@ -384,6 +403,7 @@ const std::vector<Option>& OptionTable() {
     AddLiveRecall(out);
     AddEncoder(out);
     AddHelper(out);
+    AddDevice(out);
     AddIndex(out);
     return out;
   }();

@@ -150,6 +150,7 @@ TEST_F(Http, MetricsTellCollectionsSegmentsStoreAndLanes) {
         "lightcone_store_syncs_total 5", "lightcone_lane_queued_calls{lane=\"read\"} 0", "lightcone_ready 1",
         "generation=\"1\",segment=\"hnsw\",filter=\"none\"} 0.5", "lightcone_backfill_items_left{",
         "state=\"running\"} 1", "state=\"paused\"} 0", "quantile=\"0.5\"} 0.5", "lightcone_disk_free_bytes ",
+        "lightcone_gpu_info{state=\"",
         "lightcone_build_info{version=\"", "lightcone_in_flight_calls 0"}) {
     EXPECT_THAT(body, HasSubstr(line));
   }

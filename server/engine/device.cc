@@ -1,0 +1,9 @@
+#include "server/engine/device.h"
+
+#include "index/gpu/serving_device.h"
+
+namespace lightcone::server {
+
+absl::Status StartDevice(const DeviceOptions& options) { return gpu::StartServingDevice(options); }
+
+}  // namespace lightcone::server
