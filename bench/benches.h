@@ -15,6 +15,7 @@ struct BenchOptions {
   int64_t items = 200'000;    // of the search benchmarks
   int64_t scan_items = 1'000'000;
   int64_t life_items = 1'000'000;  // of start, which also takes four times as many, of growth, and of rollout's activations
+  int64_t gpu_items = 10'000'000;   // on the device
   int dimension = 128;
 };
 
@@ -33,6 +34,7 @@ absl::Status BenchRollout(const BenchOptions& options, Report& report);  // acti
 absl::Status BenchMemory(const BenchOptions& options, Report& report);  // bytes a vector of an int8 graph
 absl::Status BenchMixed(const BenchOptions& options, Report& report);   // one view over several generations
 absl::Status BenchFilters(const BenchOptions& options, Report& report);  // filtered beside unfiltered searches
+absl::Status BenchGpu(const BenchOptions& options, Report& report);      // exact search by a CUDA device
 absl::Status BenchTraining(const BenchOptions& options, Report& report);
 
 }  // namespace lightcone::bench

@@ -20,11 +20,12 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "where the figures go");
   app.add_option("--only", only, "one subject")
       ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest", "search",
-                             "filters", "memory", "start", "growth", "rollout", "training"}));
+                             "filters", "memory", "start", "growth", "rollout", "training", "gpu"}));
   app.add_option("--folder", options.folder, "scratch space");
   app.add_option("--items", options.items, "gallery size of the search, graph, ivf and adapted benchmarks, and to backfill");
   app.add_option("--scan-items", options.scan_items, "gallery size of the scan and mixed benchmarks, rows to be carried over");
   app.add_option("--life-items", options.life_items, "gallery size of the start and growth benchmarks, and to activate over");
+  app.add_option("--gpu-items", options.gpu_items, "gallery size of the gpu benchmark, which takes 600 bytes each of the host's memory");
   CLI11_PARSE(app, argc, argv);
   options.server_binary =
       (std::filesystem::path(cli::OwnBinary().value_or("./lightcone_bench")).parent_path() / "lightcone").string();
@@ -47,7 +48,8 @@ int main(int argc, char** argv) {
                                                       {"start", bench::BenchStart},
                                                       {"growth", bench::BenchGrowth},
                                                       {"rollout", bench::BenchRollout},
-                                                      {"training", bench::BenchTraining}};
+                                                      {"training", bench::BenchTraining},
+                                                      {"gpu", bench::BenchGpu}};
   int failures = 0;
   for (const auto& [name, subject] : subjects) {
     if (!only.empty() && only != name) continue;
