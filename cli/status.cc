@@ -27,6 +27,7 @@ absl::Status Run(Context& context) {
   if (context.json) {
     OrderedJson json = {{"server", context.address}, {"serving", true},      {"items", items},
                         {"segments", segments},      {"index_bytes", bytes}, {"dead_rows", dead}};
+    if (!infos.empty()) json["exact_scans"] = infos[0].exact_scans();
     json["collections"] = OrderedJson::array();
     for (const v1::CollectionInfo& info : infos) json["collections"].push_back(CollectionJson(info));
     context.PrintJson(json);
@@ -35,7 +36,9 @@ absl::Status Run(Context& context) {
   context.Print(StrCat("server ", context.address, " serves ", infos.size(),
                        infos.size() == 1 ? " collection, " : " collections, ", Grouped(items), " items, ", segments,
                        " segments of ", Bytes(bytes), ", ", Grouped(dead), " dead rows\n"));
-  if (!infos.empty()) context.Print(StrCat("\n", CollectionsTable(infos)));
+  if (infos.empty()) return absl::OkStatus();
+  if (!infos[0].exact_scans().empty()) context.Print(StrCat("exact scans by ", infos[0].exact_scans(), "\n"));
+  context.Print(StrCat("\n", CollectionsTable(infos)));
   return absl::OkStatus();
 }
 

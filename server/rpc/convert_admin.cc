@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "index/gpu/serving_device.h"
 #include "server/rpc/convert.h"
 
 namespace lightcone::server {
@@ -247,6 +248,7 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   index->set_ivf_nprobe(status.index.ivf_nprobe);
   index->set_pq_m(status.index.pq_m);
   out->set_index_choice(status.index_choice);
+  out->set_exact_scans(gpu::ServingDeviceText());
   index->set_growing_rows_max(status.index.growing_rows_max);
   index->set_merge_rows_max(status.index.merge_rows_max);
   out->set_active_generation(status.active_generation);
