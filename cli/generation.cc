@@ -20,6 +20,7 @@ struct Flags {
   double curvature = 0, clip_radius = 0;
   bool activate = false, force = false, expects_adapter = false, wait = false;
   std::optional<double> tolerance;
+  bool no_calibration = false;
   std::optional<uint32_t> expect_active;
 };
 
@@ -114,6 +115,7 @@ absl::Status Validate(Context& context, const Flags& flags) {
   request.set_generation(flags.generation);
   request.set_reference_generation(flags.reference);
   if (flags.tolerance.has_value()) request.set_tolerance(*flags.tolerance);
+  request.set_without_calibration(flags.no_calibration);
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::ValidateResponse response, client->ValidateGeneration(request));
   if (!flags.wait) {
@@ -249,6 +251,8 @@ void AddGeneration(CLI::App& root, Context& context) {
                        "Loss against the older generation's own queries that the 95 % interval has to exclude; 0.02");
   validate->add_option("--reference", flags->reference,
                        "Generation trained alone on the same data, for P_com and P_up; 0: none");
+  validate->add_flag("--no-calibration", flags->no_calibration,
+                     "Measure, and rank, mixed galleries by plain distances alone");
   validate->add_flag("--wait", flags->wait, "Wait for the job, and end with 5 when it is not passed");
   validate->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
 

@@ -28,6 +28,7 @@ struct Flags {
   uint32_t generation = 0, parent = 0, reference = 0, embed = kSampleItems;
   std::string adapter = "auto", label_field;
   std::optional<double> tolerance;
+  bool no_calibration = false;
   double embed_rate = 0, p99_ms_max = 0, canary_share = 0;
   uint32_t canary_searches = 1'000;
   bool yes = false, force = false, no_backfill = false;
@@ -244,6 +245,7 @@ class Rollout {
     request.set_generation(generation_);
     request.set_reference_generation(flags_.reference);
     if (flags_.tolerance) request.set_tolerance(*flags_.tolerance);
+    request.set_without_calibration(flags_.no_calibration);
     LC_ASSIGN_OR_RETURN(const v1::ValidateResponse response, client_->ValidateGeneration(request));
     LC_RETURN_IF_ERROR(WaitForJob(context_, response.job(), /*show=*/false).status());
     LC_RETURN_IF_ERROR(FindOut());
@@ -414,6 +416,7 @@ void AddRollout(CLI::App& root, Context& context) {
                   "Payload field with the items' classes, for the adapters' loss sup");
   app->add_option("--tolerance", flags->tolerance, "As in `generation validate`; 0.02");
   app->add_option("--reference", flags->reference, "As in `generation validate`");
+  app->add_flag("--no-calibration", flags->no_calibration, "As in `generation validate`");
   app->add_option("--canary-share", flags->canary_share,
                   "Of the searches that give a key: the generation serves it before it serves all; 0: no canary");
   app->add_option("--canary-searches", flags->canary_searches, "That it has to have served before it goes on")

@@ -34,6 +34,27 @@ OrderedJson FiguresJson(const v1::RankingFigures& f) {
   return {{"cmc1", EstimateJson(f.cmc1())}, {"cmc5", EstimateJson(f.cmc5())}, {"map", EstimateJson(f.map())}};
 }
 
+OrderedJson MixtureJson(const google::protobuf::RepeatedPtrField<v1::MixturePoint>& mixture) {
+  OrderedJson json = OrderedJson::array();
+  for (const v1::MixturePoint& point : mixture) {
+    json.push_back({{"share", point.share()}, {"cmc1", point.cmc1()}, {"map", point.map()}});
+  }
+  return json;
+}
+
+OrderedJson CalibrationJson(const v1::WayCalibration& calibration) {
+  if (!calibration.none_because().empty()) return {{"none_because", calibration.none_because()}};
+  OrderedJson json;
+  json["offset"] = calibration.offset();
+  json["slope"] = calibration.slope();
+  json["cmc1_gain"] = EstimateJson(calibration.cmc1_gain());
+  json["map_gain"] = EstimateJson(calibration.map_gain());
+  json["mixture"] = MixtureJson(calibration.mixture());
+  json["dips"] = calibration.dips();
+  json["wins"] = calibration.wins();
+  return json;
+}
+
 OrderedJson WayJson(const v1::WayValidation& way) {
   OrderedJson json;
   json["way"] = WayName(way.way());
@@ -41,11 +62,9 @@ OrderedJson WayJson(const v1::WayValidation& way) {
   json["figures"] = FiguresJson(way.figures());
   json["cmc1_gain"] = EstimateJson(way.cmc1_gain());
   json["map_gain"] = EstimateJson(way.map_gain());
-  json["mixture"] = OrderedJson::array();
-  for (const v1::MixturePoint& point : way.mixture()) {
-    json["mixture"].push_back({{"share", point.share()}, {"cmc1", point.cmc1()}, {"map", point.map()}});
-  }
+  json["mixture"] = MixtureJson(way.mixture());
   json["dips"] = way.dips();
+  if (way.has_calibration()) json["calibration"] = CalibrationJson(way.calibration());
   return json;
 }
 
@@ -71,6 +90,25 @@ OrderedJson PairJson(const v1::PairValidation& pair) {
 std::string Shown(const v1::Estimate& e) {
   if (e.probes() == 0) return "-";
   return absl::StrFormat("%.3f (%.3f .. %.3f)", e.value(), e.low(), e.high());
+}
+
+// A line for each way whose distances were to be calibrated.
+std::string CalibrationLines(const v1::PairValidation& pair) {
+  std::string text;
+  for (const v1::WayValidation& way : pair.ways()) {
+    if (!way.has_calibration()) continue;
+    const v1::WayCalibration& c = way.calibration();
+    text += StrCat("calibration of generation ", pair.item_generation(), ", way ", WayName(way.way()), ": ");
+    if (!c.none_because().empty()) {
+      text += StrCat("none: ", c.none_because(), "\n");
+      continue;
+    }
+    const bool chosen = pair.verdict() == v1::VALIDATION_VERDICT_PASSED && pair.chosen() == way.way();
+    text += StrCat(Number(c.offset()), " + ", Number(c.slope()), " * distance, gain CMC@1 ", Shown(c.cmc1_gain()),
+                   ", mAP ", Shown(c.map_gain()), ": ", !c.wins() ? "does not win" : chosen ? "wins, in force" : "wins",
+                   way.dips() && !c.dips() ? "; without it the mixture dips" : "", "\n");
+  }
+  return text;
 }
 
 }  // namespace
@@ -117,6 +155,7 @@ std::string ValidationTable(const v1::Validation& validation) {
       more += absl::StrFormat("P_com on %d common items of generation %s: CMC@1 %s, mAP %s\n", pair.common_items(), old,
                               pair.has_p_com_cmc1() ? Number(pair.p_com_cmc1()) : "-", Number(pair.p_com_map()));
     }
+    more += CalibrationLines(pair);
     if (pair.verdict() != v1::VALIDATION_VERDICT_PASSED) more += pair.summary() + "\n";
   }
   if (validation.has_new_self()) add("new", "new", "-", validation.new_self(), "-", "-", "-");

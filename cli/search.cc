@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,13 +95,18 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
       text += StrCat("error: ", result.error().message(), "\n");
       continue;
     }
+    // With a calibration in force hits stand by their scores, which are no plain distances.
+    const bool calibrated = std::any_of(result.hits().begin(), result.hits().end(),
+                                        [](const v1::Hit& hit) { return hit.score() != -hit.distance(); });
     std::vector<std::string> head = {"rank", "id", "distance", "generation", "uncertainty"};
+    if (calibrated) head.push_back("score");
     if (with_payload) head.push_back("payload");
     Table table(std::move(head));
     for (int rank = 0; rank < result.hits_size(); ++rank) {
       const v1::Hit& hit = result.hits(rank);
       std::vector<std::string> row = {StrCat(rank + 1), ItemIdText(hit.id()), Number(hit.distance()),
                                       StrCat(hit.generation()), Number(hit.uncertainty())};
+      if (calibrated) row.push_back(Number(hit.score()));
       if (with_payload) row.push_back(hit.payload_json().empty() ? "{}" : hit.payload_json());
       table.Add(std::move(row));
     }

@@ -108,7 +108,7 @@ absl::StatusOr<GroundTruth> AskExactly(client::Client& client, const LoadPlan& p
                              [&truth](int64_t, const v1::QueryResult& result) {
                                const int hits = result.hits_size();
                                truth.hits.push_back(hits);
-                               truth.kth_distance.push_back(hits == 0 ? 0 : result.hits(hits - 1).distance());
+                               truth.kth_distance.push_back(hits == 0 ? 0 : -result.hits(hits - 1).score());
                              }));
   return truth;
 }
@@ -155,7 +155,7 @@ absl::StatusOr<double> MeasureRecall(client::Client& client, const LoadPlan& pla
                                const double most =
                                    truth.kth_distance[q] + kSameDistance * std::abs(truth.kth_distance[q]);
                                int64_t near = 0;
-                               for (const v1::Hit& hit : result.hits()) near += hit.distance() <= most;
+                               for (const v1::Hit& hit : result.hits()) near += -hit.score() <= most;
                                found += std::min(near, truth.hits[q]);
                              }));
   return wanted == 0 ? 1.0 : static_cast<double>(found) / static_cast<double>(wanted);

@@ -118,6 +118,18 @@ TEST_F(RolloutCommand, AModelFromElsewhereIsRefusedUntilAnAdapterIsFittedAndThen
   const auto audit = Run({"generation", "audit", "shop", "--json"}).json();
   EXPECT_EQ(audit[0]["validated"], true);
   EXPECT_EQ(audit[0]["forced"], false);
+  // What became of the calibration is shown, and an operator may do without.
+  EXPECT_THAT(Run({"generation", "get", "shop", "2"}).out, HasSubstr("calibration of generation 1, way item: "));
+  const auto calibration_of = [&] {
+    const auto shown = Run({"generation", "get", "shop", "2", "--json"}).json();
+    return shown["validation"]["pairs"][0]["ways"][0].value("calibration", nlohmann::json());
+  };
+  const nlohmann::json calibration = calibration_of();
+  EXPECT_GT(calibration.value("slope", 0.0), 0) << calibration;
+  EXPECT_EQ(calibration.value("mixture", nlohmann::json()).size(), 5u) << calibration;
+  EXPECT_GT(calibration["map_gain"]["probes"], 100);
+  Must({"generation", "validate", "shop", "2", "--tolerance", "0.1", "--no-calibration", "--wait"});
+  EXPECT_TRUE(calibration_of().is_null());
   // Its queries find their class in a gallery that it has not embedded.
   int right = 0;
   for (size_t i = kItems; i < kItems + 50; ++i) {
