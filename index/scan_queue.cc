@@ -26,37 +26,41 @@ ScanQueue& ScanQueue::OfProcess() {
   return queue;
 }
 
-void ScanQueue::Run(const Rows& rows, SegmentScan* scan, size_t queries, Scanner scan_all,
-                    absl::FunctionRef<bool()> gave_up, absl::FunctionRef<void(SegmentScan*)> failed) {
-  if (rows.bytes < kBytesMin || StandsBack()) return scan_all({&scan, 1});
-  Waiting mine{rows, scan, queries};
-  {
-    absl::MutexLock lock(&mu_);
-    if (running_ < at_once_) {
-      ++running_;
-      mine.scans = true;
-    } else {
-      waiting_.push_back(&mine);
-    }
-    while (!mine.scans && !mine.done) {
-      changed_.WaitWithTimeout(&mu_, kBetweenLooks);
-      if (mine.taken || mine.scans) continue;
-      try {
-        if (!gave_up()) continue;
-      } catch (...) {
-        std::erase(waiting_, &mine);
-        throw;
-      }
-      std::erase(waiting_, &mine);
-      return;
-    }
+bool ScanQueue::Run(const Rows& rows, SegmentScan* scan, size_t queries, Scanner scan_all,
+                    absl::FunctionRef<bool()> gave_up) {
+  if (rows.bytes < kBytesMin || StandsBack()) {
+    scan_all({&scan, 1}, [](SegmentScan*) {});
+    return true;
   }
-  if (mine.scans) Scan(mine, scan_all, failed);
+  Waiting mine{rows, scan, queries};
+  if (!Wait(mine, gave_up)) return false;
+  if (mine.scans) Scan(mine, scan_all);
+  return !mine.failed;
 }
 
-void ScanQueue::Scan(Waiting& mine, Scanner scan_all, absl::FunctionRef<void(SegmentScan*)> failed) {
+bool ScanQueue::Wait(Waiting& mine, absl::FunctionRef<bool()> gave_up) {
+  absl::MutexLock lock(&mu_);
+  if (running_ < at_once_) {
+    ++running_;
+    mine.scans = true;
+    return true;
+  }
+  waiting_.push_back(&mine);
+  while (!mine.scans && !mine.done) {
+    changed_.WaitWithTimeout(&mu_, kBetweenLooks);
+    if (mine.taken || mine.scans) continue;
+    mu_.Unlock();  // it may ask what takes its time
+    const bool gone = gave_up();
+    mu_.Lock();
+    if (!gone || mine.taken || mine.scans) continue;
+    std::erase(waiting_, &mine);
+    return false;
+  }
+  return true;
+}
+
+void ScanQueue::Scan(Waiting& mine, Scanner scan_all) {
   std::vector<Waiting*> others;
-  std::vector<SegmentScan*> scans = {mine.scan};
   const absl::Cleanup end = [&] {
     absl::MutexLock lock(&mu_);
     for (Waiting* other : others) other->done = true;
@@ -65,11 +69,13 @@ void ScanQueue::Scan(Waiting& mine, Scanner scan_all, absl::FunctionRef<void(Seg
     changed_.SignalAll();
   };
   others.reserve(kQueriesMax);
+  std::vector<SegmentScan*> scans;
   scans.reserve(kQueriesMax);
+  scans.push_back(mine.scan);
   size_t queries = mine.queries;
   {
     absl::MutexLock lock(&mu_);
-    std::erase_if(waiting_, [&](Waiting* one) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::erase_if(waiting_, [&](Waiting* one) {
       if (!(one->rows == mine.rows) || queries + one->queries > kQueriesMax) return false;
       queries += one->queries;
       one->taken = true;
@@ -78,10 +84,20 @@ void ScanQueue::Scan(Waiting& mine, Scanner scan_all, absl::FunctionRef<void(Seg
       return true;
     });
   }
+  const auto release = [&](SegmentScan* scan) {
+    absl::MutexLock lock(&mu_);
+    std::erase_if(others, [&](Waiting* other) {
+      if (other->scan != scan) return false;
+      other->done = true;
+      return true;
+    });
+    changed_.SignalAll();
+  };
   try {
-    scan_all(scans);
+    scan_all(scans, release);
   } catch (...) {
-    for (Waiting* other : others) failed(other->scan);
+    absl::MutexLock lock(&mu_);
+    for (Waiting* other : others) other->failed = true;
     throw;
   }
 }

@@ -28,7 +28,10 @@ class ScanQueue {
     int64_t count = 0, bytes = 0;
     friend bool operator==(const Rows&, const Rows&) = default;
   };
-  using Scanner = absl::FunctionRef<void(std::span<SegmentScan* const>)>;
+  // Tells that nothing more is done of one of the scans, which its caller may take back then.
+  using Release = absl::FunctionRef<void(SegmentScan*)>;
+  // Does all of them. REQUIRES: the first, which is the caller's own, is not released.
+  using Scanner = absl::FunctionRef<void(std::span<SegmentScan* const>, Release)>;
 
   explicit ScanQueue(int at_once) : at_once_(at_once) {}  // scans of this many callers run side by side. At least 1.
 
@@ -36,21 +39,23 @@ class ScanQueue {
   static ScanQueue& OfProcess();
 
   // Returns once `scan`, of so many `queries`, is done: by `scan_all` here, with what else waits for the same rows, or by
-  // that of another caller. While it waits `gave_up` is asked now and then; when that says so, nothing of it was scanned.
-  // Where `scan_all` throws, its caller gets the exception, and `failed` is called for each other scan that it was to do. A
-  // thread of lower priority than the process neither waits nor scans for others: they would wait for it.
-  void Run(const Rows& rows, SegmentScan* scan, size_t queries, Scanner scan_all, absl::FunctionRef<bool()> gave_up,
-           absl::FunctionRef<void(SegmentScan*)> failed);
+  // that of another caller. While it waits `gave_up` is asked now and then, beside whoever may have taken the scan; when that
+  // says so, nothing of it was scanned, and false comes back. Where `scan_all` throws, its caller gets the exception, and
+  // those whose scans it had taken false. A thread of lower priority than the process neither waits nor scans for others:
+  // they would wait for it.
+  bool Run(const Rows& rows, SegmentScan* scan, size_t queries, Scanner scan_all, absl::FunctionRef<bool()> gave_up);
 
  private:
   struct Waiting {
     Rows rows;
     SegmentScan* scan = nullptr;
     size_t queries = 0;
-    bool taken = false, done = false, scans = false;
+    bool taken = false, done = false, scans = false, failed = false;
   };
 
-  void Scan(Waiting& mine, Scanner scan_all, absl::FunctionRef<void(SegmentScan*)> failed);
+  void Scan(Waiting& mine, Scanner scan_all);
+  // Until somebody has done it, it is this caller's turn, or it gave up. False: that.
+  bool Wait(Waiting& mine, absl::FunctionRef<bool()> gave_up);
   // Gives a core to whoever waits longest.
   void HandOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

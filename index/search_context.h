@@ -1,5 +1,5 @@
 // What the parts of one search share: whose rows, for whom, and whether anybody still waits.
-// Threads: reentrant; belongs to the search's thread.
+// Threads: reentrant; belongs to one search. Whoever scans for it asks `keep` and `cancelled`, from a thread of any call.
 #pragma once
 
 #include "absl/status/status.h"

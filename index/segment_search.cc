@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "base/exceptions.h"
 #include "base/status.h"
 #include "geometry/kernels.h"
 #include "index/adapted_search.h"
@@ -136,8 +135,9 @@ void LeaveOutInterrupted(SegmentScan& scan) {
   std::erase_if(scan.by, [](auto& one) { return !one.first->Goes(one.first->search->Interrupted()); });
 }
 
-// A block of rows is read once for all of them.
-void ScanTogether(SegmentScan scan) {
+// A block of rows is read once for all of them. `looked` is told which are left, each time after it was asked who still
+// waits.
+void ScanTogether(SegmentScan scan, absl::FunctionRef<void(const SegmentScan&)> looked) {
   const Segment& segment = *scan.pinned->segment;
   const CodeBlock* const codes = segment.codes();
   const int64_t rows = scan.pinned->rows;
@@ -145,7 +145,10 @@ void ScanTogether(SegmentScan scan) {
   std::vector<Running*> searches;
   for (const auto& [one, index] : scan.by) one->search->BeginScan(index);
   for (int64_t begin = 0; begin < rows && !scan.by.empty(); begin += kRowsABlock) {
-    if (begin > 0 && begin % kRowsBetweenChecks == 0) LeaveOutInterrupted(scan);
+    if (begin > 0 && begin % kRowsBetweenChecks == 0) {
+      LeaveOutInterrupted(scan);
+      looked(scan);
+    }
     const size_t n = static_cast<size_t>(std::min(kRowsABlock, rows - begin));
     if (codes != nullptr) {
       for (const auto& [one, index] : scan.by) one->search->ScanCodedBlock(index, *codes, begin, n);
@@ -196,21 +199,41 @@ ScanQueue::Rows RowsOf(const PinnedSegment& pinned) {
   return {segment.block().rows, pinned.rows, pinned.rows * a_row};
 }
 
-// With those of other calls where they wait for a core.
+// Whether any search of `scan` is among those left of a joint one.
+bool GoesOn(const SegmentScan& scan, const SegmentScan& left) {
+  return std::any_of(scan.by.begin(), scan.by.end(), [&](const auto& one) {
+    return std::find(left.by.begin(), left.by.end(), one) != left.by.end();
+  });
+}
+
+// With those of other calls where they wait for a core. A call that nobody waits for any more is let go at the next look;
+// one that scans for others ends the scan for them.
 void ScanWithOthers(SegmentScan& scan) {
-  const auto scan_all = [](std::span<SegmentScan* const> scans) {
+  const auto scan_all = [](std::span<SegmentScan* const> scans, ScanQueue::Release release) {
     SegmentScan all = *scans[0];
-    for (SegmentScan* other : scans.subspan(1)) all.by.insert(all.by.end(), other->by.begin(), other->by.end());
-    ScanTogether(std::move(all));
+    std::vector<SegmentScan*> others(scans.begin() + 1, scans.end());
+    for (SegmentScan* other : others) all.by.insert(all.by.end(), other->by.begin(), other->by.end());
+    ScanTogether(std::move(all), [&](const SegmentScan& left) {
+      std::erase_if(others, [&](SegmentScan* other) {
+        if (GoesOn(*other, left)) return false;
+        release(other);
+        return true;
+      });
+    });
   };
-  const auto gave_up = [&scan] {
-    LeaveOutInterrupted(scan);
-    return scan.by.empty();
-  };
-  const auto failed = [](SegmentScan* one) {
-    for (auto& [search, index] : one->by) search->Goes(StatusOfException());
-  };
-  ScanQueue::OfProcess().Run(RowsOf(*scan.pinned), &scan, scan.by.size(), scan_all, gave_up, failed);
+  const auto gone = [](const auto& one) { return !one.first->search->Interrupted().ok(); };
+  const auto gave_up = [&] { return std::all_of(scan.by.begin(), scan.by.end(), gone); };
+  // A filter that reads payloads takes the time of its own call alone.
+  const auto asks = [](const auto& one) { return one.first->search->request().keep != nullptr; };
+  if (std::any_of(scan.by.begin(), scan.by.end(), asks)) {
+    ScanTogether(std::move(scan), [](const SegmentScan&) {});
+    return;
+  }
+  if (ScanQueue::OfProcess().Run(RowsOf(*scan.pinned), &scan, scan.by.size(), scan_all, gave_up)) return;
+  LeaveOutInterrupted(scan);
+  for (auto& [search, index] : scan.by) {
+    search->Goes(Unavailable("a scan that this search shared with others failed: try again"));
+  }
 }
 
 }  // namespace

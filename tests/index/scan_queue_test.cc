@@ -28,25 +28,31 @@ class ScanQueueOfOneCore : public ::testing::Test {
   static SegmentScan* Numbered(int* number) { return reinterpret_cast<SegmentScan*>(number); }
   static int NumberOf(SegmentScan* scan) { return *reinterpret_cast<int*>(scan); }
 
-  // `before` runs in the scan.
-  void Call(int number, ScanQueue::Rows rows = kRows, const std::function<void()>& before = {},
+  // `before` runs in the scan; it may release others. What Run says.
+  using Before = std::function<void(std::span<SegmentScan* const>, ScanQueue::Release)>;
+  bool Call(int number, ScanQueue::Rows rows = kRows, const Before& before = {},
             const std::function<bool()>& gave_up = [] { return false; }, size_t queries = 1) {
-    const auto scan_all = [&](std::span<SegmentScan* const> scans) {
-      if (before) before();
-      absl::MutexLock lock(&mu_);
-      std::vector<int>& together = scanned_.emplace_back();
-      for (SegmentScan* one : scans) together.push_back(NumberOf(one));
-    };
-    const auto failed = [&](SegmentScan* scan) {
-      absl::MutexLock lock(&mu_);
-      failed_.push_back(NumberOf(scan));
+    const auto scan_all = [&](std::span<SegmentScan* const> scans, ScanQueue::Release release) {
+      {
+        absl::MutexLock lock(&mu_);
+        std::vector<int>& together = scanned_.emplace_back();
+        for (SegmentScan* one : scans) together.push_back(NumberOf(one));
+      }
+      if (before) before(scans, release);
     };
     const auto asked = [&] {
       absl::MutexLock lock(&mu_);
       waiting_.insert(number);
       return gave_up();
     };
-    queue_.Run(rows, Numbered(&number), queries, scan_all, asked, failed);
+    return queue_.Run(rows, Numbered(&number), queries, scan_all, asked);
+  }
+  // A scan that begins and then waits for `go`.
+  Before Held() {
+    return [this](auto, auto) {
+      entered_.Notify();
+      go_.WaitForNotification();
+    };
   }
 
   // Until these callers wait.
@@ -56,26 +62,20 @@ class ScanQueueOfOneCore : public ::testing::Test {
   }
 
   ScanQueue queue_{1};
+  absl::Notification entered_, go_;
   absl::Mutex mu_;
   std::vector<std::vector<int>> scanned_;
-  std::vector<int> failed_;
   std::set<int> waiting_;  // that were asked whether they give up
 };
 
 TEST_F(ScanQueueOfOneCore, TakesWhatWaitsForTheSameRowsTogether) {
-  absl::Notification entered, go;
-  std::jthread first([&] {
-    Call(1, kRows, [&] {
-      entered.Notify();
-      go.WaitForNotification();
-    });
-  });
-  entered.WaitForNotification();
+  std::jthread first([&] { Call(1, kRows, Held()); });
+  entered_.WaitForNotification();
   {
     std::vector<std::jthread> others;
     for (int i = 2; i <= 5; ++i) others.emplace_back([&, i] { Call(i, i == 4 ? kOtherRows : kRows); });
     AwaitWaiting(4);
-    go.Notify();
+    go_.Notify();
   }
   first.join();
   ASSERT_THAT(scanned_, SizeIs(3));
@@ -86,21 +86,15 @@ TEST_F(ScanQueueOfOneCore, TakesWhatWaitsForTheSameRowsTogether) {
 }
 
 TEST_F(ScanQueueOfOneCore, TakesNoMoreQueriesTogetherThanALateCallMayWaitFor) {
-  absl::Notification entered, go;
-  std::jthread first([&] {
-    Call(1, kRows, [&] {
-      entered.Notify();
-      go.WaitForNotification();
-    });
-  });
-  entered.WaitForNotification();
+  std::jthread first([&] { Call(1, kRows, Held()); });
+  entered_.WaitForNotification();
   {
     std::vector<std::jthread> others;
     for (int i = 2; i <= 5; ++i) {
       others.emplace_back([&, i] { Call(i, kRows, {}, [] { return false; }, ScanQueue::kQueriesMax / 2); });
     }
     AwaitWaiting(4);
-    go.Notify();
+    go_.Notify();
   }
   first.join();
   ASSERT_THAT(scanned_, SizeIs(3));
@@ -109,68 +103,73 @@ TEST_F(ScanQueueOfOneCore, TakesNoMoreQueriesTogetherThanALateCallMayWaitFor) {
 }
 
 TEST_F(ScanQueueOfOneCore, LetsGoOfACallerThatGivesUp) {
-  absl::Notification entered, go;
-  std::jthread first([&] {
-    Call(1, kRows, [&] {
-      entered.Notify();
-      go.WaitForNotification();
-    });
-  });
-  entered.WaitForNotification();
-  Call(2, kRows, {}, [] { return true; });  // returns while the first still scans
-  go.Notify();
+  std::jthread first([&] { Call(1, kRows, Held()); });
+  entered_.WaitForNotification();
+  EXPECT_FALSE(Call(2, kRows, {}, [] { return true; }));  // returns while the first still scans
+  go_.Notify();
   first.join();
   EXPECT_THAT(scanned_, ElementsAre(ElementsAre(1)));
   Call(3);
   EXPECT_THAT(scanned_, ElementsAre(ElementsAre(1), ElementsAre(3)));
 }
 
-TEST_F(ScanQueueOfOneCore, TellsThoseThatWaitedForAScanThatThrows) {
-  absl::Notification entered, go;
-  std::jthread first([&] {
-    Call(1, kRows, [&] {
-      entered.Notify();
-      go.WaitForNotification();
+TEST_F(ScanQueueOfOneCore, LetsGoOfACallerThatIsReleasedWhileTheScanGoesOn) {
+  std::jthread first([&] { Call(1, kRows, Held()); });
+  entered_.WaitForNotification();
+  absl::Notification released;
+  const auto release_others = [&](std::span<SegmentScan* const> scans, ScanQueue::Release release) {
+    for (SegmentScan* other : scans.subspan(1)) release(other);
+    if (scans.size() > 1) released.WaitForNotification();
+  };
+  std::atomic<int> back = 0;
+  std::vector<std::jthread> others;
+  for (int i = 2; i <= 3; ++i) {
+    others.emplace_back([&, i] {
+      EXPECT_TRUE(Call(i, kRows, release_others));
+      if (++back == 1) released.Notify();  // the other one still scans
     });
-  });
-  entered.WaitForNotification();
-  std::atomic<int> thrown = 0;
+  }
+  AwaitWaiting(2);
+  go_.Notify();
+  others.clear();
+  EXPECT_EQ(back, 2);
+  EXPECT_THAT(scanned_, SizeIs(2));
+}
+
+TEST_F(ScanQueueOfOneCore, TellsThoseThatWaitedForAScanThatThrows) {
+  std::jthread first([&] { Call(1, kRows, Held()); });
+  entered_.WaitForNotification();
+  std::atomic<int> thrown = 0, failed = 0;
   {
     std::vector<std::jthread> others;
     for (int i = 2; i <= 3; ++i) {
       others.emplace_back([&, i] {
         try {
-          Call(i, kRows, [] { throw std::bad_alloc(); });
+          failed += !Call(i, kRows, [](auto, auto) { throw std::bad_alloc(); });
         } catch (const std::bad_alloc&) {
           ++thrown;
         }
       });
     }
     AwaitWaiting(2);
-    go.Notify();
+    go_.Notify();
   }
   EXPECT_EQ(thrown, 1);  // one scanned for both
-  EXPECT_THAT(failed_, SizeIs(1));
-  Call(4);  // the core is free again
-  EXPECT_THAT(scanned_, ElementsAre(ElementsAre(1), ElementsAre(4)));
+  EXPECT_EQ(failed, 1);
+  EXPECT_TRUE(Call(4));  // the core is free again
+  EXPECT_THAT(scanned_.back(), ElementsAre(4));
 }
 
 TEST_F(ScanQueueOfOneCore, NeitherFewRowsNorAThreadOfLowPriorityWait) {
-  absl::Notification entered, go;
-  std::jthread first([&] {
-    Call(1, kRows, [&] {
-      entered.Notify();
-      go.WaitForNotification();
-    });
-  });
-  entered.WaitForNotification();
+  std::jthread first([&] { Call(1, kRows, Held()); });
+  entered_.WaitForNotification();
   Call(2, {&kRows, 100, ScanQueue::kBytesMin - 1});
   std::jthread([&] {
     ASSERT_EQ(::setpriority(PRIO_PROCESS, 0, ::getpriority(PRIO_PROCESS, 0) + 1), 0);
     Call(3);
   }).join();
-  EXPECT_THAT(scanned_, ElementsAre(ElementsAre(2), ElementsAre(3)));
-  go.Notify();
+  EXPECT_THAT(scanned_, ElementsAre(ElementsAre(1), ElementsAre(2), ElementsAre(3)));  // the first still scans
+  go_.Notify();
 }
 
 // Through the index, with more callers than cores and enough rows to wait for each other.
