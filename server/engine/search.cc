@@ -48,6 +48,7 @@ absl::Status CarryQuery(const CollectionState& state, uint32_t generation, Adapt
   if (by == nullptr) return absl::OkStatus();
   LC_ASSIGN_OR_RETURN(query->z, Carried(*by, query->z));
   query->generation = generation;
+  query->carried = true;
   return absl::OkStatus();
 }
 
@@ -111,6 +112,8 @@ absl::Status SearchRun::ChooseGenerations() {
 
 Route SearchRun::RouteOf(const BoundVector& query, uint32_t item_generation) const {
   Route route = state_.reach.To(query.generation, item_generation, call_.adapter_mode);
+  // A calibration was learnt from what the generation's own encoder makes of queries.
+  if (query.carried) route.calibration.reset();
   if (route.open()) return route;
   const bool overridden = !call_.evaluate_generations.empty();
   // Compatible training compares both ways; a stored item of an older generation may ask for newer ones.

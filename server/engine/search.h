@@ -68,6 +68,7 @@ struct BoundVector {
   std::vector<float> z;
   uint32_t generation = 0;         // whose space z lies in
   std::optional<ItemId> left_out;  // "more like this": the item itself
+  bool carried = false;            // z is what an adapter made of another generation's vector
 };
 
 // Carries the embedding of an item by another generation into the space of `generation`, if an adapter that the mode
