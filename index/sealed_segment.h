@@ -41,6 +41,8 @@ class SealedSegment : public Segment {
   // Marks the segment for a rewrite with new settings. Writer only.
   bool stale() const { return stale_; }
   void set_stale() { stale_ = true; }
+  // Before searches meet it: an index serves it from now on. One that is opened to be measured or carried does not last.
+  void set_lasting() { lasting_ = true; }
 
   std::vector<uint32_t> CopyStates() const;
   // Of the newest change that the state file held when it was read; 0 without one.
@@ -48,7 +50,7 @@ class SealedSegment : public Segment {
 
   std::string_view kind() const override { return kind_; }
   bool ordered_by_id() const override { return lists() == nullptr; }
-  bool lasting() const override { return true; }
+  bool lasting() const override { return lasting_; }
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
   const Lists* lists() const override { return manifest_.kind == "ivf" ? &lists_ : nullptr; }
   const CodeBlock* codes() const override { return codes_.rows != nullptr ? &codes_ : nullptr; }
@@ -93,7 +95,7 @@ class SealedSegment : public Segment {
   Lists lists_;
   CodeBlock codes_;  // rows: nullptr without codes
   PqCodes pq_;       // no parts without such codes
-  bool stale_ = false;
+  bool stale_ = false, lasting_ = false;
   uint64_t sequence_of_states_ = 0;
 };
 

@@ -273,6 +273,7 @@ void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows
     }
     built->set_dirty(true);                                  // It has no state file yet.
     if (job.rebuild != rebuilds_asked_) built->set_stale();  // Other settings came while it was built.
+    built->set_lasting();
     generation.sealed.push_back(std::move(built));
   }
   for (const auto& segment : generation.sealed) {

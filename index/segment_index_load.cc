@@ -71,6 +71,7 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
         // State files are written before the checkpoint: a crash between the two leaves them ahead of it.
         loaded_newest_sequence_ = std::max(loaded_newest_sequence_, (*segment)->sequence_of_states());
         unchecked_.push_back(*segment);
+        (*segment)->set_lasting();
         generation.sealed.push_back(std::move(*segment));
         continue;
       }

@@ -11,42 +11,74 @@
 
 namespace lightcone::gpu {
 
-class DeviceBudget;
 class DeviceRows;
+
+// A budget as one that asks for a copy sees it. Budgets are told apart by serial numbers, which are not used again as
+// addresses are.
+struct BudgetState {
+  uint64_t serial = 0;     // 0: none
+  uint64_t rows_gone = 0;  // how many copies have gone from it so far
+  int64_t room = 0;        // bytes
+};
 
 class DeviceCopy {
  public:
-  enum class State { kNone, kWanted, kHere, kRefused };
+  enum class State {
+    kNone,
+    kWanted,
+    kHere,
+    kRefused,  // no room: wanted again once another copy has gone and there is as much as it needs
+    kNever     // its rows are damaged
+  };
 
   // The rows, if they are on the device of this budget.
-  std::shared_ptr<const DeviceRows> rows(const DeviceBudget* budget) const ABSL_LOCKS_EXCLUDED(mu_) {
+  std::shared_ptr<const DeviceRows> rows(uint64_t serial) const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
-    return state_ == State::kHere && budget == budget_ ? rows_ : nullptr;
+    return state_ == State::kHere && serial == serial_ ? rows_ : nullptr;
   }
 
-  // True for the one caller who has to make it. Once refused it is asked for again after memory was given back.
-  bool Want(const DeviceBudget* budget, uint64_t given_back) ABSL_LOCKS_EXCLUDED(mu_) {
+  // True for the one caller who has to make it. A refusal does not ask for itself again: neither the memory of an attempt
+  // that failed nor that of bitmaps counts as a copy that has gone.
+  bool Want(const BudgetState& budget) ABSL_LOCKS_EXCLUDED(mu_) {
+    std::shared_ptr<const DeviceRows> old;  // of another device: goes after the lock
     absl::MutexLock lock(&mu_);
-    if (budget == budget_ && (state_ == State::kWanted || state_ == State::kHere)) return false;
-    if (budget == budget_ && state_ == State::kRefused && given_back_ == given_back) return false;
-    budget_ = budget;
+    if (state_ == State::kNever) return false;
+    if (budget.serial == serial_) {
+      if (state_ == State::kWanted || state_ == State::kHere) return false;
+      if (state_ == State::kRefused && (budget.rows_gone == rows_gone_ || budget.room < needed_)) return false;
+    }
+    old.swap(rows_);
+    serial_ = budget.serial;
     state_ = State::kWanted;
-    given_back_ = given_back;
     return true;
   }
 
-  // nullptr: refused.
-  void Set(std::shared_ptr<const DeviceRows> rows) ABSL_LOCKS_EXCLUDED(mu_) {
+  // What became of it on the device of this budget; nothing changes where another one was asked since.
+  void Set(uint64_t serial, std::shared_ptr<const DeviceRows> rows) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
-    state_ = rows != nullptr ? State::kHere : State::kRefused;
+    if (serial != serial_) return;
+    state_ = State::kHere;
     rows_ = std::move(rows);
+  }
+  // `before`: the budget as it was before the attempt, so that what goes meanwhile is not missed.
+  void Refuse(const BudgetState& before, int64_t needed) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    if (before.serial != serial_) return;
+    state_ = State::kRefused;
+    rows_gone_ = before.rows_gone;
+    needed_ = needed;
+  }
+  void RefuseForEver() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    state_ = State::kNever;
   }
 
  private:
   mutable absl::Mutex mu_;
   State state_ ABSL_GUARDED_BY(mu_) = State::kNone;
-  const DeviceBudget* budget_ ABSL_GUARDED_BY(mu_) = nullptr;  // told apart, never looked into
-  uint64_t given_back_ ABSL_GUARDED_BY(mu_) = 0;               // of the budget, when it was last asked
+  uint64_t serial_ ABSL_GUARDED_BY(mu_) = 0;     // of the budget that was last asked
+  uint64_t rows_gone_ ABSL_GUARDED_BY(mu_) = 0;  // of that budget, when it refused
+  int64_t needed_ ABSL_GUARDED_BY(mu_) = 0;      // bytes, then
   std::shared_ptr<const DeviceRows> rows_ ABSL_GUARDED_BY(mu_);
 };
 

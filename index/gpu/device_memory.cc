@@ -8,6 +8,12 @@ DeviceMemory::~DeviceMemory() {
   if (at_ != nullptr) budget_->GiveBack(at_, bytes_);
 }
 
+DeviceBudget::DeviceBudget(std::unique_ptr<DeviceMachine> machine, int64_t bytes_max)
+    : machine_(std::move(machine)), bytes_max_(bytes_max), serial_([] {
+        static std::atomic<uint64_t> budgets{0};
+        return budgets.fetch_add(1) + 1;
+      }()) {}
+
 absl::StatusOr<DeviceMemory> DeviceBudget::Take(int64_t bytes) {
   const int64_t before = bytes_.fetch_add(bytes);
   if (before + bytes > bytes_max_) {
@@ -26,7 +32,6 @@ absl::StatusOr<DeviceMemory> DeviceBudget::Take(int64_t bytes) {
 void DeviceBudget::GiveBack(void* at, int64_t bytes) {
   machine_->Free(at);
   bytes_.fetch_sub(bytes);
-  given_back_.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace lightcone::gpu

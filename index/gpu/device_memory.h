@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "index/gpu/device_copy.h"
 #include "index/gpu/device_machine.h"
 
 namespace lightcone::gpu {
@@ -40,14 +41,18 @@ class DeviceMemory {
 
 class DeviceBudget : public std::enable_shared_from_this<DeviceBudget> {
  public:
-  DeviceBudget(std::unique_ptr<DeviceMachine> machine, int64_t bytes_max)
-      : machine_(std::move(machine)), bytes_max_(bytes_max) {}
+  DeviceBudget(std::unique_ptr<DeviceMachine> machine, int64_t bytes_max);
 
   DeviceMachine& machine() const { return *machine_; }
   int64_t bytes_max() const { return bytes_max_; }
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Counts what was given back: whoever was refused may try again once it has changed.
-  uint64_t given_back() const { return given_back_.load(std::memory_order_acquire); }
+  // For those who were refused: they may try again once rows_gone has changed.
+  BudgetState state() const {
+    return {serial_, rows_gone_.load(std::memory_order_acquire), bytes_max_ - bytes_.load(std::memory_order_acquire)};
+  }
+  uint64_t serial() const { return serial_; }  // in this process; never 0
+  // A segment's rows have gone, and their memory was given back. Other memory comes and goes with every few searches.
+  void CountRowsGone() { rows_gone_.fetch_add(1, std::memory_order_release); }
 
   // RESOURCE_EXHAUSTED beyond the budget or the device; any other error: the device is lost.
   absl::StatusOr<DeviceMemory> Take(int64_t bytes);
@@ -59,7 +64,8 @@ class DeviceBudget : public std::enable_shared_from_this<DeviceBudget> {
   const std::unique_ptr<DeviceMachine> machine_;
   const int64_t bytes_max_;
   std::atomic<int64_t> bytes_{0};
-  std::atomic<uint64_t> given_back_{0};
+  std::atomic<uint64_t> rows_gone_{0};
+  const uint64_t serial_;
 };
 
 }  // namespace lightcone::gpu

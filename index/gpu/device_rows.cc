@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 #include "base/status.h"
 
@@ -19,7 +21,28 @@ float RoundUp(double x) { return std::nextafter(static_cast<float>(x), std::nume
 
 int64_t PaddedTo(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
+// Of 16 bytes in a row.
+int64_t VectorsOf(int dimension, DeviceStorage storage) {
+  const size_t bytes = storage == DeviceStorage::kHalf ? CodeFactorsAt(CodeKind::kHalf, dimension)
+                                                       : static_cast<size_t>(dimension) * sizeof(float);
+  return PaddedTo(static_cast<int64_t>(bytes), 16) / 16;
+}
+
 }  // namespace
+
+DeviceRows::~DeviceRows() {
+  if (!whole_) return;
+  {
+    absl::MutexLock lock(&mu_);
+    kept_.clear();
+  }
+  memory_ = DeviceMemory();
+  budget_->CountRowsGone();  // once there is room
+}
+
+int64_t DeviceRows::BytesOf(int64_t rows, int dimension, DeviceStorage storage) {
+  return rows * (VectorsOf(dimension, storage) * 16 + static_cast<int64_t>(sizeof(RowTail)));
+}
 
 absl::StatusOr<std::shared_ptr<const DeviceRows>> DeviceRows::Make(const std::shared_ptr<DeviceBudget>& budget,
                                                                    const Source& source, DeviceStorage storage,
@@ -29,12 +52,10 @@ absl::StatusOr<std::shared_ptr<const DeviceRows>> DeviceRows::Make(const std::sh
   rows->count_ = source.rows;
   rows->dimension_ = source.space->dimension;
   rows->storage_ = storage;
-  const size_t row_bytes = storage == DeviceStorage::kHalf ? CodeFactorsAt(CodeKind::kHalf, rows->dimension_)
-                                                           : static_cast<size_t>(rows->dimension_) * sizeof(float);
-  rows->vectors_ = static_cast<uint32_t>(PaddedTo(static_cast<int64_t>(row_bytes), 16) / 16);
-  LC_ASSIGN_OR_RETURN(rows->rows_, budget->Take(source.rows * rows->vectors_ * 16));
-  LC_ASSIGN_OR_RETURN(rows->tails_, budget->Take(source.rows * static_cast<int64_t>(sizeof(RowTail))));
+  rows->vectors_ = static_cast<uint32_t>(VectorsOf(rows->dimension_, storage));
+  LC_ASSIGN_OR_RETURN(rows->memory_, budget->Take(BytesOf(source.rows, rows->dimension_, storage)));
   LC_RETURN_IF_ERROR(rows->Copy(source, stop));
+  rows->whole_ = true;
   return std::shared_ptr<const DeviceRows>(std::move(rows));
 }
 
@@ -63,20 +84,20 @@ void DeviceRows::PackFloats(const Source& source, int64_t row, uint8_t* numbers,
   bounds_.bias_max = std::max(bounds_.bias_max, std::abs(factors.bias));
 }
 
-void DeviceRows::PackHalves(const Source& source, int64_t row, uint8_t* numbers, RowTail* tail) {
+void DeviceRows::PackHalves(const Source& source, int64_t row, std::vector<uint8_t>* coded, uint8_t* numbers,
+                            RowTail* tail) {
   const size_t at = CodeFactorsAt(CodeKind::kHalf, dimension_);
   CodeFactors factors;
   if (source.codes != nullptr) {
-    const uint8_t* coded = source.codes->rows + static_cast<size_t>(row) * source.codes->stride;
-    std::memcpy(numbers, coded, at);
-    std::memcpy(&factors, coded + at, sizeof(factors));
+    const uint8_t* stored = source.codes->rows + static_cast<size_t>(row) * source.codes->stride;
+    std::memcpy(numbers, stored, at);
+    std::memcpy(&factors, stored + at, sizeof(factors));
   } else {
     const float* z = source.block->rows + static_cast<size_t>(row) * source.block->stride;
-    std::vector<uint8_t> coded(CodeStride(CodeKind::kHalf, dimension_));
-    EncodeRow(source.space->metric, source.block->factors[row], {z, static_cast<size_t>(dimension_)}, coded.data(),
+    EncodeRow(source.space->metric, source.block->factors[row], {z, static_cast<size_t>(dimension_)}, coded->data(),
               &bounds_);
-    std::memcpy(numbers, coded.data(), at);
-    std::memcpy(&factors, coded.data() + at, sizeof(factors));
+    std::memcpy(numbers, coded->data(), at);
+    std::memcpy(&factors, coded->data() + at, sizeof(factors));
   }
   *tail = {factors.step, factors.bias, factors.error, 0};
 }
@@ -97,6 +118,7 @@ absl::Status DeviceRows::Copy(const Source& source, absl::FunctionRef<bool()> st
   const int64_t row_bytes = int64_t{vectors_} * 16, together = std::max<int64_t>(1, kCopyBytes / row_bytes);
   std::vector<uint8_t> numbers(static_cast<size_t>(std::min(together, count_) * row_bytes));
   std::vector<RowTail> tails(static_cast<size_t>(std::min(together, count_)));
+  std::vector<uint8_t> coded(CodeStride(CodeKind::kHalf, dimension_));  // PackHalves: of a row
   for (int64_t begin = 0; begin < count_; begin += together) {
     if (stop()) return MakeStatus(absl::StatusCode::kCancelled, "copy to the device stopped");
     const int64_t n = std::min(together, count_ - begin);
@@ -108,35 +130,67 @@ absl::Status DeviceRows::Copy(const Source& source, absl::FunctionRef<bool()> st
       if (!std::isfinite(sum)) return DataLoss(StrCat("row ", begin + i, " has a number that is not finite"));
       uint8_t* const to = numbers.data() + i * row_bytes;
       RowTail* const tail = &tails[static_cast<size_t>(i)];
-      half ? PackHalves(from, begin + i, to, tail) : PackFloats(from, begin + i, to, tail);
+      half ? PackHalves(from, begin + i, &coded, to, tail) : PackFloats(from, begin + i, to, tail);
     }
-    LC_RETURN_IF_ERROR(budget_->machine().Upload(rows_.at() + begin * row_bytes, numbers.data(), n * row_bytes));
+    LC_RETURN_IF_ERROR(budget_->machine().Upload(memory_.at() + begin * row_bytes, numbers.data(), n * row_bytes));
     const int64_t tail_bytes = static_cast<int64_t>(sizeof(RowTail));
-    LC_RETURN_IF_ERROR(budget_->machine().Upload(tails_.at() + begin * tail_bytes, tails.data(), n * tail_bytes));
+    LC_RETURN_IF_ERROR(budget_->machine().Upload(tails_at() + begin * tail_bytes, tails.data(), n * tail_bytes));
   }
   return absl::OkStatus();
+}
+
+const DeviceRows::KeptBits* DeviceRows::Kept(const std::shared_ptr<const StateCounts>& counts,
+                                             uint32_t view_generation) const {
+  for (const KeptBits& kept : kept_) {
+    if (kept.counts == counts && kept.view_generation == view_generation) return &kept;
+  }
+  return nullptr;
+}
+
+// Instead of others of that generation: these are out of use, or soon will be.
+void DeviceRows::Keep(KeptBits bits) const {
+  std::vector<KeptBits> gone;  // after the lock: a device may wait for scans before it frees memory
+  absl::MutexLock lock(&mu_);
+  const auto from = std::stable_partition(kept_.begin(), kept_.end(), [&](const KeptBits& kept) {
+    return kept.view_generation != bits.view_generation;
+  });
+  gone.assign(std::make_move_iterator(from), std::make_move_iterator(kept_.end()));
+  kept_.erase(from, kept_.end());
+  if (kept_.size() >= kBitsKept) {
+    gone.push_back(std::move(kept_.front()));
+    kept_.erase(kept_.begin());
+  }
+  kept_.push_back(std::move(bits));
 }
 
 absl::StatusOr<std::shared_ptr<const DeviceBits>> DeviceRows::BitsOf(
     const std::shared_ptr<const StateCounts>& counts, uint32_t view_generation,
     absl::FunctionRef<bool(uint32_t)> visible) const {
-  absl::MutexLock lock(&mu_);
-  for (const KeptBits& kept : kept_) {
-    if (kept.counts == counts && kept.view_generation == view_generation) return kept.bits;
+  const uint64_t rows_gone = budget_->state().rows_gone;
+  {
+    absl::MutexLock lock(&mu_);
+    if (const KeptBits* const kept = Kept(counts, view_generation); kept != nullptr) {
+      if (kept->bits != nullptr) return kept->bits;
+      if (kept->rows_gone == rows_gone) return ResourceExhausted("no room for the rows that are visible");
+    }
   }
-  std::vector<uint32_t> words(static_cast<size_t>(PaddedTo(count_, 32) / 32));
+  const size_t count = static_cast<size_t>(PaddedTo(count_, 32) / 32);
+  const int64_t bytes = static_cast<int64_t>(count * sizeof(uint32_t));
+  auto bits = std::make_shared<DeviceBits>();
+  absl::StatusOr<DeviceMemory> memory = budget_->Take(bytes);
+  if (absl::IsResourceExhausted(memory.status())) {
+    Keep({counts, view_generation, nullptr, rows_gone});  // until it is better known
+    memory = budget_->Take(bytes);                         // what that replaced has left as much room, mostly
+  }
+  LC_RETURN_IF_ERROR(memory.status());
+  bits->memory = std::move(*memory);
+  std::vector<uint32_t> words(count);
   for (int64_t row = 0; row < count_; ++row) {
     const uint32_t bit = visible(static_cast<uint32_t>(row)) ? 1u : 0u;
     words[static_cast<size_t>(row / 32)] |= bit << (row % 32);
   }
-  // Also where nobody has room for new ones, what is out of use goes.
-  std::erase_if(kept_, [&](const KeptBits& kept) { return kept.view_generation == view_generation; });
-  if (kept_.size() >= kBitsKept) kept_.erase(kept_.begin());
-  auto bits = std::make_shared<DeviceBits>();
-  const int64_t bytes = static_cast<int64_t>(words.size() * sizeof(uint32_t));
-  LC_ASSIGN_OR_RETURN(bits->memory, budget_->Take(bytes));
   LC_RETURN_IF_ERROR(budget_->machine().Upload(bits->memory.at(), words.data(), bytes));
-  kept_.push_back({counts, view_generation, bits});
+  Keep({counts, view_generation, bits, rows_gone});
   return std::shared_ptr<const DeviceBits>(std::move(bits));
 }
 

@@ -35,6 +35,12 @@ class DeviceRows {
     int64_t rows = 0;
   };
 
+  ~DeviceRows();
+  DeviceRows(const DeviceRows&) = delete;
+  DeviceRows& operator=(const DeviceRows&) = delete;
+
+  static int64_t BytesOf(int64_t rows, int dimension, DeviceStorage storage);  // what Make takes of the device's memory
+
   // RESOURCE_EXHAUSTED: it does not fit. DATA_LOSS: a number is not finite, which no row that was let in is; the row is
   // named. CANCELLED when `stop` says so. Any other error: the device is lost.
   static absl::StatusOr<std::shared_ptr<const DeviceRows>> Make(const std::shared_ptr<DeviceBudget>& budget,
@@ -46,15 +52,15 @@ class DeviceRows {
   DeviceStorage storage() const { return storage_; }
   uint32_t vectors() const { return vectors_; }  // of 16 bytes in a row
   uint32_t numbers() const { return vectors_ * (storage_ == DeviceStorage::kHalf ? 8 : 4); }
-  int64_t bytes() const { return rows_.bytes() + tails_.bytes(); }
-  const void* rows() const { return rows_.at(); }
-  const RowTail* tails() const { return reinterpret_cast<const RowTail*>(tails_.at()); }
+  int64_t bytes() const { return memory_.bytes(); }
+  const void* rows() const { return memory_.at(); }
+  const RowTail* tails() const { return reinterpret_cast<const RowTail*>(tails_at()); }
   // Centre, and bounds of error, norm and bias. float32: an error of 0, and norms of scale * z.
   const CodeBlock& bounds() const { return bounds_; }
-  const DeviceBudget* budget() const { return budget_.get(); }
 
   // The rows that `visible` says yes to, which a view of `view_generation` sees by these counts: kept, and given again
-  // while they are the same. Errors as Make.
+  // while they are the same. Errors as Make; that there was no room for them is kept too, until rows of some segment go,
+  // so that no search asks about every row in vain. Two searches that need the same at once may both ask `visible`.
   absl::StatusOr<std::shared_ptr<const DeviceBits>> BitsOf(const std::shared_ptr<const StateCounts>& counts,
                                                            uint32_t view_generation,
                                                            absl::FunctionRef<bool(uint32_t)> visible) const
@@ -64,21 +70,27 @@ class DeviceRows {
   struct KeptBits {
     std::shared_ptr<const StateCounts> counts;  // held, so that its address stands for it
     uint32_t view_generation = 0;
-    std::shared_ptr<const DeviceBits> bits;
+    std::shared_ptr<const DeviceBits> bits;  // nullptr: there was no room, when rows_gone was this
+    uint64_t rows_gone = 0;
   };
 
   DeviceRows() = default;
   absl::Status Copy(const Source& source, absl::FunctionRef<bool()> stop);
   void FindCentre(const Source& source);
+  uint8_t* tails_at() const { return memory_.at() + count_ * vectors_ * 16; }
+  const KeptBits* Kept(const std::shared_ptr<const StateCounts>& counts, uint32_t view_generation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Keep(KeptBits bits) const ABSL_LOCKS_EXCLUDED(mu_);
   void PackFloats(const Source& source, int64_t row, uint8_t* numbers, RowTail* tail);
-  void PackHalves(const Source& source, int64_t row, uint8_t* numbers, RowTail* tail);
+  void PackHalves(const Source& source, int64_t row, std::vector<uint8_t>* coded, uint8_t* numbers, RowTail* tail);
 
   std::shared_ptr<DeviceBudget> budget_;
   int64_t count_ = 0;
   int dimension_ = 0;
   DeviceStorage storage_ = DeviceStorage::kHalf;
   uint32_t vectors_ = 0;
-  DeviceMemory rows_, tails_;
+  DeviceMemory memory_;  // rows, and their tails behind them: taken at once, so that a lack of room is known at once
+  bool whole_ = false;   // copied to the end
   std::vector<float> centre_;
   CodeBlock bounds_;
 

@@ -1,8 +1,12 @@
 #include "index/gpu/scan_device.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/time/clock.h"
 #include "base/status.h"
 #include "index/gpu/device_test.h"
 #include "spdlog/spdlog.h"
@@ -13,6 +17,11 @@ namespace {
 constexpr double kShareOfFree = 0.9;          // of the device's memory, by default
 constexpr int64_t kFoundBytesMax = 64 << 20;  // for rows found; less of a small budget, but room for one query
 constexpr int64_t kFoundShare = 16;           // one of so many parts of the budget
+constexpr int64_t kArgsBytesMax = 16 << 20;   // for what runs are told: a thousand queries of 1,536 numbers ...
+constexpr int64_t kArgsShare = 32;            // ... or so many fewer that they fit into this part of a small budget
+constexpr absl::Duration kTurnMax = absl::Seconds(1);            // to wait for; a CPU is done with a scan by then
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(2);  // while waiting, at deadlines and cancellations
+constexpr int kCopierNice = 10;               // as the thread that builds segments
 constexpr int kTries = 3;                     // of a query that found more rows than it had room for
 
 }  // namespace
@@ -26,12 +35,10 @@ absl::StatusOr<std::shared_ptr<ScanDevice>> ScanDevice::Open(std::unique_ptr<Dev
       options.memory_bytes_max > 0 ? options.memory_bytes_max : static_cast<int64_t>(kShareOfFree * static_cast<double>(free));
   auto budget = std::make_shared<DeviceBudget>(std::move(machine), allowed);
   std::shared_ptr<ScanDevice> device(new ScanDevice(std::move(budget), options));
-  {
-    absl::MutexLock lock(&device->scan_mu_);
-    const int64_t least = ScanRun::FoundPlaces(kDeviceKMax) * static_cast<int64_t>(sizeof(FoundRow));
-    const int64_t found = std::max(least, std::min(kFoundBytesMax, allowed / kFoundShare));
-    LC_ASSIGN_OR_RETURN(device->found_, device->budget_->Take(found));
-  }
+  const int64_t least = ScanRun::FoundPlaces(kDeviceKMax) * static_cast<int64_t>(sizeof(FoundRow));
+  const int64_t found = std::max(least, std::min(kFoundBytesMax, allowed / kFoundShare));
+  LC_ASSIGN_OR_RETURN(device->found_, device->budget_->Take(found));
+  LC_ASSIGN_OR_RETURN(device->args_, device->budget_->Take(std::min(kArgsBytesMax, allowed / kArgsShare)));
   const absl::Status right = TestDevice(*device);
   if (!right.ok()) return Unavailable(StrCat("the device '", name, "' is not used: ", MessageOf(right)));
   device->copied_ = device->scans_ = device->incomplete_ = 0;
@@ -39,12 +46,16 @@ absl::StatusOr<std::shared_ptr<ScanDevice>> ScanDevice::Open(std::unique_ptr<Dev
   return device;
 }
 
-ScanDevice::~ScanDevice() {
+ScanDevice::~ScanDevice() { StopCopying(); }
+
+void ScanDevice::StopCopying() {
   {
     absl::MutexLock lock(&queue_mu_);
     stopping_ = true;
   }
-  if (copier_.joinable()) copier_.join();
+  std::call_once(copier_stopped_, [this] {
+    if (copier_.joinable()) copier_.join();
+  });
 }
 
 DeviceStats ScanDevice::Stats() const {
@@ -67,18 +78,19 @@ void ScanDevice::Lose(const absl::Status& status) {
 std::shared_ptr<const DeviceRows> ScanDevice::RowsOf(const std::shared_ptr<const Segment>& segment) {
   if (lost() || !segment->lasting() || segment->block().rows == nullptr) return nullptr;
   DeviceCopy& copy = segment->device_copy();
-  if (auto rows = copy.rows(budget_.get())) return rows;
-  if (!copy.Want(budget_.get(), budget_->given_back())) return nullptr;
+  if (auto rows = copy.rows(budget_->serial())) return rows;
+  if (!copy.Want(budget_->state())) return nullptr;
   if (options_.copy_at_once) {
     CopySegment(*segment);
-    return copy.rows(budget_.get());
+    return copy.rows(budget_->serial());
   }
   absl::MutexLock lock(&queue_mu_);
-  wanted_.push_back(segment);
+  if (!stopping_) wanted_.push_back(segment);
   return nullptr;
 }
 
 void ScanDevice::CopyLoop() {
+  ::setpriority(PRIO_PROCESS, 0, kCopierNice);  // Linux: of the calling thread alone
   while (true) {
     std::shared_ptr<const Segment> segment;
     {
@@ -96,6 +108,8 @@ void ScanDevice::CopyLoop() {
 // Of a segment that lasts, rows() never changes.
 void ScanDevice::CopySegment(const Segment& segment) {
   const DeviceRows::Source source{&segment.space(), &segment.block(), segment.codes(), segment.rows()};
+  const BudgetState before = budget_->state();
+  DeviceCopy& copy = segment.device_copy();
   absl::StatusOr<std::shared_ptr<const DeviceRows>> rows = absl::UnknownError("");
   try {
     rows = DeviceRows::Make(budget_, source, options_.storage, [this] { return stopping_ || lost(); });
@@ -109,11 +123,15 @@ void ScanDevice::CopySegment(const Segment& segment) {
     ++copied_;
     spdlog::info("gpu: segment {} of generation {} is on the device: {} rows, {} bytes", segment.id(),
                  segment.generation(), (*rows)->count(), (*rows)->bytes());
-    segment.device_copy().Set(std::move(*rows));
+    copy.Set(before.serial, std::move(*rows));
     return;
   }
   ++refused_;
-  segment.device_copy().Set(nullptr);
+  if (code == absl::StatusCode::kDataLoss) {
+    copy.RefuseForEver();
+  } else {
+    copy.Refuse(before, DeviceRows::BytesOf(source.rows, source.space->dimension, options_.storage));
+  }
   if (code == absl::StatusCode::kCancelled) return;
   if (code != absl::StatusCode::kResourceExhausted && code != absl::StatusCode::kDataLoss) return Lose(rows.status());
   spdlog::info("gpu: segment {} of generation {} stays with the CPU: {}", segment.id(), segment.generation(),
@@ -131,34 +149,72 @@ std::shared_ptr<const DeviceBits> ScanDevice::BitsOf(const DeviceRows& rows,
   return nullptr;
 }
 
-absl::StatusOr<std::vector<DeviceAnswer>> ScanDevice::Run(std::span<const DeviceQuery> queries) {
-  ScanRun run(budget_->machine(), queries);
-  if (run.args_bytes() > args_.bytes()) {
-    args_ = DeviceMemory();
-    LC_ASSIGN_OR_RETURN(args_, budget_->Take(2 * run.args_bytes()));
+bool ScanDevice::TakeTurn(std::span<const DeviceQuery> queries) {
+  const absl::Time until = absl::Now() + kTurnMax;
+  const auto gave_up = [](const DeviceQuery& query) { return query.gave_up && query.gave_up(); };
+  const auto free = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_mu_) { return !turn_taken_; };
+  while (true) {
+    {
+      absl::MutexLock lock(&turn_mu_);
+      if (turn_mu_.AwaitWithTimeout(absl::Condition(&free), kBetweenLooks)) {
+        turn_taken_ = true;
+        return true;
+      }
+    }
+    if (lost() || absl::Now() >= until || std::all_of(queries.begin(), queries.end(), gave_up)) return false;
   }
+}
+
+absl::StatusOr<std::vector<DeviceAnswer>> ScanDevice::Run(std::span<const DeviceQuery> queries) {
+  ScanRun run(budget_->machine(), queries);  // codes the queries, which nobody has to wait for
+  if (run.args_bytes() > args_.bytes()) return ResourceExhausted(StrCat(queries.size(), " queries do not fit on the device"));
+  if (!TakeTurn(queries)) return DeadlineExceeded("no turn on the device");
+  const absl::Cleanup end = [this] {
+    absl::MutexLock lock(&turn_mu_);
+    turn_taken_ = false;
+  };
+  if (lost()) return Unavailable("lost meanwhile");
   return run.Go(args_.at(), found_.at());
+}
+
+size_t ScanDevice::GroupOf(std::span<const DeviceQuery> queries, std::span<const size_t> chosen) const {
+  int64_t wanted = 1;
+  size_t size = 0;
+  for (; size < chosen.size() && static_cast<int64_t>(size) < kStatesMax; ++size) {
+    wanted = std::max(wanted, WantedOf(queries[chosen[size]]));
+    const int64_t bytes = ScanRun::FoundPlaces(wanted) * static_cast<int64_t>((size + 1) * sizeof(FoundRow));
+    if (size > 0 && bytes > found_.bytes()) break;
+  }
+  return size;
 }
 
 absl::Status ScanDevice::RunChosen(std::span<const DeviceQuery> queries, std::span<const size_t> chosen,
                                    std::vector<DeviceAnswer>* answers) {
-  for (size_t begin = 0; begin < chosen.size();) {
+  size_t most = chosen.size();
+  while (!chosen.empty()) {
     std::vector<DeviceQuery> group;
-    int64_t wanted = 1;
-    absl::MutexLock lock(&scan_mu_);
-    while (begin + group.size() < chosen.size() && static_cast<int64_t>(group.size()) < kStatesMax) {
-      const DeviceQuery& next = queries[chosen[begin + group.size()]];
-      const int64_t more = std::max(wanted, WantedOf(next));
-      const int64_t bytes = ScanRun::FoundPlaces(more) * static_cast<int64_t>((group.size() + 1) * sizeof(FoundRow));
-      if (!group.empty() && bytes > found_.bytes()) break;
-      wanted = more;
-      group.push_back(next);
-      group.back().floor = std::max(next.floor, (*answers)[chosen[begin + group.size() - 1]].floor);
+    std::vector<size_t> asked;
+    const size_t size = std::min(most, GroupOf(queries, chosen));
+    for (const size_t i : chosen.first(size)) {
+      if (queries[i].gave_up && queries[i].gave_up()) continue;
+      asked.push_back(i);
+      group.push_back(queries[i]);
+      group.back().floor = std::max(group.back().floor, (*answers)[i].floor);
     }
-    if (lost()) return Unavailable("lost meanwhile");
-    LC_ASSIGN_OR_RETURN(std::vector<DeviceAnswer> some, Run(group));
-    for (size_t i = 0; i < some.size(); ++i) (*answers)[chosen[begin + i]] = std::move(some[i]);
-    begin += some.size();
+    if (!group.empty()) {
+      absl::StatusOr<std::vector<DeviceAnswer>> some = Run(group);
+      if (absl::IsResourceExhausted(some.status())) {
+        if (size > 1) {
+          most = size / 2;
+        } else {
+          chosen = chosen.subspan(1);
+        }
+        continue;
+      }
+      LC_RETURN_IF_ERROR(some.status());
+      for (size_t i = 0; i < some->size(); ++i) (*answers)[asked[i]] = std::move((*some)[i]);
+    }
+    chosen = chosen.subspan(size);
   }
   return absl::OkStatus();
 }
@@ -171,7 +227,9 @@ std::vector<DeviceAnswer> ScanDevice::Scan(std::span<const DeviceQuery> queries)
     const int64_t wanted = WantedOf(queries[i]);
     if (wanted >= 1 && wanted <= kDeviceKMax) open.push_back(i);
   }
-  for (int tries = 0; tries < kTries && !open.empty() && !lost(); ++tries) {
+  for (int tries = 0; tries < kTries && !lost(); ++tries) {
+    std::erase_if(open, [&](size_t i) { return queries[i].gave_up && queries[i].gave_up(); });
+    if (open.empty()) break;
     absl::Status status;
     try {
       status = RunChosen(queries, open, &answers);
@@ -179,7 +237,7 @@ std::vector<DeviceAnswer> ScanDevice::Scan(std::span<const DeviceQuery> queries)
       status = ResourceExhausted("out of memory");
     }
     if (!status.ok()) {
-      if (status.code() != absl::StatusCode::kResourceExhausted && !lost()) Lose(status);
+      if (!absl::IsResourceExhausted(status) && !absl::IsDeadlineExceeded(status) && !lost()) Lose(status);
       break;
     }
     std::erase_if(open, [&](size_t i) { return answers[i].complete; });

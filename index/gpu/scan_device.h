@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -56,7 +57,11 @@ class ScanDevice {
 
   // One answer a query, in their order; what is not complete the CPU has to scan. Never fails: a device that does is
   // lost, which is logged once, and all of its answers are incomplete. REQUIRES: k >= 1, parts on this device.
-  std::vector<DeviceAnswer> Scan(std::span<const DeviceQuery> queries) ABSL_LOCKS_EXCLUDED(scan_mu_);
+  // Queries that have given up are left out; where a turn on the device does not come for long, the CPU serves too.
+  std::vector<DeviceAnswer> Scan(std::span<const DeviceQuery> queries) ABSL_LOCKS_EXCLUDED(turn_mu_);
+
+  // Ends the thread that copies segments; those that wait for it stay with the CPU. Called again it does nothing.
+  void StopCopying() ABSL_LOCKS_EXCLUDED(queue_mu_);
 
   // For rows of no segment: the test at the start, and benchmarks.
   const std::shared_ptr<DeviceBudget>& budget() const { return budget_; }
@@ -65,12 +70,15 @@ class ScanDevice {
   ScanDevice(std::shared_ptr<DeviceBudget> budget, const DeviceOptions& options)
       : budget_(std::move(budget)), options_(options) {}
 
-  // Of queries that a run has room for. RESOURCE_EXHAUSTED, or the device is lost.
-  absl::StatusOr<std::vector<DeviceAnswer>> Run(std::span<const DeviceQuery> queries)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(scan_mu_);
+  // The first of `chosen` that found_ has room for.
+  size_t GroupOf(std::span<const DeviceQuery> queries, std::span<const size_t> chosen) const;
+  // In a turn. RESOURCE_EXHAUSTED: args_ is too small for so many. DEADLINE_EXCEEDED: no turn came. Else the device is lost.
+  absl::StatusOr<std::vector<DeviceAnswer>> Run(std::span<const DeviceQuery> queries) ABSL_LOCKS_EXCLUDED(turn_mu_);
   // Answers those of `queries` that `chosen` numbers.
   absl::Status RunChosen(std::span<const DeviceQuery> queries, std::span<const size_t> chosen,
-                         std::vector<DeviceAnswer>* answers) ABSL_LOCKS_EXCLUDED(scan_mu_);
+                         std::vector<DeviceAnswer>* answers) ABSL_LOCKS_EXCLUDED(turn_mu_);
+  // False: it did not come in time, or is not worth waiting for.
+  bool TakeTurn(std::span<const DeviceQuery> queries) ABSL_LOCKS_EXCLUDED(turn_mu_);
   void CopyLoop() ABSL_LOCKS_EXCLUDED(queue_mu_);
   void CopySegment(const Segment& segment);
   void Lose(const absl::Status& status);
@@ -80,11 +88,14 @@ class ScanDevice {
   std::atomic<bool> lost_{false}, stopping_{false};
   std::atomic<int64_t> copied_{0}, refused_{0}, scans_{0}, incomplete_{0};
 
-  absl::Mutex scan_mu_;
-  DeviceMemory found_ ABSL_GUARDED_BY(scan_mu_), args_ ABSL_GUARDED_BY(scan_mu_);
+  // Taken when it is opened, so that a full budget stops no scan. What is in them belongs to whoever has the turn.
+  DeviceMemory found_, args_;
+  absl::Mutex turn_mu_;
+  bool turn_taken_ ABSL_GUARDED_BY(turn_mu_) = false;
 
   absl::Mutex queue_mu_;
   std::deque<std::weak_ptr<const Segment>> wanted_ ABSL_GUARDED_BY(queue_mu_);  // bounded by the segments there are
+  std::once_flag copier_stopped_;
   std::thread copier_;
 };
 

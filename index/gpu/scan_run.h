@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -30,6 +31,7 @@ struct DeviceQuery {
   int64_t k = 0;
   double floor = 0;  // rows whose score with its error is below it are not wanted
   std::vector<DevicePart> parts;
+  std::function<bool()> gave_up = nullptr;  // whether nobody waits for the answer any more; empty: somebody does
 };
 
 struct DeviceAnswer {

@@ -256,6 +256,79 @@ TEST_P(DeviceScan, ARowThatIsNotFiniteIsNamed) {
   EXPECT_THAT(MessageOf(copied.status()), HasSubstr("row 33"));
 }
 
+TEST_P(DeviceScan, AQueryThatNobodyWaitsForIsLeftOut) {
+  const HostRows rows = RandomRows({Metric::kCosine, 8, 1.0, 1.0}, 200);
+  const std::vector<BoundQuery> bound = Queries(rows.space, 2);
+  const auto copied = Copy(rows);
+  std::vector<DeviceQuery> queries = {{&bound[0], 5, kNoFloor, {{copied, nullptr}}},
+                                      {&bound[1], 5, kNoFloor, {{copied, nullptr}}}};
+  queries[0].gave_up = [] { return true; };
+  queries[1].gave_up = [] { return false; };
+  const auto answers = device_->Scan(queries);
+  EXPECT_FALSE(answers[0].complete);
+  ExpectSuperset(rows, bound[1], 5, [](int64_t) { return true; }, answers[1], "beside");
+}
+
+// What runs are told has a part of the budget; queries that need more of it go one group after another.
+TEST_P(DeviceScan, MoreQueriesThanFitGoInGroups) {
+  DeviceOptions options = SmallOptions(storage());
+  options.memory_bytes_max = 16 << 20;
+  device_ = ScanDevice::Open(MakeMachine(std::get<0>(GetParam())), options).value();
+  const HostRows rows = RandomRows({Metric::kCosine, 1'000, 1.0, 1.0}, 60);
+  const std::vector<BoundQuery> bound = Queries(rows.space, 300);
+  const auto copied = Copy(rows);
+  std::vector<DeviceQuery> queries;
+  for (const BoundQuery& one : bound) queries.push_back({&one, 5, kNoFloor, {{copied, nullptr}}});
+  const auto answers = device_->Scan(queries);
+  for (size_t q = 0; q < queries.size(); ++q) {
+    ExpectSuperset(rows, bound[q], 5, [](int64_t) { return true; }, answers[q], StrCat("query ", q));
+  }
+}
+
+TEST_P(DeviceScan, VisibleRowsAreNotAskedAboutWhereTheyHaveNoRoom) {
+  const HostRows rows = RandomRows({Metric::kCosine, 8, 1.0, 1.0}, 200);
+  const auto copied = Copy(rows);
+  int asked = 0;
+  const auto visible = [&asked](uint32_t) { return ++asked > 0; };
+  auto all = device_->budget()->Take(device_->Stats().bytes_max - device_->Stats().bytes).value();
+  const auto counts = std::make_shared<StateCounts>();
+  EXPECT_EQ(device_->BitsOf(*copied, counts, 1, visible), nullptr);
+  all = DeviceMemory();
+  EXPECT_EQ(device_->BitsOf(*copied, counts, 1, visible), nullptr);  // kept, until rows go
+  EXPECT_EQ(asked, 0);
+  device_->budget()->CountRowsGone();
+  EXPECT_NE(device_->BitsOf(*copied, counts, 1, visible), nullptr);
+  EXPECT_EQ(asked, 200);
+  EXPECT_FALSE(device_->lost());
+}
+
+TEST_P(DeviceScan, OnlyWholeRowsThatGoLetOthersTryAgain) {
+  const uint64_t before = device_->budget()->state().rows_gone;
+  HostRows rows = RandomRows({Metric::kEuclidean, 7, 1.0, 1.0}, 50);
+  Copy(rows).reset();
+  EXPECT_EQ(device_->budget()->state().rows_gone, before + 1);
+  rows.numbers[9] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(rows.CopyTo(*device_).ok());
+  EXPECT_EQ(device_->budget()->state().rows_gone, before + 1);
+}
+
+TEST(CopyOfASegment, IsWantedAgainOnlyWhereThatMayHelp) {
+  DeviceCopy copy;
+  EXPECT_TRUE(copy.Want({1, 0, 500}));
+  EXPECT_FALSE(copy.Want({1, 0, 500}));
+  copy.Refuse({1, 0, 500}, 600);
+  EXPECT_FALSE(copy.Want({1, 0, 1'000}));  // nothing went but what is not counted
+  EXPECT_FALSE(copy.Want({1, 1, 599}));
+  EXPECT_TRUE(copy.Want({1, 1, 600}));
+  copy.Refuse({1, 1, 600}, 600);
+  EXPECT_TRUE(copy.Want({2, 0, 0}));  // another device
+  copy.Refuse({1, 2, 600}, 600);      // of the first one, too late
+  EXPECT_FALSE(copy.Want({2, 5, 900}));
+  copy.RefuseForEver();
+  EXPECT_FALSE(copy.Want({2, 6, 900}));
+  EXPECT_FALSE(copy.Want({3, 0, 900}));
+}
+
 TEST(OpenDevice, OneWithWrongScoresIsRefused) {
   auto machine = std::make_unique<EmulatedMachine>();
   machine->set_wrong(1e-2f);

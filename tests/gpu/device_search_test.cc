@@ -160,7 +160,13 @@ TEST_F(DeviceSearch, ASegmentThatDoesNotFitStaysWithTheCpu) {
   auto memory = device_->budget()->Take(taken).value();
   EXPECT_EQ(ScansOf([&] { ExpectExact("no room"); }), 0);
   EXPECT_GT(device_->Stats().segments_refused, 0);
+  const int64_t refused = device_->Stats().segments_refused;
+  EXPECT_EQ(ScansOf([&] { ExpectExact("refused before"); }), 0);
+  device_->budget()->CountRowsGone();  // some that leave too little room
+  EXPECT_EQ(ScansOf([&] { ExpectExact("still no room"); }), 0);
+  EXPECT_EQ(device_->Stats().segments_refused, refused);
   memory = gpu::DeviceMemory();
+  device_->budget()->CountRowsGone();  // that memory was, say, of a segment
   EXPECT_EQ(ScansOf([&] { ExpectExact("room again"); }), 2);
 }
 
@@ -176,7 +182,7 @@ TEST_F(DeviceSearch, ACopyIsMadeBesideSearches) {
   EXPECT_GT(device_->Stats().scans, 0);
   EXPECT_EQ(device_->Stats().segments_copied, 1);
   index_.reset();
-  EXPECT_EQ(device_->budget()->given_back() > 0, true);
+  EXPECT_EQ(device_->budget()->state().rows_gone > 0, true);
 }
 
 }  // namespace
