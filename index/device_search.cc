@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/priority.h"
 #include "index/gpu/serving_device.h"
 #include "index/leg_search.h"
 
@@ -37,8 +39,15 @@ bool AddPart(gpu::ScanDevice& device, const DeviceTask& task, gpu::DeviceQuery* 
 std::vector<Asked> AskedOf(gpu::ScanDevice& device, std::span<DeviceTask> tasks) {
   std::vector<Asked> all;
   absl::flat_hash_map<LegSearch*, size_t> known;
+  absl::flat_hash_set<LegSearch*> gone;
   for (DeviceTask& task : tasks) {
     LegSearch& search = *task.search;
+    // What it needs of the device may take long to make. The CPU says why there is no answer.
+    if (gone.contains(&search)) continue;
+    if (!search.Interrupted().ok()) {
+      gone.insert(&search);
+      continue;
+    }
     if (!search.FitsDevice() || search.wanted() > gpu::kDeviceKMax) continue;
     const auto [at, news] = known.try_emplace(&search, all.size());
     if (news) {
@@ -46,10 +55,11 @@ std::vector<Asked> AskedOf(gpu::ScanDevice& device, std::span<DeviceTask> tasks)
       all.back().query.query = &search.query();
       all.back().query.k = search.wanted();
       all.back().query.floor = search.floor();
+      all.back().query.gave_up = [&search] { return !search.Interrupted().ok(); };
     }
     if (AddPart(device, task, &all[at->second].query)) all[at->second].tasks.push_back(&task);
   }
-  std::erase_if(all, [](const Asked& asked) { return asked.tasks.empty(); });
+  std::erase_if(all, [&](const Asked& asked) { return asked.tasks.empty() || gone.contains(asked.search); });
   return all;
 }
 
@@ -59,6 +69,8 @@ bool ScanOnDevice(std::span<DeviceTask> tasks) {
   if (tasks.empty()) return false;
   const std::shared_ptr<gpu::ScanDevice> device = gpu::ServingDevice();
   if (device == nullptr || device->lost()) return false;
+  // Measurements and jobs have the CPU's spare time: on the device, where they take turns, searches would wait for them.
+  if (ThreadStandsBack()) return false;
   std::vector<Asked> asked = AskedOf(*device, tasks);
   std::vector<gpu::DeviceQuery> queries;
   for (Asked& one : asked) queries.push_back(std::move(one.query));
