@@ -1,6 +1,10 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "base/status.h"
@@ -10,6 +14,9 @@ namespace lightcone::gpu {
 namespace {
 
 constexpr unsigned kBlocksAProcessor = 8;  // more than run at once: the last ones finish about together
+// Of all that was started before something is read. A run takes milliseconds; what takes this long does not end.
+constexpr std::chrono::seconds kWaitMax{5};
+constexpr std::chrono::microseconds kSpin{50}, kNapMax{200};  // short waits are looked at without a break
 constexpr int kMajorMin = 8;               // what the kernels are compiled for begins with 8.0
 
 absl::Status StatusOf(cudaError_t error, const char* call) {
@@ -26,6 +33,7 @@ class CudaMachine final : public DeviceMachine {
                      properties.totalGlobalMem >> 20, " MiB")),
         blocks_max_(static_cast<unsigned>(properties.multiProcessorCount) * kBlocksAProcessor) {}
   ~CudaMachine() override {
+    if (hung_) return;  // to destroy a stream is to wait for it
     if (scans_ != nullptr) cudaStreamDestroy(scans_);
     if (uploads_ != nullptr) cudaStreamDestroy(uploads_);
   }
@@ -49,10 +57,14 @@ class CudaMachine final : public DeviceMachine {
     LC_RETURN_IF_ERROR(StatusOf(error, "cudaMalloc"));
     return memory;
   }
-  void Free(void* memory) override { cudaFree(memory); }  // of a lost device it fails, and nothing depends on it
+  // Of a device that failed it fails, and nothing depends on it. One that hangs may still write to the memory, and to free
+  // that is to wait for it: it is left to the end of the process.
+  void Free(void* memory) override {
+    if (!hung_) cudaFree(memory);
+  }
   absl::Status Upload(void* to, const void* from, int64_t bytes) override {
     LC_RETURN_IF_ERROR(Copy(to, from, bytes, uploads_));
-    return StatusOf(cudaStreamSynchronize(uploads_), "cudaStreamSynchronize");
+    return Wait(uploads_);
   }
 
   absl::Status Write(void* to, const void* from, int64_t bytes) override {
@@ -66,12 +78,29 @@ class CudaMachine final : public DeviceMachine {
   }
   absl::Status Read(void* to, const void* from, int64_t width, int64_t pitch, int64_t lines) override {
     const size_t p = static_cast<size_t>(pitch), w = static_cast<size_t>(width), n = static_cast<size_t>(lines);
+    // The copy, into pageable memory, waits for the kernels itself, but for ever.
+    LC_RETURN_IF_ERROR(Wait(scans_));
     LC_RETURN_IF_ERROR(
         StatusOf(cudaMemcpy2DAsync(to, w, from, p, w, n, cudaMemcpyDeviceToHost, scans_), "cudaMemcpy2DAsync"));
-    return StatusOf(cudaStreamSynchronize(scans_), "cudaStreamSynchronize");
+    return Wait(scans_);
   }
 
  private:
+  absl::Status Wait(cudaStream_t stream) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = Clock::now();
+    while (true) {
+      const cudaError_t error = cudaStreamQuery(stream);
+      if (error != cudaErrorNotReady) return StatusOf(error, "cudaStreamQuery");
+      const Clock::duration waited = Clock::now() - begin;
+      if (waited > kWaitMax) {
+        hung_ = true;
+        return Unavailable(StrCat("what was started has not ended in ", kWaitMax.count(), " s"));
+      }
+      if (waited > kSpin) std::this_thread::sleep_for(std::min<Clock::duration>(waited / 8, kNapMax));
+    }
+  }
+
   static absl::Status Copy(void* to, const void* from, int64_t bytes, cudaStream_t stream) {
     return StatusOf(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream),
                     "cudaMemcpyAsync");
@@ -79,6 +108,7 @@ class CudaMachine final : public DeviceMachine {
 
   const std::string name_;
   const unsigned blocks_max_;
+  std::atomic<bool> hung_{false};
   cudaStream_t scans_ = nullptr, uploads_ = nullptr;
 };
 
@@ -95,6 +125,8 @@ absl::StatusOr<std::unique_ptr<DeviceMachine>> OpenCudaMachine() {
     return Unavailable(StrCat("the CUDA device '", properties.name, "' has compute capability ", properties.major, ".",
                               properties.minor, "; needed: 8.0 or more"));
   }
+  // A thread that waits for the device leaves its core to others.
+  LC_RETURN_IF_ERROR(StatusOf(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags"));
   auto machine = std::make_unique<CudaMachine>(properties);
   LC_RETURN_IF_ERROR(machine->Start());
   return std::unique_ptr<DeviceMachine>(std::move(machine));

@@ -1,6 +1,8 @@
 // The machine that kernels run on: a CUDA device, or, in tests, one that is played by the CPU.
-// Threads: every method is safe from any thread. Allocate, Free and Upload do not wait for scans.
-// Errors: RESOURCE_EXHAUSTED where memory is lacking; any other means that the device is lost.
+// Threads: every method is safe from any thread. Upload does not wait for scans; Allocate and Free may (cudaFree waits for all
+// that the device does), so that they are not called under locks that searches take.
+// Errors: RESOURCE_EXHAUSTED where memory is lacking; any other means that the device is lost. Upload and Read give up after
+// seconds: the device hangs then, and what was allocated is never freed, since it may still be written to.
 #pragma once
 
 #include <cstdint>
