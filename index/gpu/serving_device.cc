@@ -8,10 +8,14 @@
 namespace lightcone::gpu {
 namespace {
 
+constexpr char kNotAskedFor[] = "not asked for";
+
 struct Serving {
   absl::Mutex mu;
   std::shared_ptr<ScanDevice> device ABSL_GUARDED_BY(mu);
-  std::string reason ABSL_GUARDED_BY(mu) = "not asked for";
+  std::string reason ABSL_GUARDED_BY(mu) = kNotAskedFor;
+  bool opened ABSL_GUARDED_BY(mu) = false;  // the device, by StartServingDevice
+  int users ABSL_GUARDED_BY(mu) = 0;        // who called that
 };
 
 // Never destroyed: when static objects go, the driver may have gone before.
@@ -32,6 +36,7 @@ absl::Status StartServingDevice(const DeviceOptions& options) {
   LC_RETURN_IF_ERROR(options.Validate());
   Serving& serving = Global();
   absl::MutexLock lock(&serving.mu);
+  ++serving.users;
   if (serving.device != nullptr) return absl::OkStatus();
   absl::StatusOr<std::shared_ptr<ScanDevice>> device = OpenDevice(options);
   if (!device.ok()) {
@@ -40,16 +45,32 @@ absl::Status StartServingDevice(const DeviceOptions& options) {
     return absl::OkStatus();
   }
   serving.device = std::move(*device);
+  serving.opened = true;
   spdlog::info("gpu: exact scans are served by '{}', rows as {}, at most {} bytes", serving.device->name(),
                DeviceStorageName(options.storage), serving.device->Stats().bytes_max);
   return absl::OkStatus();
+}
+
+void StopServingDevice() {
+  std::shared_ptr<ScanDevice> device;  // goes after the lock
+  Serving& serving = Global();
+  {
+    absl::MutexLock lock(&serving.mu);
+    if (--serving.users > 0) return;
+    if (serving.device != nullptr && !serving.opened) return;
+    device.swap(serving.device);
+    serving.opened = false;
+    serving.reason = kNotAskedFor;
+  }
+  if (device != nullptr) device->StopCopying();  // whoever else holds it
 }
 
 void ServeFrom(std::shared_ptr<ScanDevice> device) {
   Serving& serving = Global();
   absl::MutexLock lock(&serving.mu);
   serving.device.swap(device);
-  serving.reason = "not asked for";
+  serving.opened = false;
+  serving.reason = kNotAskedFor;
 }
 
 std::shared_ptr<ScanDevice> ServingDevice() {

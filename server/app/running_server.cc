@@ -23,6 +23,7 @@ struct RunningServer::Parts {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<RpcServer> rpc;
   Bound bound;
+  bool device = false;  // was started: StopDevice is owed
 
   RpcFigures Figures() const {
     RpcFigures out;
@@ -110,6 +111,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   LC_ASSIGN_OR_RETURN(const Address listen, ParseAddress(config.listen, "listen"));
   LC_RETURN_IF_ERROR(CheckFree(listen));
   LC_RETURN_IF_ERROR(StartDevice(config.device));
+  parts->device = true;
   parts->engine = std::move(engine);
   if (parts->engine == nullptr) {
     LC_ASSIGN_OR_RETURN(parts->engine, Engine::Open(config.engine));
@@ -139,7 +141,9 @@ bool RunningServer::Stop(absl::Duration limit) {
     parts_->rpc->Stop();
   }
   if (parts_->http != nullptr) parts_->http->Stop();
+  const bool device = parts_->device;
   parts_ = nullptr;  // rpc before the engine before http, by the order of the members
+  if (device) StopDevice();
   return idle;
 }
 

@@ -6,4 +6,6 @@ namespace lightcone::server {
 
 absl::Status StartDevice(const DeviceOptions& options) { return gpu::StartServingDevice(options); }
 
+void StopDevice() { gpu::StopServingDevice(); }
+
 }  // namespace lightcone::server

@@ -11,4 +11,8 @@ namespace lightcone::server {
 // option that is wrong; that there is no device is no error.
 absl::Status StartDevice(const DeviceOptions& options);
 
+// Once for each StartDevice that went well, after the engine has gone: the last one ends the device's thread, so that it
+// does not run while main returns.
+void StopDevice();
+
 }  // namespace lightcone::server
