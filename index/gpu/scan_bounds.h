@@ -1,4 +1,5 @@
-// A query as a device scores rows for it, and the proven error of those scores.
+// A query as a device scores rows for it, and the error of those scores: proven for IEEE arithmetic, which all but tensor
+// cores do, and assumed for these.
 //
 // With u = 2^-24 and sums as the kernels form them (scan_kernels-inl.h):
 // - ScanFew adds numbers up in chains of at most d/8 + 8 steps, then three more: within what BoundQuery::ScoreErrorMax
@@ -7,8 +8,9 @@
 // - ScanManyHalves reads the query as float16 numbers a', so |a - a'| times the longest row is added. Tensor cores form
 //   the products exactly and add them to the sum without rounding each to the nearest: terms are aligned with the largest
 //   and cut. Taking them for the worst that was measured (Fasi, Higham, Mikaitis, Pranesh 2021: 4 products and the sum at
-//   a time, no guard bits), 4 numbers cost at most 5 cuts and 1 rounding of 2 u each, 3 u a number; we take 4 u. A device
-//   that is worse does not pass the test at its start.
+//   a time, no guard bits), 4 numbers cost at most 5 cuts and 1 rounding of 2 u each, 3 u a number; we take 4 u. The test
+//   at a device's start holds some sums of a thousand terms against it, which shows a device that is much worse; that none is
+//   worse for any rows it does not prove.
 // - Scores and floors are compared in float32: 8 u of the largest score.
 // Threads: pure.
 #pragma once
