@@ -1,23 +1,16 @@
 #include "index/scan_queue.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/cores.h"
+#include "base/priority.h"
 
 namespace lightcone {
 namespace {
 
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(2);  // of a scan that waits, at its deadline and cancellation
-
-// Linux: 0 is the calling thread, and the process's number that of its first thread.
-bool StandsBack() {
-  return ::getpriority(PRIO_PROCESS, 0) > ::getpriority(PRIO_PROCESS, static_cast<id_t>(::getpid()));
-}
 
 }  // namespace
 
@@ -28,7 +21,7 @@ ScanQueue& ScanQueue::OfProcess() {
 
 bool ScanQueue::Run(const Rows& rows, SegmentScan* scan, size_t queries, Scanner scan_all,
                     absl::FunctionRef<bool()> gave_up) {
-  if (rows.bytes < kBytesMin || StandsBack()) {
+  if (rows.bytes < kBytesMin || ThreadStandsBack()) {
     scan_all({&scan, 1}, [](SegmentScan*) {});
     return true;
   }
