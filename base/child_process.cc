@@ -20,12 +20,14 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/files.h"
 #include "base/status.h"
+#include "base/utf8.h"
 
 namespace lightcone {
 namespace {
 
 constexpr int kLookEveryMs = 50;  // at `cancelled`
 constexpr size_t kSaidMax = 500;  // bytes of what a program said last
+constexpr int64_t kSaidLook = 4'096;  // bytes of an output at its end in which that is looked for
 
 std::vector<std::string> Environment(const std::vector<std::string>& more) {
   std::map<std::string, std::string> by_name;
@@ -95,6 +97,10 @@ struct Start {
     const rlimit limit{static_cast<rlim_t>(start.memory_bytes_max), static_cast<rlim_t>(start.memory_bytes_max)};
     ::setrlimit(RLIMIT_DATA, &limit);
   }
+  if (start.talk >= 0) {  // a core of every input that crashes it, as large as its network, would fill the disk
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_CORE, &none);
+  }
   // Where memory runs out it is this one that the kernel ends.
   const int score = ::open("/proc/self/oom_score_adj", O_WRONLY);
   if (score >= 0) {
@@ -136,7 +142,8 @@ absl::StatusOr<Spawned> Spawn(const ChildProgram& program, int talk) {
   if (::access(words[0].c_str(), X_OK) != 0) {
     return Unavailable(StrCat("cannot start '", words[0], "': ", ErrnoStatus(errno, "find", words[0]).message()));
   }
-  const int output = ::open(program.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  // Appended to: one who cuts it while the program runs gets no hole.
+  const int output = ::open(program.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
   if (output < 0) return ErrnoStatus(errno, "open", program.output);
   Start start{word_pointers.data(), environment_pointers.data(), talk,    output, program.niceness, ::getpid(),
               nullptr,              program.memory_bytes_max};
@@ -276,10 +283,19 @@ int TalkingChild::End(absl::Duration patience) {
 }
 
 std::string LastWords(const std::string& output) {
-  std::string said = ReadFile(output).value_or("");
+  std::ifstream file(output, std::ios::binary | std::ios::ate);
+  const int64_t bytes = file ? static_cast<int64_t>(file.tellg()) : 0;
+  std::string said(static_cast<size_t>(std::clamp<int64_t>(bytes, 0, kSaidLook)), '\0');
+  file.seekg(bytes - static_cast<int64_t>(said.size()));
+  file.read(said.data(), static_cast<std::streamsize>(said.size()));
+  said.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
   said.erase(said.find_last_not_of(" \t\r\n") + 1);
   said.erase(0, said.find_last_of("\r\n") + 1);
-  return said.size() > kSaidMax ? said.substr(said.size() - kSaidMax) : said;
+  if (said.size() > kSaidMax) {
+    said.erase(0, said.size() - kSaidMax);
+    while (!said.empty() && (said[0] & 0xc0) == 0x80) said.erase(0, 1);  // of a character whose begin is cut off
+  }
+  return CleanUtf8(said);
 }
 
 }  // namespace lightcone

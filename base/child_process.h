@@ -66,7 +66,8 @@ class TalkingChild {
   std::map<std::string, int64_t> starved_;  // by thread, nanoseconds, when it was begun
 };
 
-// The last line that is in a program's output, at most 500 bytes of it; empty where there is none.
+// The last line that is in a program's output, at most 500 bytes of it, as UTF-8 whatever it printed; empty where there is
+// none.
 std::string LastWords(const std::string& output);
 
 }  // namespace lightcone

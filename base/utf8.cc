@@ -23,4 +23,13 @@ std::optional<std::size_t> FirstNotUtf8(std::string_view text) {
   return std::nullopt;
 }
 
+std::string CleanUtf8(std::string_view text) {
+  std::string clean(text);
+  for (std::size_t at = 0; const auto bad = FirstNotUtf8(std::string_view(clean).substr(at)); ++at) {
+    at += *bad;
+    clean[at] = '?';
+  }
+  return clean;
+}
+
 }  // namespace lightcone

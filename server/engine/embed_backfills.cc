@@ -62,7 +62,7 @@ void EngineImpl::EmbedBackfills() {
       const absl::StatusOr<bool> more = EmbedSafely(*served);
       if (more.ok() && *more) wait = kBusy;
       if (more.ok() || absl::IsCancelled(more.status())) continue;
-      spdlog::warn("collection '{}': embedding stored inputs anew, tried again soon: {}", served->collection->name(),
+      spdlog::warn("collection '{}': embedding stored inputs anew failed: {}", served->collection->name(),
                    MessageOf(more.status()));
       served->embed_after = absl::Now() + options_.embed_retry * (1 << std::max(0, served->embed_failures - 1));
     }

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "base/utf8.h"
 
 namespace lightcone::server {
 namespace {
@@ -83,7 +84,8 @@ absl::StatusOr<absl::Status> TakeStatus(uint32_t code, BodyReader* reader) {
     return Damaged(StrCat("an error of code ", code));
   }
   const auto said = names_field == 1 ? absl::StatusCode::kInvalidArgument : static_cast<absl::StatusCode>(code);
-  return MakeStatus(said, message.substr(0, kMessageBytesMax));
+  // What an encoder throws is any bytes, and it is told to callers, who could not read their answer.
+  return MakeStatus(said, CleanUtf8(message.substr(0, kMessageBytesMax)));
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct EmbedWorkerOptions {
 class EmbedWorker {
  public:
   explicit EmbedWorker(EmbedWorkerOptions options) : options_(std::move(options)) {}
+  ~EmbedWorker();
   EmbedWorker(const EmbedWorker&) = delete;
   EmbedWorker& operator=(const EmbedWorker&) = delete;
 
@@ -51,15 +52,24 @@ class EmbedWorker {
   // An input of a batch that failed.
   absl::Status EmbedAlone(const std::string& input, const std::function<bool()>& cancelled,
                           absl::StatusOr<std::vector<float>>* output);
-  // The encoder failed at this input, as `what` says: so does its output, unless it is one too many.
-  absl::Status Blame(const std::string& what, absl::StatusOr<std::vector<float>>* output);
+  // The encoder failed at this input, as `what` says: so does its output. FAILED_PRECONDITION: it is the encoder.
+  absl::Status Blame(const std::string& what, const std::function<bool()>& cancelled,
+                     absl::StatusOr<std::vector<float>>* output);
+  // Whether a fresh process embeds what it must. CANCELLED, or no process became ready.
+  absl::StatusOr<bool> Works(const std::function<bool()>& cancelled);
+  // An input that worked; before there is one, the zeros that every encoder is tried with when it is loaded.
+  absl::StatusOr<std::string> MustWork() const;
+  void NoteWorked(const std::string& input);
   // Ends the process; `failure` with how it ended and what it said last.
   absl::Status Ended(const absl::Status& failure);
 
   const EmbedWorkerOptions options_;
   std::unique_ptr<TalkingChild> child_;
   uint64_t next_number_ = 1;
+  bool answered_ = false;    // the process, to anything
+  bool worn_ = false;        // it had, before this batch
   int failed_in_a_row_ = 0;  // inputs at which the encoder failed, one after another
+  std::string worked_;       // the first input at which it did not, unless it is long
 };
 
 }  // namespace lightcone::server
