@@ -52,6 +52,7 @@ void Backfill::Halt() {
 void Backfill::Begin(BackfillRecord record, std::optional<FailureHeadFile> head) {
   absl::MutexLock lock(&mu_);
   halted_ = false;
+  ++starts_;
   record_ = record;
   head_ = std::move(head);
   error_ = absl::OkStatus();
@@ -76,6 +77,7 @@ void Backfill::Forget() {
 void Backfill::Resume() {
   absl::MutexLock lock(&mu_);
   halted_ = false;
+  ++starts_;
   if (record_ && !record_->ordered && error_.ok()) StartOrdering();
 }
 
@@ -194,8 +196,11 @@ absl::Status Backfill::SetPaused(bool paused, WriteBatch also, const StartBackfi
   LC_RETURN_IF_ERROR(collection_->store()->Write(also, Durability::kDurable));
   record_ = record;
   paused_ = paused;
-  if (!paused && embed_stopped_) {  // it was the encoder, or so it seemed, and not these items
+  if (!paused) {
     embed_error_ = absl::OkStatus();
+    ++starts_;
+  }
+  if (!paused && embed_stopped_) {  // it was the encoder, or so it seemed, and not these items
     embed_stopped_ = false;
     aside_.clear();
     BeginPasses();

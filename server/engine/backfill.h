@@ -69,7 +69,8 @@ class Backfill {
   bool HasEmbeddable(absl::Time now) const;
   // Up to `wanted` of the worst items whose input is stored and that nobody has leased, for one caller at a time, which
   // gives each turn back. Errors of the store.
-  absl::StatusOr<EmbedTurn> TakeEmbeddable(size_t wanted);
+  // `between_passes`: how long what was leased or failed is left alone once all others were taken.
+  absl::StatusOr<EmbedTurn> TakeEmbeddable(size_t wanted, absl::Duration between_passes);
   // Whether its items are still to be embedded: no pause, rollback, start or end of the turn came in between. If so they
   // stay the caller's for a while longer, however long they take.
   bool StillWanted(const EmbedTurn& turn);
@@ -80,6 +81,10 @@ class Backfill {
   // What Status shows from now on: why the server's own encoder embeds nothing, or OK. `stop`: until the next start, which
   // then tries again all that was set aside. Nothing where the turn is over.
   void NoteEmbedding(const EmbedTurn& turn, absl::Status error, bool stop = false);
+  // Whether it said `stop`, and no start came since.
+  bool EmbeddingStopped() const;
+  // Another number once it is started, goes on after a pause, or finds another generation active.
+  uint64_t starts() const;
 
  private:
   struct Leased {
@@ -124,7 +129,7 @@ class Backfill {
   void GiveBack(const OpenLease& lease, std::set<std::string>* keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TakeKeys(const std::vector<std::string>& order_keys, size_t wanted, EmbedTurn* turn, OpenLease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void EndPass(absl::Time now, uint64_t left) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndPass(absl::Time now, absl::Duration between_passes, uint64_t left) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void BeginPasses() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // of TakeEmbeddable, at the start of the order
   void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // leases, cursors, what was set aside
 
@@ -156,6 +161,7 @@ class Backfill {
   absl::flat_hash_map<uint64_t, AsideItem> aside_ ABSL_GUARDED_BY(mu_);  // by internal id
   absl::Status embed_error_ ABSL_GUARDED_BY(mu_);                        // of NoteEmbedding
   bool embed_stopped_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t starts_ ABSL_GUARDED_BY(mu_) = 0;
   Growth growth_ ABSL_GUARDED_BY(mu_);                                   // of the items that are done
 };
 

@@ -85,8 +85,9 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   }
   const std::optional<BackfillRecord> now = served->backfill.record();
   const BackfillStatus shown = served->backfill.Status();
-  // Failed, or its encoder did.
-  const bool held = shown.state == BackfillState::kPaused || !shown.error.ok();
+  // An error of the encoder that is tried again by itself holds nothing up.
+  const bool held = shown.state == BackfillState::kPaused || shown.state == BackfillState::kFailed ||
+                    served->backfill.EmbeddingStopped();
   if (call.failure_head.empty() && held && now->generation == active->generation) {
     WriteBatch batch;
     RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, now->generation, 0, 0, now->started_us},

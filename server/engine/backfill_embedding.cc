@@ -15,7 +15,7 @@ constexpr size_t kKeysAtOnce = 256;
 constexpr size_t kKeysATurn = 4'096;                    // that one turn looks at, at most: leases wait for it
 constexpr size_t kAsideMax = 10'000;                    // that are remembered with a reason; beyond, embedding stops
 constexpr absl::Duration kTurnMax = absl::Minutes(30);  // after which its items are anybody's
-constexpr absl::Duration kBetweenPasses = absl::Seconds(10), kAfterNothing = absl::Minutes(1);
+constexpr absl::Duration kAfterNothing = absl::Minutes(1);  // between passes
 
 }  // namespace
 
@@ -27,7 +27,7 @@ bool Backfill::HasEmbeddable(absl::Time now) const {
   return StateNow(CountsOf(collection_->progress(), record_->generation).left) == BackfillState::kRunning;
 }
 
-absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted) {
+absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted, absl::Duration between_passes) {
   absl::MutexLock lock(&mu_);
   EmbedTurn turn;
   if (!record_) return turn;
@@ -47,7 +47,7 @@ absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted) {
     if (!rows->status().ok()) GiveBack(lease, &returned_);
     LC_RETURN_IF_ERROR(rows->status());
     if (order_keys.empty()) {
-      if (turn.items.empty()) EndPass(now, left);  // else the next call finds what became of them
+      if (turn.items.empty()) EndPass(now, between_passes, left);  // else the next call finds what became of them
       break;
     }
     looked += order_keys.size();
@@ -93,9 +93,9 @@ absl::Status Backfill::TakeKeys(const std::vector<std::string>& order_keys, size
 }
 
 // The order is through: what was leased meanwhile, or came since, is for the next pass.
-void Backfill::EndPass(absl::Time now, uint64_t left) {
+void Backfill::EndPass(absl::Time now, absl::Duration between_passes, uint64_t left) {
   const bool others = left > passed_by_;
-  next_pass_ = now + (taken_ > 0 ? kBetweenPasses : kAfterNothing);
+  next_pass_ = now + (taken_ > 0 ? between_passes : kAfterNothing);
   embed_cursor_.clear();
   passed_by_ = taken_ = 0;
   if (others && leases_.empty() && collection_->published_sequence() > record_->ordered_sequence) StartOrdering();
@@ -118,8 +118,19 @@ bool Backfill::StillWanted(const EmbedTurn& turn) {
 void Backfill::NoteEmbedding(const EmbedTurn& turn, absl::Status error, bool stop) {
   absl::MutexLock lock(&mu_);
   if (!leases_.contains(turn.token)) return;
+  if (record_->embed_rate <= 0) return;  // nobody embeds here any more, so nothing is wrong with it
   embed_error_ = std::move(error);
   embed_stopped_ = stop;
+}
+
+bool Backfill::EmbeddingStopped() const {
+  absl::MutexLock lock(&mu_);
+  return embed_stopped_;
+}
+
+uint64_t Backfill::starts() const {
+  absl::MutexLock lock(&mu_);
+  return starts_;
 }
 
 void Backfill::FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> failed) {

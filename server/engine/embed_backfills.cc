@@ -24,7 +24,9 @@ constexpr size_t kInputBytesAtOnce = 32 << 20;             // but one input at l
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // between looks while there is nothing to embed
 constexpr absl::Duration kBusy = absl::Milliseconds(5);    // until the rate allows more
 constexpr absl::Duration kKeepIdle = absl::Minutes(1);  // an encoder that nothing came for: it may be large
-constexpr int kFailuresMax = 6;                         // of an encoder to start, one after another
+constexpr absl::Duration kBetweenPasses = absl::Seconds(10);
+constexpr absl::Duration kRetryMax = absl::Minutes(5);  // between tries of an encoder that does not start
+constexpr int kDoublingsMax = 10;
 
 // Whether items of the collection are to be embedded here now, and by what.
 const GenerationRecord* EmbedsHere(const CollectionState& state, const std::optional<BackfillRecord>& backfill) {
@@ -37,6 +39,23 @@ const GenerationRecord* EmbedsHere(const CollectionState& state, const std::opti
 // Of an input that will be no other the next time: all else is an error of the moment.
 bool IsInputsFault(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsDataLoss(status) || !PartsOf(status).field.empty();
+}
+
+// Of an encoder to start that will fail the next time as well: of its file, or of itself.
+bool IsForEver(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
+         absl::IsFailedPrecondition(status);
+}
+
+// Whether a try that failed is to be followed by none yet. What a start changed is tried at once; a clock that was set back
+// makes nobody wait longer.
+bool MustWait(Served* served, absl::Time now) {
+  const uint64_t starts = served->backfill.starts();
+  if (std::exchange(served->embed_starts, starts) != starts) {
+    served->embed_failures = 0;
+    served->embed_after = absl::InfinitePast();
+  }
+  return now < served->embed_after && served->embed_after - now <= kRetryMax;
 }
 
 }  // namespace
@@ -58,13 +77,14 @@ void EngineImpl::EmbedBackfills() {
     wait = kIdle;
     for (const auto& one : all) {
       const ServedPtr served = one.lock();
-      if (served == nullptr || absl::Now() < served->embed_after) continue;
+      if (served == nullptr || MustWait(served.get(), absl::Now())) continue;
       const absl::StatusOr<bool> more = EmbedSafely(*served);
       if (more.ok() && *more) wait = kBusy;
       if (more.ok() || absl::IsCancelled(more.status())) continue;
       spdlog::warn("collection '{}': embedding stored inputs anew failed: {}", served->collection->name(),
                    MessageOf(more.status()));
-      served->embed_after = absl::Now() + options_.embed_retry * (1 << std::max(0, served->embed_failures - 1));
+      const int doublings = std::clamp(served->embed_failures - 1, 0, kDoublingsMax);
+      served->embed_after = absl::Now() + std::min(kRetryMax, options_.embed_retry * (1 << doublings));
     }
   }
 }
@@ -90,7 +110,7 @@ absl::StatusOr<bool> EngineImpl::EmbedSome(Served& served) {
   served.embed_pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
   const int64_t wanted = served.embed_pace.Take(now, backfill->embed_rate, kItemsATurn);
   if (wanted == 0) return true;
-  LC_ASSIGN_OR_RETURN(const EmbedTurn turn, served.backfill.TakeEmbeddable(static_cast<size_t>(wanted)));
+  LC_ASSIGN_OR_RETURN(const EmbedTurn turn, served.backfill.TakeEmbeddable(static_cast<size_t>(wanted), kBetweenPasses));
   std::vector<AsideItem> failed;
   const absl::Cleanup finish = [&] { served.backfill.FinishEmbedding(turn, std::move(failed)); };
   // Unless another generation's backfill has begun meanwhile.
@@ -197,7 +217,8 @@ void EngineImpl::NoteEncoder(Served& served, const EmbedTurn& turn, const absl::
     served.embed_failures = 0;
     return;
   }
-  const bool stop = absl::IsFailedPrecondition(outcome) || ++served.embed_failures >= kFailuresMax;
+  const bool stop = IsForEver(outcome);
+  if (!stop) ++served.embed_failures;
   const std::string then = stop ? "embedding here has stopped until the backfill is started again"
                                 : "embedding here is tried again soon";
   served.backfill.NoteEmbedding(turn, MakeStatus(outcome.code(), StrCat(then, ": ", MessageOf(outcome))), stop);

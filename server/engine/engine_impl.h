@@ -45,6 +45,7 @@ struct Served {
   std::unique_ptr<EmbedWorker> embed_worker;  // nullptr: none is needed now
   absl::Time embedded = absl::InfinitePast();  // the last time
   int embed_failures = 0;                      // of the encoder to start, one after another
+  uint64_t embed_starts = 0;                   // of the backfill, when that was counted
 };
 
 class EngineImpl final : public Engine {

@@ -11,6 +11,7 @@
 
 #include "base/child_process.h"
 #include "base/files.h"
+#include "base/utf8.h"
 #include "server/engine/embed_frames.h"
 #include "server/engine/embed_worker.h"
 #include "server/engine/raw_input.h"
@@ -51,7 +52,7 @@ class EmbedWorkerTest : public EncoderTest {
   }
   // Items of generation 1 with their inputs, where `faults` says with a fault; generation 2, with the faulty encoder,
   // serves.
-  void MakeWorld(const std::map<uint64_t, float>& faults, uint64_t items = kItems) {
+  void MakeWorld(const std::map<uint64_t, float>& faults, uint64_t items = kItems, bool weary = false) {
     ASSERT_TRUE(engine_->RegisterGeneration(Call()).ok());
     Activate(1);
     for (uint64_t id = 0; id < items; ++id) {
@@ -61,7 +62,7 @@ class EmbedWorkerTest : public EncoderTest {
       batch.durability = Durability::kProcess;
       Write(std::move(batch));
     }
-    MakeFaultyEncoder();
+    weary ? MakeWearyEncoder() : MakeFaultyEncoder();
     RegisterCall call = Call();
     call.parent = 1;
     const auto made = engine_->RegisterGeneration(call);
@@ -73,10 +74,10 @@ class EmbedWorkerTest : public EncoderTest {
     tensor.values[0] = fault;
     return tensor;
   }
-  absl::StatusOr<BackfillStatus> Start() {
+  absl::StatusOr<BackfillStatus> Start(double rate = 1e6) {
     StartBackfillCall call;
     call.collection = "c";
-    call.embed_rate = 1e6;
+    call.embed_rate = rate;
     return engine_->StartBackfill(call);
   }
   // Polls: what is waited for happens in a thread of the engine, or in a process.
@@ -123,6 +124,16 @@ class EmbedWorkerTest : public EncoderTest {
     std::vector<pid_t> pids;
     for (pid_t pid = 0; text >> pid;) pids.push_back(pid);
     return pids;
+  }
+  // With the encoder that was made last.
+  EmbedWorkerOptions WorkerOptions(const std::string& program) {
+    EmbedWorkerOptions options;
+    options.program = {{program, "embed-worker"}, {}, folder_.path() + "/.said", 0, 0};
+    options.setup = {folder_.path() + "/.alone.pt", ToJson(manifest_), 2, 1, 64, 1 << 20};
+    EXPECT_TRUE(WriteFileAtomically(options.setup.encoder_path, encoder_).ok());
+    options.dimension = kDimension;
+    options.time_max = absl::Minutes(2);
+    return options;
   }
   // Until an encoder has printed this, in the middle of its batch.
   void AwaitSaid(const std::string& word) {
@@ -197,6 +208,7 @@ TEST_F(EmbedWorkerTest, AnEncoderKilledFromOutsideInTheMiddleOfABatchIsStartedAg
   AwaitThat([&] { return Pids().size() == 2; });
   AwaitSaid("slow");
   ASSERT_EQ(kill(Pids().back(), SIGKILL), 0);
+  LetSlowGoOn();
   EXPECT_EQ(AwaitLeft(0).items_aside, 0u);
   EXPECT_EQ(Pids().size(), 3u);
   ExpectEmbedded({});
@@ -218,51 +230,89 @@ TEST_F(EmbedWorkerTest, WhatTheEncoderRefusesOrCannotHoldInMemoryIsSetAsideAndIt
   EXPECT_THAT(reasons[7], HasSubstr("no such picture"));
   EXPECT_THAT(reasons[20], HasSubstr(kLimitsMemory ? "memory" : "no such picture"));
   EXPECT_THAT(reasons[33], HasSubstr("input: "));
-  EXPECT_EQ(Pids().size(), 1u);
+  EXPECT_LE(Pids().size(), 2u) << "the second batch's first failure is tried in a fresh one";
+}
+
+TEST_F(EmbedWorkerTest, NeighboursThatAllFailAreSetAsideAndAllOthersAreEmbedded) {
+  MakeFaultyEncoder();
+  const EmbedWorkerOptions options = WorkerOptions(Watched());
+  {
+    EmbedWorker worker(options);
+    const auto good = worker.Embed({{EncodeInput(Input(1, 0))}}, [] { return false; });
+    ASSERT_TRUE(good.ok() && (*good)[0].ok());
+    std::vector<std::string> inputs;
+    for (uint64_t id = 0; id < kItems; ++id) inputs.push_back(EncodeInput(Input(id, id >= 40 && id < 52 ? kThrows : 0)));
+    // More than is kept of what it printed.
+    ASSERT_TRUE(WriteFileAtomically(options.program.output + "-long", std::string(2 << 20, 'x')).ok());
+    std::filesystem::copy_file(options.program.output + "-long", options.program.output,
+                               std::filesystem::copy_options::overwrite_existing);
+    const auto got = worker.Embed(inputs, [] { return false; });
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (uint64_t id = 0; id < kItems; ++id) EXPECT_EQ((*got)[id].ok(), id < 40 || id >= 52) << id;
+    EXPECT_TRUE(Fails((*got)[51], Code::kInvalidArgument, {"no such picture"}));
+    EXPECT_EQ(Pids().size(), 3u) << "a fresh one for the first failure of a used one, and one that shows that it works";
+    EXPECT_LT(std::filesystem::file_size(options.program.output), 1u << 20);
+  }
+  EXPECT_FALSE(std::filesystem::exists(options.program.output));
+}
+
+TEST_F(EmbedWorkerTest, AWholeGalleryThatFailsIsSetAsideWhereTheEncoderWorksAtZeros) {
+  std::map<uint64_t, float> faults;
+  for (uint64_t id = 0; id < 30; ++id) faults[id] = kThrows;
+  MakeWorld(faults, 30);
+  ASSERT_TRUE(Start().ok());
+  EXPECT_TRUE(Await([](const BackfillStatus& now) { return now.items_aside == 30; }).error.ok());
 }
 
 TEST_F(EmbedWorkerTest, AnEncoderThatFailsAtWhateverItIsGivenStopsTheEmbeddingUntilTheNextStart) {
-  std::map<uint64_t, float> faults;
-  for (uint64_t id = 0; id < kItems; ++id) faults[id] = kThrows;
   Open(Watched());
-  MakeWorld(faults);
+  MakeWorld({}, kItems, /*weary=*/true);
   ASSERT_TRUE(Start().ok());
   BackfillStatus status = Await([](const BackfillStatus& now) { return !now.error.ok() && now.items_leased == 0; });
   EXPECT_THAT(MessageOf(status.error), HasSubstr("stopped until the backfill is started again"));
   EXPECT_THAT(MessageOf(status.error), HasSubstr("10 inputs one after another"));
-  EXPECT_THAT(MessageOf(status.error), HasSubstr("no such picture"));
+  EXPECT_THAT(MessageOf(status.error), HasSubstr("too weary"));
   EXPECT_EQ(status.state, BackfillState::kRunning) << "workers elsewhere may go on";
   EXPECT_EQ(status.items_aside, 0u) << "it is not these items";
   EXPECT_EQ(engine_->LeaseBackfill({"c", 1'000, absl::Milliseconds(1), ""})->items.size(), kItems);
   ExpectServes();
-  EXPECT_EQ(Pids().size(), 1u);
+  EXPECT_EQ(Pids().size(), 2u) << "it was given another chance, with zeros";
   const auto again = Start();
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->error.ok()) << again->error;
   EXPECT_EQ(again->started, status.started) << "the same backfill, in its order";
   Await([](const BackfillStatus& now) { return !now.error.ok() && now.items_leased == 0; });
-  EXPECT_EQ(Pids().size(), 2u);
+  EXPECT_EQ(Pids().size(), 4u);
 }
 
-TEST_F(EmbedWorkerTest, AProgramThatDiesOrTalksNonsenseAtItsStartIsTriedAgainAndThenGivenUp) {
+TEST_F(EmbedWorkerTest, AProgramThatDiesOrTalksNonsenseAtItsStartIsTriedAgainUntilItStarts) {
   const std::string start = StrCat("echo $$ >> ", folder_.path(), "/.pids\n");
   Open(Script(start + "echo no such library >&2; exit 3"),
        [](EngineOptions* options) { options->embed_retry = absl::Milliseconds(1); });
   MakeWorld({});
   ASSERT_TRUE(Start().ok());
-  const auto stopped = [](const BackfillStatus& now) {
-    return MessageOf(now.error).find("stopped until") != std::string::npos && now.items_leased == 0;
-  };
-  EXPECT_THAT(MessageOf(Await(stopped).error), HasSubstr("ended with exit code 3: no such library"));
-  EXPECT_EQ(Pids().size(), 6u);
+  AwaitThat([&] { return Pids().size() >= 8; });
+  const BackfillStatus before = *engine_->GetBackfill("c");
+  EXPECT_THAT(MessageOf(before.error), HasSubstr("tried again soon"));
+  EXPECT_THAT(MessageOf(before.error), HasSubstr("ended with exit code 3: no such library"));
   const auto fails = [](const std::string& how) {
     return [how](const BackfillStatus& now) { return MessageOf(now.error).find(how) != std::string::npos; };
   };
   Script("echo HTTP/1.1 200 OK, and all is well; exec sleep 1000");
-  ASSERT_TRUE(Start().ok());
+  EXPECT_NE(Start()->started, before.started) << "what is tried again by itself holds nothing up: another backfill";
   EXPECT_THAT(MessageOf(Await(fails("answered nonsense")).error), HasSubstr("tried again soon"));
   ExpectServes();
+  Script("printf 'caf\\351 \\377\\n' >&2; kill -9 $$");
+  const std::string killed = MessageOf(Await(fails("SIGKILL")).error);
+  EXPECT_THAT(killed, HasSubstr("caf? ?"));
+  EXPECT_TRUE(IsUtf8(killed));
+  // Nobody embeds here any more, so nothing fails.
+  ASSERT_TRUE(engine_->PauseBackfill("c", "").ok());
+  ASSERT_TRUE(Start(0).ok());
+  Await([](const BackfillStatus& now) { return now.items_leased == 0; });
+  EXPECT_TRUE(engine_->GetBackfill("c")->error.ok());
   std::filesystem::remove(folder_.path() + "/.program");
+  ASSERT_TRUE(Start().ok());
   EXPECT_THAT(MessageOf(Await(fails("cannot start")).error), HasSubstr("tried again soon"));
   // One that is there again after it failed is used without being asked for.
   Script(StrCat("[ -e ", folder_.path(), "/.tried ] && exec ", kProgram, " \"$@\"\ntouch ", folder_.path(), "/.tried\nexit 1"));
@@ -293,18 +343,13 @@ TEST_F(EmbedWorkerTest, AProgramThatTalksNonsenseOnceItIsReadyOrNeverIsStopsTheE
 
 TEST_F(EmbedWorkerTest, AnEncoderInAProcessOfItsOwnGivesTheBitsThatOneInThisProcessGives) {
   MakeEncoder(9);
-  const std::string path = folder_.path() + "/.nine.pt", manifest = ToJson(manifest_);
-  ASSERT_TRUE(WriteFileAtomically(path, encoder_).ok());
+  EmbedWorkerOptions options = WorkerOptions(kProgram);
+  const std::string path = options.setup.encoder_path, manifest = options.setup.manifest_json;
   std::vector<std::string> inputs;
   for (int i = 0; i < 200; ++i) inputs.push_back(EncodeInput(Tensor(static_cast<float>(i))));
   inputs[3] = "Ino image";
   inputs[77] = "neither";
   const std::vector<std::string_view> views(inputs.begin(), inputs.end());
-  EmbedWorkerOptions options;
-  options.program = {{kProgram, "embed-worker"}, {}, folder_.path() + "/.said", 0, 0};
-  options.setup = {path, manifest, 2, 1, 64, 1 << 20};
-  options.dimension = kDimension;
-  options.time_max = absl::Minutes(2);
   EmbedWorker worker(options);
   Embedder here({1, 64, absl::ZeroDuration()});
   for (int repetition = 0; repetition < 3; ++repetition) {
@@ -377,6 +422,8 @@ TEST(EmbedFrames, BodiesComeBackAsTheyWereAndNoPartOfOneIsABody) {
   EXPECT_EQ(*(*back)[0], *outputs[0]);
   EXPECT_TRUE(Fails((*back)[1], Code::kInvalidArgument, {"image", "9 bytes", "8"})) << "it is the input's fault";
   EXPECT_TRUE(Fails((*back)[2], Code::kInternal, {"xwhat happened"}));
+  outputs[2] = Internal("caf\xe9");
+  EXPECT_TRUE(Fails((*DecodeVectors(EncodeVectors(9, outputs), 9, 3, 2))[2], Code::kInternal, {"caf?"}));
   EXPECT_TRUE(Fails(DecodeVectors(vectors_body, 8, 3, 2), Code::kDataLoss, {"an answer to 9", "expected: to 8"}));
   EXPECT_TRUE(Fails(DecodeVectors(vectors_body, 9, 2, 2), Code::kDataLoss, {"for 3 inputs", "for 2"}));
   EXPECT_TRUE(Fails(DecodeVectors(vectors_body, 9, 3, 3), Code::kDataLoss, {"8 bytes; expected: 12"}));
@@ -424,6 +471,12 @@ TEST_F(TalkingTest, WhatIsWrittenIsReadAndWhatEndsOrHangsIsTold) {
   EXPECT_EQ(ends->Write(many).code(), Code::kAborted) << "and no SIGPIPE";
   EXPECT_EQ(ends->End(absl::Minutes(1)), 7);
   EXPECT_EQ(LastWords(folder_.path() + "/said"), "last words");
+  auto long_one = Started("i=0; while [ $i -lt 2000 ]; do printf '\\303\\244\\303\\244 ' >&2; i=$((i+1)); done; kill -9 $$");
+  EXPECT_EQ(long_one->End(absl::Minutes(1)), 128 + SIGKILL);
+  const std::string said = LastWords(folder_.path() + "/said");
+  EXPECT_LE(said.size(), 500u);
+  EXPECT_TRUE(IsUtf8(said));
+  EXPECT_EQ(said.find('?'), std::string::npos) << "cut between characters: " << said;
   EXPECT_EQ(TalkingChild::Start({{"/no/such"}, {}, folder_.path() + "/said", 0}).status().code(), Code::kUnavailable);
 }
 

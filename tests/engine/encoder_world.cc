@@ -2,6 +2,7 @@
 
 #include <torch/script.h>
 
+#include "absl/strings/str_replace.h"
 #include "base/files.h"
 #include "models/checkpoint_torch.h"
 #include "models/network_torch.h"
@@ -25,9 +26,15 @@ void EncoderTest::MakeEncoder(uint64_t seed) {
   encoder_ = *ReadFile(path);
 }
 
+void EncoderTest::LetSlowGoOn() {
+  ASSERT_TRUE(WriteFileAtomically(folder_.path() + "/.go", std::string("\0\0\x80\x3f", 4)).ok());  // 1.0
+}
+
 void EncoderTest::MakeFaultyEncoder() {
   torch::jit::Module module("__torch__.Faulty");
-  module.define(R"(
+  const std::string go = folder_.path() + "/.go";
+  ASSERT_TRUE(WriteFileAtomically(go, std::string(4, '\0')).ok());
+  module.define(absl::StrReplaceAll(R"(
 def forward(self, x):
     z = x.reshape([x.size(0), -1])[:, 1:5] * 0.5
     for i in range(x.size(0)):
@@ -42,13 +49,29 @@ def forward(self, x):
             assert mark != 3000, "no such picture"
         if mark == 4000:
             print("slow")
-            n = 0
-            while n < 10000000:
-                n = n + 1
+            while float(torch.from_file("GO", False, 1)[0]) == 0.0:
+                mark = mark * 1
         if mark == 5000:
             z = z + float(torch.empty([1073741824]).numel() - 1073741824)
     return z
+)", {{"GO", go}}));
+  Save(module);
+}
+
+void EncoderTest::MakeWearyEncoder() {
+  torch::jit::Module module("__torch__.Weary");
+  module.register_buffer("calls", torch::zeros({1}));
+  module.define(R"(
+def forward(self, x):
+    if float(x.abs().sum()) == 0.0:
+        self.calls.add_(1.0)
+    assert float(x.abs().sum()) == 0.0 and float(self.calls[0]) < 2.0, "too weary"
+    return x.reshape([x.size(0), -1])[:, 1:5] * 0.5
 )");
+  Save(module);
+}
+
+void EncoderTest::Save(const torch::jit::Module& module) {
   const std::string path = folder_.path() + "/.faulty.pt";
   module.save(path);
   encoder_ = *ReadFile(path);

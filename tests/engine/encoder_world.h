@@ -7,6 +7,10 @@
 #include "tests/engine/engine_testing.h"
 #include "models/manifest.h"
 
+namespace torch::jit {
+struct Module;
+}
+
 namespace lightcone::server {
 
 class EncoderTest : public EngineTest {
@@ -25,6 +29,9 @@ class EncoderTest : public EngineTest {
   // One that gives half of the numbers 1 .. 4 of a tensor, and has a fault at those whose number 0 is one of these.
   static constexpr float kCrashes = 1'000, kHangs = 2'000, kThrows = 3'000, kIsSlow = 4'000, kEatsMemory = 5'000;
   void MakeFaultyEncoder();
+  void LetSlowGoOn();  // one that has the fault of being slow is so until then
+  // One that works at the zeros with which it is tried when it is loaded, and never again.
+  void MakeWearyEncoder();
   RegisterCall Call() {
     RegisterCall call;
     call.collection = "c";
@@ -43,6 +50,7 @@ class EncoderTest : public EngineTest {
   std::string encoder_;
 
  private:
+  void Save(const torch::jit::Module& module);
   void Describe(const std::string& architecture, uint32_t crc32c);
 };
 
