@@ -124,6 +124,7 @@ TEST(Utf8, IsCheckedToTheLetter) {
     EXPECT_FALSE(IsUtf8(bad));
   }
   EXPECT_EQ(FirstNotUtf8("ab\xe2\x82"), 2u) << "the first byte of the character that is not one";
+  EXPECT_EQ(CleanUtf8("ab\xe2\x82 \xc3\xa4\xff"), "ab?? \xc3\xa4?");
 }
 
 }  // namespace
