@@ -305,7 +305,8 @@ void AddHelper(std::vector<Option>* out) {
   out->push_back(Number(
       "helper.embed_seconds_max", [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.engine.helper_embed_time_max); },
       [](ServerConfig& c, double v) { c.engine.helper_embed_time_max = absl::Seconds(v); }, 1, 86'400,
-      {"seconds", "How long a backfill's encoder may take over a batch before its process counts as hung and is ended.",
+      {"seconds", "How long the encoder of a backfill, or of a fit with --embed, may take over a batch before its process counts "
+       "as hung and is ended.",
        "Raise it for encoders that are slower at a batch of inputs than that, or at one."}));
 }
 
