@@ -2,7 +2,6 @@
 // puts it into a collection.
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "cli/adapt_report.h"
 #include "cli/commands.h"
 #include "cli/put_adapter.h"
+#include "cli/interrupt.h"
 #include "cli/table.h"
 #include "models/encoder.h"
 #include "trainer/adapt/evaluate_adapter.h"
@@ -25,7 +25,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct AdaptFlags {
   std::string old_embeddings, new_embeddings, labels;
   std::string old_model, new_model, base_model, data = "glyphs";
   std::string metric = "lorentz", direction = "item", map = "residual-mlp", loss = "auto", out;
@@ -63,9 +63,6 @@ struct Inputs {
   std::optional<RetrievalFigures> base;
 };
 
-std::atomic<bool> interrupted{false};
-void OnInterrupt(int) { interrupted.store(true); }
-
 absl::StatusOr<Matrix> ReadMatrix(const std::string& flag, const std::string& path) {
   LC_ASSIGN_OR_RETURN(const NpyArray array, ReadNpy(path));
   if (array.shape.size() != 2 || array.dim(1) < 1 || array.dim(1) > kDimensionMax) {
@@ -101,7 +98,7 @@ void AppendRow(const Matrix& from, size_t row, std::vector<float>& to) {
 }
 
 // With labels, a random share of the rows is never fitted and shows what the adapter gains.
-Inputs Share(const Flags& flags, const Sides& sides) {
+Inputs Share(const AdaptFlags& flags, const Sides& sides) {
   std::vector<size_t> order(static_cast<size_t>(sides.old_z.rows));
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   Rng rng(MixSeed({flags.seed, 0x7e57u}));
@@ -125,7 +122,7 @@ Inputs Share(const Flags& flags, const Sides& sides) {
   return inputs;
 }
 
-absl::StatusOr<Sides> OpenEmbeddings(const Flags& flags) {
+absl::StatusOr<Sides> OpenEmbeddings(const AdaptFlags& flags) {
   if (flags.old_embeddings.empty()) return InvalidField("--old-embeddings", "absent", "a .npy file");
   if (flags.new_embeddings.empty()) return InvalidField("--new-embeddings", "absent", "a .npy file");
   if (!(flags.test_share >= 0 && flags.test_share <= 0.9)) {
@@ -147,7 +144,7 @@ absl::StatusOr<Sides> OpenEmbeddings(const Flags& flags) {
   return sides;
 }
 
-absl::StatusOr<Sides> OpenModels(const Flags& flags) {
+absl::StatusOr<Sides> OpenModels(const AdaptFlags& flags) {
   if (flags.old_model.empty()) return InvalidField("--old-model", "absent", "a folder with a trained model");
   if (flags.new_model.empty()) return InvalidField("--new-model", "absent", "a folder with a trained model");
   if (flags.views < 0 || flags.views > kViewsMax) {
@@ -174,7 +171,7 @@ absl::StatusOr<RetrievalFigures> SelfFigures(const Encoder& encoder, const Image
   return EvaluateRetrieval({manifest.metric, manifest.curvature, manifest.dimension}, side, side, /*same_items=*/true);
 }
 
-absl::StatusOr<Inputs> Embed(const Flags& flags, const Sides& sides) {
+absl::StatusOr<Inputs> Embed(const AdaptFlags& flags, const Sides& sides) {
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
   const Encoder &old_model = *sides.old_model, &new_model = *sides.new_model;
   Inputs inputs;
@@ -203,7 +200,7 @@ absl::StatusOr<Inputs> Embed(const Flags& flags, const Sides& sides) {
   return inputs;
 }
 
-absl::StatusOr<AdaptOptions> OptionsOf(const Flags& flags, const Sides& sides) {
+absl::StatusOr<AdaptOptions> OptionsOf(const AdaptFlags& flags, const Sides& sides) {
   AdaptOptions options;
   LC_ASSIGN_OR_RETURN(options.direction, ParseAdapterDirection(flags.direction));
   LC_ASSIGN_OR_RETURN(options.kind, ParseAdapterKind(flags.map));
@@ -229,8 +226,7 @@ absl::StatusOr<AdapterFile> FitShown(const Inputs& inputs, const AdaptOptions& o
   const ModelPairs& pairs = inputs.pairs;
   const EmbeddingPairs given{item ? pairs.old_z : pairs.new_z, item ? pairs.new_z : pairs.old_z, pairs.labels,
                              pairs.items};
-  interrupted.store(false);
-  const auto previous = std::signal(SIGINT, &OnInterrupt);
+  const StopOnInterrupt interrupt;
   absl::StatusOr<AdapterFile> file = absl::UnknownError("");
   {
     ProgressBar bar("fitting", options.steps, "steps");
@@ -239,13 +235,12 @@ absl::StatusOr<AdapterFile> FitShown(const Inputs& inputs, const AdaptOptions& o
         [&bar](const AdaptProgress& p) {
           bar.Show(static_cast<double>(p.step) / static_cast<double>(p.steps), p.step);
         },
-        &interrupted);
+        interrupt.flag());
   }
-  std::signal(SIGINT, previous);
   return file;
 }
 
-absl::Status CheckWhereTo(const Flags& flags) {
+absl::Status CheckWhereTo(const AdaptFlags& flags) {
   if (flags.collection.empty()) {
     if (flags.from == 0 && flags.to == 0) return absl::OkStatus();
     return InvalidField("--collection", "absent", "the collection whose generations --from and --to are");
@@ -259,7 +254,7 @@ absl::Status CheckWhereTo(const Flags& flags) {
 }
 
 // What does not fit the two generations is refused by the server, which knows them.
-absl::Status PutIt(Context& context, const Flags& flags) {
+absl::Status PutIt(Context& context, const AdaptFlags& flags) {
   const absl::Status put = PutAdapterFile(context, {flags.collection, flags.from, flags.to, ""}, flags.out).status();
   if (!put.ok()) return Annotate(put, StrCat("'", flags.out, "' is fitted; to put it into '", flags.collection, "'"));
   if (!context.json) {
@@ -268,7 +263,7 @@ absl::Status PutIt(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
   // Wrong words are told before anything is read or embedded; numbers when the dimensions are known.
   LC_RETURN_IF_ERROR(ParseAdapterDirection(flags.direction).status());
   LC_RETURN_IF_ERROR(ParseAdapterKind(flags.map).status());
@@ -305,7 +300,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddAdapt(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<AdaptFlags>();
   CLI::App* app = AddCommand(
       root, "adapt", "Fit an adapter between two models' embeddings, show what it gains, and put it into a collection if asked to");
   app->add_option("--old-embeddings", flags->old_embeddings, "Old model's embeddings before the clip (n, d), .npy");
@@ -351,7 +346,7 @@ void AddAdapt(CLI::App& root, Context& context) {
   app->add_option("--collection", flags->collection, "Put it into this collection of the server, too");
   app->add_option("--from", flags->from, "With --collection: the generation whose embeddings it takes");
   app->add_option("--to", flags->to, "With --collection: the generation into whose space it carries them");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunAdapt(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -12,9 +12,9 @@
 namespace lightcone::cli {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(100);
+constexpr absl::Duration kFollowEvery = absl::Milliseconds(100);
 
-struct Flags {
+struct BackfillFlags {
   std::string collection, failure_head, request_id, finished;
   uint32_t head_generation = 0, items = 100;
   double timeout_seconds = 300, embed_rate = 0, p99_ms_max = 0;
@@ -30,7 +30,7 @@ absl::Status Ended(const v1::StatusResponse& status) {
   return absl::AbortedError(StrCat("the backfill failed: ", status.error()));
 }
 
-absl::Status Start(Context& context, const Flags& flags) {
+absl::Status StartBackfill(Context& context, const BackfillFlags& flags) {
   v1::BackfillStartRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
@@ -46,14 +46,14 @@ absl::Status Start(Context& context, const Flags& flags) {
   v1::StatusRequest ask;
   ask.set_collection(flags.collection);
   while (flags.wait && status.state() == v1::BACKFILL_STATE_ORDERING) {
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kFollowEvery);
     LC_ASSIGN_OR_RETURN(status, client->BackfillStatus(ask));
   }
   PrintStatus(context, status);
   return Ended(status);
 }
 
-absl::Status ShowStatus(Context& context, const Flags& flags) {
+absl::Status ShowStatus(Context& context, const BackfillFlags& flags) {
   v1::StatusRequest request;
   request.set_collection(flags.collection);
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
@@ -62,7 +62,7 @@ absl::Status ShowStatus(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Pause(Context& context, const Flags& flags) {
+absl::Status Pause(Context& context, const BackfillFlags& flags) {
   v1::PauseRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
@@ -72,7 +72,7 @@ absl::Status Pause(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Lease(Context& context, const Flags& flags) {
+absl::Status Lease(Context& context, const BackfillFlags& flags) {
   if (!(flags.timeout_seconds > 0 && flags.timeout_seconds <= 86'400)) {
     return InvalidField("--lease-seconds", Number(flags.timeout_seconds), "above 0, up to 86400");
   }
@@ -92,17 +92,17 @@ absl::Status Lease(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddBackfill(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<BackfillFlags>();
   CLI::App* app = AddCommand(root, "backfill", "Embed a gallery anew, lazily, worst items first");
   app->require_subcommand(1);
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const BackfillFlags&)) {
     CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();
     return sub;
   };
   AddBackfillFit(*app, context);
-  CLI::App* start = add("start", "Order the items of older generations, worst first; ends a pause", Start);
+  CLI::App* start = add("start", "Order the items of older generations, worst first; ends a pause", StartBackfill);
   start->add_option("--failure-head", flags->failure_head, "File of `backfill fit`; none: by neighbourhoods alone");
   start->add_option("--head-generation", flags->head_generation, "Whose items it is for; 0: the active one's parent");
   start->add_option("--embed-rate", flags->embed_rate,

@@ -12,13 +12,13 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct BackfillFitFlags {
   std::string old_model, new_model, data = "glyphs", out;
   int64_t items = 0;
   uint64_t seed = 1;
 };
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunBackfillFit(Context& context, const BackfillFitFlags& flags) {
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_model, Encoder::LoadFolder(flags.old_model));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(flags.new_model));
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
@@ -41,7 +41,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddBackfillFit(CLI::App& backfill, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<BackfillFitFlags>();
   CLI::App* app = AddCommand(backfill, "fit", "Learn from training images which items the new model will not find");
   app->add_option("--old-model", flags->old_model, "Folder of the model that embedded the gallery")->required();
   app->add_option("--new-model", flags->new_model, "Folder of the model that will embed it anew")->required();
@@ -50,7 +50,7 @@ void AddBackfillFit(CLI::App& backfill, Context& context) {
                   "Size of the gallery to be ordered, up to the number of training images; 0: as many as those");
   app->add_option("--seed", flags->seed, "Of the data set's drawing and splits")->capture_default_str();
   app->add_option("--out", flags->out, "File for the head")->required();
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunBackfillFit(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -1,7 +1,6 @@
 // `lightcone bench`: how fast and how well a server answers, as its users see it.
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,12 +14,13 @@
 #include "cli/commands.h"
 #include "cli/load/report.h"
 #include "cli/message_json.h"
+#include "cli/interrupt.h"
 #include "cli/table.h"
 
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct BenchFlags {
   LoadSource source;
   LoadPlan plan;
   std::string metric, mix = "search=1", filter, truth, out, collection;
@@ -32,9 +32,6 @@ struct Flags {
 
 constexpr uint32_t kEfs[] = {16, 32, 64, 128, 256, 512};
 
-std::atomic<bool> interrupted{false};
-void OnInterrupt(int) { interrupted.store(true); }
-
 // The server that is asked: the one at --server, or one of its own over a folder that goes with it.
 struct Target {
   std::unique_ptr<ScratchFolder> folder;
@@ -44,7 +41,7 @@ struct Target {
   std::string name;
 };
 
-absl::StatusOr<Target> Reach(Context& context, const Flags& flags) {
+absl::StatusOr<Target> Reach(Context& context, const BenchFlags& flags) {
   Target target;
   if (!flags.embedded) {
     LC_ASSIGN_OR_RETURN(target.client, context.Client());
@@ -62,7 +59,7 @@ absl::StatusOr<Target> Reach(Context& context, const Flags& flags) {
 }
 
 // Combinations that would measure something else than was asked for, or write where nobody said so.
-absl::Status CheckTogether(const Flags& flags) {
+absl::Status CheckTogether(const BenchFlags& flags) {
   const LoadPlan& plan = flags.plan;
   if (!flags.collection.empty() && plan.mix.writes()) {
     return InvalidField("--mix", flags.mix, "searches only in a collection that bench did not make (--collection)");
@@ -94,7 +91,7 @@ absl::Status CheckTogether(const Flags& flags) {
 }
 
 // What is measured, one after the other; an unbroken rate is not cut into six.
-std::vector<LoadPoint> PointsOf(const Flags& flags) {
+std::vector<LoadPoint> PointsOf(const BenchFlags& flags) {
   std::vector<LoadPoint> points;
   const auto add = [&points](uint32_t ef, double target) {
     points.emplace_back().ef = ef;
@@ -111,7 +108,7 @@ std::vector<LoadPoint> PointsOf(const Flags& flags) {
   return points;
 }
 
-absl::StatusOr<LoadVectors> VectorsOf(const Flags& flags) {
+absl::StatusOr<LoadVectors> VectorsOf(const BenchFlags& flags) {
   if (flags.collection.empty()) return MakeLoadVectors(flags.source);
   LoadVectors vectors;
   LC_ASSIGN_OR_RETURN(vectors.queries, ReadVectors(flags.source.queries, flags.source.query_count, &vectors.dimension));
@@ -119,7 +116,7 @@ absl::StatusOr<LoadVectors> VectorsOf(const Flags& flags) {
   return vectors;
 }
 
-absl::Status MeasurePoints(client::Client& client, Context& context, const Flags& flags, const LoadVectors& vectors,
+absl::Status MeasurePoints(client::Client& client, Context& context, const BenchFlags& flags, const LoadVectors& vectors,
                            LoadReport& report) {
   LoadPlan& plan = report.plan;
   const bool searches = plan.mix.search > 0;
@@ -156,7 +153,7 @@ absl::Status MeasurePoints(client::Client& client, Context& context, const Flags
   return absl::OkStatus();
 }
 
-absl::Status WriteOut(const Flags& flags, const LoadReport& report) {
+absl::Status WriteOut(const BenchFlags& flags, const LoadReport& report) {
   if (flags.out.empty()) return absl::OkStatus();
   LC_RETURN_IF_ERROR(MakeFolders(flags.out));
   LC_RETURN_IF_ERROR(WriteFileAtomically(flags.out + "/bench.json", LoadJson(report).dump(2) + "\n"));
@@ -170,7 +167,7 @@ absl::Status DropGallery(client::Client& client, const std::string& collection) 
   return client.DropCollection(drop).status();
 }
 
-absl::Status Bench(Context& context, Flags& flags) {
+absl::Status Bench(Context& context, BenchFlags& flags, const std::atomic<bool>* stop) {
   LoadReport report;
   report.plan = flags.plan;
   LoadPlan& plan = report.plan;
@@ -182,7 +179,7 @@ absl::Status Bench(Context& context, Flags& flags) {
   if (flags.metric.empty()) flags.metric = flags.source.data == "clustered" ? "lorentz" : "euclidean";
   LC_ASSIGN_OR_RETURN(const LoadVectors vectors, VectorsOf(flags));
   LC_ASSIGN_OR_RETURN(const Target target, Reach(context, flags));
-  plan.stop = &interrupted;
+  plan.stop = stop;
   plan.collection = flags.collection;
   report.data = flags.source.data;
   report.metric = flags.metric;
@@ -220,18 +217,15 @@ absl::Status Bench(Context& context, Flags& flags) {
   return WriteOut(flags, report);
 }
 
-absl::Status Run(Context& context, Flags& flags) {
-  interrupted.store(false);
-  const auto previous = std::signal(SIGINT, &OnInterrupt);
-  const absl::Status status = Bench(context, flags);
-  std::signal(SIGINT, previous);
-  return status;
+absl::Status RunBench(Context& context, BenchFlags& flags) {
+  const StopOnInterrupt interrupt;
+  return Bench(context, flags, interrupt.flag());
 }
 
 }  // namespace
 
 void AddBench(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<BenchFlags>();
   LoadSource& source = flags->source;
   LoadPlan& plan = flags->plan;
   CLI::App* app =
@@ -272,7 +266,7 @@ void AddBench(CLI::App& root, Context& context) {
   app->add_option("--out", flags->out, "Folder for bench.json and the plot bench.svg");
   app->callback([&context, flags] {
     flags->plan.seed = flags->source.seed;
-    context.Finish(Run(context, *flags));
+    context.Finish(RunBench(context, *flags));
   });
 }
 

@@ -9,7 +9,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct CanaryFlags {
   std::string collection, reason, request_id;
   uint32_t generation = 0;
   double share = 0;
@@ -29,7 +29,7 @@ OrderedJson SideJson(const v1::CanarySide& side) {
   return json;
 }
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunCanary(Context& context, const CanaryFlags& flags) {
   if (flags.end && flags.generation != 0) return InvalidArgument("say one of GENERATION (with --share) and --end");
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::CanaryInfo canary;
@@ -83,7 +83,7 @@ std::string CanaryTable(const v1::CanaryInfo& canary) {
 }
 
 void AddGenerationCanary(CLI::App& generation, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CanaryFlags>();
   CLI::App* app = AddCommand(
       generation, "canary", "Let a generation serve a share of the searches before it is active; show how it does; end it");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
@@ -93,7 +93,7 @@ void AddGenerationCanary(CLI::App& generation, Context& context) {
   app->add_flag("--force", flags->force, "Although it has not passed a validation, or reaches not every item; needs --reason");
   app->add_option("--reason", flags->reason, "Why; kept in the audit log");
   app->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunCanary(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -10,7 +10,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct CollectionFlags {
   std::string name, alias, request_id;
   std::string geometry = "lorentz", kind, codes;
   double curvature = 0;
@@ -50,7 +50,7 @@ absl::Status AddPayloadFields(const std::vector<std::string>& texts, const std::
   return absl::OkStatus();
 }
 
-absl::Status SetIndex(const Flags& flags, v1::IndexSettings* index) {
+absl::Status SetIndex(const CollectionFlags& flags, v1::IndexSettings* index) {
   if (!flags.kind.empty()) {
     LC_ASSIGN_OR_RETURN(const v1::IndexKind kind, ParseName("--index", flags.kind, v1::IndexKind_MAX, IndexKindName));
     index->set_kind(kind);
@@ -70,7 +70,7 @@ absl::Status SetIndex(const Flags& flags, v1::IndexSettings* index) {
   return absl::OkStatus();
 }
 
-void Show(const Context& context, const v1::CollectionInfo& info, std::string_view did) {
+void ShowCollection(const Context& context, const v1::CollectionInfo& info, std::string_view did) {
   if (context.json) return context.PrintJson(CollectionJson(info));
   context.Print(StrCat(did, CollectionsTable({info})));
   if (!info.index_choice().empty()) context.Print(StrCat("\nchosen: ", info.index_choice(), "\n"));
@@ -78,7 +78,7 @@ void Show(const Context& context, const v1::CollectionInfo& info, std::string_vi
   if (info.payload_indexes_size() > 0) context.Print(StrCat("\n", PayloadIndexesTable(info)));
 }
 
-absl::Status Create(Context& context, const Flags& flags) {
+absl::Status CreateCollection(Context& context, const CollectionFlags& flags) {
   v1::CreateRequest request;
   request.set_request_id(flags.request_id);
   request.set_name(flags.name);
@@ -90,11 +90,11 @@ absl::Status Create(Context& context, const Flags& flags) {
   LC_RETURN_IF_ERROR(AddPayloadFields(flags.payload_fields, "--payload-index", request.mutable_payload_fields()));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::CreateResponse response, client->CreateCollection(request));
-  Show(context, response.collection(), "");
+  ShowCollection(context, response.collection(), "");
   return absl::OkStatus();
 }
 
-absl::Status List(Context& context, const Flags&) {
+absl::Status ListCollections(Context& context, const CollectionFlags&) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const std::vector<v1::CollectionInfo> infos, client->AllCollections());
   if (context.json) {
@@ -108,16 +108,16 @@ absl::Status List(Context& context, const Flags&) {
   return absl::OkStatus();
 }
 
-absl::Status Get(Context& context, const Flags& flags) {
+absl::Status GetCollection(Context& context, const CollectionFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::CollectionsGetRequest request;
   request.set_name(flags.name);
   LC_ASSIGN_OR_RETURN(const v1::CollectionsGetResponse response, client->GetCollection(request));
-  Show(context, response.collection(), "");
+  ShowCollection(context, response.collection(), "");
   return absl::OkStatus();
 }
 
-absl::Status Drop(Context& context, const Flags& flags) {
+absl::Status DropCollection(Context& context, const CollectionFlags& flags) {
   if (!flags.yes) {
     return InvalidArgument(
         StrCat("this removes collection '", flags.name, "' and everything in it; add --yes to do so"));
@@ -135,7 +135,7 @@ absl::Status Drop(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Alias(Context& context, const Flags& flags) {
+absl::Status Alias(Context& context, const CollectionFlags& flags) {
   if (flags.remove == !flags.name.empty()) {
     return InvalidArgument("name the collection that the alias is to point at, or --remove the alias");
   }
@@ -155,7 +155,7 @@ absl::Status Alias(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Rebuild(Context& context, const Flags& flags) {
+absl::Status Rebuild(Context& context, const CollectionFlags& flags) {
   v1::RebuildRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.name);
@@ -163,11 +163,11 @@ absl::Status Rebuild(Context& context, const Flags& flags) {
   LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::RebuildResponse response, client->RebuildCollection(request));
-  Show(context, response.collection(), flags.wait ? "rebuilt\n" : "rebuilding in the background\n");
+  ShowCollection(context, response.collection(), flags.wait ? "rebuilt\n" : "rebuilding in the background\n");
   return absl::OkStatus();
 }
 
-absl::Status IndexPayload(Context& context, const Flags& flags) {
+absl::Status IndexPayload(Context& context, const CollectionFlags& flags) {
   v1::IndexPayloadRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.name);
@@ -176,11 +176,11 @@ absl::Status IndexPayload(Context& context, const Flags& flags) {
   for (const std::string& path : flags.drop) request.add_drop(path);
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::IndexPayloadResponse response, client->IndexPayload(request));
-  Show(context, response.collection(), "");
+  ShowCollection(context, response.collection(), "");
   return absl::OkStatus();
 }
 
-void AddIndexFlags(CLI::App* app, Flags* flags) {
+void AddIndexFlags(CLI::App* app, CollectionFlags* flags) {
   app->add_option("--index", flags->kind,
                   "Kind of sealed segments: flat (exact scan), hnsw, ivf or auto; the server's default");
   app->add_option(
@@ -201,8 +201,8 @@ void AddIndexFlags(CLI::App* app, Flags* flags) {
 void AddCollection(CLI::App& root, Context& context) {
   CLI::App* app = AddCommand(root, "collection", "Create, list, show, drop, alias, rebuild and index collections");
   app->require_subcommand(1);
-  auto flags = std::make_shared<Flags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+  auto flags = std::make_shared<CollectionFlags>();
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const CollectionFlags&)) {
     CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     return sub;
@@ -211,7 +211,7 @@ void AddCollection(CLI::App& root, Context& context) {
     sub->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   };
 
-  CLI::App* create = add("create", "Create a collection", &Create);
+  CLI::App* create = add("create", "Create a collection", &CreateCollection);
   create->add_option("name", flags->name, "Letters, digits, '-', '_', '.'")->required();
   create->add_option("--geometry", flags->geometry, "lorentz, cosine, inner_product or euclidean")
       ->capture_default_str();
@@ -221,12 +221,12 @@ void AddCollection(CLI::App& root, Context& context) {
                      "PATH=TYPE of a payload field that filters will ask for: keyword, integer, float, boolean, time");
   request_id(create);
 
-  add("list", "List collections", &List);
-  add("get", "Show one collection and its segments", &Get)
+  add("list", "List collections", &ListCollections);
+  add("get", "Show one collection and its segments", &GetCollection)
       ->add_option("name", flags->name, "Collection or alias")
       ->required();
 
-  CLI::App* drop = add("drop", "Remove a collection and everything in it", &Drop);
+  CLI::App* drop = add("drop", "Remove a collection and everything in it", &DropCollection);
   drop->add_option("name", flags->name, "Collection")->required();
   drop->add_flag("--yes", flags->yes, "Really do it");
   request_id(drop);

@@ -10,11 +10,11 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct CountFlags {
   std::string collection, filter;
 };
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunCount(Context& context, const CountFlags& flags) {
   v1::CountRequest request;
   request.set_collection(flags.collection);
   if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
@@ -38,11 +38,11 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddCount(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CountFlags>();
   CLI::App* app = AddCommand(root, "count", "Count items, all or those that pass a filter");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("--filter", flags->filter, "For example: class = \"cat\" and year >= 2020");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunCount(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -9,12 +9,12 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct DeleteFlags {
   std::string collection, durability;
   std::vector<std::string> ids;
 };
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunDelete(Context& context, const DeleteFlags& flags) {
   v1::DeleteRequest request;
   request.set_collection(flags.collection);
   LC_ASSIGN_OR_RETURN(const v1::Durability durability, ParseDurability(flags.durability));
@@ -34,13 +34,13 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddDelete(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<DeleteFlags>();
   CLI::App* app = AddCommand(root, "delete", "Delete items by id; what is not there is no error");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("ids", flags->ids, "Digits are a number, anything else a name; \"42\" in quotes is a name")
       ->required();
   app->add_option("--durability", flags->durability, "durable (default): after fsync; process: survives kill -9");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunDelete(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

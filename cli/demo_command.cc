@@ -10,12 +10,12 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct DemoFlags {
   DemoOptions options;
   std::string json;
 };
 
-absl::Status Run(Context& context, Flags& flags) {
+absl::Status RunDemo(Context& context, DemoFlags& flags) {
   if (flags.options.folder.empty()) flags.options.folder = "lightcone-demo";
   // With --json -, standard output belongs to the JSON; the story goes to standard error.
   std::FILE* out = flags.json == "-" || context.json ? stderr : stdout;
@@ -35,7 +35,7 @@ absl::Status Run(Context& context, Flags& flags) {
 }  // namespace
 
 void AddDemo(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<DemoFlags>();
   CLI::App* app = AddCommand(
       root, "demo", "The whole story: train, embed, upgrade without backfilling, measure, kill -9, compare");
   app->add_option("--data", flags->options.data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR or folder:DIR")
@@ -46,7 +46,7 @@ void AddDemo(CLI::App& root, Context& context) {
   app->add_option("--json", flags->json, "Write the figures to this file; - for standard output");
   app->add_option("--recipe", flags->options.recipe, "quick (CPU, minutes) or paper")->capture_default_str();
   app->add_flag("--keep", flags->options.keep, "Leave server, collection and models for playing");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunDemo(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

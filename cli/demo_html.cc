@@ -141,7 +141,7 @@ std::string Examples(const DemoResult& result) {
   return html;
 }
 
-std::string Table(const DemoResult& result) {
+std::string ResultTable(const DemoResult& result) {
   std::string html =
       "<table><tr><th>queries by</th><th>gallery by</th><th>CMC@1</th><th>CMC@5</th><th>mAP</th><th>measured "
       "by</th></tr>";
@@ -179,7 +179,7 @@ std::string DemoHtml(const DemoResult& result) {
                  " queries. The old model was trained on the first ", result.classes_old,
                  " classes; the new one on all, compatible with the old (HBCT).</p>");
   html += Facts(result);
-  html += "<h2>Recall before and after</h2>" + Bars(result) + Table(result);
+  html += "<h2>Recall before and after</h2>" + Bars(result) + ResultTable(result);
   html += Format(
       "<p class='soft'>P_com: CMC@1 %+.3f, mAP %+.3f (1: as good as after a full backfill; 0: no better than "
       "the old model). P_up: CMC@1 %+.3f, mAP %+.3f (what compatibility costs the new model).</p>",

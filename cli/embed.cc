@@ -17,7 +17,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct EmbedFlags {
   std::string model, data = "glyphs", split = "test", out, labels_out;
   uint64_t seed = 1;
 };
@@ -27,7 +27,7 @@ std::string_view BytesOf(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunEmbed(Context& context, const EmbedFlags& flags) {
   if (flags.split != "test" && flags.split != "train") {
     return InvalidField("--split", StrCat("'", flags.split, "'"), "test, train");
   }
@@ -54,7 +54,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddEmbed(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EmbedFlags>();
   CLI::App* app = AddCommand(root, "embed", "Embed the images of a data set into a .npy file");
   app->add_option("--model", flags->model, "Folder of the model")->required();
   app->add_option("--data", flags->data, "Data set, as in train")->capture_default_str();
@@ -63,7 +63,7 @@ void AddEmbed(CLI::App& root, Context& context) {
       ->capture_default_str();
   app->add_option("--out", flags->out, "File for the embeddings, float32 (images, dimension)")->required();
   app->add_option("--labels-out", flags->labels_out, "File for their class numbers, int32");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunEmbed(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -1,5 +1,4 @@
 #include <atomic>
-#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,6 +6,8 @@
 
 #include "base/status.h"
 #include "cli/commands.h"
+#include "cli/eval_faces.h"
+#include "cli/interrupt.h"
 #include "cli/message_json.h"
 #include "cli/served.h"
 #include "cli/served_chain.h"
@@ -18,8 +19,8 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
-  std::string query, gallery, data = "glyphs", split = "test", adapter, order = "random";
+struct EvalFlags {
+  std::string query, gallery, data = "glyphs", split = "test", adapter, faces, order = "random";
   std::vector<std::string> chain;
   std::vector<double> backfilled = {0};
   int64_t queries = 0;
@@ -27,10 +28,8 @@ struct Flags {
   uint64_t seed = 1;
   std::vector<const CLI::Option*> of_server;  // what only --served reads
   std::vector<const CLI::Option*> of_pair;    // what --chain does not read
+  std::vector<const CLI::Option*> of_images;  // what --faces does not read
 };
-
-std::atomic<bool> interrupted{false};
-void OnInterrupt(int) { interrupted.store(true); }
 
 absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
   const bool two = query.encoder_crc32c != gallery.encoder_crc32c;
@@ -50,7 +49,7 @@ absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
   return absl::OkStatus();
 }
 
-void Show(const Context& context, const Flags& flags, const RetrievalFigures& figures,
+void ShowEval(const Context& context, const EvalFlags& flags, const RetrievalFigures& figures,
           const std::optional<UncertaintyFigures>& uncertainty) {
   if (context.json) {
     OrderedJson json = {{"query", flags.query},       {"gallery", flags.gallery},
@@ -75,7 +74,7 @@ void Show(const Context& context, const Flags& flags, const RetrievalFigures& fi
   }
 }
 
-absl::Status RunServed(const Context& context, const Flags& flags) {
+absl::Status RunServed(const Context& context, const EvalFlags& flags) {
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
   ServedPair pair;
   pair.query = flags.query;
@@ -83,12 +82,10 @@ absl::Status RunServed(const Context& context, const Flags& flags) {
   pair.adapter = flags.adapter;
   pair.queries_max = flags.queries;
   pair.seed = flags.seed;
-  pair.stop = &interrupted;
   pair.order = flags.order;
-  interrupted.store(false);
-  const auto previous = std::signal(SIGINT, &OnInterrupt);
+  const StopOnInterrupt interrupt;
+  pair.stop = interrupt.flag();
   const absl::StatusOr<ServedFigures> measured = MeasureServed(pair, dataset, flags.backfilled);
-  std::signal(SIGINT, previous);
   LC_RETURN_IF_ERROR(measured.status());
   const ServedFigures& figures = *measured;
   if (context.json) {
@@ -115,18 +112,16 @@ absl::Status RunServed(const Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status RunChain(const Context& context, const Flags& flags) {
+absl::Status RunChain(const Context& context, const EvalFlags& flags) {
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
-  interrupted.store(false);
-  const auto previous = std::signal(SIGINT, &OnInterrupt);
+  const StopOnInterrupt interrupt;
   const absl::StatusOr<std::vector<ChainCell>> measured =
       MeasureServedChain({.models = flags.chain,
                           .binary = "",
                           .queries_max = flags.queries,
                           .seed = flags.seed,
-                          .stop = &interrupted},
+                          .stop = interrupt.flag()},
                          dataset);
-  std::signal(SIGINT, previous);
   LC_RETURN_IF_ERROR(measured.status());
   OrderedJson json = {
       {"chain", flags.chain}, {"dataset", flags.data}, {"seed", flags.seed}, {"cells", OrderedJson::array()}};
@@ -147,12 +142,29 @@ absl::Status RunChain(const Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunFaces(const Context& context, const EvalFlags& flags, const Encoder& query, const Encoder& gallery) {
+  for (const CLI::Option* option : flags.of_images) {
+    if (option->count() > 0) return InvalidField(option->get_name(), "set", "not with --faces");
+  }
+  LC_ASSIGN_OR_RETURN(const FaceLists lists, OpenFaceLists(flags.faces));
+  LC_ASSIGN_OR_RETURN(const FaceFigures figures, MeasureFaces(query, gallery, lists));
+  if (!context.json) {
+    context.Print(FacesText(figures));
+    return absl::OkStatus();
+  }
+  OrderedJson json = {{"query", flags.query}, {"gallery", flags.gallery}, {"faces", flags.faces}};
+  json.update(FacesJson(figures));
+  context.PrintJson(json);
+  return absl::OkStatus();
+}
+
+absl::Status RunEval(Context& context, const EvalFlags& flags) {
   if (flags.query.empty() == flags.chain.empty()) {
     return InvalidField("--query", flags.query.empty() ? "absent" : "together with --chain",
                         "the folder of a model, or --chain with --served");
   }
   if (flags.served) {
+    if (!flags.faces.empty()) return InvalidField("--faces", flags.faces, "not with --served");
     if (flags.queries < 0) return InvalidField("--queries", StrCat(flags.queries), "0 (all) or more");
     if (flags.split != "test") return InvalidField("--split", flags.split, "test, with --served");
     if (flags.chain.empty()) return RunServed(context, flags);
@@ -171,6 +183,7 @@ absl::Status Run(Context& context, const Flags& flags) {
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> query, Encoder::LoadFolder(flags.query));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> gallery, Encoder::LoadFolder(gallery_folder));
   LC_RETURN_IF_ERROR(CheckComparable(query->manifest(), gallery->manifest()));
+  if (!flags.faces.empty()) return RunFaces(context, flags, *query, *gallery);
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
   const ImageSet& images = flags.split == "test" ? dataset.test : dataset.train;
   LC_ASSIGN_OR_RETURN(const std::vector<float> query_z, EmbedSplit(*query, images));
@@ -190,23 +203,26 @@ absl::Status Run(Context& context, const Flags& flags) {
   if (space.metric == "lorentz") {
     LC_ASSIGN_OR_RETURN(uncertainty, EvaluateUncertainty(space, queries, items, /*same_items=*/true));
   }
-  Flags shown = flags;
+  EvalFlags shown = flags;
   shown.gallery = gallery_folder;
-  Show(context, shown, figures, uncertainty);
+  ShowEval(context, shown, figures, uncertainty);
   return absl::OkStatus();
 }
 
 }  // namespace
 
 void AddEval(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EvalFlags>();
   CLI::App* app = AddCommand(root, "eval", "Retrieval figures of one model's queries in another's gallery");
   app->add_option("--query", flags->query, "Folder of the model that embeds the queries");
   flags->of_pair = {
       app->add_option("--gallery", flags->gallery, "Folder of the model that embeds the gallery; default: --query's")};
-  app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str();
-  app->add_option("--split", flags->split, "test or train")->capture_default_str();
-  app->add_option("--seed", flags->seed, "Of drawing and splits, as in training")->capture_default_str();
+  flags->of_images = {
+      app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str(),
+      app->add_option("--split", flags->split, "test or train")->capture_default_str(),
+      app->add_option("--seed", flags->seed, "Of drawing and splits, as in training")->capture_default_str()};
+  app->add_option(
+      "--faces", flags->faces, "In place of --data: a folder with the lists and crops of IJB-B or IJB-C; verification, identification");
   app->add_flag("--served", flags->served, "Measure through Search of a server of its own, not in memory");
   flags->of_server = {
       app->add_option("--adapter", flags->adapter, "Adapter between the two models; needs --served"),
@@ -226,7 +242,7 @@ void AddEval(CLI::App& root, Context& context) {
   flags->of_pair.push_back(flags->of_server.back());
   flags->of_pair.push_back(flags->of_server[0]);
   flags->of_pair.push_back(flags->of_server[1]);
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunEval(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -1,7 +1,6 @@
 #include "trainer/experiment/experiment.h"
 
 #include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
+#include "cli/interrupt.h"
 #include "cli/table.h"
 #include "trainer/experiment/recipe.h"
 #include "trainer/progress.h"
@@ -18,17 +18,14 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct ExperimentFlags {
   ExperimentOptions options;
   std::string seeds;
   std::optional<double> images_per_second;
   bool list = false, dry_run = false;
 };
 
-std::atomic<bool> interrupted{false};
-void OnInterrupt(int) { interrupted.store(true); }
-
-absl::Status List(Context& context) {
+absl::Status ListRecipes(Context& context) {
   Table table({"recipe", "what", "data", "source"});
   OrderedJson json = OrderedJson::array();
   for (const ShippedRecipe& shipped : ShippedRecipes()) {
@@ -44,7 +41,7 @@ absl::Status List(Context& context) {
   return absl::OkStatus();
 }
 
-void Show(const Context& context, const ExperimentForecast& forecast) {
+void ShowExperiment(const Context& context, const ExperimentForecast& forecast) {
   if (context.json) {
     OrderedJson models = OrderedJson::array();
     for (const ForecastModel& model : forecast.models) {
@@ -81,7 +78,7 @@ void Show(const Context& context, const ExperimentForecast& forecast) {
                        " images/s of ", forecast.measured_on, "; fitting adapters and measuring come on top\n"));
 }
 
-absl::Status RunAll(Context& context, const Flags& flags, const ExperimentHooks& hooks) {
+absl::Status RunAll(Context& context, const ExperimentFlags& flags, const ExperimentHooks& hooks) {
   const absl::StatusOr<ExperimentOutcome> outcome = RunExperiment(flags.options, hooks);
   if (!outcome.ok()) {
     if (!absl::IsCancelled(outcome.status())) return outcome.status();
@@ -100,8 +97,8 @@ absl::Status RunAll(Context& context, const Flags& flags, const ExperimentHooks&
   return absl::OkStatus();
 }
 
-absl::Status Run(Context& context, Flags& flags) {
-  if (flags.list) return List(context);
+absl::Status RunExperiment(Context& context, ExperimentFlags& flags) {
+  if (flags.list) return ListRecipes(context);
   if (flags.options.recipe.empty()) {
     return InvalidField("RECIPE", "absent", "a file, or a name that `lightcone experiment --list` shows");
   }
@@ -111,30 +108,28 @@ absl::Status Run(Context& context, Flags& flags) {
   if (!flags.seeds.empty()) {
     LC_ASSIGN_OR_RETURN(flags.options.seeds, ParseSeeds(flags.seeds, "--seeds"));
   }
-  interrupted.store(false);
-  const auto previous = std::signal(SIGINT, &OnInterrupt);
+  const StopOnInterrupt interrupt;
   ProgressPrinter printer(stderr);
   ExperimentHooks hooks;
   hooks.say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   hooks.progress = printer.callback();
-  hooks.stop = &interrupted;
+  hooks.stop = interrupt.flag();
   absl::Status status;
   if (flags.dry_run) {
     const absl::StatusOr<ExperimentForecast> forecast =
         ForecastExperiment(flags.options, flags.images_per_second, hooks);
     status = forecast.status();
-    if (forecast.ok()) Show(context, *forecast);
+    if (forecast.ok()) ShowExperiment(context, *forecast);
   } else {
     status = RunAll(context, flags, hooks);
   }
-  std::signal(SIGINT, previous);
   return status;
 }
 
 }  // namespace
 
 void AddExperiment(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ExperimentFlags>();
   CLI::App* app = AddCommand(
       root, "experiment",
       "Train and measure all models of a recipe; tables and plots. What is trained already is used again");
@@ -149,7 +144,7 @@ void AddExperiment(CLI::App& root, Context& context) {
   app->add_flag("--dry-run", flags->dry_run, "Say what would be trained and how long it takes; train nothing");
   app->add_option("--images-per-second", flags->images_per_second,
                   "With --dry-run: of the newest model trained alone; default: measured for some seconds");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunExperiment(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -15,7 +15,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct ExportFlags {
   std::string collection, file, format = "auto", filter;
   uint64_t limit = 0;
   uint32_t page_size = 0;
@@ -40,7 +40,7 @@ absl::StatusOr<int64_t> Expect(client::Client* client, const v1::ScrollRequest& 
   return static_cast<int64_t>(count);
 }
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunExport(Context& context, const ExportFlags& flags) {
   LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf(flags.format, flags.file));
   v1::ScrollRequest request;
   request.set_collection(flags.collection);
@@ -87,7 +87,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddExport(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ExportFlags>();
   CLI::App* app = AddCommand(root, "export", "Write items with their vectors to an npy, fvecs, bvecs or jsonl file");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("file", flags->file, "Written as a whole or not at all; ids and payloads beside it in NAME.ids.jsonl")
@@ -96,7 +96,7 @@ void AddExport(CLI::App& root, Context& context) {
   app->add_option("--filter", flags->filter, "For example: class = \"cat\" and $generation = 2");
   app->add_option("--limit", flags->limit, "Items at most; 0: all")->capture_default_str();
   app->add_option("--page-size", flags->page_size, "Items a message; 0: the server's default");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunExport(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -14,7 +14,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct GenerationFlags {
   std::string collection, model, manifest, encoder, method = "external", reason, request_id;
   uint32_t generation = 0, draft = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0, reference = 0;
   double curvature = 0, clip_radius = 0;
@@ -24,14 +24,14 @@ struct Flags {
   std::optional<uint32_t> expect_active;
 };
 
-void Show(const Context& context, const v1::GenerationInfo& info, std::string_view did) {
+void ShowGeneration(const Context& context, const v1::GenerationInfo& info, std::string_view did) {
   if (context.json) return context.PrintJson(GenerationJson(info));
   context.Print(StrCat(did, GenerationsTable({info}),
                        did.empty() && info.has_validation() ? ValidationTable(info.validation()) : ""));
 }
 
 // From --model DIR, from --manifest FILE (and --encoder FILE), or from --dimension and its companions.
-absl::Status SetModel(const Flags& flags, v1::RegisterRequest* request) {
+absl::Status SetModel(const GenerationFlags& flags, v1::RegisterRequest* request) {
   const int ways = !flags.model.empty() + !flags.manifest.empty() + (flags.dimension > 0) + (flags.draft > 0);
   if (ways != 1) {
     return InvalidArgument("say what to register: one of --model DIR, --manifest FILE, --dimension D, --draft N");
@@ -54,7 +54,7 @@ absl::Status SetModel(const Flags& flags, v1::RegisterRequest* request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::ActivateResponse> Activate(client::Client* client, const Flags& flags, uint32_t generation,
+absl::StatusOr<v1::ActivateResponse> Activate(client::Client* client, const GenerationFlags& flags, uint32_t generation,
                                               const std::string& request_id) {
   v1::ActivateRequest request;
   request.set_request_id(request_id);
@@ -66,7 +66,7 @@ absl::StatusOr<v1::ActivateResponse> Activate(client::Client* client, const Flag
   return client->ActivateGeneration(request);
 }
 
-absl::Status Register(Context& context, const Flags& flags) {
+absl::Status Register(Context& context, const GenerationFlags& flags) {
   v1::RegisterRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
@@ -76,7 +76,7 @@ absl::Status Register(Context& context, const Flags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::RegisterResponse response, client->RegisterGeneration(request));
   if (!flags.activate) {
-    Show(context, response.generation(), "");
+    ShowGeneration(context, response.generation(), "");
     return absl::OkStatus();
   }
   const std::string activation_id = flags.request_id.empty() ? "" : flags.request_id + "-activate";
@@ -85,11 +85,11 @@ absl::Status Register(Context& context, const Flags& flags) {
     return Annotate(activated.status(),
                     StrCat("generation ", response.generation().generation(), " is registered, but not active"));
   }
-  Show(context, activated->generation(), "");
+  ShowGeneration(context, activated->generation(), "");
   return absl::OkStatus();
 }
 
-absl::Status List(Context& context, const Flags& flags) {
+absl::Status ListGenerations(Context& context, const GenerationFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::GenerationsListRequest request;
   request.set_collection(flags.collection);
@@ -98,17 +98,17 @@ absl::Status List(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Get(Context& context, const Flags& flags) {
+absl::Status GetGeneration(Context& context, const GenerationFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::GenerationsGetRequest request;
   request.set_collection(flags.collection);
   request.set_generation(flags.generation);
   LC_ASSIGN_OR_RETURN(const v1::GenerationsGetResponse response, client->GetGeneration(request));
-  Show(context, response.generation(), "");
+  ShowGeneration(context, response.generation(), "");
   return absl::OkStatus();
 }
 
-absl::Status Validate(Context& context, const Flags& flags) {
+absl::Status Validate(Context& context, const GenerationFlags& flags) {
   v1::ValidateRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
@@ -131,12 +131,12 @@ absl::Status Validate(Context& context, const Flags& flags) {
   get.set_collection(flags.collection);
   get.set_generation(flags.generation);
   LC_ASSIGN_OR_RETURN(const v1::GenerationsGetResponse now, client->GetGeneration(get));
-  Show(context, now.generation(), "");
+  ShowGeneration(context, now.generation(), "");
   if (now.generation().validation().passed()) return absl::OkStatus();
   return FailedPrecondition(StrCat("generation ", flags.generation, " did not pass its validation"));
 }
 
-absl::Status Retire(Context& context, const Flags& flags) {
+absl::Status Retire(Context& context, const GenerationFlags& flags) {
   v1::RetireRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
@@ -150,7 +150,7 @@ absl::Status Retire(Context& context, const Flags& flags) {
     json["job"] = response.job();
     context.PrintJson(json);
   } else {
-    Show(context, response.generation(),
+    ShowGeneration(context, response.generation(),
          StrCat("generation ", flags.generation, " is retired; ",
                 response.job().empty() ? "its space is given back\n"
                                        : StrCat("job ", response.job(), " gives its space back\n")));
@@ -167,20 +167,20 @@ void ShowSwitch(const Context& context, const Response& response) {
     json["out_of_reach"] = response.out_of_reach();
     return context.PrintJson(json);
   }
-  Show(context, response.generation(),
+  ShowGeneration(context, response.generation(),
        StrCat("generation ", response.generation().generation(), " serves; before it: ",
               response.previous_generation() == 0 ? std::string("none") : StrCat(response.previous_generation()),
               "; items out of its reach: ", response.out_of_reach(), "\n"));
 }
 
-absl::Status ActivateOne(Context& context, const Flags& flags) {
+absl::Status ActivateOne(Context& context, const GenerationFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::ActivateResponse response, Activate(client, flags, flags.generation, flags.request_id));
   ShowSwitch(context, response);
   return absl::OkStatus();
 }
 
-absl::Status Rollback(Context& context, const Flags& flags) {
+absl::Status Rollback(Context& context, const GenerationFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::RollbackRequest request;
   request.set_request_id(flags.request_id);
@@ -193,7 +193,7 @@ absl::Status Rollback(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Audit(Context& context, const Flags& flags) {
+absl::Status Audit(Context& context, const GenerationFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::AuditRequest request;
   request.set_collection(flags.collection);
@@ -203,7 +203,7 @@ absl::Status Audit(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-void AddActivationFlags(CLI::App* app, Flags* flags) {
+void AddActivationFlags(CLI::App* app, GenerationFlags* flags) {
   app->add_flag("--force", flags->force,
                 "Although items would be out of its reach, or no validation was passed; needs --reason");
   app->add_option("--reason", flags->reason, "Why; kept in the audit log");
@@ -216,8 +216,8 @@ void AddGeneration(CLI::App& root, Context& context) {
   CLI::App* app = AddCommand(
       root, "generation", "Register, list, show, activate and roll back generations of the model; adapters between them");
   app->require_subcommand(1);
-  auto flags = std::make_shared<Flags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+  auto flags = std::make_shared<GenerationFlags>();
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const GenerationFlags&)) {
     CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();
@@ -242,8 +242,8 @@ void AddGeneration(CLI::App& root, Context& context) {
   reg->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   AddActivationFlags(reg, flags.get());
 
-  add("list", "List the generations of a collection", &List);
-  add("get", "Show one generation", &Get)->add_option("generation", flags->generation, "Its number")->required();
+  add("list", "List the generations of a collection", &ListGenerations);
+  add("get", "Show one generation", &GetGeneration)->add_option("generation", flags->generation, "Its number")->required();
 
   CLI::App* validate = add("validate", "Measure a generation by the probe sets, on the items of older ones", &Validate);
   validate->add_option("generation", flags->generation, "Its number")->required();

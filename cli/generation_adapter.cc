@@ -14,7 +14,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct GenerationAdapterFlags {
   std::string collection, file, request_id;
   uint32_t from = 0, to = 0;
   bool force = false, no_wait = false;
@@ -23,7 +23,7 @@ struct Flags {
   uint64_t seed = 1;
 };
 
-absl::Status Put(Context& context, const Flags& flags) {
+absl::Status PutAdapter(Context& context, const GenerationAdapterFlags& flags) {
   LC_ASSIGN_OR_RETURN(
       const v1::AdapterInfo adapter,
       PutAdapterFile(context, {flags.collection, flags.from, flags.to, flags.request_id}, flags.file));
@@ -31,7 +31,7 @@ absl::Status Put(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Drop(Context& context, const Flags& flags) {
+absl::Status DropAdapter(Context& context, const GenerationAdapterFlags& flags) {
   v1::DropAdapterRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
@@ -48,7 +48,7 @@ absl::Status Drop(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<v1::AdapterInfo>> Listed(Context& context, const Flags& flags) {
+absl::StatusOr<std::vector<v1::AdapterInfo>> AdaptersOf(Context& context, const GenerationAdapterFlags& flags) {
   v1::ListAdaptersRequest request;
   request.set_collection(flags.collection);
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<v1::AdapterInfo>> Listed(Context& context, const Flag
   return std::vector<v1::AdapterInfo>(response.adapters().begin(), response.adapters().end());
 }
 
-absl::Status Fit(Context& context, const Flags& flags) {
+absl::Status Fit(Context& context, const GenerationAdapterFlags& flags) {
   v1::FitAdapterRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
@@ -80,7 +80,7 @@ absl::Status Fit(Context& context, const Flags& flags) {
     context.PrintJson(JobJson(job));
     return absl::OkStatus();
   }
-  LC_ASSIGN_OR_RETURN(std::vector<v1::AdapterInfo> adapters, Listed(context, flags));
+  LC_ASSIGN_OR_RETURN(std::vector<v1::AdapterInfo> adapters, AdaptersOf(context, flags));
   std::erase_if(adapters, [&](const v1::AdapterInfo& one) {
     return one.from_generation() != flags.from || one.to_generation() != flags.to;
   });
@@ -88,7 +88,7 @@ absl::Status Fit(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Sample(Context& context, const Flags& flags) {
+absl::Status Sample(Context& context, const GenerationAdapterFlags& flags) {
   v1::SampleItemsRequest request;
   request.set_collection(flags.collection);
   request.set_generation(flags.generation);
@@ -100,8 +100,8 @@ absl::Status Sample(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status List(Context& context, const Flags& flags) {
-  LC_ASSIGN_OR_RETURN(const std::vector<v1::AdapterInfo> adapters, Listed(context, flags));
+absl::Status ListAdapters(Context& context, const GenerationAdapterFlags& flags) {
+  LC_ASSIGN_OR_RETURN(const std::vector<v1::AdapterInfo> adapters, AdaptersOf(context, flags));
   ShowAll(context, adapters, AdapterJson, AdaptersTable);
   return absl::OkStatus();
 }
@@ -123,8 +123,8 @@ absl::StatusOr<v1::AdapterInfo> PutAdapterFile(Context& context, const AdapterPl
 void AddGenerationAdapter(CLI::App& generation, Context& context) {
   CLI::App* app = AddCommand(generation, "adapter", "Put, fit, drop and list the adapters between generations");
   app->require_subcommand(1);
-  auto flags = std::make_shared<Flags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+  auto flags = std::make_shared<GenerationAdapterFlags>();
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const GenerationAdapterFlags&)) {
     CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();
@@ -137,13 +137,13 @@ void AddGenerationAdapter(CLI::App& generation, Context& context) {
         ->required();
     sub->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   };
-  CLI::App* put = add("put", "Give a pair of generations an adapter, or another one in its place", &Put);
+  CLI::App* put = add("put", "Give a pair of generations an adapter, or another one in its place", &PutAdapter);
   add_pair(put);
   put->add_option("file", flags->file, "The adapter's file")->required();
-  CLI::App* drop = add("drop", "Drop an adapter", &Drop);
+  CLI::App* drop = add("drop", "Drop an adapter", &DropAdapter);
   add_pair(drop);
   drop->add_flag("--force", flags->force, "Although items get out of the active generation's reach");
-  add("list", "List the adapters of a collection", &List);
+  add("list", "List the adapters of a collection", &ListAdapters);
   CLI::App* fit = add("fit", "Have the server fit an adapter from items that both generations embedded", &Fit);
   add_pair(fit);
   fit->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp (default), kernel");

@@ -19,7 +19,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct GenerationProbesFlags {
   std::string collection, name, file, label_field, request_id;
   std::vector<std::string> vectors;
 };
@@ -46,7 +46,7 @@ absl::Status AddVectors(const std::string& text, v1::PutProbesRequest* request) 
   return absl::OkStatus();
 }
 
-absl::Status Put(Context& context, const Flags& flags) {
+absl::Status PutProbes(Context& context, const GenerationProbesFlags& flags) {
   v1::PutProbesRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
@@ -76,7 +76,7 @@ absl::Status Put(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status List(Context& context, const Flags& flags) {
+absl::Status ListProbeSets(Context& context, const GenerationProbesFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::ListProbesRequest request;
   request.set_collection(flags.collection);
@@ -85,7 +85,7 @@ absl::Status List(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Drop(Context& context, const Flags& flags) {
+absl::Status DropProbes(Context& context, const GenerationProbesFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::DropProbesRequest request;
   request.set_request_id(flags.request_id);
@@ -106,14 +106,14 @@ void AddGenerationProbes(CLI::App& generation, Context& context) {
   CLI::App* app =
       AddCommand(generation, "probes", "Put, list and drop the labelled queries that measure generations");
   app->require_subcommand(1);
-  auto flags = std::make_shared<Flags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+  auto flags = std::make_shared<GenerationProbesFlags>();
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const GenerationProbesFlags&)) {
     CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();
     return sub;
   };
-  CLI::App* put = add("put", "Give a collection a set of probes, or another one in its place", &Put);
+  CLI::App* put = add("put", "Give a collection a set of probes, or another one in its place", &PutProbes);
   put->add_option("name", flags->name, "Of the set")->required();
   put->add_option("file", flags->file,
                   "A JSON object a line: \"relevant\" (ids) or \"label\", \"vectors\" ({\"1\": [...]}) or \"image\" (a "
@@ -122,8 +122,8 @@ void AddGenerationProbes(CLI::App& generation, Context& context) {
   put->add_option("--label-field", flags->label_field, "Payload field that the labels are values of");
   put->add_option("--vectors", flags->vectors, "GENERATION=FILE.npy, a row a probe; may be repeated");
   put->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  add("list", "List the probe sets of a collection", &List);
-  CLI::App* drop = add("drop", "Drop a probe set", &Drop);
+  add("list", "List the probe sets of a collection", &ListProbeSets);
+  CLI::App* drop = add("drop", "Drop a probe set", &DropProbes);
   drop->add_option("name", flags->name, "Of the set")->required();
   drop->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
 }

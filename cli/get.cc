@@ -11,14 +11,14 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct GetFlags {
   std::string collection;
   std::vector<std::string> ids;
   uint32_t generation = 0;
   bool with_vector = false;
 };
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunGet(Context& context, const GetFlags& flags) {
   v1::GetRequest request;
   request.set_collection(flags.collection);
   request.set_generation(flags.generation);
@@ -43,14 +43,14 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddGet(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<GetFlags>();
   CLI::App* app = AddCommand(root, "get", "Read items by id");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("ids", flags->ids, "Digits are a number, anything else a name; \"42\" in quotes is a name")
       ->required();
   app->add_option("--generation", flags->generation, "The embedding of this generation instead of the newest");
   app->add_flag("--with-vector", flags->with_vector, "Give vectors (with --json)");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunGet(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -26,7 +26,7 @@ namespace {
 // A batch is sent when it has this many bytes, whatever its rows: messages stay small enough to be quick to repeat.
 constexpr int64_t kBatchBytesMax = 8 << 20;
 
-struct Flags {
+struct ImportFlags {
   std::string collection, file, format = "auto", ids, state, durability;
   std::vector<std::string> payload_fields;
   uint32_t generation = 0;
@@ -125,14 +125,14 @@ class Ledger {
 };
 
 // --start, or where the state file says that an earlier import stood.
-absl::StatusOr<int64_t> StartOf(const Flags& flags) {
+absl::StatusOr<int64_t> StartOf(const ImportFlags& flags) {
   if (flags.state.empty() || !std::filesystem::exists(flags.state)) return flags.start;
   LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.state, 1 << 20));
   LC_ASSIGN_OR_RETURN(const int64_t next_row, ParseImportState(text, flags.state));
   return std::max(flags.start, next_row);
 }
 
-absl::Status Check(const Flags& flags) {
+absl::Status CheckImport(const ImportFlags& flags) {
   if (flags.batch < 1 || flags.batch > 10'000) return InvalidField("--batch", StrCat(flags.batch), "1 .. 10000");
   if (flags.in_flight < 1 || flags.in_flight > 1024) {
     return InvalidField("--in-flight", StrCat(flags.in_flight), "1 .. 1024");
@@ -146,7 +146,7 @@ absl::Status Check(const Flags& flags) {
 // The rows of the file, each with the id that belongs to it.
 class Source {
  public:
-  static absl::StatusOr<std::unique_ptr<Source>> Open(const Flags& flags) {
+  static absl::StatusOr<std::unique_ptr<Source>> Open(const ImportFlags& flags) {
     auto source = std::unique_ptr<Source>(new Source(flags));
     const ReadOptions options = {.payload_fields = flags.payload_fields};
     std::error_code ignored;
@@ -196,16 +196,16 @@ class Source {
   }
 
  private:
-  explicit Source(const Flags& flags) : flags_(flags) {}
+  explicit Source(const ImportFlags& flags) : flags_(flags) {}
 
-  const Flags& flags_;
+  const ImportFlags& flags_;
   std::unique_ptr<RowReader> rows_;
   std::unique_ptr<IdReader> ids_;
   bool number_rows_ = false;
   int64_t next_ = 0;
 };
 
-void AddItem(const Flags& flags, const Row& row, v1::UpsertRequest* batch) {
+void AddItem(const ImportFlags& flags, const Row& row, v1::UpsertRequest* batch) {
   v1::Item* item = batch->add_items();
   *item->mutable_id() = *row.id;
   if (row.image.has_value()) {
@@ -218,7 +218,7 @@ void AddItem(const Flags& flags, const Row& row, v1::UpsertRequest* batch) {
 }
 
 // Reads, batches and sends until the end, a bad row or a refusal.
-absl::Status SendAll(const Flags& flags, v1::Durability durability, int64_t start, Source* source,
+absl::Status SendAll(const ImportFlags& flags, v1::Durability durability, int64_t start, Source* source,
                      client::UpsertStream* stream, Ledger* ledger) {
   ProgressBar bar("import", source->rows(), "rows");
   uint64_t tag = 0;
@@ -259,8 +259,8 @@ absl::Status SendAll(const Flags& flags, v1::Durability durability, int64_t star
   return absl::OkStatus();
 }
 
-absl::Status Run(Context& context, const Flags& flags) {
-  LC_RETURN_IF_ERROR(Check(flags));
+absl::Status RunImport(Context& context, const ImportFlags& flags) {
+  LC_RETURN_IF_ERROR(CheckImport(flags));
   LC_ASSIGN_OR_RETURN(const v1::Durability durability, ParseDurability(flags.durability));
   LC_ASSIGN_OR_RETURN(const int64_t start, StartOf(flags));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Source> source, Source::Open(flags));
@@ -304,7 +304,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddImport(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ImportFlags>();
   CLI::App* app = AddCommand(root, "import", "Write the rows of an npy, fvecs, bvecs or jsonl file, or the pictures of a folder");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("file", flags->file, "npy: floats (rows, dimension); jsonl: {\"id\", \"vector\", \"payload\"} a line; or a folder of "
@@ -327,7 +327,7 @@ void AddImport(CLI::App& root, Context& context) {
   app->add_option("--limit", flags->limit, "Rows at most; 0: all")->capture_default_str();
   app->add_option("--state", flags->state, "File that keeps how far the import is; a later run goes on from there");
   app->add_option("--durability", flags->durability, "durable (default): after fsync; process: survives kill -9");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunImport(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

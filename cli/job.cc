@@ -10,16 +10,16 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct JobFlags {
   std::string collection, id, request_id;
   uint32_t limit = 100;
 };
 
-void Show(const Context& context, const v1::JobInfo& job) {
+void ShowJob(const Context& context, const v1::JobInfo& job) {
   context.json ? context.PrintJson(JobJson(job)) : context.Print(JobsTable({job}));
 }
 
-absl::Status List(Context& context, const Flags& flags) {
+absl::Status ListJobs(Context& context, const JobFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::JobsListRequest request;
   request.set_collection(flags.collection);
@@ -29,24 +29,24 @@ absl::Status List(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Get(Context& context, const Flags& flags) {
+absl::Status GetJob(Context& context, const JobFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::JobsGetRequest request;
   request.set_id(flags.id);
   LC_ASSIGN_OR_RETURN(const v1::JobsGetResponse response, client->GetJob(request));
-  Show(context, response.job());
+  ShowJob(context, response.job());
   return absl::OkStatus();
 }
 
-absl::Status Watch(Context& context, const Flags& flags) { return WaitForJob(context, flags.id).status(); }
+absl::Status WatchJob(Context& context, const JobFlags& flags) { return WaitForJob(context, flags.id).status(); }
 
-absl::Status Cancel(Context& context, const Flags& flags) {
+absl::Status CancelJob(Context& context, const JobFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::JobsCancelRequest request;
   request.set_id(flags.id);
   request.set_request_id(flags.request_id);
   LC_ASSIGN_OR_RETURN(const v1::JobsCancelResponse response, client->CancelJob(request));
-  Show(context, response.job());
+  ShowJob(context, response.job());
   return absl::OkStatus();
 }
 
@@ -63,7 +63,7 @@ absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, 
   };
   LC_ASSIGN_OR_RETURN(v1::JobInfo job, client->WatchJob(id, see, forever));
   bar.Clear();
-  if (show) Show(context, job);
+  if (show) ShowJob(context, job);
   if (job.state() == v1::JOB_STATE_CANCELLED) {
     return MakeStatus(absl::StatusCode::kCancelled, StrCat("job ", id, " was cancelled"));
   }
@@ -74,18 +74,18 @@ absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, 
 void AddJob(CLI::App& root, Context& context) {
   CLI::App* app = AddCommand(root, "job", "List, show, watch and cancel jobs: validations, retirements and fits of adapters");
   app->require_subcommand(1);
-  auto flags = std::make_shared<Flags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+  auto flags = std::make_shared<JobFlags>();
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const JobFlags&)) {
     CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     return sub;
   };
-  CLI::App* list = add("list", "List jobs, newest first", &List);
+  CLI::App* list = add("list", "List jobs, newest first", &ListJobs);
   list->add_option("--collection", flags->collection, "Only those of this collection or alias");
   list->add_option("--limit", flags->limit, "How many, 1 .. 1000")->capture_default_str();
-  add("get", "Show one job with its result", &Get)->add_option("id", flags->id, "Its id")->required();
-  add("watch", "Follow a job until it has ended", &Watch)->add_option("id", flags->id, "Its id")->required();
-  CLI::App* cancel = add("cancel", "Ask a job to end", &Cancel);
+  add("get", "Show one job with its result", &GetJob)->add_option("id", flags->id, "Its id")->required();
+  add("watch", "Follow a job until it has ended", &WatchJob)->add_option("id", flags->id, "Its id")->required();
+  CLI::App* cancel = add("cancel", "Ask a job to end", &CancelJob);
   cancel->add_option("id", flags->id, "Its id")->required();
   cancel->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
 }

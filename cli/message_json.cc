@@ -13,12 +13,6 @@
 namespace lightcone::cli {
 namespace {
 
-std::string LowerWithout(const std::string& name, std::string_view prefix) {
-  std::string text = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text.empty() ? "unknown" : text;
-}
-
 // The part of a payload that a line of a table has room for.
 std::string Shortened(const std::string& payload) {
   constexpr size_t kCharactersMax = 60;
@@ -41,6 +35,12 @@ std::string Joined(const Numbers& numbers) {
 }
 
 }  // namespace
+
+std::string LowerWithout(const std::string& name, std::string_view prefix) {
+  std::string text = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text.empty() ? "unknown" : text;
+}
 
 std::string GeometryName(v1::Geometry geometry) { return LowerWithout(v1::Geometry_Name(geometry), "GEOMETRY_"); }
 std::string RowCodesName(v1::RowCodes codes) { return LowerWithout(v1::RowCodes_Name(codes), "ROW_CODES_"); }

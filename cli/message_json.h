@@ -4,6 +4,7 @@
 #include <google/protobuf/timestamp.pb.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/context.h"
@@ -31,6 +32,8 @@ OrderedJson StoredItemJson(const v1::StoredItem& item);
 OrderedJson HitJson(const v1::Hit& hit, bool with_payload);
 
 // "lorentz", "hnsw", "active": the wire's names without their prefix, in lower case.
+// The name of an enumerator in lower case without `prefix`; "unknown" when nothing is left.
+std::string LowerWithout(const std::string& name, std::string_view prefix);
 std::string GeometryName(v1::Geometry geometry);
 std::string IndexKindName(v1::IndexKind kind);
 std::string RowCodesName(v1::RowCodes codes);

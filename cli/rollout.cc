@@ -23,7 +23,7 @@ namespace {
 constexpr uint32_t kSampleItems = 2'000;
 constexpr double kMoreFailures = 0.01;  // of a canary's searches than of the others, that are no reason to stop
 
-struct Flags {
+struct RolloutFlags {
   std::string collection, model, reason;
   uint32_t generation = 0, parent = 0, reference = 0, embed = kSampleItems;
   std::string adapter = "auto", label_field;
@@ -41,7 +41,7 @@ struct Step {
 
 class Rollout {
  public:
-  Rollout(Context& context, const Flags& flags, client::Client* client)
+  Rollout(Context& context, const RolloutFlags& flags, client::Client* client)
       : context_(context), flags_(flags), client_(client), generation_(flags.generation) {}
 
   absl::Status Run() {
@@ -368,7 +368,7 @@ class Rollout {
   }
 
   Context& context_;
-  const Flags& flags_;
+  const RolloutFlags& flags_;
   client::Client* const client_;
   uint32_t generation_, active_ = 0;
   uint64_t items_ = 0;
@@ -377,7 +377,7 @@ class Rollout {
   OrderedJson done_ = OrderedJson::array();
 };
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunRollout(Context& context, const RolloutFlags& flags) {
   if (flags.model.empty() == (flags.generation == 0)) {
     return InvalidArgument(
         "say what to roll out: one of --model DIR (registers it) and --generation N (is registered, or a draft)");
@@ -398,7 +398,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddRollout(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<RolloutFlags>();
   CLI::App* app = AddCommand(
       root, "rollout",
       "From a model to a generation that serves, step by step: register, adapters, validate, canary, activate, "
@@ -428,7 +428,7 @@ void AddRollout(CLI::App& root, Context& context) {
   app->add_flag("--yes", flags->yes, "Ask nothing");
   app->add_flag("--force", flags->force, "Activate it without a passing validation; needs --reason");
   app->add_option("--reason", flags->reason, "Kept in the audit log");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunRollout(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

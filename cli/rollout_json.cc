@@ -6,16 +6,11 @@
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "cli/formats/ids.h"
+#include "cli/message_json.h"
 #include "cli/table.h"
 
 namespace lightcone::cli {
 namespace {
-
-std::string LowerWithout(std::string text, std::string_view prefix) {
-  if (text.starts_with(prefix)) text = text.substr(prefix.size());
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text.empty() ? "unknown" : text;
-}
 
 std::string WayName(v1::ValidationWay way) {
   std::string name = LowerWithout(v1::ValidationWay_Name(way), "VALIDATION_WAY_");

@@ -10,7 +10,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct ScrollFlags {
   std::string collection, filter, token;
   uint64_t limit = 100;
   uint32_t page_size = 0;
@@ -18,7 +18,7 @@ struct Flags {
 };
 
 // With --json one object a line, so that a large answer can be read while it comes.
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunScroll(Context& context, const ScrollFlags& flags) {
   v1::ScrollRequest request;
   request.set_collection(flags.collection);
   request.set_limit(flags.limit);
@@ -52,7 +52,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddScroll(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ScrollFlags>();
   CLI::App* app = AddCommand(root, "scroll", "Walk items in the order of their ids");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("--filter", flags->filter, "For example: class = \"cat\" and year >= 2020");
@@ -60,7 +60,7 @@ void AddScroll(CLI::App& root, Context& context) {
   app->add_option("--page-size", flags->page_size, "Items a message; 0: the server's default");
   app->add_option("--token", flags->token, "Where an earlier scroll stood");
   app->add_flag("--with-vector", flags->with_vector, "Give vectors (with --json)");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunScroll(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

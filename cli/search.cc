@@ -17,7 +17,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct SearchFlags {
   std::string collection, vector, vectors, image, item, filter, format = "auto", adapter_mode = "all", canary_key;
   std::vector<uint32_t> evaluate_generations;
   uint32_t generation = 0, k = 10, ef = 0, nprobe = 0;
@@ -26,7 +26,7 @@ struct Flags {
   bool exact = false, payload = false, with_vector = false, profile = false;
 };
 
-absl::Status AddQueriesOfFile(const Flags& flags, v1::SearchRequest* request) {
+absl::Status AddQueriesOfFile(const SearchFlags& flags, v1::SearchRequest* request) {
   LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf(flags.format, flags.vectors));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<RowReader> reader, OpenRows(flags.vectors, format));
   Row row;
@@ -39,7 +39,7 @@ absl::Status AddQueriesOfFile(const Flags& flags, v1::SearchRequest* request) {
   return absl::OkStatus();
 }
 
-absl::Status AddQueries(const Flags& flags, v1::SearchRequest* request) {
+absl::Status AddQueries(const SearchFlags& flags, v1::SearchRequest* request) {
   const int ways = !flags.vector.empty() + !flags.vectors.empty() + !flags.image.empty() + !flags.item.empty();
   if (ways != 1) return InvalidArgument("say what to search for: one of --vector, --vectors, --image, --item");
   if (!flags.vectors.empty()) return AddQueriesOfFile(flags, request);
@@ -123,7 +123,7 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
   return text;
 }
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunSearch(Context& context, const SearchFlags& flags) {
   v1::SearchRequest request;
   request.set_collection(flags.collection);
   request.set_generation(flags.generation);
@@ -159,7 +159,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddSearch(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<SearchFlags>();
   CLI::App* app = AddCommand(root, "search", "Find the nearest items");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("--vector", flags->vector,
@@ -187,7 +187,7 @@ void AddSearch(CLI::App& root, Context& context) {
       ->capture_default_str();
   app->add_option("--canary-key", flags->canary_key,
                   "Of whom the search is: while there is a canary, it says whether that serves it (raw inputs and items)");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunSearch(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -11,7 +11,7 @@
 namespace lightcone::cli {
 namespace {
 
-absl::Status Run(Context& context) {
+absl::Status RunStatus(Context& context) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_RETURN_IF_ERROR(client->CheckHealth());
   LC_ASSIGN_OR_RETURN(const std::vector<v1::CollectionInfo> infos, client->AllCollections());
@@ -46,7 +46,7 @@ absl::Status Run(Context& context) {
 
 void AddStatus(CLI::App& root, Context& context) {
   CLI::App* app = AddCommand(root, "status", "Whether the server serves, and what it holds");
-  app->callback([&context] { context.Finish(Run(context)); });
+  app->callback([&context] { context.Finish(RunStatus(context)); });
 }
 
 }  // namespace lightcone::cli

@@ -1,7 +1,6 @@
 #include "trainer/train.h"
 
 #include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
+#include "cli/interrupt.h"
 #include "cli/table.h"
 #include "models/adapter_file.h"
 #include "models/architecture.h"
@@ -31,7 +31,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct TrainFlags {
   std::string method, data = "glyphs", out, old_model, recipe = "quick", name, progress;
   std::vector<std::string> settings;
   uint64_t seed = 1;
@@ -39,9 +39,6 @@ struct Flags {
   double fraction = 1.0;
   bool list = false;
 };
-
-std::atomic<bool> interrupted{false};
-void OnInterrupt(int) { interrupted.store(true); }
 
 std::string ListText() {
   Table methods({"method", "what", "needs --old", "defaults of its own", "source"});
@@ -95,7 +92,7 @@ OrderedJson ListJson() {
 }
 
 // Leaves the first classes, or a share of every class, in the training set: what an older model would have known.
-absl::Status Cut(const Flags& flags, Dataset* dataset) {
+absl::Status Cut(const TrainFlags& flags, Dataset* dataset) {
   if (flags.classes != 0) {
     if (flags.classes < 2 || flags.classes > dataset->classes()) {
       return InvalidField("--classes", StrCat(flags.classes), StrCat("2 .. ", dataset->classes()));
@@ -111,7 +108,7 @@ absl::Status Cut(const Flags& flags, Dataset* dataset) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TrainConfig> ConfigOf(const Flags& flags, const Dataset& dataset) {
+absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags, const Dataset& dataset) {
   LC_ASSIGN_OR_RETURN(TrainConfig config, RecipeFor(dataset, flags.recipe));
   LC_RETURN_IF_ERROR(ChooseMethod(flags.method, config));
   if (FindTrainingMethod(flags.method)->needs_old_model && flags.old_model.empty()) {
@@ -157,13 +154,14 @@ bool HasAdapter(const std::string& folder, const TrainConfig& config) {
 }
 
 // The item adapter that belongs to the model, beside its encoder.
-absl::Status FitBeside(const std::string& folder, const TrainConfig& config, const Dataset& dataset) {
+absl::Status FitBeside(const std::string& folder, const TrainConfig& config, const Dataset& dataset,
+                       const std::atomic<bool>* stop) {
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_model,
                       Encoder::LoadFolder(config.old_model, {.device = config.device}));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(folder, {.device = config.device}));
   std::fprintf(stderr, "fitting the adapter for the old model's items\n");
   LC_ASSIGN_OR_RETURN(const AdapterFile file, FitItemAdapter(*old_model, *new_model, dataset,
-                                                             AugmentOf(config, dataset), config.seed, &interrupted));
+                                                             AugmentOf(config, dataset), config.seed, stop));
   LC_RETURN_IF_ERROR(WriteAdapter(AdapterPath(folder), file));
   LC_ASSIGN_OR_RETURN(const nlohmann::ordered_json seal, AdapterSeal(folder, config));
   return WriteSealed(AdapterSealPath(folder), seal);
@@ -174,7 +172,8 @@ struct Trained {
   std::string adapter;  // empty: none belongs to it
 };
 
-absl::StatusOr<Trained> TrainAndAdapt(const Flags& flags, const Dataset& dataset, const TrainConfig& config) {
+absl::StatusOr<Trained> TrainAndAdapt(const TrainFlags& flags, const Dataset& dataset, const TrainConfig& config,
+                                      const std::atomic<bool>* stop) {
   const bool ends_with_adapter = FindTrainingMethod(config.method)->ends_with_adapter;
   if (ends_with_adapter) LC_RETURN_IF_ERROR(CheckItemAdapter(dataset));
   ProgressPrinter printer(stderr);
@@ -185,17 +184,17 @@ absl::StatusOr<Trained> TrainAndAdapt(const Flags& flags, const Dataset& dataset
     printer.Show(progress);
     if (file) file->Show(progress);
   };
-  LC_ASSIGN_OR_RETURN(trained.result, Train(dataset, config, flags.out, show, &interrupted));
+  LC_ASSIGN_OR_RETURN(trained.result, Train(dataset, config, flags.out, show, stop));
   if (file && !file->status().ok()) std::fprintf(stderr, "%s\n", MessageOf(file->status()).c_str());
   if (!ends_with_adapter) return trained;
   trained.adapter = AdapterPath(flags.out);
   if (HasAdapter(flags.out, config)) return trained;
-  const absl::Status fitted = FitBeside(flags.out, config, dataset);
+  const absl::Status fitted = FitBeside(flags.out, config, dataset, stop);
   if (!fitted.ok()) return Annotate(fitted, StrCat("'", flags.out, "' is trained; its adapter"));
   return trained;
 }
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunTrain(Context& context, const TrainFlags& flags) {
   if (flags.list) {
     if (context.json) {
       context.PrintJson(ListJson());
@@ -208,10 +207,8 @@ absl::Status Run(Context& context, const Flags& flags) {
   LC_ASSIGN_OR_RETURN(Dataset dataset, OpenDataset(flags.data, flags.seed));
   LC_ASSIGN_OR_RETURN(const TrainConfig config, ConfigOf(flags, dataset));
   LC_RETURN_IF_ERROR(Cut(flags, &dataset));
-  interrupted.store(false);
-  const auto previous = std::signal(SIGINT, &OnInterrupt);
-  const absl::StatusOr<Trained> trained = TrainAndAdapt(flags, dataset, config);
-  std::signal(SIGINT, previous);
+  const StopOnInterrupt interrupt;
+  const absl::StatusOr<Trained> trained = TrainAndAdapt(flags, dataset, config, interrupt.flag());
   if (!trained.ok()) {
     if (!absl::IsCancelled(trained.status())) return trained.status();
     return Annotate(trained.status(), "stopped; the same command goes on");
@@ -245,7 +242,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddTrain(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TrainFlags>();
   flags->method = "independent";
   CLI::App* app = AddCommand(root, "train", "Train an encoder; a stopped training goes on when it is called again");
   app->add_flag("--list", flags->list, "List methods, data sets, recipes, architectures and options");
@@ -260,7 +257,7 @@ void AddTrain(CLI::App& root, Context& context) {
   app->add_option("--fraction", flags->fraction, "Train on this share of each class")->capture_default_str();
   app->add_option("--progress", flags->progress, "File that always holds the progress, as JSON");
   app->add_option("--set", flags->settings, "NAME=VALUE of an option of --list; may be repeated");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunTrain(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

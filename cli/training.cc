@@ -14,7 +14,7 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct TrainingFlags {
   std::string collection, id, request_id, recipe_file, label_field, method, recipe, name, data;
   std::vector<std::string> settings;
   uint64_t seed = 1;
@@ -44,12 +44,12 @@ std::string TrainingsTable(const std::vector<v1::TrainingJob>& jobs) {
   return table.Text() + errors;
 }
 
-void Show(const Context& context, const v1::TrainingJob& job) {
+void ShowTraining(const Context& context, const v1::TrainingJob& job) {
   context.json ? context.PrintJson(TrainingJson(job)) : context.Print(TrainingsTable({job}));
 }
 
 // From --recipe-file, or from the flags.
-absl::StatusOr<std::string> RecipeOf(const Flags& flags) {
+absl::StatusOr<std::string> RecipeOf(const TrainingFlags& flags) {
   if (!flags.recipe_file.empty()) {
     if (!flags.method.empty()) return InvalidArgument("say one of --recipe-file FILE and --method M");
     return ReadFile(flags.recipe_file, 1 << 20);
@@ -81,14 +81,14 @@ absl::Status Follow(Context& context, const std::string& id) {
   };
   LC_ASSIGN_OR_RETURN(const v1::TrainingJob training, client->WatchTraining(id, see, forever));
   bar.Clear();
-  Show(context, training);
+  ShowTraining(context, training);
   if (training.state() == "cancelled") {
     return MakeStatus(absl::StatusCode::kCancelled, StrCat("training ", id, " was cancelled"));
   }
   return training.state() == "failed" ? client::StatusOf(training.job().error()) : absl::OkStatus();
 }
 
-absl::Status Start(Context& context, const Flags& flags) {
+absl::Status StartTraining(Context& context, const TrainingFlags& flags) {
   v1::TrainingStartRequest request;
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
@@ -98,11 +98,11 @@ absl::Status Start(Context& context, const Flags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const v1::TrainingStartResponse response, client->StartTraining(request));
   if (flags.wait) return Follow(context, response.job().id());
-  Show(context, response.job());
+  ShowTraining(context, response.job());
   return absl::OkStatus();
 }
 
-absl::Status List(Context& context, const Flags& flags) {
+absl::Status ListTrainings(Context& context, const TrainingFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::TrainingListRequest request;
   request.set_collection(flags.collection);
@@ -112,24 +112,24 @@ absl::Status List(Context& context, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Get(Context& context, const Flags& flags) {
+absl::Status GetTraining(Context& context, const TrainingFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::TrainingGetRequest request;
   request.set_id(flags.id);
   LC_ASSIGN_OR_RETURN(const v1::TrainingGetResponse response, client->GetTraining(request));
-  Show(context, response.job());
+  ShowTraining(context, response.job());
   return absl::OkStatus();
 }
 
-absl::Status Watch(Context& context, const Flags& flags) { return Follow(context, flags.id); }
+absl::Status WatchTraining(Context& context, const TrainingFlags& flags) { return Follow(context, flags.id); }
 
-absl::Status Cancel(Context& context, const Flags& flags) {
+absl::Status CancelTraining(Context& context, const TrainingFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::CancelRequest request;
   request.set_id(flags.id);
   request.set_request_id(flags.request_id);
   LC_ASSIGN_OR_RETURN(const v1::CancelResponse response, client->CancelTraining(request));
-  Show(context, response.job());
+  ShowTraining(context, response.job());
   return absl::OkStatus();
 }
 
@@ -139,13 +139,13 @@ void AddTraining(CLI::App& root, Context& context) {
   CLI::App* app = AddCommand(
       root, "training", "Train inside the server, in a process of low priority: start, list, show, watch and cancel");
   app->require_subcommand(1);
-  auto flags = std::make_shared<Flags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const Flags&)) {
+  auto flags = std::make_shared<TrainingFlags>();
+  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const TrainingFlags&)) {
     CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     return sub;
   };
-  CLI::App* start = add("start", "Begin one; its result becomes a draft of the collection", &Start);
+  CLI::App* start = add("start", "Begin one; its result becomes a draft of the collection", &StartTraining);
   start->add_option("collection", flags->collection, "Collection or alias")->required();
   start->add_option("--method", flags->method, "A name of `lightcone train --list`");
   start->add_option("--parent", flags->parent, "Generation that it is to be compatible with; 0: none");
@@ -160,12 +160,12 @@ void AddTraining(CLI::App& root, Context& context) {
   start->add_option("--recipe-file", flags->recipe_file, "Instead of those: a JSON object of them");
   start->add_flag("--wait", flags->wait, "Follow it until it has ended");
   start->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  CLI::App* list = add("list", "List trainings, newest first", &List);
+  CLI::App* list = add("list", "List trainings, newest first", &ListTrainings);
   list->add_option("--collection", flags->collection, "Only those of this collection or alias");
   list->add_option("--limit", flags->limit, "How many, 1 .. 1000")->capture_default_str();
-  add("get", "Show one with its losses", &Get)->add_option("id", flags->id, "Its id")->required();
-  add("watch", "Follow one until it has ended", &Watch)->add_option("id", flags->id, "Its id")->required();
-  CLI::App* cancel = add("cancel", "End one, and what it has learnt so far", &Cancel);
+  add("get", "Show one with its losses", &GetTraining)->add_option("id", flags->id, "Its id")->required();
+  add("watch", "Follow one until it has ended", &WatchTraining)->add_option("id", flags->id, "Its id")->required();
+  CLI::App* cancel = add("cancel", "End one, and what it has learnt so far", &CancelTraining);
   cancel->add_option("id", flags->id, "Its id")->required();
   cancel->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
 }

@@ -11,14 +11,14 @@
 namespace lightcone::cli {
 namespace {
 
-struct Flags {
+struct UpsertFlags {
   std::string collection, id, vector, image, payload, durability;
   uint32_t generation = 0;
   std::optional<uint64_t> expected_sequence;
   bool same_content = false, keep_input = false;
 };
 
-absl::Status Run(Context& context, const Flags& flags) {
+absl::Status RunUpsert(Context& context, const UpsertFlags& flags) {
   v1::UpsertRequest request;
   request.set_collection(flags.collection);
   request.set_generation(flags.generation);
@@ -58,7 +58,7 @@ absl::Status Run(Context& context, const Flags& flags) {
 }  // namespace
 
 void AddUpsert(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<UpsertFlags>();
   CLI::App* app = AddCommand(root, "upsert", "Write one item (for many, see import)");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("id", flags->id, "Digits are a number, anything else a name; \"42\" in quotes is a name")->required();
@@ -72,7 +72,7 @@ void AddUpsert(CLI::App& root, Context& context) {
       ->check(CLI::NonNegativeNumber);
   app->add_flag("--keep-input", flags->keep_input, "Keep the image, so that later generations can embed it");
   app->add_option("--durability", flags->durability, "durable (default): after fsync; process: survives kill -9");
-  app->callback([&context, flags] { context.Finish(Run(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunUpsert(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

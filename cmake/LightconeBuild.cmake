@@ -67,8 +67,9 @@ function(lightcone_includes_torch name)
 endfunction()
 
 # lightcone_in_batches(name): compiles the target's files eight at a time as one (CMake's unity builds). Most of what a file
-# that includes libtorch costs is libtorch's own inline code, the same in each. -DLIGHTCONE_UNITY=OFF compiles one by one,
-# which shows an include that a file lacks: `make clang` does.
+# that includes libtorch, CLI11, gRPC or the JSON library costs is their own inline code, the same in each. The files of a
+# batch share one unnamed namespace: names in it are told apart. -DLIGHTCONE_UNITY=OFF compiles one by one, which is faster
+# while one file changes again and again, and shows an include that a file lacks: `make clang` does.
 function(lightcone_in_batches name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${LIGHTCONE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
@@ -80,10 +81,10 @@ function(lightcone_precompile name)
                             <absl/status/statusor.h> <absl/synchronization/mutex.h> <absl/time/clock.h> ${ARGN})
 endfunction()
 
-# lightcone_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT seconds]): one gtest program, one ctest entry, labelled
-# with the name of its folder.
+# lightcone_test(name SRCS ... DEPS ... [LABELS ...] [TIMEOUT seconds] [COST seconds]): one gtest program, one ctest entry,
+# labelled with the name of its folder. What takes long says so by COST and starts first: nothing then runs alone at the end.
 function(lightcone_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;COST" "SRCS;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()
@@ -99,7 +100,11 @@ function(lightcone_test name)
   if(room MATCHES "^(engine|store|index)$")
     add_dependencies(tsan_tests ${name})
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${room};${ARG_LABELS}")
+  # Tests run side by side, a core each: threads of two trainings that wait for each other on two cores take ten times as long.
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${room};${ARG_LABELS}" ENVIRONMENT OMP_NUM_THREADS=1)
+  if(ARG_COST)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
+  endif()
 endfunction()
 
 add_custom_target(fuzzers)

@@ -14,7 +14,7 @@ constexpr int64_t kCandidatesMin = 200;
 constexpr int64_t kCandidatesAHit = 4;
 // Below this share of rows that pass a filter, carrying whole blocks for the next search costs this one too much.
 constexpr double kKeepShareMin = 0.5;
-constexpr size_t kRowsABatch = 256;
+constexpr size_t kAdaptedRowsABatch = 256;
 
 bool Nearer(const SearchHit& x, const SearchHit& y) {
   return x.distance != y.distance ? x.distance < y.distance : x.internal_id < y.internal_id;
@@ -98,7 +98,7 @@ absl::Status AdaptedRanking::Gather(const PinnedSegment& pinned, uint32_t row) {
   const std::span<const float> z = pinned.segment->row(row);
   waiting_.emplace_back(&pinned, row);
   waiting_vectors_.insert(waiting_vectors_.end(), z.begin(), z.end());
-  return waiting_.size() < kRowsABatch ? absl::OkStatus() : Flush();
+  return waiting_.size() < kAdaptedRowsABatch ? absl::OkStatus() : Flush();
 }
 
 absl::Status AdaptedRanking::Flush() {

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kQueries = 128;
 constexpr int kWalks[] = {10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
 constexpr int kProbes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
-constexpr double kNearlyAll = 0.9995;
+constexpr double kRecallEnough = 0.9995;
 
 // Nearest rows of each query, the query's own row left out.
 using Neighbours = std::vector<std::vector<SearchHit>>;
@@ -48,7 +48,7 @@ class Calibration {
       LC_ASSIGN_OR_RETURN(const Neighbours found,
                           lists == nullptr ? WalkPast(breadth) : Ask({.nprobe = breadth}));
       measured.push_back({breadth, Recall(right, found)});
-      if (measured.back().recall >= kNearlyAll) break;
+      if (measured.back().recall >= kRecallEnough) break;
     }
     return measured;
   }

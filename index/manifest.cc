@@ -157,8 +157,8 @@ struct MeasuredNames {
   const char* list;
   const char* breadth;
 };
-constexpr MeasuredNames kWalks{"walks", "ef"}, kProbes{"probes", "lists"};
-MeasuredNames MeasuredNamesOf(const SegmentManifest& m) { return m.kind == "ivf" ? kProbes : kWalks; }
+constexpr MeasuredNames kWalkNames{"walks", "ef"}, kProbeNames{"probes", "lists"};
+MeasuredNames MeasuredNamesOf(const SegmentManifest& m) { return m.kind == "ivf" ? kProbeNames : kWalkNames; }
 
 absl::StatusOr<std::vector<RecallAt>> ReadMeasured(const Json& list, const MeasuredNames& names) {
   std::vector<RecallAt> measured;
@@ -287,7 +287,7 @@ std::string EncodeCarried(const CarriedManifest& manifest) {
                {"vectors_crc32c", manifest.vectors_crc32c},
                {"adapter_crc32c", manifest.adapter_crc32c},
                {"old_graph", manifest.old_graph},
-               {"walks", MeasuredJson(manifest.walks, kWalks)}});
+               {"walks", MeasuredJson(manifest.walks, kWalkNames)}});
 }
 
 absl::StatusOr<CarriedManifest> DecodeCarried(std::string_view text) {
@@ -299,7 +299,7 @@ absl::StatusOr<CarriedManifest> DecodeCarried(std::string_view text) {
   manifest.vectors_crc32c = reader.Integer<uint32_t>("vectors_crc32c", 0, kU32Max);
   manifest.adapter_crc32c = reader.Integer<uint32_t>("adapter_crc32c", 0, kU32Max);
   manifest.old_graph = reader.Bool("old_graph");
-  LC_ASSIGN_OR_RETURN(manifest.walks, ReadMeasured(reader.Array("walks"), kWalks));
+  LC_ASSIGN_OR_RETURN(manifest.walks, ReadMeasured(reader.Array("walks"), kWalkNames));
   LC_RETURN_IF_ERROR(reader.status());
   return manifest;
 }

@@ -14,8 +14,8 @@ namespace lightcone {
 namespace {
 
 constexpr int64_t kTrainingRows = 64 * 256;
-constexpr int kIterations = 12;
-constexpr int64_t kRowsBetweenChecks = 1'024;
+constexpr int kCodebookIterations = 12;
+constexpr int64_t kCodesBetweenChecks = 1'024;
 
 // What rows lie away from the centres of their lists.
 class Residuals {
@@ -63,7 +63,7 @@ Codebooks Train(const Residuals& residuals, int dimension, int64_t rows, const P
   } else {
     omp_set_num_threads(settings.threads);  // of this thread alone
     faiss::ProductQuantizer quantizer(static_cast<size_t>(dimension), books.parts, bits);
-    quantizer.cp.niter = kIterations;
+    quantizer.cp.niter = kCodebookIterations;
     quantizer.cp.min_points_per_centroid = 1;  // fewer than its default are no reason to warn on the terminal
     quantizer.train(static_cast<size_t>(n), sample.data());
     books.numbers = std::move(quantizer.centroids);
@@ -117,7 +117,7 @@ absl::StatusOr<std::string> EncodePq(const Space& space, const Lists& lists, abs
     std::vector<float> biases, r(dimension);
     std::string codes;
     for (int64_t i = 0; i < rows; ++i) {
-      if (i % kRowsBetweenChecks == 0 && stop()) return MakeStatus(absl::StatusCode::kCancelled, "code build stopped");
+      if (i % kCodesBetweenChecks == 0 && stop()) return MakeStatus(absl::StatusCode::kCancelled, "code build stopped");
       residuals.Write(i, r.data());
       const std::span<const float> centre = lists.centre(lists.ListOf(i));
       double bias = 0;  // Euclid's: |h'|^2 - |m|^2

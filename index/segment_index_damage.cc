@@ -20,7 +20,7 @@ constexpr double kCheckBytesPerSecond = 128 << 20;
 constexpr absl::Duration kSleepMax = absl::Milliseconds(20);
 constexpr absl::Duration kCheckAgainAfter = absl::Seconds(5);
 constexpr int kCheckerNice = 10;
-constexpr size_t kRowsABatch = 512;  // that come from the store between two locks
+constexpr size_t kCheckedRowsABatch = 512;  // that come from the store between two locks
 
 absl::Mutex pace_mu(absl::kConstInit);
 absl::Time pace_free_at ABSL_GUARDED_BY(pace_mu) = absl::InfinitePast();
@@ -185,7 +185,7 @@ absl::Status SegmentIndex::Recover(uint32_t number) {
         change.generation = number;
         change.uncertainty = uncertainty;
         vectors.insert(vectors.end(), z.begin(), z.end());
-        return batch.size() < kRowsABatch ? absl::OkStatus() : append();
+        return batch.size() < kCheckedRowsABatch ? absl::OkStatus() : append();
       });
   if (status.ok()) status = append();
   if (!status.ok()) return Annotate(status, StrCat("rebuild generation ", number, " of index '", folder_, "'"));

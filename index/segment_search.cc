@@ -17,29 +17,17 @@
 #include "index/search_context.h"
 
 namespace lightcone {
-namespace {
 
-struct Running;
-
-}  // namespace
+struct RunningSearch;
 
 // A segment and the searches that scan it, each under its own number.
 struct SegmentScan {
   const PinnedSegment* pinned = nullptr;
-  std::vector<std::pair<Running*, uint32_t>> by;
+  std::vector<std::pair<RunningSearch*, uint32_t>> by;
 };
 
-namespace {
-
-absl::StatusOr<SearchResult> AdaptAll(const ScopedRequest& scoped) {
-  const SearchContext context{scoped.scope, *scoped.request};
-  AdaptedRanking ranking(context);
-  LC_RETURN_IF_ERROR(ranking.AddAll());
-  return ranking.Take();
-}
-
 // A search that is under way, and where its answer goes.
-struct Running {
+struct RunningSearch {
   std::unique_ptr<LegSearch> search;
   absl::StatusOr<SearchResult>* answer = nullptr;
   std::vector<uint32_t> scan;  // segments to be scanned
@@ -50,6 +38,15 @@ struct Running {
     return status.ok();
   }
 };
+
+namespace {
+
+absl::StatusOr<SearchResult> AdaptAll(const ScopedRequest& scoped) {
+  const SearchContext context{scoped.scope, *scoped.request};
+  AdaptedRanking ranking(context);
+  LC_RETURN_IF_ERROR(ranking.AddAll());
+  return ranking.Take();
+}
 
 // Whether walks of the two may go on together: legs of one query whose scores mean the same distances.
 bool GoTogether(const SearchRequest& x, const SearchRequest& y) {
@@ -70,23 +67,23 @@ absl::StatusOr<std::vector<WalkResult>> WalkEach(std::span<const WalkTask> tasks
 }
 
 // Walks the graphs of searches that go together. On an error all of them have it.
-void WalkAll(std::span<Running* const> searches) {
+void WalkAll(std::span<RunningSearch* const> searches) {
   PlannedWalks planned;
-  for (Running* one : searches) one->search->AddWalks(planned);
+  for (RunningSearch* one : searches) one->search->AddWalks(planned);
   if (planned.tasks.empty()) return;
   const auto interrupted = [&] { return searches[0]->search->Interrupted(); };
   const bool alone = searches[0]->search->request().target_recall > 0;
   const absl::StatusOr<std::vector<WalkResult>> walked =
       alone ? WalkEach(planned.tasks, interrupted) : WalkTogether(planned.tasks, interrupted);
   if (!walked.ok()) {
-    for (Running* one : searches) one->Goes(walked.status());
+    for (RunningSearch* one : searches) one->Goes(walked.status());
     return;
   }
   // What is wanted has to come from all of them together: a row below that many others is none of it.
   int64_t wanted = 0, visible = 0;
   std::vector<double> ends;
   size_t first = 0;
-  for (Running* one : searches) {
+  for (RunningSearch* one : searches) {
     wanted = std::max(wanted, one->search->wanted());
     visible += one->search->visible_to_walks();
     one->search->AddLowerEnds(std::span(*walked).subspan(first, one->search->walks()), ends);
@@ -102,7 +99,7 @@ void WalkAll(std::span<Running* const> searches) {
     floor = *kth;
   }
   first = 0;
-  for (Running* one : searches) {
+  for (RunningSearch* one : searches) {
     one->search->TakeWalks(std::span(*walked).subspan(first, one->search->walks()), floor, enough, one->scan);
     first += one->search->walks();
   }
@@ -111,7 +108,7 @@ void WalkAll(std::span<Running* const> searches) {
 // Scores of a block of rows, for one or for many searches; room for a whole block each.
 class BlockScores {
  public:
-  void Score(std::span<Running* const> searches, const RowBlock& block, int64_t begin, size_t n) {
+  void Score(std::span<RunningSearch* const> searches, const RowBlock& block, int64_t begin, size_t n) {
     const float* const rows = block.rows + static_cast<size_t>(begin) * block.stride;
     scores_.resize(searches.size() * kRowsABlock);
     if (searches.size() == 1) {
@@ -119,7 +116,7 @@ class BlockScores {
       return;
     }
     queries_.clear();
-    for (const Running* one : searches) queries_.push_back(&one->search->query());
+    for (const RunningSearch* one : searches) queries_.push_back(&one->search->query());
     ScoreRowsBatch(std::span<const BoundQuery* const>(queries_), rows, block.stride, block.factors + begin, n,
                    scores_.data(), kRowsABlock);
   }
@@ -142,7 +139,7 @@ void ScanTogether(SegmentScan scan, absl::FunctionRef<void(const SegmentScan&)> 
   const CodeBlock* const codes = segment.codes();
   const int64_t rows = scan.pinned->rows;
   BlockScores scores;
-  std::vector<Running*> searches;
+  std::vector<RunningSearch*> searches;
   for (const auto& [one, index] : scan.by) one->search->BeginScan(index);
   for (int64_t begin = 0; begin < rows && !scan.by.empty(); begin += kRowsABlock) {
     if (begin > 0 && begin % kRowsBetweenChecks == 0) {
@@ -175,10 +172,10 @@ void ScanOnDevice(std::vector<SegmentScan>& scans) {
 }
 
 // Every segment once, in the order of the searches. A segment is known by its rows: carried ones are made for a search.
-std::vector<SegmentScan> ScansOf(std::span<Running> running) {
+std::vector<SegmentScan> ScansOf(std::span<RunningSearch> running) {
   std::vector<SegmentScan> scans;
   absl::flat_hash_map<std::pair<const float*, int64_t>, size_t> known;
-  for (Running& one : running) {
+  for (RunningSearch& one : running) {
     if (!one.answer->ok()) continue;
     std::sort(one.scan.begin(), one.scan.end());
     for (const uint32_t index : one.scan) {
@@ -240,7 +237,7 @@ void ScanWithOthers(SegmentScan& scan) {
 
 std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedRequest> requests) {
   std::vector<absl::StatusOr<SearchResult>> answers(requests.size(), SearchResult());
-  std::vector<Running> running;
+  std::vector<RunningSearch> running;
   for (size_t i = 0; i < requests.size(); ++i) {
     const absl::Status status = SearchContext{requests[i].scope, *requests[i].request}.Interrupted();
     if (!status.ok()) {
@@ -251,8 +248,8 @@ std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedR
       running.push_back({std::make_unique<LegSearch>(requests[i]), &answers[i], {}});
     }
   }
-  std::vector<Running*> waiting, together;
-  for (Running& one : running) {
+  std::vector<RunningSearch*> waiting, together;
+  for (RunningSearch& one : running) {
     for (uint32_t index = 0; one.answer->ok() && index < one.search->segments(); ++index) {
       const absl::StatusOr<bool> scan = one.search->Enter(index);
       if (one.Goes(scan.status()) && *scan) one.scan.push_back(index);
@@ -265,7 +262,7 @@ std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedR
     for (size_t i = 1; i < waiting.size(); ++i) {
       if (GoTogether(first, waiting[i]->search->request())) together.push_back(waiting[i]);
     }
-    std::erase_if(waiting, [&](Running* one) { return std::count(together.begin(), together.end(), one) > 0; });
+    std::erase_if(waiting, [&](RunningSearch* one) { return std::count(together.begin(), together.end(), one) > 0; });
     WalkAll(together);
   }
   std::vector<SegmentScan> scans = ScansOf(running);
@@ -273,7 +270,7 @@ std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedR
   for (SegmentScan& scan : scans) {
     if (!scan.by.empty()) ScanWithOthers(scan);
   }
-  for (Running& one : running) {
+  for (RunningSearch& one : running) {
     if (one.answer->ok()) *one.answer = one.search->Finish();
   }
   return answers;

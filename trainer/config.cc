@@ -100,7 +100,7 @@ std::vector<Row> OptimisationRows() {
                          "of the backbone in training steps; auto: bf16 where the processor has it"));
   rows.push_back(LC_WORD("device", device, "auto, cpu, cuda", "where it trains; auto: CUDA where there is one"));
   rows.push_back(LC_NUMBER("seed", seed, 0, 1.8446744073709552e19, "of weights, order and augmentation"));
-  rows.push_back(LC_NUMBER("threads", threads, 0, 1024, "of the tensor library; 0: every core"));
+  rows.push_back(LC_NUMBER("threads", threads, 0, 1024, "of the tensor library; 0: OMP_NUM_THREADS, else every core"));
   rows.push_back(LC_NUMBER("loader_threads", loader_threads, 1, 64, "threads that prepare batches"));
   rows.push_back(
       LC_NUMBER("checkpoint_seconds", checkpoint_seconds, 0.0, 86400.0, "between checkpoints; 0: each step"));

@@ -153,7 +153,7 @@ struct TrainConfig {
   // sets in memory are kept, changed and normalised there, too.
   std::string device = "auto";
   uint64_t seed = 1;
-  int64_t threads = 0;  // of the tensor library; 0: all cores
+  int64_t threads = 0;  // of the tensor library; 0: DefaultTensorThreads()
   int64_t loader_threads = 1;
   double checkpoint_seconds = 60;  // between checkpoints; 0: after every step
 

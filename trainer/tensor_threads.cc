@@ -2,6 +2,12 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
+#include "base/cores.h"
+
 extern "C" {
 // Only where the BLAS is OpenBLAS.
 void openblas_set_num_threads(int threads) __attribute__((weak));
@@ -16,6 +22,14 @@ bool MadeOfMatrixProducts(const std::string& architecture) {
 }
 
 }  // namespace
+
+int DefaultTensorThreads() {
+  const int cores = AvailableCores();
+  const char* const asked = std::getenv("OMP_NUM_THREADS");
+  int threads = 0;
+  if (asked == nullptr || !absl::SimpleAtoi(asked, &threads) || threads < 1) return cores;
+  return std::min(threads, cores);
+}
 
 BlasThreads::BlasThreads(int threads) : before_(openblas_get_num_threads == nullptr ? 0 : openblas_get_num_threads()) {
   if (before_ > 0) openblas_set_num_threads(threads);

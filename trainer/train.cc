@@ -5,7 +5,6 @@
 #include <cmath>
 #include <optional>
 
-#include "base/cores.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
@@ -47,7 +46,7 @@ class Trainer {
   absl::Status Prepare() {
     LC_RETURN_IF_ERROR(MakeFolders(folder_));
     // Always set: a resumed training must not depend on what ran in this process before.
-    threads_.emplace(config_.threads > 0 ? static_cast<int>(config_.threads) : AvailableCores(),
+    threads_.emplace(config_.threads > 0 ? static_cast<int>(config_.threads) : DefaultTensorThreads(),
                      config_.encoder.architecture);
     LC_ASSIGN_OR_RETURN(run_, TrainingRun::Create(dataset_, config_));
     identity_ =

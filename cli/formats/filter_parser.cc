@@ -13,7 +13,7 @@ namespace lightcone::cli {
 namespace {
 
 // The server takes filters 32 deep; the parser stops a little later, before its own recursion could hurt.
-constexpr int kDepthMax = 40;
+constexpr int kFilterDepthMax = 40;
 
 std::string Lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -68,7 +68,7 @@ class Parser {
   }
 
   absl::StatusOr<v1::Filter> ParseUnary(int depth) {
-    if (depth > kDepthMax) return FilterError(text_, Here().position, "the filter is nested too deeply; allowed: 32");
+    if (depth > kFilterDepthMax) return FilterError(text_, Here().position, "the filter is nested too deeply; allowed: 32");
     if (TakeKeyword("not")) {
       LC_ASSIGN_OR_RETURN(v1::Filter inner, ParseUnary(depth + 1));
       return Not(std::move(inner));

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kDepthMax = 16;
+constexpr int kProbeDepthMax = 16;
 
 absl::Status ReadVector(const std::string& generation, const Json& values, v1::Probe* probe) {
   const std::string field = StrCat("vectors.", generation);
@@ -80,7 +80,7 @@ absl::Status ReadField(const std::string& name, const Json& value, ProbeLine* ou
 }  // namespace
 
 absl::StatusOr<ProbeLine> ParseProbeLine(const std::string& line) {
-  if (JsonNestsDeeper(line, kDepthMax)) return InvalidField("nesting", "deeper", StrCat("1 .. ", kDepthMax));
+  if (JsonNestsDeeper(line, kProbeDepthMax)) return InvalidField("nesting", "deeper", StrCat("1 .. ", kProbeDepthMax));
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return InvalidField("line", json.is_discarded() ? "no JSON" : Shown(json), "a JSON object");
   ProbeLine out;

@@ -12,7 +12,7 @@
 namespace lightcone::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // {"id": .., "generation": .., "payload": {..}}; the payload's text is put in as it is.
 std::string IdLine(const Row& row, std::string_view vector_json) {
@@ -27,7 +27,7 @@ class JsonlWriter : public RowWriter {
  public:
   explicit JsonlWriter(std::unique_ptr<OutputFile> file) : file_(std::move(file)) {}
   // JSON's numbers are doubles written so that they read back the same: every float32 survives.
-  absl::Status Write(const Row& row) override { return file_->Write(IdLine(row, Json(row.vector).dump())); }
+  absl::Status Write(const Row& row) override { return file_->Write(IdLine(row, OrderedJson(row.vector).dump())); }
   absl::Status Finish() override { return file_->Commit(); }
 
  private:

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 #include "base/status.h"
+#include "index/gpu/scan_bounds.h"
 
 namespace lightcone::gpu {
 namespace {
@@ -15,9 +15,6 @@ namespace {
 constexpr int64_t kCopyBytes = 8 << 20;    // that are packed and copied at a time
 constexpr int64_t kCentreRows = 100'000;   // of which the mean is taken; any centre gives right answers
 constexpr size_t kBitsKept = 3;            // of a segment: views of that many generations take turns
-constexpr double kRoundUp = 1 + 1e-6;      // as in geometry/codes.cc
-
-float RoundUp(double x) { return std::nextafter(static_cast<float>(x), std::numeric_limits<float>::infinity()); }
 
 int64_t PaddedTo(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -80,7 +77,7 @@ void DeviceRows::PackFloats(const Source& source, int64_t row, uint8_t* numbers,
   *tail = {factors.scale, factors.bias, 0, 0};
   double squares = 0;
   for (size_t i = 0; i < n; ++i) squares += double{z[i]} * double{z[i]};
-  bounds_.norm_max = std::max(bounds_.norm_max, RoundUp(std::sqrt(squares) * double{factors.scale} * kRoundUp));
+  bounds_.norm_max = std::max(bounds_.norm_max, RoundedUp(std::sqrt(squares) * double{factors.scale}));
   bounds_.bias_max = std::max(bounds_.bias_max, std::abs(factors.bias));
 }
 

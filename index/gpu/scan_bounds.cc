@@ -12,11 +12,11 @@ constexpr double kCompared = 8;        // roundings of a score, its error and a 
 constexpr double kCutANumber = 4;      // of a sum by tensor cores, in units of u
 constexpr double kRoundUp = 1 + 1e-6;  // as in geometry/codes.cc
 
-float RoundUp(double x) {
+}  // namespace
+
+float RoundedUp(double x) {
   return std::nextafter(static_cast<float>(x * kRoundUp), std::numeric_limits<float>::infinity());
 }
-
-}  // namespace
 
 DeviceQueryCode::DeviceQueryCode(const BoundQuery& query) : query_(&query), coded_(query) {
   const int n = query.dimension();
@@ -69,7 +69,7 @@ QueryArgs DeviceQueryCode::ArgsFor(const DeviceRows& rows, bool many) {
     slack = query_->ScoreErrorMax(bounds.bias_max) * (many ? (d + 27) / (d / 4 + 27) : 1.0);
   }
   const double score_max = (a_norm_ + gap) * norm_max + std::abs(b) * bounds.bias_max + std::abs(double{args.c});
-  args.slack = RoundUp(slack + kCompared * kUnitRoundoff * score_max);
+  args.slack = RoundedUp(slack + kCompared * kUnitRoundoff * score_max);
   return args;
 }
 

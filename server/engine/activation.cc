@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
@@ -16,8 +17,6 @@ namespace {
 
 constexpr char kRollback[] = "RollbackGeneration";  // RequestRecord::method
 constexpr uint32_t kAuditLimitMax = 10'000, kAuditLimitDefault = 100;
-
-int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
 // Of two operators the second hears what the first one did, and when.
 absl::Status CheckExpected(const CollectionState& state, const std::optional<uint32_t>& expected) {

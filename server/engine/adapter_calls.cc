@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "server/engine/adapters.h"
 #include "server/engine/checks.h"
@@ -11,8 +12,6 @@
 
 namespace lightcone::server {
 namespace {
-
-int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
 std::string ArrowOf(uint32_t from, uint32_t to) { return StrCat(from, " -> ", to); }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kReadAtOnce = 1'000;
 constexpr size_t kEmbedAtOnce = 64;
-constexpr uint64_t kItemsBetweenChecks = 4'096;
+constexpr uint64_t kPairsBetweenChecks = 4'096;
 
 struct Candidate {
   uint64_t internal_id = 0;
@@ -55,7 +55,7 @@ class Gathering {
     const auto items = collection_.store()->Scan(Table::kItems, range.begin, range.end);
     uint64_t seen = 0;
     for (; items->Valid(); items->Next()) {
-      if (seen++ % kItemsBetweenChecks == 0) LC_RETURN_IF_ERROR(Step(seen - 1, 0, "looking for pairs"));
+      if (seen++ % kPairsBetweenChecks == 0) LC_RETURN_IF_ERROR(Step(seen - 1, 0, "looking for pairs"));
       LC_ASSIGN_OR_RETURN(const ItemRecord item, DecodeItem(items->value()));
       if (!Has(item, wanted_.older)) continue;
       const bool both = Has(item, wanted_.newer);

@@ -18,7 +18,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kWriteRows = 1024;     // of the order a batch
-constexpr int kNice = 10;               // an ordering gives way to searches
+constexpr int kOrderNice = 10;               // an ordering gives way to searches
 constexpr size_t kLeaseBlock = 1024;    // keys of the order that are looked at together, at most
 constexpr size_t kAsideShown = 10;
 constexpr size_t kLeaseLooks = 65'536;  // that one call looks at, at most: others wait for it
@@ -109,7 +109,7 @@ absl::Status Backfill::StoreRecord(const BackfillRecord& record) const {
 
 void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
   // Of this thread alone, on Linux.
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kOrderNice);
   while (true) {
     const absl::Status status = OrderOnce(&record, head);
     absl::MutexLock lock(&mu_);

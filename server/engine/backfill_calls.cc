@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
@@ -97,7 +98,7 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   }
   BackfillRecord record;
   record.generation = active->generation;
-  record.started_us = absl::ToUnixMicros(absl::Now());
+  record.started_us = NowMicros();
   record.embed_rate = call.embed_rate;
   record.p99_ms_max = call.p99_ms_max;
   std::optional<FailureHeadFile> head;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "server/engine/checks.h"
@@ -88,7 +89,7 @@ absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
     LC_ASSIGN_OR_RETURN(may, CheckMayServe(collection, *state, call.generation, call.force, /*gate=*/true,
                                            "make a canary of"));
   }
-  const int64_t now = absl::ToUnixMicros(absl::Now());
+  const int64_t now = NowMicros();
   const RequestRecord request{"SetCanary", fingerprint, number, call.generation, 0, may.out_of_reach, now};
   if (call.generation == 0 && earlier == 0) {  // nothing to do, which is remembered: a later canary is another one's
     if (call.request_id.empty()) return CanaryOf(*served, record);

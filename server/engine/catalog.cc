@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
@@ -11,8 +12,6 @@
 
 namespace lightcone::server {
 namespace {
-
-int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
 std::string TextOf(const IndexChange& c) {
   const auto text = [](const auto& value) { return value ? StrCat(*value) : std::string("-"); };

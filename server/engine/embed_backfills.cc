@@ -17,14 +17,13 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int kNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
+constexpr int kEmbedNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
 constexpr int kBehindJobs = 4;  // how much further than jobs an encoder's process stands back: nobody waits for it
 constexpr int64_t kItemsATurn = 64;
 constexpr size_t kInputBytesAtOnce = 32 << 20;             // but one input at least
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // between looks while there is nothing to embed
 constexpr absl::Duration kBusy = absl::Milliseconds(5);    // until the rate allows more
 constexpr absl::Duration kKeepIdle = absl::Minutes(1);  // an encoder that nothing came for: it may be large
-constexpr absl::Duration kBetweenPasses = absl::Seconds(10);
 constexpr absl::Duration kRetryMax = absl::Minutes(5);  // between tries of an encoder that does not start
 constexpr int kDoublingsMax = 10;
 
@@ -61,7 +60,7 @@ bool MustWait(Served* served, absl::Time now) {
 }  // namespace
 
 void EngineImpl::EmbedBackfills() {
-  ::setpriority(PRIO_PROCESS, 0, kNice);  // Linux: of the calling thread alone
+  ::setpriority(PRIO_PROCESS, 0, kEmbedNice);  // Linux: of the calling thread alone
   const auto stopping = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; };
   absl::Duration wait = kIdle;
   while (true) {
@@ -110,7 +109,7 @@ absl::StatusOr<bool> EngineImpl::EmbedSome(Served& served) {
   served.embed_pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
   const int64_t wanted = served.embed_pace.Take(now, backfill->embed_rate, kItemsATurn);
   if (wanted == 0) return true;
-  LC_ASSIGN_OR_RETURN(const EmbedTurn turn, served.backfill.TakeEmbeddable(static_cast<size_t>(wanted), kBetweenPasses));
+  LC_ASSIGN_OR_RETURN(const EmbedTurn turn, served.backfill.TakeEmbeddable(static_cast<size_t>(wanted), options_.embed_pass_pause));
   std::vector<AsideItem> failed;
   const absl::Cleanup finish = [&] { served.backfill.FinishEmbedding(turn, std::move(failed)); };
   // Unless another generation's backfill has begun meanwhile.

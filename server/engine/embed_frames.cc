@@ -15,7 +15,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "frames are little endian");
 
 constexpr char kMagic[] = {'L', 'C', 'E', 'F'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kFramesVersion = 1;
 constexpr size_t kMessageBytesMax = 1'000;  // of an error
 constexpr uint64_t kOutputHeadBytes = 2 * sizeof(uint32_t) + sizeof(uint64_t);
 
@@ -91,7 +91,7 @@ absl::StatusOr<absl::Status> TakeStatus(uint32_t code, BodyReader* reader) {
 }  // namespace
 
 std::string Frame(FrameKind kind, std::string_view body) {
-  Head head{{}, kVersion, static_cast<uint32_t>(kind), Crc32c(body), body.size()};
+  Head head{{}, kFramesVersion, static_cast<uint32_t>(kind), Crc32c(body), body.size()};
   std::memcpy(head.magic, kMagic, sizeof(kMagic));
   std::string out;
   out.reserve(sizeof(head) + body.size());
@@ -104,7 +104,7 @@ absl::StatusOr<std::string> ReadFrame(const ReadBytes& read, FrameKind kind, uin
   Head head;
   LC_RETURN_IF_ERROR(read(reinterpret_cast<char*>(&head), sizeof(head)));
   if (std::memcmp(head.magic, kMagic, sizeof(kMagic)) != 0) return Damaged("it does not begin as one");
-  if (head.version != kVersion) return Damaged(StrCat("version ", head.version, "; known: ", kVersion));
+  if (head.version != kFramesVersion) return Damaged(StrCat("version ", head.version, "; known: ", kFramesVersion));
   if (head.kind != static_cast<uint32_t>(kind)) {
     return Damaged(StrCat("kind ", head.kind, "; expected: ", static_cast<uint32_t>(kind)));
   }

@@ -13,7 +13,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr absl::Duration kEmbedderPoll = absl::Milliseconds(20);
 
 std::string ShapeText(std::span<const uint32_t> shape) {
   std::string text;
@@ -152,7 +152,7 @@ absl::Status Embedder::Serve(const Tickets& tickets, const CallContext& context)
   const auto served = [&tickets]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return std::all_of(tickets.begin(), tickets.end(), [](const auto& t) { return t->done; });
   };
-  while (!mu_.AwaitWithDeadline(absl::Condition(&served), std::min(context.deadline, absl::Now() + kPoll))) {
+  while (!mu_.AwaitWithDeadline(absl::Condition(&served), std::min(context.deadline, absl::Now() + kEmbedderPoll))) {
     const absl::Status alive = CheckAlive(context, "embed");
     if (alive.ok()) continue;
     for (const auto& ticket : tickets) queue_.erase(std::remove(queue_.begin(), queue_.end(), ticket), queue_.end());

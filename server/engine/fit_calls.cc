@@ -29,7 +29,7 @@ constexpr int64_t kEmbedLimit = 100'000;
 constexpr int kFitDimensionMax = 4'096;  // that fitting takes (docs/adapters.md)
 constexpr size_t kLossBytesMax = 64;
 constexpr int64_t kSampleDefault = 2'000, kSampleLimit = 100'000;
-constexpr uint64_t kItemsBetweenChecks = 4'096;
+constexpr uint64_t kSampledBetweenChecks = 4'096;
 
 std::string Encode(const FitAdapterCall& call) {
   return Dump({{"format", kFormat},
@@ -289,7 +289,7 @@ absl::StatusOr<std::vector<SampledItem>> EngineImpl::SampleItems(const SampleIte
   absl::Status status;
   uint64_t seen = 0;
   for (; items->Valid() && status.ok(); items->Next()) {
-    if (seen++ % kItemsBetweenChecks == 0) LC_RETURN_IF_ERROR(CheckAlive(context, "sampling"));
+    if (seen++ % kSampledBetweenChecks == 0) LC_RETURN_IF_ERROR(CheckAlive(context, "sampling"));
     LC_ASSIGN_OR_RETURN(const ItemRecord item, DecodeItem(items->value()));
     // The newest before it; an item that it embedded itself, or that only newer ones did, is none to ask for.
     const auto after = std::lower_bound(item.generations.begin(), item.generations.end(), call.generation);

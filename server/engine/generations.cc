@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "base/utf8.h"
@@ -20,8 +21,6 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kManifestBytesMax = 4 << 20;
-
-int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
 // Whether embeddings of the new generation can ever meet those that the collection has.
 absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, const GenerationRecord& made) {

@@ -5,7 +5,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr std::string_view kKind = "job";
+constexpr std::string_view kJobKind = "job";
 constexpr std::pair<JobState, std::string_view> kStates[] = {{JobState::kQueued, "queued"},
                                                              {JobState::kRunning, "running"},
                                                              {JobState::kSucceeded, "succeeded"},
@@ -38,9 +38,9 @@ std::string Encode(const JobRecord& r) {
 }
 
 absl::StatusOr<JobRecord> DecodeJob(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kKind, bytes));
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kJobKind, bytes));
   JobRecord r;
-  FieldReader reader(kKind, json);
+  FieldReader reader(kJobKind, json);
   std::string state;
   reader.Read("number", &r.number);
   reader.Read("kind", &r.kind);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/exceptions.h"
 #include "base/status.h"
 #include "spdlog/spdlog.h"
@@ -17,13 +18,11 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int kNice = 10;              // jobs give way to searches
+constexpr int kJobNice = 10;              // jobs give way to searches
 constexpr size_t kUnendedMax = 1'000;  // jobs that wait or run
 constexpr size_t kEndedMax = 1'000;    // that are remembered
 constexpr uint32_t kAttemptsMax = 20;  // a job that takes the server down each time must not do so for ever
 constexpr uint32_t kPageDefault = 100, kPageMax = 1'000;
-
-int64_t NowMicros() { return absl::ToUnixMicros(absl::Now()); }
 
 bool Ended(JobState state) { return state != JobState::kQueued && state != JobState::kRunning; }
 
@@ -129,7 +128,7 @@ void Jobs::Enqueue(uint64_t number) {
 }
 
 void Jobs::Work(Kind* kind) {
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);  // of this thread alone, on Linux
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kJobNice);  // of this thread alone, on Linux
   while (true) {
     std::shared_ptr<Entry> entry;
     {

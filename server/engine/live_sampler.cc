@@ -14,7 +14,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int kNice = 19;
+constexpr int kSamplerNice = 19;
 
 absl::Duration ThreadTime() {
   timespec now = {};
@@ -66,7 +66,7 @@ LiveSamplerStatus LiveSampler::Status() const {
 }
 
 void LiveSampler::Work() {
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kSamplerNice);
   TimeBudget budget(seconds_a_second_);
   CallContext context;
   context.cancelled = [this] { return ending_.load(std::memory_order_relaxed); };

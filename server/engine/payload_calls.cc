@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
@@ -61,7 +62,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::IndexPayload(const IndexPayloadCall
       batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
       batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));
       RecordRequest(call.request_id,
-                    {"IndexPayload", fingerprint, collection.number(), 0, 0, 0, absl::ToUnixMicros(absl::Now())},
+                    {"IndexPayload", fingerprint, collection.number(), 0, 0, 0, NowMicros()},
                     &batch);
       const OperatorWrite written = WriteOperation(batch);
       if (!written.in_store) return written.status;

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kEntriesALock = 64;  // then searches get their turn
 constexpr size_t kEntriesABatch = 1'024;
 constexpr absl::Duration kRetry = absl::Seconds(10);
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr absl::Duration kIndexPoll = absl::Milliseconds(20);
 
 void AddName(std::vector<std::string>* names, const std::string& name) {
   if (std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);
@@ -242,7 +242,7 @@ uint64_t PayloadIndex::bytes() const {
 bool PayloadIndex::WaitReady(const std::function<bool()>& give_up) const {
   const auto ready = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !Building(); };
   absl::MutexLock lock(&mu_);
-  while (!mu_.AwaitWithTimeout(absl::Condition(&ready), kPoll)) {
+  while (!mu_.AwaitWithTimeout(absl::Condition(&ready), kIndexPoll)) {
     if (give_up && give_up()) return false;
   }
   return true;

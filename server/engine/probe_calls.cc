@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
@@ -157,7 +158,7 @@ absl::StatusOr<ProbeSetStatus> EngineImpl::PutProbes(const PutProbesCall& call) 
     return ResourceExhausted(StrCat("collection '", record.name, "' has ", kSetsMax, " probe sets; drop some"));
   }
   // Never twice the same for one name, whatever the clock does: it tells the versions of a set apart.
-  int64_t put_us = absl::ToUnixMicros(absl::Now());
+  int64_t put_us = NowMicros();
   if (known != record.probe_sets.end()) put_us = std::max(put_us, known->second + 1);
   record.probe_sets[call.name] = put_us;
   const ProbeSetStatus set = StatusOfSet(call, body.size(), put_us);
@@ -193,7 +194,7 @@ absl::Status EngineImpl::DropProbes(const std::string& name, const std::string& 
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
   batch.Delete(Table::kProbes, keys::ProbeHead(number, set));
   batch.Delete(Table::kProbes, keys::ProbeBody(number, set));
-  RecordRequest(request_id, {"DropProbes", fingerprint, number, 0, 0, 0, absl::ToUnixMicros(absl::Now())}, &batch);
+  RecordRequest(request_id, {"DropProbes", fingerprint, number, 0, 0, 0, NowMicros()}, &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
   collection.Publish(std::move(record), state->generations);

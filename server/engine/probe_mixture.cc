@@ -13,7 +13,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kItemsMax = 10'000;
-constexpr size_t kReadItems = 1'024;
+constexpr size_t kMixtureItems = 1'024;
 constexpr size_t kCandidates = 160'000;  // ids that are looked up at most, before the generation is walked again
 
 // The next items of a generation in the order by Mixed, behind `after`, at most kCandidates: a gallery has more ids than a
@@ -52,7 +52,7 @@ absl::StatusOr<CommonItems> CommonItems::Read(Collection* collection,
     LC_ASSIGN_OR_RETURN(const std::vector<uint64_t> next,
                         NextIds(collection, generations.back()->generation, after, run));
     for (size_t begin = 0; begin < next.size() && common.ids_.size() < kItemsMax;) {
-      const size_t n = std::min({kReadItems, next.size() - begin, kItemsMax - common.ids_.size()});
+      const size_t n = std::min({kMixtureItems, next.size() - begin, kItemsMax - common.ids_.size()});
       LC_RETURN_IF_ERROR(common.Take(collection, generations, std::span(next).subspan(begin, n)));
       begin += n;
     }

@@ -11,7 +11,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr std::string_view kKind = "probes";
+constexpr std::string_view kProbesKind = "probes";
 
 Json ToJson(const FilterValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
@@ -97,9 +97,9 @@ std::string EncodeProbeHead(const ProbeSetStatus& set) {
 }
 
 absl::StatusOr<ProbeSetStatus> DecodeProbeHead(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kKind, bytes));
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kProbesKind, bytes));
   ProbeSetStatus set;
-  FieldReader reader(kKind, json);
+  FieldReader reader(kProbesKind, json);
   int64_t put_us = 0;
   reader.Read("name", &set.name);
   reader.Read("label_field", &set.label_field);
@@ -152,8 +152,8 @@ std::string EncodeProbes(const std::vector<Probe>& probes) {
 
 absl::StatusOr<std::vector<Probe>> DecodeProbes(std::string_view bytes) {
   const size_t line = std::min(bytes.find('\n'), bytes.size());
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kKind, bytes.substr(0, line)));
-  FieldReader fields(kKind, json);
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kProbesKind, bytes.substr(0, line)));
+  FieldReader fields(kProbesKind, json);
   const Json* list = fields.Find("probes");
   if (list != nullptr && !list->is_array()) fields.Fail("probes");
   LC_RETURN_IF_ERROR(fields.status());

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 using Ids = std::vector<uint64_t>;
 
-constexpr int kAliveEvery = 1'024;
+constexpr int kLabelsBetweenChecks = 1'024;
 
 // One text for each value that a label may have; numbers that are equal are the same one.
 std::string KeyOf(double number) {
@@ -60,7 +60,7 @@ absl::Status CollectLabelled(const Collection& collection, const std::function<b
   const keys::Range range = keys::ItemRange(collection.number());
   const auto rows = collection.store()->Scan(Table::kItems, range.begin, range.end);
   for (int64_t seen = 0; rows->Valid(); rows->Next(), ++seen) {
-    if (seen % kAliveEvery == 0 && cancelled()) return absl::CancelledError("cancelled while it read labels");
+    if (seen % kLabelsBetweenChecks == 0 && cancelled()) return absl::CancelledError("cancelled while it read labels");
     LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(rows->value()));
     const Json payload = Json::parse(record.payload_json, nullptr, /*allow_exceptions=*/false);
     for (auto& [field, by_label] : *labels) {

@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
@@ -121,7 +122,7 @@ absl::StatusOr<RetireAnswer> EngineImpl::RetireGeneration(const RetireCall& call
   std::vector<GenerationRecord> generations = state->generations;
   generations[call.generation - 1].retired = true;
   AdapterSet adapters = state->reach.adapters();
-  const int64_t now = absl::ToUnixMicros(absl::Now());
+  const int64_t now = NowMicros();
   AuditRecord audit;
   audit.collection = record.name;
   audit.retired = true;

@@ -14,7 +14,7 @@ constexpr size_t kSampleRowsMin = 32;  // fewer say nothing
 constexpr int64_t kAskedMax = 1'000;           // rows; then all are looked at in one walk
 constexpr uint64_t kLoadItemsMax = 8'000'000;  // bounds the memory of one call: about 20 bytes each
 constexpr uint64_t kLoadShareMin = 8;          // of the items: fewer are looked up one by one
-constexpr int64_t kAliveEvery = 1'024;         // items between looks at the deadline
+constexpr int64_t kRowsBetweenChecks = 1'024;         // items between looks at the deadline
 
 }  // namespace
 
@@ -28,7 +28,7 @@ void RowFilter::LoadAll() {
   const keys::Range range = keys::ItemRange(collection_->number());
   const auto iterator = collection_->store()->Scan(Table::kItems, range.begin, range.end);
   for (int64_t i = 0; iterator->Valid(); ++i, iterator->Next()) {
-    if (i % kAliveEvery == 0 && !CheckAlive(context_, "filter").ok()) return;
+    if (i % kRowsBetweenChecks == 0 && !CheckAlive(context_, "filter").ok()) return;
     const auto record = DecodeItem(iterator->value());
     if (!record.ok()) return;  // Whoever meets this item's row reports it.
     read_.fetch_add(1, std::memory_order_relaxed);

@@ -6,7 +6,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr char kVersion = 1;
+constexpr char kTokenVersion = 1;
 constexpr size_t kHeaderBytes = 5, kChecksumBytes = 4, kBytesMax = 4096;
 
 void AppendBigEndian(std::string* out, uint32_t value) {
@@ -32,7 +32,7 @@ absl::Status BadToken() {
 }  // namespace
 
 std::string EncodeScrollToken(const ScrollToken& token) {
-  std::string bytes(1, kVersion);
+  std::string bytes(1, kTokenVersion);
   AppendBigEndian(&bytes, token.collection);
   bytes += token.last_key;
   AppendBigEndian(&bytes, Crc32c(bytes));
@@ -57,7 +57,7 @@ absl::StatusOr<ScrollToken> DecodeScrollToken(std::string_view text) {
     bytes.push_back(static_cast<char>(high << 4 | low));
   }
   const std::string_view body = std::string_view(bytes).substr(0, bytes.size() - kChecksumBytes);
-  if (Crc32c(body) != ReadBigEndian(std::string_view(bytes).substr(body.size())) || body[0] != kVersion) {
+  if (Crc32c(body) != ReadBigEndian(std::string_view(bytes).substr(body.size())) || body[0] != kTokenVersion) {
     return BadToken();
   }
   return ScrollToken{ReadBigEndian(body.substr(1)), std::string(body.substr(kHeaderBytes))};

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr int64_t kRecipeBytesMax = 64 << 10;
 constexpr size_t kTextBytesMax = 4'096;
-constexpr int kClassesMax = 10'000'000;
+constexpr int kRecipeClassesMax = 10'000'000;
 constexpr std::string_view kFields = "method, recipe, name, data, seed, classes, fraction, options";
 
 absl::Status Bad(std::string_view field, const Json& value, std::string_view allowed) {
@@ -78,8 +78,8 @@ absl::Status ReadOne(const std::string& name, const Json& value, TrainingRecipe*
     return absl::OkStatus();
   }
   if (name == "classes") {
-    const bool right = value.is_number_unsigned() && value.get<uint64_t>() <= kClassesMax && value.get<uint64_t>() != 1;
-    if (!right) return Bad(name, value, StrCat("0 (all), 2 .. ", kClassesMax));
+    const bool right = value.is_number_unsigned() && value.get<uint64_t>() <= kRecipeClassesMax && value.get<uint64_t>() != 1;
+    if (!right) return Bad(name, value, StrCat("0 (all), 2 .. ", kRecipeClassesMax));
     recipe->classes = value.get<int>();
     return absl::OkStatus();
   }

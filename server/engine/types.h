@@ -495,6 +495,7 @@ struct EngineOptions {
   absl::Duration helper_embed_time_max = absl::Minutes(1);  // for one batch of a backfill's encoder; then it hangs
   // After a turn of embedding that failed; doubled each time while it is that the encoder cannot start. Tests change it.
   absl::Duration embed_retry = absl::Seconds(5);
+  absl::Duration embed_pass_pause = absl::Seconds(10);  // until what was leased or failed is tried again; tests, too
   absl::Status Validate() const;
 };
 

@@ -8,7 +8,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr std::string_view kKind = "validation";
+constexpr std::string_view kValidationKind = "validation";
 constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::kPassed, "passed"},
                                                               {Verdict::kWorse, "worse"},
                                                               {Verdict::kUncertain, "uncertain"},
@@ -69,7 +69,7 @@ Json ToJson(const PairReport& p) {
 // Reads objects within objects; the first that is missing or of another type makes it fail.
 class ReportReader {
  public:
-  explicit ReportReader(const Json& json) : fields_(kKind, json) {}
+  explicit ReportReader(const Json& json) : fields_(kValidationKind, json) {}
 
   void Read(const char* name, Estimate* out) {
     ReadObject(name, [&](ReportReader* in) {
@@ -225,7 +225,7 @@ std::string Encode(const ValidationReport& r) {
 }
 
 absl::StatusOr<ValidationReport> DecodeValidation(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kKind, bytes));
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kValidationKind, bytes));
   ValidationReport r;
   ReportReader reader(json);
   int64_t time_us = 0;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kGroupJobsMax = 256;
 constexpr size_t kGroupItemsMax = 20'000;  // bounds the memory and the latency of one store batch
-constexpr absl::Duration kPoll = absl::Milliseconds(50);
+constexpr absl::Duration kWriterPoll = absl::Milliseconds(50);
 
 }  // namespace
 
@@ -35,7 +35,7 @@ absl::StatusOr<WriteResult> CollectionWriter::Submit(WriteJob* job, const CallCo
     return job->done || (!leading_ && !queue_.empty() && queue_.front() == job);
   };
   while (!job->done) {
-    const absl::Time wake = job->taken ? absl::InfiniteFuture() : std::min(context.deadline, absl::Now() + kPoll);
+    const absl::Time wake = job->taken ? absl::InfiniteFuture() : std::min(context.deadline, absl::Now() + kWriterPoll);
     const bool ready = mu_.AwaitWithDeadline(absl::Condition(&my_turn), wake);
     if (job->done) break;
     if (!job->taken) {

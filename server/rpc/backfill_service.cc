@@ -13,7 +13,7 @@ namespace {
 using Context = grpc::CallbackServerContext;
 using Unary = grpc::ServerUnaryReactor;
 
-constexpr std::chrono::milliseconds kLookEvery{500};
+constexpr std::chrono::milliseconds kBackfillLookEvery{500};
 
 // A paused one may go on.
 bool Ended(BackfillState state) {
@@ -63,7 +63,7 @@ class BackfillService final : public v1::Backfill::CallbackService {
   grpc::ServerWriteReactor<v1::BackfillWatchResponse>* Watch(Context* context,
                                                              const v1::BackfillWatchRequest* request) override {
     return StartWatch<v1::BackfillWatchResponse>(
-        core_, context, "Backfill/Watch", kLookEvery,
+        core_, context, "Backfill/Watch", kBackfillLookEvery,
         [core = core_, name = request->collection()](v1::BackfillWatchResponse* response) -> absl::StatusOr<bool> {
           LC_ASSIGN_OR_RETURN(const BackfillStatus status, core->engine().GetBackfill(name));
           ToWire(status, response->mutable_status());

@@ -13,7 +13,7 @@ namespace {
 using Context = grpc::CallbackServerContext;
 using Unary = grpc::ServerUnaryReactor;
 
-constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::chrono::milliseconds kJobsLookEvery{100};
 
 class JobsService final : public v1::Jobs::CallbackService {
  public:
@@ -41,7 +41,7 @@ class JobsService final : public v1::Jobs::CallbackService {
   grpc::ServerWriteReactor<v1::JobsWatchResponse>* Watch(Context* context,
                                                          const v1::JobsWatchRequest* request) override {
     return StartWatch<v1::JobsWatchResponse>(
-        core_, context, "Jobs/Watch", kLookEvery,
+        core_, context, "Jobs/Watch", kJobsLookEvery,
         [core = core_, id = request->id()](v1::JobsWatchResponse* response) -> absl::StatusOr<bool> {
           LC_ASSIGN_OR_RETURN(const JobStatus job, core->engine().GetJob(id));
           ToWire(job, response->mutable_job());

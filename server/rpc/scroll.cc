@@ -13,7 +13,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr std::string_view kMethod = "Retrieval/Scroll";
+constexpr std::string_view kScrollMethod = "Retrieval/Scroll";
 constexpr int64_t kPageItemsDefault = 1'000;
 constexpr size_t kPageBytesMax = 3 << 20;
 
@@ -86,7 +86,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   }
 
   void End(const absl::Status& status) {
-    core_->Observe(kMethod, status, started_);
+    core_->Observe(kScrollMethod, status, started_);
     Finish(ToGrpc(status));
   }
 

@@ -14,7 +14,7 @@ namespace {
 using Context = grpc::CallbackServerContext;
 using Unary = grpc::ServerUnaryReactor;
 
-constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::chrono::milliseconds kTrainingLookEvery{100};
 
 absl::StatusOr<JobStatus> FindTraining(RpcCore* core, const std::string& id) {
   LC_ASSIGN_OR_RETURN(JobStatus job, core->engine().GetJob(id));
@@ -60,7 +60,7 @@ class TrainingService final : public v1::Training::CallbackService {
   grpc::ServerWriteReactor<v1::TrainingWatchResponse>* Watch(Context* context,
                                                              const v1::TrainingWatchRequest* request) override {
     return StartWatch<v1::TrainingWatchResponse>(
-        core_, context, "Training/Watch", kLookEvery,
+        core_, context, "Training/Watch", kTrainingLookEvery,
         [core = core_, id = request->id()](v1::TrainingWatchResponse* response) -> absl::StatusOr<bool> {
           LC_ASSIGN_OR_RETURN(const JobStatus job, FindTraining(core, id));
           ToWire(job, response->mutable_job());

@@ -11,7 +11,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr std::string_view kMethod = "Retrieval/UpsertStream";
+constexpr std::string_view kUpsertStreamMethod = "Retrieval/UpsertStream";
 
 // A state machine: whoever changes the state calls Pump, which starts whatever is possible now. gRPC may run a reaction
 // inside the call that started the operation, so operations are started without the lock; `starting_` counts threads
@@ -120,7 +120,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
           Dispatch();
           break;
         case Action::kFinish:
-          core_->Observe(kMethod, end, started_);
+          core_->Observe(kUpsertStreamMethod, end, started_);
           Finish(ToGrpc(end));
           return;
         case Action::kNone:

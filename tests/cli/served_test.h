@@ -15,7 +15,7 @@ class ServedTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new TemporaryFolder;
-    auto server = ChildServer::Start(Binary(), *folder_ / "data");
+    auto server = ChildServer::Start(Binary(), *folder_ / "data", {"--helper-niceness", "0"});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = server->release();
   }

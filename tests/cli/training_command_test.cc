@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kClasses = 8, kOfAClass = 12;
+constexpr int kTrainedClasses = 8, kOfAClass = 12;
 const std::vector<std::string> kSmall = {"--set", "encoder.architecture=mlp", "--set", "encoder.dimension=8"};
 
 class TrainingCommand : public testing::Test {
@@ -64,7 +64,7 @@ class TrainingCommand : public testing::Test {
     std::string probes;
     for (int64_t i = 0; i < glyphs->train.size(); ++i) {
       const int label = glyphs->train.labels[static_cast<size_t>(i)];
-      if (label >= kClasses) continue;
+      if (label >= kTrainedClasses) continue;
       const int at = of_class[static_cast<size_t>(label)]++;
       const std::string png = *EncodePng(glyphs->train, i);
       if (at >= kOfAClass) {
@@ -109,7 +109,7 @@ class TrainingCommand : public testing::Test {
 TEST_F(TrainingCommand, AModelIsTrainedWhereItServesAndRolledOutAndBack) {
   Must({"collection", "create", "shop"});
   // The first model, from a data set on the server's disk.
-  Must({"training", "start", "shop", "--method", "independent", "--data", "glyphs", "--classes", StrCat(kClasses),
+  Must({"training", "start", "shop", "--method", "independent", "--data", "glyphs", "--classes", StrCat(kTrainedClasses),
         "--set", "epochs=1", "--wait"},
        kSmall);
   EXPECT_EQ(Json({"generation", "get", "shop", "1"})["state"], "draft");
@@ -128,7 +128,7 @@ TEST_F(TrainingCommand, AModelIsTrainedWhereItServesAndRolledOutAndBack) {
   const auto trained = Json({"training", "get", "2"});
   EXPECT_EQ(trained["generation"], 2);
   EXPECT_EQ(trained["attempts"], 2);
-  EXPECT_EQ(trained["result"]["images"], kClasses * kOfAClass);
+  EXPECT_EQ(trained["result"]["images"], kTrainedClasses * kOfAClass);
   EXPECT_GE(trained["result"]["curve"].size(), 45u);  // a kill loses what was not written yet
   EXPECT_EQ(Json({"training", "list"}).size(), 2u);
   EXPECT_EQ(Run({"training", "get", "77"}).exit_code, 3);
@@ -162,7 +162,7 @@ TEST_F(TrainingCommand, AModelIsTrainedWhereItServesAndRolledOutAndBack) {
   const auto backfill = Connect()->WatchBackfill("shop", [](const v1::StatusResponse&) {}, {.timeout = absl::Minutes(2)});
   ASSERT_TRUE(backfill.ok()) << backfill.status();
   EXPECT_EQ(backfill->state(), v1::BACKFILL_STATE_DONE);
-  EXPECT_EQ(backfill->items_done(), kClasses * kOfAClass);
+  EXPECT_EQ(backfill->items_done(), kTrainedClasses * kOfAClass);
   EXPECT_EQ(Json({"collection", "get", "shop"})["generations"].size(), 1u) << "every item is generation 2's";
   EXPECT_FALSE(Json({"collection", "get", "shop"}).contains("canary"));
   Must({"generation", "rollback", "shop"});

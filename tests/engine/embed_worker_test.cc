@@ -46,6 +46,7 @@ class EmbedWorkerTest : public EncoderTest {
     EngineOptions options = OptionsFor(folder_.path());
     options.helper_program = program;
     options.helper_niceness = 0;
+    options.embed_pass_pause = absl::Milliseconds(50);
     if (change) change(&options);
     engine_ = OpenEngine(options);
     ASSERT_NE(engine_, nullptr);

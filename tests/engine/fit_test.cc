@@ -26,6 +26,7 @@ class Fitting : public EngineTest {
     engine_.reset();
     EngineOptions options = OptionsFor(folder_.path());
     options.helper_program = program;
+    options.helper_niceness = 0;  // other tests run beside this one
     engine_ = OpenEngine(options);
     ASSERT_NE(engine_, nullptr);
   }

@@ -22,7 +22,7 @@ using test::RandomNorm;
 using test::RandomVector;
 using test::SpacesOf;
 
-constexpr CodeKind kKinds[] = {CodeKind::kInt8, CodeKind::kHalf};
+constexpr CodeKind kCodeKinds[] = {CodeKind::kInt8, CodeKind::kHalf};
 constexpr float kNoFloor = -std::numeric_limits<float>::infinity();
 
 // Rows of a space around `offset` in every coordinate, and their codes around the origin or around their mean, in an
@@ -70,7 +70,7 @@ struct CodedRows {
   }
 };
 
-double Truth(const BoundQuery& query, const std::vector<float>& row) {
+double ExactScore(const BoundQuery& query, const std::vector<float>& row) {
   return query.ScoreOfDistance(query.Distance(row));
 }
 
@@ -94,7 +94,7 @@ void ExpectTrueBounds(const Space& space, const CodedRows& coded, const std::vec
   std::vector<float> scores(ids.size());
   ScoreCodesGathered(code_query, coded.codes.data(), coded.block.stride, ids.data(), ids.size(), scores.data());
   for (std::size_t i = 0; i < hits.size(); ++i) {
-    const double truth = Truth(query, coded.rows[i]);
+    const double truth = ExactScore(query, coded.rows[i]);
     ASSERT_EQ(hits[i].row, i);
     ASSERT_NEAR(hits[i].score, truth, hits[i].error + 1e-12 * std::abs(truth) + 1e-15)
         << what << " " << MetricName(space.metric) << " K " << space.curvature << " d " << z.size() << " row " << i;
@@ -111,7 +111,7 @@ TEST_P(CodesOnEveryTarget, ScoresAreAsNearToTheExactOnesAsTheirBoundSays) {
         for (const float offset : {0.0f, 20.0f}) {
           std::vector<float> z = RandomVector(random, d, RandomNorm(random));
           for (float& x : z) x += offset;
-          for (const CodeKind kind : kKinds) {
+          for (const CodeKind kind : kCodeKinds) {
             const CodedRows coded(kind, random, space, 11, centred, offset);
             const std::string what = StrCat(kind == CodeKind::kHalf ? "half " : "", centred ? "centred " : "", offset);
             ExpectTrueBounds(space, coded, z, what);
@@ -131,7 +131,7 @@ TEST_P(CodesOnEveryTarget, NothingIsLostWhereTheQueryAloneIsRounded) {
       for (float& x : row) x = static_cast<float>(static_cast<int>(random() % 255) - 127);
       row[0] = 127;
     }
-    for (const CodeKind kind : kKinds) {
+    for (const CodeKind kind : kCodeKinds) {
       const CodedRows coded(kind, space, rows);
       ASSERT_LT(coded.block.error_max, 1e-30);
       for (int i = 0; i < 20; ++i) ExpectTrueBounds(space, coded, RandomVector(random, d, 1.0), "integers");
@@ -143,7 +143,7 @@ TEST_P(CodesOnEveryTarget, SumsOfTheGreatestDimensionDoNotWrap) {
   for (const int d : {768, 4096, 65536}) {
     const Space space{Metric::kInnerProduct, d};
     const std::size_t n = static_cast<std::size_t>(d);
-    for (const CodeKind kind : kKinds) {
+    for (const CodeKind kind : kCodeKinds) {
       const CodedRows coded(kind, space,
                             {std::vector<float>(n, 1), std::vector<float>(n, -1), std::vector<float>(n, 0.5f)});
       for (const float x : {1.0f, -1.0f}) ExpectTrueBounds(space, coded, std::vector<float>(n, x), "constant");
@@ -155,7 +155,7 @@ TEST_P(CodesOnEveryTarget, AScanKeepsTheRowsThatReachTheFloorAndNoOther) {
   std::mt19937_64 random(22);
   for (const int d : {3, 64, 100, 128}) {
     for (const Space& space : SpacesOf(d)) {
-      const CodedRows coded(kKinds[random() % 2], random, space, 203);
+      const CodedRows coded(kCodeKinds[random() % 2], random, space, 203);
       const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, d, 1.0)).value();
       CodeQuery code_query(query);
       code_query.TurnTo(coded.block);
@@ -181,7 +181,7 @@ TEST_P(CodesOnEveryTarget, DotProductsOfRowsAreThoseOfWhatTheirCodesMean) {
   std::mt19937_64 random(24);
   for (const int d : {1, 5, 16, 63, 64, 100, 128, 130, 513}) {
     const Space space{Metric::kLorentz, d, 1.0, 1.2};
-    for (const CodeKind kind : kKinds) {
+    for (const CodeKind kind : kCodeKinds) {
       const CodedRows coded(kind, random, space, 11);
       const auto row = [&](std::size_t i) { return coded.codes.data() + i * coded.block.stride; };
       std::vector<std::vector<float>> meant(coded.rows.size(), std::vector<float>(static_cast<std::size_t>(d)));

@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using Subjects = std::vector<std::int64_t>;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfiniteScore = std::numeric_limits<float>::infinity();
 
 struct Pairs {
   std::vector<float> scores;
@@ -92,8 +92,8 @@ TEST(VerifyPairs, AgreesWithSortingOnRandomScoresOfBothSigns) {
     }
     pairs.scores[7] = -0.0f;
     pairs.scores[8] = 0.0f;
-    pairs.scores[9] = kInfinity;
-    pairs.scores[10] = -kInfinity;
+    pairs.scores[9] = kInfiniteScore;
+    pairs.scores[10] = -kInfiniteScore;
     for (const std::size_t block : {1, 64, 5000}) {
       const auto figures = VerifyPairs(pairs.InBlocksOf(block), rates);
       ASSERT_TRUE(figures.ok()) << MessageOf(figures.status());

@@ -1,5 +1,6 @@
 #include "tests/golden/checker.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -42,6 +43,13 @@ void Checker::Near(std::string_view what, std::span<const double> actual, const 
 void Checker::True(std::string_view what, bool condition) {
   ++comparisons_;
   if (!condition) Fail(std::string(what) + " does not hold");
+}
+
+void NearRows(const std::string& what, const Matrix& actual, const Json& expected, Checker& check) {
+  check.True(what + " has the expected number of rows", actual.size() == expected.size());
+  for (std::size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
+    check.Near(what + "[" + std::to_string(i) + "]", actual[i], expected[i]);
+  }
 }
 
 std::vector<double> Doubles(const Json& array) { return array.get<std::vector<double>>(); }

@@ -49,6 +49,8 @@ class Checker {
   std::string report_;
 };
 
+// Row by row; as many of them.
+void NearRows(const std::string& what, const Matrix& actual, const Json& expected, Checker& check);
 std::vector<double> Doubles(const Json& array);
 Matrix Rows(const Json& matrix);
 std::vector<float> Floats(std::span<const double> values);

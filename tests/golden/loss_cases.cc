@@ -10,13 +10,6 @@
 namespace lightcone::golden {
 namespace {
 
-void NearRows(const std::string& what, const Matrix& actual, const Json& expected, Checker& check) {
-  check.True(what + " has the expected number of rows", actual.size() == expected.size());
-  for (std::size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
-    check.Near(what + "[" + std::to_string(i) + "]", actual[i], expected[i]);
-  }
-}
-
 double QOf(const Json& test, double radius, double curvature) {
   const std::string mode = test.at("q_mode");
   if (mode == "fixed") return test.at("q_fixed");

@@ -9,13 +9,6 @@
 namespace lightcone::golden {
 namespace {
 
-void NearRows(const std::string& what, const Matrix& actual, const Json& expected, Checker& check) {
-  check.True(what + " has the expected number of rows", actual.size() == expected.size());
-  for (std::size_t i = 0; i < std::min(actual.size(), expected.size()); ++i) {
-    check.Near(what + "[" + std::to_string(i) + "]", actual[i], expected[i]);
-  }
-}
-
 void SameFlags(const std::string& what, const std::vector<bool>& actual, const Json& expected, Checker& check) {
   check.True(what + " as expected", Json(actual) == expected);
 }

@@ -100,7 +100,7 @@ absl::Status OpenFails(const std::string& folder) {
   return store.status();
 }
 
-absl::Status PutOne(Store* store, const std::string& key, Durability durability = Durability::kDurable) {
+absl::Status PutWithJob(Store* store, const std::string& key, Durability durability = Durability::kDurable) {
   WriteBatch batch;
   batch.Put(Table::kItems, key, "value of " + key);
   batch.Put(Table::kJobs, key, "job of " + key);
@@ -198,7 +198,7 @@ TEST(StoreFolder, AMissingOrDamagedFormatOfAFullStoreIsDataLoss) {
   {
     auto store = OpenStore(folder / "store", SmallOptions());
     ASSERT_TRUE(store.ok());
-    ASSERT_TRUE(PutOne(store->get(), "a").ok());
+    ASSERT_TRUE(PutWithJob(store->get(), "a").ok());
   }
   PutRaw(folder / "store", "meta", keys::Meta("format"), FlipLastBit);
   const absl::Status damaged = OpenFails(folder / "store");
@@ -217,7 +217,7 @@ TEST(StoreFolder, ASecondOpenIsUnavailableAndNamesTheFolder) {
   const absl::Status second = OpenFails(folder / "store");
   EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(MessageOf(second), HasSubstr(StrCat("store '", folder / "store", "' is in use")));
-  EXPECT_TRUE(PutOne(first->get(), "still works").ok());
+  EXPECT_TRUE(PutWithJob(first->get(), "still works").ok());
 }
 
 TEST(StoreDamage, ADamagedValueIsNamedAndNeverServed) {
@@ -225,7 +225,7 @@ TEST(StoreDamage, ADamagedValueIsNamedAndNeverServed) {
   {
     auto store = OpenStore(folder / "store", SmallOptions());
     ASSERT_TRUE(store.ok());
-    for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(PutOne(store->get(), key).ok());
+    for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(PutWithJob(store->get(), key).ok());
   }
   PutRaw(folder / "store", "items", "b", FlipLastBit);
   auto store = OpenStore(folder / "store", SmallOptions());
@@ -250,7 +250,7 @@ TEST(StoreDamage, ADamagedValueIsNamedAndNeverServed) {
   batch.Put(Table::kItems, "c", "new");
   expect_damage((*store)->Write(batch, Durability::kDurable));
   EXPECT_EQ(*(*store)->Get(Table::kItems, "c"), "value of c");
-  ASSERT_TRUE(PutOne(store->get(), "b").ok()) << "a new write heals the key";
+  ASSERT_TRUE(PutWithJob(store->get(), "b").ok()) << "a new write heals the key";
   EXPECT_TRUE((*store)->Get(Table::kItems, "b").ok());
 }
 
@@ -273,7 +273,7 @@ TEST(StoreDamage, ADamagedLogRefusesToOpenUnlessToldToDropIt) {
   {
     auto store = OpenStore(folder / "store", SmallOptions());
     ASSERT_TRUE(store.ok());
-    for (int i = 0; i < 100; ++i) ASSERT_TRUE(PutOne(store->get(), StrCat("k", i)).ok());
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(PutWithJob(store->get(), StrCat("k", i)).ok());
   }
   FlipByte(folder / "store", ".log");
   const absl::Status damaged = OpenFails(folder / "store");
@@ -299,7 +299,7 @@ class StoreDisk : public testing::Test {
     auto store = OpenStoreWith(folder_ / "store", SmallOptions(), internals);
     ASSERT_TRUE(store.ok()) << store.status().ToString();
     store_ = std::move(*store);
-    ASSERT_TRUE(PutOne(store_.get(), "before").ok());
+    ASSERT_TRUE(PutWithJob(store_.get(), "before").ok());
   }
   void ExpectWhole(const std::string& key) {
     EXPECT_EQ(store_->Get(Table::kItems, key).ok(), store_->Get(Table::kJobs, key).ok()) << key;
@@ -314,17 +314,17 @@ TEST_F(StoreDisk, AFullDiskIsResourceExhaustedAndWritesGoOnWhenSpaceIsBack) {
   for (const auto fault : {FaultyDisk::Fault::kFullOnAppend, FaultyDisk::Fault::kFullOnSync}) {
     disk_.Set(fault);
     for (int i = 0; i < 3; ++i) {
-      const absl::Status full = PutOne(store_.get(), StrCat("during ", i));
+      const absl::Status full = PutWithJob(store_.get(), StrCat("during ", i));
       EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full.ToString();
       EXPECT_THAT(MessageOf(full), HasSubstr("the disk is full: free some space"));
     }
     EXPECT_TRUE(store_->Get(Table::kItems, "before").ok()) << "reads go on";
     disk_.Set(FaultyDisk::Fault::kNone);
     // RocksDB's own recovery may hold the first attempts off.
-    absl::Status resumed = PutOne(store_.get(), "after");
+    absl::Status resumed = PutWithJob(store_.get(), "after");
     while (absl::IsResourceExhausted(resumed)) {
       std::this_thread::yield();
-      resumed = PutOne(store_.get(), "after");
+      resumed = PutWithJob(store_.get(), "after");
     }
     EXPECT_TRUE(resumed.ok()) << resumed.ToString();
     for (int i = 0; i < 3; ++i) ExpectWhole(StrCat("during ", i));
@@ -337,12 +337,12 @@ TEST_F(StoreDisk, AFullDiskIsResourceExhaustedAndWritesGoOnWhenSpaceIsBack) {
 TEST_F(StoreDisk, AfterAnIoErrorNothingIsAcknowledgedAndReadsGoOn) {
   for (const auto fault : {FaultyDisk::Fault::kBrokenSync, FaultyDisk::Fault::kBrokenAppend}) {
     disk_.Set(fault);
-    const absl::Status first = PutOne(store_.get(), "during");
+    const absl::Status first = PutWithJob(store_.get(), "during");
     EXPECT_EQ(first.code(), absl::StatusCode::kUnavailable) << first.ToString();
     EXPECT_THAT(MessageOf(first), HasSubstr("is read-only since an I/O error"));
     disk_.Set(FaultyDisk::Fault::kNone);
     for (const Durability durability : {Durability::kDurable, Durability::kProcess}) {
-      EXPECT_EQ(PutOne(store_.get(), "later", durability).code(), absl::StatusCode::kUnavailable);
+      EXPECT_EQ(PutWithJob(store_.get(), "later", durability).code(), absl::StatusCode::kUnavailable);
     }
     EXPECT_EQ(store_->DeleteRange(Table::kItems, "", "").code(), absl::StatusCode::kUnavailable);
     EXPECT_TRUE(store_->Get(Table::kItems, "before").ok());
@@ -361,7 +361,7 @@ TEST_F(StoreDisk, ConcurrentWritersAreAcknowledgedOnlyIfTheirWriteIsThereAfterAR
     threads.emplace_back([&, t] {
       for (int i = 0;; ++i) {
         const std::string key = StrCat(t, "/", i);
-        if (!PutOne(store_.get(), key).ok()) return;
+        if (!PutWithJob(store_.get(), key).ok()) return;
         acknowledged[t].push_back(key);
         if (t == 0 && i == 20) disk_.Set(FaultyDisk::Fault::kBrokenSync);
       }

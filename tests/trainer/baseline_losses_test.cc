@@ -14,6 +14,7 @@
 #include "trainer/losses/margin_torch.h"
 #include "trainer/losses/mix_torch.h"
 #include "trainer/losses/pairwise_torch.h"
+#include "trainer/methods/classifier_torch.h"
 #include "trainer/methods/method_torch.h"
 #include "trainer/old_head_torch.h"
 
@@ -326,6 +327,35 @@ TEST(LearntCurvature, StaysWithinAFactorOfTenOfItsStart) {
   }
   classifier.LimitCurvature();
   EXPECT_NEAR(classifier.curvature(), 5.0, 1e-5);
+}
+
+TEST(Classifier, CosinesOfLogitsAreThoseOfTheLogitsThemselvesInValueAndGradient) {
+  for (const bool lorentz : {false, true}) {
+    for (const HeadLoss loss : {HeadLoss::kSoftmax, HeadLoss::kArcFace, HeadLoss::kBce}) {
+      if (lorentz && IsAngular(loss)) continue;
+      const Classifier head(7, 5, lorentz, /*curvature=*/1.0, /*scale=*/1.0, /*seed=*/3, {{loss}, false});
+      const Tensor rows = Drawn({6, 5}, 2, torch::kFloat32);
+      const auto gradients = [&](const std::function<Tensor(const Tensor&)>& cosines, Tensor* value) {
+        const Tensor z = Drawn({4, 5}, 1, torch::kFloat32).requires_grad_();
+        *value = cosines(z);
+        const Tensor weight = head.named_parameters()["weight"];
+        return torch::autograd::grad({(*value * Drawn({4, 6}, 4, torch::kFloat32)).sum()}, {z, weight});
+      };
+      Tensor fast, full;
+      const auto of_fast = gradients(
+          [&](const Tensor& z) { return head.LogitCosines(head.Embed(z, 1.2), head.Embed(rows, 1.2)); }, &fast);
+      const auto of_full = gradients(
+          [&](const Tensor& z) {
+            return torch::matmul(UnitRows(head.Logits(head.Embed(z, 1.2))),
+                                 UnitRows(head.Logits(head.Embed(rows, 1.2)).detach()).t());
+          },
+          &full);
+      const std::string at = (lorentz ? "lorentz " : "linear ") + std::to_string(static_cast<int>(loss));
+      EXPECT_TRUE(torch::allclose(fast, full, 1e-4, 1e-5)) << at;
+      for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(torch::allclose(of_fast[i], of_full[i], 1e-4, 1e-5)) << at << ", " << i;
+      EXPECT_GT(of_full[1].abs().max().item<float>(), 0.01) << at;
+    }
+  }
 }
 
 }  // namespace

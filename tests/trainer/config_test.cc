@@ -7,14 +7,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 
+#include "base/cores.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "tests/trainer/tiny_set.h"
 #include "trainer/methods/method.h"
 #include "trainer/progress.h"
 #include "trainer/schedule.h"
+#include "trainer/tensor_threads.h"
 
 namespace lightcone {
 namespace {
@@ -236,6 +239,20 @@ TEST(Progress, RedrawsABarOnATerminalAndPrintsFewLinesElsewhere) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << "the first and the last";
   const std::string all = Shown(false, std::chrono::seconds(0));
   EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 4);
+}
+
+TEST(TensorThreads, AreThoseOfTheEnvironmentAsFarAsThereAreCores) {
+  const char* const given = std::getenv("OMP_NUM_THREADS");
+  const std::string before = given == nullptr ? "" : given;
+  ::setenv("OMP_NUM_THREADS", "1", 1);
+  EXPECT_EQ(DefaultTensorThreads(), 1);
+  for (const char* useless : {"100000", "0", "-1", "two", "", "2,1"}) {
+    ::setenv("OMP_NUM_THREADS", useless, 1);
+    EXPECT_EQ(DefaultTensorThreads(), AvailableCores()) << "'" << useless << "'";
+  }
+  ::unsetenv("OMP_NUM_THREADS");
+  EXPECT_EQ(DefaultTensorThreads(), AvailableCores());
+  if (given != nullptr) ::setenv("OMP_NUM_THREADS", before.c_str(), 1);
 }
 
 }  // namespace

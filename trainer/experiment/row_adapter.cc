@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kPairsStream = 0xada97;
 
-absl::StatusOr<AdaptOptions> OptionsOf(const RecipeAdapter& recipe, const Space& old, const Space& fresh,
+absl::StatusOr<AdaptOptions> AdaptOptionsOf(const RecipeAdapter& recipe, const Space& old, const Space& fresh,
                                        uint64_t seed) {
   AdaptOptions options;
   LC_ASSIGN_OR_RETURN(options.direction, ParseAdapterDirection(recipe.direction));
@@ -59,7 +59,7 @@ absl::Status CheckRowAdapter(const RecipeAdapter& recipe, const TrainConfig& old
                              const ImageSet& train) {
   LC_ASSIGN_OR_RETURN(const Space old_space, SpaceFor(old));
   LC_ASSIGN_OR_RETURN(const Space new_space, SpaceFor(fresh));
-  LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(recipe, old_space, new_space, fresh.seed));
+  LC_ASSIGN_OR_RETURN(const AdaptOptions options, AdaptOptionsOf(recipe, old_space, new_space, fresh.seed));
   LC_RETURN_IF_ERROR(options.Validate());
   if (recipe.pairs > train.size()) return TooManyPairs(recipe, train);
   const int64_t items = recipe.pairs > 0 ? recipe.pairs : train.size();
@@ -75,7 +75,7 @@ absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const Tra
                                           const std::atomic<bool>* stop) {
   LC_ASSIGN_OR_RETURN(const Space old_space, SpaceOf(old.manifest));
   LC_ASSIGN_OR_RETURN(const Space new_space, SpaceOf(fresh.manifest));
-  LC_ASSIGN_OR_RETURN(AdaptOptions options, OptionsOf(recipe, old_space, new_space, seed));
+  LC_ASSIGN_OR_RETURN(AdaptOptions options, AdaptOptionsOf(recipe, old_space, new_space, seed));
   LC_ASSIGN_OR_RETURN(const ImageSet images, ImagesOf(recipe, trained_on.train, seed));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> old_encoder,
                       Encoder::LoadFolder(old.folder, {.device = old.device}));

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int64_t kBytesMax = int64_t{64} << 20;
+constexpr int64_t kSealedBytesMax = int64_t{64} << 20;
 constexpr int kDepthMax = 64;  // the text of a value is made by recursion
 
 std::string TextOf(const ordered_json& content) {
@@ -24,7 +24,7 @@ absl::Status WriteSealed(const std::string& path, const ordered_json& content) {
 }
 
 absl::StatusOr<ordered_json> ReadSealed(const std::string& path) {
-  LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kBytesMax));
+  LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kSealedBytesMax));
   const ordered_json file = JsonNestsDeeper(text, kDepthMax)
                                 ? ordered_json(ordered_json::value_t::discarded)
                                 : ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);

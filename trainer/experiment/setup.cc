@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int64_t kBytesMax = int64_t{256} << 20;
+constexpr int64_t kSetupBytesMax = int64_t{256} << 20;
 
 absl::Status CheckName(const std::string& name) {
   for (const char* taken : {"", ".", "..", "models", "figures", "adapters", "lock"}) {
@@ -33,7 +33,7 @@ absl::Status CheckName(const std::string& name) {
 // Takes what --resume leaves open from the experiment that stands there, and refuses another one.
 absl::Status Resume(const ExperimentOptions& options, ExperimentSetup* setup) {
   const std::string path = setup->folder() + "/experiment.json";
-  const absl::StatusOr<std::string> text = ReadFile(path, kBytesMax);
+  const absl::StatusOr<std::string> text = ReadFile(path, kSetupBytesMax);
   if (absl::IsNotFound(text.status())) {
     return NotFound(StrCat("--resume: no experiment stands in '", setup->folder(), "'"));
   }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kOptions[] = "old_share, class_order, chain_shares, chain_change";
 
-absl::StatusOr<double> NumberOf(std::string_view text, const std::string& field) {
+absl::StatusOr<double> ParseNumber(std::string_view text, const std::string& field) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size()) return value;
@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<double>> NumbersOf(std::string_view text, const std::
     std::string_view part = text.substr(0, comma);
     while (part.starts_with(' ')) part.remove_prefix(1);
     while (part.ends_with(' ')) part.remove_suffix(1);
-    LC_ASSIGN_OR_RETURN(const double number, NumberOf(part, field));
+    LC_ASSIGN_OR_RETURN(const double number, ParseNumber(part, field));
     numbers.push_back(number);
     if (comma == text.size()) return numbers;
     text.remove_prefix(comma + 1);
@@ -35,13 +35,13 @@ absl::StatusOr<std::vector<double>> NumbersOf(std::string_view text, const std::
 absl::Status Set(const RecipeSetting& setting, ScenarioOptions* options) {
   const std::string field = "scenario." + setting.name;
   if (setting.name == "old_share") {
-    LC_ASSIGN_OR_RETURN(options->old_share, NumberOf(setting.value, field));
+    LC_ASSIGN_OR_RETURN(options->old_share, ParseNumber(setting.value, field));
   } else if (setting.name == "class_order") {
     options->class_order = setting.value;
   } else if (setting.name == "chain_shares") {
     LC_ASSIGN_OR_RETURN(options->chain_shares, NumbersOf(setting.value, field));
   } else if (setting.name == "chain_change") {
-    LC_ASSIGN_OR_RETURN(const double number, NumberOf(setting.value, field));
+    LC_ASSIGN_OR_RETURN(const double number, ParseNumber(setting.value, field));
     if (!(number >= 0 && number <= 1000)) return InvalidField(field, setting.value, "0 .. 1000");
     options->chain_change = static_cast<int64_t>(number);
   } else {

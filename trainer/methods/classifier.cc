@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trainer/losses/mix_torch.h"
 #include "trainer/methods/classifier_torch.h"
 #include "trainer/methods/method.h"
 
@@ -70,6 +71,22 @@ torch::Tensor Classifier::Scores(const Embedded& embedded) const {
 torch::Tensor Classifier::Logits(const Embedded& embedded) const {
   const torch::Tensor scores = Scores(embedded);
   return IsAngular(loss_.loss) ? scores * loss_.scale : scores;
+}
+
+torch::Tensor Classifier::LogitCosines(const Embedded& queries, const Embedded& rows) const {
+  const torch::Tensor unit = UnitRows(Scores(queries));
+  if (lorentz_) return torch::matmul(unit, UnitRows(Scores(rows).detach()).t());
+  const bool angular = IsAngular(loss_.loss);
+  const torch::Tensor w = (angular ? UnitRows(weight_) : weight_).detach(), x = (angular ? UnitRows(rows.z) : rows.z).detach();
+  // u (W x + b) = (u W) x + u b, and |W x + b|^2 = x (W^T W) x + 2 x W^T b + b b.
+  torch::Tensor products = torch::matmul(torch::matmul(unit, w), x.t());
+  torch::Tensor squares = (torch::matmul(x, torch::matmul(w.t(), w)) * x).sum(-1);
+  if (offset_.defined()) {
+    const torch::Tensor b = offset_.detach();
+    products = products + torch::matmul(unit, b).unsqueeze(1);
+    squares = squares + torch::matmul(x, torch::matmul(w.t(), b)) * 2.0 + torch::dot(b, b);
+  }
+  return products * torch::rsqrt(torch::clamp_min(squares, 1e-16)).unsqueeze(0);
 }
 
 torch::Tensor Classifier::Loss(const Embedded& embedded, const torch::Tensor& labels) const {

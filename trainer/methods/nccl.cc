@@ -76,8 +76,8 @@ class Nccl : public Baseline {
     const Tensor embedding =
         NeighbourLoss(torch::matmul(UnitRows(z), unit_queue.t()) * (1.0 / c.tau), weights, batch.labels, queue_labels);
     const Tensor logits =
-        NeighbourLoss(torch::matmul(UnitRows(LogitsOf(z)), UnitRows(OldLogits(queue)).t()) * (1.0 / c.tau), weights,
-                      batch.labels, queue_labels);
+        NeighbourLoss(context_.classifier.LogitCosines(Embed(z), Embed(queue)) * (1.0 / c.tau), weights, batch.labels,
+                      queue_labels);
     return {{"neighbours", c.lambda, embedding}, {"logits", c.lambda_logits, logits}};
   }
 
@@ -93,13 +93,7 @@ class Nccl : public Baseline {
     queue_->Push(old.index_select(0, kept), batch.labels.index_select(0, kept));
   }
 
-  Tensor LogitsOf(const Tensor& z) const {
-    return context_.classifier.Logits(context_.classifier.Embed(z, context_.config.clip_radius));
-  }
-  Tensor OldLogits(const Tensor& old) const {
-    torch::NoGradGuard no_grad;
-    return LogitsOf(old);
-  }
+  Embedded Embed(const Tensor& z) const { return context_.classifier.Embed(z, context_.config.clip_radius); }
 
   std::shared_ptr<NcclQueue> queue_;
   Tensor credible_;  // bool [images], on the CPU; undefined: all are
@@ -112,6 +106,7 @@ MethodEntry NcclMethod() {
       "nccl", "neighbourhood consensus contrast with a queue of credible old embeddings",
       "Wu et al., Neighborhood Consensus Contrastive Learning, AAAI 2022",
       {"cached_old_features", "nccl.lambda", "nccl.lambda_logits", "nccl.tau", "nccl.queue", "nccl.credible"});
+  entry.info.revision = 1;  // cosines of logits without the logits of the queue: other roundings
   entry.make = MakeBaseline<Nccl>;
   return entry;
 }

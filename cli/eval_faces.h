@@ -1,0 +1,37 @@
+// The face protocols of IJB-B and IJB-C between two models: verification (1:1) and identification (1:N).
+// Threads: pure functions, one caller at a time each.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/message_json.h"
+#include "geometry/verification.h"
+#include "models/encoder.h"
+#include "trainer/data/face_lists.h"
+
+namespace lightcone::cli {
+
+// A probe set searched in one enrolled gallery.
+struct FaceSearch {
+  std::string gallery;                       // "1", "2", "1 and 2"
+  std::optional<IdentificationFigures> open;  // over probes that are not enrolled; absent where all are
+  IdentificationFigures closed;              // thresholds from all pairs of different subjects, as the releases count
+};
+
+struct FaceFigures {
+  VerificationFigures verification;
+  std::vector<FaceSearch> searches;
+};
+
+// `query` embeds the first template of a pair and the probes, `gallery` the second and what is enrolled; each template
+// is the mean over its media (PoolTemplates). Rates: FAR 1e-6 .. 1e-1, FPIR 1e-2 and 1e-1. INVALID_ARGUMENT: a
+// protocol without a genuine, an impostor or an enrolled probe. REQUIRES: the two models compare.
+absl::StatusOr<FaceFigures> MeasureFaces(const Encoder& query, const Encoder& gallery, const FaceLists& lists);
+
+OrderedJson FacesJson(const FaceFigures& figures);
+std::string FacesText(const FaceFigures& figures);
+
+}  // namespace lightcone::cli
