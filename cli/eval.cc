@@ -12,6 +12,7 @@
 #include "cli/served.h"
 #include "cli/served_chain.h"
 #include "cli/table.h"
+#include "models/device.h"
 #include "models/encoder.h"
 #include "trainer/data/dataset.h"
 #include "trainer/evaluate.h"
@@ -20,7 +21,7 @@ namespace lightcone::cli {
 namespace {
 
 struct EvalFlags {
-  std::string query, gallery, data = "glyphs", split = "test", adapter, faces, order = "random";
+  std::string query, gallery, data = "glyphs", split = "test", adapter, faces, device = "auto", order = "random";
   std::vector<std::string> chain;
   std::vector<double> backfilled = {0};
   int64_t queries = 0;
@@ -38,7 +39,10 @@ absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
                                      (query.through_adapter ? query : gallery).name,
                                      "' is reached through an adapter; see --served and --adapter"));
   }
-  if (query.dimension != gallery.dimension || query.metric != gallery.metric ||
+  // A longer vector's first numbers compare with the gallery's.
+  const bool fits = query.dimension == gallery.dimension ||
+                    (query.dimension > gallery.dimension && query.compatible_prefix >= gallery.dimension);
+  if (!fits || query.metric != gallery.metric ||
       (query.metric == "lorentz" && query.curvature != gallery.curvature)) {
     const auto shown = [](const Manifest& m) {
       return StrCat(m.metric, " of dimension ", m.dimension, ", K ", Number(m.curvature));
@@ -180,16 +184,20 @@ absl::Status RunEval(Context& context, const EvalFlags& flags) {
     return InvalidField("--split", StrCat("'", flags.split, "'"), "test, train");
   }
   const std::string gallery_folder = flags.gallery.empty() ? flags.query : flags.gallery;
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> query, Encoder::LoadFolder(flags.query));
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> gallery, Encoder::LoadFolder(gallery_folder));
+  EvalFlags shown = flags;
+  shown.gallery = gallery_folder;
+  LC_ASSIGN_OR_RETURN(const std::string device, DeviceFor(flags.device, "--device"));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> query, Encoder::LoadFolder(flags.query, {.device = device}));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> gallery, Encoder::LoadFolder(gallery_folder, {.device = device}));
   LC_RETURN_IF_ERROR(CheckComparable(query->manifest(), gallery->manifest()));
-  if (!flags.faces.empty()) return RunFaces(context, flags, *query, *gallery);
+  if (!flags.faces.empty()) return RunFaces(context, shown, *query, *gallery);
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
   const ImageSet& images = flags.split == "test" ? dataset.test : dataset.train;
-  LC_ASSIGN_OR_RETURN(const std::vector<float> query_z, EmbedSplit(*query, images));
+  LC_ASSIGN_OR_RETURN(std::vector<float> query_z, EmbedSplit(*query, images));
+  query_z = FirstNumbers(query_z, query->dimension(), gallery->dimension());
   LC_ASSIGN_OR_RETURN(const std::vector<float> gallery_z, EmbedSplit(*gallery, images));
   const RetrievalSpace space = {
-      .metric = query->manifest().metric, .curvature = query->manifest().curvature, .dimension = query->dimension()};
+      .metric = query->manifest().metric, .curvature = query->manifest().curvature, .dimension = gallery->dimension()};
   const LabelledEmbeddings queries = {query_z, images.labels, query->manifest().clip_radius};
   const LabelledEmbeddings items = {gallery_z, images.labels, gallery->manifest().clip_radius};
   RetrievalFigures figures;
@@ -203,8 +211,6 @@ absl::Status RunEval(Context& context, const EvalFlags& flags) {
   if (space.metric == "lorentz") {
     LC_ASSIGN_OR_RETURN(uncertainty, EvaluateUncertainty(space, queries, items, /*same_items=*/true));
   }
-  EvalFlags shown = flags;
-  shown.gallery = gallery_folder;
   ShowEval(context, shown, figures, uncertainty);
   return absl::OkStatus();
 }
@@ -221,6 +227,8 @@ void AddEval(CLI::App& root, Context& context) {
       app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str(),
       app->add_option("--split", flags->split, "test or train")->capture_default_str(),
       app->add_option("--seed", flags->seed, "Of drawing and splits, as in training")->capture_default_str()};
+  app->add_option("--device", flags->device, "auto, cpu, cuda: where images are embedded; not with --served")
+      ->capture_default_str();
   app->add_option(
       "--faces", flags->faces, "In place of --data: a folder with the lists and crops of IJB-B or IJB-C; verification, identification");
   app->add_flag("--served", flags->served, "Measure through Search of a server of its own, not in memory");

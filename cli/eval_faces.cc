@@ -56,33 +56,37 @@ Enrolled RowsOf(const Templates& templates, const std::vector<TemplateSubject>& 
 
 absl::StatusOr<FaceSearch> SearchFaces(const RetrievalSpace& space, const Enrolled& probes, const Enrolled& gallery,
                                        std::string name) {
-  FaceSearch search{std::move(name), {}, {}};
+  FaceSearch search{std::move(name), false, {}};
   const bool all_enrolled = std::all_of(probes.labels.begin(), probes.labels.end(), [&](int32_t label) {
     return std::find(gallery.labels.begin(), gallery.labels.end(), label) != gallery.labels.end();
   });
-  if (!all_enrolled) {
-    LC_ASSIGN_OR_RETURN(search.open, EvaluateIdentification(space, probes.Side(), gallery.Side(), kFpir,
-                                                            Impostors::kNonMatedProbes));
-  }
-  LC_ASSIGN_OR_RETURN(search.closed,
-                      EvaluateIdentification(space, probes.Side(), gallery.Side(), kFpir, Impostors::kAllOtherPairs));
+  const Impostors impostors = all_enrolled ? Impostors::kAllOtherPairs : Impostors::kNonMatedProbes;
+  LC_ASSIGN_OR_RETURN(search.figures, EvaluateIdentification(space, probes.Side(), gallery.Side(), kFpir, impostors));
+  search.open_set = !all_enrolled;
   return search;
 }
 
-OrderedJson IdentificationJson(const IdentificationFigures& figures) {
+std::string ImpostorsName(const FaceSearch& search) { return search.open_set ? "probes not enrolled" : "all other pairs"; }
+
+OrderedJson PointsJson(const IdentificationFigures& figures) {
   OrderedJson points = OrderedJson::array();
   for (const IdentificationPoint& p : figures.points)
     points.push_back({{"fpir_wanted", p.fpir_wanted}, {"fpir", p.fpir}, {"tpir", p.tpir}});
-  return {{"mated", figures.mated}, {"non_mated", figures.non_mated}, {"points", std::move(points)}};
+  return points;
 }
 
 }  // namespace
 
 absl::StatusOr<FaceFigures> MeasureFaces(const Encoder& query, const Encoder& gallery, const FaceLists& lists) {
   const RetrievalSpace space = {
-      .metric = query.manifest().metric, .curvature = query.manifest().curvature, .dimension = query.dimension()};
-  LC_ASSIGN_OR_RETURN(const Templates asked, EmbedTemplates(query, lists));
-  LC_ASSIGN_OR_RETURN(const Templates kept, EmbedTemplates(gallery, lists));
+      .metric = query.manifest().metric, .curvature = query.manifest().curvature, .dimension = gallery.dimension()};
+  LC_ASSIGN_OR_RETURN(Templates asked, EmbedTemplates(query, lists));
+  Templates kept = asked;  // hours of one model are not spent twice
+  if (query.manifest().encoder_crc32c != gallery.manifest().encoder_crc32c) {
+    LC_ASSIGN_OR_RETURN(kept, EmbedTemplates(gallery, lists));
+    asked.z = FirstNumbers(asked.z, asked.dimension, kept.dimension);
+    asked.dimension = kept.dimension;
+  }
   const std::vector<int32_t> unread(static_cast<size_t>(lists.templates), 0);
   FaceFigures figures;
   LC_ASSIGN_OR_RETURN(figures.verification,
@@ -105,8 +109,10 @@ OrderedJson FacesJson(const FaceFigures& figures) {
     points.push_back({{"far_wanted", p.far_wanted}, {"far", p.far}, {"tar", p.tar}});
   for (const FaceSearch& search : figures.searches) {
     searches.push_back({{"gallery", search.gallery},
-                        {"open_set", search.open ? IdentificationJson(*search.open) : OrderedJson(nullptr)},
-                        {"all_other_pairs", IdentificationJson(search.closed)}});
+                        {"impostors", ImpostorsName(search)},
+                        {"mated", search.figures.mated},
+                        {"non_mated", search.figures.non_mated},
+                        {"points", PointsJson(search.figures)}});
   }
   return {{"verification",
            {{"genuine", figures.verification.genuine},
@@ -119,12 +125,11 @@ std::string FacesText(const FaceFigures& figures) {
   Table pairs({"FAR", "TAR"});
   for (const VerificationPoint& p : figures.verification.points)
     pairs.Add({absl::StrFormat("%g", p.far_wanted), Number(p.tar)});
-  Table searches({"gallery", "FPIR", "TPIR, open set", "TPIR, by all other pairs"});
+  Table searches({"gallery", "probes enrolled", "impostors", "FPIR", "TPIR"});
   for (const FaceSearch& search : figures.searches) {
-    for (size_t i = 0; i < search.closed.points.size(); ++i) {
-      searches.Add({search.gallery, absl::StrFormat("%g", kFpir[i]),
-                    search.open ? Number(search.open->points[i].tpir) : std::string("-"),
-                    Number(search.closed.points[i].tpir)});
+    for (const IdentificationPoint& p : search.figures.points) {
+      searches.Add({search.gallery, Grouped(static_cast<uint64_t>(search.figures.mated)), ImpostorsName(search),
+                    absl::StrFormat("%g", p.fpir_wanted), Number(p.tpir)});
     }
   }
   return StrCat("verification, ", Grouped(static_cast<uint64_t>(figures.verification.genuine)), " genuine and ",

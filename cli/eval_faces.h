@@ -2,7 +2,6 @@
 // Threads: pure functions, one caller at a time each.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +15,10 @@ namespace lightcone::cli {
 
 // A probe set searched in one enrolled gallery.
 struct FaceSearch {
-  std::string gallery;                       // "1", "2", "1 and 2"
-  std::optional<IdentificationFigures> open;  // over probes that are not enrolled; absent where all are
-  IdentificationFigures closed;              // thresholds from all pairs of different subjects, as the releases count
+  std::string gallery;   // "1", "2", "1 and 2"
+  bool open_set = false;  // thresholds from the probes that are not enrolled; where all are, from all pairs of different
+                          // subjects, as the releases count in both galleries together
+  IdentificationFigures figures;
 };
 
 struct FaceFigures {

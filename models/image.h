@@ -30,4 +30,8 @@ absl::StatusOr<Image> DecodeImage(std::string_view bytes, const ImageLimits& lim
 // (grey -> RGB by repetition, RGB -> grey by ITU-R BT.601 luma). REQUIRES: a valid image, positive sizes, channels 1|3.
 Image ResizeImage(const Image& image, int height, int width, int channels);
 
+// ResizeImage along one axis as a matrix, `to` x `from`, row major: for images that are no longer bytes. REQUIRES:
+// positive sizes.
+std::vector<float> ResizeMatrix(int from, int to);
+
 }  // namespace lightcone

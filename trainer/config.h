@@ -141,7 +141,7 @@ struct TrainConfig {
   bool nesterov = true;
   double weight_decay = 5e-4;
   double classifier_weight_decay = 5e-4;  // of the head
-  std::string schedule = "cosine-step";   // cosine-step | cosine-epoch | step (x0.2 at 30, 60, 80 %) | constant
+  std::string schedule = "cosine-step";   // cosine-step | cosine-epoch | linear-step | step (x0.2 at 30, 60, 80 %) | constant
   double warmup_epochs = 0;
   double gradient_clip = 0;      // largest global gradient norm; 0: none
   std::string augment = "auto";  // auto (the data set's) | none | photo | drawing

@@ -25,6 +25,17 @@ std::vector<int64_t> WideLabels(std::span<const int32_t> labels) { return {label
 
 }  // namespace
 
+std::vector<float> FirstNumbers(std::span<const float> rows, int dimension, int length) {
+  const size_t d = static_cast<size_t>(dimension), n = static_cast<size_t>(length);
+  std::vector<float> out;
+  out.reserve(rows.size() / d * n);
+  for (size_t i = 0; i + d <= rows.size(); i += d) {
+    const auto row = rows.subspan(i, n);
+    out.insert(out.end(), row.begin(), row.end());
+  }
+  return out;
+}
+
 absl::StatusOr<std::vector<float>> EmbedSplit(const Encoder& encoder, const ImageSet& images) {
   const ManifestInput& input = encoder.manifest().input;
   const bool fits = images.height == input.height && images.width == input.width && images.channels == input.channels;

@@ -16,6 +16,10 @@ namespace lightcone {
 // Embeds every image of `images` (resized when the encoder takes another size): n x d, row major, before the clip.
 absl::StatusOr<std::vector<float>> EmbedSplit(const Encoder& encoder, const ImageSet& images);
 
+// The first `length` numbers of each row of `dimension`: what a longer vector compares with older ones by
+// (Manifest::compatible_prefix). REQUIRES: 1 <= length <= dimension, whole rows.
+std::vector<float> FirstNumbers(std::span<const float> rows, int dimension, int length);
+
 // One side of a comparison: n embeddings with their labels.
 struct LabelledEmbeddings {
   std::span<const float> z;         // n x dimension, row major, before the clip

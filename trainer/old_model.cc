@@ -32,6 +32,10 @@ torch::Tensor PerChannel(const std::vector<float>& values) {
   return torch::tensor(values).reshape({1, static_cast<int64_t>(values.size()), 1, 1});
 }
 
+torch::Tensor ResizeAxis(int64_t from, int64_t to, const torch::Device& device) {
+  return torch::tensor(ResizeMatrix(static_cast<int>(from), static_cast<int>(to))).reshape({to, from}).to(device);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OldModel>> OldModel::Load(const std::string& folder, const TrainConfig& config,
@@ -55,12 +59,9 @@ torch::Tensor OldModel::Embed(const torch::Tensor& images) const {
   torch::NoGradGuard no_grad;
   const ManifestInput& input = manifest().input;
   torch::Tensor x = images.to(encoder_->impl().device);
-  if (x.size(2) != input.height || x.size(3) != input.width) {
-    x = torch::nn::functional::interpolate(x, torch::nn::functional::InterpolateFuncOptions()
-                                                  .size(std::vector<int64_t>{input.height, input.width})
-                                                  .mode(torch::kBilinear)
-                                                  .align_corners(false));
-  }
+  // As the server resizes what it embeds: the averages over footprints, which no interpolation of this library is.
+  if (x.size(2) != input.height) x = torch::matmul(ResizeAxis(x.size(2), input.height, x.device()), x);
+  if (x.size(3) != input.width) x = torch::matmul(x, ResizeAxis(x.size(3), input.width, x.device()).t());
   if (scale_.defined()) x = x * scale_ + shift_;
   return encoder_->impl().Forward(x);
 }

@@ -109,6 +109,16 @@ absl::Status CheckDataset(const Dataset& dataset, const TrainConfig& config) {
       return InvalidField("dataset.train.labels", StrCat(label), StrCat("0 .. ", dataset.classes() - 1));
     }
   }
+  const int64_t together = FindTrainingMethod(config.method)->same_class;
+  if (together > 1) {
+    std::vector<int64_t> images(static_cast<size_t>(dataset.classes()), 0);
+    for (const int32_t label : train.labels) ++images[static_cast<size_t>(label)];
+    const int64_t most = *std::max_element(images.begin(), images.end());
+    if (most < together) {
+      return InvalidField("dataset.train", StrCat("at most ", most, " images a class"),
+                          StrCat("a class of ", together, " or more for method '", config.method, "'"));
+    }
+  }
   if (config.batch > train.size()) {
     return InvalidField("batch", StrCat(config.batch),
                         StrCat("2 .. ", train.size(), ", the images of the training set"));

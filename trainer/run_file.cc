@@ -1,5 +1,6 @@
 #include "trainer/run_file.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/files.h"
@@ -21,6 +22,15 @@ std::string_view BytesOf(const auto& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])};
 }
 
+// The same pixels may be opened by another kind of data set, and their mean may be that of images which came later.
+uint32_t ReadingChecksum(const Dataset& dataset, const TrainConfig& config) {
+  const json reading = {{"mean", dataset.normalisation.mean},
+                        {"stddev", dataset.normalisation.stddev},
+                        {"augment", static_cast<int>(AugmentOf(config, dataset))},
+                        {"classes", dataset.class_names}};
+  return Crc32c(reading.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
 }  // namespace
 
 bool StepsDependOn(const std::string& option, const MethodInfo& method) {
@@ -38,7 +48,7 @@ uint32_t DataChecksum(const Dataset& dataset) {
 
 RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32_t old_model_crc32c,
                        uint32_t other_models_crc32c) {
-  return {config, DataChecksum(dataset), old_model_crc32c, other_models_crc32c};
+  return {config, DataChecksum(dataset), ReadingChecksum(dataset, config), old_model_crc32c, other_models_crc32c};
 }
 
 void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Checkpoint& checkpoint) {
@@ -48,6 +58,8 @@ void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Chec
       {"epoch_loss", progress.epoch_loss},
       {"last_epoch_loss", progress.last_epoch_loss},
       {"seconds", progress.seconds},
+      {"threads", progress.threads},
+      {"reading_crc32c", identity.reading_crc32c},
       {"data_crc32c", identity.data_crc32c},
       {"old_model_crc32c", identity.old_model_crc32c},
       {"other_models_crc32c", identity.other_models_crc32c},
@@ -80,6 +92,10 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
     const auto found = object.find(key);
     return found != object.end() && found->is_number() ? found->get<double>() : 0.0;
   };
+  // Checkpoints that are older than the number do not say.
+  if (object.contains("reading_crc32c") && number("reading_crc32c") != static_cast<double>(identity.reading_crc32c)) {
+    return Differs("dataset", "the same images with another mean, deviation, augmentation or names of classes", "these");
+  }
   if (number("old_model_crc32c") != static_cast<double>(identity.old_model_crc32c)) {
     return Differs("old_model", "another encoder", "the encoder");
   }
@@ -90,7 +106,17 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
     return Differs("method", StrCat(method.name, ", revision ", method.revision),
                    StrCat("revision ", static_cast<int>(number("revision"))));
   }
-  return RunProgress{object["step"].get<int64_t>(), number("epoch_loss"), number("last_epoch_loss"), number("seconds")};
+  return RunProgress{object["step"].get<int64_t>(), number("epoch_loss"), number("last_epoch_loss"), number("seconds"),
+                     SavedThreads(checkpoint)};
+}
+
+int SavedThreads(const Checkpoint& checkpoint) {
+  const absl::StatusOr<std::string_view> text = checkpoint.Section("progress");
+  if (!text.ok()) return 0;
+  const json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto found = object.is_object() ? object.find("threads") : object.end();
+  if (!object.is_object() || found == object.end() || !found->is_number_integer()) return 0;
+  return static_cast<int>(std::clamp<int64_t>(found->get<int64_t>(), 0, 1024));
 }
 
 }  // namespace lightcone

@@ -18,12 +18,14 @@ struct RunProgress {
   double epoch_loss = 0;       // sum of the total loss over the steps of the current epoch
   double last_epoch_loss = 0;  // mean over the epoch before
   double seconds = 0;          // of training, over all runs
+  int threads = 0;             // of the tensor library; 0: a checkpoint that does not say
 };
 
 // What a checkpoint belongs to: the options that its steps depend on, the data and the old model.
 struct RunIdentity {
   TrainConfig config;
   uint32_t data_crc32c = 0;          // of the training pixels and labels
+  uint32_t reading_crc32c = 0;       // of how they are read: normalisation, changes of the images, names of the classes
   uint32_t old_model_crc32c = 0;     // of the old encoder's file; 0 without one
   uint32_t other_models_crc32c = 0;  // TrainingMethod::OtherModelsCrc32c
 };
@@ -44,5 +46,8 @@ void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Chec
 // FAILED_PRECONDITION when the checkpoint belongs to another identity (names the option and both values); DATA_LOSS
 // when its sections cannot be read.
 absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Checkpoint& checkpoint);
+
+// The threads that the checkpoint's steps were computed with; 0 where it does not say or cannot be read.
+int SavedThreads(const Checkpoint& checkpoint);
 
 }  // namespace lightcone

@@ -12,6 +12,8 @@ double LearningRateAt(const TrainConfig& config, int64_t step, int64_t steps_per
   double factor = 1;
   if (config.schedule == "cosine-step") {
     factor = 0.5 * (1 + std::cos(std::numbers::pi * share));
+  } else if (config.schedule == "linear-step") {
+    factor = 1 - share;
   } else if (config.schedule == "cosine-epoch") {
     factor = 0.5 * (1 + std::cos(std::numbers::pi * std::floor(epochs_done) / static_cast<double>(config.epochs)));
   } else if (config.schedule == "step") {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
@@ -45,27 +46,29 @@ class Trainer {
 
   absl::Status Prepare() {
     LC_RETURN_IF_ERROR(MakeFolders(folder_));
-    // Always set: a resumed training must not depend on what ran in this process before.
-    threads_.emplace(config_.threads > 0 ? static_cast<int>(config_.threads) : DefaultTensorThreads(),
-                     config_.encoder.architecture);
+    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(CheckpointPath());
+    if (!checkpoint.ok() && !absl::IsNotFound(checkpoint.status())) return checkpoint.status();
+    // Always set: a resumed training must not depend on what ran in this process before, nor on the environment of now.
+    const int saved = checkpoint.ok() ? std::min(SavedThreads(*checkpoint), AvailableCores()) : 0;
+    progress_.threads = config_.threads > 0 ? static_cast<int>(config_.threads) : saved > 0 ? saved : DefaultTensorThreads();
+    threads_.emplace(progress_.threads, config_.encoder.architecture);
     LC_ASSIGN_OR_RETURN(run_, TrainingRun::Create(dataset_, config_));
     identity_ =
         IdentityOf(dataset_, config_, run_->old_model() == nullptr ? 0 : run_->old_model()->manifest().encoder_crc32c,
                    run_->method().OtherModelsCrc32c());
     steps_per_epoch_ = dataset_.train.size() / config_.batch;
-    return Resume();
+    return checkpoint.ok() ? Resume(*checkpoint) : run_->Start();
   }
 
-  absl::Status Resume() {
-    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(CheckpointPath());
-    if (absl::IsNotFound(checkpoint.status())) return run_->Start();
-    LC_RETURN_IF_ERROR(checkpoint.status());
+  absl::Status Resume(const Checkpoint& checkpoint) {
     const std::string step = StrCat("checkpoint '", CheckpointPath(), "'");
-    absl::StatusOr<RunProgress> progress = LoadProgress(*identity_, *checkpoint);
+    absl::StatusOr<RunProgress> progress = LoadProgress(*identity_, checkpoint);
     if (!progress.ok()) return Annotate(progress.status(), step);
     if (progress->step < 0 || progress->step > steps()) return DataLoss(StrCat(step, ": step ", progress->step));
-    LC_RETURN_IF_ERROR(Annotate(run_->Load(*checkpoint), step));
+    LC_RETURN_IF_ERROR(Annotate(run_->Load(checkpoint), step));
+    const int threads = progress_.threads;
     progress_ = *progress;
+    progress_.threads = threads;
     resumed_at_ = progress_.step;
     return absl::OkStatus();
   }

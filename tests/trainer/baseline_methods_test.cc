@@ -141,7 +141,6 @@ TEST_F(BaselineMethods, TrainUnderEverySwitch) {
       {"unibct", "unibct.wait", "false"},
       {"unibct", "unibct.refinements", "0"},
       {"nccl", "nccl.credible", "1"},
-      {"nccl", "nccl.credible", "0"},  // next to nothing is credible: an empty queue
       {"advbct", "advbct.elastic", "false"},
       {"bct", "base_loss", "arcface"},
       {"hoc", "base_loss", "cosface"},
@@ -259,6 +258,12 @@ TEST_F(BaselineMethods, ADamagedOldHeadIsDataLossAndNamesTheFile) {
   TrainConfig config = ConfigOf("bct");
   config.old_model = damaged;
   ExpectRefused(config, absl::StatusCode::kDataLoss, damaged + "/checkpoint.bin");
+}
+
+TEST_F(BaselineMethods, WhatLeavesNothingToBeCompatibleWithIsRefused) {
+  TrainConfig config = ConfigOf("nccl");
+  config.nccl.credible = 0;
+  ExpectRefused(config, absl::StatusCode::kInvalidArgument, "no old embedding is credible");
 }
 
 TEST_F(BaselineMethods, OptionsThatDoNotGoTogetherAreRefused) {

@@ -186,6 +186,10 @@ TEST(LearningRate, FollowsItsSchedule) {
   EXPECT_LT(LearningRateAt(config, 999, 100), 1e-6);
   config.schedule = "cosine-epoch";
   EXPECT_DOUBLE_EQ(LearningRateAt(config, 599, 100), LearningRateAt(config, 500, 100));
+  config.schedule = "linear-step";
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 0, 100), 0.1);
+  EXPECT_NEAR(LearningRateAt(config, 250, 100), 0.075, 1e-12);
+  EXPECT_NEAR(LearningRateAt(config, 999, 100), 0.0001, 1e-12);
   config.schedule = "step";
   EXPECT_DOUBLE_EQ(LearningRateAt(config, 299, 100), 0.1);
   EXPECT_NEAR(LearningRateAt(config, 300, 100), 0.02, 1e-12);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <random>
 #include <vector>
 
 #include "base/files.h"
@@ -148,6 +149,23 @@ TEST_F(OldModelTest, SeesABatchNormalisedForTheNewModelAsItsOwnManifestSays) {
 TEST_F(OldModelTest, TakesImagesOfAnotherSize) {
   const auto old = *OldModel::Load(folder_, config_, dataset_.normalisation);
   EXPECT_EQ(old->Embed(torch::zeros({2, 1, 12, 9})).sizes(), (std::vector<int64_t>{2, 8}));
+}
+
+TEST_F(OldModelTest, ShrinksABatchAsTheServerShrinksAnImage) {
+  const auto old = *OldModel::Load(folder_, config_, dataset_.normalisation);
+  std::mt19937 random(1);
+  for (const auto& [height, width] : {std::pair{18, 24}, {12, 12}, {7, 5}, {4, 6}}) {
+    ImageSet images;
+    images.height = height, images.width = width, images.channels = 1;
+    images.labels = {0, 1, 2};
+    for (int i = 0; i < 3 * height * width; ++i) images.pixels.push_back(static_cast<uint8_t>(random() % 256));
+    const torch::Tensor bytes =
+        torch::from_blob(images.pixels.data(), {3, 1, height, width}, torch::kUInt8).to(torch::kFloat32);
+    const torch::Tensor batch = (bytes / 255.0 - 0.5) / 0.25;  // the data set's normalisation
+    const torch::Tensor served = *old->EmbedAll(images), trained = old->Embed(batch);
+    // The server rounds the shrunk pixels to bytes.
+    EXPECT_LT((served - trained).norm().item<float>(), 0.02 * served.norm().item<float>()) << height << " x " << width;
+  }
 }
 
 }  // namespace

@@ -137,6 +137,48 @@ TEST_F(TrainTest, AStoppedTrainingResumesAndEndsBitForBitAsIfItHadNotStopped) {
   }
 }
 
+TEST_F(TrainTest, AResumedTrainingKeepsItsThreadsWhateverTheEnvironmentSaysNow) {
+  const char* const given = std::getenv("OMP_NUM_THREADS");
+  const std::string before = given == nullptr ? "" : given;
+  const absl::Cleanup restore = [&] {
+    given == nullptr ? ::unsetenv("OMP_NUM_THREADS") : ::setenv("OMP_NUM_THREADS", before.c_str(), 1);
+  };
+  TrainConfig config = TinyConfig();
+  config.threads = 0;
+  for (const char* threads : {"1", "2"}) {  // two: where there are as many cores
+    const std::string whole = StrCat("whole on ", threads), parts = StrCat("parts on ", threads);
+    ::setenv("OMP_NUM_THREADS", threads, 1);
+    MustTrain(config, whole);
+    ASSERT_EQ(TrainStepwise(config, parts, 10).code(), absl::StatusCode::kCancelled);
+    ::setenv("OMP_NUM_THREADS", *threads == '1' ? "2" : "1", 1);
+    MustTrain(config, parts);
+    EXPECT_EQ(StateOf(Folder(whole))["network"], StateOf(Folder(parts))["network"]) << threads;
+  }
+}
+
+TEST_F(TrainTest, AResumeWithImagesThatAreReadAnotherWayIsRefused) {
+  const TrainConfig config = TinyConfig();
+  ASSERT_EQ(TrainStepwise(config, "parts", 10).code(), absl::StatusCode::kCancelled);
+  Dataset shifted = dataset_;
+  shifted.normalisation.mean[0] += 0.01f;
+  const auto resumed = Train(shifted, config, Folder("parts"));
+  EXPECT_EQ(resumed.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(resumed.status()), HasSubstr("another mean, deviation"));
+}
+
+TEST_F(TrainTest, AMethodOfPairsIsRefusedWhereNoClassHasTwoImages) {
+  Dataset single = dataset_;
+  single.train = SelectRows(dataset_.train, {0, 1});
+  single.train.labels = {0, 1};
+  TrainConfig config = TinyConfig();
+  config.method = "hypmix";
+  config.metric = "cosine";
+  config.batch = 2;
+  const auto refused = Train(single, config, Folder("single"));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(refused.status()), HasSubstr("at most 1 images a class"));
+}
+
 TEST_F(TrainTest, PrecisionBf16IsForProcessorsThatHaveItAndAutoSaysWhatItCameTo) {
   const bool hardware = __builtin_cpu_supports("avx512bf16") != 0;
   TrainConfig config = TinyConfig();

@@ -39,15 +39,6 @@ std::string Hex(uint32_t value) {
   return text;
 }
 
-// The first `length` numbers of each row.
-std::vector<float> Prefixes(const std::vector<float>& rows, size_t dimension, size_t length) {
-  std::vector<float> out;
-  for (size_t i = 0; i + dimension <= rows.size(); i += dimension) {
-    out.insert(out.end(), rows.begin() + static_cast<int64_t>(i), rows.begin() + static_cast<int64_t>(i + length));
-  }
-  return out;
-}
-
 std::vector<double> Confusion(const Dataset& whole, const std::vector<int64_t>& nearest) {
   const int64_t classes = whole.classes(), side = std::min<int64_t>(classes, kConfusionSideMax);
   std::vector<double> cells(static_cast<size_t>(side * side), 0.0), rows(static_cast<size_t>(side), 0.0);
@@ -172,11 +163,12 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
   }
   if (!seal.ok() && !absl::IsNotFound(seal.status())) return Removable(seal.status());
 
+  const Dataset& trained_on = plan_.steps[static_cast<size_t>(trained.step)].dataset;
   LC_ASSIGN_OR_RETURN(
       const AdapterFile file,
       FitRowAdapter(recipe, {model(gallery).id, cache_.FolderOf(model(gallery)), *old, trained.config.device},
                     {trained.id, cache_.FolderOf(trained), *fresh, trained.config.device},
-                    plan_.steps[static_cast<size_t>(trained.step)].dataset, plan_.seed, stop_));
+                    trained_on, AugmentOf(trained.config, trained_on), plan_.seed, stop_));
   LC_ASSIGN_OR_RETURN(const std::string bytes, EncodeAdapter(file));
   LC_RETURN_IF_ERROR(MakeFolders(folder_ + "/adapters"));
   LC_RETURN_IF_ERROR(WriteFileAtomically(path + ".adapter", bytes));
@@ -204,7 +196,7 @@ absl::StatusOr<std::optional<PairMeasure>> Measurer::Compute(int query, int gall
     // Each update appends its numbers: what compares with the last generation begins with what compares with those
     // before.
     if (fresh.manifest.compatible_prefix < item_space.dimension) return std::nullopt;
-    fresh.z = Prefixes(fresh.z, static_cast<size_t>(query_space.dimension), static_cast<size_t>(item_space.dimension));
+    fresh.z = FirstNumbers(fresh.z, query_space.dimension, item_space.dimension);
     query_space.dimension = item_space.dimension;
   }
   item_space.curvature = query_space.curvature;  // they differ where the newer model learnt its own
@@ -220,8 +212,9 @@ absl::StatusOr<std::optional<PairMeasure>> Measurer::Compute(int query, int gall
                                          {old.z, labels, item_space.clip_radius}, /*same_items=*/true, {&far_, 1}));
     m.tar = faces.points[0].tar;
   }
-  LC_ASSIGN_OR_RETURN(const std::vector<int64_t> nearest, NearestItems(query_space, item_space, fresh.z, old.z));
-  m.confusion = Confusion(whole_, nearest);
+  // A vector that has no place in the space (0 under cosine) costs the plot, not the figures.
+  const absl::StatusOr<std::vector<int64_t>> nearest = NearestItems(query_space, item_space, fresh.z, old.z);
+  if (nearest.ok()) m.confusion = Confusion(whole_, *nearest);
   m.curvature = query_space.curvature;
   m.clip_radius = query_space.clip_radius;
   if (query == gallery && query_space.metric == Metric::kLorentz) {

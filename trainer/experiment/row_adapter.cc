@@ -71,7 +71,7 @@ absl::Status CheckRowAdapter(const RecipeAdapter& recipe, const TrainConfig& old
 }
 
 absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const TrainedModel& old,
-                                          const TrainedModel& fresh, const Dataset& trained_on, uint64_t seed,
+                                          const TrainedModel& fresh, const Dataset& trained_on, AugmentKind augment, uint64_t seed,
                                           const std::atomic<bool>* stop) {
   LC_ASSIGN_OR_RETURN(const Space old_space, SpaceOf(old.manifest));
   LC_ASSIGN_OR_RETURN(const Space new_space, SpaceOf(fresh.manifest));
@@ -81,7 +81,7 @@ absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const Tra
                       Encoder::LoadFolder(old.folder, {.device = old.device}));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_encoder,
                       Encoder::LoadFolder(fresh.folder, {.device = fresh.device}));
-  LC_ASSIGN_OR_RETURN(const ModelPairs pairs, EmbedPairs(*old_encoder, *new_encoder, images, trained_on.augment,
+  LC_ASSIGN_OR_RETURN(const ModelPairs pairs, EmbedPairs(*old_encoder, *new_encoder, images, augment,
                                                          ViewsOf(recipe, trained_on.train), seed));
   const bool item = options.direction == AdapterDirection::kItem;
   options.from = item ? old.id : fresh.id;

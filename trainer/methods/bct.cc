@@ -30,11 +30,13 @@ class Bct : public Baseline {
 
   uint32_t OtherModelsCrc32c() const override {
     if (means_.defined()) return 0;
-    const auto checksum = [](const Tensor& tensor) {
+    uint32_t checksum = 0;
+    for (const Tensor& tensor : {head_.weight, head_.offset, head_.row_of}) {
+      if (!tensor.defined()) continue;
       const Tensor packed = tensor.contiguous();
-      return Crc32c({static_cast<const char*>(packed.data_ptr()), packed.nbytes()});
-    };
-    return checksum(head_.weight) ^ checksum(head_.row_of);
+      checksum = Crc32c({static_cast<const char*>(packed.data_ptr()), packed.nbytes()}, checksum);
+    }
+    return checksum;
   }
 
  private:

@@ -86,7 +86,8 @@ torch::Tensor Classifier::LogitCosines(const Embedded& queries, const Embedded& 
     products = products + torch::matmul(unit, b).unsqueeze(1);
     squares = squares + torch::matmul(x, torch::matmul(w.t(), b)) * 2.0 + torch::dot(b, b);
   }
-  return products * torch::rsqrt(torch::clamp_min(squares, 1e-16)).unsqueeze(0);
+  // Logits that cancel lose their length to rounding; a cosine stays one.
+  return torch::clamp(products * torch::rsqrt(torch::clamp_min(squares, 1e-16)).unsqueeze(0), -1.0, 1.0);
 }
 
 torch::Tensor Classifier::Loss(const Embedded& embedded, const torch::Tensor& labels) const {

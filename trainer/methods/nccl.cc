@@ -60,6 +60,10 @@ class Nccl : public Baseline {
     if (c.nccl.credible >= 1) return absl::OkStatus();
     LC_ASSIGN_OR_RETURN(const Tensor old, OldOfTrainingSet());
     credible_ = CredibleRows(UnitRows(old), TrainingLabels(), context_.dataset.classes(), c.nccl.credible);
+    if (!credible_.any().item<bool>()) {
+      return InvalidField("nccl.credible", StrCat(c.nccl.credible),
+                          "more: at this entropy no old embedding is credible, and nothing would be compatible");
+    }
     return absl::OkStatus();
   }
 
