@@ -12,9 +12,9 @@
 #include "cli/arguments.h"
 #include "cli/child_server.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/load/report.h"
 #include "cli/message_json.h"
-#include "cli/interrupt.h"
 #include "cli/table.h"
 
 namespace lightcone::cli {

@@ -15,7 +15,7 @@ struct DemoFlags {
   std::string json;
 };
 
-absl::Status RunDemo(Context& context, DemoFlags& flags) {
+absl::Status RunDemoCommand(Context& context, DemoFlags& flags) {
   if (flags.options.folder.empty()) flags.options.folder = "lightcone-demo";
   // With --json -, standard output belongs to the JSON; the story goes to standard error.
   std::FILE* out = flags.json == "-" || context.json ? stderr : stdout;
@@ -46,7 +46,7 @@ void AddDemo(CLI::App& root, Context& context) {
   app->add_option("--json", flags->json, "Write the figures to this file; - for standard output");
   app->add_option("--recipe", flags->options.recipe, "quick (CPU, minutes) or paper")->capture_default_str();
   app->add_flag("--keep", flags->options.keep, "Leave server, collection and models for playing");
-  app->callback([&context, flags] { context.Finish(RunDemo(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunDemoCommand(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -30,6 +30,7 @@ struct EvalFlags {
   std::vector<const CLI::Option*> of_server;  // what only --served reads
   std::vector<const CLI::Option*> of_pair;    // what --chain does not read
   std::vector<const CLI::Option*> of_images;  // what --faces does not read
+  std::vector<const CLI::Option*> in_memory;  // what --served does not read
 };
 
 absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
@@ -54,7 +55,7 @@ absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
 }
 
 void ShowEval(const Context& context, const EvalFlags& flags, const RetrievalFigures& figures,
-          const std::optional<UncertaintyFigures>& uncertainty) {
+              const std::optional<UncertaintyFigures>& uncertainty) {
   if (context.json) {
     OrderedJson json = {{"query", flags.query},       {"gallery", flags.gallery},
                         {"dataset", flags.data},      {"split", flags.split},
@@ -168,7 +169,9 @@ absl::Status RunEval(Context& context, const EvalFlags& flags) {
                         "the folder of a model, or --chain with --served");
   }
   if (flags.served) {
-    if (!flags.faces.empty()) return InvalidField("--faces", flags.faces, "not with --served");
+    for (const CLI::Option* option : flags.in_memory) {
+      if (option->count() > 0) return InvalidField(option->get_name(), "set", "not with --served");
+    }
     if (flags.queries < 0) return InvalidField("--queries", StrCat(flags.queries), "0 (all) or more");
     if (flags.split != "test") return InvalidField("--split", flags.split, "test, with --served");
     if (flags.chain.empty()) return RunServed(context, flags);
@@ -227,10 +230,11 @@ void AddEval(CLI::App& root, Context& context) {
       app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str(),
       app->add_option("--split", flags->split, "test or train")->capture_default_str(),
       app->add_option("--seed", flags->seed, "Of drawing and splits, as in training")->capture_default_str()};
-  app->add_option("--device", flags->device, "auto, cpu, cuda: where images are embedded; not with --served")
-      ->capture_default_str();
-  app->add_option(
-      "--faces", flags->faces, "In place of --data: a folder with the lists and crops of IJB-B or IJB-C; verification, identification");
+  flags->in_memory = {
+      app->add_option("--device", flags->device, "auto, cpu, cuda: where images are embedded; not with --served")
+          ->capture_default_str(),
+      app->add_option("--faces", flags->faces,
+                      "In place of --data: a folder with the lists and crops of IJB-B or IJB-C; verification, identification")};
   app->add_flag("--served", flags->served, "Measure through Search of a server of its own, not in memory");
   flags->of_server = {
       app->add_option("--adapter", flags->adapter, "Adapter between the two models; needs --served"),

@@ -15,7 +15,7 @@ namespace lightcone::cli {
 
 // A probe set searched in one enrolled gallery.
 struct FaceSearch {
-  std::string gallery;   // "1", "2", "1 and 2"
+  std::string gallery;    // "1", "2", "1 and 2"
   bool open_set = false;  // thresholds from the probes that are not enrolled; where all are, from all pairs of different
                           // subjects, as the releases count in both galleries together
   IdentificationFigures figures;

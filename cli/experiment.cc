@@ -9,8 +9,8 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "cli/commands.h"
-#include "cli/message_json.h"
 #include "cli/interrupt.h"
+#include "cli/message_json.h"
 #include "cli/table.h"
 #include "trainer/experiment/recipe.h"
 #include "trainer/progress.h"
@@ -41,7 +41,7 @@ absl::Status ListRecipes(Context& context) {
   return absl::OkStatus();
 }
 
-void ShowExperiment(const Context& context, const ExperimentForecast& forecast) {
+void ShowForecast(const Context& context, const ExperimentForecast& forecast) {
   if (context.json) {
     OrderedJson models = OrderedJson::array();
     for (const ForecastModel& model : forecast.models) {
@@ -97,7 +97,7 @@ absl::Status RunAll(Context& context, const ExperimentFlags& flags, const Experi
   return absl::OkStatus();
 }
 
-absl::Status RunExperiment(Context& context, ExperimentFlags& flags) {
+absl::Status RunRecipe(Context& context, ExperimentFlags& flags) {
   if (flags.list) return ListRecipes(context);
   if (flags.options.recipe.empty()) {
     return InvalidField("RECIPE", "absent", "a file, or a name that `lightcone experiment --list` shows");
@@ -119,7 +119,7 @@ absl::Status RunExperiment(Context& context, ExperimentFlags& flags) {
     const absl::StatusOr<ExperimentForecast> forecast =
         ForecastExperiment(flags.options, flags.images_per_second, hooks);
     status = forecast.status();
-    if (forecast.ok()) ShowExperiment(context, *forecast);
+    if (forecast.ok()) ShowForecast(context, *forecast);
   } else {
     status = RunAll(context, flags, hooks);
   }
@@ -144,7 +144,7 @@ void AddExperiment(CLI::App& root, Context& context) {
   app->add_flag("--dry-run", flags->dry_run, "Say what would be trained and how long it takes; train nothing");
   app->add_option("--images-per-second", flags->images_per_second,
                   "With --dry-run: of the newest model trained alone; default: measured for some seconds");
-  app->callback([&context, flags] { context.Finish(RunExperiment(context, *flags)); });
+  app->callback([&context, flags] { context.Finish(RunRecipe(context, *flags)); });
 }
 
 }  // namespace lightcone::cli

@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "cli/commands.h"
-#include "cli/message_json.h"
 #include "cli/interrupt.h"
+#include "cli/message_json.h"
 #include "cli/table.h"
 #include "models/adapter_file.h"
 #include "models/architecture.h"

@@ -32,7 +32,9 @@ torch::Tensor PerChannel(const std::vector<float>& values) {
   return torch::tensor(values).reshape({1, static_cast<int64_t>(values.size()), 1, 1});
 }
 
-torch::Tensor ResizeAxis(int64_t from, int64_t to, const torch::Device& device) {
+// `made` where it is that matrix.
+torch::Tensor ResizeAxis(const torch::Tensor& made, int64_t from, int64_t to, const torch::Device& device) {
+  if (made.defined() && made.size(1) == from) return made;
   return torch::tensor(ResizeMatrix(static_cast<int>(from), static_cast<int>(to))).reshape({to, from}).to(device);
 }
 
@@ -45,12 +47,14 @@ absl::StatusOr<std::unique_ptr<OldModel>> OldModel::Load(const std::string& fold
   LC_RETURN_IF_ERROR(CheckSameSpace((*encoder)->manifest(), config));
   auto model = std::unique_ptr<OldModel>(new OldModel(std::move(*encoder)));
   const ManifestInput& input = model->manifest().input;
+  const torch::Device images_on = model->encoder_->impl().device;
+  if (config.encoder.height > 0) model->rows_ = ResizeAxis({}, config.encoder.height, input.height, images_on);
+  if (config.encoder.width_px > 0) model->columns_ = ResizeAxis({}, config.encoder.width_px, input.width, images_on);
   if (input.mean != normalisation.mean || input.stddev != normalisation.stddev) {
     // x_old = (x_new stddev_new + mean_new - mean_old) / stddev_old
     const torch::Tensor stddev = PerChannel(input.stddev);
-    const torch::Device device = model->encoder_->impl().device;
-    model->scale_ = (PerChannel(normalisation.stddev) / stddev).to(device);
-    model->shift_ = ((PerChannel(normalisation.mean) - PerChannel(input.mean)) / stddev).to(device);
+    model->scale_ = (PerChannel(normalisation.stddev) / stddev).to(images_on);
+    model->shift_ = ((PerChannel(normalisation.mean) - PerChannel(input.mean)) / stddev).to(images_on);
   }
   return model;
 }
@@ -60,8 +64,8 @@ torch::Tensor OldModel::Embed(const torch::Tensor& images) const {
   const ManifestInput& input = manifest().input;
   torch::Tensor x = images.to(encoder_->impl().device);
   // As the server resizes what it embeds: the averages over footprints, which no interpolation of this library is.
-  if (x.size(2) != input.height) x = torch::matmul(ResizeAxis(x.size(2), input.height, x.device()), x);
-  if (x.size(3) != input.width) x = torch::matmul(x, ResizeAxis(x.size(3), input.width, x.device()).t());
+  if (x.size(2) != input.height) x = torch::matmul(ResizeAxis(rows_, x.size(2), input.height, x.device()), x);
+  if (x.size(3) != input.width) x = torch::matmul(x, ResizeAxis(columns_, x.size(3), input.width, x.device()).t());
   if (scale_.defined()) x = x * scale_ + shift_;
   return encoder_->impl().Forward(x);
 }

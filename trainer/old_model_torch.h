@@ -23,8 +23,8 @@ class OldModel {
                                                         const Normalisation& normalisation);
 
   // z of the old model before its clip, [n, d], without gradients, for a batch that was normalised for the *new* model:
-  // the difference of the two normalisations is made up here, and another input size is resampled (bilinear). Images
-  // and z lie on config.device.
+  // the difference of the two normalisations is made up here, and another input size is resampled as EmbedAll and the
+  // server do it, without rounding to bytes. Images and z lie on config.device.
   torch::Tensor Embed(const torch::Tensor& images) const;
 
   // The same for a whole set of unaugmented images: [n, d] on the CPU.
@@ -36,7 +36,8 @@ class OldModel {
   explicit OldModel(std::unique_ptr<Encoder> encoder) : encoder_(std::move(encoder)) {}
 
   std::unique_ptr<Encoder> encoder_;
-  torch::Tensor scale_, shift_;  // [1, c, 1, 1]; undefined when the normalisations agree
+  torch::Tensor scale_, shift_;   // [1, c, 1, 1]; undefined when the normalisations agree
+  torch::Tensor rows_, columns_;  // ResizeMatrix from `config`'s image size: a step uploads nothing
 };
 
 }  // namespace lightcone

@@ -1,6 +1,5 @@
 #include "trainer/run_file.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/files.h"
@@ -58,7 +57,6 @@ void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Chec
       {"epoch_loss", progress.epoch_loss},
       {"last_epoch_loss", progress.last_epoch_loss},
       {"seconds", progress.seconds},
-      {"threads", progress.threads},
       {"reading_crc32c", identity.reading_crc32c},
       {"data_crc32c", identity.data_crc32c},
       {"old_model_crc32c", identity.old_model_crc32c},
@@ -106,17 +104,14 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
     return Differs("method", StrCat(method.name, ", revision ", method.revision),
                    StrCat("revision ", static_cast<int>(number("revision"))));
   }
-  return RunProgress{object["step"].get<int64_t>(), number("epoch_loss"), number("last_epoch_loss"), number("seconds"),
-                     SavedThreads(checkpoint)};
+  return RunProgress{object["step"].get<int64_t>(), number("epoch_loss"), number("last_epoch_loss"), number("seconds")};
 }
 
 int SavedThreads(const Checkpoint& checkpoint) {
-  const absl::StatusOr<std::string_view> text = checkpoint.Section("progress");
+  const absl::StatusOr<std::string_view> text = checkpoint.Section("config");
   if (!text.ok()) return 0;
-  const json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const auto found = object.is_object() ? object.find("threads") : object.end();
-  if (!object.is_object() || found == object.end() || !found->is_number_integer()) return 0;
-  return static_cast<int>(std::clamp<int64_t>(found->get<int64_t>(), 0, 1024));
+  const absl::StatusOr<TrainConfig> config = ParseTrainConfig(*text);
+  return config.ok() ? static_cast<int>(config->threads) : 0;
 }
 
 }  // namespace lightcone

@@ -18,7 +18,6 @@ struct RunProgress {
   double epoch_loss = 0;       // sum of the total loss over the steps of the current epoch
   double last_epoch_loss = 0;  // mean over the epoch before
   double seconds = 0;          // of training, over all runs
-  int threads = 0;             // of the tensor library; 0: a checkpoint that does not say
 };
 
 // What a checkpoint belongs to: the options that its steps depend on, the data and the old model.

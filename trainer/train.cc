@@ -49,9 +49,9 @@ class Trainer {
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(CheckpointPath());
     if (!checkpoint.ok() && !absl::IsNotFound(checkpoint.status())) return checkpoint.status();
     // Always set: a resumed training must not depend on what ran in this process before, nor on the environment of now.
-    const int saved = checkpoint.ok() ? std::min(SavedThreads(*checkpoint), AvailableCores()) : 0;
-    progress_.threads = config_.threads > 0 ? static_cast<int>(config_.threads) : saved > 0 ? saved : DefaultTensorThreads();
-    threads_.emplace(progress_.threads, config_.encoder.architecture);
+    if (config_.threads == 0 && checkpoint.ok()) config_.threads = std::min(SavedThreads(*checkpoint), AvailableCores());
+    if (config_.threads == 0) config_.threads = DefaultTensorThreads();
+    threads_.emplace(static_cast<int>(config_.threads), config_.encoder.architecture);
     LC_ASSIGN_OR_RETURN(run_, TrainingRun::Create(dataset_, config_));
     identity_ =
         IdentityOf(dataset_, config_, run_->old_model() == nullptr ? 0 : run_->old_model()->manifest().encoder_crc32c,
@@ -66,9 +66,7 @@ class Trainer {
     if (!progress.ok()) return Annotate(progress.status(), step);
     if (progress->step < 0 || progress->step > steps()) return DataLoss(StrCat(step, ": step ", progress->step));
     LC_RETURN_IF_ERROR(Annotate(run_->Load(checkpoint), step));
-    const int threads = progress_.threads;
     progress_ = *progress;
-    progress_.threads = threads;
     resumed_at_ = progress_.step;
     return absl::OkStatus();
   }
@@ -234,7 +232,7 @@ class Trainer {
   }
 
   const Dataset& dataset_;
-  const TrainConfig config_;
+  TrainConfig config_;
   const std::string folder_;
   const TrainCallback& report_;
   const std::atomic<bool>* const stop_;

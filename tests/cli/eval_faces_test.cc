@@ -131,7 +131,9 @@ TEST_F(EvalFaces, WhatDoesNotFitIsSaid) {
   };
   EXPECT_THAT(error({"--data", "glyphs"}), HasSubstr("--data"));
   EXPECT_THAT(error({"--split", "train"}), HasSubstr("--split"));
-  EXPECT_THAT(error({"--served"}), HasSubstr("not with --served"));
+  EXPECT_THAT(error({"--served"}), HasSubstr("field '--faces' is set; allowed: not with --served"));
+  EXPECT_THAT(Run({"eval", "--query", model, "--served", "--device", "cpu"}).err, HasSubstr("field '--device' is set"));
+  EXPECT_THAT(error({"--device", "abacus"}), HasSubstr("--device"));
   EXPECT_THAT(error({"--gallery", longer}), HasSubstr("cannot be compared"));
   faces_.Write("meta/ijbc_template_pair_label.txt", "0 1\n");
   EXPECT_THAT(error({}), HasSubstr("ijbc_template_pair_label.txt:1"));

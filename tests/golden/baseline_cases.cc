@@ -12,15 +12,9 @@ namespace {
 
 using Row = std::vector<double>;
 
-double DotOf(const Row& a, const Row& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
 Matrix UnitRows(Matrix rows) {
   for (Row& row : rows) {
-    const double norm = std::sqrt(DotOf(row, row));
+    const double norm = std::sqrt(Dot(row, row));
     for (double& value : row) value /= norm;
   }
   return rows;
@@ -40,7 +34,7 @@ struct Batch {
   double Negatives(std::size_t i, const Row& a, const Matrix& rows, double scale) const {
     double sum = 0;
     for (std::size_t j = 0; j < size(); ++j) {
-      if (labels[j] != labels[i]) sum += std::exp(scale * DotOf(a, rows[j]));
+      if (labels[j] != labels[i]) sum += std::exp(scale * Dot(a, rows[j]));
     }
     return sum;
   }
@@ -48,7 +42,7 @@ struct Batch {
 
 double Contra(const Batch& b, double tau, bool new_to_new) {
   return b.Mean([&](std::size_t i) {
-    const double positive = DotOf(b.fresh[i], b.old[i]) / tau;
+    const double positive = Dot(b.fresh[i], b.old[i]) / tau;
     double sum = std::exp(positive) + b.Negatives(i, b.fresh[i], b.old, 1 / tau);
     if (new_to_new) sum += b.Negatives(i, b.fresh[i], b.fresh, 1 / tau);
     return std::log(sum) - positive;
@@ -59,7 +53,7 @@ double Hoc(const Batch& b, double mu, bool zeroed) {
   return b.Mean([&](std::size_t i) {
     double sum = b.Negatives(i, b.old[i], b.fresh, mu);
     for (std::size_t j = 0; zeroed && j < b.size(); ++j) sum += b.labels[j] == b.labels[i] ? 1.0 : 0.0;
-    return std::log(sum) - mu * DotOf(b.old[i], b.fresh[i]);
+    return std::log(sum) - mu * Dot(b.old[i], b.fresh[i]);
   });
 }
 
@@ -75,8 +69,8 @@ double Influence(const Matrix& fresh, const Matrix& head, const std::vector<std:
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] >= static_cast<std::int64_t>(head.size())) continue;
     double partition = 0;
-    for (const Row& row : head) partition += std::exp(DotOf(fresh[i], row));
-    sum += std::log(partition) - DotOf(fresh[i], head[static_cast<std::size_t>(labels[i])]);
+    for (const Row& row : head) partition += std::exp(Dot(fresh[i], row));
+    sum += std::log(partition) - Dot(fresh[i], head[static_cast<std::size_t>(labels[i])]);
     known += 1;
   }
   return sum / known;

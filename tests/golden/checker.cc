@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 namespace lightcone::golden {
 
@@ -43,6 +44,10 @@ void Checker::Near(std::string_view what, std::span<const double> actual, const 
 void Checker::True(std::string_view what, bool condition) {
   ++comparisons_;
   if (!condition) Fail(std::string(what) + " does not hold");
+}
+
+double Dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
 void NearRows(const std::string& what, const Matrix& actual, const Json& expected, Checker& check) {

@@ -49,6 +49,8 @@ class Checker {
   std::string report_;
 };
 
+// REQUIRES: one length.
+double Dot(std::span<const double> a, std::span<const double> b);
 // Row by row; as many of them.
 void NearRows(const std::string& what, const Matrix& actual, const Json& expected, Checker& check);
 std::vector<double> Doubles(const Json& array);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <span>
 #include <string>
 
 #include "tests/golden/cases.h"
@@ -53,12 +54,6 @@ void CheckMix(const Json& in, const Json& expected, Checker& check) {
   SameFlags("grad_flows_to_new", flows, expected.at("grad_flows_to_new"), check);
 }
 
-double Dot(const std::vector<double>& a, const std::vector<double>& b, std::size_t n) {
-  double sum = 0;
-  for (std::size_t i = 0; i < n; ++i) sum += a.at(i) * b.at(i);
-  return sum;
-}
-
 }  // namespace
 
 void CheckMixbct(const Json& file, Checker& check) {
@@ -87,14 +82,14 @@ void CheckBt2(const Json& file, Checker& check) {
     check.Near(at + "phi4", out.phi4, row.at("phi4"));
     check.Near(at + "phi5", out.phi5, row.at("phi5"));
     check.Near(at + "phi_new", out.phi_new, row.at("phi_new"));
-    check.Near(at + "norm_phi_new_sq", Dot(out.phi_new, out.phi_new, out.phi_new.size()), row.at("norm_phi_new_sq"));
+    check.Near(at + "norm_phi_new_sq", Dot(out.phi_new, out.phi_new), row.at("norm_phi_new_sq"));
     fresh.push_back(out.phi_new);
   }
   for (const auto& a : fresh) {
     new_new.emplace_back();
     new_old.emplace_back();
-    for (const auto& b : fresh) new_new.back().push_back(Dot(a, b, a.size()));
-    for (const auto& b : old) new_old.back().push_back(Dot(a, b, b.size()));
+    for (const auto& b : fresh) new_new.back().push_back(Dot(a, std::span(b).first(a.size())));
+    for (const auto& b : old) new_old.back().push_back(Dot(std::span(a).first(b.size()), b));
   }
   NearRows("new_new_inner", new_new, expected.at("new_new_inner"), check);
   NearRows("new_old_inner_truncated", new_old, expected.at("new_old_inner_truncated"), check);

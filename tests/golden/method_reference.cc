@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 
 namespace lightcone::golden {
 namespace {
-
-double Dot(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
 
 Matrix Identity(std::size_t n) {
   Matrix out(n, std::vector<double>(n, 0.0));
