@@ -10,6 +10,8 @@ namespace {
 // A walk of breadth ef scores about so many rows per accepted result, each at a random address.
 constexpr double kEvaluationsPerResult = 24;
 constexpr double kRandomRow = 2;
+// A scan of those that pass has to be so much cheaper: one of all rows serves several searches at once.
+constexpr double kWorthPicking = 0.8;
 constexpr double kAskedRow = 0.5;  // whether the view serves it and its id is asked for, in order
 // A walk by passing rows asks many for each that it scores.
 constexpr double kAskedInWalk = 0.15;
@@ -18,20 +20,24 @@ constexpr double kAskedInWalk = 0.15;
 // those that a filter leaves out may be just those that are near.
 constexpr double kMostOfAny = 0.5;
 constexpr double kNearlyAll = 0.9;
-// A walk whose results are filtered in the end finds so many times more than it has to on average.
-constexpr double kPostFilterMargin = 2;
+// A walk whose results are filtered in the end finds, on average, so many times the hits; fewer than that many, and it is
+// not trusted.
+constexpr double kPostFilterMargin = 3, kPostFilterLeast = 1.5;
 constexpr double kPostFilterBreadthMax = 4;  // times the breadth asked for
 
-// Of the cheaper scan.
-double ScanCost(const FilterFacts& f) {
-  const double rows = static_cast<double>(f.rows);
-  return rows * std::min(1.0, f.cheap_share * kRandomRow + (f.listed ? 0 : kAskedRow));
+// Of a scan of the rows that pass, for each row of the segment. They are read in order, so the more there are the less
+// random their addresses.
+double PassingScanCost(const FilterFacts& f) {
+  return f.cheap_share * (kRandomRow - (kRandomRow - 1) * f.cheap_share) + (f.listed ? 0 : kAskedRow);
 }
+
+// Of the cheaper scan.
+double ScanCost(const FilterFacts& f) { return static_cast<double>(f.rows) * std::min(1.0, PassingScanCost(f)); }
 
 }  // namespace
 
 SearchPlan PlanOfScan(const FilterFacts& f) {
-  return ScanCost(f) < static_cast<double>(f.rows) ? SearchPlan::kPassingScan : SearchPlan::kScan;
+  return PassingScanCost(f) < kWorthPicking ? SearchPlan::kPassingScan : SearchPlan::kScan;
 }
 
 ChosenPlan ChoosePlan(const FilterFacts& f) {
@@ -46,7 +52,8 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
     least = cost;
     return true;
   };
-  if (f.asks && f.share > 0) {
+  const bool filtered = f.asks || (f.by_ids && f.cheap_share < kNearlyAll);
+  if (filtered && !f.fell_short && f.share > 0) {
     const double ef = std::max(breadth, std::ceil(kPostFilterMargin * static_cast<double>(f.wanted) / f.share));
     if (ef <= kPostFilterBreadthMax * breadth && consider(SearchPlan::kPostFilter, ef, walk * ef / breadth)) {
       return best;
@@ -54,12 +61,18 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
   }
   const double kept = f.cheap_share > 0 ? f.share / f.cheap_share : 0;
   if (kept <= 0) return best;
+  // What passes begins away from the query, all around it: passing rows do not lead from one to the next there.
+  if (f.fell_short) return {SearchPlan::kWalk, static_cast<int>(std::min<int64_t>(f.breadth, 1'000'000'000))};
   if (f.cheap_share >= (f.by_ids ? kNearlyAll : kMostOfAny)) {
     consider(SearchPlan::kWalk, breadth, walk / f.share);
   } else {
     consider(SearchPlan::kPassingWalk, breadth, walk * (1 + kAskedInWalk / f.cheap_share) / kept);
   }
   return best;
+}
+
+int64_t LeastOfPostFilter(const FilterFacts& f) {
+  return static_cast<int64_t>(std::ceil(kPostFilterLeast * static_cast<double>(f.wanted)));
 }
 
 int64_t WalkEvaluationsMax(const FilterFacts& f) { return static_cast<int64_t>(ScanCost(f) / kRandomRow); }

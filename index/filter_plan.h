@@ -7,8 +7,8 @@
 //   walk          the graph is walked by all rows; those that enter the beam are asked
 //   passing walk  the graph is walked by passing rows alone ("in the walk"; graph_walk.h), unless a sample says that they
 //                 lie away from the query: then they are scanned (passing_search.cc)
-//   post-filter   the graph is walked a little broader without a filter; the rows found are asked. For filters that are
-//                 expensive to ask
+//   post-filter   the graph is walked without a filter, broader where it has to be; the rows found are asked. Right where
+//                 enough of the rows that are near pass: a walk that meets fewer falls short, and another way is taken
 // A segment with inverted lists is probed first (segment_search.cc).
 // Threads: pure functions.
 #pragma once
@@ -26,6 +26,7 @@ struct FilterFacts {
   bool by_ids = false;      // rows may not pass because of their ids, not only because the view does not serve them
   bool listed = false;      // passing rows are found without asking every row
   bool asks = false;        // there is a `keep`
+  bool fell_short = false;  // a walk that was filtered in the end found too few rows that pass
   int64_t breadth = 0;      // of a walk; 0: none is to be taken
   int64_t wanted = 0;       // hits
 };
@@ -40,6 +41,10 @@ ChosenPlan ChoosePlan(const FilterFacts& facts);
 
 // The cheaper of the two scans.
 SearchPlan PlanOfScan(const FilterFacts& facts);
+
+// Of the rows that a walk filtered in the end has found, so many have to pass before it is trusted: the nearest of them
+// are then well within its breadth, at whose edge rows are missed.
+int64_t LeastOfPostFilter(const FilterFacts& facts);
 
 // A walk that has scored so many rows has cost more than the scan that would have found everything.
 int64_t WalkEvaluationsMax(const FilterFacts& facts);

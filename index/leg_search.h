@@ -93,7 +93,7 @@ class LegSearch {
                              wanted_, graph == nullptr ? 0 : breadth};
       LC_ASSIGN_OR_RETURN(const Passed passed, SearchPassing(turn, candidates_, result_));
       if (passed == Passed::kDone) return false;
-      if (passed == Passed::kToScan) breadth = 0;
+      if (passed == Passed::kToScan) return true;
     }
     if (breadth > 0 && graph != nullptr) {
       const int ef = static_cast<int>(std::max(breadth, wanted_));

@@ -9,7 +9,6 @@
 namespace lightcone {
 namespace {
 
-constexpr int64_t kSampledRows = 1'024;
 constexpr size_t kRowsACall = 512;
 
 }  // namespace
@@ -20,17 +19,19 @@ PassingRows::PassingRows(const SearchContext& context, const PinnedSegment& pinn
       ids_(context.request.ids),
       served_share_(static_cast<double>(pinned.counts->Visible(context.request.view_generation)) /
                     static_cast<double>(pinned.rows)),
-      all_served_(served_share_ == 1) {}
+      all_served_(served_share_ == 1) {
+  if (ids_ == nullptr || !pinned.segment->ordered_by_id()) return;
+  const uint64_t* const of_rows = pinned.segment->block().ids;
+  first_id_ = of_rows[0];
+  gapless_ = of_rows[pinned.rows - 1] - first_id_ == static_cast<uint64_t>(pinned.rows) - 1;
+}
 
 bool PassingRows::listed() const {
   return ids_ != nullptr && !ids_->others && pinned_.segment->ordered_by_id();
 }
 
 double PassingRows::Share() const {
-  if (ids_ != nullptr && !pinned_.segment->ordered_by_id()) {
-    std::vector<uint32_t> passing, others;
-    return Sample(&passing, &others);
-  }
+  if (ids_ != nullptr && !pinned_.segment->ordered_by_id()) return Sample().share;
   double share = served_share_;
   if (ids_ != nullptr) {
     const uint64_t* const of_rows = pinned_.segment->block().ids;
@@ -41,13 +42,15 @@ double PassingRows::Share() const {
   return std::clamp(share, 0.0, 1.0);
 }
 
-double PassingRows::Sample(std::vector<uint32_t>* rows, std::vector<uint32_t>* others) const {
-  const int64_t asked = std::min(kSampledRows, pinned_.rows);
+PassingRows::Sampled PassingRows::Sample(int64_t asked) const {
+  Sampled sampled;
+  asked = std::min(asked, pinned_.rows);
   for (int64_t i = 0; i < asked; ++i) {
     const uint32_t row = static_cast<uint32_t>(i * pinned_.rows / asked);
-    (Passes(row) ? rows : others)->push_back(row);
+    (Passes(row) ? sampled.passing : sampled.others).push_back(row);
   }
-  return static_cast<double>(rows->size()) / static_cast<double>(asked);
+  sampled.share = static_cast<double>(sampled.passing.size()) / static_cast<double>(asked);
+  return sampled;
 }
 
 absl::Status PassingRows::ForEach(absl::FunctionRef<absl::Status(std::span<const uint32_t>)> visit) const {
@@ -73,6 +76,11 @@ absl::Status PassingRows::ForEachListed(absl::FunctionRef<absl::Status(std::span
   ids_->ids.ForEachIn(begin[0], end[-1], [&](std::span<const uint64_t> ids) {
     size_t n = 0;
     for (const uint64_t id : ids) {
+      if (gapless_) {
+        const uint32_t row = static_cast<uint32_t>(id - first_id_);
+        if (Served(row)) found[n++] = row;
+        continue;
+      }
       // In steps that double, from where the last one was: ids that follow one another are next to one another.
       size_t step = 1;
       while (static_cast<size_t>(end - at) > step && at[step] <= id) {

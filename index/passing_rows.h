@@ -19,7 +19,7 @@ class PassingRows {
   PassingRows(const SearchContext& context, const PinnedSegment& pinned);
 
   bool Passes(uint32_t row) const {
-    if (ids_ != nullptr && !ids_->Contains(pinned_.segment->block().ids[row])) return false;
+    if (ids_ != nullptr && !ids_->Contains(IdOf(row))) return false;
     return Served(row);
   }
   // Whether ForEach finds the rows without asking each one.
@@ -27,14 +27,19 @@ class PassingRows {
   // The expected share of the segment's rows: that of the view times that of the ids, or that of a sample where ids are
   // in no order.
   double Share() const;
-  // Some of the rows, spread over the segment: of 1,024 that are asked, those that pass, and the others. Returns the share
-  // of the former.
-  double Sample(std::vector<uint32_t>* rows, std::vector<uint32_t>* others) const;
+  // Some of the rows, spread over the segment: of up to `asked`, those that pass, and the others.
+  struct Sampled {
+    std::vector<uint32_t> passing, others;
+    double share = 0;  // of those asked
+  };
+  Sampled Sample(int64_t asked = 1'024) const;
   // All of them in ascending order, some hundreds a call. Ends with the first error of `visit`.
   absl::Status ForEach(absl::FunctionRef<absl::Status(std::span<const uint32_t> rows)> visit) const;
 
  private:
   absl::Status ForEachListed(absl::FunctionRef<absl::Status(std::span<const uint32_t>)> visit) const;
+  // Where ids follow one another without a gap no memory is read.
+  uint64_t IdOf(uint32_t row) const { return gapless_ ? first_id_ + row : pinned_.segment->block().ids[row]; }
   // By the view. A row's state is another place in memory: not looked at where all rows are served.
   bool Served(uint32_t row) const {
     return all_served_ ||
@@ -46,6 +51,8 @@ class PassingRows {
   const IdFilter* const ids_;  // nullptr: any
   const double served_share_;
   const bool all_served_;
+  uint64_t first_id_ = 0;
+  bool gapless_ = false;
 };
 
 }  // namespace lightcone

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,6 +17,32 @@
 
 namespace lightcone {
 namespace {
+
+// Of a scan that stands in for a walk: so many times the walk's breadth are ranked by their vectors, the nearest by
+// their codes. All that the codes' proven error lets through may be a third of the segment, where many rows are about as
+// near as the nearest that passes.
+constexpr size_t kRankedForBreadth = 2;
+
+// The `count` rows of the highest scores, and up to as many others.
+class HighestScores {
+ public:
+  explicit HighestScores(size_t count) : count_(count) { rows_.reserve(2 * count); }
+  float least() const { return least_; }  // a row below it is none of them
+  void Add(ScoredRow row) {
+    rows_.push_back(row);
+    if (rows_.size() < 2 * count_) return;
+    const auto end = rows_.begin() + static_cast<std::ptrdiff_t>(count_);
+    std::nth_element(rows_.begin(), end - 1, rows_.end(), Better);
+    least_ = (end - 1)->score;
+    rows_.erase(end, rows_.end());
+  }
+  std::span<const ScoredRow> rows() const { return rows_; }
+
+ private:
+  const size_t count_;
+  float least_ = -std::numeric_limits<float>::infinity();
+  std::vector<ScoredRow> rows_;
+};
 
 class PassingSearch {
  public:
@@ -33,25 +60,25 @@ class PassingSearch {
     facts_.wanted = turn.wanted;
     facts_.breadth = turn.breadth > 0 ? std::max(turn.breadth, turn.wanted) : 0;
     Expect(passing_.Share());
-    if (ChoosePlan(facts_).plan == SearchPlan::kPassingWalk) Expect(passing_.Sample(&seeds_, &others_));
   }
 
   absl::StatusOr<Passed> Run() {
-    ChosenPlan chosen = ChoosePlan(facts_);
-    if (chosen.plan == SearchPlan::kPassingWalk && facts_.by_ids && LieAway()) chosen = {PlanOfScan(facts_), 0};
-    if (chosen.plan == SearchPlan::kScan) return Passed::kToScan;
-    if (chosen.plan == SearchPlan::kWalk) return Passed::kAll;
-    bool done = false;
-    if (chosen.plan != SearchPlan::kPassingScan) {
+    ChosenPlan chosen = Choose();
+    bool done = false, walked = false;
+    while (!done && chosen.ef > 0) {
+      if (chosen.plan == SearchPlan::kWalk && !facts_.fell_short) return Passed::kAll;
       LC_ASSIGN_OR_RETURN(done, Walk(chosen));
+      walked = true;
+      if (done || chosen.plan != SearchPlan::kPostFilter || !facts_.by_ids) break;
+      facts_.fell_short = true;
+      chosen = Choose();
     }
-    const bool scan = !done && (chosen.ef == 0 || PlanOfScan(facts_) == SearchPlan::kPassingScan);
-    if (request_.profile && (done || scan)) {
-      result_.segments.push_back(
-          {pinned_.segment->id(), chosen.plan, pinned_.rows, facts_.share, chosen.ef > 0 && !done});
+    const bool scan = !done && PlanOfScan(facts_) == SearchPlan::kPassingScan;
+    if (request_.profile) {
+      result_.segments.push_back({pinned_.segment->id(), chosen.plan, pinned_.rows, facts_.share, walked && !done});
     }
     if (scan) {
-      LC_RETURN_IF_ERROR(passing_.ForEach([this](std::span<const uint32_t> rows) { return Scan(rows); }));
+      LC_RETURN_IF_ERROR(ScanPassing());
     }
     return done || scan ? Passed::kDone : Passed::kToScan;
   }
@@ -65,27 +92,37 @@ class PassingSearch {
     facts_.share = facts_.asks ? std::min(share, std::clamp(request_.keep_share, 0.0, 1.0)) : share;
   }
 
+  // As ChoosePlan, with what samples tell where a walk would be taken.
+  ChosenPlan Choose() {
+    ChosenPlan chosen = ChoosePlan(facts_);
+    if (chosen.plan == SearchPlan::kPassingWalk && seeds_.empty()) {
+      PassingRows::Sampled sampled = passing_.Sample();
+      seeds_ = std::move(sampled.passing);
+      Expect(sampled.share);
+      chosen = ChoosePlan(facts_);
+    }
+    const bool walks = chosen.plan == SearchPlan::kPassingWalk || chosen.plan == SearchPlan::kPostFilter;
+    if (walks && facts_.by_ids && !facts_.fell_short && LieAway()) return {PlanOfScan(facts_), 0};
+    return chosen;
+  }
+
   // Whether the rows that pass lie away from the query: in a sample more others are nearer than all that pass than chance
-  // allows. A walk by passing rows alone has nothing to go by there: a few of very many that are about as near.
+  // allows. A walk has nothing to go by there: a few of very many that are about as near.
   bool LieAway() const {
-    constexpr size_t kScored = 256;
+    constexpr double kScoredMax = 256;
     constexpr double kByChance = 1e-6;
-    if (seeds_.empty() || facts_.cheap_share >= 1) return false;
-    const auto some = [](const std::vector<uint32_t>& rows, size_t n) {
-      std::vector<uint32_t> taken;
-      for (size_t i = 0; i < n; ++i) taken.push_back(rows[i * rows.size() / n]);
-      return taken;
-    };
-    const double passing = std::max(1.0, kScored * facts_.cheap_share);
-    const auto mine = some(seeds_, std::min(seeds_.size(), static_cast<size_t>(passing)));
-    const auto theirs = some(others_, std::min(others_.size(), kScored - mine.size()));
-    std::array<float, kScored> scores;
-    Score(mine.data(), mine.size(), scores.data());
-    const float nearest = *std::max_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(mine.size()));
-    Score(theirs.data(), theirs.size(), scores.data());
-    const auto nearer = std::count_if(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(theirs.size()),
+    if (facts_.cheap_share >= 1 || facts_.cheap_share <= 0) return false;
+    const double too_many = std::log(kByChance) / std::log1p(-facts_.cheap_share);
+    const double enough = std::min(kScoredMax, std::ceil(1.5 * too_many / (1 - facts_.cheap_share)));
+    const PassingRows::Sampled some = passing_.Sample(static_cast<int64_t>(enough));
+    if (some.passing.empty()) return false;
+    std::array<float, static_cast<size_t>(kScoredMax)> scores;
+    Score(some.passing.data(), some.passing.size(), scores.data());
+    const float nearest = *std::max_element(scores.data(), scores.data() + some.passing.size());
+    Score(some.others.data(), some.others.size(), scores.data());
+    const auto nearer = std::count_if(scores.data(), scores.data() + some.others.size(),
                                       [nearest](float score) { return score > nearest; });
-    return static_cast<double>(nearer) > std::log(kByChance) / std::log1p(-facts_.cheap_share);
+    return static_cast<double>(nearer) > too_many;
   }
 
   // By codes where the segment has them.
@@ -107,16 +144,33 @@ class PassingSearch {
     if (!ask || turn_.context.Keeps(pinned_, row)) candidates_.Add(score, error, turn_.index, row);
   }
 
+  absl::Status ScanPassing() {
+    if (turn_.coded == nullptr || facts_.breadth == 0) {
+      return passing_.ForEach([&](std::span<const uint32_t> rows) {
+        return Scan(rows, [&](uint32_t row, float score) { Offer(row, score, /*ask=*/true); });
+      });
+    }
+    HighestScores highest(kRankedForBreadth * static_cast<size_t>(facts_.breadth));
+    LC_RETURN_IF_ERROR(passing_.ForEach([&](std::span<const uint32_t> rows) {
+      return Scan(rows, [&](uint32_t row, float score) {
+        if (score >= highest.least() && turn_.context.Keeps(pinned_, row)) highest.Add({score, row});
+      });
+    }));
+    for (const ScoredRow& row : highest.rows()) Offer(row.row, row.score, /*ask=*/false);
+    return absl::OkStatus();
+  }
+
   // Rows that pass, at most kRowsACall.
-  absl::Status Scan(std::span<const uint32_t> rows) {
+  template <typename Take>
+  absl::Status Scan(std::span<const uint32_t> rows, const Take& take) {
     std::array<float, kRowsACall> scores;
     Score(rows.data(), rows.size(), scores.data());
-    for (size_t i = 0; i < rows.size(); ++i) Offer(rows[i], scores[i], /*ask=*/true);
+    for (size_t i = 0; i < rows.size(); ++i) take(rows[i], scores[i]);
     result_.rows_scored += static_cast<int64_t>(rows.size());
     return turn_.context.Interrupted();
   }
 
-  // False when the graph did not give what a scan would surely give.
+  // False when the graph did not give what a scan would surely give. What was found then stays out.
   absl::StatusOr<bool> Walk(const ChosenPlan& chosen) {
     const Graph& graph = *pinned_.segment->graph();
     const SearchContext& context = turn_.context;
@@ -125,14 +179,18 @@ class PassingSearch {
     const auto interrupted = [&] { return context.Interrupted(); };
     const bool late = chosen.plan == SearchPlan::kPostFilter;
     absl::StatusOr<WalkResult> walk =
-        late ? WalkGraph(graph, score, limits, [](uint32_t) { return true; }, interrupted)
-             : WalkPassing(
-                   graph, score, limits, seeds_, [&](uint32_t row) { return passing_.Passes(row); },
-                   [&](uint32_t row) { return context.Keeps(pinned_, row); }, interrupted);
+        chosen.plan == SearchPlan::kPassingWalk
+            ? WalkPassing(
+                  graph, score, limits, seeds_, [&](uint32_t row) { return passing_.Passes(row); },
+                  [&](uint32_t row) { return context.Keeps(pinned_, row); }, interrupted)
+            : WalkGraph(
+                  graph, score, limits,
+                  [&](uint32_t row) { return late || (passing_.Passes(row) && context.Keeps(pinned_, row)); }, interrupted);
     LC_RETURN_IF_ERROR(walk.status());
     result_.rows_scored += walk->evaluations;
     if (late) std::erase_if(walk->rows, [&](const ScoredRow& row) { return !context.Accepts(pinned_, row.row); });
-    if (walk->gave_up || static_cast<int64_t>(walk->rows.size()) < turn_.wanted) return false;
+    const int64_t least = late ? LeastOfPostFilter(facts_) : turn_.wanted;
+    if (walk->gave_up || static_cast<int64_t>(walk->rows.size()) < least) return false;
     for (const ScoredRow& row : walk->rows) Offer(row.row, row.score, /*ask=*/false);
     return true;
   }
@@ -144,7 +202,7 @@ class PassingSearch {
   CandidateSet& candidates_;
   SearchResult& result_;
   FilterFacts facts_;
-  std::vector<uint32_t> seeds_, others_;  // of a sample: rows that pass, and those that do not
+  std::vector<uint32_t> seeds_;  // rows that pass, of a sample
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ enum class Passed {
   kToScan,  // all rows are to be scanned
 };
 
-// CANCELLED, DEADLINE_EXCEEDED.
+// What was done is in `result`'s profile, unless it is kAll. CANCELLED, DEADLINE_EXCEEDED.
 absl::StatusOr<Passed> SearchPassing(const SegmentTurn& turn, CandidateSet& candidates, SearchResult& result);
 
 }  // namespace lightcone

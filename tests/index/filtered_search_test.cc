@@ -194,15 +194,13 @@ TEST_P(FilteredSearch, FindsTheNearestWhateverTheFilterHasToDoWithTheQuery) {
         ASSERT_TRUE(walked.ok() && exact.ok());
         const SearchPlan plan = walked->segments.at(0).plan;
         if (share > 0.4 && lean >= 0) {
-          EXPECT_EQ(plan, SearchPlan::kPassingWalk);
+          EXPECT_EQ(plan, SearchPlan::kPostFilter);
         }
         if (share < 0.2 || lean < 0) {  // what lies away from the query is scanned
-          EXPECT_TRUE(plan == SearchPlan::kPassingScan || (share > 0.4 && plan == SearchPlan::kScan)) << share;
+          EXPECT_EQ(plan, SearchPlan::kPassingScan) << share;
         }
-        EXPECT_EQ(exact->segments.at(0).plan, share > 0.4 ? SearchPlan::kScan : SearchPlan::kPassingScan);
-        if (share < 0.4) {
-          EXPECT_EQ(exact->rows_scored, static_cast<int64_t>(share * kRows));
-        }
+        EXPECT_EQ(exact->segments.at(0).plan, SearchPlan::kPassingScan);
+        EXPECT_EQ(exact->rows_scored, static_cast<int64_t>(share * kRows));
         std::set<uint64_t> ids;
         for (const SearchHit& hit : exact->hits) ids.insert(hit.internal_id);
         wanted += static_cast<int64_t>(ids.size());
@@ -211,6 +209,34 @@ TEST_P(FilteredSearch, FindsTheNearestWhateverTheFilterHasToDoWithTheQuery) {
       EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.95) << "share " << share << ", lean " << lean;
     }
   }
+}
+
+TEST_P(FilteredSearch, GoesOnToThoseThatPassWhereTooFewOfTheNearestDo) {
+  constexpr int64_t kRows = 12'000;
+  Open(kRows);
+  Fill(kRows);
+  ASSERT_TRUE(index_->Flush().ok());
+  int64_t found = 0, wanted = 0;
+  for (int q = 0; q < 12; ++q) {
+    const auto z = RandomVector(kDimension, random_);
+    const auto hits = oracle_.BruteForce(Bind(space_, z), 1, 1, kRows);
+    const size_t away = q % 2 == 0 ? 120 : kRows / 20;
+    IdFilter filter;  // two of three, and none of the nearest
+    for (size_t i = away; i < hits.size(); ++i) {
+      if (i % 3 != 0) filter.ids.Add(hits[i].internal_id);
+    }
+    const auto walked = Search(z, &filter, /*exact=*/false);
+    const auto exact = Search(z, &filter, /*exact=*/true);
+    ASSERT_TRUE(walked.ok() && exact.ok());
+    // By all rows as far as the first that pass; where that is most of the way to everything, everything is scanned.
+    EXPECT_EQ(walked->segments.at(0).plan, SearchPlan::kWalk);
+    EXPECT_EQ(walked->segments.at(0).fell_back, q % 2 == 1);
+    std::set<uint64_t> ids;
+    for (const SearchHit& hit : exact->hits) ids.insert(hit.internal_id);
+    wanted += static_cast<int64_t>(ids.size());
+    for (const SearchHit& hit : walked->hits) found += ids.contains(hit.internal_id);
+  }
+  EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.95);
 }
 
 TEST_P(FilteredSearch, AsksAnExpensiveFilterAboutFewRows) {
@@ -243,7 +269,11 @@ TEST(FilterPlan, FollowsTheShareOfRowsThatPass) {
     return ChoosePlan(facts).plan;
   };
   EXPECT_EQ(plan(1.0), SearchPlan::kWalk);
-  EXPECT_EQ(plan(0.5), SearchPlan::kPassingWalk);
+  EXPECT_EQ(plan(0.5), SearchPlan::kPostFilter);
+  facts.fell_short = true;
+  EXPECT_EQ(plan(0.5), SearchPlan::kWalk);
+  facts.fell_short = false;
+  EXPECT_EQ(plan(0.05), SearchPlan::kPassingScan);
   EXPECT_EQ(plan(0.001), SearchPlan::kPassingScan);
   EXPECT_EQ(plan(0.0), SearchPlan::kPassingScan);
   facts.breadth = 0;  // exact, or no graph
