@@ -124,8 +124,8 @@ absl::Status MeasureOverhead(const BenchOptions& options, const std::string& fol
               .peer = "the same through Engine::Search",
               .peer_value = Median(engine_p50s),
               .ratio = Median(wire_p50s) / Median(engine_p50s),
-              .goal = "value-peer <= 0.5",
-              .met = overhead <= 0.5,
+              .goal = "value-peer <= 0.3",
+              .met = overhead <= 0.3,
               .spread = Spread(wire_p50s)});
   return absl::OkStatus();
 }

@@ -101,8 +101,8 @@ absl::Status BenchUpsert(const BenchOptions& options, Report& report) {
               .peer = "RocksDB, same rows, sync",
               .peer_value = Median(theirs),
               .ratio = ratio,
-              .goal = "ratio >= 0.5",
-              .met = ratio >= 0.5,
+              .goal = "ratio >= 0.7",
+              .met = ratio >= 0.7,
               .spread = Spread(ratios)});
   return absl::OkStatus();
 }

@@ -20,10 +20,13 @@ constexpr double kAskedInWalk = 0.15;
 // those that a filter leaves out may be just those that are near.
 constexpr double kMostOfAny = 0.5;
 constexpr double kNearlyAll = 0.9;
-// A walk whose results are filtered in the end finds, on average, so many times the hits; fewer than that many, and it is
-// not trusted.
+// A walk whose results are filtered in the end finds, on average, so many times the hits; of ids with fewer than that many
+// it is not trusted.
 constexpr double kPostFilterMargin = 3, kPostFilterLeast = 1.5;
-constexpr double kPostFilterBreadthMax = 4;  // times the breadth asked for
+constexpr double kPostFilterBreadthMax = 8;  // times the breadth asked for
+// A walk by passing rows alone does not find those that begin away from the query, all around it (recall .5 where the
+// nearest twentieth does not pass), and cannot tell; so it has to be so much cheaper than one that can.
+constexpr double kPassingWalkDoubt = 1.5;
 
 // Of a scan of the rows that pass, for each row of the segment. They are read in order, so the more there are the less
 // random their addresses.
@@ -54,25 +57,24 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
   };
   const bool filtered = f.asks || (f.by_ids && f.cheap_share < kNearlyAll);
   if (filtered && !f.fell_short && f.share > 0) {
-    const double ef = std::max(breadth, std::ceil(kPostFilterMargin * static_cast<double>(f.wanted) / f.share));
-    if (ef <= kPostFilterBreadthMax * breadth && consider(SearchPlan::kPostFilter, ef, walk * ef / breadth)) {
-      return best;
-    }
+    const double enough = std::ceil(kPostFilterMargin * static_cast<double>(f.wanted) / f.share);
+    const double ef = std::max(f.for_recall ? breadth / f.share : breadth, enough);
+    const bool chosen = ef <= kPostFilterBreadthMax * breadth && consider(SearchPlan::kPostFilter, ef, walk * ef / breadth);
+    if (chosen && f.asks) return best;  // asks the fewest
   }
   const double kept = f.cheap_share > 0 ? f.share / f.cheap_share : 0;
   if (kept <= 0) return best;
-  // What passes begins away from the query, all around it: passing rows do not lead from one to the next there.
-  if (f.fell_short) return {SearchPlan::kWalk, static_cast<int>(std::min<int64_t>(f.breadth, 1'000'000'000))};
-  if (f.cheap_share >= (f.by_ids ? kNearlyAll : kMostOfAny)) {
+  if (f.fell_short || f.cheap_share >= (f.by_ids ? kNearlyAll : kMostOfAny)) {
     consider(SearchPlan::kWalk, breadth, walk / f.share);
   } else {
-    consider(SearchPlan::kPassingWalk, breadth, walk * (1 + kAskedInWalk / f.cheap_share) / kept);
+    const double doubt = f.by_ids ? kPassingWalkDoubt : 1;
+    consider(SearchPlan::kPassingWalk, breadth, walk * (1 + kAskedInWalk / f.cheap_share) / kept * doubt);
   }
   return best;
 }
 
 int64_t LeastOfPostFilter(const FilterFacts& f) {
-  return static_cast<int64_t>(std::ceil(kPostFilterLeast * static_cast<double>(f.wanted)));
+  return f.by_ids ? static_cast<int64_t>(std::ceil(kPostFilterLeast * static_cast<double>(f.wanted))) : f.wanted;
 }
 
 int64_t WalkEvaluationsMax(const FilterFacts& f) { return static_cast<int64_t>(ScanCost(f) / kRandomRow); }

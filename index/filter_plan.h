@@ -5,10 +5,11 @@
 //   scan          every row is scored in order; one that could be a hit is asked whether it passes
 //   passing scan  rows are asked first ("pre-filter"), and those that pass are scored
 //   walk          the graph is walked by all rows; those that enter the beam are asked
-//   passing walk  the graph is walked by passing rows alone ("in the walk"; graph_walk.h), unless a sample says that they
-//                 lie away from the query: then they are scanned (passing_search.cc)
+//   passing walk  the graph is walked by passing rows alone ("in the walk"; graph_walk.h)
 //   post-filter   the graph is walked without a filter, broader where it has to be; the rows found are asked. Right where
-//                 enough of the rows that are near pass: a walk that meets fewer falls short, and another way is taken
+//                 enough of the rows that are near pass: a walk that meets fewer falls short, and goes on as a walk by
+//                 all rows to those that pass. For filters that are expensive to ask, too
+// Rows that pass and that a sample says lie away from the query are scanned (passing_search.cc).
 // A segment with inverted lists is probed first (segment_search.cc).
 // Threads: pure functions.
 #pragma once
@@ -28,6 +29,7 @@ struct FilterFacts {
   bool asks = false;        // there is a `keep`
   bool fell_short = false;  // a walk that was filtered in the end found too few rows that pass
   int64_t breadth = 0;      // of a walk; 0: none is to be taken
+  bool for_recall = false;  // the breadth is what so many hits need for a recall that was asked for
   int64_t wanted = 0;       // hits
 };
 
@@ -42,8 +44,8 @@ ChosenPlan ChoosePlan(const FilterFacts& facts);
 // The cheaper of the two scans.
 SearchPlan PlanOfScan(const FilterFacts& facts);
 
-// Of the rows that a walk filtered in the end has found, so many have to pass before it is trusted: the nearest of them
-// are then well within its breadth, at whose edge rows are missed.
+// Of the rows that a walk filtered in the end has found, so many have to pass before it is trusted. Where ids are asked for
+// these are more than the hits: the nearest of them are then well within its breadth, at whose edge rows are missed.
 int64_t LeastOfPostFilter(const FilterFacts& facts);
 
 // A walk that has scored so many rows has cost more than the scan that would have found everything.

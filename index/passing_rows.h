@@ -25,8 +25,10 @@ class PassingRows {
   // Whether ForEach finds the rows without asking each one.
   bool listed() const;
   // The expected share of the segment's rows: that of the view times that of the ids, or that of a sample where ids are
-  // in no order.
+  // in no order. Too large where other segments have the ids between its own: see gapless().
   double Share() const;
+  // Whether the ids asked for that lie between the segment's first and last are all of its rows.
+  bool gapless() const { return gapless_; }
   // Some of the rows, spread over the segment: of up to `asked`, those that pass, and the others.
   struct Sampled {
     std::vector<uint32_t> passing, others;

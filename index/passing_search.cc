@@ -18,9 +18,9 @@
 namespace lightcone {
 namespace {
 
-// Of a scan that stands in for a walk: so many times the walk's breadth are ranked by their vectors, the nearest by
-// their codes. All that the codes' proven error lets through may be a third of the segment, where many rows are about as
-// near as the nearest that passes.
+// Of rows that lie away from the query, where a walk was asked for: at least so many times its breadth are ranked by their
+// vectors, the nearest by their codes. Very many are about as near there, and the codes' proven error would let a quarter
+// of the segment through.
 constexpr size_t kRankedForBreadth = 2;
 
 // The `count` rows of the highest scores, and up to as many others.
@@ -59,6 +59,7 @@ class PassingSearch {
     facts_.asks = static_cast<bool>(request_.keep);
     facts_.wanted = turn.wanted;
     facts_.breadth = turn.breadth > 0 ? std::max(turn.breadth, turn.wanted) : 0;
+    facts_.for_recall = request_.target_recall > 0;
     Expect(passing_.Share());
   }
 
@@ -94,29 +95,36 @@ class PassingSearch {
 
   // As ChoosePlan, with what samples tell where a walk would be taken.
   ChosenPlan Choose() {
+    constexpr int64_t kSampledForShare = 256;
     ChosenPlan chosen = ChoosePlan(facts_);
-    if (chosen.plan == SearchPlan::kPassingWalk && seeds_.empty()) {
+    const auto is = [&](SearchPlan plan) { return chosen.plan == plan; };
+    if (is(SearchPlan::kPostFilter) && facts_.by_ids && !passing_.gapless() && !facts_.fell_short) {
+      Expect(passing_.Sample(kSampledForShare).share);
+      chosen = ChoosePlan(facts_);
+    }
+    if (is(SearchPlan::kPassingWalk) && seeds_.empty()) {
       PassingRows::Sampled sampled = passing_.Sample();
       seeds_ = std::move(sampled.passing);
       Expect(sampled.share);
       chosen = ChoosePlan(facts_);
     }
-    const bool walks = chosen.plan == SearchPlan::kPassingWalk || chosen.plan == SearchPlan::kPostFilter;
-    if (walks && facts_.by_ids && !facts_.fell_short && LieAway()) return {PlanOfScan(facts_), 0};
-    return chosen;
+    const bool walks = is(SearchPlan::kPassingWalk) || is(SearchPlan::kPostFilter);
+    lie_away_ = walks && facts_.by_ids && !facts_.fell_short && LieAway();
+    return lie_away_ ? ChosenPlan{PlanOfScan(facts_), 0} : chosen;
   }
 
   // Whether the rows that pass lie away from the query: in a sample more others are nearer than all that pass than chance
   // allows. A walk has nothing to go by there: a few of very many that are about as near.
   bool LieAway() const {
-    constexpr double kScoredMax = 256;
+    constexpr double kScoredMax = 1'024;
     constexpr double kByChance = 1e-6;
     if (facts_.cheap_share >= 1 || facts_.cheap_share <= 0) return false;
     const double too_many = std::log(kByChance) / std::log1p(-facts_.cheap_share);
+    if (too_many >= kScoredMax * (1 - facts_.cheap_share)) return false;  // so few pass that no sample can tell
     const double enough = std::min(kScoredMax, std::ceil(1.5 * too_many / (1 - facts_.cheap_share)));
     const PassingRows::Sampled some = passing_.Sample(static_cast<int64_t>(enough));
     if (some.passing.empty()) return false;
-    std::array<float, static_cast<size_t>(kScoredMax)> scores;
+    std::vector<float> scores(std::max(some.passing.size(), some.others.size()));
     Score(some.passing.data(), some.passing.size(), scores.data());
     const float nearest = *std::max_element(scores.data(), scores.data() + some.passing.size());
     Score(some.others.data(), some.others.size(), scores.data());
@@ -136,16 +144,19 @@ class PassingSearch {
     }
   }
 
+  double ErrorOf(float score) const {
+    return turn_.coded == nullptr ? turn_.error : turn_.coded->ErrorOf(score, pinned_.segment->codes()->error_max);
+  }
+
   // A row that passes, and that the filter keeps or is to be asked about.
   void Offer(uint32_t row, float score, bool ask) {
-    const double error =
-        turn_.coded == nullptr ? turn_.error : turn_.coded->ErrorOf(score, pinned_.segment->codes()->error_max);
+    const double error = ErrorOf(score);
     if (score + error < candidates_.floor()) return;
     if (!ask || turn_.context.Keeps(pinned_, row)) candidates_.Add(score, error, turn_.index, row);
   }
 
   absl::Status ScanPassing() {
-    if (turn_.coded == nullptr || facts_.breadth == 0) {
+    if (turn_.coded == nullptr || !lie_away_ || facts_.asks) {
       return passing_.ForEach([&](std::span<const uint32_t> rows) {
         return Scan(rows, [&](uint32_t row, float score) { Offer(row, score, /*ask=*/true); });
       });
@@ -153,7 +164,7 @@ class PassingSearch {
     HighestScores highest(kRankedForBreadth * static_cast<size_t>(facts_.breadth));
     LC_RETURN_IF_ERROR(passing_.ForEach([&](std::span<const uint32_t> rows) {
       return Scan(rows, [&](uint32_t row, float score) {
-        if (score >= highest.least() && turn_.context.Keeps(pinned_, row)) highest.Add({score, row});
+        if (score >= highest.least()) highest.Add({score, row});
       });
     }));
     for (const ScoredRow& row : highest.rows()) Offer(row.row, row.score, /*ask=*/false);
@@ -188,9 +199,16 @@ class PassingSearch {
                   [&](uint32_t row) { return late || (passing_.Passes(row) && context.Keeps(pinned_, row)); }, interrupted);
     LC_RETURN_IF_ERROR(walk.status());
     result_.rows_scored += walk->evaluations;
-    if (late) std::erase_if(walk->rows, [&](const ScoredRow& row) { return !context.Accepts(pinned_, row.row); });
-    const int64_t least = late ? LeastOfPostFilter(facts_) : turn_.wanted;
-    if (walk->gave_up || static_cast<int64_t>(walk->rows.size()) < least) return false;
+    if (walk->gave_up) return false;
+    int64_t least = turn_.wanted;
+    if (late) {
+      // Where other segments have better hits than the farthest row met, no more is needed.
+      const auto farthest = std::max_element(walk->rows.begin(), walk->rows.end(), Better);
+      const bool all = farthest != walk->rows.end() && farthest->score + ErrorOf(farthest->score) < candidates_.floor();
+      least = all ? 0 : LeastOfPostFilter(facts_);
+      std::erase_if(walk->rows, [&](const ScoredRow& row) { return !context.Accepts(pinned_, row.row); });
+    }
+    if (static_cast<int64_t>(walk->rows.size()) < least) return false;
     for (const ScoredRow& row : walk->rows) Offer(row.row, row.score, /*ask=*/false);
     return true;
   }
@@ -203,6 +221,7 @@ class PassingSearch {
   SearchResult& result_;
   FilterFacts facts_;
   std::vector<uint32_t> seeds_;  // rows that pass, of a sample
+  bool lie_away_ = false;        // they are scanned for that
 };
 
 }  // namespace

@@ -95,10 +95,11 @@ class FilteredSearch : public testing::TestWithParam<RowCodes> {
     }
   }
 
-  void Fill(int64_t rows) {
+  // Ids are `step` apart.
+  void Fill(int64_t rows, uint64_t step = 3) {
     std::vector<Oracle::Change> changes;
     for (int64_t i = 0; i < rows; ++i) {
-      changes.push_back(Oracle::Add(static_cast<uint64_t>(i) * 3 + 1, 1, RandomVector(kDimension, random_)));
+      changes.push_back(Oracle::Add(static_cast<uint64_t>(i) * step + 1, 1, RandomVector(kDimension, random_)));
     }
     Write(std::move(changes));
   }
@@ -177,7 +178,7 @@ TEST_P(FilteredSearch, IsExactForAnyIdsFiltersDeletionsAndGenerations) {
 TEST_P(FilteredSearch, FindsTheNearestWhateverTheFilterHasToDoWithTheQuery) {
   constexpr int64_t kRows = 12'000;
   Open(kRows);
-  Fill(kRows);
+  Fill(kRows, /*step=*/1);
   ASSERT_TRUE(index_->Flush().ok());
   for (const double share : {0.5, 0.25, 0.1, 0.01, 0.001}) {
     for (const int lean : {0, 1, -1}) {  // passing rows are any, the nearest, the farthest
@@ -239,6 +240,46 @@ TEST_P(FilteredSearch, GoesOnToThoseThatPassWhereTooFewOfTheNearestDo) {
   EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.95);
 }
 
+TEST_P(FilteredSearch, RanksByTheirVectorsWhatCodesCannotTellApart) {
+  Open(4'000);
+  Fill(3'000);
+  const auto track = RandomVector(kDimension, random_);
+  std::vector<Oracle::Change> frames;
+  IdFilter filter;
+  std::normal_distribution<float> noise(0, 1e-4f);
+  for (uint64_t id = 20'000; id < 20'400; ++id) {
+    auto frame = track;
+    for (float& x : frame) x += noise(random_);
+    frames.push_back(Oracle::Add(id, 1, std::move(frame)));
+    filter.ids.Add(id);
+  }
+  Write(std::move(frames));
+  ASSERT_TRUE(index_->Flush().ok());
+  const auto found = Search(track, &filter, /*exact=*/false);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->segments.at(0).plan, SearchPlan::kPassingScan);
+  const auto passes = [&](uint64_t id, float) { return filter.Contains(id); };
+  ExpectSameHits(found->hits, oracle_.BruteForce(Bind(space_, track), 1, 1, 10, passes), "frames");
+}
+
+TEST_P(FilteredSearch, AsksAnExpensiveFilterAboutTheNearestOfAList) {
+  Open(6'000);
+  Fill(6'000);
+  ASSERT_TRUE(index_->Flush().ok());
+  IdFilter listed;
+  for (uint64_t i = 0; i < 600; ++i) listed.ids.Add(i * 30 + 1);
+  int64_t asked = 0;
+  const auto keep = [&asked](uint64_t id, float) {
+    ++asked;
+    return id % 4 == 1;  // every other one of the list
+  };
+  const auto result = Search(RandomVector(kDimension, random_), &listed, /*exact=*/false, keep, 0.5);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->segments.at(0).plan, SearchPlan::kPassingScan);
+  EXPECT_EQ(result->hits.size(), 10u);
+  EXPECT_LE(asked, 200);
+}
+
 TEST_P(FilteredSearch, AsksAnExpensiveFilterAboutFewRows) {
   Open(6'000);
   Fill(6'000);
@@ -270,12 +311,18 @@ TEST(FilterPlan, FollowsTheShareOfRowsThatPass) {
   };
   EXPECT_EQ(plan(1.0), SearchPlan::kWalk);
   EXPECT_EQ(plan(0.5), SearchPlan::kPostFilter);
-  facts.fell_short = true;
-  EXPECT_EQ(plan(0.5), SearchPlan::kWalk);
-  facts.fell_short = false;
   EXPECT_EQ(plan(0.05), SearchPlan::kPassingScan);
   EXPECT_EQ(plan(0.001), SearchPlan::kPassingScan);
   EXPECT_EQ(plan(0.0), SearchPlan::kPassingScan);
+  facts.wanted = 128;  // a walk by which three times as many are found is dearer than one by passing rows
+  EXPECT_EQ(plan(0.5), SearchPlan::kPassingWalk);
+  facts.wanted = 10;
+  facts.for_recall = true;  // so is one that finds the nearest 10 of a tenth as surely as the breadth finds 10
+  EXPECT_EQ(plan(0.1), SearchPlan::kPassingWalk);
+  facts.for_recall = false;
+  facts.fell_short = true;
+  EXPECT_EQ(plan(0.5), SearchPlan::kWalk);
+  facts.fell_short = false;
   facts.breadth = 0;  // exact, or no graph
   EXPECT_EQ(plan(1.0), SearchPlan::kScan);
   EXPECT_EQ(plan(0.1), SearchPlan::kPassingScan);
