@@ -36,6 +36,7 @@ class AdaptedSegment final : public Segment {
   std::span<const RecallAt> measured() const override {
     return carried_->old_graph ? carried_->walks : carried_->files->measured();
   }
+  bool ordered_by_id() const override { return segment_->ordered_by_id(); }
   std::optional<int64_t> Find(uint64_t internal_id) const override { return segment_->Find(internal_id); }
   int64_t mapped_bytes() const override { return carried_->files->mapped_bytes(); }
   int64_t heap_bytes() const override { return 0; }

@@ -261,10 +261,9 @@ absl::Status EngineImpl::DropCollection(const std::string& name, const std::stri
     collections_.erase(name);
     for (const std::string& alias : state->record.aliases) aliases_.erase(alias);
   }
-  embedder_.Forget(collection.number());
-  background_embedder_.Forget(collection.number());
   std::error_code ignored;
   std::filesystem::remove_all(EncoderFolder(collection.number()), ignored);
+  for (Embedder* embedder : {&embedder_, &background_embedder_}) embedder->Forget(collection.number());
   return written.status;  // Whoever lets go of the collection last, most often we now, removes its data.
 }
 

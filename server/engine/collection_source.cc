@@ -126,24 +126,28 @@ absl::StatusOr<std::vector<bool>> Collection::Gone(std::span<const uint64_t> int
 absl::Status Collection::AdaptGalleries(const std::function<bool()>& cancelled) {
   const auto now = state();
   const std::shared_ptr<const IndexView> view = index_->View();
-  const auto route = [](const CollectionState& in, uint32_t items) {
-    return in.reach.To(in.record.active_generation, items);
+  // How what serves, or is tried on some of the queries, reaches items by this very adapter, if it does.
+  const auto route = [](const CollectionState& in, uint32_t items, const ServedAdapter* by) {
+    for (const uint32_t serving : {in.record.active_generation, in.record.canary_generation}) {
+      if (const Route way = in.reach.To(serving, items); way.item == by) return way;
+    }
+    return Route{};
   };
   // In memory, where a search carries more of them than its candidates (exact ones aside, which carry every row).
   const auto needs_rows = [](const Route& by, const ServedAdapter* adapter) {
     return by.item == adapter && !by.native && by.query == nullptr;
   };
   std::vector<uint64_t> versions;
-  // First, for the budget is one: what no gallery of the active generation needs any more makes room for what it does.
+  // First, for the budget is one: what no gallery in service needs any more makes room for what it does.
   for (const auto& [pair, adapter] : now->reach.adapters()) {
     if (adapter->rows == nullptr) continue;
     versions.push_back(adapter->status.version);
-    if (!needs_rows(route(*now, pair.first), adapter.get())) adapter->rows->Clear();
+    if (!needs_rows(route(*now, pair.first, adapter.get()), adapter.get())) adapter->rows->Clear();
   }
   // What was carried into files stays as long as its adapter: a rollback of a rollback finds it.
   absl::Status status = KeepOnlyVersions(CarriedFolder(index_folder_), versions);
   for (const auto& [pair, adapter] : now->reach.adapters()) {
-    const Route by = route(*now, pair.first);
+    const Route by = route(*now, pair.first, adapter.get());
     if (by.item != adapter.get()) {
       if (adapter->carried != nullptr) status.Update(view->KeepCarried(pair.first, adapter->carried.get()));
       continue;
@@ -151,7 +155,7 @@ absl::Status Collection::AdaptGalleries(const std::function<bool()>& cancelled) 
     const auto in_vain = [&, served = adapter.get(), items = pair.first] {
       if (cancelled() || dropped()) return true;
       const auto later = state();
-      return later != now && route(*later, items).item != served;
+      return later != now && route(*later, items, served).item != served;
     };
     AdaptedRows* const rows = needs_rows(by, adapter.get()) ? adapter->rows.get() : nullptr;
     const absl::Status one = view->Adapt(pair.first, rows, adapter->carried.get(), now->record.index, in_vain);

@@ -168,7 +168,7 @@ absl::StatusOr<AdapterSet> EngineImpl::LoadAdapters(uint32_t number, const std::
     }
     const GenerationRecord& from = generations[record->from - 1];
     const GenerationRecord& to = generations[record->to - 1];
-    if (from.retired || to.retired) continue;  // Whoever retires a generation ends its adapters.
+    if (from.removed || to.removed) continue;  // The end of a retirement ends adapters.
     const auto file = ReadAdapterFor(from, to, record->file);
     if (absl::IsFailedPrecondition(file.status())) return file.status();
     if (!file.ok()) return refuse(file.status());

@@ -21,6 +21,7 @@ Reach::Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapte
     }
     std::sort(reached.begin(), reached.end());
     native_.push_back(std::move(reached));
+    retired_.push_back(g.retired);
   }
   all_ = native_;
   for (const auto& [pair, adapter] : adapters_) {
@@ -34,7 +35,7 @@ Reach::Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapte
 }
 
 void Reach::TakeBest(const GenerationRecord& g) {
-  if (g.validation == nullptr || !g.validation->passed || g.validation->adapters != VersionsOf(g.generation)) return;
+  if (g.validation == nullptr || !g.validation->passed || !Saw(g.generation, g.validation->adapters)) return;
   for (const PairReport& pair : g.validation->pairs) {
     if (pair.replaced) continue;
     const std::pair key(g.generation, pair.item_generation);
@@ -52,6 +53,17 @@ std::map<std::pair<uint32_t, uint32_t>, uint64_t> Reach::VersionsOf(uint32_t gen
     if (std::max(pair.first, pair.second) == generation) versions[pair] = adapter->status.version;
   }
   return versions;
+}
+
+bool Reach::Saw(uint32_t generation, const std::map<std::pair<uint32_t, uint32_t>, uint64_t>& seen) const {
+  const auto in_service = [this](std::map<std::pair<uint32_t, uint32_t>, uint64_t> versions) {
+    std::erase_if(versions, [this](const auto& entry) {
+      const uint32_t older = std::min(entry.first.first, entry.first.second);
+      return older >= 1 && older <= retired_.size() && retired_[older - 1];
+    });
+    return versions;
+  };
+  return in_service(VersionsOf(generation)) == in_service(seen);
 }
 
 bool Reach::IsNative(uint32_t query_generation, uint32_t item_generation) const {

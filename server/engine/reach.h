@@ -51,11 +51,14 @@ class Reach {
   const AdapterSet& adapters() const { return adapters_; }
   // Of those between this generation and older ones: what a validation of it has to have seen.
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> VersionsOf(uint32_t generation) const;
+  // Whether they still are those that a validation saw: but for generations that have been retired since.
+  bool Saw(uint32_t generation, const std::map<std::pair<uint32_t, uint32_t>, uint64_t>& seen) const;
 
  private:
   void TakeBest(const GenerationRecord& g);
 
   std::vector<std::vector<uint32_t>> native_, all_;  // [i]: of generation i + 1
+  std::vector<bool> retired_;                        // the same
   AdapterSet adapters_;
   // By query and item generation.
   std::map<std::pair<uint32_t, uint32_t>, AdapterMode> best_;

@@ -35,8 +35,9 @@ Stranded CountStranded(const CollectionState& state, const ProgressRecord& progr
   Stranded stranded;
   for (const auto& [generations, count] : progress.items) {
     if (!std::binary_search(generations.begin(), generations.end(), generation)) continue;
+    // Whoever was retired a moment ago may still be on its way out of the items.
     std::vector<uint32_t> left = generations;
-    std::erase(left, generation);
+    std::erase_if(left, [&](uint32_t g) { return g == generation || state.generations[g - 1].retired; });
     if (left.empty()) {
       stranded.only += count;
     } else if (loses(state.record.active_generation, generations, left) ||
@@ -121,7 +122,6 @@ absl::StatusOr<RetireAnswer> EngineImpl::RetireGeneration(const RetireCall& call
   std::erase(record.earlier_active, call.generation);
   std::vector<GenerationRecord> generations = state->generations;
   generations[call.generation - 1].retired = true;
-  AdapterSet adapters = state->reach.adapters();
   const int64_t now = NowMicros();
   AuditRecord audit;
   audit.collection = record.name;
@@ -136,9 +136,8 @@ absl::StatusOr<RetireAnswer> EngineImpl::RetireGeneration(const RetireCall& call
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
   batch.Put(Table::kGenerations, keys::Generation(number, call.generation), Encode(generations[call.generation - 1]));
   batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)), Encode(audit));
-  DropAdaptersOf(number, call.generation, &adapters, &batch);
   RequestRecord request{"RetireGeneration", fingerprint, 0, 0, 0, 0, 0};
-  const auto published = [&] { collection.Publish(std::move(record), std::move(generations), std::move(adapters)); };
+  const auto published = [&] { collection.Publish(std::move(record), std::move(generations)); };
   const auto job = BeginJob(RetireJobOf(*state, number, call.generation), call.request_id, std::move(request),
                             std::move(batch), published);
   if (!job.ok() && !collection.state()->Find(call.generation)->retired) collection.SetClosed(call.generation, false);
@@ -218,9 +217,12 @@ absl::StatusOr<std::string> EngineImpl::RunRetireJob(const JobRun& run) {
   WriteBatch batch;
   batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
   batch.Put(Table::kGenerations, keys::Generation(number, generation), Encode(generations[generation - 1]));
+  // Only now: until it left the index, items may have been found by nothing but its rows and an adapter.
+  AdapterSet adapters = state->reach.adapters();
+  DropAdaptersOf(number, generation, &adapters, &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
-  collection.Publish(state->record, std::move(generations));
+  collection.Publish(state->record, std::move(generations), std::move(adapters));
   LC_RETURN_IF_ERROR(written.status);
   return Dump({{"items", swept}});
 }

@@ -356,7 +356,7 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
   if (report.probe_sets != state.record.probe_sets) {
     return FailedPrecondition("its probe sets have changed since: validate it again");
   }
-  if (state.reach.VersionsOf(generation) != report.adapters) {
+  if (!state.reach.Saw(generation, report.adapters)) {
     return FailedPrecondition("its adapters have changed since: validate it again");
   }
   for (const uint32_t head : OlderHeads(progress, generation)) {

@@ -13,7 +13,11 @@ WriteGroup::WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, Prog
       number_(collection->number()),
       jobs_(std::move(jobs)),
       leader_progress_(progress),
-      progress_(*progress) {}
+      progress_(*progress) {
+  for (const GenerationRecord& g : collection_->state()->generations) {
+    if (g.retired && !g.removed) leaving_.push_back(g.generation);
+  }
+}
 
 GroupOutcome WriteGroup::WriteToStore() {
   absl::Status status = ReadHeads();
@@ -200,8 +204,8 @@ void WriteGroup::PlanDropGeneration(WriteJob* job) {
     Count(head->generations, -1);
     head->generations.erase(at);
     Count(head->generations, 1);
+    // The embedding stays until all of the generation's go: searches that still find the row may ask for its vector.
     batch_.Put(Table::kItems, std::move(key), EncodeItem(*head));
-    batch_.Delete(Table::kEmbeddings, keys::Embedding(number_, job->drop_generation, head->internal_id));
     ++dropped;
   }
   // The sequence moves on, so that the batch is written and waited for as any other.
@@ -212,7 +216,7 @@ void WriteGroup::PlanDropGeneration(WriteJob* job) {
 void WriteGroup::RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change) {
   const ItemRecord& record = *head;
   batch_.Delete(Table::kItems, keys::InternalId(number_, record.internal_id));
-  for (const uint32_t generation : record.generations) {
+  for (const uint32_t generation : WithLeaving(record.generations)) {
     batch_.Delete(Table::kEmbeddings, keys::Embedding(number_, generation, record.internal_id));
   }
   if (record.has_input) batch_.Delete(Table::kInputs, keys::Input(number_, record.internal_id));
@@ -248,8 +252,17 @@ void WriteGroup::AddEmbedding(PreparedItem& item, uint32_t generation, Head* hea
   record.has_input = record.has_input || item.input.has_value();
   Count(record.generations, 1);
   PutEmbedding(item, generation, record);
-  log->entries.push_back({ChangeRecord::Kind::kAdd, generation, record.internal_id, older});
-  change->rows.push_back({RowChange::Kind::kAdd, record.internal_id, generation, older, item.z, item.uncertainty});
+  std::vector<uint32_t> superseded = WithLeaving(older);
+  log->entries.push_back({ChangeRecord::Kind::kAdd, generation, record.internal_id, superseded});
+  change->rows.push_back(
+      {RowChange::Kind::kAdd, record.internal_id, generation, std::move(superseded), item.z, item.uncertainty});
+}
+
+std::vector<uint32_t> WriteGroup::WithLeaving(std::vector<uint32_t> generations) const {
+  generations.insert(generations.end(), leaving_.begin(), leaving_.end());
+  std::sort(generations.begin(), generations.end());
+  generations.erase(std::unique(generations.begin(), generations.end()), generations.end());
+  return generations;
 }
 
 void WriteGroup::PutEmbedding(PreparedItem& item, uint32_t generation, const ItemRecord& record) {

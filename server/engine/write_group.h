@@ -57,6 +57,8 @@ class WriteGroup {
   void RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change);
   void AddNewContent(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
   void AddEmbedding(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
+  // The generations, ascending, with those that the index has rows of besides.
+  std::vector<uint32_t> WithLeaving(std::vector<uint32_t> generations) const;
   // Moves what is to be stored out of the item.
   void PutEmbedding(PreparedItem& item, uint32_t generation, const ItemRecord& record);
   void Finish(ChangeRecord log, Change change);
@@ -74,6 +76,8 @@ class WriteGroup {
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, std::span<const float>> planned_;
   std::vector<Change> changes_;
   std::vector<RetiredItem> retired_;
+  // Retired generations whose rows the index still has, though items may have forgotten them.
+  std::vector<uint32_t> leaving_;
 };
 
 }  // namespace lightcone::server

@@ -158,16 +158,23 @@ TEST_F(AdapterCalls, DamageInTheStoreIsNamedAndNeverServed) {
   EXPECT_TRUE(opens_with("").ok());
 }
 
-TEST_F(AdapterCalls, AdaptersOfARetiredGenerationAreNotInForce) {
+TEST_F(AdapterCalls, AdaptersOfARetiredGenerationAreInForceUntilItIsRemoved) {
   MakeWorld(Metric::kLorentz, 6, 9);
   Put(item_);
-  EditStore([](Store* store, WriteBatch* batch) {
-    GenerationRecord record = *DecodeGeneration(*store->Get(Table::kGenerations, keys::Generation(1, 2)));
-    record.retired = true;
-    batch->Put(Table::kGenerations, keys::Generation(1, 2), Encode(record));
-  });
-  engine_ = OpenEngine(folder_.path());
-  ASSERT_NE(engine_, nullptr);
+  const auto open_with = [&](bool removed) {
+    EditStore([&](Store* store, WriteBatch* batch) {
+      GenerationRecord record = *DecodeGeneration(*store->Get(Table::kGenerations, keys::Generation(1, 2)));
+      record.retired = true;
+      record.removed = removed;
+      batch->Put(Table::kGenerations, keys::Generation(1, 2), Encode(record));
+    });
+    engine_ = OpenEngine(folder_.path());
+    ASSERT_NE(engine_, nullptr);
+  };
+  open_with(/*removed=*/false);
+  EXPECT_EQ(engine_->ListAdapters("c")->size(), 1u);
+  EXPECT_TRUE(Fails(engine_->PutAdapter(PutOf(item_)), Code::kFailedPrecondition, {"generation 2", "retired"}));
+  open_with(/*removed=*/true);
   EXPECT_TRUE(engine_->ListAdapters("c")->empty());
   EXPECT_TRUE(Fails(engine_->PutAdapter(PutOf(item_)), Code::kFailedPrecondition, {"generation 2", "retired"}));
   EXPECT_TRUE(Fails(engine_->Search(Ask(new_rows_[1'001], 3), {}), Code::kFailedPrecondition, {"retired"}));

@@ -479,6 +479,13 @@ TEST(Reach, GivesACalibrationToThePairAndTheGenerationThatItWasFoundFor) {
   other = report;
   other.adapters[{1, 3}] = 7;
   EXPECT_FALSE(reach_by(other).To(3, 1).calibration.has_value()) << "it saw an adapter that is gone";
+  generations[1].retired = true;
+  other = report;
+  other.adapters[{2, 3}] = 7;
+  EXPECT_TRUE(reach_by(other).To(3, 1).calibration.has_value()) << "the adapter left with a generation that was retired";
+  EXPECT_TRUE(reach_by(other).Saw(3, {}));
+  EXPECT_FALSE(reach_by(other).Saw(3, {{{1, 3}, 7}}));
+  generations[1].retired = false;
   other = report;
   other.pairs[0].replaced = true;
   EXPECT_FALSE(reach_by(other).To(3, 1).calibration.has_value());

@@ -1,12 +1,14 @@
 // Retiring: what would be lost is refused, what is left is served, the space comes back, and a crash changes none of
 // it.
 #include <atomic>
+#include <map>
 #include <set>
 #include <thread>
 
 #include "engine_testing.h"
 #include "models/adapter_file.h"
 #include "server/engine/jobs.h"
+#include "server/engine/meta.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -61,6 +63,55 @@ class RetireTest : public EngineTest {
     ASSERT_EQ(got->items.size(), 2u) << what;
     EXPECT_EQ(got->items[0].generation, generation) << what;
     EXPECT_EQ(got->items[0].vector, rows_[0]) << what;
+  }
+
+  // How many items are found by which generation's embedding, of as many as there are.
+  std::map<uint32_t, uint64_t> HitsByGeneration() {
+    std::map<uint32_t, uint64_t> found;
+    std::set<std::string> seen;
+    for (const EngineHit& hit : Hits(SearchFor(rows_[0], kItems))) {
+      ++found[hit.generation];
+      EXPECT_TRUE(seen.insert(ToString(hit.id)).second) << ToString(hit.id) << " twice";
+    }
+    return found;
+  }
+
+  void PutItemAdapter(uint32_t from, uint32_t to) {
+    AdapterFile file;
+    file.from = StrCat(from);
+    file.to = StrCat(to);
+    file.fit.loss = "reg";
+    file.fit.pairs = 10;
+    file.spec.direction = AdapterDirection::kItem;
+    file.spec.kind = AdapterKind::kAffine;
+    file.spec.input_dimension = kDimension;
+    file.spec.target = Space{Metric::kLorentz, kDimension, 1.0, 2.0};
+    file.spec.linear.assign(kDimension * kDimension, 0.1f);
+    file.spec.offset.assign(kDimension, 0.0f);
+    const auto put = engine_->PutAdapter({"", "c", from, to, *EncodeAdapter(file)});
+    ASSERT_TRUE(put.ok()) << put.status();
+  }
+
+  // As a retirement leaves the store that has taken the generation out of the records of `swept` items, and failed then:
+  // no job goes on with it.
+  void HalfRetire(uint32_t generation, uint64_t swept) {
+    EditStore([&](Store* store, WriteBatch* batch) {
+      GenerationRecord record = *DecodeGeneration(*store->Get(Table::kGenerations, keys::Generation(1, generation)));
+      record.retired = true;
+      batch->Put(Table::kGenerations, keys::Generation(1, generation), Encode(record));
+      ProgressRecord progress = *DecodeProgress(*store->Get(Table::kMeta, keys::Meta(ProgressName(1))));
+      for (uint64_t id = 0; id < swept; ++id) {
+        const std::string key = keys::Item(1, Id(id));
+        ItemRecord item = *DecodeItem(*store->Get(Table::kItems, key));
+        if (--progress.items[item.generations] == 0) progress.items.erase(item.generations);
+        std::erase(item.generations, generation);
+        ++progress.items[item.generations];
+        batch->Put(Table::kItems, key, EncodeItem(item));
+      }
+      batch->Put(Table::kMeta, keys::Meta(ProgressName(1)), Encode(progress));
+    });
+    engine_ = OpenEngine(folder_.path());
+    ASSERT_NE(engine_, nullptr);
   }
 
   void ExpectSegmentsOf(uint32_t generation) {
@@ -174,25 +225,45 @@ TEST_F(RetireTest, AServerThatEndsInTheMiddleFinishesItByItself) {
 
 TEST_F(RetireTest, AdaptersOfARetiredGenerationAreGone) {
   Register(0);  // generation 3
-  AdapterFile file;
-  file.from = "1";
-  file.to = "3";
-  file.fit.loss = "reg";
-  file.fit.pairs = 10;
-  file.spec.direction = AdapterDirection::kItem;
-  file.spec.kind = AdapterKind::kAffine;
-  file.spec.input_dimension = kDimension;
-  file.spec.target = Space{Metric::kLorentz, kDimension, 1.0, 2.0};
-  file.spec.linear.assign(kDimension * kDimension, 0.1f);
-  file.spec.offset.assign(kDimension, 0.0f);
-  const auto put = engine_->PutAdapter({"", "c", 1, 3, *EncodeAdapter(file)});
-  ASSERT_TRUE(put.ok()) << put.status();
+  PutItemAdapter(1, 3);
   EmbedAnew(kItems);
   Activate(2);
   Retire(1);
   EXPECT_TRUE(engine_->ListAdapters("c")->empty());
   Restart();
   EXPECT_TRUE(engine_->ListAdapters("c")->empty());
+}
+
+TEST_F(RetireTest, WhatOnlyItsAdapterReachesIsFoundUntilItHasLeft) {
+  Register(0);  // generation 3
+  PutItemAdapter(1, 3);
+  PutItemAdapter(2, 3);
+  EmbedAnew(kItems);
+  Activate(3);
+  HalfRetire(2, /*swept=*/0);
+  EXPECT_EQ(HitsByGeneration(), (std::map<uint32_t, uint64_t>{{2, kItems}}));
+  EXPECT_TRUE(Fails(engine_->RetireGeneration(CallFor(1)), Code::kFailedPrecondition,
+                    {"300 items", "300 are embedded by nothing else"}));
+  Retire(2);
+  EXPECT_EQ(HitsByGeneration(), (std::map<uint32_t, uint64_t>{{1, kItems}}));
+  EXPECT_EQ(engine_->ListAdapters("c")->size(), 1u);
+}
+
+TEST_F(RetireTest, WhatIsWrittenWhileItLeavesIsFoundOnce) {
+  Register(2);  // generation 3
+  EmbedAnew(kItems);
+  Activate(3);
+  HalfRetire(2, /*swept=*/200);
+  SearchCall call = SearchFor(rows_[0], kItems);
+  call.with_vector = true;
+  for (const EngineHit& hit : Hits(call)) EXPECT_FALSE(hit.vector.empty()) << ToString(hit.id);
+  EmbedAnew(100, 3);
+  EXPECT_TRUE(engine_->Delete("c", {Id(uint64_t{150})}, Durability::kProcess, {}).ok());
+  EXPECT_EQ(HitsByGeneration(), (std::map<uint32_t, uint64_t>{{2, kItems - 101}, {3, 100}}));
+  Restart();
+  EXPECT_EQ(HitsByGeneration(), (std::map<uint32_t, uint64_t>{{2, kItems - 101}, {3, 100}}));
+  Retire(2);
+  EXPECT_EQ(HitsByGeneration(), (std::map<uint32_t, uint64_t>{{1, kItems - 101}, {3, 100}}));
 }
 
 TEST_F(RetireTest, WritesWhileItRunsLoseNothing) {
