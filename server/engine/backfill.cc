@@ -34,7 +34,11 @@ std::string Behind(std::string key) {
 BackfillCounts CountsOf(const ProgressRecord& progress, uint32_t generation) {
   BackfillCounts counts;
   for (const auto& [generations, count] : progress.items) {
-    (HeadGeneration(generations, generation) >= generation ? counts.done : counts.left) += count;
+    if (HeadGeneration(generations, generation) >= generation) {
+      counts.done += count;
+    } else if (generations.back() < generation) {
+      counts.left += count;
+    }
   }
   return counts;
 }
@@ -255,7 +259,9 @@ BackfillStatus Backfill::Status() const {
 
 void Backfill::NoteProgress(absl::Time now) {
   absl::MutexLock lock(&mu_);
-  if (record_ && growth_.Due(now)) growth_.Note(now, CountsOf(collection_->progress(), record_->generation).done);
+  if (!record_ || !growth_.Due(now)) return;
+  // What is left falls by backfill alone; what is done also grows by items that are new.
+  growth_.Note(now, UINT64_MAX - CountsOf(collection_->progress(), record_->generation).left);
 }
 
 void Backfill::TakeBack(absl::Time now, const std::string& finished_token) {

@@ -30,7 +30,8 @@ namespace lightcone::server {
 struct BackfillCounts {
   uint64_t done = 0, left = 0;
 };
-// Items that `generation` or a newer one has embedded, and the others.
+// Items whose newest embedding that `generation` serves is its own, and those that it can still embed. Neither are those
+// that a newer one embedded, before a rollback, and it did not: their older embedding is what is served.
 BackfillCounts CountsOf(const ProgressRecord& progress, uint32_t generation);
 
 // Items for the server's own encoder.

@@ -73,13 +73,14 @@ absl::Status Backfill::TakeKeys(const std::vector<std::string>& order_keys, size
   for (size_t i = 0; i < rows.size() && turn->items.size() < wanted; ++i) {
     embed_cursor_ = order_keys[i] + '\0';
     const ItemRecord& record = rows[i].record;
-    if (!rows[i].found || HeadGeneration(record.generations, record_->generation) >= record_->generation) {
+    // A newer generation may have embedded it (before a rollback): this one is too late.
+    if (!rows[i].found || HeadGeneration(record.generations, record_->generation) >= record_->generation ||
+        record.generations.back() > record_->generation) {
       gone.Delete(Table::kOrder, order_keys[i]);
       aside_.erase(ids[i]);
       continue;
     }
-    // A newer generation has embedded it (before a rollback): this one is too late.
-    if (!record.has_input || record.generations.back() > record_->generation || aside_.contains(ids[i])) {
+    if (!record.has_input || aside_.contains(ids[i])) {
       ++passed_by_;
       continue;
     }
@@ -92,9 +93,10 @@ absl::Status Backfill::TakeKeys(const std::vector<std::string>& order_keys, size
   return gone.empty() ? absl::OkStatus() : collection_->store()->Write(gone, Durability::kProcess);
 }
 
-// The order is through: what was leased meanwhile, or came since, is for the next pass.
+// The order is through: what was leased meanwhile, or came since, is for the next pass. Once one has taken nothing, what
+// is left and was not passed by is in no order.
 void Backfill::EndPass(absl::Time now, absl::Duration between_passes, uint64_t left) {
-  const bool others = left > passed_by_;
+  const bool others = taken_ == 0 && left > passed_by_;
   next_pass_ = now + (taken_ > 0 ? between_passes : kAfterNothing);
   embed_cursor_.clear();
   passed_by_ = taken_ = 0;

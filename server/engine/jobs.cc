@@ -137,8 +137,10 @@ void Jobs::Work(Kind* kind) {
         kind->running = false;
         return;
       }
-      entry = entries_[kind->queue.front()];
+      const auto found = entries_.find(kind->queue.front());
       kind->queue.pop_front();
+      if (found == entries_.end()) continue;  // cancelled while it waited, and forgotten since
+      entry = found->second;
     }
     RunOne(kind, entry);
   }

@@ -21,8 +21,9 @@ std::optional<absl::Duration> SearchTimes::P99(absl::Time now) const {
       if (ended > now - kLately && ended <= now) lately.push_back(took);
     }
   }
-  if (lately.size() < kSearchesMin) return std::nullopt;
-  const auto place = lately.begin() + static_cast<std::ptrdiff_t>(static_cast<double>(lately.size() - 1) * 0.99);
+  if (lately.empty()) return std::nullopt;
+  const double share = lately.size() < kSearchesMin ? 0.5 : 0.99;
+  const auto place = lately.begin() + static_cast<std::ptrdiff_t>(static_cast<double>(lately.size() - 1) * share);
   std::nth_element(lately.begin(), place, lately.end());
   return *place;
 }

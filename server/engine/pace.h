@@ -24,7 +24,8 @@ class SearchTimes {
     absl::MutexLock lock(&mu_);
     times_[next_++ % times_.size()] = {ended, took};
   }
-  // Of those that ended within the last ten seconds, up to 1,024 of them; nullopt where they are fewer than 20.
+  // Of those that ended within the last ten seconds, up to 1,024 of them. Of fewer than 20 their median: a slow one among
+  // few is chance, most of them are not. nullopt where there were none.
   std::optional<absl::Duration> P99(absl::Time now) const;
 
  private:

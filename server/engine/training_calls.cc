@@ -26,7 +26,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kFruitlessMax = 3;  // processes that ended by a signal one after another, none having got further
-constexpr int kExitUsage = 2;     // of `lightcone`: a wrong flag or value
+constexpr int kExitUsage = 2;      // of `lightcone`: a wrong flag or value
+constexpr int kExitExhausted = 6;  // and: a full disk, most often
+constexpr int kWaitsMax = 100;     // for room, one after another without getting further
+constexpr int kPausesMax = 60;     // kTryAgain, twice that, ..., up to so many times
 constexpr int64_t kProgressBytesMax = 4 << 20;
 constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
 constexpr absl::Duration kTryAgain = absl::Seconds(5);
@@ -113,6 +116,7 @@ class Progress {
     run_.detail(text_);
   }
   uint64_t step() const { return step_; }
+  void Say(std::string_view line) const { run_.report(step_, 0, line); }
   // [{"epoch", "total"}], at most kCurvePoints: what is kept for ever.
   Json Curve() const {
     Json kept = Json::array();
@@ -133,11 +137,15 @@ class Progress {
   Json curve_ = Json::array();
 };
 
+void Wait(absl::Duration time, const std::function<bool()>& gone) {
+  for (const absl::Time until = absl::Now() + time; !gone() && absl::Now() < until;) absl::SleepFor(kLookEvery);
+}
+
 // Runs the program until it has ended by itself; one that a signal ended (a lack of memory, say) goes on where it was.
 absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()>& gone, Progress* progress,
                          uint64_t* restarts) {
   uint64_t furthest = progress->step();
-  for (int fruitless = 0;;) {
+  for (int fruitless = 0, waits = 0;;) {
     LC_ASSIGN_OR_RETURN(const int code, RunChild(program, [&] {
                           progress->Look();
                           return gone();
@@ -145,6 +153,14 @@ absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()
     progress->Read();
     if (code == 0) return absl::OkStatus();
     const std::string said = LastWords(program.output);
+    if (progress->step() > furthest) waits = 0;
+    if (code == kExitExhausted && ++waits <= kWaitsMax) {  // a full disk is no reason to throw hours away
+      progress->Say(StrCat("waits, and goes on from its last checkpoint: ", said));
+      furthest = std::max(furthest, progress->step());
+      Wait(kTryAgain * std::min(waits, kPausesMax), gone);
+      if (gone()) return absl::CancelledError("the training was cancelled while it waited for room");
+      continue;
+    }
     if (code <= 128) {
       return MakeStatus(code == kExitUsage ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kFailedPrecondition,
                         StrCat("training: ", said));
@@ -248,7 +264,7 @@ absl::StatusOr<std::string> EngineImpl::RunTrainJob(const JobRun& run) {
     made = AddDraft(run.job, call.parent, places.model);
     if (!absl::IsResourceExhausted(made.status()) && !absl::IsUnavailable(made.status())) break;
     run.report(0, 0, StrCat("the model is trained, and cannot be added yet: ", MessageOf(made.status())));
-    for (const absl::Time until = absl::Now() + kTryAgain; !gone() && absl::Now() < until;) absl::SleepFor(kLookEvery);
+    Wait(kTryAgain, gone);
   }
   LC_RETURN_IF_ERROR(made.status());
   Json result = {{"generation", made->generation},

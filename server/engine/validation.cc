@@ -58,6 +58,10 @@ absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query
   for (const auto& z : vectors) {
     std::optional<BoundQuery>& to = way.queries.emplace_back();
     if (!z) continue;
+    if (z->empty()) {
+      way.failed.push_back(way.queries.size() - 1);
+      continue;
+    }
     std::vector<float> carried(z->begin(), z->end());
     Space space = query_space;
     if (carry_query != nullptr) {
@@ -358,6 +362,10 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
   }
   if (!state.reach.Saw(generation, report.adapters)) {
     return FailedPrecondition("its adapters have changed since: validate it again");
+  }
+  const uint32_t active = state.record.active_generation;
+  if (report.pairs.empty() && !progress.items.empty() && active != 0 && active != generation) {
+    return FailedPrecondition("it found nothing to measure, and items came since: validate it again");
   }
   for (const uint32_t head : OlderHeads(progress, generation)) {
     const auto of_head = [head](const PairReport& pair) {

@@ -16,7 +16,9 @@ namespace lightcone::server {
 
 inline constexpr double kToleranceDefault = 0.02;
 
-using ProbeVectors = std::vector<std::optional<std::vector<float>>>;  // one a probe, where it has one
+// One a probe, where it has one. An empty one where the encoder makes none of its input: a search would answer with an
+// error.
+using ProbeVectors = std::vector<std::optional<std::vector<float>>>;
 
 struct ValidationInput {
   Collection* collection = nullptr;

@@ -142,9 +142,14 @@ absl::StatusOr<ProbeVectors> EngineImpl::VectorsOf(const Collection& collection,
                                    EncoderPath(collection.number(), generation.generation), generation.manifest_json,
                                    std::span<const RawInput* const>(inputs).subspan(begin, count), field_of, context));
     for (size_t i = 0; i < count; ++i) {
-      // An input that cannot be decoded leaves its probe without a vector: the figures count those that have one.
-      if (!made[i].ok() || !CheckVector(generation.space, *made[i], "input").ok()) continue;
-      vectors[places[begin + i]] = *std::move(made[i]);
+      const absl::StatusCode code = made[i].status().code();
+      if (code == absl::StatusCode::kCancelled || code == absl::StatusCode::kDeadlineExceeded ||
+          code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kUnavailable) {
+        return Annotate(made[i].status(), "the probes' inputs");
+      }
+      // An input that no encoder can decode counts for nobody; one that only this encoder makes no vector of, against it.
+      const bool good = made[i].ok() && CheckVector(generation.space, *made[i], "input").ok();
+      vectors[places[begin + i]] = good ? *std::move(made[i]) : std::vector<float>();
     }
   }
   return vectors;

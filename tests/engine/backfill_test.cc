@@ -6,6 +6,7 @@
 #include "geometry/metric.h"
 #include "geometry/uncertainty.h"
 #include "models/failure_head_file.h"
+#include "server/engine/backfill.h"
 #include "server/engine/meta.h"
 #include "store/keys.h"
 #include "store/store.h"
@@ -391,6 +392,14 @@ TEST_F(Backfills, ARollbackStopsItAndAStartBelongsToTheActiveGeneration) {
   Activate(3);
   EXPECT_EQ(Start().generation, 3u);
   EXPECT_EQ(Lease(5).generation, 3u);
+}
+
+TEST(BackfillCounts, WhatANewerGenerationEmbeddedBeforeARollbackIsNotLeft) {
+  ProgressRecord progress;
+  progress.items = {{{1}, 5}, {{1, 2}, 7}, {{1, 3}, 11}, {{2, 3}, 13}, {{3}, 17}};
+  EXPECT_EQ(CountsOf(progress, 2).left, 5u);
+  EXPECT_EQ(CountsOf(progress, 2).done, 7u + 13 + 17);
+  EXPECT_EQ(CountsOf(progress, 3).left, 12u);
 }
 
 TEST_F(Backfills, TheSameRequestStartsOnce) {

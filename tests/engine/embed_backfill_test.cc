@@ -258,6 +258,9 @@ TEST(PaceTest, SearchTimesAndGrowthForgetWhatIsLongAgo) {
   SearchTimes times;
   const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
   EXPECT_FALSE(times.P99(now));
+  SearchTimes few;
+  for (int i = 0; i < 9; ++i) few.Note(now, absl::Milliseconds(i < 5 ? 70 : 3));
+  EXPECT_EQ(few.P99(now), absl::Milliseconds(70)) << "of few the median";
   for (int i = 0; i < 100; ++i) times.Note(now, absl::Milliseconds(i));
   EXPECT_EQ(times.P99(now), absl::Milliseconds(98));
   EXPECT_FALSE(times.P99(now + absl::Seconds(11)));

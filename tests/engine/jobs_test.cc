@@ -95,6 +95,30 @@ TEST_F(JobsTest, AJobThatFailsKeepsItsError) {
   EXPECT_TRUE(Fails(job.error, Code::kNotFound, {"no such thing"}));
 }
 
+TEST_F(JobsTest, CancelledOnesThatWereForgottenWhileTheyWaitedAreNobodysTurn) {
+  absl::Notification running, go_on;
+  auto jobs = Make([&](const JobRun& run) -> absl::StatusOr<std::string> {
+    if (run.job.number == 1) {
+      running.Notify();
+      go_on.WaitForNotification();
+    }
+    return std::string("{}");
+  });
+  const std::string first = Begin(jobs.get());
+  running.WaitForNotification();
+  std::string cancelled;
+  for (int i = 0; i < 1'010; ++i) {  // of which a thousand are remembered
+    cancelled = Begin(jobs.get());
+    ASSERT_TRUE(jobs->Cancel(cancelled).ok());
+  }
+  EXPECT_TRUE(Fails(jobs->Get("2").status(), Code::kNotFound, {"2"}));
+  const std::string last = Begin(jobs.get());
+  go_on.Notify();
+  EXPECT_EQ(WaitFor(*jobs, first).state, JobState::kSucceeded);
+  EXPECT_EQ(WaitFor(*jobs, last).state, JobState::kSucceeded);
+  EXPECT_EQ(jobs->Get(cancelled)->state, JobState::kCancelled);
+}
+
 TEST_F(JobsTest, AnExceptionOfARunnerIsTheJobsError) {
   auto jobs = Make([](const JobRun&) -> absl::StatusOr<std::string> { throw std::bad_alloc(); });
   EXPECT_TRUE(Fails(WaitFor(*jobs, Begin(jobs.get())).error, Code::kResourceExhausted, {"memory"}));
