@@ -6,7 +6,8 @@
 namespace lightcone {
 namespace {
 
-// What things cost, in rows scored one after the other. They decide only speed, never which rows are found.
+// What things cost, in rows scored one after the other. Which way is taken decides the speed, and how surely a
+// walk finds what it should; hits always pass.
 // A walk of breadth ef scores about so many rows per accepted result, each at a random address.
 constexpr double kEvaluationsPerResult = 24;
 constexpr double kRandomRow = 2;

@@ -81,9 +81,9 @@ class Engine {
   // generation. FAILED_PRECONDITION without a probe set.
   virtual absl::StatusOr<std::string> ValidateGeneration(const ValidateCall& call) = 0;
 
-  // Takes a generation out of service at once, for good, with its adapters, and begins a job that gives back the space
-  // of its embeddings, segments and encoder. FAILED_PRECONDITION for the one that serves, and while items could not be
-  // reached without it (says how many). Again: the same job.
+  // Ends queries and writes of a generation at once, for good, and begins a job that gives back the space of its
+  // embeddings, segments, adapters and encoder; what it embedded last is found by it until then. FAILED_PRECONDITION for
+  // the one that serves, and while items could not be reached without it (says how many). Again: the same job.
   virtual absl::StatusOr<RetireAnswer> RetireGeneration(const RetireCall& call) = 0;
 
   // Lets a generation serve a share of the searches that give a key, before it is active; or ends that. Refuses as

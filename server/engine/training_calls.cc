@@ -27,9 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr int kFruitlessMax = 3;  // processes that ended by a signal one after another, none having got further
 constexpr int kExitUsage = 2;      // of `lightcone`: a wrong flag or value
-constexpr int kExitExhausted = 6;  // and: a full disk, most often
-constexpr int kWaitsMax = 100;     // for room, one after another without getting further
-constexpr int kPausesMax = 60;     // kTryAgain, twice that, ..., up to so many times
+constexpr int kExitExhausted = 6;  // and: a full disk, or no memory
 constexpr int64_t kProgressBytesMax = 4 << 20;
 constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
 constexpr absl::Duration kTryAgain = absl::Seconds(5);
@@ -145,7 +143,7 @@ void Wait(absl::Duration time, const std::function<bool()>& gone) {
 absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()>& gone, Progress* progress,
                          uint64_t* restarts) {
   uint64_t furthest = progress->step();
-  for (int fruitless = 0, waits = 0;;) {
+  for (int fruitless = 0;;) {
     LC_ASSIGN_OR_RETURN(const int code, RunChild(program, [&] {
                           progress->Look();
                           return gone();
@@ -153,12 +151,11 @@ absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()
     progress->Read();
     if (code == 0) return absl::OkStatus();
     const std::string said = LastWords(program.output);
-    if (progress->step() > furthest) waits = 0;
-    if (code == kExitExhausted && ++waits <= kWaitsMax) {  // a full disk is no reason to throw hours away
-      progress->Say(StrCat("waits, and goes on from its last checkpoint: ", said));
-      furthest = std::max(furthest, progress->step());
-      Wait(kTryAgain * std::min(waits, kPausesMax), gone);
-      if (gone()) return absl::CancelledError("the training was cancelled while it waited for room");
+    const std::string folder = std::filesystem::path(program.output).parent_path();
+    if (code == kExitExhausted && TooFewBytesLeft(folder)) {  // a full disk is no reason to throw hours away
+      progress->Say(StrCat("waits for room on the disk, to go on from its last checkpoint: ", said));
+      while (!gone() && TooFewBytesLeft(folder)) Wait(kTryAgain, gone);
+      if (gone()) return MakeStatus(absl::StatusCode::kCancelled, "the training is not wanted any more");
       continue;
     }
     if (code <= 128) {

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kItemsBetweenChecks = 4'096, kImagesBetweenChecks = 64;
 constexpr size_t kClassesMax = 1'000'000;
-constexpr uint64_t kRoomMin = uint64_t{1} << 30;  // bytes that an export leaves on the disk, or a twentieth of it
+constexpr uint64_t kRoomMin = uint64_t{1} << 30;  // bytes that trainings leave on the disk, or a twentieth of it
 
 // What the folder loader goes by.
 std::string_view EndingOf(std::string_view image) {
@@ -132,11 +132,10 @@ class Export {
 
   // The store's writes come first.
   absl::Status CheckRoom() const {
-    std::error_code error;
-    const fs::space_info space = fs::space(folder_, error);
-    if (error || space.available >= std::min<uint64_t>(kRoomMin, space.capacity / 20)) return absl::OkStatus();
-    return ResourceExhausted(StrCat("the disk of '", folder_, "' has ", space.available, " bytes left; the training's ",
-                                    "images, ", made_.images, " of ", total_, ", leave no room for the store"));
+    const std::optional<uint64_t> left = TooFewBytesLeft(folder_);
+    if (!left) return absl::OkStatus();
+    return ResourceExhausted(StrCat("the disk of '", folder_, "' has ", *left, " bytes left; the training's images, ",
+                                    made_.images, " of ", total_, ", leave no room for the store"));
   }
 
   absl::Status Step(uint64_t done, uint64_t total, std::string_view step) const {
@@ -190,6 +189,13 @@ absl::StatusOr<TrainingImages> DecodeImages(const std::string& text) {
 }
 
 }  // namespace
+
+std::optional<uint64_t> TooFewBytesLeft(const std::string& folder) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (error || space.available >= std::min<uint64_t>(kRoomMin, space.capacity / 20)) return std::nullopt;
+  return space.available;
+}
 
 absl::StatusOr<TrainingImages> ExportTrainingImages(const Collection& collection, const std::string& label_field,
                                                     const std::string& folder, const ExportRun& run) {

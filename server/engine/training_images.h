@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,10 @@ struct ExportRun {
   std::function<bool()> gone;  // end with CANCELLED soon
   std::function<void(uint64_t done, uint64_t total, std::string_view step)> report;
 };
+
+// Bytes left on the disk of `folder` where they are fewer than what trainings leave to the store's writes; nullopt: there
+// is room, or nobody can tell.
+std::optional<uint64_t> TooFewBytesLeft(const std::string& folder);
 
 // Writes the stored images of all items, as they are now, to `folder`, made anew. A class is the value of `label_field` in
 // the payload. An export that a crash cut short is made anew; one that had ended is left as it is.

@@ -363,7 +363,7 @@ enum class BackfillState {
   kRunning,   // items can be leased
   kPaused,
   kStopped,  // its generation is not the active one any more
-  kDone,     // every item is embedded by the generation or by a newer one
+  kDone,     // no item is left that the generation can embed
   kFailed,   // ordering failed; start it again
 };
 
@@ -371,7 +371,7 @@ struct BackfillStatus {
   BackfillState state = BackfillState::kNone;
   uint32_t generation = 0;       // that embeds the items anew
   uint32_t head_generation = 0;  // whose items a failure head orders; 0: none
-  uint64_t items_done = 0;       // embedded by the generation or a newer one
+  uint64_t items_done = 0;       // backfill.h, CountsOf
   uint64_t items_left = 0;
   uint64_t items_leased = 0;
   uint64_t items_ordered = 0;  // while it is ordering, of items_left

@@ -216,8 +216,10 @@ void WriteGroup::PlanDropGeneration(WriteJob* job) {
 void WriteGroup::RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change) {
   const ItemRecord& record = *head;
   batch_.Delete(Table::kItems, keys::InternalId(number_, record.internal_id));
-  for (const uint32_t generation : WithLeaving(record.generations)) {
-    batch_.Delete(Table::kEmbeddings, keys::Embedding(number_, generation, record.internal_id));
+  for (const auto* generations : {&record.generations, &std::as_const(leaving_)}) {
+    for (const uint32_t generation : *generations) {
+      batch_.Delete(Table::kEmbeddings, keys::Embedding(number_, generation, record.internal_id));
+    }
   }
   if (record.has_input) batch_.Delete(Table::kInputs, keys::Input(number_, record.internal_id));
   log->entries.push_back({ChangeRecord::Kind::kDelete, 0, record.internal_id, {}});
@@ -245,20 +247,21 @@ void WriteGroup::AddNewContent(PreparedItem& item, uint32_t generation, Head* he
 
 void WriteGroup::AddEmbedding(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change) {
   ItemRecord& record = **head;
-  const std::vector<uint32_t> older = record.generations;
+  std::vector<uint32_t> older = record.generations;
   Count(older, -1);
   record.generations.push_back(generation);
   record.sequence = change->sequence;
   record.has_input = record.has_input || item.input.has_value();
   Count(record.generations, 1);
   PutEmbedding(item, generation, record);
-  std::vector<uint32_t> superseded = WithLeaving(older);
+  std::vector<uint32_t> superseded = WithLeaving(std::move(older));
   log->entries.push_back({ChangeRecord::Kind::kAdd, generation, record.internal_id, superseded});
   change->rows.push_back(
       {RowChange::Kind::kAdd, record.internal_id, generation, std::move(superseded), item.z, item.uncertainty});
 }
 
 std::vector<uint32_t> WriteGroup::WithLeaving(std::vector<uint32_t> generations) const {
+  if (leaving_.empty()) return generations;
   generations.insert(generations.end(), leaving_.begin(), leaving_.end());
   std::sort(generations.begin(), generations.end());
   generations.erase(std::unique(generations.begin(), generations.end()), generations.end());

@@ -421,6 +421,25 @@ TEST(Decide, TakesTheBestWayThatIsSureAndDoesNotDip) {
   EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
 }
 
+TEST(CheckCurrent, AReportOfAnEmptyGalleryCountsWhileItIsEmpty) {
+  CollectionState state;
+  for (const uint32_t g : {1u, 2u}) {
+    GenerationRecord record;
+    record.generation = g;
+    state.generations.push_back(record);
+  }
+  state.reach = Reach(state.generations, {});
+  ValidationReport report;
+  report.passed = true;
+  ProgressRecord progress;
+  state.record.active_generation = 1;
+  EXPECT_TRUE(CheckCurrent(state, progress, 2, report).ok());
+  progress.items = {{{2}, 5}};
+  EXPECT_TRUE(Fails(CheckCurrent(state, progress, 2, report), Code::kFailedPrecondition, {"nothing to measure"}));
+  state.record.active_generation = 2;
+  EXPECT_TRUE(CheckCurrent(state, progress, 2, report).ok()) << "it serves already";
+}
+
 TEST(Decide, SaysWhyNoWayPasses) {
   const auto verdict = [](std::vector<WayReport> ways) {
     PairReport pair = PairWith(std::move(ways));

@@ -105,7 +105,7 @@ export function retire(page, generation) {
     label: 'Retire',
     danger: true,
     reason: true,
-    effects: ['It leaves service for good, with its adapters: no rollback leads to it any more.',
+    effects: ['It leaves service for good: no rollback leads to it any more. Its adapters go with its embeddings.',
       own > 0 && `${plural(own, 'item')} are served as it embedded them; it is refused while the serving generation could not reach them otherwise.`,
       'A job then gives back the space of its embeddings, segments and encoder.'],
     run: async (form) => {
