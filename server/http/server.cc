@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "httplib.h"
 #include "server/http/assets.h"
+#include "server/http/bounded_server.h"
 #include "server/http/console_api.h"
 
 namespace lightcone::server {
@@ -21,7 +22,6 @@ namespace {
 
 constexpr int kThreads = 8;
 constexpr size_t kQueuedMax = 64;  // accepted connections that wait for a thread; more wait in the kernel's backlog
-constexpr size_t kBodyBytesMax = 16 << 20;  // an image that is searched by
 constexpr char kPlainText[] = "text/plain; charset=utf-8";
 
 // The library's own pool takes any number of connections. This one lets the accepting thread wait for room, so that a
@@ -149,13 +149,13 @@ void Route(const HttpHandlers& handlers, httplib::Server* server) {
 
 }  // namespace
 
-HttpServer::HttpServer() : server_(std::make_unique<httplib::Server>()) {}
+HttpServer::HttpServer() : server_(std::make_unique<BoundedServer>()) {}
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& host, int port,
                                                               HttpHandlers handlers) {
   std::unique_ptr<HttpServer> self(new HttpServer);
   self->handlers_ = std::move(handlers);
-  httplib::Server& server = *self->server_;
+  BoundedServer& server = *self->server_;
   Route(self->handlers_, &server);
   server.new_task_queue = [] { return new BoundedThreads; };
   // The library's default sets SO_REUSEPORT, with which a second server would silently share the port.
@@ -163,12 +163,6 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
-  // One request a connection and short waits: an idle client (a second) or a slow one (the read timeout) can neither
-  // occupy a thread for long nor hold up Stop.
-  server.set_keep_alive_max_count(1);
-  server.set_keep_alive_timeout(1);
-  server.set_read_timeout(5);
-  server.set_write_timeout(5);
   server.set_payload_max_length(kBodyBytesMax);
   errno = 0;
   self->port_ = port;
@@ -192,7 +186,7 @@ HttpServer::~HttpServer() { Stop(); }
 
 void HttpServer::Stop() {
   if (!thread_.joinable()) return;
-  server_->stop();
+  server_->Stop();
   thread_.join();
 }
 

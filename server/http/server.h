@@ -10,12 +10,9 @@
 
 #include "absl/status/statusor.h"
 
-namespace httplib {
-class Server;
-}
-
 namespace lightcone::server {
 
+class BoundedServer;
 struct ApiRequest;
 struct ApiAnswer;
 
@@ -34,15 +31,15 @@ class HttpServer {
   ~HttpServer();
 
   int port() const { return port_; }
-  // Ends at once when nobody asks anything, within about five seconds (the read timeout) whatever the clients do.
-  // Idempotent.
+  // Ends at once when nobody asks anything, else within about a second and what a handler takes, whatever the clients
+  // do. Idempotent.
   void Stop();
 
  private:
   HttpServer();
 
   HttpHandlers handlers_;
-  std::unique_ptr<httplib::Server> server_;
+  std::unique_ptr<BoundedServer> server_;
   std::thread thread_;
   std::atomic<bool> ended_{false};  // the listening thread has nothing more to do
   int port_ = 0;

@@ -7,8 +7,11 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
+#include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "httplib.h"
@@ -186,16 +189,121 @@ TEST_F(Http, PromtoolAcceptsTheMetrics) {
   }
 }
 
+// A client that says what it likes, byte by byte.
+class RawClient {
+ public:
+  explicit RawClient(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(static_cast<uint16_t>(port));
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+  }
+  ~RawClient() { close(fd_); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  // False when the server has hung up.
+  bool Send(const std::string& bytes) {
+    return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+  }
+  // Up to the server's end of the connection.
+  std::string Read() {
+    std::string text;
+    char bytes[4'096];
+    for (ssize_t got; (got = recv(fd_, bytes, sizeof(bytes), 0)) > 0;) text.append(bytes, static_cast<size_t>(got));
+    return text;
+  }
+
+ private:
+  const int fd_;
+};
+
 TEST_F(Http, AClientThatSaysNothingDoesNotHoldUpTheEnd) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<uint16_t>(Port()));
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+  RawClient silent(Port());
   EXPECT_EQ(Get("/healthz").status, 200);
   EXPECT_TRUE(server_->Stop(absl::InfiniteDuration()));
-  close(fd);
+}
+
+TEST_F(Http, BodiesOfUnknownSizeAreRefusedBeforeTheyAreRead) {
+  for (const char* mode : {"operate", "read", "off"}) {
+    config_.console_mode = mode;
+    Start();
+    for (const char* path : {"/api/v1/collections/c/search", "/metrics", "/nothing"}) {
+      const std::string head = StrCat("POST ", path, " HTTP/1.1\r\nHost: localhost\r\n");
+      for (const auto& [headers, status] : std::vector<std::pair<std::string, std::string>>{
+               {"Transfer-Encoding: chunked\r\n", "501"},
+               {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "501"},
+               {"Content-Length: 5\r\nContent-Encoding: gzip\r\n", "415"},
+               {"Content-Length: 5\r\nContent-Type: multipart/form-data; boundary=b\r\n", "415"},
+               {"", "411"},
+               {"Content-Length: 5\r\nContent-Length: 6\r\n", "400"},
+               {"Content-Length: -1\r\n", "400"},
+               {"Content-Length: 16777217\r\n", "413"},
+               {"Content-Length: 99999999999999999999999\r\n", "413"}}) {
+        RawClient client(Port());
+        // The body never ends: whoever waits for it does not answer. What comes of it does not hide the answer.
+        ASSERT_TRUE(client.Send(head + headers + "\r\n3\r\n"));
+        EXPECT_THAT(client.Read(), testing::StartsWith("HTTP/1.1 " + status)) << mode << path << headers;
+      }
+    }
+  }
+}
+
+TEST_F(Http, AHeadWithoutEndIsCutOff) {
+  // More than the kernel buffers between the two.
+  constexpr size_t kBytes = 64 << 20, kPiece = 64 << 10;
+  for (const std::string& line : {std::string("a"), std::string("a: b\r\n")}) {
+    RawClient client(Port());
+    ASSERT_TRUE(client.Send("GET /healthz HTTP/1.1\r\n"));
+    std::string piece;
+    while (piece.size() < kPiece) piece += line;
+    size_t sent = 0;
+    while (sent < kBytes && client.Send(piece)) sent += piece.size();
+    EXPECT_LT(sent, kBytes) << "the server takes any number of '" << line << "'";
+  }
+  EXPECT_EQ(Get("/healthz").status, 200);
+}
+
+TEST_F(Http, ManyRangesOfAPageAreThePageOnce) {
+  httplib::Client client("127.0.0.1", Port());
+  std::string ranges = "bytes=0-";
+  for (int i = 0; i < 500; ++i) ranges += ",0-";
+  const auto whole = client.Get("/console/console.css");
+  const auto many = client.Get("/console/console.css", httplib::Headers{{"Range", ranges}});
+  ASSERT_TRUE(whole && many);
+  EXPECT_EQ(many->status, 200);
+  EXPECT_TRUE(many->body == whole->body) << many->body.size() << " bytes";
+}
+
+TEST_F(Http, ClientsThatDripHoldUpNeitherOthersNorTheEnd) {
+  const auto drip_into = [](std::vector<std::unique_ptr<RawClient>>* clients) {
+    return std::thread([clients] {
+      absl::Notification never;
+      // Until the server hangs up on every one of them.
+      for (bool any = true; any; never.WaitForNotificationWithTimeout(absl::Milliseconds(100))) {
+        any = false;
+        for (const auto& client : *clients) any |= client->Send("a");
+      }
+    });
+  };
+  const auto eight = [this] {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < 8; ++i) {
+      clients.push_back(std::make_unique<RawClient>(Port()));
+      clients.back()->Send(i % 2 == 0 ? "GET /healthz HTTP/1.1\r\nX: "
+                                      : "POST /metrics HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n");
+    }
+    return clients;
+  };
+  std::vector<std::unique_ptr<RawClient>> first = eight();
+  std::thread dripping = drip_into(&first);
+  EXPECT_EQ(Get("/healthz").status, 200) << "after eight that hold all threads";
+  dripping.join();
+  std::vector<std::unique_ptr<RawClient>> second = eight();
+  dripping = drip_into(&second);
+  EXPECT_TRUE(server_->Stop(absl::InfiniteDuration()));
+  dripping.join();
 }
 
 }  // namespace
