@@ -38,6 +38,12 @@ struct RunningServer::Parts {
 
 namespace {
 
+void Record(Metrics* metrics, const CallRecord& record) {
+  const std::string_view code = CodeName(record.code);
+  metrics->RecordCall(record.method, code, record.elapsed);
+  LogCall(record.method, code, record.elapsed, record.message);
+}
+
 RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
   const auto lane = [](const LaneConfig& from) { return LaneOptions{from.threads, from.queue_max}; };
   RpcOptions out;
@@ -50,21 +56,21 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
   out.operate_lane = lane(config.operate_lane);
   out.wait_lane = lane(config.wait_lane);
   out.index_defaults = config.index;
-  out.observe = [metrics](const CallRecord& record) {
-    const std::string_view code = CodeName(record.code);
-    metrics->RecordCall(record.method, code, record.elapsed);
-    LogCall(record.method, code, record.elapsed, record.message);
-  };
+  out.observe = [metrics](const CallRecord& record) { Record(metrics, record); };
   return out;
 }
 
 // Whoever reaches the port may act, so a console that others than this machine reach only shows, unless it is told.
-ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http) {
+ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http, Metrics* metrics) {
   const bool local = http.host == "localhost" || http.host == "::1" || http.host.rfind("127.", 0) == 0;
   ConsoleOptions out;
   out.read_only = config.console_mode == "auto" ? !local : config.console_mode != "operate";
   out.host = config.console_host;
   out.version = std::string(ServerVersion());
+  out.observe = [metrics](std::string_view method, const absl::Status& status, absl::Duration elapsed) {
+    const std::string message = MessageOf(status);
+    Record(metrics, {method, static_cast<int>(status.code()), elapsed, message});
+  };
   return out;
 }
 
@@ -87,6 +93,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
                                                                     std::unique_ptr<Engine> engine) {
   std::unique_ptr<RunningServer> self(new RunningServer(std::make_unique<Parts>()));
   Parts* const parts = self->parts_.get();
+  for (const std::string& method : MethodNames()) parts->metrics.ExpectCalls(method);
   LC_RETURN_IF_ERROR(Annotate(config.index.Validate(), "index"));
   if (!config.http_listen.empty()) {
     LC_ASSIGN_OR_RETURN(const Address http, ParseAddress(config.http_listen, "http_listen"));
@@ -101,7 +108,8 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
       return IndexPage(parts->state.load() == Parts::State::kStarting ? Bound{} : parts->bound);
     };
     if (config.console_mode != "off") {
-      parts->console = std::make_unique<ConsoleApi>(ConsoleOptionsOf(config, http), &parts->metrics);
+      parts->console = std::make_unique<ConsoleApi>(ConsoleOptionsOf(config, http, &parts->metrics), &parts->metrics);
+      for (const std::string& method : ConsoleMethods()) parts->metrics.ExpectCalls(method);
       handlers.api = [parts](const ApiRequest& request) { return parts->console->Handle(request); };
     }
     LC_ASSIGN_OR_RETURN(parts->http, HttpServer::Start(http.host, http.port, std::move(handlers)));

@@ -1,11 +1,14 @@
 #include "server/http/console_api.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
@@ -27,6 +30,9 @@ constexpr uint32_t kAuditEntries = 200;
 constexpr uint32_t kJobs = 100;  // the newest
 constexpr size_t kJsonBytesMax = 4 << 20;  // parsed it takes many times as much
 constexpr int kSearchesMax = 4;            // at once: /healthz shares the threads, and is not to wait for long searches
+
+constexpr std::array kActions = {"activate", "rollback", "backfill-start", "backfill-pause", "validate",
+                                 "retire",   "take-up",  "canary-end",     "job-cancel"};
 
 int HttpStatusOf(absl::StatusCode code) {
   switch (code) {
@@ -103,6 +109,12 @@ absl::StatusOr<json> BodyOf(const ApiRequest& request) {
 }
 
 }  // namespace
+
+std::vector<std::string> ConsoleMethods() {
+  std::vector<std::string> names;
+  for (const char* action : kActions) names.push_back(StrCat("Console/", action));
+  return names;
+}
 
 ConsoleApi::ConsoleApi(ConsoleOptions options, const Metrics* metrics)
     : options_(std::move(options)), metrics_(metrics), watcher_([this] { Watch(); }) {}
@@ -199,12 +211,7 @@ absl::StatusOr<ApiAnswer> ConsoleApi::Route(Engine& engine, const ApiRequest& re
       LC_ASSIGN_OR_RETURN(const json found, SearchFromConsole(engine, name, request, Context()));
       return answer(found);
     }
-    if (options_.read_only) {
-      return MakeStatus(absl::StatusCode::kPermissionDenied,
-                        "the console is read-only: start the server with --console-mode operate to act from it");
-    }
-    LC_ASSIGN_OR_RETURN(const json body, BodyOf(request));
-    LC_ASSIGN_OR_RETURN(const json done, Act(engine, name, what, body));
+    LC_ASSIGN_OR_RETURN(const json done, Operate(engine, name, what, request));
     return answer(done);
   }
   return NotFound(StrCat("no '", request.path, "' to ", request.post ? "POST to" : "GET"));
@@ -265,6 +272,28 @@ absl::StatusOr<json> ConsoleApi::CollectionPage(Engine& engine, const std::strin
   page["history"] = json::array();
   for (const History::Point& point : history_.Of(status.name)) page["history"].push_back(ToJson(point));
   return page;
+}
+
+absl::StatusOr<json> ConsoleApi::Operate(Engine& engine, const std::string& collection, const std::string& action,
+                                         const ApiRequest& request) {
+  const auto act = [&]() -> absl::StatusOr<json> {
+    if (options_.read_only) {
+      return MakeStatus(absl::StatusCode::kPermissionDenied,
+                        "the console is read-only: start the server with --console-mode operate to act from it");
+    }
+    LC_ASSIGN_OR_RETURN(const json body, BodyOf(request));
+    try {
+      return Act(engine, collection, action, body);
+    } catch (...) {
+      return StatusOfException();
+    }
+  };
+  const absl::Time began = absl::Now();
+  absl::StatusOr<json> done = act();
+  // Others are not observed: their names are the client's, and there is no end of them.
+  const bool known = std::find(kActions.begin(), kActions.end(), action) != kActions.end();
+  if (known && options_.observe) options_.observe("Console/" + action, done.status(), absl::Now() - began);
+  return done;
 }
 
 absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collection, const std::string& action,
@@ -338,9 +367,7 @@ absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collecti
     LC_ASSIGN_OR_RETURN(const JobStatus done, engine.CancelJob(text("job"), call.request_id));
     return ToJson(done);
   }
-  return NotFound(StrCat("no action '", action,
-                         "'; there are: activate, rollback, backfill-start, backfill-pause, validate, retire, take-up, "
-                         "canary-end, job-cancel"));
+  return NotFound(StrCat("no action '", action, "'; there are: ", absl::StrJoin(kActions, ", ")));
 }
 
 }  // namespace lightcone::server

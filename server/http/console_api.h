@@ -12,7 +12,9 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -41,7 +43,12 @@ struct ConsoleOptions {
   bool read_only = true;
   std::string host;  // a name that browsers may reach the server by, beside addresses and localhost; may be empty
   std::string version;
+  // What an operator did or tried: "Console/activate", how it ended, how long it took. May be empty; any thread.
+  std::function<void(std::string_view method, const absl::Status& status, absl::Duration elapsed)> observe;
 };
+
+// Every method that is observed.
+std::vector<std::string> ConsoleMethods();
 
 class ConsoleApi {
  public:
@@ -62,6 +69,8 @@ class ConsoleApi {
   absl::StatusOr<ApiAnswer> Route(Engine& engine, const ApiRequest& request);
   nlohmann::json Overview(Engine& engine);
   absl::StatusOr<nlohmann::json> CollectionPage(Engine& engine, const std::string& name);
+  absl::StatusOr<nlohmann::json> Operate(Engine& engine, const std::string& collection, const std::string& action,
+                                         const ApiRequest& request);
   absl::StatusOr<nlohmann::json> Act(Engine& engine, const std::string& collection, const std::string& action,
                                      const nlohmann::json& body);
   CallContext Context() const;

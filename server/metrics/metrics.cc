@@ -33,6 +33,14 @@ struct Metrics::State {
   // Families look labels up by building a map; a call should not pay for that.
   absl::flat_hash_map<std::pair<std::string, std::string>, prometheus::Counter*> counters ABSL_GUARDED_BY(calls_mutex);
   absl::flat_hash_map<std::string, prometheus::Histogram*> histograms ABSL_GUARDED_BY(calls_mutex);
+
+  prometheus::Counter* CounterOf(std::string_view method, std::string_view code)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(calls_mutex) {
+    prometheus::Counter*& known = counters[std::make_pair(std::string(method), std::string(code))];
+    if (known == nullptr) known = &requests->Add({{"method", std::string(method)}, {"code", std::string(code)}});
+    return known;
+  }
+
   absl::Mutex sources_mutex;
   Engine* engine ABSL_GUARDED_BY(sources_mutex) = nullptr;
   std::function<RpcFigures()> rpc ABSL_GUARDED_BY(sources_mutex);
@@ -52,15 +60,17 @@ Metrics::Metrics(std::string_view version) : state_(std::make_unique<State>()) {
 
 Metrics::~Metrics() = default;
 
+void Metrics::ExpectCalls(std::string_view method) {
+  absl::MutexLock lock(&state_->calls_mutex);
+  for (const char* fault : {"INTERNAL", "DATA_LOSS"}) state_->CounterOf(method, fault);
+}
+
 void Metrics::RecordCall(std::string_view method, std::string_view code, absl::Duration elapsed) {
   prometheus::Counter* counter;
   prometheus::Histogram* histogram;
   {
     absl::MutexLock lock(&state_->calls_mutex);
-    prometheus::Counter*& known = state_->counters[std::make_pair(std::string(method), std::string(code))];
-    if (known == nullptr)
-      known = &state_->requests->Add({{"method", std::string(method)}, {"code", std::string(code)}});
-    counter = known;
+    counter = state_->CounterOf(method, code);
     prometheus::Histogram*& timed = state_->histograms[std::string(method)];
     if (timed == nullptr) timed = &state_->durations->Add({{"method", std::string(method)}}, Buckets());
     histogram = timed;
@@ -85,6 +95,7 @@ std::vector<CallFigures> Metrics::Calls() const {
   };
   for (const prometheus::MetricFamily& family : state_->registry.Collect()) {
     for (const prometheus::ClientMetric& metric : family.metric) {
+      if (family.type == prometheus::MetricType::Counter && metric.counter.value == 0) continue;
       CallFigures& figures = calls[label(metric, "method")];
       if (family.type == prometheus::MetricType::Counter) {
         figures.codes.emplace_back(label(metric, "code"), static_cast<uint64_t>(metric.counter.value));

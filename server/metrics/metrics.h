@@ -41,6 +41,9 @@ class Metrics {
   explicit Metrics(std::string_view version);
   ~Metrics();
 
+  // A method that may be called: its counters of faults begin at 0, so that the first fault is an increase.
+  void ExpectCalls(std::string_view method);
+
   // One finished call: "Retrieval/Search", "OK".
   void RecordCall(std::string_view method, std::string_view code, absl::Duration elapsed);
 
@@ -48,6 +51,7 @@ class Metrics {
   // they change has ended with the old ones when this returns.
   void SetSources(Engine* engine, std::function<RpcFigures()> rpc);
 
+  // Of the methods that were called.
   std::vector<CallFigures> Calls() const;
 
   // The text exposition format, version 0.0.4.

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/status.h"
+#include "google/protobuf/descriptor.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -41,6 +42,17 @@ const std::vector<const char*>& ServiceNames() {
                                    "lightcone.v1.Collections", "lightcone.v1.Generations",
                                    "lightcone.v1.Jobs"};
   return *names;
+}
+
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names;
+  for (const char* name : ServiceNames()) {
+    const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+    for (int i = 0; service != nullptr && i < service->method_count(); ++i) {
+      names.push_back(StrCat(service->name(), "/", service->method(i)->name()));
+    }
+  }
+  return names;
 }
 
 struct RpcServer::Parts {

@@ -14,6 +14,9 @@
 
 namespace lightcone::server {
 
+// "Retrieval/Search" and all others, as CallRecord names them.
+std::vector<std::string> MethodNames();
+
 class RpcServer {
  public:
   // Listens and serves; health says SERVING. `engine` must outlive the server.

@@ -77,7 +77,11 @@ class ConsoleApiTest : public testing::Test {
  protected:
   void SetUp() override { Start(false); }
   void Start(bool read_only) {
-    api_ = std::make_unique<ConsoleApi>(ConsoleOptions{read_only, "", "1.2.3"}, &metrics_);
+    ConsoleOptions options{read_only, "", "1.2.3", {}};
+    options.observe = [this](std::string_view method, const absl::Status& status, absl::Duration) {
+      observed_.push_back(StrCat(method, " ", absl::StatusCodeToString(status.code())));
+    };
+    api_ = std::make_unique<ConsoleApi>(std::move(options), &metrics_);
     api_->SetEngine(&engine_, "127.0.0.1:7700");
   }
   ApiAnswer Get(const std::string& path, std::map<std::string, std::string> query = {}) {
@@ -92,16 +96,19 @@ class ConsoleApiTest : public testing::Test {
 
   Metrics metrics_{"1"};
   ActingEngine engine_;
+  std::vector<std::string> observed_;
   std::unique_ptr<ConsoleApi> api_;
 };
 
 TEST_F(ConsoleApiTest, TheOverviewTellsVersionCollectionsAndCalls) {
+  for (const char* method : {"Retrieval/Search", "Retrieval/Get"}) metrics_.ExpectCalls(method);
   metrics_.RecordCall("Retrieval/Search", "OK", absl::Milliseconds(3));
   metrics_.RecordCall("Retrieval/Search", "OK", absl::Milliseconds(30));
   const json page = json::parse(Get("/api/v1/overview").body);
   EXPECT_EQ(page["version"], "1.2.3");
   EXPECT_EQ(page["collections"][0]["name"], "photos");
-  EXPECT_EQ(page["calls"][0]["codes"]["OK"], 2);
+  ASSERT_EQ(page["calls"].size(), 1u) << "methods that nobody called have counters of faults alone";
+  EXPECT_EQ(page["calls"][0]["codes"], json({{"OK", 2}}));
   uint64_t before = 0;
   for (const json& bucket : page["calls"][0]["buckets"]) {
     EXPECT_GE(bucket[1], before);
@@ -131,6 +138,23 @@ TEST_F(ConsoleApiTest, AnActivationNamesWhatThePageShowedAsActive) {
   const ApiAnswer missing = Post("/api/v1/collections/photos/activate", R"({"generation": 9, "expect_active": 1})");
   EXPECT_EQ(missing.status, 404);
   EXPECT_EQ(CodeOf(missing), "NOT_FOUND");
+}
+
+TEST_F(ConsoleApiTest, WhatAnOperatorDoesIsObservedWithItsCodeAndNothingElseIs) {
+  const std::string actions = "/api/v1/collections/photos/";
+  Post(actions + "activate", R"({"generation": 2, "expect_active": 1})");
+  Post(actions + "activate", R"({"generation": 9, "expect_active": 1})");
+  Post(actions + "take-up", "{}");
+  Post(actions + "explode", "{}");
+  Post(actions + "search", "{}");
+  Get("/api/v1/overview");
+  Start(true);
+  Post(actions + "rollback", R"({"expect_active": 1})");
+  EXPECT_THAT(observed_, testing::ElementsAre("Console/activate OK", "Console/activate NOT_FOUND",
+                                              "Console/take-up INVALID_ARGUMENT", "Console/rollback PERMISSION_DENIED"));
+  for (const std::string& one : observed_) {
+    EXPECT_THAT(ConsoleMethods(), testing::Contains(one.substr(0, one.find(' '))));
+  }
 }
 
 TEST_F(ConsoleApiTest, AReadOnlyConsoleDoesNothing) {

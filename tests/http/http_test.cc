@@ -15,8 +15,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "httplib.h"
+#include "server/app/log.h"
 #include "server/app/serve.h"
+#include "server/http/console_api.h"
 #include "server/metrics/metrics.h"
+#include "server/rpc/server.h"
 #include "tests/rpc/fake_engine.h"
 
 namespace lightcone::server {
@@ -157,6 +160,30 @@ TEST_F(Http, MetricsTellCollectionsSegmentsStoreAndLanes) {
         "lightcone_build_info{version=\"", "lightcone_in_flight_calls 0"}) {
     EXPECT_THAT(body, HasSubstr(line));
   }
+}
+
+TEST_F(Http, FaultsOfEveryMethodBeginAtZeroSoThatTheFirstIsAnIncrease) {
+  const auto faults = [](const std::string& method, int count) {
+    return StrCat("lightcone_requests_total{code=\"INTERNAL\",method=\"", method, "\"} ", count, "\n");
+  };
+  const std::string before = Get("/metrics").body;
+  EXPECT_GE(MethodNames().size(), 40u);
+  for (const auto& methods : {MethodNames(), ConsoleMethods()}) {
+    for (const std::string& method : methods) EXPECT_THAT(before, HasSubstr(faults(method, 0)));
+  }
+  EXPECT_THAT(before, HasSubstr("{code=\"DATA_LOSS\",method=\"Retrieval/Search\"} 0\n"));
+}
+
+TEST_F(Http, WhatAnOperatorDoesFromTheConsoleIsInTheLogAndInTheMetrics) {
+  SetUpLog("info", "text");
+  testing::internal::CaptureStderr();
+  httplib::Client client("127.0.0.1", Port());
+  const auto answer = client.Post("/api/v1/collections/c/backfill-pause", httplib::Headers{{"X-Lightcone-Console", "1"}},
+                                  "{}", "application/json");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("info Console/backfill-pause OK "));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200) << answer->body;
+  EXPECT_THAT(Get("/metrics").body, HasSubstr("{code=\"OK\",method=\"Console/backfill-pause\"} 1\n"));
 }
 
 TEST_F(Http, EachFamilyHasHelpAndTypeOnceAndStandsInTheDocumentation) {
