@@ -1,10 +1,10 @@
 // The console in a headless Chromium: node console_test.mjs CONSOLE_SERVER AXE_FILE PICTURES
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Browser } from './browser.mjs';
 
 const [binary, axeFile, pictures] = process.env.LIGHTCONE_CONSOLE_TEST.split(';');
@@ -121,6 +121,15 @@ test('a search by vector and by image, and a vector that is none', async () => {
   await page.until(`document.querySelectorAll('.hit img').length === 12`, 'hits of an image');
   writeFileSync(join(pictures, 'search-image.png'), await page.screenshot());
   assert.deepEqual(page.problems, []);
+  // What is given last is what is asked, and what was given before is not shown any more.
+  await page.type('#vector', '1, 2, 3');
+  assert.equal(await page.eval(`document.querySelectorAll('#drop img').length`), 0);
+  await page.click('#go');
+  await page.until(`document.querySelector('#results [role=alert]')?.textContent.includes('16')`, 'the vector is asked, not the image');
+  await page.type('#item', '#7');
+  assert.equal(await page.eval(`document.getElementById('vector').value`), '');
+  await page.click('#go');
+  await page.until(`document.querySelectorAll('.hit img').length === 12`, 'hits of an item');
   await page.close();
 });
 
@@ -276,4 +285,27 @@ test('pages of other sites can neither read nor act, and a read-only console doe
   } finally {
     await reader.stop();
   }
+});
+
+// Last: it adds a collection to the overview.
+test('the commands that the console shows are taken as they stand', async () => {
+  const { grpc } = await (await fetch(`${server.url}api/v1/overview`, { headers: { 'X-Lightcone-Console': '1' } })).json();
+  const run = (command) => {
+    const [, ...words] = command.trim().split(/\s+/);
+    const done = spawnSync(join(dirname(binary), 'lightcone'), ['--server', grpc, ...words], { encoding: 'utf8' });
+    assert.equal(done.status, 0, `${command}\n${done.stderr}`);
+    return done.stdout;
+  };
+  const found = async (file, pattern) => pattern.exec(await (await fetch(`${server.url}console/${file}`)).text())[1];
+  const first = await found('overview.js', /'(lightcone collection create .*?)'/);
+  for (const command of first.split('\\n')) run(command);
+  const probes = await found('validation.js', /\((lightcone [a-z ]+)\)/);
+  assert.match(run(`${probes} --help`), new RegExp(probes.split(' ').slice(1).join(' ')), 'the help of that very command');
+  const page = await browser.newPage();
+  await page.look({ width: 1400 });
+  await page.open(`${server.url}#/collections/empty`);
+  await page.until(pages['empty-collection'][1]);
+  run(await page.eval(`[...document.querySelectorAll('.empty pre')].find((e) => e.innerText.includes('register')).innerText`));
+  await page.until(`document.querySelector('.node.active')?.innerText.includes('Generation 1')`, 'it serves by the generation that was registered');
+  await page.close();
 });

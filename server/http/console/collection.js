@@ -56,7 +56,11 @@ function previousOf(audit) {
 }
 
 function generations(page, newest) {
-  if (!newest) return card('w12', 'Generations', null, empty('No generation yet', 'A generation is one version of the embedding model. Register the first one:', `lightcone generation register ${page.name} --dimension 512 --activate`));
+  if (!newest) {
+    const space = page.metric === 'lorentz' ? ` --curvature ${page.curvature} --clip-radius 1` : '';
+    return card('w12', 'Generations', null, empty('No generation yet', 'A generation is one version of the embedding model. Register the first one, with the numbers of your model:',
+      `lightcone generation register ${page.name} --dimension 512${space} --activate`));
+  }
   return card('w12', 'Generations', 'one version of the model each, oldest first', h('ol', { class: 'lineage', tabindex: '0', 'aria-label': 'Line of generations' },
     page.generations.map((g) => h('li', { class: g.parent ? null : 'gap' }, h('div', { class: `node${g.state === 'active' ? ' active' : ''}` },
       h('div', { class: 'row' }, h('a', { href: link('collections', page.name, 'generations', String(g.generation)) }, h('span', { class: `key ${tone(g.generation, newest)}` }), ` Generation ${g.generation}`), generationBadge(g.state)),

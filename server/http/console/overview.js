@@ -69,7 +69,7 @@ export async function update(root) {
           h('table', {}, h('caption', { class: 'visually-hidden' }, 'Collections'),
             h('thead', {}, h('tr', {}, ['Name', 'Serves', 'Items', 'By generation', 'Live recall', 'Backfill'].map((t) => h('th', { scope: 'col', class: t === 'Items' ? 'n' : null }, t)))),
             h('tbody', {}, now.collections.map(row)))))
-        : h('section', { class: 'card w12' }, empty('No collections yet', 'A collection is a gallery with a line of model generations. Make the first one:', 'lightcone collection create photos\nlightcone generation register photos --dimension 512 --activate')),
+        : h('section', { class: 'card w12' }, empty('No collections yet', 'A collection is a gallery with a line of model generations. Make the first one:', 'lightcone collection create photos --geometry cosine\nlightcone generation register photos --dimension 512 --activate')),
       card('w12', 'Search latency', 'median and p99 over two seconds', latency.filter((p) => p.p50 !== null).length > 1
         ? lineChart([{ label: 'p99', points: latency.map((p) => [p.time, p.p99]) }, { label: 'median', points: latency.map((p) => [p.time, p.p50]) }], { format: duration, label: 'Search latency' })
         : h('p', { class: 'quietly' }, 'No searches while this page has been open.'))));

@@ -26,14 +26,24 @@ function build() {
   const ef = h('input', { id: 'ef', type: 'number', min: '0', placeholder: 'default' });
   const exact = h('input', { id: 'exact', type: 'checkbox' });
   const file = h('input', { id: 'file', type: 'file', accept: 'image/png,image/jpeg,image/webp', class: 'visually-hidden' });
-  const shown = h('div', {}, 'Drop an image, or ', h('label', { for: 'file', class: 'button', style: { display: 'inline-flex', margin: '0' } }, 'choose one'));
+  const shown = h('div');
+  const forget = () => {
+    image = null;
+    file.value = '';
+    shown.replaceChildren('Drop an image, or ', h('label', { for: 'file', class: 'button', style: { display: 'inline-flex', margin: '0' } }, 'choose one'));
+  };
+  forget();
+  // One query at a time: what is given last is what is asked.
+  const only = (given, other) => { if (given.value.trim()) { other.value = ''; forget(); } };
+  vector.addEventListener('input', () => only(vector, item));
+  item.addEventListener('input', () => only(item, vector));
   const drop = h('div', { class: 'drop', id: 'drop' }, shown, file);
   const take = (chosen) => {
     if (!chosen) return;
     image = chosen;
     const url = URL.createObjectURL(chosen);
     pictures.push(url);
-    shown.replaceChildren(h('img', { src: url, alt: 'The query' }), h('p', {}, chosen.name), h('button', { type: 'button', class: 'small', onclick: () => { image = null; shown.replaceChildren('Drop an image, or ', h('label', { for: 'file', class: 'button' }, 'choose one')); } }, 'Remove'));
+    shown.replaceChildren(h('img', { src: url, alt: 'The query' }), h('p', {}, chosen.name), h('button', { type: 'button', class: 'small', onclick: forget }, 'Remove'));
     vector.value = item.value = '';
   };
   file.addEventListener('change', () => take(file.files[0]));
@@ -48,7 +58,7 @@ function build() {
     h('div', { class: 'three' }, h('div', {}, h('label', { for: 'k' }, 'Hits'), k), h('div', {}, h('label', { for: 'ef' }, 'Breadth (ef)'), ef),
       h('label', { class: 'check', for: 'exact' }, exact, 'Exact')),
     h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary', id: 'go' }, 'Search'),
-      h('button', { type: 'button', onclick: () => { vector.value = Array.from({ length: dimension ?? 0 }, () => gaussian().toFixed(4)).join(', '); item.value = ''; image = null; } }, 'Random vector')));
+      h('button', { type: 'button', onclick: () => { vector.value = Array.from({ length: dimension ?? 0 }, () => gaussian().toFixed(4)).join(', '); item.value = ''; forget(); } }, 'Random vector')));
   element.addEventListener('submit', (event) => {
     event.preventDefault();
     const parameters = { k: k.value || '12', ...(ef.value && { ef: ef.value }), ...(exact.checked && { exact: '1' }) };

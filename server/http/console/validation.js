@@ -39,7 +39,7 @@ export function validationCard(page, generation) {
   const report = generation.validation;
   if (!report) {
     return card('w12', 'Validation', null, h('p', { class: 'quietly' }, page.probe_sets.length
-      ? 'Not validated yet.' : 'The collection has no probe sets: activations are not guarded. Labelled queries make a gate (lightcone probes put).'));
+      ? 'Not validated yet.' : 'The collection has no probe sets: activations are not guarded. Labelled queries make a gate (lightcone generation probes put).'));
   }
   return card('w12', 'Validation', h('span', { class: 'actions' }, badge(report.passed ? 'passed' : 'refused', report.passed ? 'good' : 'bad'), when(report.time_us / 1e6)),
     generation.validation_outdated && h('p', { class: 'callout' }, `It does not count any more: ${generation.validation_outdated}`),
