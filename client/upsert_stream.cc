@@ -17,7 +17,8 @@ using Stream = grpc::ClientReaderWriter<v1::UpsertStreamRequest, v1::UpsertStrea
 
 // One reader thread takes acknowledgements and, when the connection breaks, makes the next one. `write_mutex_` orders
 // writes with reconnections: a batch is either written to the old connection (and sent again with all the others that
-// are unacknowledged) or to the new one, never to both by two threads.
+// are unacknowledged) or to the new one, never to both by two threads. A write blocks for as long as the server reads
+// nothing, whoever makes it, so a third thread looks at the clock: its TryCancel ends the write.
 class ReconnectingStream : public UpsertStream {
  public:
   ReconnectingStream(const Client::Impl& impl, UpsertStreamOptions options)
@@ -41,11 +42,12 @@ class ReconnectingStream : public UpsertStream {
       ended_ = true;
       changed_.SignalAll();
     });
+    watchdog_ = std::thread([this] { Watch(); });
   }
 
   ~ReconnectingStream() override {
     Fail(MakeStatus(absl::StatusCode::kCancelled, "the stream was abandoned"));
-    if (reader_.joinable()) reader_.join();
+    Join();
   }
 
   absl::Status Send(v1::UpsertRequest batch, uint64_t tag) override {
@@ -58,7 +60,10 @@ class ReconnectingStream : public UpsertStream {
       v1::UpsertStreamRequest& queued = unacknowledged_.emplace_back();
       *queued.mutable_batch() = std::move(batch);
       queued.set_tag(tag);
-      if (unacknowledged_.size() == 1) progress_ = absl::Now();
+      if (unacknowledged_.size() == 1) {
+        progress_ = absl::Now();
+        changed_.SignalAll();
+      }
       request = &queued;  // stays where it is until its acknowledgement, which cannot come before the write
     }
     // A write that fails is no news: the reader sees the same break, and sends what is unacknowledged again.
@@ -89,22 +94,37 @@ class ReconnectingStream : public UpsertStream {
       while (!ended_ && absl::Now() < deadline) changed_.WaitWithDeadline(&mutex_, deadline);
       if (!ended_ && context_.has_value()) context_->TryCancel();
     }
-    reader_.join();
+    Join();
     // Once everything is acknowledged, how the connection ends is of no interest.
     return status;
   }
 
  private:
-  // Blocks until at most `count` batches are unacknowledged, or the stream has failed, or nothing moved for timeout_.
+  // Blocks until at most `count` batches are unacknowledged, or the stream has failed.
   absl::Status WaitForAtMost(size_t count) {
     absl::MutexLock lock(&mutex_);
-    while (status_.ok() && unacknowledged_.size() > count) {
-      if (changed_.WaitWithDeadline(&mutex_, progress_ + timeout_) && absl::Now() >= progress_ + timeout_) {
+    while (status_.ok() && unacknowledged_.size() > count) changed_.Wait(&mutex_);
+    return status_;
+  }
+
+  // Fails the stream when a batch is unacknowledged and nothing moved for timeout_.
+  void Watch() {
+    absl::MutexLock lock(&mutex_);
+    while (!ended_) {
+      if (!status_.ok() || unacknowledged_.empty()) {
+        changed_.Wait(&mutex_);
+      } else if (absl::Now() < progress_ + timeout_) {
+        changed_.WaitWithDeadline(&mutex_, progress_ + timeout_);
+      } else {
         FailLocked(DeadlineExceeded(StrCat("no acknowledgement for ", absl::FormatDuration(timeout_), "; ",
                                            unacknowledged_.size(), " batches are unacknowledged")));
       }
     }
-    return status_;
+  }
+
+  void Join() {
+    if (reader_.joinable()) reader_.join();
+    if (watchdog_.joinable()) watchdog_.join();
   }
 
   void Fail(const absl::Status& status) {
@@ -200,7 +220,7 @@ class ReconnectingStream : public UpsertStream {
   const Client::Impl& impl_;
   const UpsertStreamOptions options_;
   absl::Duration timeout_;
-  std::thread reader_;
+  std::thread reader_, watchdog_;
 
   absl::Mutex write_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   std::unique_ptr<Stream> stream_ ABSL_GUARDED_BY(write_mutex_);

@@ -28,8 +28,8 @@ class UpsertStream {
  public:
   virtual ~UpsertStream() = default;
 
-  // Queues one batch; blocks while `in_flight_max` are unacknowledged. An error is the stream's: nothing further can be
-  // sent, and batches without an acknowledgement may or may not have been written.
+  // Queues one batch; blocks while `in_flight_max` are unacknowledged, or the server reads nothing. An error is the
+  // stream's: nothing further can be sent, and batches without an acknowledgement may or may not have been written.
   virtual absl::Status Send(v1::UpsertRequest batch, uint64_t tag) = 0;
 
   // Waits for every acknowledgement and closes the stream. OK when the stream went well, even if single batches were

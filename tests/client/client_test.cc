@@ -300,6 +300,36 @@ TEST(UpsertStream, GivesUpWhenNothingIsAcknowledgedInTime) {
   EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+// More than a connection takes from a sender whose peer reads nothing, and less than a message may have.
+v1::UpsertRequest LargeBatch() {
+  v1::UpsertRequest batch;
+  batch.add_items()->set_payload_json(std::string(2 << 20, ' '));
+  return batch;
+}
+
+TEST(UpsertStream, GivesUpInTimeWhenTheServerReadsNothing) {
+  ScriptedServer server;
+  server.never_read_from = 1;
+  const auto client = ClientOf(server.address());
+  const auto stream = client->OpenUpsertStream({.timeout = absl::Milliseconds(50)});
+  absl::Status status;
+  for (uint64_t tag = 0; tag < 8 && status.ok(); ++tag) status = stream->Send(LargeBatch(), tag);
+  EXPECT_TRUE(status.ok() || absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(UpsertStream, GivesUpInTimeWhenTheServerReadsNothingAfterABreak) {
+  ScriptedServer server;
+  server.break_stream_after = 0;
+  server.never_read_from = 2;
+  const auto client = ClientOf(server.address(), /*retries=*/4, /*retry_writes=*/true);
+  const auto stream = client->OpenUpsertStream({.timeout = absl::Milliseconds(200)});
+  absl::Status status;
+  for (uint64_t tag = 0; tag < 8 && status.ok(); ++tag) status = stream->Send(LargeBatch(), tag);
+  EXPECT_TRUE(status.ok() || absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST(UpsertStream, RefusesAnOptionThatIsNotAllowed) {
   ScriptedServer server;
   const auto client = ClientOf(server.address());

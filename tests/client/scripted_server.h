@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <climits>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "base/strings.h"
 #include "lightcone/v1/collections.grpc.pb.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
@@ -23,6 +25,7 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
   ~ScriptedServer() override { Stop(); }
 
   void Stop() {
+    if (!stopping_.HasBeenNotified()) stopping_.Notify();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
     server_.reset();
   }
@@ -51,6 +54,7 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
   int break_stream_after = -1;  // acknowledgements, once
   int break_scroll_after = -1;  // pages, once
   bool never_acknowledge = false;
+  int never_read_from = INT_MAX;  // upsert streams, counted as calls from 1: this one and later ones hang
   uint64_t refuse_tag = UINT64_MAX;
   grpc::Status break_with{grpc::StatusCode::UNAVAILABLE, "the connection broke"};
 
@@ -100,6 +104,10 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::UpsertStreamResponse, v1::UpsertStreamRequest>* stream) override {
     Next();
+    if (calls() >= never_read_from) {
+      stopping_.WaitForNotification();
+      return break_with;
+    }
     v1::UpsertStreamRequest request;
     int acknowledged = 0;
     while (stream->Read(&request)) {
@@ -153,6 +161,7 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
 
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
+  absl::Notification stopping_;
   mutable absl::Mutex mutex_;
   std::vector<grpc::Status> script_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> request_ids_ ABSL_GUARDED_BY(mutex_);
