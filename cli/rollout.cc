@@ -89,7 +89,8 @@ class Rollout {
     return MakeStatus(
         absl::StatusCode::kCancelled,
         StrCat("stopped before '", step.title, "'; nothing of it has been done. To go on: `lightcone rollout ",
-               flags_.collection, generation_ == 0 ? "" : StrCat(" --generation ", generation_), "`"));
+               flags_.collection,
+               generation_ == 0 ? StrCat(" --model ", flags_.model) : StrCat(" --generation ", generation_), "`"));
   }
   void Done(const Step& step) { done_.push_back({{"step", step.title}, {"did", true}}); }
 
@@ -111,14 +112,32 @@ class Rollout {
     return absl::OkStatus();
   }
 
+  // The newest generation of that model and parent that is not retired, which an earlier run registered. The manifest
+  // tells a model by the checksum of its encoder, and the server keeps its text.
+  absl::Status FindRegistered(const v1::RegisterRequest& request) {
+    v1::GenerationsListRequest list;
+    list.set_collection(flags_.collection);
+    LC_ASSIGN_OR_RETURN(const v1::GenerationsListResponse all, client_->ListGenerations(list));
+    for (const v1::GenerationInfo& one : all.generations()) {
+      if (one.state() != v1::GENERATION_STATE_RETIRED && one.parent() == request.parent() && one.has_encoder() &&
+          one.manifest_json() == request.manifest_json()) {
+        generation_ = std::max(generation_, one.generation());
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Register() {
     v1::RegisterRequest request;
     request.set_collection(flags_.collection);
     request.set_parent(flags_.parent);
     request.set_expects_adapter(flags_.parent == 0);
     LC_RETURN_IF_ERROR(SetModelFolder(flags_.model, "", &request));
+    const std::string title = "register the model";
+    LC_RETURN_IF_ERROR(FindRegistered(request));
+    if (generation_ != 0) return Skipped(title, StrCat("generation ", generation_, " holds it already"));
     const Step step{
-        "register the model",
+        title,
         StrCat("adds the model in '", flags_.model, "' to '", flags_.collection, "' as its next generation",
                flags_.parent > 0 ? StrCat(", trained to be compatible with generation ", flags_.parent) : ""),
         StrCat(Bytes(request.encoder().size()), " for its encoder; nothing serves by it yet"),

@@ -195,6 +195,33 @@ TEST_F(RolloutCommand, AsksBeforeEveryStepAndStopsWhereItIsTold) {
   EXPECT_EQ(Answering("", {"rollout", "asked", "--generation", "2", "--no-backfill"}).exit_code, 0);
 }
 
+TEST_F(RolloutCommand, AModelThatIsRegisteredIsTakenUpByTheNextRunAndNotRegisteredAgain) {
+  const std::string model = scratch_ / "model";
+  Must({"train", "--data", "glyphs", "--classes", "2", "--fraction", "0.05", "--set", "epochs=1", "--set", "batch=4",
+        "--set", "encoder.architecture=mlp", "--set", "encoder.dimension=8", "--out", model});
+  Must({"collection", "create", "again", "--geometry", "lorentz"});
+  const std::vector<std::string> rollout = {"rollout", "again", "--model", model};
+  const auto generations = [&] { return Run({"generation", "list", "again", "--json"}).json().size(); };
+  const Outcome before = Answering("n\n", rollout);
+  EXPECT_EQ(before.exit_code, 130);
+  EXPECT_THAT(before.err, HasSubstr(StrCat("`lightcone rollout again --model ", model, "`")));
+  EXPECT_EQ(generations(), 0u);
+  const Outcome stopped = Answering("y\nn\n", rollout);
+  EXPECT_EQ(stopped.exit_code, 130);
+  EXPECT_THAT(stopped.err, HasSubstr("stopped before 'activate'"));
+  EXPECT_EQ(generations(), 1u);
+  const Outcome done = Answering("y\n", rollout);
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("register the model: not needed, generation 1 holds it already"));
+  EXPECT_EQ(generations(), 1u);
+  // As the child of another generation it is another one, and so it is when the first one is retired.
+  Must({"rollout", "again", "--model", model, "--parent", "1", "--yes", "--no-backfill"});
+  EXPECT_EQ(generations(), 2u);
+  Must({"generation", "retire", "again", "1", "--wait"});
+  Must({"rollout", "again", "--model", model, "--adapter", "never", "--yes", "--no-backfill"});
+  EXPECT_EQ(generations(), 3u);
+}
+
 TEST_F(RolloutCommand, WhatMakesNoSenseIsSaid) {
   MakeShop("nonsense");
   EXPECT_EQ(Run({"rollout", "nonsense"}).exit_code, 2);
