@@ -155,6 +155,10 @@ absl::Status Alias(Context& context, const CollectionFlags& flags) {
   return absl::OkStatus();
 }
 
+client::CallOptions CallOf(const Context& context, const CollectionFlags& flags) {
+  return flags.wait ? context.Waiting() : client::CallOptions();
+}
+
 absl::Status Rebuild(Context& context, const CollectionFlags& flags) {
   v1::RebuildRequest request;
   request.set_request_id(flags.request_id);
@@ -162,7 +166,7 @@ absl::Status Rebuild(Context& context, const CollectionFlags& flags) {
   request.set_wait(flags.wait);
   LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::RebuildResponse response, client->RebuildCollection(request));
+  LC_ASSIGN_OR_RETURN(const v1::RebuildResponse response, client->RebuildCollection(request, CallOf(context, flags)));
   ShowCollection(context, response.collection(), flags.wait ? "rebuilt\n" : "rebuilding in the background\n");
   return absl::OkStatus();
 }
@@ -175,7 +179,7 @@ absl::Status IndexPayload(Context& context, const CollectionFlags& flags) {
   LC_RETURN_IF_ERROR(AddPayloadFields(flags.payload_fields, "--add", request.mutable_add()));
   for (const std::string& path : flags.drop) request.add_drop(path);
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::IndexPayloadResponse response, client->IndexPayload(request));
+  LC_ASSIGN_OR_RETURN(const v1::IndexPayloadResponse response, client->IndexPayload(request, CallOf(context, flags)));
   ShowCollection(context, response.collection(), "");
   return absl::OkStatus();
 }

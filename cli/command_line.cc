@@ -15,7 +15,10 @@ void AddAll(CLI::App& root, Context& context) {
   root.add_option("-s,--server", context.address, "Address of the server, HOST:PORT")
       ->envname("LIGHTCONE_SERVER")
       ->capture_default_str();
-  root.add_option("--timeout", context.timeout_seconds, "Seconds for a call, retries included")->capture_default_str();
+  root.add_option("--timeout", context.timeout_seconds,
+                  "Seconds for a call, retries included; one that is to --wait takes as long as it takes, unless given")
+      ->capture_default_str()
+      ->each([&context](const std::string&) { context.timeout_given = true; });
   root.add_flag("--json", context.json, "Answers (stdout) and errors (stderr) as JSON, for programs");
   root.require_subcommand(1);
   // Global flags may stand behind the subcommand, too.
@@ -77,7 +80,7 @@ int RunCommandLine(int argc, const char* const* argv) {
       "lightcone");
   root.footer(
       "Exit codes: 0 done, 1 failure, 2 wrong flag or value, 3 not found, 4 no server or no answer in time,\n"
-      "5 refused in this state, 6 a limit or overload, 130 interrupted.");
+      "5 refused in this state, 6 a limit or overload, 130 interrupted, 141 the reader of the output went away.");
   Context context;
   AddAll(root, context);
   try {
@@ -95,7 +98,7 @@ int RunCommandLine(int argc, const char* const* argv) {
     }
     return kExitUsage;
   }
-  if (std::fflush(stdout) != 0 && context.exit_code() == kExitOk) return kExitFailure;
+  context.FinishOutput();
   return context.exit_code();
 }
 

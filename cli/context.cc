@@ -1,7 +1,9 @@
 #include "cli/context.h"
 
+#include <cerrno>
 #include <cmath>
 
+#include "base/files.h"
 #include "base/status.h"
 #include "cli/exit_codes.h"
 
@@ -46,6 +48,12 @@ absl::StatusOr<client::Client*> Context::Client() {
   return client_.get();
 }
 
+client::CallOptions Context::Waiting() const {
+  client::CallOptions call;
+  if (!timeout_given) call.timeout = absl::InfiniteDuration();
+  return call;
+}
+
 void Context::Finish(const absl::Status& status) {
   exit_code_ = ExitCodeOf(status);
   if (status.ok()) return;
@@ -69,7 +77,19 @@ void Context::Finish(const absl::Status& status) {
   std::fprintf(stderr, "%s\n", whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
-void Context::Print(std::string_view text) const { std::fwrite(text.data(), 1, text.size(), stdout); }
+void Context::Print(std::string_view text) const {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && output_error_ == 0) output_error_ = errno;
+}
+
+void Context::FinishOutput() {
+  if (std::fflush(stdout) != 0 && output_error_ == 0) output_error_ = errno;
+  if (output_error_ == 0 || exit_code_ != kExitOk) return;
+  if (output_error_ == EPIPE) {
+    exit_code_ = kExitClosedPipe;
+  } else {
+    Finish(ErrnoStatus(output_error_, "write", "standard output"));
+  }
+}
 
 void Context::PrintJson(const nlohmann::ordered_json& value) const {
   Print(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -18,11 +18,14 @@ class Context {
  public:
   std::string address = "127.0.0.1:7700";  // --server, LIGHTCONE_SERVER
   double timeout_seconds = 30;             // --timeout
+  bool timeout_given = false;
   bool json = false;                       // --json
   bool retry_writes = false;               // of the client; set before Client()
 
   // The client, made at the first call. INVALID_ARGUMENT for an address or timeout that is not allowed.
   absl::StatusOr<client::Client*> Client();
+  // Of a call that waits until the server has done something: as long as that takes, unless --timeout is given.
+  client::CallOptions Waiting() const;
 
   // Ends a subcommand: sets the exit code and shows an error on stderr, as text or, with --json, as an object
   // {"error": {"code", "message", "field", "value", "allowed"}}.
@@ -32,10 +35,16 @@ class Context {
   // Prints to stdout.
   void Print(std::string_view text) const;
   void PrintJson(const nlohmann::ordered_json& value) const;
+  // Whether some of that could not be written. A command that prints for long asks, and ends; FinishOutput tells.
+  bool output_failed() const { return output_error_ != 0; }
+  // Writes what is buffered. If the command went well and its output did not: sets the exit code, and shows an error
+  // unless the reader just went away. Call it last.
+  void FinishOutput();
 
  private:
   std::unique_ptr<client::Client> client_;
   int exit_code_ = 0;
+  mutable int output_error_ = 0;  // errno of the first write to stdout that failed
 };
 
 }  // namespace lightcone::cli

@@ -30,7 +30,7 @@ absl::Status RunScroll(Context& context, const ScrollFlags& flags) {
   const std::unique_ptr<client::ScrollCursor> cursor = client->Scroll(request);
   v1::ScrollResponse page;
   std::vector<v1::StoredItem> items;
-  for (;;) {
+  while (!context.output_failed()) {
     LC_ASSIGN_OR_RETURN(const bool more, cursor->Next(&page));
     if (!more) break;
     for (v1::StoredItem& item : *page.mutable_items()) {
