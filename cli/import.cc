@@ -32,17 +32,19 @@ struct ImportFlags {
   uint32_t generation = 0;
   int64_t batch = 500, start = 0, limit = 0;
   int in_flight = 8;
-  bool same_content = false, number_rows = false, keep_input = false;
+  bool same_content = false, number_rows = false, keep_input = false, ignore_generation = false;
 };
 
 // What has been acknowledged. Told from the stream's thread, asked from the command's.
 class Ledger {
  public:
-  Ledger(int64_t start, std::string state_file) : state_file_(std::move(state_file)), written_to_(start) {}
+  Ledger(const ImportFlags& flags, int64_t start)
+      : state_file_(flags.state), start_(start), state_({start, flags.collection, flags.file, flags.generation, 0}) {}
 
-  void Sent(uint64_t tag, int64_t first_row, int64_t rows) {
+  // `checksum`: of all rows of the file up to the last one of the batch.
+  void Sent(uint64_t tag, int64_t first_row, int64_t rows, uint32_t checksum) {
     absl::MutexLock lock(&mutex_);
-    batches_.push_back({tag, first_row, rows});
+    batches_.push_back({tag, first_row, rows, checksum});
   }
 
   void Acknowledged(uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome) {
@@ -57,7 +59,10 @@ class Ledger {
     sequence_ = outcome->sequence();
     generation_ = outcome->generation();
     // Acknowledgements come in order, so everything before a first refusal is written.
-    if (refused_.ok()) written_to_ = batch.first_row + batch.rows;
+    if (refused_.ok()) {
+      state_.next_row = batch.first_row + batch.rows;
+      state_.rows_crc32c = batch.checksum;
+    }
     if (!state_file_.empty() && absl::Now() - saved_ > absl::Seconds(1)) SaveLocked();
   }
 
@@ -72,7 +77,7 @@ class Ledger {
   // The row at which a later import goes on.
   int64_t written_to() const {
     absl::MutexLock lock(&mutex_);
-    return written_to_;
+    return state_.next_row;
   }
   uint64_t sequence() const {
     absl::MutexLock lock(&mutex_);
@@ -92,6 +97,7 @@ class Ledger {
   struct Batch {
     uint64_t tag;
     int64_t first_row, rows;
+    uint32_t checksum;
   };
 
   // The server names the item by its place in the batch; people know their rows.
@@ -108,15 +114,17 @@ class Ledger {
   }
 
   void SaveLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (state_.next_row == start_) return;
     saved_ = absl::Now();
-    const absl::Status status = WriteFileAtomically(state_file_, ImportStateText(written_to_));
+    const absl::Status status = WriteFileAtomically(state_file_, ImportStateText(state_));
     if (state_status_.ok()) state_status_ = status;
   }
 
   const std::string state_file_;
+  const int64_t start_;
   mutable absl::Mutex mutex_;
   std::vector<Batch> batches_ ABSL_GUARDED_BY(mutex_);
-  int64_t written_to_ ABSL_GUARDED_BY(mutex_);
+  ImportState state_ ABSL_GUARDED_BY(mutex_);
   int64_t rows_written_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0, acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -124,12 +132,13 @@ class Ledger {
   absl::Status refused_ ABSL_GUARDED_BY(mutex_), state_status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// --start, or where the state file says that an earlier import stood.
-absl::StatusOr<int64_t> StartOf(const ImportFlags& flags) {
-  if (flags.state.empty() || !std::filesystem::exists(flags.state)) return flags.start;
+// Where the state file says that an earlier run stood; row 0 without one.
+absl::StatusOr<ImportState> StateOf(const ImportFlags& flags) {
+  if (flags.state.empty() || !std::filesystem::exists(flags.state)) return ImportState();
   LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.state, 1 << 20));
-  LC_ASSIGN_OR_RETURN(const int64_t next_row, ParseImportState(text, flags.state));
-  return std::max(flags.start, next_row);
+  LC_ASSIGN_OR_RETURN(ImportState state, ParseImportState(text, flags.state));
+  LC_RETURN_IF_ERROR(CheckSameTarget(state, flags.collection, flags.generation, flags.state));
+  return state;
 }
 
 absl::Status CheckImport(const ImportFlags& flags) {
@@ -205,6 +214,57 @@ class Source {
   int64_t next_ = 0;
 };
 
+// Passes over the rows before `start` and answers their checksum. The rows that `before` tells of must be among them.
+absl::StatusOr<uint32_t> SkipRows(const ImportFlags& flags, const ImportState& before, int64_t start, Source* source) {
+  uint32_t checksum = 0;
+  Row row;
+  while (source->next() < start) {
+    LC_ASSIGN_OR_RETURN(const bool more, source->Next(&row));
+    if (!more) break;
+    checksum = AddToChecksum(row, checksum);
+    if (source->next() == before.next_row && checksum != before.rows_crc32c) {
+      return OtherRows(before, flags.file, flags.state);
+    }
+  }
+  if (source->next() < before.next_row) return OtherRows(before, flags.file, flags.state);
+  return checksum;
+}
+
+// Holds the generation that a row says it is of against the one that the import writes.
+class GenerationCheck {
+ public:
+  GenerationCheck(const ImportFlags& flags, client::Client* client)
+      : flags_(flags), client_(client), written_(flags.generation) {}
+
+  // What batches are to say: --generation; else, once a row has told its own, the one that was active then.
+  uint32_t written() const { return written_; }
+
+  // INVALID_ARGUMENT names row `number`. One call to the server at most.
+  absl::Status Check(const Row& row, int64_t number) {
+    if (row.generation == 0 || flags_.ignore_generation) return absl::OkStatus();
+    if (written_ == 0 && !asked_) {
+      v1::CollectionsGetRequest request;
+      request.set_name(flags_.collection);
+      LC_ASSIGN_OR_RETURN(const v1::CollectionsGetResponse response, client_->GetCollection(request));
+      written_ = response.collection().active_generation();
+      asked_ = true;
+    }
+    // Where none is active, the server refuses the batch.
+    if (written_ == 0 || row.generation == written_) return absl::OkStatus();
+    return InvalidField(
+        StrCat("row ", number, " generation"), StrCat(row.generation),
+        StrCat(written_, flags_.generation > 0 ? " (--generation)" : ", the active one", "; --generation ",
+               row.generation, " imports rows of that one, `export --filter '$generation = N'` writes those of one, ",
+               "and --ignore-generation is for a collection that numbers its generations otherwise"));
+  }
+
+ private:
+  const ImportFlags& flags_;
+  client::Client* const client_;
+  uint32_t written_;
+  bool asked_ = false;
+};
+
 void AddItem(const ImportFlags& flags, const Row& row, v1::UpsertRequest* batch) {
   v1::Item* item = batch->add_items();
   *item->mutable_id() = *row.id;
@@ -217,21 +277,16 @@ void AddItem(const ImportFlags& flags, const Row& row, v1::UpsertRequest* batch)
   if (row.payload_json.has_value() && !flags.same_content) item->set_payload_json(*row.payload_json);
 }
 
-// Reads, batches and sends until the end, a bad row or a refusal.
-absl::Status SendAll(const ImportFlags& flags, v1::Durability durability, int64_t start, Source* source,
-                     client::UpsertStream* stream, Ledger* ledger) {
+// Reads, batches and sends until the end, a bad row or a refusal. `checksum`: of the rows that are passed over.
+absl::Status SendAll(const ImportFlags& flags, v1::Durability durability, uint32_t checksum, Source* source,
+                     GenerationCheck* generations, client::UpsertStream* stream, Ledger* ledger) {
   ProgressBar bar("import", source->rows(), "rows");
   uint64_t tag = 0;
   Row row;
-  while (source->next() < start) {
-    LC_ASSIGN_OR_RETURN(const bool more, source->Next(&row));
-    if (!more) return absl::OkStatus();
-  }
-  const int64_t end = flags.limit > 0 ? start + flags.limit : INT64_MAX;
+  const int64_t end = flags.limit > 0 ? source->next() + flags.limit : INT64_MAX;
   for (bool more = true; more;) {
     v1::UpsertRequest batch;
     batch.set_collection(flags.collection);
-    batch.set_generation(flags.generation);
     batch.set_durability(durability);
     batch.set_same_content(flags.same_content);
     batch.set_keep_input(flags.keep_input);
@@ -240,16 +295,19 @@ absl::Status SendAll(const ImportFlags& flags, v1::Durability durability, int64_
     absl::Status bad_row;
     while (batch.items_size() < flags.batch && bytes < kBatchBytesMax && source->next() < end) {
       const absl::StatusOr<bool> next = source->Next(&row);
-      if (!next.ok()) bad_row = next.status();
-      more = next.ok() && *next;
+      bad_row = next.status();
+      if (next.ok() && *next) bad_row = generations->Check(row, source->next() - 1);
+      more = bad_row.ok() && *next;
       if (!more) break;
       AddItem(flags, row, &batch);
+      checksum = AddToChecksum(row, checksum);
       bytes += static_cast<int64_t>(row.vector.size() * sizeof(float) + row.payload_json.value_or("").size() +
                                     (row.image ? row.image->size() : 0));
     }
     if (source->next() >= end) more = false;
     if (batch.items_size() > 0) {
-      ledger->Sent(tag, first_row, batch.items_size());
+      batch.set_generation(generations->written());
+      ledger->Sent(tag, first_row, batch.items_size(), checksum);
       LC_RETURN_IF_ERROR(stream->Send(std::move(batch), tag++));
     }
     LC_RETURN_IF_ERROR(bad_row);
@@ -262,20 +320,23 @@ absl::Status SendAll(const ImportFlags& flags, v1::Durability durability, int64_
 absl::Status RunImport(Context& context, const ImportFlags& flags) {
   LC_RETURN_IF_ERROR(CheckImport(flags));
   LC_ASSIGN_OR_RETURN(const v1::Durability durability, ParseDurability(flags.durability));
-  LC_ASSIGN_OR_RETURN(const int64_t start, StartOf(flags));
+  LC_ASSIGN_OR_RETURN(const ImportState before, StateOf(flags));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Source> source, Source::Open(flags));
+  const int64_t start = std::max(flags.start, before.next_row);
+  LC_ASSIGN_OR_RETURN(const uint32_t checksum, SkipRows(flags, before, start, source.get()));
   // A bulk load is taken to be the one writer of its ids: a lost connection does not end it.
   context.retry_writes = true;
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   const absl::Time began = absl::Now();
-  Ledger ledger(start, flags.state);
+  Ledger ledger(flags, start);
+  GenerationCheck generations(flags, client);
   client::UpsertStreamOptions options;
   options.in_flight_max = flags.in_flight;
   options.on_acknowledge = [&ledger](uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome) {
     ledger.Acknowledged(tag, outcome);
   };
   const std::unique_ptr<client::UpsertStream> stream = client->OpenUpsertStream(std::move(options));
-  absl::Status status = SendAll(flags, durability, start, source.get(), stream.get(), &ledger);
+  absl::Status status = SendAll(flags, durability, checksum, source.get(), &generations, stream.get(), &ledger);
   const absl::Status finished = stream->Finish();
   if (!ledger.refused().ok()) status = ledger.refused();
   if (status.ok()) status = finished;
@@ -318,7 +379,10 @@ void AddImport(CLI::App& root, Context& context) {
   app->add_flag("--number-rows", flags->number_rows, "Rows of jsonl without an id get their number, from 0");
   app->add_flag("--keep-input", flags->keep_input,
                 "Keep the images, so that later generations can embed them and trainings learn from them");
-  app->add_option("--generation", flags->generation, "That embedded the vectors, or is to embed the images; 0: the active one");
+  app->add_option("--generation", flags->generation,
+                  "That embedded the vectors, or is to embed the images; 0: the active one. Refuses rows of another");
+  app->add_flag("--ignore-generation", flags->ignore_generation,
+                "Whatever generation the rows say: of a collection that numbers them otherwise");
   app->add_flag("--same-content", flags->same_content,
                 "Another model's embeddings of items that are stored already; their payloads are kept");
   app->add_option("--batch", flags->batch, "Rows a batch")->capture_default_str();

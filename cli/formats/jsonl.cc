@@ -1,4 +1,4 @@
-// One JSON object a line: {"id": 7, "vector": [0.1, ...], "payload": {...}}.
+// One JSON object a line: {"id": 7, "generation": 2, "vector": [0.1, ...], "payload": {...}}.
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -59,6 +59,18 @@ absl::Status ParseId(const Json& object, Row* row) {
   const auto id = object.find("id");
   if (id == object.end()) return absl::OkStatus();
   LC_ASSIGN_OR_RETURN(row->id, ItemIdFromJson(*id));
+  return absl::OkStatus();
+}
+
+absl::Status ParseGeneration(const Json& object, Row* row) {
+  const auto generation = object.find("generation");
+  if (generation == object.end()) return absl::OkStatus();
+  constexpr uint64_t kMax = std::numeric_limits<uint32_t>::max();
+  const uint64_t number = generation->is_number_unsigned() ? generation->get<uint64_t>() : 0;
+  if (number < 1 || number > kMax) {
+    return InvalidField("generation", Shown(*generation), StrCat("an integer, 1 .. ", kMax));
+  }
+  row->generation = static_cast<uint32_t>(number);
   return absl::OkStatus();
 }
 
@@ -124,6 +136,7 @@ absl::Status ParseJsonRow(const std::string& line, const ReadOptions& options, R
   if (vector == object.end()) return InvalidField("vector", "absent", "an array of numbers");
   LC_RETURN_IF_ERROR(ParseVector(*vector, &row->vector));
   LC_RETURN_IF_ERROR(ParseId(object, row));
+  LC_RETURN_IF_ERROR(ParseGeneration(object, row));
   return ParsePayload(object, options, row);
 }
 
@@ -132,6 +145,7 @@ absl::Status ParseIdLine(const std::string& line, const ReadOptions& options, Ro
   if (value.is_object()) {
     if (!value.contains("id")) return InvalidField("id", "absent", "a text or an integer");
     LC_RETURN_IF_ERROR(ParseId(value, row));
+    LC_RETURN_IF_ERROR(ParseGeneration(value, row));
     return ParsePayload(value, options, row);
   }
   if (value.is_discarded()) {

@@ -26,7 +26,7 @@ struct Row {
   std::optional<std::string> image;         // of OpenImages, in place of a vector: a file's bytes
   std::optional<v1::ItemId> id;             // npy, fvecs, bvecs: none
   std::optional<std::string> payload_json;  // none: the row says nothing about a payload
-  uint32_t generation = 0;                  // writing only
+  uint32_t generation = 0;                  // that embedded the vector; 0: the row does not say
 };
 
 class RowReader {
@@ -58,11 +58,11 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(const std::string& path, Row
 absl::StatusOr<std::unique_ptr<RowReader>> OpenImages(const std::string& folder);
 
 // Ids (and payloads) for the rows of another file: an npy file of integers, or a text file with a JSON value a line: an
-// id, or an object with "id" and perhaps "payload". A line that is no JSON is an id as people type it.
+// id, or an object with "id" and perhaps "generation" and "payload". A line that is no JSON is an id as people type it.
 class IdReader {
  public:
   virtual ~IdReader() = default;
-  // Sets row->id, and row->payload_json where the file has payloads. False at the end.
+  // Sets row->id, and row->generation and row->payload_json where the file has these. False at the end.
   virtual absl::StatusOr<bool> Next(Row* row) = 0;
 };
 absl::StatusOr<std::unique_ptr<IdReader>> OpenIds(const std::string& path, const ReadOptions& options = {});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -14,11 +15,14 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// {"id": .., "generation": .., "payload": {..}}; the payload's text is put in as it is.
+// {"id": .., "generation": .., "payload": {..}}; the payload's text is put in as it is, but for line breaks.
 std::string IdLine(const Row& row, std::string_view vector_json) {
   const std::string id = row.id.has_value() ? ItemIdJson(*row.id).dump() : "null";
-  const std::string payload = row.payload_json.value_or("").empty() ? "{}" : *row.payload_json;
-  std::string line = StrCat("{\"id\":", id, ",\"generation\":", row.generation, ",\"payload\":", payload);
+  const std::string generation = row.generation > 0 ? StrCat(",\"generation\":", row.generation) : std::string();
+  std::string payload = row.payload_json.value_or("").empty() ? "{}" : *row.payload_json;
+  // JSON has them between its values only (in a text they are escaped), where a space says the same.
+  std::replace_if(payload.begin(), payload.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::string line = StrCat("{\"id\":", id, generation, ",\"payload\":", payload);
   if (!vector_json.empty()) line += StrCat(",\"vector\":", vector_json);
   return line + "}\n";
 }

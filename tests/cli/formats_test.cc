@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "base/files.h"
 #include "base/npy.h"
@@ -97,6 +98,25 @@ TEST_F(Files, EveryFormatReadsBackWhatItWrote) {
   }
 }
 
+TEST_F(Files, GenerationsReadBackAndAPayloadWithLineBreaksStaysOneLine) {
+  const std::string payload = "{\n  \"text\": \"two\\nlines\",\r\n  \"n\": [1,\n2]\n}";
+  std::vector<Row> rows = {RowOf({1, 2}, "a", payload), RowOf({3, 4}, "b", "{}"), RowOf({5, 6}, "c", "{}")};
+  rows[0].generation = 2;
+  rows[1].generation = std::numeric_limits<uint32_t>::max();
+  for (const std::string extension : {"npy", "jsonl"}) {
+    const std::string path = folder_ / ("lines." + extension);
+    ASSERT_TRUE(Write(path, rows).ok()) << extension;
+    const auto back = extension == "jsonl" ? ReadAll(path) : ReadIds(IdsPath(path));
+    ASSERT_TRUE(back.ok()) << back.status();
+    ASSERT_EQ(back->size(), 3u) << extension;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(ItemIdText(*(*back)[i].id), ItemIdText(*rows[i].id));
+      EXPECT_EQ((*back)[i].generation, rows[i].generation) << extension << ", row " << i;
+      EXPECT_EQ(nlohmann::json::parse(*(*back)[i].payload_json), nlohmann::json::parse(*rows[i].payload_json));
+    }
+  }
+}
+
 TEST_F(Files, FloatsSurviveJsonExactly) {
   const std::vector<Row> rows = {RowOf({0.1f, 1e-38f, -3.4028235e38f, 1.0f / 3}, "a", "{}")};
   ASSERT_TRUE(Write(folder_ / "x.jsonl", rows).ok());
@@ -181,6 +201,10 @@ TEST_F(Files, JsonlNamesTheLineAndTheField) {
   EXPECT_THAT(error("{\"vector\":[1],\"id\":-1}"), HasSubstr("field 'id' is -1"));
   EXPECT_THAT(error("{\"vector\":[1],\"id\":\"\"}"), HasSubstr("field 'id'"));
   EXPECT_THAT(error("{\"vector\":[1],\"payload\":3}"), HasSubstr("field 'payload' is 3"));
+  for (const char* generation : {"0", "-1", "1.5", "\"1\"", "null", "4294967296", "18446744073709551615"}) {
+    EXPECT_THAT(error(StrCat("{\"vector\":[1],\"generation\":", generation, "}")),
+                HasSubstr(StrCat("field 'generation' is ", generation, "; allowed: an integer, 1 .. 4294967295")));
+  }
   EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("field 'nesting'"));
 }
 
@@ -204,6 +228,8 @@ TEST_F(Files, IdsComeFromNpyJsonOrPlainText) {
   EXPECT_EQ((*npy)[1].id->number(), 2u);
   EXPECT_EQ(ReadIds(Put("f.npy", EncodeNpy(NpyType::kFloat32, {1}, std::string(4, '\0')))).status().code(),
             absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(ReadIds(Put("generation.txt", "{\"id\":1,\"generation\":true}\n")).status()),
+              HasSubstr("line 1: field 'generation' is true"));
   EXPECT_THAT(MessageOf(ReadIds(Put("neg.npy", EncodeNpy(NpyType::kInt8, {1}, "\xff"))).status()),
               HasSubstr("row 0' is -1"));
 }
@@ -217,7 +243,13 @@ TEST_F(Files, WritersNameTheRowThatDoesNotFit) {
 
 TEST(ImportState, ReadsBackAndNamesWhatIsWrong) {
   for (const int64_t row : {int64_t{0}, int64_t{15}, kImportRowMax}) {
-    EXPECT_EQ(ParseImportState(ImportStateText(row), "s").value(), row);
+    const auto back = ParseImportState(ImportStateText({row, "shop", "a \"b\".npy", UINT32_MAX, 7}), "s");
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->next_row, row);
+    EXPECT_EQ(back->collection, "shop");
+    EXPECT_EQ(back->file, "a \"b\".npy");
+    EXPECT_EQ(back->generation, UINT32_MAX);
+    EXPECT_EQ(back->rows_crc32c, 7u);
   }
   const std::string deep = "{\"next_row\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
   for (const std::string& text : {std::string(), std::string("{\"next_row\":"), std::string("[3]"), deep}) {
@@ -230,6 +262,32 @@ TEST(ImportState, ReadsBackAndNamesWhatIsWrong) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << value;
     EXPECT_THAT(MessageOf(status), HasSubstr(StrCat("field 'dir/state.json: next_row' is ", value,
                                                     "; allowed: a whole number, 0 .. 461168")));
+  }
+}
+
+TEST(ImportState, OfAnOlderVersionOrOfAnotherImportIsRefused) {
+  const absl::Status older = ParseImportState("{\"next_row\":15}", "s").status();
+  EXPECT_EQ(older.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(older), HasSubstr("go on with --start 15"));
+  const char* const number = R"({"next_row":1,"collection":2,"file":"","generation":0,"rows_crc32c":0})";
+  EXPECT_THAT(MessageOf(ParseImportState(number, "s").status()),
+              HasSubstr("field 's: collection' is 2; allowed: a text"));
+  const ImportState state = {15, "shop", "a.npy", 2, 7};
+  EXPECT_TRUE(CheckSameTarget(state, "shop", 2, "s").ok());
+  const absl::Status elsewhere = CheckSameTarget(state, "store", 2, "s");
+  EXPECT_EQ(elsewhere.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(elsewhere), HasSubstr("its collection is 'shop', this one's is 'store'"));
+  EXPECT_THAT(MessageOf(CheckSameTarget(state, "shop", 0, "s")), HasSubstr("its --generation is 2, this one's is 0"));
+}
+
+TEST(ImportState, TheChecksumTellsRowsAndTheirOrderApart) {
+  const Row base = RowOf({1, 2}, "7", "{}");
+  std::vector<Row> others = {RowOf({2, 1}, "7", "{}"), RowOf({1, 2}, "\"7\"", "{}"), RowOf({1, 2}, "7", ""),
+                             RowOf({1, 2, 0}, "7", "{}"), base};
+  others.back().generation = 1;
+  for (const Row& other : others) {
+    EXPECT_NE(AddToChecksum(other, 0), AddToChecksum(base, 0));
+    EXPECT_NE(AddToChecksum(other, AddToChecksum(base, 0)), AddToChecksum(base, AddToChecksum(other, 0)));
   }
 }
 

@@ -22,10 +22,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     if (row.payload_json.has_value() && !nlohmann::json::accept(*row.payload_json)) std::abort();
   }
-  const auto next_row = ParseImportState(line, "fuzz");
-  if (next_row.ok()) {
-    if (*next_row < 0 || *next_row > kImportRowMax) std::abort();
-    if (ParseImportState(ImportStateText(*next_row), "fuzz").value() != *next_row) std::abort();
+  const auto state = ParseImportState(line, "fuzz");
+  if (state.ok()) {
+    if (state->next_row < 0 || state->next_row > kImportRowMax) std::abort();
+    const auto again = ParseImportState(ImportStateText(*state), "fuzz").value();
+    if (again.next_row != state->next_row || again.collection != state->collection) std::abort();
   }
   Row named;
   if (ParseIdLine(line, options, &named).ok()) {
