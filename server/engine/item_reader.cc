@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<size_t>> ItemReader::ReadEmbeddings(std::vector<Read*
   return changed;
 }
 
-absl::StatusOr<std::vector<ItemReader::Read>> ItemReader::ReadItems(const std::vector<ItemId>& ids,
+absl::StatusOr<std::vector<ItemReader::Read>> ItemReader::ReadItems(std::span<const ItemId> ids,
                                                                     uint32_t view_generation, bool exactly) const {
   std::vector<Read> reads(ids.size());
   std::vector<size_t> left(ids.size());
@@ -89,8 +89,10 @@ absl::StatusOr<std::vector<ItemReader::Entry>> ItemReader::ReadChunk(Iterator* i
   for (Entry& entry : entries) reads.push_back(&entry.read);
   LC_ASSIGN_OR_RETURN(const std::vector<size_t> changed, ReadEmbeddings(std::move(reads)));
   for (const size_t c : changed) {  // Replaced or deleted since the iterator's snapshot: as it is now.
-    LC_ASSIGN_OR_RETURN(auto again, ReadItems({entries[c].id}, view_generation, /*exactly=*/false));
-    entries[c].read = std::move(again[0]);
+    LC_ASSIGN_OR_RETURN(auto again, ReadItems({&entries[c].id, 1}, view_generation, /*exactly=*/false));
+    Read& read = entries[c].read = std::move(again[0]);
+    const FilterSubject now{&read.record.payload_json, read.generation, read.embedding.uncertainty};
+    if (filter != nullptr && read.found) read.found = filter->Matches(now);
   }
   std::erase_if(entries, [&](const Entry& entry) {
     if (!entry.read.found) return true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ class ItemReader {
     EmbeddingRecord embedding;
   };
   // One a id, in order. `exactly`: only an embedding of `view_generation` itself counts as found; else the head.
-  absl::StatusOr<std::vector<Read>> ReadItems(const std::vector<ItemId>& ids, uint32_t view_generation,
+  absl::StatusOr<std::vector<Read>> ReadItems(std::span<const ItemId> ids, uint32_t view_generation,
                                               bool exactly) const;
 
   struct Entry {

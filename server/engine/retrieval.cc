@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kDefaultPage = 1'000;
 constexpr int kAliveEvery = 256;  // items between looks at the deadline
+constexpr int kInputRetries = 20;  // An item that is replaced before its input is read is read again.
 
 absl::Status CheckSearch(const SearchCall& call, const Limits& limits) {
   LC_RETURN_IF_ERROR(CheckCount(call.queries.size(), limits.queries_max, "queries"));
@@ -43,7 +44,7 @@ absl::Status LookUpItem(const Collection& collection, uint32_t generation, const
                         const Limits& limits, BoundVector* out) {
   LC_RETURN_IF_ERROR(CheckItemId(id, limits.id_bytes_max, field));
   const ItemReader reader(&collection);
-  LC_ASSIGN_OR_RETURN(std::vector<ItemReader::Read> read, reader.ReadItems({id}, generation, /*exactly=*/false));
+  LC_ASSIGN_OR_RETURN(std::vector<ItemReader::Read> read, reader.ReadItems({&id, 1}, generation, /*exactly=*/false));
   if (!read[0].found)
     return NotFound(StrCat(field, ": no item ", ToString(id), " in collection '", collection.name(), "'"));
   out->z = std::move(read[0].embedding.z);
@@ -151,14 +152,17 @@ absl::StatusOr<RawInput> EngineImpl::GetInput(const std::string& name, const Ite
   const Collection& collection = *served->collection;
   LC_RETURN_IF_ERROR(CheckItemId(id, options_.limits.id_bytes_max, "item"));
   const ItemReader reader(&collection);
-  LC_ASSIGN_OR_RETURN(auto read, reader.ReadItems({id}, ViewGeneration(*collection.state()), /*exactly=*/false));
-  if (!read[0].found) return NotFound(StrCat("no item ", ToString(id), " in collection '", collection.name(), "'"));
-  const auto stored = store_->Get(Table::kInputs, keys::Input(collection.number(), read[0].record.internal_id));
-  if (absl::IsNotFound(stored.status())) {
-    return FailedPrecondition(StrCat("the input of item ", ToString(id), " was not kept (keep_input)"));
+  for (int attempt = 0; attempt < kInputRetries; ++attempt) {
+    LC_ASSIGN_OR_RETURN(auto read, reader.ReadItems({&id, 1}, ViewGeneration(*collection.state()), /*exactly=*/false));
+    if (!read[0].found) return NotFound(StrCat("no item ", ToString(id), " in collection '", collection.name(), "'"));
+    const auto stored = store_->Get(Table::kInputs, keys::Input(collection.number(), read[0].record.internal_id));
+    if (stored.ok()) return DecodeInput(*stored);
+    if (!absl::IsNotFound(stored.status())) return stored.status();
+    if (!read[0].record.has_input) {
+      return FailedPrecondition(StrCat("the input of item ", ToString(id), " was not kept (keep_input)"));
+    }
   }
-  LC_RETURN_IF_ERROR(stored.status());
-  return DecodeInput(*stored);
+  return DataLoss(StrCat("item ", ToString(id), ": its input is missing from the store"));
 }
 
 absl::StatusOr<ScrollPage> EngineImpl::Scroll(const std::string& name, const std::optional<FilterNode>& node,

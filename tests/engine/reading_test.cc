@@ -1,0 +1,133 @@
+// Reading while others write: what happens between two reads of the store is decided by the test.
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "engine_testing.h"
+#include "server/engine/engine_impl.h"
+#include "server/engine/raw_input.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+using Code = absl::StatusCode;
+
+// What happens right before the next read of a table by the test's own thread, once.
+struct Meanwhile {
+  const std::thread::id thread = std::this_thread::get_id();
+  Table table = Table::kItems;
+  std::function<void()> happens;
+  std::atomic<int64_t> keys_read{0};  // by MultiGet, of all tables
+};
+
+class InterruptedStore final : public Store {
+ public:
+  InterruptedStore(std::unique_ptr<Store> inner, Meanwhile* meanwhile)
+      : inner_(std::move(inner)), meanwhile_(meanwhile) {}
+
+  absl::Status Write(const WriteBatch& batch, Durability durability) override {
+    return inner_->Write(batch, durability);
+  }
+  absl::Status Sync() override { return inner_->Sync(); }
+  absl::StatusOr<std::string> Get(Table table, std::string_view key) const override {
+    Interrupt(table);
+    return inner_->Get(table, key);
+  }
+  std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const override {
+    Interrupt(table);
+    meanwhile_->keys_read += static_cast<int64_t>(keys.size());
+    return inner_->MultiGet(table, keys);
+  }
+  std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const override {
+    return inner_->Scan(table, begin, end);
+  }
+  absl::Status DeleteRange(Table table, std::string_view begin, std::string_view end) override {
+    return inner_->DeleteRange(table, begin, end);
+  }
+  absl::Status Checkpoint(const std::string& folder) override { return inner_->Checkpoint(folder); }
+  StoreStats Stats() const override { return inner_->Stats(); }
+
+ private:
+  void Interrupt(Table table) const {
+    if (std::this_thread::get_id() != meanwhile_->thread) return;
+    if (!meanwhile_->happens || meanwhile_->table != table) return;
+    const std::function<void()> happens = std::exchange(meanwhile_->happens, nullptr);  // it reads the store itself
+    happens();
+  }
+
+  const std::unique_ptr<Store> inner_;
+  Meanwhile* const meanwhile_;
+};
+
+class Reading : public EngineTest {
+ protected:
+  void SetUp() override {
+    EngineOptions options = OptionsFor(folder_.path());
+    options.search_threads = 1;  // what runs side by side elsewhere runs in its order here
+    auto store = OpenStore(options.data_folder + "/store", options.store);
+    ASSERT_TRUE(store.ok()) << store.status();
+    auto interrupted = std::make_unique<InterruptedStore>(std::move(*store), &meanwhile_);
+    store_ = interrupted.get();
+    auto engine = std::make_unique<EngineImpl>(options, std::move(interrupted));
+    ASSERT_TRUE(engine->Load().ok());
+    engine_ = std::move(engine);
+  }
+
+  void BeforeTheNextReadOf(Table table, std::function<void()> happens) {
+    meanwhile_.table = table;
+    meanwhile_.happens = std::move(happens);
+  }
+
+  // As a write of raw inputs leaves it, without an encoder: content of this internal id that has an input.
+  void PutWithInput(const ItemId& id, uint64_t internal_id, const std::string& image, uint64_t replaced = 0) {
+    WriteBatch batch;
+    batch.Put(Table::kItems, keys::Item(kNumber, id), EncodeItem({internal_id, internal_id, {1}, "{}", true}));
+    batch.Put(Table::kEmbeddings, keys::Embedding(kNumber, 1, internal_id), EncodeEmbedding({{1, 0, 0, 0}, 0}));
+    if (!image.empty()) batch.Put(Table::kInputs, keys::Input(kNumber, internal_id), EncodeInput(RawInput(image)));
+    if (replaced != 0) {
+      batch.Delete(Table::kInputs, keys::Input(kNumber, replaced));
+      batch.Delete(Table::kEmbeddings, keys::Embedding(kNumber, 1, replaced));
+    }
+    ASSERT_TRUE(store_->Write(batch, Durability::kProcess).ok());
+  }
+
+  static constexpr uint32_t kNumber = 1;  // of the only collection
+
+  Meanwhile meanwhile_;
+  Store* store_ = nullptr;
+};
+
+TEST_F(Reading, AScrollGivesNoItemWhoseNewContentDoesNotPassTheFilter) {
+  MakeCollection();
+  const std::string red = R"({"colour":"red"})", blue = R"({"colour":"blue"})";
+  const FilterNode is_red = Leaf(FilterNode::Kind::kEquals, "colour", {std::string("red")});
+  for (const bool late : {false, true}) {
+    Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0}, red), ItemOf(Id("b"), {1, 0, 0, 0}, red)}));
+    BeforeTheNextReadOf(Table::kEmbeddings, [&] { Write(BatchOf({ItemOf(Id("a"), {0, 1, 0, 0}, blue)})); });
+    FilterNode any = Leaf(FilterNode::Kind::kRange, "$uncertainty");
+    any.greater_equal = 0.0;
+    const FilterNode filter = late ? Branch(FilterNode::Kind::kAnd, {is_red, any}) : is_red;
+    const auto page = engine_->Scroll("c", filter, 0, "", false, {});
+    ASSERT_TRUE(page.ok()) << page.status();
+    ASSERT_FALSE(meanwhile_.happens) << "nothing happened meanwhile";
+    ASSERT_EQ(page->items.size(), 1u) << late;
+    EXPECT_EQ(page->items[0].id, Id("b"));
+  }
+}
+
+TEST_F(Reading, TheInputOfAnItemThatIsReplacedMeanwhileIsThatOfItsNewContent) {
+  MakeCollection();
+  PutWithInput(Id("a"), 71, "first");
+  BeforeTheNextReadOf(Table::kInputs, [&] { PutWithInput(Id("a"), 72, "second", /*replaced=*/71); });
+  const auto input = engine_->GetInput("c", Id("a"));
+  ASSERT_TRUE(input.ok()) << input.status();
+  EXPECT_EQ(std::get<std::string>(*input), "second");
+  PutWithInput(Id("a"), 73, "", /*replaced=*/72);
+  EXPECT_TRUE(Fails(engine_->GetInput("c", Id("a")), Code::kDataLoss, {"item 'a'", "input is missing"}));
+  Write(BatchOf({ItemOf(Id("b"), {1, 0, 0, 0})}));
+  EXPECT_TRUE(Fails(engine_->GetInput("c", Id("b")), Code::kFailedPrecondition, {"'b'", "was not kept"}));
+}
+
+}  // namespace
+}  // namespace lightcone::server
