@@ -39,9 +39,23 @@ constexpr size_t kGroupsAThread = 2;
 constexpr size_t kQueriesATile = 4;  // that scoring takes at once
 constexpr size_t kQueriesAGroupMax = 32;
 
+// Of the time that is left when a search begins, for what comes after its legs.
+constexpr int64_t kReserveParts = 10;
+constexpr absl::Duration kReserveMax = absl::Milliseconds(20);
+
 bool RanOut(const absl::Status& status) { return absl::IsDeadlineExceeded(status); }
 
+CallContext LegsContext(CallContext context) {
+  context.deadline = LegsDeadline(context.deadline, absl::Now());
+  return context;
+}
+
 }  // namespace
+
+absl::Time LegsDeadline(absl::Time deadline, absl::Time now) {
+  if (deadline == absl::InfiniteFuture()) return deadline;
+  return deadline - std::clamp((deadline - now) / kReserveParts, absl::ZeroDuration(), kReserveMax);
+}
 
 absl::Status CarryQuery(const CollectionState& state, uint32_t generation, AdapterMode mode, BoundVector* query) {
   const ServedAdapter* by = state.reach.Between(query->generation, generation, mode);
@@ -64,9 +78,9 @@ SearchRun::SearchRun(Collection* collection, const CollectionState& state, uint3
       call_(call),
       filter_(filter),
       pool_(pool),
-      context_(context),
+      context_(LegsContext(context)),
       view_(std::move(view)),
-      rows_(collection, filter, context) {}
+      rows_(collection, filter, context_) {}
 
 absl::Status SearchRun::CheckOverride() const {
   const GenerationRecord& query = *state_.Find(generation_);
@@ -269,6 +283,17 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
   for (size_t i = 0; i < results.size(); ++i) asking[i]->result = std::move(results[i]);
 }
 
+void SearchRun::KeepNewest(std::vector<Candidate>* candidates) {
+  absl::flat_hash_map<uint64_t, uint32_t> newest;
+  newest.reserve(candidates->size());
+  for (const Candidate& c : *candidates) {
+    uint32_t& generation = newest[c.hit.internal_id];
+    generation = std::max(generation, c.generation);
+  }
+  if (newest.size() == candidates->size()) return;
+  std::erase_if(*candidates, [&](const Candidate& c) { return newest[c.hit.internal_id] != c.generation; });
+}
+
 QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished) {
   QueryAnswer answer;
   answer.status = query.status;
@@ -295,6 +320,7 @@ QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, b
     return answer;
   }
   *finished = late.ok();
+  if (legs.size() > 1) KeepNewest(&candidates);
   // A calibration may round two distances of its leg to one: the leg's own order stands then.
   const auto place = [](const Candidate& c) { return std::tuple(c.ranked, c.hit.distance, c.hit.internal_id); };
   std::sort(candidates.begin(), candidates.end(),

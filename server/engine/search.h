@@ -75,6 +75,10 @@ struct BoundVector {
 // allows leads there; else leaves it as it is. INVALID_ARGUMENT when the adapter makes no vector of it.
 absl::Status CarryQuery(const CollectionState& state, uint32_t generation, AdapterMode mode, BoundVector* query);
 
+// When the legs of a search that begins now give up: so long before the call's deadline that what is there by then
+// still reaches the caller.
+absl::Time LegsDeadline(absl::Time deadline, absl::Time now);
+
 class SearchRun {
  public:
   // All must outlive the run. `generation` is the query generation, which is also that of the view.
@@ -120,6 +124,8 @@ class SearchRun {
   void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs);
   // The legs, which are ordered by query, in as many groups as keep all threads busy; those of one query in one group.
   static std::vector<std::span<Leg>> Grouped(std::vector<Leg>& legs, size_t queries, int threads);
+  // Of an item that was embedded anew while it was searched for, legs may find two embeddings: the newest stays.
+  static void KeepNewest(std::vector<Candidate>* candidates);
   QueryAnswer Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished);
   absl::Status Fill(const std::vector<Candidate>& candidates, const BoundVector& query, std::vector<EngineHit>* hits);
   absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);
@@ -130,7 +136,7 @@ class SearchRun {
   const SearchCall& call_;
   const Filter* const filter_;
   ThreadPool* const pool_;
-  const CallContext& context_;
+  const CallContext context_;  // of its legs
   PinnedView view_;
   RowFilter rows_;
   uint32_t view_generation_ = 0;

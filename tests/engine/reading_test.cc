@@ -3,6 +3,7 @@
 #include <functional>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "engine_testing.h"
 #include "server/engine/engine_impl.h"
 #include "server/engine/raw_input.h"
@@ -127,6 +128,65 @@ TEST_F(Reading, TheInputOfAnItemThatIsReplacedMeanwhileIsThatOfItsNewContent) {
   EXPECT_TRUE(Fails(engine_->GetInput("c", Id("a")), Code::kDataLoss, {"item 'a'", "input is missing"}));
   Write(BatchOf({ItemOf(Id("b"), {1, 0, 0, 0})}));
   EXPECT_TRUE(Fails(engine_->GetInput("c", Id("b")), Code::kFailedPrecondition, {"'b'", "was not kept"}));
+}
+
+TEST_F(Reading, AnItemOfWhichASearchMeetsTwoEmbeddingsTakesOnePlaceOfTheK) {
+  MakeCollection(3);
+  Activate(3);
+  const std::string payload = R"({"kept":true})";
+  Write(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0}, payload), ItemOf(Id("y"), {0, 1, 0, 0}, payload)}, 1));
+  for (const uint32_t g : {2u, 3u}) Write(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})}, g, /*same_content=*/true));
+  ASSERT_TRUE(engine_->Rebuild("c", {}, /*wait=*/true, "", {}).ok()) << "segments that outlive the retirement";
+  SearchCall call = SearchFor({1, 0, 0, 0}, 2);
+  call.filter = Leaf(FilterNode::Kind::kEquals, "kept", {true});
+  const std::vector<std::string> both = {"'x'@3", "'y'@1"};
+  ASSERT_EQ(HitNames(call), both);
+  // The view is pinned before payloads are looked at. Without generation 2, which superseded it, the row of generation
+  // 1 is superseded by generation 3: later than the view was pinned, as far as the row can say.
+  BeforeTheNextReadOf(Table::kItems, [&] {
+    Write(BatchOf({ItemOf(Id("z"), {0, 0, 1, 0})}));
+    const auto retired = engine_->RetireGeneration({"", "c", 2, "a test"});
+    ASSERT_TRUE(retired.ok()) << retired.status();
+    while (!engine_->GetJob(retired->job)->final()) std::this_thread::yield();
+  });
+  EXPECT_EQ(HitNames(call), both);
+  EXPECT_FALSE(meanwhile_.happens) << "nothing happened meanwhile";
+}
+
+TEST(LegsDeadlineTest, LeavesATenthOfTheTimeAndAtMostTwentyMilliseconds) {
+  const absl::Time now = absl::FromUnixSeconds(1'000);
+  EXPECT_EQ(LegsDeadline(now + absl::Seconds(1), now), now + absl::Milliseconds(980));
+  EXPECT_EQ(LegsDeadline(now + absl::Milliseconds(100), now), now + absl::Milliseconds(90));
+  for (const absl::Time none : {now, now - absl::Seconds(1), absl::InfinitePast(), absl::InfiniteFuture()}) {
+    EXPECT_EQ(LegsDeadline(none, now), none);
+  }
+}
+
+TEST_F(Reading, AnAnswerIsPartialSoEarlyThatItReachesACallerWithADeadline) {
+  MakeCollection();
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0})}));
+  SearchCall call = SearchFor({1, 0, 0, 0}, 1);
+  call.queries.resize(8, call.queries[0]);  // more than one thread takes at once
+  int64_t looks = 0, looks_all = -1;
+  CallContext context;
+  context.cancelled = [&] {
+    // The last look of the last queries: the reserve has begun, and the caller's deadline is not over yet.
+    if (++looks == looks_all) {
+      while (absl::Now() < context.deadline - absl::Milliseconds(20)) std::this_thread::yield();
+    }
+    return false;
+  };
+  auto answer = engine_->Search(call, context);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_FALSE(answer->partial);
+  looks_all = std::exchange(looks, 0);
+  context.deadline = absl::Now() + absl::Seconds(2);
+  answer = engine_->Search(call, context);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(answer->partial);
+  ASSERT_TRUE(answer->results[0].status.ok()) << answer->results[0].status;
+  EXPECT_EQ(answer->results[0].hits.size(), 1u);
+  EXPECT_TRUE(Fails(answer->results[7].status, Code::kDeadlineExceeded, {"deadline"}));
 }
 
 }  // namespace
