@@ -123,7 +123,7 @@ class Engine {
   // The raw input of an item. NOT_FOUND without the item, FAILED_PRECONDITION when its input was not kept.
   virtual absl::StatusOr<RawInput> GetInput(const std::string& collection, const ItemId& id) = 0;
   virtual absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) = 0;
-  // One page; `page_size` 0: 1,000. Pages of one token chain see each item that stays put exactly once.
+  // One page; `page_size` 0: 1,000 or limits.page_items_max. Pages of a chain see each item that stays put just once.
   virtual absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
                                             int64_t page_size, const std::string& token, bool with_vector,
                                             const CallContext& context) = 0;

@@ -9,6 +9,7 @@
 namespace lightcone::server {
 namespace {
 
+constexpr int64_t kCountBytes = 16 << 20;  // that counting holds at once
 constexpr int kRetries = 20;  // An item that is replaced while it is read is read again.
 
 }  // namespace
@@ -67,11 +68,13 @@ absl::StatusOr<std::vector<ItemReader::Read>> ItemReader::ReadItems(std::span<co
 }
 
 absl::StatusOr<std::vector<ItemReader::Entry>> ItemReader::ReadChunk(Iterator* iterator, size_t items,
-                                                                     uint32_t view_generation,
+                                                                     int64_t bytes_max, uint32_t view_generation,
                                                                      const Filter* filter) const {
   std::vector<Entry> entries;
+  const auto state = collection_->state();
+  int64_t bytes = 0;
   const bool late_filter = filter != nullptr && filter->needs_uncertainty();
-  for (size_t i = 0; i < items && iterator->Valid(); ++i, iterator->Next()) {
+  for (size_t i = 0; i < items && bytes < bytes_max && iterator->Valid(); ++i, iterator->Next()) {
     Entry entry;
     entry.key = std::string(iterator->key());
     LC_ASSIGN_OR_RETURN(entry.id, keys::ParseItem(entry.key));
@@ -82,6 +85,9 @@ absl::StatusOr<std::vector<ItemReader::Entry>> ItemReader::ReadChunk(Iterator* i
     entry.read.found = true;
     const FilterSubject subject{&entry.read.record.payload_json, entry.read.generation, 0};
     if (filter != nullptr && !late_filter && !filter->Matches(subject)) continue;
+    const GenerationRecord* generation = state->Find(entry.read.generation);
+    const size_t numbers = generation == nullptr ? 0 : static_cast<size_t>(generation->space.dimension);
+    bytes += static_cast<int64_t>(entry.read.record.payload_json.size() + numbers * sizeof(float));
     entries.push_back(std::move(entry));
   }
   LC_RETURN_IF_ERROR(iterator->status());
@@ -105,7 +111,7 @@ absl::StatusOr<std::vector<ItemReader::Entry>> ItemReader::ReadChunk(Iterator* i
 absl::Status ItemReader::CountChunk(Iterator* iterator, size_t items, uint32_t view_generation, const Filter& filter,
                                     std::map<uint32_t, uint64_t>* counts) const {
   if (filter.needs_uncertainty()) {
-    LC_ASSIGN_OR_RETURN(const auto entries, ReadChunk(iterator, items, view_generation, &filter));
+    LC_ASSIGN_OR_RETURN(const auto entries, ReadChunk(iterator, items, kCountBytes, view_generation, &filter));
     for (const Entry& entry : entries) ++(*counts)[entry.read.generation];
     return absl::OkStatus();
   }

@@ -33,9 +33,10 @@ class ItemReader {
     ItemId id;
     Read read;
   };
-  // Takes up to `items` keys from the iterator (of kItems) and keeps what passes the filter (nullptr: all).
-  absl::StatusOr<std::vector<Entry>> ReadChunk(Iterator* iterator, size_t items, uint32_t view_generation,
-                                               const Filter* filter) const;
+  // Takes up to `items` keys from the iterator (of kItems) and keeps what passes the filter (nullptr: all). Takes no
+  // more once what is kept has `bytes_max` bytes of payloads and vectors. REQUIRES: bytes_max > 0.
+  absl::StatusOr<std::vector<Entry>> ReadChunk(Iterator* iterator, size_t items, int64_t bytes_max,
+                                               uint32_t view_generation, const Filter* filter) const;
 
   // Adds up what passes, by head generation; reads embeddings only if the filter asks for the uncertainty.
   absl::Status CountChunk(Iterator* iterator, size_t items, uint32_t view_generation, const Filter& filter,

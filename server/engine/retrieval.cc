@@ -4,6 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "base/status.h"
+#include "server/engine/answer_bytes.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
 #include "server/engine/item_reader.h"
@@ -135,14 +136,26 @@ absl::StatusOr<GetAnswer> EngineImpl::Get(const std::string& name, const std::ve
     view_generation = generation;
   }
   const ItemReader reader(served->collection.get());
-  LC_ASSIGN_OR_RETURN(auto read, reader.ReadItems(ids, view_generation, /*exactly=*/generation != 0));
   GetAnswer answer;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (read[i].found) {
-      answer.items.push_back(ItemReader::ToStored(ids[i], std::move(read[i]), with_vector));
-    } else {
-      answer.missing.push_back(ids[i]);
+  AnswerBytes bytes(context.answer_bytes_max);
+  ReadSize size;
+  for (std::span<const ItemId> left = ids; !left.empty();) {
+    LC_RETURN_IF_ERROR(CheckAlive(context, "get"));
+    const std::span<const ItemId> now = left.first(size.Of(left.size()));
+    left = left.subspan(now.size());
+    LC_ASSIGN_OR_RETURN(auto read, reader.ReadItems(now, view_generation, /*exactly=*/generation != 0));
+    int64_t read_bytes = 0;
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (read[i].found) {
+        answer.items.push_back(ItemReader::ToStored(now[i], std::move(read[i]), with_vector));
+        read_bytes += BytesOf(answer.items.back());
+      } else {
+        answer.missing.push_back(now[i]);
+        read_bytes += BytesOf(now[i]);
+      }
     }
+    LC_RETURN_IF_ERROR(bytes.Add(read_bytes));
+    size.Note(read_bytes);
   }
   return answer;
 }
@@ -190,6 +203,8 @@ absl::StatusOr<ScrollPage> EngineImpl::Scroll(const std::string& name, const std
   const ItemReader reader(&collection);
   const auto iterator = collection.store()->Scan(Table::kItems, begin, range.end);
   ScrollPage page;
+  const int64_t bytes_max = context.answer_bytes_max == 0 ? INT64_MAX : context.answer_bytes_max;
+  int64_t bytes = 0;
   std::string last_key;
   bool more = false;
   while (iterator->Valid() && !more) {
@@ -197,15 +212,16 @@ absl::StatusOr<ScrollPage> EngineImpl::Scroll(const std::string& name, const std
     const auto want = static_cast<size_t>(page_size) - page.items.size();
     LC_RETURN_IF_ERROR(CheckAlive(context, "scroll"));
     const size_t chunk_items = std::clamp<size_t>(want + 1, filter ? kAliveEvery : 1, 4096);
-    LC_ASSIGN_OR_RETURN(auto chunk,
-                        reader.ReadChunk(iterator.get(), chunk_items, view_generation, filter ? &*filter : nullptr));
+    const int64_t bytes_left = std::max<int64_t>(1, bytes_max - bytes);
+    LC_ASSIGN_OR_RETURN(auto chunk, reader.ReadChunk(iterator.get(), chunk_items, bytes_left, view_generation,
+                                                     filter ? &*filter : nullptr));
     for (auto& entry : chunk) {
-      if (page.items.size() == static_cast<size_t>(page_size)) {
-        more = true;
-        break;
-      }
-      last_key = entry.key;
-      page.items.push_back(ItemReader::ToStored(entry.id, std::move(entry.read), with_vector));
+      StoredItem item = ItemReader::ToStored(entry.id, std::move(entry.read), with_vector);
+      bytes += BytesOf(item);
+      more = page.items.size() == static_cast<size_t>(page_size) || (!page.items.empty() && bytes > bytes_max);
+      if (more) break;
+      last_key = std::move(entry.key);
+      page.items.push_back(std::move(item));
     }
   }
   LC_RETURN_IF_ERROR(iterator->status());

@@ -80,7 +80,9 @@ SearchRun::SearchRun(Collection* collection, const CollectionState& state, uint3
       pool_(pool),
       context_(LegsContext(context)),
       view_(std::move(view)),
-      rows_(collection, filter, context_) {}
+      rows_(collection, filter, context_),
+      found_(context.answer_bytes_max),
+      filled_(context.answer_bytes_max) {}
 
 absl::Status SearchRun::CheckOverride() const {
   const GenerationRecord& query = *state_.Find(generation_);
@@ -199,6 +201,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
     LC_RETURN_IF_ERROR(pool_->ParallelFor(static_cast<int64_t>(groups.size()), run));
   }
   LC_RETURN_IF_ERROR(rows_.status());
+  LC_RETURN_IF_ERROR(found_.status());
   if (call_.profile) answer.profile = ProfileOf(legs);
 
   std::vector<std::vector<Leg*>> legs_of(queries.size());
@@ -208,6 +211,8 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
   for (size_t q = 0; q < queries.size(); ++q) {
     bool finished = true;
     answer.results[q] = Merge(queries[q], legs_of[q], &finished);
+    LC_RETURN_IF_ERROR(filled_.status());
+    for (Leg* leg : legs_of[q]) leg->result = SearchResult();  // it is in the answer
     answer.partial = answer.partial || !finished;
     out_of_time += RanOut(answer.results[q].status);
     if (absl::IsCancelled(answer.results[q].status)) return answer.results[q].status;
@@ -264,6 +269,7 @@ absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, Boun
 }
 
 void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs) {
+  if (!found_.status().ok()) return;
   std::vector<BoundLeg> bound(legs.size());  // requests point into it
   std::vector<SearchRequest> requests;
   std::vector<Leg*> asking;
@@ -281,6 +287,17 @@ void SearchRun::SearchLegs(const std::vector<BoundVector>& queries, std::span<Le
   }
   std::vector<absl::StatusOr<SearchResult>> results = view_->SearchTogether(requests);
   for (size_t i = 0; i < results.size(); ++i) asking[i]->result = std::move(results[i]);
+  CountHits(legs);
+}
+
+void SearchRun::CountHits(std::span<const Leg> legs) {
+  int64_t hits = 0, of_query = 0;
+  for (size_t i = 0; i < legs.size(); ++i) {
+    if (i > 0 && legs[i].query != legs[i - 1].query) hits += std::exchange(of_query, 0);
+    if (!legs[i].result.ok()) continue;
+    of_query = std::max(of_query, std::min(call_.k, static_cast<int64_t>(legs[i].result->hits.size())));
+  }
+  (void)found_.Add((hits + of_query) * kHitBytes);  // Run looks at it
 }
 
 void SearchRun::KeepNewest(std::vector<Candidate>* candidates) {
@@ -336,7 +353,7 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
                              std::vector<EngineHit>* hits) {
   std::vector<uint64_t> ids;
   for (const Candidate& c : candidates) ids.push_back(c.hit.internal_id);
-  LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, collection_->ResolveRows(ids, call_.with_payload));
+  LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, Resolve(ids, query));
   // By item: while one is replaced or embedded anew, a view may hold both contents, or both embeddings.
   absl::flat_hash_map<ItemId, std::pair<uint64_t, uint32_t>> newest;
   newest.reserve(rows.size());
@@ -364,18 +381,48 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
   return call_.with_vector ? FillVectors(kept, hits) : absl::OkStatus();
 }
 
-absl::Status SearchRun::FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits) {
-  std::vector<std::string> embedding_keys;
-  for (const Candidate& c : candidates) {
-    embedding_keys.push_back(keys::Embedding(collection_->number(), c.generation, c.hit.internal_id));
+absl::StatusOr<std::vector<ResolvedRow>> SearchRun::Resolve(std::span<const uint64_t> ids, const BoundVector& query) {
+  std::vector<ResolvedRow> rows;
+  rows.reserve(ids.size());
+  ReadSize size;
+  int64_t hits_left = call_.k;
+  while (!ids.empty()) {
+    const std::span<const uint64_t> now = ids.first(call_.with_payload ? size.Of(ids.size()) : ids.size());
+    ids = ids.subspan(now.size());
+    LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> some, collection_->ResolveRows(now, call_.with_payload));
+    int64_t bytes = 0;
+    for (ResolvedRow& row : some) {
+      const bool hit = row.found && !(query.left_out && *query.left_out == row.id) && hits_left > 0;
+      hits_left -= hit;
+      if (hit) bytes += BytesOf(row.id) + static_cast<int64_t>(row.record.payload_json.size());
+      rows.push_back(std::move(row));
+    }
+    LC_RETURN_IF_ERROR(filled_.Add(bytes));
+    size.Note(bytes);
   }
-  const auto embeddings = collection_->store()->MultiGet(Table::kEmbeddings, embedding_keys);
-  for (size_t i = 0; i < embeddings.size(); ++i) {
-    // The item was replaced or deleted since the view was pinned: its vector is gone, the hit stands without one.
-    if (absl::IsNotFound(embeddings[i].status())) continue;
-    LC_RETURN_IF_ERROR(embeddings[i].status());
-    LC_ASSIGN_OR_RETURN(EmbeddingRecord record, DecodeEmbedding(*embeddings[i]));
-    (*hits)[i].vector = std::move(record.z);
+  return rows;
+}
+
+absl::Status SearchRun::FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits) {
+  ReadSize size;
+  for (size_t begin = 0, count = 0; begin < candidates.size(); begin += count) {
+    count = size.Of(candidates.size() - begin);
+    std::vector<std::string> embedding_keys;
+    for (const Candidate& c : std::span(candidates).subspan(begin, count)) {
+      embedding_keys.push_back(keys::Embedding(collection_->number(), c.generation, c.hit.internal_id));
+    }
+    const auto embeddings = collection_->store()->MultiGet(Table::kEmbeddings, embedding_keys);
+    int64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+      // The item was replaced or deleted since the view was pinned: its vector is gone, the hit stands without one.
+      if (absl::IsNotFound(embeddings[i].status())) continue;
+      LC_RETURN_IF_ERROR(embeddings[i].status());
+      LC_ASSIGN_OR_RETURN(EmbeddingRecord record, DecodeEmbedding(*embeddings[i]));
+      bytes += static_cast<int64_t>(record.z.size() * sizeof(float));
+      (*hits)[begin + i].vector = std::move(record.z);
+    }
+    LC_RETURN_IF_ERROR(filled_.Add(bytes));
+    size.Note(bytes);
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "geometry/distance_calibration.h"
+#include "server/engine/answer_bytes.h"
 #include "server/engine/collection.h"
 #include "server/engine/filter.h"
 #include "server/engine/payload_index.h"
@@ -126,8 +127,12 @@ class SearchRun {
   static std::vector<std::span<Leg>> Grouped(std::vector<Leg>& legs, size_t queries, int threads);
   // Of an item that was embedded anew while it was searched for, legs may find two embeddings: the newest stays.
   static void KeepNewest(std::vector<Candidate>* candidates);
+  // The hits that the legs' queries will have at least, for legs that found them.
+  void CountHits(std::span<const Leg> legs);
   QueryAnswer Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished);
   absl::Status Fill(const std::vector<Candidate>& candidates, const BoundVector& query, std::vector<EngineHit>* hits);
+  // What the rows stand for, a part of them after the other.
+  absl::StatusOr<std::vector<ResolvedRow>> Resolve(std::span<const uint64_t> ids, const BoundVector& query);
   absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);
 
   Collection* const collection_;
@@ -139,6 +144,7 @@ class SearchRun {
   const CallContext context_;  // of its legs
   PinnedView view_;
   RowFilter rows_;
+  AnswerBytes found_, filled_;  // what hits will take at least, once they are found; what they take
   uint32_t view_generation_ = 0;
   std::vector<uint32_t> generations_;  // with visible rows, in this view
   // By generation, or all under 0 where the filter does not tell generations apart. Searches refer to them.

@@ -28,6 +28,9 @@ struct ValidationReport;  // server/engine/validation_types.h
 struct CallContext {
   absl::Time deadline = absl::InfiniteFuture();
   std::function<bool()> cancelled;
+  // About the bytes on the wire that the caller takes in one answer. Get and Search fail above it, and a page of Scroll
+  // ends before it. 0: any number.
+  int64_t answer_bytes_max = 0;
 };
 
 // Raw input: the bytes of a PNG, JPEG or WebP file, or a normalised tensor C x H x W.
@@ -456,7 +459,7 @@ struct Limits {
   int64_t input_bytes_max = 32 << 20;  // of one raw input
   int64_t ef_max = 100'000;
   int64_t page_items_max = 10'000;      // of one Scroll page
-  int64_t answer_bytes_max = 64 << 20;  // of one Get or Search; checked by the RPC layer
+  int64_t answer_bytes_max = 64 << 20;  // of one Get or Search that came by the wire
   int64_t collections_max = 1'000;
   int64_t encoder_bytes_max = int64_t{1} << 30;
   int64_t adapter_bytes_max = 64 << 20;  // of one adapter's file

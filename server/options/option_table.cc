@@ -193,7 +193,8 @@ void AddLimits(std::vector<Option>* out) {
       "Rarely: pages are cut at 3 MiB anyway.");
   add("answer_bytes_max", FIELD(engine.limits.answer_bytes_max), 2 * kGiB - 1, "bytes",
       "Largest answer of one Get or Search; a larger one is answered RESOURCE_EXHAUSTED.",
-      "Raise it for whole rankings or many vectors in one answer; each call in flight may hold as much memory.");
+      "Raise it for whole rankings or many vectors in one answer; each call in flight may hold a few times as much "
+      "memory.");
   add("collections_max", FIELD(engine.limits.collections_max), 100'000, "collections", "Most collections.",
       "Raise it for one collection a tenant; each costs some memory and open files.");
   add("encoder_bytes_max", FIELD(engine.limits.encoder_bytes_max), 2 * kGiB - 1, "bytes",

@@ -70,11 +70,6 @@ absl::StatusOr<PutProbesCall> FromWire(const v1::PutProbesRequest& request);
 absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request);
 
 // Answers.
-// About the bytes that an answer takes on the wire.
-int64_t WireBytes(const SearchAnswer& answer);
-int64_t WireBytes(const GetAnswer& answer);
-// RESOURCE_EXHAUSTED that names limits.answer_bytes_max when the answer is larger than `bytes_max`.
-absl::Status CheckAnswerBytes(int64_t bytes, int64_t bytes_max);
 // INVALID_ARGUMENT when an id stands twice: the answer would hold its item twice.
 absl::Status CheckDistinct(const std::vector<ItemId>& ids);
 v1::Durability ToWire(Durability durability);

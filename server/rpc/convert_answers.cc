@@ -9,17 +9,6 @@
 #include "server/rpc/error.h"
 
 namespace lightcone::server {
-namespace {
-
-constexpr int64_t kHitBytes = 48;  // the numbers of a hit or item with their tags and lengths
-
-int64_t BytesOf(const ItemId& id, const std::string& payload_json, const std::vector<float>& vector) {
-  const auto* name = std::get_if<std::string>(&id.value);
-  return kHitBytes + static_cast<int64_t>((name == nullptr ? 0 : name->size()) + payload_json.size() +
-                                          vector.size() * sizeof(float));
-}
-
-}  // namespace
 
 google::protobuf::Timestamp TimestampOf(absl::Time time) {
   google::protobuf::Timestamp out;
@@ -27,28 +16,6 @@ google::protobuf::Timestamp TimestampOf(absl::Time time) {
   out.set_seconds(seconds);
   out.set_nanos(static_cast<int32_t>((time - absl::FromUnixSeconds(seconds)) / absl::Nanoseconds(1)));
   return out;
-}
-
-int64_t WireBytes(const SearchAnswer& answer) {
-  int64_t bytes = 0;
-  for (const QueryAnswer& result : answer.results) {
-    for (const EngineHit& hit : result.hits) bytes += BytesOf(hit.id, hit.payload_json, hit.vector);
-  }
-  return bytes;
-}
-
-int64_t WireBytes(const GetAnswer& answer) {
-  int64_t bytes = 0;
-  for (const StoredItem& item : answer.items) bytes += BytesOf(item.id, item.payload_json, item.vector);
-  for (const ItemId& id : answer.missing) bytes += BytesOf(id, "", {});
-  return bytes;
-}
-
-absl::Status CheckAnswerBytes(int64_t bytes, int64_t bytes_max) {
-  if (bytes <= bytes_max) return absl::OkStatus();
-  return FieldError(absl::StatusCode::kResourceExhausted, "limits.answer_bytes_max",
-                    StrCat(bytes_max, ", and the answer would take about ", bytes, " bytes"),
-                    "fewer queries, hits or items in one call, or none of their vectors and payloads");
 }
 
 absl::Status CheckDistinct(const std::vector<ItemId>& ids) {

@@ -43,7 +43,6 @@ class RetrievalService final : public v1::Retrieval::CallbackService {
           LC_RETURN_IF_ERROR(CheckDistinct(ids));
           LC_ASSIGN_OR_RETURN(GetAnswer answer, core_->engine().Get(request->collection(), ids, request->generation(),
                                                                     request->with_vector(), call));
-          LC_RETURN_IF_ERROR(CheckAnswerBytes(WireBytes(answer), core_->options().answer_bytes_max));
           for (StoredItem& item : answer.items) ToWire(std::move(item), response->add_items());
           for (const ItemId& id : answer.missing) ToWire(id, response->add_missing());
           return absl::OkStatus();
@@ -70,7 +69,6 @@ class RetrievalService final : public v1::Retrieval::CallbackService {
     return StartUnary(core_, &lane, context, "Retrieval/Search", [=, this](const CallContext& call) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const SearchCall search, FromWire(*request));
       LC_ASSIGN_OR_RETURN(SearchAnswer answer, core_->engine().Search(search, call));
-      LC_RETURN_IF_ERROR(CheckAnswerBytes(WireBytes(answer), core_->options().answer_bytes_max));
       ToWire(std::move(answer), response);
       return absl::OkStatus();
     });

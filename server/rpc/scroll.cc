@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kScrollMethod = "Retrieval/Scroll";
 constexpr int64_t kPageItemsDefault = 1'000;
-constexpr size_t kPageBytesMax = 3 << 20;
+constexpr int64_t kPageBytesMax = 3 << 20;
 
 // Busy from the beginning of a page until the transport has taken it, so that a drain delivers the pages that were
 // made. Exactly one thing happens at a time (a job on the lane, or a write in the transport), so the state needs no
@@ -26,7 +26,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
       : core_(core), request_(*request), started_(absl::Now()), token_(request->token()) {
     context_.deadline = DeadlineOf(*context);
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
-    page_items_ = request_.page_size() == 0 ? kPageItemsDefault : request_.page_size();
+    context_.answer_bytes_max = kPageBytesMax;
   }
 
   void Next() {
@@ -65,20 +65,15 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
     if (!filter_.has_value()) {
       LC_ASSIGN_OR_RETURN(filter_, FilterOf(request_));
     }
-    int64_t items = page_items_;
+    const int64_t items_default = std::min(kPageItemsDefault, core_->engine().options().limits.page_items_max);
+    int64_t items = request_.page_size() == 0 ? items_default : request_.page_size();
     const uint64_t left = request_.limit() == 0 ? UINT64_MAX : request_.limit() - sent_;
-    items = static_cast<int64_t>(std::min<uint64_t>(items, left));
-    for (;;) {
-      LC_ASSIGN_OR_RETURN(ScrollPage page, core_->engine().Scroll(request_.collection(), *filter_, items, token_,
-                                                                  request_.with_vector(), context_));
-      page_.Clear();
-      for (StoredItem& item : page.items) ToWire(std::move(item), page_.add_items());
-      page_.set_token(page.token);
-      const size_t bytes = page_.ByteSizeLong();
-      if (bytes <= kPageBytesMax || page_.items_size() <= 1) break;
-      // Too large for one message: read a smaller page, and keep to it.
-      page_items_ = items = std::max<int64_t>(1, page_.items_size() * (kPageBytesMax / 2) / bytes);
-    }
+    items = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(items), left));
+    LC_ASSIGN_OR_RETURN(ScrollPage page, core_->engine().Scroll(request_.collection(), *filter_, items, token_,
+                                                                request_.with_vector(), context_));
+    page_.Clear();
+    for (StoredItem& item : page.items) ToWire(std::move(item), page_.add_items());
+    page_.set_token(page.token);
     token_ = page_.token();
     sent_ += page_.items_size();
     last_ = token_.empty() || (request_.limit() != 0 && sent_ >= request_.limit());
@@ -97,7 +92,6 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   std::atomic<bool> cancelled_{false};
   std::optional<std::optional<FilterNode>> filter_;  // converted with the first page
   std::string token_;
-  int64_t page_items_ = 0;
   uint64_t sent_ = 0;
   bool last_ = false;
   v1::ScrollResponse page_;

@@ -16,6 +16,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
       : core_(core), method_(method), started_(absl::Now()) {
     context_.deadline = DeadlineOf(*context);
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
+    context_.answer_bytes_max = core->options().answer_bytes_max;
   }
 
   void Start(Lane* lane, std::function<absl::Status(const CallContext&)> work) {

@@ -153,6 +153,84 @@ TEST_F(Reading, AnItemOfWhichASearchMeetsTwoEmbeddingsTakesOnePlaceOfTheK) {
   EXPECT_FALSE(meanwhile_.happens) << "nothing happened meanwhile";
 }
 
+TEST_F(Reading, AnAnswerThatWouldBeTooLargeIsNotReadToItsEnd) {
+  MakeCollection();
+  constexpr size_t kItems = 500;
+  std::vector<ItemId> ids;
+  std::vector<UpsertItem> items;
+  for (uint64_t i = 0; i < kItems; ++i) {
+    ids.push_back(Id(i));
+    items.push_back(ItemOf(ids[i], {1, 0, 0, 0}, "{\"t\":\"" + std::string(1'000, 'x') + "\"}"));
+  }
+  Write(BatchOf(std::move(items)));
+  CallContext small;
+  small.answer_bytes_max = 20'000;
+  const auto keys_read_when_refused = [&](const absl::Status& status) {
+    EXPECT_TRUE(Fails(status, Code::kResourceExhausted, {"field 'limits.answer_bytes_max' is 20000", "about"}));
+    return meanwhile_.keys_read.exchange(0);
+  };
+  meanwhile_.keys_read = 0;
+  EXPECT_LT(keys_read_when_refused(engine_->Get("c", ids, 0, false, small).status()), 200) << "of 500 items";
+  EXPECT_TRUE(engine_->Get("c", {ids.begin(), ids.begin() + 15}, 0, true, small).ok());
+
+  SearchCall call = SearchFor({1, 0, 0, 0}, 100);
+  ASSERT_TRUE(engine_->Search(call, small).ok()) << "ids alone";
+  call.queries.resize(40, call.queries[0]);
+  meanwhile_.keys_read = 0;
+  EXPECT_EQ(keys_read_when_refused(engine_->Search(call, small).status()), 0) << "the hits alone are too many";
+  call.k = 7;
+  EXPECT_TRUE(engine_->Search(call, small).ok());
+  call.with_payload = true;
+  meanwhile_.keys_read = 0;
+  EXPECT_LT(keys_read_when_refused(engine_->Search(call, small).status()), 100) << "of 280 payloads";
+  call.queries.resize(2);
+  EXPECT_TRUE(engine_->Search(call, small).ok());
+  call.with_payload = false;
+  call.with_vector = true;
+  call.k = 100;
+  const auto with_vectors = engine_->Search(call, small);
+  ASSERT_TRUE(with_vectors.ok()) << with_vectors.status();
+  for (const EngineHit& hit : with_vectors->results[1].hits) EXPECT_EQ(hit.vector.size(), 4u);
+  call.queries.resize(4, call.queries[0]);
+  (void)keys_read_when_refused(engine_->Search(call, small).status());
+}
+
+TEST_F(Reading, APageOfAScrollEndsBeforeItIsTooLargeAndNothingIsReadTwice) {
+  MakeCollection();
+  constexpr uint64_t kItems = 100;
+  std::vector<UpsertItem> items;
+  for (uint64_t i = 0; i < kItems; ++i) {
+    const size_t bytes = i == 50 ? 30'000 : 1'000;  // one is too large for any page
+    items.push_back(ItemOf(Id(i), {1, 0, 0, 0}, "{\"t\":\"" + std::string(bytes, 'x') + "\"}"));
+  }
+  Write(BatchOf(std::move(items)));
+  CallContext small;
+  small.answer_bytes_max = 10'000;
+  const std::optional<FilterNode> all, with_text = Leaf(FilterNode::Kind::kExists, "t");
+  for (const std::optional<FilterNode>& filter : {all, with_text}) {
+    meanwhile_.keys_read = 0;
+    uint64_t next = 0;
+    int64_t pages = 0;
+    std::string token;
+    do {
+      const auto page = engine_->Scroll("c", filter, 0, token, true, small);
+      ASSERT_TRUE(page.ok()) << page.status();
+      ASSERT_FALSE(page->items.empty());
+      EXPECT_LT(page->items.size(), 10u);
+      for (const StoredItem& item : page->items) {
+        EXPECT_EQ(item.id, Id(next));
+        EXPECT_TRUE(page->items.size() == 1 || next != 50) << "a page of its own";
+        ++next;
+      }
+      token = page->token;
+      ++pages;
+    } while (!token.empty());
+    EXPECT_EQ(next, kItems);
+    EXPECT_LT(pages, 20);
+    EXPECT_LE(meanwhile_.keys_read, static_cast<int64_t>(kItems) + 2 * pages) << "besides how each page ends";
+  }
+}
+
 TEST(LegsDeadlineTest, LeavesATenthOfTheTimeAndAtMostTwentyMilliseconds) {
   const absl::Time now = absl::FromUnixSeconds(1'000);
   EXPECT_EQ(LegsDeadline(now + absl::Seconds(1), now), now + absl::Milliseconds(980));

@@ -299,6 +299,35 @@ TEST_F(SmallAnswers, AnAnswerAboveItsLimitIsRefusedByName) {
   EXPECT_EQ(got.items_size(), 2);
 }
 
+class SmallPages : public WireTest {
+ protected:
+  void SetUp() override {
+    config_.engine.limits.page_items_max = 2;
+    Serve();
+    MakeGallery("gallery");
+    ASSERT_TRUE(Upsert(Batch("gallery", {"a", "b", "c"})).ok());
+  }
+};
+
+TEST_F(SmallPages, TheDefaultPageIsNoLargerThanTheLargest) {
+  v1::ScrollRequest request;
+  request.set_collection("gallery");
+  grpc::ClientContext context;
+  auto reader = retrieval_->Scroll(&context, request);
+  v1::ScrollResponse page;
+  int items = 0;
+  for (; reader->Read(&page); items += page.items_size()) EXPECT_LE(page.items_size(), 2);
+  const grpc::Status ended = reader->Finish();
+  EXPECT_TRUE(ended.ok()) << ended.error_message();
+  EXPECT_EQ(items, 3);
+  request.set_page_size(3);
+  grpc::ClientContext again;
+  reader = retrieval_->Scroll(&again, request);
+  EXPECT_FALSE(reader->Read(&page));
+  EXPECT_THAT(reader->Finish(),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'page_size' is 3; allowed: 0 (the default) .. 2"));
+}
+
 TEST_F(BadInput, APortInUseAndADataFolderInUseAreNamed) {
   ServerConfig second = config_;
   second.http_listen = "";

@@ -361,16 +361,20 @@ TEST_F(Behaviour, AStreamHoldsNoMoreBatchesThanItsLimitAndKeepsTheirOrder) {
   EXPECT_EQ(most.load(), 1);
 }
 
-TEST_F(Behaviour, PagesThatAreTooLargeForAMessageAreReadAgainSmaller) {
+TEST_F(Behaviour, PagesFitIntoAMessageAndNothingIsReadTwice) {
   ServeFake();
   // 100 items of 100 kB; the token is the number of the next one.
-  fake_->on_scroll = [](int64_t page_size, const std::string& token) {
+  std::vector<std::string> asked;
+  fake_->on_scroll = [&](int64_t page_size, const std::string& token, int64_t bytes_max) {
+    asked.push_back(token);
+    EXPECT_GT(bytes_max, 0);
     ScrollPage page;
-    int64_t at = token.empty() ? 0 : std::stoll(token);
-    for (; at < 100 && static_cast<int64_t>(page.items.size()) < page_size; ++at) {
+    int64_t at = token.empty() ? 0 : std::stoll(token), bytes = 0;
+    for (; at < 100 && static_cast<int64_t>(page.items.size()) < page_size && bytes < bytes_max; ++at) {
       StoredItem item;
       item.id = ItemId{static_cast<uint64_t>(at)};
       item.payload_json = std::string(100'000, ' ');
+      bytes += 100'000;
       page.items.push_back(std::move(item));
     }
     if (at < 100) page.token = std::to_string(at);
@@ -379,13 +383,14 @@ TEST_F(Behaviour, PagesThatAreTooLargeForAMessageAreReadAgainSmaller) {
   grpc::ClientContext context;
   auto reader = retrieval_->Scroll(&context, v1::ScrollRequest());
   v1::ScrollResponse page;
-  uint64_t next = 0;
-  while (reader->Read(&page)) {
+  uint64_t next = 0, pages = 0;
+  for (; reader->Read(&page); ++pages) {
     EXPECT_LT(page.ByteSizeLong(), 4u << 20);
     for (const v1::StoredItem& item : page.items()) EXPECT_EQ(item.id().number(), next++);
   }
   EXPECT_TRUE(reader->Finish().ok());
   EXPECT_EQ(next, 100u);
+  EXPECT_EQ(asked.size(), pages);
 }
 
 TEST_F(Behaviour, ExceptionsAndLongMessagesBecomeOrdinaryErrors) {

@@ -15,7 +15,7 @@ class FakeEngine : public Engine {
  public:
   std::function<absl::StatusOr<SearchAnswer>(const SearchCall&, const CallContext&)> on_search;
   std::function<absl::StatusOr<WriteResult>(const UpsertBatch&, const CallContext&)> on_upsert;
-  std::function<absl::StatusOr<ScrollPage>(int64_t page_size, const std::string& token)> on_scroll;
+  std::function<absl::StatusOr<ScrollPage>(int64_t page_size, const std::string& token, int64_t bytes_max)> on_scroll;
   std::function<absl::StatusOr<CollectionStatus>(const std::string& name)> on_get_collection;
   std::function<absl::StatusOr<CollectionStatus>(const CallContext&)> on_rebuild;
 
@@ -111,8 +111,8 @@ class FakeEngine : public Engine {
     return on_search ? on_search(call, context) : SearchAnswer{};
   }
   absl::StatusOr<ScrollPage> Scroll(const std::string&, const std::optional<FilterNode>&, int64_t page_size,
-                                    const std::string& token, bool, const CallContext&) override {
-    return on_scroll ? on_scroll(page_size, token) : ScrollPage{};
+                                    const std::string& token, bool, const CallContext& context) override {
+    return on_scroll ? on_scroll(page_size, token, context.answer_bytes_max) : ScrollPage{};
   }
   absl::StatusOr<CountAnswer> Count(const std::string&, const std::optional<FilterNode>&, const CallContext&) override {
     return CountAnswer{};
