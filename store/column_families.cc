@@ -109,9 +109,9 @@ rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* en
   db.create_missing_column_families = true;
   db.paranoid_checks = true;
   // Only a torn last record, of a write that nobody was told of, is dropped. Any other damage of the log refuses to
-  // open: the default would open and silently lose every acknowledged write behind the damage.
-  db.wal_recovery_mode = options.drop_damaged_log ? rocksdb::WALRecoveryMode::kPointInTimeRecovery
-                                                  : rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  // open: the default would open and silently lose every acknowledged write behind the damage. Who opens knows better
+  // where there is a synced point.
+  db.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   db.max_background_jobs = options.background_threads;
   // Memtables of all tables share a quarter of the memory; families that are seldom written flush before they hold a
   // log back, which bounds the log's size and with it the time of a restart after a crash.

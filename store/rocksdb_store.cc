@@ -14,12 +14,15 @@
 #include "base/status.h"
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/checkpoint.h"
+#include "rocksdb/transaction_log.h"
 #include "rocksdb/write_batch.h"
+#include "spdlog/spdlog.h"
 #include "store/column_families.h"
 #include "store/envelope.h"
 #include "store/folder.h"
 #include "store/group_sync.h"
 #include "store/keys.h"
+#include "store/synced_point.h"
 
 namespace lightcone {
 namespace {
@@ -49,6 +52,13 @@ absl::Status ToStatus(const rocksdb::Status& status, std::string_view step) {
     return Unavailable(text);
   }
   return Internal(text);
+}
+
+// As RocksDB names it.
+std::string LogPath(const std::string& folder, uint64_t number) {
+  std::string digits = StrCat(number);
+  if (digits.size() < 6) digits.insert(0, 6 - digits.size(), '0');
+  return (fs::path(folder) / (digits + ".log")).string();
 }
 
 // Empty `end` in keys means "to the table's end".
@@ -88,6 +98,13 @@ class RocksIterator final : public Iterator {
   std::string_view key() const override { return ToView(iterator_->key()); }
   std::string_view value() const override { return value_; }
   absl::Status status() const override { return status_; }
+  std::optional<std::string> SkipDamaged() override {
+    if (status_.ok() || !iterator_->Valid()) return std::nullopt;
+    std::string damaged(key());
+    status_ = absl::OkStatus();
+    Next();
+    return damaged;
+  }
 
  private:
   // Verifies the value under the cursor, or keeps the error that ended the walk.
@@ -120,7 +137,7 @@ class RocksStore final : public Store {
   ~RocksStore() override {
     if (db_ == nullptr) return;
     // What PROCESS writers left unsynced: a clean stop makes it durable. An error here has nobody left to be told.
-    if (group_.failure().ok()) (void)db_->SyncWAL();
+    if (group_.failure().ok()) (void)SyncLog();
     for (rocksdb::ColumnFamilyHandle* family : families_) (void)db_->DestroyColumnFamilyHandle(family);
     (void)db_->Close();
   }
@@ -128,12 +145,14 @@ class RocksStore final : public Store {
   absl::Status Open(const StoreOptions& options) {
     LC_RETURN_IF_ERROR(options.Validate());
     LC_RETURN_IF_ERROR(PrepareStoreFolder(folder_));
-    rocksdb::DB* db = nullptr;
-    const rocksdb::Status opened =
-        rocksdb::DB::Open(DatabaseOptions(options, internals_.env), folder_, ColumnFamilies(options), &families_, &db);
-    if (!opened.ok()) return OpenError(opened);
-    db_.reset(db);
-    return CheckFormat();
+    LC_RETURN_IF_ERROR(OpenDatabase(options));
+    const std::string step = StrCat("open store '", folder_, "'");
+    // What the log held is in tables by now, so the point lies before the log that begins.
+    SyncedPoint point = SyncedNow();
+    if (point.log > 0) --point.log;
+    LC_RETURN_IF_ERROR(Annotate(synced_.Open(folder_, point), step));
+    LC_RETURN_IF_ERROR(CheckFormat());
+    return ToStatus(FillMemtable(), step);
   }
 
   absl::Status Write(const WriteBatch& batch, Durability durability) override {
@@ -210,6 +229,10 @@ class RocksStore final : public Store {
 
  private:
   rocksdb::ColumnFamilyHandle* Family(Table table) const { return families_[static_cast<size_t>(table)]; }
+
+  absl::Status OpenDatabase(const StoreOptions& options);
+  rocksdb::Status TryOpen(const StoreOptions& options, rocksdb::WALRecoveryMode mode, bool watch);
+  absl::Status CheckCut(const StoreOptions& options, SyncedPoint point, const rocksdb::Status& damage) const;
 
   absl::Status OpenError(const rocksdb::Status& error) const {
     const std::string text = error.ToString();
@@ -323,9 +346,20 @@ class RocksStore final : public Store {
     return failure;
   }
 
+  // What a sync from here on covers: what has been appended, in the current log or before it.
+  SyncedPoint SyncedNow() const {
+    const uint64_t sequence = db_->GetLatestSequenceNumber();
+    std::unique_ptr<rocksdb::LogFile> log;
+    if (!db_->GetCurrentWalFile(&log).ok()) return {};
+    return {sequence, log->LogNumber()};
+  }
+
   absl::Status SyncLog() {
+    const SyncedPoint point = SyncedNow();
     const rocksdb::Status synced = db_->SyncWAL();
-    return synced.ok() ? absl::OkStatus() : WriteFailure(synced, "sync");
+    if (!synced.ok()) return WriteFailure(synced, "sync");
+    if (point.log > 0 && group_.failure().ok()) synced_.Note(point);  // a failed append may have used numbers up
+    return absl::OkStatus();
   }
 
   absl::Status WriteFailure(const rocksdb::Status& error, std::string_view step) const {
@@ -333,6 +367,10 @@ class RocksStore final : public Store {
     return Unavailable(StrCat("store '", folder_, "' is read-only since an I/O error: ", step, ": ", error.ToString(),
                               "; check the disk and start again"));
   }
+
+  // RocksDB leaves a log that failed for a new one when it flushes, and it flushes only what is not empty. So there is
+  // always something: one key in the family that nothing else uses.
+  rocksdb::Status FillMemtable() { return db_->Put(rocksdb::WriteOptions(), families_.back(), "filled", ""); }
 
   // OK when writes may be tried; resumes after a full disk.
   absl::Status Ready() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
@@ -345,6 +383,7 @@ class RocksStore final : public Store {
     last_recovery_ = now;
     rocksdb::Status resumed = db_->Resume();
     if (resumed.ok()) resumed = db_->Flush(rocksdb::FlushOptions(), families_);
+    if (resumed.ok()) resumed = FillMemtable();
     if (resumed.ok()) resumed = db_->SyncWAL();
     if (!resumed.ok()) {
       // Busy: RocksDB's own recovery is at work; anything else that is not a full disk will not get better.
@@ -357,6 +396,8 @@ class RocksStore final : public Store {
 
   const std::string folder_;
   const StoreInternals internals_;
+  LogWatch watch_;  // of the open
+  SyncedFile synced_;  // SyncLog's
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // in the order of Table; the last is RocksDB's "default"
   mutable absl::Mutex write_mutex_;                     // exclusive: check and append as one step; shared: append only
@@ -365,6 +406,59 @@ class RocksStore final : public Store {
   absl::Mutex recovery_mutex_;
   absl::Time last_recovery_ ABSL_GUARDED_BY(recovery_mutex_) = absl::InfinitePast();
 };
+
+rocksdb::Status RocksStore::TryOpen(const StoreOptions& options, rocksdb::WALRecoveryMode mode, bool watch) {
+  rocksdb::DBOptions database = DatabaseOptions(options, internals_.env);
+  database.wal_recovery_mode = mode;
+  watch_ = LogWatch();
+  if (watch) database.wal_filter = &watch_;
+  rocksdb::DB* db = nullptr;
+  rocksdb::Status opened = rocksdb::DB::Open(database, folder_, ColumnFamilies(options), &families_, &db);
+  db_.reset(db);
+  return opened;
+}
+
+absl::Status RocksStore::OpenDatabase(const StoreOptions& options) {
+  using Mode = rocksdb::WALRecoveryMode;
+  const std::optional<SyncedPoint> point = ReadSyncedPoint(folder_);
+  if (options.drop_damaged_log || !point) {
+    const Mode mode = options.drop_damaged_log ? Mode::kPointInTimeRecovery : Mode::kTolerateCorruptedTailRecords;
+    const rocksdb::Status opened = TryOpen(options, mode, /*watch=*/false);
+    return opened.ok() ? absl::OkStatus() : OpenError(opened);
+  }
+  const rocksdb::Status whole = TryOpen(options, Mode::kAbsoluteConsistency, /*watch=*/true);
+  if (whole.ok()) return absl::OkStatus();
+  if (!whole.IsCorruption()) return OpenError(whole);
+  LC_RETURN_IF_ERROR(CheckCut(options, *point, whole));
+  const rocksdb::Status cut = TryOpen(options, Mode::kPointInTimeRecovery, /*watch=*/true);
+  if (!cut.ok()) return OpenError(cut);
+  spdlog::warn("store '{}': its log was damaged ({}) and is cut there, behind {}: everything acknowledged as durable, "
+               "up to sequence {}, is there; writes that were not synced are lost",
+               folder_, whole.ToString(),
+               watch_.last() > 0 ? StrCat("sequence ", watch_.last()) : "what is in tables already", point->sequence);
+  return absl::OkStatus();
+}
+
+// OK when a log that is cut at its first damage still has everything up to the synced point. Changes nothing on disk.
+absl::Status RocksStore::CheckCut(const StoreOptions& options, SyncedPoint point, const rocksdb::Status& damage) const {
+  // RocksDB removes a log once all of it is in tables.
+  std::error_code error;
+  if (!fs::exists(LogPath(folder_, point.log), error) && !error) return absl::OkStatus();
+  rocksdb::DBOptions database = DatabaseOptions(options, internals_.env);
+  database.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  LogWatch watch;
+  database.wal_filter = &watch;
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status read =
+      rocksdb::DB::OpenForReadOnly(database, folder_, ColumnFamilies(options), &families, &raw);
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  for (rocksdb::ColumnFamilyHandle* family : families) (void)db->DestroyColumnFamilyHandle(family);
+  if (!read.ok()) return OpenError(damage);
+  if (watch.last() >= point.sequence) return absl::OkStatus();
+  return DataLoss(StrCat(MessageOf(OpenError(damage)), "; its log can be read up to sequence ", watch.last(),
+                         ", and writes up to ", point.sequence, " were acknowledged as durable"));
+}
 
 absl::Status RocksStore::CheckExpectations(const WriteBatch& batch) const {
   std::array<std::vector<const WriteBatch::Expectation*>, kTableCount> by_table;

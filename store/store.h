@@ -79,6 +79,8 @@ class Iterator {
   virtual std::string_view key() const = 0;    // valid until Next()
   virtual std::string_view value() const = 0;  // valid until Next(); checksum already verified
   virtual absl::Status status() const = 0;     // DATA_LOSS names table and key of a damaged value
+  // At a damaged value: goes on behind it, as Next does, and returns its key. nullopt: the walk has ended otherwise.
+  virtual std::optional<std::string> SkipDamaged() = 0;
 };
 
 struct StoreStats {
@@ -127,8 +129,8 @@ struct StoreOptions {
   int64_t memory_bytes =
       256 << 20;               // Block cache and memtables together. Cost: RAM. Raise for large galleries. At start.
   int background_threads = 2;  // Flush and compaction. Cost: CPU beside searches. At start.
-  // A log that is damaged elsewhere than in its torn last record refuses to open (DATA_LOSS). true: open it and lose
-  // every write behind the damage. For one start, when no checkpoint is at hand. At start.
+  // A log that is damaged where it had been synced refuses to open (DATA_LOSS). true: open it and lose every write
+  // behind the damage. For one start, when no checkpoint is at hand. At start.
   bool drop_damaged_log = false;
   absl::Status Validate() const;  // names the field and the allowed range
 };

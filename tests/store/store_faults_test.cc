@@ -1,6 +1,7 @@
 // What a store does when its folder, its values or its disk are not as they should be.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 
@@ -9,6 +10,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
+#include "store/envelope.h"
 #include "store/keys.h"
 #include "store/rocksdb_store.h"
 #include "tests/support/temporary_folder.h"
@@ -245,6 +247,14 @@ TEST(StoreDamage, ADamagedValueIsNamedAndNeverServed) {
   rows->Next();
   EXPECT_FALSE(rows->Valid());
   expect_damage(rows->status());
+  EXPECT_EQ(rows->SkipDamaged(), "b");
+  ASSERT_TRUE(rows->Valid());
+  EXPECT_EQ(rows->key(), "c");
+  EXPECT_FALSE(rows->SkipDamaged().has_value()) << "nothing is damaged there";
+  rows->Next();
+  EXPECT_FALSE(rows->Valid());
+  EXPECT_TRUE(rows->status().ok());
+  EXPECT_FALSE(rows->SkipDamaged().has_value());
   WriteBatch batch;
   batch.Expect(Table::kItems, "b", "value of b");
   batch.Put(Table::kItems, "c", "new");
@@ -279,6 +289,8 @@ TEST(StoreDamage, ADamagedLogRefusesToOpenUnlessToldToDropIt) {
   const absl::Status damaged = OpenFails(folder / "store");
   EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(MessageOf(damaged), HasSubstr("it is damaged"));
+  EXPECT_THAT(MessageOf(damaged), HasSubstr("its log can be read up to sequence "));
+  EXPECT_THAT(MessageOf(damaged), HasSubstr(", and writes up to 202 were acknowledged as durable"));
   StoreOptions options = SmallOptions();
   options.drop_damaged_log = true;
   auto store = OpenStore(folder / "store", options);
@@ -287,10 +299,139 @@ TEST(StoreDamage, ADamagedLogRefusesToOpenUnlessToldToDropIt) {
   EXPECT_FALSE((*store)->Get(Table::kItems, "k99").ok());
 }
 
+// The newest log of the folder that holds anything.
+std::string NewestLog(const std::string& folder) {
+  std::string path;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".log" && entry.file_size() > 0 && entry.path().string() > path) {
+      path = entry.path().string();
+    }
+  }
+  return path;
+}
+
+// What a power loss leaves of an open store, had every page reached the disk.
+class StoreAfterPowerLoss : public testing::Test {
+ protected:
+  void SetUp() override { Open(folder_ / "store"); }
+  void Open(const std::string& folder) {
+    store_.reset();
+    auto store = OpenStore(folder, SmallOptions());
+    ASSERT_TRUE(store.ok()) << store.status().ToString();
+    store_ = std::move(*store);
+  }
+  void Copy() { std::filesystem::copy(folder_ / "store", folder_ / "copy", std::filesystem::copy_options::recursive); }
+  void PutLarge(const std::string& key, Durability durability) {
+    WriteBatch batch;
+    batch.Put(Table::kItems, key, std::string(20'000, 'x'));
+    ASSERT_TRUE(store_->Write(batch, durability).ok());
+  }
+  // As many zeros, ending so many bytes before the end of the copy's newest log.
+  void Zero(size_t bytes, size_t before_end) {
+    const std::string path = NewestLog(folder_ / "copy");
+    std::string log = *ReadFile(path);
+    ASSERT_GT(log.size(), bytes + before_end);
+    log.replace(log.size() - before_end - bytes, bytes, bytes, '\0');
+    ASSERT_TRUE(WriteFileAtomically(path, log).ok());
+  }
+  bool Has(const std::string& key) { return store_->Get(Table::kItems, key).ok(); }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Store> store_;
+};
+
+TEST_F(StoreAfterPowerLoss, ZerosAmongWhatWasNotSyncedAreCutOff) {
+  PutLarge("synced", Durability::kDurable);
+  PutLarge("in the cache", Durability::kProcess);
+  PutLarge("behind it", Durability::kProcess);
+  Copy();
+  Zero(4096, 30'000);
+  Open(folder_ / "copy");
+  EXPECT_TRUE(Has("synced"));
+  EXPECT_FALSE(Has("in the cache"));
+  EXPECT_FALSE(Has("behind it"));
+  PutLarge("later", Durability::kDurable);
+  Open(folder_ / "copy");
+  EXPECT_TRUE(Has("synced"));
+  EXPECT_TRUE(Has("later"));
+}
+
+TEST_F(StoreAfterPowerLoss, ZerosAmongWhatWasSyncedRefuse) {
+  PutLarge("synced", Durability::kProcess);
+  PutLarge("in the cache", Durability::kProcess);
+  ASSERT_TRUE(store_->Sync().ok());
+  Copy();
+  Zero(4096, 30'000);
+  const absl::Status refused = OpenFails(folder_ / "copy");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(MessageOf(refused), HasSubstr("its log can be read up to sequence 2, and writes up to 4 were acknowledged"));
+}
+
+TEST_F(StoreAfterPowerLoss, ALogOfNothingButWhatWasNotSyncedIsCutAsWell) {
+  PutLarge("synced", Durability::kDurable);
+  Open(folder_ / "store");  // what the log held is in tables now
+  PutLarge("in the cache", Durability::kProcess);
+  Copy();
+  Zero(4096, 10'000);
+  Open(folder_ / "copy");
+  EXPECT_TRUE(Has("synced"));
+  EXPECT_FALSE(Has("in the cache"));
+}
+
+TEST_F(StoreAfterPowerLoss, WithoutASyncedPointDamageRefusesAsItAlwaysDid) {
+  PutLarge("in the cache", Durability::kProcess);
+  Copy();
+  Zero(4096, 10'000);
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "copy/SYNCED", "LCSYNCED and no more").ok());
+  EXPECT_THAT(MessageOf(OpenFails(folder_ / "copy")), HasSubstr("it is damaged"));
+}
+
+// A log may begin before the one before it was synced. What it holds must not outlive what that one lost.
+TEST_F(StoreAfterPowerLoss, AGapBetweenTwoLogsIsTheEndOfWhatIsRead) {
+  PutLarge("synced", Durability::kDurable);
+  store_.reset();
+  std::vector<std::string> names;
+  ASSERT_TRUE(rocksdb::DB::ListColumnFamilies({}, folder_ / "store", &names).ok());
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (const std::string& name : names) families.emplace_back(name, rocksdb::ColumnFamilyOptions());
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open({}, folder_ / "store", families, &handles, &raw).ok());
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  const auto items = *std::find_if(handles.begin(), handles.end(), [](auto* h) { return h->GetName() == "items"; });
+  const auto put = [&](const std::string& key) {
+    const auto head = EnvelopeOf(Table::kItems, key, "v");
+    ASSERT_TRUE(db->Put({}, items, key, std::string(head.data(), head.size()) + "v").ok());
+  };
+  put("kept");
+  const std::string first = NewestLog(folder_ / "store");
+  const uintmax_t bytes = std::filesystem::file_size(first);
+  put("lost");
+  ASSERT_TRUE(db->PauseBackgroundWork().ok());
+  rocksdb::FlushOptions flush;
+  flush.wait = false;
+  ASSERT_TRUE(db->Flush(flush, items).ok());
+  put("behind the gap");
+  ASSERT_NE(NewestLog(folder_ / "store"), first);
+  Copy();
+  ASSERT_TRUE(db->ContinueBackgroundWork().ok());
+  for (rocksdb::ColumnFamilyHandle* handle : handles) ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+  std::filesystem::resize_file(folder_ / "copy" / std::filesystem::path(first).filename(), bytes);
+  Open(folder_ / "copy");
+  EXPECT_TRUE(Has("synced"));
+  EXPECT_TRUE(Has("kept"));
+  EXPECT_FALSE(Has("lost"));
+  EXPECT_FALSE(Has("behind the gap"));
+}
+
 class StoreDisk : public testing::Test {
  protected:
   void SetUp() override { Reopen(); }
   void Reopen() {
+    OpenOnly();
+    ASSERT_TRUE(PutWithJob(store_.get(), "before").ok());
+  }
+  void OpenOnly() {
     store_.reset();
     disk_.Set(FaultyDisk::Fault::kNone);
     StoreInternals internals;
@@ -299,7 +440,6 @@ class StoreDisk : public testing::Test {
     auto store = OpenStoreWith(folder_ / "store", SmallOptions(), internals);
     ASSERT_TRUE(store.ok()) << store.status().ToString();
     store_ = std::move(*store);
-    ASSERT_TRUE(PutWithJob(store_.get(), "before").ok());
   }
   void ExpectWhole(const std::string& key) {
     EXPECT_EQ(store_->Get(Table::kItems, key).ok(), store_->Get(Table::kJobs, key).ok()) << key;
@@ -331,6 +471,25 @@ TEST_F(StoreDisk, AFullDiskIsResourceExhaustedAndWritesGoOnWhenSpaceIsBack) {
     Reopen();
     EXPECT_TRUE(store_->Get(Table::kItems, "after").ok());
     for (int i = 0; i < 3; ++i) ExpectWhole(StrCat("during ", i));
+  }
+}
+
+TEST_F(StoreDisk, AFullDiskThatTheFirstWriteMeetsIsLeftBehindAsWell) {
+  for (const auto fault : {FaultyDisk::Fault::kFullOnAppend, FaultyDisk::Fault::kFullOnSync}) {
+    OpenOnly();  // nothing of ours is in a memtable
+    disk_.Set(fault);
+    EXPECT_EQ(PutWithJob(store_.get(), "during").code(), absl::StatusCode::kResourceExhausted);
+    disk_.Set(FaultyDisk::Fault::kNone);
+    absl::Status resumed = PutWithJob(store_.get(), "after");
+    while (absl::IsResourceExhausted(resumed)) {
+      std::this_thread::yield();
+      resumed = PutWithJob(store_.get(), "after");
+    }
+    EXPECT_TRUE(resumed.ok()) << resumed.ToString();
+    ExpectWhole("during");
+    Reopen();
+    EXPECT_TRUE(store_->Get(Table::kItems, "after").ok());
+    ExpectWhole("during");
   }
 }
 

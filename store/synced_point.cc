@@ -1,0 +1,73 @@
+#include "store/synced_point.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "rocksdb/write_batch.h"
+#include "store/coding.h"
+
+namespace lightcone {
+namespace {
+
+constexpr std::string_view kMagic = "LCSYNCED";
+constexpr int64_t kBytesMax = 4096;
+
+std::string PathIn(const std::string& folder) { return (std::filesystem::path(folder) / kSyncedName).string(); }
+
+std::string Encoded(SyncedPoint point) {
+  std::string bytes(kMagic);
+  coding::AppendLittle(&bytes, point.sequence);
+  coding::AppendLittle(&bytes, point.log);
+  coding::AppendLittle(&bytes, Crc32c(bytes));
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<SyncedPoint> ReadSyncedPoint(const std::string& folder) {
+  const auto bytes = ReadFile(PathIn(folder), kBytesMax);
+  if (!bytes.ok() || !bytes->starts_with(kMagic)) return std::nullopt;
+  coding::Reader reader(std::string_view(*bytes).substr(kMagic.size()));
+  SyncedPoint point;
+  uint32_t checksum = 0;
+  const bool whole = reader.Take(&point.sequence) && reader.Take(&point.log) && reader.Take(&checksum);
+  if (!whole || *bytes != Encoded(point)) return std::nullopt;
+  return point;
+}
+
+SyncedFile::~SyncedFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+absl::Status SyncedFile::Open(const std::string& folder, SyncedPoint point) {
+  const std::string path = PathIn(folder);
+  LC_RETURN_IF_ERROR(WriteFileAtomically(path, Encoded(point)));
+  fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  return fd_ >= 0 ? absl::OkStatus() : ErrnoStatus(errno, "open", path);
+}
+
+void SyncedFile::Note(SyncedPoint point) {
+  const std::string bytes = Encoded(point);
+  if (fd_ >= 0) (void)!::pwrite(fd_, bytes.data(), bytes.size(), 0);
+}
+
+rocksdb::WalFilter::WalProcessingOption LogWatch::LogRecordFound(unsigned long long, const std::string&,
+                                                                 const rocksdb::WriteBatch& batch,
+                                                                 rocksdb::WriteBatch*, bool*) {
+  uint64_t first = 0;
+  uint32_t count = 0;
+  coding::Reader head(batch.Data());  // RocksDB's own layout: sequence of the first operation, and how many there are
+  if (!head.Take(&first) || !head.Take(&count)) return WalProcessingOption::kCorruptedRecord;
+  if (last_ != 0 && first != last_ + 1) return WalProcessingOption::kCorruptedRecord;
+  last_ = first + count - 1;
+  return WalProcessingOption::kContinueProcessing;
+}
+
+}  // namespace lightcone
