@@ -1,6 +1,9 @@
 // The engine's own records and tokens: what is written is read back, and damage is said.
 #include "server/engine/meta.h"
 
+#include <map>
+
+#include "base/files.h"
 #include "engine_testing.h"
 #include "server/engine/checks.h"
 #include "server/engine/scroll_token.h"
@@ -74,6 +77,22 @@ TEST(Records, DamageAndNewerFormatsAreSaid) {
   EXPECT_TRUE(Fails(DecodeAdapterRecord(adapter.substr(0, adapter.find('\n'))), Code::kDataLoss, {"file_bytes"}));
   EXPECT_TRUE(Fails(DecodeAdapterRecord(Encode(AdapterRecord{2, 2, 9, 77, ""})), Code::kDataLoss, {"from_generation"}));
   EXPECT_TRUE(Fails(DecodeAdapterRecord("{\"format\":2}\n"), Code::kFailedPrecondition, {"newer"}));
+}
+
+TEST(Digests, DifferWhereLengthAndChecksumAreTheSame) {
+  std::map<uint32_t, std::string> by_checksum;
+  int pairs = 0;
+  uint64_t state = 1;
+  for (int i = 0; i < 300'000; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const std::string content = StrCat(1'000'000'000'000'000'000u + state % 1'000'000'000'000'000'000u);
+    const auto [first, is_new] = by_checksum.try_emplace(Crc32c(content), content);
+    if (is_new || first->second == content) continue;
+    ++pairs;
+    EXPECT_NE(DigestOf(first->second), DigestOf(content));
+  }
+  EXPECT_GT(pairs, 0);
+  EXPECT_EQ(DigestOf("foobar"), StrCat("6:", Crc32c("foobar"), ":", 0x85944171f73967e8u)) << "it is stored";
 }
 
 TEST(ScrollTokens, ComeBackAndNothingElseDoes) {
