@@ -356,7 +356,8 @@ std::string PayloadIndexesTable(const v1::CollectionInfo& info) {
   Table table({"payload index", "type", "state", "items", "size"});
   for (const auto& one : info.payload_indexes()) {
     table.Add({one.field().path(), PayloadTypeName(one.field().type()),
-               !one.error().empty() ? StrCat("failed, to be tried again: ", one.error())
+               !one.error().empty()
+                   ? StrCat(one.ready() ? "ready, but " : "failed, to be tried again: ", one.error())
                : one.ready()        ? "ready"
                                     : "building",
                Grouped(one.items()), Bytes(one.bytes())});

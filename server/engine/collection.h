@@ -173,7 +173,10 @@ class Collection final : private RowSource, private PayloadSource {
   absl::StatusOr<std::vector<uint32_t>> GenerationsOf(uint64_t internal_id) override;
 
   // PayloadSource.
-  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit) override;
+  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit,
+                              std::vector<uint64_t>* damaged) override;
+  // The internal ids of these items (keys of kItems, whose heads are damaged): a walk over all of them.
+  absl::Status FindInternalIds(const std::vector<std::string>& item_keys, std::vector<uint64_t>* internal_ids) const;
   absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> internal_ids) override;
 
   const uint32_t number_;

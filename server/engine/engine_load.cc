@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -111,11 +112,28 @@ absl::Status EngineImpl::ForgetOldRequests() {
   const int64_t oldest = absl::ToUnixMicros(absl::Now() - kRequestAgeMax);
   const auto requests = store_->Scan(Table::kMeta, keys::Meta(kRequestPrefix), keys::Meta("request0"));
   WriteBatch batch;
-  for (; requests->Valid(); requests->Next()) {
-    LC_ASSIGN_OR_RETURN(const RequestRecord record, DecodeRequest(requests->value()));
-    if (record.time_us < oldest) batch.Delete(Table::kMeta, std::string(requests->key()));
+  // A damaged one refuses its own call, should that come again, and nothing else.
+  const auto pass_over = [](std::string_view key, const absl::Status& why) {
+    spdlog::error("{}: the memory of a request is damaged: {}", Place(Table::kMeta, key), MessageOf(why));
+  };
+  while (true) {
+    for (; requests->Valid(); requests->Next()) {
+      const absl::StatusOr<RequestRecord> record = DecodeRequest(requests->value());
+      if (absl::IsDataLoss(record.status())) {
+        pass_over(requests->key(), record.status());
+        continue;
+      }
+      LC_RETURN_IF_ERROR(record.status());
+      if (record->time_us < oldest) batch.Delete(Table::kMeta, std::string(requests->key()));
+    }
+    const absl::Status why = requests->status();
+    const std::optional<std::string> key = requests->SkipDamaged();
+    if (!key) {
+      LC_RETURN_IF_ERROR(why);
+      break;
+    }
+    pass_over(*key, why);
   }
-  LC_RETURN_IF_ERROR(requests->status());
   return batch.empty() ? absl::OkStatus() : store_->Write(batch, Durability::kDurable);
 }
 

@@ -37,7 +37,7 @@ struct PayloadIndexStatus {
   bool ready = false;  // else it is being built
   uint64_t items = 0;  // that have the field
   uint64_t bytes = 0;
-  absl::Status error;  // of the last attempt to build it; there will be another
+  absl::Status error;  // of the last attempt to build it, there will be another; where ready: what it leaves out
 };
 
 inline constexpr size_t kPayloadFieldsMax = 64;  // of one collection

@@ -66,17 +66,21 @@ void PayloadIndex::BuilderLoop() {
     if (building.empty()) break;
     reading_ = true;
     mu_.Unlock();
-    absl::Status status;
+    absl::StatusOr<size_t> damaged = size_t{0};
     try {
-      status = Build(building);
+      damaged = Build(building);
     } catch (...) {
-      status = StatusOfException();
+      damaged = StatusOfException();
     }
+    const absl::Status status = damaged.status();
     mu_.Lock();
     reading_ = false;
     for (const FieldPtr& field : building) {
       field->ready = status.ok();
       field->error = status;
+      if (status.ok() && *damaged > 0) {
+        field->error = DataLoss(StrCat(*damaged, " items are damaged (the log names them); they pass no filter here"));
+      }
     }
     if (status.ok() || absl::IsCancelled(status)) continue;
     spdlog::warn("payload index: {}; trying again in {} s", MessageOf(status), absl::ToInt64Seconds(kRetry));
@@ -85,7 +89,7 @@ void PayloadIndex::BuilderLoop() {
   building_ = false;
 }
 
-absl::Status PayloadIndex::Build(const std::vector<FieldPtr>& fields) {
+absl::StatusOr<size_t> PayloadIndex::Build(const std::vector<FieldPtr>& fields) {
   std::vector<std::pair<uint64_t, std::string>> read;
   std::vector<Entry> entries;
   const auto flush = [&]() -> absl::Status {
@@ -100,11 +104,16 @@ absl::Status PayloadIndex::Build(const std::vector<FieldPtr>& fields) {
     if (stopping_ || !wanted) return MakeStatus(absl::StatusCode::kCancelled, "nobody wants these fields any more");
     return absl::OkStatus();
   };
-  LC_RETURN_IF_ERROR(source_->ForEachPayload([&](uint64_t id, std::string_view json) -> absl::Status {
+  std::vector<uint64_t> damaged;
+  const auto visit = [&](uint64_t id, std::string_view json) -> absl::Status {
     read.emplace_back(id, json);
     return read.size() < kEntriesABatch ? absl::OkStatus() : flush();
-  }));
-  return flush();
+  };
+  LC_RETURN_IF_ERROR(source_->ForEachPayload(visit, &damaged));
+  LC_RETURN_IF_ERROR(flush());
+  absl::MutexLock lock(&mu_);
+  damaged_.AddMany(damaged);
+  return damaged.size();
 }
 
 std::vector<std::vector<PayloadValues>> PayloadIndex::Read(std::span<const Entry> entries,
@@ -220,6 +229,9 @@ CompiledFilter PayloadIndex::Compile(const FilterNode& root, uint32_t generation
   CompiledFilter compiled;
   absl::ReaderMutexLock lock(&mu_);
   compiled.bounds = CompileNode(root, generation, &compiled);
+  if (!damaged_.empty() && !compiled.indexed.empty()) {
+    compiled.bounds = And(std::move(compiled.bounds), {{damaged_, true}, std::nullopt});
+  }
   return compiled;
 }
 

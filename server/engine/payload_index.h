@@ -6,6 +6,9 @@
 // the payloads that were there before; until that is through, and after every start, conditions on the field are
 // answered by reading payloads, as those on fields without an index are.
 //
+// Nobody knows what a damaged payload holds: its item passes no filter that an index answers, and its field says so as
+// its error.
+//
 // What a search may meet is in the index: an id is added before its row enters the collection's index, and removed
 // after no pinned view can show it any more.
 // Threads: all methods are safe from any thread.
@@ -38,9 +41,10 @@ class PayloadSource {
  public:
   virtual ~PayloadSource() = default;
   // Every payload that some view may still show, as of a moment after the call has begun. Ends with the first error of
-  // `visit`, or with one of the store.
+  // `visit`, or with one of the store. A damaged item is logged, and its id goes to `damaged`.
   virtual absl::Status ForEachPayload(
-      absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit) = 0;
+      absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit,
+      std::vector<uint64_t>* damaged) = 0;
   // Which of these ids the store has no more; those it will never have again.
   virtual absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> internal_ids) = 0;
 };
@@ -92,8 +96,8 @@ class PayloadIndex {
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool Building() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void BuilderLoop() ABSL_LOCKS_EXCLUDED(mu_);
-  // Reads every payload into these fields, as far as they are still declared.
-  absl::Status Build(const std::vector<FieldPtr>& fields) ABSL_LOCKS_EXCLUDED(mu_);
+  // Reads every payload into these fields, as far as they are still declared; how many items were left out as damaged.
+  absl::StatusOr<size_t> Build(const std::vector<FieldPtr>& fields) ABSL_LOCKS_EXCLUDED(mu_);
   // What the payloads hold in the fields given: one row an entry.
   static std::vector<std::vector<PayloadValues>> Read(std::span<const Entry> entries,
                                                       const std::vector<FieldPtr>& fields);
@@ -106,6 +110,7 @@ class PayloadIndex {
 
   mutable absl::Mutex mu_;
   std::vector<FieldPtr> fields_ ABSL_GUARDED_BY(mu_);
+  IdSet damaged_ ABSL_GUARDED_BY(mu_);  // whose payloads nobody can read
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool building_ ABSL_GUARDED_BY(mu_) = false;  // the thread is at work
   bool reading_ ABSL_GUARDED_BY(mu_) = false;   // it reads payloads

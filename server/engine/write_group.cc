@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "store/envelope.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -20,13 +21,11 @@ WriteGroup::WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, Prog
 }
 
 GroupOutcome WriteGroup::WriteToStore() {
-  absl::Status status = ReadHeads();
-  if (!status.ok()) {
-    for (WriteJob* job : jobs_) job->status = status;
-    return {};
-  }
+  ReadHeads();
   batch_.Reserve(3 * heads_.size() + jobs_.size() + 1);
   for (WriteJob* job : jobs_) {
+    job->status = DamageOf(*job);
+    if (!job->status.ok()) continue;
     job->drop_generation != 0 ? PlanDropGeneration(job) : job->generation == 0 ? PlanDelete(job) : PlanUpsert(job);
     durable_ = durable_ || (job->status.ok() && job->durability == Durability::kDurable);
   }
@@ -38,7 +37,7 @@ GroupOutcome WriteGroup::WriteToStore() {
   const std::string encoded = Encode(progress_);
   batch_.Put(Table::kMeta, keys::Meta(ProgressName(number_)), encoded);
   collection_->Retire(std::move(retired_));
-  status = collection_->store()->Write(batch_, Durability::kProcess);
+  const absl::Status status = collection_->store()->Write(batch_, Durability::kProcess);
   if (status.ok()) {
     *leader_progress_ = progress_;
     return {true, absl::OkStatus()};
@@ -81,7 +80,7 @@ absl::Status WriteGroup::ApplyToIndex() {
   return absl::OkStatus();
 }
 
-absl::Status WriteGroup::ReadHeads() {
+void WriteGroup::ReadHeads() {
   std::vector<std::string> item_keys;
   size_t items = 0;
   for (const WriteJob* job : jobs_) items += job->items.size() + job->ids.size();
@@ -97,9 +96,24 @@ absl::Status WriteGroup::ReadHeads() {
   const auto records = collection_->store()->MultiGet(Table::kItems, item_keys);
   for (size_t i = 0; i < records.size(); ++i) {
     if (absl::IsNotFound(records[i].status())) continue;
-    if (!records[i].ok()) return records[i].status();
-    LC_ASSIGN_OR_RETURN(heads_[item_keys[i]], DecodeItem(*records[i]));
+    absl::Status status = records[i].status();
+    if (status.ok()) {
+      absl::StatusOr<ItemRecord> record = DecodeItem(*records[i]);
+      status = Annotate(record.status(), Place(Table::kItems, item_keys[i]));
+      if (record.ok()) heads_[item_keys[i]] = *std::move(record);
+    }
+    if (!status.ok()) damaged_.emplace(item_keys[i], std::move(status));
   }
+}
+
+absl::Status WriteGroup::DamageOf(const WriteJob& job) const {
+  if (damaged_.empty()) return absl::OkStatus();
+  const auto of = [this](const std::string& key, const ItemId& id) {
+    const auto found = damaged_.find(key);
+    return found == damaged_.end() ? absl::OkStatus() : Annotate(found->second, StrCat("item ", ToString(id)));
+  };
+  for (const PreparedItem& item : job.items) LC_RETURN_IF_ERROR(of(item.key, item.id));
+  for (const ItemId& id : job.ids) LC_RETURN_IF_ERROR(of(keys::Item(number_, id), id));
   return absl::OkStatus();
 }
 

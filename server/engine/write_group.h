@@ -44,7 +44,9 @@ class WriteGroup {
     std::vector<PayloadIndex::Entry> payloads;  // of new contents; they point into the job
   };
 
-  absl::Status ReadHeads();
+  void ReadHeads();
+  // Of the first head that the job needs and nobody can read.
+  absl::Status DamageOf(const WriteJob& job) const;
   void PlanUpsert(WriteJob* job);
   void PlanDelete(WriteJob* job);
   // The index is not told: the whole generation leaves it when the last of its embeddings is gone.
@@ -72,6 +74,7 @@ class WriteGroup {
   WriteBatch batch_;
   bool durable_ = false;                          // a job asks for it
   absl::flat_hash_map<std::string, Head> heads_;  // by key of kItems
+  absl::flat_hash_map<std::string, absl::Status> damaged_;  // those that cannot be read, and why; by key of kItems
   // What earlier jobs of the group embed, by internal id and generation; the vectors are the jobs'.
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, std::span<const float>> planned_;
   std::vector<Change> changes_;

@@ -5,6 +5,8 @@
 
 #include "absl/time/clock.h"
 #include "engine_testing.h"
+#include "server/engine/meta.h"
+#include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
@@ -174,6 +176,19 @@ TEST_F(EngineLife, OperatorCallsAreIdempotentUnderARequestId) {
   EXPECT_EQ(engine_->ListGenerations("c")->size(), 1u);
   call.manifest_json = ManifestFor(5);
   EXPECT_TRUE(Fails(engine_->RegisterGeneration(call), Code::kAlreadyExists, {"request_id"}));
+}
+
+TEST_F(EngineLife, ADamagedMemoryOfARequestRefusesThatRequestAlone) {
+  CreateCollectionCall call;
+  call.name = "c";
+  call.request_id = "create-1";
+  ASSERT_TRUE(engine_->CreateCollection(call).ok());
+  EditStore([](Store*, WriteBatch* batch) { batch->Put(Table::kMeta, keys::Meta(RequestName("create-1")), "x"); });
+  Restart();
+  EXPECT_TRUE(Fails(engine_->CreateCollection(call), Code::kDataLoss, {"request record"}));
+  call.name = "d";
+  call.request_id = "create-2";
+  EXPECT_TRUE(engine_->CreateCollection(call).ok());
 }
 
 TEST_F(EngineLife, ADroppedCollectionIsGoneFromDiskAndItsNameIsFree) {

@@ -1,10 +1,13 @@
 // Payload indexes: what they answer is what reading every payload answers, through writes, restarts and all else.
 #include "server/engine/payload_index.h"
 
+#include <algorithm>
 #include <set>
+#include <thread>
 
 #include "nlohmann/json.hpp"
 #include "server/engine/value_index.h"
+#include "store/keys.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/engine/random_filters.h"
 
@@ -42,7 +45,8 @@ TEST(PayloadTimes, KeysOrderAsTheTextsDoByBytes) {
 // Payloads by internal id, as a collection would have them.
 class Truth : public PayloadSource {
  public:
-  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t, std::string_view)> visit) override {
+  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t, std::string_view)> visit,
+                              std::vector<uint64_t>*) override {
     for (const auto& [id, json] : payloads) LC_RETURN_IF_ERROR(visit(id, json));
     return absl::OkStatus();
   }
@@ -257,6 +261,30 @@ TEST_F(IndexedPayloads, AnswerAsReadingEveryPayloadDoesThroughAllThatHappensToIt
   EXPECT_EQ(engine_->GetCollection("c")->payload_indexes.size(), 3u);
 }
 
+TEST_F(IndexedPayloads, ADamagedItemIsLeftOutAndHoldsUpNoOther) {
+  MakeCollection();
+  std::vector<UpsertItem> items;
+  for (const char* id : {"a", "bad", "c", "worse"}) {
+    items.push_back(ItemOf(Id(id), {1, 0, 0, 0}, R"({"color":"red"})"));
+  }
+  items.push_back(ItemOf(Id("d"), {1, 0, 0, 0}, R"({"color":"blue"})"));
+  Write(BatchOf(std::move(items)));
+  EditStore([](Store*, WriteBatch* batch) {
+    for (const char* id : {"bad", "worse"}) batch->Put(Table::kItems, keys::Item(1, Id(id)), "x");
+  });
+  Restart();
+  Index({{"color", PayloadType::kKeyword}});
+  const auto status = engine_->GetCollection("c")->payload_indexes;
+  ASSERT_EQ(status.size(), 1u);
+  EXPECT_EQ(status[0].items, 3u);
+  EXPECT_TRUE(Fails(status[0].error, absl::StatusCode::kDataLoss, {"2 items are damaged"}));
+  SearchCall call = SearchFor({1, 0, 0, 0});
+  call.filter = Leaf(Kind::kEquals, "color", {std::string("red")});
+  EXPECT_THAT(HitNames(call), ::testing::UnorderedElementsAre("'a'@1", "'c'@1"));
+  call.filter = Branch(Kind::kNot, {*call.filter});
+  EXPECT_THAT(HitNames(call), ElementsAre("'d'@1")) << "nobody knows that they are not red";
+}
+
 TEST_F(IndexedPayloads, TheProfileSaysWhichFieldsAnIndexAnswered) {
   CreateCollectionCall create;
   create.name = "c";
@@ -270,6 +298,8 @@ TEST_F(IndexedPayloads, TheProfileSaysWhichFieldsAnIndexAnswered) {
     items.push_back(ItemOf(Id(i), {0.01f * static_cast<float>(i), 0, 0, 0}, payload.dump()));
   }
   Write(BatchOf(std::move(items)));
+  const auto ready = [](const PayloadIndexStatus& status) { return status.ready; };
+  while (!std::ranges::all_of(engine_->GetCollection("c")->payload_indexes, ready)) std::this_thread::yield();
 
   SearchCall call = SearchFor({0, 0, 0, 0}, 2);
   call.filter = Leaf(Kind::kEquals, "kind", {std::string("odd")});
