@@ -14,8 +14,18 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kGroupJobsMax = 256;
-constexpr size_t kGroupItemsMax = 20'000;  // bounds the memory and the latency of one store batch
+constexpr size_t kGroupItemsMax = 20'000;  // bounds the latency of one store batch
+constexpr size_t kGroupBytesMax = 64 << 20;  // and its memory; a job of more has a group of its own
 constexpr absl::Duration kWriterPoll = absl::Milliseconds(50);
+
+// Of what the job puts into the store, about.
+size_t BytesOfJob(const WriteJob& job) {
+  size_t bytes = 0;
+  for (const PreparedItem& item : job.items) {
+    bytes += item.key.size() + item.embedding.size() + item.payload_json.size() + (item.input ? item.input->size() : 0);
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -23,6 +33,7 @@ CollectionWriter::CollectionWriter(Collection* collection, int64_t queue_max)
     : collection_(collection), queue_max_(queue_max), progress_(collection->progress()) {}
 
 absl::StatusOr<WriteResult> CollectionWriter::Submit(WriteJob* job, const CallContext& context) {
+  job->bytes = BytesOfJob(*job);
   absl::MutexLock lock(&mu_);
   LC_RETURN_IF_ERROR(broken_);
   if (static_cast<int64_t>(queue_.size()) + in_flight_ >= queue_max_) {
@@ -54,11 +65,12 @@ absl::StatusOr<WriteResult> CollectionWriter::Submit(WriteJob* job, const CallCo
 std::vector<WriteJob*> CollectionWriter::TakeGroup() {
   std::vector<WriteJob*> jobs;
   jobs.reserve(std::min(queue_.size(), kGroupJobsMax));  // Nothing is taken yet if this throws.
-  size_t items = 0;
+  size_t items = 0, bytes = 0;
   while (!queue_.empty() && jobs.size() < kGroupJobsMax) {
     WriteJob* job = queue_.front();
     items += job->items.size() + job->ids.size();
-    if (!jobs.empty() && items > kGroupItemsMax) break;
+    bytes += job->bytes;
+    if (!jobs.empty() && (items > kGroupItemsMax || bytes > kGroupBytesMax)) break;
     job->taken = true;
     jobs.push_back(job);
     queue_.pop_front();

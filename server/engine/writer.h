@@ -44,6 +44,7 @@ struct WriteJob {
   Durability durability = Durability::kDurable;
 
   // Owned by the writer from Submit on.
+  size_t bytes = 0;  // that it puts into the store, about
   bool taken = false, done = false;
   absl::Status status;
   WriteResult result;
