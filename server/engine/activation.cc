@@ -131,7 +131,8 @@ absl::StatusOr<ActivateAnswer> EngineImpl::SwitchGeneration(const SwitchCall& ca
   request.method = generation ? "ActivateGeneration" : kRollback;
   request.fingerprint = StrCat(collection.number(), "|", generation ? StrCat(*generation, "|") : "", call.force, "|",
                                DigestOf(call.reason), "|", call.expect_active ? StrCat(*call.expect_active) : "any");
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, request.method, request.fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before,
+                      FindRequestOn(collection, call.request_id, request.method, request.fingerprint));
   if (before) {
     return ActivateAnswer{StatusOf(collection, *state, before->generation), before->previous_generation,
                           before->out_of_reach};

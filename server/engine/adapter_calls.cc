@@ -60,7 +60,7 @@ absl::StatusOr<AdapterStatus> EngineImpl::PutAdapter(const PutAdapterCall& call)
   const std::string fingerprint = StrCat(number, "|", call.from, "|", call.to, "|", DigestOf(call.file));
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "PutAdapter", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "PutAdapter", fingerprint));
   if (before) return PutAgain(*state, call, before->version);
   LC_ASSIGN_OR_RETURN(const Pair pair, PairOf(*state, call.from, call.to));
   LC_ASSIGN_OR_RETURN(const AdapterFile file, ReadAdapterFor(*pair.from, *pair.to, call.file));
@@ -96,7 +96,7 @@ absl::Status EngineImpl::DropAdapter(const DropAdapterCall& call) {
   const std::string fingerprint = StrCat(number, "|", call.from, "|", call.to, "|", call.force);
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "DropAdapter", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "DropAdapter", fingerprint));
   if (before) return absl::OkStatus();
   AdapterSet adapters = state->reach.adapters();
   if (adapters.erase({call.from, call.to}) == 0) {
@@ -116,14 +116,13 @@ absl::Status EngineImpl::DropAdapter(const DropAdapterCall& call) {
                                        " items that it reaches now; give force to drop it all the same"));
     }
   }
-  CollectionRecord record = state->record;
   WriteBatch batch;
   batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
   batch.Delete(Table::kGenerations, keys::Adapter(number, call.from, call.to));
   RecordRequest(call.request_id, {"DropAdapter", fingerprint, number, call.from, call.to, 0, NowMicros()}, &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
-  collection.Publish(std::move(record), state->generations, std::move(adapters));
+  collection.PublishGenerations(state->generations, std::move(adapters));
   return written.status;
 }
 

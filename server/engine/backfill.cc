@@ -187,7 +187,8 @@ absl::Status Backfill::OrderItems(const BackfillRecord& record, const FailureHea
   return absl::OkStatus();
 }
 
-absl::Status Backfill::SetPaused(bool paused, WriteBatch also, const StartBackfillCall* pace) {
+absl::Status Backfill::SetPaused(bool paused, absl::FunctionRef<OperatorWrite(const WriteBatch&)> write,
+                                 WriteBatch also, const StartBackfillCall* pace) {
   absl::MutexLock lock(&mu_);
   if (!record_) return NotFound(StrCat("no backfill of collection '", collection_->name(), "' was ever started"));
   BackfillRecord record = *record_;
@@ -197,7 +198,8 @@ absl::Status Backfill::SetPaused(bool paused, WriteBatch also, const StartBackfi
     record.p99_ms_max = pace->p99_ms_max;
   }
   also.Put(Table::kMeta, keys::Meta(BackfillName(collection_->number())), Encode(record));
-  LC_RETURN_IF_ERROR(collection_->store()->Write(also, Durability::kDurable));
+  const OperatorWrite written = write(also);
+  if (!written.in_store) return written.status;
   record_ = record;
   paused_ = paused;
   if (!paused) {
@@ -210,7 +212,7 @@ absl::Status Backfill::SetPaused(bool paused, WriteBatch also, const StartBackfi
     BeginPasses();
   }
   if (!paused && (!record.ordered || !error_.ok())) StartOrdering();
-  return absl::OkStatus();
+  return written.status;
 }
 
 std::optional<BackfillRecord> Backfill::record() const {

@@ -17,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "models/failure_head_file.h"
@@ -58,9 +59,10 @@ class Backfill {
   // Goes on with an ordering that Halt ended, or the activation of another generation.
   void Resume();
   // Ends leasing, or goes on with it: order and leases stay; an ordering under way ends and begins again. The store's
-  // record changes with it, and so does `also` in the same write. NOT_FOUND before a start; errors of the store.
-  // `pace`, if there is one, replaces how the server itself embeds.
-  absl::Status SetPaused(bool paused, WriteBatch also = {}, const StartBackfillCall* pace = nullptr);
+  // record changes with it, by `write`, and so does `also` in the same batch. NOT_FOUND before a start; errors of the
+  // store. `pace`, if there is one, replaces how the server itself embeds.
+  absl::Status SetPaused(bool paused, absl::FunctionRef<OperatorWrite(const WriteBatch&)> write, WriteBatch also = {},
+                         const StartBackfillCall* pace = nullptr);
 
   std::optional<BackfillRecord> record() const;
   BackfillStatus Status() const;

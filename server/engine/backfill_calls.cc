@@ -76,7 +76,7 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   std::string fingerprint = StrCat(number, "|", call.head_generation, "|", DigestOf(call.failure_head));
   if (call.embed_rate > 0) fingerprint += StrCat("|", FullText(call.embed_rate), "|", FullText(call.p99_ms_max));
   absl::MutexLock lock(&collection.operator_mutex());
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "StartBackfill", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "StartBackfill", fingerprint));
   if (before) return served->backfill.Status();
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state->Resolve(0));
@@ -93,7 +93,8 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
     WriteBatch batch;
     RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, now->generation, 0, 0, now->started_us},
                   &batch);
-    LC_RETURN_IF_ERROR(served->backfill.SetPaused(false, std::move(batch), &call));
+    const auto write = [this](const WriteBatch& all) { return WriteOperation(all); };
+    LC_RETURN_IF_ERROR(served->backfill.SetPaused(false, write, std::move(batch), &call));
     return served->backfill.Status();
   }
   BackfillRecord record;
@@ -131,8 +132,10 @@ absl::StatusOr<BackfillStatus> EngineImpl::PauseBackfill(const std::string& name
   LC_RETURN_IF_ERROR(CheckRequestId(request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
   absl::MutexLock lock(&served->collection->operator_mutex());
+  if (served->collection->dropped()) return NotFound(StrCat("collection '", name, "' has been dropped"));
   // To pause what is paused changes nothing, so the request needs no record.
-  LC_RETURN_IF_ERROR(served->backfill.SetPaused(true));
+  const auto write = [this](const WriteBatch& batch) { return WriteOperation(batch); };
+  LC_RETURN_IF_ERROR(served->backfill.SetPaused(true, write));
   return served->backfill.Status();
 }
 

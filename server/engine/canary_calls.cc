@@ -75,7 +75,7 @@ absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
   const auto state = collection.state();
   const std::string fingerprint =
       StrCat(number, "|", call.generation, "|", FullText(call.share), "|", call.force, "|", DigestOf(call.reason));
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "SetCanary", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "SetCanary", fingerprint));
   if (before) return CanaryOf(*served, state->record);
   CollectionRecord record = state->record;
   const uint32_t earlier = record.canary_generation;
@@ -92,6 +92,7 @@ absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
   const int64_t now = NowMicros();
   const RequestRecord request{"SetCanary", fingerprint, number, call.generation, 0, may.out_of_reach, now};
   if (call.generation == 0 && earlier == 0) {  // nothing to do, which is remembered: a later canary is another one's
+    LC_RETURN_IF_ERROR(store_->Sync());  // The disk may have refused the call that ended the last one.
     if (call.request_id.empty()) return CanaryOf(*served, record);
     WriteBatch nothing;
     RecordRequest(call.request_id, request, &nothing);

@@ -109,6 +109,8 @@ absl::StatusOr<std::optional<RequestRecord>> EngineImpl::FindRequest(const std::
   const auto stored = store_->Get(Table::kMeta, keys::Meta(RequestName(request_id)));
   if (absl::IsNotFound(stored.status())) return std::optional<RequestRecord>();
   LC_RETURN_IF_ERROR(stored.status());
+  // It may stem from a write whose sync failed: who answers by it answers for its durability.
+  LC_RETURN_IF_ERROR(store_->Sync());
   LC_ASSIGN_OR_RETURN(RequestRecord record, DecodeRequest(*stored));
   if (record.method != method || record.fingerprint != fingerprint) {
     return FieldError(absl::StatusCode::kAlreadyExists, "request_id", StrCat("'", request_id, "'"),
@@ -117,7 +119,15 @@ absl::StatusOr<std::optional<RequestRecord>> EngineImpl::FindRequest(const std::
   return std::optional<RequestRecord>(std::move(record));
 }
 
-EngineImpl::OperatorWrite EngineImpl::WriteOperation(const WriteBatch& batch) {
+absl::StatusOr<std::optional<RequestRecord>> EngineImpl::FindRequestOn(const Collection& collection,
+                                                                       const std::string& request_id,
+                                                                       const std::string& method,
+                                                                       const std::string& fingerprint) const {
+  if (collection.dropped()) return NotFound(StrCat("collection '", collection.name(), "' has been dropped"));
+  return FindRequest(request_id, method, fingerprint);
+}
+
+OperatorWrite EngineImpl::WriteOperation(const WriteBatch& batch) {
   const absl::Status status = store_->Write(batch, Durability::kDurable);
   if (status.ok()) return {true, status};
   if (absl::IsAborted(status)) return {false, status};  // refused before anything was written
@@ -188,11 +198,13 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
   batch.Put(Table::kMeta, keys::Meta(kNextCollectionName), StrCat(number + 1));
   batch.Expect(Table::kMeta, keys::CollectionName(call.name), std::nullopt);
   batch.Put(Table::kMeta, keys::CollectionName(call.name), StrCat(number));
-  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
+  std::string encoded = Encode(record);
+  batch.Put(Table::kCollections, keys::Collection(number), encoded);
   RecordRequest(call.request_id, {"CreateCollection", fingerprint, number, 0, 0, 0, NowMicros()}, &batch);
   // The index first: a folder without a record is nothing, a record without an index would fail the answer.
-  LC_ASSIGN_OR_RETURN(auto collection, Collection::Open(number, store_.get(), IndexFolder(number), std::move(record),
-                                                        {}, {}, {}, options_.index_memory_bytes_max));
+  LC_ASSIGN_OR_RETURN(auto collection,
+                      Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), std::move(encoded),
+                                       {}, {}, {}, options_.index_memory_bytes_max));
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) {
     collection.reset();
@@ -350,7 +362,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::Rebuild(const std::string& name, co
   {
     absl::MutexLock lock(&collection.operator_mutex());
     const std::string fingerprint = StrCat(name, "|", TextOf(index));
-    LC_ASSIGN_OR_RETURN(const auto before, FindRequest(request_id, "Rebuild", fingerprint));
+    LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, request_id, "Rebuild", fingerprint));
     if (!before) {
       const auto state = collection.state();
       CollectionRecord record = state->record;

@@ -86,6 +86,7 @@ Collection::Collection(uint32_t number, Store* store, std::string index_folder)
 
 absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, Store* store,
                                                              const std::string& index_folder, CollectionRecord record,
+                                                             std::string encoded,
                                                              std::vector<GenerationRecord> generations,
                                                              AdapterSet adapters, ProgressRecord progress,
                                                              int64_t index_memory_bytes_max) {
@@ -108,7 +109,7 @@ absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, St
   }
   if (!index.ok()) return Annotate(index.status(), step);
   collection->index_ = std::move(*index);
-  collection->Publish(std::move(record), std::move(generations), std::move(adapters));
+  collection->Publish(std::move(record), std::move(encoded), std::move(generations), std::move(adapters));
   if (const absl::Status replayed = collection->Replay(progress.sequence); !replayed.ok()) {
     return Annotate(replayed, step);
   }
@@ -161,8 +162,23 @@ void Collection::Publish(CollectionRecord record, std::vector<GenerationRecord> 
 }
 
 void Collection::Publish(CollectionRecord record, std::vector<GenerationRecord> generations, AdapterSet adapters) {
+  std::string encoded = Encode(record);
+  Publish(std::move(record), std::move(encoded), std::move(generations), std::move(adapters));
+}
+
+void Collection::PublishGenerations(std::vector<GenerationRecord> generations) {
+  PublishGenerations(std::move(generations), state()->reach.adapters());
+}
+
+void Collection::PublishGenerations(std::vector<GenerationRecord> generations, AdapterSet adapters) {
+  const auto before = state();
+  Publish(before->record, before->encoded, std::move(generations), std::move(adapters));
+}
+
+void Collection::Publish(CollectionRecord record, std::string encoded, std::vector<GenerationRecord> generations,
+                         AdapterSet adapters) {
   auto state = std::make_shared<CollectionState>();
-  state->encoded = Encode(record);
+  state->encoded = std::move(encoded);
   state->record = std::move(record);
   state->generations = std::move(generations);
   state->reach = Reach(state->generations, std::move(adapters));

@@ -27,6 +27,13 @@
 
 namespace lightcone::server {
 
+// What became of an operator's batch. One that the disk refused may be in the store all the same, but always whole:
+// `in_store` is true when all of it reads back, and then memory has to follow before `status` is answered.
+struct OperatorWrite {
+  bool in_store = false;
+  absl::Status status;
+};
+
 // The records as of one moment; immutable once published, so a call that holds one is untouched by an activation.
 struct CollectionState {
   CollectionRecord record;
@@ -86,9 +93,11 @@ struct ResolvedRow {
 
 class Collection final : private RowSource, private PayloadSource {
  public:
-  // Opens the index and replays the change log. Errors name the collection.
+  // Opens the index and replays the change log. Errors name the collection. `encoded`: the record as the store holds
+  // it, which an older server may have written.
   static absl::StatusOr<std::shared_ptr<Collection>> Open(uint32_t number, Store* store,
                                                           const std::string& index_folder, CollectionRecord record,
+                                                          std::string encoded,
                                                           std::vector<GenerationRecord> generations,
                                                           AdapterSet adapters, ProgressRecord progress,
                                                           int64_t index_memory_bytes_max);
@@ -106,6 +115,9 @@ class Collection final : private RowSource, private PayloadSource {
   // Adapters stay as they are, or are replaced. REQUIRES: the caller holds operator_mutex(), or nobody else can.
   void Publish(CollectionRecord record, std::vector<GenerationRecord> generations);
   void Publish(CollectionRecord record, std::vector<GenerationRecord> generations, AdapterSet adapters);
+  // The same where the collection's own record was not written.
+  void PublishGenerations(std::vector<GenerationRecord> generations);
+  void PublishGenerations(std::vector<GenerationRecord> generations, AdapterSet adapters);
 
   // Index. The writer calls Apply; AddGeneration and Reconfigure keep it out meanwhile.
   absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes);
@@ -164,6 +176,8 @@ class Collection final : private RowSource, private PayloadSource {
   absl::Status ResolveIds(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const;
   absl::Status ReadRecords(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const;
 
+  void Publish(CollectionRecord record, std::string encoded, std::vector<GenerationRecord> generations,
+               AdapterSet adapters);
   absl::Status Replay(uint64_t last_sequence);
   absl::Status ReplayOne(uint64_t sequence, const ChangeRecord& record);
   void Unpin(uint64_t sequence);

@@ -153,18 +153,19 @@ class EngineImpl final : public Engine {
     return {adapted_memory_, carried_disk_, CarriedFolder(IndexFolder(collection))};
   }
 
-  // Idempotency: the record of this request id, if any. ALREADY_EXISTS when it was for something else.
+  // Idempotency: the record of this request id, if any, which is durable then. ALREADY_EXISTS when it was for something
+  // else.
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& request_id, const std::string& method,
                                                            const std::string& fingerprint) const;
+  // The same for a call on a collection; NOT_FOUND when that was dropped while the call waited.
+  // REQUIRES: the collection's operator mutex is held.
+  absl::StatusOr<std::optional<RequestRecord>> FindRequestOn(const Collection& collection,
+                                                             const std::string& request_id, const std::string& method,
+                                                             const std::string& fingerprint) const;
   // The second half of SetAlias with an empty target. NOT_FOUND when there is no such alias.
   absl::Status RemoveAlias(const std::string& alias, const std::string& request_id, const std::string& fingerprint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(operator_mu_);
-  // Writes an operator's batch, durably. A write that the disk refused may be in the store all the same, but always
-  // whole: `in_store` is true when all of it reads back, and then memory has to follow before `status` is answered.
-  struct OperatorWrite {
-    bool in_store = false;
-    absl::Status status;
-  };
+  // Writes an operator's batch, durably.
   OperatorWrite WriteOperation(const WriteBatch& batch);
   static void RecordRequest(const std::string& request_id, RequestRecord record, WriteBatch* batch);
   absl::StatusOr<CollectionStatus> AnswerAgain(const RequestRecord& record, const std::string& name);

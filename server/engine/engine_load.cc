@@ -163,7 +163,7 @@ absl::StatusOr<std::shared_ptr<Collection>> EngineImpl::LoadCollection(uint32_t 
   } else if (!absl::IsNotFound(stored.status())) {
     return stored.status();
   }
-  return Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), std::move(generations),
+  return Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), encoded, std::move(generations),
                           std::move(adapters), std::move(progress), options_.index_memory_bytes_max);
 }
 

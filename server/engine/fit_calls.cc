@@ -215,7 +215,7 @@ absl::StatusOr<std::string> EngineImpl::FitAdapter(const FitAdapterCall& asked) 
   const std::string fingerprint = StrCat(collection.number(), "|", DigestOf(Encode(call)));
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "FitAdapter", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "FitAdapter", fingerprint));
   if (before) return before->job;
   LC_RETURN_IF_ERROR(CheckSides(*state, call));
   JobRecord job;

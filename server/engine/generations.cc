@@ -138,7 +138,7 @@ absl::StatusOr<GenerationStatus> EngineImpl::RegisterGeneration(const RegisterCa
       call.as_draft ? StrCat(collection.number(), "|a draft")
                     : StrCat(collection.number(), "|", call.parent, "|", DigestOf(call.manifest_json), "|",
                              DigestOf(call.encoder), call.expects_adapter ? "|expects_adapter" : "");
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RegisterGeneration", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "RegisterGeneration", fingerprint));
   if (before) return StatusOf(collection, *state, before->generation);
   LC_ASSIGN_OR_RETURN(const NewGeneration made, CheckRegistration(*state, call));
   LC_RETURN_IF_ERROR(StoreEncoder(collection.number(), made, call));
@@ -168,7 +168,7 @@ absl::StatusOr<GenerationStatus> EngineImpl::TakeUpDraft(Collection& collection,
   }
   const auto state = collection.state();
   const std::string fingerprint = StrCat(collection.number(), "|draft|", call.draft);
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RegisterGeneration", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "RegisterGeneration", fingerprint));
   if (before) return StatusOf(collection, *state, before->generation);
   LC_ASSIGN_OR_RETURN(const GenerationRecord* found, state->ResolveAny(call.draft));
   if (!found->draft) {
@@ -186,7 +186,7 @@ absl::StatusOr<GenerationStatus> EngineImpl::TakeUpDraft(Collection& collection,
                 {"RegisterGeneration", fingerprint, collection.number(), call.draft, 0, 0, record.registered_us}, &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
-  collection.Publish(state->record, std::move(generations));
+  collection.PublishGenerations(std::move(generations));
   LC_RETURN_IF_ERROR(written.status);
   return StatusOf(collection, *collection.state(), call.draft);
 }

@@ -53,7 +53,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::IndexPayload(const IndexPayloadCall
     std::string content = StrCat(call.collection, "|", TextOf(call.add));
     for (const std::string& path : call.drop) content += StrCat("|", path);
     const std::string fingerprint = DigestOf(content);
-    LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "IndexPayload", fingerprint));
+    LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "IndexPayload", fingerprint));
     if (!before) {
       const auto state = collection.state();
       CollectionRecord record = state->record;

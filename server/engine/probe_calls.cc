@@ -149,7 +149,7 @@ absl::StatusOr<ProbeSetStatus> EngineImpl::PutProbes(const PutProbesCall& call) 
   const std::string fingerprint = StrCat(number, "|", call.name, "|", DigestOf(call.label_field), "|", DigestOf(body));
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "PutProbes", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "PutProbes", fingerprint));
   if (before) return StatusOfSet(call, body.size(), before->time_us);
   LC_RETURN_IF_ERROR(CheckItemsExist(collection, call.probes));
   CollectionRecord record = state->record;
@@ -183,7 +183,7 @@ absl::Status EngineImpl::DropProbes(const std::string& name, const std::string& 
   const std::string fingerprint = StrCat(number, "|", set);
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(request_id, "DropProbes", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, request_id, "DropProbes", fingerprint));
   if (before) return absl::OkStatus();
   CollectionRecord record = state->record;
   if (record.probe_sets.erase(set) == 0) {

@@ -106,10 +106,11 @@ absl::StatusOr<RetireAnswer> EngineImpl::RetireGeneration(const RetireCall& call
   const std::string fingerprint = StrCat(number, "|", call.generation);
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "RetireGeneration", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "RetireGeneration", fingerprint));
   if (before) return RetireAnswer{StatusOf(collection, *state, call.generation), before->job};
   if (const GenerationRecord* known = state->Find(call.generation); known != nullptr && known->retired) {
     // Again: the job that gives its space back, or a new one if that failed.
+    LC_RETURN_IF_ERROR(store_->Sync());  // The disk may have refused the call that retired it.
     std::string job = jobs_.Find(kRetireJob, number, call.generation);
     if (job.empty() && !known->removed) {
       LC_ASSIGN_OR_RETURN(job, BeginJob(RetireJobOf(*state, number, call.generation), call.request_id,
@@ -222,7 +223,7 @@ absl::StatusOr<std::string> EngineImpl::RunRetireJob(const JobRun& run) {
   DropAdaptersOf(number, generation, &adapters, &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
-  collection.Publish(state->record, std::move(generations), std::move(adapters));
+  collection.PublishGenerations(std::move(generations), std::move(adapters));
   LC_RETURN_IF_ERROR(written.status);
   return Dump({{"items", swept}});
 }

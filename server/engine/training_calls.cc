@@ -187,7 +187,7 @@ absl::StatusOr<std::string> EngineImpl::StartTraining(const StartTrainingCall& c
   const std::string fingerprint = StrCat(collection.number(), "|", DigestOf(Encode(call)));
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "StartTraining", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "StartTraining", fingerprint));
   if (before) return before->job;
   LC_RETURN_IF_ERROR(CheckTrainingSpace(recipe, state->record.metric, state->record.curvature));
   LC_RETURN_IF_ERROR(CheckParent(*state, recipe, call.parent));

@@ -55,7 +55,7 @@ absl::StatusOr<std::string> EngineImpl::ValidateGeneration(const ValidateCall& c
   const std::string fingerprint = StrCat(collection.number(), "|", call.generation, "|", DigestOf(Encode(arguments)));
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequest(call.request_id, "ValidateGeneration", fingerprint));
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "ValidateGeneration", fingerprint));
   if (before) return before->job;
   LC_RETURN_IF_ERROR(state->Resolve(call.generation).status());
   if (call.reference_generation != 0) {
@@ -190,7 +190,7 @@ absl::Status EngineImpl::KeepReport(Collection& collection, uint32_t generation,
             Encode(generations[generation - 1]));
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
-  collection.Publish(state->record, std::move(generations));
+  collection.PublishGenerations(std::move(generations));
   return written.status;
 }
 

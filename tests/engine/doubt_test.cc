@@ -1,11 +1,14 @@
 // A store that fails and throws: what is in it in spite of an error is served, and nobody waits for ever.
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <new>
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "engine_testing.h"
 #include "server/engine/engine_impl.h"
+#include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
@@ -23,18 +26,32 @@ enum class Fault {
   kSyncThrows,
 };
 
-// Where Sync waits, to hold a group on its way to the disk.
+// Where Sync or Write waits, to hold a group on its way to the disk or an operator's call in the midst of it.
 struct Gate {
+  void Pass() {
+    ++waiting;
+    while (closed) std::this_thread::yield();
+    --waiting;
+  }
   std::atomic<bool> closed{false};
   std::atomic<int> waiting{0};
 };
 
+size_t BytesOfBatch(const WriteBatch& batch) {
+  size_t bytes = 0;
+  for (const WriteBatch::Operation& operation : batch.operations()) bytes += operation.value.value_or("").size();
+  return bytes;
+}
+
 class FaultyStore final : public Store {
  public:
-  FaultyStore(std::unique_ptr<Store> inner, std::atomic<Fault>* fault, Gate* gate)
-      : inner_(std::move(inner)), fault_(fault), gate_(gate) {}
+  FaultyStore(std::unique_ptr<Store> inner, std::atomic<Fault>* fault, Gate* gate, Gate* write_gate,
+              std::atomic<size_t>* bytes_max)
+      : inner_(std::move(inner)), fault_(fault), gate_(gate), write_gate_(write_gate), bytes_max_(bytes_max) {}
 
   absl::Status Write(const WriteBatch& batch, Durability durability) override {
+    write_gate_->Pass();
+    bytes_max_->store(std::max(bytes_max_->load(), BytesOfBatch(batch)));
     const Fault fault = fault_->load();
     if (fault == Fault::kThrows) throw std::bad_alloc();
     if (fault == Fault::kNotWritten) return Unavailable("the disk is gone");
@@ -43,9 +60,7 @@ class FaultyStore final : public Store {
     return fault == Fault::kNone || fault >= Fault::kNotSynced ? absl::OkStatus() : Unavailable("the disk is gone");
   }
   absl::Status Sync() override {
-    ++gate_->waiting;
-    while (gate_->closed) std::this_thread::yield();
-    --gate_->waiting;
+    gate_->Pass();
     const Fault fault = fault_->load();
     if (fault == Fault::kSyncThrows) throw std::bad_alloc();
     return fault == Fault::kNotSynced ? Unavailable("the disk is gone") : inner_->Sync();
@@ -72,6 +87,8 @@ class FaultyStore final : public Store {
   const std::unique_ptr<Store> inner_;
   std::atomic<Fault>* const fault_;
   Gate* const gate_;
+  Gate* const write_gate_;
+  std::atomic<size_t>* const bytes_max_;  // of one batch so far
 };
 
 class Doubt : public EngineTest {
@@ -81,11 +98,14 @@ class Doubt : public EngineTest {
   void OpenFaulty() {
     engine_.reset();
     fault_ = Fault::kNone;
-    const EngineOptions options = OptionsFor(folder_.path());
+    EngineOptions options = OptionsFor(folder_.path());
+    options.write_queue_max = write_queue_max_;
+    options.limits.payload_bytes_max = 64 << 20;
     auto store = OpenStore(options.data_folder + "/store", options.store);
     ASSERT_TRUE(store.ok()) << store.status();
     auto engine =
-        std::make_unique<EngineImpl>(options, std::make_unique<FaultyStore>(std::move(*store), &fault_, &gate_));
+        std::make_unique<EngineImpl>(options, std::make_unique<FaultyStore>(std::move(*store), &fault_, &gate_,
+                                                                            &write_gate_, &batch_bytes_max_));
     ASSERT_TRUE(engine->Load().ok());
     engine_ = std::move(engine);
   }
@@ -128,8 +148,36 @@ class Doubt : public EngineTest {
     return waits;
   }
 
+  // Holds the first write in the store until all others wait behind it, so that they may become one group.
+  // REQUIRES: write_queue_max_ is the count of all of them.
+  void WriteBehind(const std::vector<std::function<void()>>& writes) {
+    write_gate_.closed = true;
+    std::vector<std::thread> threads;
+    for (const auto& write : writes) {
+      threads.emplace_back(write);
+      while (write_gate_.waiting < 1) std::this_thread::yield();
+    }
+    const auto is_full = [&] {
+      CallContext soon;
+      soon.deadline = absl::Now() + absl::Milliseconds(1);
+      return absl::IsResourceExhausted(engine_->Delete("c", {Id("nobody")}, Durability::kProcess, soon).status());
+    };
+    while (!is_full()) std::this_thread::yield();
+    write_gate_.closed = false;
+    for (std::thread& thread : threads) thread.join();
+  }
+  // Again while a look at the queue takes the last place in it.
+  absl::StatusOr<WriteResult> Upserted(UpsertItem item) {
+    while (true) {
+      auto written = engine_->Upsert(BatchOf({item}), {});
+      if (!absl::IsResourceExhausted(written.status())) return written;
+    }
+  }
+
   std::atomic<Fault> fault_{Fault::kNone};
-  Gate gate_;
+  Gate gate_, write_gate_;
+  std::atomic<size_t> batch_bytes_max_{0};
+  int64_t write_queue_max_ = EngineOptions().write_queue_max;
   std::vector<std::string> seen_while_waiting_;
 };
 
@@ -167,6 +215,86 @@ TEST_F(Doubt, WhatAnOperatorWroteInSpiteOfAnErrorIsServed) {
   EXPECT_TRUE(Fails(engine_->GetCollection("b"), Code::kNotFound, {"none"}));
   fault_ = Fault::kNone;
   EXPECT_TRUE(Create("c").ok());
+}
+
+TEST_F(Doubt, ARequestThatIsKnownIsAnsweredOnlyOnceTheDiskHasIt) {
+  fault_ = Fault::kWritten;
+  EXPECT_TRUE(Fails(Create("c", "create-1"), Code::kUnavailable, {"disk"}));
+  fault_ = Fault::kNotSynced;
+  EXPECT_TRUE(Fails(Create("c", "create-1"), Code::kUnavailable, {"disk"}));
+  fault_ = Fault::kNone;
+  EXPECT_TRUE(Create("c", "create-1").ok());
+}
+
+TEST_F(Doubt, APauseAndItsEndAreInForceInSpiteOfAnError) {
+  MakeCollection(2);
+  Write(BatchOf({ItemOf(Id("x"), {1, 0, 0, 0})}));
+  Activate(2);
+  const auto state = [&] { return engine_->GetBackfill("c")->state; };
+  ASSERT_TRUE(engine_->StartBackfill({"", "c", "", 0}).ok());
+  while (state() == BackfillState::kOrdering) std::this_thread::yield();
+  fault_ = Fault::kWritten;
+  EXPECT_TRUE(Fails(engine_->PauseBackfill("c", ""), Code::kUnavailable, {"disk"}));
+  EXPECT_EQ(state(), BackfillState::kPaused);
+  EXPECT_TRUE(Fails(engine_->StartBackfill({"on-1", "c", "", 0}), Code::kUnavailable, {"disk"}));
+  EXPECT_EQ(state(), BackfillState::kRunning);
+  fault_ = Fault::kNone;
+  const auto again = engine_->StartBackfill({"on-1", "c", "", 0});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->state, BackfillState::kRunning);
+}
+
+TEST_F(Doubt, CallsThatWaitBehindADropFindNothing) {
+  ASSERT_TRUE(Create("c").ok());
+  write_gate_.closed = true;
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { EXPECT_TRUE(engine_->DropCollection("c", "").ok()); });
+  while (write_gate_.waiting < 1) std::this_thread::yield();
+  std::atomic<int> begun{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      ++begun;
+      EXPECT_TRUE(Fails(RegisterOne(), Code::kNotFound, {"'c'"}));
+    });
+  }
+  while (begun < 4) std::this_thread::yield();
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // most come to wait for the drop; it is right either way
+  write_gate_.closed = false;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(write_gate_.waiting, 0);
+}
+
+TEST_F(Doubt, ADamagedItemFailsOnlyTheWritesThatNameIt) {
+  write_queue_max_ = 4;
+  OpenFaulty();
+  MakeCollection();
+  Write(BatchOf({ItemOf(Id("bad"), {1, 0, 0, 0}), ItemOf(Id("gone"), {1, 0, 0, 0})}));
+  EditStore([](Store*, WriteBatch* batch) { batch->Put(Table::kItems, keys::Item(1, Id("bad")), "x"); });
+  OpenFaulty();
+  const auto refused = [&](const absl::Status& status) {
+    EXPECT_TRUE(Fails(status, Code::kDataLoss, {"item 'bad'", "table 'items' key", "item record"}));
+  };
+  WriteBehind({[&] { EXPECT_TRUE(Upserted(ItemOf(Id("first"), {1, 0, 0, 0})).ok()); },
+               [&] { refused(Upserted(ItemOf(Id("bad"), {0, 1, 0, 0})).status()); },
+               [&] { EXPECT_TRUE(Upserted(ItemOf(Id("good"), {1, 0, 0, 0})).ok()); },
+               [&] { EXPECT_TRUE(Upserted(ItemOf(Id("gone"), {0, 1, 0, 0})).ok()); }});
+  refused(engine_->Delete("c", {Id("bad")}, Durability::kDurable, {}).status());
+  EXPECT_TRUE(engine_->Delete("c", {Id("good")}, Durability::kDurable, {}).ok());
+  EXPECT_EQ(engine_->GetCollection("c")->items, 3u);
+}
+
+TEST_F(Doubt, WhatIsWrittenAsOneBatchIsBoundedInBytes) {
+  write_queue_max_ = 4;
+  OpenFaulty();
+  MakeCollection();
+  const std::string payload = StrCat(R"({"text":")", std::string(40 << 20, 'x'), "\"}");
+  const auto large = [&](uint64_t id) {
+    return [&, id] { EXPECT_TRUE(Upserted(ItemOf(Id(id), {1, 0, 0, 0}, payload)).ok()); };
+  };
+  WriteBehind({[&] { EXPECT_TRUE(Upserted(ItemOf(Id("first"), {1, 0, 0, 0})).ok()); }, large(1), large(2), large(3)});
+  EXPECT_EQ(engine_->GetCollection("c")->items, 4u);
+  EXPECT_GT(batch_bytes_max_, size_t{40 << 20}) << "a job is written whole";
+  EXPECT_LT(batch_bytes_max_, size_t{64 << 20});
 }
 
 TEST_F(Doubt, WhatAnOperatorDidNotWriteIsNotServed) {

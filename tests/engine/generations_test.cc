@@ -201,6 +201,33 @@ TEST_F(Generations, RollbacksGoBackTheWayThatActivationsCame) {
   EXPECT_EQ(engine_->RollbackGeneration(Back())->generation.generation, 1u);
 }
 
+TEST_F(Generations, OperatorsGoOnWithARecordThatAnOlderServerWrote) {
+  MakeCollection(1);
+  RegisterCall draft;
+  draft.collection = "c";
+  draft.manifest_json = ManifestFor(kDimension);
+  draft.as_draft = true;
+  ASSERT_TRUE(engine_->RegisterGeneration(draft).ok());
+  // As it was before rows had codes and lists.
+  constexpr char kOlder[] =
+      R"({"active_generation":1,"aliases":[],"created_us":1700000000000000,"curvature":1.0,"format":1,"index":)"
+      R"({"build_threads":1,"growing_rows_max":8192,"hnsw_ef_construction":200,"hnsw_ef_search":100,"hnsw_m":16,)"
+      R"("kind":"flat","merge_rows_max":1000000,"tombstones_share_max":0.2},"last_generation":2,"metric":"lorentz",)"
+      R"("name":"c"})";
+  EditStore([&](Store*, WriteBatch* batch) { batch->Put(Table::kCollections, keys::Collection(1), kOlder); });
+  Restart();
+  RegisterCall take_up;  // changes a generation, and not the collection's record
+  take_up.collection = "c";
+  take_up.draft = 2;
+  const auto taken = engine_->RegisterGeneration(take_up);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  Activate(2);
+  Register(2);
+  EXPECT_TRUE(engine_->SetAlias("a", "c", "").ok());
+  Restart();
+  EXPECT_TRUE(engine_->SetAlias("a", "", "").ok());
+}
+
 TEST_F(Generations, ARecordOfAnOlderServerHasItsWayBackInTheAuditLog) {
   MakeCollection(3);
   Activate(2);
