@@ -357,7 +357,13 @@ class RocksStore final : public Store {
   absl::Status SyncLog() {
     const SyncedPoint point = SyncedNow();
     const rocksdb::Status synced = db_->SyncWAL();
-    if (!synced.ok()) return WriteFailure(synced, "sync");
+    if (!synced.ok()) {
+      // Where an append has just failed, a sync of the same log only says that something did. The append knows what,
+      // and tells before it gives its lock back.
+      { absl::WriterMutexLock wait(&write_mutex_); }
+      const absl::Status cause = group_.failure();
+      return cause.ok() ? WriteFailure(synced, "sync") : cause;
+    }
     if (point.log > 0 && group_.failure().ok()) synced_.Note(point);  // a failed append may have used numbers up
     return absl::OkStatus();
   }
@@ -396,7 +402,7 @@ class RocksStore final : public Store {
 
   const std::string folder_;
   const StoreInternals internals_;
-  LogWatch watch_;  // of the open
+  LogWatch watch_;     // of the open
   SyncedFile synced_;  // SyncLog's
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // in the order of Table; the last is RocksDB's "default"
