@@ -221,6 +221,9 @@ class CollectionIndex {
   // It leaves out additions to generations that it does not have: they were dropped after the change was logged.
   // INVALID_ARGUMENT for a vector that its space does not allow; nothing of the batch is applied then.
   virtual uint64_t replay_after() const = 0;
+  // Whether Apply would add rows of this generation for a change of `sequence`. False: files hold them, or there is no
+  // such generation; `z` of these additions is not looked at then, and what they supersede still is.
+  virtual bool WantsRows(uint32_t generation, uint64_t sequence) const = 0;
   // Of the newest change whose effect files held at Open. If the store lost newer ones (writes that were acknowledged
   // without fsync, then a power loss) this is above the store's last sequence: open an empty folder then.
   virtual uint64_t newest_sequence_in_files() const = 0;

@@ -10,6 +10,9 @@ namespace lightcone {
 namespace {
 
 constexpr absl::Duration kCancelPoll = absl::Milliseconds(50);
+// An active segment keeps the change log from its first row on, and every start replays that. So it is sealed as it is
+// once this many growing segments' rows have changed since: too rarely to leave many small segments.
+constexpr int64_t kLagSegments = 4;
 
 }  // namespace
 
@@ -85,11 +88,18 @@ absl::Status SegmentIndex::DropGeneration(uint32_t generation) {
   return absl::OkStatus();
 }
 
-absl::Status SegmentIndex::CheckChanges(std::span<const RowChange> changes) const {
+bool SegmentIndex::WantsRows(uint32_t generation, uint64_t sequence) const {
+  absl::MutexLock lock(&mu_);
+  const auto it = generations_.find(generation);
+  return it != generations_.end() && sequence > it->second.floor;
+}
+
+absl::Status SegmentIndex::CheckChanges(uint64_t sequence, std::span<const RowChange> changes) const {
   for (const RowChange& change : changes) {
     if (change.kind != RowChange::Kind::kAdd) continue;
     const auto it = generations_.find(change.generation);
-    if (it == generations_.end()) continue;  // Dropped since: an old entry of the change log.
+    if (it == generations_.end()) continue;      // Dropped since: an old entry of the change log.
+    if (sequence <= it->second.floor) continue;  // In files.
     LC_RETURN_IF_ERROR(CheckVector(it->second.space, change.z, "vector"));
   }
   return absl::OkStatus();
@@ -98,7 +108,7 @@ absl::Status SegmentIndex::CheckChanges(std::span<const RowChange> changes) cons
 absl::Status SegmentIndex::Apply(uint64_t sequence, std::span<const RowChange> changes) {
   absl::MutexLock lock(&mu_);
   if (sequence <= applied_) return absl::OkStatus();
-  LC_RETURN_IF_ERROR(CheckChanges(changes));
+  LC_RETURN_IF_ERROR(CheckChanges(sequence, changes));
   for (const RowChange& change : changes) {
     if (change.kind == RowChange::Kind::kDelete) {
       ApplyDelete(sequence, change.internal_id);
@@ -108,6 +118,8 @@ absl::Status SegmentIndex::Apply(uint64_t sequence, std::span<const RowChange> c
   }
   applied_ = sequence;
   last_apply_ = absl::Now();
+  changes_applied_ += std::max<int64_t>(1, static_cast<int64_t>(changes.size()));
+  FreezeLaggards();
   if (state_changes_ >= settings_.growing_rows_max) {
     checkpoint_due_ = true;
     Wake();
@@ -152,6 +164,7 @@ absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, co
     LC_ASSIGN_OR_RETURN(generation.active,
                         GrowingSegment::Make(next_segment_id_, number, generation.space, settings_.growing_rows_max));
     ++next_segment_id_;
+    generation.active_since = changes_applied_;
   }
   if (recovered) generation.active->set_recovered();
   generation.active->Append(change.internal_id, change.z, change.uncertainty, SupersededBy(number, change.internal_id),
@@ -209,6 +222,12 @@ void SegmentIndex::Freeze(Generation& generation) {
   generation.frozen.push_back(std::move(generation.active));
   generation.active = nullptr;
   Wake();
+}
+
+void SegmentIndex::FreezeLaggards() {
+  for (auto& [number, generation] : generations_) {
+    if (changes_applied_ - generation.active_since > kLagSegments * settings_.growing_rows_max) Freeze(generation);
+  }
 }
 
 int64_t SegmentIndex::AllRows() const {

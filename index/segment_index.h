@@ -44,6 +44,7 @@ class SegmentIndex final : public CollectionIndex {
   void Start();
 
   uint64_t replay_after() const override { return replay_after_; }
+  bool WantsRows(uint32_t generation, uint64_t sequence) const override ABSL_LOCKS_EXCLUDED(mu_);
   uint64_t newest_sequence_in_files() const override { return loaded_newest_sequence_; }
   absl::Status AddGeneration(uint32_t generation, const Space& space) override ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status DropGeneration(uint32_t generation) override ABSL_LOCKS_EXCLUDED(mu_);
@@ -65,6 +66,7 @@ class SegmentIndex final : public CollectionIndex {
     absl::flat_hash_set<uint64_t> gone;
     uint64_t floor = 0;        // changes up to here were in files at the start: Apply leaves them out
     uint64_t persisted = 0;    // changes up to here are in files now
+    int64_t active_since = 0;  // changes_applied_ when `active` got its first row
     bool touched = true;       // since the last view
     bool sealed_last = false;  // by the builder's last job for it
   };
@@ -91,7 +93,8 @@ class SegmentIndex final : public CollectionIndex {
   void ReassessSuperseded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Writing (segment_index.cc).
-  absl::Status CheckChanges(std::span<const RowChange> changes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckChanges(uint64_t sequence, std::span<const RowChange> changes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyAdd(uint64_t sequence, const RowChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ApplyDelete(uint64_t sequence, uint64_t internal_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The row of this item in an older generation, if it has one, is superseded by generation `by`.
@@ -100,6 +103,8 @@ class SegmentIndex final : public CollectionIndex {
   absl::Status AppendRow(uint32_t number, Generation& generation, const RowChange& change, uint64_t sequence,
                          bool recovered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Freeze(Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Freezes active segments whose rows keep the change log from being trimmed while others get the writes.
+  void FreezeLaggards() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SetState(Generation& generation, const Place& place, uint32_t state, uint64_t sequence)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The least newer generation that has a row of this item, or kLive.
@@ -167,6 +172,7 @@ class SegmentIndex final : public CollectionIndex {
   std::map<uint32_t, Generation> generations_ ABSL_GUARDED_BY(mu_);
   SegmentView::Legs legs_ ABSL_GUARDED_BY(mu_);
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the last change
+  int64_t changes_applied_ ABSL_GUARDED_BY(mu_) = 0;  // rows added and deleted, since the start
   absl::Time last_apply_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   uint32_t turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
   uint64_t next_segment_id_ ABSL_GUARDED_BY(mu_) = 1;

@@ -40,10 +40,13 @@ absl::Status Collection::Replay(uint64_t last_sequence) {
 }
 
 absl::Status Collection::ReplayOne(uint64_t sequence, const ChangeRecord& record) {
+  // Not those that files hold: one generation may be far behind the others.
+  const auto wanted = [&](const ChangeRecord::Entry& entry) {
+    return entry.kind == ChangeRecord::Kind::kAdd && index_->WantsRows(entry.generation, sequence);
+  };
   std::vector<std::string> embedding_keys;
   for (const auto& entry : record.entries) {
-    if (entry.kind != ChangeRecord::Kind::kAdd) continue;
-    embedding_keys.push_back(keys::Embedding(number_, entry.generation, entry.internal_id));
+    if (wanted(entry)) embedding_keys.push_back(keys::Embedding(number_, entry.generation, entry.internal_id));
   }
   const auto embeddings = store_->MultiGet(Table::kEmbeddings, embedding_keys);
   std::vector<EmbeddingRecord> rows(embedding_keys.size());
@@ -55,16 +58,18 @@ absl::Status Collection::ReplayOne(uint64_t sequence, const ChangeRecord& record
     if (entry.kind == ChangeRecord::Kind::kDelete) {
       change.kind = RowChange::Kind::kDelete;
     } else {
-      const auto& embedding = embeddings[next];
-      EmbeddingRecord& row = rows[next++];
-      // Gone: a later change, which is in the log too, deletes it.
-      if (absl::IsNotFound(embedding.status())) continue;
-      if (!embedding.ok()) return embedding.status();
-      LC_ASSIGN_OR_RETURN(row, DecodeEmbedding(*embedding));
       change.generation = entry.generation;
       change.supersedes = entry.supersedes;
-      change.z = row.z;
-      change.uncertainty = row.uncertainty;
+      if (wanted(entry)) {
+        const auto& embedding = embeddings[next];
+        EmbeddingRecord& row = rows[next++];
+        // Gone: a later change, which is in the log too, deletes it.
+        if (absl::IsNotFound(embedding.status())) continue;
+        if (!embedding.ok()) return embedding.status();
+        LC_ASSIGN_OR_RETURN(row, DecodeEmbedding(*embedding));
+        change.z = row.z;
+        change.uncertainty = row.uncertainty;
+      }
     }
     applied.push_back(std::move(change));
   }

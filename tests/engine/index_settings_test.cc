@@ -1,5 +1,11 @@
 // Index settings of collections: what does not fit a dimension is refused before it is stored, what is left open is
 // chosen and explained, and a collection that needs too much memory is not served while the others are.
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "server/engine/meta.h"
+#include "store/keys.h"
 #include "tests/engine/engine_testing.h"
 
 namespace lightcone::server {
@@ -110,6 +116,33 @@ TEST_F(IndexSettingsOfCollections, ACollectionThatNeedsMoreMemoryThanAllowedIsRe
 
   RestartWith(1 << 20);
   EXPECT_EQ(engine_->GetCollection("large")->items, 200u);
+}
+
+TEST_F(IndexSettingsOfCollections, AStartReadsNoEmbeddingThatFilesOfTheIndexHold) {
+  IndexChange index;
+  index.growing_rows_max = 20;
+  Create("c", index);
+  Register(0);
+  Register(1);
+  Activate(1);
+  Write(BatchOf({ItemOf(Id(100), RandomVector(&random_, kDimension))}, 1));  // stays in memory
+  std::vector<UpsertItem> items;
+  for (uint64_t i = 0; i < 20; ++i) items.push_back(ItemOf(Id(i), RandomVector(&random_, kDimension)));
+  Write(BatchOf(std::move(items), 2));
+  const auto sealed = [&] {
+    const auto segments = engine_->GetCollection("c")->segments;
+    return std::any_of(segments.begin(), segments.end(), [](const SegmentInfo& s) { return s.kind == "hnsw"; });
+  };
+  while (!sealed()) std::this_thread::yield();
+  EditStore([](Store* store, WriteBatch* batch) {
+    const keys::Range range = keys::GenerationRange(1, 2);
+    const auto rows = store->Scan(Table::kEmbeddings, range.begin, range.end);
+    ASSERT_TRUE(rows->Valid());
+    batch->Put(Table::kEmbeddings, std::string(rows->key()), "damaged");
+  });
+  Restart();
+  EXPECT_EQ(Hits(SearchFor(RandomVector(&random_, kDimension), 100, 1)).size(), 1u);
+  EXPECT_EQ(Hits(SearchFor(RandomVector(&random_, kDimension), 100, 2)).size(), 21u);
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 // An index of small segments over an oracle: what the tests of an index's life and of its damage start from.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/index/index_testing.h"
 
@@ -58,6 +61,14 @@ class IndexLife : public testing::Test {
     const auto result = view.Search(request);
     EXPECT_TRUE(result.ok()) << result.status();
     return result.ok() ? result->hits : std::vector<SearchHit>{};
+  }
+
+  // Whether the background work brings this about.
+  static bool Comes(const std::function<bool()>& condition) {
+    for (const absl::Time give_up = absl::Now() + absl::Minutes(2); absl::Now() < give_up; std::this_thread::yield()) {
+      if (condition()) return true;
+    }
+    return false;
   }
 
   std::vector<std::string> Kinds() const {

@@ -63,10 +63,10 @@ class Oracle : public RowSource {
     return index == nullptr ? absl::OkStatus() : ApplyLogged(*index, log_.size());
   }
 
-  // What an engine does after a start.
-  absl::Status Replay(CollectionIndex& index) const {
+  // What an engine does after a start. `wanted_only`: without vectors that the index has in files.
+  absl::Status Replay(CollectionIndex& index, bool wanted_only = false) const {
     for (uint64_t sequence = index.replay_after() + 1; sequence <= log_.size(); ++sequence) {
-      LC_RETURN_IF_ERROR(ApplyLogged(index, sequence));
+      LC_RETURN_IF_ERROR(ApplyLogged(index, sequence, wanted_only));
     }
     return absl::OkStatus();
   }
@@ -137,12 +137,13 @@ class Oracle : public RowSource {
     return newer == rows.end() || newer->first > view_generation;
   }
 
-  absl::Status ApplyLogged(CollectionIndex& index, uint64_t sequence) const {
+  absl::Status ApplyLogged(CollectionIndex& index, uint64_t sequence, bool wanted_only = false) const {
     std::vector<RowChange> changes;
     const Batch& batch = log_[sequence - 1];
     for (size_t i = 0; i < batch.size(); ++i) {
       changes.push_back({batch[i].kind, batch[i].internal_id, batch[i].generation, supersedes_[sequence - 1][i],
                          batch[i].row.z, batch[i].row.uncertainty});
+      if (wanted_only && !index.WantsRows(batch[i].generation, sequence)) changes.back().z = {};
     }
     return index.Apply(sequence, changes);
   }
