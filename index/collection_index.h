@@ -60,6 +60,7 @@ struct IndexSettings {
   int ivf_nprobe = 0;        // lists that a search reads by default; 0: what was measured to find 95 % of the nearest
   int pq_m = 0;              // parts that kPq cuts a row into, a byte each; 0: of four numbers, or some more
   int build_threads = 1;     // of the background builder. Cost: CPU beside searches.
+  uint32_t rebuild = 0;      // counts the rebuilds that were asked for: a segment of an earlier one is rebuilt
   absl::Status Validate() const;  // names field, value, allowed
   // Whether rows of this dimension can be kept so; INVALID_ARGUMENT names the field and what is allowed.
   absl::Status ValidateFor(int dimension) const;

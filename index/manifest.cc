@@ -235,6 +235,7 @@ std::string EncodeManifest(const SegmentManifest& m) {
                {"files", Json::array()}};
   PutSpace(m.space, json);
   if (m.bias_max) json["bias_max"] = *m.bias_max;
+  if (m.rebuild > 0) json["rebuild"] = m.rebuild;
   for (const FileEntry& file : m.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.crc32c}});
   }
@@ -259,6 +260,7 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
     m.bias_max = static_cast<float>(reader.Number("bias_max"));
     if (!(*m.bias_max >= 0 && std::isfinite(*m.bias_max))) reader.Fail("bias_max", "a finite number of 0 or more");
   }
+  if (json.contains("rebuild")) m.rebuild = reader.Integer<uint32_t>("rebuild", 0, std::numeric_limits<uint32_t>::max());
   LC_RETURN_IF_ERROR(reader.status());
   const MeasuredNames names = MeasuredNamesOf(m);
   if (json.contains(names.list)) {

@@ -56,6 +56,7 @@ struct SegmentManifest {
   std::optional<float> bias_max;  // largest bias factor of the rows; none in a file of an earlier version
   int hnsw_m = 0;  // hnsw only: what the graph was built with
   int hnsw_ef_construction = 0;
+  uint32_t rebuild = 0;            // IndexSettings::rebuild when it was planned
   std::vector<RecallAt> measured;  // hnsw and ivf; empty: not measured (few rows, or a file of an earlier version)
   std::vector<FileEntry> files;
 

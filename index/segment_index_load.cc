@@ -72,6 +72,10 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
         loaded_newest_sequence_ = std::max(loaded_newest_sequence_, (*segment)->sequence_of_states());
         unchecked_.push_back(*segment);
         (*segment)->set_lasting();
+        if ((*segment)->manifest().rebuild < settings_.rebuild) {  // The last run did not come that far.
+          (*segment)->set_stale();
+          Wake();
+        }
         generation.sealed.push_back(std::move(*segment));
         continue;
       }

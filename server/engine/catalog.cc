@@ -366,7 +366,9 @@ absl::StatusOr<CollectionStatus> EngineImpl::Rebuild(const std::string& name, co
     if (!before) {
       const auto state = collection.state();
       CollectionRecord record = state->record;
-      const IndexSettings settings = record.index = index.Over(state->record.index);
+      IndexSettings settings = index.Over(state->record.index);
+      ++settings.rebuild;  // so that a start goes on with what this one does not end
+      record.index = settings;
       LC_RETURN_IF_ERROR(settings.Validate());
       for (const GenerationRecord& generation : state->generations) {
         if (!generation.retired) LC_RETURN_IF_ERROR(settings.ValidateFor(generation.space.dimension));

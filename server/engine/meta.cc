@@ -11,18 +11,20 @@ namespace lightcone::server {
 namespace {
 
 Json ToJson(const IndexSettings& s) {
-  return {{"kind", SealedKindName(s.kind)},
-          {"codes", RowCodesName(s.codes)},
-          {"growing_rows_max", s.growing_rows_max},
-          {"merge_rows_max", s.merge_rows_max},
-          {"tombstones_share_max", s.tombstones_share_max},
-          {"hnsw_m", s.hnsw_m},
-          {"hnsw_ef_construction", s.hnsw_ef_construction},
-          {"hnsw_ef_search", s.hnsw_ef_search},
-          {"ivf_lists", s.ivf_lists},
-          {"ivf_nprobe", s.ivf_nprobe},
-          {"pq_m", s.pq_m},
-          {"build_threads", s.build_threads}};
+  Json json = {{"kind", SealedKindName(s.kind)},
+               {"codes", RowCodesName(s.codes)},
+               {"growing_rows_max", s.growing_rows_max},
+               {"merge_rows_max", s.merge_rows_max},
+               {"tombstones_share_max", s.tombstones_share_max},
+               {"hnsw_m", s.hnsw_m},
+               {"hnsw_ef_construction", s.hnsw_ef_construction},
+               {"hnsw_ef_search", s.hnsw_ef_search},
+               {"ivf_lists", s.ivf_lists},
+               {"ivf_nprobe", s.ivf_nprobe},
+               {"pq_m", s.pq_m},
+               {"build_threads", s.build_threads}};
+  if (s.rebuild > 0) json["rebuild"] = s.rebuild;
+  return json;
 }
 
 absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
@@ -35,6 +37,7 @@ absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
   if (reader.Has("ivf_lists")) reader.Read("ivf_lists", &s.ivf_lists);
   if (reader.Has("ivf_nprobe")) reader.Read("ivf_nprobe", &s.ivf_nprobe);
   if (reader.Has("pq_m")) reader.Read("pq_m", &s.pq_m);
+  if (reader.Has("rebuild")) reader.Read("rebuild", &s.rebuild);
   reader.Read("growing_rows_max", &s.growing_rows_max);
   reader.Read("merge_rows_max", &s.merge_rows_max);
   reader.Read("tombstones_share_max", &s.tombstones_share_max);

@@ -202,6 +202,7 @@ struct IndexChange {
     out.ivf_nprobe = ivf_nprobe.value_or(base.ivf_nprobe);
     out.pq_m = pq_m.value_or(base.pq_m);
     out.build_threads = build_threads.value_or(base.build_threads);
+    out.rebuild = base.rebuild;
     return out;
   }
 };

@@ -118,6 +118,31 @@ TEST_F(IndexSettingsOfCollections, ACollectionThatNeedsMoreMemoryThanAllowedIsRe
   EXPECT_EQ(engine_->GetCollection("large")->items, 200u);
 }
 
+TEST_F(IndexSettingsOfCollections, ARebuildThatTheProcessDoesNotEndIsDoneByTheNextStart) {
+  IndexChange flat, graph;
+  flat.kind = SealedKind::kFlat;
+  graph.kind = SealedKind::kHnsw;
+  Create("c", flat);
+  Fill("c", 50);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(engine_->Rebuild("c", graph, /*wait=*/true, "request-1", {}).ok());
+    EXPECT_EQ(engine_->GetCollection("c")->segments.at(0).kind, "hnsw");
+  }
+  EditStore([](Store* store, WriteBatch* batch) {
+    const std::string key = keys::Collection(1);
+    auto record = DecodeCollection(*store->Get(Table::kCollections, key));
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(record->index.rebuild, 2u) << "one by Fill, one here: a request that is known is none";
+    // As a process leaves it that ends right after a call.
+    record->index.kind = SealedKind::kFlat;
+    ++record->index.rebuild;
+    batch->Put(Table::kCollections, key, Encode(*record));
+  });
+  Restart();
+  ASSERT_TRUE(engine_->Rebuild("c", graph, /*wait=*/true, "request-1", {}).ok()) << "that only waits";
+  EXPECT_EQ(engine_->GetCollection("c")->segments.at(0).kind, "flat");
+}
+
 TEST_F(IndexSettingsOfCollections, AStartReadsNoEmbeddingThatFilesOfTheIndexHold) {
   IndexChange index;
   index.growing_rows_max = 20;

@@ -104,6 +104,8 @@ TEST(Manifest, KeepsTheLargestBiasAndRefusesWhatIsNone) {
   EXPECT_FALSE(DecodeManifest(EncodeManifest(manifest))->bias_max.has_value()) << "a file of an earlier version";
   manifest.bias_max = 1.1f;
   EXPECT_EQ(DecodeManifest(EncodeManifest(manifest))->bias_max, 1.1f);
+  manifest.rebuild = UINT32_MAX;
+  EXPECT_EQ(DecodeManifest(EncodeManifest(manifest))->rebuild, UINT32_MAX);
   for (const float wrong : {-1.0f, INFINITY, std::nanf("")}) {
     manifest.bias_max = wrong;
     EXPECT_EQ(DecodeManifest(EncodeManifest(manifest)).status().code(), absl::StatusCode::kDataLoss) << wrong;

@@ -58,5 +58,23 @@ TEST_F(IndexWork, ReplayNeedsNoVectorOfRowsThatFilesHold) {
   ExpectEqual("replayed");
 }
 
+TEST_F(IndexWork, ARebuildThatARestartInterruptsIsDoneByTheNextStart) {
+  settings_.kind = SealedKind::kFlat;
+  Open();
+  Add(1, 60, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  index_.reset();
+  // As the engine's record has it from the moment on in which a rebuild is asked for.
+  settings_.kind = SealedKind::kHnsw;
+  settings_.rebuild = 1;
+  Open();
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(Kinds(), std::vector<std::string>{"hnsw"});
+  Open();
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(index_->Stats().builds_total, 0) << "rebuilt again";
+  ExpectEqual("rebuilt");
+}
+
 }  // namespace
 }  // namespace lightcone
