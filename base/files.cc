@@ -109,6 +109,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max)
   while (true) {
     const ssize_t n = ::read(file.fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EIO) return DataLoss(StrCat("'", path, "' cannot be read"));
     if (n < 0) return ErrnoStatus(errno, "read", path);
     if (n == 0) return content;
     content.append(buffer.data(), static_cast<size_t>(n));

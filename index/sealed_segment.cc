@@ -24,17 +24,24 @@ float LargestBias(const RowFactors* factors, int64_t rows) {
   return largest;
 }
 
+// No file of ours is that large: one that is was damaged, and reading it has not failed.
+absl::StatusOr<std::string> ReadOwn(const std::string& path, int64_t bytes_max) {
+  absl::StatusOr<std::string> bytes = ReadFile(path, bytes_max);
+  if (absl::IsResourceExhausted(bytes.status())) return DataLoss(MessageOf(bytes.status()));
+  return bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<SealedSegment>> SealedSegment::Open(const std::string& folder, bool with_states) {
-  LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(StrCat(folder, "/", kManifestFile), int64_t{1} << 24));
+  LC_ASSIGN_OR_RETURN(const std::string text, ReadOwn(StrCat(folder, "/", kManifestFile), int64_t{1} << 24));
   LC_ASSIGN_OR_RETURN(SegmentManifest manifest, DecodeManifest(text));
   std::shared_ptr<SealedSegment> segment(new SealedSegment(folder, std::move(manifest)));
   LC_RETURN_IF_ERROR(segment->MapFiles());
   LC_RETURN_IF_ERROR(segment->CheckIds());
   if (!with_states) return segment;
   const int64_t rows = segment->rows();
-  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(segment->PathOf(kStatesFile), int64_t{1} << 34));
+  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadOwn(segment->PathOf(kStatesFile), int64_t{1} << 34));
   LC_ASSIGN_OR_RETURN(const SegmentStates states, DecodeStates(bytes, rows));
   for (int64_t i = 0; i < rows; ++i) {
     const uint32_t state = states.of_rows[static_cast<size_t>(i)];

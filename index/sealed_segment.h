@@ -25,7 +25,8 @@ class SealedSegment : public Segment {
  public:
   // Maps the segment in `folder`. Checked at once: manifest, sizes, headers, and ids and lists, on which writes rest;
   // with `with_states` also the state file, else every row is live (a segment that is not in a checkpoint yet).
-  // DATA_LOSS, or a file's own error, says what is wrong: the segment must be rebuilt then.
+  // DATA_LOSS, NOT_FOUND and FAILED_PRECONDITION (no file at its path, but something else) say what is wrong: the segment
+  // must be rebuilt then. Other errors say nothing about it.
   static absl::StatusOr<std::shared_ptr<SealedSegment>> Open(const std::string& folder, bool with_states);
 
   // Reads every file through, by way of the file system and not of the mapping, so that it takes no memory, and checks

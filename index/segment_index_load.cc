@@ -8,6 +8,15 @@
 #include "spdlog/spdlog.h"
 
 namespace lightcone {
+namespace {
+
+// Whether an error of opening a segment says that its files are not what was written. Others (no memory, no descriptor,
+// no permission) pass, and the files are good.
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsFailedPrecondition(status);
+}
+
+}  // namespace
 
 absl::Status SegmentIndex::Load(const std::vector<std::pair<uint32_t, Space>>& generations) {
   LC_RETURN_IF_ERROR(MakeFolders(StrCat(folder_, "/segments")));
@@ -78,6 +87,9 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
         }
         generation.sealed.push_back(std::move(*segment));
         continue;
+      }
+      if (!IsDamage(segment.status())) {
+        return Annotate(segment.status(), StrCat("open segment ", id, " of index '", folder_, "'"));
       }
       spdlog::error("index '{}': segment {}: {}; rebuilding it from the store", folder_, id,
                     MessageOf(segment.status()));

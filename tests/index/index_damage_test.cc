@@ -285,6 +285,28 @@ TEST_F(IndexDamage, AStopWhileItIsMendedLeavesItToTheNextStart) {
   ExpectEqual("mended by a start");
 }
 
+// A start with too few descriptors, too little memory, no permission: a link that leads to itself stands for them all.
+TEST_F(IndexDamage, AnErrorThatSaysNothingAboutTheFilesEndsTheStartAndLeavesThem) {
+  Open();
+  Add(1, 60, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  for (const std::string_view file : {kManifestFile, kVectorsFile, kStatesFile}) {
+    const std::string path = PathOf(file);
+    const uint64_t id = index_->Stats().segments.at(0).id;
+    index_.reset();
+    fs::rename(path, path + ".real");
+    fs::create_symlink(path, path);
+    const auto index = CollectionIndex::Open(folder_.path(), settings_, generations_, &oracle_);
+    EXPECT_EQ(index.status().code(), absl::StatusCode::kInternal) << index.status();
+    EXPECT_THAT(MessageOf(index.status()), HasSubstr(StrCat("open segment ", id)));
+    ASSERT_TRUE(fs::exists(path + ".real")) << "good files are gone";
+    fs::rename(path + ".real", path);
+    Open();
+    EXPECT_EQ(index_->Stats().rebuilds_total, 0) << file;
+  }
+  ExpectEqual("opened");
+}
+
 TEST_F(IndexDamage, WithoutAStoreIsAnError) {
   Open();
   Add(1, 50, 1);
