@@ -151,8 +151,9 @@ class SegmentIndex final : public CollectionIndex {
   bool CheckSegment(const SealedSegment& segment, bool hurry) ABSL_LOCKS_EXCLUDED(mu_);
   void LookAtFiles() ABSL_LOCKS_EXCLUDED(mu_);
   bool AnyDamaged() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Takes the rows of segments that are marked from the store again.
-  absl::Status MendDamage() ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the rows of segments that are marked from the store again. Leaves out the generations in `unmended`, and adds
+  // those that fail.
+  absl::Status MendDamage(std::map<uint32_t, absl::Status>* unmended) ABSL_LOCKS_EXCLUDED(mu_);
   // Rows of a generation that the store has and no segment does go into growing segments. NOT_FOUND when the generation
   // has been dropped meanwhile.
   absl::Status Recover(uint32_t generation) ABSL_LOCKS_EXCLUDED(mu_);

@@ -36,7 +36,11 @@ bool SegmentIndex::WaitForWork(absl::Duration retry) {
   const bool failing = retry != absl::ZeroDuration();
   const absl::Time until = absl::Now() + (failing ? retry : kLookAtFilesEvery);
   absl::MutexLock lock(&mu_);
-  while (!stopping() && !work_due_ && (failing || !AnyDamaged()) && absl::Now() < until) {
+  // What failed is not tried again for every write that comes: a full disk would be filled over and over.
+  const auto due = [this, failing]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return failing ? flush_requested_ != flush_done_ : work_due_ || AnyDamaged();
+  };
+  while (!stopping() && !due() && absl::Now() < until) {
     wake_.WaitWithDeadline(&mu_, std::min(until, absl::Now() + kLookForDamageEvery));
   }
   if (stopping()) return false;
@@ -117,6 +121,7 @@ void SegmentIndex::BuilderLoop() {
 
 absl::Status SegmentIndex::WorkUntilIdle() {
   uint64_t looked = 0;  // the flush before whose taking the files were looked at
+  std::map<uint32_t, absl::Status> unmended;  // generations whose damage stays this time; the others are worked on
   while (!stopping()) {
     {
       absl::ReleasableMutexLock lock(&mu_);
@@ -126,7 +131,7 @@ absl::Status SegmentIndex::WorkUntilIdle() {
         LookAtFiles();
       }
     }
-    LC_RETURN_IF_ERROR(MendDamage());
+    LC_RETURN_IF_ERROR(MendDamage(&unmended));
     std::optional<Job> job;
     bool checkpoint = false;
     {
@@ -136,6 +141,10 @@ absl::Status SegmentIndex::WorkUntilIdle() {
       job = PickJob();
       // Where writes never pause, neither does the work: nobody waits for what came after the flush.
       if (job && FlushSettled(*job)) AnswerFlush(absl::OkStatus());
+      if (job && !unmended.empty() && flushing_.ticket != flush_done_ && flushing_.written &&
+          job->plan.last_sequence > flushing_.sequence) {
+        AnswerFlush(unmended.begin()->second);
+      }
       checkpoint = checkpoint_due_;
       if (!job && !checkpoint && flush_requested_ != flush_done_ && !unchecked_.empty()) {
         wake_.Wait(&mu_);  // For the checker: what it finds is mended before a flush is answered.
@@ -145,11 +154,11 @@ absl::Status SegmentIndex::WorkUntilIdle() {
     if (job) {
       LC_RETURN_IF_ERROR(RunJob(*job));
     } else if (!checkpoint) {
-      return absl::OkStatus();
+      break;
     }
     LC_RETURN_IF_ERROR(WriteCheckpoint());
   }
-  return absl::OkStatus();
+  return unmended.empty() ? absl::OkStatus() : unmended.begin()->second;
 }
 
 BuildInput SegmentIndex::InputOf(const SealedSegment& segment, int64_t all_rows) const {

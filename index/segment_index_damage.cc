@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "absl/time/clock.h"
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "index/segment_index.h"
 #include "spdlog/spdlog.h"
@@ -113,13 +114,17 @@ bool SegmentIndex::AnyDamaged() const {
   return false;
 }
 
-absl::Status SegmentIndex::MendDamage() {
+absl::Status SegmentIndex::MendDamage(std::map<uint32_t, absl::Status>* unmended) {
   std::vector<uint32_t> numbers;
   {
     absl::MutexLock lock(&mu_);
     if (source_ == nullptr && AnyDamaged()) {
       return DataLoss(StrCat("index '", folder_, "' is damaged and there is no store to ask"));
     }
+    std::erase_if(*unmended, [this](const auto& entry) {
+      mu_.AssertHeld();
+      return !generations_.contains(entry.first);  // dropped
+    });
     for (auto& [number, generation] : generations_) {
       for (const auto& segment : generation.sealed) {
         if (!segment->damaged()) continue;
@@ -130,17 +135,25 @@ absl::Status SegmentIndex::MendDamage() {
         ++rebuilds_total_;
       }
       std::erase_if(generation.sealed, [](const auto& segment) { return segment->damaged(); });
-      if (generation.damaged.empty()) continue;
+      if (generation.damaged.empty() || unmended->contains(number)) continue;
       generation.gone.clear();
       numbers.push_back(number);
     }
   }
   for (const uint32_t number : numbers) {
-    const absl::Status recovered = Recover(number);
+    absl::Status recovered;
+    try {
+      recovered = Recover(number);
+    } catch (...) {
+      recovered = StatusOfException();
+    }
     absl::MutexLock lock(&mu_);
     const auto it = generations_.find(number);
     if (it == generations_.end()) continue;  // dropped
-    LC_RETURN_IF_ERROR(recovered);
+    if (!recovered.ok()) {
+      unmended->emplace(number, recovered);
+      continue;
+    }
     Generation& generation = it->second;
     for (const auto& segment : generation.damaged) garbage_.push_back(segment->folder());
     generation.damaged.clear();

@@ -307,6 +307,28 @@ TEST_F(IndexDamage, AnErrorThatSaysNothingAboutTheFilesEndsTheStartAndLeavesThem
   ExpectEqual("opened");
 }
 
+TEST_F(IndexDamage, OfOneGenerationThatCannotBeMendedLeavesTheOthersTheirBuilds) {
+  Open();
+  Add(1, 50, 1);
+  Add(101, 50, 2);
+  ASSERT_TRUE(index_->Flush().ok());
+  oracle_.unreadable = 1;
+  for (const SegmentInfo& segment : index_->Stats().segments) {
+    if (segment.generation != 1) continue;
+    fs::resize_file(StrCat(folder_.path(), "/segments/", segment.id, "/", std::string(kVectorsFile)), 0);
+  }
+  Add(201, 60, 2);
+  const absl::Status flushed = index_->Flush();
+  EXPECT_EQ(flushed.code(), absl::StatusCode::kUnavailable) << flushed;
+  EXPECT_THAT(MessageOf(flushed), HasSubstr("rebuild generation 1"));
+  EXPECT_EQ(index_->Stats().segments_damaged, 1);
+  for (const SegmentInfo& segment : index_->Stats().segments) EXPECT_EQ(segment.kind, "hnsw") << segment.generation;
+  oracle_.unreadable = 0;
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(index_->Stats().segments_damaged, 0);
+  ExpectEqual("mended");
+}
+
 TEST_F(IndexDamage, WithoutAStoreIsAnError) {
   Open();
   Add(1, 50, 1);

@@ -105,6 +105,7 @@ class Oracle : public RowSource {
   absl::Status ForEachEmbedding(
       uint32_t generation, const std::function<absl::Status(uint64_t, std::span<const float>, float)>& row) override {
     ++scans;
+    if (generation == unreadable) return MakeStatus(absl::StatusCode::kUnavailable, "the store cannot be read");
     std::vector<std::pair<uint64_t, OracleRow>> snapshot;
     {
       absl::MutexLock lock(&mu_);
@@ -129,6 +130,7 @@ class Oracle : public RowSource {
   }
 
   std::atomic<int> scans = 0;
+  std::atomic<uint32_t> unreadable = 0;  // generation of which ForEachEmbedding fails
   std::function<void()> before_row;  // called by ForEachEmbedding; set it while nobody can call that
 
  private:

@@ -76,5 +76,24 @@ TEST_F(IndexWork, ARebuildThatARestartInterruptsIsDoneByTheNextStart) {
   ExpectEqual("rebuilt");
 }
 
+TEST_F(IndexWork, ABuilderThatFailsWaitsWhateverComes) {
+  const std::string segments = folder_.path() + "/segments";
+  Open();
+  fs::rename(segments, segments + ".real");
+  std::ofstream(segments) << "in the way";
+  Add(1, 60, 1);
+  EXPECT_FALSE(index_->Flush().ok());
+  // Each of these is a reason to look for work. Segments are numbered as their builds begin.
+  for (const absl::Time end = absl::Now() + absl::Seconds(2); absl::Now() < end; std::this_thread::yield()) {
+    ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/false).ok());
+  }
+  fs::remove(segments);
+  fs::rename(segments + ".real", segments);
+  ASSERT_TRUE(index_->Flush().ok()) << "a flush does not wait";
+  ASSERT_EQ(index_->Stats().segments.size(), 1u);
+  EXPECT_LT(index_->Stats().segments[0].id, 20u);
+  ExpectEqual("mended");
+}
+
 }  // namespace
 }  // namespace lightcone
