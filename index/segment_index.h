@@ -66,6 +66,7 @@ class SegmentIndex final : public CollectionIndex {
     absl::flat_hash_set<uint64_t> gone;
     uint64_t floor = 0;        // changes up to here were in files at the start: Apply leaves them out
     uint64_t persisted = 0;    // changes up to here are in files now
+    bool recovering = false;   // since Load: the store has rows that no segment has yet
     int64_t active_since = 0;  // changes_applied_ when `active` got its first row
     bool touched = true;       // since the last view
     bool sealed_last = false;  // by the builder's last job for it
@@ -157,6 +158,8 @@ class SegmentIndex final : public CollectionIndex {
   // Rows of a generation that the store has and no segment does go into growing segments. NOT_FOUND when the generation
   // has been dropped meanwhile.
   absl::Status Recover(uint32_t generation) ABSL_LOCKS_EXCLUDED(mu_);
+  // Seals the generation's full growing segments when there are more than a few. REQUIRES: no other thread builds.
+  absl::Status SealRecovered(uint32_t number) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status AppendRecovered(uint32_t number, const RowChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }

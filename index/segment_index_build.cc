@@ -353,7 +353,7 @@ void SegmentIndex::CollectCheckpoint(
   const auto recovered = [](const auto& segment) { return segment != nullptr && segment->recovered(); };
   for (const auto& [number, generation] : generations_) {
     IndexCheckpoint::Generation entry{number, generation.space, SequenceInFiles(generation), true, {}};
-    entry.complete = generation.damaged.empty() && !recovered(generation.active) &&
+    entry.complete = !generation.recovering && generation.damaged.empty() && !recovered(generation.active) &&
                      std::none_of(generation.frozen.begin(), generation.frozen.end(), recovered);
     for (const auto& segment : generation.sealed) {
       entry.segments.push_back(segment->id());

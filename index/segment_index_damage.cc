@@ -22,6 +22,7 @@ constexpr absl::Duration kSleepMax = absl::Milliseconds(20);
 constexpr absl::Duration kCheckAgainAfter = absl::Seconds(5);
 constexpr int kCheckerNice = 10;
 constexpr size_t kCheckedRowsABatch = 512;  // that come from the store between two locks
+constexpr size_t kRecoveredSegmentsMax = 4;  // growing segments of a generation, whose rows come from the store
 
 absl::Mutex pace_mu(absl::kConstInit);
 absl::Time pace_free_at ABSL_GUARDED_BY(pace_mu) = absl::InfinitePast();
@@ -170,8 +171,14 @@ absl::Status SegmentIndex::Recover(uint32_t number) {
   std::vector<RowChange> batch;
   std::vector<float> vectors;
   int64_t rows = 0;
+  absl::Status sealed;
   const auto append = [&]() -> absl::Status {
     if (stopping()) return MakeStatus(absl::StatusCode::kCancelled, "the index stops");
+    // All rows of a generation would not fit into memory. Where they cannot be written they are served from there.
+    if (sealed.ok()) {
+      sealed = SealRecovered(number);
+      if (!sealed.ok()) spdlog::warn("index '{}': generation {}: {}", folder_, number, MessageOf(sealed));
+    }
     absl::MutexLock lock(&mu_);
     for (size_t i = 0; i < batch.size(); ++i) {
       const size_t dimension = vectors.size() / batch.size();
@@ -206,7 +213,25 @@ absl::Status SegmentIndex::Recover(uint32_t number) {
   const auto it = generations_.find(number);
   if (it == generations_.end()) return NotFound("the generation has been dropped");
   Freeze(it->second);
+  it->second.recovering = false;
+  checkpoint_due_ = true;  // It says that the generation is whole.
+  Wake();
   if (rows > 0) spdlog::info("index '{}': generation {}: looked at {} embeddings of the store", folder_, number, rows);
+  return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::SealRecovered(uint32_t number) {
+  while (!stopping()) {
+    std::optional<Job> job;
+    {
+      absl::MutexLock lock(&mu_);
+      const auto it = generations_.find(number);
+      if (it == generations_.end() || it->second.frozen.size() <= kRecoveredSegmentsMax) return absl::OkStatus();
+      job = JobOf(number, it->second);
+    }
+    LC_RETURN_IF_ERROR(RunJob(*job));
+    LC_RETURN_IF_ERROR(WriteCheckpoint());
+  }
   return absl::OkStatus();
 }
 

@@ -66,6 +66,7 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
                                     [n = number](const auto& g) { return g.generation == n; });
     if (entry == checkpoint.generations.end() || !(entry->space == generation.space)) {
       if (source_ != nullptr) incomplete.push_back(number);
+      generation.recovering = source_ != nullptr;
       continue;
     }
     generation.floor = generation.persisted = entry->sequence;
@@ -101,6 +102,7 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
       return DataLoss(StrCat("index '", folder_, "': generation ", number, " is damaged and there is no store to ask"));
     }
     incomplete.push_back(number);
+    generation.recovering = true;
   }
   return absl::OkStatus();
 }

@@ -76,6 +76,52 @@ TEST_F(IndexWork, ARebuildThatARestartInterruptsIsDoneByTheNextStart) {
   ExpectEqual("rebuilt");
 }
 
+TEST_F(IndexWork, RebuildingAtAStartSealsAsItGoesAndGoesOnAfterACrash) {
+  settings_.merge_rows_max = 400;
+  Open();
+  Add(1, 2'000, 1);
+  Add(1, 120, 2);
+  index_.reset();
+  fs::remove_all(folder_.path());
+  // As the folder is when most has been read; then the process ends.
+  TemporaryFolder crashed;
+  int rows = 0;
+  oracle_.before_row = [&] {
+    if (++rows == 1'900) fs::copy(folder_.path(), crashed.path(), fs::copy_options::recursive);
+  };
+  Open();
+  oracle_.before_row = {};
+  ExpectEqual("rebuilt");
+  const auto sealed_in = [](const std::string& folder) {
+    std::vector<uint64_t> ids;
+    const auto checkpoint = DecodeIndexCheckpoint(ReadFile(folder + "/index.json").value_or(""));
+    EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+    if (!checkpoint.ok()) return ids;
+    for (const auto& generation : checkpoint->generations) {
+      EXPECT_FALSE(generation.complete) << generation.generation;
+      ids.insert(ids.end(), generation.segments.begin(), generation.segments.end());
+    }
+    return ids;
+  };
+  const std::vector<uint64_t> kept = sealed_in(crashed.path());
+  EXPECT_GE(kept.size(), 2u);
+  auto again = CollectionIndex::Open(crashed.path(), settings_, generations_, &oracle_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_TRUE(oracle_.Replay(**again).ok());
+  EXPECT_EQ((*again)->Stats().rebuilds_total, 0);
+  ExpectIndexEquals(oracle_, **again, generations_, Vector(), "after the crash");
+  ASSERT_TRUE((*again)->Flush().ok());
+  index_ = std::move(*again);
+  const int scans = oracle_.scans;
+  index_.reset();
+  again = CollectionIndex::Open(crashed.path(), settings_, generations_, &oracle_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(oracle_.scans, scans) << "it is whole, and the checkpoint says so";
+  index_ = std::move(*again);
+  ExpectEqual("whole");
+  index_.reset();  // before its folder
+}
+
 TEST_F(IndexWork, ABuilderThatFailsWaitsWhateverComes) {
   const std::string segments = folder_.path() + "/segments";
   Open();
