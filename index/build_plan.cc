@@ -33,7 +33,8 @@ int SizeClass(int64_t rows, int64_t unit) {
 
 }  // namespace
 
-std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings, bool sealed_last) {
+std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings, bool sealed_last,
+                              int64_t seal_rows_max) {
   std::vector<size_t> growing, stale, dead;
   std::map<int, std::vector<size_t>> classes;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -46,7 +47,9 @@ std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const Index
     classes[SizeClass(LiveRows(inputs[i]), settings.growing_rows_max)].push_back(i);
   }
   const bool other_turn = sealed_last && (!stale.empty() || !dead.empty());
-  if (!growing.empty() && !other_turn) return Fitting(inputs, growing, settings.merge_rows_max);
+  if (!growing.empty() && !other_turn) {
+    return Fitting(inputs, growing, std::min(settings.merge_rows_max, seal_rows_max));
+  }
   if (!stale.empty()) return Fitting(inputs, stale, settings.merge_rows_max);
   if (!dead.empty()) return Fitting(inputs, dead, settings.growing_rows_max);
   for (auto& [size_class, members] : classes) {

@@ -16,7 +16,7 @@ struct BuildInput {
 };
 
 // Picks inputs (indices into `inputs`, ascending) of one new segment; empty when nothing is to be done. In this order:
-//   1. growing segments, oldest first, as many as fit into merge_rows_max (at least one);
+//   1. growing segments, oldest first, as many as fit into merge_rows_max and `seal_rows_max` (at least one);
 //   2. stale segments, together as far as they fit;
 //   3. segments whose deleted share is above tombstones_share_max: one, and further ones as far as all their live rows
 //      fit into growing_rows_max;
@@ -27,6 +27,6 @@ inline constexpr int kMergeWidth = 4;
 // `sealed_last`: the last segment was made of growing ones. Then 2. and 3. come before 1., which has something to do
 // all the time where writes never pause.
 std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings,
-                              bool sealed_last = false);
+                              bool sealed_last = false, int64_t seal_rows_max = INT64_MAX);
 
 }  // namespace lightcone

@@ -66,6 +66,12 @@ struct IndexSettings {
   absl::Status ValidateFor(int dimension) const;
 };
 
+// Of one index; 0: no limit.
+struct IndexLimits {
+  int64_t memory_bytes_max = 0;    // what searches of its segments may need (kind_choice.h)
+  int64_t unsealed_bytes_max = 0;  // rows in memory that wait for the builder: AwaitRoom
+};
+
 // What the writer tells the index, in the order of the store's change log.
 struct RowChange {
   enum class Kind { kAdd, kDelete };
@@ -212,11 +218,11 @@ class CollectionIndex {
   // are missing or plainly damaged. Afterwards the caller replays the store's changes after replay_after() through
   // Apply. Checksums are verified later, beside searches; what is found damaged then, or cannot be read any more at any
   // time, is rebuilt online.
-  // RESOURCE_EXHAUSTED with both figures where searches of the segments would need more memory than `memory_bytes_max`
-  // (0: no limit), by kind_choice.h; where the settings leave the kind open, of the kind that needs least.
+  // RESOURCE_EXHAUSTED with both figures where searches of the segments would need more memory than
+  // `limits.memory_bytes_max`, by kind_choice.h; where the settings leave the kind open, of the kind that needs least.
   static absl::StatusOr<std::unique_ptr<CollectionIndex>> Open(
       const std::string& folder, const IndexSettings& settings,
-      const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source, int64_t memory_bytes_max = 0);
+      const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source, const IndexLimits& limits = {});
 
   // Apply ignores changes of a sequence at or below what a segment already holds, so replaying too much is harmless.
   // It leaves out additions to generations that it does not have: they were dropped after the change was logged.
@@ -231,6 +237,10 @@ class CollectionIndex {
   virtual absl::Status AddGeneration(uint32_t generation, const Space& space) = 0;
   virtual absl::Status DropGeneration(uint32_t generation) = 0;
   virtual absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) = 0;
+  // Waits until rows that are not sealed take less than `unsealed_bytes_max`: before Apply, by whoever adds rows faster
+  // than the builder seals them. False when they do not by `deadline`; RESOURCE_EXHAUSTED with the builder's error while
+  // that fails, for nothing would make room.
+  virtual absl::StatusOr<bool> AwaitRoom(absl::Time deadline) = 0;
   virtual std::shared_ptr<const IndexView> View() const = 0;
   // Seals every growing segment now and waits for the background work, checks of files included (used by Rebuild,
   // export, benchmarks, tests).

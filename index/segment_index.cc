@@ -17,14 +17,15 @@ constexpr int64_t kLagSegments = 4;
 }  // namespace
 
 SegmentIndex::SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source,
-                           int64_t memory_bytes_max)
-    : folder_(std::move(folder)), source_(source), memory_bytes_max_(memory_bytes_max), settings_(settings) {}
+                           const IndexLimits& limits)
+    : folder_(std::move(folder)), source_(source), limits_(limits), settings_(settings) {}
 
 SegmentIndex::~SegmentIndex() {
   stopping_.store(true);
   {
     absl::MutexLock lock(&mu_);
     wake_.SignalAll();
+    room_.SignalAll();
   }
   if (checker_.joinable()) checker_.join();
   if (builder_.joinable()) builder_.join();
@@ -38,9 +39,9 @@ void SegmentIndex::Start() {
 
 absl::StatusOr<std::unique_ptr<CollectionIndex>> CollectionIndex::Open(
     const std::string& folder, const IndexSettings& settings,
-    const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source, int64_t memory_bytes_max) {
+    const std::vector<std::pair<uint32_t, Space>>& generations, RowSource* source, const IndexLimits& limits) {
   LC_RETURN_IF_ERROR(settings.Validate());
-  auto index = std::make_unique<SegmentIndex>(folder, settings, source, memory_bytes_max);
+  auto index = std::make_unique<SegmentIndex>(folder, settings, source, limits);
   std::vector<std::pair<uint32_t, Space>> normalized;
   for (const auto& [number, space] : generations) {
     LC_RETURN_IF_ERROR(space.Validate());
@@ -241,7 +242,7 @@ int64_t SegmentIndex::AllRows() const {
 }
 
 KindChoice SegmentIndex::ChoiceOf(const Space& space, int64_t rows, const SealedSegment* now, int64_t all_rows) const {
-  ChoiceInput input{space.dimension, rows, all_rows, memory_bytes_max_};
+  ChoiceInput input{space.dimension, rows, all_rows, limits_.memory_bytes_max};
   input.is_ivf = now != nullptr && now->lists() != nullptr;
   input.is_pq = now != nullptr && now->pq() != nullptr;
   return Choose(settings_, input);
@@ -276,6 +277,33 @@ void SegmentIndex::Publish() {
   auto view = std::make_shared<const SegmentView>(legs_, applied_, settings_.hnsw_ef_search, settings_.ivf_nprobe);
   absl::MutexLock lock(&view_mu_);
   view_.swap(view);
+}
+
+int64_t SegmentIndex::UnsealedBytes() const {
+  int64_t bytes = 0;
+  for (const auto& [number, generation] : generations_) {
+    for (const auto& segment : generation.frozen) bytes += segment->heap_bytes();
+    if (generation.active != nullptr) bytes += generation.active->heap_bytes();
+  }
+  return bytes;
+}
+
+absl::StatusOr<bool> SegmentIndex::AwaitRoom(absl::Time deadline) {
+  absl::MutexLock lock(&mu_);
+  while (Crowded()) {
+    if (!sealing_error_.ok()) {
+      return ResourceExhausted(StrCat(UnsealedBytes(), " bytes of rows wait to be sealed, index.unsealed_bytes_max is ",
+                                      limits_.unsealed_bytes_max, ", and sealing fails: ", MessageOf(sealing_error_)));
+    }
+    const bool building = std::any_of(generations_.begin(), generations_.end(),
+                                      [](const auto& entry) { return !entry.second.frozen.empty(); });
+    if (!building) {  // Active ones alone take that much: none of them may ever be full.
+      for (auto& [number, generation] : generations_) Freeze(generation);
+    }
+    if (stopping() || absl::Now() >= deadline) return false;
+    room_.WaitWithDeadline(&mu_, deadline);
+  }
+  return true;
 }
 
 std::shared_ptr<const IndexView> SegmentIndex::View() const {

@@ -36,7 +36,7 @@ namespace lightcone {
 
 class SegmentIndex final : public CollectionIndex {
  public:
-  SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source, int64_t memory_bytes_max);
+  SegmentIndex(std::string folder, const IndexSettings& settings, RowSource* source, const IndexLimits& limits);
   ~SegmentIndex() override;
 
   // Reads the folder; called once, before Start.
@@ -49,6 +49,7 @@ class SegmentIndex final : public CollectionIndex {
   absl::Status AddGeneration(uint32_t generation, const Space& space) override ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status DropGeneration(uint32_t generation) override ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) override ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<bool> AwaitRoom(absl::Time deadline) override ABSL_LOCKS_EXCLUDED(mu_);
   std::shared_ptr<const IndexView> View() const override ABSL_LOCKS_EXCLUDED(view_mu_);
   absl::Status Flush(absl::Time deadline, const std::function<bool()>& cancelled) override ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Reconfigure(const IndexSettings& settings, bool rebuild_now) override ABSL_LOCKS_EXCLUDED(mu_);
@@ -112,6 +113,10 @@ class SegmentIndex final : public CollectionIndex {
   uint32_t SupersededBy(uint32_t generation, uint64_t internal_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static std::optional<Place> Find(const Generation& generation, uint64_t internal_id);
   int64_t AllRows() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  int64_t UnsealedBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool Crowded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return limits_.unsealed_bytes_max > 0 && UnsealedBytes() >= limits_.unsealed_bytes_max;
+  }
   // What the settings make of a segment of `rows` rows, which is `now` now (null: not sealed yet).
   KindChoice ChoiceOf(const Space& space, int64_t rows, const SealedSegment* now, int64_t all_rows) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -131,7 +136,8 @@ class SegmentIndex final : public CollectionIndex {
   bool FlushSettled(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Waits while writes keep coming, within bounds; not when a flush was asked for.
   void LetBurstPass() ABSL_LOCKS_EXCLUDED(mu_);
-  absl::Status WorkUntilIdle() ABSL_LOCKS_EXCLUDED(mu_);
+  // The error at which building ended. `unmended`: the first of a generation whose damage stays, beside which it went on.
+  absl::Status WorkUntilIdle(absl::Status* unmended) ABSL_LOCKS_EXCLUDED(mu_);
   std::optional<Job> PickJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   BuildInput InputOf(const SealedSegment& segment, int64_t all_rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What there is to build of one generation.
@@ -166,7 +172,7 @@ class SegmentIndex final : public CollectionIndex {
 
   const std::string folder_;
   RowSource* const source_;
-  const int64_t memory_bytes_max_;       // 0: no limit
+  const IndexLimits limits_;
   uint64_t replay_after_ = 0;            // set by Load
   uint64_t loaded_newest_sequence_ = 0;  // set by Load
 
@@ -197,8 +203,10 @@ class SegmentIndex final : public CollectionIndex {
   int64_t rebuilds_total_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::shared_ptr<SealedSegment>> unchecked_ ABSL_GUARDED_BY(mu_);  // since the start
   absl::Status last_error_ ABSL_GUARDED_BY(mu_);
+  absl::Status sealing_error_ ABSL_GUARDED_BY(mu_);  // of the last job or checkpoint
   absl::CondVar wake_;
   absl::CondVar flushed_;
+  absl::CondVar room_;  // something was sealed, or could not be
 
   mutable absl::Mutex view_mu_ ABSL_ACQUIRED_AFTER(mu_);
   std::shared_ptr<const SegmentView> view_ ABSL_GUARDED_BY(view_mu_);

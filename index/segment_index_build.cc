@@ -27,6 +27,9 @@ constexpr absl::Duration kLookAtFilesEvery = absl::Seconds(5);
 constexpr absl::Duration kQuiet = absl::Milliseconds(300);
 constexpr absl::Duration kDeferMax = absl::Seconds(10);
 constexpr int64_t kDeferredSegmentsMax = 4;
+// One job seals at most this part of what may wait to be sealed: memory comes back step by step, not all of it at the
+// end of a build that takes hours.
+constexpr int64_t kSealedShare = 4;
 // Niceness of the builder's thread: searches and writes come first.
 constexpr int kBuilderNice = 10;
 
@@ -36,9 +39,11 @@ bool SegmentIndex::WaitForWork(absl::Duration retry) {
   const bool failing = retry != absl::ZeroDuration();
   const absl::Time until = absl::Now() + (failing ? retry : kLookAtFilesEvery);
   absl::MutexLock lock(&mu_);
-  // What failed is not tried again for every write that comes: a full disk would be filled over and over.
+  // What failed is not tried again for every write that comes: a full disk would be filled over and over. Where it was
+  // only damage that could not be mended, the rows of writes go on to be sealed.
   const auto due = [this, failing]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return failing ? flush_requested_ != flush_done_ : work_due_ || AnyDamaged();
+    if (!failing) return work_due_ || AnyDamaged();
+    return flush_requested_ != flush_done_ || (work_due_ && sealing_error_.ok() && Crowded());
   };
   while (!stopping() && !due() && absl::Now() < until) {
     wake_.WaitWithDeadline(&mu_, std::min(until, absl::Now() + kLookForDamageEvery));
@@ -58,6 +63,7 @@ void SegmentIndex::AnswerFlush(const absl::Status& status) {
   flush_done_ = flushing_.ticket;
   if (flush_done_ == flush_requested_) hurrying_.store(false);
   flushed_.SignalAll();
+  room_.SignalAll();
 }
 
 bool SegmentIndex::FlushSettled(const Job& job) const {
@@ -89,7 +95,7 @@ void SegmentIndex::LetBurstPass() {
       for (const auto& segment : generation.frozen) rows += segment->rows();
     }
     const absl::Time quiet_at = std::min(last_apply_ + kQuiet, latest);
-    if (rows >= kDeferredSegmentsMax * settings_.growing_rows_max || absl::Now() >= quiet_at) return;
+    if (rows >= kDeferredSegmentsMax * settings_.growing_rows_max || Crowded() || absl::Now() >= quiet_at) return;
     wake_.WaitWithDeadline(&mu_, quiet_at);
   }
 }
@@ -99,15 +105,17 @@ void SegmentIndex::BuilderLoop() {
                 kBuilderNice);                  // Linux: of the calling thread alone. Refused: it runs as the others do
   absl::Duration retry = absl::ZeroDuration();  // Zero: the last work succeeded.
   while (WaitForWork(retry)) {
-    absl::Status status;
+    absl::Status status, unmended;
     LetBurstPass();
     try {
       LookAtFiles();
-      status = WorkUntilIdle();
+      status = WorkUntilIdle(&unmended);
     } catch (...) {  // Out of memory ends neither the process nor the waiting of a flush.
       status = StatusOfException();
     }
     if (stopping()) return;
+    const absl::Status sealing_error = status;
+    status.Update(unmended);
     if (status.ok()) {
       retry = absl::ZeroDuration();
     } else {
@@ -115,13 +123,14 @@ void SegmentIndex::BuilderLoop() {
       retry = std::clamp(2 * retry, kRetryMin, kRetryMax);
     }
     absl::MutexLock lock(&mu_);
+    sealing_error_ = sealing_error;
     AnswerFlush(status);
   }
 }
 
-absl::Status SegmentIndex::WorkUntilIdle() {
+absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
   uint64_t looked = 0;  // the flush before whose taking the files were looked at
-  std::map<uint32_t, absl::Status> unmended;  // generations whose damage stays this time; the others are worked on
+  std::map<uint32_t, absl::Status> failed;  // generations whose damage stays this time; the others are worked on
   while (!stopping()) {
     {
       absl::ReleasableMutexLock lock(&mu_);
@@ -131,7 +140,8 @@ absl::Status SegmentIndex::WorkUntilIdle() {
         LookAtFiles();
       }
     }
-    LC_RETURN_IF_ERROR(MendDamage(&unmended));
+    LC_RETURN_IF_ERROR(MendDamage(&failed));
+    *unmended = failed.empty() ? absl::OkStatus() : failed.begin()->second;
     std::optional<Job> job;
     bool checkpoint = false;
     {
@@ -141,9 +151,9 @@ absl::Status SegmentIndex::WorkUntilIdle() {
       job = PickJob();
       // Where writes never pause, neither does the work: nobody waits for what came after the flush.
       if (job && FlushSettled(*job)) AnswerFlush(absl::OkStatus());
-      if (job && !unmended.empty() && flushing_.ticket != flush_done_ && flushing_.written &&
+      if (job && !failed.empty() && flushing_.ticket != flush_done_ && flushing_.written &&
           job->plan.last_sequence > flushing_.sequence) {
-        AnswerFlush(unmended.begin()->second);
+        AnswerFlush(*unmended);
       }
       checkpoint = checkpoint_due_;
       if (!job && !checkpoint && flush_requested_ != flush_done_ && !unchecked_.empty()) {
@@ -158,7 +168,7 @@ absl::Status SegmentIndex::WorkUntilIdle() {
     }
     LC_RETURN_IF_ERROR(WriteCheckpoint());
   }
-  return unmended.empty() ? absl::OkStatus() : unmended.begin()->second;
+  return absl::OkStatus();
 }
 
 BuildInput SegmentIndex::InputOf(const SealedSegment& segment, int64_t all_rows) const {
@@ -184,7 +194,12 @@ std::optional<SegmentIndex::Job> SegmentIndex::JobOf(uint32_t number, Generation
     inputs.push_back({true, false, segment->rows(), segment->counts().Of(kDeleted)});
   }
   for (const auto& segment : generation.sealed) inputs.push_back(InputOf(*segment, all_rows));
-  const std::vector<size_t> chosen = PlanBuild(inputs, settings_, generation.sealed_last);
+  int64_t seal_rows_max = INT64_MAX;
+  if (limits_.unsealed_bytes_max > 0 && !generation.frozen.empty()) {
+    const GrowingSegment& oldest = *generation.frozen.front();
+    seal_rows_max = limits_.unsealed_bytes_max / kSealedShare / (oldest.heap_bytes() / oldest.rows());
+  }
+  const std::vector<size_t> chosen = PlanBuild(inputs, settings_, generation.sealed_last, seal_rows_max);
   if (chosen.empty()) return std::nullopt;
   generation.sealed_last = inputs[chosen[0]].growing;
   Job job;
@@ -291,6 +306,8 @@ void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows
   std::erase_if(unchecked_, is_source);
   std::erase_if(generation.sealed, is_source);
   std::erase_if(generation.frozen, is_source);
+  sealing_error_ = absl::OkStatus();
+  room_.SignalAll();
   generation.touched = true;
   Publish();
 }

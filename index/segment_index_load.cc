@@ -108,7 +108,7 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
 }
 
 absl::Status SegmentIndex::CheckMemory() const {
-  if (memory_bytes_max_ == 0) return absl::OkStatus();
+  if (limits_.memory_bytes_max == 0) return absl::OkStatus();
   const int64_t all_rows = AllRows();
   int64_t needed = 0;
   for (const auto& [number, generation] : generations_) {
@@ -117,9 +117,9 @@ absl::Status SegmentIndex::CheckMemory() const {
       needed += HotBytes(settings_, choice.kind, choice.codes, segment->space().dimension, segment->rows());
     }
   }
-  if (needed <= memory_bytes_max_) return absl::OkStatus();
+  if (needed <= limits_.memory_bytes_max) return absl::OkStatus();
   absl::Status status = ResourceExhausted(StrCat("its index of ", all_rows, " rows needs ", needed, " bytes of memory; ",
-                                                 "index.memory_bytes_max allows ", memory_bytes_max_));
+                                                 "index.memory_bytes_max allows ", limits_.memory_bytes_max));
   status.SetPayload(ToAbsl(kMemoryLimitUrl), absl::Cord());
   return status;
 }

@@ -204,7 +204,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
   // The index first: a folder without a record is nothing, a record without an index would fail the answer.
   LC_ASSIGN_OR_RETURN(auto collection,
                       Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), std::move(encoded),
-                                       {}, {}, {}, options_.index_memory_bytes_max));
+                                       {}, {}, {}, LimitsOfIndex()));
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) {
     collection.reset();

@@ -89,14 +89,14 @@ absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, St
                                                              std::string encoded,
                                                              std::vector<GenerationRecord> generations,
                                                              AdapterSet adapters, ProgressRecord progress,
-                                                             int64_t index_memory_bytes_max) {
+                                                             const IndexLimits& index_limits) {
   std::shared_ptr<Collection> collection(new Collection(number, store, index_folder));
   const std::string step = StrCat("open collection '", record.name, "'");
   std::vector<std::pair<uint32_t, Space>> spaces;
   for (const GenerationRecord& g : generations) {
     if (!g.removed) spaces.emplace_back(g.generation, g.space);
   }
-  auto index = CollectionIndex::Open(index_folder, record.index, spaces, collection.get(), index_memory_bytes_max);
+  auto index = CollectionIndex::Open(index_folder, record.index, spaces, collection.get(), index_limits);
   if (index.ok() && (*index)->newest_sequence_in_files() > progress.sequence) {
     // A power loss took writes that nobody had asked to be durable, but files of the index had them already.
     spdlog::warn("{}: the index is ahead of the store ({} > {}); rebuilding it", step,
@@ -105,7 +105,7 @@ absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, St
     std::error_code error;
     std::filesystem::remove_all(index_folder, error);
     if (error) return Annotate(ErrnoStatus(error.value(), "remove", index_folder), step);
-    index = CollectionIndex::Open(index_folder, record.index, spaces, collection.get(), index_memory_bytes_max);
+    index = CollectionIndex::Open(index_folder, record.index, spaces, collection.get(), index_limits);
   }
   if (!index.ok()) return Annotate(index.status(), step);
   collection->index_ = std::move(*index);
@@ -193,6 +193,12 @@ void Collection::Publish(CollectionRecord record, std::string encoded, std::vect
 absl::Status Collection::Apply(uint64_t sequence, std::span<const RowChange> changes) {
   absl::MutexLock lock(&index_mu_);
   return index_->Apply(sequence, changes);
+}
+
+absl::StatusOr<bool> Collection::AwaitRoom(absl::Time deadline) {
+  const absl::StatusOr<bool> room = index_->AwaitRoom(deadline);
+  if (!room.ok()) return Annotate(room.status(), StrCat("collection '", name(), "'"));
+  return room;
 }
 
 absl::Status Collection::AddGeneration(uint32_t generation, const Space& space) {

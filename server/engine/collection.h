@@ -100,7 +100,7 @@ class Collection final : private RowSource, private PayloadSource {
                                                           std::string encoded,
                                                           std::vector<GenerationRecord> generations,
                                                           AdapterSet adapters, ProgressRecord progress,
-                                                          int64_t index_memory_bytes_max);
+                                                          const IndexLimits& index_limits);
   ~Collection() override;  // when dropped: removes what is left of it on disk
 
   uint32_t number() const { return number_; }
@@ -121,6 +121,8 @@ class Collection final : private RowSource, private PayloadSource {
 
   // Index. The writer calls Apply; AddGeneration and Reconfigure keep it out meanwhile.
   absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes);
+  // Before Apply of new rows: CollectionIndex::AwaitRoom, whose errors then name the collection.
+  absl::StatusOr<bool> AwaitRoom(absl::Time deadline);
   absl::Status AddGeneration(uint32_t generation, const Space& space);
   // Its rows leave the index for good; older rows of its items are seen again. OK where there is none.
   absl::Status DropGeneration(uint32_t generation);

@@ -23,6 +23,7 @@ absl::Status Collection::Replay(uint64_t last_sequence) {
   const auto changes =
       store_->Scan(Table::kChanges, keys::Change(number_, after + 1), keys::CollectionRange(number_).end);
   uint64_t expected = after + 1;
+  bool bounded = true;
   for (; changes->Valid(); changes->Next()) {
     LC_ASSIGN_OR_RETURN(const uint64_t sequence, keys::ParseChange(changes->key()));
     if (sequence != expected && after > 0) {
@@ -31,6 +32,11 @@ absl::Status Collection::Replay(uint64_t last_sequence) {
     expected = sequence + 1;
     LC_ASSIGN_OR_RETURN(const ChangeRecord record, DecodeChange(changes->value()));
     LC_RETURN_IF_ERROR(ReplayOne(sequence, record));
+    if (!bounded) continue;
+    // A long log's rows are sealed as they come. Where that fails they have no place but memory, as before the start.
+    const absl::StatusOr<bool> room = AwaitRoom(absl::InfiniteFuture());
+    bounded = room.ok();
+    if (!bounded) spdlog::warn("replay goes on: {}", MessageOf(room.status()));
   }
   LC_RETURN_IF_ERROR(changes->status());
   if (expected <= last_sequence && after > 0) {

@@ -164,7 +164,7 @@ absl::StatusOr<std::shared_ptr<Collection>> EngineImpl::LoadCollection(uint32_t 
     return stored.status();
   }
   return Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), encoded, std::move(generations),
-                          std::move(adapters), std::move(progress), options_.index_memory_bytes_max);
+                          std::move(adapters), std::move(progress), LimitsOfIndex());
 }
 
 absl::StatusOr<AdapterSet> EngineImpl::LoadAdapters(uint32_t number, const std::string& name,

@@ -488,6 +488,9 @@ struct EngineOptions {
   // What searches of one collection's index may need in memory (index/kind_choice.h): decides its kind where that is
   // left open; a collection that needs more all the same is not served. 0: no limit.
   int64_t index_memory_bytes_max = 0;
+  // Rows of one collection that wait in memory to be sealed. Cost: RAM. While there are more, its writes of items wait,
+  // and a job of the builder takes at most a quarter of that. 0: no limit.
+  int64_t index_unsealed_bytes_max = int64_t{2} << 30;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   LiveRecallOptions live_recall;
   // `lightcone`, which jobs run beside this process to fit adapters and to train, and backfills to embed. Empty: there is

@@ -56,13 +56,34 @@ absl::StatusOr<WriteResult> CollectionWriter::Submit(WriteJob* job, const CallCo
         return alive;
       }
     }
-    if (ready) Lead();
+    if (!ready) continue;
+    // The job stays in front meanwhile: only its own thread takes it away.
+    const bool adds = !job->items.empty();
+    const absl::StatusOr<bool> room =
+        AwaitRoom(adds ? std::min(context.deadline, absl::Now() + kWriterPoll) : absl::InfinitePast());
+    if (adds && !room.ok()) {
+      queue_.pop_front();
+      return room.status();
+    }
+    if (!adds || *room) Lead(room.ok() && *room);
   }
   if (!job->status.ok()) return job->status;
   return job->result;
 }
 
-std::vector<WriteJob*> CollectionWriter::TakeGroup() {
+absl::StatusOr<bool> CollectionWriter::AwaitRoom(absl::Time deadline) {
+  mu_.Unlock();
+  absl::StatusOr<bool> room = true;
+  try {
+    if (!collection_->dropped()) room = collection_->AwaitRoom(deadline);
+  } catch (...) {
+    room = StatusOfException();
+  }
+  mu_.Lock();
+  return room;
+}
+
+std::vector<WriteJob*> CollectionWriter::TakeGroup(bool room) {
   std::vector<WriteJob*> jobs;
   jobs.reserve(std::min(queue_.size(), kGroupJobsMax));  // Nothing is taken yet if this throws.
   size_t items = 0, bytes = 0;
@@ -70,7 +91,8 @@ std::vector<WriteJob*> CollectionWriter::TakeGroup() {
     WriteJob* job = queue_.front();
     items += job->items.size() + job->ids.size();
     bytes += job->bytes;
-    if (!jobs.empty() && (items > kGroupItemsMax || bytes > kGroupBytesMax)) break;
+    const bool full = items > kGroupItemsMax || bytes > kGroupBytesMax || (!room && !job->items.empty());
+    if (!jobs.empty() && full) break;
     job->taken = true;
     jobs.push_back(job);
     queue_.pop_front();
@@ -121,10 +143,10 @@ absl::Status CollectionWriter::ApplyToIndex(WriteGroup* group) {
   }
 }
 
-void CollectionWriter::Lead() {
+void CollectionWriter::Lead(bool room) {
   std::vector<WriteJob*> jobs;
   try {
-    jobs = TakeGroup();
+    jobs = TakeGroup(room);
   } catch (...) {
     WriteJob* const own = queue_.front();
     queue_.pop_front();

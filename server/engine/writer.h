@@ -58,14 +58,18 @@ class CollectionWriter {
   // `collection` must outlive it.
   CollectionWriter(Collection* collection, int64_t queue_max);
 
-  // Returns when the job is in the store, as durable as it asks for, and visible to searches. RESOURCE_EXHAUSTED when
-  // the queue is full or the disk is; NOT_FOUND and FAILED_PRECONDITION name the item that refuses a same_content
-  // upsert; DEADLINE_EXCEEDED and CANCELLED only before the writing has begun, so that nothing of the job happens.
+  // Returns when the job is in the store, as durable as it asks for, and visible to searches. Waits while the index has
+  // no room for a job's items. RESOURCE_EXHAUSTED when the queue is full or the disk is, or nothing makes room;
+  // NOT_FOUND and FAILED_PRECONDITION name the item that refuses a same_content upsert; DEADLINE_EXCEEDED and CANCELLED
+  // only before the writing has begun, so that nothing of the job happens.
   absl::StatusOr<WriteResult> Submit(WriteJob* job, const CallContext& context);
 
  private:
-  std::vector<WriteJob*> TakeGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Lead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Without room for items: up to the first job that has any.
+  std::vector<WriteJob*> TakeGroup(bool room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Lead(bool room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Collection::AwaitRoom outside of the lock; true for a collection that has been dropped.
+  absl::StatusOr<bool> AwaitRoom(absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The parts of Lead outside of the lock. Whatever they throw becomes the status of every job: a leader that did
   // not come back would keep everybody waiting.
   GroupOutcome WriteToStore(const std::vector<WriteJob*>& jobs, absl::Status refused, std::optional<WriteGroup>* group);

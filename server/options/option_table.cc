@@ -329,6 +329,11 @@ void AddIndex(std::vector<Option>* out) {
                         "Memory that searches of one collection may need; a collection that needs more is not "
                         "served. 0: no limit.",
                         "Set it where galleries outgrow memory: auto then chooses ivf."}));
+  out->push_back(Whole("index.unsealed_bytes_max", FIELD(engine.index_unsealed_bytes_max), 0, int64_t{1} << 50,
+                       {"bytes",
+                        "Rows of one collection that may wait in memory to be sealed; above it writes of items wait, and "
+                        "are refused where sealing fails. 0: no limit.",
+                        "Lower it where memory is short; raise it for bursts longer than the builder keeps up with."}));
   out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
                        {"rows", "A growing segment is sealed at this size; at most index.merge_rows_max.",
                         "Lower it when fresh rows make searches slow, raise it for fewer builds."}));

@@ -170,5 +170,36 @@ TEST_F(IndexSettingsOfCollections, AStartReadsNoEmbeddingThatFilesOfTheIndexHold
   EXPECT_EQ(Hits(SearchFor(RandomVector(&random_, kDimension), 100, 2)).size(), 21u);
 }
 
+TEST_F(IndexSettingsOfCollections, WritesOfItemsWaitForTheBuilderAndAreRefusedWhereThatFails) {
+  engine_.reset();
+  EngineOptions options = OptionsFor(folder_.path());
+  options.index_unsealed_bytes_max = 1;
+  engine_ = OpenEngine(options);
+  ASSERT_NE(engine_, nullptr);
+  MakeCollection();
+  uint64_t next = 0;
+  const auto upsert = [&] {
+    return engine_->Upsert(BatchOf({ItemOf(Id(next++), RandomVector(&random_, kDimension))}), {}).status();
+  };
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(upsert().ok());
+  EXPECT_GE(engine_->GetCollection("c")->builds_total, 9) << "each waits for the ones before";
+  const std::string segments = folder_.path() + "/index/1/segments";
+  std::filesystem::rename(segments, segments + ".real");
+  std::ofstream(segments) << "in the way";
+  absl::Status status = upsert();
+  if (status.ok()) status = upsert();
+  EXPECT_TRUE(Fails(status, StatusCode::kResourceExhausted,
+                    {"collection 'c'", "index.unsealed_bytes_max is 1", "sealing fails", "/segments/"}));
+  EXPECT_TRUE(engine_->Delete("c", {Id(uint64_t{3})}, Durability::kDurable, {}).ok()) << "needs no room";
+  std::filesystem::remove(segments);
+  std::filesystem::rename(segments + ".real", segments);
+  ASSERT_TRUE(engine_->Rebuild("c", {}, /*wait=*/true, "", {}).ok());
+  EXPECT_TRUE(upsert().ok());
+  engine_.reset();
+  engine_ = OpenEngine(options);
+  ASSERT_NE(engine_, nullptr);
+  EXPECT_TRUE(upsert().ok());
+}
+
 }  // namespace
 }  // namespace lightcone::server

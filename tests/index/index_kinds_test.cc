@@ -195,7 +195,7 @@ TEST_P(IndexMemory, DecidesTheKindOnlineAndALimitBelowTheNeedIsRefusedWithBothFi
   index_.reset();
 
   const auto open = [&](int64_t memory_bytes_max) {
-    return CollectionIndex::Open(folder_.path(), settings_, generations_, &oracle_, memory_bytes_max);
+    return CollectionIndex::Open(folder_.path(), settings_, generations_, &oracle_, {memory_bytes_max});
   };
   auto little = open(1'000);
   ASSERT_EQ(little.status().code(), absl::StatusCode::kResourceExhausted);

@@ -29,7 +29,7 @@ class IndexLife : public testing::Test {
 
   void Open() {
     index_.reset();
-    auto index = CollectionIndex::Open(folder_.path(), settings_, generations_, &oracle_);
+    auto index = CollectionIndex::Open(folder_.path(), settings_, generations_, &oracle_, limits_);
     ASSERT_TRUE(index.ok()) << index.status();
     index_ = std::move(*index);
     ASSERT_TRUE(oracle_.Replay(*index_).ok());
@@ -79,6 +79,7 @@ class IndexLife : public testing::Test {
 
   TemporaryFolder folder_;
   IndexSettings settings_;
+  IndexLimits limits_;
   Generations generations_ = {{1, kSpace}, {2, kSpace}};
   Oracle oracle_;
   std::unique_ptr<CollectionIndex> index_;

@@ -34,6 +34,8 @@ TEST(BuildPlan, SealsGrowingSegmentsFirstAndTogetherAsFarAsTheyFit) {
   const BuildInput growing{true, false, 100, 0}, sealed{false, false, 100, 20};
   EXPECT_THAT(PlanBuild({growing, growing, growing, sealed}, settings), ElementsAre(0u, 1u));
   EXPECT_THAT(PlanBuild({}, settings), IsEmpty());
+  EXPECT_THAT(PlanBuild({growing, growing, sealed}, settings, /*sealed_last=*/false, /*seal_rows_max=*/150),
+              ElementsAre(0u));
 }
 
 TEST(BuildPlan, LeavesStaleAndDeadSegmentsATurnBesideGrowingOnes) {

@@ -141,5 +141,72 @@ TEST_F(IndexWork, ABuilderThatFailsWaitsWhateverComes) {
   ExpectEqual("mended");
 }
 
+TEST_F(IndexWork, RowsThatWaitToBeSealedAreBounded) {
+  const auto unsealed = [&] {
+    int64_t bytes = 0;
+    for (const SegmentInfo& segment : index_->Stats().segments) bytes += segment.kind == "growing" ? segment.bytes : 0;
+    return bytes;
+  };
+  limits_.unsealed_bytes_max = 40'000;
+  Open();
+  // The builder is held, and nothing is sealed: by an embedding that does not come from the store.
+  Add(1, 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  absl::Notification reading, go_on;
+  oracle_.before_row = [&] {
+    if (reading.HasBeenNotified()) return;
+    reading.Notify();
+    go_on.WaitForNotification();
+  };
+  fs::remove(StrCat(folder_.path(), "/segments/", index_->Stats().segments.at(0).id, "/vectors.f32"));
+  std::thread flush([&] { EXPECT_TRUE(index_->Flush().ok()); });
+  reading.WaitForNotification();
+  EXPECT_TRUE(*index_->AwaitRoom(absl::InfinitePast()));
+  uint64_t rows = 0;
+  while (*index_->AwaitRoom(absl::InfinitePast())) Add(101 + rows++, 1, 2);
+  EXPECT_GE(unsealed(), limits_.unsealed_bytes_max);
+  EXPECT_LT(unsealed(), 2 * limits_.unsealed_bytes_max);
+  EXPECT_FALSE(*index_->AwaitRoom(absl::Now()));
+  std::thread waiter([&] { EXPECT_TRUE(*index_->AwaitRoom(absl::InfiniteFuture())); });
+  go_on.Notify();
+  waiter.join();
+  flush.join();
+  oracle_.before_row = {};
+  EXPECT_LT(unsealed(), limits_.unsealed_bytes_max);
+  ExpectEqual("with room");
+}
+
+TEST_F(IndexWork, GrowingSegmentsThatAreNeverFullMakeRoomToo) {
+  settings_.growing_rows_max = settings_.merge_rows_max = 1'000'000;
+  limits_.unsealed_bytes_max = 10'000;
+  Open();
+  for (uint64_t id = 1; id <= 500; ++id) {
+    Add(id, 1, 1 + id % 2);
+    ASSERT_TRUE(*index_->AwaitRoom(absl::InfiniteFuture()));
+  }
+  EXPECT_GT(index_->Stats().builds_total, 0);
+  ExpectEqual("with room");
+}
+
+TEST_F(IndexWork, WhereSealingFailsNothingWaitsForRoom) {
+  const std::string segments = folder_.path() + "/segments";
+  limits_.unsealed_bytes_max = 10'000;
+  Open();
+  fs::rename(segments, segments + ".real");
+  std::ofstream(segments) << "in the way";
+  Add(1, 10, 1);
+  EXPECT_FALSE(index_->Flush().ok());
+  EXPECT_TRUE(*index_->AwaitRoom(absl::InfiniteFuture())) << "there is some";
+  Add(11, 200, 1);
+  const auto room = index_->AwaitRoom(absl::InfiniteFuture());
+  EXPECT_EQ(room.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(MessageOf(room.status()), HasSubstr("index.unsealed_bytes_max is 10000"));
+  EXPECT_THAT(MessageOf(room.status()), HasSubstr("/segments/"));
+  fs::remove(segments);
+  fs::rename(segments + ".real", segments);
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_TRUE(*index_->AwaitRoom(absl::InfiniteFuture()));
+}
+
 }  // namespace
 }  // namespace lightcone
