@@ -13,6 +13,10 @@ constexpr absl::Duration kCancelPoll = absl::Milliseconds(50);
 // An active segment keeps the change log from its first row on, and every start replays that. So it is sealed as it is
 // once this many growing segments' rows have changed since: too rarely to leave many small segments.
 constexpr int64_t kLagSegments = 4;
+// Rows that the drop of a generation looks up between two releases of the lock, and how long it then leaves that to
+// others.
+constexpr int64_t kAssessedAtOnce = 4'096;
+constexpr absl::Duration kBreath = absl::Microseconds(100);
 
 }  // namespace
 
@@ -74,19 +78,85 @@ absl::Status SegmentIndex::AddGeneration(uint32_t generation, const Space& space
 }
 
 absl::Status SegmentIndex::DropGeneration(uint32_t generation) {
+  bool more = true;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!generations_.contains(generation)) return NotFound(StrCat("the index has no generation ", generation));
+    Leaving leaving;
+    leaving.generation = generation;
+    leaving_ = std::move(leaving);
+    more = AssessSome();
+  }
   absl::MutexLock lock(&mu_);
+  while (more) {
+    mu_.Unlock();
+    absl::SleepFor(kBreath);
+    mu_.Lock();
+    more = AssessSome();
+  }
   const auto it = generations_.find(generation);
-  if (it == generations_.end()) return NotFound(StrCat("the index has no generation ", generation));
   for (const auto& segment : it->second.sealed) garbage_.push_back(segment->folder());
   for (const auto& segment : it->second.damaged) garbage_.push_back(segment->folder());
   std::erase_if(unchecked_, [generation](const auto& segment) { return segment->generation() == generation; });
   generations_.erase(it);
   legs_.erase(generation);
-  ReassessSuperseded();
+  ApplyAssessed();
+  leaving_.reset();
   checkpoint_due_ = true;
   Publish();
   Wake();
   return absl::OkStatus();
+}
+
+bool SegmentIndex::AssessSome() {
+  int64_t left = kAssessedAtOnce;
+  const auto assess = [&](uint32_t number, const Segment& segment) {
+    mu_.AssertHeld();
+    if (segment.counts().Of(leaving_->generation) == 0) return true;
+    Leaving::Assessed& assessed = leaving_->segments[segment.id()];
+    for (; assessed.rows < segment.rows(); ++assessed.rows) {
+      if (left-- == 0) return false;
+      if (segment.states().Get(static_cast<size_t>(assessed.rows)) != leaving_->generation) continue;
+      assessed.states.emplace_back(static_cast<uint32_t>(assessed.rows),
+                                   SupersededBy(number, segment.block().ids[assessed.rows], leaving_->generation));
+    }
+    return true;
+  };
+  for (const auto& [number, generation] : generations_) {
+    if (number >= leaving_->generation) break;
+    for (const auto& segment : generation.sealed) {
+      if (!assess(number, *segment)) return true;
+    }
+    for (const auto& segment : generation.frozen) {
+      if (!assess(number, *segment)) return true;
+    }
+    if (generation.active != nullptr && !assess(number, *generation.active)) return true;
+  }
+  return false;
+}
+
+void SegmentIndex::ApplyAssessed() {
+  const uint32_t gone = leaving_->generation;
+  for (auto& [number, generation] : generations_) {
+    if (number >= gone) break;
+    const auto set = [&, &g = generation](const Place& place, uint32_t state) {
+      mu_.AssertHeld();
+      if (place.segment->states().Get(static_cast<size_t>(place.row)) == gone) SetState(g, place, state, applied_);
+    };
+    // First: their rows are not `gone` any more then, and what was found for them in advance is left out.
+    for (const uint64_t id : leaving_->written) {
+      if (const std::optional<Place> place = Find(generation, id)) set(*place, SupersededBy(number, id));
+    }
+    const auto apply = [&](Segment& segment) {
+      mu_.AssertHeld();
+      const auto assessed = leaving_->segments.find(segment.id());
+      if (assessed == leaving_->segments.end()) return;
+      for (const auto& [row, state] : assessed->second.states) set({&segment, row}, state);
+    };
+    for (const auto& segment : generation.sealed) apply(*segment);
+    for (const auto& segment : generation.frozen) apply(*segment);
+    if (generation.active != nullptr) apply(*generation.active);
+  }
 }
 
 bool SegmentIndex::WantsRows(uint32_t generation, uint64_t sequence) const {
@@ -170,6 +240,7 @@ absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, co
   if (recovered) generation.active->set_recovered();
   generation.active->Append(change.internal_id, change.z, change.uncertainty, SupersededBy(number, change.internal_id),
                             sequence);
+  if (leaving_ && number >= leaving_->generation) leaving_->written.insert(change.internal_id);
   generation.touched = true;
   if (generation.active->full()) Freeze(generation);
   return absl::OkStatus();
@@ -193,9 +264,9 @@ void SegmentIndex::SetState(Generation& generation, const Place& place, uint32_t
   if (deleted > settings_.tombstones_share_max * static_cast<double>(place.segment->rows())) Wake();
 }
 
-uint32_t SegmentIndex::SupersededBy(uint32_t generation, uint64_t internal_id) const {
+uint32_t SegmentIndex::SupersededBy(uint32_t generation, uint64_t internal_id, uint32_t except) const {
   for (auto it = generations_.upper_bound(generation); it != generations_.end(); ++it) {
-    if (Find(it->second, internal_id)) return it->first;
+    if (it->first != except && Find(it->second, internal_id)) return it->first;
   }
   return kLive;
 }

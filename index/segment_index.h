@@ -76,6 +76,18 @@ class SegmentIndex final : public CollectionIndex {
     Segment* segment = nullptr;
     int64_t row = 0;
   };
+  // A generation that is being dropped: what the rows that it superseded become when it goes. They are looked up in
+  // advance, some at a time, while writes and builds go on.
+  struct Leaving {
+    struct Assessed {
+      int64_t rows = 0;                                   // looked at
+      std::vector<std::pair<uint32_t, uint32_t>> states;  // row, and its state without the generation
+    };
+    uint32_t generation = 0;
+    std::map<uint64_t, Assessed> segments;  // by id: one that a build puts in the place of others is looked at anew
+    // Items that this generation or a newer one embedded meanwhile: what was found for their rows may not be true.
+    absl::flat_hash_set<uint64_t> written;
+  };
   struct Job {
     uint32_t generation = 0;
     SegmentPlan plan;
@@ -109,8 +121,13 @@ class SegmentIndex final : public CollectionIndex {
   void FreezeLaggards() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SetState(Generation& generation, const Place& place, uint32_t state, uint64_t sequence)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The least newer generation that has a row of this item, or kLive.
-  uint32_t SupersededBy(uint32_t generation, uint64_t internal_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The least newer generation but `except` that has a row of this item, or kLive.
+  uint32_t SupersededBy(uint32_t generation, uint64_t internal_id, uint32_t except = 0) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Looks at some more rows that `leaving_` superseded. False when it has seen all.
+  bool AssessSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Gives the rows that `leaving_` superseded their states without it. REQUIRES: it is no generation any more.
+  void ApplyAssessed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static std::optional<Place> Find(const Generation& generation, uint64_t internal_id);
   int64_t AllRows() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t UnsealedBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -184,6 +201,7 @@ class SegmentIndex final : public CollectionIndex {
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the last change
   int64_t changes_applied_ ABSL_GUARDED_BY(mu_) = 0;  // rows added and deleted, since the start
   absl::Time last_apply_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  std::optional<Leaving> leaving_ ABSL_GUARDED_BY(mu_);
   uint32_t turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
   uint64_t next_segment_id_ ABSL_GUARDED_BY(mu_) = 1;
   std::vector<std::string> garbage_ ABSL_GUARDED_BY(mu_);  // folders to delete after the next checkpoint

@@ -207,7 +207,6 @@ absl::Status Collection::AddGeneration(uint32_t generation, const Space& space) 
 }
 
 absl::Status Collection::DropGeneration(uint32_t generation) {
-  absl::MutexLock lock(&index_mu_);
   const absl::Status dropped = index_->DropGeneration(generation);
   return absl::IsNotFound(dropped) ? absl::OkStatus() : dropped;
 }

@@ -124,7 +124,8 @@ class Collection final : private RowSource, private PayloadSource {
   // Before Apply of new rows: CollectionIndex::AwaitRoom, whose errors then name the collection.
   absl::StatusOr<bool> AwaitRoom(absl::Time deadline);
   absl::Status AddGeneration(uint32_t generation, const Space& space);
-  // Its rows leave the index for good; older rows of its items are seen again. OK where there is none.
+  // Its rows leave the index for good; older rows of its items are seen again. OK where there is none. Writes go on
+  // meanwhile. REQUIRES: the caller holds operator_mutex().
   absl::Status DropGeneration(uint32_t generation);
   // A closed generation takes no more writes: one that is about to be retired. In memory only.
   void SetClosed(uint32_t generation, bool closed);

@@ -208,5 +208,45 @@ TEST_F(IndexWork, WhereSealingFailsNothingWaitsForRoom) {
   EXPECT_TRUE(*index_->AwaitRoom(absl::InfiniteFuture()));
 }
 
+TEST_F(IndexWork, ADropBesideWritesAndBuildsLeavesEveryItemFoundOnce) {
+  generations_ = {{1, kSpace}, {2, kSpace}, {3, kSpace}};
+  settings_.growing_rows_max = 2'000;
+  settings_.kind = SealedKind::kFlat;
+  Open();
+  constexpr uint64_t kItems = 30'000;
+  for (uint32_t generation = 1; generation <= 2; ++generation) {
+    for (uint64_t first = 1; first <= kItems; first += 1'000) {
+      Oracle::Batch batch;
+      for (uint64_t id = first; id < first + 1'000; ++id) batch.push_back(Oracle::Add(id, generation, Vector()));
+      ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
+    }
+  }
+  std::atomic<bool> stop{false};
+  std::atomic<int> written{0};
+  std::thread writer([&] {
+    // Newer embeddings, older ones that come late, deletions, new items: of rows that have been looked at and others.
+    for (uint64_t i = 0; !stop.load(); ++i, ++written) {
+      const uint64_t id = 1 + (i * 7'919) % kItems;
+      Oracle::Batch batch;
+      if (i % 4 == 3) {
+        batch.push_back(Oracle::Delete(id));
+      } else {
+        batch.push_back(Oracle::Add(i % 4 == 2 ? kItems + i : id, i % 4 == 1 ? 1 : 3, Vector()));
+      }
+      ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
+    }
+  });
+  const int before = written.load();
+  ASSERT_TRUE(index_->DropGeneration(2).ok());
+  while (written.load() < before + 10) std::this_thread::yield();
+  stop.store(true);
+  writer.join();
+  oracle_.DropGeneration(2);
+  generations_ = {{1, kSpace}, {3, kSpace}};
+  ExpectEqual("dropped");
+  ASSERT_TRUE(index_->Flush().ok());
+  ExpectEqual("sealed");
+}
+
 }  // namespace
 }  // namespace lightcone
