@@ -9,6 +9,7 @@
 #include "base/exceptions.h"
 #include "base/files.h"
 #include "base/status.h"
+#include "index/check_pace.h"
 #include "index/manifest.h"
 #include "spdlog/spdlog.h"
 
@@ -110,7 +111,12 @@ absl::Status CarriedSegments::Carry(const std::shared_ptr<const SealedSegment>& 
     status = StatusOfException();
   }
   if (status.ok()) return status;
-  for (const char* end : {"", ".flat"}) (void)Remove(PathOf(segment->id()) + end);  // what stays is tried again
+  // What is whole stays: it was only not read through to the end. Other things that stay are tried again.
+  std::error_code error;
+  const bool whole = absl::IsCancelled(status) && fs::exists(StrCat(PathOf(segment->id()), "/", kCarriedFile), error);
+  for (const char* end : {"", ".flat"}) {
+    if (!whole) (void)Remove(PathOf(segment->id()) + end);
+  }
   absl::MutexLock lock(&mu_);
   Entry& entry = entries_[segment->id()];
   entry.carried.reset();
@@ -129,9 +135,11 @@ absl::Status CarriedSegments::CarryOrOpen(const CarryPlan& plan, const std::func
   const uint64_t id = plan.segment->id();
   const std::string path = PathOf(id), flat_path = path + ".flat";
   LC_RETURN_IF_ERROR(TakeBudget(plan));
-  if (absl::StatusOr<CarriedSegment> opened = Open(*plan.segment); opened.ok()) {
+  if (absl::StatusOr<CarriedSegment> opened = Open(*plan.segment, stop); opened.ok()) {
     Publish(id, *std::move(opened), /*finished=*/true);
     return absl::OkStatus();
+  } else if (absl::IsCancelled(opened.status())) {
+    return opened.status();
   } else if (!absl::IsNotFound(opened.status())) {
     spdlog::warn("'{}': {}; carrying the segment again", path, MessageOf(opened.status()));
   }
@@ -167,7 +175,8 @@ absl::Status CarriedSegments::Commit(const SealedSegment& segment, const std::st
   return WriteFileAtomically(StrCat(folder, "/", kCarriedFile), EncodeCarried(manifest));
 }
 
-absl::StatusOr<CarriedSegment> CarriedSegments::Open(const SealedSegment& segment) const {
+absl::StatusOr<CarriedSegment> CarriedSegments::Open(const SealedSegment& segment,
+                                                     const std::function<bool()>& stop) const {
   const std::string path = PathOf(segment.id());
   LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(StrCat(path, "/", kCarriedFile), int64_t{1} << 24));
   LC_ASSIGN_OR_RETURN(CarriedManifest manifest, DecodeCarried(text));
@@ -176,7 +185,10 @@ absl::StatusOr<CarriedSegment> CarriedSegments::Open(const SealedSegment& segmen
     return DataLoss("carried from another segment, or by another adapter");
   }
   LC_ASSIGN_OR_RETURN(const std::shared_ptr<const SealedSegment> files, SealedSegment::Open(path, false));
-  LC_RETURN_IF_ERROR(files->Check([](size_t) { return true; }));
+  LC_RETURN_IF_ERROR(files->Check([&stop](size_t bytes) {
+    AwaitCheckPace(bytes, stop);
+    return !stop();
+  }));
   if (!(files->space() == Normalized(adapter_->target())) || files->rows() != segment.rows()) {
     return DataLoss("carried rows are of another space or number");
   }

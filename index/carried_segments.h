@@ -42,7 +42,8 @@ class CarriedSegments {
   // of lists never are: their rows lie as their own space has them.
   bool Wanted(const SealedSegment& segment) const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Opens what an earlier run carried, or carries the segment; afterwards Find has it. The measure of its graph decides
+  // Opens what an earlier run carried and reads it through, at the pace of checks, or carries the segment; afterwards
+  // Find has it. The measure of its graph decides
   // whether the old graph is walked or a new one is built; until that is known it is there without one.
   // CANCELLED; RESOURCE_EXHAUSTED when disk or budget are spent; INVALID_ARGUMENT when a row cannot be carried. Another
   // try after such an error is made after a minute, after the last one never.
@@ -64,7 +65,7 @@ class CarriedSegments {
   };
 
   absl::Status CarryOrOpen(const CarryPlan& plan, const std::function<bool()>& stop);
-  absl::StatusOr<CarriedSegment> Open(const SealedSegment& segment) const;
+  absl::StatusOr<CarriedSegment> Open(const SealedSegment& segment, const std::function<bool()>& stop) const;
   absl::Status Commit(const SealedSegment& segment, const std::string& folder, const CarriedSegment& carried) const;
   void Publish(uint64_t id, CarriedSegment carried, bool finished) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status TakeBudget(const CarryPlan& plan) ABSL_LOCKS_EXCLUDED(mu_);

@@ -9,30 +9,18 @@
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "base/status.h"
+#include "index/check_pace.h"
 #include "index/segment_index.h"
 #include "spdlog/spdlog.h"
 
 namespace lightcone {
 namespace {
 
-// Of all indexes of the process together. A check is for damage that has been there since the last start: it has time,
-// and searches want the disk.
-constexpr double kCheckBytesPerSecond = 128 << 20;
 constexpr absl::Duration kSleepMax = absl::Milliseconds(20);
 constexpr absl::Duration kCheckAgainAfter = absl::Seconds(5);
 constexpr int kCheckerNice = 10;
 constexpr size_t kCheckedRowsABatch = 512;  // that come from the store between two locks
 constexpr size_t kRecoveredSegmentsMax = 4;  // growing segments of a generation, whose rows come from the store
-
-absl::Mutex pace_mu(absl::kConstInit);
-absl::Time pace_free_at ABSL_GUARDED_BY(pace_mu) = absl::InfinitePast();
-
-// When the disk may be read again after these bytes.
-absl::Time TakePace(size_t bytes) {
-  absl::MutexLock lock(&pace_mu);
-  pace_free_at = std::max(pace_free_at, absl::Now()) + absl::Seconds(static_cast<double>(bytes) / kCheckBytesPerSecond);
-  return pace_free_at;
-}
 
 // Linux: of the calling thread alone. Where it is refused, the thread runs as others do.
 void GiveWay() {
@@ -61,11 +49,8 @@ void SegmentIndex::CheckerLoop() {
 
 bool SegmentIndex::CheckSegment(const SealedSegment& segment, bool hurry) {
   const auto go_on = [&](size_t bytes) {
-    if (hurry || hurrying_.load(std::memory_order_relaxed)) return !stopping();
-    const absl::Time wait_for = TakePace(bytes);
-    while (!stopping() && !hurrying_.load(std::memory_order_relaxed) && absl::Now() < wait_for) {
-      absl::SleepFor(std::min(kSleepMax, wait_for - absl::Now()));
-    }
+    const auto at_once = [this] { return stopping() || hurrying_.load(std::memory_order_relaxed); };
+    if (!hurry && !at_once()) AwaitCheckPace(bytes, at_once);
     return !stopping();
   };
   absl::Status status = segment.Check(go_on);

@@ -281,6 +281,31 @@ TEST(CarriedSegments, StopWhenTheyAreToldToAndLeaveNothing) {
   EXPECT_EQ(carried->rows(), 3'000);
 }
 
+TEST(CarriedSegments, StopWhenTheyAreReadThroughAndStay) {
+  CarriedWorld world(Metric::kLorentz, 3'000, 5, 20'000);
+  ASSERT_TRUE(world.index_->Flush().ok());
+  ASSERT_TRUE(world.Carry(world.Cache().get()).ok());
+  const std::string file = world.PathOf(world.SegmentId()) + "/vectors.f32";
+  const auto made_at = fs::last_write_time(file);
+  const auto carried = world.Cache();
+  int stopped = 0;
+  for (bool done = false; !done;) {
+    int asked = 0;
+    const auto status =
+        world.index_->View()->Adapt(1, nullptr, carried.get(), world.settings_, [&] { return ++asked > 2 * stopped + 2; });
+    done = status.ok();
+    if (done) break;
+    ++stopped;
+    ASSERT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+    ASSERT_TRUE(fs::exists(file)) << "what is whole is gone";
+    EXPECT_EQ(world.disk_->used(), 0);
+    EXPECT_EQ(carried->rows(), 0);
+  }
+  EXPECT_GT(stopped, 0) << "nobody was asked";
+  EXPECT_EQ(fs::last_write_time(file), made_at) << "carried again";
+  EXPECT_EQ(carried->rows(), 3'000);
+}
+
 TEST(CarriedManifest, IsReadAsWrittenAndDamageIsNamed) {
   const CarriedManifest manifest{9, 1, 2, true, {{10, 0.5}, {16, 0.75}}};
   const std::string text = EncodeCarried(manifest);
