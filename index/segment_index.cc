@@ -331,6 +331,7 @@ void SegmentIndex::Wake() {
 }
 
 void SegmentIndex::Publish() {
+  crowded_.store(Crowded());
   for (auto& [number, generation] : generations_) {
     if (!generation.touched) continue;
     generation.touched = false;
@@ -360,6 +361,7 @@ int64_t SegmentIndex::UnsealedBytes() const {
 }
 
 absl::StatusOr<bool> SegmentIndex::AwaitRoom(absl::Time deadline) {
+  if (!crowded_.load()) return true;
   absl::MutexLock lock(&mu_);
   while (Crowded()) {
     if (!sealing_error_.ok()) {

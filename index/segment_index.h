@@ -230,6 +230,7 @@ class SegmentIndex final : public CollectionIndex {
   std::shared_ptr<const SegmentView> view_ ABSL_GUARDED_BY(view_mu_);
 
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> crowded_{false};   // Crowded(), as of the last Publish: a writer need not wait for the lock
   std::atomic<bool> hurrying_{false};  // a flush waits: checks do not spare the disk
   std::thread builder_;
   std::thread checker_;
