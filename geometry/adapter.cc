@@ -104,7 +104,7 @@ struct Adapter::Packed {
                              .relu = kind == AdapterKind::kResidualMlp,
                              .columns = width};
       ApplyDense(first, n, scratch, hidden_stride);
-      if (kind == AdapterKind::kKernel) ApplyLaplace(sharpness, squares, n, width, scratch, hidden_stride);
+      if (kind == AdapterKind::kKernel) ApplyLaplace(sharpness, first, squares, n, scratch, hidden_stride);
       last.second = {scratch, hidden_stride, &output};
     }
     ApplyDense(last, n, out_rows, out_stride);

@@ -20,6 +20,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace lightcone {
 namespace HWY_NAMESPACE {
+
+// Of |x|^2 + |a|^2: a square of a distance below it is not taken from products, which are a few 1e-7 of that off.
+constexpr float kNearShare = 1e-4f;
+
+// |x - a|^2 of input row r and output c's weights.
+inline float SquaredGap(const DenseTerm& term, size_t r, size_t c) {
+  const float* x = term.rows + r * term.stride;
+  const float* a = term.w->At(c);
+  float sums[4] = {0, 0, 0, 0};
+  for (size_t k = 0; k < term.w->inner(); ++k) {
+    const float gap = x[k] - a[k * kPanelColumns];
+    sums[k % 4] += gap * gap;
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 #if HWY_TARGET != HWY_SCALAR
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -211,14 +227,32 @@ void DenseImpl(const DenseLayer& layer, size_t n, float* out, size_t out_stride)
   }
 }
 
-void LaplaceImpl(float sharpness, const float* squares, size_t n, size_t columns, float* values, size_t stride) {
+// Those of a vector of squared distances, of row r from outputs c .. c + kLanes - 1, that are below `least`, once more.
+V FromDifferences(const DenseLayer& layer, size_t r, size_t c, V distance2, V least) {
   const Lanes16 d;
-  const V slope = hn::Set(d, -sharpness), two = hn::Set(d, 2.0f), zero = hn::Zero(d);
+  HWY_ALIGN float of[kLanes], bounds[kLanes];
+  hn::Store(distance2, d, of);
+  hn::Store(least, d, bounds);
+  for (size_t i = 0; i < std::min(kLanes, layer.columns - c); ++i) {
+    if (of[i] < bounds[i]) of[i] = SquaredGap(layer.first, r, c + i);
+  }
+  return hn::Load(d, of);
+}
+
+void LaplaceImpl(float sharpness, const DenseLayer& layer, const float* squares, size_t n, float* values,
+                 size_t stride) {
+  const Lanes16 d;
+  const V slope = hn::Set(d, -sharpness), two = hn::Set(d, 2.0f), share = hn::Set(d, kNearShare);
   for (size_t r = 0; r < n; ++r) {
     float* HWY_RESTRICT row = values + r * stride;
     const V square = hn::Set(d, squares[r]);
-    for (size_t c = 0; c < columns; c += kLanes) {
-      const V distance2 = hn::Max(hn::NegMulAdd(two, hn::LoadU(d, row + c), square), zero);
+    for (size_t c = 0; c < layer.columns; c += kLanes) {
+      V distance2 = hn::NegMulAdd(two, hn::LoadU(d, row + c), square);
+      const V least = hn::Mul(share, hn::NegMulAdd(two, hn::Load(d, layer.offset + c), square));
+      if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Lt(distance2, least)))) {
+        distance2 = FromDifferences(layer, r, c, distance2, least);
+      }
+      distance2 = hn::Max(distance2, hn::Zero(d));  // of what stands behind the last column
       hn::StoreU(hn::Exp(d, hn::Mul(slope, hn::Sqrt(distance2))), d, row + c);
     }
   }
@@ -245,11 +279,14 @@ void DenseImpl(const DenseLayer& layer, size_t n, float* out, size_t out_stride)
   }
 }
 
-void LaplaceImpl(float sharpness, const float* squares, size_t n, size_t columns, float* values, size_t stride) {
+void LaplaceImpl(float sharpness, const DenseLayer& layer, const float* squares, size_t n, float* values,
+                 size_t stride) {
   for (size_t r = 0; r < n; ++r) {
-    for (size_t c = 0; c < columns; ++c) {
+    for (size_t c = 0; c < layer.columns; ++c) {
       float& value = values[r * stride + c];
-      value = std::exp(-sharpness * std::sqrt(std::max(0.0f, squares[r] - 2 * value)));
+      float distance2 = squares[r] - 2 * value;
+      if (distance2 < kNearShare * (squares[r] - 2 * layer.offset[c])) distance2 = SquaredGap(layer.first, r, c);
+      value = std::exp(-sharpness * std::sqrt(distance2));
     }
   }
 }

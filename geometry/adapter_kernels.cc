@@ -38,9 +38,9 @@ void ApplyDense(const DenseLayer& layer, std::size_t n, float* out, std::size_t 
   HWY_DYNAMIC_DISPATCH(DenseImpl)(layer, n, out, out_stride);
 }
 
-void ApplyLaplace(float sharpness, const float* squares, std::size_t n, std::size_t columns, float* values,
+void ApplyLaplace(float sharpness, const DenseLayer& layer, const float* squares, std::size_t n, float* values,
                   std::size_t stride) {
-  HWY_DYNAMIC_DISPATCH(LaplaceImpl)(sharpness, squares, n, columns, values, stride);
+  HWY_DYNAMIC_DISPATCH(LaplaceImpl)(sharpness, layer, squares, n, values, stride);
 }
 
 }  // namespace lightcone

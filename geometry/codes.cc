@@ -167,12 +167,16 @@ void CodeQuery::TurnTo(const CodeBlock& block) {
   const bool half = kind_ == CodeKind::kHalf;
   const double a_gap = half ? 1e-7 * a_norm_ : a_gap_;
   const double roundings = half ? 16 + 20 + dimension() / 4.0 : 16;
+  // Products of float16 numbers are added before they are multiplied by the step, at most that of the longest row; each
+  // that underflows loses up to the least float32.
+  const double underflow = half ? dimension() * std::ldexp(block.norm_max, -149 - kHalfExponentMax) : 0;
   const double products = (double{a_norm_} + a_gap) * double{block.norm_max};
   const double added = products + std::abs(double{query_->b()}) * block.bias_max + std::abs(constant);
   // What `a` and `h` lose where they are rounded to float32.
   const double lengths = double{block.norm_max} + block.error_max + std::sqrt(centre_squares);
   slack_ =
-      RoundUp((roundings * 0x1p-24 * added + a_gap * block.norm_max + 3e-7 * a_norm_ * lengths + kLeast) * kRoundUp);
+      RoundUp((roundings * 0x1p-24 * added + a_gap * block.norm_max + 3e-7 * a_norm_ * lengths + underflow + kLeast) *
+              kRoundUp);
 }
 
 double CodeQuery::ErrorOf(float score, float row_error) const {

@@ -36,7 +36,10 @@ void ScoreRowsBatch(std::span<const BoundQuery* const> queries, const float* row
 float Dot(const float* x, const float* y, std::size_t n);
 
 // distances[i] = geodesic from the point with space part `x_space` to the one with space part rows[i], on the
-// hyperboloid of curvature -`curvature`, by the half chord in float32: about 2e-7 relative at any distance.
+// hyperboloid of curvature -`curvature` = -k^2, by the half chord in float32. Relative error about
+// 2e-7 (1 + (cosh(k r) - cosh(k s))^2 / (2 sinh(k d / 2))^2) with d the distance and r, s those of the points from the
+// origin: down to near duplicates where r, s <= 1.2, and worse the farther out two points of different r lie on one ray
+// (r = 5, s = 5.5, k = 1: 5e-4 of their 0.5).
 void GeodesicRows(double curvature, const float* x_space, std::size_t dimension, const float* rows, std::size_t stride,
                   std::size_t n, float* distances);
 

@@ -126,6 +126,31 @@ TEST_P(AdapterOnEveryTarget, UncertaintiesAreThoseOfThePredictedError) {
   }
 }
 
+TEST_P(AdapterOnEveryTarget, AKernelKeepsItsDigitsAtItsCentresWhereverTheRowStands) {
+  std::mt19937_64 random(44);
+  constexpr std::size_t kIn = 33, kOut = 5, kWidth = 21;
+  AdapterSpec spec = RandomAdapter(random, AdapterKind::kKernel, kIn, kOut, kWidth);
+  spec.sharpness = 2;
+  for (float& x : spec.hidden) x *= 0.5f;  // within the radius
+  const Adapter adapter = Adapter::Make(spec).value();
+  for (const double gap : {0.0, 1e-6, 1e-4, 2e-3}) {
+    std::vector<float> rows = spec.hidden;
+    const std::vector<float> away = RandomNumbers(random, rows.size(), gap / std::sqrt(double{kIn}));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] += away[i];
+    std::vector<float> together(kWidth * kOut), alone(kOut);
+    adapter.Apply(rows, together);
+    for (std::size_t j = 0; j < kWidth; ++j) {
+      const std::span<const float> z = std::span<const float>(rows).subspan(j * kIn, kIn);
+      const AdapterTruth truth = TruthOf(spec, z);
+      adapter.ApplyOne(z, alone);
+      for (std::size_t o = 0; o < kOut; ++o) {
+        EXPECT_NEAR(together[j * kOut + o], truth.out[o], 3e-6) << "centre " << j << ", gap " << gap;
+        EXPECT_NEAR(alone[o], truth.out[o], 3e-6) << "centre " << j << ", gap " << gap;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, AdapterOnEveryTarget, ::testing::ValuesIn(KernelTargets()),
                          [](const auto& info) { return std::string(KernelTargetName(info.param)); });
 

@@ -151,6 +151,23 @@ TEST_P(CodesOnEveryTarget, SumsOfTheGreatestDimensionDoNotWrap) {
   }
 }
 
+TEST_P(CodesOnEveryTarget, ProductsThatUnderflowAreWithinTheBound) {
+  const int d = 1024;
+  const Space space{Metric::kInnerProduct, d};
+  std::vector<std::vector<float>> rows(2, std::vector<float>(static_cast<std::size_t>(d), 0x1p43f));
+  for (auto& row : rows) row[0] = 0x1.8p59f;  // the step: 2^45, so that the others are coded as 2^-2
+  const std::vector<float> tiny(static_cast<std::size_t>(d), 0x3p-149f);
+  const BoundQuery query = BoundQuery::Make(space, space, tiny).value();
+  for (const CodeKind kind : kCodeKinds) {
+    const CodedRows coded(kind, space, rows);
+    CodeQuery code_query(query);
+    code_query.TurnTo(coded.block);
+    std::vector<CodeHit> hits(rows.size());
+    ScanCodes(code_query, coded.codes.data(), coded.block.stride, hits.size(), kNoFloor, hits.data());
+    for (const CodeHit& hit : hits) EXPECT_NEAR(hit.score, ExactScore(query, rows[hit.row]), hit.error);
+  }
+}
+
 TEST_P(CodesOnEveryTarget, AScanKeepsTheRowsThatReachTheFloorAndNoOther) {
   std::mt19937_64 random(22);
   for (const int d : {3, 64, 100, 128}) {

@@ -145,6 +145,33 @@ TEST_P(KernelsOnEveryTarget, GeodesicRowsStaysRelativelyExactDownToNearDuplicate
   }
 }
 
+TEST_P(KernelsOnEveryTarget, GeodesicRowsIsAsNearAsItSaysForFarPoints) {
+  std::mt19937_64 random(16);
+  for (const double r : {0.3, 1.2, 3.0, 5.0, 6.0}) {
+    for (const double s : {0.3, 1.2, 3.0, 5.5, 6.0}) {
+      for (const double turn : {0.0, 0.01, 1.0}) {  // 0: on one ray
+        const int d = 17;
+        std::vector<float> x = RandomVector(random, d, 1.0), y = RandomVector(random, d, turn);
+        for (int i = 0; i < d; ++i) y[i] += x[i];
+        const auto reach = [](std::vector<float>& z, double radius) {
+          double squares = 0;
+          for (const float v : z) squares += double{v} * v;
+          for (float& v : z) v = static_cast<float>(v * std::sinh(radius) / std::sqrt(squares));
+        };
+        reach(x, r);
+        reach(y, s);
+        const std::vector<double> from(x.begin(), x.end()), to(y.begin(), y.end());
+        const double truth = lorentz::Geodesic(from, to, 1.0);
+        if (truth < 1e-4) continue;
+        float distance = 0;
+        GeodesicRows(1.0, x.data(), d, y.data(), d, 1, &distance);
+        const double apart = (std::cosh(r) - std::cosh(s)) / (2 * std::sinh(truth / 2));
+        ASSERT_NEAR(distance, truth, 5e-7 * (1 + apart * apart) * truth) << r << " " << s << " " << turn;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, KernelsOnEveryTarget, ::testing::ValuesIn(KernelTargets()),
                          [](const auto& info) { return std::string(KernelTargetName(info.param)); });
 
