@@ -15,6 +15,7 @@ constexpr int64_t kCandidatesAHit = 4;
 // Below this share of rows that pass a filter, carrying whole blocks for the next search costs this one too much.
 constexpr double kKeepShareMin = 0.5;
 constexpr size_t kAdaptedRowsABatch = 256;
+constexpr int64_t kAdaptedLateMax = 4'096;  // rows that are carried after a deadline: most searches' candidates
 
 bool Nearer(const SearchHit& x, const SearchHit& y) {
   return x.distance != y.distance ? x.distance < y.distance : x.internal_id < y.internal_id;
@@ -55,6 +56,7 @@ absl::Status AdaptedRanking::AddSegment(const PinnedSegment& pinned) {
   double kept = request.keep ? request.keep_share : 1.0;
   if (request.ids != nullptr) kept = std::min(kept, PassingRows(context_, pinned).Share());
   const bool whole_blocks = kept >= kKeepShareMin;
+  if (request.profile) result_.segments.push_back({pinned.segment->id(), SearchPlan::kScan, pinned.rows, kept, false});
   for (int64_t begin = 0; begin < pinned.rows; begin += AdaptedRows::kRowsABlock) {
     LC_RETURN_IF_ERROR(context_.Interrupted());
     const int64_t end = std::min(begin + AdaptedRows::kRowsABlock, pinned.rows);
@@ -103,7 +105,7 @@ absl::Status AdaptedRanking::Gather(const PinnedSegment& pinned, uint32_t row) {
 
 absl::Status AdaptedRanking::Flush() {
   if (waiting_.empty()) return absl::OkStatus();
-  LC_RETURN_IF_ERROR(context_.Interrupted());
+  LC_RETURN_IF_ERROR(result_.rows_adapted < kAdaptedLateMax ? context_.Cancelled() : context_.Interrupted());
   const size_t n = waiting_.size();
   const AdaptedBlock block = AdaptBlock(*context_.request.adapter, waiting_vectors_.data(), waiting_vectors_.size() / n,
                                         static_cast<int64_t>(n));

@@ -49,7 +49,7 @@ class AdaptedRanking {
 
   // Offers every row of the scope that the view serves and the filter keeps. CANCELLED, DEADLINE_EXCEEDED.
   absl::Status AddAll();
-  // Offers these rows of the scope. Errors as AddAll.
+  // Offers these rows of the scope. Errors as AddAll; a deadline ends only what is left of several thousand.
   absl::Status Add(std::span<const Candidate> rows);
 
   SearchResult Take();

@@ -64,6 +64,7 @@ void Merge(absl::StatusOr<SearchResult>& into, absl::StatusOr<SearchResult> othe
   into->rows_refined += other->rows_refined;
   into->rows_reranked += other->rows_reranked;
   into->rows_adapted += other->rows_adapted;
+  into->segments.insert(into->segments.end(), other->segments.begin(), other->segments.end());
 }
 
 }  // namespace

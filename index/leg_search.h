@@ -35,7 +35,7 @@ namespace lightcone {
 inline constexpr int64_t kRowsABlock = 512;          // one kernel call of a scan; its scores stay in the first cache
 inline constexpr size_t kScoresAtOnce = 32;          // compared with the floor before any is looked at; divides kRowsABlock
 inline constexpr int64_t kRowsBetweenChecks = 4096;  // rows between looks at deadline and cancellation
-inline constexpr int64_t kRerankBetweenChecks = 1024;
+inline constexpr int64_t kRerankBetweenChecks = 1024;  // between looks at cancellation
 // A walk of breadth ef evaluates about this many rows per accepted result, at random addresses; a scan reads rows in
 // order, which is about twice as fast per row. Both figures decide only speed, never which rows are found.
 inline constexpr double kEvaluationsPerResult = 24;
@@ -237,6 +237,7 @@ class LegSearch {
 
   const BoundQuery& query() const { return *context_.request.query; }
 
+  // Ranks the candidates. A deadline does not end it any more (SearchContext::Cancelled).
   absl::StatusOr<SearchResult> Finish() {
     LC_RETURN_IF_ERROR(Refine());
     if (context_.request.adapter != nullptr) return RankAdapted();
@@ -393,7 +394,7 @@ class LegSearch {
         ids[n] = coarse[begin + n].row;
         ++n;
       }
-      LC_RETURN_IF_ERROR(context_.Interrupted());
+      LC_RETURN_IF_ERROR(context_.Cancelled());
       const PinnedSegment& pinned = (*context_.scope.segments)[index];
       const RowBlock& block = pinned.segment->block();
       const double error = context_.request.query->ScoreErrorMax(pinned.bias_max);
@@ -411,6 +412,7 @@ class LegSearch {
     AdaptedRanking ranking(context_);
     LC_RETURN_IF_ERROR(ranking.Add(candidates_.Take()));
     SearchResult ranked = ranking.Take();
+    ranked.segments = std::move(result_.segments);
     ranked.rows_scored += result_.rows_scored;
     ranked.rows_refined += result_.rows_refined;
     return ranked;
@@ -421,7 +423,7 @@ class LegSearch {
     std::vector<SearchHit>& hits = result_.hits;
     hits.reserve(rows.size());
     for (const Candidate& candidate : rows) {
-      if (hits.size() % kRerankBetweenChecks == kRerankBetweenChecks - 1) LC_RETURN_IF_ERROR(context_.Interrupted());
+      if (hits.size() % kRerankBetweenChecks == kRerankBetweenChecks - 1) LC_RETURN_IF_ERROR(context_.Cancelled());
       const Segment& segment = *(*context_.scope.segments)[candidate.segment].segment;
       const RowBlock& block = segment.block();
       const double distance = context_.request.query->Distance(segment.row(candidate.row));

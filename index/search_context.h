@@ -15,11 +15,18 @@ struct SearchContext {
   const SearchScope& scope;
   const SearchRequest& request;
 
-  // CANCELLED or DEADLINE_EXCEEDED when the caller has gone.
-  absl::Status Interrupted() const {
+  // CANCELLED when the caller has gone. What is left to do with candidates asks this alone: it is little, and another
+  // leg may have taken the time.
+  absl::Status Cancelled() const {
     if (request.cancelled != nullptr && *request.cancelled && (*request.cancelled)()) {
       return MakeStatus(absl::StatusCode::kCancelled, "search cancelled by the caller");
     }
+    return absl::OkStatus();
+  }
+
+  // CANCELLED or DEADLINE_EXCEEDED when the caller has gone.
+  absl::Status Interrupted() const {
+    LC_RETURN_IF_ERROR(Cancelled());
     if (request.deadline != absl::InfiniteFuture() && absl::Now() >= request.deadline) {
       return DeadlineExceeded("search ran past its deadline");
     }

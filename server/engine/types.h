@@ -101,7 +101,7 @@ struct LegProfile {
   size_t query = 0;
   uint32_t generation = 0;
   int64_t rows_scored = 0, rows_refined = 0, rows_reranked = 0, rows_adapted = 0;
-  std::vector<SegmentProfile> segments;  // none where every row was carried by an item adapter
+  std::vector<SegmentProfile> segments;  // a scan where an item adapter carried every row
 };
 struct SearchProfile {
   std::vector<LegProfile> legs;  // finished ones

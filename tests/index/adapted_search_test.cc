@@ -116,6 +116,66 @@ TEST(AdaptedSearch, AWalkFindsTheCandidatesThatAreCarried) {
   EXPECT_GE(same, 4u);
 }
 
+TEST(AdaptedSearch, OneThatCarriesEveryRowLeavesTheOtherLegsTheirTime) {
+  AdaptedWorld world(Metric::kLorentz, 14'000, 3, /*growing_rows_max=*/20'000);
+  ASSERT_TRUE(world.index_->Flush().ok());
+  const BoundQuery adapted = Bind(world.to_, world.Vector(10)), bound = Bind(world.from_, world.Vector(7));
+  std::vector<SearchRequest> legs(3, world.Request(&adapted, 5));
+  const auto end = [&](uint64_t, float) {
+    for (SearchRequest& leg : legs) leg.deadline = absl::InfinitePast();
+    return true;
+  };
+  legs[0].keep = end;
+  legs[1].adapter = nullptr;
+  legs[1].adapted_query = nullptr;
+  legs[1].query = legs[2].query = &bound;
+  legs[2].exact = false;
+  legs[2].ef = 2'000;  // scans
+  auto answers = world.index_->View()->SearchTogether(legs);
+  EXPECT_EQ(answers[0].status().code(), absl::StatusCode::kDeadlineExceeded) << answers[0].status();
+  ASSERT_TRUE(answers[1].ok()) << answers[1].status();
+  EXPECT_EQ(answers[1]->hits.size(), 5u);
+  ASSERT_TRUE(answers[2].ok()) << answers[2].status();
+  EXPECT_EQ(answers[2]->hits.size(), 5u);
+
+  // Candidates that a walk has found are carried though a scan has taken the time.
+  for (SearchRequest& leg : legs) leg.deadline = absl::InfiniteFuture();
+  legs[0].keep = {};
+  legs[1].keep = end;
+  legs[2].ef = 0;
+  answers = world.index_->View()->SearchTogether(legs);
+  EXPECT_EQ(answers[0].status().code(), absl::StatusCode::kDeadlineExceeded) << answers[0].status();
+  EXPECT_EQ(answers[1].status().code(), absl::StatusCode::kDeadlineExceeded) << answers[1].status();
+  ASSERT_TRUE(answers[2].ok()) << answers[2].status();
+  EXPECT_EQ(answers[2]->hits.size(), 5u);
+  EXPECT_LT(answers[2]->rows_scored, 14'000) << "a scan, not a walk";
+}
+
+TEST(AdaptedSearch, SaysHowEachSegmentWasSearched) {
+  AdaptedWorld world(Metric::kLorentz, 3'000, 3);
+  ASSERT_TRUE(world.index_->Flush().ok());
+  ASSERT_TRUE(world.oracle_.Write(world.index_.get(), {Oracle::Add(3'001, 1, world.Vector(7))}).ok());  // not sealed
+  const BoundQuery adapted = Bind(world.to_, world.Vector(10)), bound = Bind(world.from_, world.Vector(7));
+  SearchRequest request = world.Request(&adapted, 5);
+  for (const bool all : {true, false}) {
+    request.exact = all;
+    request.query = all ? nullptr : &bound;
+    request.profile = true;
+    const auto told = world.index_->View()->Search(request);
+    ASSERT_TRUE(told.ok()) << told.status();
+    ASSERT_EQ(told->segments.size(), 2u) << "all rows carried: " << all;
+    int64_t rows = 0;
+    for (const SegmentProfile& segment : told->segments) {
+      EXPECT_EQ(segment.plan, SearchPlan::kScan);
+      EXPECT_EQ(segment.passing_share, 1);
+      rows += segment.rows;
+    }
+    EXPECT_EQ(rows, 3'001);
+    request.profile = false;
+    EXPECT_TRUE(world.index_->View()->Search(request)->segments.empty());
+  }
+}
+
 TEST(AdaptedRows, LetGoOfEverythingWhenCleared) {
   AdaptedWorld world(Metric::kLorentz, 1'300, 4);
   const auto budget = std::make_shared<AdaptedBudget>(kUnlimited);

@@ -117,6 +117,26 @@ TEST(CarriedSegments, AnswerExactSearchesAsBruteForceDoesThroughDeletionsBackfil
   }
 }
 
+TEST(CarriedSegments, AreInTheProfileBesideTheSegmentsThatAreNotCarried) {
+  CarriedWorld world(Metric::kLorentz, 2'300, 7, /*growing_rows_max=*/900);
+  ASSERT_TRUE(world.index_->Flush().ok());
+  const auto carried = world.Cache();
+  ASSERT_TRUE(world.Carry(carried.get()).ok());
+  ASSERT_TRUE(world.oracle_.Write(world.index_.get(), {Oracle::Add(2'301, 1, world.Vector(7))}).ok());  // not sealed
+  const BoundQuery adapted = Bind(world.to_, world.Vector(10));
+  SearchRequest request = world.Request(&adapted, 5);
+  request.carried = carried.get();
+  request.profile = true;
+  const auto result = world.index_->View()->Search(request);
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::vector<uint64_t> told, there;
+  for (const SegmentProfile& segment : result->segments) told.push_back(segment.id);
+  for (const SegmentInfo& segment : world.index_->Stats().segments) there.push_back(segment.id);
+  std::sort(told.begin(), told.end());
+  std::sort(there.begin(), there.end());
+  EXPECT_EQ(told, there);
+}
+
 TEST(CarriedSegments, AreWalkedAlongTheOldGraphWhereItLeadsThroughThem) {
   CarriedWorld world(Metric::kEuclidean, 14'000, 3, 20'000);
   world.UseTurn();

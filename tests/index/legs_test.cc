@@ -235,6 +235,47 @@ TEST_P(Legs, RecallIsNotLostThroughLife) {
   EXPECT_GE(narrow_through_life, std::min(0.9, Recall(queries, narrow)) - 0.01);
 }
 
+TEST_P(Legs, OneThatRunsOutOfTimeLeavesTheOthersWhatTheyHaveFound) {
+  Open(2, 20'000);
+  if (HasFatalFailure()) return;
+  Oracle::Batch batch;
+  for (uint64_t id = 1; id <= 7'000; ++id) batch.push_back(Oracle::Add(id, id <= 5'000 ? 1 : 2, Point()));
+  Write(std::move(batch));
+  ASSERT_TRUE(index_->Flush().ok());
+  const auto z = Point();
+  const BoundQuery query = Bind(space_, z);
+  for (const bool cancels : {false, true}) {
+    std::vector<SearchRequest> legs(2);
+    bool gone = false;
+    const std::function<bool()> cancelled = [&] { return gone; };
+    for (size_t i = 0; i < legs.size(); ++i) {
+      legs[i].query = &query;
+      legs[i].generation = static_cast<uint32_t>(i + 1);
+      legs[i].view_generation = 2;
+      legs[i].cancelled = &cancelled;
+    }
+    legs[0].exact = true;
+    legs[1].ef = 32;
+    // The first row that the scan asks about takes all the time that is left, when the walk of the other leg is done.
+    legs[0].keep = [&](uint64_t, float) {
+      gone = cancels;
+      for (SearchRequest& leg : legs) leg.deadline = absl::InfinitePast();
+      return true;
+    };
+    const auto answers = index_->View()->SearchTogether(legs);
+    const auto ended = cancels ? absl::StatusCode::kCancelled : absl::StatusCode::kDeadlineExceeded;
+    EXPECT_EQ(answers[0].status().code(), ended) << answers[0].status();
+    if (cancels) {
+      EXPECT_EQ(answers[1].status().code(), ended) << answers[1].status();
+      continue;
+    }
+    ASSERT_TRUE(answers[1].ok()) << answers[1].status();
+    const auto alone = oracle_.BruteForce(query, 2, 2, 1);
+    ASSERT_EQ(answers[1]->hits.size(), 10u);
+    EXPECT_EQ(answers[1]->hits[0].distance, alone[0].distance);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Metrics, Legs,
                          testing::Values(Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean),
                          [](const auto& info) { return std::string(MetricName(info.param)); });
