@@ -170,6 +170,13 @@ struct SegmentInfo {
   int64_t rows = 0, dead_rows = 0, bytes = 0;
 };
 
+// A row of a sample, as a search's filter would be asked about it.
+struct SampledRow {
+  uint64_t internal_id = 0;
+  uint32_t generation = 0;
+  float uncertainty = 0;
+};
+
 // An immutable set of segments pinned for the length of a search. Cheap to hold.
 class IndexView {
  public:
@@ -192,6 +199,9 @@ class IndexView {
   virtual absl::Status KeepCarried(uint32_t generation, CarriedSegments* carried) const = 0;
   // Rows of a generation that a view of `view_generation` serves.
   virtual int64_t VisibleRows(uint32_t generation, uint32_t view_generation) const = 0;
+  // Of `asked` rows, spread evenly over those of the generations, the ones that a view of `view_generation` serves.
+  virtual std::vector<SampledRow> SampleRows(std::span<const uint32_t> generations, uint32_t view_generation,
+                                             int64_t asked) const = 0;
   // Generations with at least one visible row for this view, ascending.
   virtual std::vector<uint32_t> Generations(uint32_t view_generation) const = 0;
   virtual uint64_t sequence() const = 0;  // of the last change that this view is sure to contain

@@ -10,6 +10,7 @@ namespace lightcone {
 namespace {
 
 constexpr size_t kRowsACall = 512;
+constexpr int64_t kRowsBetweenLooks = 4096;  // where none passes `visit` has no chance to look at the deadline
 
 }  // namespace
 
@@ -58,6 +59,7 @@ absl::Status PassingRows::ForEach(absl::FunctionRef<absl::Status(std::span<const
   std::array<uint32_t, kRowsACall> found;
   size_t n = 0;
   for (int64_t row = 0; row < pinned_.rows; ++row) {
+    if (row % kRowsBetweenLooks == kRowsBetweenLooks - 1) LC_RETURN_IF_ERROR(context_.Interrupted());
     found[n] = static_cast<uint32_t>(row);
     n += Passes(static_cast<uint32_t>(row));
     if (n == found.size() || row + 1 == pinned_.rows) {

@@ -35,7 +35,8 @@ class PassingRows {
     double share = 0;  // of those asked
   };
   Sampled Sample(int64_t asked = 1'024) const;
-  // All of them in ascending order, some hundreds a call. Ends with the first error of `visit`.
+  // All of them in ascending order, some hundreds a call. Ends with the first error of `visit`; CANCELLED and
+  // DEADLINE_EXCEEDED also where few pass.
   absl::Status ForEach(absl::FunctionRef<absl::Status(std::span<const uint32_t> rows)> visit) const;
 
  private:

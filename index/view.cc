@@ -1,5 +1,7 @@
 #include "index/view.h"
 
+#include <algorithm>
+
 #include "base/status.h"
 #include "index/adapted_rows.h"
 #include "index/carried_search.h"
@@ -115,6 +117,33 @@ int64_t SegmentView::VisibleRows(uint32_t generation, uint32_t view_generation) 
   int64_t rows = 0;
   for (const PinnedSegment& pinned : leg->second->segments) rows += pinned.counts->Visible(view_generation);
   return rows;
+}
+
+std::vector<SampledRow> SegmentView::SampleRows(std::span<const uint32_t> generations, uint32_t view_generation,
+                                                int64_t asked) const {
+  std::vector<const PinnedSegment*> segments;
+  int64_t rows = 0;
+  for (const uint32_t generation : generations) {
+    const auto leg = legs_.find(generation);
+    if (leg == legs_.end()) continue;
+    for (const PinnedSegment& pinned : leg->second->segments) {
+      segments.push_back(&pinned);
+      rows += pinned.rows;
+    }
+  }
+  asked = std::min(asked, rows);
+  std::vector<SampledRow> sample;
+  int64_t next = 0, begin = 0;  // of the sample; of the segment, among all rows
+  for (const PinnedSegment* pinned : segments) {
+    const Segment& segment = *pinned->segment;
+    for (; next < asked && next * rows / asked < begin + pinned->rows; ++next) {
+      const size_t row = static_cast<size_t>(next * rows / asked - begin);
+      if (!segment.states().Visible(row, view_generation, sequence_)) continue;
+      sample.push_back({segment.block().ids[row], segment.generation(), segment.block().uncertainty[row]});
+    }
+    begin += pinned->rows;
+  }
+  return sample;
 }
 
 std::vector<uint32_t> SegmentView::Generations(uint32_t view_generation) const {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "index/collection_index.h"
@@ -29,6 +30,8 @@ class SegmentView : public IndexView {
   absl::Status Adapt(uint32_t generation, AdaptedRows* rows, CarriedSegments* carried, const IndexSettings& settings,
                      const std::function<bool()>& cancelled) const override;
   int64_t VisibleRows(uint32_t generation, uint32_t view_generation) const override;
+  std::vector<SampledRow> SampleRows(std::span<const uint32_t> generations, uint32_t view_generation,
+                                     int64_t asked) const override;
   std::vector<uint32_t> Generations(uint32_t view_generation) const override;
   uint64_t sequence() const override { return sequence_; }
 

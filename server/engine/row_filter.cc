@@ -1,4 +1,5 @@
 #include <random>
+#include <utility>
 
 #include "base/status.h"
 #include "server/engine/checks.h"
@@ -8,7 +9,8 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kSampleRows = 256;
+constexpr size_t kSampleRows = 256;        // whose payloads are read
+constexpr int64_t kSampleRowsAlone = 1'024;  // of the index, where none has to be
 constexpr size_t kSampleRowsMin = 32;  // fewer say nothing
 
 constexpr int64_t kAskedMax = 1'000;           // rows; then all are looked at in one walk
@@ -70,7 +72,6 @@ bool RowFilter::Keeps(uint64_t internal_id, uint32_t generation, float uncertain
 
 double RowFilter::EstimateShare(uint64_t next_internal_id, uint32_t view_generation) {
   if (next_internal_id <= 1) return 1.0;
-  if (filter_->needs_uncertainty()) return 0.0;  // Payloads do not tell.
   std::mt19937_64 random(next_internal_id);
   std::uniform_int_distribution<uint64_t> any(1, next_internal_id - 1);
   std::vector<uint64_t> ids;
@@ -83,6 +84,30 @@ double RowFilter::EstimateShare(uint64_t next_internal_id, uint32_t view_generat
     if (!row.found || row.record.generations.empty()) continue;
     ++seen;
     kept += filter_->Matches({&row.record.payload_json, HeadGeneration(row.record.generations, view_generation), 0});
+  }
+  if (seen < kSampleRowsMin) return 0.0;
+  return static_cast<double>(kept) / static_cast<double>(seen);
+}
+
+double RowFilter::EstimateShareOfRows(const IndexView& view, std::span<const uint32_t> generations,
+                                      uint32_t view_generation) {
+  const bool payloads = filter_->needs_payload();
+  const auto sample = view.SampleRows(generations, view_generation, payloads ? kSampleRows : kSampleRowsAlone);
+  std::vector<ResolvedRow> records;
+  if (payloads) {
+    std::vector<uint64_t> ids;
+    for (const SampledRow& row : sample) ids.push_back(row.internal_id);
+    auto rows = collection_->ResolveRows(ids, /*with_record=*/true);
+    if (!rows.ok()) return 0.0;
+    read_.fetch_add(static_cast<int64_t>(rows->size()), std::memory_order_relaxed);
+    records = *std::move(rows);
+  }
+  size_t seen = 0, kept = 0;
+  for (size_t i = 0; i < sample.size(); ++i) {
+    if (payloads && !records[i].found) continue;
+    ++seen;
+    kept += filter_->Matches(
+        {payloads ? &records[i].record.payload_json : nullptr, sample[i].generation, sample[i].uncertainty});
   }
   if (seen < kSampleRowsMin) return 0.0;
   return static_cast<double>(kept) / static_cast<double>(seen);

@@ -38,6 +38,8 @@ class RowFilter {
   // The share of the collection's items that passes, from a sample; small when unsure, so that legs scan then.
   // REQUIRES: `next_internal_id` bounds the ids in use.
   double EstimateShare(uint64_t next_internal_id, uint32_t view_generation);
+  // The same of the rows of these generations that the view serves, for a filter that looks at more than payloads.
+  double EstimateShareOfRows(const IndexView& view, std::span<const uint32_t> generations, uint32_t view_generation);
 
   // No more than so many items will be asked about.
   void Expect(uint64_t items) { expected_ = items; }

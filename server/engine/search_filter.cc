@@ -27,7 +27,9 @@ void SearchRun::CompileFilter() {
   }
   if (!asks) return;
   rows_.Expect(candidates);
-  keep_share_ = rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
+  keep_share_ = filter_->needs_uncertainty()
+                    ? rows_.EstimateShareOfRows(*view_, generations_, view_generation_)
+                    : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
 }
 
 double SearchRun::PassingShare() const {

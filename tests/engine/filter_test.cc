@@ -2,8 +2,10 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "engine_testing.h"
+#include "geometry/uncertainty.h"
 #include "naive_filter.h"
 #include "nlohmann/json.hpp"
 #include "random_filters.h"
@@ -161,6 +163,55 @@ TEST_F(FilteredSearch, GenerationAndUncertaintyAreThoseOfTheEmbeddingServed) {
   EXPECT_THAT(HitNames(call), ::testing::ElementsAre("'near'@1"));
   EXPECT_EQ(engine_->Count("c", call.filter, {})->count, 1u);
   EXPECT_EQ(engine_->Scroll("c", call.filter, 0, "", false, {})->items.size(), 1u);
+}
+
+TEST_F(FilteredSearch, IsPlannedByTheShareThatAFilterOnUncertaintyKeeps) {
+  MakeCollection();
+  std::mt19937 random(5);
+  const Space space = engine_->GetGeneration("c", 1)->space;
+  std::vector<UpsertItem> items;
+  std::vector<double> uncertainties;
+  for (uint64_t i = 0; i < 10'000; ++i) {
+    const std::vector<float> z = RandomVector(&random, kDimension, 0.4f);
+    uncertainties.push_back(UncertaintyOf(space, z));
+    items.push_back(ItemOf(Id(i), z, StrCat("{\"even\":", i % 2 == 0 ? "true" : "false", "}")));
+  }
+  Write(BatchOf(std::move(items)));
+  ASSERT_TRUE(engine_->Rebuild("c", {}, true, "", {}).ok());
+  std::sort(uncertainties.begin(), uncertainties.end());
+  const FilterNode half = Greater("$uncertainty", uncertainties[5'000]);
+  const FilterNode few = Greater("$uncertainty", uncertainties[9'900]);
+  const struct {
+    FilterNode filter;
+    double share;
+    SearchPlan plan;
+  } cases[] = {{half, 0.5, SearchPlan::kPostFilter},
+               {Not(half), 0.5, SearchPlan::kPostFilter},
+               {Branch(Kind::kAnd, {half, Equals("even", true)}), 0.25, SearchPlan::kPostFilter},
+               {Branch(Kind::kOr, {half, Equals("even", true)}), 0.75, SearchPlan::kPostFilter},
+               {few, 0.01, SearchPlan::kScan}};
+  for (const auto& [filter, share, plan] : cases) {
+    size_t found = 0, wanted = 0;
+    for (int q = 0; q < 30; ++q) {
+      // Some queries lie where all that is near is left out.
+      SearchCall call = SearchFor(RandomVector(&random, kDimension, q % 3 == 0 ? 0.05f : 0.4f), 10);
+      call.filter = filter;
+      call.profile = true;
+      const auto exact = Hits(call);
+      call.exact = false;
+      const auto answer = engine_->Search(call, {});
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      const SegmentProfile& segment = answer->profile->legs.at(0).segments.at(0);
+      EXPECT_EQ(segment.plan, plan) << share;
+      EXPECT_NEAR(segment.passing_share, share, 0.1);
+      EXPECT_NEAR(answer->filter_share, share, 0.1);
+      std::set<uint64_t> ids;
+      for (const EngineHit& hit : exact) ids.insert(std::get<uint64_t>(hit.id.value));
+      wanted += ids.size();
+      for (const EngineHit& hit : answer->results[0].hits) found += ids.contains(std::get<uint64_t>(hit.id.value));
+    }
+    EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.99) << share;
+  }
 }
 
 }  // namespace

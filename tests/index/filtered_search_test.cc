@@ -296,6 +296,59 @@ TEST_P(FilteredSearch, AsksAnExpensiveFilterAboutFewRows) {
   EXPECT_LE(asked, 64);
 }
 
+TEST_P(FilteredSearch, LooksAtTheDeadlineWhereNoRowPasses) {
+  Open(30'000);
+  Fill(20'000);
+  IdFilter filter;
+  filter.others = true;
+  for (uint64_t id = 0; id <= 60'000; ++id) filter.ids.Add(id);
+  const BoundQuery query = Bind(space_, RandomVector(kDimension, random_));
+  int64_t asked = 0;
+  const std::function<bool()> cancelled = [&asked] { return ++asked == 4; };
+  SearchRequest request;
+  request.query = &query;
+  request.generation = request.view_generation = 1;
+  request.ids = &filter;
+  request.cancelled = &cancelled;
+  const auto result = index_->View()->Search(request);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled) << result.status();
+  EXPECT_EQ(asked, 4);
+}
+
+TEST_P(FilteredSearch, SamplesTheRowsThatAViewServes) {
+  Open(700);
+  Fill(2'000);
+  ASSERT_TRUE(index_->Flush().ok());
+  std::vector<Oracle::Change> changes;
+  for (uint64_t i = 0; i < 500; ++i) {
+    changes.push_back(Oracle::Add(i * 3 + 1, 2, RandomVector(kDimension, random_), 0.25f));
+  }
+  for (uint64_t i = 1'000; i < 1'500; ++i) changes.push_back(Oracle::Delete(i * 3 + 1));
+  Write(std::move(changes));
+  const std::vector<uint32_t> both = {1, 2};
+  const auto view = index_->View();
+  for (const int64_t asked : {int64_t{1}, int64_t{250}, int64_t{1'000'000}}) {
+    const auto sample = view->SampleRows(both, 2, asked);
+    std::set<uint64_t> ids;
+    for (const SampledRow& row : sample) {
+      ASSERT_TRUE(oracle_.items().contains(row.internal_id));
+      const auto& newest = *oracle_.items().at(row.internal_id).rbegin();
+      EXPECT_EQ(row.generation, newest.first);
+      EXPECT_EQ(row.uncertainty, newest.second.uncertainty);
+      EXPECT_TRUE(ids.insert(row.internal_id).second);
+    }
+    EXPECT_LE(static_cast<int64_t>(sample.size()), asked);
+    if (asked == 250) {
+      EXPECT_NEAR(static_cast<double>(sample.size()), 250 * 0.6, 5) << "1,500 of 2,500 rows";
+    }
+    if (asked > 2'500) {
+      EXPECT_EQ(sample.size(), oracle_.items().size());
+    }
+  }
+  EXPECT_TRUE(view->SampleRows({}, 2, 100).empty());
+  EXPECT_EQ(view->SampleRows(std::span(both).first(1), 1, 1'000'000).size(), 1'500u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Codes, FilteredSearch, testing::Values(RowCodes::kFloat32, RowCodes::kInt8),
                          [](const auto& info) { return info.param == RowCodes::kInt8 ? "Int8" : "Float32"; });
 
