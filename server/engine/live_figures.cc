@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
 namespace lightcone::server {
@@ -43,8 +44,12 @@ void LiveFigures::Spread::Add(double value) {
 
 void LiveFigures::Record(uint32_t query_generation, const std::string& filter, const std::vector<EngineHit>& answered,
                          const std::vector<EngineHit>& exact) {
-  absl::flat_hash_set<ItemId> found;
+  absl::flat_hash_set<ItemId> found, wanted;
   for (const EngineHit& hit : answered) found.insert(hit.id);
+  for (const EngineHit& hit : exact) wanted.insert(hit.id);
+  // Of items that are equally near either search may answer any: each stands for one that the other has in its place.
+  absl::flat_hash_map<double, int> in_place;  // by distance, of hits that the exact search does not have
+  for (const EngineHit& hit : answered) in_place[hit.distance] += !wanted.contains(hit.id);
   absl::MutexLock lock(&mu_);
   ++samples_;
   for (auto& [key, recall] : recall_) {
@@ -55,7 +60,7 @@ void LiveFigures::Record(uint32_t query_generation, const std::string& filter, c
     Recall& recall = recall_[{query_generation, hit.generation, std::string(hit.segment), filter}];
     ++recall.expected;
     recall.recent_expected += 1;
-    if (!found.contains(hit.id)) continue;
+    if (!found.contains(hit.id) && --in_place[hit.distance] < 0) continue;
     ++recall.found;
     recall.recent_found += 1;
   }

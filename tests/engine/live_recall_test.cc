@@ -119,6 +119,21 @@ TEST_F(LiveRecallTest, IsToldByGenerationSegmentAndFilter) {
   EXPECT_EQ(expected["1 hnsw narrow"], 200u);
 }
 
+TEST_F(LiveRecallTest, AFilterOnUncertaintyIsOfTheClassOfItsShare) {
+  MakeWide();
+  Fill();
+  FilterNode filter = Leaf(FilterNode::Kind::kRange, "$uncertainty");
+  filter.less = FilterValue{1.0};  // all of them
+  Ask(5, 400, filter);
+  filter.less = FilterValue{0.0};
+  Ask(5, 400, filter);
+  const LiveRecallStatus status = Status();
+  EXPECT_EQ(status.samples, 10u);
+  ASSERT_EQ(status.recall.size(), 1u) << "nothing is as sure as that";
+  EXPECT_EQ(status.recall[0].filter, "broad");
+  EXPECT_EQ(status.recall[0].expected, 50u);
+}
+
 TEST_F(LiveRecallTest, HitsOfEquallyMadeGalleriesDoNotDrift) {
   MakeWide(2);
   Fill();
@@ -203,6 +218,34 @@ TEST(LiveFiguresTest, ANewGenerationWhoseHitsAreFurtherAwayDrifts) {
   EXPECT_EQ(drift["distance22"], 1.0) << "against the hits of generation 1's queries";
   EXPECT_DOUBLE_EQ(drift["distance21"].value_or(-1), 0.5) << "against those of its own items";
   EXPECT_EQ(drift["uncertainty22"], 0.0);
+}
+
+TEST(LiveFiguresTest, EachHitStandsForOneThatIsAsNear) {
+  const auto hits = [](const std::vector<std::pair<uint64_t, double>>& of) {
+    std::vector<EngineHit> out(of.size());
+    for (size_t i = 0; i < of.size(); ++i) {
+      out[i].id = Id(of[i].first);
+      out[i].distance = of[i].second;
+      out[i].segment = "hnsw";
+    }
+    return out;
+  };
+  LiveFigures figures;
+  // 1 is found, 7 stands for 2, 8 for 3; nothing for 4, since 1 stands for itself; and 5 is lost, for 9 is farther.
+  figures.Record(1, "none", hits({{1, 0.5}, {7, 0.5}, {8, 0.5}, {9, 0.75}}),
+                 hits({{1, 0.5}, {2, 0.5}, {3, 0.5}, {4, 0.5}, {5, 0.625}}));
+  const LiveRecallStatus status = figures.Status();
+  ASSERT_EQ(status.recall.size(), 1u);
+  EXPECT_EQ(status.recall[0].expected, 5u);
+  EXPECT_EQ(status.recall[0].found, 3u);
+  EXPECT_EQ(status.recall[0].recent_found, 3);
+
+  // Of 200 items of one vector a walk may give any ten.
+  LiveFigures same;
+  std::vector<std::pair<uint64_t, double>> last, first;
+  for (uint64_t i = 0; i < 10; ++i) first.emplace_back(i, 0.0), last.emplace_back(190 + i, 0.0);
+  same.Record(1, "none", hits(last), hits(first));
+  EXPECT_EQ(same.Status().recall.at(0).found, 10u);
 }
 
 TEST(TimeBudgetTest, WorkIsSpacedSoThatItsShareOfTheTimeHolds) {
