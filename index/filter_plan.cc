@@ -21,8 +21,8 @@ constexpr double kAskedInWalk = 0.15;
 // those that a filter leaves out may be just those that are near.
 constexpr double kMostOfAny = 0.5;
 constexpr double kNearlyAll = 0.9;
-// A walk whose results are filtered in the end finds, on average, so many times the hits; of ids with fewer than that many
-// it is not trusted.
+// A walk whose results are filtered in the end finds, on average, so many times the hits; with fewer than that many it is
+// not trusted.
 constexpr double kPostFilterMargin = 3, kPostFilterLeast = 1.5;
 constexpr double kPostFilterBreadthMax = 8;  // times the breadth asked for
 // A walk by passing rows alone does not find those that begin away from the query, all around it (recall .5 where the
@@ -75,7 +75,7 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
 }
 
 int64_t LeastOfPostFilter(const FilterFacts& f) {
-  return f.by_ids ? static_cast<int64_t>(std::ceil(kPostFilterLeast * static_cast<double>(f.wanted))) : f.wanted;
+  return static_cast<int64_t>(std::ceil(kPostFilterLeast * static_cast<double>(f.wanted)));
 }
 
 int64_t WalkEvaluationsMax(const FilterFacts& f) { return static_cast<int64_t>(ScanCost(f) / kRandomRow); }

@@ -44,8 +44,8 @@ ChosenPlan ChoosePlan(const FilterFacts& facts);
 // The cheaper of the two scans.
 SearchPlan PlanOfScan(const FilterFacts& facts);
 
-// Of the rows that a walk filtered in the end has found, so many have to pass before it is trusted. Where ids are asked for
-// these are more than the hits: the nearest of them are then well within its breadth, at whose edge rows are missed.
+// Of the rows that a walk filtered in the end has found, so many have to pass before it is trusted: more than the hits, so
+// that the nearest of them are well within its breadth, at whose edge rows are missed.
 int64_t LeastOfPostFilter(const FilterFacts& facts);
 
 // A walk that has scored so many rows has cost more than the scan that would have found everything.

@@ -296,6 +296,35 @@ TEST_P(FilteredSearch, AsksAnExpensiveFilterAboutFewRows) {
   EXPECT_LE(asked, 64);
 }
 
+TEST_P(FilteredSearch, ScansWhereAnExpensiveFilterKeepsBarelyEnoughOfTheNearest) {
+  constexpr int64_t kRows = 12'000;
+  Open(kRows);
+  Fill(kRows);
+  ASSERT_TRUE(index_->Flush().ok());
+  size_t found = 0, wanted = 0;
+  int fell_back = 0;
+  for (int q = 0; q < 40; ++q) {
+    const auto z = RandomVector(kDimension, random_);
+    const auto hits = oracle_.BruteForce(Bind(space_, z), 1, 1, kRows);
+    std::set<uint64_t> kept;  // half of all, but of the 64 that a walk finds about 12, at its edge
+    for (size_t i = 40; i < hits.size(); ++i) {
+      if (random_() % 2 == 0) kept.insert(hits[i].internal_id);
+    }
+    const auto keep = [&](uint64_t id, float) { return kept.contains(id); };
+    const auto walked = Search(z, nullptr, /*exact=*/false, keep, 0.5);
+    const auto exact = Search(z, nullptr, /*exact=*/true, keep, 0.5);
+    ASSERT_TRUE(walked.ok() && exact.ok());
+    EXPECT_EQ(walked->segments.at(0).plan, SearchPlan::kPostFilter);
+    fell_back += walked->segments.at(0).fell_back;
+    std::set<uint64_t> ids;
+    for (const SearchHit& hit : exact->hits) ids.insert(hit.internal_id);
+    wanted += ids.size();
+    for (const SearchHit& hit : walked->hits) found += ids.contains(hit.internal_id);
+  }
+  EXPECT_GE(fell_back, 24);
+  EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.95);
+}
+
 TEST_P(FilteredSearch, LooksAtTheDeadlineWhereNoRowPasses) {
   Open(30'000);
   Fill(20'000);
