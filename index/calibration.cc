@@ -150,13 +150,17 @@ class Calibration {
   std::vector<BoundQuery> queries_;
 };
 
+int Scaled(int breadth, double factor) { return static_cast<int>(std::min(std::ceil(breadth * factor), 1e9)); }
+
 // The least breadth that reaches the target, times `factor`; 0: none does.
-int Scaled(std::span<const RecallAt> measured, double target, double factor) {
+int LeastFor(std::span<const RecallAt> measured, double target, double factor) {
   for (const RecallAt& point : measured) {
-    if (point.recall >= target) return static_cast<int>(std::min(std::ceil(point.breadth * factor), 1e9));
+    if (point.recall >= target) return Scaled(point.breadth, factor);
   }
   return 0;
 }
+
+double ProbesFactor(int64_t k) { return std::sqrt(static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK); }
 
 }  // namespace
 
@@ -176,11 +180,16 @@ absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const 
 }
 
 int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k) {
-  return Scaled(measured, target, static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK);
+  return LeastFor(measured, target, static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK);
 }
 
 int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k) {
-  return Scaled(measured, target, std::sqrt(static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK));
+  return LeastFor(measured, target, ProbesFactor(k));
+}
+
+int DefaultProbes(std::span<const RecallAt> measured, int64_t k) {
+  const int probes = ProbesFor(measured, kDefaultRecall, k);
+  return probes > 0 || measured.empty() ? probes : Scaled(measured.back().breadth, ProbesFactor(k));
 }
 
 }  // namespace lightcone

@@ -14,7 +14,7 @@
 namespace lightcone {
 
 inline constexpr int64_t kCalibrationK = 10;
-// What searches of lists that name no breadth are given.
+// What searches of lists that name no breadth are given, as far as any breadth was seen to find it.
 inline constexpr double kDefaultRecall = 0.95;
 
 // Which rows are asked for, counted in ascending order of internal id.
@@ -32,5 +32,9 @@ int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k);
 
 // The same of lists: they hold many rows each, and their number grows as the root of k.
 int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k);
+
+// For a search of lists that asks for nothing: ProbesFor kDefaultRecall, or where none was seen to find that (coarse
+// codes), the widest measured; a scan would be more than was asked for. 0: nothing was measured.
+int DefaultProbes(std::span<const RecallAt> measured, int64_t k);
 
 }  // namespace lightcone

@@ -276,7 +276,7 @@ class LegSearch {
       if (request.target_recall > 0) return ProbesFor(segment.measured(), request.target_recall, wanted_);
       if (request.nprobe > 0) return request.nprobe;
       const int by_default = context_.scope.nprobe_default;
-      return by_default > 0 ? by_default : ProbesFor(segment.measured(), kDefaultRecall, wanted_);
+      return by_default > 0 ? by_default : DefaultProbes(segment.measured(), wanted_);
     }
     if (request.target_recall > 0) return BreadthFor(segment.measured(), request.target_recall, wanted_);
     return request.ef > 0 ? request.ef : context_.scope.ef_default;

@@ -46,7 +46,8 @@ struct Codebooks {
   const float* word(size_t part, size_t i) const { return &numbers[(part * words + i) * length]; }
 };
 
-Codebooks Train(const Residuals& residuals, int dimension, int64_t rows, const PqSettings& settings) {
+absl::StatusOr<Codebooks> Train(const Residuals& residuals, int dimension, int64_t rows, const PqSettings& settings,
+                                const std::function<bool()>& stop) {
   const int64_t n = std::min(rows, kTrainingRows);
   std::vector<float> sample(static_cast<size_t>(n) * static_cast<size_t>(dimension));
   for (int64_t i = 0; i < n; ++i) {
@@ -62,11 +63,19 @@ Codebooks Train(const Residuals& residuals, int dimension, int64_t rows, const P
     books.numbers = std::move(sample);
   } else {
     omp_set_num_threads(settings.threads);  // of this thread alone
-    faiss::ProductQuantizer quantizer(static_cast<size_t>(dimension), books.parts, bits);
-    quantizer.cp.niter = kCodebookIterations;
-    quantizer.cp.min_points_per_centroid = 1;  // fewer than its default are no reason to warn on the terminal
-    quantizer.train(static_cast<size_t>(n), sample.data());
-    books.numbers = std::move(quantizer.centroids);
+    std::vector<float> slice(static_cast<size_t>(n) * books.length);
+    for (size_t part = 0; part < books.parts; ++part) {  // each by itself, as FAISS does: it asks nobody between them
+      if (stop()) return MakeStatus(absl::StatusCode::kCancelled, "code build stopped");
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+        std::copy_n(&sample[i * static_cast<size_t>(dimension) + part * books.length], books.length,
+                    &slice[i * books.length]);
+      }
+      faiss::ProductQuantizer quantizer(books.length, 1, bits);
+      quantizer.cp.niter = kCodebookIterations;
+      quantizer.cp.min_points_per_centroid = 1;  // fewer than its default are no reason to warn on the terminal
+      quantizer.train(static_cast<size_t>(n), slice.data());
+      books.numbers.insert(books.numbers.end(), quantizer.centroids.begin(), quantizer.centroids.end());
+    }
   }
   for (size_t part = 0; part < books.parts; ++part) {
     for (size_t i = 0; i < books.words; ++i) {
@@ -108,7 +117,7 @@ absl::StatusOr<std::string> EncodePq(const Space& space, const Lists& lists, abs
   const size_t dimension = static_cast<size_t>(space.dimension);
   const Residuals residuals(lists, space.dimension, row);
   try {
-    const Codebooks books = Train(residuals, space.dimension, rows, settings);
+    LC_ASSIGN_OR_RETURN(const Codebooks books, Train(residuals, space.dimension, rows, settings, stop));
     PqCodes::Header header;
     header.rows = static_cast<uint32_t>(rows);
     header.dimension = static_cast<uint32_t>(dimension);

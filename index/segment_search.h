@@ -26,7 +26,7 @@ struct SearchScope {
   const std::vector<PinnedSegment>* segments = nullptr;
   uint64_t sequence = 0;  // the view's
   int ef_default = 128;
-  int nprobe_default = 0;  // 0: what was measured to find kDefaultRecall
+  int nprobe_default = 0;  // 0: what was measured to find kDefaultRecall, or the most measured
 };
 
 // A request and the segments that it is asked of.

@@ -309,7 +309,12 @@ absl::StatusOr<std::shared_ptr<SealedSegment>> WriteSegment(const std::string& f
     std::filesystem::remove_all(folder, ignored);
     return Annotate(status, "write segment");
   }
-  return SealedSegment::Open(folder, /*with_states=*/false);
+  auto written = SealedSegment::Open(folder, /*with_states=*/false);
+  if (!written.ok()) {
+    std::filesystem::remove_all(folder, ignored);
+    return Annotate(written.status(), "write segment");
+  }
+  return written;
 }
 
 }  // namespace lightcone

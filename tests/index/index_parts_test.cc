@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <set>
 
@@ -13,6 +14,7 @@
 #include "index/candidates.h"
 #include "index/graph_builder.h"
 #include "index/graph_walk.h"
+#include "index/growing_segment.h"
 #include "index/kind_choice.h"
 #include "index/list_builder.h"
 #include "index/lists.h"
@@ -20,6 +22,8 @@
 #include "index/pq_builder.h"
 #include "index/pq_codes.h"
 #include "index/segment_codes.h"
+#include "index/segment_writer.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lightcone {
 namespace {
@@ -140,6 +144,11 @@ TEST(Calibration, TheLeastBreadthThatReachesTheTargetIsTakenAndGrowsWithK) {
   EXPECT_EQ(BreadthFor(walks, 0.9, int64_t{1} << 60), 1'000'000'000);
   EXPECT_EQ(ProbesFor(walks, 0.9, 40), 64) << "lists hold many rows: twice as many for four times the rows";
   EXPECT_EQ(ProbesFor(walks, 0.999, 10), 0);
+  EXPECT_EQ(DefaultProbes(walks, 10), 32);
+  const std::vector<RecallAt> coarse = {{16, 0.5}, {32, 0.6}};
+  EXPECT_EQ(DefaultProbes(coarse, 10), 32) << "who asks for no recall is not given a scan for it";
+  EXPECT_EQ(DefaultProbes(coarse, 40), 64);
+  EXPECT_EQ(DefaultProbes({}, 10), 0);
 }
 
 TEST(Manifest, IsRefusedWhenItIsDamagedOrContradictsItself) {
@@ -470,6 +479,12 @@ TEST_P(ListBytes, TheirRowsAreScoredByProductQuantisedCodes) {
   EXPECT_LT(worst, 0.1 * spread) << "a byte a number, of rows that lie around their centres";
 
   EXPECT_EQ(EncodePq(space_, *lists, row, {1, 1}, [] { return true; }).status().code(), absl::StatusCode::kCancelled);
+  int asked = 0;
+  const auto after_some_parts = [&asked] { return ++asked == kDimension; };
+  EXPECT_EQ(EncodePq(space_, *lists, row, {kDimension, 1}, after_some_parts).status().code(),
+            absl::StatusCode::kCancelled)
+      << "asked between the parts that are trained, not only while rows are coded";
+  EXPECT_EQ(asked, kDimension);
   EXPECT_FALSE(PqCodes::Parse(encoded->substr(1), kDimension, kRows).ok());
   EXPECT_FALSE(PqCodes::Parse(encoded->substr(0, 10), kDimension, kRows).ok());
   EXPECT_FALSE(PqCodes::Parse(*encoded, kDimension + 1, kRows).ok());
@@ -479,6 +494,34 @@ TEST_P(ListBytes, TheirRowsAreScoredByProductQuantisedCodes) {
     damaged[at] ^= 1;
     EXPECT_EQ(PqCodes::Parse(damaged, kDimension, kRows).status().code(), absl::StatusCode::kDataLoss) << at;
   }
+}
+
+TEST(SegmentWriter, LeavesNothingBehindWhenWhatItWroteCannotBeOpened) {
+  auto growing = GrowingSegment::Make(1, 1, {Metric::kEuclidean, 8}, 200);
+  ASSERT_TRUE(growing.ok()) << growing.status();
+  std::mt19937 random(3);
+  for (uint64_t id = 1; id <= 200; ++id) {
+    std::vector<float> z(8);
+    for (float& x : z) x = static_cast<float>(random() % 1000);
+    (*growing)->Append(id, z, 0.5f, kLive, id);
+  }
+  SegmentPlan plan;
+  plan.id = 2;
+  plan.settings.kind = SealedKind::kHnsw;
+  TemporaryFolder folder;
+  const std::string path = folder / "2";
+  bool lost = false;
+  const auto lose_a_column = [&] {  // once it is measured, after it was opened for that
+    std::error_code error;
+    if (std::filesystem::exists(path + ".tmp/manifest.json")) {
+      lost = std::filesystem::remove(path + ".tmp/uncertainty.f32", error) || lost;
+    }
+    return false;
+  };
+  std::vector<RowReference> rows = GatherRows({*growing}, {200});
+  EXPECT_FALSE(WriteSegment(path, plan, {*growing}, rows, lose_a_column).ok());
+  EXPECT_TRUE(lost);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(PqParts, DivideTheDimension) {
