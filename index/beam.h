@@ -43,9 +43,9 @@ class Visited {
 
 // The `ef` best rows that accept(row) lets through, in no particular order, into `found`; `frontier` is scratch.
 // It begins at `starts`.
-//   expand(row, visit)  collects the links of `row` that were not visited, scores them, and visits each: visit(scored)
-//   prefetch(row)       `row` is most often the next to be expanded
-//   stop()              asked after every expansion; true ends the search with what is there
+//   expand(scored, visit)  collects the links of that row that were not visited, scores them, and visits each
+//   prefetch(row)          `row` is most often the next to be expanded
+//   stop()                 asked after every expansion; true ends the search with what is there
 template <typename Expand, typename Prefetch, typename Accept, typename Stop>
 void BeamSearch(std::span<const ScoredRow> starts, size_t ef, std::vector<ScoredRow>& frontier, std::vector<ScoredRow>& found,
                 const Expand& expand, const Prefetch& prefetch, const Accept& accept, const Stop& stop) {
@@ -70,7 +70,7 @@ void BeamSearch(std::span<const ScoredRow> starts, size_t ef, std::vector<Scored
     std::pop_heap(frontier.begin(), frontier.end(), Worse);
     frontier.pop_back();
     if (!frontier.empty()) prefetch(frontier.front().row);
-    expand(next.row, visit);
+    expand(next, visit);
     if (stop()) return;
   }
 }

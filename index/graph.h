@@ -3,7 +3,8 @@
 //
 // Layout, little endian; docs/formats-index.md:
 //   header        64 bytes: Header below
-//   base          rows x base_width int32: neighbours on layer 0, then -1
+//   base          rows x base_width int32: neighbours on layer 0, then (where there are some) the row itself and copies
+//                 of it, then -1
 //   upper_first   (rows + 1) uint32: the lists of row i on layers 1, 2, ... are upper_first[i] .. upper_first[i + 1]
 //   upper         upper_first[rows] x upper_width int32
 //

@@ -109,7 +109,16 @@ class PairScores {
     }
   }
 
+  // As near to each as it is to itself.
+  bool AreCopies(uint32_t x, uint32_t y, float score) const { return score >= OfItself(x) && score >= OfItself(y); }
+
  private:
+  float OfItself(uint32_t x) const {
+    float score = 0;
+    (*this)(x, &x, 1, &score);
+    return score;
+  }
+
   // Time, inverse norm, what the lift lacks of the largest norm, squared norm.
   static float Own(const Space& space, float square, float largest_norm) {
     switch (space.metric) {
@@ -137,7 +146,8 @@ absl::StatusOr<std::string> Build(const Space& space, const Points& points, int6
                                   const std::function<bool()>& stop) {
   try {
     const PairScores<Points> scores(space, points, rows);
-    GraphInserter inserter(rows, settings.m, settings.ef_construction, scores);
+    const auto is_copy = [&](uint32_t x, uint32_t y, float score) { return scores.AreCopies(x, y, score); };
+    GraphInserter inserter(rows, settings.m, settings.ef_construction, scores, is_copy);
     if (!inserter.InsertAll(settings.threads, stop)) {
       return MakeStatus(absl::StatusCode::kCancelled, "graph build stopped");
     }

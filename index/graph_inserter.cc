@@ -7,6 +7,7 @@
 #include <exception>
 #include <random>
 #include <thread>
+#include <tuple>
 
 #include "index/graph.h"
 
@@ -14,9 +15,12 @@ namespace lightcone {
 namespace {
 
 constexpr uint64_t kSeed = 0x9a0e;
+constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;
 constexpr int kLayersMax = 32;
 constexpr size_t kRowsBetweenChecks = 256;
-constexpr size_t kChosenAtOnce = 8;  // scored together where most candidates fail at one of the first
+constexpr size_t kLinksACopyLink = 8;  // of a row that has copies, one in so many links leads to them
+constexpr size_t kWaysIn = 8;          // of a row and its copies, as many are linked to from other rows
+constexpr size_t kChosenAtOnce = 8;    // scored together where most candidates fail at one of the first
 
 // Lists are read while other threads write them: a reader sees old links and new ones, each of them a row, and of a row
 // that it meets the lists that its insertion wrote.
@@ -38,8 +42,8 @@ class RowLock {
 
 }  // namespace
 
-GraphInserter::GraphInserter(int64_t rows, int m, int breadth, PairScorer score)
-    : score_(score), breadth_(static_cast<size_t>(breadth)) {
+GraphInserter::GraphInserter(int64_t rows, int m, int breadth, PairScorer score, CopyTest is_copy)
+    : score_(score), is_copy_(is_copy), breadth_(static_cast<size_t>(breadth)) {
   const size_t n = static_cast<size_t>(rows);
   std::mt19937_64 random(kSeed);
   std::vector<uint32_t> upper_first(n + 1, 0);
@@ -50,6 +54,7 @@ GraphInserter::GraphInserter(int64_t rows, int m, int breadth, PairScorer score)
   }
   order_.resize(n);
   for (size_t i = 0; i < n; ++i) order_[i] = static_cast<uint32_t>(i);
+  copy_of_ = order_;
   std::shuffle(order_.begin(), order_.end(), random);
   const auto top = [&](uint32_t row) { return upper_first[row + 1] - upper_first[row]; };
   std::stable_sort(order_.begin(), order_.end(), [&](uint32_t x, uint32_t y) { return top(x) > top(y); });
@@ -108,6 +113,7 @@ bool GraphInserter::InsertAll(int threads, absl::FunctionRef<bool()> stop) {
   for (const std::exception_ptr& failure : failures) {
     if (failure != nullptr) std::rethrow_exception(failure);
   }
+  if (!stopped) AttachCopies();
   return !stopped;
 }
 
@@ -151,27 +157,32 @@ ScoredRow GraphInserter::Descend(uint32_t x, int to_layer, Scratch& scratch) {
   return nearest;
 }
 
+void GraphInserter::FindNearest(uint32_t x, ScoredRow start, int layer, Scratch& scratch) {
+  scratch.visited.Begin(order_.size());
+  scratch.visited.TestAndSet(start.row);
+  BeamSearch(
+      {&start, 1}, breadth_, scratch.frontier, scratch.found,
+      [&](ScoredRow row, const auto& visit) {
+        const size_t n = Expand(x, row.row, layer, scratch);
+        for (size_t i = 0; i < n; ++i) visit({scratch.scores[i], scratch.ids[i]});
+      },
+      [&](uint32_t row) {
+        const List list = ListOf(row, layer);
+        for (size_t i = 0; i < list.width; i += 16) __builtin_prefetch(list.links + i);
+      },
+      [](uint32_t) { return true; }, [] { return false; });
+  std::sort(scratch.found.begin(), scratch.found.end(), Better);
+}
+
 void GraphInserter::Insert(uint32_t x, Scratch& scratch) {
   const int top = TopOf(x);
   scratch.links.resize(std::max(scratch.links.size(), static_cast<size_t>(top) + 1));
   ScoredRow nearest = Descend(x, top, scratch);
   // No other thread meets x before all of its lists stand: it would find a way in and none on.
   for (int layer = top; layer >= 0; --layer) {
-    scratch.visited.Begin(order_.size());
-    scratch.visited.TestAndSet(nearest.row);
-    BeamSearch(
-        {&nearest, 1}, breadth_, scratch.frontier, scratch.found,
-        [&](uint32_t row, const auto& visit) {
-          const size_t n = Expand(x, row, layer, scratch);
-          for (size_t i = 0; i < n; ++i) visit({scratch.scores[i], scratch.ids[i]});
-        },
-        [&](uint32_t row) {
-          const List list = ListOf(row, layer);
-          for (size_t i = 0; i < list.width; i += 16) __builtin_prefetch(list.links + i);
-        },
-        [](uint32_t) { return true; }, [] { return false; });
-    std::sort(scratch.found.begin(), scratch.found.end(), Better);
+    FindNearest(x, nearest, layer, scratch);
     nearest = scratch.found[0];
+    if (is_copy_(x, nearest.row, nearest.score)) return NoteCopy(x, nearest.row, layer);
     const List list = ListOf(x, layer);
     Choose(scratch.found, list.width, scratch);
     std::swap(scratch.kept, scratch.links[static_cast<size_t>(layer)]);
@@ -181,6 +192,85 @@ void GraphInserter::Insert(uint32_t x, Scratch& scratch) {
     for (const ScoredRow& link : scratch.links[static_cast<size_t>(layer)]) {
       Connect(link.row, x, link.score, layer, scratch);
     }
+  }
+}
+
+void GraphInserter::NoteCopy(uint32_t x, uint32_t of, int layer) {
+  for (int written = TopOf(x); written > layer; --written) Write(ListOf(x, written), {});
+  copy_of_[x] = of;
+}
+
+void GraphInserter::AttachCopies() {
+  std::vector<uint32_t> rows;  // row, its copies; the next row that has some, its copies
+  for (uint32_t row = 0; row < copy_of_.size(); ++row) {
+    if (copy_of_[row] != row) rows.push_back(row);
+  }
+  if (rows.empty()) return;
+  LinkLost();
+  for (size_t i = 0, copies = rows.size(); i < copies; ++i) rows.push_back(copy_of_[rows[i]]);
+  std::sort(rows.begin(), rows.end(), [this](uint32_t x, uint32_t y) {
+    const auto place = [this](uint32_t row) { return std::tuple(copy_of_[row], copy_of_[row] != row, row); };
+    return place(x) < place(y);
+  });
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  std::vector<std::span<const uint32_t>> groups;
+  std::vector<uint32_t> group_of(copy_of_.size(), 0);  // of a row that has copies, counted from 1
+  for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    for (end = begin + 1; end < rows.size() && copy_of_[rows[end]] == rows[begin];) ++end;
+    groups.push_back(std::span(rows).subspan(begin, end - begin));
+    group_of[rows[begin]] = static_cast<uint32_t>(groups.size());
+    LinkGroup(groups.back());
+  }
+  // Rows around them lead to some of them, so that there is a way in whichever of them a filter lets through.
+  for (uint32_t row = 0; row < copy_of_.size(); ++row) {
+    const List list = ListOf(row, 0);
+    for (size_t i = 0; i < list.width && list.links[i] >= 0; ++i) {
+      const uint32_t link = static_cast<uint32_t>(list.links[i]);
+      if (group_of[link] == 0 || copy_of_[row] == link) continue;
+      const std::span<const uint32_t> group = groups[group_of[link] - 1];
+      list.links[i] = static_cast<int32_t>(group[((row * kSpread) >> 32) % std::min(group.size(), kWaysIn)]);
+    }
+  }
+}
+
+void GraphInserter::LinkLost() {
+  std::vector<bool> met(copy_of_.size(), false);
+  for (size_t i = 0; i < copy_of_.size() * base_width_; ++i) {
+    if (base_[i] >= 0) met[static_cast<size_t>(base_[i])] = true;
+  }
+  Scratch scratch;
+  for (const uint32_t row : order_) {
+    if (met[row] || copy_of_[row] != row || row == order_[0]) continue;
+    FindNearest(row, Descend(row, 0, scratch), 0, scratch);
+    const auto has_room = [&](const ScoredRow& near) {
+      const List list = ListOf(near.row, 0);
+      return near.row != row && list.links[list.width - 1] < 0;
+    };
+    const auto near = std::find_if(scratch.found.begin(), scratch.found.end(), has_room);
+    if (near != scratch.found.end()) Connect(near->row, row, near->score, 0, scratch);
+  }
+}
+
+void GraphInserter::LinkGroup(std::span<const uint32_t> group) {
+  const List first = ListOf(group[0], 0);
+  const std::vector<int32_t> out(first.links, std::find(first.links, first.links + first.width, -1));
+  // Each links to those so many places behind it, in a ring: from any to all, in few steps, and past some that a filter
+  // leaves out.
+  const size_t others = group.size() - 1;
+  std::vector<size_t> steps(std::min(others, std::max<size_t>(1, first.width / kLinksACopyLink)), 1);
+  for (size_t i = 1; i < steps.size(); ++i) {
+    const double geometric = std::pow(static_cast<double>(others), static_cast<double>(i) / double(steps.size()));
+    steps[i] = std::max(steps[i - 1] + 1, static_cast<size_t>(geometric));
+  }
+  // Where not all links that lead out have room, each leaves out others of them.
+  const size_t kept = std::min(out.size(), first.width - 1 - steps.size()), left_out = out.size() - kept;
+  for (size_t row = 0; row < group.size(); ++row) {
+    int32_t* link = ListOf(group[row], 0).links;
+    std::fill_n(link, first.width, -1);
+    const size_t gap = row % 2 == 0 ? kept : kept - left_out;
+    for (size_t i = 0; i < kept; ++i) *link++ = out[i < gap ? i : i + left_out];
+    *link++ = static_cast<int32_t>(group[row]);
+    for (const size_t step : steps) *link++ = static_cast<int32_t>(group[(row + step) % group.size()]);
   }
 }
 

@@ -1,6 +1,8 @@
 // Builds an HNSW graph (Malkov and Yashunin, arXiv 1603.09320, algorithms 1, 3 and 4) in the layout of graph.h.
 // Why not by FAISS: its insertion asks for one distance at a time, at addresses that nobody could ask memory for ahead
 // (docs/benchmarks.md); here a row's links are scored together, and the graph is written where it will stay.
+// Copies of a row (blank images) are no points of it: they would fill one another's lists, and nothing would lead out.
+// The graph is one of distinct rows; copies get the links of the row that they are copies of, and links to one another.
 #pragma once
 
 #include <atomic>
@@ -17,12 +19,15 @@ namespace lightcone {
 
 // scores[i] = how near row `x` is to row ids[i], higher is nearer, the same both ways. From any thread.
 using PairScorer = absl::FunctionRef<void(uint32_t x, const uint32_t* ids, size_t n, float* scores)>;
+// Whether rows `x` and `y`, with `score` between them, are the same as far as scores can tell. From any thread.
+using CopyTest = absl::FunctionRef<bool(uint32_t x, uint32_t y, float score)>;
 
 class GraphInserter {
  public:
   // Draws the rows' layers and makes room for their links: m a row, 2m on the base layer. `breadth` is that of the
-  // search for a row's neighbours. What `score` refers to must outlive this. REQUIRES: 1 <= rows < 2^31; m >= 2.
-  GraphInserter(int64_t rows, int m, int breadth, PairScorer score);
+  // search for a row's neighbours. What `score` and `is_copy` refer to must outlive this.
+  // REQUIRES: 1 <= rows < 2^31; m >= 2.
+  GraphInserter(int64_t rows, int m, int breadth, PairScorer score, CopyTest is_copy);
   GraphInserter(const GraphInserter&) = delete;
   GraphInserter& operator=(const GraphInserter&) = delete;
 
@@ -54,7 +59,18 @@ class GraphInserter {
   // Links of `row` that were not visited, scored for `x`; their number.
   size_t Expand(uint32_t x, uint32_t row, int layer, Scratch& scratch);
   ScoredRow Descend(uint32_t x, int to_layer, Scratch& scratch);
+  // scratch.found: the rows of the layer that a search from `start` finds nearest to `x`, nearest first.
+  void FindNearest(uint32_t x, ScoredRow start, int layer, Scratch& scratch);
   void Insert(uint32_t x, Scratch& scratch);
+  // Notes that `x`, whose lists above `layer` are written, is a copy of the row `of`.
+  void NoteCopy(uint32_t x, uint32_t of, int layer);
+  // Gives the copies their links, after all rows are inserted.
+  void AttachCopies();
+  // A row with copies is inserted early (one of them is on a high layer); where it is near to everything, rows that came
+  // soon after it were left out by all that they chose. Links to rows that nothing leads to, where there is room.
+  void LinkLost();
+  // The base lists of a row and its copies, group[0] and the others: an eighth leads to one another.
+  void LinkGroup(std::span<const uint32_t> group);
   // scratch.kept: up to `width` of `candidates`, which come nearest first, each nearer to its own row than to any that
   // was kept before (algorithm 4).
   void Choose(std::span<const ScoredRow> candidates, size_t width, Scratch& scratch) const;
@@ -63,6 +79,7 @@ class GraphInserter {
   void Connect(uint32_t from, uint32_t to, float score, int layer, Scratch& scratch);
 
   const PairScorer score_;
+  const CopyTest is_copy_;
   const size_t breadth_;
   size_t base_width_ = 0, upper_width_ = 0;
   std::vector<uint32_t> order_;  // order_[0] reaches every layer: the entry from first to last
@@ -71,6 +88,7 @@ class GraphInserter {
   uint32_t* upper_first_ = nullptr;                // into bytes_
   int32_t* upper_ = nullptr;                       // into bytes_
   std::vector<float> base_scores_, upper_scores_;  // of the links; under the row's lock
+  std::vector<uint32_t> copy_of_;                  // the inserted row that a row is a copy of; itself: of none
   std::unique_ptr<std::atomic_flag[]> locks_;      // a row each: of writers
 };
 

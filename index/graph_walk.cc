@@ -57,11 +57,13 @@ class Walk {
   }
 
   // Collects the links of `row` on the base layer that were not visited, and scores them. Returns their number.
+  // Links to copies are left to FollowCopies.
   template <typename Marks>
-  size_t Expand(uint32_t row, Marks& visited) {
+  size_t Expand(ScoredRow row, Marks& visited) {
     size_t n = 0;
-    for (const int32_t link : graph_.Links(row, 0)) {
+    for (const int32_t link : graph_.Links(row.row, 0)) {
       if (!graph_.IsRow(link)) break;
+      if (HasCopiesFrom(row, link)) break;
       if (!visited.TestAndSet(static_cast<uint32_t>(link))) ids_[n++] = static_cast<uint32_t>(link);
     }
     Score(n);
@@ -69,13 +71,14 @@ class Walk {
   }
 
   // The same of the links that pass; where they are few, new ones or not, of links of those that do not.
-  size_t ExpandPassing(uint32_t row, Visited& visited, Visited& failed, absl::FunctionRef<bool(uint32_t)> pass) {
+  size_t ExpandPassing(ScoredRow row, Visited& visited, Visited& failed, absl::FunctionRef<bool(uint32_t)> pass) {
     const size_t enough = static_cast<size_t>(graph_.base_width());
     work_ += graph_.base_width() / kLinksAnEvaluation;
     size_t n = 0, passing = 0;
     bridges_.clear();
-    for (const int32_t link : graph_.Links(row, 0)) {
+    for (const int32_t link : graph_.Links(row.row, 0)) {
       if (!graph_.IsRow(link)) break;
+      if (HasCopiesFrom(row, link)) break;
       const uint32_t to = static_cast<uint32_t>(link);
       if (Passing(to, visited, failed, pass)) ids_[n++] = to;
       if (!failed.Test(to)) {
@@ -99,6 +102,35 @@ class Walk {
     return n;
   }
 
+  // Copies of rows that were expanded, nearest first: in the beam they would leave no room for rows that lead on.
+  //   wanted(score)  whether a row of that score is one of the best as yet; the first that is not ends it
+  //   visit(scored)  a copy that was not visited
+  //   stop()         asked after every row that has copies
+  template <typename Marks, typename Wanted, typename Visit, typename Stop>
+  void FollowCopies(Marks& visited, const Wanted& wanted, const Visit& visit, const Stop& stop) {
+    if (with_copies_.empty()) return;
+    absl::flat_hash_set<uint32_t> met;
+    for (const ScoredRow& row : with_copies_) met.insert(row.row);
+    std::make_heap(with_copies_.begin(), with_copies_.end(), Worse);
+    while (!with_copies_.empty() && wanted(with_copies_.front().score)) {
+      const int32_t row = static_cast<int32_t>(with_copies_.front().row);
+      std::pop_heap(with_copies_.begin(), with_copies_.end(), Worse);
+      with_copies_.pop_back();
+      const std::span<const int32_t> links = graph_.Links(static_cast<uint32_t>(row), 0);
+      size_t n = 0;
+      for (auto link = std::find(links.begin(), links.end(), row); link != links.end() && graph_.IsRow(*link); ++link) {
+        if (met.insert(static_cast<uint32_t>(*link)).second) ids_[n++] = static_cast<uint32_t>(*link);
+      }
+      Score(n);
+      for (size_t i = 0; i < n; ++i) {
+        with_copies_.push_back({scores_[i], ids_[i]});
+        std::push_heap(with_copies_.begin(), with_copies_.end(), Worse);
+        if (!visited.TestAndSet(ids_[i])) visit(ScoredRow{scores_[i], ids_[i]});
+      }
+      if (stop()) return;
+    }
+  }
+
   // Rows given: up to as many as two rows have links.
   void ScoreThese(std::span<const uint32_t> rows, std::vector<ScoredRow>* scored) {
     for (size_t begin = 0; begin < rows.size(); begin += ids_.size()) {
@@ -115,6 +147,13 @@ class Walk {
   int64_t work() const { return work_; }  // the same, and links that were only looked at
 
  private:
+  // Whether `link` of `row` leads to itself: behind it come its copies (graph.h).
+  bool HasCopiesFrom(ScoredRow row, int32_t link) {
+    if (static_cast<uint32_t>(link) != row.row) return false;
+    with_copies_.push_back(row);
+    return true;
+  }
+
   // Whether a row passes and is new; it is visited then. No row is asked about twice.
   static bool Passing(uint32_t row, Visited& visited, Visited& failed, absl::FunctionRef<bool(uint32_t)> pass) {
     if (visited.Test(row) || failed.Test(row)) return false;
@@ -133,33 +172,50 @@ class Walk {
   std::vector<uint32_t> ids_;
   std::vector<float> scores_;
   std::vector<uint32_t> bridges_;
+  std::vector<ScoredRow> with_copies_;  // that were expanded
   int64_t evaluations_ = 0, work_ = 0;
 };
 
-// Runs a beam search that `expand`s rows, and tells the caller's two limits from its end.
+// Runs a beam search that `expand`s rows, then goes to their copies, and tells the caller's two limits from its end.
 template <typename Expand>
 absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits& limits,
-                               std::span<const ScoredRow> starts, absl::FunctionRef<bool(uint32_t)> accept,
+                               std::span<const ScoredRow> starts, Visited& visited,
+                               absl::FunctionRef<bool(uint32_t)> accept,
+                               absl::FunctionRef<bool(uint32_t)> accept_copy,
                                absl::FunctionRef<absl::Status()> interrupted, const Expand& expand) {
   WalkResult result;
   std::vector<ScoredRow> frontier;
   result.rows.reserve(static_cast<size_t>(limits.ef) + 1);
   absl::Status status;
   int64_t check_at = kEvaluationsBetweenChecks;
+  const auto stop = [&] {
+    result.gave_up = walk.work() > limits.evaluations_max;
+    if (result.gave_up || walk.work() < check_at) return result.gave_up;
+    check_at += kEvaluationsBetweenChecks;
+    status = interrupted();
+    return !status.ok();
+  };
+  const size_t ef = static_cast<size_t>(limits.ef);
+  std::vector<ScoredRow>& found = result.rows;
   BeamSearch(
-      starts, static_cast<size_t>(limits.ef), frontier, result.rows,
-      [&](uint32_t row, const auto& visit) {
+      starts, ef, frontier, found,
+      [&](ScoredRow row, const auto& visit) {
         const size_t n = expand(row);
         for (size_t i = 0; i < n; ++i) visit({walk.score(i), walk.id(i)});
       },
-      [&](uint32_t row) { PrefetchLinks(graph, row); }, accept,
-      [&] {
-        result.gave_up = walk.work() > limits.evaluations_max;
-        if (result.gave_up || walk.work() < check_at) return result.gave_up;
-        check_at += kEvaluationsBetweenChecks;
-        status = interrupted();
-        return !status.ok();
-      });
+      [&](uint32_t row) { PrefetchLinks(graph, row); }, accept, stop);
+  if (status.ok() && !result.gave_up) {
+    const auto wanted = [&](float score) { return found.size() < ef || score > found.front().score; };
+    const auto visit = [&](ScoredRow row) {
+      if (!wanted(row.score) || !accept_copy(row.row)) return;
+      found.push_back(row);
+      std::push_heap(found.begin(), found.end(), Better);
+      if (found.size() <= ef) return;
+      std::pop_heap(found.begin(), found.end(), Better);
+      found.pop_back();
+    };
+    walk.FollowCopies(visited, wanted, visit, stop);
+  }
   LC_RETURN_IF_ERROR(status);
   result.evaluations = walk.evaluations();
   return result;
@@ -258,7 +314,19 @@ class SharedWalk {
       LC_RETURN_IF_ERROR(ExpandNext(visit, interrupted));
       if (gave_up_) return absl::OkStatus();
     }
-    return absl::OkStatus();
+    absl::Status status;
+    walk_.FollowCopies(
+        visited_, [&](float score) { return score > best.least(); },
+        [&](ScoredRow row) {
+          if (row.score <= best.least() || !task_.accept(row.row)) return;
+          found_.push_back(row);
+          best.Add(row.score);
+        },
+        [&] {
+          status = Look(interrupted);
+          return gave_up_ || !status.ok();
+        });
+    return status;
   }
 
   bool gave_up() const { return gave_up_; }
@@ -281,12 +349,17 @@ class SharedWalk {
 
   template <typename Visit>
   absl::Status ExpandNext(const Visit& visit, absl::FunctionRef<absl::Status()> interrupted) {
-    const uint32_t row = frontier_.front().row;
+    const ScoredRow row = frontier_.front();
     std::pop_heap(frontier_.begin(), frontier_.end(), Worse);
     frontier_.pop_back();
     if (!frontier_.empty()) PrefetchLinks(*task_.graph, frontier_.front().row);
     const size_t n = walk_.Expand(row, visited_);
     for (size_t i = 0; i < n; ++i) visit(ScoredRow{walk_.score(i), walk_.id(i)});
+    return Look(interrupted);
+  }
+
+  // At the walk's limits.
+  absl::Status Look(absl::FunctionRef<absl::Status()> interrupted) {
     gave_up_ = walk_.evaluations() > task_.limits.evaluations_max;
     if (walk_.evaluations() < check_at_) return absl::OkStatus();
     check_at_ += kEvaluationsBetweenChecks;
@@ -315,8 +388,8 @@ absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const 
   const ScoredRow start = walk.Descend(limits.leave_out);
   visited.TestAndSet(start.row);
   if (limits.leave_out >= 0) visited.TestAndSet(static_cast<uint32_t>(limits.leave_out));
-  return Run(graph, walk, limits, {&start, 1}, accept, interrupted,
-             [&](uint32_t row) { return walk.Expand(row, visited); });
+  return Run(graph, walk, limits, {&start, 1}, visited, accept, accept, interrupted,
+             [&](ScoredRow row) { return walk.Expand(row, visited); });
 }
 
 absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, const WalkLimits& limits,
@@ -337,9 +410,10 @@ absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, cons
   }
   walk.ScoreThese(others, &starts);
   return Run(
-      graph, walk, limits, starts,
-      [&](uint32_t row) { return (row != nearest.row || nearest_passes) && accept(row); }, interrupted,
-      [&](uint32_t row) { return walk.ExpandPassing(row, visited, failed, pass); });
+      graph, walk, limits, starts, visited,
+      [&](uint32_t row) { return (row != nearest.row || nearest_passes) && accept(row); },
+      [&](uint32_t row) { return pass(row) && accept(row); }, interrupted,
+      [&](ScoredRow row) { return walk.ExpandPassing(row, visited, failed, pass); });
 }
 
 absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> tasks,
