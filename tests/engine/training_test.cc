@@ -148,7 +148,9 @@ TEST_F(Training, AnInterruptedOneEndsAsOneThatNothingInterrupted) {
   ASSERT_EQ(shaken.state, JobState::kSucceeded) << shaken.error;
   const auto again = nlohmann::json::parse(shaken.result_json);
   EXPECT_EQ(again["generation"], 3);
-  EXPECT_GE(again["curve"].size(), 25u);  // kills lose what was not written yet
+  // Kills lose what was not written yet, how much is a matter of speed; what came after the last one is there.
+  ASSERT_FALSE(again["curve"].empty());
+  EXPECT_EQ(again["curve"].back(), result["curve"].back());
   EXPECT_EQ(EncoderOf(3), EncoderOf(2)) << "bit for bit";
   AwaitNoScratchFiles();
   // Taken up, it embeds.
