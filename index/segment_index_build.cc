@@ -197,7 +197,8 @@ std::optional<SegmentIndex::Job> SegmentIndex::JobOf(uint32_t number, Generation
   int64_t seal_rows_max = INT64_MAX;
   if (limits_.unsealed_bytes_max > 0 && !generation.frozen.empty()) {
     const GrowingSegment& oldest = *generation.frozen.front();
-    seal_rows_max = limits_.unsealed_bytes_max / kSealedShare / (oldest.heap_bytes() / oldest.rows());
+    const int64_t row_bytes = oldest.heap_bytes() / std::max<int64_t>(1, oldest.rows());
+    seal_rows_max = limits_.unsealed_bytes_max / kSealedShare / std::max<int64_t>(1, row_bytes);
   }
   const std::vector<size_t> chosen = PlanBuild(inputs, settings_, generation.sealed_last, seal_rows_max);
   if (chosen.empty()) return std::nullopt;

@@ -212,6 +212,7 @@ absl::Status SegmentIndex::SealRecovered(uint32_t number) {
       absl::MutexLock lock(&mu_);
       const auto it = generations_.find(number);
       if (it == generations_.end() || it->second.frozen.size() <= kRecoveredSegmentsMax) return absl::OkStatus();
+      it->second.sealed_last = false;  // Stale segments have their turn once the index serves.
       job = JobOf(number, it->second);
     }
     LC_RETURN_IF_ERROR(RunJob(*job));

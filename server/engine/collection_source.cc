@@ -32,11 +32,10 @@ absl::Status Collection::Replay(uint64_t last_sequence) {
     expected = sequence + 1;
     LC_ASSIGN_OR_RETURN(const ChangeRecord record, DecodeChange(changes->value()));
     LC_RETURN_IF_ERROR(ReplayOne(sequence, record));
-    if (!bounded) continue;
-    // A long log's rows are sealed as they come. Where that fails they have no place but memory, as before the start.
+    // A long log's rows are sealed as they come. While that fails they have no place but memory, as before the start.
     const absl::StatusOr<bool> room = AwaitRoom(absl::InfiniteFuture());
+    if (!room.ok() && bounded) spdlog::warn("replay goes on: {}", MessageOf(room.status()));
     bounded = room.ok();
-    if (!bounded) spdlog::warn("replay goes on: {}", MessageOf(room.status()));
   }
   LC_RETURN_IF_ERROR(changes->status());
   if (expected <= last_sequence && after > 0) {
