@@ -112,15 +112,15 @@ class Rollout {
     return absl::OkStatus();
   }
 
-  // The newest generation of that model and parent that is not retired, which an earlier run registered. The manifest
-  // tells a model by the checksum of its encoder, and the server keeps its text.
+  // The newest generation of that model and parent, none older than what serves, that is not retired, which an earlier
+  // run registered. The manifest tells a model by the checksum of its encoder, and the server keeps its text.
   absl::Status FindRegistered(const v1::RegisterRequest& request) {
     v1::GenerationsListRequest list;
     list.set_collection(flags_.collection);
     LC_ASSIGN_OR_RETURN(const v1::GenerationsListResponse all, client_->ListGenerations(list));
     for (const v1::GenerationInfo& one : all.generations()) {
-      if (one.state() != v1::GENERATION_STATE_RETIRED && one.parent() == request.parent() && one.has_encoder() &&
-          one.manifest_json() == request.manifest_json()) {
+      if (one.state() != v1::GENERATION_STATE_RETIRED && one.generation() >= active_ &&
+          one.parent() == request.parent() && one.has_encoder() && one.manifest_json() == request.manifest_json()) {
         generation_ = std::max(generation_, one.generation());
       }
     }

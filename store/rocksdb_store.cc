@@ -170,7 +170,10 @@ class RocksStore final : public Store {
     return durability == Durability::kDurable ? group_.Commit() : absl::OkStatus();
   }
 
-  absl::Status Sync() override { return group_.Commit(); }
+  absl::Status Sync() override {
+    LC_RETURN_IF_ERROR(Ready());
+    return group_.Commit();
+  }
 
   absl::StatusOr<std::string> Get(Table table, std::string_view key) const override {
     rocksdb::PinnableSlice raw;
@@ -461,7 +464,7 @@ absl::Status RocksStore::CheckCut(const StoreOptions& options, SyncedPoint point
   const std::unique_ptr<rocksdb::DB> db(raw);
   for (rocksdb::ColumnFamilyHandle* family : families) (void)db->DestroyColumnFamilyHandle(family);
   if (!read.ok()) return OpenError(damage);
-  if (watch.last() >= point.sequence) return absl::OkStatus();
+  if (watch.last() >= point.sequence || point.log < watch.first_log()) return absl::OkStatus();
   return DataLoss(StrCat(MessageOf(OpenError(damage)), "; its log can be read up to sequence ", watch.last(),
                          ", and writes up to ", point.sequence, " were acknowledged as durable"));
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -56,6 +57,12 @@ absl::Status SyncedFile::Open(const std::string& folder, SyncedPoint point) {
 void SyncedFile::Note(SyncedPoint point) {
   const std::string bytes = Encoded(point);
   if (fd_ >= 0) (void)!::pwrite(fd_, bytes.data(), bytes.size(), 0);
+}
+
+void LogWatch::ColumnFamilyLogNumberMap(const std::map<uint32_t, uint64_t>& log_of_family,
+                                        const std::map<std::string, uint32_t>&) {
+  first_log_ = log_of_family.empty() ? 0 : UINT64_MAX;
+  for (const auto& [family, log] : log_of_family) first_log_ = std::min(first_log_, log);
 }
 
 rocksdb::WalFilter::WalProcessingOption LogWatch::LogRecordFound(unsigned long long, const std::string&,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -48,12 +49,19 @@ class LogWatch final : public rocksdb::WalFilter {
  public:
   WalProcessingOption LogRecordFound(unsigned long long log, const std::string& file, const rocksdb::WriteBatch& batch,
                                      rocksdb::WriteBatch* new_batch, bool* batch_changed) override;
+  // Before the log is read.
+  void ColumnFamilyLogNumberMap(const std::map<uint32_t, uint64_t>& log_of_family,
+                                const std::map<std::string, uint32_t>& family_of_name) override;
   const char* Name() const override { return "LightconeLogWatch"; }
+
+  // The oldest log that has what is not in tables yet. Older ones may still be there, and are not read.
+  uint64_t first_log() const { return first_log_; }
 
   uint64_t last() const { return last_; }  // sequence of the last operation before any gap; 0: none
 
  private:
   uint64_t last_ = 0;
+  uint64_t first_log_ = 0;
 };
 
 }  // namespace lightcone
