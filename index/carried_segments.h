@@ -43,8 +43,8 @@ class CarriedSegments {
   bool Wanted(const SealedSegment& segment) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // Opens what an earlier run carried and reads it through, at the pace of checks, or carries the segment; afterwards
-  // Find has it. The measure of its graph decides
-  // whether the old graph is walked or a new one is built; until that is known it is there without one.
+  // Find has it. The measure of its graph decides whether the old graph is walked or a new one is built; until that is
+  // known it is there without one.
   // CANCELLED; RESOURCE_EXHAUSTED when disk or budget are spent; INVALID_ARGUMENT when a row cannot be carried. Another
   // try after such an error is made after a minute, after the last one never.
   absl::Status Carry(const std::shared_ptr<const SealedSegment>& segment, const IndexSettings& settings,

@@ -234,7 +234,10 @@ void GraphInserter::AttachCopies() {
 }
 
 void GraphInserter::LinkLost() {
-  std::vector<bool> met(copy_of_.size(), false);
+  std::vector<bool> met(copy_of_.size(), false), copied(copy_of_.size(), false);
+  for (uint32_t row = 0; row < copy_of_.size(); ++row) {
+    if (copy_of_[row] != row) copied[copy_of_[row]] = true;
+  }
   for (size_t i = 0; i < copy_of_.size() * base_width_; ++i) {
     if (base_[i] >= 0) met[static_cast<size_t>(base_[i])] = true;
   }
@@ -246,7 +249,10 @@ void GraphInserter::LinkLost() {
       const List list = ListOf(near.row, 0);
       return near.row != row && list.links[list.width - 1] < 0;
     };
-    const auto near = std::find_if(scratch.found.begin(), scratch.found.end(), has_room);
+    // Rows that have copies give up links for them (LinkGroup), the last ones first.
+    const auto keeps_it = [&](const ScoredRow& near) { return has_room(near) && !copied[near.row]; };
+    auto near = std::find_if(scratch.found.begin(), scratch.found.end(), keeps_it);
+    if (near == scratch.found.end()) near = std::find_if(scratch.found.begin(), scratch.found.end(), has_room);
     if (near != scratch.found.end()) Connect(near->row, row, near->score, 0, scratch);
   }
 }

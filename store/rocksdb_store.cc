@@ -441,8 +441,8 @@ absl::Status RocksStore::OpenDatabase(const StoreOptions& options) {
   LC_RETURN_IF_ERROR(CheckCut(options, *point, whole));
   const rocksdb::Status cut = TryOpen(options, Mode::kPointInTimeRecovery, /*watch=*/true);
   if (!cut.ok()) return OpenError(cut);
-  spdlog::warn("store '{}': its log was damaged ({}) and is cut there, behind {}: everything acknowledged as durable, "
-               "up to sequence {}, is there; writes that were not synced are lost",
+  spdlog::warn("store '{}': its log was damaged ({}) and is cut there, behind {}: what is known to have been synced, up to "
+               "sequence {}, is there; what came behind the cut is lost",
                folder_, whole.ToString(),
                watch_.last() > 0 ? StrCat("sequence ", watch_.last()) : "what is in tables already", point->sequence);
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "engine_testing.h"
 #include "server/engine/engine_impl.h"
 #include "store/keys.h"
+#include "tests/engine/forwarding_store.h"
 
 namespace lightcone::server {
 namespace {
@@ -43,11 +44,11 @@ size_t BytesOfBatch(const WriteBatch& batch) {
   return bytes;
 }
 
-class FaultyStore final : public Store {
+class FaultyStore final : public ForwardingStore {
  public:
   FaultyStore(std::unique_ptr<Store> inner, std::atomic<Fault>* fault, Gate* gate, Gate* write_gate,
               std::atomic<size_t>* bytes_max)
-      : inner_(std::move(inner)), fault_(fault), gate_(gate), write_gate_(write_gate), bytes_max_(bytes_max) {}
+      : ForwardingStore(std::move(inner)), fault_(fault), gate_(gate), write_gate_(write_gate), bytes_max_(bytes_max) {}
 
   absl::Status Write(const WriteBatch& batch, Durability durability) override {
     write_gate_->Pass();
@@ -55,7 +56,7 @@ class FaultyStore final : public Store {
     const Fault fault = fault_->load();
     if (fault == Fault::kThrows) throw std::bad_alloc();
     if (fault == Fault::kNotWritten) return Unavailable("the disk is gone");
-    LC_RETURN_IF_ERROR(inner_->Write(batch, durability));
+    LC_RETURN_IF_ERROR(ForwardingStore::Write(batch, durability));
     if (fault == Fault::kWrittenThrows) throw std::bad_alloc();
     return fault == Fault::kNone || fault >= Fault::kNotSynced ? absl::OkStatus() : Unavailable("the disk is gone");
   }
@@ -63,28 +64,16 @@ class FaultyStore final : public Store {
     gate_->Pass();
     const Fault fault = fault_->load();
     if (fault == Fault::kSyncThrows) throw std::bad_alloc();
-    return fault == Fault::kNotSynced ? Unavailable("the disk is gone") : inner_->Sync();
+    return fault == Fault::kNotSynced ? Unavailable("the disk is gone") : ForwardingStore::Sync();
   }
   absl::StatusOr<std::string> Get(Table table, std::string_view key) const override {
-    auto got = inner_->Get(table, key);
+    auto got = ForwardingStore::Get(table, key);
     // Before the write there is nothing yet, and that may be read.
     if (got.ok() && fault_->load() == Fault::kWrittenUnseen) return Unavailable("the disk is gone");
     return got;
   }
-  std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const override {
-    return inner_->MultiGet(table, keys);
-  }
-  std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const override {
-    return inner_->Scan(table, begin, end);
-  }
-  absl::Status DeleteRange(Table table, std::string_view begin, std::string_view end) override {
-    return inner_->DeleteRange(table, begin, end);
-  }
-  absl::Status Checkpoint(const std::string& folder) override { return inner_->Checkpoint(folder); }
-  StoreStats Stats() const override { return inner_->Stats(); }
 
  private:
-  const std::unique_ptr<Store> inner_;
   std::atomic<Fault>* const fault_;
   Gate* const gate_;
   Gate* const write_gate_;

@@ -8,6 +8,7 @@
 #include "server/engine/engine_impl.h"
 #include "server/engine/raw_input.h"
 #include "store/keys.h"
+#include "tests/engine/forwarding_store.h"
 
 namespace lightcone::server {
 namespace {
@@ -22,32 +23,20 @@ struct Meanwhile {
   std::atomic<int64_t> keys_read{0};  // by MultiGet, of all tables
 };
 
-class InterruptedStore final : public Store {
+class InterruptedStore final : public ForwardingStore {
  public:
   InterruptedStore(std::unique_ptr<Store> inner, Meanwhile* meanwhile)
-      : inner_(std::move(inner)), meanwhile_(meanwhile) {}
+      : ForwardingStore(std::move(inner)), meanwhile_(meanwhile) {}
 
-  absl::Status Write(const WriteBatch& batch, Durability durability) override {
-    return inner_->Write(batch, durability);
-  }
-  absl::Status Sync() override { return inner_->Sync(); }
   absl::StatusOr<std::string> Get(Table table, std::string_view key) const override {
     Interrupt(table);
-    return inner_->Get(table, key);
+    return ForwardingStore::Get(table, key);
   }
   std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const override {
     Interrupt(table);
     meanwhile_->keys_read += static_cast<int64_t>(keys.size());
-    return inner_->MultiGet(table, keys);
+    return ForwardingStore::MultiGet(table, keys);
   }
-  std::unique_ptr<Iterator> Scan(Table table, std::string_view begin, std::string_view end) const override {
-    return inner_->Scan(table, begin, end);
-  }
-  absl::Status DeleteRange(Table table, std::string_view begin, std::string_view end) override {
-    return inner_->DeleteRange(table, begin, end);
-  }
-  absl::Status Checkpoint(const std::string& folder) override { return inner_->Checkpoint(folder); }
-  StoreStats Stats() const override { return inner_->Stats(); }
 
  private:
   void Interrupt(Table table) const {
@@ -57,7 +46,6 @@ class InterruptedStore final : public Store {
     happens();
   }
 
-  const std::unique_ptr<Store> inner_;
   Meanwhile* const meanwhile_;
 };
 

@@ -442,6 +442,15 @@ class StoreDisk : public testing::Test {
     ASSERT_TRUE(store.ok()) << store.status().ToString();
     store_ = std::move(*store);
   }
+  // RocksDB's own recovery may hold the first attempts off.
+  void PutOnceThereIsRoom(const std::string& key) {
+    absl::Status put = PutWithJob(store_.get(), key);
+    while (absl::IsResourceExhausted(put)) {
+      std::this_thread::yield();
+      put = PutWithJob(store_.get(), key);
+    }
+    EXPECT_TRUE(put.ok()) << put.ToString();
+  }
   void ExpectWhole(const std::string& key) {
     EXPECT_EQ(store_->Get(Table::kItems, key).ok(), store_->Get(Table::kJobs, key).ok()) << key;
   }
@@ -461,13 +470,7 @@ TEST_F(StoreDisk, AFullDiskIsResourceExhaustedAndWritesGoOnWhenSpaceIsBack) {
     }
     EXPECT_TRUE(store_->Get(Table::kItems, "before").ok()) << "reads go on";
     disk_.Set(FaultyDisk::Fault::kNone);
-    // RocksDB's own recovery may hold the first attempts off.
-    absl::Status resumed = PutWithJob(store_.get(), "after");
-    while (absl::IsResourceExhausted(resumed)) {
-      std::this_thread::yield();
-      resumed = PutWithJob(store_.get(), "after");
-    }
-    EXPECT_TRUE(resumed.ok()) << resumed.ToString();
+    PutOnceThereIsRoom("after");
     for (int i = 0; i < 3; ++i) ExpectWhole(StrCat("during ", i));
     Reopen();
     EXPECT_TRUE(store_->Get(Table::kItems, "after").ok());
@@ -481,12 +484,7 @@ TEST_F(StoreDisk, AFullDiskThatTheFirstWriteMeetsIsLeftBehindAsWell) {
     disk_.Set(fault);
     EXPECT_EQ(PutWithJob(store_.get(), "during").code(), absl::StatusCode::kResourceExhausted);
     disk_.Set(FaultyDisk::Fault::kNone);
-    absl::Status resumed = PutWithJob(store_.get(), "after");
-    while (absl::IsResourceExhausted(resumed)) {
-      std::this_thread::yield();
-      resumed = PutWithJob(store_.get(), "after");
-    }
-    EXPECT_TRUE(resumed.ok()) << resumed.ToString();
+    PutOnceThereIsRoom("after");
     ExpectWhole("during");
     Reopen();
     EXPECT_TRUE(store_->Get(Table::kItems, "after").ok());
