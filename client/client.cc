@@ -44,6 +44,9 @@ absl::Status ClientOptions::Validate() const {
   if (message_bytes_max < 1024 || message_bytes_max > 2'147'483'647) {
     return InvalidField("message_bytes_max", StrCat(message_bytes_max), "1024 .. 2147483647");
   }
+  if (keepalive < absl::Seconds(1) || keepalive > absl::Hours(1)) {
+    return InvalidField("keepalive", absl::FormatDuration(keepalive), "1s .. 1h");
+  }
   return absl::OkStatus();
 }
 

@@ -52,6 +52,9 @@ struct ClientOptions {
   absl::Duration backoff_max = absl::Seconds(2);          // longest pause; >= backoff_first
   bool retry_writes = false;                              // Upsert, Delete, UpsertStream: see above
   int64_t message_bytes_max = int64_t{1} << 30;           // of one message, both ways; up to 2^31 - 1
+  // While calls are under way the server is asked this often whether it is there; without an answer in as long they end
+  // UNAVAILABLE, so that a watch without a deadline notices a host that vanished. 1 s .. 1 h (a server takes no less).
+  absl::Duration keepalive = absl::Seconds(20);
 
   // INVALID_ARGUMENT names the field, the value and what is allowed.
   absl::Status Validate() const;

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "index/read_error.h"
 
 namespace lightcone {
 
@@ -19,12 +20,12 @@ Mapping::~Mapping() {
 
 absl::StatusOr<Mapping> Mapping::OfFile(const std::string& path, std::atomic<bool>* damaged) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open", path);
+  if (fd < 0) return ReadError(errno, "open", path);
   struct stat info {};
   if (::fstat(fd, &info) != 0) {
     const int error = errno;
     ::close(fd);
-    return ErrnoStatus(error, "stat", path);
+    return ReadError(error, "stat", path);
   }
   if (!S_ISREG(info.st_mode)) {
     ::close(fd);
@@ -38,7 +39,7 @@ absl::StatusOr<Mapping> Mapping::OfFile(const std::string& path, std::atomic<boo
   void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
   const int error = errno;
   ::close(fd);
-  if (data == MAP_FAILED) return ErrnoStatus(error, "map", path);
+  if (data == MAP_FAILED) return ReadError(error, "map", path);
   Mapping mapping(data, bytes);
   mapping.file_ = {static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino)};
   mapping.watch_ = std::make_unique<FaultWatch>(data, bytes, damaged);

@@ -11,6 +11,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/files.h"
 #include "base/status.h"
+#include "index/read_error.h"
 #include "index/segment_codes.h"
 
 namespace lightcone {
@@ -136,7 +137,7 @@ absl::Status SealedSegment::CheckFile(const MappedFile& file, absl::FunctionRef<
   const std::string path = PathOf(file.name);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT) return DataLoss(StrCat("'", path, "' is gone"));
-  if (fd < 0) return ErrnoStatus(errno, "open", path);
+  if (fd < 0) return ReadError(errno, "open", path);
   const auto closing = absl::MakeCleanup([fd] { ::close(fd); });
   std::array<char, kCheckBytes> buffer;
   uint32_t crc32c = 0;
@@ -144,8 +145,7 @@ absl::Status SealedSegment::CheckFile(const MappedFile& file, absl::FunctionRef<
   while (true) {
     const ssize_t n = ::read(fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EIO) return DataLoss(StrCat("'", path, "' cannot be read"));
-    if (n < 0) return ErrnoStatus(errno, "read", path);
+    if (n < 0) return ReadError(errno, "read", path);
     if (n == 0) break;
     crc32c = Crc32c({buffer.data(), static_cast<size_t>(n)}, crc32c);
     bytes += static_cast<uint64_t>(n);

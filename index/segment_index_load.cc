@@ -44,6 +44,9 @@ absl::Status SegmentIndex::LoadFiles(const std::vector<std::pair<uint32_t, Space
       spdlog::error("index '{}': {}; rebuilding from the store", folder_, MessageOf(decoded.status()));
       ++rebuilds_total_;
     }
+  } else if (absl::IsDataLoss(text.status())) {
+    spdlog::error("index '{}': {}; rebuilding from the store", folder_, MessageOf(text.status()));
+    ++rebuilds_total_;
   } else if (!absl::IsNotFound(text.status())) {
     return Annotate(text.status(), "open index");
   }

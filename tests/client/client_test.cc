@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <thread>
 
 #include "base/status.h"
 #include "client/scroll_cursor.h"
 #include "client/upsert_stream.h"
 #include "google/protobuf/any.pb.h"
 #include "tests/client/scripted_server.h"
+#include "tests/support/tcp_relay.h"
 
 namespace lightcone::client {
 namespace {
@@ -39,6 +41,7 @@ TEST(ClientOptions, NamesTheFieldThatIsNotAllowed) {
   EXPECT_THAT(message({.retries_max = 101}), HasSubstr("field 'retries_max' is 101; allowed: 0 .. 100"));
   EXPECT_THAT(message({.backoff_first = absl::Seconds(3)}), HasSubstr("field 'backoff_max'"));
   EXPECT_THAT(message({.message_bytes_max = 0}), HasSubstr("field 'message_bytes_max'"));
+  EXPECT_THAT(message({.keepalive = absl::ZeroDuration()}), HasSubstr("field 'keepalive' is 0; allowed: 1s .. 1h"));
 }
 
 TEST(Retries, AReadIsTriedAgainUntilTheServerIsBack) {
@@ -120,6 +123,23 @@ TEST(Deadlines, BoundTheRetries) {
   const auto answer = client->Count({}, {.timeout = absl::Milliseconds(50)});
   EXPECT_THAT(answer.status().code(),
               testing::AnyOf(absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST(Deadlines, ACallWithoutOneEndsWhenItsHostVanishes) {
+  ScriptedServer server;
+  absl::Notification counting;
+  server.count_hangs = &counting;
+  TcpRelay relay(server.address());
+  const auto client = Client::Connect({.address = relay.address(), .retries_max = 0, .keepalive = absl::Seconds(1)});
+  ASSERT_TRUE(client.ok()) << client.status();
+  std::thread vanishing([&] {
+    counting.WaitForNotification();
+    relay.FallSilent();
+  });
+  // Without keepalive it would wait for ever; the minute only ends the test then.
+  const absl::Status status = (*client)->Count({}, {.timeout = absl::Minutes(1)}).status();
+  vanishing.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
 }
 
 TEST(Errors, CarryTheFieldTheValueAndWhatIsAllowed) {

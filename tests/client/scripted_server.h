@@ -51,6 +51,7 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
   }
 
   // Scripted before the first call, not changed after.
+  absl::Notification* count_hangs = nullptr;  // notified by a Count, which then lasts as long as the server
   int break_stream_after = -1;  // acknowledgements, once
   int break_scroll_after = -1;  // pages, once
   bool never_acknowledge = false;
@@ -59,6 +60,10 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
   grpc::Status break_with{grpc::StatusCode::UNAVAILABLE, "the connection broke"};
 
   grpc::Status Count(grpc::ServerContext*, const v1::CountRequest*, v1::CountResponse* response) override {
+    if (count_hangs != nullptr) {
+      count_hangs->Notify();
+      stopping_.WaitForNotification();
+    }
     response->set_count(42);
     return Next();
   }

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "index/manifest.h"
 #include "index/memory.h"
+#include "index/read_error.h"
 #include "tests/index/index_life_testing.h"
 
 namespace lightcone {
@@ -27,6 +28,13 @@ void FlipByte(const std::string& path, uint64_t position) {
   const char byte = static_cast<char>(file.get() ^ 0x10);
   file.seekp(static_cast<std::streamoff>(position));
   file.put(byte);
+}
+
+TEST(ReadError, IsDamageOnlyWhereTheDiskSaysThatItLostTheFile) {
+  EXPECT_EQ(ReadError(EIO, "map", "x").code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadError(EUCLEAN, "open", "x").code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadError(EMFILE, "open", "x").code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(ReadError(ENOENT, "open", "x").code(), absl::StatusCode::kNotFound);
 }
 
 class IndexDamage : public IndexLife {
