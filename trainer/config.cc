@@ -22,7 +22,6 @@ using internal::IsWord;
 using internal::MakeRow;
 using internal::Row;
 using internal::ShowJson;
-using internal::ShowNumber;
 
 constexpr int64_t kDimensionMax = 4096;  // of anything that a network gives
 

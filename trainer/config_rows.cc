@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace lightcone::internal {
+namespace lightcone {
 
 std::string ShowNumber(double value) {
   char buffer[32];
@@ -13,6 +13,8 @@ std::string ShowNumber(double value) {
   }
   return buffer;
 }
+
+namespace internal {
 
 std::string ShowJson(const nlohmann::ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
@@ -29,4 +31,5 @@ bool IsWord(std::string_view value, std::string_view words) {
   return false;
 }
 
-}  // namespace lightcone::internal
+}  // namespace internal
+}  // namespace lightcone

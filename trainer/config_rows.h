@@ -24,8 +24,7 @@ struct Row {
   std::function<bool(const TrainConfig&)> in_range;
 };
 
-// The fewest digits that read back as the same number.
-std::string ShowNumber(double value);
+using lightcone::ShowNumber;
 std::string ShowJson(const nlohmann::ordered_json& value);
 
 // Whether `value` is one of "a, b, c".

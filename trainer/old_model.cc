@@ -20,7 +20,7 @@ absl::Status CheckSameSpace(const Manifest& old, const TrainConfig& config) {
                     StrCat(prefix, ", as the new model", can ? "; or any with lightcone.compatible=none" : ""));
   }
   if (old.metric == "lorentz" && old.curvature != config.curvature) {
-    return Mismatch("curvature", StrCat(old.curvature), StrCat(config.curvature, ", as the new model"));
+    return Mismatch("curvature", ShowNumber(old.curvature), StrCat(ShowNumber(config.curvature), ", as the new model"));
   }
   if (old.input.channels != config.encoder.channels) {
     return Mismatch("input.channels", StrCat(old.input.channels), StrCat(config.encoder.channels, ", as the data set"));

@@ -313,6 +313,20 @@ TEST_F(BaselineMethods, HbctTrainsWithALearntCurvatureAndAnotherClipStep) {
   ASSERT_TRUE(result.ok()) << MessageOf(result.status());
   EXPECT_DOUBLE_EQ(result->manifest.clip_radius, 1.5);
   EXPECT_TRUE(std::isfinite(result->final_loss));
+
+  // The K that was learnt is a parent's where a new model has every digit of it, and a refusal shows every digit.
+  const double learnt = result->manifest.curvature;
+  ASSERT_NE(learnt, 1.0);
+  config.old_model = folder_;
+  config.learn_curvature = false;
+  config.curvature = std::nextafter(learnt, 2.0);
+  ExpectRefused(config, absl::StatusCode::kFailedPrecondition,
+                StrCat("field 'old_model.curvature' is ", ShowNumber(learnt), "; allowed: ",
+                       ShowNumber(config.curvature), ", as the new model"));
+  EXPECT_NE(ShowNumber(learnt), ShowNumber(config.curvature));
+  config.curvature = learnt;
+  const absl::StatusOr<TrainResult> child = TrainOnce(config);
+  EXPECT_TRUE(child.ok()) << MessageOf(child.status());
 }
 
 }  // namespace

@@ -132,6 +132,42 @@ TEST(ExperimentRows, WhatCannotWorkWithThePairIsRefusedBeforeAnythingIsTrained) 
               HasSubstr("field 'row.a: metric' is cosine; allowed: lorentz"));
 }
 
+TEST(ExperimentRows, AnotherCurvatureThanTheOldModelsIsRefusedBeforeAnythingIsTrained) {
+  const TinyExperiment tiny;
+  const auto error = [&](const std::string& recipe) {
+    tiny.Write(recipe);
+    const absl::Status status = tiny.Error();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << MessageOf(status);
+    EXPECT_FALSE(std::filesystem::exists(tiny.options.out + "/models"));
+    return MessageOf(status);
+  };
+  const std::string head = kTinyHead, hbct = "[row.a]\nmethod = \"hbct\"\n", learnt = "learn_curvature = true\n";
+  const auto is_learnt = HasSubstr("field 'row.a: learn_curvature' is true for the old model; allowed: false");
+  EXPECT_THAT(error(head + learnt + hbct), is_learnt) << "in [train]";
+  EXPECT_THAT(error(head + "[space.x]\n" + learnt + hbct), is_learnt);
+  EXPECT_THAT(error(head + "[old]\n" + learnt + hbct), is_learnt);
+  // Generation 1 has an old model of a fixed K, generation 2 does not.
+  std::string chain = head + "[step.2]\nencoder.width = 0.25\n" + hbct + learnt;
+  const std::string plain = "name = \"ext-class\"";
+  chain.replace(chain.find(plain), plain.size(), "name = \"sequential\"\nchain_shares = \"0.5, 0.75, 1\"");
+  EXPECT_THAT(error(chain), is_learnt);
+  EXPECT_THAT(error(head + "[step.1]\ncurvature = 0.50000001\n" + hbct),
+              HasSubstr("field 'row.a: curvature' is 0.50000001; allowed: 1, as the old model"));
+  EXPECT_THAT(error(head + hbct + "curvature = 0.5\n"), HasSubstr("'row.a: curvature' is 0.5; allowed: 1"));
+}
+
+TEST(ExperimentRows, ACurvatureThatNoOldModelHasToShareIsPlanned) {
+  const TinyExperiment tiny;
+  for (const char* rows : {"[row.a]\nmethod = \"independent\"\nlearn_curvature = true\n",
+                           "[row.a]\nmethod = \"independent\"\ncurvature = 0.5\n",
+                           "[row.a]\nmethod = \"hbct\"\nlearn_curvature = true\n",
+                           "[space.x]\ncurvature = 0.5\n[row.a]\nmethod = \"hbct\"\n"}) {
+    tiny.Write(std::string(kTinyHead) + rows);
+    const absl::StatusOr<ExperimentForecast> forecast = ForecastExperiment(tiny.options, 1000);
+    EXPECT_TRUE(forecast.ok()) << rows << MessageOf(forecast.status());
+  }
+}
+
 TEST(ExperimentRows, ARankAboveTheDimensionAndTooManyPairsAreRefusedWithTheRow) {
   const TinyExperiment tiny;
   for (const auto& [setting, field] :

@@ -140,6 +140,19 @@ class Planner {
       return InvalidField(StrCat("row.", row.name, ": metric"), config.metric,
                           StrCat(old.metric, ", as the old model"));
     }
+    return method.needs_old_model && config.metric == "lorentz" ? CheckCurvature(row, config, old) : absl::OkStatus();
+  }
+
+  // As the training would, once the old model is there.
+  static absl::Status CheckCurvature(const RecipeRow& row, const TrainConfig& config, const TrainConfig& old) {
+    if (old.learn_curvature) {
+      return InvalidField(StrCat("row.", row.name, ": learn_curvature"), "true for the old model",
+                          "false: a new model has the old one's curvature, which nobody knows before it is learnt");
+    }
+    if (old.curvature != config.curvature) {
+      return InvalidField(StrCat("row.", row.name, ": curvature"), ShowNumber(config.curvature),
+                          StrCat(ShowNumber(old.curvature), ", as the old model"));
+    }
     return absl::OkStatus();
   }
 

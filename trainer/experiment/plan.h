@@ -41,7 +41,7 @@ struct ExperimentPlan {
 };
 
 // REQUIRES: `recipe` comes from ParseRecipe. Errors: those of RecipeConfig and StepDatasets; INVALID_ARGUMENT naming
-// row, dimension and what is allowed when a row's models cannot be compared and no adapter stands between them.
+// row, field and what is allowed when a row's models cannot be compared and no adapter stands between them.
 absl::StatusOr<ExperimentPlan> MakePlan(const Recipe& recipe, const Dataset& whole, uint64_t seed);
 
 }  // namespace lightcone
