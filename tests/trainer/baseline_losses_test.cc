@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kDimension = 4, kClasses = 3;
+constexpr double kClip = 2;  // some of the drawn rows lie inside, some beyond
 
 Tensor Labels(const std::vector<int64_t>& labels) { return torch::tensor(labels, torch::kInt64); }
 
@@ -43,6 +45,41 @@ Case Head(const std::string& name, HeadLossOptions options) {
             const Tensor weight = Drawn({kClasses, kDimension}, 3, z.scalar_type());
             const Tensor scores = IsAngular(options.loss) ? CosineScores(z, weight) : torch::matmul(z, weight.t());
             return HeadLossOf(scores, labels, options).mean();
+          }};
+}
+
+struct LorentzHeadCase {
+  HeadLoss loss = HeadLoss::kSoftmax;
+  double curvature = 1;
+  bool learnt = false;
+};
+
+// The head that trainings in Lorentz space have, in the type of `like`.
+std::unique_ptr<Classifier> LorentzHead(const LorentzHeadCase& c, const Tensor& like) {
+  HeadOptions options;
+  options.loss.loss = c.loss;
+  options.learn_curvature = c.learnt;
+  auto head = std::make_unique<Classifier>(kClasses, kDimension, /*lorentz=*/true, c.curvature, /*scale=*/3.0,
+                                           /*seed=*/7, options);
+  head->to(like.scalar_type());
+  return head;
+}
+
+Case LorentzCase(const std::string& name, const LorentzHeadCase& c) {
+  return {name, [c](const Tensor& z, const Tensor&, const Tensor& labels) {
+            const std::unique_ptr<Classifier> head = LorentzHead(c, z);
+            return head->Loss(head->Embed(z, kClip), labels);
+          }};
+}
+
+// NCCL's second loss, with old embeddings of this batch alone in its queue.
+Case LogitNeighbours(const std::string& name, HeadLoss loss) {
+  return {name, [loss](const Tensor& z, const Tensor& old, const Tensor& labels) {
+            Classifier head(kClasses, kDimension, /*lorentz=*/false, 1.0, 1.0, /*seed=*/7, {{loss}, false});
+            head.to(z.scalar_type());
+            const Tensor unit = UnitRows(old);
+            const Tensor cosines = head.LogitCosines(head.Embed(z, kClip), head.Embed(old, kClip));
+            return NeighbourLoss(cosines * 2.0, (torch::matmul(unit, unit.t()) + 1) / 2, labels, labels);
           }};
 }
 
@@ -100,6 +137,16 @@ std::vector<Case> Cases() {
          discriminator.to(z.scalar_type());
          return AdversarialLoss(discriminator, z, old, /*alpha=*/-1);  // turned round twice: the gradient itself
        }},
+      LogitNeighbours("NeighboursOfLogits", HeadLoss::kSoftmax),
+      LogitNeighbours("NeighboursOfAngles", HeadLoss::kArcFace),
+      LorentzCase("LorentzMlrFlat", {HeadLoss::kSoftmax, 0.1}),
+      LorentzCase("LorentzMlr", {HeadLoss::kSoftmax, 1}),
+      LorentzCase("LorentzMlrCurved", {HeadLoss::kSoftmax, 1.5}),
+      LorentzCase("LorentzMlrLearnt", {HeadLoss::kSoftmax, 1, true}),
+      LorentzCase("LorentzBceFlat", {HeadLoss::kBce, 0.1}),
+      LorentzCase("LorentzBce", {HeadLoss::kBce, 1}),
+      LorentzCase("LorentzBceCurved", {HeadLoss::kBce, 1.5}),
+      LorentzCase("LorentzBceLearnt", {HeadLoss::kBce, 1, true}),
       Head("Softmax", {HeadLoss::kSoftmax, 1, 0}),
       Head("Bce", {HeadLoss::kBce, 1, 0}),
       Head("ArcFace", {HeadLoss::kArcFace, 8, 0.5}),
@@ -140,9 +187,39 @@ TEST_P(BaselineLoss, IsFiniteOnDegenerateBatches) {
   check("opposite points", some, -some, mixed);
   check("new points at the origin", zero, others, mixed);
   check("all points at the origin", zero, zero, mixed);
+  check("points at the clip", kClip * UnitRows(some), kClip * UnitRows(others), mixed);
   check("points far out", some * 1e6, others * 1e6, mixed);
   check("points at the head's weights", Drawn({kClasses, kDimension}, 3, torch::kFloat32),
         Drawn({kClasses, kDimension}, 3, torch::kFloat32), Labels({0, 1, 2}));
+}
+
+TEST(LorentzHead, GradientsAtTheOriginAndOfItsParametersAgreeWithFiniteDifferences) {
+  const Tensor z = Drawn({6, kDimension}, 1, torch::kFloat64), labels = Labels({0, 1, 0, 2, 1, 0});
+  for (const HeadLoss loss : {HeadLoss::kSoftmax, HeadLoss::kBce}) {
+    for (const double curvature : {0.1, 1.0, 1.5}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(loss) << ", K = " << curvature);
+      const std::unique_ptr<Classifier> head = LorentzHead({loss, curvature}, z);
+      const auto of_points = [&](const Tensor& x) { return head->Loss(head->Embed(x, kClip), labels); };
+      ExpectGradientOfDifferences(of_points, torch::zeros_like(z));
+      for (const char* name : {"weight", "offset"}) {
+        Tensor parameter = head->named_parameters()[name];
+        parameter.mutable_grad() = Tensor();
+        of_points(z).backward();
+        const Tensor gradient = parameter.grad().view({-1});
+        torch::NoGradGuard no_grad;
+        const double step = 1e-6;
+        for (int64_t i = 0; i < parameter.numel(); ++i) {
+          Tensor number = parameter.view({-1})[i];
+          number += step;
+          const double above = of_points(z).item<double>();
+          number -= 2 * step;
+          const double below = of_points(z).item<double>();
+          number += step;
+          EXPECT_NEAR(gradient[i].item<double>(), (above - below) / (2 * step), 1e-6) << name << " " << i;
+        }
+      }
+    }
+  }
 }
 
 TEST(ArcFace, AddsItsMarginToTheTargetsAngleAndStaysMonotonousBehindIt) {

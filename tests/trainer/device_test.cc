@@ -132,6 +132,21 @@ class DeviceSteps : public testing::Test {
     return config;
   }
 
+  void TrainOldModels() const {
+    for (const char* metric : {"lorentz", "cosine"}) {
+      TrainConfig config = ConfigOf(*FindTrainingMethod("independent"));
+      config.metric = metric;
+      config.name = "old";
+      ASSERT_TRUE(Train(dataset_, config, folder_ / (std::string("old-") + metric)).ok());
+    }
+  }
+
+  static std::map<std::string, int> AllowedTo(const MethodInfo& method) {
+    // The norms of its two matrices say how often the exponential is squared.
+    if (method.name == "bt2") return {{"aten::_local_scalar_dense", 2}};
+    return {};
+  }
+
   // What the second step of a training watches out for; the first may bring things to their place.
   std::map<std::string, int> FoundIn(const TrainConfig& config) const {
     const absl::StatusOr<TrainConfig> resolved = ResolveConfig(dataset_, config);
@@ -161,18 +176,23 @@ class DeviceSteps : public testing::Test {
 };
 
 TEST_F(DeviceSteps, NoMethodWaitsForADeviceWithinAStepOrForgetsToNameIt) {
-  for (const char* metric : {"lorentz", "cosine"}) {
-    TrainConfig config = ConfigOf(*FindTrainingMethod("independent"));
-    config.metric = metric;
-    config.name = "old";
-    ASSERT_TRUE(Train(dataset_, config, folder_ / (std::string("old-") + metric)).ok());
-  }
+  TrainOldModels();
   for (const MethodInfo& method : TrainingMethods()) {
-    const std::map<std::string, int> found = FoundIn(ConfigOf(method));
-    std::map<std::string, int> allowed;
-    // The norms of its two matrices say how often the exponential is squared.
-    if (method.name == "bt2") allowed = {{"aten::_local_scalar_dense", 2}};
-    EXPECT_EQ(found, allowed) << method.name;
+    EXPECT_EQ(FoundIn(ConfigOf(method)), AllowedTo(method)) << method.name;
+  }
+}
+
+// As on a device: convolutions in channels-last, batch norms, and the backbone under autocast.
+TEST_F(DeviceSteps, NoMethodWaitsForADeviceWithAConvolutionalBackboneInBf16) {
+  if (!__builtin_cpu_supports("avx512bf16")) {
+    GTEST_SKIP() << "a processor without avx512_bf16: a training refuses bf16 there (train_test)";
+  }
+  TrainOldModels();
+  for (const MethodInfo& method : TrainingMethods()) {
+    TrainConfig config = ConfigOf(method);
+    config.encoder.architecture = "small-cnn";
+    config.precision = "bf16";
+    EXPECT_EQ(FoundIn(config), AllowedTo(method)) << method.name;
   }
 }
 

@@ -85,28 +85,67 @@ std::vector<Case> Cases() {
 INSTANTIATE_TEST_SUITE_P(Switches, HbctGradient, testing::ValuesIn(Cases()),
                          [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
 
-TEST(HbctGradientFloat32, IsFiniteAtTheOriginAtCoincidenceOnTheRayAndFarBeyondTheClip) {
-  Tensor z_old = torch::zeros({6, 8}), z_new = torch::zeros({6, 8});
-  z_old[1][0] = 0.5, z_new[1][0] = 0.5;    // coincident
-  z_old[2][0] = 0.5, z_new[2][0] = 0.9;    // outward on the same ray: inside the cone
-  z_old[3][0] = 0.5, z_new[3][0] = -1e6;   // opposite, far beyond the clip
-  z_old[4][0] = 1e-6, z_new[4][1] = 1e-6;  // beside the origin
-  z_old[5][0] = 3.0, z_new[5][0] = 0.2;    // inward on the same ray: angle pi
+// Degenerate pairs: old and new embeddings before their clips.
+struct DegeneratePairs {
+  Tensor z_old = torch::zeros({8, 8}), z_new = torch::zeros({8, 8});
+
+  DegeneratePairs() {
+    z_old[1][0] = 0.5, z_new[1][0] = 0.5;               // coincident
+    z_old[2][0] = 0.5, z_new[2][0] = 0.9;               // outward on the same ray: inside the cone
+    z_old[3][0] = 0.5, z_new[3][0] = -1e6;              // opposite, far beyond the clip
+    z_old[4][0] = 1e-6, z_new[4][1] = 1e-6;             // beside the origin
+    z_old[5][0] = 3.0, z_new[5][0] = 0.2;               // inward on the same ray: angle pi
+    z_old[6][0] = kOldClip, z_new[6][0] = kNewClip;     // both at their clips
+    z_old[7][1] = kOldClip, z_new[7][1] = 10 * kNewClip;
+  }
+};
+
+void ExpectFiniteOnDegeneratePairs(const HbctConfig& config, double curvature, bool learnt) {
+  const DegeneratePairs pairs;
+  HeadOptions options;
+  options.learn_curvature = learnt;
+  const Classifier head(5, 8, /*lorentz=*/true, curvature, /*scale=*/1.0, /*seed=*/1, options);
+  // All pairs and only one, of one class.
+  for (const auto& [first, rows] : {std::pair{0, 8}, {0, 1}, {1, 1}, {3, 1}, {6, 1}, {7, 1}}) {
+    SCOPED_TRACE(testing::Message() << first << " " << rows);
+    Tensor z = pairs.z_new.narrow(0, first, rows).clone().requires_grad_();
+    const Embedded old = EmbedPoints(pairs.z_old.narrow(0, first, rows), true, curvature, kOldClip);
+    const Tensor labels = torch::zeros({rows}, torch::kInt64);
+    const Tensor loss = HbctCompatibility(config, curvature, head.Embed(z, kNewClip), old, labels).total;
+    loss.backward();
+    EXPECT_TRUE(torch::isfinite(loss).item<bool>());
+    EXPECT_TRUE(torch::isfinite(z.grad()).all().item<bool>());
+    if (!learnt) continue;
+    Tensor log_k = head.named_parameters()["log_curvature"];
+    EXPECT_TRUE(torch::isfinite(log_k.grad()).item<bool>());
+    log_k.mutable_grad() = Tensor();
+  }
+}
+
+TEST(HbctGradientFloat32, IsFiniteAtTheOriginAtCoincidenceOnTheRayAtTheClipAndFarBeyondIt) {
   for (const char* contrast : {"rince", "infonce", "distance"}) {
     for (const char* distance : {"geodesic", "inner", "squared"}) {
-      HbctConfig config;
-      config.contrast = contrast;
-      config.distance = distance;
-      for (const auto& [first, rows] : {std::pair{0, 6}, {0, 1}, {1, 1}, {3, 1}}) {  // one class; then one sample
-        Tensor z = z_new.narrow(0, first, rows).clone().requires_grad_();
-        const Tensor labels = torch::zeros({rows}, torch::kInt64);
-        const Tensor loss = LossOf(config, 1.0, z, z_old.narrow(0, first, rows), labels);
-        loss.backward();
-        EXPECT_TRUE(torch::isfinite(loss).item<bool>()) << contrast << " " << distance << " " << first << " " << rows;
-        EXPECT_TRUE(torch::isfinite(z.grad()).all().item<bool>()) << contrast << " " << distance << " " << first;
+      for (const double curvature : {0.1, 1.0, 1.5}) {
+        for (const bool masked : {false, true}) {
+          for (const bool learnt : {false, true}) {
+            SCOPED_TRACE(testing::Message() << contrast << " " << distance << " K = " << curvature << " " << masked
+                                            << learnt);
+            HbctConfig config;
+            config.contrast = contrast;
+            config.distance = distance;
+            config.mask_same_class = masked;
+            // 1 - tanh(k |z|)/k falls below 0 at this K; q is then its lower clamp.
+            if (curvature < 1) config.uncertainty = "paper-line3";
+            ExpectFiniteOnDegeneratePairs(config, curvature, learnt);
+          }
+        }
       }
     }
   }
+}
+
+TEST(HbctGradientFloat32, IsFiniteAtOneTenthOfTheCurvatureWithTheFirstLineOfEquation10) {
+  ExpectFiniteOnDegeneratePairs({}, 0.1, /*learnt=*/false);
 }
 
 TEST(HbctGradientFloat32, OfTheClassifierIsFiniteAtTheOrigin) {
