@@ -15,6 +15,7 @@
 #include "models/checkpoint.h"
 #include "models/checkpoint_torch.h"
 #include "models/encoder.h"
+#include "tests/models/python_vectors_torch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/tiny_set.h"
 #include "trainer/evaluate.h"
@@ -157,6 +158,15 @@ TEST_F(MixingMethodsTest, Bt2GivesALongerVectorOfConstantNormWithACompatiblePref
   const Tensor rows = torch::tensor(z).reshape({dataset_.test.size(), kOldDimension + kExtra});
   EXPECT_TRUE(rows.square().sum(1).allclose(torch::full({rows.size(0)}, 10.0f), 0, 1e-4)) << "1 + C^2";
   EXPECT_GT(rows.std(0).min().item<double>(), 0);
+}
+
+TEST_F(MixingMethodsTest, PythonsTorchJitLoadGivesTheVectorsOfBt2sEncoder) {
+  TrainOldAndBase();
+  MustTrain(Config("bt2"), "new");
+  PythonVectors vectors(folder_ / "");
+  vectors.Add("bt2", folder_ / "new/encoder.pt", **Encoder::LoadFolder(folder_ / "new"));
+  if (const std::string missing = vectors.Missing(); !missing.empty()) GTEST_SKIP() << missing;
+  vectors.ExpectTheSame();
 }
 
 TEST_F(MixingMethodsTest, Bt2ExportsTheVectorsOfTheNetworkAndTransformInItsCheckpoint) {
