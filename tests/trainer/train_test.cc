@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
@@ -20,6 +21,7 @@
 #include "geometry/metrics.h"
 #include "models/checkpoint.h"
 #include "models/encoder.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/trainer/tiny_set.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/split.h"
@@ -29,6 +31,7 @@
 namespace lightcone {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 TrainConfig TinyConfig() {
@@ -194,12 +197,19 @@ TEST_F(TrainTest, PrecisionBf16IsForProcessorsThatHaveItAndAutoSaysWhatItCameTo)
   }
 }
 
-constexpr char kChildFolder[] = "LIGHTCONE_TEST_TRAIN_FOLDER";
+constexpr char kChildFolder[] = "LIGHTCONE_TEST_TRAIN_FOLDER", kChildMethod[] = "LIGHTCONE_TEST_TRAIN_METHOD",
+               kChildOld[] = "LIGHTCONE_TEST_TRAIN_OLD";
 
-TrainConfig KilledConfig() {
+// nccl has a queue, advbct a network and numbers of its own: a resumed training must go on with them.
+TrainConfig KilledConfig(const std::string& method, const std::string& old_model) {
   TrainConfig config = TinyConfig();
   config.epochs = 40;
   config.checkpoint_seconds = 0;
+  config.method = method;
+  if (method == "independent") return config;
+  config.metric = "cosine";
+  config.old_model = old_model;
+  config.nccl.queue = 40;  // three batches: it is full, and goes round
   return config;
 }
 
@@ -207,23 +217,25 @@ TrainConfig KilledConfig() {
 TEST(TrainChild, TrainsInTheFolderThatTheEnvironmentNames) {
   const char* folder = std::getenv(kChildFolder);
   if (folder != nullptr) {
-    EXPECT_TRUE(Train(TinyDataset(), KilledConfig(), folder).ok());
+    EXPECT_TRUE(Train(TinyDataset(), KilledConfig(std::getenv(kChildMethod), std::getenv(kChildOld)), folder).ok());
   }
 }
 
-TEST_F(TrainTest, KilledTwentyTimesItEndsBitForBitAsIfItHadNotBeen) {
-  ASSERT_EQ(setenv(kChildFolder, Folder("killed").c_str(), 1), 0);
+void KillTrainings(const std::string& method, const std::string& old_model, const std::string& folder, int kills,
+                   Rng& rng) {
+  ASSERT_EQ(setenv(kChildFolder, folder.c_str(), 1), 0);
+  ASSERT_EQ(setenv(kChildMethod, method.c_str(), 1), 0);
+  ASSERT_EQ(setenv(kChildOld, old_model.c_str(), 1), 0);
   const absl::Cleanup unset = [] { unsetenv(kChildFolder); };
   std::string program = "/proc/self/exe", filter = "--gtest_filter=TrainChild.*";
   std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
-  const std::string path = Folder("killed") + "/checkpoint.bin";
-  Rng rng(7);
+  const std::string path = folder + "/checkpoint.bin";
   std::string last;
-  for (int kill_number = 1; kill_number <= 20; ++kill_number) {
+  for (int kill_number = 1; kill_number <= kills; ++kill_number) {
     pid_t child = 0;
     ASSERT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
     // At a random point behind a random number of checkpoints.
-    for (uint32_t changes = 1 + rng.Below(3); changes > 0;) {
+    for (uint32_t changes = 1 + rng.Below(6); changes > 0;) {
       const absl::StatusOr<std::string> bytes = ReadFile(path);
       if (bytes.ok() && *bytes != last) --changes, last = *bytes;
       ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "ended before kill " << kill_number;
@@ -232,12 +244,78 @@ TEST_F(TrainTest, KilledTwentyTimesItEndsBitForBitAsIfItHadNotBeen) {
     ASSERT_EQ(kill(child, SIGKILL), 0);
     waitpid(child, nullptr, 0);
   }
-  const TrainResult resumed = *Train(dataset_, KilledConfig(), Folder("killed"));
-  const TrainResult whole = *Train(dataset_, KilledConfig(), Folder("whole"));
-  EXPECT_GT(resumed.resumed_at, 0);
-  EXPECT_EQ(StateOf(Folder("killed"))["network"], StateOf(Folder("whole"))["network"]);
-  EXPECT_EQ(StateOf(Folder("killed"))["classifier"], StateOf(Folder("whole"))["classifier"]);
+}
+
+TEST_F(TrainTest, KilledTwentyTimesItEndsBitForBitAsIfItHadNotBeen) {
+  TrainConfig old = TinyConfig();
+  old.metric = "cosine";
+  MustTrain(old, "old");
+  Rng rng(7);
+  for (const auto& [method, kills] : {std::pair("independent", 8), std::pair("nccl", 6), std::pair("advbct", 6)}) {
+    SCOPED_TRACE(method);
+    const std::string name = std::string("killed-") + method, whole_name = std::string("whole-") + method;
+    KillTrainings(method, Folder("old"), Folder(name), kills, rng);
+    if (HasFatalFailure()) return;
+    const TrainConfig config = KilledConfig(method, Folder("old"));
+    const TrainResult resumed = MustTrain(config, name), whole = MustTrain(config, whole_name);
+    EXPECT_GT(resumed.resumed_at, 0);
+    EXPECT_LT(resumed.resumed_at, resumed.steps);
+    const std::map<std::string, std::string> expected = StateOf(Folder(whole_name)), got = StateOf(Folder(name));
+    for (const auto& [section, bytes] : expected) {
+      if (section == "optimizer") continue;  // torch orders it by where its tensors lay
+      EXPECT_TRUE(got.contains(section) && got.at(section) == bytes) << section;
+    }
+    EXPECT_EQ(expected.contains("method"), std::string(method) != "independent") << "what the method keeps";
+    EXPECT_EQ(resumed.manifest.encoder_crc32c, whole.manifest.encoder_crc32c);
+  }
+}
+
+TEST_F(TrainTest, AFullDiskIsNamedAndLeavesTheLastCheckpointThatTheTrainingResumesFrom) {
+  TrainConfig config = TinyConfig();
+  config.checkpoint_seconds = 0;
+  const TrainResult whole = MustTrain(config, "whole");
+  const auto full_at = [&](int64_t step, std::optional<FileSizeLimit>& full) {
+    return [step, &full](const TrainProgress& progress) {
+      if (progress.step == step) full.emplace(1000);
+    };
+  };
+  const std::string checkpoint = Folder("full") + "/checkpoint.bin", encoder = Folder("full") + "/encoder.pt";
+  const int64_t epoch = whole.steps / config.epochs;
+  std::string kept;
+  {
+    std::optional<FileSizeLimit> full;  // from the report at an epoch's end on, which comes before its checkpoint
+    const auto stops = full_at(2 * epoch, full);
+    const absl::Status status = Train(dataset_, config, Folder("full"), stops).status();
+    EXPECT_THAT(MessageOf(status), AllOf(HasSubstr(checkpoint), HasSubstr("File too large")));
+    kept = ReadFile(checkpoint).value();
+    EXPECT_THAT(MessageOf(Train(dataset_, config, Folder("full")).status()), HasSubstr(checkpoint)) << "still full";
+    EXPECT_EQ(ReadFile(checkpoint).value(), kept);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(Folder("full"))) {
+    EXPECT_EQ(entry.path().filename(), "checkpoint.bin") << "no part of a file stays";
+  }
+  TrainResult resumed = MustTrain(config, "full");
+  EXPECT_EQ(resumed.resumed_at, 2 * epoch - 1);
+  for (const char* section : {"network", "classifier"}) {
+    EXPECT_TRUE(StateOf(Folder("full"))[section] == StateOf(Folder("whole"))[section]) << section;
+  }
   EXPECT_EQ(resumed.manifest.encoder_crc32c, whole.manifest.encoder_crc32c);
+
+  // All steps are done, and only the export has no room.
+  const std::string exported = ReadFile(encoder).value();
+  std::filesystem::remove(encoder);
+  std::filesystem::remove(Folder("full") + "/manifest.json");
+  kept = ReadFile(checkpoint).value();
+  {
+    const FileSizeLimit full(1000);
+    EXPECT_THAT(MessageOf(Train(dataset_, config, Folder("full")).status()),
+                AllOf(HasSubstr(encoder), HasSubstr("File too large")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(Folder("full") + "/manifest.json")) << "the folder is not complete";
+  EXPECT_EQ(ReadFile(checkpoint).value(), kept);
+  resumed = MustTrain(config, "full");
+  EXPECT_EQ(resumed.resumed_at, whole.steps);
+  EXPECT_EQ(ReadFile(encoder).value(), exported);
 }
 
 TEST_F(TrainTest, AFinishedTrainingReturnsAtOnce) {
