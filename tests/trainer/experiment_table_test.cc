@@ -90,6 +90,48 @@ TEST(Svg, EveryPlotIsWellFormedAndEscapesItsTexts) {
   EXPECT_THAT(plots[2].second, HasSubstr("a &lt;b&gt;"));
 }
 
+// Boxes of this colour that have a height, as "x y height".
+std::vector<std::string> BoxesOf(const std::string& svg, const std::string& color) {
+  std::vector<std::string> boxes;
+  const std::regex box("<rect x='([0-9.]+)' y='([0-9.]+)' width='(?:28|200)[.]0' height='([0-9.]+)' fill='" + color +
+                       "'");
+  for (std::sregex_iterator it(svg.begin(), svg.end(), box), end; it != end; ++it) {
+    if ((*it)[3] != "0.0") boxes.push_back((*it)[1].str() + " " + (*it)[2].str() + " " + (*it)[3].str());
+  }
+  return boxes;
+}
+
+TEST(Svg, KnownAndUnknownClassesAndTheClassesOfNeighboursStandWhereTheirNamesSay) {
+  ExperimentResult result = TwoSeeds();
+  result.plots.norms_seen = {0.83, 0.83, 2.0, 2.0};
+  result.plots.norms_unseen = {0.2};
+  result.plots.confusions = {{"a", {0, 1, 0, 0}}};  // what is of class 0 finds class 1
+  const auto plots = Plots(result);
+  ASSERT_EQ(plots.size(), 3u);
+  const std::string seen = "#2463c4", unseen = "#d08a2e";
+  const std::string& histograms = plots[1].second;
+  EXPECT_THAT(histograms, HasSubstr("fill='" + seen + "' fill-opacity='.55'/><text x='80.0' y='244.0' "
+                                    "text-anchor='start'>classes the old model was trained on</text>"));
+  EXPECT_THAT(histograms, HasSubstr("fill='" + unseen + "' fill-opacity='.55'/><text x='520.0' y='244.0' "
+                                    "text-anchor='start'>classes it never saw</text>"));
+  // 30 bins from the least to the largest number of both. First: the radius, .2 .. 1, where 2 is clipped to 1 and .83
+  // lies in bin 23; second: the uncertainty, which falls with it; third and fourth: before the clip, .2 .. 2, where .83
+  // lies in bin 10.
+  const std::vector<std::string> known = BoxesOf(histograms, seen), unknown = BoxesOf(histograms, unseen);
+  ASSERT_EQ(known.size(), 8u);
+  EXPECT_EQ(known[0], "736.9 110.0 90.0");
+  EXPECT_EQ(known[1], "918.7 110.0 90.0");
+  EXPECT_EQ(known[2], "40.0 110.0 90.0");
+  EXPECT_EQ(known[4].substr(0, 5), "343.0");
+  EXPECT_EQ(known[5], "918.7 110.0 90.0");
+  EXPECT_EQ(known[6], "40.0 110.0 90.0");
+  EXPECT_EQ(unknown, (std::vector<std::string>{"40.0 20.0 180.0", "918.7 20.0 180.0", "40.0 20.0 180.0",
+                                               "918.7 20.0 180.0"}));
+  EXPECT_EQ(BoxesOf(plots[2].second, "#1c4f9c"), std::vector<std::string>{"400.0 20.0 200.0"});
+  EXPECT_THAT(plots[2].second, HasSubstr("text-anchor='end' class='s' fill='#5d6b7c'>class of the query</text>"));
+  EXPECT_THAT(plots[2].second, HasSubstr(">class of its nearest old item</text>"));
+}
+
 TEST(Svg, BarsGrowFromZeroAndWhiskersSpanTheDeviation) {
   BarPlot plot;
   plot.groups = {"g"};

@@ -8,13 +8,17 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
+#include "models/encoder.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/file_size_limit.h"
 #include "tests/trainer/experiment_testing.h"
 #include "trainer/data/rng.h"
+#include "trainer/evaluate.h"
 #include "trainer/experiment/plan.h"
 #include "trainer/experiment/setup.h"
 
@@ -22,6 +26,7 @@ namespace lightcone {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr int kTinyModels = 4;  // old, independent, hbct, hbct without entailment
@@ -130,6 +135,65 @@ TEST(Experiment, OnlyTheGenerationsOwnTrainingImagesAreTrainedOn) {
   ASSERT_EQ(plan.models.size(), static_cast<size_t>(kTinyModels));
   EXPECT_EQ(plan.rows[0].models[0], plan.independent[0].models[0]) << "rows share the old model";
   EXPECT_EQ(plan.models[static_cast<size_t>(plan.rows[0].models[1])].old_model, plan.independent[0].models[0]);
+}
+
+// (time, space) of every row of `z`, clipped and lifted at K = 1, in float64.
+std::vector<std::vector<double>> Lifted(const std::vector<float>& z, size_t dimension, double clip_radius) {
+  std::vector<std::vector<double>> points;
+  for (size_t begin = 0; begin < z.size(); begin += dimension) {
+    double norm = 0;
+    for (size_t i = 0; i < dimension; ++i) norm += double{z[begin + i]} * z[begin + i];
+    norm = std::sqrt(norm);
+    const double radius = std::min(norm, clip_radius);
+    std::vector<double>& point = points.emplace_back(std::vector<double>{std::cosh(radius)});
+    for (size_t i = 0; i < dimension; ++i) point.push_back(z[begin + i] / norm * std::sinh(radius));
+  }
+  return points;
+}
+
+TEST(Experiment, ItsPlotsTellKnownClassesFromUnknownOnesAndCountTheClassesOfNeighbours) {
+  const TinyExperiment tiny;
+  const ExperimentPlots plots = tiny.MustRun().result.plots;
+  const Dataset whole = OpenDataset(tiny.options.data, 1).value();
+  const ExperimentPlan plan = MakePlan(OpenRecipe(tiny.options.recipe).value(), whole, 1).value();
+  const auto embedded = [&](int model) {
+    const std::string folder = tiny.options.out + "/models/" + plan.models[static_cast<size_t>(model)].id;
+    const std::unique_ptr<Encoder> encoder = Encoder::LoadFolder(folder).value();
+    EXPECT_EQ(encoder->manifest().curvature, 1);
+    return std::pair(EmbedSplit(*encoder, whole.test).value(), encoder->manifest().clip_radius);
+  };
+  const auto [old, old_clip] = embedded(plan.rows[0].models[0]);
+  const auto [fresh, fresh_clip] = embedded(plan.rows[0].models[1]);
+  const size_t d = 8, n = whole.test.labels.size();
+  ASSERT_EQ(old.size(), n * d);
+
+  // The old model was trained on the first two of four classes.
+  std::vector<double> seen, unseen;
+  for (size_t i = 0; i < n; ++i) {
+    double square = 0;
+    for (size_t j = 0; j < d; ++j) square += double{old[i * d + j]} * old[i * d + j];
+    (whole.test.labels[i] < kTinyClasses / 2 ? seen : unseen).push_back(std::sqrt(square));
+  }
+  EXPECT_THAT(plots.norms_seen, testing::Pointwise(testing::DoubleNear(1e-5), seen));
+  EXPECT_THAT(plots.norms_unseen, testing::Pointwise(testing::DoubleNear(1e-5), unseen));
+  EXPECT_EQ(plots.clip_radius, old_clip);
+
+  // Row: class of the query, embedded by the new model; column: class of the nearest other item of the old gallery.
+  const auto queries = Lifted(fresh, d, fresh_clip), items = Lifted(old, d, old_clip);
+  std::vector<double> cells(kTinyClasses * kTinyClasses);
+  for (size_t q = 0; q < n; ++q) {
+    size_t nearest = n;
+    double least = INFINITY;
+    for (size_t i = 0; i < n; ++i) {
+      double minus_inner = queries[q][0] * items[i][0];
+      for (size_t j = 1; j <= d; ++j) minus_inner -= queries[q][j] * items[i][j];
+      if (i != q && minus_inner < least) least = minus_inner, nearest = i;
+    }
+    cells[static_cast<size_t>(whole.test.labels[q] * kTinyClasses + whole.test.labels[nearest])] += 1.0 / 8;
+  }
+  ASSERT_EQ(plots.confusions.size(), 3u) << "independent and both rows";
+  EXPECT_EQ(plots.confusions[1].first, "HBCT");
+  EXPECT_THAT(plots.confusions[1].second, testing::Pointwise(testing::DoubleNear(1e-12), cells));
 }
 
 TEST(Experiment, ValidationImagesComeFromTheTrainingSetAndTheTestImagesStayUnseen) {
@@ -246,6 +310,14 @@ TEST(Experiment, StoppedAtAnyModelItGoesOnAndEndsWithTheSameBytes) {
   EXPECT_EQ(got, expected);
 }
 
+constexpr char kTinyAdapterRow[] = R"([row.adapted]
+method = "independent"
+adapter.loss = "reg+sup"
+adapter.map = "affine"
+adapter.steps = 40
+
+)";
+
 constexpr char kChildRecipe[] = "LIGHTCONE_TEST_EXPERIMENT_RECIPE", kChildOut[] = "LIGHTCONE_TEST_EXPERIMENT_OUT",
                kChildData[] = "LIGHTCONE_TEST_EXPERIMENT_DATA";
 
@@ -259,59 +331,167 @@ TEST(ExperimentChild, RunsWhatTheEnvironmentNames) {
   EXPECT_TRUE(RunExperiment(options).ok());
 }
 
-// What a child that trains has written so far.
+// What a child has written so far.
 struct Progress {
-  int finished = 0;   // encoders
-  std::string files;  // names and times of checkpoints and encoders
+  int finished = 0;           // encoders
+  int adapters = 0;
+  std::string files, results;  // names and times: of checkpoints and encoders; of what is made of the models
 };
 Progress ProgressIn(const std::string& out, const Progress& last) {
   Progress now;
   std::error_code gone;
   std::filesystem::recursive_directory_iterator it(out, gone), end;
   for (; !gone && it != end; it.increment(gone)) {
-    const bool encoder = it->path().filename() == "encoder.pt";
-    if (!encoder && it->path().filename() != "checkpoint.bin") continue;
+    const std::string path = it->path().string(), name = it->path().filename().string();
+    const bool of_a_model = path.starts_with(out + "/models/");
+    const bool encoder = of_a_model && name == "encoder.pt";
+    if (of_a_model && !encoder && name != "checkpoint.bin") continue;
     now.finished += encoder;
+    now.adapters += name.ends_with(".adapter");
     const auto written = std::filesystem::last_write_time(it->path(), gone);
-    if (!gone) now.files += StrCat(it->path().string(), "@", written.time_since_epoch().count(), " ");
+    if (!gone) (of_a_model ? now.files : now.results) += StrCat(path, "@", written.time_since_epoch().count(), " ");
   }
   return gone ? last : now;  // the child renamed a file meanwhile
 }
 
+// Children that run the experiment of `options`, each killed at a random point.
+class Killer {
+ public:
+  explicit Killer(const ExperimentOptions& options) : options_(options) {
+    setenv(kChildRecipe, options.recipe.c_str(), 1);
+    setenv(kChildOut, options.out.c_str(), 1);
+    setenv(kChildData, options.data.c_str(), 1);
+  }
+  ~Killer() { unsetenv(kChildRecipe); }
+
+  // Behind a random number of checkpoints, with at least `finished` models there.
+  void KillWhileItTrains(int finished) {
+    Spawn();
+    for (uint32_t changes = 1 + rng_.Below(6); changes > 0;) {
+      const Progress now = ProgressIn(options_.out, last_);
+      if (now.files != last_.files && now.finished >= finished) --changes;
+      last_ = now;
+      ASSERT_EQ(waitpid(child_, nullptr, WNOHANG), 0) << "ended before it was killed";
+      std::this_thread::yield();
+    }
+    Kill();
+  }
+
+  // Behind what is measured before the adapter is fitted, with the adapter not there yet.
+  void KillWhileItFits() {
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      RemoveMade();
+      const bool killed = KillBehindResults(2 + rng_.Below(2));
+      if (killed && ProgressIn(options_.out, {}).adapters == 0) return;
+    }
+    FAIL() << "the adapter was always there already";
+  }
+
+  // Behind a random number of figures, adapters, tables and plots. What has all of them makes them anew.
+  void KillWhileItMeasures() {
+    while (!KillBehindResults(1 + rng_.Below(10))) RemoveMade();
+  }
+
+ private:
+  void Spawn() {
+    last_ = ProgressIn(options_.out, last_);
+    std::string program = "/proc/self/exe", filter = "--gtest_filter=ExperimentChild.*";
+    std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
+    ASSERT_EQ(posix_spawn(&child_, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
+  }
+  // False when it came to its end before.
+  bool KillBehindResults(uint32_t changes) {
+    Spawn();
+    while (changes > 0) {
+      const Progress now = ProgressIn(options_.out, last_);
+      if (now.results != last_.results) --changes;
+      last_ = now;
+      int status = 0;
+      if (waitpid(child_, &status, WNOHANG) != 0) {
+        EXPECT_EQ(status, 0);
+        return false;
+      }
+      std::this_thread::yield();
+    }
+    for (uint32_t more = rng_.Below(500); more > 0; --more) last_ = ProgressIn(options_.out, last_);
+    Kill();
+    return true;
+  }
+  void RemoveMade() const {
+    for (const char* made : {"/adapters", "/figures", "/tiny"}) std::filesystem::remove_all(options_.out + made);
+  }
+  void Kill() {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+
+  const ExperimentOptions& options_;
+  Rng rng_{11};
+  Progress last_;
+  pid_t child_ = 0;
+};
+
 TEST(Experiment, KilledTwentyTimesItEndsWithTheSameBytes) {
   TinyExperiment tiny;
   tiny.Change("epochs = 2", "epochs = 40\ncheckpoint_seconds = 0");
+  tiny.Change("[row.hbct]", StrCat(kTinyAdapterRow, "[row.hbct]"));
   tiny.MustRun();
   const std::map<std::string, std::string> expected = Lasting(tiny);
   tiny.options.out = tiny / "killed";
-  setenv(kChildRecipe, tiny.options.recipe.c_str(), 1);
-  setenv(kChildOut, tiny.options.out.c_str(), 1);
-  setenv(kChildData, tiny.options.data.c_str(), 1);
-  const absl::Cleanup unset = [] { unsetenv(kChildRecipe); };
-  std::string program = "/proc/self/exe", filter = "--gtest_filter=ExperimentChild.*";
-  std::vector<char*> arguments = {program.data(), filter.data(), nullptr};
-  Rng rng(11);
-  Progress last;
-  for (int kill_number = 0; kill_number < 20; ++kill_number) {
-    pid_t child = 0;
-    ASSERT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
-    // Five times in each of the four trainings, at a random point behind a random number of its checkpoints.
-    for (uint32_t changes = 1 + rng.Below(6); changes > 0;) {
-      const Progress now = ProgressIn(tiny.options.out, last);
-      if (now.files != last.files && now.finished >= kill_number / 5) --changes;
-      last = now;
-      ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "ended before kill " << kill_number;
-      std::this_thread::yield();
-    }
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-  }
+  Killer killer(tiny.options);
+  for (int i = 0; i < 12 && !testing::Test::HasFatalFailure(); ++i) killer.KillWhileItTrains(i / 3);
+  ASSERT_FALSE(testing::Test::HasFatalFailure());
   std::vector<int64_t> steps;
+  std::atomic<bool> stop = false;
   ExperimentHooks hooks;
-  hooks.progress = [&steps](const TrainProgress& progress) { steps.push_back(progress.step); };
-  ASSERT_TRUE(RunExperiment(tiny.options, hooks).ok());
+  hooks.progress = [&](const TrainProgress& progress) {
+    steps.push_back(progress.step);
+    stop.store(true);
+  };
+  hooks.stop = &stop;
+  EXPECT_EQ(RunExperiment(tiny.options, hooks).status().code(), absl::StatusCode::kCancelled);
   ASSERT_FALSE(steps.empty());
   EXPECT_GE(steps.front(), 4) << "the last training was resumed, not begun again";
+  for (int i = 0; i < 4 && !testing::Test::HasFatalFailure(); ++i) {
+    killer.KillWhileItFits();
+    killer.KillWhileItMeasures();
+  }
+  ASSERT_FALSE(testing::Test::HasFatalFailure());
+  EXPECT_EQ(tiny.MustRun().trained, 0);
+  EXPECT_EQ(Lasting(tiny), expected);
+}
+
+TEST(Experiment, AFullDiskIsNamedAndWithRoomAgainItEndsWithTheSameBytes) {
+  TinyExperiment tiny;
+  tiny.Change("epochs = 2", "epochs = 2\ncheckpoint_seconds = 0");
+  tiny.Change("[row.hbct]", StrCat(kTinyAdapterRow, "[row.hbct]"));
+  tiny.MustRun();
+  const std::map<std::string, std::string> expected = Lasting(tiny);
+  const auto too_large = HasSubstr("File too large");
+  // The disk is full from the moment on at which the experiment says `moment`.
+  const auto message_when_full_at = [&](const std::string& moment) {
+    std::optional<FileSizeLimit> full;
+    ExperimentHooks hooks;
+    hooks.say = [&](const std::string& said) {
+      if (said.find(moment) != std::string::npos) full.emplace(200);
+    };
+    const absl::Status status = RunExperiment(tiny.options, hooks).status();
+    EXPECT_TRUE(full.has_value()) << moment;
+    return MessageOf(status);
+  };
+  const auto remove = [&](const std::string& path) { std::filesystem::remove_all(tiny.options.out + path); };
+  remove("/adapters");
+  EXPECT_THAT(message_when_full_at("measuring"),
+              AllOf(HasSubstr("row 'adapted', seed 1"), HasSubstr("/adapters/"), HasSubstr(".adapter"), too_large));
+  remove("/figures");
+  EXPECT_THAT(message_when_full_at("measuring"),
+              AllOf(HasSubstr("row 'old-lorentz', seed 1"), HasSubstr("/figures/"), too_large));
+  tiny.MustRun();
+  remove("/tiny");
+  EXPECT_THAT(message_when_full_at("measuring"), AllOf(HasSubstr("/tiny/p_com.svg"), too_large));
+  tiny.options.out = tiny / "full";
+  EXPECT_THAT(message_when_full_at("model 3 of 4"), AllOf(HasSubstr("/models/"), too_large));
+  EXPECT_EQ(tiny.MustRun().trained, 2) << "two models were there";
   EXPECT_EQ(Lasting(tiny), expected);
 }
 
