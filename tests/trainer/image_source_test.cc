@@ -101,6 +101,20 @@ TEST(ImageSource, TheChecksumTellsSetsApartButNotPlaces) {
   EXPECT_NE(PixelChecksum(a), PixelChecksum(OpenDataset("folder@20:" + two.path(), 1, 0)->train));
 }
 
+TEST(ImageSource, AnotherImageOfTheSameSizeOnDiskIsAnotherSet) {
+  const Folder one, two;
+  for (const Folder* folder : {&one, &two}) {
+    WriteClasses(*folder);
+    folder->Write("train/1/3.png", ColourPng(20, 20, 10, 3, 50) + "tail");
+  }
+  const auto checksum = [](const Folder& folder) {
+    return PixelChecksum(OpenDataset("folder@20:" + folder.path(), 1, 0)->train);
+  };
+  EXPECT_EQ(checksum(one), checksum(two));
+  two.Write("train/1/3.png", ColourPng(20, 20, 10, 3, 50) + "tale");
+  EXPECT_NE(checksum(one), checksum(two));
+}
+
 TEST(CropAndResize, KeepsTheMiddleOfTheWantedRatio) {
   Image tall{4, 2, 1, {1, 1, 7, 7, 9, 9, 3, 3}};
   EXPECT_THAT(CropAndResize(tall, 2, 2, 1).pixels, ElementsAreArray({7, 7, 9, 9}));

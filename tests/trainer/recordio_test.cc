@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tests/trainer/paper_files.h"
+#include "trainer/data/image_source.h"
 
 namespace lightcone {
 namespace {
@@ -77,11 +78,12 @@ TEST(RecordIO, TheIndexIsSortedAndItsDefectsNameTheLine) {
   EXPECT_THAT(message("-1\t0\n"), HasSubstr("x.idx:1: key' is '-1'"));
 }
 
-// Two identities: five images of the first, two of the second, behind the record that describes the file.
-RecordFiles SmallMs1m(float second_label = 1) {
+// Two identities: five images of the first (with `tail` behind their bytes), two of the second, behind the record that
+// describes the file.
+RecordFiles SmallMs1m(float second_label = 1, const std::string& tail = "") {
   RecordFiles files;
   files.Add(ImageRecord({8, 10}, true, ""));
-  for (int i = 0; i < 5; ++i) files.Add(ImageRecord({0}, false, ColourPng(12, 12, 10 * i, 0, 0)));
+  for (int i = 0; i < 5; ++i) files.Add(ImageRecord({0}, false, ColourPng(12, 12, 10 * i, 0, 0) + tail));
   for (int i = 0; i < 2; ++i) files.Add(ImageRecord({second_label, 99}, true, ColourPng(12, 12, 200 + i, 0, 0)));
   files.Add(ImageRecord({1, 6}, true, ""));  // the identities' own records
   files.Add(ImageRecord({6, 8}, true, ""));
@@ -108,6 +110,17 @@ TEST(Ms1m, ReadsImagesAndSetsTheLastOnesOfAnIdentityAside) {
     ASSERT_TRUE(set->test.Read(1, pixels.data()).ok());
     EXPECT_EQ(pixels[0], 40);
   }
+}
+
+TEST(Ms1m, AnotherImageOfTheSameSizeIsAnotherSet) {
+  const Folder folder;
+  const auto checksum = [&](const char* tail) {
+    WriteMs1m(folder, SmallMs1m(1, tail));
+    return PixelChecksum(OpenDataset("ms1m@16:" + folder.path(), 1, 0)->train);
+  };
+  const uint32_t before = checksum("tail");
+  EXPECT_EQ(checksum("tail"), before);
+  EXPECT_NE(checksum("tale"), before);
 }
 
 TEST(Ms1m, EveryDefectNamesTheFileAndTheRecord) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -15,7 +16,7 @@ namespace lightcone {
 namespace {
 
 constexpr int64_t kFileBytesMax = int64_t{1} << 28;
-constexpr int64_t kSampleImages = 2000;
+constexpr int64_t kSampleImages = 2000, kChecksumImages = 1024;
 
 std::string_view BytesOf(const auto& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])};
@@ -30,18 +31,33 @@ class ImageFiles : public ImageSource {
   absl::StatusOr<std::string> Bytes(int64_t i) const override { return ReadFile(Name(i), kFileBytesMax); }
   std::string Name(int64_t i) const override { return StrCat(root_, "/", paths_[static_cast<size_t>(i)]); }
   uint32_t Checksum() const override {
-    uint32_t crc = Crc32c(BytesOf(sizes_));
-    for (const std::string& path : paths_) crc = Crc32c(path, crc);
-    return crc;
+    std::call_once(summed_, [this] {
+      checksum_ = Crc32c(BytesOf(sizes_));
+      for (const std::string& path : paths_) checksum_ = Crc32c(path, checksum_);
+      checksum_ = SampleChecksum(*this, checksum_);
+    });
+    return checksum_;
   }
 
  private:
   const std::string root_;
   const std::vector<std::string> paths_;
   const std::vector<uint64_t> sizes_;
+  mutable std::once_flag summed_;
+  mutable uint32_t checksum_ = 0;
 };
 
 }  // namespace
+
+uint32_t SampleChecksum(const ImageSource& source, uint32_t crc32c) {
+  const int64_t take = std::min(kChecksumImages, source.size());
+  std::vector<uint32_t> sums(static_cast<size_t>(take), 0);
+  ParallelFor(take, [&](int64_t i) {
+    const absl::StatusOr<std::string> bytes = source.Bytes(i * source.size() / take);
+    if (bytes.ok()) sums[static_cast<size_t>(i)] = Crc32c(*bytes);
+  });
+  return Crc32c(BytesOf(sums), crc32c);
+}
 
 absl::StatusOr<std::shared_ptr<const ImageSource>> OpenImageFiles(const std::string& root,
                                                                   std::vector<std::string> relative_paths) {

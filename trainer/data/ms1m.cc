@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <utility>
 
 #include "base/files.h"
@@ -23,13 +24,18 @@ class RecordSource : public ImageSource {
   absl::StatusOr<std::string> Bytes(int64_t i) const override { return records_->ReadImage(static_cast<size_t>(i)); }
   std::string Name(int64_t i) const override { return records_->Name(static_cast<size_t>(i)); }
   uint32_t Checksum() const override {
-    const std::vector<IndexEntry>& entries = records_->entries();
-    const std::string_view index(reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(entries[0]));
-    return Crc32c(index, static_cast<uint32_t>(records_->bytes()));
+    std::call_once(summed_, [this] {
+      const std::vector<IndexEntry>& entries = records_->entries();
+      const std::string_view index(reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(entries[0]));
+      checksum_ = SampleChecksum(*this, Crc32c(index, static_cast<uint32_t>(records_->bytes())));
+    });
+    return checksum_;
   }
 
  private:
   const std::unique_ptr<RecordFile> records_;
+  mutable std::once_flag summed_;
+  mutable uint32_t checksum_ = 0;
 };
 
 absl::StatusOr<int64_t> WholeLabel(float label, int64_t limit, const std::string& what) {
