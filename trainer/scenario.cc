@@ -163,14 +163,18 @@ absl::Status ScenarioOptions::Validate() const {
 }
 
 const std::vector<ScenarioInfo>& ScenarioKinds() {
+  const std::vector<std::string> divided = {"old_share", "class_order"};
   static const std::vector<ScenarioInfo> kinds = {
-      {"ext-data", "old: a share (0.3) of each class's images; new: all images", 0.3},
-      {"ext-class", "old: the first share (0.5) of the classes; new: all classes", 0.5},
-      {"open-data", "old: a share (0.5) of each class's images; new: the other images", 0.5},
-      {"open-class", "old: the first share (0.5) of the classes; new: the other classes", 0.5},
-      {"new-arch", "old and new: all images; the new model has another architecture", 0},
-      {"both", "ext-class, and the new model has another architecture", 0.5},
-      {"sequential", "a chain on 20, 40, 60, 80, 100 % of the classes; from the third model another architecture", 0},
+      {"ext-data", "old: a share (0.3) of each class's images; new: all images", 0.3, divided},
+      {"ext-class", "old: the first share (0.5) of the classes; new: all classes", 0.5, divided},
+      {"open-data", "old: a share (0.5) of each class's images; new: the other images", 0.5, divided},
+      {"open-class", "old: the first share (0.5) of the classes; new: the other classes", 0.5, divided},
+      {"new-arch", "old and new: all images; the new model has another architecture", 0, {"class_order"}},
+      {"both", "ext-class, and the new model has another architecture", 0.5, divided},
+      {"sequential",
+       "a chain on 20, 40, 60, 80, 100 % of the classes; from the third model another architecture",
+       0,
+       {"class_order", "chain_shares", "chain_change"}},
   };
   return kinds;
 }

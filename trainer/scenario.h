@@ -40,7 +40,8 @@ struct Scenario {
 
 struct ScenarioInfo {
   std::string name, help;
-  double old_share = 0;  // default; 0: the scenario takes none
+  double old_share = 0;              // default; 0: the scenario takes none
+  std::vector<std::string> options;  // those of ScenarioOptions that it reads, but for the seed
 };
 // ext-data, ext-class, open-data, open-class, new-arch, both, sequential.
 const std::vector<ScenarioInfo>& ScenarioKinds();

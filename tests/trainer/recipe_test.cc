@@ -10,6 +10,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string ErrorOf(const std::string& text) {
   const absl::Status status = ParseRecipe(text, "dir/mine.toml").status();
@@ -75,6 +76,48 @@ TEST(Recipe, WhatIsNotKnownIsToldWithFileLineAndWhatThereIs) {
   EXPECT_THAT(ErrorOf(Tiny("[scenario]\nold_shares = 3\n")), HasSubstr("old_share, class_order"));
   EXPECT_THAT(ErrorOf(Tiny("[scenario]\nold_share = 3\n")),
               AllOf(HasSubstr("dir/mine.toml:18"), HasSubstr("old_share")));
+}
+
+TEST(Recipe, AnOptionThatTheRowsMethodNeverReadsIsRefusedWithItsLineAndTheMethodsOwn) {
+  EXPECT_THAT(ErrorOf(Tiny("hbct.tau = 1\nmixbct.alpha = 0.2\n")),
+              AllOf(HasSubstr("dir/mine.toml:18: field 'key' is 'row.a.mixbct.alpha'"), HasSubstr("hbct.lambda, "),
+                    HasSubstr("'hbct' does not read 'mixbct.alpha'"), Not(HasSubstr("old_model"))));
+  EXPECT_THAT(ErrorOf(StrCat(kTinyHead, "[row.a]\nhbct.lambda = 0.5\nmethod = \"independent\"\n")),
+              HasSubstr("dir/mine.toml:16: "))
+      << "wherever the method stands";
+  EXPECT_TRUE(ParseRecipe(Tiny("epochs = 3\nthreads = 2\nclip_radius = 1.1\n"), "dir/mine.toml").ok());
+  // What all rows share may name options of some of them.
+  EXPECT_TRUE(ParseRecipe(StrCat(kTinyHead, "mixbct.alpha = 0.2\n[new]\nbct.lambda = 1\n[space.x]\nbct.lambda = 1\n",
+                                 "[row.a]\nmethod = \"hbct\"\n"),
+                          "dir/mine.toml")
+                  .ok());
+}
+
+std::string OfScenario(const std::string& name, const std::string& options) {
+  return StrCat("title = \"t\"\ndata = \"idx\"\n[scenario]\nname = \"", name, "\"\n", options,
+                "[row.a]\nmethod = \"independent\"\n");
+}
+
+TEST(Recipe, AnOptionThatTheScenarioDoesNotReadIsRefusedWithItsLine) {
+  EXPECT_THAT(ErrorOf(OfScenario("ext-class", "old_share = 0.5\nchain_change = 1\n")),
+              AllOf(HasSubstr("dir/mine.toml:6: "), HasSubstr("'scenario.chain_change'"),
+                    HasSubstr("scenario.name, old_share, class_order: scenario 'ext-class' reads no other")));
+  EXPECT_THAT(ErrorOf(OfScenario("sequential", "old_share = 0.5\n")), HasSubstr("dir/mine.toml:5: "));
+  EXPECT_THAT(ErrorOf(OfScenario("new-arch", "old_share = 0.5\n")), HasSubstr("dir/mine.toml:5: "));
+  EXPECT_THAT(ErrorOf(OfScenario("alone", "class_order = \"lexicographic\"\n")), HasSubstr("dir/mine.toml:5: "));
+}
+
+TEST(Recipe, AChainsOptionsMayStandInAnyOrder) {
+  for (const char* options :
+       {"chain_shares = \"0.5, 1\"\nchain_change = 1\n", "chain_change = 1\nchain_shares = \"0.5, 1\"\n"}) {
+    const absl::StatusOr<Recipe> recipe = ParseRecipe(OfScenario("sequential", options), "dir/mine.toml");
+    ASSERT_TRUE(recipe.ok()) << MessageOf(recipe.status());
+    EXPECT_EQ(CountSteps(*recipe).value(), 2);
+  }
+  EXPECT_THAT(ErrorOf(OfScenario("sequential", "chain_change = 1\nchain_shares = \"0.5, 0.4\"\n")),
+              AllOf(HasSubstr("dir/mine.toml:6: "), HasSubstr("'chain_shares[1]'")));
+  EXPECT_THAT(ErrorOf(OfScenario("sequential", "chain_shares = \"0.5, 1\"\n")),
+              AllOf(HasSubstr("dir/mine.toml:5: "), HasSubstr("field 'chain_change' is 2; allowed: 0 .. 1")));
 }
 
 TEST(Recipe, TheTopOfTheFileIsCheckedToo) {
@@ -144,14 +187,19 @@ TEST(ShippedRecipes, AllParseAndResolveAndSayWhereTheyComeFrom) {
 }
 
 TEST(ShippedRecipes, EveryTableAndEverySmallOneIsThere) {
-  std::string names;
-  for (const ShippedRecipe& shipped : ShippedRecipes()) names += StrCat(" ", shipped.name);
-  for (const char* name :
-       {"omniglot-cpu", "cifar100-cpu", "glyphs-cpu", "hbct-table-1-", "hbct-table-2", "hbct-table-3", "hbct-table-4",
-        "hbct-table-5", "hbct-table-6", "hbct-fig-5", "mixbct-table-2", "mixbct-table-8", "bt2-table-1", "bt2-table-7",
-        "hypmix-table-1-cub", "hypmix-table-2"}) {
-    EXPECT_THAT(names, HasSubstr(StrCat(" ", name)));
+  std::vector<std::string> wanted = {"omniglot-cpu", "cifar100-cpu", "glyphs-cpu", "hbct-fig-5", "hypmix-table-2"};
+  for (const char* data : {"cifar100", "tinyimagenet"}) {
+    for (const char* scenario : {"ext-data", "ext-class", "new-arch", "both"}) {
+      wanted.push_back(StrCat("hbct-table-1-", data, "-", scenario));
+    }
   }
+  for (const char* data : {"cub", "cars", "sop"}) wanted.push_back(StrCat("hypmix-table-1-", data));
+  for (int table = 2; table <= 6; ++table) wanted.push_back(StrCat("hbct-table-", table));
+  for (int table = 2; table <= 8; ++table) wanted.push_back(StrCat("mixbct-table-", table));
+  for (int table = 1; table <= 7; ++table) wanted.push_back(StrCat("bt2-table-", table));
+  std::vector<std::string> names;
+  for (const ShippedRecipe& shipped : ShippedRecipes()) names.emplace_back(shipped.name);
+  EXPECT_THAT(names, testing::IsSupersetOf(wanted));
 }
 
 TEST(ShippedRecipes, TheSmallOnesTrainEveryMethod) {

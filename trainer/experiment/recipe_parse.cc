@@ -67,6 +67,11 @@ absl::Status SetPaper(const TomlEntry& entry, std::string_view measure, PaperFig
   return InvalidField("measure", StrCat("'", measure, "'"), known);
 }
 
+bool SetByExperiment(std::string_view option) {
+  constexpr std::string_view kOwn[] = {"name", "recipe", "method", "seed", "old_model", "bt2.base_model"};
+  return std::find(std::begin(kOwn), std::end(kOwn), option) != std::end(kOwn);
+}
+
 class Parser {
  public:
   Parser(std::string_view text, const std::string& file) : file_(file) {
@@ -145,11 +150,9 @@ class Parser {
 
   // An option of a training: known, of its type and in its range by itself.
   absl::Status AddOption(const TomlEntry& entry, std::string_view name, RecipeSettings* out) const {
-    for (const char* own : {"name", "recipe", "method", "seed", "old_model", "bt2.base_model"}) {
-      if (name == own) {
-        return InvalidField("key", StrCat("'", entry.key, "'"),
-                            StrCat("options that the experiment does not set itself; it sets '", own, "'"));
-      }
+    if (SetByExperiment(name)) {
+      return InvalidField("key", StrCat("'", entry.key, "'"),
+                          StrCat("options that the experiment does not set itself; it sets '", name, "'"));
     }
     if (!entry.is_text && nlohmann::json::parse(entry.value, nullptr, false).is_discarded()) {
       return InvalidField(entry.key, StrCat("'", entry.value, "'"), "a number, true, false or a text in quotes");
@@ -245,6 +248,23 @@ class Parser {
                         "adapter.direction, .map, .loss, .pairs, .views, .width, .rank, .steps");
   }
 
+  // An option that the row's method never reads would change nothing.
+  static absl::Status CheckRead(const RecipeRow& row) {
+    const MethodInfo& method = *FindTrainingMethod(row.method);
+    for (const RecipeSetting& setting : row.set) {
+      if (ReadsOption(method, setting.name)) continue;
+      std::string switches;
+      for (const std::string& one : method.switches) {
+        if (!SetByExperiment(one)) switches += one + ", ";
+      }
+      return Annotate(InvalidField("key", StrCat("'row.", row.name, ".", setting.name, "'"),
+                                   StrCat(switches, "and the options of every method: '", method.name,
+                                          "' does not read '", setting.name, "'")),
+                      setting.where);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Finish() {
     if (recipe_.title.empty()) return InvalidField("title", "absent", "a line that says what the experiment shows");
     if (recipe_.data.empty()) return InvalidField("data", "absent", "a data set, or its kind");
@@ -256,6 +276,7 @@ class Parser {
       if (row.method.empty()) {
         return InvalidField(StrCat(field, ".method"), "absent", NamesOf(TrainingMethods()));
       }
+      LC_RETURN_IF_ERROR(CheckRead(row));
       if (row.space.empty() && recipe_.spaces.size() == 1) row.space = recipe_.spaces[0].name;
       if (row.reference.empty()) row.reference = row.space;
       for (const std::string* space : {&row.space, &row.reference}) {

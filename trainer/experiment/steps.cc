@@ -47,14 +47,51 @@ absl::Status Set(const RecipeSetting& setting, ScenarioOptions* options) {
   } else {
     return InvalidField("key", StrCat("'", field, "'"), StrCat("scenario.name, ", kOptions));
   }
-  return Annotate(options->Validate(), "scenario");
+  return absl::OkStatus();
+}
+
+// What the recipe's scenario reads. INVALID_ARGUMENT for an unknown scenario.
+absl::StatusOr<std::vector<std::string>> OptionNames(const Recipe& recipe) {
+  if (recipe.scenario == kAloneScenario) return std::vector<std::string>();
+  std::string known;
+  for (const ScenarioInfo& info : ScenarioKinds()) {
+    if (info.name == recipe.scenario) return info.options;
+    known += info.name + ", ";
+  }
+  return InvalidField("scenario.name", StrCat("'", recipe.scenario, "'"), known + kAloneScenario);
+}
+
+absl::Status CheckTaken(const Recipe& recipe, const RecipeSetting& setting, const std::vector<std::string>& taken) {
+  std::string names;
+  for (const std::string& name : taken) {
+    if (name == setting.name) return absl::OkStatus();
+    names += StrCat(", ", name);
+  }
+  return InvalidField("key", StrCat("'scenario.", setting.name, "'"),
+                      StrCat("scenario.name", names, ": scenario '", recipe.scenario, "' reads no other"));
+}
+
+// Ranges depend on each other, so that they are checked when all are set, whatever their order. The error has the line
+// of the option that it names, or the first one's where that has its default.
+absl::Status CheckRanges(const Recipe& recipe, const ScenarioOptions& options) {
+  const absl::Status status = options.Validate();
+  if (status.ok() || recipe.scenario_options.empty()) return status;
+  const std::string field = PartsOf(status).field;
+  std::string where = recipe.scenario_options.front().where;
+  for (const RecipeSetting& setting : recipe.scenario_options) {
+    if (field.starts_with(setting.name)) where = setting.where;  // chain_shares[1]
+  }
+  return Annotate(Annotate(status, "scenario"), where);
 }
 
 absl::StatusOr<ScenarioOptions> OptionsOf(const Recipe& recipe) {
+  LC_ASSIGN_OR_RETURN(const std::vector<std::string> taken, OptionNames(recipe));
   ScenarioOptions options;
   for (const RecipeSetting& setting : recipe.scenario_options) {
     LC_RETURN_IF_ERROR(Annotate(Set(setting, &options), setting.where));
+    LC_RETURN_IF_ERROR(Annotate(CheckTaken(recipe, setting, taken), setting.where));
   }
+  LC_RETURN_IF_ERROR(CheckRanges(recipe, options));
   return options;
 }
 
@@ -63,13 +100,7 @@ absl::StatusOr<ScenarioOptions> OptionsOf(const Recipe& recipe) {
 absl::StatusOr<int> CountSteps(const Recipe& recipe) {
   LC_ASSIGN_OR_RETURN(const ScenarioOptions options, OptionsOf(recipe));
   if (recipe.scenario == kAloneScenario) return 1;
-  std::string known;
-  for (const ScenarioInfo& info : ScenarioKinds()) {
-    known += info.name + ", ";
-    if (info.name != recipe.scenario) continue;
-    return info.name == "sequential" ? static_cast<int>(options.chain_shares.size()) : 2;
-  }
-  return InvalidField("scenario.name", StrCat("'", recipe.scenario, "'"), known + kAloneScenario);
+  return recipe.scenario == "sequential" ? static_cast<int>(options.chain_shares.size()) : 2;
 }
 
 absl::StatusOr<std::vector<GenerationData>> StepDatasets(const Recipe& recipe, const Dataset& whole, uint64_t seed) {
