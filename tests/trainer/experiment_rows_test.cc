@@ -226,6 +226,10 @@ TEST(ExperimentRows, WithoutAnOldModelThereIsOneGeneration) {
   EXPECT_EQ(rows.size(), 2u);
   EXPECT_TRUE(rows["a"]["measures"].contains("self.tar"));
   EXPECT_FALSE(rows["a"]["measures"].contains("cross.map"));
+  const std::string stale = tiny.options.out + "/tiny/confusion.svg";  // as of other data under the same name
+  ASSERT_TRUE(WriteFileAtomically(stale, "<svg/>").ok());
+  EXPECT_EQ(tiny.MustRun().trained, 0);
+  EXPECT_FALSE(std::filesystem::exists(stale));
   tiny.Change("method = \"independent\"", "method = \"hbct\"");
   EXPECT_THAT(MessageOf(tiny.Error()), HasSubstr("methods that need no old model"));
 }

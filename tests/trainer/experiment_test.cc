@@ -91,6 +91,38 @@ TEST(Experiment, AChangedOptionTrainsWhatItTouchesAndNothingElse) {
   EXPECT_EQ(tiny.MustRun().trained, 0);
 }
 
+TEST(Experiment, ARunThatIsRefusedLeavesWhatAFinishedOneWrote) {
+  TinyExperiment tiny;
+  tiny.MustRun();
+  const std::map<std::string, std::string> before = tiny.Files();
+  const std::string data = std::exchange(tiny.options.data, tiny.options.data + "-typo");
+  EXPECT_EQ(tiny.Error().code(), absl::StatusCode::kNotFound);
+  tiny.options.data = data;
+  tiny.Change("hbct.entailment = false", "encoder.dimension = 12");  // refused by the plan
+  EXPECT_EQ(tiny.Error().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(tiny.Files(), before);
+  tiny.Change("encoder.dimension = 12", "hbct.entailment = false");
+  tiny.options.resume = true;
+  EXPECT_EQ(tiny.MustRun().trained, 0);
+}
+
+TEST(Experiment, TheTableOfAnotherSetupDoesNotStayBesideANewOne) {
+  TinyExperiment tiny;
+  tiny.MustRun();
+  tiny.options.seeds = {2};
+  std::atomic<bool> stop = false;
+  ExperimentHooks hooks;
+  hooks.stop = &stop;
+  hooks.say = [&](const std::string&) { stop = true; };
+  EXPECT_EQ(RunExperiment(tiny.options, hooks).status().code(), absl::StatusCode::kCancelled);
+  std::vector<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(tiny.options.out + "/tiny")) {
+    left.push_back(entry.path().filename().string());
+  }
+  EXPECT_EQ(left, std::vector<std::string>{"experiment.json"});
+  EXPECT_EQ(json::parse(ReadFile(tiny.options.out + "/tiny/experiment.json").value())["seeds"], json({2}));
+}
+
 TEST(Experiment, AnotherMethodsOptionTouchesNoModelNotEvenAnInterruptedOne) {
   TinyExperiment tiny;
   int models = 0;
@@ -515,6 +547,26 @@ TEST(Experiment, ResumeGoesOnWithWhatStandsThereAndRefusesAnythingElse) {
   tiny.options.seeds = {};
   tiny.Change("epochs = 2", "epochs = 3");
   EXPECT_THAT(MessageOf(tiny.Error()), HasSubstr("field 'recipe'"));
+}
+
+TEST(Experiment, ResumeSaysThatTheVersionsDiffer) {
+  TinyExperiment tiny;
+  tiny.MustRun();
+  const std::string path = tiny.options.out + "/tiny/experiment.json";
+  json begun = json::parse(ReadFile(path).value());
+  begun["lightcone"] = "0.0.7";
+  ASSERT_TRUE(WriteFileAtomically(path, begun.dump()).ok());
+  tiny.options.resume = true;
+  std::vector<std::string> said;
+  ExperimentHooks hooks;
+  hooks.say = [&](const std::string& line) { said.push_back(line); };
+  const absl::StatusOr<ExperimentOutcome> outcome = RunExperiment(tiny.options, hooks);
+  ASSERT_TRUE(outcome.ok()) << MessageOf(outcome.status());
+  EXPECT_EQ(outcome->trained, 0);
+  EXPECT_THAT(said.front(), HasSubstr("begun with lightcone 0.0.7 and goes on with "));
+  said.clear();
+  ASSERT_TRUE(RunExperiment(tiny.options, hooks).ok());
+  EXPECT_THAT(said.front(), testing::Not(HasSubstr("begun with")));
 }
 
 TEST(Experiment, TwoAtOnceInOneFolderAreRefused) {

@@ -1,5 +1,7 @@
 #include "trainer/experiment/experiment.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -18,6 +20,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// All that is ever written into the experiment's folder beside experiment.json.
+constexpr std::array<const char*, 10> kResultFiles = {
+    "table.md",  "table.json",      "table.tex",     "cost.md",        "cost.json",
+    "p_com.svg", "uncertainty.svg", "confusion.svg", "uncertainty.md", "uncertainty.json"};
+
 class Runner {
  public:
   Runner(ExperimentSetup setup, const ExperimentHooks& hooks)
@@ -25,8 +32,8 @@ class Runner {
 
   absl::StatusOr<ExperimentOutcome> Run() {
     LC_ASSIGN_OR_RETURN(const std::unique_ptr<ExperimentLock> lock, ExperimentLock::Take(setup_.out));
+    for (const std::string& note : setup_.notes) Say(note);
     LC_ASSIGN_OR_RETURN(const int steps, CountSteps(setup_.recipe));
-    LC_RETURN_IF_ERROR(Begin());
     outcome_.folder = setup_.folder();
     const Recipe& recipe = setup_.recipe;
     ExperimentResult& result = outcome_.result;
@@ -53,7 +60,8 @@ class Runner {
 
   std::string JsonPath() const { return setup_.folder() + "/experiment.json"; }
 
-  // Says what was begun here, for --resume; what a finished experiment of the same setup wrote stays.
+  // Says what was begun here, for --resume. What a finished experiment of the same setup wrote stays; the results of
+  // another one go first, so that no table stands beside a configuration that is not its own.
   absl::Status Begin() {
     LC_RETURN_IF_ERROR(MakeFolders(setup_.folder()));
     ordered_json begun = SetupJson(setup_);
@@ -63,7 +71,15 @@ class Runner {
       if (before.is_object()) before.erase("models");
       if (before == begun) return absl::OkStatus();
     }
+    for (const char* name : kResultFiles) LC_RETURN_IF_ERROR(Remove(name));
     return WriteJson(begun);
+  }
+
+  absl::Status Remove(const std::string& name) const {
+    std::error_code error;
+    std::filesystem::remove(setup_.folder() + "/" + name, error);
+    if (error) return ErrnoStatus(error.value(), "remove", setup_.folder() + "/" + name);
+    return absl::OkStatus();
   }
 
   absl::Status WriteJson(const ordered_json& json) const { return WriteFileAtomically(JsonPath(), DumpJson(json)); }
@@ -73,6 +89,8 @@ class Runner {
     const std::optional<size_t> studied = setup_.recipe.RowIndex(setup_.recipe.uncertainty);
     if (studied.has_value()) LC_RETURN_IF_ERROR(CheckStudied(whole));
     LC_ASSIGN_OR_RETURN(const ExperimentPlan plan, MakePlan(setup_.recipe, whole, seed));
+    // From here on it is this experiment: what is refused before leaves the folder as it was.
+    if (seed == setup_.seeds.front()) LC_RETURN_IF_ERROR(Begin());
     LC_ASSIGN_OR_RETURN(const std::vector<ModelCost> costs, TrainAll(plan));
     Say(StrCat("seed ", seed, ": measuring"));
     Measurer measurer(setup_.out, plan, whole, cache_, setup_.recipe.far, hooks_.stop);
@@ -109,15 +127,14 @@ class Runner {
     files.emplace_back("table.tex", TableLatex(result));
     files.emplace_back("table.md", TableMarkdown(result));
     files.emplace_back("table.json", TableJson(result));
-    if (result.studies.empty()) {
-      for (const char* name : {"uncertainty.md", "uncertainty.json"}) {  // of the recipe as it was before
-        std::error_code error;
-        std::filesystem::remove(setup_.folder() + "/" + name, error);
-        if (error) return ErrnoStatus(error.value(), "remove", setup_.folder() + "/" + name);
-      }
-    } else {
+    if (!result.studies.empty()) {
       files.emplace_back("uncertainty.md", PredictorsMarkdown(result));
       files.emplace_back("uncertainty.json", PredictorsJson(result));
+    }
+    for (const char* name : kResultFiles) {  // of the same recipe on the data as they were before
+      const bool written =
+          std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.first == name; });
+      if (!written) LC_RETURN_IF_ERROR(Remove(name));
     }
     for (const auto& [name, content] : files) {
       LC_RETURN_IF_ERROR(WriteFileAtomically(setup_.folder() + "/" + name, content));

@@ -95,6 +95,11 @@ uint32_t TestChecksum(const Dataset& whole) {
 
 }  // namespace
 
+ordered_json FigureKey(ordered_json key, int version) {
+  if (version > 1) key["measure"] = version;
+  return key;
+}
+
 std::vector<uint8_t> KnownItems(const Dataset& whole, const Dataset& trained_on) {
   const std::set<std::string> names(trained_on.class_names.begin(), trained_on.class_names.end());
   std::vector<uint8_t> known;
@@ -234,16 +239,17 @@ absl::StatusOr<std::optional<PairMeasure>> Measurer::Measure(int query, int gall
     LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(adapter_path));
     adapter_crc32c = Crc32c(bytes);
   }
-  const ordered_json key = {{"format", kExperimentFormat},
-                            {"query", model(query).id},
-                            {"gallery", model(gallery).id},
-                            {"query_crc32c", fresh->encoder_crc32c},
-                            {"gallery_crc32c", old->encoder_crc32c},
-                            {"adapter_crc32c", adapter_crc32c},
-                            {"far", far_},
-                            {"test_images", whole_.test.size()},
-                            {"test_classes", whole_.classes()},
-                            {"test_crc32c", test_crc32c_}};
+  const ordered_json key = FigureKey({{"format", kExperimentFormat},
+                                      {"query", model(query).id},
+                                      {"gallery", model(gallery).id},
+                                      {"query_crc32c", fresh->encoder_crc32c},
+                                      {"gallery_crc32c", old->encoder_crc32c},
+                                      {"adapter_crc32c", adapter_crc32c},
+                                      {"far", far_},
+                                      {"test_images", whole_.test.size()},
+                                      {"test_classes", whole_.classes()},
+                                      {"test_crc32c", test_crc32c_}},
+                                     kMeasureVersion);
   const std::string path =
       StrCat(folder_, "/figures/", model(query).id, "--", model(gallery).id, "--", Hex(Crc32c(key.dump())), ".json");
   const absl::StatusOr<ordered_json> kept = ReadSealed(path);

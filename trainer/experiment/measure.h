@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "geometry/metric.h"
 #include "models/encoder.h"
+#include "nlohmann/json.hpp"
 #include "trainer/evaluate.h"
 #include "trainer/experiment/cache.h"
 #include "trainer/experiment/plan.h"
@@ -31,6 +32,13 @@ struct PairMeasure {
 };
 
 inline constexpr int kConfusionSideMax = 40;
+
+// Raised when the same models give other figures than before: kept ones are old, and no model is trained anew for it.
+inline constexpr int kMeasureVersion = 1;
+
+// The key of kept figures, with the version of the measures. Figures that are older than the version have none in their
+// key: they are of version 1.
+nlohmann::ordered_json FigureKey(nlohmann::ordered_json key, int version);
 
 // Of every test image, whether its class is among those of `trained_on` (by name).
 std::vector<uint8_t> KnownItems(const Dataset& whole, const Dataset& trained_on);

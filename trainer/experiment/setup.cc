@@ -63,6 +63,13 @@ absl::Status Resume(const ExperimentOptions& options, ExperimentSetup* setup) {
   }
   if (!options.seeds.empty() && options.seeds != seeds) return differs("--seeds", "another list", shown);
   setup->seeds = std::move(seeds);
+  const ordered_json now = SetupJson(*setup);
+  for (const char* program : {"lightcone", "libtorch"}) {
+    const std::string before = is_text(program) ? json[program].get<std::string>() : "unknown";
+    if (before == now[program]) continue;
+    setup->notes.push_back(StrCat("this experiment was begun with ", program, " ", before, " and goes on with ",
+                                  now[program].get<std::string>(), "; models that are there are used as they are"));
+  }
   return absl::OkStatus();
 }
 
