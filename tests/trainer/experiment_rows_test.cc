@@ -226,6 +226,7 @@ TEST(ExperimentRows, WithoutAnOldModelThereIsOneGeneration) {
   EXPECT_EQ(rows.size(), 2u);
   EXPECT_TRUE(rows["a"]["measures"].contains("self.tar"));
   EXPECT_FALSE(rows["a"]["measures"].contains("cross.map"));
+  EXPECT_THAT(ReadFile(tiny.options.out + "/tiny/table.md").value(), HasSubstr("self TAR@FAR=0.1"));
   const std::string stale = tiny.options.out + "/tiny/confusion.svg";  // as of other data under the same name
   ASSERT_TRUE(WriteFileAtomically(stale, "<svg/>").ok());
   EXPECT_EQ(tiny.MustRun().trained, 0);

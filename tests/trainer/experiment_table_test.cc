@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "base/svg.h"
+#include "trainer/experiment/measure.h"
 #include "trainer/experiment/result.h"
 
 namespace lightcone {
@@ -65,16 +66,56 @@ TEST(Summary, IsMeanAndDeviationOfASample) {
 
 TEST(Table, MarkdownHasDeviationsAndThePapersRow) {
   const std::string table = TableMarkdown(TwoSeeds());
-  EXPECT_THAT(table, HasSubstr("| a_b \\| c | 0.500 ± 0.141 | -0.500 |"));
+  EXPECT_THAT(table, HasSubstr("| a_b \\| c | 0.500 ± 0.141 | -0.500 (1 of 2) |"));
   EXPECT_THAT(table, HasSubstr("| *paper* |  | 0.495 |"));
   EXPECT_THAT(table, Not(HasSubstr("CMC@5"))) << "a measure that nothing has";
   EXPECT_THAT(table, Not(HasSubstr("10.0"))) << "times are in cost.md";
   EXPECT_THAT(CostMarkdown(TwoSeeds()), HasSubstr("20.0 ± 14.1 | 100.0 ± 0.0 |"));
 }
 
+TEST(Table, ValuesStandInTheOrderOfTheSeedsAndOneThatIsNotDefinedIsNull) {
+  ExperimentResult result = TwoSeeds();
+  std::swap(result.rows[0].values[0], result.rows[0].values[1]);
+  result.rows[0].p_com_map[1][2] = 0.25;
+  const auto row = nlohmann::json::parse(TableJson(result))["rows"][0];
+  EXPECT_EQ(row["measures"]["p_com.cmc1"]["values"], nlohmann::json({nullptr, -0.5}));
+  EXPECT_EQ(row["measures"]["p_com.cmc1"]["mean"], -0.5);
+  EXPECT_EQ(row["measures"]["self.map"]["values"], nlohmann::json({0.6, 0.4}));
+  EXPECT_EQ(row["p_com_matrix"]["map"][1][0]["values"], nlohmann::json({nullptr, 0.25}));
+  EXPECT_EQ(MeanCell({0.5, std::nullopt, 0.5}), "0.500 ± 0.000 (2 of 3)");
+}
+
+TEST(Table, ATarSaysAtWhichFalseAcceptRate) {
+  ExperimentResult result = TwoSeeds();
+  result.far = 1e-4;
+  for (auto& seed : result.rows[0].values) seed["self.tar"] = 0.9;
+  EXPECT_THAT(TableMarkdown(result), HasSubstr("| self TAR@FAR=0.0001 |"));
+  EXPECT_THAT(TableLatex(result), HasSubstr("& self TAR@FAR=0.0001 &"));
+  EXPECT_EQ(nlohmann::json::parse(TableJson(result))["far"], 1e-4);
+}
+
+TEST(Table, SaysHowManyQueriesCountWhereNotAllDo) {
+  ExperimentResult result = TwoSeeds();
+  result.queries = {{18, 18}, {18, 18}};
+  EXPECT_THAT(TableMarkdown(result), Not(HasSubstr("queries")));
+  EXPECT_FALSE(nlohmann::json::parse(TableJson(result)).contains("queries"));
+  result.queries = {{18, 12}, {18, 12}};
+  EXPECT_THAT(TableMarkdown(result), HasSubstr("(mean ± standard deviation). 12 of 18 queries count;"));
+  result.queries = {{18, 12}, {18, 18}};
+  EXPECT_THAT(TableMarkdown(result), HasSubstr(". 12 of 18, 18 of 18 queries count (by seed);"));
+  EXPECT_EQ(nlohmann::json::parse(TableJson(result))["queries"][0]["counted"], 12);
+}
+
+TEST(Figures, OfAnotherVersionOfTheMeasuresHaveAnotherKeyAndThoseOfTheFirstTheOldOne) {
+  const nlohmann::ordered_json key = {{"format", 1}};
+  EXPECT_EQ(FigureKey(key, 1), key);
+  EXPECT_NE(FigureKey(key, 2), key);
+  EXPECT_NE(FigureKey(key, 3), FigureKey(key, 2));
+}
+
 TEST(Table, LatexEscapesWhatLatexReads) {
   const std::string table = TableLatex(TwoSeeds());
-  EXPECT_THAT(table, HasSubstr("a\\_b | c & 0.500$\\pm$0.141 & -0.500 \\\\"));
+  EXPECT_THAT(table, HasSubstr("a\\_b | c & 0.500$\\pm$0.141 & -0.500 (1 of 2) \\\\"));
   EXPECT_THAT(table, HasSubstr("P\\_com CMC@1"));
 }
 

@@ -18,6 +18,7 @@
 #include "tests/support/file_size_limit.h"
 #include "tests/trainer/experiment_testing.h"
 #include "trainer/data/rng.h"
+#include "trainer/data/split.h"
 #include "trainer/evaluate.h"
 #include "trainer/experiment/plan.h"
 #include "trainer/experiment/setup.h"
@@ -121,6 +122,39 @@ TEST(Experiment, TheTableOfAnotherSetupDoesNotStayBesideANewOne) {
   }
   EXPECT_EQ(left, std::vector<std::string>{"experiment.json"});
   EXPECT_EQ(json::parse(ReadFile(tiny.options.out + "/tiny/experiment.json").value())["seeds"], json({2}));
+}
+
+TEST(Experiment, ATestSetWithoutAQueryThatFindsItsClassIsRefusedBeforeAnythingIsTrained) {
+  TinyExperiment tiny;
+  const testing_data::Folder other;
+  WriteIdx(other, "train", TinyImages(kTinyClasses, 2, 1));
+  WriteIdx(other, "t10k", TinyImages(kTinyClasses, 1, 2));
+  tiny.options.data = "idx:" + other.path();
+  EXPECT_EQ(tiny.Error().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(tiny.Error()), HasSubstr("field 'test images' is 4 queries, of which none"));
+  EXPECT_EQ(ForecastExperiment(tiny.options, 1000).status().code(), absl::StatusCode::kInvalidArgument);
+  tiny.Change("title = \"tiny\"", "title = \"tiny\"\nvalidation = 0.05");
+  EXPECT_THAT(MessageOf(tiny.Error()), HasSubstr("field 'validation' is 0.05, which holds out no two"));
+  EXPECT_FALSE(std::filesystem::exists(tiny.options.out + "/models"));
+  EXPECT_FALSE(std::filesystem::exists(tiny.options.out + "/tiny"));
+}
+
+TEST(Experiment, QueriesThatCannotCountAreToldInTheTable) {
+  TinyExperiment tiny;
+  const testing_data::Folder other;
+  WriteIdx(other, "train", TinyImages(kTinyClasses, kTinyTrainImages / kTinyClasses, 1));
+  ImageSet test = TinyImages(kTinyClasses, 8, 2);
+  std::vector<int64_t> rows;
+  int64_t last_class = 0;
+  for (int64_t i = 0; i < test.size(); ++i) {
+    if (test.labels[static_cast<size_t>(i)] == kTinyClasses - 1 && ++last_class > 1) continue;
+    rows.push_back(i);
+  }
+  test = SelectRows(test, rows);
+  WriteIdx(other, "t10k", test);
+  tiny.options.data = "idx:" + other.path();
+  tiny.MustRun();
+  EXPECT_THAT(ReadFile(tiny.options.out + "/tiny/table.md").value(), HasSubstr("24 of 25 queries count"));
 }
 
 TEST(Experiment, AnotherMethodsOptionTouchesNoModelNotEvenAnInterruptedOne) {

@@ -275,6 +275,15 @@ TEST(Split, HoldsOutAShareOfEachClassAndLosesNoImage) {
   EXPECT_EQ(again.test.pixels, dataset.test.pixels);
 }
 
+TEST(Split, TwoOfAClassAreHeldOutWhereOneIsLeftSoThatEachFindsAnother) {
+  Dataset dataset;
+  dataset.class_names = {"two", "three", "many"};
+  dataset.train = MakeSet(15, 2, 1);
+  dataset.train.labels = {0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
+  ASSERT_TRUE(HoldOut(0.05, 1, &dataset).ok());
+  EXPECT_EQ(dataset.test.labels, (std::vector<int32_t>{0, 1, 1, 2, 2}));
+}
+
 TEST(Split, HoldingOutRefusesAClassOfOneImage) {
   Dataset dataset;
   dataset.class_names = {"many", "lonely"};

@@ -43,7 +43,7 @@ ImageSet SelectClasses(const ImageSet& set, int classes_first) {
   return SelectRows(set, rows);
 }
 
-std::vector<int64_t> FractionRows(const std::vector<int32_t>& labels, double share, uint64_t seed) {
+std::vector<int64_t> FractionRows(const std::vector<int32_t>& labels, double share, uint64_t seed, int64_t least) {
   std::map<int32_t, std::vector<int64_t>> members;
   for (size_t i = 0; i < labels.size(); ++i) members[labels[i]].push_back(static_cast<int64_t>(i));
   std::vector<int64_t> rows;
@@ -51,7 +51,8 @@ std::vector<int64_t> FractionRows(const std::vector<int32_t>& labels, double sha
     Rng rng(MixSeed({seed, 0xf4ac7104, static_cast<uint64_t>(label)}));
     rng.Shuffle(&all);
     const int64_t n = static_cast<int64_t>(all.size());
-    const int64_t keep = std::clamp<int64_t>(std::llround(share * static_cast<double>(n)), 1, n);
+    const int64_t low = std::max<int64_t>(1, std::min(least, n - 1));
+    const int64_t keep = std::clamp<int64_t>(std::llround(share * static_cast<double>(n)), low, n);
     rows.insert(rows.end(), all.begin(), all.begin() + keep);
   }
   std::sort(rows.begin(), rows.end());
@@ -64,7 +65,7 @@ ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed) {
 
 absl::Status HoldOut(double share, uint64_t seed, Dataset* dataset) {
   const std::vector<int32_t>& labels = dataset->train.labels;
-  const std::vector<int64_t> held = FractionRows(labels, share, MixSeed({seed, 0x4e1d007}));
+  const std::vector<int64_t> held = FractionRows(labels, share, MixSeed({seed, 0x4e1d007}), /*least=*/2);
   std::vector<int64_t> kept;
   std::vector<bool> stays(static_cast<size_t>(dataset->classes()), false);
   for (int64_t i = 0; i < dataset->train.size(); ++i) {

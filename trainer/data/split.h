@@ -12,8 +12,9 @@ namespace lightcone {
 // The images of classes 0 .. classes_first-1, in their order. Threads: safe.
 ImageSet SelectClasses(const ImageSet& set, int classes_first);
 
-// The rows that SelectFraction takes, ascending. Threads: safe.
-std::vector<int64_t> FractionRows(const std::vector<int32_t>& labels, double share, uint64_t seed);
+// The rows that SelectFraction takes, ascending; with `least`, at least that many of a class where one remains beside
+// them. Threads: safe.
+std::vector<int64_t> FractionRows(const std::vector<int32_t>& labels, double share, uint64_t seed, int64_t least = 1);
 
 // A share (0, 1] of each class: round(share x n) images, at least one, drawn from `seed`, in their order. Threads:
 // safe.
@@ -27,8 +28,8 @@ ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows);
 ImageSet DrawImages(const ImageSet& set, int64_t count, uint64_t seed);
 
 // Replaces the test images by a share (0, 1) of each class's training images, drawn from `seed`: what choices are made
-// on, so that the test images stay unseen. A protocol of the test set goes with it. INVALID_ARGUMENT when a class has
-// one image. Threads: safe.
+// on, so that the test images stay unseen. At least two of a class of three or more, so that each finds another one. A
+// protocol of the test set goes with it. INVALID_ARGUMENT when a class has one image. Threads: safe.
 absl::Status HoldOut(double share, uint64_t seed, Dataset* dataset);
 
 }  // namespace lightcone

@@ -46,6 +46,7 @@ class Runner {
     result.seeds = setup_.seeds;
     result.steps = steps;
     result.validation = recipe.validation;
+    result.far = recipe.far;
     result.studied_row = recipe.uncertainty;
     result.rows = EmptyRows(recipe, steps);
     for (const uint64_t seed : setup_.seeds) LC_RETURN_IF_ERROR(RunSeed(seed));
@@ -88,6 +89,8 @@ class Runner {
     LC_ASSIGN_OR_RETURN(const Dataset whole, OpenWhole(setup_, seed));
     const std::optional<size_t> studied = setup_.recipe.RowIndex(setup_.recipe.uncertainty);
     if (studied.has_value()) LC_RETURN_IF_ERROR(CheckStudied(whole));
+    LC_RETURN_IF_ERROR(Annotate(CheckQueries(setup_.recipe, whole), StrCat("data, seed ", seed)));
+    outcome_.result.queries.push_back(CountQueries(whole));
     LC_ASSIGN_OR_RETURN(const ExperimentPlan plan, MakePlan(setup_.recipe, whole, seed));
     // From here on it is this experiment: what is refused before leaves the folder as it was.
     if (seed == setup_.seeds.front()) LC_RETURN_IF_ERROR(Begin());

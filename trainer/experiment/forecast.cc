@@ -4,6 +4,7 @@
 #include "trainer/experiment/cache.h"
 #include "trainer/experiment/experiment.h"
 #include "trainer/experiment/plan.h"
+#include "trainer/experiment/rows.h"
 #include "trainer/experiment/setup.h"
 #include "trainer/methods/method.h"
 
@@ -81,6 +82,7 @@ class Forecaster {
  private:
   absl::Status Add(uint64_t seed) {
     LC_ASSIGN_OR_RETURN(const Dataset whole, OpenWhole(setup_, seed));
+    LC_RETURN_IF_ERROR(Annotate(CheckQueries(setup_.recipe, whole), StrCat("data, seed ", seed)));
     LC_ASSIGN_OR_RETURN(ExperimentPlan plan, MakePlan(setup_.recipe, whole, seed));
     SetInputSizes(&plan);
     std::vector<bool> cached;

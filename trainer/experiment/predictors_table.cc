@@ -11,16 +11,14 @@ namespace {
 using nlohmann::ordered_json;
 
 // One value a seed; a seed where it is not defined has none.
-std::vector<double> Aurocs(const ExperimentResult& result, size_t predictor) {
-  std::vector<double> values;
-  for (const UncertaintyStudy& study : result.studies) {
-    if (study.predictors[predictor].auroc.has_value()) values.push_back(*study.predictors[predictor].auroc);
-  }
+SeedValues Aurocs(const ExperimentResult& result, size_t predictor) {
+  SeedValues values;
+  for (const UncertaintyStudy& study : result.studies) values.push_back(study.predictors[predictor].auroc);
   return values;
 }
 
-std::vector<double> SharesWrong(const ExperimentResult& result) {
-  std::vector<double> shares;
+SeedValues SharesWrong(const ExperimentResult& result) {
+  SeedValues shares;
   for (const UncertaintyStudy& study : result.studies) {
     const int64_t counted = std::max<int64_t>(1, study.items - study.items_left_out);
     shares.push_back(static_cast<double>(study.items_wrong) / static_cast<double>(counted));
@@ -47,9 +45,7 @@ ordered_json CurvesOf(const ExperimentResult& result, size_t predictor) {
   return seeds;
 }
 
-std::string ShareCell(const std::optional<double>& share) {
-  return share.has_value() ? MeanCell({*share}) : MeanCell({});
-}
+std::string ShareCell(const std::optional<double>& share) { return MeanCell({share}); }
 
 }  // namespace
 

@@ -37,11 +37,19 @@ struct ExperimentPlots {
   std::vector<std::pair<std::string, std::vector<double>>> confusions;
 };
 
+// How many queries the test set has (by its protocol where it has one), and how many of them have another item of
+// their class to find: only these count.
+struct TestQueries {
+  int64_t all = 0, counted = 0;
+};
+
 struct ExperimentResult {
   std::string name, title, source, settings, data, scenario;
   std::vector<uint64_t> seeds;
   int steps = 2;          // generations
   double validation = 0;  // share of the training images that stood in for the test set; 0: none
+  double far = 0;         // Recipe::far: where TAR is measured
+  std::vector<TestQueries> queries;  // one a seed
   std::vector<ExperimentRow> rows;
   std::string studied_row;                // Recipe::uncertainty
   std::vector<UncertaintyStudy> studies;  // one a seed; empty when the recipe asks for none
@@ -50,18 +58,21 @@ struct ExperimentResult {
 
 struct MeanDeviation {
   double mean = 0, deviation = 0;  // of a sample (n - 1); 0 for one value
-  int64_t count = 0;
+  int64_t count = 0, of = 0;       // values, and seeds: more where a seed has none
 };
+using SeedValues = std::vector<std::optional<double>>;  // one a seed; empty where it is not defined
+
 // Empty without any value.
+std::optional<MeanDeviation> Summarise(const SeedValues& values);
 std::optional<MeanDeviation> Summarise(const std::vector<double>& values);
 // Over the seeds that have it.
 std::optional<MeanDeviation> Summarise(const ExperimentRow& row, const std::string& measure);
 
-// "0.123", of several values "0.123 ± 0.004"; "–" without any.
-std::string MeanCell(const std::vector<double>& values);
-// {"mean", "deviation", "values"}; null without any.
-nlohmann::ordered_json SummaryJson(const std::vector<double>& values);
-// A heading, and what was run: recipe, scenario, data, seeds, validation images.
+// "0.123", of several values "0.123 ± 0.004", with " (1 of 2)" where not all seeds have one; "–" without any.
+std::string MeanCell(const SeedValues& values);
+// {"mean", "deviation", "values"}, values in the order of the seeds, null where a seed has none; null without any.
+nlohmann::ordered_json SummaryJson(const SeedValues& values);
+// A heading, and what was run: recipe, scenario, data, seeds, validation images, queries where not all count.
 std::string TableHead(const ExperimentResult& result, const std::string& title);
 std::string DumpJson(const nlohmann::ordered_json& json);
 

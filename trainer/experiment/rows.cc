@@ -1,6 +1,8 @@
 #include "trainer/experiment/rows.h"
 
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
 #include "geometry/metrics.h"
@@ -122,6 +124,43 @@ size_t SpaceIndex(const Recipe& recipe, const std::string& name) {
 }
 
 }  // namespace
+
+TestQueries CountQueries(const Dataset& whole) {
+  const std::vector<int32_t>& labels = whole.test.labels;
+  const auto label = [&](int64_t row) { return labels[static_cast<size_t>(row)]; };
+  TestQueries queries;
+  std::map<int32_t, int64_t> items;                            // of a class, that a query may find
+  std::map<std::pair<int32_t, int32_t>, int64_t> own_cameras;  // of a class and camera
+  if (!whole.protocol.has_value()) {
+    for (const int32_t one : labels) ++items[one];
+    queries.all = whole.test.size();
+    for (const int32_t one : labels) queries.counted += items[one] >= 2;
+    return queries;
+  }
+  const TestProtocol& protocol = *whole.protocol;
+  const auto camera = [&](int64_t row) { return std::pair(label(row), protocol.cameras[static_cast<size_t>(row)]); };
+  const bool cameras = !protocol.cameras.empty();
+  for (const int64_t row : protocol.gallery) {
+    ++items[label(row)];
+    if (cameras) ++own_cameras[camera(row)];
+  }
+  queries.all = static_cast<int64_t>(protocol.queries.size());
+  for (const int64_t row : protocol.queries) {
+    queries.counted += items[label(row)] > (cameras ? own_cameras[camera(row)] : 0);
+  }
+  return queries;
+}
+
+absl::Status CheckQueries(const Recipe& recipe, const Dataset& whole) {
+  const TestQueries queries = CountQueries(whole);
+  if (queries.counted > 0) return absl::OkStatus();
+  if (recipe.validation > 0) {
+    return InvalidField("validation", StrCat(recipe.validation, ", which holds out no two images of one class"),
+                        "0, or a data set with 3 training images or more of a class");
+  }
+  return InvalidField("test images", StrCat(queries.all, " queries, of which none has another item of its class"),
+                      "a data set with at least 2 test images of a class");
+}
 
 std::vector<ExperimentRow> EmptyRows(const Recipe& recipe, int steps) {
   std::vector<ExperimentRow> rows;

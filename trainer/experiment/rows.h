@@ -11,6 +11,13 @@
 
 namespace lightcone {
 
+// By the protocol of the test set where it has one.
+TestQueries CountQueries(const Dataset& whole);
+
+// INVALID_ARGUMENT when no query counts, so that every figure would be 0: names the recipe's `validation` where that is
+// the cause. To be asked before anything is trained.
+absl::Status CheckQueries(const Recipe& recipe, const Dataset& whole);
+
 // The rows of a recipe without values: of each space its old models and those trained alone, then the recipe's.
 std::vector<ExperimentRow> EmptyRows(const Recipe& recipe, int steps);
 

@@ -18,7 +18,9 @@ std::string Fixed(double value, int digits = 3) {
 
 std::string Cell(const std::optional<MeanDeviation>& value, const char* plus_minus, const char* none) {
   if (!value.has_value()) return none;
-  return value->count > 1 ? StrCat(Fixed(value->mean), plus_minus, Fixed(value->deviation)) : Fixed(value->mean);
+  std::string text = Fixed(value->mean);
+  if (value->count > 1) text += StrCat(plus_minus, Fixed(value->deviation));
+  return value->count < value->of ? StrCat(text, " (", value->count, " of ", value->of, ")") : text;
 }
 
 std::string PaperCell(const PaperFigures& paper, const std::string& measure, const char* none) {
@@ -38,12 +40,39 @@ std::string ValidationText(const ExperimentResult& result) {
   return StrCat("Measured on validation images, ", result.validation, " of each class's training images.");
 }
 
-std::optional<MeanDeviation> MatrixCell(const std::vector<GainMatrix>& seeds, size_t at) {
-  std::vector<double> values;
-  for (const GainMatrix& matrix : seeds) {
-    if (matrix[at].has_value()) values.push_back(*matrix[at]);
+// "", or how many queries of each seed count, where not all do.
+std::string QueriesText(const ExperimentResult& result) {
+  std::string text;
+  bool skipped = false, alike = true;
+  for (const TestQueries& seed : result.queries) {
+    skipped = skipped || seed.counted < seed.all;
+    alike = alike && seed.all == result.queries[0].all && seed.counted == result.queries[0].counted;
   }
-  return Summarise(values);
+  if (!skipped) return "";
+  for (const TestQueries& seed : result.queries) {
+    text += StrCat(text.empty() ? "" : ", ", seed.counted, " of ", seed.all);
+    if (alike) break;
+  }
+  return StrCat(text, " queries count", alike ? "" : " (by seed)", "; the others have no other item of their class.");
+}
+
+SeedValues MatrixValues(const std::vector<GainMatrix>& seeds, size_t at) {
+  SeedValues values;
+  for (const GainMatrix& matrix : seeds) values.push_back(matrix[at]);
+  return values;
+}
+
+std::optional<MeanDeviation> MatrixCell(const std::vector<GainMatrix>& seeds, size_t at) {
+  return Summarise(MatrixValues(seeds, at));
+}
+
+SeedValues ValuesOf(const ExperimentRow& row, const std::string& measure) {
+  SeedValues values;
+  for (const auto& seed : row.values) {
+    const auto found = seed.find(measure);
+    values.push_back(found == seed.end() ? std::nullopt : std::optional<double>(found->second));
+  }
+  return values;
 }
 
 std::string Escaped(std::string_view text, std::string_view special, std::string_view escape) {
@@ -55,13 +84,18 @@ std::string Escaped(std::string_view text, std::string_view special, std::string
   return out;
 }
 
-// The measures that any row has.
-std::vector<MeasureInfo> ShownMeasures(const ExperimentResult& result) {
-  std::vector<MeasureInfo> shown;
+struct ShownMeasure {
+  std::string key, title;
+};
+
+// The measures that any row has. A TAR says at which FAR.
+std::vector<ShownMeasure> ShownMeasures(const ExperimentResult& result) {
+  std::vector<ShownMeasure> shown;
   for (const MeasureInfo& measure : ExperimentMeasures()) {
     for (const ExperimentRow& row : result.rows) {
       if (!row.paper.contains(measure.key) && !Summarise(row, measure.key).has_value()) continue;
-      shown.push_back(measure);
+      const bool tar = result.far > 0 && std::string_view(measure.key).ends_with(".tar");
+      shown.push_back({measure.key, tar ? StrCat(measure.title, "@FAR=", result.far) : measure.title});
       break;
     }
   }
@@ -93,12 +127,7 @@ ordered_json JsonOf(const std::vector<GainMatrix>& seeds, int steps) {
   for (int i = 0; i < steps; ++i) {
     ordered_json line = ordered_json::array();
     for (int j = 0; j < steps; ++j) {
-      std::vector<double> values;
-      for (const GainMatrix& one : seeds) {
-        if (one[static_cast<size_t>(i * steps + j)].has_value())
-          values.push_back(*one[static_cast<size_t>(i * steps + j)]);
-      }
-      line.push_back(SummaryJson(values));
+      line.push_back(SummaryJson(MatrixValues(seeds, static_cast<size_t>(i * steps + j))));
     }
     matrix.push_back(std::move(line));
   }
@@ -107,10 +136,15 @@ ordered_json JsonOf(const std::vector<GainMatrix>& seeds, int steps) {
 
 }  // namespace
 
-std::optional<MeanDeviation> Summarise(const std::vector<double>& values) {
+std::optional<MeanDeviation> Summarise(const SeedValues& seeds) {
+  std::vector<double> values;
+  for (const std::optional<double>& seed : seeds) {
+    if (seed.has_value()) values.push_back(*seed);
+  }
   if (values.empty()) return std::nullopt;
   MeanDeviation out;
   out.count = static_cast<int64_t>(values.size());
+  out.of = static_cast<int64_t>(seeds.size());
   for (const double v : values) out.mean += v / static_cast<double>(values.size());
   double squares = 0;
   for (const double v : values) squares += (v - out.mean) * (v - out.mean);
@@ -118,27 +152,34 @@ std::optional<MeanDeviation> Summarise(const std::vector<double>& values) {
   return out;
 }
 
-std::optional<MeanDeviation> Summarise(const ExperimentRow& row, const std::string& measure) {
-  std::vector<double> values;
-  for (const auto& seed : row.values) {
-    if (const auto found = seed.find(measure); found != seed.end()) values.push_back(found->second);
-  }
-  return Summarise(values);
+std::optional<MeanDeviation> Summarise(const std::vector<double>& values) {
+  return Summarise(SeedValues(values.begin(), values.end()));
 }
 
-std::string MeanCell(const std::vector<double>& values) { return Cell(Summarise(values), " ± ", "–"); }
+std::optional<MeanDeviation> Summarise(const ExperimentRow& row, const std::string& measure) {
+  return Summarise(ValuesOf(row, measure));
+}
 
-ordered_json SummaryJson(const std::vector<double>& values) {
-  const std::optional<MeanDeviation> summary = Summarise(values);
+std::string MeanCell(const SeedValues& values) { return Cell(Summarise(values), " ± ", "–"); }
+
+ordered_json SummaryJson(const SeedValues& seeds) {
+  const std::optional<MeanDeviation> summary = Summarise(seeds);
   if (!summary.has_value()) return nullptr;
-  return {{"mean", summary->mean}, {"deviation", summary->deviation}, {"values", values}};
+  ordered_json values = ordered_json::array();
+  for (const std::optional<double>& seed : seeds) {
+    values.push_back(seed.has_value() ? ordered_json(*seed) : ordered_json(nullptr));
+  }
+  return {{"mean", summary->mean}, {"deviation", summary->deviation}, {"values", std::move(values)}};
 }
 
 std::string TableHead(const ExperimentResult& result, const std::string& title) {
   std::string text = StrCat("# ", title, "\n\nRecipe `", result.name, "`, scenario `", result.scenario, "`, data `",
                             result.data, "`, seeds ", SeedsText(result.seeds));
   text += result.seeds.size() > 1 ? " (mean ± standard deviation)." : ".";
-  return text + (result.validation > 0 ? StrCat(" ", ValidationText(result), "\n") : "\n");
+  for (const std::string& note : {ValidationText(result), QueriesText(result)}) {
+    if (!note.empty()) text += " " + note;
+  }
+  return text + "\n";
 }
 
 std::string DumpJson(const ordered_json& json) {
@@ -146,24 +187,24 @@ std::string DumpJson(const ordered_json& json) {
 }
 
 std::string TableMarkdown(const ExperimentResult& result) {
-  const std::vector<MeasureInfo> measures = ShownMeasures(result);
+  const std::vector<ShownMeasure> measures = ShownMeasures(result);
   std::string text = TableHead(result, result.title);
   if (!result.source.empty()) text += StrCat("Source: ", result.source, ".\n");
   if (!result.settings.empty()) text += StrCat("Settings: ", result.settings, "\n");
   text += "\n| model";
-  for (const MeasureInfo& measure : measures) text += StrCat(" | ", measure.title);
+  for (const ShownMeasure& measure : measures) text += StrCat(" | ", measure.title);
   text += " |\n| ---";
   for (size_t i = 0; i < measures.size(); ++i) text += " | ---:";
   text += " |\n";
   for (const ExperimentRow& row : result.rows) {
     text += StrCat("| ", Escaped(row.title, "|", "\\"));
-    for (const MeasureInfo& measure : measures) {
+    for (const ShownMeasure& measure : measures) {
       text += StrCat(" | ", Cell(Summarise(row, measure.key), " ± ", "–"));
     }
     text += " |\n";
     if (row.paper.empty()) continue;
     text += "| *paper*";
-    for (const MeasureInfo& measure : measures) {
+    for (const ShownMeasure& measure : measures) {
       text += StrCat(" | ", PaperCell(row.paper, measure.key, ""));
     }
     text += " |\n";
@@ -176,17 +217,20 @@ std::string TableMarkdown(const ExperimentResult& result) {
 }
 
 std::string TableJson(const ExperimentResult& result) {
-  ordered_json json = {{"recipe", result.name}, {"title", result.title},           {"source", result.source},
-                       {"data", result.data},   {"scenario", result.scenario},     {"generations", result.steps},
-                       {"seeds", result.seeds}, {"validation", result.validation}, {"rows", ordered_json::array()}};
+  ordered_json json = {{"recipe", result.name}, {"title", result.title},          {"source", result.source},
+                       {"data", result.data},   {"scenario", result.scenario},    {"generations", result.steps},
+                       {"seeds", result.seeds}, {"validation", result.validation}};
+  if (result.far > 0) json["far"] = result.far;
+  if (!QueriesText(result).empty()) {
+    for (const TestQueries& seed : result.queries) {
+      json["queries"].push_back({{"all", seed.all}, {"counted", seed.counted}});
+    }
+  }
+  json["rows"] = ordered_json::array();
   for (const ExperimentRow& row : result.rows) {
     ordered_json measures = ordered_json::object();
-    for (const MeasureInfo& measure : ShownMeasures(result)) {
-      std::vector<double> values;
-      for (const auto& seed : row.values) {
-        if (const auto found = seed.find(measure.key); found != seed.end()) values.push_back(found->second);
-      }
-      measures[measure.key] = SummaryJson(values);
+    for (const ShownMeasure& measure : ShownMeasures(result)) {
+      measures[measure.key] = SummaryJson(ValuesOf(row, measure.key));
     }
     ordered_json one = {{"name", row.name},     {"title", row.title}, {"kind", row.kind},
                         {"method", row.method}, {"space", row.space}, {"measures", std::move(measures)}};
@@ -202,22 +246,22 @@ std::string TableJson(const ExperimentResult& result) {
 }
 
 std::string TableLatex(const ExperimentResult& result) {
-  const std::vector<MeasureInfo> measures = ShownMeasures(result);
+  const std::vector<ShownMeasure> measures = ShownMeasures(result);
   constexpr char kSpecial[] = "&%$#_{}";
   std::string text = StrCat("% ", result.title, "; recipe ", result.name, ", seeds ", SeedsText(result.seeds),
                             result.validation > 0 ? StrCat("; ", ValidationText(result)) : "", "\n\\begin{tabular}{l",
                             std::string(measures.size(), 'r'), "}\n\\hline\nmodel");
-  for (const MeasureInfo& measure : measures) text += StrCat(" & ", Escaped(measure.title, kSpecial, "\\"));
+  for (const ShownMeasure& measure : measures) text += StrCat(" & ", Escaped(measure.title, kSpecial, "\\"));
   text += " \\\\\n\\hline\n";
   for (const ExperimentRow& row : result.rows) {
     text += Escaped(row.title, kSpecial, "\\");
-    for (const MeasureInfo& measure : measures) {
+    for (const ShownMeasure& measure : measures) {
       text += StrCat(" & ", Cell(Summarise(row, measure.key), "$\\pm$", "--"));
     }
     text += " \\\\\n";
     if (row.paper.empty()) continue;
     text += "\\quad\\emph{paper}";
-    for (const MeasureInfo& measure : measures) {
+    for (const ShownMeasure& measure : measures) {
       text += StrCat(" & ", PaperCell(row.paper, measure.key, ""));
     }
     text += " \\\\\n";
@@ -244,8 +288,8 @@ std::string CostJson(const ExperimentResult& result) {
   ordered_json rows = ordered_json::array();
   for (const ExperimentRow& row : result.rows) {
     rows.push_back({{"name", row.name},
-                    {"seconds", SummaryJson(row.seconds)},
-                    {"images_per_second", SummaryJson(row.images_per_second)}});
+                    {"seconds", SummaryJson({row.seconds.begin(), row.seconds.end()})},
+                    {"images_per_second", SummaryJson({row.images_per_second.begin(), row.images_per_second.end()})}});
   }
   return DumpJson({{"recipe", result.name}, {"seeds", result.seeds}, {"rows", std::move(rows)}});
 }
