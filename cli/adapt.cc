@@ -209,6 +209,10 @@ absl::StatusOr<AdaptOptions> OptionsOf(const AdaptFlags& flags, const Sides& sid
   options.target = item ? sides.new_space : sides.old_space;
   options.from = item ? sides.old_label : sides.new_label;
   options.to = item ? sides.new_label : sides.old_label;
+  if (sides.old_model != nullptr) {
+    options.from_crc32c = (item ? sides.old_model : sides.new_model)->manifest().encoder_crc32c;
+    options.to_crc32c = (item ? sides.new_model : sides.old_model)->manifest().encoder_crc32c;
+  }
   options.loss = flags.loss;
   options.width = flags.width;
   options.rank = flags.rank;

@@ -54,6 +54,24 @@ absl::Status CheckFigure(const char* field, double value) {
   return std::isfinite(value) ? absl::OkStatus() : InvalidField(field, StrCat(value), "a finite number");
 }
 
+// Space::Validate looks at these two under Lorentz only, but JSON has no word for what is not finite.
+absl::Status CheckNumbers(const std::string& field, const Space& space) {
+  LC_RETURN_IF_ERROR(CheckFigure((field + ".curvature").c_str(), space.curvature));
+  return CheckFigure((field + ".clip_radius").c_str(), space.clip_radius);
+}
+
+absl::Status CheckSource(const Space& source, const AdapterSpec& spec) {
+  LC_RETURN_IF_ERROR(CheckNumbers("adapter.source", source));
+  if (source.dimension != spec.input_dimension) {
+    return InvalidField("adapter.source.dimension", StrCat(source.dimension),
+                        StrCat(spec.input_dimension, ", the adapter's input_dimension"));
+  }
+  const absl::Status valid = source.Validate();
+  if (valid.ok()) return valid;
+  const FieldErrorParts parts = PartsOf(valid);
+  return InvalidField(StrCat("adapter.source.", parts.field), parts.value, parts.allowed);
+}
+
 absl::Status Check(const AdapterFile& file) {
   LC_RETURN_IF_ERROR(CheckLabel("adapter.from", file.from));
   LC_RETURN_IF_ERROR(CheckLabel("adapter.to", file.to));
@@ -65,24 +83,32 @@ absl::Status Check(const AdapterFile& file) {
   LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.baseline_error", file.fit.baseline_error));
   LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.ridge", file.fit.ridge));
   LC_RETURN_IF_ERROR(CheckFigure("adapter.fit.head_r2", file.fit.head_r2));
-  // Space::Validate looks at these two under Lorentz only, but JSON has no word for what is not finite.
-  LC_RETURN_IF_ERROR(CheckFigure("adapter.target.curvature", file.spec.target.curvature));
-  LC_RETURN_IF_ERROR(CheckFigure("adapter.target.clip_radius", file.spec.target.clip_radius));
-  return file.spec.Validate();
+  LC_RETURN_IF_ERROR(CheckNumbers("adapter.target", file.spec.target));
+  LC_RETURN_IF_ERROR(file.spec.Validate());
+  return file.source ? CheckSource(*file.source, file.spec) : absl::OkStatus();
 }
 
-absl::Status ReadTarget(const json& object, Space& target) {
+// All of a space but its dimension.
+absl::Status ReadSpace(const json& object, const std::string& field, Space& space) {
   std::string metric;
-  LC_RETURN_IF_ERROR(ReadField(object, "adapter.target", "metric", true, metric));
-  LC_RETURN_IF_ERROR(ReadField(object, "adapter.target", "dimension", true, target.dimension));
-  LC_RETURN_IF_ERROR(ReadField(object, "adapter.target", "curvature", false, target.curvature));
-  LC_RETURN_IF_ERROR(ReadField(object, "adapter.target", "clip_radius", false, target.clip_radius));
+  LC_RETURN_IF_ERROR(ReadField(object, field, "metric", true, metric));
+  LC_RETURN_IF_ERROR(ReadField(object, field, "curvature", false, space.curvature));
+  LC_RETURN_IF_ERROR(ReadField(object, field, "clip_radius", false, space.clip_radius));
   const absl::StatusOr<Metric> parsed = ParseMetric(metric);
   if (!parsed.ok()) {
-    return InvalidField("adapter.target.metric", StrCat("'", metric, "'"), "lorentz, cosine, inner_product, euclidean");
+    return InvalidField(field + ".metric", StrCat("'", metric, "'"), "lorentz, cosine, inner_product, euclidean");
   }
-  target.metric = *parsed;
+  space.metric = *parsed;
   return absl::OkStatus();
+}
+
+absl::Status ReadSource(const json& object, AdapterFile& file) {
+  const auto found = object.find("source");
+  if (found == object.end()) return absl::OkStatus();
+  if (!found->is_object()) return InvalidField("adapter.source", internal::ShortDump(*found), "an object");
+  file.source.emplace();
+  file.source->dimension = file.spec.input_dimension;
+  return ReadSpace(*found, "adapter.source", *file.source);
 }
 
 absl::Status ReadFit(const json& object, AdapterFit& fit) {
@@ -116,7 +142,8 @@ absl::Status ReadSpec(const json& object, AdapterSpec& spec) {
     return InvalidField("adapter.target", target == object.end() ? "missing" : internal::ShortDump(*target),
                         "an object");
   }
-  return ReadTarget(*target, spec.target);
+  LC_RETURN_IF_ERROR(ReadField(*target, "adapter.target", "dimension", true, spec.target.dimension));
+  return ReadSpace(*target, "adapter.target", spec.target);
 }
 
 absl::StatusOr<AdapterFile> ReadHeader(std::string_view text) {
@@ -132,7 +159,10 @@ absl::StatusOr<AdapterFile> ReadHeader(std::string_view text) {
   AdapterFile file;
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "from", false, file.from));
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "to", false, file.to));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "from_crc32c", false, file.from_crc32c));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "to_crc32c", false, file.to_crc32c));
   LC_RETURN_IF_ERROR(ReadSpec(object, file.spec));
+  LC_RETURN_IF_ERROR(ReadSource(object, file));
   const auto fit = object.find("fit");
   if (fit != object.end() && !fit->is_object()) {
     return InvalidField("adapter.fit", internal::ShortDump(*fit), "an object");
@@ -141,7 +171,36 @@ absl::StatusOr<AdapterFile> ReadHeader(std::string_view text) {
   return file;
 }
 
+absl::Status CheckEncoder(const char* field, uint32_t crc32c, const std::string& label, const AdapterEnd& end) {
+  if (crc32c == 0 || end.encoder_crc32c == 0 || crc32c == end.encoder_crc32c) return absl::OkStatus();
+  return InvalidField(field, StrCat(crc32c),
+                      StrCat(end.encoder_crc32c, ", of the encoder of ", end.name,
+                             ": the adapter was fitted with another model", label.empty() ? "" : StrCat(", '", label, "'")));
+}
+
+// Outside Lorentz nobody looks at curvature and clip radius.
+absl::Status CheckSourceIs(const Space& source, const AdapterEnd& from) {
+  const std::string of = StrCat(", of ", from.name);
+  if (source.metric != from.space.metric) {
+    return InvalidField("adapter.source.metric", MetricName(source.metric), StrCat(MetricName(from.space.metric), of));
+  }
+  if (source.metric != Metric::kLorentz) return absl::OkStatus();
+  if (source.curvature != from.space.curvature) {
+    return InvalidField("adapter.source.curvature", StrCat(source.curvature), StrCat(from.space.curvature, of));
+  }
+  if (source.clip_radius != from.space.clip_radius) {
+    return InvalidField("adapter.source.clip_radius", StrCat(source.clip_radius), StrCat(from.space.clip_radius, of));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status CheckFittedBetween(const AdapterFile& file, const AdapterEnd& from, const AdapterEnd& to) {
+  LC_RETURN_IF_ERROR(CheckEncoder("adapter.from_crc32c", file.from_crc32c, file.from, from));
+  LC_RETURN_IF_ERROR(CheckEncoder("adapter.to_crc32c", file.to_crc32c, file.to, to));
+  return file.source ? CheckSourceIs(*file.source, from) : absl::OkStatus();
+}
 
 std::string AdapterHeaderJson(const AdapterFile& file) {
   const AdapterSpec& spec = file.spec;
@@ -151,11 +210,18 @@ std::string AdapterHeaderJson(const AdapterFile& file) {
   out["map"] = std::string(AdapterKindName(spec.kind));
   out["from"] = file.from;
   out["to"] = file.to;
+  if (file.from_crc32c != 0) out["from_crc32c"] = file.from_crc32c;
+  if (file.to_crc32c != 0) out["to_crc32c"] = file.to_crc32c;
   out["input_dimension"] = spec.input_dimension;
   out["width"] = spec.width;
   if (spec.kind == AdapterKind::kKernel) {
     out["input_radius"] = spec.input_radius;
     out["sharpness"] = spec.sharpness;
+  }
+  if (file.source) {
+    out["source"] = {{"metric", std::string(MetricName(file.source->metric))},
+                     {"curvature", file.source->curvature},
+                     {"clip_radius", file.source->clip_radius}};
   }
   out["target"] = {{"metric", std::string(MetricName(spec.target.metric))},
                    {"dimension", spec.target.dimension},

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,14 +34,29 @@ struct AdapterFile {
 
   std::string from;  // label of the generation or model whose embeddings go in; 0 .. 128 bytes
   std::string to;    // of the one into whose space they come out; 0 .. 128 bytes
+  // What it was fitted between, as far as that was known: models of one recipe fit each other's adapters in every size.
+  uint32_t from_crc32c = 0, to_crc32c = 0;  // CRC-32C of the two encoders' files; 0: not known
+  std::optional<Space> source;              // of what goes in, of dimension spec.input_dimension; nullopt: not known
   AdapterSpec spec;
   AdapterFit fit;
 
   bool operator==(const AdapterFile&) const = default;
 };
 
-// The file's bytes. INVALID_ARGUMENT when the spec does not validate, a label is too long or not UTF-8, or a figure of
-// the fit is not finite.
+// A model or generation that an adapter is to be used with.
+struct AdapterEnd {
+  std::string name;             // for errors, as in "generation 2"
+  uint32_t encoder_crc32c = 0;  // of its encoder's file; 0: not known
+  Space space;
+};
+
+// Whether the file was fitted between these two: INVALID_ARGUMENT names the field ("adapter.from_crc32c"), its value
+// and what the end is. What the file or the end does not know is not compared; nor is the target's space, which the
+// caller knows.
+absl::Status CheckFittedBetween(const AdapterFile& file, const AdapterEnd& from, const AdapterEnd& to);
+
+// The file's bytes. INVALID_ARGUMENT when the spec or the source does not validate, a label is too long or not UTF-8,
+// or a figure of the fit is not finite.
 absl::StatusOr<std::string> EncodeAdapter(const AdapterFile& file);
 
 // DATA_LOSS: not such a file, truncated, or a checksum fails (says which section). FAILED_PRECONDITION: a newer format.

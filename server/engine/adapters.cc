@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "models/manifest.h"
 
 namespace lightcone::server {
 namespace {
@@ -27,7 +28,16 @@ absl::Status CheckTarget(const Space& target, const GenerationRecord& to) {
   return absl::OkStatus();
 }
 
+AdapterEnd EndOf(const GenerationRecord& generation) {
+  return {StrCat("generation ", generation.generation), EncoderCrc32cOf(generation), generation.space};
+}
+
 }  // namespace
+
+uint32_t EncoderCrc32cOf(const GenerationRecord& generation) {
+  const absl::StatusOr<Manifest> manifest = ParseManifest(generation.manifest_json);
+  return manifest.ok() ? manifest->encoder_crc32c : 0;  // that of a model from elsewhere has a few fields only
+}
 
 absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const GenerationRecord& to,
                                            std::string_view file) {
@@ -49,6 +59,7 @@ absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const G
                         StrCat(from.space.dimension, ", of generation ", from.generation));
   }
   LC_RETURN_IF_ERROR(CheckTarget(spec.target, to));
+  LC_RETURN_IF_ERROR(CheckFittedBetween(*parsed, EndOf(from), EndOf(to)));
   return parsed;
 }
 

@@ -201,6 +201,15 @@ absl::StatusOr<std::string> FitBeside(const EngineOptions& options, const std::s
   return ReadFile(folder + "/adapter");
 }
 
+// The program sees vectors only. What is no adapter is refused where it is put.
+absl::StatusOr<std::string> WithEncoders(std::string file, const GenerationRecord& from, const GenerationRecord& to) {
+  absl::StatusOr<AdapterFile> adapter = ParseAdapter(file);
+  if (!adapter.ok()) return file;
+  adapter->from_crc32c = EncoderCrc32cOf(from);
+  adapter->to_crc32c = EncoderCrc32cOf(to);
+  return EncodeAdapter(*adapter);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> EngineImpl::FitAdapter(const FitAdapterCall& asked) {
@@ -248,6 +257,7 @@ absl::StatusOr<std::string> EngineImpl::RunFitAdapterJob(const JobRun& run) {
   if (pairs.count == 0) return NoPairs(sides, pairs);
   run.report(static_cast<uint64_t>(pairs.count), static_cast<uint64_t>(pairs.count), "fitting");
   LC_ASSIGN_OR_RETURN(std::string file, FitBeside(options_, StrCat(JobsFolder(), "/", run.job.number), sides, pairs, gone));
+  LC_ASSIGN_OR_RETURN(file, WithEncoders(std::move(file), *state->Find(call.from), *state->Find(call.to)));
   if (gone()) return MakeStatus(absl::StatusCode::kCancelled, "the adapter is fitted, and not wanted any more");
   LC_ASSIGN_OR_RETURN(const AdapterStatus put,
                       PutAdapter({"", state->record.name, call.from, call.to, std::move(file)}));

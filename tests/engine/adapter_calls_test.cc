@@ -104,6 +104,46 @@ TEST_F(AdapterCalls, RefuseAFileThatDoesNotFitThePair) {
   refuse(item_of(6, Space{Metric::kCosine, 9, 1, 1}), {"adapter.target.metric", "cosine", "lorentz"});
 }
 
+TEST_F(AdapterCalls, RefuseAnAdapterThatWasFittedBetweenOtherModelsOfTheSameSizes) {
+  MakeWorld();
+  const auto registered = [&](uint32_t crc32c) {  // generations 3 and 4
+    Manifest manifest;
+    manifest.name = StrCat("model-", crc32c);
+    manifest.architecture = "mlp";
+    manifest.dimension = old_.dimension;
+    manifest.input = {28, 28, 1, {0.5f}, {0.25f}};
+    manifest.encoder_crc32c = crc32c;
+    RegisterCall call;
+    call.collection = "c";
+    call.manifest_json = ToJson(manifest);
+    const auto made = engine_->RegisterGeneration(call);
+    ASSERT_TRUE(made.ok()) << made.status();
+  };
+  registered(17);
+  registered(23);
+  AdapterFile file = ParseAdapter(FileOf(RandomAdapter(&random_, AdapterDirection::kItem, 6, old_))).value();
+  const auto put = [&](uint32_t from, uint32_t to) {
+    return engine_->PutAdapter({"", "c", from, to, EncodeAdapter(file).value()}).status();
+  };
+  EXPECT_TRUE(put(3, 4).ok()) << "a file that does not say";
+  file.from_crc32c = 17;
+  file.to_crc32c = 24;
+  EXPECT_TRUE(Fails(put(3, 4), Code::kInvalidArgument, {"adapter.to_crc32c", "24", "23", "generation 4", "another"}));
+  file.from_crc32c = 18;
+  file.to_crc32c = 23;
+  EXPECT_TRUE(Fails(put(3, 4), Code::kInvalidArgument, {"adapter.from_crc32c", "18", "17", "generation 3", "'one'"}));
+  file.from_crc32c = 17;
+  EXPECT_TRUE(put(3, 4).ok());
+  file.source = Space{Metric::kLorentz, 6, 1.0, 1.2};
+  EXPECT_TRUE(Fails(put(3, 4), Code::kInvalidArgument, {"adapter.source.clip_radius", "1.2", "1, of generation 3"}));
+  file.source->clip_radius = 1.0;
+  EXPECT_TRUE(put(3, 4).ok());
+  file.from_crc32c = 18;
+  EXPECT_TRUE(put(1, 4).ok()) << "nobody knows the encoder of generation 1";
+  Restart();
+  EXPECT_EQ(engine_->ListAdapters("c")->size(), 2u);
+}
+
 TEST_F(AdapterCalls, RefuseBytesThatAreDamagedTooManyOrNone) {
   engine_.reset();
   EngineOptions options = OptionsFor(folder_.path());

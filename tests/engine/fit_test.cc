@@ -7,8 +7,12 @@
 
 #include "base/child_process.h"
 #include "base/files.h"
+#include "models/adapter_file.h"
+#include "models/manifest.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/adapter_pairs.h"
+#include "server/engine/meta.h"
+#include "store/keys.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/trainer/two_models.h"
 
@@ -41,7 +45,9 @@ class Fitting : public EngineTest {
     for (const int dimension : {kOldWide, kNewWide}) {
       RegisterCall call;
       call.collection = "c";
-      call.manifest_json = ManifestFor(dimension, 1.0, dimension == kOldWide ? 1.0 : 1.2);
+      const double clip_radius = dimension == kOldWide ? 1.0 : 1.2;
+      call.manifest_json =
+          with_encoders_ ? WholeManifest(dimension, clip_radius) : ManifestFor(dimension, 1.0, clip_radius);
       call.expects_adapter = dimension == kNewWide;
       const auto made = engine_->RegisterGeneration(call);
       ASSERT_TRUE(made.ok()) << made.status();
@@ -102,6 +108,19 @@ class Fitting : public EngineTest {
     return path;
   }
 
+  // Of a model that we trained, by its dimension: its encoder's checksum is 100 and that.
+  static std::string WholeManifest(int dimension, double clip_radius) {
+    Manifest manifest;
+    manifest.name = StrCat("model-", dimension);
+    manifest.architecture = "mlp";
+    manifest.dimension = dimension;
+    manifest.clip_radius = clip_radius;
+    manifest.input = {28, 28, 1, {0.5f}, {0.25f}};
+    manifest.encoder_crc32c = 100 + static_cast<uint32_t>(dimension);
+    return ToJson(manifest);
+  }
+
+  bool with_encoders_ = false;
   TwoModels models_;
 };
 
@@ -164,6 +183,24 @@ TEST_F(Fitting, QueriesAndLabelsAreFittedToo) {
   const JobStatus none = Run(call);
   EXPECT_EQ(none.state, JobState::kFailed);
   EXPECT_TRUE(Fails(none.error, Code::kFailedPrecondition, {"no.such", "SampleItems"}));
+}
+
+TEST_F(Fitting, TheAdapterSaysWhichEncodersAndSpaceItWasFittedFor) {
+  with_encoders_ = true;
+  MakeWorld();
+  EmbedThese(Sample(100));
+  FitAdapterCall call = CallOf(1, 2);
+  call.map = "procrustes";
+  call.width = 0;
+  const JobStatus job = Run(call);
+  ASSERT_EQ(job.state, JobState::kSucceeded) << job.error;
+  EditStore([&](Store* store, WriteBatch*) {
+    const AdapterRecord record = *DecodeAdapterRecord(*store->Get(Table::kGenerations, keys::Adapter(1, 1, 2)));
+    const AdapterFile file = *ParseAdapter(record.file);
+    EXPECT_EQ(file.from_crc32c, 100u + kOldWide);
+    EXPECT_EQ(file.to_crc32c, 100u + kNewWide);
+    EXPECT_TRUE(file.source == Space({Metric::kLorentz, kOldWide, 1.0, 1.0}));
+  });
 }
 
 TEST_F(Fitting, WhatCannotBeFittedIsSaid) {

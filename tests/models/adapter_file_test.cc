@@ -19,6 +19,7 @@ namespace lightcone {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 AdapterFile Example(AdapterKind kind = AdapterKind::kResidualMlp, AdapterHead head = AdapterHead::kNone) {
   std::mt19937_64 random(5);
@@ -55,6 +56,61 @@ TEST(AdapterFile, GivesEveryKindBackBitForBit) {
   EXPECT_TRUE(
       ParseAdapter(EncodeAdapter(Example(AdapterKind::kResidualMlp, AdapterHead::kHidden)).value())->spec.head ==
       AdapterHead::kHidden);
+}
+
+TEST(AdapterFile, KeepsWhatItWasFittedBetweenAndIsReadWithoutIt) {
+  AdapterFile file = Example();
+  file.from_crc32c = 1;
+  file.to_crc32c = 3'999'999'999u;
+  file.source = Space{Metric::kLorentz, 5, 0.7, 1.3};
+  EXPECT_TRUE(ParseAdapter(EncodeAdapter(file).value()).value() == file);
+  const AdapterFile old = ParseAdapter(EncodeAdapter(Example()).value()).value();
+  EXPECT_TRUE(old == Example());
+  EXPECT_THAT(AdapterHeaderJson(old), Not(HasSubstr("crc32c"))) << "as files were before";
+  EXPECT_THAT(AdapterHeaderJson(old), Not(HasSubstr("\"source\"")));
+  const auto error = [&](const std::function<void(nlohmann::json&)>& change) {
+    return MessageOf(ParseAdapter(WithHeader(file, change)).status());
+  };
+  using Json = nlohmann::json;
+  EXPECT_THAT(error([](Json& h) { h["from_crc32c"] = -1; }), HasSubstr("'adapter.from_crc32c' is -1"));
+  EXPECT_THAT(error([](Json& h) { h["to_crc32c"] = "x"; }), HasSubstr("'adapter.to_crc32c' is \"x\""));
+  EXPECT_THAT(error([](Json& h) { h["source"] = 7; }), HasSubstr("'adapter.source' is 7"));
+  EXPECT_THAT(error([](Json& h) { h["source"]["metric"] = "l2"; }), HasSubstr("'adapter.source.metric' is 'l2'"));
+  EXPECT_THAT(error([](Json& h) { h["source"]["clip_radius"] = 0; }), HasSubstr("'adapter.source.clip_radius' is 0"));
+}
+
+TEST(AdapterFile, IsRefusedBetweenOtherModelsAsFarAsBothAreKnown) {
+  AdapterFile file = Example();
+  file.from_crc32c = 17;
+  file.to_crc32c = 23;
+  file.source = Space{Metric::kLorentz, 5, 0.7, 1.3};
+  const AdapterEnd from{"generation 1", 17, *file.source}, to{"generation 2", 23, file.spec.target};
+  const auto error = [&](AdapterEnd changed_from, AdapterEnd changed_to) {
+    const absl::Status status = CheckFittedBetween(file, changed_from, changed_to);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return MessageOf(status);
+  };
+  const auto with_crc32c = [](AdapterEnd end, uint32_t crc32c) {
+    end.encoder_crc32c = crc32c;
+    return end;
+  };
+  EXPECT_TRUE(CheckFittedBetween(file, from, to).ok());
+  EXPECT_THAT(error(with_crc32c(from, 18), to),
+              HasSubstr("'adapter.from_crc32c' is 17; allowed: 18, of the encoder of generation 1"));
+  EXPECT_THAT(error(from, with_crc32c(to, 24)),
+              HasSubstr("'adapter.to_crc32c' is 23; allowed: 24, of the encoder of generation 2"));
+  AdapterEnd other = from;
+  other.space.clip_radius = 2;
+  EXPECT_THAT(error(other, to), HasSubstr("'adapter.source.clip_radius' is 1.3; allowed: 2, of generation 1"));
+  other.space = {Metric::kLorentz, 5, 1, 1.3};
+  EXPECT_THAT(error(other, to), HasSubstr("'adapter.source.curvature' is 0.7; allowed: 1"));
+  other.space = {Metric::kCosine, 5, 0.7, 1.3};
+  EXPECT_THAT(error(other, to), HasSubstr("'adapter.source.metric' is lorentz; allowed: cosine"));
+  EXPECT_TRUE(CheckFittedBetween(file, with_crc32c(from, 0), with_crc32c(to, 0)).ok()) << "encoders are not known";
+  other.space = {Metric::kCosine, 5, 2, 2};
+  file.source = Space{Metric::kCosine, 5, 1, 1};
+  EXPECT_TRUE(CheckFittedBetween(file, other, to).ok()) << "a cosine has neither curvature nor clip";
+  EXPECT_TRUE(CheckFittedBetween(Example(), with_crc32c(other, 99), with_crc32c(to, 98)).ok()) << "an older file";
 }
 
 TEST(AdapterFile, TruncatedAnywhereOrWithAnyBitFlippedIsRefused) {

@@ -17,6 +17,7 @@
 #include "tests/trainer/two_models.h"
 #include "trainer/adapt/closed_form_torch.h"
 #include "trainer/adapt/error_head_torch.h"
+#include "trainer/adapt/item_adapter.h"
 #include "trainer/adapt/losses_torch.h"
 #include "trainer/adapt/mixed_gallery_torch.h"
 #include "trainer/adapt/model_pairs.h"
@@ -274,6 +275,17 @@ std::unique_ptr<Encoder> TinyEncoder(const std::string& path, int dimension, uin
   manifest.input = {6, 6, 1, {0.5f}, {0.25f}};
   manifest.encoder_crc32c = ExportTorchScript(*BuildNetwork(config, seed).value(), path).value();
   return Encoder::Load(path, manifest).value();
+}
+
+TEST(FitItemAdapter, SaysBetweenWhichEncodersItWasFitted) {
+  const TemporaryFolder folder;
+  const auto old_model = TinyEncoder(folder / "old.pt", 8, 1), new_model = TinyEncoder(folder / "new.pt", 5, 2);
+  const AdapterFile file =
+      FitItemAdapter(*old_model, *new_model, TinyDataset(3), AugmentKind::kNone, /*seed=*/1).value();
+  EXPECT_EQ(file.from_crc32c, old_model->manifest().encoder_crc32c);
+  EXPECT_EQ(file.to_crc32c, new_model->manifest().encoder_crc32c);
+  EXPECT_NE(file.from_crc32c, file.to_crc32c);
+  EXPECT_TRUE(file.source == SpaceOf(old_model->manifest()).value());
 }
 
 TEST(EmbedPairs, GivesBothModelsTheSameViews) {

@@ -74,6 +74,19 @@ TEST(FitAdapter, EveryLossInBothDirectionsMakesNewQueriesFindOldItems) {
   }
 }
 
+TEST(FitAdapter, SaysBetweenWhatItWasFitted) {
+  const TwoModels world = MakeTwoModels(120, 8, 6, 5, Metric::kLorentz, 1);
+  AdaptOptions options = OptionsFor(world, AdapterDirection::kItem);
+  options.kind = AdapterKind::kAffine;
+  options.steps = 1;
+  options.from_crc32c = 17;
+  options.to_crc32c = 23;
+  const AdapterFile file = FitAdapter(PairsOf(world, AdapterDirection::kItem, false), options).value();
+  EXPECT_EQ(file.from_crc32c, 17u);
+  EXPECT_EQ(file.to_crc32c, 23u);
+  EXPECT_TRUE(file.source == world.old_space);
+}
+
 TEST(FitAdapter, EveryMapCrossesDimensionsUnderBothMetrics) {
   for (const Metric metric : {Metric::kLorentz, Metric::kCosine}) {
     const TwoModels train = MakeTwoModels(400, 8, 10, 16, metric, 1), test = MakeTwoModels(80, 8, 10, 16, metric, 2);

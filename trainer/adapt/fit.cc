@@ -197,6 +197,9 @@ class Fit {
   absl::Status Finish(const Start& start, const Map& map, const Tensor& hidden, AdapterFile& file) const {
     file.from = options_.from;
     file.to = options_.to;
+    file.from_crc32c = options_.from_crc32c;
+    file.to_crc32c = options_.to_crc32c;
+    file.source = options_.source;
     file.fit.pairs = fitted_;
     file.fit.held_out_pairs = held_out_.source.size(0);
     file.fit.seed = options_.seed;

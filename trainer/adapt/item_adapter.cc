@@ -30,6 +30,8 @@ absl::StatusOr<AdapterFile> FitItemAdapter(const Encoder& old_model, const Encod
   LC_ASSIGN_OR_RETURN(options.target, SpaceOf(new_model.manifest()));
   options.from = old_model.manifest().name;
   options.to = new_model.manifest().name;
+  options.from_crc32c = old_model.manifest().encoder_crc32c;
+  options.to_crc32c = new_model.manifest().encoder_crc32c;
   if (dataset.train.size() <= kSmallSetImages) options.steps = kSmallSteps;
   options.seed = seed;
   const ImageSet images = DrawImages(dataset.train, kImagesMax, MixSeed({seed, kImagesStream}));

@@ -54,6 +54,7 @@ struct AdaptOptions {
   AdapterKind kind = AdapterKind::kResidualMlp;
   Space source, target;       // of the two sides of the pairs; lorentz or cosine each
   std::string from, to;       // labels of the two generations, for the file
+  uint32_t from_crc32c = 0, to_crc32c = 0;  // of their encoders' files, for the file; 0: not known
   std::string loss = "auto";  // procrustes and kernel are closed forms and have none
   int width = 0;              // hidden units of residual-mlp, centres of kernel; 0: WidthFor, for kernel at most the fitted pairs
   int rank = 32;              // of low-rank-affine; at most the smaller dimension

@@ -86,6 +86,9 @@ absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const Tra
   const bool item = options.direction == AdapterDirection::kItem;
   options.from = item ? old.id : fresh.id;
   options.to = item ? fresh.id : old.id;
+  const uint32_t old_crc32c = old.manifest.encoder_crc32c, new_crc32c = fresh.manifest.encoder_crc32c;
+  options.from_crc32c = item ? old_crc32c : new_crc32c;
+  options.to_crc32c = item ? new_crc32c : old_crc32c;
   const EmbeddingPairs given = {item ? pairs.old_z : pairs.new_z, item ? pairs.new_z : pairs.old_z, pairs.labels,
                                 pairs.items};
   return FitAdapter(given, options, {}, stop);
