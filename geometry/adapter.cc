@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/status.h"
 #include "geometry/adapter_kernels.h"
@@ -14,6 +15,13 @@ namespace {
 constexpr std::size_t kTileRows = 48;       // a multiple of the kernel's six; 48 x 512 hidden units are 100 KiB
 constexpr std::size_t kStackFloats = 4096;  // hidden units of small blocks need no allocation
 constexpr double kLogErrorMax = 60;         // keeps exp() finite; no distance comes near e^60
+constexpr float kSquareMin = 1e-24f;        // of a float32 sum of squares whose terms have all their digits
+
+// |z| of any vector that CheckVector allows.
+double LengthOf(const float* z, std::size_t n) {
+  const float square = Dot(z, z, n);
+  return square >= kSquareMin ? std::sqrt(static_cast<double>(square)) : NormOf({z, n});
+}
 
 AlignedFloats Padded(const std::vector<float>& values, std::size_t size) {
   AlignedFloats padded((size + kPanelColumns - 1) / kPanelColumns * kPanelColumns);
@@ -65,11 +73,12 @@ struct Adapter::Packed {
   AlignedFloats head_weights;
   float head_bias = 0, norm_weight = 0;
   float input_radius = 0, sharpness = 0;  // kernel only
+  bool unit_input = false;
 
-  // Floats that ApplyTile needs for n rows: hidden units and, for kernel, the shortened rows and their squares.
-  std::size_t ScratchFloats(std::size_t n) const {
-    return n * hidden_stride + (kind == AdapterKind::kKernel ? n * (in + 1) : 0);
-  }
+  bool scales_input() const { return unit_input || kind == AdapterKind::kKernel; }
+
+  // Floats that ApplyTile needs for n rows: hidden units and, where rows are scaled, these and their squares.
+  std::size_t ScratchFloats(std::size_t n) const { return n * hidden_stride + (scales_input() ? n * (in + 1) : 0); }
 
   float UncertaintyOf(const float* z, const float* features) const {
     const std::size_t count = head == AdapterHead::kHidden ? width : in;
@@ -78,13 +87,15 @@ struct Adapter::Packed {
     return static_cast<float>(UncertaintyOfError(target, std::exp(std::clamp(log_error, -kLogErrorMax, kLogErrorMax))));
   }
 
-  // x = z min(1, r / |z|) of each row, side by side, then |x|^2 of each.
-  void Shorten(const float* rows, std::size_t stride, std::size_t n, float* to) const {
+  // x = z min(1, r / |z|) of each row, with unit_input of z / |z| in place of z, side by side, then |x|^2 of each.
+  void Scale(const float* rows, std::size_t stride, std::size_t n, float* to) const {
     float* squares = to + n * in;
+    const double longest = kind == AdapterKind::kKernel ? input_radius : std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < n; ++i) {
       const float* z = rows + i * stride;
-      const double norm = std::sqrt(static_cast<double>(Dot(z, z, in)));
-      const double scale = norm > input_radius ? input_radius / norm : 1.0;
+      const double norm = LengthOf(z, in);
+      const double length = unit_input ? std::min(1.0, longest) : std::min(norm, longest);
+      const double scale = length == norm || norm == 0 ? 1.0 : length / norm;
       std::transform(z, z + in, to + i * in, [&](float v) { return static_cast<float>(v * scale); });
       squares[i] = static_cast<float>(norm * norm * scale * scale);
     }
@@ -116,10 +127,14 @@ struct Adapter::Packed {
   // At most kTileRows rows; `scratch` has ScratchFloats(n) floats.
   void ApplyTile(const float* rows, std::size_t stride, std::size_t n, float* out_rows, std::size_t out_stride,
                  float* uncertainties, float* scratch) const {
-    if (kind == AdapterKind::kKernel) {
-      float* shortened = scratch + n * hidden_stride;
-      Shorten(rows, stride, n, shortened);
-      MapTile(shortened, in, n, out_rows, out_stride, scratch, shortened + n * in);
+    if (scales_input()) {
+      float* scaled = scratch + n * hidden_stride;
+      Scale(rows, stride, n, scaled);
+      MapTile(scaled, in, n, out_rows, out_stride, scratch, scaled + n * in);
+      if (unit_input) {
+        rows = scaled;
+        stride = in;
+      }
     } else {
       MapTile(rows, stride, n, out_rows, out_stride, scratch, nullptr);
     }
@@ -160,6 +175,7 @@ absl::StatusOr<Adapter> Adapter::Make(const AdapterSpec& spec) {
   }
   packed->input_radius = spec.input_radius;
   packed->sharpness = spec.sharpness;
+  packed->unit_input = spec.unit_input;
   packed->head = spec.head;
   if (spec.head != AdapterHead::kNone) {
     packed->norm_weight = spec.head_weights.back();

@@ -32,6 +32,7 @@ enum class AdapterDirection { kQuery, kItem };
 //   kResidualMlp    f(z) = W z + c + B relu(A z + a)
 //   kKernel         f(z) = W x + c + B k,  k_j = exp(-gamma |x - a_j|),  x = z min(1, r / |z|)
 //                   kernel ridge regression with Laplace kernels at the centres a_j (Nystroem: Williams & Seeger 2001)
+// With AdapterSpec::unit_input every one of them takes z / |z| for z, and the predicted error reads what the map reads.
 enum class AdapterKind { kProcrustes, kAffine, kLowRankAffine, kResidualMlp, kKernel };
 
 // "query", "item"; "procrustes", "affine", "low-rank-affine", "residual-mlp", "kernel". The reverses are kInvalidArgument naming
@@ -57,6 +58,7 @@ struct AdapterSpec {
   int width = 0;            // hidden units of residual-mlp, centres of kernel, rank of low-rank-affine; else 0
   float input_radius = 0;   // r of kernel, above 0; 0 for the others
   float sharpness = 0;      // gamma of kernel, above 0; 0 for the others
+  bool unit_input = false;  // f(z) = f(z / |z|): of spaces whose distances do not know the length (cosine)
 
   std::vector<float> linear;         // out x in: sQ, W or P; empty means the identity (low-rank-affine only)
   std::vector<float> offset;         // out: c; empty for procrustes

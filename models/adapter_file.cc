@@ -132,6 +132,7 @@ absl::Status ReadSpec(const json& object, AdapterSpec& spec) {
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "width", false, spec.width));
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "input_radius", false, spec.input_radius));
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "sharpness", false, spec.sharpness));
+  LC_RETURN_IF_ERROR(ReadField(object, "adapter", "unit_input", false, spec.unit_input));
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "head", false, head));
   LC_RETURN_IF_ERROR(ReadField(object, "adapter", "head_bias", false, spec.head_bias));
   LC_ASSIGN_OR_RETURN(spec.direction, ParseAdapterDirection(direction));
@@ -205,7 +206,7 @@ absl::Status CheckFittedBetween(const AdapterFile& file, const AdapterEnd& from,
 std::string AdapterHeaderJson(const AdapterFile& file) {
   const AdapterSpec& spec = file.spec;
   ordered_json out;
-  out["format"] = AdapterFile::kFormat;
+  out["format"] = spec.unit_input ? AdapterFile::kFormat : 1;  // an older reader would take rows as they are
   out["direction"] = std::string(AdapterDirectionName(spec.direction));
   out["map"] = std::string(AdapterKindName(spec.kind));
   out["from"] = file.from;
@@ -218,6 +219,7 @@ std::string AdapterHeaderJson(const AdapterFile& file) {
     out["input_radius"] = spec.input_radius;
     out["sharpness"] = spec.sharpness;
   }
+  if (spec.unit_input) out["unit_input"] = true;
   if (file.source) {
     out["source"] = {{"metric", std::string(MetricName(file.source->metric))},
                      {"curvature", file.source->curvature},

@@ -30,7 +30,7 @@ struct AdapterFit {
 };
 
 struct AdapterFile {
-  static constexpr int kFormat = 1;
+  static constexpr int kFormat = 2;  // 1 is written where nothing needs more: 2 brought spec.unit_input
 
   std::string from;  // label of the generation or model whose embeddings go in; 0 .. 128 bytes
   std::string to;    // of the one into whose space they come out; 0 .. 128 bytes

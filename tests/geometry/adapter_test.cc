@@ -94,6 +94,35 @@ TEST_P(AdapterOnEveryTarget, AgreesWithTheReferenceForEveryMapAndShape) {
   }
 }
 
+TEST_P(AdapterOnEveryTarget, AUnitInputAgreesWithTheReferenceWhateverTheLength) {
+  std::mt19937_64 random(45);
+  constexpr std::size_t kRows = 53, kIn = 21;
+  for (const AdapterKind kind : kKinds) {
+    for (const int out : {19, 21}) {  // the latter without a linear part in low-rank-affine
+      const AdapterHead head = kind == AdapterKind::kResidualMlp ? AdapterHead::kHidden : AdapterHead::kInput;
+      AdapterSpec spec = RandomAdapter(random, kind, kIn, out, 7, head);
+      spec.unit_input = true;
+      if (kind == AdapterKind::kKernel) spec.input_radius = out == 19 ? 1.0f : 0.6f;
+      const Adapter adapter = Adapter::Make(spec).value();
+      const std::size_t wide = static_cast<std::size_t>(out);
+      const std::vector<float> rows = RandomNumbers(random, kRows * kIn, 1.0);
+      for (const double length : {1.0, 10.0, 1e-6, 2e-17, 2e17}) {
+        std::vector<float> scaled = rows, result(kRows * wide), uncertainties(kRows);
+        for (float& x : scaled) x = static_cast<float>(x * length);
+        adapter.Apply(scaled, result, uncertainties);
+        for (std::size_t i = 0; i < kRows; ++i) {
+          const std::span<const float> z = std::span<const float>(scaled).subspan(i * kIn, kIn);
+          ExpectRow(spec, z, &result[i * wide]);
+          ASSERT_NEAR(uncertainties[i], UncertaintyOfError(spec.target, TruthOf(spec, z).error), 1e-5) << length;
+        }
+        std::vector<float> alone(wide);
+        ASSERT_NEAR(adapter.ApplyOne({scaled.data(), kIn}, alone), uncertainties[0], 1e-5) << length;
+        ExpectRow(spec, {scaled.data(), kIn}, alone.data());
+      }
+    }
+  }
+}
+
 TEST_P(AdapterOnEveryTarget, OneRowAgreesForEveryDimension) {
   std::mt19937_64 random(34);
   for (int in = 1; in <= 40; ++in) {

@@ -52,13 +52,19 @@ struct AdapterTruth {
   double error = 0;          // predicted; 0 without a head
 };
 
-// What the map reads: z, shortened where the kind does.
-inline std::vector<double> InputOf(const AdapterSpec& spec, std::span<const float> z) {
-  std::vector<double> x(z.begin(), z.end());
-  if (spec.kind != AdapterKind::kKernel) return x;
+inline double LengthOf(const std::vector<double>& x) {
   double square = 0;
   for (const double v : x) square += v * v;
-  const double scale = std::min(1.0, static_cast<double>(spec.input_radius) / std::sqrt(square));
+  return std::sqrt(square);
+}
+
+// What the map reads: z, or z / |z| where the adapter asks for that, shortened where the kind does.
+inline std::vector<double> InputOf(const AdapterSpec& spec, std::span<const float> z) {
+  std::vector<double> x(z.begin(), z.end());
+  const double length = spec.unit_input ? LengthOf(x) : 1.0;
+  for (double& v : x) v /= length;
+  if (spec.kind != AdapterKind::kKernel) return x;
+  const double scale = std::min(1.0, static_cast<double>(spec.input_radius) / LengthOf(x));
   for (double& v : x) v *= scale;
   return x;
 }
@@ -109,13 +115,13 @@ inline AdapterTruth TruthOf(const AdapterSpec& spec, std::span<const float> z) {
     truth.size[o] = size;
   }
   if (spec.head == AdapterHead::kNone) return truth;
-  double square = 0, log_error = spec.head_bias;
-  for (std::size_t j = 0; j < in; ++j) square += static_cast<double>(z[j]) * z[j];
+  double log_error = spec.head_bias;
+  const std::vector<double> read = spec.unit_input ? x : std::vector<double>(z.begin(), z.end());
   const std::size_t features = spec.head == AdapterHead::kHidden ? width : in;
   for (std::size_t f = 0; f < features; ++f) {
-    log_error += spec.head_weights[f] * (spec.head == AdapterHead::kHidden ? units[f] : z[f]);
+    log_error += spec.head_weights[f] * (spec.head == AdapterHead::kHidden ? units[f] : read[f]);
   }
-  truth.error = std::exp(log_error + spec.head_weights[features] * std::sqrt(square));
+  truth.error = std::exp(log_error + spec.head_weights[features] * LengthOf(read));
   return truth;
 }
 

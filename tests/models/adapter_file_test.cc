@@ -126,9 +126,23 @@ TEST(AdapterFile, TruncatedAnywhereOrWithAnyBitFlippedIsRefused) {
 }
 
 TEST(AdapterFile, OfANewerFormatIsFailedPrecondition) {
-  const absl::Status status = ParseAdapter(WithHeader(Example(), [](nlohmann::json& h) { h["format"] = 2; })).status();
+  const absl::Status status = ParseAdapter(WithHeader(Example(), [](nlohmann::json& h) { h["format"] = 3; })).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(MessageOf(status), HasSubstr("field 'adapter.format' is 2; allowed: 1 .. 1"));
+  EXPECT_THAT(MessageOf(status), HasSubstr("field 'adapter.format' is 3; allowed: 1 .. 2"));
+}
+
+TEST(AdapterFile, OfAnAdapterThatTakesUnitRowsIsNothingForAnOlderReader) {
+  const auto format = [](const AdapterFile& file) {
+    return nlohmann::json::parse(AdapterHeaderJson(file))["format"].get<int>();
+  };
+  AdapterFile file = Example();
+  EXPECT_EQ(format(file), 1);
+  EXPECT_FALSE(ParseAdapter(EncodeAdapter(file).value())->spec.unit_input);
+  file.spec.unit_input = true;
+  EXPECT_EQ(format(file), 2);
+  EXPECT_TRUE(ParseAdapter(EncodeAdapter(file).value()).value() == file);
+  EXPECT_THAT(MessageOf(ParseAdapter(WithHeader(file, [](nlohmann::json& h) { h["unit_input"] = 1; })).status()),
+              HasSubstr("'adapter.unit_input' is 1"));
 }
 
 TEST(AdapterFile, NamesWhatIsWrongInTheHeader) {

@@ -110,6 +110,46 @@ TEST(FitAdapter, EveryMapCrossesDimensionsUnderBothMetrics) {
   }
 }
 
+TEST(FitAdapter, OfACosineDoesNotKnowHowLongAVectorIs) {
+  const auto scaled = [](TwoModels world, float old_length, float new_length) {
+    for (float& x : world.old_z) x *= old_length;
+    for (float& x : world.new_z) x *= new_length;
+    return world;
+  };
+  const TwoModels train = MakeTwoModels(400, 8, 10, 12, Metric::kCosine, 1),
+                  test = MakeTwoModels(80, 8, 10, 12, Metric::kCosine, 2);
+  for (const AdapterDirection direction : kBothDirections) {
+    for (const AdapterKind kind : {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine,
+                                   AdapterKind::kResidualMlp, AdapterKind::kKernel}) {
+      AdaptOptions options = OptionsFor(train, direction);
+      options.kind = kind;
+      if (kind == AdapterKind::kKernel) options.width = 120;
+      options.steps = 20;
+      double known = 0;
+      for (const float length : {1.0f, 1e-6f, 1e-16f, 1e6f}) {
+        const TwoModels world = scaled(train, length, 1 / length);
+        const absl::StatusOr<AdapterFile> file = FitAdapter(PairsOf(world, direction, false), options);
+        ASSERT_TRUE(file.ok()) << AdapterKindName(kind) << " " << length << ": " << MessageOf(file.status());
+        EXPECT_TRUE(file->spec.unit_input);
+        const double map = Evaluated(file->spec, test).adapted.map;
+        if (length == 1) known = map;
+        EXPECT_NEAR(map, known, 0.05) << AdapterKindName(kind) << " fitted from rows scaled by " << length;
+        const Adapter adapter = Adapter::Make(file->spec).value();
+        const std::vector<float>& rows = direction == AdapterDirection::kItem ? test.old_z : test.new_z;
+        std::vector<float> ten_times = rows;
+        for (float& x : ten_times) x *= 10;
+        const size_t out = test.labels.size() * static_cast<size_t>(adapter.output_dimension());
+        std::vector<float> carried(out), carried_ten_times(out);
+        adapter.Apply(rows, carried);
+        adapter.Apply(ten_times, carried_ten_times);
+        for (size_t i = 0; i < out; ++i) {
+          ASSERT_NEAR(carried[i], carried_ten_times[i], 1e-5) << AdapterKindName(kind) << ", number " << i;
+        }
+      }
+    }
+  }
+}
+
 // Pairs (z, change(z)) with z uniform in [-1, 1]^d.
 template <typename Change>
 TwoModels Related(int items, int dimension, uint64_t seed, const Change& change) {

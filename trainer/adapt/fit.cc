@@ -90,6 +90,16 @@ Tensor Aim(const Space& space, const Tensor& z) {
   return space.metric == Metric::kLorentz ? ClipNorm(z, space.clip_radius) : LiftTo(space, z).space;
 }
 
+// What a cosine looks at, of any length that it allows. Adapters from such a space do the same (AdapterSpec::unit_input).
+Tensor WithoutLength(const Space& space, Tensor z) {
+  constexpr int64_t kRowsAtOnce = 8192;
+  for (int64_t begin = 0; begin < z.size(0) && space.metric == Metric::kCosine; begin += kRowsAtOnce) {
+    const Tensor rows = z.narrow(0, begin, std::min(kRowsAtOnce, z.size(0) - begin)), exact = rows.to(torch::kFloat64);
+    rows.copy_(exact / torch::sqrt(exact.square().sum(1, /*keepdim=*/true)));
+  }
+  return z;
+}
+
 AdaptBatch Narrow(const AdaptBatch& all, int64_t begin, int64_t n, int64_t queries) {
   return {all.source.narrow(0, begin, n), all.target.narrow(0, begin, n),
           all.labels.defined() ? all.labels.narrow(0, begin, n) : Tensor(), queries,
@@ -129,8 +139,8 @@ class Fit {
  public:
   Fit(const EmbeddingPairs& pairs, const AdaptOptions& options, const AdaptLoss& loss, const Split& split)
       : options_(options), objective_(loss, options), fitted_(split.fitted), rng_(MixSeed({options.seed, 0xf17u})) {
-    all_.source = Gather(pairs.source, options.source.dimension, split.rows);
-    all_.target = Gather(pairs.target, options.target.dimension, split.rows);
+    all_.source = WithoutLength(options.source, Gather(pairs.source, options.source.dimension, split.rows));
+    all_.target = WithoutLength(options.target, Gather(pairs.target, options.target.dimension, split.rows));
     if (!pairs.labels.empty()) {
       std::vector<int64_t> labels;
       for (const int64_t row : split.rows) labels.push_back(pairs.labels[static_cast<size_t>(row)]);
@@ -195,6 +205,7 @@ class Fit {
   // `hidden` units of these pairs. `start`: the linear map whose error is the baseline.
   template <typename Start, typename Map>
   absl::Status Finish(const Start& start, const Map& map, const Tensor& hidden, AdapterFile& file) const {
+    file.spec.unit_input = options_.source.metric == Metric::kCosine;
     file.from = options_.from;
     file.to = options_.to;
     file.from_crc32c = options_.from_crc32c;
