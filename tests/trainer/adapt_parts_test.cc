@@ -187,6 +187,57 @@ TEST(MetricRowDistances, AreTheDistancesOfTheReference) {
   }
 }
 
+TEST(MetricDistances, OfFloatsAreRightWhereTheClipIsFarOut) {
+  for (const double clip : {1.0, 4.0, 8.0, 10.0}) {
+    const Space space{Metric::kLorentz, 16, 1.0, clip};
+    // Neighbours beyond the clip, which are near each other where they are clipped to.
+    const Tensor a = Uniform({60, 16}, 1, torch::kFloat32) * clip;
+    const Tensor b = a + Uniform({60, 16}, 2, torch::kFloat32) * 0.005;
+    const auto errors = [&](const auto& distances) {
+      const Tensor exact = distances(LiftTo(space, a.to(torch::kFloat64)), LiftTo(space, b.to(torch::kFloat64)));
+      return (distances(LiftTo(space, a), LiftTo(space, b)).to(torch::kFloat64) - exact).abs().mean().template item<double>();
+    };
+    const auto matrix = [&](const MetricPoints& x, const MetricPoints& y) {
+      return MetricDistances(space, x, y).diagonal();
+    };
+    const auto rows = [&](const MetricPoints& x, const MetricPoints& y) { return MetricRowDistances(space, x, y); };
+    EXPECT_LT(errors(matrix), 0.02) << clip;
+    EXPECT_LT(errors(rows), 0.02) << clip;
+    EXPECT_EQ(LiftTo(space, a).space.scalar_type(), clip > 4 ? torch::kFloat64 : torch::kFloat32) << clip;
+  }
+}
+
+TEST(AdaptObjective, KnowsItsLossAndGradientWhereTheClipIsFarOut) {
+  for (const AdapterDirection direction : {AdapterDirection::kItem, AdapterDirection::kQuery}) {
+    for (const auto& [source_clip, target_clip] : {std::pair{8.0, 8.0}, {1.0, 8.0}, {8.0, 1.0}}) {
+      AdaptOptions options = OptionsOf(direction, Metric::kLorentz, 4, 4);
+      options.source.clip_radius = source_clip;
+      options.target.clip_radius = target_clip;
+      options.source.curvature = options.target.curvature = 1;
+      for (const char* text : {"reg", "rel", "sup", "contra", "reg+0.5*rel+2*sup+contra"}) {
+        if (target_clip == 1 && std::string(text) != "rel") continue;  // others do not look at the source's space
+        options.temperature = 1;
+        const AdaptObjective objective(ParseAdaptLoss(text, true).value(), options);
+        const auto value = [&](torch::ScalarType type) {
+          AdaptBatch batch = BatchOf(4, 4);
+          batch.source = (batch.source * 10).to(type);
+          batch.target = batch.source;
+          const Tensor nearly = torch::eye(4, torch::kFloat64) + Uniform({4, 4}, 7) * 1e-3;
+          const Tensor w = nearly.to(type).set_requires_grad(true);
+          const Tensor loss = objective([&](const Tensor& z) { return torch::matmul(z, w.t()); }, batch);
+          loss.backward();
+          return std::pair(loss.item<double>(), w.grad().to(torch::kFloat64));
+        };
+        const auto [loss, gradient] = value(torch::kFloat32);
+        const auto [exact_loss, exact_gradient] = value(torch::kFloat64);
+        const std::string what = StrCat(text, " ", source_clip, " to ", target_clip);
+        EXPECT_NEAR(loss, exact_loss, 2e-3 * (1 + std::abs(exact_loss))) << what;
+        EXPECT_LT(Largest(gradient - exact_gradient), 2e-3 * (1 + Largest(exact_gradient))) << what;
+      }
+    }
+  }
+}
+
 TEST(AdapterNetwork, ExportsTheMapThatItComputes) {
   for (const AdapterKind kind :
        {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine, AdapterKind::kResidualMlp}) {

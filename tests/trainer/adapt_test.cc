@@ -110,6 +110,26 @@ TEST(FitAdapter, EveryMapCrossesDimensionsUnderBothMetrics) {
   }
 }
 
+TEST(FitAdapter, TheHeldOutLossIsTheHeldOutErrorHoweverFarTheClip) {
+  for (const float clip : {1.0f, 8.0f}) {
+    TwoModels world = MakeTwoModels(200, 8, 6, 6, Metric::kLorentz, 1);
+    world.old_space.clip_radius = world.new_space.clip_radius = clip;
+    for (std::vector<float>* side : {&world.old_z, &world.new_z}) {
+      for (float& x : *side) x *= 3 * clip;
+    }
+    AdaptOptions options = OptionsFor(world, AdapterDirection::kItem);
+    options.kind = AdapterKind::kAffine;
+    options.loss = "reg";
+    options.steps = 40;
+    double best = 0;
+    const AdapterFile file =
+        FitAdapter(PairsOf(world, AdapterDirection::kItem, false), options, [&](const AdaptProgress& progress) {
+          best = progress.best_loss;
+        }).value();
+    EXPECT_NEAR(best, file.fit.held_out_error, 1e-9 + 1e-7 * best) << clip;
+  }
+}
+
 TEST(FitAdapter, OfACosineDoesNotKnowHowLongAVectorIs) {
   const auto scaled = [](TwoModels world, float old_length, float new_length) {
     for (float& x : world.old_z) x *= old_length;

@@ -156,6 +156,8 @@ class Fit {
     const int64_t held_out = split.held_out();
     held_out_ = Narrow(all_, fitted_, held_out, held_out);
     evaluation_ = Narrow(held_out_, 0, std::min(held_out, kEvaluationBank), std::min(held_out, kEvaluationQueries));
+    evaluation_.source = evaluation_.source.to(torch::kFloat64);
+    evaluation_.target = evaluation_.target.to(torch::kFloat64);
   }
 
   absl::StatusOr<AdapterFile> Run(const AdaptCallback& callback, const std::atomic<bool>* stop) {
@@ -237,7 +239,8 @@ class Fit {
 
   double HeldOutLoss(const AdapterNetwork& network) const {
     torch::NoGradGuard no_grad;
-    return objective_(network, evaluation_).item<double>();
+    const auto map = [&](const Tensor& z) { return network(z.to(torch::kFloat32)).to(torch::kFloat64); };
+    return objective_(map, evaluation_).item<double>();
   }
 
   absl::Status NotFinite(double loss, int64_t step) const {
@@ -297,9 +300,9 @@ class Fit {
   const AdaptObjective objective_;
   const int64_t fitted_;
   Rng rng_;
-  AdaptBatch all_;       // every chosen pair: fitted ones, then held-out ones
-  AdaptBatch held_out_;  // views of all_
-  AdaptBatch evaluation_;
+  AdaptBatch all_;         // every chosen pair: fitted ones, then held-out ones
+  AdaptBatch held_out_;    // views of all_
+  AdaptBatch evaluation_;  // of the held-out ones, float64
   std::vector<int64_t> order_;
 };
 

@@ -12,6 +12,8 @@ using torch::Tensor;
 // A logit that no softmax sees and whose product with a probability of 0 is 0, unlike -inf.
 constexpr double kNoLogit = -1e9;
 
+constexpr double kScaledClipRadiusOfFloats = 4;  // k zeta up to which float32 points do
+
 MetricPoints First(const MetricPoints& points, int64_t n) {
   return {points.space.narrow(0, 0, n), points.time.defined() ? points.time.narrow(0, 0, n) : Tensor()};
 }
@@ -20,7 +22,9 @@ MetricPoints First(const MetricPoints& points, int64_t n) {
 
 MetricPoints LiftTo(const Space& space, const Tensor& z) {
   if (space.metric == Metric::kLorentz) {
-    const LorentzPoints points = ExpOrigin(ClipNorm(z, space.clip_radius), space.curvature);
+    const bool far = std::sqrt(space.curvature) * space.clip_radius > kScaledClipRadiusOfFloats;
+    const LorentzPoints points =
+        ExpOrigin(ClipNorm(far ? z.to(torch::kFloat64) : z, space.clip_radius), space.curvature);
     return {points.space, points.time};
   }
   const Tensor square = (z * z).sum(1, /*keepdim=*/true);
