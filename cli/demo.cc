@@ -1,6 +1,10 @@
 #include "cli/demo.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <limits>
@@ -61,6 +65,7 @@ class Demo {
 
  private:
   absl::Status Prepare();
+  absl::Status Clear() const;
   absl::Status StartServer();
   absl::StatusOr<Model> TrainModel(const std::string& name, const std::string& method, const Dataset& data,
                                    double clip_radius, const std::string& old_folder);
@@ -127,12 +132,36 @@ absl::Status Claim(const std::string& folder) {
   return WriteFileAtomically(marker.string(), "models, data and report of lightcone demo, which replaces them\n");
 }
 
+// An earlier demo's server that was kept (--keep) and still runs is refused: it holds the lock of its store.
+absl::Status CheckNobodyServes(const std::string& folder) {
+  const std::string lock = folder + "/store/LOCK";
+  const int fd = ::open(lock.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "open", lock);
+  struct flock held {};
+  held.l_type = F_WRLCK;
+  held.l_whence = SEEK_SET;
+  const int error = ::fcntl(fd, F_GETLK, &held) == 0 ? 0 : errno;
+  ::close(fd);
+  if (error != 0) return ErrnoStatus(error, "look at the lock", lock);
+  if (held.l_type == F_UNLCK) return absl::OkStatus();
+  return FailedPrecondition(StrCat("process ", held.l_pid, " serves '", folder,
+                                   "', as an earlier demo with --keep left it; stop it, or name another folder with --dir"));
+}
+
+// Removes what an earlier demo left.
+absl::Status Demo::Clear() const {
+  for (const char* ours : {"server", "old", "independent", "new", "lightcone"}) {
+    const std::string path = options_.folder + "/" + ours;
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    if (error) return ErrnoStatus(error.value(), "remove", path);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Demo::Prepare() {
   LC_RETURN_IF_ERROR(Claim(options_.folder));
-  for (const char* ours : {"server", "old", "independent", "new", "lightcone"}) {
-    std::error_code ignored;  // a folder that cannot be removed shows when it is written
-    std::filesystem::remove_all(options_.folder + "/" + ours, ignored);
-  }
+  LC_RETURN_IF_ERROR(CheckNobodyServes(options_.folder + "/server"));
   binary_ = options_.binary;
   if (binary_.empty()) {
     LC_ASSIGN_OR_RETURN(binary_, OwnBinary());
@@ -142,14 +171,24 @@ absl::Status Demo::Prepare() {
     LC_ASSIGN_OR_RETURN(recipe_, RecipeFor(data_, options_.recipe));
     return absl::OkStatus();
   }));
-  if (data_.classes() < 4) {
-    return InvalidField("data", StrCat(options_.data, " with ", data_.classes(), " classes"), "4 classes or more");
+  if (data_.protocol.has_value()) {
+    return InvalidField(
+        "data", options_.data,
+        "a set without a protocol of its own for queries and gallery: only a measurement in memory follows it");
   }
+  // Those with training images come first.
+  const std::vector<int32_t>& labels = data_.train.labels;
+  result_.classes_trained = 1 + *std::max_element(labels.begin(), labels.end());
+  if (result_.classes_trained < 4) {
+    return InvalidField("data", StrCat(options_.data, " with ", result_.classes_trained, " classes"),
+                        "4 classes or more to train on");
+  }
+  LC_RETURN_IF_ERROR(Clear());
   queries_ = ChooseQueries(data_.test.size(), kQueriesMax, options_.seed);
   result_.dataset = options_.data;
   result_.seed = options_.seed;
   result_.classes = data_.classes();
-  result_.classes_old = data_.classes() / 2;
+  result_.classes_old = result_.classes_trained / 2;
   result_.train_images = data_.train.size();
   result_.gallery_items = data_.test.size();
   result_.queries = static_cast<int64_t>(queries_.size());

@@ -22,7 +22,9 @@ struct DemoOptions {
 
 // Runs the demo and writes FOLDER/report.html. Progress goes to `out`. Every figure of the result was measured in this
 // run. Errors: FAILED_PRECONDITION naming the folder when it holds something but no file LIGHTCONE-DEMO, before
-// anything is touched; else those of the data set, of training and of the server, with the step before them.
+// anything is touched, or when a server runs in it; those of the data set (INVALID_ARGUMENT also for fewer than 4
+// classes to train on and for a protocol of its own), before an earlier demo is removed; else those of training and of
+// the server, with the step before them.
 absl::StatusOr<DemoResult> RunDemo(const DemoOptions& options, std::FILE* out);
 
 }  // namespace lightcone::cli

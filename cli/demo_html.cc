@@ -29,8 +29,8 @@ figure img{width:52px;height:52px;image-rendering:pixelated;border:3px solid var
 figure.right img{border-color:var(--good)}figure.wrong img{border-color:var(--bad)})";
 
 std::string Format(const char* format, auto... values) {
-  char text[600];
-  std::snprintf(text, sizeof text, format, values...);
+  std::string text(static_cast<size_t>(std::max(0, std::snprintf(nullptr, 0, format, values...))), ' ');
+  std::snprintf(text.data(), text.size() + 1, format, values...);
   return text;
 }
 
@@ -111,10 +111,10 @@ std::string TimeLine(const DemoResult& result) {
     const double x = 400 + 450 * event.start_s / total;
     const double width = std::max(2.0, 450 * (event.end_s - event.start_s) / total);
     const double y = 8 + 26.0 * static_cast<double>(i);
-    svg += Format(
-        "<text x='390' y='%.0f' text-anchor='end'>%s</text><rect x='%.1f' y='%.0f' width='%.1f' height='16' "
-        "rx='3' fill='var(--new)'/><text class='s' x='%.1f' y='%.0f'>%.1f s</text>",
-        y + 13, EscapeXml(event.what).c_str(), x, y, width, x + width + 6, y + 13, event.end_s - event.start_s);
+    svg += StrCat(Format("<text x='390' y='%.0f' text-anchor='end'>", y + 13), EscapeXml(event.what), "</text>",
+                  Format("<rect x='%.1f' y='%.0f' width='%.1f' height='16' rx='3' fill='var(--new)'/>", x, y, width),
+                  Format("<text class='s' x='%.1f' y='%.0f'>%.1f s</text>", x + width + 6, y + 13,
+                         event.end_s - event.start_s));
   }
   return svg + Format(
                    "<text class='s' x='400' y='%d'>0 s</text><text class='s' x='850' y='%d' "
@@ -155,11 +155,11 @@ std::string ResultTable(const DemoResult& result) {
 }
 
 std::string Facts(const DemoResult& result) {
-  return Format(
-             "<div class='facts'><div class='fact'><b>%+.0f %%</b>of the possible gain in CMC@1 is there at once "
-             "(mAP %+.0f %%)</div><div class='fact'><b>%lld</b>of %lld items re-embedded</div>",
-             100 * result.p_com_cmc1, 100 * result.p_com_map, static_cast<long long>(result.reembedded_items),
-             static_cast<long long>(result.gallery_items)) +
+  const auto percent = [](double gain) { return std::isnan(gain) ? "-" : Format("%+.0f %%", 100 * gain); };
+  return StrCat("<div class='facts'><div class='fact'><b>", percent(result.p_com_cmc1),
+                "</b>of the possible gain in CMC@1 is there at once (mAP ", percent(result.p_com_map),
+                ")</div><div class='fact'><b>", result.reembedded_items, "</b>of ", result.gallery_items,
+                " items re-embedded</div>") +
          Format(
              "<div class='fact'><b>%.0f ms</b>from the end of training to the first answered query</div>"
              "<div class='fact'><b>%s</b>answers after kill -9 and restart</div></div>",
@@ -177,19 +177,20 @@ std::string DemoHtml(const DemoResult& result) {
   html += StrCat("<p class='soft'>", EscapeXml(result.dataset), ", seed ", result.seed, ": ", result.classes,
                  " classes, ", result.gallery_items, " items in the gallery, ", result.queries,
                  " queries. The old model was trained on the first ", result.classes_old,
-                 " classes; the new one on all, compatible with the old (HBCT).</p>");
+                 " classes; the new one on ",
+                 result.classes_trained == result.classes ? "all" : StrCat("the first ", result.classes_trained),
+                 ", compatible with the old (HBCT).</p>");
   html += Facts(result);
   html += "<h2>Recall before and after</h2>" + Bars(result) + ResultTable(result);
-  html += Format(
-      "<p class='soft'>P_com: CMC@1 %+.3f, mAP %+.3f (1: as good as after a full backfill; 0: no better than "
-      "the old model). P_up: CMC@1 %+.3f, mAP %+.3f (what compatibility costs the new model).</p>",
-      result.p_com_cmc1, result.p_com_map, result.p_up_cmc1, result.p_up_map);
+  const auto gains = [](double cmc1, double map) { return StrCat("CMC@1 ", GainText(cmc1), ", mAP ", GainText(map)); };
+  html += StrCat("<p class='soft'>P_com: ", gains(result.p_com_cmc1, result.p_com_map),
+                 " (1: as good as after a full backfill; 0: no better than the old model; -: there was nothing to gain). "
+                 "P_up: ", gains(result.p_up_cmc1, result.p_up_map), " (what compatibility costs the new model).</p>");
   for (const DemoAdapter& adapter : result.adapters) {
-    html += Format(
-        "<p class='soft'>P_com of the %s model with an item adapter, fitted by %s to %lld pairs in %.0f s and applied "
-        "by the server: CMC@1 %+.3f, mAP %+.3f. P_up of that model: CMC@1 %+.3f, mAP %+.3f.</p>",
-        adapter.model.c_str(), adapter.loss.c_str(), static_cast<long long>(adapter.pairs), adapter.seconds,
-        adapter.p_com_cmc1, adapter.p_com_map, adapter.p_up_cmc1, adapter.p_up_map);
+    html += StrCat("<p class='soft'>P_com of the ", adapter.model, " model with an item adapter, fitted by ",
+                   adapter.loss, " to ", adapter.pairs, " pairs in ", Format("%.0f s", adapter.seconds),
+                   " and applied by the server: ", gains(adapter.p_com_cmc1, adapter.p_com_map),
+                   ". P_up of that model: ", gains(adapter.p_up_cmc1, adapter.p_up_map), ".</p>");
   }
   html += Backfill(result);
   html +=

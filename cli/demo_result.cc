@@ -1,6 +1,7 @@
 #include "cli/demo_result.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -41,6 +42,8 @@ std::string BackfillTable(const DemoResult& result) {
 }
 
 }  // namespace
+
+std::string GainText(double gain) { return std::isnan(gain) ? "-" : Line("%+.3f", gain); }
 
 const DemoRow* DemoResult::Row(const std::string& query, const std::string& gallery) const {
   for (const DemoRow& row : rows) {
@@ -118,19 +121,21 @@ std::string DemoTable(const DemoResult& result) {
     text += Line("  %-19s  %-11s   %6.3f  %6.3f  %6.3f  %s\n", row.query.c_str(), row.gallery.c_str(), row.cmc1,
                  row.cmc5, row.map, note == std::end(kNotes) ? "" : note->text);
   }
-  text += Line("\n  P_com (share of the possible gain that is there without backfilling): CMC@1 %+.3f, mAP %+.3f\n",
-               result.p_com_cmc1, result.p_com_map);
+  const auto gains = [](double cmc1, double map) {
+    return StrCat("CMC@1 ", GainText(cmc1), ", mAP ", GainText(map), "\n");
+  };
+  text += "\n  P_com (share of the possible gain that is there without backfilling): " +
+          gains(result.p_com_cmc1, result.p_com_map);
   for (const DemoAdapter& adapter : result.adapters) {
     const std::string whose = StrCat("of the ", adapter.model, " model behind an adapter, fitted in ",
                                      static_cast<int64_t>(adapter.seconds), " s:");
-    text += Line("        %-63s CMC@1 %+.3f, mAP %+.3f\n", whose.c_str(), adapter.p_com_cmc1, adapter.p_com_map);
+    text += Line("        %-63s ", whose.c_str()) + gains(adapter.p_com_cmc1, adapter.p_com_map);
   }
-  text += Line("  P_up  (what the training costs or gives the new model alone):         CMC@1 %+.3f, mAP %+.3f\n",
-               result.p_up_cmc1, result.p_up_map);
+  text += "  P_up  (what the training costs or gives the new model alone):         " +
+          gains(result.p_up_cmc1, result.p_up_map);
   for (const DemoAdapter& adapter : result.adapters) {
     if (adapter.model != "lightcone") continue;
-    text +=
-        Line("        %-63s CMC@1 %+.3f, mAP %+.3f\n", "of the lightcone model:", adapter.p_up_cmc1, adapter.p_up_map);
+    text += Line("        %-63s ", "of the lightcone model:") + gains(adapter.p_up_cmc1, adapter.p_up_map);
   }
   text += BackfillTable(result);
   text += Line("  items re-embedded when the new model went live: %lld of %lld\n",

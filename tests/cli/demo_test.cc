@@ -1,12 +1,16 @@
-// The demo without its trainings: what it tells, and what it refuses before it begins.
+// The demo: what it tells, what it refuses before it begins, and the whole of it on a tiny set.
 #include "cli/demo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
+#include <map>
 
+#include "base/files.h"
 #include "base/status.h"
+#include "cli/child_server.h"
 #include "models/image.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/data_files.h"
@@ -113,6 +117,113 @@ TEST_F(DemoTest, FewerThanFourClassesAreRefused) {
   EXPECT_THAT(MessageOf(status), HasSubstr("field 'data' is " + data + " with 2 classes; allowed: 4 classes or more"));
   EXPECT_TRUE(std::filesystem::exists(demo_ + "/LIGHTCONE-DEMO")) << "the folder is the demo's from now on";
   EXPECT_EQ(Run(data).code(), absl::StatusCode::kInvalidArgument) << "and is taken again";
+}
+
+TEST_F(DemoTest, ClassesWithoutTrainingImagesDoNotCount) {
+  const testing_data::Folder set;
+  set.Write("train-images-idx3-ubyte", testing_data::IdxImages(6, 28, 28));
+  set.Write("train-labels-idx1-ubyte", testing_data::IdxLabels({0, 1, 2, 0, 1, 2}));
+  set.Write("t10k-images-idx3-ubyte", testing_data::IdxImages(6, 28, 28));
+  set.Write("t10k-labels-idx1-ubyte", testing_data::IdxLabels({3, 4, 5, 3, 4, 5}));
+  EXPECT_THAT(MessageOf(Run("idx:" + set.path())), HasSubstr("with 3 classes; allowed: 4 classes or more to train on"));
+}
+
+TEST_F(DemoTest, ASetWithAProtocolOfItsOwnIsRefused) {
+  const testing_data::Folder set;
+  const std::string picture = testing_data::GreyPng(32, 16, 7);
+  for (const char* file : {"0002_c1s1_000451_03.jpg", "0002_c2s1_000451_03.jpg", "0007_c3s1_000451_03.jpg"}) {
+    set.Write(StrCat("bounding_box_train/", file), picture);
+  }
+  for (const char* file : {"0003_c1s3_000551_00.jpg", "0003_c6s1_000551_00.jpg"}) {
+    set.Write(StrCat("bounding_box_test/", file), picture);
+  }
+  set.Write("query/0003_c1s1_000551_00.jpg", picture);
+  const std::string data = "market1501@32:" + set.path();
+  EXPECT_THAT(MessageOf(Run(data)), HasSubstr("field 'data' is " + data + "; allowed: a set without a protocol"));
+}
+
+TEST_F(DemoTest, WhatItCannotBeginLeavesTheEarlierDemoAlone) {
+  ASSERT_TRUE(MakeFolders(demo_ + "/old").ok());
+  ASSERT_TRUE(WriteFileAtomically(demo_ + "/LIGHTCONE-DEMO", "an earlier one").ok());
+  ASSERT_TRUE(WriteFileAtomically(demo_ + "/old/encoder.pt", "an hour of work").ok());
+  EXPECT_EQ(Run("cifar100:" + scratch_ / "typo").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadFile(demo_ + "/old/encoder.pt").value(), "an hour of work");
+
+  auto server = ChildServer::Start(Binary(), demo_ + "/server");
+  ASSERT_TRUE(server.ok()) << MessageOf(server.status());
+  const absl::Status served = Run();
+  EXPECT_EQ(served.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(served), HasSubstr(StrCat("process ", (*server)->pid(), " serves '", demo_, "/server'")));
+  EXPECT_EQ(ReadFile(demo_ + "/old/encoder.pt").value(), "an hour of work");
+  EXPECT_EQ((*server)->Terminate(), 0) << "its store is whole";
+  EXPECT_EQ(Run("cifar100:" + scratch_ / "typo").code(), absl::StatusCode::kNotFound) << "nobody serves there any more";
+}
+
+TEST_F(DemoTest, AGainThatIsUndefinedIsADash) {
+  DemoResult result;
+  result.dataset = "cifar100:/" + std::string(2000, 'x');
+  result.rows = {{"old", "old", 0.5, 0.75, 0.25, ""}};
+  result.p_com_cmc1 = result.p_com_map = std::nan("");
+  result.p_up_cmc1 = 0.25;
+  result.adapters = {{"new", "reg+sup", 9000, 12.5, std::nan(""), 0.7}};
+  result.events = {{"open data set " + result.dataset, 0, 1}};
+  result.total_seconds = 2;
+  const std::string table = DemoTable(result), page = DemoHtml(result);
+  EXPECT_THAT(table, Not(HasSubstr("nan")));
+  EXPECT_THAT(table, HasSubstr("without backfilling): CMC@1 -, mAP -\n"));
+  EXPECT_THAT(table, HasSubstr("CMC@1 -, mAP +0.700\n"));
+  EXPECT_THAT(page, Not(HasSubstr("nan")));
+  EXPECT_THAT(page, HasSubstr("P_com: CMC@1 -, mAP - ("));
+  EXPECT_THAT(page, HasSubstr("P_up: CMC@1 +0.250, mAP +0.000"));
+  EXPECT_THAT(page, HasSubstr("<b>-</b>of the possible gain"));
+  EXPECT_THAT(page, HasSubstr(result.events[0].what + "</text><rect")) << "a long path is whole";
+}
+
+// Four classes with training images and two without.
+TEST_F(DemoTest, TheWholeOfItRunsOnATinySet) {
+  const testing_data::Folder set;
+  std::vector<int> train, test;
+  for (int i = 0; i < 48; ++i) train.push_back(i % 4);
+  for (int i = 0; i < 48; ++i) test.push_back(i % 6);
+  set.Write("train-images-idx3-ubyte", testing_data::IdxImages(48, 16, 16));
+  set.Write("train-labels-idx1-ubyte", testing_data::IdxLabels(train));
+  set.Write("t10k-images-idx3-ubyte", testing_data::IdxImages(48, 16, 16));
+  set.Write("t10k-labels-idx1-ubyte", testing_data::IdxLabels(test));
+  ASSERT_TRUE(MakeFolders(demo_ + "/server").ok());
+  ASSERT_TRUE(WriteFileAtomically(demo_ + "/LIGHTCONE-DEMO", "an earlier one").ok());
+  ASSERT_TRUE(WriteFileAtomically(demo_ + "/server/stale", "an earlier one's").ok());
+
+  // A thread more has nothing to do on so small a set.
+  const Outcome outcome = RunBinary(scratch_, {"demo", "--data", "idx:" + set.path(), "--dir", demo_, "--json", "-"},
+                                    {"OMP_NUM_THREADS=1"}, absl::Minutes(10));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  std::map<std::string, double> map_of;
+  std::vector<std::string> rows;
+  for (const auto& row : json["rows"]) {
+    rows.push_back(StrCat(row["query"].get<std::string>(), " on ", row["gallery"].get<std::string>()));
+    map_of[rows.back()] = row["map"];
+  }
+  EXPECT_THAT(rows, ElementsAre("old on old", "independent on old", "new on old", "independent+adapter on old",
+                                "new+adapter on old", "lightcone+adapter on old", "independent on independent",
+                                "new on new", "lightcone on lightcone"));
+  EXPECT_EQ(json["classes"], 6);
+  EXPECT_EQ(json["classes_old"], 2) << "half of the four that can be trained on";
+  EXPECT_EQ(json["reembedded_items"], 0);
+  EXPECT_EQ(json["restart_identical"], true);
+  for (const char* name : {"backfill_curve", "backfill_curve_random"}) {
+    const auto& curve = json[name];
+    std::vector<double> shares;
+    for (const auto& point : curve) shares.push_back(point["share"]);
+    ASSERT_THAT(shares, ElementsAre(0, 0.1, 0.25, 0.5, 0.75, 1)) << name;
+    EXPECT_NEAR(curve[0]["map"].get<double>(), map_of["new on old"], 1e-9) << name;
+    EXPECT_NEAR(curve[5]["map"].get<double>(), map_of["new on new"], 1e-9) << name;
+  }
+  const std::string page = ReadFile(demo_ + "/report.html").value();
+  EXPECT_TRUE(page.starts_with("<!doctype html>"));
+  EXPECT_TRUE(page.ends_with("</body></html>\n"));
+  EXPECT_THAT(page, HasSubstr("the first 2 classes; the new one on the first 4"));
+  EXPECT_FALSE(std::filesystem::exists(demo_ + "/server/stale"));
 }
 
 TEST_F(DemoTest, AFolderThatIsNotItsOwnIsLeftAlone) {
