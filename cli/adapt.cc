@@ -2,10 +2,14 @@
 // puts it into a collection.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/npy.h"
@@ -26,7 +30,7 @@ namespace lightcone::cli {
 namespace {
 
 struct AdaptFlags {
-  std::string old_embeddings, new_embeddings, labels;
+  std::string old_embeddings, new_embeddings, labels, items;
   std::string old_model, new_model, base_model, data = "glyphs";
   std::string metric = "lorentz", direction = "item", map = "residual-mlp", loss = "auto", out;
   std::string collection;  // empty: the adapter is put nowhere
@@ -37,6 +41,7 @@ struct AdaptFlags {
   int64_t pairs = 0;
   uint64_t seed = 1;
   std::vector<const CLI::Option*> of_embeddings, of_models;  // what only one of the two forms reads
+  const CLI::Option *rank_given = nullptr, *loss_given = nullptr;
 };
 
 struct Matrix {
@@ -48,7 +53,7 @@ struct Matrix {
 // What the pairs will come from: embeddings that were read, or models that will make them.
 struct Sides {
   Matrix old_z, new_z;
-  std::vector<int32_t> labels;                    // of the embeddings, or empty
+  std::vector<int32_t> labels, items;             // of the embeddings, or empty
   std::unique_ptr<Encoder> old_model, new_model;  // null: embeddings
   std::unique_ptr<Encoder> base_model;            // null: the new one
   Space old_space, new_space;
@@ -76,48 +81,104 @@ absl::StatusOr<Matrix> ReadMatrix(const std::string& flag, const std::string& pa
   return matrix;
 }
 
-absl::StatusOr<std::vector<int32_t>> ReadLabels(const std::string& path, int64_t rows) {
+// One number a row of the embeddings: its class, or its item.
+absl::StatusOr<std::vector<int32_t>> ReadNumbers(const std::string& flag, const std::string& path, int64_t rows) {
   LC_ASSIGN_OR_RETURN(const NpyArray array, ReadNpy(path));
   LC_ASSIGN_OR_RETURN(const std::vector<int64_t> values, NpyIntegers(array, path));
   if (static_cast<int64_t>(values.size()) != rows) {
-    return InvalidField("--labels", StrCat(values.size(), " labels"), StrCat(rows, ", one a row of the embeddings"));
+    return InvalidField(flag, StrCat(values.size(), " ", flag.substr(2)),
+                        StrCat(rows, ", one a row of the embeddings"));
   }
-  std::vector<int32_t> labels;
+  std::vector<int32_t> numbers;
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] < 0 || values[i] > std::numeric_limits<int32_t>::max()) {
-      return InvalidField(StrCat("--labels[", i, "]"), StrCat(values[i]), "0 .. 2147483647");
+      return InvalidField(StrCat(flag, "[", i, "]"), StrCat(values[i]), "0 .. 2147483647");
     }
-    labels.push_back(static_cast<int32_t>(values[i]));
+    numbers.push_back(static_cast<int32_t>(values[i]));
   }
-  return labels;
+  return numbers;
 }
 
-void AppendRow(const Matrix& from, size_t row, std::vector<float>& to) {
-  const auto begin = from.values.begin() + static_cast<std::ptrdiff_t>(row * static_cast<size_t>(from.dimension));
-  to.insert(to.end(), begin, begin + from.dimension);
+std::span<const float> RowOf(const Matrix& matrix, size_t row) {
+  const size_t d = static_cast<size_t>(matrix.dimension);
+  return std::span<const float>(matrix.values).subspan(row * d, d);
 }
 
-// With labels, a random share of the rows is never fitted and shows what the adapter gains.
-Inputs Share(const AdaptFlags& flags, const Sides& sides) {
-  std::vector<size_t> order(static_cast<size_t>(sides.old_z.rows));
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+// The first number or row that its space does not allow is named as it stands in the file.
+absl::Status CheckRows(const char* flag, const Matrix& matrix, const Space& space) {
+  for (size_t i = 0; i < static_cast<size_t>(matrix.rows); ++i) {
+    const std::span<const float> row = RowOf(matrix, i);
+    const double norm = NormOf(row);
+    if (std::isfinite(norm) && norm <= kNormMax && (space.metric != Metric::kCosine || norm >= kCosineNormMin)) continue;
+    LC_RETURN_IF_ERROR(CheckVector(space, row, StrCat(flag, "[", i, "]")));
+  }
+  return absl::OkStatus();
+}
+
+void AppendRow(const Sides& sides, size_t row, ModelPairs& to) {
+  const std::span<const float> old_z = RowOf(sides.old_z, row), new_z = RowOf(sides.new_z, row);
+  to.old_z.insert(to.old_z.end(), old_z.begin(), old_z.end());
+  to.new_z.insert(to.new_z.end(), new_z.begin(), new_z.end());
+  if (!sides.labels.empty()) to.labels.push_back(sides.labels[row]);
+  if (!sides.items.empty()) to.items.push_back(sides.items[row]);
+}
+
+// The rows of each item; without --items each row is one.
+std::vector<std::vector<size_t>> RowsByItem(const Sides& sides) {
+  std::map<int32_t, std::vector<size_t>> by_item;
+  std::vector<std::vector<size_t>> items;
+  for (size_t row = 0; row < static_cast<size_t>(sides.old_z.rows); ++row) {
+    if (sides.items.empty()) {
+      items.push_back({row});
+    } else {
+      by_item[sides.items[row]].push_back(row);
+    }
+  }
+  for (auto& [item, rows] : by_item) items.push_back(std::move(rows));
+  return items;
+}
+
+// Whether the rows to fit are enough. `kept`: rows that the evaluation has instead.
+absl::Status CheckCounts(const AdaptFlags& flags, const Sides& sides, int64_t rows, int64_t items) {
+  const int64_t kept = sides.old_z.rows - rows;
+  const std::string note = kept == 0 ? "" : StrCat(" (", kept, " rows kept by --test-share)");
+  if (rows < kAdaptPairsMin) {
+    return InvalidField("--old-embeddings", StrCat(rows, " rows to fit", note), StrCat("at least ", kAdaptPairsMin));
+  }
+  if (flags.pairs != 0 && (flags.pairs < kAdaptPairsMin || flags.pairs > rows)) {
+    return InvalidField("--pairs", StrCat(flags.pairs),
+                        StrCat("0 (all), or ", kAdaptPairsMin, " .. ", rows, ", the rows to fit", note));
+  }
+  if (items >= kAdaptItemsMin) return absl::OkStatus();
+  return InvalidField("--items", StrCat(items, " different items to fit", note), StrCat("at least ", kAdaptItemsMin));
+}
+
+// With labels, a random share of the items is never fitted and shows what the adapter gains. Of an item with several
+// rows the first is tested: no query finds another view of itself.
+absl::StatusOr<Inputs> Share(const AdaptFlags& flags, const Sides& sides) {
+  LC_RETURN_IF_ERROR(CheckRows("--old-embeddings", sides.old_z, sides.old_space));
+  LC_RETURN_IF_ERROR(CheckRows("--new-embeddings", sides.new_z, sides.new_space));
+  std::vector<std::vector<size_t>> items = RowsByItem(sides);
   Rng rng(MixSeed({flags.seed, 0x7e57u}));
-  rng.Shuffle(&order);
+  rng.Shuffle(&items);
   const double share = sides.labels.empty() ? 0 : flags.test_share;
-  size_t tested = static_cast<size_t>(share * static_cast<double>(order.size()));
+  size_t tested = static_cast<size_t>(share * static_cast<double>(items.size()));
   if (tested < 2) tested = 0;  // one query has no neighbour
-  std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(tested));
-  std::sort(order.begin() + static_cast<std::ptrdiff_t>(tested), order.end());
-  Inputs inputs;
-  for (size_t i = 0; i < order.size(); ++i) {
-    ModelPairs& to = i < tested ? inputs.test : inputs.pairs;
-    AppendRow(sides.old_z, order[i], to.old_z);
-    AppendRow(sides.new_z, order[i], to.new_z);
-    if (!sides.labels.empty()) to.labels.push_back(sides.labels[order[i]]);
+  std::vector<size_t> test_rows, fit_rows;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i < tested) test_rows.push_back(items[i].front());
+    if (i >= tested) fit_rows.insert(fit_rows.end(), items[i].begin(), items[i].end());
   }
+  LC_RETURN_IF_ERROR(
+      CheckCounts(flags, sides, std::ssize(fit_rows), static_cast<int64_t>(items.size() - tested)));
+  std::sort(test_rows.begin(), test_rows.end());
+  std::sort(fit_rows.begin(), fit_rows.end());
+  Inputs inputs;
+  for (const size_t row : test_rows) AppendRow(sides, row, inputs.test);
+  for (const size_t row : fit_rows) AppendRow(sides, row, inputs.pairs);
   if (tested == 0) {
     inputs.not_evaluated =
-        sides.labels.empty() ? "no labels (--labels)" : "fewer than 2 rows kept for it (--test-share)";
+        sides.labels.empty() ? "no labels (--labels)" : "fewer than 2 items kept for it (--test-share)";
   }
   return inputs;
 }
@@ -137,7 +198,10 @@ absl::StatusOr<Sides> OpenEmbeddings(const AdaptFlags& flags) {
                         StrCat(sides.old_z.rows, ", as --old-embeddings: row i of both is one item"));
   }
   if (!flags.labels.empty()) {
-    LC_ASSIGN_OR_RETURN(sides.labels, ReadLabels(flags.labels, sides.old_z.rows));
+    LC_ASSIGN_OR_RETURN(sides.labels, ReadNumbers("--labels", flags.labels, sides.old_z.rows));
+  }
+  if (!flags.items.empty()) {
+    LC_ASSIGN_OR_RETURN(sides.items, ReadNumbers("--items", flags.items, sides.old_z.rows));
   }
   sides.old_space = {metric, sides.old_z.dimension, flags.curvature, flags.old_clip};
   sides.new_space = {metric, sides.new_z.dimension, flags.curvature, flags.new_clip};
@@ -179,8 +243,17 @@ absl::StatusOr<Inputs> Embed(const AdaptFlags& flags, const Sides& sides) {
   if (wanted > dataset.train.size()) {
     return InvalidField("--pairs", StrCat(wanted), StrCat("0 .. ", dataset.train.size(), ", the training images"));
   }
+  const int views = flags.views > 0 ? flags.views : ViewsFor(wanted);
+  const int64_t least = std::max<int64_t>(kAdaptItemsMin, (kAdaptPairsMin + views - 1) / views);
+  if (dataset.train.size() < least) {
+    return InvalidField("--data", StrCat(flags.data, " with ", dataset.train.size(), " training images"),
+                        StrCat("at least ", least));
+  }
+  if (wanted < least) {
+    return InvalidField("--pairs", StrCat(wanted),
+                        StrCat("0 (all), or ", least, " .. ", dataset.train.size(), ", the training images"));
+  }
   const ImageSet images = DrawImages(dataset.train, wanted, MixSeed({flags.seed, 0x9a125u}));
-  const int views = flags.views > 0 ? flags.views : ViewsFor(images.size());
   LC_ASSIGN_OR_RETURN(inputs.pairs,
                       EmbedPairs(old_model, new_model, images, dataset.augment, views, flags.seed));
   if (dataset.protocol.has_value()) {
@@ -198,6 +271,42 @@ absl::StatusOr<Inputs> Embed(const AdaptFlags& flags, const Sides& sides) {
     LC_ASSIGN_OR_RETURN(inputs.base, SelfFigures(*sides.base_model, dataset.test));
   }
   return inputs;
+}
+
+// What was given for a map that has no such thing.
+absl::Status CheckMap(const AdaptFlags& flags, AdapterKind kind) {
+  const bool closed_form = kind == AdapterKind::kProcrustes || kind == AdapterKind::kKernel;
+  if (flags.width != 0 && kind != AdapterKind::kResidualMlp && kind != AdapterKind::kKernel) {
+    return InvalidField("--width", StrCat(flags.width),
+                        StrCat("0 with --map ", flags.map, ": only residual-mlp and kernel have a width"));
+  }
+  if (flags.rank_given->count() > 0 && kind != AdapterKind::kLowRankAffine) {
+    return InvalidField("--rank", StrCat(flags.rank),
+                        StrCat("nothing with --map ", flags.map, ": only low-rank-affine has a rank"));
+  }
+  if (flags.loss_given->count() > 0 && flags.loss != "auto" && closed_form) {
+    return InvalidField("--loss", flags.loss, StrCat("auto with --map ", flags.map, ": a closed form has no loss"));
+  }
+  return absl::OkStatus();
+}
+
+// Options and pairs name fields of their own. Those of embeddings come from these flags; what a model brings is named
+// by its manifest's fields.
+absl::Status InFlags(const absl::Status& status, const AdaptFlags& flags, bool embeddings) {
+  const FieldErrorParts parts = PartsOf(status);
+  if (!embeddings || parts.field.empty()) return status;
+  const bool old_side = parts.field.starts_with("source.") == (flags.direction == "item");
+  const auto named = [&](std::string_view flag, const std::string& value) {
+    return FieldError(status.code(), flag, value, parts.allowed);
+  };
+  if (parts.field.ends_with(".clip_radius")) return named(old_side ? "--old-clip" : "--new-clip", parts.value);
+  if (parts.field.ends_with(".curvature")) return named("--curvature", parts.value);
+  if (parts.field.ends_with(".metric")) return named("--metric", parts.value);
+  if (parts.field.ends_with(".dimension")) {
+    return named(old_side ? "--old-embeddings" : "--new-embeddings", StrCat("of dimension ", parts.value));
+  }
+  if (parts.field == "pairs.items") return named("--items", parts.value);
+  return parts.field == "pairs.labels" ? named("--labels", parts.value) : status;
 }
 
 absl::StatusOr<AdaptOptions> OptionsOf(const AdaptFlags& flags, const Sides& sides) {
@@ -218,10 +327,10 @@ absl::StatusOr<AdaptOptions> OptionsOf(const AdaptFlags& flags, const Sides& sid
   options.rank = flags.rank;
   options.steps = flags.steps;
   options.bank = flags.bank;
+  if (flags.bank < 2) return InvalidField("--bank", StrCat(flags.bank), "2 .. 65536");
   options.batch = std::min(options.batch, options.bank);
-  if (sides.old_model == nullptr) options.pairs_max = flags.pairs;  // of models' images so many are embedded
   options.seed = flags.seed;
-  LC_RETURN_IF_ERROR(options.Validate());
+  LC_RETURN_IF_ERROR(InFlags(options.Validate(), flags, sides.old_model == nullptr));
   return options;
 }
 
@@ -270,8 +379,9 @@ absl::Status PutIt(Context& context, const AdaptFlags& flags) {
 absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
   // Wrong words are told before anything is read or embedded; numbers when the dimensions are known.
   LC_RETURN_IF_ERROR(ParseAdapterDirection(flags.direction).status());
-  LC_RETURN_IF_ERROR(ParseAdapterKind(flags.map).status());
+  LC_ASSIGN_OR_RETURN(const AdapterKind kind, ParseAdapterKind(flags.map));
   LC_RETURN_IF_ERROR(ParseAdaptLoss(flags.loss, /*has_labels=*/true).status());
+  LC_RETURN_IF_ERROR(CheckMap(flags, kind));
   if (flags.out.empty()) return InvalidField("--out", "absent", "the file for the adapter");
   LC_RETURN_IF_ERROR(CheckWhereTo(flags));
   const bool embeddings = !flags.old_embeddings.empty() || !flags.new_embeddings.empty();
@@ -285,10 +395,12 @@ absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
   }
   // Options are checked against the sides' dimensions before any image is embedded.
   LC_ASSIGN_OR_RETURN(const Sides sides, embeddings ? OpenEmbeddings(flags) : OpenModels(flags));
-  LC_ASSIGN_OR_RETURN(const AdaptOptions options, OptionsOf(flags, sides));
-  LC_ASSIGN_OR_RETURN(const Inputs inputs,
-                      embeddings ? absl::StatusOr<Inputs>(Share(flags, sides)) : Embed(flags, sides));
-  LC_ASSIGN_OR_RETURN(const AdapterFile file, FitShown(inputs, options));
+  LC_ASSIGN_OR_RETURN(AdaptOptions options, OptionsOf(flags, sides));
+  LC_ASSIGN_OR_RETURN(const Inputs inputs, embeddings ? Share(flags, sides) : Embed(flags, sides));
+  if (embeddings) options.pairs_max = flags.pairs;  // of models' images so many were embedded
+  const absl::StatusOr<AdapterFile> fitted = FitShown(inputs, options);
+  LC_RETURN_IF_ERROR(InFlags(fitted.status(), flags, embeddings));
+  const AdapterFile& file = *fitted;
   LC_RETURN_IF_ERROR(WriteAdapter(flags.out, file));
   std::optional<AdapterEvaluation> evaluation;
   if (inputs.test.labels.size() >= 2) {
@@ -310,14 +422,16 @@ void AddAdapt(CLI::App& root, Context& context) {
   app->add_option("--old-embeddings", flags->old_embeddings, "Old model's embeddings before the clip (n, d), .npy");
   app->add_option("--new-embeddings", flags->new_embeddings, "New model's, of the same items, .npy");
   flags->of_embeddings = {
-      app->add_option("--labels", flags->labels, "Class of each item, .npy; for loss sup and for the evaluation"),
+      app->add_option("--labels", flags->labels, "Class of each row, .npy; for loss sup and for the evaluation"),
+      app->add_option("--items", flags->items,
+                      "Item of each row, .npy, where an item has several (augmented views); default: each row its own"),
       app->add_option("--metric", flags->metric, "Of --*-embeddings: lorentz or cosine")->capture_default_str(),
       app->add_option("--curvature", flags->curvature, "K of --*-embeddings; lorentz only")->capture_default_str(),
       app->add_option("--old-clip", flags->old_clip, "Clip radius of the old model; lorentz only")
           ->capture_default_str(),
       app->add_option("--new-clip", flags->new_clip, "Clip radius of the new model; lorentz only")
           ->capture_default_str(),
-      app->add_option("--test-share", flags->test_share, "Share of labelled --*-embeddings kept for the evaluation")
+      app->add_option("--test-share", flags->test_share, "Share of labelled items kept for the evaluation")
           ->capture_default_str(),
   };
   flags->of_models = {
@@ -333,15 +447,16 @@ void AddAdapt(CLI::App& root, Context& context) {
   app->add_option("--direction", flags->direction, "item (old items into the new space) or query (the reverse)")
       ->capture_default_str();
   app->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp, kernel")->capture_default_str();
-  app->add_option("--loss", flags->loss, "auto, or a sum of reg, rel, sup, contra, as in reg+0.5*sup")
-      ->capture_default_str();
+  flags->loss_given =
+      app->add_option("--loss", flags->loss, "auto, or a sum of reg, rel, sup, contra, as in reg+0.5*sup")
+          ->capture_default_str();
   app->add_option("--width", flags->width,
                   "Hidden units of residual-mlp (0: 1,024 for items, 512 for queries), centres of kernel (0: 4,096)")
       ->capture_default_str();
-  app->add_option("--rank", flags->rank, "Rank of low-rank-affine")->capture_default_str();
+  flags->rank_given = app->add_option("--rank", flags->rank, "Rank of low-rank-affine")->capture_default_str();
   app->add_option("--steps", flags->steps, "Steps of the optimiser")->capture_default_str();
   app->add_option("--bank", flags->bank, "Items that each query of a step is compared with")->capture_default_str();
-  app->add_option("--pairs", flags->pairs, "Items (with models: training images) to use, drawn at random; 0: all")
+  app->add_option("--pairs", flags->pairs, "Rows (with models: training images) to use, drawn at random; 0: all")
       ->capture_default_str();
   app->add_option("--seed", flags->seed,
                   "Of every random choice, the split of --data among them: give that of the training")

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "models/adapter_file.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/two_models.h"
+#include "trainer/data/rng.h"
 
 namespace lightcone::cli {
 namespace {
@@ -24,6 +27,19 @@ class AdaptCommand : public testing::Test {
     Write("old.npy", NpyType::kFloat32, {300, 8}, world.old_z.data(), world.old_z.size() * sizeof(float));
     Write("new.npy", NpyType::kFloat32, {300, 10}, world.new_z.data(), world.new_z.size() * sizeof(float));
     Write("labels.npy", NpyType::kInt32, {300}, world.labels.data(), world.labels.size() * sizeof(int32_t));
+    std::vector<int32_t> views(300), few(300);
+    for (int i = 0; i < 300; ++i) views[static_cast<size_t>(i)] = i % 150;
+    for (int i = 0; i < 300; ++i) few[static_cast<size_t>(i)] = i % 30;
+    Write("items.npy", NpyType::kInt32, {300}, views.data(), 300 * sizeof(int32_t));
+    Write("few-items.npy", NpyType::kInt32, {300}, few.data(), 300 * sizeof(int32_t));
+    for (const int rows : {63, 70}) {
+      Write(StrCat("old", rows, ".npy"), NpyType::kFloat32, {rows, 8}, world.old_z.data(), rows * 8 * sizeof(float));
+      Write(StrCat("new", rows, ".npy"), NpyType::kFloat32, {rows, 10}, world.new_z.data(), rows * 10 * sizeof(float));
+    }
+    Write("labels70.npy", NpyType::kInt32, {70}, world.labels.data(), 70 * sizeof(int32_t));
+    std::vector<float> damaged = world.new_z;
+    damaged[17 * 10 + 3] = std::numeric_limits<float>::quiet_NaN();
+    Write("damaged.npy", NpyType::kFloat32, {300, 10}, damaged.data(), damaged.size() * sizeof(float));
     Write("few.npy", NpyType::kFloat32, {10, 10}, world.new_z.data(), 100 * sizeof(float));
   }
 
@@ -33,7 +49,10 @@ class AdaptCommand : public testing::Test {
   }
 
   Outcome Run(std::vector<std::string> words) {
-    words.insert(words.begin(), {"adapt", "--width", "16", "--steps", "30", "--bank", "128"});
+    const bool other_map = std::find(words.begin(), words.end(), "--map") != words.end();
+    if (!other_map) words.insert(words.begin(), {"--width", "16"});
+    if (std::find(words.begin(), words.end(), "--bank") == words.end()) words.insert(words.begin(), {"--bank", "128"});
+    words.insert(words.begin(), {"adapt", "--steps", "30"});
     return RunHere(scratch_, words);
   }
   Outcome RunOnFiles(std::vector<std::string> words) {
@@ -84,6 +103,78 @@ TEST_F(AdaptCommand, WithoutLabelsFitsOnEveryRowAndEvaluatesNothing) {
   EXPECT_THAT(RunOnFiles({"--out", scratch_ / "a.adapter"}).out, HasSubstr("not evaluated: no labels (--labels)"));
 }
 
+TEST_F(AdaptCommand, KeepsTheViewsOfOneItemTogether) {
+  const std::vector<std::string> labelled = {"--labels", scratch_ / "labels.npy", "--test-share", "0.2",
+                                             "--out",    scratch_ / "a.adapter",  "--json"};
+  std::vector<std::string> by_item = labelled;
+  by_item.insert(by_item.end(), {"--items", scratch_ / "items.npy"});
+  const Outcome outcome = RunOnFiles(by_item);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["evaluation"]["queries"], 30) << "of 150 items of two views each 30 are for the test, once each";
+  EXPECT_EQ(outcome.json()["adapter"]["fit"]["pairs"], 216) << "of the others' 240 views 24 are held out, two an item";
+  EXPECT_EQ(outcome.json()["adapter"]["fit"]["held_out_pairs"], 24);
+
+  // A view in the gallery would be its query's nearest item: with every item twice over, no query fails.
+  const TwoModels world = MakeTwoModels(150, 6, 8, 10, Metric::kLorentz, 1);
+  std::vector<float> old_z = world.old_z, new_z = world.new_z;
+  old_z.insert(old_z.end(), world.old_z.begin(), world.old_z.end());
+  new_z.insert(new_z.end(), world.new_z.begin(), world.new_z.end());
+  std::vector<int32_t> labels(300);
+  Rng rng(1);
+  for (size_t i = 0; i < 150; ++i) labels[i] = labels[i + 150] = static_cast<int32_t>(rng.Below(6));  // of no meaning
+  Write("old.npy", NpyType::kFloat32, {300, 8}, old_z.data(), old_z.size() * sizeof(float));
+  Write("new.npy", NpyType::kFloat32, {300, 10}, new_z.data(), new_z.size() * sizeof(float));
+  Write("labels.npy", NpyType::kInt32, {300}, labels.data(), labels.size() * sizeof(int32_t));
+  const Outcome honest = RunOnFiles(by_item), leaking = RunOnFiles(labelled);
+  ASSERT_EQ(honest.exit_code, 0) << honest.err;
+  EXPECT_LT(honest.json()["evaluation"]["new_new"]["cmc1"], 0.5);
+  EXPECT_GT(leaking.json()["evaluation"]["new_new"]["cmc1"], honest.json()["evaluation"]["new_new"]["cmc1"]);
+}
+
+TEST_F(AdaptCommand, RefusesWhatItsMapHasNot) {
+  const auto error = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--out", scratch_ / "a.adapter"});
+    const Outcome outcome = RunOnFiles(words);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"--map", "affine", "--width=-7"}), HasSubstr("'--width' is -7; allowed: 0 with --map affine"));
+  EXPECT_THAT(error({"--map", "procrustes", "--width", "16"}), HasSubstr("'--width' is 16"));
+  EXPECT_THAT(error({"--map", "affine", "--rank", "900"}), HasSubstr("'--rank' is 900; allowed: nothing with --map affine"));
+  EXPECT_THAT(error({"--map", "kernel", "--loss", "sup"}), HasSubstr("'--loss' is sup; allowed: auto with --map kernel"));
+  EXPECT_EQ(RunOnFiles({"--map", "procrustes", "--loss", "auto", "--out", scratch_ / "a.adapter"}).exit_code, 0);
+}
+
+TEST_F(AdaptCommand, NamesTheFlagAtFault) {
+  const auto error = [&](std::vector<std::string> words, bool files = true) {
+    words.insert(words.end(), {"--out", scratch_ / "a.adapter"});
+    const Outcome outcome = files ? RunOnFiles(words) : Run(words);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"--bank", "1"}), HasSubstr("'--bank' is 1; allowed: 2 .. 65536"));
+  EXPECT_THAT(error({"--old-clip", "0"}), HasSubstr("'--old-clip' is 0"));
+  EXPECT_THAT(error({"--new-clip", "0"}), HasSubstr("'--new-clip' is 0"));
+  EXPECT_THAT(error({"--old-clip", "0", "--direction", "query"}), HasSubstr("'--old-clip' is 0"));
+  EXPECT_THAT(error({"--curvature", "0"}), HasSubstr("'--curvature' is 0"));
+  EXPECT_THAT(error({"--metric", "euclidean"}), HasSubstr("'--metric' is euclidean"));
+  EXPECT_THAT(error({"--loss", "sup"}), HasSubstr("'--labels' is absent"));
+  EXPECT_THAT(error({"--pairs", "5"}), HasSubstr("'--pairs' is 5; allowed: 0 (all), or 64 .. 300, the rows to fit\n"));
+  EXPECT_THAT(error({"--pairs", "100000"}), HasSubstr("'--pairs' is 100000"));
+  EXPECT_THAT(error({"--items", scratch_ / "few-items.npy"}), HasSubstr("'--items' is 30 different items to fit; allowed: at least 32"));
+  EXPECT_THAT(error({"--items", scratch_ / "labels70.npy"}), HasSubstr("'--items' is 70 items; allowed: 300"));
+  EXPECT_THAT(error({"--old-embeddings", scratch_ / "old63.npy", "--new-embeddings", scratch_ / "new63.npy"}, false),
+              HasSubstr("'--old-embeddings' is 63 rows to fit; allowed: at least 64"));
+  EXPECT_THAT(error({"--old-embeddings", scratch_ / "old70.npy", "--new-embeddings", scratch_ / "new70.npy", "--labels",
+                     scratch_ / "labels70.npy"},
+                    false),
+              HasSubstr("'--old-embeddings' is 63 rows to fit (7 rows kept by --test-share); allowed: at least 64"));
+  EXPECT_THAT(error({"--old-embeddings", scratch_ / "old.npy", "--new-embeddings", scratch_ / "damaged.npy", "--labels",
+                     scratch_ / "labels.npy"},
+                    false),
+              HasSubstr("'--new-embeddings[17][3]' is nan"));
+}
+
 TEST_F(AdaptCommand, RefusesWhatIsWrong) {
   const auto error = [&](std::vector<std::string> words, bool files = true) {
     words.insert(words.end(), {"--out", scratch_ / "a.adapter"});
@@ -95,14 +186,14 @@ TEST_F(AdaptCommand, RefusesWhatIsWrong) {
   EXPECT_THAT(error({"--direction", "both"}), HasSubstr("'both'"));
   EXPECT_THAT(error({"--map", "mlp"}), HasSubstr("'mlp'"));
   EXPECT_THAT(error({"--loss", "mse"}), HasSubstr("'mse'"));
-  EXPECT_THAT(error({"--loss", "sup"}), HasSubstr("pairs.labels"));
+  EXPECT_THAT(error({"--loss", "sup"}), HasSubstr("'--labels'"));
   EXPECT_THAT(error({"--map", "low-rank-affine", "--rank", "9"}), HasSubstr("'rank' is 9; allowed: 1 .. 8"));
   EXPECT_THAT(error({"--metric", "euclidean"}), HasSubstr("euclidean"));
-  EXPECT_THAT(error({"--pairs", "5"}), HasSubstr("'pairs_max' is 5"));
+  EXPECT_THAT(error({"--pairs", "5"}), HasSubstr("'--pairs' is 5"));
   for (const char* flag : {"--old-model", "--new-model", "--base-model", "--data", "--views"}) {
     EXPECT_THAT(error({flag, "1"}), HasSubstr(StrCat("'", flag, "' is together with embeddings; allowed: only with")));
   }
-  for (const char* flag : {"--labels", "--metric", "--curvature", "--old-clip", "--new-clip", "--test-share"}) {
+  for (const char* flag : {"--labels", "--items", "--metric", "--curvature", "--old-clip", "--new-clip", "--test-share"}) {
     EXPECT_THAT(error({"--old-model", "m", "--new-model", "n", flag, "1"}, false),
                 HasSubstr(StrCat("'", flag, "' is together with models; allowed: only with")));
   }

@@ -360,6 +360,16 @@ TEST(FitAdapter, NamesWhatIsWrongWithThePairs) {
               HasSubstr("'pairs.labels' is absent"));
 }
 
+TEST(FitAdapter, OfAClosedFormNeedsNoLabelsWhateverTheLoss) {
+  const TwoModels world = MakeTwoModels(100, 4, 6, 8, Metric::kLorentz, 1);
+  AdaptOptions options = OptionsFor(world, AdapterDirection::kItem);
+  options.loss = "sup";
+  options.kind = AdapterKind::kKernel;
+  const absl::StatusOr<AdapterFile> file = FitAdapter(PairsOf(world, AdapterDirection::kItem, false), options);
+  ASSERT_TRUE(file.ok()) << MessageOf(file.status());
+  EXPECT_EQ(file->fit.loss, "closed-form");
+}
+
 TEST(AdaptOptions, NameTheFieldTheValueAndTheRange) {
   const auto error = [](auto change) {
     AdaptOptions options;

@@ -142,7 +142,8 @@ absl::Status CheckPairs(const EmbeddingPairs& pairs, const AdaptOptions& options
     return InvalidField("pairs.items", StrCat(pairs.items.size(), " items"), StrCat(n, ", one a pair, or none"));
   }
   LC_ASSIGN_OR_RETURN(const AdaptLoss loss, ParseAdaptLoss(options.loss, !pairs.labels.empty()));
-  if (options.kind != AdapterKind::kProcrustes && loss.needs_labels() && pairs.labels.empty()) {
+  const bool closed_form = options.kind == AdapterKind::kProcrustes || options.kind == AdapterKind::kKernel;
+  if (!closed_form && loss.needs_labels() && pairs.labels.empty()) {
     return InvalidField("pairs.labels", "absent", StrCat("one a pair: the loss '", options.loss, "' needs labels"));
   }
   LC_RETURN_IF_ERROR(CheckSide("pairs.source", pairs.source, options.source));
