@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/demo.h"
 
@@ -38,8 +39,7 @@ void AddDemo(CLI::App& root, Context& context) {
   auto flags = std::make_shared<DemoFlags>();
   CLI::App* app = AddCommand(
       root, "demo", "The whole story: train, embed, upgrade without backfilling, measure, kill -9, compare");
-  app->add_option("--data", flags->options.data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR or folder:DIR")
-      ->capture_default_str();
+  app->add_option("--data", flags->options.data, DatasetNames())->capture_default_str();
   app->add_option("--seed", flags->options.seed, "Of drawing, splits and training")->capture_default_str();
   app->add_option("--dir", flags->options.folder,
                   "Folder for models, server data and report.html (default: lightcone-demo)");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/eval_faces.h"
 #include "cli/interrupt.h"
@@ -227,7 +228,7 @@ void AddEval(CLI::App& root, Context& context) {
   flags->of_pair = {
       app->add_option("--gallery", flags->gallery, "Folder of the model that embeds the gallery; default: --query's")};
   flags->of_images = {
-      app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str(),
+      app->add_option("--data", flags->data, DatasetNames())->capture_default_str(),
       app->add_option("--split", flags->split, "test or train")->capture_default_str(),
       app->add_option("--seed", flags->seed, "Of drawing and splits, as in training")->capture_default_str()};
   flags->in_memory = {

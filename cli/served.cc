@@ -4,17 +4,23 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/scratch_folder.h"
 #include "base/status.h"
 #include "cli/child_server.h"
 #include "cli/demo_gallery.h"
 #include "cli/served_backfill.h"
+#include "cli/table.h"
 #include "client/client.h"
+#include "geometry/adapter.h"
 #include "geometry/metrics.h"
 #include "models/adapter_file.h"
 #include "models/encoder.h"
+#include "models/failure_head_file.h"
+#include "trainer/adapt/model_pairs.h"
 #include "trainer/data/rng.h"
 #include "trainer/evaluate.h"
 #include "trainer/uncertainty/failure_head.h"
@@ -68,12 +74,7 @@ class Served {
     if (std::ssize(leased_) != dataset_.test.size()) {
       return absl::InternalError(StrCat("the server leased ", leased_.size(), " items"));
     }
-    const Manifest &query = query_->manifest(), &gallery = gallery_->manifest();
-    if (query.dimension != gallery.dimension) return absl::OkStatus();
-    LC_ASSIGN_OR_RETURN(const Failures failures,
-                        FailuresOf({query.metric, query.curvature, query.dimension},
-                                   {query_z_, dataset_.test.labels, query.clip_radius},
-                                   {gallery_z_, dataset_.test.labels, gallery.clip_radius}));
+    LC_ASSIGN_OR_RETURN(const Failures failures, Misses());
     std::vector<double> scores;
     std::vector<uint8_t> wrong;
     for (const v1::LeasedItem& item : leased_) {
@@ -85,6 +86,28 @@ class Served {
     return absl::OkStatus();
   }
 
+  // What the query model retrieves wrongly, compared as the server does: behind the adapter, in the space that it leads
+  // into, or by the first numbers of a longer vector.
+  absl::StatusOr<Failures> Misses() const {
+    const Manifest &query = query_->manifest(), &gallery = gallery_->manifest();
+    std::vector<float> query_z = query_z_, gallery_z = gallery_z_;
+    double query_clip = query.clip_radius, gallery_clip = gallery.clip_radius;
+    const bool item = adapter_.has_value() && adapter_->spec.direction == AdapterDirection::kItem;
+    if (adapter_.has_value()) {
+      LC_ASSIGN_OR_RETURN(const Adapter adapter, Adapter::Make(adapter_->spec));
+      std::vector<float>& side = item ? gallery_z : query_z;
+      std::vector<float> carried(dataset_.test.labels.size() * static_cast<size_t>(adapter.output_dimension()));
+      adapter.Apply(side, carried);
+      side = std::move(carried);
+      (item ? gallery_clip : query_clip) = adapter.target().clip_radius;
+    } else {
+      query_z = FirstNumbers(query_z, query.dimension, gallery.dimension);
+    }
+    const Manifest& space = item ? query : gallery;
+    return FailuresOf({space.metric, space.curvature, space.dimension}, {query_z, dataset_.test.labels, query_clip},
+                      {gallery_z, dataset_.test.labels, gallery_clip});
+  }
+
   // The next `count` items of the order, from the `begin`th on.
   absl::Status EmbedAnew(size_t begin, size_t count) {
     if (own_order()) {
@@ -93,6 +116,42 @@ class Served {
     }
     return UpsertVectors(*client_, kCollection, what_.generation, query_z_, what_.dimension, dataset_,
                          std::span<const int64_t>(order_).subspan(begin, count));
+  }
+
+  // Whether the adapter leads from one of the two models to the other, as the server will ask.
+  absl::Status CheckAdapter() const {
+    const AdapterSpec& spec = adapter_->spec;
+    const bool item = spec.direction == AdapterDirection::kItem;
+    const char *from = item ? "--gallery" : "--query", *to = item ? "--query" : "--gallery";
+    const int takes = (item ? gallery_ : query_)->dimension();
+    if (spec.input_dimension != takes) {
+      return InvalidField("--adapter",
+                          StrCat("of direction '", AdapterDirectionName(spec.direction), "' for vectors of ",
+                                 spec.input_dimension, " numbers"),
+                          StrCat("one for ", takes, " numbers, as ", from, " embeds"));
+    }
+    LC_ASSIGN_OR_RETURN(const Space wanted, SpaceOf((item ? query_ : gallery_)->manifest()));
+    const Space& given = spec.target;
+    const bool same = given.metric == wanted.metric && given.dimension == wanted.dimension &&
+                      (given.metric != Metric::kLorentz ||
+                       (given.curvature == wanted.curvature && given.clip_radius == wanted.clip_radius));
+    if (same) return absl::OkStatus();
+    const auto text = [](const Space& space) {
+      const std::string plain = StrCat(MetricName(space.metric), " of dimension ", space.dimension);
+      return space.metric == Metric::kLorentz
+                 ? StrCat(plain, ", K ", Number(space.curvature), ", clip radius ", Number(space.clip_radius))
+                 : plain;
+    };
+    return InvalidField("--adapter", StrCat("into ", text(given)), StrCat("into ", text(wanted), ", as ", to, " embeds"));
+  }
+
+  // The file of the order, for items of the gallery's model.
+  absl::Status CheckHead() const {
+    LC_ASSIGN_OR_RETURN(const FailureHeadFile head, ReadFailureHead(pair_.order));
+    const size_t wanted = static_cast<size_t>(gallery_->manifest().dimension);
+    if (head.means.dimension == wanted) return absl::OkStatus();
+    return InvalidField("--order", StrCat("a failure head for vectors of ", head.means.dimension, " numbers"),
+                        StrCat(wanted, " numbers, as --gallery embeds"));
   }
 
   // Whether a way leads from the queries' model to the gallery's, before anything is embedded.
@@ -106,7 +165,12 @@ class Served {
       return InvalidField("--order", pair_.order,
                           "random, unless the query model was trained against the gallery's, or has an adapter to it");
     }
-    if (one_model_ || adapted || child_) return absl::OkStatus();
+    if (own_order() && pair_.order != "neighbourhood") LC_RETURN_IF_ERROR(CheckHead());
+    if (adapted) {
+      LC_ASSIGN_OR_RETURN(adapter_, ReadAdapter(pair_.adapter));
+      return CheckAdapter();
+    }
+    if (one_model_ || child_) return absl::OkStatus();
     if (query.through_adapter) {
       return InvalidField("--adapter", "absent",
                           StrCat("an adapter: '", query.name, "' compares with no older model as it is"));
@@ -159,10 +223,9 @@ class Served {
     if (child_) {
       figures_.how = "native";
     } else if (adapted) {
-      LC_ASSIGN_OR_RETURN(const AdapterFile file, ReadAdapter(pair_.adapter));
-      const bool item = file.spec.direction == AdapterDirection::kItem;
+      const bool item = adapter_->spec.direction == AdapterDirection::kItem;
       LC_RETURN_IF_ERROR(
-          PutAdapter(*client_, kCollection, item ? old : what_.generation, item ? what_.generation : old, file));
+          PutAdapter(*client_, kCollection, item ? old : what_.generation, item ? what_.generation : old, *adapter_));
       what_.adapters = item ? v1::ADAPTER_MODE_ITEM : v1::ADAPTER_MODE_QUERY;
       figures_.how = item ? "item adapter" : "query adapter";
     } else {
@@ -175,6 +238,7 @@ class Served {
   const ServedPair& pair_;
   const Dataset& dataset_;
   std::unique_ptr<Encoder> query_, gallery_;
+  std::optional<AdapterFile> adapter_;
   bool one_model_ = false, child_ = false;
   std::vector<float> query_z_, gallery_z_;
   std::vector<int64_t> queries_;
@@ -194,7 +258,7 @@ absl::StatusOr<ServedFigures> MeasureServed(const ServedPair& pair, const Datase
   double before = 0;
   for (const double share : shares) {
     if (!(share >= before && share <= 1)) {
-      return InvalidField("share", StrCat(share), StrCat(before, " .. 1: shares ascend"));
+      return InvalidField("--backfilled", StrCat(share), StrCat(before, " .. 1: shares ascend"));
     }
     before = share;
   }

@@ -34,8 +34,8 @@ struct ServedPoint {
 struct ServedFigures {
   std::vector<ServedPoint> points;  // in the order asked for
   int64_t queries = 0;              // asked
-  // Under the server's order: how well it tells the items that the query model will retrieve wrongly
-  // (docs/uncertainty.md); empty where all or none are, and between vectors of two lengths.
+  // Under the server's order: how well it tells the items that the query model will retrieve wrongly, behind the adapter
+  // where there is one (docs/uncertainty.md); empty where all or none are.
   std::optional<double> auroc;
   std::string how;  // "native" (parent and child), "item adapter", "query adapter", "override of the reach", "itself"
 };
@@ -43,10 +43,11 @@ struct ServedFigures {
 // Starts a server over a temporary folder, registers the gallery's model and, behind it, the queries' model (behind the
 // adapter where there is one; as its child where it was trained against the gallery's; else with the reach overridden,
 // which takes vectors of one length), upserts the test images and measures, exactly, at each share of `shares`
-// (ascending, of nested sets in the given order), each test image against all others. Errors of the models' files, of the server,
-// and INVALID_ARGUMENT: shares that do not ascend within 0 .. 1, an adapter with one model, no way from one model to
-// the other, a data set with a protocol of its own; the server's
-// order with one model, or where only an override leads from one to the other.
+// (ascending, of nested sets in the given order), each test image against all others. Errors of the files of models,
+// adapter and failure head, of the server, and INVALID_ARGUMENT: shares that do not ascend within 0 .. 1, an adapter
+// with one model or between other spaces, a failure head for another dimension, no way from one model to the other, a
+// data set with a protocol of its own; the server's order with one model, or where only an override leads from one to
+// the other. All but the server's come before anything is embedded.
 absl::StatusOr<ServedFigures> MeasureServed(const ServedPair& pair, const Dataset& dataset,
                                             const std::vector<double>& shares);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/message_json.h"
@@ -247,7 +248,7 @@ void AddTrain(CLI::App& root, Context& context) {
   CLI::App* app = AddCommand(root, "train", "Train an encoder; a stopped training goes on when it is called again");
   app->add_flag("--list", flags->list, "List methods, data sets, recipes, architectures and options");
   app->add_option("--method", flags->method, "A name of --list")->capture_default_str();
-  app->add_option("--data", flags->data, "glyphs, cifar100:DIR, idx:DIR, npy:DIR, folder:DIR")->capture_default_str();
+  app->add_option("--data", flags->data, DatasetNames())->capture_default_str();
   app->add_option("--out", flags->out, "Folder for checkpoint, encoder and manifest");
   app->add_option("--old", flags->old_model, "Folder of the old model, for methods that need one");
   app->add_option("--recipe", flags->recipe, "quick (CPU, minutes) or paper (GPU)")->capture_default_str();

@@ -3,11 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/npy.h"
+#include "cli/child_server.h"
+#include "cli/demo_gallery.h"
+#include "cli/served_backfill.h"
+#include "geometry/adapter.h"
+#include "geometry/metrics.h"
 #include "models/adapter_file.h"
+#include "models/encoder.h"
+#include "models/failure_head_file.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/data_files.h"
+#include "trainer/data/dataset.h"
+#include "trainer/evaluate.h"
+#include "trainer/uncertainty/failure_head.h"
 
 namespace lightcone::cli {
 namespace {
@@ -27,6 +41,47 @@ class Offline : public testing::Test {
       data.Write(StrCat(part, "-labels-idx1-ubyte"), testing_data::IdxLabels(labels));
     }
     return labels;
+  }
+
+  // How well the server's own order tells what the new model's queries retrieve wrongly through an adapter: the order from
+  // a server of its own, the failures from embeddings that were carried here.
+  std::optional<double> AurocThrough(const AdapterFile& file, const std::string& set, const std::string& old_model,
+                                     const std::string& new_model) {
+    const Dataset dataset = OpenDataset(set, 1).value();
+    const auto old_encoder = Encoder::LoadFolder(old_model).value(), new_encoder = Encoder::LoadFolder(new_model).value();
+    std::vector<float> old_z = EmbedSplit(*old_encoder, dataset.test).value();
+    std::vector<float> new_z = EmbedSplit(*new_encoder, dataset.test).value();
+    const Manifest &older = old_encoder->manifest(), &newer = new_encoder->manifest();
+    const bool item = file.spec.direction == AdapterDirection::kItem;
+
+    const auto server = ChildServer::Start(Binary(), scratch_ / StrCat("server-", item ? "item" : "query")).value();
+    const auto client = client::Client::Connect({.address = server->address()}).value();
+    EXPECT_TRUE(CreateGallery(*client, "g", older.metric, older.curvature).ok());
+    EXPECT_EQ(RegisterModel(*client, "g", old_model, {}).value(), 1u);
+    EXPECT_TRUE(ActivateModel(*client, "g", 1).ok());
+    EXPECT_TRUE(UpsertVectors(*client, "g", 1, old_z, older.dimension, dataset).ok());
+    EXPECT_EQ(RegisterModel(*client, "g", new_model, {.expects_adapter = true}).value(), 2u);
+    EXPECT_TRUE(PutAdapter(*client, "g", item ? 1 : 2, item ? 2 : 1, file).ok());
+    EXPECT_TRUE(ActivateModel(*client, "g", 2).ok());
+    const std::vector<v1::LeasedItem> leased = LeaseEverything(*client, "g", "").value();
+
+    const Adapter adapter = Adapter::Make(file.spec).value();
+    std::vector<float> carried(dataset.test.labels.size() * static_cast<size_t>(adapter.output_dimension()));
+    adapter.Apply(item ? old_z : new_z, carried);
+    (item ? old_z : new_z) = carried;
+    const Manifest& target = item ? newer : older;
+    const Failures failures = FailuresOf({target.metric, target.curvature, target.dimension},
+                                         {new_z, dataset.test.labels, item ? newer.clip_radius : older.clip_radius},
+                                         {old_z, dataset.test.labels, item ? newer.clip_radius : older.clip_radius})
+                                  .value();
+    std::vector<double> scores;
+    std::vector<uint8_t> wrong;
+    for (const v1::LeasedItem& one : leased) {
+      if (failures.findable[one.id().number()] == 0) continue;
+      scores.push_back(one.uncertainty());
+      wrong.push_back(failures.wrong[one.id().number()]);
+    }
+    return Auroc(scores, wrong);
   }
 
   TemporaryFolder scratch_;
@@ -118,6 +173,13 @@ TEST_F(Offline, TrainListsWhatThereIs) {
   EXPECT_GE(methods.size(), 2u);
   EXPECT_EQ(methods.back()["name"], "lightcone");
   EXPECT_EQ(methods.back()["defaults"]["hbct.lambda_until"], "0.5");
+}
+
+TEST_F(Offline, HelpNamesEveryKindOfDataSet) {
+  for (const char* command : {"train", "eval", "demo"}) {
+    const std::string help = Run({command, "--help"}).out;
+    for (const auto& [name, what] : DatasetKinds()) EXPECT_THAT(help, HasSubstr(name)) << command;
+  }
 }
 
 TEST_F(Offline, TrainRefusesWhatIsWrong) {
@@ -214,6 +276,12 @@ TEST_F(Offline, AServerBackfillsInTheOrderOfAFailureHead) {
     EXPECT_LE(served.json()["order_auroc"], 1.0);
   }
   EXPECT_EQ(RunBinary(scratch_, with(eval, {"--order", scratch_ / "none"})).exit_code, 3);
+  FailureHeadFile other;
+  other.head.deviation.fill(1);
+  other.means = {3, {1, 0, 0}};
+  ASSERT_TRUE(WriteFailureHead(scratch_ / "other.head", other).ok());
+  EXPECT_THAT(Run(with(eval, {"--order", scratch_ / "other.head"})).err,
+              HasSubstr("'--order' is a failure head for vectors of 3 numbers; allowed: 16 numbers"));
   EXPECT_THAT(Run({"eval", "--data", set, "--served", "--query", old_model, "--order", head}).err,
               HasSubstr("'--order'"));
   EXPECT_THAT(Run({"eval", "--data", set, "--query", new_model, "--order", head}).err, HasSubstr("only with --served"));
@@ -318,6 +386,51 @@ TEST_F(Offline, AModelOfMethodLightconeComesWithItsAdapter) {
                   .out,
               HasSubstr("old-items.adapter carries the old items"));
   EXPECT_TRUE(ReadAdapter(path).ok()) << "fitted again";
+}
+
+TEST_F(Offline, TheServersOrderIsJudgedByWhatTheAdapterGives) {
+  const testing_data::Folder data;
+  WriteSet(data);
+  const std::string set = "idx:" + data.path(), old_model = scratch_ / "old", new_model = scratch_ / "new";
+  for (const auto& [model, dimension] : {std::pair{old_model, "12"}, {new_model, "16"}}) {
+    const Outcome trained =
+        Run({"train", "--data", set, "--out", model, "--set", "encoder.architecture=mlp", "--set", "encoder.width=0.25",
+             "--set", "epochs=1", "--set", "batch=8", "--set", StrCat("encoder.dimension=", dimension)});
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  }
+  const auto fit = [&](const std::string& direction, std::vector<std::string> more) {
+    more.insert(more.begin(), {"adapt", "--data", set, "--old-model", old_model, "--new-model", new_model, "--map",
+                               "affine", "--steps", "20", "--direction", direction, "--out", scratch_ / direction});
+    return Run(more);
+  };
+  EXPECT_THAT(fit("item", {"--pairs", "10"}).err,
+              HasSubstr("'--pairs' is 10; allowed: 0 (all), or 32 .. 48, the training images"));
+  EXPECT_THAT(fit("item", {"--pairs", "32", "--views", "1"}).err, HasSubstr("'--data' is " + set + " with 48 training"));
+
+  const auto eval = [&](const std::string& query, const std::string& gallery, const std::string& adapter,
+                        std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "--data", set, "--served", "--query", query, "--gallery", gallery, "--adapter",
+                               adapter, "--json"});
+    return RunBinary(scratch_, more);
+  };
+  for (const char* direction : {"item", "query"}) {
+    ASSERT_EQ(fit(direction, {}).exit_code, 0);
+    const std::optional<double> expected =
+        AurocThrough(ReadAdapter(scratch_ / direction).value(), set, old_model, new_model);
+    ASSERT_TRUE(expected.has_value()) << "some are retrieved wrongly, and some are not";
+    const Outcome ordered = eval(new_model, old_model, scratch_ / direction, {"--order", "neighbourhood"});
+    ASSERT_EQ(ordered.exit_code, 0) << ordered.err;
+    EXPECT_NEAR(ordered.json().value("order_auroc", -1.0), *expected, 1e-9) << direction;
+  }
+  EXPECT_THAT(eval(old_model, new_model, scratch_ / "item", {}).err,
+              HasSubstr("of direction 'item' for vectors of 12 numbers; allowed: one for 16 numbers, as --gallery embeds"));
+  AdapterFile elsewhere = ReadAdapter(scratch_ / "item").value();
+  elsewhere.spec.target.clip_radius = 3;
+  ASSERT_TRUE(WriteAdapter(scratch_ / "elsewhere", elsewhere).ok());
+  EXPECT_THAT(eval(new_model, old_model, scratch_ / "elsewhere", {}).err,
+              HasSubstr("into lorentz of dimension 16, K 1, clip radius 3; allowed: into lorentz of dimension 16, K 1, "
+                        "clip radius 1, as --query embeds"));
+  EXPECT_THAT(eval(new_model, old_model, scratch_ / "item", {"--backfilled", "2"}).err, HasSubstr("--backfilled"));
 }
 
 TEST_F(Offline, EmbedNeedsAModelASplitAndAFile) {
