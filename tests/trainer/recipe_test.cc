@@ -156,6 +156,9 @@ TEST(Recipe, AnUncertaintyIsStudiedOnARowWhoseQueriesSearchItsOldGalleryAsTheyAr
 
 TEST(Recipe, OptionsThatDoNotGoTogetherAreToldWithTheRow) {
   EXPECT_THAT(ErrorOf(Tiny("metric = \"cosine\"\n")), AllOf(HasSubstr("row 'a', generation 1"), HasSubstr("metric")));
+  EXPECT_THAT(ErrorOf(Tiny("[row.b]\nmethod = \"l2\"\n")),
+              HasSubstr("row 'b', generation 1: field 'metric' is lorentz; allowed: cosine (method 'l2' needs it)"))
+      << "the space says which, for the old model, too";
 }
 
 TEST(Recipe, AnUnknownNameListsTheShippedOnes) {
@@ -210,6 +213,39 @@ TEST(ShippedRecipes, TheSmallOnesTrainEveryMethod) {
       for (const RecipeRow& row : recipe.rows) found = found || row.method == method.name;
       EXPECT_TRUE(found) << name << " has no row of " << method.name;
     }
+  }
+}
+
+// Dividing by sqrt(d) is a step towards the hyperboloid (docs/training.md, From an image to a point).
+TEST(ShippedRecipes, RescaleNoEmbeddingsButThoseOfLorentzSpaces) {
+  for (const ShippedRecipe& shipped : ShippedRecipes()) {
+    const Recipe recipe = OpenRecipe(shipped.name).value();
+    Dataset data = TinyDataset();
+    data.train.height = data.train.width = 224;  // large enough for any encoder
+    for (const RecipeSpace& space : recipe.spaces) {
+      const TrainConfig config = RecipeConfig(recipe, data, space, 0, nullptr, 1).value();
+      if (config.metric == "lorentz") continue;
+      EXPECT_EQ(config.encoder.rescale, "none") << shipped.name << ", " << space.name;
+    }
+  }
+}
+
+TEST(ShippedRecipes, AblationsShareTheirModelsWithTheRecipeOfAllMethods) {
+  for (const char* data : {"omniglot", "cifar100"}) {
+    const auto configs = [](const std::string& name) {
+      const Recipe recipe = OpenRecipe(name).value();
+      const RecipeSpace& space = *recipe.Space("lorentz");
+      const RecipeRow& hbct = recipe.rows[recipe.RowIndex("hbct").value()];
+      std::string texts;
+      for (TrainConfig config : {RecipeConfig(recipe, TinyDataset(), space, 0, nullptr, 1).value(),
+                                 RecipeConfig(recipe, TinyDataset(), space, 1, nullptr, 1).value(),
+                                 RecipeConfig(recipe, TinyDataset(), space, 1, &hbct, 1).value()}) {
+        config.recipe = "one";  // a name for people, which no key holds
+        texts += ToJson(config);
+      }
+      return texts;
+    };
+    EXPECT_EQ(configs(StrCat(data, "-ablations-cpu")), configs(StrCat(data, "-cpu"))) << data;
   }
 }
 

@@ -1,4 +1,4 @@
-// MixBCT (Zhang et al., MixBCT, section 3; docs/training.md): which old embeddings a training may trust, and how they
+// MixBCT (Liang et al., 2023, section 3; docs/training.md): which old embeddings a training may trust, and how they
 // take the place of new ones in a batch. Only .cc files of trainer/ and tests include this. Threads: pure functions.
 #pragma once
 
