@@ -117,6 +117,25 @@ TEST(Table, LatexEscapesWhatLatexReads) {
   const std::string table = TableLatex(TwoSeeds());
   EXPECT_THAT(table, HasSubstr("a\\_b | c & 0.500$\\pm$0.141 & -0.500 (1 of 2) \\\\"));
   EXPECT_THAT(table, HasSubstr("P\\_com CMC@1"));
+  ExperimentResult odd = TwoSeeds();
+  odd.rows[0].title = "d^2 ~ \\half {1}";
+  EXPECT_THAT(TableLatex(odd),
+              HasSubstr("d\\textasciicircum{}2 \\textasciitilde{} \\textbackslash{}half \\{1\\} & "));
+}
+
+TEST(Table, AChainsGainsStandInLatexAsInMarkdown) {
+  ExperimentResult result = TwoSeeds();
+  EXPECT_THAT(TableLatex(result), Not(HasSubstr("row = generation"))) << "two generations have one pair";
+  result.steps = 3;
+  GainMatrix one(9), two(9);
+  one[3] = 0.25, one[6] = 0.5, one[7] = 1, two[3] = 0.75;
+  result.rows[0].p_com_cmc1 = {one, two};
+  result.rows[0].p_com_map = {one, one};
+  EXPECT_THAT(TableMarkdown(result), HasSubstr("| 1 | 0.500 ± 0.354 / 0.250 ± 0.000 |  |\n"));
+  const std::string table = TableLatex(result);
+  EXPECT_THAT(table, HasSubstr("\\begin{tabular}{lrr}\n\\hline\na\\_b | c & 0 & 1 \\\\\n"));
+  EXPECT_THAT(table, HasSubstr("\n1 & 0.500$\\pm$0.354 / 0.250$\\pm$0.000 &  \\\\\n"));
+  EXPECT_THAT(table, HasSubstr("\n2 & 0.500 / 0.500$\\pm$0.000 & 1.000 / 1.000$\\pm$0.000 \\\\\n"));
 }
 
 TEST(Svg, EveryPlotIsWellFormedAndEscapesItsTexts) {

@@ -84,6 +84,23 @@ std::string Escaped(std::string_view text, std::string_view special, std::string
   return out;
 }
 
+// As text that LaTeX prints as it stands.
+std::string LatexText(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\textbackslash{}";
+    } else if (c == '~') {
+      out += "\\textasciitilde{}";
+    } else if (c == '^') {
+      out += "\\textasciicircum{}";
+    } else {
+      out += Escaped(std::string_view(&c, 1), "&%$#_{}", "\\");
+    }
+  }
+  return out;
+}
+
 struct ShownMeasure {
   std::string key, title;
 };
@@ -120,6 +137,25 @@ std::string MatrixMarkdown(const ExperimentRow& row, int steps) {
     text += " |\n";
   }
   return text;
+}
+
+std::string MatrixLatex(const ExperimentRow& row, int steps) {
+  std::string text = StrCat("\n% P_com (CMC@1 / mAP): row = generation of the queries, column = of the gallery\n",
+                            "\\begin{tabular}{l", std::string(static_cast<size_t>(steps - 1), 'r'), "}\n\\hline\n",
+                            LatexText(row.title));
+  for (int j = 0; j + 1 < steps; ++j) text += StrCat(" & ", j);
+  text += " \\\\\n\\hline\n";
+  for (int i = 1; i < steps; ++i) {
+    text += StrCat(i);
+    for (int j = 0; j + 1 < steps; ++j) {
+      const size_t at = static_cast<size_t>(i * steps + j);
+      text += j < i ? StrCat(" & ", Cell(MatrixCell(row.p_com_cmc1, at), "$\\pm$", "--"), " / ",
+                             Cell(MatrixCell(row.p_com_map, at), "$\\pm$", "--"))
+                    : std::string(" & ");
+    }
+    text += " \\\\\n";
+  }
+  return text + "\\hline\n\\end{tabular}\n";
 }
 
 ordered_json JsonOf(const std::vector<GainMatrix>& seeds, int steps) {
@@ -247,14 +283,13 @@ std::string TableJson(const ExperimentResult& result) {
 
 std::string TableLatex(const ExperimentResult& result) {
   const std::vector<ShownMeasure> measures = ShownMeasures(result);
-  constexpr char kSpecial[] = "&%$#_{}";
   std::string text = StrCat("% ", result.title, "; recipe ", result.name, ", seeds ", SeedsText(result.seeds),
                             result.validation > 0 ? StrCat("; ", ValidationText(result)) : "", "\n\\begin{tabular}{l",
                             std::string(measures.size(), 'r'), "}\n\\hline\nmodel");
-  for (const ShownMeasure& measure : measures) text += StrCat(" & ", Escaped(measure.title, kSpecial, "\\"));
+  for (const ShownMeasure& measure : measures) text += StrCat(" & ", LatexText(measure.title));
   text += " \\\\\n\\hline\n";
   for (const ExperimentRow& row : result.rows) {
-    text += Escaped(row.title, kSpecial, "\\");
+    text += LatexText(row.title);
     for (const ShownMeasure& measure : measures) {
       text += StrCat(" & ", Cell(Summarise(row, measure.key), "$\\pm$", "--"));
     }
@@ -266,7 +301,12 @@ std::string TableLatex(const ExperimentResult& result) {
     }
     text += " \\\\\n";
   }
-  return text + "\\hline\n\\end{tabular}\n";
+  text += "\\hline\n\\end{tabular}\n";
+  if (result.steps <= 2) return text;
+  for (const ExperimentRow& row : result.rows) {
+    if (row.kind != "old") text += MatrixLatex(row, result.steps);
+  }
+  return text;
 }
 
 std::string CostMarkdown(const ExperimentResult& result) {
