@@ -156,9 +156,12 @@ class Trainer {
     return absl::OkStatus();
   }
 
+  // Of this run's steps; of all runs' where this one had nothing left to do.
   double Rate() const {
-    const double seconds = SecondsSince(start_);
-    return seconds > 0 ? static_cast<double>((progress_.step - resumed_at_) * config_.batch) / seconds : 0;
+    const bool was_done = resumed_at_ == steps();
+    const double seconds = was_done ? progress_.seconds : SecondsSince(start_);
+    const int64_t steps_done = was_done ? progress_.step : progress_.step - resumed_at_;
+    return seconds > 0 ? static_cast<double>(steps_done * config_.batch) / seconds : 0;
   }
 
   absl::Status WriteState() {
@@ -217,8 +220,10 @@ class Trainer {
     TrainResult result;
     result.seconds = SecondsSince(start_);
     result.images_per_second = Rate();
-    if (resumed_at_ < steps()) LC_RETURN_IF_ERROR(WriteState());
-    result.manifest = MakeManifest(progress_.seconds + result.seconds, result.images_per_second);
+    const bool was_done = resumed_at_ == steps();
+    if (!was_done) LC_RETURN_IF_ERROR(WriteState());
+    const double seconds = progress_.seconds + (was_done ? 0 : result.seconds);
+    result.manifest = MakeManifest(seconds, result.images_per_second);
     LC_ASSIGN_OR_RETURN(result.manifest.encoder_crc32c,
                         ExportTorchScript(run_->network(), folder_ + "/" + result.manifest.encoder_file,
                                           run_->method().ExportedTransform()));

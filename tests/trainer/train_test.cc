@@ -140,6 +140,20 @@ TEST_F(TrainTest, AStoppedTrainingResumesAndEndsBitForBitAsIfItHadNotStopped) {
   }
 }
 
+TEST_F(TrainTest, AFinishedTrainingThatIsRunAgainKeepsItsTimeAndItsSpeed) {
+  const TrainConfig config = TinyConfig();
+  const TrainingSummary first = MustTrain(config, "again").manifest.training;
+  const TrainResult second = MustTrain(config, "again");
+  EXPECT_EQ(second.resumed_at, second.steps);
+  const TrainingSummary& kept = second.manifest.training;
+  EXPECT_GE(kept.seconds, first.seconds) << "the checkpoint is written after the last step";
+  EXPECT_DOUBLE_EQ(kept.images_per_second, static_cast<double>(second.steps * config.batch) / kept.seconds);
+  EXPECT_EQ(second.images_per_second, kept.images_per_second);
+  const std::string manifest = ReadFile(Folder("again") + "/manifest.json").value();
+  MustTrain(config, "again");
+  EXPECT_EQ(ReadFile(Folder("again") + "/manifest.json").value(), manifest);
+}
+
 TEST_F(TrainTest, AResumedTrainingKeepsItsThreadsWhateverTheEnvironmentSaysNow) {
   const char* const given = std::getenv("OMP_NUM_THREADS");
   const std::string before = given == nullptr ? "" : given;
