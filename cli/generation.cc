@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
+#include "cli/put_adapter.h"
 #include "cli/register_model.h"
 #include "cli/rollout_json.h"
 
@@ -18,7 +20,7 @@ struct GenerationFlags {
   std::string collection, model, manifest, encoder, method = "external", reason, request_id;
   uint32_t generation = 0, draft = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0, reference = 0;
   double curvature = 0, clip_radius = 0;
-  bool activate = false, force = false, expects_adapter = false, wait = false;
+  bool activate = false, force = false, expects_adapter = false, no_adapter = false, wait = false;
   std::optional<double> tolerance;
   bool no_calibration = false;
   std::optional<uint32_t> expect_active;
@@ -66,6 +68,20 @@ absl::StatusOr<v1::ActivateResponse> Activate(client::Client* client, const Gene
   return client->ActivateGeneration(request);
 }
 
+// The adapter of --model, between the old model's generation and the new one.
+absl::StatusOr<std::optional<v1::AdapterInfo>> PutAdapterOf(Context& context, const GenerationFlags& flags,
+                                                            const ModelAdapter& adapter, uint32_t generation) {
+  if (!adapter.note.empty()) std::fprintf(stderr, "lightcone: %s\n", adapter.note.c_str());
+  if (adapter.file.empty()) return std::nullopt;
+  const std::string request_id = flags.request_id.empty() ? "" : flags.request_id + "-adapter";
+  absl::StatusOr<v1::AdapterInfo> put =
+      PutAdapterFile(context, {flags.collection, adapter.from, generation, request_id}, adapter.file);
+  if (put.ok()) return std::move(*put);
+  return Annotate(put.status(), StrCat("generation ", generation, " is registered, but not its adapter (`lightcone ",
+                                       "generation adapter put ", flags.collection, " ", adapter.from, " ", generation,
+                                       " ", adapter.file, "`)"));
+}
+
 absl::Status Register(Context& context, const GenerationFlags& flags) {
   v1::RegisterRequest request;
   request.set_request_id(flags.request_id);
@@ -74,18 +90,37 @@ absl::Status Register(Context& context, const GenerationFlags& flags) {
   request.set_expects_adapter(flags.expects_adapter);
   LC_RETURN_IF_ERROR(SetModel(flags, &request));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  ModelAdapter adapter;
+  if (!flags.model.empty() && !flags.no_adapter) {
+    LC_ASSIGN_OR_RETURN(adapter, FindModelAdapter(*client, flags.collection, flags.model, flags.parent));
+  }
   LC_ASSIGN_OR_RETURN(const v1::RegisterResponse response, client->RegisterGeneration(request));
-  if (!flags.activate) {
-    ShowGeneration(context, response.generation(), "");
-    return absl::OkStatus();
+  const uint32_t generation = response.generation().generation();
+  LC_ASSIGN_OR_RETURN(const std::optional<v1::AdapterInfo> put, PutAdapterOf(context, flags, adapter, generation));
+  if (flags.activate) {
+    const std::string activation_id = flags.request_id.empty() ? "" : flags.request_id + "-activate";
+    const auto activated = Activate(client, flags, generation, activation_id);
+    if (!activated.ok()) {
+      return Annotate(activated.status(), StrCat("generation ", generation, " is registered, but not active"));
+    }
   }
-  const std::string activation_id = flags.request_id.empty() ? "" : flags.request_id + "-activate";
-  const auto activated = Activate(client, flags, response.generation().generation(), activation_id);
-  if (!activated.ok()) {
-    return Annotate(activated.status(),
-                    StrCat("generation ", response.generation().generation(), " is registered, but not active"));
+  v1::GenerationInfo now = response.generation();
+  if (flags.activate || put) {  // its state, or whom it reaches
+    v1::GenerationsGetRequest get;
+    get.set_collection(flags.collection);
+    get.set_generation(generation);
+    LC_ASSIGN_OR_RETURN(v1::GenerationsGetResponse again, client->GetGeneration(get));
+    now = std::move(*again.mutable_generation());
   }
-  ShowGeneration(context, activated->generation(), "");
+  if (context.json) {
+    OrderedJson json = GenerationJson(now);
+    if (put) json["adapter"] = AdapterJson(*put);
+    context.PrintJson(json);
+  } else {
+    ShowGeneration(context, now,
+                   put ? StrCat("adapter ", adapter.from, " -> ", generation, " is put, from '", adapter.file, "'\n")
+                       : "");
+  }
   return absl::OkStatus();
 }
 
@@ -238,6 +273,8 @@ void AddGeneration(CLI::App& root, Context& context) {
                   "Leading numbers of a model from elsewhere that compare with older generations; 0: all");
   reg->add_flag("--expects-adapter", flags->expects_adapter,
                 "An adapter will lead to older generations: another dimension is allowed");
+  reg->add_flag("--no-adapter", flags->no_adapter,
+                "Leave out the adapter for the old model's items that a training left in --model");
   reg->add_flag("--activate", flags->activate, "Activate it at once");
   reg->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   AddActivationFlags(reg, flags.get());

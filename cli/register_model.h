@@ -1,9 +1,12 @@
-// A trained model's folder as what registers it.
+// A trained model's folder as what registers it, with the adapter that belongs to it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/client.h"
 #include "lightcone/v1/generations.pb.h"
 
 namespace lightcone::cli {
@@ -11,5 +14,20 @@ namespace lightcone::cli {
 // Manifest and encoder of the folder that `lightcone train` wrote; `encoder` names another file, if not empty. Errors of
 // the files. Threads: safe.
 absl::Status SetModelFolder(const std::string& folder, const std::string& encoder, v1::RegisterRequest* request);
+
+// Where a training by a method that ends with an adapter leaves it, and what it was fitted by (docs/formats-models.md).
+std::string ModelAdapterPath(const std::string& folder);
+std::string ModelAdapterSealPath(const std::string& folder);
+
+struct ModelAdapter {
+  std::string file;   // to be put; empty: none is
+  uint32_t from = 0;  // generation whose items it carries to the model
+  std::string note;   // why the folder's one is not to be put, or that one is missing; for people; may be empty
+};
+
+// The adapter in a model's folder and the generation of the collection that holds its old model: `parent`, or, at 0,
+// the newest. Errors of the manifest and of the call. Threads: safe.
+absl::StatusOr<ModelAdapter> FindModelAdapter(client::Client& client, const std::string& collection,
+                                              const std::string& folder, uint32_t parent);
 
 }  // namespace lightcone::cli

@@ -13,6 +13,7 @@
 #include "cli/canary.h"
 #include "cli/commands.h"
 #include "cli/message_json.h"
+#include "cli/put_adapter.h"
 #include "cli/register_model.h"
 #include "cli/rollout_json.h"
 #include "cli/table.h"
@@ -52,6 +53,7 @@ class Rollout {
       return FailedPrecondition(StrCat("generation ", generation_, " is retired"));
     }
     LC_RETURN_IF_ERROR(TakeUp());
+    LC_RETURN_IF_ERROR(PutModelAdapter());
     LC_RETURN_IF_ERROR(FitAdapters());
     LC_RETURN_IF_ERROR(Validate());
     LC_RETURN_IF_ERROR(Canary());
@@ -90,7 +92,8 @@ class Rollout {
         absl::StatusCode::kCancelled,
         StrCat("stopped before '", step.title, "'; nothing of it has been done. To go on: `lightcone rollout ",
                flags_.collection,
-               generation_ == 0 ? StrCat(" --model ", flags_.model) : StrCat(" --generation ", generation_), "`"));
+               flags_.model.empty() ? StrCat(" --generation ", generation_) : StrCat(" --model ", flags_.model),
+               flags_.parent > 0 ? StrCat(" --parent ", flags_.parent) : "", "`"));
   }
   void Done(const Step& step) { done_.push_back({{"step", step.title}, {"did", true}}); }
 
@@ -165,6 +168,38 @@ class Rollout {
     return FindOut();
   }
 
+  // What the model's training left for the items of its old model.
+  absl::Status PutModelAdapter() {
+    if (flags_.model.empty() || flags_.adapter == "never") return absl::OkStatus();
+    const std::string title = "put the model's adapter";
+    LC_ASSIGN_OR_RETURN(const ModelAdapter own,
+                        FindModelAdapter(*client_, flags_.collection, flags_.model, flags_.parent));
+    if (!own.note.empty()) {
+      Say(StrCat("\n== ", title, ": ", own.note, "\n"));
+      done_.push_back({{"step", title}, {"did", false}, {"why", own.note}});
+    }
+    if (own.file.empty()) return absl::OkStatus();
+    LC_RETURN_IF_ERROR(ListAdapters());
+    if (HasAdapter(own.from, generation_)) return Skipped(title, "the pair has one");
+    const Step step{title,
+                    StrCat("puts the item adapter ", own.from, " -> ", generation_, " in '", own.file, "'"),
+                    "a little of each search of older items, until they are carried over in the background",
+                    StrCat("`lightcone generation adapter drop ", flags_.collection, " ", own.from, " ", generation_,
+                           "`")};
+    LC_RETURN_IF_ERROR(Propose(step));
+    const AdapterPlace place{flags_.collection, own.from, generation_, ""};
+    LC_RETURN_IF_ERROR(PutAdapterFile(context_, place, own.file).status());
+    Done(step);
+    return FindOut();
+  }
+
+  absl::Status ListAdapters() {
+    v1::ListAdaptersRequest list;
+    list.set_collection(flags_.collection);
+    LC_ASSIGN_OR_RETURN(adapters_, client_->ListAdapters(list));
+    return absl::OkStatus();
+  }
+
   bool Reaches(uint32_t generation) const {
     return std::find(now_.reach().begin(), now_.reach().end(), generation) != now_.reach().end();
   }
@@ -172,9 +207,7 @@ class Rollout {
   // Where its queries cannot meet what serves now, or where that is asked for.
   absl::Status FitAdapters() {
     const std::string title = "fit adapters";
-    v1::ListAdaptersRequest list;
-    list.set_collection(flags_.collection);
-    LC_ASSIGN_OR_RETURN(adapters_, client_->ListAdapters(list));
+    LC_RETURN_IF_ERROR(ListAdapters());
     // Of two directions one may have been fitted by a run that ended then.
     const bool half = HasAdapter(active_, generation_) != HasAdapter(generation_, active_);
     const bool wanted =
@@ -426,7 +459,8 @@ void AddRollout(CLI::App& root, Context& context) {
   app->add_option("--model", flags->model, "Folder that 'lightcone train' wrote: registers it");
   app->add_option("--generation", flags->generation, "A generation that is registered, or a draft: goes on from where it is");
   app->add_option("--parent", flags->parent, "With --model: the generation that it was trained to be compatible with");
-  app->add_option("--adapter", flags->adapter, "auto (where nothing else leads to what serves), always, never")
+  app->add_option("--adapter", flags->adapter,
+                  "Fit them: auto (where nothing else leads to what serves), always, never (nor put the model's own)")
       ->capture_default_str();
   app->add_option("--embed", flags->embed,
                   "Stored inputs that the server embeds to fit adapters from, where pairs are missing")

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/message_json.h"
+#include "cli/register_model.h"
 #include "cli/table.h"
 #include "models/adapter_file.h"
 #include "models/architecture.h"
@@ -129,10 +130,6 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags, const Dataset& dat
   return config;
 }
 
-std::string AdapterPath(const std::string& folder) { return folder + "/old-items.adapter"; }
-
-std::string AdapterSealPath(const std::string& folder) { return AdapterPath(folder) + ".json"; }
-
 // What the adapter beside a model was fitted by.
 absl::StatusOr<nlohmann::ordered_json> AdapterSeal(const std::string& folder, const TrainConfig& config) {
   LC_ASSIGN_OR_RETURN(const Manifest model, ReadManifest(folder));
@@ -146,8 +143,8 @@ absl::StatusOr<nlohmann::ordered_json> AdapterSeal(const std::string& folder, co
 // Whether the folder of a finished model holds the adapter that would be fitted now.
 bool HasAdapter(const std::string& folder, const TrainConfig& config) {
   const absl::StatusOr<nlohmann::ordered_json> now = AdapterSeal(folder, config);
-  const absl::StatusOr<nlohmann::ordered_json> kept = ReadSealed(AdapterSealPath(folder));
-  if (!now.ok() || !kept.ok() || !ReadAdapter(AdapterPath(folder)).ok()) return false;
+  const absl::StatusOr<nlohmann::ordered_json> kept = ReadSealed(ModelAdapterSealPath(folder));
+  if (!now.ok() || !kept.ok() || !ReadAdapter(ModelAdapterPath(folder)).ok()) return false;
   for (const auto& [key, value] : now->items()) {
     if (!kept->contains(key) || (*kept)[key] != value) return false;
   }
@@ -163,9 +160,9 @@ absl::Status FitBeside(const std::string& folder, const TrainConfig& config, con
   std::fprintf(stderr, "fitting the adapter for the old model's items\n");
   LC_ASSIGN_OR_RETURN(const AdapterFile file, FitItemAdapter(*old_model, *new_model, dataset,
                                                              AugmentOf(config, dataset), config.seed, stop));
-  LC_RETURN_IF_ERROR(WriteAdapter(AdapterPath(folder), file));
+  LC_RETURN_IF_ERROR(WriteAdapter(ModelAdapterPath(folder), file));
   LC_ASSIGN_OR_RETURN(const nlohmann::ordered_json seal, AdapterSeal(folder, config));
-  return WriteSealed(AdapterSealPath(folder), seal);
+  return WriteSealed(ModelAdapterSealPath(folder), seal);
 }
 
 struct Trained {
@@ -188,7 +185,7 @@ absl::StatusOr<Trained> TrainAndAdapt(const TrainFlags& flags, const Dataset& da
   LC_ASSIGN_OR_RETURN(trained.result, Train(dataset, config, flags.out, show, stop));
   if (file && !file->status().ok()) std::fprintf(stderr, "%s\n", MessageOf(file->status()).c_str());
   if (!ends_with_adapter) return trained;
-  trained.adapter = AdapterPath(flags.out);
+  trained.adapter = ModelAdapterPath(flags.out);
   if (HasAdapter(flags.out, config)) return trained;
   const absl::Status fitted = FitBeside(flags.out, config, dataset, stop);
   if (!fitted.ok()) return Annotate(fitted, StrCat("'", flags.out, "' is trained; its adapter"));
@@ -232,10 +229,10 @@ absl::Status RunTrain(Context& context, const TrainFlags& flags) {
         "\n", result.folder, " holds checkpoint.bin, encoder.pt and manifest.json\n",
         trained->adapter.empty()
             ? ""
-            : StrCat(trained->adapter, " carries the old items: register the model ",
+            : StrCat(trained->adapter, " carries the old items: `generation register --model ", result.folder, "` ",
                      result.manifest.through_adapter ? "without a parent (--expects-adapter for another dimension)"
-                                                     : "with its parent",
-                     ", then `generation adapter put`\n")));
+                                                     : "with its --parent",
+                     " puts it, too\n")));
   }
   return absl::OkStatus();
 }

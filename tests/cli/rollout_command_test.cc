@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,7 +13,9 @@
 #include "base/strings.h"
 #include "cli/child_server.h"
 #include "tests/cli/served_test.h"
+#include "tests/trainer/data_files.h"
 #include "tests/trainer/two_models.h"
+#include "trainer/experiment/sealed.h"
 
 namespace lightcone::cli {
 namespace {
@@ -220,6 +223,73 @@ TEST_F(RolloutCommand, AModelThatIsRegisteredIsTakenUpByTheNextRunAndNotRegister
   Must({"generation", "retire", "again", "1", "--wait"});
   Must({"rollout", "again", "--model", model, "--adapter", "never", "--yes", "--no-backfill"});
   EXPECT_EQ(generations(), 3u);
+}
+
+TEST_F(RolloutCommand, AModelThatEndsWithAnAdapterBringsItAlong) {
+  const testing_data::Folder data;
+  std::vector<int> labels;
+  for (int i = 0; i < 48; ++i) labels.push_back(i % 4);
+  for (const char* part : {"train", "t10k"}) {
+    data.Write(StrCat(part, "-images-idx3-ubyte"), testing_data::IdxImages(48, 16, 16));
+    data.Write(StrCat(part, "-labels-idx1-ubyte"), testing_data::IdxLabels(labels));
+  }
+  const std::string old_model = scratch_ / "old", model = scratch_ / "new", adapter = model + "/old-items.adapter";
+  const auto train = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"train", "--data", "idx:" + data.path(), "--set", "encoder.architecture=mlp", "--set",
+                                 "encoder.width=0.25", "--set", "encoder.dimension=12", "--set", "epochs=1", "--set",
+                                 "batch=8"});
+    Must(words);
+  };
+  train({"--out", old_model});
+  train({"--out", model, "--method", "lightcone", "--old", old_model});
+  const auto adapters = [&] {
+    std::string pairs;
+    for (const auto& one : Run({"generation", "adapter", "list", "brought", "--json"}).json()) {
+      pairs += StrCat(one["from_generation"].get<int>(), ">", one["to_generation"].get<int>(), " ");
+    }
+    return pairs;
+  };
+  Must({"collection", "create", "brought", "--geometry", "lorentz"});
+  Must({"generation", "register", "brought", "--model", old_model, "--activate"});
+
+  // Registered: to the old model's generation, whether that is named or not, unless it is left out or not the parent.
+  const std::vector<std::string> register_new = {"generation", "register", "brought", "--model", model};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const Outcome named = Run(with(register_new, {"--parent", "1", "--request-id", "r"}));
+  ASSERT_EQ(named.exit_code, 0) << named.err;
+  EXPECT_THAT(named.out, HasSubstr("adapter 1 -> 2 is put"));
+  EXPECT_EQ(adapters(), "1>2 ");
+  const auto unnamed = Run(with(register_new, {"--json"})).json();
+  EXPECT_EQ(unnamed["adapter"]["from_generation"], 1);
+  EXPECT_EQ(adapters(), "1>2 1>3 ");
+  EXPECT_FALSE(Run(with(register_new, {"--parent", "1", "--no-adapter", "--json"})).json().contains("adapter"));
+  const Outcome other = Run(with(register_new, {"--parent", "2"}));
+  EXPECT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("carries the items of the model 'old', which generation 2 is not: it is left out"));
+  EXPECT_EQ(adapters(), "1>2 1>3 ");
+
+  // Rolled out: as a step of its own, which a run that goes on does not miss.
+  const std::vector<std::string> rollout = {"rollout", "brought", "--model", model, "--parent", "1", "--no-backfill"};
+  Must({"generation", "retire", "brought", "4", "--wait"});
+  Must({"generation", "retire", "brought", "2", "--wait"});
+  const Outcome stopped = Answering("y\nn\n", rollout);
+  EXPECT_THAT(stopped.err, HasSubstr("stopped before 'put the model's adapter'"));
+  EXPECT_THAT(stopped.err, HasSubstr(StrCat("`lightcone rollout brought --model ", model, " --parent 1`")));
+  EXPECT_EQ(adapters(), "1>3 ");
+  const Outcome done = Run(with(rollout, {"--yes"}));
+  ASSERT_EQ(done.exit_code, 0) << done.err << done.out;
+  EXPECT_THAT(done.out, HasSubstr(StrCat("puts the item adapter 1 -> 6 in '", adapter, "'")));
+  EXPECT_THAT(adapters(), HasSubstr("1>6 "));
+  EXPECT_EQ(Run({"collection", "get", "brought", "--json"}).json()["active_generation"], 6);
+
+  // An adapter of another encoder than the folder's, and none where one belongs.
+  ASSERT_TRUE(WriteSealed(adapter + ".json", {{"new_crc32c", 1}}).ok());
+  EXPECT_THAT(Run(with(rollout, {"--yes"})).out, HasSubstr("was fitted to another encoder than the folder's"));
+  std::filesystem::remove(adapter);
+  EXPECT_THAT(Run(register_new).err, HasSubstr(StrCat("'", adapter, "' is missing")));
 }
 
 TEST_F(RolloutCommand, WhatMakesNoSenseIsSaid) {
