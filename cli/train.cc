@@ -42,14 +42,31 @@ struct TrainFlags {
   bool list = false;
 };
 
+// The metrics that a method works in, its default first.
+std::string MetricsOf(const MethodInfo& method) {
+  if (!method.metric.empty()) return method.metric;
+  return method.ends_with_adapter ? "lorentz, cosine" : "lorentz, cosine, euclidean";
+}
+
+// What base_loss=auto means.
+std::string BaseLossOf(const MethodInfo& method) {
+  if (!method.base_loss.empty()) return method.base_loss;
+  if (method.metric == "lorentz") return "lorentz-mlr";
+  return method.metric.empty() ? "lorentz-mlr; elsewhere softmax" : "softmax";
+}
+
 std::string ListText() {
-  Table methods({"method", "what", "needs --old", "defaults of its own", "source"});
+  Table methods({"method", "what", "needs --old", "metric", "base_loss=auto", "defaults of its own", "source"});
+  Table switches({"method", "its switches, for --set"});
   for (const MethodInfo& method : TrainingMethods()) {
-    std::string defaults;
+    std::string defaults, names;
     for (const auto& [option, value] : method.defaults) {
       defaults += StrCat(defaults.empty() ? "" : " ", option, "=", value);
     }
-    methods.Add({method.name, method.help, method.needs_old_model ? "yes" : "no", defaults, method.source});
+    for (const std::string& name : method.switches) names += StrCat(names.empty() ? "" : " ", name);
+    methods.Add({method.name, method.help, method.needs_old_model ? "yes" : "no", MetricsOf(method),
+                 BaseLossOf(method), defaults, method.source});
+    if (!names.empty()) switches.Add({method.name, names});
   }
   Table data({"data", "what"});
   for (const auto& [name, help] : DatasetKinds()) data.Add({name, help});
@@ -62,8 +79,8 @@ std::string ListText() {
   for (const TrainOption& option : TrainOptions()) {
     options.Add({option.name, option.default_value, option.allowed, option.help});
   }
-  return StrCat(methods.Text(), "\n", data.Text(), "\n", recipes.Text(), "\n", architectures.Text(), "\n",
-                options.Text());
+  return StrCat(methods.Text(), "\n", switches.Text(), "\n", data.Text(), "\n", recipes.Text(), "\n",
+                architectures.Text(), "\n", options.Text());
 }
 
 OrderedJson ListJson() {
@@ -76,6 +93,8 @@ OrderedJson ListJson() {
                                {"source", method.source},
                                {"needs_old_model", method.needs_old_model},
                                {"ends_with_adapter", method.ends_with_adapter},
+                               {"metric", MetricsOf(method)},
+                               {"base_loss", BaseLossOf(method)},
                                {"switches", method.switches},
                                {"defaults", defaults}});
   }

@@ -173,6 +173,17 @@ TEST_F(Offline, TrainListsWhatThereIs) {
   EXPECT_GE(methods.size(), 2u);
   EXPECT_EQ(methods.back()["name"], "lightcone");
   EXPECT_EQ(methods.back()["defaults"]["hbct.lambda_until"], "0.5");
+  EXPECT_EQ(methods.back()["metric"], "lorentz, cosine");
+  for (const auto& method : methods) {
+    std::string switches;  // of a line of their own
+    for (const auto& name : method["switches"]) switches += StrCat(" ", name.get<std::string>());
+    EXPECT_THAT(list.out, HasSubstr(switches));
+    EXPECT_THAT(list.out, HasSubstr(method["metric"].get<std::string>()));
+    EXPECT_THAT(list.out, HasSubstr(method["base_loss"].get<std::string>()));
+    if (method["name"] != "mixbct") continue;
+    EXPECT_EQ(method["base_loss"], "arcface");
+    EXPECT_EQ(method["metric"], "cosine");
+  }
 }
 
 TEST_F(Offline, HelpNamesEveryKindOfDataSet) {
@@ -218,6 +229,13 @@ TEST_F(Offline, AModelIsTrainedASecondOneCompatiblyAndBothAreEvaluatedOnEachOthe
   EXPECT_EQ(first.json()["manifest"]["name"], "old");
   const Outcome again = train({"--out", old_model, "--classes", "2"});
   EXPECT_EQ(again.json()["resumed_at"], 6) << again.err;
+  const Outcome cosine = train({"--out", scratch_ / "cosine", "--classes", "2", "--set", "metric=cosine"});
+  ASSERT_EQ(cosine.exit_code, 0) << cosine.err;
+  const Outcome euclidean = train({"--out", scratch_ / "l2", "--method", "l2", "--old", scratch_ / "cosine"});
+  ASSERT_EQ(euclidean.exit_code, 0) << euclidean.err;
+  EXPECT_EQ(euclidean.json()["manifest"]["metric"], "cosine") << "what the method needs";
+  EXPECT_THAT(train({"--out", scratch_ / "l2b", "--method", "l2", "--old", old_model}).err,
+              HasSubstr("field 'old_model.metric' is lorentz; allowed: cosine, as the new model"));
   const Outcome second = train({"--out", new_model, "--method", "hbct", "--old", old_model});
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_EQ(second.json()["manifest"]["method"], "hbct");

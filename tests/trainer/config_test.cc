@@ -174,8 +174,24 @@ TEST(TrainingMethods, StartFromTheirOwnDefaultsAndWhatIsSetReplacesThem) {
   EXPECT_EQ(config.hbct.lambda_until, 0.5);
   ASSERT_TRUE(SetTrainOption(config, "hbct.lambda", "0.3").ok());
   EXPECT_EQ(config.hbct.lambda, 0.3);
+  EXPECT_EQ(config.metric, "lorentz") << "the preset's: the method works in others, too";
   EXPECT_THAT(MessageOf(ChooseMethod("magic", config)),
               HasSubstr("field 'method' is 'magic'; allowed: independent, hbct"));
+}
+
+TEST(TrainingMethods, AreChosenWithTheMetricThatTheyNeedAndRefuseAnother) {
+  for (const MethodInfo& method : TrainingMethods()) {
+    TrainConfig config = *RecipeFor(TinyDataset(), "quick");
+    ASSERT_TRUE(ChooseMethod(method.name, config).ok()) << method.name;
+    config.old_model = "folder";
+    EXPECT_TRUE(config.Validate().ok()) << MessageOf(config.Validate());
+    if (method.metric.empty()) continue;
+    EXPECT_EQ(config.metric, method.metric);
+    ASSERT_TRUE(SetTrainOption(config, "metric", method.metric == "cosine" ? "lorentz" : "cosine").ok());
+    EXPECT_THAT(MessageOf(config.Validate()),
+                HasSubstr(StrCat("field 'metric' is ", config.metric, "; allowed: ", method.metric, " (method '",
+                                 method.name, "' needs it)")));
+  }
 }
 
 TEST(LearningRate, FollowsItsSchedule) {

@@ -113,7 +113,11 @@ absl::StatusOr<Recipe> OpenRecipe(const std::string& file_or_name) {
 absl::StatusOr<TrainConfig> RecipeConfig(const Recipe& recipe, const Dataset& whole, const RecipeSpace& space, int step,
                                          const RecipeRow* row, uint64_t seed) {
   LC_ASSIGN_OR_RETURN(TrainConfig config, RecipeFor(whole, recipe.preset));
-  if (row != nullptr) LC_RETURN_IF_ERROR(ChooseMethod(row->method, config));
+  if (row != nullptr) {
+    const std::string metric = config.metric;
+    LC_RETURN_IF_ERROR(ChooseMethod(row->method, config));
+    config.metric = metric;  // the space's to say: its old model has it, too
+  }
   config.recipe = recipe.name;
   config.seed = seed;
   LC_RETURN_IF_ERROR(Apply(recipe.train, &config));

@@ -50,6 +50,7 @@ MethodEntry HypmixMethod() {
   entry.info.source =
       "HypMix, eq. 10 as released (a temperature for each geometry); Ermolov et al. for the hyperbolic part";
   entry.info.metric = "cosine";
+  entry.info.base_loss = "none";
   entry.info.same_class = 2;
   entry.info.switches = {"hypmix.geometry", "hypmix.tau_e", "hypmix.tau_h", "hypmix.lambda", "hypmix.curvature"};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {

@@ -20,8 +20,8 @@ struct MethodInfo {
   // An item adapter (docs/adapters.md) belongs to the model. It is fitted to the finished models, not by Train.
   bool ends_with_adapter = false;
   int64_t same_class = 1;  // images of one class side by side in a batch (LoaderOptions::same_class)
-  std::string metric;      // the only metric that it works with; empty: any
-  std::string base_loss;   // what the option base_loss means when it is "auto"; empty: the metric's
+  std::string metric;      // the only metric that it works with, which choosing it sets; empty: any
+  std::string base_loss;   // what the option base_loss means when it is "auto"; empty: the metric's; "none": no head
   // Every option of trainer/config.h that it reads and that not all methods read: experiments and checkpoints ignore
   // what another method's option says (ReadsOption).
   std::vector<std::string> switches;
@@ -53,7 +53,8 @@ bool OnlyThroughAdapter(const TrainConfig& config);
 // Whether trainings by this method depend on the option: one of its switches, or one that is nobody's switch.
 bool ReadsOption(const MethodInfo& method, std::string_view option);
 
-// Makes `config` one of this method, with the method's defaults; what is set afterwards replaces them.
+// Makes `config` one of this method, with the method's metric and defaults; what is set afterwards replaces them, and
+// Validate refuses another metric than the method's.
 // INVALID_ARGUMENT when there is no such method.
 absl::Status ChooseMethod(std::string_view name, TrainConfig& config);
 

@@ -44,6 +44,7 @@ absl::Status ChooseMethod(std::string_view name, TrainConfig& config) {
   config.method = name;
   for (const auto& [option, value] : method->defaults) LC_RETURN_IF_ERROR(SetTrainOption(config, option, value));
   return absl::OkStatus();
+  if (!method->metric.empty()) config.metric = method->metric;
 }
 
 bool OnlyThroughAdapter(const TrainConfig& config) {
