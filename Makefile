@@ -5,7 +5,7 @@ DATA ?= glyphs
 SEED ?= 1
 FUZZ_SECONDS ?= 60
 
-.PHONY: all deps build test demo bench fuzz asan tsan clang clean
+.PHONY: all deps build test demo studies bench fuzz asan tsan clang clean
 
 all: build
 
@@ -20,6 +20,24 @@ build:
 # The whole story on data that is drawn on the spot: train, embed, upgrade without backfilling, kill, compare.
 demo: build
 	build/bin/lightcone demo --data $(DATA) --seed $(SEED) --dir demo --json demo/result.json
+
+# The long studies: the recipes sized for two cores, one after the other (docs/experiments.md). Many hours; stopped, it goes on.
+#   make studies OMNIGLOT=npy:DIR/background CIFAR100=cifar100:DIR
+# What is not given is left out. STUDY_FLAGS=--dry-run tells what would be trained, and for how long.
+STUDIES ?= studies
+STUDY = build/bin/lightcone experiment $(STUDY_FLAGS) --out $(STUDIES)
+studies: build
+	$(STUDY) glyphs-cpu
+ifdef OMNIGLOT
+	$(STUDY) omniglot-cpu --data $(OMNIGLOT)
+	$(STUDY) omniglot-ablations-cpu --data $(OMNIGLOT)
+	$(STUDY) omniglot-sequential-cpu --data $(OMNIGLOT)
+endif
+ifdef CIFAR100
+	$(STUDY) cifar100-cpu --data $(CIFAR100)
+	$(STUDY) cifar100-ablations-cpu --data $(CIFAR100)
+	$(STUDY) cifar100-cpu-seeds --data $(CIFAR100)
+endif
 
 test:
 	deploy/install-deps.sh build test
