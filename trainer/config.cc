@@ -140,6 +140,9 @@ const std::vector<Row>& Rows() {
     for (auto make : {OptimisationRows, HbctRows, internal::BaselineRows, internal::MixingRows}) {
       for (Row& row : make()) rows->push_back(std::move(row));
     }
+    for (const MethodInfo& method : TrainingMethods()) {
+      for (const OwnOption& option : method.options) rows->push_back(internal::OwnRow(option));
+    }
     return rows;
   }();
   return *kRows;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -171,6 +173,7 @@ struct TrainConfig {
   Bt2Config bt2;
   HypmixConfig hypmix;
   LightconeConfig lightcone;
+  std::map<std::string, double, std::less<>> own;  // what was set of the options that a method's file declares
 
   // Names the first field out of range: "field 'tau' is 0; allowed: ...".
   absl::Status Validate() const;

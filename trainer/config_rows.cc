@@ -22,6 +22,18 @@ std::string ShowJson(const nlohmann::ordered_json& value) {
   return value.dump();
 }
 
+Row OwnRow(const OwnOption& option) {
+  Row row{option.name, option.help, StrCat(ShowNumber(option.min), " .. ", ShowNumber(option.max)), {}, {}, {}};
+  row.get = [option](const TrainConfig& c) { return nlohmann::ordered_json(option.Of(c)); };
+  row.set = [option, allowed = row.allowed](TrainConfig& c, const nlohmann::json& value) {
+    if (!value.is_number()) return InvalidField(option.name, ShowJson(nlohmann::ordered_json(value)), allowed);
+    c.own.insert_or_assign(option.name, value.get<double>());
+    return absl::OkStatus();
+  };
+  row.in_range = [option](const TrainConfig& c) { return option.Of(c) >= option.min && option.Of(c) <= option.max; };
+  return row;
+}
+
 bool IsWord(std::string_view value, std::string_view words) {
   while (!words.empty()) {
     const size_t comma = words.find(", ");

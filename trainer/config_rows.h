@@ -1,5 +1,5 @@
 // How one option of a training is named, explained, checked, read and written; and the tables that are not in
-// config.cc. Only trainer/config*.cc include this: it defines macros. Threads: pure functions.
+// config.cc. Only trainer/config*.cc and a test include this: it defines macros. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "trainer/config.h"
+#include "trainer/methods/method.h"
 
 namespace lightcone::internal {
 
@@ -29,6 +30,9 @@ std::string ShowJson(const nlohmann::ordered_json& value);
 
 // Whether `value` is one of "a, b, c".
 bool IsWord(std::string_view value, std::string_view words);
+
+// The option that a method declares in its own file.
+Row OwnRow(const OwnOption& option);
 
 // Options of the Euclidean baselines.
 std::vector<Row> BaselineRows();

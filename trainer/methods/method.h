@@ -12,6 +12,20 @@
 
 namespace lightcone {
 
+// An option that a method declares in its own file: a number, for every training to set ("METHOD.NAME").
+struct OwnOption {
+  const char* name;
+  double value;  // its default
+  double min, max;
+  const char* help;
+
+  // As set, else the default.
+  double Of(const TrainConfig& config) const {
+    const auto set = config.own.find(name);
+    return set == config.own.end() ? value : set->second;
+  }
+};
+
 struct MethodInfo {
   std::string name;    // as in TrainConfig::method
   std::string help;    // one sentence
@@ -25,6 +39,7 @@ struct MethodInfo {
   // Every option of trainer/config.h that it reads and that not all methods read: experiments and checkpoints ignore
   // what another method's option says (ReadsOption).
   std::vector<std::string> switches;
+  std::vector<OwnOption> options;  // switches too, which TrainingMethods() adds
   // Raised when trainings by it come out otherwise than before with the same options: cached models are old then.
   int revision = 0;
   // What it starts from where it differs from the preset: option and value, as SetTrainOption takes them.

@@ -1,4 +1,4 @@
-// What the training loop asks of a method. One .cc file a method, one row in registry.cc. Only .cc files of trainer/
+// What the training loop asks of a method. One .cc file a method, one line below. Only .cc files of trainer/
 // and their tests include this.
 #pragma once
 
@@ -78,22 +78,27 @@ struct MethodEntry {
   std::function<VectorLayout(const TrainConfig&)> layout = {};
 };
 
-// Each method's row, defined in its own file.
-MethodEntry IndependentMethod();
-MethodEntry HbctMethod();
-MethodEntry L2Method();
-MethodEntry BctMethod();
-MethodEntry Bct32Method();
-MethodEntry UnibctMethod();
-MethodEntry NcclMethod();
-MethodEntry HotRefreshMethod();
-MethodEntry ContraMethod();
-MethodEntry AdvbctMethod();
-MethodEntry HocMethod();
-MethodEntry MixbctMethod();
-MethodEntry Bt2Method();
-MethodEntry HypmixMethod();
-MethodEntry LightconeMethod();
+// Every method's row, defined in its own file, in the order in which `lightcone train --list` shows them. A new method
+// is its file and its line here.
+#define LC_TRAINING_METHODS(METHOD) \
+  METHOD(IndependentMethod)         \
+  METHOD(HbctMethod)                \
+  METHOD(MixbctMethod)              \
+  METHOD(Bt2Method)                 \
+  METHOD(HypmixMethod)              \
+  METHOD(L2Method)                  \
+  METHOD(BctMethod)                 \
+  METHOD(Bct32Method)               \
+  METHOD(UnibctMethod)              \
+  METHOD(NcclMethod)                \
+  METHOD(HotRefreshMethod)          \
+  METHOD(ContraMethod)              \
+  METHOD(AdvbctMethod)              \
+  METHOD(HocMethod)                 \
+  METHOD(LightconeMethod)
+#define LC_DECLARE_METHOD(name) MethodEntry name();
+LC_TRAINING_METHODS(LC_DECLARE_METHOD)
+#undef LC_DECLARE_METHOD
 
 // NOT_FOUND names the known methods.
 absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodContext& context);

@@ -9,10 +9,9 @@ namespace lightcone {
 namespace {
 
 const std::vector<MethodEntry>& Entries() {
-  static const auto* const kEntries = new std::vector<MethodEntry>{
-      IndependentMethod(), HbctMethod(),   MixbctMethod(), Bt2Method(),    HypmixMethod(),
-      L2Method(),          BctMethod(),    Bct32Method(),  UnibctMethod(), NcclMethod(),
-      HotRefreshMethod(),  ContraMethod(), AdvbctMethod(), HocMethod(),    LightconeMethod()};
+#define LC_CALL_METHOD(name) name(),
+  static const auto* const kEntries = new std::vector<MethodEntry>{LC_TRAINING_METHODS(LC_CALL_METHOD)};
+#undef LC_CALL_METHOD
   return *kEntries;
 }
 
@@ -21,7 +20,10 @@ const std::vector<MethodEntry>& Entries() {
 const std::vector<MethodInfo>& TrainingMethods() {
   static const auto* const kInfos = [] {
     auto* infos = new std::vector<MethodInfo>;
-    for (const MethodEntry& entry : Entries()) infos->push_back(entry.info);
+    for (const MethodEntry& entry : Entries()) {
+      MethodInfo& info = infos->emplace_back(entry.info);
+      for (const OwnOption& option : info.options) info.switches.emplace_back(option.name);
+    }
     return infos;
   }();
   return *kInfos;
@@ -42,9 +44,9 @@ absl::Status ChooseMethod(std::string_view name, TrainConfig& config) {
     return InvalidField("method", StrCat("'", name, "'"), known);
   }
   config.method = name;
+  if (!method->metric.empty()) config.metric = method->metric;
   for (const auto& [option, value] : method->defaults) LC_RETURN_IF_ERROR(SetTrainOption(config, option, value));
   return absl::OkStatus();
-  if (!method->metric.empty()) config.metric = method->metric;
 }
 
 bool OnlyThroughAdapter(const TrainConfig& config) {
