@@ -177,19 +177,17 @@ TEST_F(LightconeGradients, LambdaAloneSaysHowFarTheNetworkIsDrawn) {
     config.lightcone.lambda = 0;
     const OneStep none = Step(config);
     EXPECT_TRUE(torch::allclose(none.z_gradient, base, 1e-5, 1e-7)) << metric;
-    EXPECT_TRUE(none.carrier.empty()) << "a map that draws nothing is not trained";
     config.lightcone.lambda = 0.5;
     const OneStep half = Step(config);
     config.lightcone.lambda = 1;
     const OneStep one = Step(config);
     EXPECT_GT((half.z_gradient - base).abs().max().item<double>(), 1e-5) << metric;
     EXPECT_TRUE(torch::allclose(2 * (half.z_gradient - base), one.z_gradient - base, 1e-4, 1e-6)) << metric;
-    ASSERT_FALSE(half.carrier.empty());
-    for (size_t i = 0; i < half.carrier.size(); ++i) {
-      ASSERT_TRUE(half.carrier[i].defined());
-      EXPECT_TRUE(torch::equal(half.carrier[i], one.carrier[i])) << "g is fitted at full weight";
+    for (size_t i = 0; i < none.carrier.size(); ++i) {
+      ASSERT_TRUE(none.carrier[i].defined());
+      EXPECT_TRUE(torch::equal(none.carrier[i], one.carrier[i])) << "g is fitted at full weight";
     }
-    EXPECT_GT(half.carrier[0].abs().max().item<double>(), 0);
+    EXPECT_GT(none.carrier[0].abs().max().item<double>(), 0);
     std::filesystem::remove_all(folder_ / "old");
   }
 }

@@ -52,7 +52,7 @@ class Lightcone : public TrainingMethod {
   Lightcone(const MethodContext& context, std::unique_ptr<TrainingMethod> inner)
       : context_(context), inner_(std::move(inner)) {
     const TrainConfig& c = context.config;
-    if (c.lightcone.lambda > 0) {
+    if (OnlyThroughAdapter(c) || c.lightcone.lambda > 0) {
       carrier_ = std::make_shared<Carrier>(context.old_model->manifest().dimension, c.encoder.dimension,
                                            c.lightcone.width, c.seed);
     }
@@ -68,7 +68,8 @@ class Lightcone : public TrainingMethod {
     const Tensor fit = Alignment(z.detach(), carried, batch.labels);
     terms.total = terms.total + fit;
     terms.parts.emplace_back("carry", fit.detach());
-    terms.total = terms.total + context_.config.lightcone.lambda * Alignment(z, carried.detach(), batch.labels);
+    const double lambda = context_.config.lightcone.lambda;
+    if (lambda > 0) terms.total = terms.total + lambda * Alignment(z, carried.detach(), batch.labels);
     return terms;
   }
 
