@@ -289,6 +289,11 @@ AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset) {
 std::string ToJson(const TrainConfig& config) {
   ordered_json out;
   for (const Row& row : Rows()) out[row.name] = row.get(config);
+  // A method of somebody's own may be gone tomorrow; the models of others must be readable then.
+  for (const MethodInfo& method : TrainingMethods()) {
+    if (method.name == config.method) continue;
+    for (const OwnOption& option : method.options) out.erase(option.name);
+  }
   return out.dump(2, ' ', true, ordered_json::error_handler_t::replace);
 }
 

@@ -101,6 +101,7 @@ TEST(Table, SaysHowManyQueriesCountWhereNotAllDo) {
   EXPECT_FALSE(nlohmann::json::parse(TableJson(result)).contains("queries"));
   result.queries = {{18, 12}, {18, 12}};
   EXPECT_THAT(TableMarkdown(result), HasSubstr("(mean ± standard deviation). 12 of 18 queries count;"));
+  EXPECT_THAT(TableLatex(result), HasSubstr("; 12 of 18 queries count;"));
   result.queries = {{18, 12}, {18, 18}};
   EXPECT_THAT(TableMarkdown(result), HasSubstr(". 12 of 18, 18 of 18 queries count (by seed);"));
   EXPECT_EQ(nlohmann::json::parse(TableJson(result))["queries"][0]["counted"], 12);
@@ -135,7 +136,7 @@ TEST(Table, AChainsGainsStandInLatexAsInMarkdown) {
   const std::string table = TableLatex(result);
   EXPECT_THAT(table, HasSubstr("\\begin{tabular}{lrr}\n\\hline\na\\_b | c & 0 & 1 \\\\\n"));
   EXPECT_THAT(table, HasSubstr("\n1 & 0.500$\\pm$0.354 / 0.250$\\pm$0.000 &  \\\\\n"));
-  EXPECT_THAT(table, HasSubstr("\n2 & 0.500 / 0.500$\\pm$0.000 & 1.000 / 1.000$\\pm$0.000 \\\\\n"));
+  EXPECT_THAT(table, HasSubstr("\n2 & 0.500 (1 of 2) / 0.500$\\pm$0.000 & 1.000 (1 of 2) / 1.000$\\pm$0.000 \\\\\n"));
 }
 
 TEST(Svg, EveryPlotIsWellFormedAndEscapesItsTexts) {

@@ -124,6 +124,22 @@ TEST(Experiment, TheTableOfAnotherSetupDoesNotStayBesideANewOne) {
   EXPECT_EQ(json::parse(ReadFile(tiny.options.out + "/tiny/experiment.json").value())["seeds"], json({2}));
 }
 
+TEST(Experiment, ATableOutlivesAnotherCompiler) {
+  TinyExperiment tiny;
+  tiny.MustRun();
+  const std::string path = tiny.options.out + "/tiny/experiment.json";
+  json begun = json::parse(ReadFile(path).value());
+  begun["compiler"] = "another";
+  ASSERT_TRUE(WriteFileAtomically(path, begun.dump()).ok());
+  std::atomic<bool> stop = false;
+  ExperimentHooks hooks;
+  hooks.stop = &stop;
+  hooks.say = [&](const std::string&) { stop = true; };
+  EXPECT_EQ(RunExperiment(tiny.options, hooks).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(std::filesystem::exists(tiny.options.out + "/tiny/table.md"));
+  EXPECT_NE(json::parse(ReadFile(path).value())["compiler"], "another");
+}
+
 TEST(Experiment, ATestSetWithoutAQueryThatFindsItsClassIsRefusedBeforeAnythingIsTrained) {
   TinyExperiment tiny;
   const testing_data::Folder other;
@@ -412,6 +428,7 @@ Progress ProgressIn(const std::string& out, const Progress& last) {
     const bool of_a_model = path.starts_with(out + "/models/");
     const bool encoder = of_a_model && name == "encoder.pt";
     if (of_a_model && !encoder && name != "checkpoint.bin") continue;
+    if (!it->is_regular_file(gone) || name.ends_with(".tmp")) continue;
     now.finished += encoder;
     now.adapters += name.ends_with(".adapter");
     const auto written = std::filesystem::last_write_time(it->path(), gone);
@@ -445,7 +462,7 @@ class Killer {
 
   // Behind what is measured before the adapter is fitted, with the adapter not there yet.
   void KillWhileItFits() {
-    for (int attempt = 0; attempt < 10; ++attempt) {
+    for (int attempt = 0; attempt < 30 && !testing::Test::HasFailure(); ++attempt) {
       RemoveMade();
       const bool killed = KillBehindResults(2 + rng_.Below(2));
       if (killed && ProgressIn(options_.out, {}).adapters == 0) return;
@@ -455,7 +472,7 @@ class Killer {
 
   // Behind a random number of figures, adapters, tables and plots. What has all of them makes them anew.
   void KillWhileItMeasures() {
-    while (!KillBehindResults(1 + rng_.Below(10))) RemoveMade();
+    while (!testing::Test::HasFailure() && !KillBehindResults(1 + rng_.Below(10))) RemoveMade();
   }
 
  private:

@@ -61,6 +61,12 @@ class Runner {
 
   std::string JsonPath() const { return setup_.folder() + "/experiment.json"; }
 
+  // What an experiment is, whatever programs it was run by and in whatever order it was written.
+  static nlohmann::json SetupOf(nlohmann::json json) {
+    for (const char* other : {"models", "lightcone", "compiler", "libtorch"}) json.erase(other);
+    return json;
+  }
+
   // Says what was begun here, for --resume. What a finished experiment of the same setup wrote stays; the results of
   // another one go first, so that no table stands beside a configuration that is not its own.
   absl::Status Begin() {
@@ -68,9 +74,11 @@ class Runner {
     ordered_json begun = SetupJson(setup_);
     const absl::StatusOr<std::string> there = ReadFile(JsonPath());
     if (there.ok()) {
-      ordered_json before = ordered_json::parse(*there, nullptr, /*allow_exceptions=*/false);
-      if (before.is_object()) before.erase("models");
-      if (before == begun) return absl::OkStatus();
+      const ordered_json before = ordered_json::parse(*there, nullptr, /*allow_exceptions=*/false);
+      if (before.is_object() && SetupOf(before) == SetupOf(begun)) {
+        if (before.contains("models")) begun["models"] = before["models"];
+        return before == begun ? absl::OkStatus() : WriteJson(begun);
+      }
     }
     for (const char* name : kResultFiles) LC_RETURN_IF_ERROR(Remove(name));
     return WriteJson(begun);

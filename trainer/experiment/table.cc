@@ -284,8 +284,9 @@ std::string TableJson(const ExperimentResult& result) {
 std::string TableLatex(const ExperimentResult& result) {
   const std::vector<ShownMeasure> measures = ShownMeasures(result);
   std::string text = StrCat("% ", result.title, "; recipe ", result.name, ", seeds ", SeedsText(result.seeds),
-                            result.validation > 0 ? StrCat("; ", ValidationText(result)) : "", "\n\\begin{tabular}{l",
-                            std::string(measures.size(), 'r'), "}\n\\hline\nmodel");
+                            result.validation > 0 ? StrCat("; ", ValidationText(result)) : "",
+                            QueriesText(result).empty() ? "" : StrCat("; ", QueriesText(result)),
+                            "\n\\begin{tabular}{l", std::string(measures.size(), 'r'), "}\n\\hline\nmodel");
   for (const ShownMeasure& measure : measures) text += StrCat(" & ", LatexText(measure.title));
   text += " \\\\\n\\hline\n";
   for (const ExperimentRow& row : result.rows) {
