@@ -1,10 +1,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "base/cores.h"
 #include "base/files.h"
@@ -70,6 +79,37 @@ TEST(Files, ErrorsNameThePath) {
   const absl::Status folder = ReadFile("/tmp").status();
   EXPECT_EQ(folder.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrnoStatus(ENOSPC, "write", "x").code(), absl::StatusCode::kResourceExhausted);
+}
+
+// Makes one system call fail with an error in the calling thread, for good.
+bool LetFail(uint32_t call, uint32_t error) {
+  sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{std::size(steps), steps};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(Files, AFileThatTheDiskHasLostIsDataLossAtEachStep) {
+  const TemporaryFolder temporary;
+  const std::string path = temporary.path() + "/a";
+  ASSERT_TRUE(WriteFileAtomically(path, "one").ok());
+  using Code = absl::StatusCode;
+  for (const int call : {SYS_openat, SYS_read}) {
+    for (const auto& [error, code] : {std::pair(EIO, Code::kDataLoss), std::pair(EUCLEAN, Code::kDataLoss),
+                                      std::pair(EBADMSG, Code::kDataLoss), std::pair(EMFILE, Code::kInternal)}) {
+      bool fails = false;
+      absl::Status status;
+      std::thread([&, error = error] {
+        fails = LetFail(static_cast<uint32_t>(call), static_cast<uint32_t>(error));
+        if (fails) status = ReadFile(path).status();
+      }).join();
+      if (!fails) GTEST_SKIP() << "no system call can be made to fail here";
+      EXPECT_EQ(status.code(), code) << status;
+      EXPECT_THAT(MessageOf(status), HasSubstr(path));
+    }
+  }
 }
 
 TEST(Files, FoldersAreMadeWithAllThatLeadsToThem) {
