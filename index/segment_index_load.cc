@@ -147,7 +147,11 @@ absl::Status SegmentIndex::RemoveLeftovers() {
   if (error) return ErrnoStatus(error.value(), "list", folder_ + "/segments");
   for (const std::string& path : leftovers) {
     std::filesystem::remove_all(path, error);
-    if (error) return ErrnoStatus(error.value(), "remove", path);
+    // A bad inode must not keep an index shut that is whole without it, or is about to be rebuilt.
+    if (error) {
+      spdlog::error("index '{}': {}; it is left there", folder_,
+                    MessageOf(ErrnoStatus(error.value(), "remove", path)));
+    }
   }
   return absl::OkStatus();
 }

@@ -1,9 +1,14 @@
 // Sealing, merging, compaction, views, replay, damage, concurrency and disk errors.
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "gmock/gmock.h"
@@ -328,6 +333,36 @@ TEST_F(IndexLife, LeftoversOfACrashedBuildAreRemoved) {
   Open();
   EXPECT_FALSE(fs::exists(folder_.path() + "/segments/77.tmp"));
   EXPECT_FALSE(fs::exists(folder_.path() + "/segments/99"));
+  ExpectEqual("cleaned");
+}
+
+TEST_F(IndexLife, ALeftoverThatCannotBeRemovedKeepsNoIndexShutAndItsNumberIsNotUsed) {
+  Open();
+  Add(1, 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  index_.reset();
+  // Deeper than there are descriptors to go down by, which stands for a bad inode.
+  const std::string leftover = folder_.path() + "/segments/99";
+  std::string deep = leftover;
+  for (int i = 0; i < 400; ++i) deep += "/d";
+  fs::create_directories(deep);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  {
+    const absl::Cleanup restore = [&] { setrlimit(RLIMIT_NOFILE, &before); };
+    const rlimit few{std::min<rlim_t>(256, before.rlim_max), before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    Open();
+    EXPECT_TRUE(fs::exists(leftover));
+  }
+  ExpectEqual("with a leftover");
+  Add(100, 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  uint64_t newest = 0;
+  for (const SegmentInfo& segment : index_->Stats().segments) newest = std::max<uint64_t>(newest, segment.id);
+  EXPECT_GT(newest, 99u);
+  Open();
+  EXPECT_FALSE(fs::exists(leftover)) << "the next start tries again";
   ExpectEqual("cleaned");
 }
 
