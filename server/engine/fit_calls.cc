@@ -61,6 +61,10 @@ absl::StatusOr<FitAdapterCall> DecodeFit(const std::string& text) {
   return call;
 }
 
+// Which maps have what `width` and `loss` say, as `lightcone adapt` has it.
+bool HasWidth(std::string_view map) { return map != "procrustes" && map != "affine"; }
+bool HasLoss(std::string_view map) { return map != "procrustes" && map != "kernel"; }
+
 // What the call leaves open, filled in; INVALID_ARGUMENT for what cannot be.
 absl::StatusOr<FitAdapterCall> Completed(FitAdapterCall call) {
   if (call.map.empty()) call.map = "residual-mlp";
@@ -76,6 +80,14 @@ absl::StatusOr<FitAdapterCall> Completed(FitAdapterCall call) {
   }
   if (call.width < 0 || call.width > kAdapterWidthMax) {
     return InvalidField("width", StrCat(call.width), StrCat("0 (the map's usual one) .. ", kAdapterWidthMax));
+  }
+  if (call.width > 0 && !HasWidth(call.map)) {
+    return InvalidField("width", StrCat(call.width),
+                        StrCat("0 with map ", call.map, ": only residual-mlp, kernel and low-rank-affine have one"));
+  }
+  if (call.loss != "auto" && !HasLoss(call.map)) {
+    return InvalidField("loss", StrCat("'", call.loss, "'"),
+                        StrCat("auto with map ", call.map, ": a closed form has no loss"));
   }
   if (call.pairs_max < 0 || call.pairs_max > kPairsLimit) {
     return InvalidField("pairs_max", StrCat(call.pairs_max), StrCat("0 (", kPairsDefault, ") .. ", kPairsLimit));
@@ -169,8 +181,9 @@ std::vector<std::string> CommandLine(const std::string& program, const std::stri
   add("--new-clip", FullText(sides.newer.space.clip_radius));
   add("--direction", std::string(AdapterDirectionName(DirectionOf(call.from, call.to))));
   add("--map", call.map);
-  add("--loss", call.loss);
-  if (call.width > 0) add(call.map == "low-rank-affine" ? "--rank" : "--width", StrCat(call.width));
+  // Jobs that an older server began may name what the map does not have, and the program refuses it.
+  if (HasLoss(call.map)) add("--loss", call.loss);
+  if (call.width > 0 && HasWidth(call.map)) add(call.map == "low-rank-affine" ? "--rank" : "--width", StrCat(call.width));
   add("--test-share", "0");
   add("--seed", StrCat(call.seed));
   add("--out", folder + "/adapter");

@@ -11,6 +11,7 @@
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/adapter_pairs.h"
+#include "server/engine/jobs.h"
 #include "server/engine/meta.h"
 #include "store/keys.h"
 #include "tests/engine/engine_testing.h"
@@ -220,6 +221,18 @@ TEST_F(Fitting, WhatCannotBeFittedIsSaid) {
   EXPECT_TRUE(Fails(engine_->FitAdapter(call), Code::kInvalidArgument, {"loss"}));
   call.loss = "reg+magic";
   EXPECT_TRUE(Fails(Run(call).error, Code::kFailedPrecondition, {"magic"}));
+  for (const char* map : {"procrustes", "affine"}) {
+    call = CallOf(1, 2);
+    call.map = map;
+    EXPECT_TRUE(Fails(engine_->FitAdapter(call), Code::kInvalidArgument, {"'width' is 16", "0 with map", map}));
+  }
+  for (const char* map : {"procrustes", "kernel"}) {
+    call = CallOf(1, 2);
+    call.map = map;
+    call.width = 0;
+    call.loss = "reg";
+    EXPECT_TRUE(Fails(engine_->FitAdapter(call), Code::kInvalidArgument, {"'loss' is 'reg'", "auto with map", map}));
+  }
   call = CallOf(1, 2);
   call.pairs_max = 2'000'000;
   EXPECT_TRUE(Fails(engine_->FitAdapter(call), Code::kInvalidArgument, {"pairs_max", "1000000"}));
@@ -270,6 +283,29 @@ TEST_F(Fitting, AServerThatEndsMeanwhileBeginsItAgain) {
   const JobStatus job = Ended(*id);
   EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
   EXPECT_EQ(engine_->ListAdapters("c")->size(), 1u);
+}
+
+TEST_F(Fitting, AJobOfAnOlderServerMayNameAWidthAndALossThatItsMapDoesNotHave) {
+  MakeWorld();
+  EmbedThese(Sample(100));
+  Open(Script("hangs", "touch " + folder_.path() + "/.begun; exec sleep 1000"));
+  FitAdapterCall call = CallOf(1, 2);
+  call.map = "procrustes";
+  call.width = 0;
+  const auto id = engine_->FitAdapter(call);
+  ASSERT_TRUE(id.ok()) << id.status();
+  while (!std::filesystem::exists(folder_.path() + "/.begun")) absl::SleepFor(absl::Milliseconds(5));
+  EditStore([&](Store* store, WriteBatch* batch) {
+    JobRecord record = *DecodeJob(*store->Get(Table::kJobs, keys::Job(std::stoull(*id))));
+    auto arguments = nlohmann::json::parse(record.arguments_json);
+    arguments["width"] = 16;
+    arguments["loss"] = "reg";
+    record.arguments_json = arguments.dump();
+    batch->Put(Table::kJobs, keys::Job(record.number), Encode(record));
+  });
+  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone");
+  const JobStatus job = Ended(*id);
+  EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
 }
 
 TEST(DrawTest, TakesEachAsOftenAsAnyAndTheSameAgain) {
