@@ -118,6 +118,16 @@ class Served {
                          std::span<const int64_t>(order_).subspan(begin, count));
   }
 
+  // Whether it was fitted to these two trainings: other models of one recipe have spaces of the same shape.
+  absl::Status CheckTraining(const char* from, const char* to, const Space& target) const {
+    const bool item = adapter_->spec.direction == AdapterDirection::kItem;
+    const Manifest &takes = (item ? gallery_ : query_)->manifest(), &gives = (item ? query_ : gallery_)->manifest();
+    LC_ASSIGN_OR_RETURN(const Space source, SpaceOf(takes));
+    return Annotate(
+        CheckFittedBetween(*adapter_, {from, takes.encoder_crc32c, source}, {to, gives.encoder_crc32c, target}),
+        StrCat("--adapter '", pair_.adapter, "'"));
+  }
+
   // Whether the adapter leads from one of the two models to the other, as the server will ask.
   absl::Status CheckAdapter() const {
     const AdapterSpec& spec = adapter_->spec;
@@ -135,7 +145,7 @@ class Served {
     const bool same = given.metric == wanted.metric && given.dimension == wanted.dimension &&
                       (given.metric != Metric::kLorentz ||
                        (given.curvature == wanted.curvature && given.clip_radius == wanted.clip_radius));
-    if (same) return absl::OkStatus();
+    if (same) return CheckTraining(from, to, wanted);
     const auto text = [](const Space& space) {
       const std::string plain = StrCat(MetricName(space.metric), " of dimension ", space.dimension);
       return space.metric == Metric::kLorentz

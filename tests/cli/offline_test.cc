@@ -448,6 +448,13 @@ TEST_F(Offline, TheServersOrderIsJudgedByWhatTheAdapterGives) {
   EXPECT_THAT(eval(new_model, old_model, scratch_ / "elsewhere", {}).err,
               HasSubstr("into lorentz of dimension 16, K 1, clip radius 3; allowed: into lorentz of dimension 16, K 1, "
                         "clip radius 1, as --query embeds"));
+  AdapterFile of_another = ReadAdapter(scratch_ / "item").value();
+  of_another.from_crc32c ^= 1;
+  ASSERT_TRUE(WriteAdapter(scratch_ / "of-another", of_another).ok());
+  EXPECT_THAT(eval(new_model, old_model, scratch_ / "of-another", {}).err,
+              HasSubstr(StrCat("--adapter '", scratch_ / "of-another", "': field 'adapter.from_crc32c' is ",
+                               of_another.from_crc32c, "; allowed: ", of_another.from_crc32c ^ 1,
+                               ", of the encoder of --gallery")));
   EXPECT_THAT(eval(new_model, old_model, scratch_ / "item", {"--backfilled", "2"}).err, HasSubstr("--backfilled"));
 }
 
