@@ -68,15 +68,36 @@ absl::StatusOr<v1::ActivateResponse> Activate(client::Client* client, const Gene
   return client->ActivateGeneration(request);
 }
 
-// The adapter of --model, between the old model's generation and the new one.
-absl::StatusOr<std::optional<v1::AdapterInfo>> PutAdapterOf(Context& context, const GenerationFlags& flags,
-                                                            const ModelAdapter& adapter, uint32_t generation) {
+// The adapter of a pair of generations.
+struct PairAdapter {
+  std::optional<v1::AdapterInfo> info;
+  std::string did;  // about it, for people
+};
+
+// The adapter of --model, between the old model's generation and the new one. A registration that is asked for again
+// leaves what became of it since.
+absl::StatusOr<PairAdapter> PutAdapterOf(Context& context, const GenerationFlags& flags, const ModelAdapter& adapter,
+                                         uint32_t generation) {
   if (!adapter.note.empty()) std::fprintf(stderr, "lightcone: %s\n", adapter.note.c_str());
-  if (adapter.file.empty()) return std::nullopt;
+  if (adapter.file.empty()) return PairAdapter();
+  const std::string arrow = StrCat("adapter ", adapter.from, " -> ", generation);
+  v1::ListAdaptersRequest list;
+  list.set_collection(flags.collection);
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  const absl::StatusOr<v1::ListAdaptersResponse> all = client->ListAdapters(list);
+  if (!all.ok()) return Annotate(all.status(), StrCat("generation ", generation, " is registered; its ", arrow));
+  for (const v1::AdapterInfo& one : all->adapters()) {
+    if (one.from_generation() != adapter.from || one.to_generation() != generation) continue;
+    return PairAdapter{one, StrCat(arrow, " is there already\n")};
+  }
   const std::string request_id = flags.request_id.empty() ? "" : flags.request_id + "-adapter";
   absl::StatusOr<v1::AdapterInfo> put =
       PutAdapterFile(context, {flags.collection, adapter.from, generation, request_id}, adapter.file);
-  if (put.ok()) return std::move(*put);
+  if (put.ok()) return PairAdapter{std::move(*put), StrCat(arrow, " is put, from '", adapter.file, "'\n")};
+  if (!request_id.empty() && (absl::IsNotFound(put.status()) || absl::IsAlreadyExists(put.status()))) {
+    std::fprintf(stderr, "lightcone: %s is not put again: %s\n", arrow.c_str(), MessageOf(put.status()).c_str());
+    return PairAdapter();
+  }
   return Annotate(put.status(), StrCat("generation ", generation, " is registered, but not its adapter (`lightcone ",
                                        "generation adapter put ", flags.collection, " ", adapter.from, " ", generation,
                                        " ", adapter.file, "`)"));
@@ -92,11 +113,14 @@ absl::Status Register(Context& context, const GenerationFlags& flags) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   ModelAdapter adapter;
   if (!flags.model.empty() && !flags.no_adapter) {
-    LC_ASSIGN_OR_RETURN(adapter, FindModelAdapter(*client, flags.collection, flags.model, flags.parent));
+    LC_ASSIGN_OR_RETURN(adapter, FindModelAdapter(*client, flags.collection, flags.model, flags.parent, 0));
   }
   LC_ASSIGN_OR_RETURN(const v1::RegisterResponse response, client->RegisterGeneration(request));
   const uint32_t generation = response.generation().generation();
-  LC_ASSIGN_OR_RETURN(const std::optional<v1::AdapterInfo> put, PutAdapterOf(context, flags, adapter, generation));
+  if (adapter.from >= generation) {  // registered by an earlier call, and the old model once more since
+    LC_ASSIGN_OR_RETURN(adapter, FindModelAdapter(*client, flags.collection, flags.model, flags.parent, generation));
+  }
+  LC_ASSIGN_OR_RETURN(const PairAdapter put, PutAdapterOf(context, flags, adapter, generation));
   if (flags.activate) {
     const std::string activation_id = flags.request_id.empty() ? "" : flags.request_id + "-activate";
     const auto activated = Activate(client, flags, generation, activation_id);
@@ -105,7 +129,7 @@ absl::Status Register(Context& context, const GenerationFlags& flags) {
     }
   }
   v1::GenerationInfo now = response.generation();
-  if (flags.activate || put) {  // its state, or whom it reaches
+  if (flags.activate || put.info) {  // its state, or whom it reaches
     v1::GenerationsGetRequest get;
     get.set_collection(flags.collection);
     get.set_generation(generation);
@@ -114,12 +138,10 @@ absl::Status Register(Context& context, const GenerationFlags& flags) {
   }
   if (context.json) {
     OrderedJson json = GenerationJson(now);
-    if (put) json["adapter"] = AdapterJson(*put);
+    if (put.info) json["adapter"] = AdapterJson(*put.info);
     context.PrintJson(json);
   } else {
-    ShowGeneration(context, now,
-                   put ? StrCat("adapter ", adapter.from, " -> ", generation, " is put, from '", adapter.file, "'\n")
-                       : "");
+    ShowGeneration(context, now, put.did);
   }
   return absl::OkStatus();
 }

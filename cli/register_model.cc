@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <tuple>
 
 #include "base/files.h"
 #include "base/status.h"
+#include "models/adapter_file.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
+#include "trainer/adapt/model_pairs.h"
 #include "trainer/experiment/sealed.h"
 #include "trainer/methods/method.h"
 
@@ -28,6 +31,20 @@ bool IsOutdated(const std::string& folder, const Manifest& manifest) {
   return seal.ok() && seal->value("new_crc32c", uint64_t{0}) != manifest.encoder_crc32c;
 }
 
+// Whether the server will take it between that generation and the model, which it has not yet.
+absl::Status CheckPair(const AdapterFile& adapter, const v1::GenerationInfo& from, const Manifest& manifest) {
+  LC_ASSIGN_OR_RETURN(const Space to, SpaceOf(manifest));
+  const std::string name = StrCat("generation ", from.generation());
+  if (static_cast<uint32_t>(adapter.spec.input_dimension) != from.dimension()) {
+    return InvalidField("adapter.input_dimension", StrCat(adapter.spec.input_dimension),
+                        StrCat(from.dimension(), ", of ", name));
+  }
+  // The generations of a collection share its metric.
+  const Space space{to.metric, static_cast<int>(from.dimension()), from.curvature(), from.clip_radius()};
+  return CheckFittedBetween(adapter, {name, static_cast<uint32_t>(EncoderOf(from.manifest_json())), space},
+                            {StrCat("'", manifest.name, "'"), manifest.encoder_crc32c, to});
+}
+
 }  // namespace
 
 absl::Status SetModelFolder(const std::string& folder, const std::string& encoder, v1::RegisterRequest* request) {
@@ -42,8 +59,23 @@ std::string ModelAdapterPath(const std::string& folder) { return folder + "/old-
 
 std::string ModelAdapterSealPath(const std::string& folder) { return ModelAdapterPath(folder) + ".json"; }
 
+uint32_t ChooseOldGeneration(const google::protobuf::RepeatedPtrField<v1::GenerationInfo>& generations,
+                             uint32_t encoder_crc32c, uint32_t parent, uint32_t below) {
+  std::tuple<bool, bool, uint32_t> best{};
+  for (const v1::GenerationInfo& one : generations) {
+    if (one.state() == v1::GENERATION_STATE_RETIRED || one.state() == v1::GENERATION_STATE_DRAFT) continue;
+    if ((parent != 0 && one.generation() != parent) || (below != 0 && one.generation() >= below)) continue;
+    const uint64_t encoder = EncoderOf(one.manifest_json());
+    const bool unknown = encoder == 0 && parent != 0;  // then the operator's word counts
+    if (!unknown && (encoder == 0 || encoder != encoder_crc32c)) continue;
+    best = std::max(
+        best, std::tuple(one.state() == v1::GENERATION_STATE_ACTIVE, one.items() > 0, uint32_t{one.generation()}));
+  }
+  return std::get<2>(best);
+}
+
 absl::StatusOr<ModelAdapter> FindModelAdapter(client::Client& client, const std::string& collection,
-                                              const std::string& folder, uint32_t parent) {
+                                              const std::string& folder, uint32_t parent, uint32_t below) {
   LC_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(folder));
   const std::string file = ModelAdapterPath(folder);
   const MethodInfo* const method = FindTrainingMethod(manifest.method);
@@ -59,14 +91,18 @@ absl::StatusOr<ModelAdapter> FindModelAdapter(client::Client& client, const std:
   v1::GenerationsListRequest list;
   list.set_collection(collection);
   LC_ASSIGN_OR_RETURN(const v1::GenerationsListResponse all, client.ListGenerations(list));
-  for (const v1::GenerationInfo& one : all.generations()) {
-    if (one.state() == v1::GENERATION_STATE_RETIRED || (parent != 0 && one.generation() != parent)) continue;
-    const uint64_t encoder = EncoderOf(one.manifest_json());
-    const bool unknown = encoder == 0 && parent != 0;  // then the operator's word counts
-    if (encoder == manifest.parent_crc32c || unknown) found.from = std::max(found.from, one.generation());
-  }
+  found.from = ChooseOldGeneration(all.generations(), manifest.parent_crc32c, parent, below);
   if (found.from > 0) {
-    found.file = file;
+    const auto from = std::find_if(all.generations().begin(), all.generations().end(),
+                                   [&](const v1::GenerationInfo& one) { return one.generation() == found.from; });
+    LC_ASSIGN_OR_RETURN(const AdapterFile adapter, ReadAdapter(file));
+    const absl::Status fits = CheckPair(adapter, *from, manifest);
+    if (fits.ok()) {
+      found.file = file;
+    } else {
+      found.note = StrCat("'", file, "' is left out, it does not lead from generation ", found.from, " to the model: ",
+                          MessageOf(fits));
+    }
   } else {
     found.note = StrCat("'", file, "' carries the items of the model '", manifest.parent, "', which ",
                         parent > 0 ? StrCat("generation ", parent, " is not")

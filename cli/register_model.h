@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/client.h"
+#include "google/protobuf/repeated_ptr_field.h"
 #include "lightcone/v1/generations.pb.h"
 
 namespace lightcone::cli {
@@ -25,9 +26,14 @@ struct ModelAdapter {
   std::string note;   // why the folder's one is not to be put, or that one is missing; for people; may be empty
 };
 
-// The adapter in a model's folder and the generation of the collection that holds its old model: `parent`, or, at 0,
-// the newest. Errors of the manifest and of the call. Threads: safe.
+// The generation that holds the encoder of that checksum, 0: none. `parent`, or, at 0, the one that serves, else one with
+// items, else the newest. No draft, no retired one, and, unless `below` is 0, only ones older than that. Threads: safe.
+uint32_t ChooseOldGeneration(const google::protobuf::RepeatedPtrField<v1::GenerationInfo>& generations,
+                             uint32_t encoder_crc32c, uint32_t parent, uint32_t below);
+
+// The adapter in a model's folder and the generation of the collection that holds its old model, chosen as above, if it
+// was fitted between the two. Errors of the manifest, of the adapter's file and of the call. Threads: safe.
 absl::StatusOr<ModelAdapter> FindModelAdapter(client::Client& client, const std::string& collection,
-                                              const std::string& folder, uint32_t parent);
+                                              const std::string& folder, uint32_t parent, uint32_t below);
 
 }  // namespace lightcone::cli

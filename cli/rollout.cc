@@ -173,7 +173,7 @@ class Rollout {
     if (flags_.model.empty() || flags_.adapter == "never") return absl::OkStatus();
     const std::string title = "put the model's adapter";
     LC_ASSIGN_OR_RETURN(const ModelAdapter own,
-                        FindModelAdapter(*client_, flags_.collection, flags_.model, flags_.parent));
+                        FindModelAdapter(*client_, flags_.collection, flags_.model, flags_.parent, generation_));
     if (!own.note.empty()) {
       Say(StrCat("\n== ", title, ": ", own.note, "\n"));
       done_.push_back({{"step", title}, {"did", false}, {"why", own.note}});
@@ -208,10 +208,9 @@ class Rollout {
   absl::Status FitAdapters() {
     const std::string title = "fit adapters";
     LC_RETURN_IF_ERROR(ListAdapters());
-    // Of two directions one may have been fitted by a run that ended then.
-    const bool half = HasAdapter(active_, generation_) != HasAdapter(generation_, active_);
+    // One direction is enough: beside the adapter that a model brings, search would prefer fitted queries to its items.
     const bool wanted =
-        flags_.adapter == "always" || (flags_.adapter == "auto" && active_ != 0 && (!Reaches(active_) || half));
+        flags_.adapter == "always" || (flags_.adapter == "auto" && active_ != 0 && !Reaches(active_));
     if (active_ == 0 || active_ == generation_) return Skipped(title, "nothing older serves");
     if (!wanted) {
       return Skipped(title, flags_.adapter == "never" ? "--adapter never" : StrCat("it reaches generation ", active_));
@@ -226,7 +225,7 @@ class Rollout {
         "some minutes of a process of low priority; searches of what serves change nothing",
         StrCat("`lightcone generation adapter drop ", flags_.collection, " ", active_, " ", generation_, "`")};
     LC_RETURN_IF_ERROR(Propose(step));
-    bool leads = half;  // an adapter does
+    bool leads = HasAdapter(active_, generation_) != HasAdapter(generation_, active_);  // an adapter does
     for (const bool item : {true, false}) {
       if (flags_.adapter != "always" && HasAdapter(item ? active_ : generation_, item ? generation_ : active_))
         continue;

@@ -12,6 +12,8 @@
 #include "base/npy.h"
 #include "base/strings.h"
 #include "cli/child_server.h"
+#include "cli/register_model.h"
+#include "models/adapter_file.h"
 #include "tests/cli/served_test.h"
 #include "tests/trainer/data_files.h"
 #include "tests/trainer/two_models.h"
@@ -96,7 +98,37 @@ class RolloutCommand : public ServedTest {
     Must({"import", name, Put("sample.jsonl", lines), "--generation", "2", "--same-content"});
   }
 
+  // A model `old_` and one of method lightcone, `new_`, whose adapter is `adapter_`.
+  void TrainWithAdapter() {
+    const testing_data::Folder data;
+    std::vector<int> labels;
+    for (int i = 0; i < 48; ++i) labels.push_back(i % 4);
+    for (const char* part : {"train", "t10k"}) {
+      data.Write(StrCat(part, "-images-idx3-ubyte"), testing_data::IdxImages(48, 16, 16));
+      data.Write(StrCat(part, "-labels-idx1-ubyte"), testing_data::IdxLabels(labels));
+    }
+    const auto train = [&](const std::vector<std::string>& words) {
+      Must(With({"train", "--data", "idx:" + data.path(), "--set", "encoder.architecture=mlp", "--set",
+                 "encoder.width=0.25", "--set", "encoder.dimension=12", "--set", "epochs=1", "--set", "batch=8"},
+                words));
+    };
+    train({"--out", old_});
+    train({"--out", new_, "--method", "lightcone", "--old", old_});
+  }
+  static std::vector<std::string> With(std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::string AdaptersOf(const std::string& name) {
+    std::string pairs;
+    for (const auto& one : Run({"generation", "adapter", "list", name, "--json"}).json()) {
+      pairs += StrCat(one["from_generation"].get<int>(), ">", one["to_generation"].get<int>(), " ");
+    }
+    return pairs;
+  }
+
   TwoModels models_;
+  const std::string old_ = scratch_ / "old", new_ = scratch_ / "new", adapter_ = new_ + "/old-items.adapter";
 };
 
 TEST_F(RolloutCommand, AModelFromElsewhereIsRefusedUntilAnAdapterIsFittedAndThenServes) {
@@ -226,70 +258,136 @@ TEST_F(RolloutCommand, AModelThatIsRegisteredIsTakenUpByTheNextRunAndNotRegister
 }
 
 TEST_F(RolloutCommand, AModelThatEndsWithAnAdapterBringsItAlong) {
-  const testing_data::Folder data;
-  std::vector<int> labels;
-  for (int i = 0; i < 48; ++i) labels.push_back(i % 4);
-  for (const char* part : {"train", "t10k"}) {
-    data.Write(StrCat(part, "-images-idx3-ubyte"), testing_data::IdxImages(48, 16, 16));
-    data.Write(StrCat(part, "-labels-idx1-ubyte"), testing_data::IdxLabels(labels));
-  }
-  const std::string old_model = scratch_ / "old", model = scratch_ / "new", adapter = model + "/old-items.adapter";
-  const auto train = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), {"train", "--data", "idx:" + data.path(), "--set", "encoder.architecture=mlp", "--set",
-                                 "encoder.width=0.25", "--set", "encoder.dimension=12", "--set", "epochs=1", "--set",
-                                 "batch=8"});
-    Must(words);
-  };
-  train({"--out", old_model});
-  train({"--out", model, "--method", "lightcone", "--old", old_model});
-  const auto adapters = [&] {
-    std::string pairs;
-    for (const auto& one : Run({"generation", "adapter", "list", "brought", "--json"}).json()) {
-      pairs += StrCat(one["from_generation"].get<int>(), ">", one["to_generation"].get<int>(), " ");
-    }
-    return pairs;
-  };
+  TrainWithAdapter();
+  const auto adapters = [&] { return AdaptersOf("brought"); };
   Must({"collection", "create", "brought", "--geometry", "lorentz"});
-  Must({"generation", "register", "brought", "--model", old_model, "--activate"});
+  Must({"generation", "register", "brought", "--model", old_, "--activate"});
 
   // Registered: to the old model's generation, whether that is named or not, unless it is left out or not the parent.
-  const std::vector<std::string> register_new = {"generation", "register", "brought", "--model", model};
-  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  };
-  const Outcome named = Run(with(register_new, {"--parent", "1", "--request-id", "r"}));
+  const std::vector<std::string> register_new = {"generation", "register", "brought", "--model", new_};
+  const Outcome named = Run(With(register_new, {"--parent", "1", "--request-id", "r"}));
   ASSERT_EQ(named.exit_code, 0) << named.err;
   EXPECT_THAT(named.out, HasSubstr("adapter 1 -> 2 is put"));
   EXPECT_EQ(adapters(), "1>2 ");
-  const auto unnamed = Run(with(register_new, {"--json"})).json();
+  const auto unnamed = Run(With(register_new, {"--json"})).json();
   EXPECT_EQ(unnamed["adapter"]["from_generation"], 1);
   EXPECT_EQ(adapters(), "1>2 1>3 ");
-  EXPECT_FALSE(Run(with(register_new, {"--parent", "1", "--no-adapter", "--json"})).json().contains("adapter"));
-  const Outcome other = Run(with(register_new, {"--parent", "2"}));
+  EXPECT_FALSE(Run(With(register_new, {"--parent", "1", "--no-adapter", "--json"})).json().contains("adapter"));
+  const Outcome other = Run(With(register_new, {"--parent", "2"}));
   EXPECT_EQ(other.exit_code, 0) << other.err;
   EXPECT_THAT(other.err, HasSubstr("carries the items of the model 'old', which generation 2 is not: it is left out"));
   EXPECT_EQ(adapters(), "1>2 1>3 ");
 
   // Rolled out: as a step of its own, which a run that goes on does not miss.
-  const std::vector<std::string> rollout = {"rollout", "brought", "--model", model, "--parent", "1", "--no-backfill"};
+  const std::vector<std::string> rollout = {"rollout", "brought", "--model", new_, "--parent", "1", "--no-backfill"};
   Must({"generation", "retire", "brought", "4", "--wait"});
   Must({"generation", "retire", "brought", "2", "--wait"});
   const Outcome stopped = Answering("y\nn\n", rollout);
   EXPECT_THAT(stopped.err, HasSubstr("stopped before 'put the model's adapter'"));
-  EXPECT_THAT(stopped.err, HasSubstr(StrCat("`lightcone rollout brought --model ", model, " --parent 1`")));
+  EXPECT_THAT(stopped.err, HasSubstr(StrCat("`lightcone rollout brought --model ", new_, " --parent 1`")));
   EXPECT_EQ(adapters(), "1>3 ");
-  const Outcome done = Run(with(rollout, {"--yes"}));
+  std::string items, again;  // that both have embedded: there is what a fit would need
+  Rng random(5);
+  for (int i = 0; i < 100; ++i) {
+    std::string vector;
+    for (int j = 0; j < 12; ++j) vector += StrCat(j == 0 ? "[" : ",", random.Normal());
+    for (std::string* lines : {&items, &again}) *lines += StrCat("{\"id\":", i, ",\"vector\":", vector, "]}\n");
+  }
+  Must({"import", "brought", Put("items.jsonl", items)});
+  Must({"import", "brought", Put("again.jsonl", again), "--generation", "6", "--same-content"});
+  const Outcome done = Run(With(rollout, {"--yes"}));
   ASSERT_EQ(done.exit_code, 0) << done.err << done.out;
-  EXPECT_THAT(done.out, HasSubstr(StrCat("puts the item adapter 1 -> 6 in '", adapter, "'")));
-  EXPECT_THAT(adapters(), HasSubstr("1>6 "));
+  EXPECT_THAT(done.out, HasSubstr(StrCat("puts the item adapter 1 -> 6 in '", adapter_, "'")));
+  EXPECT_THAT(done.out, HasSubstr("fit adapters: not needed, it reaches generation 1"));
+  EXPECT_EQ(adapters(), "1>3 1>6 ");
   EXPECT_EQ(Run({"collection", "get", "brought", "--json"}).json()["active_generation"], 6);
 
   // An adapter of another encoder than the folder's, and none where one belongs.
-  ASSERT_TRUE(WriteSealed(adapter + ".json", {{"new_crc32c", 1}}).ok());
-  EXPECT_THAT(Run(with(rollout, {"--yes"})).out, HasSubstr("was fitted to another encoder than the folder's"));
-  std::filesystem::remove(adapter);
-  EXPECT_THAT(Run(register_new).err, HasSubstr(StrCat("'", adapter, "' is missing")));
+  ASSERT_TRUE(WriteSealed(adapter_ + ".json", {{"new_crc32c", 1}}).ok());
+  EXPECT_THAT(Run(With(rollout, {"--yes"})).out, HasSubstr("was fitted to another encoder than the folder's"));
+  std::filesystem::remove(adapter_);
+  EXPECT_THAT(Run(register_new).err, HasSubstr(StrCat("'", adapter_, "' is missing")));
+}
+
+TEST_F(RolloutCommand, AModelsAdapterIsPutOnceAndItsRegistrationMayBeRepeatedWhateverBecameOfIt) {
+  TrainWithAdapter();
+  Must({"collection", "create", "repeated", "--geometry", "lorentz"});
+  Must({"generation", "register", "repeated", "--model", old_, "--activate"});
+  Must({"upsert", "repeated", "one", "--vector", "1,0,0,0,0,0,0,0,0,0,0,0"});
+  Must({"generation", "register", "repeated", "--model", old_});  // a copy that serves nothing
+  const std::vector<std::string> command = {"generation", "register", "repeated", "--model", new_, "--request-id", "w"};
+  EXPECT_THAT(Run(command).out, HasSubstr("adapter 1 -> 3 is put")) << "not from the copy";
+  // The old model is registered again since, and serves: it is newer than the model.
+  Must({"generation", "register", "repeated", "--model", old_, "--activate", "--force", "--reason", "a test"});
+  const Outcome again = Run(command);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("adapter 1 -> 3 is there already"));
+  // Replaced, also by another file than the first call's.
+  AdapterFile other = ReadAdapter(adapter_).value();
+  other.fit.seed += 1;
+  ASSERT_TRUE(WriteAdapter(adapter_, other).ok());
+  Must({"generation", "adapter", "put", "repeated", "1", "3", adapter_});
+  EXPECT_THAT(Run(command).out, HasSubstr("adapter 1 -> 3 is there already"));
+  // Dropped: that stays so, and the rest of the call is done.
+  Must({"generation", "adapter", "drop", "repeated", "1", "3"});
+  const Outcome dropped = Run(command);
+  EXPECT_EQ(dropped.exit_code, 0) << dropped.err;
+  EXPECT_THAT(dropped.err, HasSubstr("adapter 1 -> 3 is not put again: field 'request_id' is 'w-adapter'"));
+  other.fit.seed -= 1;
+  ASSERT_TRUE(WriteAdapter(adapter_, other).ok());
+  const Outcome active = Run(With(command, {"--activate", "--force", "--reason", "a test"}));
+  EXPECT_EQ(active.exit_code, 0) << active.err;
+  EXPECT_THAT(active.err, HasSubstr("and replaced or dropped since"));
+  EXPECT_EQ(AdaptersOf("repeated"), "");
+  EXPECT_EQ(Run({"collection", "get", "repeated", "--json"}).json()["active_generation"], 3);
+}
+
+TEST_F(RolloutCommand, AModelsAdapterIsLeftOutWhereTheNamedParentHasAnotherSpace) {
+  TrainWithAdapter();
+  const auto register_new = [&](const std::string& name, std::vector<std::string> old, std::vector<std::string> more) {
+    Must({"collection", "create", name, "--geometry", "lorentz"});
+    Must(With({"generation", "register", name, "--curvature", "1", "--activate"}, old));
+    return Run(With({"generation", "register", name, "--model", new_, "--parent", "1", "--activate"}, more));
+  };
+  const Outcome clipped = register_new("clipped", {"--dimension", "12", "--clip-radius", "3"}, {});
+  EXPECT_EQ(clipped.exit_code, 0) << clipped.err;
+  EXPECT_THAT(clipped.err, HasSubstr(StrCat("'", adapter_, "' is left out, it does not lead from generation 1 to the ",
+                                            "model: field 'adapter.source.clip_radius' is 1; allowed: 3")));
+  EXPECT_EQ(Run({"collection", "get", "clipped", "--json"}).json()["active_generation"], 2);
+  const Outcome narrow = register_new("narrow", {"--dimension", "8", "--clip-radius", "1"}, {"--expects-adapter"});
+  EXPECT_EQ(narrow.exit_code, 0) << narrow.err;
+  EXPECT_THAT(narrow.err, HasSubstr("field 'adapter.input_dimension' is 12; allowed: 8, of generation 1"));
+  // The same model from elsewhere, as far as anybody can tell: the operator's word counts.
+  const Outcome same = register_new("same", {"--dimension", "12", "--clip-radius", "1"}, {});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_THAT(same.out, HasSubstr("adapter 1 -> 2 is put"));
+}
+
+TEST(ChooseOldGeneration, TakesNoDraftNoNewerOneAndNoneOfAnUnknownEncoderUnlessItIsTheParent) {
+  google::protobuf::RepeatedPtrField<v1::GenerationInfo> all;
+  const auto add = [&](v1::GenerationState state, uint64_t items, const std::string& manifest) {
+    v1::GenerationInfo* const one = all.Add();
+    one->set_generation(static_cast<uint32_t>(all.size()));
+    one->set_state(state);
+    one->set_items(items);
+    one->set_manifest_json(manifest);
+  };
+  const std::string known = R"({"encoder_crc32c": 7})", external = R"({"dimension": 3})";
+  add(v1::GENERATION_STATE_REGISTERED, 5, known);
+  add(v1::GENERATION_STATE_REGISTERED, 0, known);
+  add(v1::GENERATION_STATE_RETIRED, 0, known);
+  add(v1::GENERATION_STATE_DRAFT, 9, known);
+  add(v1::GENERATION_STATE_REGISTERED, 9, external);
+  EXPECT_EQ(ChooseOldGeneration(all, 7, 0, 0), 1u) << "with items";
+  EXPECT_EQ(ChooseOldGeneration(all, 7, 2, 0), 2u) << "it is the parent";
+  EXPECT_EQ(ChooseOldGeneration(all, 7, 4, 0), 0u) << "a draft";
+  EXPECT_EQ(ChooseOldGeneration(all, 7, 5, 0), 5u) << "nobody knows better";
+  EXPECT_EQ(ChooseOldGeneration(all, 0, 0, 0), 0u) << "nothing is known of the old model";
+  EXPECT_EQ(ChooseOldGeneration(all, 8, 0, 0), 0u);
+  add(v1::GENERATION_STATE_ACTIVE, 0, known);
+  EXPECT_EQ(ChooseOldGeneration(all, 7, 0, 0), 6u) << "it serves";
+  EXPECT_EQ(ChooseOldGeneration(all, 7, 0, 6), 1u) << "that is newer";
+  EXPECT_EQ(ChooseOldGeneration(all, 7, 0, 1), 0u);
 }
 
 TEST_F(RolloutCommand, WhatMakesNoSenseIsSaid) {
