@@ -51,6 +51,7 @@ batch = 8
 threads = 1
 )";
 
+inline constexpr int kTinyModels = 4;  // of these rows: old, independent, hbct, hbct without entailment
 inline constexpr char kTinyRows[] = R"(
 [space.lorentz]
 metric = "lorentz"
