@@ -14,6 +14,7 @@
 #include <nmmintrin.h>
 #endif
 
+#include "base/read_error.h"
 #include "base/status.h"
 
 namespace lightcone {
@@ -32,12 +33,6 @@ absl::Status SyncPath(const std::string& path, int flags) {
   if (file.fd < 0) return ErrnoStatus(errno, "open", path);
   if (::fsync(file.fd) != 0) return ErrnoStatus(errno, "fsync", path);
   return absl::OkStatus();
-}
-
-// As ErrnoStatus; DATA_LOSS where the disk or its file system says that what was written is lost.
-absl::Status ErrorOfReading(int error, std::string_view step, const std::string& path) {
-  const absl::Status status = ErrnoStatus(error, step, path);
-  return error == EIO || error == EUCLEAN || error == EBADMSG ? DataLoss(MessageOf(status)) : status;
 }
 
 absl::Status WriteAll(int fd, std::string_view content, const std::string& path) {
@@ -102,9 +97,9 @@ absl::Status ErrnoStatus(int error, std::string_view step, std::string_view path
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max) {
   Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) return ErrorOfReading(errno, "open", path);
+  if (file.fd < 0) return ReadError(errno, "open", path);
   struct stat info {};
-  if (::fstat(file.fd, &info) != 0) return ErrorOfReading(errno, "stat", path);
+  if (::fstat(file.fd, &info) != 0) return ReadError(errno, "stat", path);
   if (S_ISDIR(info.st_mode)) return ErrnoStatus(EISDIR, "read", path);
   if (info.st_size > bytes_max) {
     return ResourceExhausted(StrCat("file '", path, "' has ", info.st_size, " bytes; allowed: 0 .. ", bytes_max));
@@ -115,7 +110,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max)
   while (true) {
     const ssize_t n = ::read(file.fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrorOfReading(errno, "read", path);
+    if (n < 0) return ReadError(errno, "read", path);
     if (n == 0) return content;
     content.append(buffer.data(), static_cast<size_t>(n));
     if (static_cast<int64_t>(content.size()) > bytes_max) {

@@ -17,14 +17,6 @@
 namespace lightcone::cli {
 namespace {
 
-// Of the encoder that a manifest describes; 0 where it does not say, as one from elsewhere.
-uint64_t EncoderOf(const std::string& manifest_json) {
-  const auto manifest = nlohmann::json::parse(manifest_json, nullptr, /*allow_exceptions=*/false);
-  if (!manifest.is_object()) return 0;
-  const auto found = manifest.find("encoder_crc32c");
-  return found != manifest.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
-
 // Whether the adapter in the folder was fitted to another encoder than the folder's: it was trained anew since.
 bool IsOutdated(const std::string& folder, const Manifest& manifest) {
   const absl::StatusOr<nlohmann::ordered_json> seal = ReadSealed(ModelAdapterSealPath(folder));
@@ -41,7 +33,7 @@ absl::Status CheckPair(const AdapterFile& adapter, const v1::GenerationInfo& fro
   }
   // The generations of a collection share its metric.
   const Space space{to.metric, static_cast<int>(from.dimension()), from.curvature(), from.clip_radius()};
-  return CheckFittedBetween(adapter, {name, static_cast<uint32_t>(EncoderOf(from.manifest_json())), space},
+  return CheckFittedBetween(adapter, {name, EncoderCrc32cOf(from.manifest_json()), space},
                             {StrCat("'", manifest.name, "'"), manifest.encoder_crc32c, to});
 }
 
@@ -65,7 +57,7 @@ uint32_t ChooseOldGeneration(const google::protobuf::RepeatedPtrField<v1::Genera
   for (const v1::GenerationInfo& one : generations) {
     if (one.state() == v1::GENERATION_STATE_RETIRED || one.state() == v1::GENERATION_STATE_DRAFT) continue;
     if ((parent != 0 && one.generation() != parent) || (below != 0 && one.generation() >= below)) continue;
-    const uint64_t encoder = EncoderOf(one.manifest_json());
+    const uint64_t encoder = EncoderCrc32cOf(one.manifest_json());
     const bool unknown = encoder == 0 && parent != 0;  // then the operator's word counts
     if (!unknown && (encoder == 0 || encoder != encoder_crc32c)) continue;
     best = std::max(

@@ -8,8 +8,8 @@
 #include <cerrno>
 
 #include "base/files.h"
+#include "base/read_error.h"
 #include "base/status.h"
-#include "index/read_error.h"
 
 namespace lightcone {
 

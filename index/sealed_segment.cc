@@ -10,8 +10,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/files.h"
+#include "base/read_error.h"
 #include "base/status.h"
-#include "index/read_error.h"
 #include "index/segment_codes.h"
 
 namespace lightcone {

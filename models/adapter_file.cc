@@ -180,27 +180,40 @@ absl::Status CheckEncoder(const char* field, uint32_t crc32c, const std::string&
 }
 
 // Outside Lorentz nobody looks at curvature and clip radius.
-absl::Status CheckSourceIs(const Space& source, const AdapterEnd& from) {
-  const std::string of = StrCat(", of ", from.name);
-  if (source.metric != from.space.metric) {
-    return InvalidField("adapter.source.metric", MetricName(source.metric), StrCat(MetricName(from.space.metric), of));
+absl::Status CheckSpaceIs(const std::string& field, const Space& space, const AdapterEnd& end) {
+  const std::string of = StrCat(", of ", end.name);
+  if (space.metric != end.space.metric) {
+    return InvalidField(field + ".metric", MetricName(space.metric), StrCat(MetricName(end.space.metric), of));
   }
-  if (source.metric != Metric::kLorentz) return absl::OkStatus();
-  if (source.curvature != from.space.curvature) {
-    return InvalidField("adapter.source.curvature", StrCat(source.curvature), StrCat(from.space.curvature, of));
+  if (space.dimension != end.space.dimension) {
+    return InvalidField(field + ".dimension", StrCat(space.dimension), StrCat(end.space.dimension, of));
   }
-  if (source.clip_radius != from.space.clip_radius) {
-    return InvalidField("adapter.source.clip_radius", StrCat(source.clip_radius), StrCat(from.space.clip_radius, of));
+  if (space.metric != Metric::kLorentz) return absl::OkStatus();
+  if (space.curvature != end.space.curvature) {
+    return InvalidField(field + ".curvature", StrCat(space.curvature), StrCat(end.space.curvature, of));
+  }
+  if (space.clip_radius != end.space.clip_radius) {
+    return InvalidField(field + ".clip_radius", StrCat(space.clip_radius), StrCat(end.space.clip_radius, of));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
+uint32_t EncoderCrc32cOf(std::string_view manifest_json) {
+  const json manifest = internal::ParseBounded(manifest_json);
+  if (!manifest.is_object()) return 0;
+  const auto found = manifest.find("encoder_crc32c");
+  if (found == manifest.end() || !found->is_number_unsigned()) return 0;
+  const uint64_t crc32c = found->get<uint64_t>();
+  return crc32c <= UINT32_MAX ? static_cast<uint32_t>(crc32c) : 0;
+}
+
 absl::Status CheckFittedBetween(const AdapterFile& file, const AdapterEnd& from, const AdapterEnd& to) {
+  LC_RETURN_IF_ERROR(CheckSpaceIs("adapter.target", file.spec.target, to));
   LC_RETURN_IF_ERROR(CheckEncoder("adapter.from_crc32c", file.from_crc32c, file.from, from));
   LC_RETURN_IF_ERROR(CheckEncoder("adapter.to_crc32c", file.to_crc32c, file.to, to));
-  return file.source ? CheckSourceIs(*file.source, from) : absl::OkStatus();
+  return file.source ? CheckSpaceIs("adapter.source", *file.source, from) : absl::OkStatus();
 }
 
 std::string AdapterHeaderJson(const AdapterFile& file) {

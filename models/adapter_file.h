@@ -50,9 +50,11 @@ struct AdapterEnd {
   Space space;
 };
 
-// Whether the file was fitted between these two: INVALID_ARGUMENT names the field ("adapter.from_crc32c"), its value
-// and what the end is. What the file or the end does not know is not compared; nor is the target's space, which the
-// caller knows.
+// CRC-32C of the encoder's file that a manifest names; 0: it names none, as that of a model from elsewhere.
+uint32_t EncoderCrc32cOf(std::string_view manifest_json);
+
+// Whether the file leads from one into the other and was fitted between these two: INVALID_ARGUMENT names the field
+// ("adapter.from_crc32c"), its value and what the end is. What the file or the end does not know is not compared.
 absl::Status CheckFittedBetween(const AdapterFile& file, const AdapterEnd& from, const AdapterEnd& to);
 
 // The file's bytes. INVALID_ARGUMENT when the spec or the source does not validate, a label is too long or not UTF-8,

@@ -4,40 +4,15 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "models/manifest.h"
 
 namespace lightcone::server {
 namespace {
 
-// Outside Lorentz nobody looks at curvature and clip radius.
-absl::Status CheckTarget(const Space& target, const GenerationRecord& to) {
-  const std::string of = StrCat(", of generation ", to.generation);
-  if (target.metric != to.space.metric) {
-    return InvalidField("adapter.target.metric", MetricName(target.metric), StrCat(MetricName(to.space.metric), of));
-  }
-  if (target.dimension != to.space.dimension) {
-    return InvalidField("adapter.target.dimension", StrCat(target.dimension), StrCat(to.space.dimension, of));
-  }
-  if (target.metric != Metric::kLorentz) return absl::OkStatus();
-  if (target.curvature != to.space.curvature) {
-    return InvalidField("adapter.target.curvature", StrCat(target.curvature), StrCat(to.space.curvature, of));
-  }
-  if (target.clip_radius != to.space.clip_radius) {
-    return InvalidField("adapter.target.clip_radius", StrCat(target.clip_radius), StrCat(to.space.clip_radius, of));
-  }
-  return absl::OkStatus();
-}
-
 AdapterEnd EndOf(const GenerationRecord& generation) {
-  return {StrCat("generation ", generation.generation), EncoderCrc32cOf(generation), generation.space};
+  return {StrCat("generation ", generation.generation), EncoderCrc32cOf(generation.manifest_json), generation.space};
 }
 
 }  // namespace
-
-uint32_t EncoderCrc32cOf(const GenerationRecord& generation) {
-  const absl::StatusOr<Manifest> manifest = ParseManifest(generation.manifest_json);
-  return manifest.ok() ? manifest->encoder_crc32c : 0;  // that of a model from elsewhere has a few fields only
-}
 
 absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const GenerationRecord& to,
                                            std::string_view file) {
@@ -58,7 +33,6 @@ absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const G
     return InvalidField("adapter.input_dimension", StrCat(spec.input_dimension),
                         StrCat(from.space.dimension, ", of generation ", from.generation));
   }
-  LC_RETURN_IF_ERROR(CheckTarget(spec.target, to));
   LC_RETURN_IF_ERROR(CheckFittedBetween(*parsed, EndOf(from), EndOf(to)));
   return parsed;
 }

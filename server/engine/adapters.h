@@ -38,9 +38,6 @@ inline AdapterDirection DirectionOf(uint32_t from, uint32_t to) {
   return from > to ? AdapterDirection::kQuery : AdapterDirection::kItem;
 }
 
-// CRC-32C of the encoder's file that the generation's manifest names; 0: it names none.
-uint32_t EncoderCrc32cOf(const GenerationRecord& generation);
-
 // Parses and checks the file for a pair. INVALID_ARGUMENT when it is damaged, does not fit the pair in one of direction,
 // dimension and target space, or was fitted between other encoders or from another space, as far as both are known:
 // names the field, its value and what the generations are.

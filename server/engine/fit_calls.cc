@@ -218,8 +218,8 @@ absl::StatusOr<std::string> FitBeside(const EngineOptions& options, const std::s
 absl::StatusOr<std::string> WithEncoders(std::string file, const GenerationRecord& from, const GenerationRecord& to) {
   absl::StatusOr<AdapterFile> adapter = ParseAdapter(file);
   if (!adapter.ok()) return file;
-  adapter->from_crc32c = EncoderCrc32cOf(from);
-  adapter->to_crc32c = EncoderCrc32cOf(to);
+  adapter->from_crc32c = EncoderCrc32cOf(from.manifest_json);
+  adapter->to_crc32c = EncoderCrc32cOf(to.manifest_json);
   return EncodeAdapter(*adapter);
 }
 

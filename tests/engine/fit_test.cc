@@ -109,6 +109,14 @@ class Fitting : public EngineTest {
     return path;
   }
 
+  // The job of a fit that has begun and will not end by itself.
+  absl::StatusOr<std::string> BegunByAProgramThatHangs(const FitAdapterCall& call) {
+    Open(Script("hangs", "touch " + folder_.path() + "/.begun; exec sleep 1000"));
+    absl::StatusOr<std::string> id = engine_->FitAdapter(call);
+    while (id.ok() && !std::filesystem::exists(folder_.path() + "/.begun")) absl::SleepFor(absl::Milliseconds(5));
+    return id;
+  }
+
   // Of a model that we trained, by its dimension: its encoder's checksum is 100 and that.
   static std::string WholeManifest(int dimension, double clip_radius) {
     Manifest manifest;
@@ -272,12 +280,10 @@ TEST_F(Fitting, AProgramThatDiesHangsOrIsMissingEndsTheJobAndNothingElse) {
 TEST_F(Fitting, AServerThatEndsMeanwhileBeginsItAgain) {
   MakeWorld();
   EmbedThese(Sample(100));
-  Open(Script("hangs", "touch " + folder_.path() + "/.begun; exec sleep 1000"));
   FitAdapterCall call = CallOf(1, 2);
   call.request_id = "once";
-  const auto id = engine_->FitAdapter(call);
+  const auto id = BegunByAProgramThatHangs(call);
   ASSERT_TRUE(id.ok()) << id.status();
-  while (!std::filesystem::exists(folder_.path() + "/.begun")) absl::SleepFor(absl::Milliseconds(5));
   EXPECT_EQ(*engine_->FitAdapter(call), *id) << "the same request again";
   Open(LIGHTCONE_BINARY_DIR "/bin/lightcone");
   const JobStatus job = Ended(*id);
@@ -288,13 +294,11 @@ TEST_F(Fitting, AServerThatEndsMeanwhileBeginsItAgain) {
 TEST_F(Fitting, AJobOfAnOlderServerMayNameAWidthAndALossThatItsMapDoesNotHave) {
   MakeWorld();
   EmbedThese(Sample(100));
-  Open(Script("hangs", "touch " + folder_.path() + "/.begun; exec sleep 1000"));
   FitAdapterCall call = CallOf(1, 2);
   call.map = "procrustes";
   call.width = 0;
-  const auto id = engine_->FitAdapter(call);
+  const auto id = BegunByAProgramThatHangs(call);
   ASSERT_TRUE(id.ok()) << id.status();
-  while (!std::filesystem::exists(folder_.path() + "/.begun")) absl::SleepFor(absl::Milliseconds(5));
   EditStore([&](Store* store, WriteBatch* batch) {
     JobRecord record = *DecodeJob(*store->Get(Table::kJobs, keys::Job(std::stoull(*id))));
     auto arguments = nlohmann::json::parse(record.arguments_json);

@@ -8,11 +8,11 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/files.h"
+#include "base/read_error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/manifest.h"
 #include "index/memory.h"
-#include "index/read_error.h"
 #include "tests/index/index_life_testing.h"
 
 namespace lightcone {

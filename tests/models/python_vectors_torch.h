@@ -43,13 +43,9 @@ class PythonVectors {
     cases_.push_back({name, images + ".out", *std::move(vectors)});
   }
 
-  // Why Python cannot be asked here; empty when it can.
-  std::string Missing() const {
-    return Python().empty() ? "no python3 with torch here (deploy/install-deps.sh test installs it)" : "";
-  }
-
-  // To 1e-6 of the largest number. REQUIRES: Missing() is empty.
+  // To 1e-6 of the largest number.
   void ExpectTheSame() const {
+    ASSERT_FALSE(Python().empty()) << "no python3 with torch: deploy/install-deps.sh test installs it";
     ASSERT_TRUE(WriteFileAtomically(folder_ + "/program.py", kProgram).ok());
     ASSERT_TRUE(WriteFileAtomically(folder_ + "/list", list_).ok());
     const std::string command = StrCat(Python(), " ", folder_, "/program.py ", folder_, "/list");

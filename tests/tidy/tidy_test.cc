@@ -147,8 +147,8 @@ TEST(House, HeadersBeginWithWhatTheyAreFor) {
 }
 
 TEST(House, NothingUnfinishedIsMarkedInTheSources) {
-  // Spelled in halves, so that this file does not find itself. A test may be skipped that says what this machine lacks.
-  static const std::regex marks(std::string("\\b(TO") + "DO|FIX" + "ME|XX" + "X|GTEST_" + "SKIP\\(\\)(?! << )|DISABLED" + "_)");
+  // Spelled in halves, so that this file does not find itself.
+  static const std::regex marks(std::string("\\b(TO") + "DO|FIX" + "ME|XX" + "X|GTEST_" + "SKIP|DISABLED" + "_)");
   for (const SourceFile& file : Sources()) {
     for (size_t i = 0; i < file.lines.size(); ++i) {
       std::smatch mark;

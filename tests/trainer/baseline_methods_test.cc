@@ -31,20 +31,6 @@ const std::vector<std::string>& Baselines() {
   return *kNames;
 }
 
-// Two steps an epoch on the tiny set.
-TrainConfig TwoSteps() {
-  TrainConfig config;
-  config.encoder.architecture = "mlp";
-  config.encoder.width = 0.125;
-  config.encoder.dimension = 8;
-  config.metric = "cosine";
-  config.batch = 60;
-  config.epochs = 1;
-  config.threads = 1;
-  config.nccl.queue = 100;
-  return config;
-}
-
 class BaselineMethods : public testing::Test {
  protected:
   static void SetUpTestSuite() {

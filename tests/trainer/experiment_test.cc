@@ -32,6 +32,15 @@ json RowOf(const std::string& table, const std::string& name) {
   return {};
 }
 
+// Stopped once it has begun.
+void MustBeginAndStop(const TinyExperiment& tiny) {
+  std::atomic<bool> stop = false;
+  ExperimentHooks hooks;
+  hooks.stop = &stop;
+  hooks.say = [&](const std::string&) { stop = true; };
+  EXPECT_EQ(RunExperiment(tiny.options, hooks).status().code(), absl::StatusCode::kCancelled);
+}
+
 TEST(Experiment, TrainsEachModelOnceAndMeasuresEveryRow) {
   const TinyExperiment tiny;
   const ExperimentOutcome outcome = tiny.MustRun();
@@ -102,11 +111,7 @@ TEST(Experiment, TheTableOfAnotherSetupDoesNotStayBesideANewOne) {
   TinyExperiment tiny;
   tiny.MustRun();
   tiny.options.seeds = {2};
-  std::atomic<bool> stop = false;
-  ExperimentHooks hooks;
-  hooks.stop = &stop;
-  hooks.say = [&](const std::string&) { stop = true; };
-  EXPECT_EQ(RunExperiment(tiny.options, hooks).status().code(), absl::StatusCode::kCancelled);
+  MustBeginAndStop(tiny);
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(tiny.options.out + "/tiny")) {
     left.push_back(entry.path().filename().string());
@@ -122,11 +127,7 @@ TEST(Experiment, ATableOutlivesAnotherCompiler) {
   json begun = json::parse(ReadFile(path).value());
   begun["compiler"] = "another";
   ASSERT_TRUE(WriteFileAtomically(path, begun.dump()).ok());
-  std::atomic<bool> stop = false;
-  ExperimentHooks hooks;
-  hooks.stop = &stop;
-  hooks.say = [&](const std::string&) { stop = true; };
-  EXPECT_EQ(RunExperiment(tiny.options, hooks).status().code(), absl::StatusCode::kCancelled);
+  MustBeginAndStop(tiny);
   EXPECT_TRUE(std::filesystem::exists(tiny.options.out + "/tiny/table.md"));
   EXPECT_NE(json::parse(ReadFile(path).value())["compiler"], "another");
 }

@@ -49,13 +49,7 @@ TEST(OwnMethod, ItsOptionsAreReadSetAndCheckedLikeAllOthers) {
 TEST(OwnMethod, TheExampleAddsItsWeightedLossToTheBaseLoss) {
   const std::string folder = StrCat(testing::TempDir(), "/own_method_test_", ::getpid());
   const Dataset data = TinyDataset();
-  TrainConfig config;
-  config.encoder.architecture = "mlp";
-  config.encoder.width = 0.125;
-  config.encoder.dimension = 8;
-  config.metric = "cosine";
-  config.batch = 60;
-  config.epochs = config.threads = 1;
+  TrainConfig config = TwoSteps();
   ASSERT_TRUE(Train(data, config, folder).ok());
   config.encoder.height = data.train.height;
   config.encoder.width_px = data.train.width;

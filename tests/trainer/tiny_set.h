@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "trainer/config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/rng.h"
 
@@ -36,6 +37,20 @@ inline Dataset TinyDataset(int classes = 6) {
   dataset.test = TinyImages(classes, 8, 2);
   dataset.normalisation = {{0.5f}, {0.25f}};
   return dataset;
+}
+
+// Two steps, an epoch of the tiny set.
+inline TrainConfig TwoSteps() {
+  TrainConfig config;
+  config.encoder.architecture = "mlp";
+  config.encoder.width = 0.125;
+  config.encoder.dimension = 8;
+  config.metric = "cosine";
+  config.batch = 60;
+  config.epochs = 1;
+  config.threads = 1;
+  config.nccl.queue = 100;
+  return config;
 }
 
 }  // namespace lightcone

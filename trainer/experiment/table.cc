@@ -119,6 +119,19 @@ std::vector<ShownMeasure> ShownMeasures(const ExperimentResult& result) {
   return shown;
 }
 
+// What the queries of generation `i` gain over each older gallery; later ones have empty cells.
+std::string MatrixLine(const ExperimentRow& row, int steps, int i, const char* next, const char* pm, const char* none) {
+  std::string text = StrCat(i);
+  for (int j = 0; j + 1 < steps; ++j) {
+    const size_t at = static_cast<size_t>(i * steps + j);
+    text += next;
+    if (j >= i) continue;
+    text += StrCat(Cell(MatrixCell(row.p_com_cmc1, at), pm, none), " / ");
+    text += Cell(MatrixCell(row.p_com_map, at), pm, none);
+  }
+  return text;
+}
+
 std::string MatrixMarkdown(const ExperimentRow& row, int steps) {
   std::string text = StrCat("\n**", Escaped(row.title, "|", "\\"),
                             "**, P_com (CMC@1 / mAP): row = generation of the queries, column = of the gallery\n\n|");
@@ -126,16 +139,7 @@ std::string MatrixMarkdown(const ExperimentRow& row, int steps) {
   text += " |\n| ---";
   for (int j = 0; j + 1 < steps; ++j) text += " | ---:";
   text += " |\n";
-  for (int i = 1; i < steps; ++i) {
-    text += StrCat("| ", i);
-    for (int j = 0; j + 1 < steps; ++j) {
-      const size_t at = static_cast<size_t>(i * steps + j);
-      text += j < i ? StrCat(" | ", Cell(MatrixCell(row.p_com_cmc1, at), " ± ", "–"), " / ",
-                             Cell(MatrixCell(row.p_com_map, at), " ± ", "–"))
-                    : std::string(" | ");
-    }
-    text += " |\n";
-  }
+  for (int i = 1; i < steps; ++i) text += StrCat("| ", MatrixLine(row, steps, i, " | ", " ± ", "–"), " |\n");
   return text;
 }
 
@@ -145,16 +149,7 @@ std::string MatrixLatex(const ExperimentRow& row, int steps) {
                             LatexText(row.title));
   for (int j = 0; j + 1 < steps; ++j) text += StrCat(" & ", j);
   text += " \\\\\n\\hline\n";
-  for (int i = 1; i < steps; ++i) {
-    text += StrCat(i);
-    for (int j = 0; j + 1 < steps; ++j) {
-      const size_t at = static_cast<size_t>(i * steps + j);
-      text += j < i ? StrCat(" & ", Cell(MatrixCell(row.p_com_cmc1, at), "$\\pm$", "--"), " / ",
-                             Cell(MatrixCell(row.p_com_map, at), "$\\pm$", "--"))
-                    : std::string(" & ");
-    }
-    text += " \\\\\n";
-  }
+  for (int i = 1; i < steps; ++i) text += StrCat(MatrixLine(row, steps, i, " & ", "$\\pm$", "--"), " \\\\\n");
   return text + "\\hline\n\\end{tabular}\n";
 }
 

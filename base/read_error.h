@@ -1,8 +1,7 @@
-// What a failed step of reading a segment's file says about it.
+// What a failed step of reading a file says about the file.
 #pragma once
 
 #include <cerrno>
-#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -12,8 +11,8 @@
 namespace lightcone {
 
 // As ErrnoStatus; DATA_LOSS where the disk or its file system says that what was written is lost (EIO, EUCLEAN,
-// EBADMSG), which a rebuild from the store mends. Other errors pass, and the files are good. Threads: pure.
-inline absl::Status ReadError(int error, std::string_view step, const std::string& path) {
+// EBADMSG), so that it has to be made anew. Other errors pass, and the file is good. Threads: pure.
+inline absl::Status ReadError(int error, std::string_view step, std::string_view path) {
   const absl::Status status = ErrnoStatus(error, step, path);
   return error == EIO || error == EUCLEAN || error == EBADMSG ? DataLoss(MessageOf(status)) : status;
 }
