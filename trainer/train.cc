@@ -144,6 +144,9 @@ class Trainer {
     p.step = progress_.step;
     p.steps = steps();
     p.losses = meter_.Means();
+    // An epoch's last total is the mean of all of it, however often it was told of or interrupted on the way.
+    if (finished && resumed_at_ == steps()) p.losses.assign(1, {"total", 0.0});
+    if (!p.losses.empty() && progress_.step % steps_per_epoch_ == 0) p.losses[0].second = progress_.last_epoch_loss;
     p.elapsed_seconds = SecondsSince(start_);
     p.images_per_second = Rate();
     const double images_left = static_cast<double>((steps() - progress_.step) * config_.batch);

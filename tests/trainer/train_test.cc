@@ -339,6 +339,27 @@ TEST_F(TrainTest, AFinishedTrainingReturnsAtOnce) {
   EXPECT_EQ(first.manifest.encoder_crc32c, second.manifest.encoder_crc32c);
 }
 
+TEST_F(TrainTest, AnEpochsLastTotalIsItsMeanHoweverOftenItWasInterrupted) {
+  const TrainConfig config = TinyConfig();
+  std::map<int64_t, double> calm, shaken;
+  const auto last_totals = [](std::map<int64_t, double>& totals) {
+    return [&totals](const TrainProgress& progress) {
+      if (!progress.losses.empty()) totals[progress.epoch] = progress.losses[0].second;
+    };
+  };
+  const auto result = Train(dataset_, config, Folder("calm"), last_totals(calm));
+  ASSERT_TRUE(result.ok()) << MessageOf(result.status());
+  ASSERT_EQ(calm.size(), static_cast<size_t>(config.epochs));
+  EXPECT_EQ(calm[config.epochs], result->final_loss);
+  const std::atomic<bool> stop = true;  // behind each step
+  while (!Train(dataset_, config, Folder("shaken"), last_totals(shaken), &stop).ok()) {
+  }
+  EXPECT_EQ(shaken, calm);
+  std::map<int64_t, double> again;
+  ASSERT_TRUE(Train(dataset_, config, Folder("shaken"), last_totals(again)).ok());
+  EXPECT_EQ(again, (std::map<int64_t, double>{{config.epochs, result->final_loss}})) << "nothing was left to do";
+}
+
 TEST_F(TrainTest, SeedsDifferAndRepeat) {
   TrainConfig config = TinyConfig();
   const uint32_t first = MustTrain(config, "a").manifest.encoder_crc32c;
