@@ -36,9 +36,19 @@ class World {
     }
   }
 
-  // Approximate searches, and what the server says of their recall: the share of the exact hits that they had.
-  void CheckRecall(FoundByTarget* all) {
+  // Approximate searches, and what the server says of their recall: the share of the exact hits that they had. The
+  // server repeats each of them; where a segment was built between the two, a narrow one may find other neighbours.
+  // True where none was, so that both had to find the same.
+  bool CheckRecall(FoundByTarget* all) {
+    bool still = false;
+    CheckRecall(all, &still);
+    return still;
+  }
+
+ private:
+  void CheckRecall(FoundByTarget* all, bool* still) {
     Found here;
+    const int64_t builds = engine_->GetCollection("c")->builds_total;
     uint64_t searches = 0;
     for (int i = 0; i < 4; ++i) {
       SearchCall call = RandomCall();
@@ -83,10 +93,10 @@ class World {
       said_here.found += static_cast<int64_t>(one.found);
     }
     ASSERT_EQ(said_here.expected, here.expected);
-    ASSERT_EQ(said_here.found, here.found);
+    *still = engine_->GetCollection("c")->builds_total == builds;
+    ASSERT_TRUE(!*still || said_here.found == here.found) << said_here.found << " said, " << here.found << " found";
   }
 
- private:
   struct Item {
     Json payload;
     std::map<uint32_t, std::vector<float>> embeddings;  // of its content, by generation
@@ -294,15 +304,18 @@ TEST(Property, RandomCollectionsAnswerAsBruteForceAndSayTheirRecall) {
   const auto engine = OpenEngine(options);
   ASSERT_NE(engine, nullptr);
   FoundByTarget found;
+  int compared = 0;
   for (uint32_t seed = 0; seed < kCollections; ++seed) {
     SCOPED_TRACE(StrCat("collection ", seed));
     World world(engine.get(), seed);
     world.Live();
     if (testing::Test::HasFatalFailure()) return;
-    world.CheckRecall(&found);
+    compared += world.CheckRecall(&found);
     if (testing::Test::HasFatalFailure()) return;
     ASSERT_TRUE(engine->DropCollection("c", "").ok());
   }
+  std::printf("compared: %d\n", compared);
+  EXPECT_GE(compared, kCollections * 9 / 10) << "the others were built anew meanwhile";
   for (const auto& [target, sum] : found) {
     const double recall = static_cast<double>(sum.found) / static_cast<double>(sum.expected);
     RecordProperty(StrCat("recall_", target).c_str(), StrCat(recall));
