@@ -131,6 +131,14 @@ std::vector<Row> HbctRows() {
   rows.push_back(LC_BOOL("hbct.mask_same_class", hbct.mask_same_class, "same-class old embeddings are no negatives"));
   rows.push_back(LC_BOOL("hbct.cached_old_features", hbct.cached_old_features,
                          "old embeddings once an image, not on each augmented batch"));
+  rows.push_back(LC_NUMBER("hbct.prototypes", hbct.prototypes, 0.0, 1000.0,
+                           "weight, under lambda, of a contrast with the old embeddings' class means; 0: none"));
+  rows.push_back(LC_NUMBER("hbct.entail_clip", hbct.entail_clip, 0.0, 16.0,
+                           "clip radius of both sides in the entailment loss; 0: their own"));
+  rows.push_back(LC_NUMBER("hbct.clip_from", hbct.clip_from, 0.0, 16.0,
+                           "clip radius of the first step, which comes to clip_radius by half of the steps; 0: as it"));
+  rows.push_back(LC_NUMBER("hbct.self", hbct.self, 0.0, 1000.0,
+                           "weight of a contrast with the network's own embeddings of an epoch before; 0: none"));
   return rows;
 }
 
@@ -218,8 +226,11 @@ absl::Status TrainConfig::Validate() const {
   LC_RETURN_IF_ERROR(CheckCombinations(*this));
   const double curvature_max = learn_curvature ? 10 * curvature : curvature;
   const double radius_max = kScaledClipRadiusMax / std::sqrt(curvature_max);
-  if (metric == "lorentz" && clip_radius > radius_max) {  // sinh(k zeta) and its square must stay exact in float32
-    return InvalidField("clip_radius", ShowNumber(clip_radius),
+  for (const auto& [name, radius] : {std::pair{"clip_radius", clip_radius},
+                                     {"hbct.entail_clip", hbct.entail_clip},
+                                     {"hbct.clip_from", hbct.clip_from}}) {
+    if (metric != "lorentz" || radius <= radius_max) continue;  // sinh(k zeta) and its square stay exact in float32
+    return InvalidField(name, ShowNumber(radius),
                         StrCat("0 .. ", ShowNumber(radius_max), " at curvature ", ShowNumber(curvature_max),
                                " (sqrt(curvature) * clip_radius is at most ", ShowNumber(kScaledClipRadiusMax), ")"));
   }

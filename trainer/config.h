@@ -32,6 +32,11 @@ struct HbctConfig {
   std::string normals = "drawn";      // where Lorentz MLR's normals point at first: drawn | old-means (of each class)
   bool mask_same_class = false;       // leave other old embeddings of the same class out of the sum
   bool cached_old_features = false;   // old features once an image (plain), instead of on the same augmented batch
+  // Studied beside the paper's method (docs/beyond.md); 0: not.
+  double prototypes = 0;   // weight, under lambda, of a contrast with the old embeddings' class means
+  double entail_clip = 0;  // clip radius of both sides in the entailment loss, in place of their own
+  double clip_from = 0;    // clip radius of the first step; it comes to clip_radius in a line by half of the steps
+  double self = 0;         // weight of a contrast with the network's own embeddings of an epoch before
 };
 
 // Switches of the method "lightcone" (docs/training.md, Lightcone).

@@ -17,7 +17,7 @@ absl::Status Unusable(const std::string& field, const std::string& value, const 
   return FieldError(absl::StatusCode::kFailedPrecondition, "old_model." + field, value, allowed + kOtherwise);
 }
 
-absl::Status ReadTensors(std::string_view bytes, OldHead& head) {
+absl::Status ReadTensors(std::string_view bytes, StoredHead& head) {
   try {
     std::istringstream in{std::string(bytes)};
     torch::serialize::InputArchive archive;
@@ -30,13 +30,6 @@ absl::Status ReadTensors(std::string_view bytes, OldHead& head) {
   } catch (const std::exception&) {
     return DataLoss("section 'classifier': unreadable archive");
   }
-}
-
-// Names of the head's rows; empty for a checkpoint without them.
-absl::StatusOr<std::vector<std::string>> NamesOf(const Checkpoint& checkpoint, int64_t rows) {
-  const auto section = checkpoint.sections.find("classes");
-  if (section == checkpoint.sections.end()) return std::vector<std::string>();
-  return ParseClassNames(section->second, rows);
 }
 
 torch::Tensor RowsByName(const std::vector<std::string>& old_names, int64_t old_rows,
@@ -71,30 +64,43 @@ torch::Tensor OldHead::Loss(const torch::Tensor& z, const torch::Tensor& labels)
   return torch::where(known, each, torch::zeros_like(each)).sum() / torch::clamp_min(known.sum(), 1);
 }
 
+absl::StatusOr<StoredHead> ReadStoredHead(const std::string& folder) {
+  const std::string path = folder + "/checkpoint.bin";
+  LC_ASSIGN_OR_RETURN(const Checkpoint checkpoint, ReadCheckpoint(path));
+  LC_ASSIGN_OR_RETURN(const std::string_view config_text, checkpoint.Section("config"));
+  LC_ASSIGN_OR_RETURN(const std::string_view classifier, checkpoint.Section("classifier"));
+  absl::StatusOr<TrainConfig> config = ParseTrainConfig(config_text);
+  if (!config.ok()) return DataLoss(StrCat(path, ": section 'config': ", MessageOf(config.status())));
+  StoredHead head;
+  head.config = *std::move(config);
+  LC_RETURN_IF_ERROR(Annotate(ReadTensors(classifier, head), path));
+  const auto names = checkpoint.sections.find("classes");
+  if (names != checkpoint.sections.end()) head.classes = names->second;
+  return head;
+}
+
 absl::StatusOr<OldHead> LoadOldHead(const std::string& folder, const Manifest& manifest,
                                     const std::vector<std::string>& class_names) {
   const std::string path = folder + "/checkpoint.bin";
-  const absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(path);
-  if (absl::IsNotFound(checkpoint.status())) {
+  absl::StatusOr<StoredHead> stored = ReadStoredHead(folder);
+  if (absl::IsNotFound(stored.status())) {
     return Unusable("head", "missing", StrCat("a folder with the training's checkpoint.bin ('", path, "')"));
   }
-  LC_RETURN_IF_ERROR(checkpoint.status());
-  LC_ASSIGN_OR_RETURN(const std::string_view config_text, checkpoint->Section("config"));
-  LC_ASSIGN_OR_RETURN(const std::string_view classifier, checkpoint->Section("classifier"));
-  const absl::StatusOr<TrainConfig> config = ParseTrainConfig(config_text);
-  if (!config.ok()) return DataLoss(StrCat(path, ": section 'config': ", MessageOf(config.status())));
-  if (config->metric == "lorentz") return Unusable("head.metric", "lorentz", "cosine or euclidean");
-  if (config->method == "hypmix")
-    return Unusable("head", "not trained (method 'hypmix')", "of a method that trains one");
-  OldHead head;
-  LC_RETURN_IF_ERROR(Annotate(ReadTensors(classifier, head), path));
-  head.loss = HeadOptionsOf(*config).loss;
+  LC_RETURN_IF_ERROR(stored.status());
+  const TrainConfig& config = stored->config;
+  if (config.metric == "lorentz") return Unusable("head.metric", "lorentz", "cosine or euclidean");
+  if (config.method == "hypmix") return Unusable("head", "not trained (method 'hypmix')", "of a method that trains one");
+  OldHead head{std::move(stored->weight), std::move(stored->offset), HeadOptionsOf(config).loss, {}};
   if (head.weight.size(1) != manifest.dimension) {
     return Unusable("head.dimension", StrCat(head.weight.size(1)), StrCat(manifest.dimension, ", as its embeddings"));
   }
-  absl::StatusOr<std::vector<std::string>> names = NamesOf(*checkpoint, head.weight.size(0));
-  if (!names.ok()) return Annotate(names.status(), path);
-  head.row_of = RowsByName(*names, head.weight.size(0), class_names);
+  std::vector<std::string> names;
+  if (!stored->classes.empty()) {
+    absl::StatusOr<std::vector<std::string>> parsed = ParseClassNames(stored->classes, head.weight.size(0));
+    if (!parsed.ok()) return Annotate(parsed.status(), path);
+    names = *std::move(parsed);
+  }
+  head.row_of = RowsByName(names, head.weight.size(0), class_names);
   if (!(head.row_of >= 0).any().item<bool>()) {
     return Unusable("head.classes", StrCat(head.weight.size(0), " others"), "at least one class of the new data set");
   }

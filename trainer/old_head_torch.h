@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/manifest.h"
+#include "trainer/config.h"
 #include "trainer/losses/margin_torch.h"
 
 namespace lightcone {
@@ -23,6 +24,17 @@ struct OldHead {
   // Mean loss of `z` [n, d] over the samples of classes that the head knows; 0 when there is none.
   torch::Tensor Loss(const torch::Tensor& z, const torch::Tensor& labels) const;
 };
+
+// A head as its training left it in FOLDER/checkpoint.bin.
+struct StoredHead {
+  torch::Tensor weight;       // [classes, d]
+  torch::Tensor offset;       // [classes]; undefined for losses of the angle
+  TrainConfig config;         // of the training
+  std::string classes;        // section of names; empty for a checkpoint without them
+};
+
+// NOT_FOUND: no such file. DATA_LOSS for a damaged one. Both name it.
+absl::StatusOr<StoredHead> ReadStoredHead(const std::string& folder);
 
 // Reads the head out of FOLDER/checkpoint.bin and finds `class_names` (of the new set) in it by name; by position in a
 // checkpoint without names. FAILED_PRECONDITION, which says what else can be done: no such file, a head of metric

@@ -359,7 +359,7 @@ TEST(LearntCurvature, GradientOfTheHeadAndTheContrastAgreesWithFiniteDifferences
     config.distance = distance;
     const auto loss = [&](const Tensor& x) {
       const Embedded fresh = classifier.Embed(x, 1.2);
-      return classifier.Loss(fresh, labels) + HbctCompatibility(config, 0.8, fresh, old, labels).total;
+      return classifier.Loss(fresh, labels) + HbctCompatibility(config, 0.8, {fresh, old}, labels).total;
     };
     ExpectGradientOfDifferences(loss, z);
     log_k.mutable_grad() = Tensor();
@@ -387,8 +387,8 @@ TEST(LearntCurvature, AtItsStartIsTheFixedOne) {
   for (const char* distance : {"geodesic", "inner", "squared"}) {
     HbctConfig config;
     config.distance = distance;
-    EXPECT_NEAR(HbctCompatibility(config, 0.5, a, old, labels).total.item<double>(),
-                HbctCompatibility(config, 0.5, b, old, labels).total.item<double>(), 2e-3)
+    EXPECT_NEAR(HbctCompatibility(config, 0.5, {a, old}, labels).total.item<double>(),
+                HbctCompatibility(config, 0.5, {b, old}, labels).total.item<double>(), 2e-3)
         << distance;
   }
 }

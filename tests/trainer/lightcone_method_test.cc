@@ -232,6 +232,32 @@ TEST_F(LightconeMethodTest, AStoppedTrainingEndsAsIfItHadNotStopped) {
   EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
 }
 
+// With the carrier, the class means and the network's own embeddings all at once.
+TEST_F(LightconeMethodTest, WhatHbctKeepsOfItsOwnGoesOnAsWell) {
+  TrainOld("lorentz", 8);
+  TrainConfig config = Config("lightcone", "lorentz", 8);
+  config.lightcone.compatible = "hbct";
+  config.epochs = 3;
+  const TrainResult plain = MustTrain(config, "plain");
+  for (const char* option : {"hbct.self=0.5", "hbct.prototypes=0.5", "hbct.entail_clip=2.5", "hbct.clip_from=2.5"}) {
+    TrainConfig one = config;
+    const std::string text = option;
+    ASSERT_TRUE(SetTrainOption(one, text.substr(0, text.find('=')), text.substr(text.find('=') + 1)).ok());
+    EXPECT_NE(MustTrain(one, text).manifest.encoder_crc32c, plain.manifest.encoder_crc32c) << text;
+  }
+  config.hbct.self = config.hbct.prototypes = 0.5;
+  config.hbct.entail_clip = config.hbct.clip_from = 2.5;
+  const TrainResult whole = MustTrain(config, "whole");
+  const std::atomic<bool> stop = true;  // after every step
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_EQ(Train(dataset_, config, folder_ / "parts", {}, &stop).status().code(), absl::StatusCode::kCancelled);
+  }
+  const TrainResult resumed = MustTrain(config, "parts");
+  EXPECT_EQ(resumed.resumed_at, 4);
+  EXPECT_EQ(whole.manifest.encoder_crc32c, resumed.manifest.encoder_crc32c);
+  EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
+}
+
 TEST_F(LightconeMethodTest, RefusesWhatNoCollectionOrAdapterCanHold) {
   TrainOld("cosine", 8);
   const absl::Status metric = Train(dataset_, Config("lightcone", "lorentz", 8), folder_ / "refused").status();
@@ -251,6 +277,12 @@ TEST_F(LightconeMethodTest, RefusesWhatNoCollectionOrAdapterCanHold) {
   EXPECT_THAT(MessageOf(Train(dataset_, wider, folder_ / "refused").status()),
               HasSubstr("field 'old_model.dimension' is 5; allowed: 8, as the new model; or any with "
                         "lightcone.compatible=none"));
+  for (const char* option : {"hbct.entail_clip", "hbct.clip_from"}) {
+    TrainConfig wide = Config("hbct", "lorentz", 5);
+    ASSERT_TRUE(SetTrainOption(wide, option, "12").ok());
+    EXPECT_THAT(MessageOf(Train(dataset_, wide, folder_ / "refused").status()),
+                HasSubstr(StrCat("field '", option, "' is 12; allowed: 0 .. 1e+01 at curvature 1")));
+  }
   TrainConfig learnt = Config("lightcone", "lorentz", 8);
   learnt.learn_curvature = true;
   EXPECT_THAT(MessageOf(Train(dataset_, learnt, folder_ / "refused").status()), HasSubstr("learn_curvature"));

@@ -50,6 +50,17 @@ class ScatteredGallery {
         known_.push_back(c < kClasses / 2);
       }
     }
+    for (int copy = 0; copy < kImageCopies; ++copy) {
+      for (size_t i = 0; i < labels_.size(); ++i) {
+        std::vector<float> z = Around(-1, 0, 0.1, &rng);  // of a scattered item: anywhere; of the others: where it is
+        const bool scattered = i % kItemsOfAClass < 2;
+        for (size_t j = 0; j < z.size() && !scattered; ++j) z[j] = 0.1f * z[j] + old_[i * kDimension + j];
+        Append(z, &copies_);
+      }
+    }
+    for (size_t i = 0; i < labels_.size(); ++i) {
+      for (size_t c = 0; c < kClasses; ++c) logits_.push_back(10 * old_[i * kDimension + c]);
+    }
   }
 
   // Training images of both models: another gallery, as this one.
@@ -62,12 +73,14 @@ class ScatteredGallery {
     m.old.gallery = {old_, labels_, 1.0};
     m.old.training = {training_, labels_, 1.0};
     m.old.known = known_;
+    m.old.copies = copies_;
+    m.old.head_logits = logits_;
     m.next = {new_, labels_, 1.2};
     return m;
   }
 
  private:
-  std::vector<float> old_, new_, training_;
+  std::vector<float> old_, new_, training_, copies_, logits_;
   std::vector<int32_t> labels_;
   std::vector<uint8_t> known_;
 };
@@ -145,10 +158,16 @@ TEST(PredictorScores, DoNotDependOnTheOrderOfTheItems) {
   const ScatteredGallery gallery;
   const StudyMaterial m = gallery.Material();
   const size_t n = m.old.known.size();
-  std::vector<float> z;
+  std::vector<float> z, copies, logits;
   std::vector<int32_t> labels;
   std::vector<uint8_t> known;
+  for (size_t i = kImageCopies * n; i-- > 0;) {  // the last copy's block comes first, which says the same
+    const auto row = m.old.copies.subspan(i * kDimension, kDimension);
+    copies.insert(copies.end(), row.begin(), row.end());
+  }
   for (size_t i = n; i-- > 0;) {
+    const auto said = m.old.head_logits.subspan(i * kClasses, kClasses);
+    logits.insert(logits.end(), said.begin(), said.end());
     const auto row = m.old.gallery.z.subspan(i * kDimension, kDimension);
     z.insert(z.end(), row.begin(), row.end());
     labels.push_back(m.old.gallery.labels[i]);
@@ -157,6 +176,8 @@ TEST(PredictorScores, DoNotDependOnTheOrderOfTheItems) {
   PredictorMaterial turned = m.old;
   turned.gallery = {z, labels, 1.0};
   turned.known = known;
+  turned.copies = copies;
+  turned.head_logits = logits;
   const std::vector<std::vector<double>> there = *PredictorScores(m.old);
   std::vector<std::vector<double>> back = *PredictorScores(turned);
   for (size_t p = 0; p < there.size(); ++p) {
@@ -332,7 +353,9 @@ TEST(StudyUncertainty, LeavesOutItemsThatNoModelCouldFind) {
   const std::vector<int32_t> labels = {0, 0, 0, 1, 1, 2};
   const std::vector<uint8_t> known(6, 1);
   StudyMaterial m;
-  m.old = {{"lorentz", 1.0, 2}, {z, labels, 1.0}, {z, labels, 1.0}, known, {z, labels, 1.0}, {z, labels, 1.2}};
+  const std::vector<float> copies(kImageCopies * z.size(), 0.3f), logits(2 * labels.size(), 0.0f);
+  m.old = {{"lorentz", 1.0, 2}, {z, labels, 1.0}, {z, labels, 1.0}, known, copies, logits, {z, labels, 1.0},
+           {z, labels, 1.2}};
   m.next = {z, labels, 1.2};
   const UncertaintyStudy study = *StudyUncertainty(m, 1);
   EXPECT_EQ(study.items, 6);
@@ -354,6 +377,12 @@ TEST(StudyUncertainty, NamesWhatDoesNotFit) {
   m = gallery.Material();
   m.old.known = m.old.known.first(3);
   EXPECT_THAT(error(m), HasSubstr("field 'known' is 3 items; allowed: 120"));
+  m = gallery.Material();
+  m.old.copies = m.old.copies.first(3);
+  EXPECT_THAT(error(m), HasSubstr("field 'copies' is 3 numbers; allowed: 30720, 4 copies of the gallery"));
+  m = gallery.Material();
+  m.old.head_logits = m.old.head_logits.first(121);
+  EXPECT_THAT(error(m), HasSubstr("field 'head_logits' is 121 numbers; allowed: those of 2 or more classes for each of 120"));
   m = gallery.Material();
   std::vector<int32_t> labels(m.old.training.labels.begin(), m.old.training.labels.end());
   labels[4] = -1;

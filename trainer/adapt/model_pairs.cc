@@ -84,6 +84,19 @@ absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& n
   return pairs;
 }
 
+absl::StatusOr<std::vector<float>> EmbedView(const Encoder& model, const ImageSet& images, AugmentKind kind, int view,
+                                             uint64_t seed) {
+  if (view < 1 || view >= kViewsMax) return InvalidField("view", StrCat(view), StrCat("1 .. ", kViewsMax - 1));
+  LC_RETURN_IF_ERROR(CheckChannels("model", model, images));
+  std::vector<float> z;
+  for (int64_t begin = 0; begin < images.size(); begin += kBlockImages) {
+    const int64_t n = std::min(kBlockImages, images.size() - begin);
+    LC_ASSIGN_OR_RETURN(const ImageSet block, ViewOf(images, begin, n, kind, view, seed));
+    LC_RETURN_IF_ERROR(Append(model, block, z));
+  }
+  return z;
+}
+
 absl::StatusOr<Space> SpaceOf(const Manifest& manifest) {
   Space space;
   LC_ASSIGN_OR_RETURN(space.metric, ParseMetric(manifest.metric));

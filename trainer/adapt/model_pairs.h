@@ -30,6 +30,11 @@ int ViewsFor(int64_t images);
 absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& new_model, const ImageSet& images,
                                       AugmentKind kind, int views, uint64_t seed);
 
+// One changed copy of each image by one model, `view` from 1 as EmbedPairs draws them: n x dimension, before the clip.
+// Errors as EmbedPairs. Threads: safe.
+absl::StatusOr<std::vector<float>> EmbedView(const Encoder& model, const ImageSet& images, AugmentKind kind, int view,
+                                             uint64_t seed);
+
 // What a model's manifest says about its space. INVALID_ARGUMENT as Space::Validate.
 absl::StatusOr<Space> SpaceOf(const Manifest& manifest);
 

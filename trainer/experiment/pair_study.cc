@@ -7,7 +7,9 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "models/encoder.h"
+#include "trainer/adapt/model_pairs.h"
 #include "trainer/experiment/sealed.h"
+#include "trainer/uncertainty/head_logits.h"
 
 namespace lightcone {
 namespace {
@@ -117,6 +119,13 @@ absl::StatusOr<UncertaintyStudy> StudyRow(const std::string& folder, const Exper
   LC_ASSIGN_OR_RETURN(const Measurer::Side queries, measurer.Embedded(chain.back()));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> encoder,
                       Encoder::LoadFolder(cache.FolderOf(old), {.device = next.config.device}));
+  std::vector<float> copies;
+  for (int view = 1; view <= kImageCopies; ++view) {
+    LC_ASSIGN_OR_RETURN(const std::vector<float> more,
+                        EmbedView(*encoder, whole.test, whole.augment, view, plan.seed));
+    copies.insert(copies.end(), more.begin(), more.end());
+  }
+  LC_ASSIGN_OR_RETURN(const std::vector<float> logits, HeadLogits(cache.FolderOf(old), *old_manifest, items.z));
   LC_ASSIGN_OR_RETURN(const std::vector<float> trained, EmbedSplit(*encoder, first.train));
   const ImageSet& pairs = plan.steps.back().dataset.train;
   LC_ASSIGN_OR_RETURN(const std::vector<float> pairs_old, EmbedSplit(*encoder, pairs));
@@ -129,6 +138,8 @@ absl::StatusOr<UncertaintyStudy> StudyRow(const std::string& folder, const Exper
   material.old.gallery = {items.z, whole.test.labels, old_manifest->clip_radius};
   material.old.training = {trained, first.train.labels, old_manifest->clip_radius};
   material.old.known = known;
+  material.old.copies = copies;
+  material.old.head_logits = logits;
   material.old.pairs_old = {pairs_old, pairs.labels, old_manifest->clip_radius};
   material.old.pairs_next = {pairs_next, pairs.labels, next_manifest->clip_radius};
   material.next = {queries.z, whole.test.labels, next_manifest->clip_radius};

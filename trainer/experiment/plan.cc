@@ -37,8 +37,11 @@ absl::StatusOr<ordered_json> OptionsJson(const TrainConfig& config) {
   } else {
     options["precision"] = precision;
   }
-  // As is this one where it changes nothing.
-  if (config.hbct.lambda_until == 0) options.erase("hbct.lambda_until");
+  // As are these where they change nothing.
+  for (const char* const later :
+       {"hbct.lambda_until", "hbct.prototypes", "hbct.entail_clip", "hbct.clip_from", "hbct.self"}) {
+    if (options.contains(later) && options[later] == "0") options.erase(later);
+  }
   LC_ASSIGN_OR_RETURN(const std::string device, DeviceOf(config));
   if (device != "cpu") options["device"] = device;
   if (!config.encoder.backbone_file.empty()) {  // what it holds counts, not where it lies

@@ -46,6 +46,13 @@ class Carrier : public torch::nn::Module {
   Tensor linear_, offset_, hidden_, hidden_offset_, output_;
 };
 
+struct Both : torch::nn::Module {
+  Both(const std::shared_ptr<torch::nn::Module>& carrier, const std::shared_ptr<torch::nn::Module>& inner) {
+    register_module("carrier", carrier);
+    register_module("inner", inner);
+  }
+};
+
 class Lightcone : public TrainingMethod {
  public:
   // `inner`: the training that this one adds to, HBCT or one that knows no old model.
@@ -55,6 +62,12 @@ class Lightcone : public TrainingMethod {
     if (OnlyThroughAdapter(c) || c.lightcone.lambda > 0) {
       carrier_ = std::make_shared<Carrier>(context.old_model->manifest().dimension, c.encoder.dimension,
                                            c.lightcone.width, c.seed);
+    }
+    module_ = inner_->module();
+    if (module_ == nullptr) {
+      module_ = carrier_;
+    } else if (carrier_ != nullptr) {
+      module_ = std::make_shared<Both>(carrier_, module_);
     }
   }
 
@@ -73,7 +86,7 @@ class Lightcone : public TrainingMethod {
     return terms;
   }
 
-  std::shared_ptr<torch::nn::Module> module() override { return carrier_; }
+  std::shared_ptr<torch::nn::Module> module() override { return module_; }
 
  private:
   // What g reads: the numbers before the clip, or unit vectors where only angles count.
@@ -93,6 +106,7 @@ class Lightcone : public TrainingMethod {
   const MethodContext context_;
   const std::unique_ptr<TrainingMethod> inner_;
   std::shared_ptr<Carrier> carrier_;  // g; nullptr where nothing is drawn towards it
+  std::shared_ptr<torch::nn::Module> module_;  // g, the inner training's, both or none
 };
 
 }  // namespace

@@ -103,11 +103,25 @@ LC_TRAINING_METHODS(LC_DECLARE_METHOD)
 // NOT_FOUND names the known methods.
 absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodContext& context);
 
+// Two sides of the same images, new and old. Old embeddings carry no gradient.
+struct HbctSides {
+  Embedded fresh, old;
+};
+
 // L_entail + L_contrast of docs/training.md with every switch of `config`, apart from the training loop so that tests
-// can differentiate it. Old embeddings carry no gradient. Returns total = the weighted sum (without lambda) and its
-// parts.
-LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& old,
-                            const torch::Tensor& labels);
+// can differentiate it. Returns total = the weighted sum (without lambda) and its parts. `cones`: what the entailment
+// looks at where it is not the same (hbct.entail_clip).
+LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const HbctSides& sides,
+                            const torch::Tensor& labels, const HbctSides* cones = nullptr);
+
+// Cross-entropy of the new embeddings over minus their distances to the old embeddings' class means, divided by tau
+// (hbct.prototypes): a scalar. `means`: a row a class. `labels` [n]: rows of `means`.
+torch::Tensor HbctPrototypeLoss(const HbctConfig& config, double curvature, const Embedded& fresh,
+                                const Embedded& means, const torch::Tensor& labels);
+
+// InfoNCE between the embeddings and the network's own of an epoch before (hbct.self), mean over the rows that have
+// one: rows of `last` that are not 0. A scalar; 0 where none has.
+torch::Tensor HbctSelfLoss(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& last);
 
 // The weight of HbctCompatibility in the loss when a share `progress` in [0, 1) of the steps is done: lambda, or with
 // hbct.lambda_until what has not yet fallen of it.

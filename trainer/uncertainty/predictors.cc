@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "geometry/lorentz.h"
 #include "geometry/metric.h"
 #include "geometry/uncertainty.h"
 #include "trainer/uncertainty/class_evidence.h"
@@ -21,6 +22,7 @@ constexpr size_t kListLength = 16;  // of the predictors that compare lists
 
 constexpr char kNothing[] = "nothing", kGallery[] = "the old gallery", kTraining[] = "the training set",
                kMeans[] = "class means", kGalleryAndMeans[] = "the old gallery, class means", kLabels[] = "labels",
+               kCopies[] = "four more embeddings of the image", kHead[] = "the old model's head",
                kOldModel[] = "the old gallery, class means, the training set",
                kBothModels[] = "the old gallery, class means, training images by both models";
 
@@ -112,6 +114,56 @@ Scores Negated(Scores scores) {
   return scores;
 }
 
+std::vector<double> PointOf(const Facts& f, std::span<const float> z) {
+  const Space space = f.space();
+  const std::vector<double> wide(z.begin(), z.end());
+  return lorentz::Exp0(lorentz::RescaleClip(wide, 1.0, space.clip_radius), space.curvature);
+}
+
+// Mean distance of an item to its changed copies.
+Scores Disagreement(const Facts& f) {
+  const size_t d = static_cast<size_t>(f.space().dimension);
+  return ForEachItem(f.size(), [&](size_t i) {
+    const std::vector<double> item = PointOf(f, f.Row(i));
+    double sum = 0;
+    for (size_t copy = 0; copy < kImageCopies; ++copy) {
+      const std::span<const float> changed = f.material.copies.subspan((copy * f.size() + i) * d, d);
+      sum += lorentz::Geodesic(item, PointOf(f, changed), f.space().curvature);
+    }
+    return sum / kImageCopies;
+  });
+}
+
+// That, in distances to the nearest other item: whether changes lead further than to another item.
+Scores RelativeDisagreement(const Facts& f) {
+  Scores scores = Disagreement(f);
+  const Scores nearest = NearestDistances(f.near);
+  for (size_t i = 0; i < scores.size(); ++i) scores[i] /= std::max(nearest[i], 1e-6 * f.near.d1);
+  return scores;
+}
+
+// `score` of the class probabilities that the old model's head gives an item, largest first.
+template <typename Score>
+Scores HeadSays(const Facts& f, const Score& score) {
+  const size_t classes = f.material.head_logits.size() / f.size();
+  return ForEachItem(f.size(), [&](size_t i) {
+    const std::span<const float> logits = f.material.head_logits.subspan(i * classes, classes);
+    const double most = *std::max_element(logits.begin(), logits.end());
+    std::vector<double> p(classes);
+    double sum = 0;
+    for (size_t c = 0; c < classes; ++c) sum += p[c] = std::exp(logits[c] - most);
+    for (double& value : p) value /= sum;
+    std::sort(p.begin(), p.end(), std::greater<>());
+    return score(p);
+  });
+}
+
+double EntropyOf(const std::vector<double>& p) {
+  double entropy = 0;
+  for (const double value : p) entropy -= value > 0 ? value * std::log(value) : 0;
+  return entropy;
+}
+
 // What a head that learned from these images says; nothing where it could learn nothing.
 absl::StatusOr<Scores> HeadScores(const Facts& f, const LabelledEmbeddings& old, const LabelledEmbeddings& queries) {
   LC_ASSIGN_OR_RETURN(const std::optional<FittedHead> fitted,
@@ -146,6 +198,13 @@ const std::vector<PredictorRow>& Table() {
       {{"entropy over class means, tau = .1", kMeans}, [](F f) { return Evidence(f, &ClassEvidence::entropy); }},
       {{"cosine to the nearest class mean", kMeans}, [](F f) { return Evidence(f, &ClassEvidence::cosine); }},
       {{"margin between two class means", kMeans}, [](F f) { return Evidence(f, &ClassEvidence::margin); }},
+      {{"entropy of the old head", kHead}, [](F f) { return HeadSays(f, EntropyOf); }},
+      {{"margin of the old head", kHead},
+       [](F f) { return HeadSays(f, [](const std::vector<double>& p) { return p[1] - p[0]; }); }},
+      {{"changed copies lie away", kCopies}, Disagreement},
+      {{"changed copies lie away, in distances to the nearest item", kCopies}, RelativeDisagreement},
+      {{"entropy of 64 and changed copies (sum of ranks)", kCopies},
+       [](F f) { return RankSum(NeighbourEntropies(f.near, 64, 0.2), Disagreement(f)); }},
       {{"entropy of 64 and norm (sum of ranks)", kGallery},
        [](F f) { return RankSum(NeighbourEntropies(f.near, 64, 0.2), Norms(f)); }},
       {{"entropy of 64 and shared lists (sum of ranks)", kGallery},
@@ -169,6 +228,15 @@ absl::Status Check(const PredictorMaterial& m) {
   if (m.space.metric != "lorentz") return InvalidField("space.metric", m.space.metric, "lorentz");
   if (m.known.size() != m.gallery.labels.size()) {
     return InvalidField("known", StrCat(m.known.size(), " items"), StrCat(m.gallery.labels.size(), ", as the gallery"));
+  }
+  const size_t items = m.gallery.labels.size();
+  if (m.copies.size() != kImageCopies * m.gallery.z.size()) {
+    return InvalidField("copies", StrCat(m.copies.size(), " numbers"),
+                        StrCat(kImageCopies * m.gallery.z.size(), ", ", kImageCopies, " copies of the gallery"));
+  }
+  if (items == 0 || m.head_logits.size() < 2 * items || m.head_logits.size() % items != 0) {
+    return InvalidField("head_logits", StrCat(m.head_logits.size(), " numbers"),
+                        StrCat("those of 2 or more classes for each of ", items, " items"));
   }
   for (const int32_t label : m.training.labels) {
     if (label < 0) return InvalidField("training.labels", StrCat(label), "0 or above");

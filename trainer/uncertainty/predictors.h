@@ -11,6 +11,8 @@
 
 namespace lightcone {
 
+inline constexpr int kImageCopies = 4;
+
 struct PredictorInfo {
   const char *name, *needs;  // for people; names are unique
 };
@@ -23,12 +25,15 @@ struct PredictorMaterial {
   LabelledEmbeddings gallery;      // n items
   LabelledEmbeddings training;     // the model's training images, labelled by its classes from 0
   std::span<const uint8_t> known;  // n: whether the model was trained on the item's class
+  // The gallery's images in kImageCopies changed copies each: one block of n embeddings a copy, before the clip.
+  std::span<const float> copies;
+  std::span<const float> head_logits;  // n x classes: what the old model's own head says of the items
   // Training images of the newer model, by both. Only the head that learns from both models reads them.
   LabelledEmbeddings pairs_old, pairs_next;
 };
 
-// For each predictor n scores: larger is worse. Lorentz only. INVALID_ARGUMENT: as EvaluateRetrieval; `known` of
-// another size than the gallery; a label of `training` below 0; a gallery of one item, or of copies of one.
+// For each predictor n scores: larger is worse. Lorentz only. INVALID_ARGUMENT: as EvaluateRetrieval; `known`, `copies`
+// or `head_logits` of another size than the gallery; a label of `training` below 0; a gallery of one item, or of copies of one.
 absl::StatusOr<std::vector<std::vector<double>>> PredictorScores(const PredictorMaterial& material);
 
 }  // namespace lightcone
