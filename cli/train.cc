@@ -153,7 +153,7 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags, const Dataset& dat
 absl::StatusOr<nlohmann::ordered_json> AdapterSeal(const std::string& folder, const TrainConfig& config) {
   LC_ASSIGN_OR_RETURN(const Manifest model, ReadManifest(folder));
   LC_ASSIGN_OR_RETURN(const Manifest old_model, ReadManifest(config.old_model));
-  return nlohmann::ordered_json{{"fit", kAdaptFitVersion},
+  return nlohmann::ordered_json{{"fit", AdaptFitVersion(AdapterKind::kResidualMlp)},
                                 {"old_crc32c", old_model.encoder_crc32c},
                                 {"new_crc32c", model.encoder_crc32c},
                                 {"seed", config.seed}};

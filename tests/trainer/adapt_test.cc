@@ -210,6 +210,27 @@ TEST(FitAdapter, ByAKernelFindsWhatNoLinearMapCanAndWhatTheServerComputes) {
               HasSubstr("'width' is 5000; allowed: 1 .. 2700"));
 }
 
+// What cannot be told from the input makes least squares shorten; carried items would then be nearer to every query.
+TEST(FitAdapter, ByAKernelCarriesItemsAsFarFromTheOriginAsNativeOnesAre) {
+  const auto noisy = [](std::vector<double> z, Rng& rng) {
+    for (double& x : z) x = std::sin(3 * x) + 0.7 * rng.Normal();
+    return z;
+  };
+  const TwoModels train = Related(1500, 4, 5, noisy), test = Related(1500, 4, 6, noisy);
+  AdaptOptions options = OptionsFor(train, AdapterDirection::kItem);
+  options.kind = AdapterKind::kKernel;
+  options.width = 300;
+  const AdapterFile file = FitAdapter(PairsOf(train, AdapterDirection::kItem, false), options).value();
+  std::vector<float> carried(test.new_z.size());
+  Adapter::Make(file.spec).value().Apply(test.old_z, carried);
+  const auto length = [](const std::vector<float>& z) {
+    double sum = 0;
+    for (size_t i = 0; i < z.size(); i += 4) sum += NormOf(std::span(z).subspan(i, 4));
+    return sum / static_cast<double>(z.size() / 4);
+  };
+  EXPECT_NEAR(length(carried) / length(test.new_z), 1, 0.03);
+}
+
 TEST(FitAdapter, AResidualMlpLearnsWhatNoLinearMapCan) {
   const TwoModels world = Related(600, 4, 1, [](std::vector<double> z, Rng&) {
     for (double& x : z) x = std::abs(x);

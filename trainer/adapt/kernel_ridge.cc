@@ -28,6 +28,12 @@ Tensor KernelMap::Linear(const Tensor& z) const {
   return torch::matmul(Shortened(z, radius), linear.w.t()) + linear.c;
 }
 
+void KernelMap::Lengthen(double factor) {
+  linear.w = linear.w * factor;
+  linear.c = linear.c * factor;
+  output = output * factor;
+}
+
 Tensor KernelMap::operator()(const Tensor& z) const {
   const Tensor a = centres.to(torch::kFloat64);
   std::vector<Tensor> parts;

@@ -19,6 +19,7 @@ struct KernelMap {
   double sharpness = 0;      // gamma
   double lambda = 0;         // ridge of the kernel part that was chosen
   torch::Tensor Linear(const torch::Tensor& z) const;      // its linear part alone
+  void Lengthen(double factor);                            // every output by this factor from now on
   torch::Tensor operator()(const torch::Tensor& z) const;  // [n, in] -> [n, out] float64, before the clip
 };
 

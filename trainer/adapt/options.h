@@ -14,7 +14,7 @@
 namespace lightcone {
 
 // Raised when the same pairs and options give another adapter than before, or a default changes: cached ones are old.
-inline constexpr int kAdaptFitVersion = 3;
+constexpr int AdaptFitVersion(AdapterKind kind) { return kind == AdapterKind::kKernel ? 4 : 3; }
 // What the loss "auto" stands for, with labels and without. The weight of `sup` is chosen so that a mixed gallery does
 // not dip (docs/adapters.md, Losses).
 inline constexpr char kAutoLossLabelled[] = "reg+rel+0.3*sup";

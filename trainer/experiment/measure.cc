@@ -140,6 +140,7 @@ absl::StatusOr<Measurer::Side> Measurer::Embedded(int index) {
 absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const RecipeAdapter& recipe) {
   LC_ASSIGN_OR_RETURN(const Manifest* const fresh, ManifestOf(query));
   LC_ASSIGN_OR_RETURN(const Manifest* const old, ManifestOf(gallery));
+  LC_ASSIGN_OR_RETURN(const AdapterKind kind, ParseAdapterKind(recipe.map));
   const PlannedModel& trained = model(query);
   const ordered_json key = {{"format", kExperimentFormat},
                             {"new", trained.id},
@@ -154,7 +155,7 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
                             {"width", WidthOf(recipe)},
                             {"rank", recipe.rank},
                             {"steps", recipe.steps},
-                            {"fit", kAdaptFitVersion}};
+                            {"fit", AdaptFitVersion(kind)}};
   const std::string path =
       StrCat(folder_, "/adapters/", trained.id, "--", model(gallery).id, "--", Hex(Crc32c(key.dump())));
   const absl::StatusOr<ordered_json> seal = ReadSealed(path + ".json");
