@@ -75,7 +75,7 @@ std::string Bar(const BarPlot& plot, const BarValue& bar, double x, double width
   }
   const bool cut = bar.value < plot.low || bar.value > plot.high;
   if (cut) svg += Box(x - 1, end + (bar.value < 0 ? -8 : 5), width + 2, 3, "#ffffff");  // it goes on
-  if (cut || width >= 24) svg += Text(x + width / 2, label, "middle", Format("%.2f", bar.value));
+  if (cut || width >= 24) svg += Text(x + width / 2, label, "middle", Format("%.*f", plot.decimals, bar.value));
   return svg;
 }
 

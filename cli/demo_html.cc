@@ -75,6 +75,12 @@ std::string Bars(const DemoResult& result) {
 std::string BackfillBars(const DemoResult& result) {
   BarPlot plot;
   plot.title = "mAP by the share of the gallery that is embedded anew";
+  plot.decimals = 3;  // the two orders differ in the third
+  double most = 0;
+  for (size_t i = 0; i < result.backfill_curve.size(); ++i) {
+    most = std::max({most, result.backfill_curve[i].map, result.backfill_curve_random[i].map});
+  }
+  plot.high = std::clamp(0.2 * std::ceil(most / 0.2), 0.2, 1.0);
   plot.series = {{StrCat("by ", result.backfill_order), "var(--new)"}, {"in a random order", "var(--old)"}};
   for (size_t i = 0; i < result.backfill_curve.size(); ++i) {
     plot.groups.push_back(Format("%.0f %%", 100 * result.backfill_curve[i].share));
@@ -88,10 +94,8 @@ std::string Backfill(const DemoResult& result) {
   if (result.backfill_curve.empty()) return "";
   return Format(
              "<h2>The gallery embedded anew, while it serves</h2><p class='soft'>mAP of the new model's queries as "
-             "items "
-             "are leased from the server and embedded by the new model. A rollback takes %.1f ms, an activation %.1f "
-             "ms "
-             "(medians of 20, while searches go on).</p>",
+             "items are leased from the server and embedded by the new model. A rollback takes %.1f ms, an activation "
+             "%.1f ms (medians of 20, while searches go on).</p>",
              result.rollback_ms, result.activation_ms) +
          BackfillBars(result);
 }

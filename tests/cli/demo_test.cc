@@ -103,6 +103,10 @@ TEST_F(DemoTest, ItsTableShowsBothOrdersOfTheBackfill) {
   EXPECT_THAT(table, HasSubstr("  by a failure head, worst first           0.250   0.400   0.500\n"));
   EXPECT_THAT(table, HasSubstr("  in a random order                        0.250   0.350   0.500\n"));
   EXPECT_THAT(table, HasSubstr("a rollback takes 1.2 ms"));
+  const std::string page = DemoHtml(result);
+  EXPECT_THAT(page, HasSubstr(">0.350</text>")) << "the orders differ in the third decimal";
+  EXPECT_THAT(page, HasSubstr(">0.60</text>"));
+  EXPECT_THAT(page.substr(page.find("The gallery embedded anew")), Not(HasSubstr(">1.00</text>"))) << "the bars fill the axis";
 }
 
 TEST_F(DemoTest, FewerThanFourClassesAreRefused) {
