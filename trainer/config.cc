@@ -24,6 +24,9 @@ using internal::Row;
 using internal::ShowJson;
 
 constexpr int64_t kDimensionMax = 4096;  // of anything that a network gives
+// Of sqrt(K) * hbct.entail_clip: an angle is told from a difference of products of sinh and cosh, which is noise in
+// float32 where both sides lie further out.
+constexpr double kScaledConeRadiusMax = 5.0;
 
 std::string ArchitectureNames() {
   std::string names;
@@ -133,9 +136,9 @@ std::vector<Row> HbctRows() {
                          "old embeddings once an image, not on each augmented batch"));
   rows.push_back(LC_NUMBER("hbct.prototypes", hbct.prototypes, 0.0, 1000.0,
                            "weight, under lambda, of a contrast with the old embeddings' class means; 0: none"));
-  rows.push_back(LC_NUMBER("hbct.entail_clip", hbct.entail_clip, 0.0, 16.0,
+  rows.push_back(LC_NUMBER("hbct.entail_clip", hbct.entail_clip, 0.0, 100.0,
                            "clip radius of both sides in the entailment loss; 0: their own"));
-  rows.push_back(LC_NUMBER("hbct.clip_from", hbct.clip_from, 0.0, 16.0,
+  rows.push_back(LC_NUMBER("hbct.clip_from", hbct.clip_from, 0.0, 100.0,
                            "clip radius of the first step, which comes to clip_radius by half of the steps; 0: as it"));
   rows.push_back(LC_NUMBER("hbct.self", hbct.self, 0.0, 1000.0,
                            "weight of a contrast with the network's own embeddings of an epoch before; 0: none"));
@@ -226,13 +229,15 @@ absl::Status TrainConfig::Validate() const {
   LC_RETURN_IF_ERROR(CheckCombinations(*this));
   const double curvature_max = learn_curvature ? 10 * curvature : curvature;
   const double radius_max = kScaledClipRadiusMax / std::sqrt(curvature_max);
-  for (const auto& [name, radius] : {std::pair{"clip_radius", clip_radius},
-                                     {"hbct.entail_clip", hbct.entail_clip},
-                                     {"hbct.clip_from", hbct.clip_from}}) {
-    if (metric != "lorentz" || radius <= radius_max) continue;  // sinh(k zeta) and its square stay exact in float32
+  const double cone_max = kScaledConeRadiusMax / std::sqrt(curvature_max);
+  for (const auto& [name, radius, most, scaled_most] :
+       {std::tuple{"clip_radius", clip_radius, radius_max, kScaledClipRadiusMax},
+        {"hbct.clip_from", hbct.clip_from, radius_max, kScaledClipRadiusMax},
+        {"hbct.entail_clip", hbct.entail_clip, cone_max, kScaledConeRadiusMax}}) {
+    if (metric != "lorentz" || radius <= most) continue;  // sinh(k zeta) and its square stay exact in float32
     return InvalidField(name, ShowNumber(radius),
-                        StrCat("0 .. ", ShowNumber(radius_max), " at curvature ", ShowNumber(curvature_max),
-                               " (sqrt(curvature) * clip_radius is at most ", ShowNumber(kScaledClipRadiusMax), ")"));
+                        StrCat("0 .. ", ShowNumber(most), " at curvature ", ShowNumber(curvature_max),
+                               " (sqrt(curvature) * ", name, " is at most ", ShowNumber(scaled_most), ")"));
   }
   if (nesterov && momentum == 0) return InvalidField("momentum", "0", "above 0 with nesterov, or nesterov false");
   return absl::OkStatus();

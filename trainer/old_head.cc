@@ -89,7 +89,9 @@ absl::StatusOr<OldHead> LoadOldHead(const std::string& folder, const Manifest& m
   LC_RETURN_IF_ERROR(stored.status());
   const TrainConfig& config = stored->config;
   if (config.metric == "lorentz") return Unusable("head.metric", "lorentz", "cosine or euclidean");
-  if (config.method == "hypmix") return Unusable("head", "not trained (method 'hypmix')", "of a method that trains one");
+  if (config.method == "hypmix") {
+    return Unusable("head", "not trained (method 'hypmix')", "of a method that trains one");
+  }
   OldHead head{std::move(stored->weight), std::move(stored->offset), HeadOptionsOf(config).loss, {}};
   if (head.weight.size(1) != manifest.dimension) {
     return Unusable("head.dimension", StrCat(head.weight.size(1)), StrCat(manifest.dimension, ", as its embeddings"));

@@ -356,6 +356,10 @@ TEST(EmbedPairs, GivesBothModelsTheSameViews) {
   const ModelPairs changed = EmbedPairs(*old_model, *new_model, images, AugmentKind::kDrawing, 2, 7).value();
   EXPECT_GT(std::abs(changed.old_z[plain.size()] - plain[0]), 1e-6);
   const ModelPairs again = EmbedPairs(*old_model, *new_model, images, AugmentKind::kDrawing, 2, 7).value();
+  const std::vector<float> one = EmbedView(*new_model, images, AugmentKind::kDrawing, 1, 7).value();
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), changed.new_z.end() - std::ssize(one), changed.new_z.end()))
+      << "one model's changed copies alone";
+  EXPECT_FALSE(EmbedView(*new_model, images, AugmentKind::kDrawing, 0, 7).ok()) << "the plain view is no copy";
   EXPECT_EQ(again.new_z, changed.new_z);
   ImageSet colour = images;
   colour.channels = 3;

@@ -35,7 +35,8 @@ Tensor LossOf(const HbctConfig& config, double curvature, const Tensor& z_new, c
   // Rows 0 .. 2 of the old embeddings as the means of three classes; all but the last as the network's own of before.
   if (config.prototypes > 0) {
     const Embedded means = EmbedPoints(z_old.narrow(0, 0, 3), true, curvature, kOldClip);
-    loss = loss + config.prototypes * HbctPrototypeLoss(config, curvature, fresh, means, labels);
+    loss = loss + config.prototypes * HbctPrototypeLoss(config, curvature, fresh, means,
+                                                           torch::zeros({3}, torch::kBool), labels);
   }
   if (config.self > 0) {
     Tensor last = z_old.clone();
@@ -133,7 +134,7 @@ void ExpectFiniteOnDegeneratePairs(const HbctConfig& config, double curvature, b
     const HbctSides cones{head.Embed(z, 3.0), EmbedPoints(old.z, true, curvature, 3.0)};
     const Tensor loss = HbctCompatibility(config, curvature, {fresh, old}, labels, &cones).total +
                         HbctCompatibility(config, curvature, {fresh, old}, labels).total +
-                        HbctPrototypeLoss(config, curvature, fresh, old, labels) +
+                        HbctPrototypeLoss(config, curvature, fresh, old, torch::zeros({rows}, torch::kBool), labels) +
                         HbctSelfLoss(config, curvature, fresh, old);
     loss.backward();
     EXPECT_TRUE(torch::isfinite(loss).item<bool>());
@@ -199,6 +200,22 @@ TEST(Classifier, NormalsTurnTowardsGivenDirectionsAndKeepTheirNorms) {
   EXPECT_TRUE(torch::allclose(after[0] / after[0].norm(), directions[0] / 2.0));
   EXPECT_TRUE(torch::equal(after[1], before[1])) << "a class without a direction";
   EXPECT_TRUE(torch::allclose(after[2] / after[2].norm(), directions[2] / 5.0));
+}
+
+TEST(HbctPrototypeLoss, KnowsNoClassWithoutImages) {
+  const HbctConfig config;
+  torch::Generator generator = at::detail::createCPUGenerator(4);
+  const Embedded fresh = EmbedPoints(torch::empty({4, 6}).normal_(0, 0.4, generator), true, 1.0, kNewClip);
+  const Tensor means = torch::empty({3, 6}).normal_(0, 0.4, generator);
+  const Tensor labels = torch::tensor(std::vector<int64_t>{0, 2, 2, 0});
+  const auto loss = [&](const Tensor& rows, const std::vector<int64_t>& absent, const Tensor& of) {
+    return HbctPrototypeLoss(config, 1.0, fresh, EmbedPoints(rows, true, 1.0, kOldClip),
+                             torch::tensor(absent, torch::kInt64).to(torch::kBool), of)
+        .item<double>();
+  };
+  const Tensor kept = means.index_select(0, torch::tensor(std::vector<int64_t>{0, 2}));
+  EXPECT_NEAR(loss(means, {0, 1, 0}, labels), loss(kept, {0, 0}, labels.div(2, "trunc")), 1e-6);
+  EXPECT_GT(loss(means, {0, 0, 0}, labels), loss(means, {0, 1, 0}, labels));
 }
 
 TEST(HbctSelfLoss, CountsOnlyImagesThatWereEmbeddedBefore) {

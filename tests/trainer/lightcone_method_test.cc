@@ -17,7 +17,10 @@
 #include "tests/trainer/tiny_set.h"
 #include "trainer/methods/method_torch.h"
 #include "trainer/old_model_torch.h"
+#include "models/checkpoint.h"
+#include "models/checkpoint_torch.h"
 #include "trainer/train.h"
+#include "trainer/uncertainty/head_logits.h"
 
 namespace lightcone {
 namespace {
@@ -145,13 +148,42 @@ struct OneStep {
 
 class LightconeGradients : public LightconeMethodTest {
  protected:
+  // The loss of a method for drawn images, z and labels in one step at `progress`, of a second visit to these images.
+  struct Visit {
+    Tensor z, before, old, labels;
+    double loss = 0;
+  };
+  Visit Second(TrainConfig config, double progress) {
+    config.encoder.height = config.encoder.width_px = 6;
+    config.encoder.channels = 1;
+    config.clip_radius = 1.2;
+    const std::unique_ptr<OldModel> old = *OldModel::Load(config.old_model, config, dataset_.normalisation);
+    const Classifier head = Head(config);
+    const std::unique_ptr<TrainingMethod> method = *MakeTrainingMethod({config, dataset_, head, old.get()});
+    torch::Generator generator = at::detail::createCPUGenerator(7);
+    const Tensor images = torch::empty({12, 1, 6, 6}).normal_(0, 1, generator);
+    Visit visit;
+    visit.before = torch::empty({12, config.encoder.dimension}).normal_(0, 0.6, generator);
+    visit.z = torch::empty({12, config.encoder.dimension}).normal_(0, 0.6, generator);
+    visit.old = old->Embed(images);
+    visit.labels = torch::arange(12, torch::kInt64).remainder(6);
+    const Tensor rows = torch::arange(12, torch::kInt64) + 3;
+    method->Loss({images, visit.labels, rows, progress}, visit.before);
+    visit.loss = method->Loss({images, visit.labels, rows, progress}, visit.z).total.item<double>();
+    return visit;
+  }
+
+  Classifier Head(const TrainConfig& config) const {
+    return Classifier(dataset_.classes(), config.encoder.dimension, config.metric == "lorentz", config.curvature, 1.0,
+                      3, HeadOptionsOf(config));
+  }
+
   OneStep Step(TrainConfig config, bool base_only = false) {
     config.encoder.height = config.encoder.width_px = 6;
     config.encoder.channels = 1;
     config.clip_radius = 1.2;
     const std::unique_ptr<OldModel> old = *OldModel::Load(config.old_model, config, dataset_.normalisation);
-    Classifier head(dataset_.classes(), config.encoder.dimension, config.metric == "lorentz", config.curvature, 1.0, 3,
-                    HeadOptionsOf(config));
+    const Classifier head = Head(config);
     const std::unique_ptr<TrainingMethod> method = *MakeTrainingMethod({config, dataset_, head, old.get()});
     torch::Generator generator = at::detail::createCPUGenerator(7);
     const Tensor images = torch::empty({12, 1, 6, 6}).normal_(0, 1, generator);
@@ -209,6 +241,47 @@ TEST_F(LightconeGradients, WithoutAWordItIsHbctAndLambdaAddsThePullOfTheCarried)
   EXPECT_FALSE(MustTrain(config, "comparable").manifest.through_adapter) << "it compares as it is, too";
 }
 
+// Every switch of the studies in one loss, against its parts put together by hand.
+TEST_F(LightconeGradients, HbctsSwitchesMeanWhatTheySayAtEveryShareOfTheSteps) {
+  TrainOld("lorentz", 8);
+  TrainConfig config = Config("hbct", "lorentz", 8);
+  config.curvature = 1;
+  config.hbct.lambda = 0.7;
+  config.hbct.lambda_until = 0.8;
+  config.hbct.prototypes = 0.4;
+  config.hbct.entail_clip = 2.5;
+  config.hbct.clip_from = 2.2;
+  config.hbct.self = 0.3;
+  const Tensor train_labels =
+      torch::tensor(std::vector<int64_t>(dataset_.train.labels.begin(), dataset_.train.labels.end()));
+  for (const auto& [progress, clip] : {std::pair{0.0, 2.2}, {0.25, 1.7}, {0.5, 1.2}, {0.9, 1.2}}) {
+    const Visit visit = Second(config, progress);
+    const auto points = [](const Tensor& z, double radius) { return EmbedPoints(z, true, 1.0, radius); };
+    const double old_clip = ReadManifest(config.old_model)->clip_radius;
+    const HbctSides sides{points(visit.z, clip), points(visit.old, old_clip)};
+    const HbctSides cones{points(visit.z, 2.5), points(visit.old, 2.5)};
+    const HbctConfig& c = config.hbct;
+    TrainConfig sized = config;
+    sized.encoder.height = sized.encoder.width_px = 6;
+    sized.encoder.channels = 1;
+    const Tensor all = ClipNorm((*OldModel::Load(config.old_model, sized, dataset_.normalisation))
+                                    ->EmbedAll(dataset_.train).value(), old_clip);
+    std::vector<Tensor> means;
+    for (int64_t label = 0; label < dataset_.classes(); ++label) {
+      means.push_back(all.index_select(0, train_labels.eq(label).nonzero().squeeze(1)).mean(0));
+    }
+    const double expected =
+        Head(config).Loss(sides.fresh, visit.labels).item<double>() +
+        0.7 * std::max(0.0, 1 - progress / 0.8) *
+            (HbctCompatibility(c, 1.0, sides, visit.labels, &cones).total.item<double>() +
+             0.4 * HbctPrototypeLoss(c, 1.0, sides.fresh, points(torch::stack(means), old_clip),
+                                     torch::zeros({dataset_.classes()}, torch::kBool), visit.labels)
+                       .item<double>()) +
+        0.3 * HbctSelfLoss(c, 1.0, sides.fresh, points(visit.before, clip)).item<double>();
+    EXPECT_NEAR(visit.loss, expected, 1e-5 * std::abs(expected)) << progress;
+  }
+}
+
 TEST_F(LightconeGradients, TheHeadIsNotMovedByTheCarried) {
   TrainOld("lorentz", 5);
   const TrainConfig config = Config("lightcone", "lorentz", 8);
@@ -258,6 +331,30 @@ TEST_F(LightconeMethodTest, WhatHbctKeepsOfItsOwnGoesOnAsWell) {
   EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
 }
 
+TEST_F(LightconeMethodTest, AStoredHeadSaysOfEmbeddingsWhatItSaidInTheTraining) {
+  for (const double curvature : {0.3, 1.5}) {
+    TrainConfig config = Config("independent", "lorentz", 8);
+    config.curvature = curvature;
+    const std::string folder = folder_ / StrCat("curved-", curvature);
+    const Manifest manifest = MustTrain(config, StrCat("curved-", curvature)).manifest;
+    Classifier head(dataset_.classes(), 8, true, curvature, 1.0, 3, HeadOptionsOf(config));
+    const Checkpoint checkpoint = *ReadCheckpoint(folder + "/checkpoint.bin");
+    ASSERT_TRUE(LoadModule(*checkpoint.Section("classifier"), "classifier", head).ok());
+    torch::Generator generator = at::detail::createCPUGenerator(2);
+    const Tensor z = torch::empty({5, 8}).normal_(0, 1, generator);
+    torch::NoGradGuard no_grad;
+    const Tensor expected = head.Logits(head.Embed(z, manifest.clip_radius));
+    const std::vector<float> logits = HeadLogits(folder, manifest, {z.data_ptr<float>(), 40}).value();
+    ASSERT_EQ(std::ssize(logits), expected.numel());
+    EXPECT_TRUE(torch::allclose(torch::tensor(logits).view(expected.sizes()), expected, 1e-4, 1e-5)) << curvature;
+    Manifest other = manifest;
+    other.dimension = 5;
+    EXPECT_THAT(MessageOf(HeadLogits(folder, other, {z.data_ptr<float>(), 40}).status()),
+                HasSubstr("a head of metric lorentz and 8 numbers; needed: lorentz and 5"));
+  }
+  EXPECT_EQ(HeadLogits(folder_ / "none", Manifest(), {}).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(LightconeMethodTest, RefusesWhatNoCollectionOrAdapterCanHold) {
   TrainOld("cosine", 8);
   const absl::Status metric = Train(dataset_, Config("lightcone", "lorentz", 8), folder_ / "refused").status();
@@ -277,11 +374,12 @@ TEST_F(LightconeMethodTest, RefusesWhatNoCollectionOrAdapterCanHold) {
   EXPECT_THAT(MessageOf(Train(dataset_, wider, folder_ / "refused").status()),
               HasSubstr("field 'old_model.dimension' is 5; allowed: 8, as the new model; or any with "
                         "lightcone.compatible=none"));
-  for (const char* option : {"hbct.entail_clip", "hbct.clip_from"}) {
+  for (const auto& [option, most] : {std::pair{"hbct.entail_clip", "5"}, {"hbct.clip_from", "1e+01"}}) {
     TrainConfig wide = Config("hbct", "lorentz", 5);
     ASSERT_TRUE(SetTrainOption(wide, option, "12").ok());
     EXPECT_THAT(MessageOf(Train(dataset_, wide, folder_ / "refused").status()),
-                HasSubstr(StrCat("field '", option, "' is 12; allowed: 0 .. 1e+01 at curvature 1")));
+                HasSubstr(StrCat("field '", option, "' is 12; allowed: 0 .. ", most,
+                                 " at curvature 1 (sqrt(curvature) * ", option, " is at most ", most, ")")));
   }
   TrainConfig learnt = Config("lightcone", "lorentz", 8);
   learnt.learn_curvature = true;

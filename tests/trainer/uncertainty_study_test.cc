@@ -380,9 +380,14 @@ TEST(StudyUncertainty, NamesWhatDoesNotFit) {
   m = gallery.Material();
   m.old.copies = m.old.copies.first(3);
   EXPECT_THAT(error(m), HasSubstr("field 'copies' is 3 numbers; allowed: 30720, 4 copies of the gallery"));
+  std::vector<float> bad(m.old.head_logits.begin(), m.old.head_logits.end());
+  bad[7] = std::numeric_limits<float>::quiet_NaN();
   m = gallery.Material();
+  m.old.head_logits = bad;
+  EXPECT_THAT(error(m), HasSubstr("field 'head_logits[7]' is nan; allowed: a finite number"));
   m.old.head_logits = m.old.head_logits.first(121);
-  EXPECT_THAT(error(m), HasSubstr("field 'head_logits' is 121 numbers; allowed: those of 2 or more classes for each of 120"));
+  bad[7] = 0;
+  EXPECT_THAT(error(m), HasSubstr("field 'head_logits' is 121 numbers; allowed: those of 2 or more classes for each of"));
   m = gallery.Material();
   std::vector<int32_t> labels(m.old.training.labels.begin(), m.old.training.labels.end());
   labels[4] = -1;

@@ -200,16 +200,17 @@ class Fit {
     return file;
   }
 
-  // By how much the map's held-out points are nearer to the origin than their partners, in the mean; 1 or more. Least
-  // squares shorten what they cannot tell, and a point nearer to the origin is nearer to every query: carried items
-  // would stand in front of others of a mixed gallery.
+  // By how much the map's held-out points are nearer to the origin than their partners, in the mean; 1 to 2, as pairs
+  // that say next to nothing have no length to give back. Least squares shorten what they cannot tell, and a point
+  // nearer to the origin is nearer to every query: carried items would stand in front of others of a mixed gallery.
   double Shortening(const KernelMap& map) const {
     torch::NoGradGuard no_grad;
-    if (options_.target.metric != Metric::kLorentz) return 1;  // a cosine sees no lengths
+    if (options_.target.metric != Metric::kLorentz) return 1;           // a cosine sees no lengths
+    if (options_.direction == AdapterDirection::kQuery) return 1;  // one query's length is the same for all its items
     const auto length = [&](const Tensor& z) {
       return Aim(options_.target, z.to(torch::kFloat64)).norm(2, 1).mean().item<double>();
     };
-    return std::max(1.0, length(held_out_.target) / std::max(length(map(held_out_.source)), 1e-6));
+    return std::clamp(length(held_out_.target) / std::max(length(map(held_out_.source)), 1e-6), 1.0, 2.0);
   }
 
   Tensor Hidden(const AdapterNetwork& network) const {

@@ -45,6 +45,17 @@ absl::StatusOr<ImageSet> ViewOf(const ImageSet& set, int64_t begin, int64_t n, A
   return block;
 }
 
+// Calls `use` with one view of all images after another, in blocks.
+template <typename Use>
+absl::Status ForEachBlock(const ImageSet& images, AugmentKind kind, int view, uint64_t seed, const Use& use) {
+  for (int64_t begin = 0; begin < images.size(); begin += kBlockImages) {
+    const int64_t n = std::min(kBlockImages, images.size() - begin);
+    LC_ASSIGN_OR_RETURN(const ImageSet block, ViewOf(images, begin, n, kind, view, seed));
+    LC_RETURN_IF_ERROR(use(block));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Append(const Encoder& encoder, const ImageSet& images, std::vector<float>& z) {
   LC_ASSIGN_OR_RETURN(const std::vector<float> more, EmbedSplit(encoder, images));
   z.insert(z.end(), more.begin(), more.end());
@@ -72,12 +83,10 @@ absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& n
   LC_RETURN_IF_ERROR(CheckChannels("new_model", new_model, images));
   ModelPairs pairs;
   for (int view = 0; view < views; ++view) {
-    for (int64_t begin = 0; begin < images.size(); begin += kBlockImages) {
-      const int64_t n = std::min(kBlockImages, images.size() - begin);
-      LC_ASSIGN_OR_RETURN(const ImageSet block, ViewOf(images, begin, n, kind, view, seed));
+    LC_RETURN_IF_ERROR(ForEachBlock(images, kind, view, seed, [&](const ImageSet& block) {
       LC_RETURN_IF_ERROR(Append(old_model, block, pairs.old_z));
-      LC_RETURN_IF_ERROR(Append(new_model, block, pairs.new_z));
-    }
+      return Append(new_model, block, pairs.new_z);
+    }));
     pairs.labels.insert(pairs.labels.end(), images.labels.begin(), images.labels.end());
     for (int64_t i = 0; i < images.size(); ++i) pairs.items.push_back(static_cast<int32_t>(i));
   }
@@ -89,11 +98,8 @@ absl::StatusOr<std::vector<float>> EmbedView(const Encoder& model, const ImageSe
   if (view < 1 || view >= kViewsMax) return InvalidField("view", StrCat(view), StrCat("1 .. ", kViewsMax - 1));
   LC_RETURN_IF_ERROR(CheckChannels("model", model, images));
   std::vector<float> z;
-  for (int64_t begin = 0; begin < images.size(); begin += kBlockImages) {
-    const int64_t n = std::min(kBlockImages, images.size() - begin);
-    LC_ASSIGN_OR_RETURN(const ImageSet block, ViewOf(images, begin, n, kind, view, seed));
-    LC_RETURN_IF_ERROR(Append(model, block, z));
-  }
+  LC_RETURN_IF_ERROR(ForEachBlock(images, kind, view, seed,
+                                  [&](const ImageSet& block) { return Append(model, block, z); }));
   return z;
 }
 

@@ -121,8 +121,9 @@ absl::StatusOr<UncertaintyStudy> StudyRow(const std::string& folder, const Exper
                       Encoder::LoadFolder(cache.FolderOf(old), {.device = next.config.device}));
   std::vector<float> copies;
   for (int view = 1; view <= kImageCopies; ++view) {
+    if (stop != nullptr && stop->load()) return absl::CancelledError("stopped while studying uncertainties");
     LC_ASSIGN_OR_RETURN(const std::vector<float> more,
-                        EmbedView(*encoder, whole.test, whole.augment, view, plan.seed));
+                        EmbedView(*encoder, whole.test, AugmentOf(old.config, whole), view, plan.seed));
     copies.insert(copies.end(), more.begin(), more.end());
   }
   LC_ASSIGN_OR_RETURN(const std::vector<float> logits, HeadLogits(cache.FolderOf(old), *old_manifest, items.z));

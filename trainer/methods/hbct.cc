@@ -1,6 +1,7 @@
 // HBCT (docs/training.md): L = L_base + lambda (L_entail + L_contrast). New embeddings are pulled into the entailment
 // cones of the old ones and towards the old embedding of the same image, the less so the less sure the old model was.
 #include <algorithm>
+#include <limits>
 
 #include "base/status.h"
 #include "trainer/losses/contrast_torch.h"
@@ -78,8 +79,10 @@ LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Hb
 }
 
 torch::Tensor HbctPrototypeLoss(const HbctConfig& config, double curvature, const Embedded& fresh,
-                                const Embedded& means, const torch::Tensor& labels) {
-  return torch::nn::functional::cross_entropy(-Distances(config, curvature, fresh, means) / config.tau, labels);
+                                const Embedded& means, const torch::Tensor& absent, const torch::Tensor& labels) {
+  const torch::Tensor logits = -Distances(config, curvature, fresh, means) / config.tau;
+  return torch::nn::functional::cross_entropy(
+      logits.masked_fill(absent.unsqueeze(0), -std::numeric_limits<double>::infinity()), labels);
 }
 
 torch::Tensor HbctSelfLoss(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& last) {
@@ -127,12 +130,17 @@ class Hbct : public TrainingMethod {
     if (c.prototypes > 0) {
       const torch::Tensor counts = torch::bincount(Labels(), /*weights=*/{}, context_.dataset.classes());
       means_ = SumsByClass(z) / torch::clamp_min(counts, 1).unsqueeze(1);
+      absent_ = counts.eq(0);
     }
     return absl::OkStatus();
   }
 
   absl::Status Start(Classifier& classifier) override {
     if (config().normals == "drawn") return absl::OkStatus();
+    if (means_.defined()) {
+      classifier.PointNormals(means_);
+      return absl::OkStatus();
+    }
     torch::Tensor z = cached_z_;
     if (!z.defined()) {
       LC_ASSIGN_OR_RETURN(z, context_.old_model->EmbedAll(context_.dataset.train));
@@ -157,7 +165,7 @@ class Hbct : public TrainingMethod {
     terms.total = terms.total.defined() ? base + HbctWeight(c.hbct, batch.progress) * terms.total : base;
     terms.parts.emplace(terms.parts.begin(), "base", base.detach());
     if (own_ != nullptr) {
-      const Embedded last = EmbedPoints(own_->Exchange(batch.rows, z), true, c.curvature, c.clip_radius);
+      const Embedded last = context_.classifier.Embed(own_->Exchange(batch.rows, z), ClipAt(batch.progress));
       const torch::Tensor self = HbctSelfLoss(c.hbct, c.curvature, sides.fresh, last);
       terms.total = terms.total + c.hbct.self * self;
       terms.parts.emplace_back("self", self.detach());
@@ -188,9 +196,9 @@ class Hbct : public TrainingMethod {
 
   void AddPrototypes(const Embedded& fresh, const torch::Tensor& labels, LossTerms& terms) {
     const TrainConfig& c = context_.config;
-    MoveOnce(fresh.z.device(), {&means_});
+    MoveOnce(fresh.z.device(), {&means_, &absent_});
     const Embedded means = EmbedPoints(means_, true, c.curvature, context_.old_model->manifest().clip_radius);
-    const torch::Tensor loss = HbctPrototypeLoss(c.hbct, c.curvature, fresh, means, labels);
+    const torch::Tensor loss = HbctPrototypeLoss(c.hbct, c.curvature, fresh, means, absent_, labels);
     const torch::Tensor weighted = c.hbct.prototypes * loss;
     terms.total = terms.total.defined() ? terms.total + weighted : weighted;
     terms.parts.emplace_back("prototype", loss.detach());
@@ -207,6 +215,7 @@ class Hbct : public TrainingMethod {
   const MethodContext context_;
   torch::Tensor cached_z_;  // [n, d], undefined unless cached
   torch::Tensor means_;     // [classes, d], of clipped old embeddings; undefined without prototypes
+  torch::Tensor absent_;    // bool [classes]: no training image; undefined with means_
   std::shared_ptr<OwnEmbeddings> own_;
 };
 

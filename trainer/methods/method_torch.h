@@ -115,9 +115,10 @@ LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const Hb
                             const torch::Tensor& labels, const HbctSides* cones = nullptr);
 
 // Cross-entropy of the new embeddings over minus their distances to the old embeddings' class means, divided by tau
-// (hbct.prototypes): a scalar. `means`: a row a class. `labels` [n]: rows of `means`.
+// (hbct.prototypes): a scalar. `means`: a row a class, those of `absent` (bool [classes]) left out: classes without
+// training images. `labels` [n]: rows of `means`, none of them absent.
 torch::Tensor HbctPrototypeLoss(const HbctConfig& config, double curvature, const Embedded& fresh,
-                                const Embedded& means, const torch::Tensor& labels);
+                                const Embedded& means, const torch::Tensor& absent, const torch::Tensor& labels);
 
 // InfoNCE between the embeddings and the network's own of an epoch before (hbct.self), mean over the rows that have
 // one: rows of `last` that are not 0. A scalar; 0 where none has.

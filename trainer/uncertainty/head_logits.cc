@@ -11,8 +11,10 @@ namespace lightcone {
 absl::StatusOr<std::vector<float>> HeadLogits(const std::string& folder, const Manifest& manifest,
                                               std::span<const float> z) {
   LC_ASSIGN_OR_RETURN(const StoredHead head, ReadStoredHead(folder));
-  if (head.config.metric != "lorentz" || !head.offset.defined() || head.weight.size(1) != manifest.dimension) {
-    return DataLoss(StrCat(folder, "/checkpoint.bin: no Lorentz head of ", manifest.dimension, " numbers"));
+  const bool lorentz = head.config.metric == "lorentz" && head.offset.defined();
+  if (!lorentz || head.weight.size(1) != manifest.dimension) {
+    return DataLoss(StrCat(folder, "/checkpoint.bin: a head of metric ", head.config.metric, " and ",
+                           head.weight.size(1), " numbers; needed: lorentz and ", manifest.dimension));
   }
   torch::NoGradGuard no_grad;
   const int64_t n = std::ssize(z) / manifest.dimension;

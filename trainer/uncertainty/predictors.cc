@@ -23,6 +23,7 @@ constexpr size_t kListLength = 16;  // of the predictors that compare lists
 constexpr char kNothing[] = "nothing", kGallery[] = "the old gallery", kTraining[] = "the training set",
                kMeans[] = "class means", kGalleryAndMeans[] = "the old gallery, class means", kLabels[] = "labels",
                kCopies[] = "four more embeddings of the image", kHead[] = "the old model's head",
+               kGalleryAndCopies[] = "the old gallery, four more embeddings of the image",
                kOldModel[] = "the old gallery, class means, the training set",
                kBothModels[] = "the old gallery, class means, training images by both models";
 
@@ -142,7 +143,7 @@ Scores RelativeDisagreement(const Facts& f) {
   return scores;
 }
 
-// `score` of the class probabilities that the old model's head gives an item, largest first.
+// `score` of the softmax of what the old model's head says of an item, largest first.
 template <typename Score>
 Scores HeadSays(const Facts& f, const Score& score) {
   const size_t classes = f.material.head_logits.size() / f.size();
@@ -202,8 +203,8 @@ const std::vector<PredictorRow>& Table() {
       {{"margin of the old head", kHead},
        [](F f) { return HeadSays(f, [](const std::vector<double>& p) { return p[1] - p[0]; }); }},
       {{"changed copies lie away", kCopies}, Disagreement},
-      {{"changed copies lie away, in distances to the nearest item", kCopies}, RelativeDisagreement},
-      {{"entropy of 64 and changed copies (sum of ranks)", kCopies},
+      {{"changed copies lie away, in distances to the nearest item", kGalleryAndCopies}, RelativeDisagreement},
+      {{"entropy of 64 and changed copies (sum of ranks)", kGalleryAndCopies},
        [](F f) { return RankSum(NeighbourEntropies(f.near, 64, 0.2), Disagreement(f)); }},
       {{"entropy of 64 and norm (sum of ranks)", kGallery},
        [](F f) { return RankSum(NeighbourEntropies(f.near, 64, 0.2), Norms(f)); }},
@@ -224,6 +225,14 @@ const std::vector<PredictorRow>& Table() {
   return *kTable;
 }
 
+absl::Status CheckFinite(const char* field, std::span<const float> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    return InvalidField(StrCat(field, "[", i, "]"), StrCat(values[i]), "a finite number");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Check(const PredictorMaterial& m) {
   if (m.space.metric != "lorentz") return InvalidField("space.metric", m.space.metric, "lorentz");
   if (m.known.size() != m.gallery.labels.size()) {
@@ -234,6 +243,8 @@ absl::Status Check(const PredictorMaterial& m) {
     return InvalidField("copies", StrCat(m.copies.size(), " numbers"),
                         StrCat(kImageCopies * m.gallery.z.size(), ", ", kImageCopies, " copies of the gallery"));
   }
+  LC_RETURN_IF_ERROR(CheckFinite("copies", m.copies));
+  LC_RETURN_IF_ERROR(CheckFinite("head_logits", m.head_logits));
   if (items == 0 || m.head_logits.size() < 2 * items || m.head_logits.size() % items != 0) {
     return InvalidField("head_logits", StrCat(m.head_logits.size(), " numbers"),
                         StrCat("those of 2 or more classes for each of ", items, " items"));
