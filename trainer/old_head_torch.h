@@ -27,10 +27,10 @@ struct OldHead {
 
 // A head as its training left it in FOLDER/checkpoint.bin.
 struct StoredHead {
-  torch::Tensor weight;       // [classes, d]
-  torch::Tensor offset;       // [classes]; undefined for losses of the angle
-  TrainConfig config;         // of the training
-  std::string classes;        // section of names; empty for a checkpoint without them
+  torch::Tensor weight;  // [classes, d]
+  torch::Tensor offset;  // [classes]; undefined for losses of the angle
+  TrainConfig config;    // of the training
+  std::string classes;   // section of names; empty for a checkpoint without them
 };
 
 // NOT_FOUND: no such file. DATA_LOSS for a damaged one. Both name it.

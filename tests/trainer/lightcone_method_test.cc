@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "base/status.h"
+#include "models/checkpoint.h"
+#include "models/checkpoint_torch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/finite_differences_torch.h"
 #include "tests/trainer/tiny_set.h"
 #include "trainer/methods/method_torch.h"
 #include "trainer/old_model_torch.h"
-#include "models/checkpoint.h"
-#include "models/checkpoint_torch.h"
 #include "trainer/train.h"
 #include "trainer/uncertainty/head_logits.h"
 
@@ -103,6 +103,19 @@ class LightconeMethodTest : public testing::Test {
     absl::StatusOr<TrainResult> result = Train(dataset_, config, folder_ / name, report);
     if (!result.ok()) ADD_FAILURE() << name << ": " << MessageOf(result.status());
     return result.ok() ? *std::move(result) : TrainResult();
+  }
+
+  // Stopped after each of its first `steps` steps, and then left alone, it is the training that never stopped.
+  void ExpectEndsAsIfItHadNotStopped(const TrainConfig& config, int steps) const {
+    const TrainResult whole = MustTrain(config, "whole");
+    const std::atomic<bool> stop = true;
+    for (int step = 0; step < steps; ++step) {
+      EXPECT_EQ(Train(dataset_, config, folder_ / "parts", {}, &stop).status().code(), absl::StatusCode::kCancelled);
+    }
+    const TrainResult resumed = MustTrain(config, "parts");
+    EXPECT_EQ(resumed.resumed_at, steps);
+    EXPECT_EQ(whole.manifest.encoder_crc32c, resumed.manifest.encoder_crc32c);
+    EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
   }
 
   const Dataset dataset_ = TinyDataset();
@@ -294,15 +307,7 @@ TEST_F(LightconeMethodTest, AStoppedTrainingEndsAsIfItHadNotStopped) {
   TrainOld("lorentz", 6);
   TrainConfig config = Config("lightcone", "lorentz", 8);
   config.epochs = 2;
-  const TrainResult whole = MustTrain(config, "whole");
-  const std::atomic<bool> stop = true;  // after every step
-  for (int step = 0; step < 3; ++step) {
-    EXPECT_EQ(Train(dataset_, config, folder_ / "parts", {}, &stop).status().code(), absl::StatusCode::kCancelled);
-  }
-  const TrainResult resumed = MustTrain(config, "parts");
-  EXPECT_EQ(resumed.resumed_at, 3);
-  EXPECT_EQ(whole.manifest.encoder_crc32c, resumed.manifest.encoder_crc32c);
-  EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
+  ExpectEndsAsIfItHadNotStopped(config, 3);
 }
 
 // With the carrier, the class means and the network's own embeddings all at once.
@@ -320,15 +325,7 @@ TEST_F(LightconeMethodTest, WhatHbctKeepsOfItsOwnGoesOnAsWell) {
   }
   config.hbct.self = config.hbct.prototypes = 0.5;
   config.hbct.entail_clip = config.hbct.clip_from = 2.5;
-  const TrainResult whole = MustTrain(config, "whole");
-  const std::atomic<bool> stop = true;  // after every step
-  for (int step = 0; step < 4; ++step) {
-    EXPECT_EQ(Train(dataset_, config, folder_ / "parts", {}, &stop).status().code(), absl::StatusCode::kCancelled);
-  }
-  const TrainResult resumed = MustTrain(config, "parts");
-  EXPECT_EQ(resumed.resumed_at, 4);
-  EXPECT_EQ(whole.manifest.encoder_crc32c, resumed.manifest.encoder_crc32c);
-  EXPECT_DOUBLE_EQ(whole.final_loss, resumed.final_loss);
+  ExpectEndsAsIfItHadNotStopped(config, 4);
 }
 
 TEST_F(LightconeMethodTest, AStoredHeadSaysOfEmbeddingsWhatItSaidInTheTraining) {

@@ -205,8 +205,8 @@ class Fit {
   // nearer to the origin is nearer to every query: carried items would stand in front of others of a mixed gallery.
   double Shortening(const KernelMap& map) const {
     torch::NoGradGuard no_grad;
-    if (options_.target.metric != Metric::kLorentz) return 1;           // a cosine sees no lengths
-    if (options_.direction == AdapterDirection::kQuery) return 1;  // one query's length is the same for all its items
+    if (options_.target.metric != Metric::kLorentz) return 1;      // a cosine sees no lengths
+    if (options_.direction == AdapterDirection::kQuery) return 1;  // what it would do to queries is not measured
     const auto length = [&](const Tensor& z) {
       return Aim(options_.target, z.to(torch::kFloat64)).norm(2, 1).mean().item<double>();
     };

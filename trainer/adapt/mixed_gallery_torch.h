@@ -23,7 +23,7 @@ struct GalleryLeg {
 // For each mask (n bytes; 1: the item is reached by `second`, else by `first`): figures of all queries, own item left
 // out. Legs' distances are merged as they are, equal ones by item. Memory: two blocks of 256 x n distances, 256 x masks
 // rankings, and the masks twice. Cost: a sort of 2 n distances a query, then 2 n additions a query and eight masks.
-// Threads: safe; works on all cores.
+// REQUIRES: fewer than 2^30 items. Threads: safe; works on all cores.
 std::vector<RetrievalFigures> RankTwoLegs(const GalleryLeg& first, const GalleryLeg& second,
                                           std::span<const int32_t> labels,
                                           const std::vector<std::vector<uint8_t>>& masks);

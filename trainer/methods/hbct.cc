@@ -2,6 +2,7 @@
 // cones of the old ones and towards the old embedding of the same image, the less so the less sure the old model was.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "base/status.h"
 #include "trainer/losses/contrast_torch.h"
@@ -153,14 +154,11 @@ class Hbct : public TrainingMethod {
     const TrainConfig& c = context_.config;
     const HbctSides sides{context_.classifier.Embed(z, ClipAt(batch.progress)), OldEmbeddings(batch)};
     const torch::Tensor base = context_.classifier.Loss(sides.fresh, batch.labels);
-    LossTerms terms;
-    if (c.hbct.entail_clip > 0) {
-      const HbctSides cones{context_.classifier.Embed(z, c.hbct.entail_clip),
-                            EmbedPoints(sides.old.z, true, c.curvature, c.hbct.entail_clip)};
-      terms = HbctCompatibility(c.hbct, c.curvature, sides, batch.labels, &cones);
-    } else {
-      terms = HbctCompatibility(c.hbct, c.curvature, sides, batch.labels);
+    std::optional<HbctSides> cones;
+    if (const double clip = c.hbct.entail_clip; clip > 0) {
+      cones = {context_.classifier.Embed(z, clip), EmbedPoints(sides.old.z, true, c.curvature, clip)};
     }
+    LossTerms terms = HbctCompatibility(c.hbct, c.curvature, sides, batch.labels, cones ? &*cones : nullptr);
     if (means_.defined()) AddPrototypes(sides.fresh, batch.labels, terms);
     terms.total = terms.total.defined() ? base + HbctWeight(c.hbct, batch.progress) * terms.total : base;
     terms.parts.emplace(terms.parts.begin(), "base", base.detach());

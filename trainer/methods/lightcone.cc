@@ -46,6 +46,7 @@ class Carrier : public torch::nn::Module {
   Tensor linear_, offset_, hidden_, hidden_offset_, output_;
 };
 
+// What a checkpoint keeps where both g and the inner training have something to keep.
 struct Both : torch::nn::Module {
   Both(const std::shared_ptr<torch::nn::Module>& carrier, const std::shared_ptr<torch::nn::Module>& inner) {
     register_module("carrier", carrier);
@@ -105,7 +106,7 @@ class Lightcone : public TrainingMethod {
 
   const MethodContext context_;
   const std::unique_ptr<TrainingMethod> inner_;
-  std::shared_ptr<Carrier> carrier_;  // g; nullptr where nothing is drawn towards it
+  std::shared_ptr<Carrier> carrier_;           // g; nullptr where nothing is drawn towards it
   std::shared_ptr<torch::nn::Module> module_;  // g, the inner training's, both or none
 };
 

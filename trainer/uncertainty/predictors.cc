@@ -143,26 +143,23 @@ Scores RelativeDisagreement(const Facts& f) {
   return scores;
 }
 
-// `score` of the softmax of what the old model's head says of an item, largest first.
+// `score` of what the old model's head says of an item: its logits, negated and ascending, as distances to the classes.
 template <typename Score>
 Scores HeadSays(const Facts& f, const Score& score) {
   const size_t classes = f.material.head_logits.size() / f.size();
   return ForEachItem(f.size(), [&](size_t i) {
-    const std::span<const float> logits = f.material.head_logits.subspan(i * classes, classes);
-    const double most = *std::max_element(logits.begin(), logits.end());
-    std::vector<double> p(classes);
-    double sum = 0;
-    for (size_t c = 0; c < classes; ++c) sum += p[c] = std::exp(logits[c] - most);
-    for (double& value : p) value /= sum;
-    std::sort(p.begin(), p.end(), std::greater<>());
-    return score(p);
+    std::vector<double> distances;
+    for (const float logit : f.material.head_logits.subspan(i * classes, classes)) distances.push_back(-logit);
+    std::sort(distances.begin(), distances.end());
+    return score(distances);
   });
 }
 
-double EntropyOf(const std::vector<double>& p) {
-  double entropy = 0;
-  for (const double value : p) entropy -= value > 0 ? value * std::log(value) : 0;
-  return entropy;
+// Probability of the second class less that of the first, of the softmax.
+double HeadMargin(const std::vector<double>& distances) {
+  double sum = 0;
+  for (const double distance : distances) sum += std::exp(distances[0] - distance);
+  return (std::exp(distances[0] - distances[1]) - 1) / sum;
 }
 
 // What a head that learned from these images says; nothing where it could learn nothing.
@@ -199,9 +196,9 @@ const std::vector<PredictorRow>& Table() {
       {{"entropy over class means, tau = .1", kMeans}, [](F f) { return Evidence(f, &ClassEvidence::entropy); }},
       {{"cosine to the nearest class mean", kMeans}, [](F f) { return Evidence(f, &ClassEvidence::cosine); }},
       {{"margin between two class means", kMeans}, [](F f) { return Evidence(f, &ClassEvidence::margin); }},
-      {{"entropy of the old head", kHead}, [](F f) { return HeadSays(f, EntropyOf); }},
-      {{"margin of the old head", kHead},
-       [](F f) { return HeadSays(f, [](const std::vector<double>& p) { return p[1] - p[0]; }); }},
+      {{"entropy of the old head", kHead},
+       [](F f) { return HeadSays(f, [](const std::vector<double>& d) { return NeighbourEntropy(d, 1); }); }},
+      {{"margin of the old head", kHead}, [](F f) { return HeadSays(f, HeadMargin); }},
       {{"changed copies lie away", kCopies}, Disagreement},
       {{"changed copies lie away, in distances to the nearest item", kGalleryAndCopies}, RelativeDisagreement},
       {{"entropy of 64 and changed copies (sum of ranks)", kGalleryAndCopies},
