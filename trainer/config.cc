@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/number_text.h"
 #include "base/status.h"
 #include "geometry/metric.h"
 #include "models/device.h"
@@ -235,9 +236,9 @@ absl::Status TrainConfig::Validate() const {
         {"hbct.clip_from", hbct.clip_from, radius_max, kScaledClipRadiusMax},
         {"hbct.entail_clip", hbct.entail_clip, cone_max, kScaledConeRadiusMax}}) {
     if (metric != "lorentz" || radius <= most) continue;  // sinh(k zeta) and its square stay exact in float32
-    return InvalidField(name, ShowNumber(radius),
-                        StrCat("0 .. ", ShowNumber(most), " at curvature ", ShowNumber(curvature_max),
-                               " (sqrt(curvature) * ", name, " is at most ", ShowNumber(scaled_most), ")"));
+    return InvalidField(name, NumberText(radius),
+                        StrCat("0 .. ", NumberText(most), " at curvature ", NumberText(curvature_max),
+                               " (sqrt(curvature) * ", name, " is at most ", NumberText(scaled_most), ")"));
   }
   if (nesterov && momentum == 0) return InvalidField("momentum", "0", "above 0 with nesterov, or nesterov false");
   return absl::OkStatus();

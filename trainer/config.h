@@ -184,9 +184,6 @@ struct TrainConfig {
   absl::Status Validate() const;
 };
 
-// The fewest digits that read back as the same number.
-std::string ShowNumber(double value);
-
 // One row of the options table; all values as text.
 struct TrainOption {
   std::string name, help, allowed, default_value;

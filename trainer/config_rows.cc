@@ -1,29 +1,15 @@
 #include "trainer/config_rows.h"
 
-#include <cstdio>
-#include <cstdlib>
-
-namespace lightcone {
-
-std::string ShowNumber(double value) {
-  char buffer[32];
-  for (int digits = 1; digits <= 17; ++digits) {
-    std::snprintf(buffer, sizeof(buffer), "%.*g", digits, value);
-    if (std::strtod(buffer, nullptr) == value) break;
-  }
-  return buffer;
-}
-
-namespace internal {
+namespace lightcone::internal {
 
 std::string ShowJson(const nlohmann::ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_float()) return ShowNumber(value.get<double>());
+  if (value.is_number_float()) return NumberText(value.get<double>());
   return value.dump();
 }
 
 Row OwnRow(const OwnOption& option) {
-  Row row{option.name, option.help, StrCat(ShowNumber(option.min), " .. ", ShowNumber(option.max)), {}, {}, {}};
+  Row row{option.name, option.help, StrCat(NumberText(option.min), " .. ", NumberText(option.max)), {}, {}, {}};
   row.get = [option](const TrainConfig& c) { return nlohmann::ordered_json(option.Of(c)); };
   row.set = [option, allowed = row.allowed](TrainConfig& c, const nlohmann::json& value) {
     if (!value.is_number()) return InvalidField(option.name, ShowJson(nlohmann::ordered_json(value)), allowed);
@@ -43,5 +29,4 @@ bool IsWord(std::string_view value, std::string_view words) {
   return false;
 }
 
-}  // namespace internal
-}  // namespace lightcone
+}  // namespace lightcone::internal

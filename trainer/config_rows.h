@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "trainer/config.h"
@@ -25,7 +26,6 @@ struct Row {
   std::function<bool(const TrainConfig&)> in_range;
 };
 
-using lightcone::ShowNumber;
 std::string ShowJson(const nlohmann::ordered_json& value);
 
 // Whether `value` is one of "a, b, c".
@@ -74,7 +74,7 @@ Row MakeRow(std::string name, std::string help, std::string allowed, Field field
 #define LC_FIELD(path) \
   [](TrainConfig & c) -> auto& { return c.path; }
 #define LC_NUMBER(name, path, min, max, help)                                                                         \
-  internal::MakeRow(name, help, StrCat(internal::ShowNumber(min), " .. ", internal::ShowNumber(max)), LC_FIELD(path), \
+  internal::MakeRow(name, help, StrCat(NumberText(min), " .. ", NumberText(max)), LC_FIELD(path), \
                     [](const TrainConfig& c) {                                                                        \
                       return static_cast<double>(c.path) >= (min) && static_cast<double>(c.path) <= (max);            \
                     })

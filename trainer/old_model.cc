@@ -1,4 +1,5 @@
 #include "base/status.h"
+#include "base/number_text.h"
 #include "models/encoder_torch.h"
 #include "trainer/evaluate.h"
 #include "trainer/methods/method.h"
@@ -20,7 +21,7 @@ absl::Status CheckSameSpace(const Manifest& old, const TrainConfig& config) {
                     StrCat(prefix, ", as the new model", can ? "; or any with lightcone.compatible=none" : ""));
   }
   if (old.metric == "lorentz" && old.curvature != config.curvature) {
-    return Mismatch("curvature", ShowNumber(old.curvature), StrCat(ShowNumber(config.curvature), ", as the new model"));
+    return Mismatch("curvature", NumberText(old.curvature), StrCat(NumberText(config.curvature), ", as the new model"));
   }
   if (old.input.channels != config.encoder.channels) {
     return Mismatch("input.channels", StrCat(old.input.channels), StrCat(config.encoder.channels, ", as the data set"));

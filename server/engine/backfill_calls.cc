@@ -3,10 +3,10 @@
 
 #include "absl/time/clock.h"
 #include "base/clock.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
-#include "server/engine/numbers.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -47,13 +47,13 @@ absl::StatusOr<FailureHeadFile> ReadHeadFor(const GenerationRecord& generation, 
 absl::Status CheckPace(const StartBackfillCall& call) {
   constexpr double kMost = 1e6;
   if (!(call.embed_rate >= 0 && call.embed_rate <= kMost)) {
-    return InvalidField("embed_rate", FullText(call.embed_rate), "0 .. 1000000 items a second");
+    return InvalidField("embed_rate", NumberText(call.embed_rate), "0 .. 1000000 items a second");
   }
   if (!(call.p99_ms_max >= 0 && call.p99_ms_max <= kMost)) {
-    return InvalidField("p99_ms_max", FullText(call.p99_ms_max), "0 .. 1000000 milliseconds");
+    return InvalidField("p99_ms_max", NumberText(call.p99_ms_max), "0 .. 1000000 milliseconds");
   }
   if (call.p99_ms_max > 0 && call.embed_rate == 0) {
-    return InvalidField("p99_ms_max", FullText(call.p99_ms_max), "0 without an embed_rate");
+    return InvalidField("p99_ms_max", NumberText(call.p99_ms_max), "0 without an embed_rate");
   }
   return absl::OkStatus();
 }
@@ -74,7 +74,7 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   Collection& collection = *served->collection;
   const uint32_t number = collection.number();
   std::string fingerprint = StrCat(number, "|", call.head_generation, "|", DigestOf(call.failure_head));
-  if (call.embed_rate > 0) fingerprint += StrCat("|", FullText(call.embed_rate), "|", FullText(call.p99_ms_max));
+  if (call.embed_rate > 0) fingerprint += StrCat("|", NumberText(call.embed_rate), "|", NumberText(call.p99_ms_max));
   absl::MutexLock lock(&collection.operator_mutex());
   LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "StartBackfill", fingerprint));
   if (before) return served->backfill.Status();

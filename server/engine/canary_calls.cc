@@ -5,11 +5,11 @@
 
 #include "absl/time/clock.h"
 #include "base/clock.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
-#include "server/engine/numbers.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -45,10 +45,10 @@ CanaryStatus CanaryOf(const Served& served, const CollectionRecord& record) {
 
 absl::Status CheckShare(const SetCanaryCall& call) {
   if (call.generation == 0 && call.share != 0) {
-    return InvalidField("share", FullText(call.share), "0 where generation is 0, which ends the canary");
+    return InvalidField("share", NumberText(call.share), "0 where generation is 0, which ends the canary");
   }
   if (call.generation != 0 && !(call.share > 0 && call.share <= 1)) {
-    return InvalidField("share", FullText(call.share), "above 0 .. 1");
+    return InvalidField("share", NumberText(call.share), "above 0 .. 1");
   }
   return absl::OkStatus();
 }
@@ -74,7 +74,7 @@ absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
   const std::string fingerprint =
-      StrCat(number, "|", call.generation, "|", FullText(call.share), "|", call.force, "|", DigestOf(call.reason));
+      StrCat(number, "|", call.generation, "|", NumberText(call.share), "|", call.force, "|", DigestOf(call.reason));
   LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "SetCanary", fingerprint));
   if (before) return CanaryOf(*served, state->record);
   CollectionRecord record = state->record;

@@ -9,11 +9,11 @@
 #include "base/child_process.h"
 #include "base/files.h"
 #include "base/npy.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "server/engine/adapter_pairs.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
-#include "server/engine/numbers.h"
 #include "server/engine/raw_input.h"
 #include "server/engine/record_json.h"
 #include "store/keys.h"
@@ -176,9 +176,9 @@ std::vector<std::string> CommandLine(const std::string& program, const std::stri
   add("--new-embeddings", folder + "/new.npy");
   if (!pairs.labels.empty()) add("--labels", folder + "/labels.npy");
   add("--metric", std::string(MetricName(sides.state.record.metric)));
-  add("--curvature", FullText(sides.state.record.curvature));
-  add("--old-clip", FullText(sides.older.space.clip_radius));
-  add("--new-clip", FullText(sides.newer.space.clip_radius));
+  add("--curvature", NumberText(sides.state.record.curvature));
+  add("--old-clip", NumberText(sides.older.space.clip_radius));
+  add("--new-clip", NumberText(sides.newer.space.clip_radius));
   add("--direction", std::string(AdapterDirectionName(DirectionOf(call.from, call.to))));
   add("--map", call.map);
   // Jobs that an older server began may name what the map does not have, and the program refuses it.

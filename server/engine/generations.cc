@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "models/manifest.h"
@@ -13,7 +14,6 @@
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
 #include "server/engine/external_manifest.h"
-#include "server/engine/numbers.h"
 #include "server/engine/validation.h"
 #include "store/keys.h"
 
@@ -33,8 +33,8 @@ absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, 
                   StrCat(MetricName(state.record.metric), of_collection, "embeddings of another metric never compare"));
   }
   if (made.space.metric == Metric::kLorentz && made.space.curvature != state.record.curvature) {
-    return refuse("manifest.curvature", FullText(made.space.curvature),
-                  StrCat(FullText(state.record.curvature), of_collection,
+    return refuse("manifest.curvature", NumberText(made.space.curvature),
+                  StrCat(NumberText(state.record.curvature), of_collection,
                          "distances of two curvatures are on two scales, with an adapter too"));
   }
   if (call.parent > state.generations.size()) {

@@ -3,8 +3,8 @@
 #include <type_traits>
 #include <variant>
 
+#include "base/number_text.h"
 #include "base/strings.h"
-#include "server/engine/numbers.h"
 #include "server/engine/payload_field.h"
 
 namespace lightcone::server {
@@ -16,7 +16,7 @@ std::optional<std::string> ClassOf(const std::string& payload_json, const std::s
       [&](const auto& value) {
         using Value = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<Value, std::string>) return StrCat("s", value);
-        if constexpr (std::is_same_v<Value, double>) return StrCat("d", FullText(value));
+        if constexpr (std::is_same_v<Value, double>) return StrCat("d", NumberText(value));
         return StrCat(values.scalars[0].index(), ":", value);
       },
       values.scalars[0]);

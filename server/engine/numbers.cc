@@ -1,6 +1,5 @@
 #include "server/engine/numbers.h"
 
-#include <charconv>
 #include <cmath>
 
 namespace lightcone::server {
@@ -37,11 +36,6 @@ std::partial_ordering Compare(const Number& a, const Number& b) {
   if (b.is_double) return CompareIntegerDouble(a.negative, a.magnitude, b.d);
   if (a.negative != b.negative) return a.negative ? std::partial_ordering::less : std::partial_ordering::greater;
   return a.negative ? b.magnitude <=> a.magnitude : a.magnitude <=> b.magnitude;
-}
-
-std::string FullText(double x) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), x).ptr};
 }
 
 }  // namespace lightcone::server

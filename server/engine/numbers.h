@@ -4,7 +4,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <string>
 
 namespace lightcone::server {
 
@@ -22,8 +21,5 @@ inline Number NumberOf(uint64_t i) { return {false, false, i, 0}; }
 inline Number NumberOf(double d) { return {true, false, 0, d}; }
 
 std::partial_ordering Compare(const Number& a, const Number& b);
-
-// The shortest text that reads back as this number: two that differ do not look the same.
-std::string FullText(double x);
 
 }  // namespace lightcone::server

@@ -4,11 +4,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/checks.h"
-#include "server/engine/numbers.h"
 
 namespace lightcone::server {
 namespace {
@@ -42,7 +42,7 @@ absl::Status ReadText(std::string_view field, const Json& value, size_t bytes_ma
 absl::StatusOr<std::string> OptionText(const std::string& field, const Json& value) {
   std::string text;
   if (value.is_boolean()) return std::string(value.get<bool>() ? "true" : "false");
-  if (value.is_number_float()) return FullText(value.get<double>());
+  if (value.is_number_float()) return NumberText(value.get<double>());
   if (value.is_number()) return value.dump();
   if (!value.is_string()) return Bad(field, value, "a text, a number or a boolean");
   LC_RETURN_IF_ERROR(ReadText(field, value, kTextBytesMax, &text));
@@ -117,10 +117,10 @@ absl::Status CheckTrainingSpace(const TrainingRecipe& recipe, Metric metric, dou
     }
     double number = 0;
     if (name == "curvature" && metric == Metric::kLorentz && (!absl::SimpleAtod(value, &number) || number != curvature)) {
-      return InvalidField(field, value, StrCat(FullText(curvature), ", of the collection"));
+      return InvalidField(field, value, StrCat(NumberText(curvature), ", of the collection"));
     }
     if (name == "learn_curvature" && value != "false") {
-      return InvalidField(field, value, StrCat("false: the collection's curvature is ", FullText(curvature)));
+      return InvalidField(field, value, StrCat("false: the collection's curvature is ", NumberText(curvature)));
     }
   }
   return absl::OkStatus();
@@ -136,11 +136,11 @@ std::vector<std::string> TrainingWords(const std::string& program, const Trainin
                                     StrCat("--name=", recipe.name),
                                     StrCat("--data=", recipe.data.empty() ? StrCat("folder:", places.data) : recipe.data),
                                     StrCat("--seed=", recipe.seed),
-                                    StrCat("--fraction=", FullText(recipe.fraction)),
+                                    StrCat("--fraction=", NumberText(recipe.fraction)),
                                     StrCat("--out=", places.model),
                                     StrCat("--progress=", places.progress)};
   words.push_back(StrCat("--set=metric=", MetricName(metric)));
-  if (metric == Metric::kLorentz) words.push_back(StrCat("--set=curvature=", FullText(curvature)));
+  if (metric == Metric::kLorentz) words.push_back(StrCat("--set=curvature=", NumberText(curvature)));
   if (recipe.classes > 0) words.push_back(StrCat("--classes=", recipe.classes));
   if (!places.old.empty()) words.push_back(StrCat("--old=", places.old));
   bool says_threads = false;

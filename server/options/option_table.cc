@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <type_traits>
 #include <utility>
 
+#include "base/number_text.h"
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -52,10 +52,9 @@ Option Whole(std::string key, Field field, int64_t min, int64_t max, Texts texts
   return option;
 }
 
-std::string NumberText(double value) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.15g", value);
-  std::string out(text);
+// TOML tells numbers from integers by their point.
+std::string TomlFloat(double value) {
+  std::string out = NumberText(value);
   if (out.find_first_of(".en") == std::string::npos) out += ".0";
   return out;
 }
@@ -69,7 +68,7 @@ Option Number(std::string key, Read read, Write write, double min, double max, T
   option.help = std::move(texts.help);
   option.when = std::move(texts.when);
   option.allowed = StrCat(min, " .. ", max);
-  option.get = [read](const ServerConfig& config) { return NumberText(read(config)); };
+  option.get = [read](const ServerConfig& config) { return TomlFloat(read(config)); };
   option.set = [write, key, min, max, allowed = option.allowed](std::string_view value, ServerConfig* config) {
     const std::string digits = WithoutUnderscores(value);
     double number = 0;

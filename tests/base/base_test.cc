@@ -9,8 +9,10 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "base/cores.h"
 #include "base/files.h"
 #include "base/json_depth.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "tests/support/temporary_folder.h"
@@ -154,6 +157,21 @@ TEST(Cores, ThoseThatTheThreadMayRunOnAreCounted) {
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
   EXPECT_EQ(AvailableCores(), 1);
   ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+TEST(NumberText, HasTheFewestDigitsThatReadBackAsTheSameNumber) {
+  EXPECT_EQ(NumberText(10), "10");
+  EXPECT_EQ(NumberText(100'000), "100000");
+  EXPECT_EQ(NumberText(0.0005), "0.0005");
+  EXPECT_EQ(NumberText(1e15), "1e+15");
+  EXPECT_EQ(NumberText(std::numeric_limits<double>::infinity()), "inf");
+  EXPECT_EQ(NumberText(0.1), "0.1");
+  EXPECT_EQ(NumberText(1e-5), "1e-05");
+  EXPECT_EQ(NumberText(-0.0), "-0");
+  for (const double x : {0.1 + 0.2, 1.0 / 3, 5e-324, std::numeric_limits<double>::max(), 1e-4 / 3, 0.00012345678901234567,
+                         123456789012345.67, -999999999999999.9}) {
+    EXPECT_EQ(std::strtod(NumberText(x).c_str(), nullptr), x) << NumberText(x);
+  }
 }
 
 TEST(Utf8, IsCheckedToTheLetter) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "models/checkpoint.h"
 #include "models/encoder.h"
@@ -307,9 +308,9 @@ TEST_F(BaselineMethods, HbctTrainsWithALearntCurvatureAndAnotherClipStep) {
   config.learn_curvature = false;
   config.curvature = std::nextafter(learnt, 2.0);
   ExpectRefused(config, absl::StatusCode::kFailedPrecondition,
-                StrCat("field 'old_model.curvature' is ", ShowNumber(learnt), "; allowed: ",
-                       ShowNumber(config.curvature), ", as the new model"));
-  EXPECT_NE(ShowNumber(learnt), ShowNumber(config.curvature));
+                StrCat("field 'old_model.curvature' is ", NumberText(learnt), "; allowed: ",
+                       NumberText(config.curvature), ", as the new model"));
+  EXPECT_NE(NumberText(learnt), NumberText(config.curvature));
   config.curvature = learnt;
   const absl::StatusOr<TrainResult> child = TrainOnce(config);
   EXPECT_TRUE(child.ok()) << MessageOf(child.status());

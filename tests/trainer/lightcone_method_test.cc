@@ -371,7 +371,7 @@ TEST_F(LightconeMethodTest, RefusesWhatNoCollectionOrAdapterCanHold) {
   EXPECT_THAT(MessageOf(Train(dataset_, wider, folder_ / "refused").status()),
               HasSubstr("field 'old_model.dimension' is 5; allowed: 8, as the new model; or any with "
                         "lightcone.compatible=none"));
-  for (const auto& [option, most] : {std::pair{"hbct.entail_clip", "5"}, {"hbct.clip_from", "1e+01"}}) {
+  for (const auto& [option, most] : {std::pair{"hbct.entail_clip", "5"}, {"hbct.clip_from", "10"}}) {
     TrainConfig wide = Config("hbct", "lorentz", 5);
     ASSERT_TRUE(SetTrainOption(wide, option, "12").ok());
     EXPECT_THAT(MessageOf(Train(dataset_, wide, folder_ / "refused").status()),

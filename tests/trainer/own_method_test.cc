@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "tests/trainer/tiny_set.h"
 #include "trainer/config_rows.h"
@@ -32,7 +33,7 @@ TEST(OwnMethod, ItsOptionsAreReadSetAndCheckedLikeAllOthers) {
   const OwnOption option = PullMethod().info.options.at(0);
   const internal::Row row = internal::OwnRow(option);
   EXPECT_EQ(row.name, "pull.lambda");
-  EXPECT_EQ(row.allowed, StrCat("0 .. ", internal::ShowNumber(1000)));
+  EXPECT_EQ(row.allowed, StrCat("0 .. ", NumberText(1000)));
   TrainConfig config;
   EXPECT_EQ(option.Of(config), 1);
   EXPECT_EQ(row.get(config), 1.0);

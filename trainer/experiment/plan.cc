@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "trainer/experiment/row_adapter.h"
@@ -153,8 +154,8 @@ class Planner {
                           "false: a new model has the old one's curvature, which nobody knows before it is learnt");
     }
     if (old.curvature != config.curvature) {
-      return InvalidField(StrCat("row.", row.name, ": curvature"), ShowNumber(config.curvature),
-                          StrCat(ShowNumber(old.curvature), ", as the old model"));
+      return InvalidField(StrCat("row.", row.name, ": curvature"), NumberText(config.curvature),
+                          StrCat(NumberText(old.curvature), ", as the old model"));
     }
     return absl::OkStatus();
   }
