@@ -9,8 +9,9 @@ std::string NumberText(double x) {
   // People read 0.0005 and 100000 sooner than 5e-04 and 1e+05, which std::to_chars would choose: they are shorter.
   const double size = std::abs(x);
   const bool plain = size == 0 || (size >= 1e-4 && size < 1e15);
+  const std::chars_format format = plain ? std::chars_format::fixed : std::chars_format::general;
   char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), x, plain ? std::chars_format::fixed : std::chars_format::general).ptr};
+  return {text, std::to_chars(text, text + sizeof(text), x, format).ptr};
 }
 
 }  // namespace lightcone

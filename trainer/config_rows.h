@@ -74,7 +74,7 @@ Row MakeRow(std::string name, std::string help, std::string allowed, Field field
 #define LC_FIELD(path) \
   [](TrainConfig & c) -> auto& { return c.path; }
 #define LC_NUMBER(name, path, min, max, help)                                                                         \
-  internal::MakeRow(name, help, StrCat(NumberText(min), " .. ", NumberText(max)), LC_FIELD(path), \
+  internal::MakeRow(name, help, StrCat(NumberText(min), " .. ", NumberText(max)), LC_FIELD(path),                     \
                     [](const TrainConfig& c) {                                                                        \
                       return static_cast<double>(c.path) >= (min) && static_cast<double>(c.path) <= (max);            \
                     })

@@ -1,5 +1,5 @@
-#include "base/status.h"
 #include "base/number_text.h"
+#include "base/status.h"
 #include "models/encoder_torch.h"
 #include "trainer/evaluate.h"
 #include "trainer/methods/method.h"

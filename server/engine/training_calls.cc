@@ -13,7 +13,6 @@
 #include "models/manifest.h"
 #include "server/engine/checks.h"
 #include "server/engine/engine_impl.h"
-#include "server/engine/numbers.h"
 #include "server/engine/record_json.h"
 #include "server/engine/training_images.h"
 #include "server/engine/training_recipe.h"

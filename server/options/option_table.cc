@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <type_traits>
 #include <utility>
 
-#include "base/number_text.h"
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -52,9 +52,12 @@ Option Whole(std::string key, Field field, int64_t min, int64_t max, Texts texts
   return option;
 }
 
-// TOML tells numbers from integers by their point.
+// With the point by which TOML tells floats from integers. 15 digits: seconds out of a duration are a sum, 1.118 of them
+// 1.1179999999999999.
 std::string TomlFloat(double value) {
-  std::string out = NumberText(value);
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.15g", value);
+  std::string out(text);
   if (out.find_first_of(".en") == std::string::npos) out += ".0";
   return out;
 }
