@@ -266,7 +266,7 @@ TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreR
   for (int kill = 1; kill <= kKills; ++kill) {
     std::vector<std::thread> threads;
     for (const auto& writer : writers) threads.emplace_back([&] { writer->Run(server_->address()); });
-    const bool damages = kill % kDamageEvery == 0;
+    const bool damages = damaged < kill / kDamageEvery;
     AwaitProgress(acknowledged, kill * kBatchesOfARound, damages);
     // The kill comes at a random point after that.
     absl::SleepFor(absl::Milliseconds(static_cast<int64_t>(random() % 200)));
@@ -276,9 +276,9 @@ TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreR
 
     std::string path, bytes;
     if (damages) {
+      // "": none is on the disk now, as when all rows of the only one were written anew meanwhile. The next kill has one.
       path = DamageASegment(random);
-      ASSERT_NE(path, "") << "no segment is sealed at kill " << kill;
-      bytes = ReadFile(path).value();
+      if (!path.empty()) bytes = ReadFile(path).value();
     }
     StartServer();
     ASSERT_FALSE(HasFatalFailure()) << "after kill " << kill;
