@@ -1,5 +1,5 @@
 // Searches beside writers: the p99 of a paced search with nothing else to do, and while 16 writers upsert at half the
-// rate that they reach without it. Sealing and merging go on meanwhile.
+// rate that they reach without it. Sealing and merging go on meanwhile. Then the same while the whole gallery is rebuilt.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -22,6 +22,11 @@ constexpr int kBatch = 100;
 constexpr int kRounds = 5;
 constexpr int kSearchesPerSecond = 200;
 constexpr absl::Duration kPhase = absl::Seconds(6);
+// Beside a rebuild, which takes longer than all of this.
+constexpr double kRowsPerSecond = 5'000;
+constexpr absl::Duration kBeforeWindows = absl::Seconds(15), kWindow = absl::Seconds(3);
+constexpr int kWindows = 5;
+constexpr double kWaitingMax = 100'000;  // five growing segments, which every search scans
 
 class IngestBench {
  public:
@@ -69,10 +74,54 @@ class IngestBench {
                  .goal = "ratio <= 1.5",
                  .met = Median(ratios) <= 1.5,
                  .spread = Spread(ratios)});
-    return absl::OkStatus();
+    LC_RETURN_IF_ERROR(client_->RebuildCollection(rebuild, {.timeout = absl::Minutes(20)}).status());
+    return BesideRebuild();
   }
 
  private:
+  absl::Status BesideRebuild() {
+    LC_ASSIGN_OR_RETURN(const double alone, SearchP99(absl::Now(), absl::Now() + kPhase));
+    v1::RebuildRequest rebuild;
+    rebuild.set_collection(kCollection);
+    LC_RETURN_IF_ERROR(client_->RebuildCollection(rebuild).status());
+    absl::StatusOr<double> written = 0.0;
+    std::vector<double> beside, ratios;
+    {
+      std::jthread writing([&] {
+        written = Write(absl::Seconds(kWriters * kBatch / kRowsPerSecond), kBeforeWindows + kWindows * kWindow);
+      });
+      absl::Time begin = absl::Now() + kBeforeWindows;
+      for (int window = 0; window < kWindows; ++window, begin += kWindow) {
+        LC_ASSIGN_OR_RETURN(const double p99, SearchP99(begin, begin + kWindow));
+        beside.push_back(p99);
+        ratios.push_back(p99 / alone);
+      }
+    }
+    LC_RETURN_IF_ERROR(written.status());
+    v1::CollectionsGetRequest get;
+    get.set_name(kCollection);
+    LC_ASSIGN_OR_RETURN(const v1::CollectionsGetResponse got, client_->GetCollection(get));
+    uint64_t waiting = 0, rows = 0;
+    for (const v1::CollectionInfo::Segment& segment : got.collection().segments()) {
+      rows += segment.rows();
+      if (segment.kind() == "growing") waiting += segment.rows();
+    }
+    report_.Add({.name = StrCat("search p99 during a rebuild of ", rows, " rows, beside upserts at ",
+                                static_cast<int64_t>(*written), " rows/s"),
+                 .value = Median(beside),
+                 .unit = "ms",
+                 .peer = "the same without either",
+                 .peer_value = alone,
+                 .ratio = Median(ratios),
+                 .goal = "ratio <= 1.5",
+                 .met = Median(ratios) <= 1.5,
+                 .spread = Spread(ratios)});
+    report_.AddAtMost(StrCat("rows that wait to be sealed then, after ",
+                             static_cast<int64_t>(absl::ToDoubleSeconds(kBeforeWindows + kWindows * kWindow)), " s"),
+                      static_cast<double>(waiting), "rows", kWaitingMax);
+    return absl::OkStatus();
+  }
+
   // 16 writers of new rows, each with a batch every `period`; gives rows a second.
   absl::StatusOr<double> Write(absl::Duration period, absl::Duration duration) {
     const std::vector<float> rows = ClusteredVectors(kBatch, options_.dimension, 50, 0.5, 7);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace lightcone {
 namespace {
@@ -33,30 +34,27 @@ int SizeClass(int64_t rows, int64_t unit) {
 
 }  // namespace
 
-std::vector<size_t> PlanBuild(const std::vector<BuildInput>& inputs, const IndexSettings& settings, bool sealed_last,
-                              int64_t seal_rows_max) {
-  std::vector<size_t> growing, stale, dead;
+size_t PlanSeal(const std::vector<BuildInput>& growing, const IndexSettings& settings, int64_t rows_max) {
+  std::vector<size_t> all(growing.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return Fitting(growing, all, std::min(settings.merge_rows_max, rows_max)).size();
+}
+
+std::vector<size_t> PlanRewrite(const std::vector<BuildInput>& sealed, const IndexSettings& settings) {
+  std::vector<size_t> stale, dead;
   std::map<int, std::vector<size_t>> classes;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].growing) {
-      growing.push_back(i);
-      continue;
-    }
-    if (inputs[i].stale) stale.push_back(i);
-    if (DeletedShare(inputs[i]) > settings.tombstones_share_max) dead.push_back(i);
-    classes[SizeClass(LiveRows(inputs[i]), settings.growing_rows_max)].push_back(i);
+  for (size_t i = 0; i < sealed.size(); ++i) {
+    if (sealed[i].stale) stale.push_back(i);
+    if (DeletedShare(sealed[i]) > settings.tombstones_share_max) dead.push_back(i);
+    classes[SizeClass(LiveRows(sealed[i]), settings.growing_rows_max)].push_back(i);
   }
-  const bool other_turn = sealed_last && (!stale.empty() || !dead.empty());
-  if (!growing.empty() && !other_turn) {
-    return Fitting(inputs, growing, std::min(settings.merge_rows_max, seal_rows_max));
-  }
-  if (!stale.empty()) return Fitting(inputs, stale, settings.merge_rows_max);
-  if (!dead.empty()) return Fitting(inputs, dead, settings.growing_rows_max);
+  if (!stale.empty()) return Fitting(sealed, stale, settings.merge_rows_max);
+  if (!dead.empty()) return Fitting(sealed, dead, settings.growing_rows_max);
   for (auto& [size_class, members] : classes) {
     if (members.size() < kMergeWidth) continue;
     std::stable_sort(members.begin(), members.end(),
-                     [&](size_t x, size_t y) { return LiveRows(inputs[x]) < LiveRows(inputs[y]); });
-    std::vector<size_t> chosen = Fitting(inputs, members, settings.merge_rows_max);
+                     [&](size_t x, size_t y) { return LiveRows(sealed[x]) < LiveRows(sealed[y]); });
+    std::vector<size_t> chosen = Fitting(sealed, members, settings.merge_rows_max);
     if (chosen.size() < kMergeWidth) continue;
     std::sort(chosen.begin(), chosen.end());
     return chosen;

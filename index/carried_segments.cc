@@ -9,7 +9,7 @@
 #include "base/exceptions.h"
 #include "base/files.h"
 #include "base/status.h"
-#include "index/check_pace.h"
+#include "index/disk_pace.h"
 #include "index/manifest.h"
 #include "spdlog/spdlog.h"
 

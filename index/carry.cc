@@ -169,7 +169,7 @@ absl::StatusOr<std::shared_ptr<SealedSegment>> WriteCarried(const CarryPlan& pla
   segment.settings.kind = kind;
   segment.settings.codes = CarriedCodes(plan.settings.codes);
   std::vector<RowReference> rows = AllRows(*source);
-  auto written = WriteSegment(folder, segment, {source}, rows, stop);
+  auto written = WriteSegment(folder, segment, {source}, rows, BuildControl{stop});
   if (written.ok() && source->damaged()) return DataLoss("rows could not be read while they were written");
   return written;
 }

@@ -71,6 +71,8 @@ struct IndexSettings {
 struct IndexLimits {
   int64_t memory_bytes_max = 0;    // what searches of its segments may need (kind_choice.h)
   int64_t unsealed_bytes_max = 0;  // rows in memory that wait for the builder: AwaitRoom
+  // What builds write, of all indexes of the process together; while writes wait for the builder it does not hold.
+  int64_t build_bytes_per_second_max = 0;
 };
 
 // What the writer tells the index, in the order of the store's change log.

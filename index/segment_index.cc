@@ -33,6 +33,7 @@ SegmentIndex::~SegmentIndex() {
   }
   if (checker_.joinable()) checker_.join();
   if (builder_.joinable()) builder_.join();
+  if (rewriter_.joinable()) rewriter_.join();
 }
 
 void SegmentIndex::Start() {

@@ -1,7 +1,11 @@
 // The implementation of CollectionIndex: one writer, one background builder, views swapped atomically; and, after a
 // start, a thread that reads the sealed files through.
 //
-// Everything mutable is guarded by mu_; files are written outside of it, by the builder alone. What is on disk:
+// The builder seals what writes bring. Sealed segments are rewritten (merged, compacted, built anew) by a thread of
+// their own, one rewrite at a time: one may take minutes, in which rows that are not sealed would be scanned by every
+// search. The builder starts it, puts its result in place, and alone writes checkpoints and mends damage.
+//
+// Everything mutable is guarded by mu_; files are written outside of it. What is on disk:
 //   FOLDER/index.json       the checkpoint (manifest.h): names the segments that count
 //   FOLDER/segments/ID/     sealed segments
 // The checkpoint is the commit point: a segment that it does not list is a leftover and goes at the next start; one
@@ -22,6 +26,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "index/build_plan.h"
 #include "index/collection_index.h"
@@ -70,7 +75,6 @@ class SegmentIndex final : public CollectionIndex {
     bool recovering = false;   // since Load: the store has rows that no segment has yet
     int64_t active_since = 0;  // changes_applied_ when `active` got its first row
     bool touched = true;       // since the last view
-    bool sealed_last = false;  // by the builder's last job for it
   };
   struct Place {
     Segment* segment = nullptr;
@@ -95,6 +99,16 @@ class SegmentIndex final : public CollectionIndex {
     std::vector<int64_t> rows_of;
     int64_t rebuild = 0;  // rebuilds_asked_ when it was planned
     std::vector<std::shared_ptr<SealedSegment>> sealed_sources;
+  };
+  struct Built {
+    absl::Status status;
+    std::vector<RowReference> rows;
+    std::shared_ptr<SealedSegment> segment;  // null: no row of the sources lives, or an error
+  };
+  struct Rewrite {
+    Job job;
+    Built built;
+    bool done = false;
   };
 
   // Loading (segment_index_load.cc).
@@ -149,17 +163,34 @@ class SegmentIndex final : public CollectionIndex {
   // Begins with the flushes that were asked for until now, and ends them.
   void TakeFlush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AnswerFlush(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether the flush at hand has all that it asked for, and only younger rows keep the builder busy with this job.
-  bool FlushSettled(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the flush at hand has all that it asked for, and only younger rows keep the builder busy, with this job
+  // (null: none) and with a rewrite.
+  bool FlushSettled(const Job* seal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool YoungerThanFlush(const Job* seal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Waits while writes keep coming, within bounds; not when a flush was asked for.
   void LetBurstPass() ABSL_LOCKS_EXCLUDED(mu_);
   // The error at which building ended. `unmended`: the first of a generation whose damage stays, beside which it went on.
   absl::Status WorkUntilIdle(absl::Status* unmended) ABSL_LOCKS_EXCLUDED(mu_);
-  std::optional<Job> PickJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   BuildInput InputOf(const SealedSegment& segment, int64_t all_rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // What there is to build of one generation.
-  std::optional<Job> JobOf(uint32_t number, Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status RunJob(const Job& job) ABSL_LOCKS_EXCLUDED(mu_);
+  // The first job that `job_of` has for a generation, by turns: one that always has something to do would keep all that
+  // come after it from theirs.
+  std::optional<Job> InTurn(uint32_t& turn, absl::FunctionRef<std::optional<Job>(uint32_t, Generation&)> job_of)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What there is to seal, or to rewrite, of one generation. A job that is returned has begun.
+  std::optional<Job> SealOf(uint32_t number, Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<Job> RewriteOf(uint32_t number, Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Job BeginJob(uint32_t number, const Space& space, int64_t live, SegmentPlan plan,
+               std::vector<std::shared_ptr<Segment>> sources)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Built Build(const Job& job) ABSL_LOCKS_EXCLUDED(mu_);
+  static bool Damaged(const Job& job);
+  // Ends a job: puts what was built in the place of its sources, or says why not.
+  absl::Status Finish(const Job& job, Built built) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Begins a rewrite if there is one to do and none is being done.
+  void StartRewrite() ABSL_LOCKS_EXCLUDED(mu_);
+  // Ends the rewrite if it is done.
+  void FinishRewrite() ABSL_LOCKS_EXCLUDED(mu_);
+  bool RewriteDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return rewrite_ != nullptr && rewrite_->done; }
   void Install(const Job& job, const std::vector<RowReference>& rows, std::shared_ptr<SealedSegment> built)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status WriteCheckpoint() ABSL_LOCKS_EXCLUDED(mu_);
@@ -181,8 +212,9 @@ class SegmentIndex final : public CollectionIndex {
   // Rows of a generation that the store has and no segment does go into growing segments. NOT_FOUND when the generation
   // has been dropped meanwhile.
   absl::Status Recover(uint32_t generation) ABSL_LOCKS_EXCLUDED(mu_);
-  // Seals the generation's full growing segments when there are more than a few. REQUIRES: no other thread builds.
-  absl::Status SealRecovered(uint32_t number) ABSL_LOCKS_EXCLUDED(mu_);
+  // Seals full growing segments of generations that have more than a few: rows that come from the store, and those of
+  // writes meanwhile. REQUIRES: no other thread seals.
+  absl::Status SealSome() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status AppendRecovered(uint32_t number, const RowChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
@@ -202,7 +234,12 @@ class SegmentIndex final : public CollectionIndex {
   int64_t changes_applied_ ABSL_GUARDED_BY(mu_) = 0;  // rows added and deleted, since the start
   absl::Time last_apply_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   std::optional<Leaving> leaving_ ABSL_GUARDED_BY(mu_);
-  uint32_t turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
+  uint32_t seal_turn_ ABSL_GUARDED_BY(mu_) = 0, rewrite_turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
+  std::unique_ptr<Rewrite> rewrite_ ABSL_GUARDED_BY(mu_);                                // at work, or done
+  // A rewrite that fails (a merge for which the disk has no room) keeps nothing else waiting.
+  absl::Status rewrite_error_ ABSL_GUARDED_BY(mu_);
+  absl::Duration rewrite_retry_ ABSL_GUARDED_BY(mu_) = absl::ZeroDuration();
+  absl::Time rewrite_at_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();  // none begins before
   uint64_t next_segment_id_ ABSL_GUARDED_BY(mu_) = 1;
   std::vector<std::string> garbage_ ABSL_GUARDED_BY(mu_);  // folders to delete after the next checkpoint
   int64_t state_changes_ ABSL_GUARDED_BY(mu_) = 0;         // of sealed rows, since the last checkpoint
@@ -221,7 +258,7 @@ class SegmentIndex final : public CollectionIndex {
   int64_t rebuilds_total_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::shared_ptr<SealedSegment>> unchecked_ ABSL_GUARDED_BY(mu_);  // since the start
   absl::Status last_error_ ABSL_GUARDED_BY(mu_);
-  absl::Status sealing_error_ ABSL_GUARDED_BY(mu_);  // of the last job or checkpoint
+  absl::Status sealing_error_ ABSL_GUARDED_BY(mu_);  // of the last seal or checkpoint
   absl::CondVar wake_;
   absl::CondVar flushed_;
   absl::CondVar room_;  // something was sealed, or could not be
@@ -233,6 +270,7 @@ class SegmentIndex final : public CollectionIndex {
   std::atomic<bool> crowded_{false};   // Crowded(), as of the last Publish: a writer need not wait for the lock
   std::atomic<bool> hurrying_{false};  // a flush waits: checks do not spare the disk
   std::thread builder_;
+  std::thread rewriter_;  // the builder's, from the begin of a rewrite to its end
   std::thread checker_;
 };
 

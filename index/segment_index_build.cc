@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "index/build_plan.h"
+#include "index/disk_pace.h"
 #include "index/segment_index.h"
 #include "spdlog/spdlog.h"
 
@@ -42,6 +44,7 @@ bool SegmentIndex::WaitForWork(absl::Duration retry) {
   // What failed is not tried again for every write that comes: a full disk would be filled over and over. Where it was
   // only damage that could not be mended, the rows of writes go on to be sealed.
   const auto due = [this, failing]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (RewriteDone()) return true;
     if (!failing) return work_due_ || AnyDamaged();
     return flush_requested_ != flush_done_ || (work_due_ && sealing_error_.ok() && Crowded());
   };
@@ -55,6 +58,7 @@ bool SegmentIndex::WaitForWork(absl::Duration retry) {
 }
 
 void SegmentIndex::TakeFlush() {
+  if (flush_requested_ != flushing_.ticket) rewrite_at_ = absl::InfinitePast();  // It does not wait for another try.
   flushing_ = {flush_requested_, std::max(applied_, loaded_newest_sequence_), /*written=*/false};
 }
 
@@ -66,9 +70,18 @@ void SegmentIndex::AnswerFlush(const absl::Status& status) {
   room_.SignalAll();
 }
 
-bool SegmentIndex::FlushSettled(const Job& job) const {
+bool SegmentIndex::YoungerThanFlush(const Job* seal) const {
+  const auto younger = [this](const Job& job) {
+    mu_.AssertHeld();
+    return job.plan.last_sequence > flushing_.sequence;
+  };
+  if (seal == nullptr && rewrite_ == nullptr) return false;  // nothing is left to do: the flush ends as the work does
+  return (seal == nullptr || younger(*seal)) && (rewrite_ == nullptr || younger(rewrite_->job));
+}
+
+bool SegmentIndex::FlushSettled(const Job* seal) const {
   if (flushing_.ticket == flush_done_ || !flushing_.written || !unchecked_.empty()) return false;
-  if (job.plan.last_sequence <= flushing_.sequence || AnyDamaged()) return false;
+  if (!YoungerThanFlush(seal) || AnyDamaged()) return false;
   const int64_t all_rows = AllRows();
   for (const auto& [number, generation] : generations_) {
     // What was damaged is whole again only once its rows are in files.
@@ -78,7 +91,7 @@ bool SegmentIndex::FlushSettled(const Job& job) const {
     }
     for (const auto& segment : generation.sealed) {
       if (segment->manifest().last_sequence <= flushing_.sequence &&
-          !PlanBuild({InputOf(*segment, all_rows)}, settings_).empty()) {
+          !PlanRewrite({InputOf(*segment, all_rows)}, settings_).empty()) {
         return false;
       }
     }
@@ -89,7 +102,7 @@ bool SegmentIndex::FlushSettled(const Job& job) const {
 void SegmentIndex::LetBurstPass() {
   const absl::Time latest = absl::Now() + kDeferMax;
   absl::MutexLock lock(&mu_);
-  while (!stopping() && flush_requested_ == flush_done_ && !AnyDamaged()) {
+  while (!stopping() && flush_requested_ == flush_done_ && !AnyDamaged() && !RewriteDone()) {
     int64_t rows = 0;
     for (const auto& [number, generation] : generations_) {
       for (const auto& segment : generation.frozen) rows += segment->rows();
@@ -106,8 +119,9 @@ void SegmentIndex::BuilderLoop() {
   absl::Duration retry = absl::ZeroDuration();  // Zero: the last work succeeded.
   while (WaitForWork(retry)) {
     absl::Status status, unmended;
-    LetBurstPass();
     try {
+      FinishRewrite();
+      LetBurstPass();
       LookAtFiles();
       status = WorkUntilIdle(&unmended);
     } catch (...) {  // Out of memory ends neither the process nor the waiting of a flush.
@@ -124,6 +138,7 @@ void SegmentIndex::BuilderLoop() {
     }
     absl::MutexLock lock(&mu_);
     sealing_error_ = sealing_error;
+    status.Update(rewrite_error_);
     AnswerFlush(status);
   }
 }
@@ -142,27 +157,35 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
     }
     LC_RETURN_IF_ERROR(MendDamage(&failed));
     *unmended = failed.empty() ? absl::OkStatus() : failed.begin()->second;
+    FinishRewrite();
+    StartRewrite();
     std::optional<Job> job;
     bool checkpoint = false;
     {
       absl::MutexLock lock(&mu_);
       if (stopping()) return absl::OkStatus();           // under the lock: nobody would wake what waits from here on
       if (flushing_.ticket == flush_done_ && flush_requested_ <= looked) TakeFlush();
-      job = PickJob();
+      job = InTurn(seal_turn_, [this](uint32_t number, Generation& generation) {
+        mu_.AssertHeld();
+        return SealOf(number, generation);
+      });
+      const Job* const seal = job ? &*job : nullptr;
       // Where writes never pause, neither does the work: nobody waits for what came after the flush.
-      if (job && FlushSettled(*job)) AnswerFlush(absl::OkStatus());
-      if (job && !failed.empty() && flushing_.ticket != flush_done_ && flushing_.written &&
-          job->plan.last_sequence > flushing_.sequence) {
+      if (FlushSettled(seal)) AnswerFlush(rewrite_error_);
+      if (!failed.empty() && flushing_.ticket != flush_done_ && flushing_.written && YoungerThanFlush(seal)) {
         AnswerFlush(*unmended);
       }
       checkpoint = checkpoint_due_;
-      if (!job && !checkpoint && flush_requested_ != flush_done_ && !unchecked_.empty()) {
-        wake_.Wait(&mu_);  // For the checker: what it finds is mended before a flush is answered.
+      if (!job && !checkpoint && flush_requested_ != flush_done_ && (!unchecked_.empty() || rewrite_ != nullptr)) {
+        // For the checker, because what it finds is mended before a flush is answered; or for the rewrite.
+        if (!RewriteDone()) wake_.Wait(&mu_);
         continue;
       }
     }
     if (job) {
-      LC_RETURN_IF_ERROR(RunJob(*job));
+      Built built = Build(*job);
+      absl::MutexLock lock(&mu_);
+      LC_RETURN_IF_ERROR(Finish(*job, std::move(built)));
     } else if (!checkpoint) {
       break;
     }
@@ -172,104 +195,176 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
 }
 
 BuildInput SegmentIndex::InputOf(const SealedSegment& segment, int64_t all_rows) const {
-  return {false, segment.stale() || Outgrown(segment, all_rows), segment.rows(), segment.counts().Of(kDeleted)};
+  return {segment.stale() || Outgrown(segment, all_rows), segment.rows(), segment.counts().Of(kDeleted)};
 }
 
-std::optional<SegmentIndex::Job> SegmentIndex::PickJob() {
-  // By turns: one generation that always has something to do would keep all that come after it from being sealed.
-  const auto first = generations_.upper_bound(turn_);
-  for (auto it = first; it != generations_.end(); ++it) {
-    if (std::optional<Job> job = JobOf(it->first, it->second)) return job;
-  }
-  for (auto it = generations_.begin(); it != first; ++it) {
-    if (std::optional<Job> job = JobOf(it->first, it->second)) return job;
+std::optional<SegmentIndex::Job> SegmentIndex::InTurn(
+    uint32_t& turn, absl::FunctionRef<std::optional<Job>(uint32_t, Generation&)> job_of) {
+  const auto first = generations_.upper_bound(turn);
+  auto it = first;
+  for (size_t i = 0; i < generations_.size(); ++i, ++it) {
+    if (it == generations_.end()) it = generations_.begin();
+    if (std::optional<Job> job = job_of(it->first, it->second)) {
+      turn = it->first;
+      return job;
+    }
   }
   return std::nullopt;
 }
 
-std::optional<SegmentIndex::Job> SegmentIndex::JobOf(uint32_t number, Generation& generation) {
-  const int64_t all_rows = AllRows();
+std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generation& generation) {
   std::vector<BuildInput> inputs;
   for (const auto& segment : generation.frozen) {
-    inputs.push_back({true, false, segment->rows(), segment->counts().Of(kDeleted)});
+    inputs.push_back({false, segment->rows(), segment->counts().Of(kDeleted)});
   }
-  for (const auto& segment : generation.sealed) inputs.push_back(InputOf(*segment, all_rows));
-  int64_t seal_rows_max = INT64_MAX;
+  int64_t rows_max = INT64_MAX;
   if (limits_.unsealed_bytes_max > 0 && !generation.frozen.empty()) {
     const GrowingSegment& oldest = *generation.frozen.front();
     const int64_t row_bytes = oldest.heap_bytes() / std::max<int64_t>(1, oldest.rows());
-    seal_rows_max = limits_.unsealed_bytes_max / kSealedShare / std::max<int64_t>(1, row_bytes);
+    rows_max = limits_.unsealed_bytes_max / kSealedShare / std::max<int64_t>(1, row_bytes);
   }
-  const std::vector<size_t> chosen = PlanBuild(inputs, settings_, generation.sealed_last, seal_rows_max);
+  const size_t chosen = PlanSeal(inputs, settings_, rows_max);
+  if (chosen == 0) return std::nullopt;
+  int64_t live = 0;
+  SegmentPlan plan;
+  plan.first_sequence = UINT64_MAX;
+  for (size_t i = 0; i < chosen; ++i) {
+    const GrowingSegment& segment = *generation.frozen[i];
+    live += inputs[i].rows - inputs[i].deleted;
+    plan.first_sequence = std::min(plan.first_sequence, segment.first_sequence());
+    plan.last_sequence = std::max(plan.last_sequence, segment.last_sequence());
+  }
+  const auto begin = generation.frozen.begin();
+  return BeginJob(number, generation.space, live, std::move(plan), {begin, begin + static_cast<ptrdiff_t>(chosen)});
+}
+
+std::optional<SegmentIndex::Job> SegmentIndex::RewriteOf(uint32_t number, Generation& generation) {
+  const int64_t all_rows = AllRows();
+  std::vector<BuildInput> inputs;
+  for (const auto& segment : generation.sealed) inputs.push_back(InputOf(*segment, all_rows));
+  const std::vector<size_t> chosen = PlanRewrite(inputs, settings_);
   if (chosen.empty()) return std::nullopt;
-  generation.sealed_last = inputs[chosen[0]].growing;
+  int64_t live = 0;
+  SegmentPlan plan;
+  plan.first_sequence = UINT64_MAX;
+  std::vector<std::shared_ptr<Segment>> sources;
+  for (const size_t i : chosen) {
+    const SegmentManifest& manifest = generation.sealed[i]->manifest();
+    live += inputs[i].rows - inputs[i].deleted;
+    plan.first_sequence = std::min(plan.first_sequence, manifest.first_sequence);
+    plan.last_sequence = std::max(plan.last_sequence, manifest.last_sequence);
+    sources.push_back(generation.sealed[i]);
+  }
+  Job job = BeginJob(number, generation.space, live, std::move(plan), std::move(sources));
+  for (const size_t i : chosen) job.sealed_sources.push_back(generation.sealed[i]);
+  return job;
+}
+
+SegmentIndex::Job SegmentIndex::BeginJob(uint32_t number, const Space& space, int64_t live, SegmentPlan plan,
+                                         std::vector<std::shared_ptr<Segment>> sources) {
   Job job;
-  job.generation = turn_ = number;
+  job.generation = number;
+  job.rebuild = rebuilds_asked_;
+  job.plan = std::move(plan);
   job.plan.id = next_segment_id_++;
   job.plan.settings = settings_;
-  job.rebuild = rebuilds_asked_;
-  job.plan.first_sequence = UINT64_MAX;
-  const auto add = [&job](const auto& segment, uint64_t first, uint64_t last) {
-    job.sources.push_back(segment);
-    job.rows_of.push_back(segment->rows());
-    job.plan.first_sequence = std::min(job.plan.first_sequence, first);
-    job.plan.last_sequence = std::max(job.plan.last_sequence, last);
-  };
-  int64_t live = 0;
-  for (const size_t i : chosen) {
-    live += inputs[i].rows - inputs[i].deleted;
-    if (i < generation.frozen.size()) {
-      const auto& segment = generation.frozen[i];
-      add(segment, segment->first_sequence(), segment->last_sequence());
-    } else {
-      const auto& segment = generation.sealed[i - generation.frozen.size()];
-      add(segment, segment->manifest().first_sequence, segment->manifest().last_sequence);
-      job.sealed_sources.push_back(segment);
-    }
-  }
-  const KindChoice choice = ChoiceOf(generation.space, live, nullptr, all_rows);
+  const KindChoice choice = ChoiceOf(space, live, nullptr, AllRows());
   job.plan.settings.kind = choice.kind;
   job.plan.settings.codes = choice.codes;
+  job.sources = std::move(sources);
+  for (const auto& segment : job.sources) job.rows_of.push_back(segment->rows());
   ++builds_running_;
   return job;
 }
 
-absl::Status SegmentIndex::RunJob(const Job& job) {
-  std::vector<RowReference> rows;
-  // Damage must not get into new files, whose sums would call it right.
-  const auto damaged = [&job] {
-    return std::any_of(job.sealed_sources.begin(), job.sealed_sources.end(),
-                       [](const auto& segment) { return segment->damaged(); });
-  };
+SegmentIndex::Built SegmentIndex::Build(const Job& job) {
+  Built built;
   for (const auto& segment : job.sealed_sources) {
     if (CheckSegment(*segment, /*hurry=*/true)) continue;
-    absl::MutexLock lock(&mu_);
-    --builds_running_;
-    return absl::OkStatus();  // stopping
+    built.status = MakeStatus(absl::StatusCode::kCancelled, "the index stops");
+    return built;
   }
-  std::shared_ptr<SealedSegment> built;
-  absl::Status status;
+  const BuildControl control{
+      [this] { return stopping(); }, [this](size_t bytes) {
+        AwaitBuildPace(bytes, limits_.build_bytes_per_second_max, [this] { return stopping() || crowded_.load(); });
+      }};
   try {
-    rows = GatherRows(job.sources, job.rows_of);
-    if (!rows.empty() && !damaged()) {
-      auto written =
-          WriteSegment(SegmentFolder(job.plan.id), job.plan, job.sources, rows, [this] { return stopping(); });
-      status = written.status();
-      if (written.ok()) built = std::move(*written);
-    }
+    built.rows = GatherRows(job.sources, job.rows_of);
+    if (built.rows.empty() || Damaged(job)) return built;
+    auto written = WriteSegment(SegmentFolder(job.plan.id), job.plan, job.sources, built.rows, control);
+    built.status = written.status();
+    if (written.ok()) built.segment = std::move(*written);
   } catch (...) {
-    status = StatusOfException();
+    built.status = StatusOfException();
   }
-  absl::MutexLock lock(&mu_);
+  return built;
+}
+
+// Damage must not get into new files, whose sums would call it right.
+bool SegmentIndex::Damaged(const Job& job) {
+  return std::any_of(job.sealed_sources.begin(), job.sealed_sources.end(),
+                     [](const auto& segment) { return segment->damaged(); });
+}
+
+absl::Status SegmentIndex::Finish(const Job& job, Built built) {
   --builds_running_;
-  if (damaged()) {  // It is mended, and the job picked again.
-    if (built != nullptr) garbage_.push_back(built->folder());
+  if (Damaged(job)) {  // It is mended, and what is left of the job picked again.
+    if (built.segment != nullptr) garbage_.push_back(built.segment->folder());
     return absl::OkStatus();
   }
-  if (!status.ok()) return status;
+  if (!built.status.ok()) return built.status;
   ++builds_total_;
-  Install(job, rows, std::move(built));
+  Install(job, built.rows, std::move(built.segment));
   return absl::OkStatus();
+}
+
+void SegmentIndex::StartRewrite() {
+  Rewrite* rewrite = nullptr;
+  {
+    absl::MutexLock lock(&mu_);
+    if (stopping() || rewrite_ != nullptr || absl::Now() < rewrite_at_) return;
+    std::optional<Job> job = InTurn(rewrite_turn_, [this](uint32_t number, Generation& generation) {
+      mu_.AssertHeld();
+      return RewriteOf(number, generation);
+    });
+    if (!job) {
+      rewrite_error_ = absl::OkStatus();  // What failed is not there any more.
+      return;
+    }
+    rewrite_ = std::make_unique<Rewrite>(Rewrite{std::move(*job), {}, false});
+    rewrite = rewrite_.get();
+  }
+  const auto run = [this, rewrite] {  // as nice as the builder, which starts it
+    Built built = Build(rewrite->job);
+    absl::MutexLock lock(&mu_);
+    rewrite->built = std::move(built);
+    rewrite->done = true;
+    Wake();
+  };
+  try {
+    rewriter_ = std::thread(run);
+  } catch (const std::system_error& error) {  // no more threads
+    absl::MutexLock lock(&mu_);
+    rewrite->built.status = MakeStatus(absl::StatusCode::kResourceExhausted, StrCat("no thread: ", error.what()));
+    rewrite->done = true;
+  }
+}
+
+void SegmentIndex::FinishRewrite() {
+  std::unique_ptr<Rewrite> rewrite;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!RewriteDone()) return;
+    rewrite = std::move(rewrite_);
+  }
+  if (rewriter_.joinable()) rewriter_.join();
+  absl::MutexLock lock(&mu_);
+  const absl::Status status = Finish(rewrite->job, std::move(rewrite->built));
+  if (stopping()) return;
+  rewrite_retry_ = status.ok() ? absl::ZeroDuration() : std::clamp(2 * rewrite_retry_, kRetryMin, kRetryMax);
+  rewrite_at_ = status.ok() ? absl::InfinitePast() : absl::Now() + rewrite_retry_;
+  rewrite_error_ = status;
+  if (!status.ok()) spdlog::error("index '{}': {}", folder_, MessageOf(status));
 }
 
 void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows,

@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "base/status.h"
-#include "index/check_pace.h"
+#include "index/disk_pace.h"
 #include "index/segment_index.h"
 #include "spdlog/spdlog.h"
 
@@ -20,7 +20,7 @@ constexpr absl::Duration kSleepMax = absl::Milliseconds(20);
 constexpr absl::Duration kCheckAgainAfter = absl::Seconds(5);
 constexpr int kCheckerNice = 10;
 constexpr size_t kCheckedRowsABatch = 512;  // that come from the store between two locks
-constexpr size_t kRecoveredSegmentsMax = 4;  // growing segments of a generation, whose rows come from the store
+constexpr size_t kUnsealedSegmentsMax = 4;  // full growing segments of a generation, while rows come from the store
 
 // Linux: of the calling thread alone. Where it is refused, the thread runs as others do.
 void GiveWay() {
@@ -161,7 +161,7 @@ absl::Status SegmentIndex::Recover(uint32_t number) {
     if (stopping()) return MakeStatus(absl::StatusCode::kCancelled, "the index stops");
     // All rows of a generation would not fit into memory. Where they cannot be written they are served from there.
     if (sealed.ok()) {
-      sealed = SealRecovered(number);
+      sealed = SealSome();
       if (!sealed.ok()) spdlog::warn("index '{}': generation {}: {}", folder_, number, MessageOf(sealed));
     }
     absl::MutexLock lock(&mu_);
@@ -205,17 +205,22 @@ absl::Status SegmentIndex::Recover(uint32_t number) {
   return absl::OkStatus();
 }
 
-absl::Status SegmentIndex::SealRecovered(uint32_t number) {
+absl::Status SegmentIndex::SealSome() {
   while (!stopping()) {
     std::optional<Job> job;
     {
       absl::MutexLock lock(&mu_);
-      const auto it = generations_.find(number);
-      if (it == generations_.end() || it->second.frozen.size() <= kRecoveredSegmentsMax) return absl::OkStatus();
-      it->second.sealed_last = false;  // Stale segments have their turn once the index serves.
-      job = JobOf(number, it->second);
+      job = InTurn(seal_turn_, [this](uint32_t number, Generation& generation) {
+        mu_.AssertHeld();
+        return generation.frozen.size() > kUnsealedSegmentsMax ? SealOf(number, generation) : std::nullopt;
+      });
     }
-    LC_RETURN_IF_ERROR(RunJob(*job));
+    if (!job) return absl::OkStatus();
+    Built built = Build(*job);
+    {
+      absl::MutexLock lock(&mu_);
+      LC_RETURN_IF_ERROR(Finish(*job, std::move(built)));
+    }
     LC_RETURN_IF_ERROR(WriteCheckpoint());
   }
   return absl::OkStatus();

@@ -21,11 +21,16 @@ namespace lightcone {
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
+// The disk begins with what has been written every so often: left to the sync at the end, all of it would stand before
+// the syncs of writes that somebody waits for.
+constexpr size_t kBytesPerSync = 8 << 20;
 
 // A file written front to back, with its checksum.
 class FileWriter {
  public:
-  explicit FileWriter(std::string path) : path_(std::move(path)) { buffer_.reserve(kBufferBytes); }
+  FileWriter(std::string path, const BuildControl& control) : path_(std::move(path)), control_(control) {
+    buffer_.reserve(kBufferBytes);
+  }
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
   ~FileWriter() {
@@ -66,17 +71,26 @@ class FileWriter {
 
   absl::Status WriteOut(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      const ssize_t n = ::write(fd_, bytes.data(), std::min(bytes.size(), kBufferBytes));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return ErrnoStatus(errno, "write", path_);
       bytes.remove_prefix(static_cast<size_t>(n));
+      unsynced_ += static_cast<size_t>(n);
+      if (unsynced_ >= kBytesPerSync) {
+        ::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);  // Errors of the disk come back from fsync.
+        unsynced_ = 0;
+      }
+      if (control_.pace) control_.pace(static_cast<size_t>(n));
+      if (control_.stop()) return MakeStatus(absl::StatusCode::kCancelled, "segment build stopped");
     }
     return absl::OkStatus();
   }
 
   const std::string path_;
+  const BuildControl& control_;
   int fd_ = -1;
   std::string buffer_;
+  size_t unsynced_ = 0;
   uint64_t bytes_ = 0;
   uint32_t crc32c_ = 0;
 };
@@ -84,8 +98,8 @@ class FileWriter {
 class SegmentWriter {
  public:
   SegmentWriter(std::string folder, const SegmentPlan& plan, const std::vector<std::shared_ptr<Segment>>& sources,
-                std::vector<RowReference>& rows, const std::function<bool()>& stop)
-      : folder_(std::move(folder)), plan_(plan), sources_(sources), rows_(rows), stop_(stop) {
+                std::vector<RowReference>& rows, const BuildControl& control)
+      : folder_(std::move(folder)), plan_(plan), sources_(sources), rows_(rows), control_(control) {
     manifest_.id = plan.id;
     manifest_.generation = sources[0]->generation();
     manifest_.space = sources[0]->space();
@@ -127,17 +141,16 @@ class SegmentWriter {
   // Searches it as it will be, over the files as they will be served.
   absl::Status Measure() {
     LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Segment> segment, SealedSegment::Open(folder_, false));
-    LC_ASSIGN_OR_RETURN(manifest_.measured, MeasureRecall(segment, stop_));
+    LC_ASSIGN_OR_RETURN(manifest_.measured, MeasureRecall(segment, control_.stop));
     return WriteManifest();
   }
 
   absl::Status WriteVectors() {
-    FileWriter file(StrCat(folder_, "/", kVectorsFile));
+    FileWriter file(StrCat(folder_, "/", kVectorsFile), control_);
     LC_RETURN_IF_ERROR(file.Create());
     const size_t dimension = static_cast<size_t>(manifest_.space.dimension);
     std::vector<float> row(static_cast<size_t>(manifest_.stride), 0.0f);
     for (size_t i = 0; i < rows_.size(); ++i) {
-      if (i % 4096 == 0 && stop_()) return MakeStatus(absl::StatusCode::kCancelled, "segment build stopped");
       const RowBlock& block = sources_[rows_[i].source]->block();
       std::memcpy(row.data(), block.rows + rows_[i].row * block.stride, dimension * sizeof(float));
       LC_RETURN_IF_ERROR(file.Write(row.data(), row.size() * sizeof(float)));
@@ -160,7 +173,7 @@ class SegmentWriter {
 
   template <typename T, typename Get>
   absl::Status WriteColumn(std::string_view name, Get get) {
-    FileWriter file(StrCat(folder_, "/", name));
+    FileWriter file(StrCat(folder_, "/", name), control_);
     LC_RETURN_IF_ERROR(file.Create());
     for (const RowReference& reference : rows_) {
       const T value = get(sources_[reference.source]->block(), reference.row);
@@ -185,7 +198,7 @@ class SegmentWriter {
   }
 
   absl::Status WriteCodes(CodeKind kind) {
-    FileWriter file(StrCat(folder_, "/", CodesFileOf(kind)));
+    FileWriter file(StrCat(folder_, "/", CodesFileOf(kind)), control_);
     LC_RETURN_IF_ERROR(file.Create());
     const size_t dimension = static_cast<size_t>(manifest_.space.dimension);
     std::vector<uint8_t> coded(CodeStride(kind, manifest_.space.dimension));
@@ -194,7 +207,6 @@ class SegmentWriter {
     bounds.kind = kind;
     bounds.centre = centre.data();
     for (size_t i = 0; i < rows_.size(); ++i) {
-      if (i % 4096 == 0 && stop_()) return MakeStatus(absl::StatusCode::kCancelled, "segment build stopped");
       const RowBlock& block = sources_[rows_[i].source]->block();
       const size_t row = rows_[i].row;
       EncodeRow(manifest_.space.metric, block.factors[row], {block.rows + row * block.stride, dimension}, coded.data(),
@@ -215,7 +227,7 @@ class SegmentWriter {
   }
 
   absl::Status WriteWhole(std::string_view name, std::string_view bytes) {
-    FileWriter file(StrCat(folder_, "/", name));
+    FileWriter file(StrCat(folder_, "/", name), control_);
     LC_RETURN_IF_ERROR(file.Create());
     LC_RETURN_IF_ERROR(file.Write(bytes.data(), bytes.size()));
     return file.Finish(name, manifest_);
@@ -226,7 +238,7 @@ class SegmentWriter {
     const auto row = [this](int64_t i) { return Row(i); };
     const ListSettings settings{plan_.settings.ivf_lists, plan_.settings.build_threads};
     LC_ASSIGN_OR_RETURN(const Partition partition,
-                        PartitionRows(manifest_.space, manifest_.rows, row, settings, stop_));
+                        PartitionRows(manifest_.space, manifest_.rows, row, settings, control_.stop));
     std::vector<uint32_t> place;
     const std::string lists = EncodeLists(partition, manifest_.space.dimension, &place);
     std::vector<RowReference> by_list(rows_.size());
@@ -243,7 +255,7 @@ class SegmentWriter {
     if (parts == 0) return plan_.settings.ValidateFor(manifest_.space.dimension);
     const PqSettings settings{parts, plan_.settings.build_threads};
     const auto row = [this](int64_t i) { return Row(i); };
-    LC_ASSIGN_OR_RETURN(const std::string codes, EncodePq(manifest_.space, lists, row, settings, stop_));
+    LC_ASSIGN_OR_RETURN(const std::string codes, EncodePq(manifest_.space, lists, row, settings, control_.stop));
     if (damaged) return DataLoss(StrCat("'", folder_, "': lists could not be read while rows were coded"));
     return WriteWhole(kPqCodesFile, codes);
   }
@@ -265,7 +277,7 @@ class SegmentWriter {
       LC_ASSIGN_OR_RETURN(codes, ParseCodes(coded.view(), *kind, manifest_.space.dimension, manifest_.rows));
     }
     LC_ASSIGN_OR_RETURN(const std::string graph, BuildGraph(manifest_.space, block, codes.rows ? &codes : nullptr,
-                                                            manifest_.rows, settings, stop_));
+                                                            manifest_.rows, settings, control_.stop));
     if (damaged) return DataLoss(StrCat("'", folder_, "': files could not be read while the graph was built"));
     return WriteWhole(kGraphFile, graph);
   }
@@ -274,7 +286,7 @@ class SegmentWriter {
   const SegmentPlan& plan_;
   const std::vector<std::shared_ptr<Segment>>& sources_;
   std::vector<RowReference>& rows_;
-  const std::function<bool()>& stop_;
+  const BuildControl& control_;
   SegmentManifest manifest_;
 };
 
@@ -297,11 +309,11 @@ std::vector<RowReference> GatherRows(const std::vector<std::shared_ptr<Segment>>
 absl::StatusOr<std::shared_ptr<SealedSegment>> WriteSegment(const std::string& folder, const SegmentPlan& plan,
                                                             const std::vector<std::shared_ptr<Segment>>& sources,
                                                             std::vector<RowReference>& rows,
-                                                            const std::function<bool()>& stop) {
+                                                            const BuildControl& control) {
   const std::string temporary = folder + ".tmp";
   std::error_code ignored;
   std::filesystem::remove_all(temporary, ignored);
-  absl::Status status = SegmentWriter(temporary, plan, sources, rows, stop).Write();
+  absl::Status status = SegmentWriter(temporary, plan, sources, rows, control).Write();
   if (status.ok() && ::rename(temporary.c_str(), folder.c_str()) != 0) status = ErrnoStatus(errno, "rename", folder);
   if (status.ok()) status = SyncFolder(std::filesystem::path(folder).parent_path().string());
   if (!status.ok()) {

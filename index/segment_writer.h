@@ -1,5 +1,5 @@
 // Writes a sealed segment's folder: rows gathered from other segments, the graph or the lists, and the manifest last.
-// Threads: one builder at a time; the sources' rows must not change.
+// Threads: safe beside other builds; the sources' rows must not change.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,19 @@ struct SegmentPlan {
   std::string vectors_file;
 };
 
+// What a build asks for while it runs.
+struct BuildControl {
+  std::function<bool()> stop = [] { return false; };  // whether it is to end
+  std::function<void(size_t bytes)> pace = {};        // optional: waits until the disk may be written again after these
+};
+
 // Writes `folder` by way of `folder`.tmp: after a crash it is there as a whole or not at all. Returns the segment with
 // every row live; `rows`, which come in ascending order of internal id, are put into the segment's order.
-// RESOURCE_EXHAUSTED on a full disk, CANCELLED when `stop` says so; nothing is left behind then.
+// RESOURCE_EXHAUSTED on a full disk, CANCELLED when `control.stop` says so; nothing is left behind then.
 // REQUIRES: `rows` is not empty; all sources are of one generation.
 absl::StatusOr<std::shared_ptr<SealedSegment>> WriteSegment(const std::string& folder, const SegmentPlan& plan,
                                                             const std::vector<std::shared_ptr<Segment>>& sources,
                                                             std::vector<RowReference>& rows,
-                                                            const std::function<bool()>& stop);
+                                                            const BuildControl& control);
 
 }  // namespace lightcone

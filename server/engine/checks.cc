@@ -177,6 +177,8 @@ absl::Status EngineOptions::Validate() const {
       CheckRange(absl::ToInt64Milliseconds(helper_embed_time_max), 1'000, 86'400'000, "helper_embed_time_max (ms)"));
   LC_RETURN_IF_ERROR(CheckRange(index_memory_bytes_max, 0, int64_t{1} << 50, "index_memory_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(index_unsealed_bytes_max, 0, int64_t{1} << 50, "index_unsealed_bytes_max"));
+  LC_RETURN_IF_ERROR(
+      CheckRange(index_build_bytes_per_second_max, 0, int64_t{1} << 50, "index_build_bytes_per_second_max"));
   LC_RETURN_IF_ERROR(CheckRange(adapted_rows_bytes_max, 0, int64_t{1} << 40, "adapted_rows_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(carried_disk_bytes_max, 0, int64_t{1} << 50, "carried_disk_bytes_max"));
   const auto share = [](double value, const char* field) {

@@ -122,7 +122,10 @@ class EngineImpl final : public Engine {
   absl::Status NoCollection(const std::string& name) const ABSL_SHARED_LOCKS_REQUIRED(catalog_mu_);
   CollectionStatus StatusOf(const Collection& collection) const;
   GenerationStatus StatusOf(const Collection& collection, const CollectionState& state, uint32_t generation) const;
-  IndexLimits LimitsOfIndex() const { return {options_.index_memory_bytes_max, options_.index_unsealed_bytes_max}; }
+  IndexLimits LimitsOfIndex() const {
+    return {options_.index_memory_bytes_max, options_.index_unsealed_bytes_max,
+            options_.index_build_bytes_per_second_max};
+  }
   std::string IndexFolder(uint32_t collection) const;
   std::string EncoderFolder(uint32_t collection) const;
   std::string EncoderPath(uint32_t collection, uint32_t generation) const;

@@ -491,6 +491,9 @@ struct EngineOptions {
   // Rows of one collection that wait in memory to be sealed. Cost: RAM. While there are more, its writes of items wait,
   // and a job of the builder takes at most a quarter of that. 0: no limit.
   int64_t index_unsealed_bytes_max = int64_t{2} << 30;
+  // What the builders of all collections write, so that it does not stand before what searches read and writes sync.
+  // Not held to while writes wait for room. 0: no limit.
+  int64_t index_build_bytes_per_second_max = int64_t{256} << 20;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   LiveRecallOptions live_recall;
   // `lightcone`, which jobs run beside this process to fit adapters and to train, and backfills to embed. Empty: there is

@@ -336,6 +336,12 @@ void AddIndex(std::vector<Option>* out) {
                         "Rows of one collection that may wait in memory to be sealed; above it writes of items wait, and "
                         "are refused where sealing fails. 0: no limit.",
                         "Lower it where memory is short; raise it for bursts longer than the builder keeps up with."}));
+  out->push_back(Whole("index.build_bytes_per_second_max", FIELD(engine.index_build_bytes_per_second_max), 0,
+                       int64_t{1} << 50,
+                       {"bytes/s",
+                        "What the background builds of all collections write together; not held to while writes wait "
+                        "for room. 0: no limit.",
+                        "A third of what the disk writes, where searches read from it or writes are synced to it."}));
   out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
                        {"rows", "A growing segment is sealed at this size; at most index.merge_rows_max.",
                         "Lower it when fresh rows make searches slow, raise it for fewer builds."}));

@@ -31,44 +31,45 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(BuildPlan, SealsGrowingSegmentsFirstAndTogetherAsFarAsTheyFit) {
+TEST(BuildPlan, SealsTheOldestGrowingSegmentsTogetherAsFarAsTheyFit) {
   IndexSettings settings;
   settings.growing_rows_max = 100;
   settings.merge_rows_max = 250;
-  const BuildInput growing{true, false, 100, 0}, sealed{false, false, 100, 20};
-  EXPECT_THAT(PlanBuild({growing, growing, growing, sealed}, settings), ElementsAre(0u, 1u));
-  EXPECT_THAT(PlanBuild({}, settings), IsEmpty());
-  EXPECT_THAT(PlanBuild({growing, growing, sealed}, settings, /*sealed_last=*/false, /*seal_rows_max=*/150),
-              ElementsAre(0u));
+  const BuildInput growing{false, 100, 0}, half{false, 100, 50};
+  EXPECT_EQ(PlanSeal({growing, growing, growing}, settings), 2u);
+  EXPECT_EQ(PlanSeal({half, growing, growing}, settings), 3u) << "deleted rows are not written";
+  EXPECT_EQ(PlanSeal({growing, growing}, settings, /*rows_max=*/150), 1u);
+  EXPECT_EQ(PlanSeal({growing, growing}, settings, /*rows_max=*/50), 1u) << "at least one";
+  EXPECT_EQ(PlanSeal({}, settings), 0u);
 }
 
-TEST(BuildPlan, LeavesStaleAndDeadSegmentsATurnBesideGrowingOnes) {
-  const BuildInput growing{true, false, 100, 0}, stale{false, true, 100, 0}, dead{false, false, 100, 50};
-  const BuildInput alive{false, false, 100, 0};
-  EXPECT_THAT(PlanBuild({growing, stale, dead}, IndexSettings(), /*sealed_last=*/false), ElementsAre(0u));
-  EXPECT_THAT(PlanBuild({growing, stale, dead}, IndexSettings(), /*sealed_last=*/true), ElementsAre(1u));
-  EXPECT_THAT(PlanBuild({growing, alive, dead}, IndexSettings(), /*sealed_last=*/true), ElementsAre(2u));
-  EXPECT_THAT(PlanBuild({growing, alive, alive, alive, alive}, IndexSettings(), /*sealed_last=*/true), ElementsAre(0u))
-      << "merging can wait";
+TEST(BuildPlan, RewritesStaleSegmentsThenDeadOnesThenMerges) {
+  const BuildInput stale{true, 100, 0}, dead{false, 100, 50}, alive{false, 100, 0};
+  IndexSettings settings;
+  settings.growing_rows_max = 100;
+  EXPECT_THAT(PlanRewrite({alive, alive, alive, alive, dead, stale}, settings), ElementsAre(5u));
+  EXPECT_THAT(PlanRewrite({alive, alive, alive, alive, dead}, settings), ElementsAre(4u));
+  EXPECT_THAT(PlanRewrite({alive, alive, alive, alive}, settings), ElementsAre(0u, 1u, 2u, 3u));
+  EXPECT_THAT(PlanRewrite({}, settings), IsEmpty());
 }
 
 TEST(BuildPlan, CompactsAboveTheTombstoneShareAndMergesFourOfASize) {
   IndexSettings settings;
   settings.growing_rows_max = 100;
-  const BuildInput small{false, false, 100, 20}, dead{false, false, 100, 21}, large{false, false, 400, 0};
-  EXPECT_THAT(PlanBuild({small, small, small}, settings), IsEmpty());
-  EXPECT_THAT(PlanBuild({small, dead}, settings), ElementsAre(1u));
-  EXPECT_THAT(PlanBuild({small, dead, dead}, settings), ElementsAre(1u)) << "158 live rows are too many at once";
-  const BuildInput remnant{false, false, 100, 79};
-  EXPECT_THAT(PlanBuild({dead, remnant, small, remnant}, settings), ElementsAre(0u, 1u));
-  EXPECT_THAT(PlanBuild({small, large, small, small, small}, settings), ElementsAre(0u, 2u, 3u, 4u));
+  const BuildInput small{false, 100, 20}, dead{false, 100, 21}, large{false, 400, 0};
+  EXPECT_THAT(PlanRewrite({small, small, small}, settings), IsEmpty());
+  EXPECT_THAT(PlanRewrite({small, dead}, settings), ElementsAre(1u));
+  EXPECT_THAT(PlanRewrite({small, dead, dead}, settings), ElementsAre(1u)) << "158 live rows are too many at once";
+  const BuildInput remnant{false, 100, 79};
+  EXPECT_THAT(PlanRewrite({dead, remnant, small, remnant}, settings), ElementsAre(0u, 1u));
+  EXPECT_THAT(PlanRewrite({small, large, small, small, small}, settings), ElementsAre(0u, 2u, 3u, 4u));
   settings.merge_rows_max = 300;
-  EXPECT_THAT(PlanBuild({small, small, small, small}, settings), IsEmpty()) << "320 live rows do not fit";
+  EXPECT_THAT(PlanRewrite({small, small, small, small}, settings), IsEmpty()) << "320 live rows do not fit";
 }
 
 TEST(BuildPlan, RewritesStaleSegmentsTogether) {
-  const BuildInput fresh{false, false, 10, 0}, stale{false, true, 10, 0};
-  EXPECT_THAT(PlanBuild({fresh, stale, fresh, stale}, IndexSettings()), ElementsAre(1u, 3u));
+  const BuildInput fresh{false, 10, 0}, stale{true, 10, 0};
+  EXPECT_THAT(PlanRewrite({fresh, stale, fresh, stale}, IndexSettings()), ElementsAre(1u, 3u));
 }
 
 TEST(CandidateSet, KeepsEveryRowWhoseBoundReachesTheFloor) {
@@ -519,7 +520,7 @@ TEST(SegmentWriter, LeavesNothingBehindWhenWhatItWroteCannotBeOpened) {
     return false;
   };
   std::vector<RowReference> rows = GatherRows({*growing}, {200});
-  EXPECT_FALSE(WriteSegment(path, plan, {*growing}, rows, lose_a_column).ok());
+  EXPECT_FALSE(WriteSegment(path, plan, {*growing}, rows, BuildControl{lose_a_column}).ok());
   EXPECT_TRUE(lost);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }

@@ -1,0 +1,159 @@
+// Segments are rewritten beside the sealing of what writes bring, and neither keeps the other waiting.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/index/index_life_testing.h"
+#include "tests/support/file_size_limit.h"
+
+namespace lightcone {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+class IndexRewrite : public IndexLife {
+ protected:
+  // One sealed segment of generation 1 without a graph.
+  void SealWithoutGraph(uint64_t rows) {
+    settings_.kind = SealedKind::kFlat;
+    settings_.growing_rows_max = 100'000;
+    Open();
+    Oracle::Batch batch;
+    for (uint64_t id = 1; id <= rows; ++id) batch.push_back(Oracle::Add(id, 1, Vector()));
+    ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
+    ASSERT_TRUE(index_->Flush().ok());
+    settings_.kind = SealedKind::kHnsw;
+    settings_.growing_rows_max = 50;
+    ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/false).ok());
+  }
+
+  int64_t RowsOf(const std::string& kind, uint32_t generation = 0) const {
+    int64_t rows = 0;
+    for (const SegmentInfo& segment : index_->Stats().segments) {
+      if (segment.kind == kind && (generation == 0 || segment.generation == generation)) rows += segment.rows;
+    }
+    return rows;
+  }
+};
+
+TEST_F(IndexRewrite, RowsOfWritesAreSealedWhileALongRewriteGoesOn) {
+  constexpr uint64_t kRows = 60'000;
+  SealWithoutGraph(kRows);
+  settings_.hnsw_m = 64;
+  settings_.hnsw_ef_construction = 4'000;  // for minutes
+  ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/true).ok());
+  ASSERT_TRUE(Comes([&] { return index_->Stats().builds_running == 1; }));
+  settings_.hnsw_m = 4;
+  settings_.hnsw_ef_construction = 16;
+  ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/false).ok());
+  Add(kRows + 1, 150, 1);
+  Add(kRows + 1, 50, 2);
+  Add(1, 10, 1);  // rows that the rewrite reads
+  EXPECT_TRUE(Comes([&] { return RowsOf("hnsw", 1) >= 150 && RowsOf("hnsw", 2) == 50; }));
+  EXPECT_TRUE(Comes([&] { return index_->Stats().sealed_sequence >= 150; })) << "the change log is kept";
+  EXPECT_EQ(RowsOf("flat"), static_cast<int64_t>(kRows)) << "the rewrite was over too soon to show anything";
+  EXPECT_EQ(index_->Stats().builds_running, 1);
+  ExpectEqual("beside the rewrite");
+  // The rewrite ends with the index, and what was sealed beside it is there.
+  Open();
+  EXPECT_GE(RowsOf("hnsw", 1), 150);
+  ExpectEqual("opened again");
+}
+
+TEST_F(IndexRewrite, ChangesOfRowsThatAreBeingRewrittenAreNotLost) {
+  SealWithoutGraph(3'000);
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/true).ok());
+    std::atomic<bool> flushed{false};
+    std::thread flush([&] {
+      EXPECT_TRUE(index_->Flush().ok());
+      flushed.store(true);
+    });
+    for (uint64_t i = 0; !flushed.load(); ++i) {
+      const uint64_t id = 1 + (i * 7'919) % 3'000;
+      ASSERT_TRUE(oracle_.Write(index_.get(), {i % 3 == 0 ? Oracle::Delete(id)
+                                                          : Oracle::Add(id, i % 3 == 1 ? 1 : 2, Vector())}).ok());
+    }
+    flush.join();
+    ExpectEqual("rewritten");
+    if (round % 2 == 0) Open();
+  }
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_THAT(Kinds(), Not(Contains("flat")));
+  EXPECT_TRUE(index_->Stats().last_error.ok());
+}
+
+TEST_F(IndexRewrite, AMergeForWhichThereIsNoRoomKeepsNothingElseWaiting) {
+  SealWithoutGraph(20'000);
+  limits_.unsealed_bytes_max = 40'000;
+  Open();
+  const int64_t sealed_before = RowsOf("flat");
+  {
+    FileSizeLimit full(100'000);
+    ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/true).ok());
+    EXPECT_THAT(MessageOf(index_->Flush()), HasSubstr("write segment"));
+    EXPECT_THAT(MessageOf(index_->Stats().last_error), HasSubstr("write segment"));
+    for (uint64_t id = 20'001; id <= 21'000; ++id) {
+      Add(id, 1, 1);
+      const auto room = index_->AwaitRoom(absl::InfiniteFuture());
+      ASSERT_TRUE(room.ok()) << room.status();
+    }
+    EXPECT_TRUE(Comes([&] { return RowsOf("hnsw") >= 1'000; })) << RowsOf("hnsw");
+    EXPECT_EQ(RowsOf("flat"), sealed_before);
+    ExpectEqual("beside what fails");
+  }
+  EXPECT_TRUE(index_->Flush().ok()) << "a flush tries again at once";
+  EXPECT_EQ(RowsOf("flat"), 0);
+  EXPECT_TRUE(index_->Stats().last_error.ok());
+  ExpectEqual("rewritten");
+}
+
+TEST_F(IndexRewrite, WhileOneGenerationIsMendedTheRowsOfOthersAreSealed) {
+  SealWithoutGraph(4'000);
+  Add(5'001, 1, 2);
+  std::atomic<int> rows = 0;
+  std::atomic<int64_t> sealed = 0;
+  oracle_.before_row = [&] {
+    const int row = ++rows;
+    if (row == 1) Add(5'002, 400, 2);
+    // A batch of rows lies between; the end of mending is far.
+    if (row == 2'000) sealed = RowsOf("hnsw", 2);
+  };
+  fs::remove(StrCat(folder_.path(), "/segments/", index_->Stats().segments.at(0).id, "/vectors.f32"));
+  ASSERT_TRUE(index_->Flush().ok());
+  oracle_.before_row = {};
+  EXPECT_GE(rows, 4'000) << "nothing was mended";
+  EXPECT_GE(sealed, 200);
+  ExpectEqual("mended");
+}
+
+TEST_F(IndexRewrite, BuildsKeepTheirPaceUnlessWritesWaitForThem) {
+  limits_.build_bytes_per_second_max = 1;
+  limits_.unsealed_bytes_max = 10'000;
+  Open();
+  Add(1, 50, 1);
+  ASSERT_TRUE(Comes([&] { return index_->Stats().builds_running == 1; }));
+  EXPECT_EQ(RowsOf("hnsw"), 0);
+  uint64_t id = 51;
+  while (*index_->AwaitRoom(absl::InfinitePast())) Add(id++, 1, 1);
+  EXPECT_TRUE(*index_->AwaitRoom(absl::InfiniteFuture()));
+  EXPECT_GT(RowsOf("hnsw"), 0);
+  ExpectEqual("with room");
+  Add(id, 60, 1);
+  ASSERT_TRUE(Comes([&] { return index_->Stats().builds_running == 1; }));
+  index_.reset();  // does not wait for the disk either
+}
+
+}  // namespace
+}  // namespace lightcone
