@@ -74,6 +74,7 @@ void ShowCollection(const Context& context, const v1::CollectionInfo& info, std:
   if (context.json) return context.PrintJson(CollectionJson(info));
   context.Print(StrCat(did, CollectionsTable({info})));
   if (!info.index_choice().empty()) context.Print(StrCat("\nchosen: ", info.index_choice(), "\n"));
+  if (!info.index_error().empty()) context.Print(StrCat("\nindex builds fail: ", info.index_error(), "\n"));
   if (info.segments_size() > 0) context.Print(StrCat("\n", SegmentsTable(info)));
   if (info.payload_indexes_size() > 0) context.Print(StrCat("\n", PayloadIndexesTable(info)));
 }

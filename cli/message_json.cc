@@ -113,6 +113,7 @@ OrderedJson CollectionJson(const v1::CollectionInfo& info) {
                    {"growing_rows_max", info.index().growing_rows_max()},
                    {"merge_rows_max", info.index().merge_rows_max()}};
   if (!info.index_choice().empty()) json["index_choice"] = info.index_choice();
+  if (!info.index_error().empty()) json["index_error"] = info.index_error();
   json["segments"] = OrderedJson::array();
   for (const auto& segment : info.segments()) {
     json["segments"].push_back({{"generation", segment.generation()},

@@ -38,6 +38,10 @@ absl::Status RunStatus(Context& context) {
                        " segments of ", Bytes(bytes), ", ", Grouped(dead), " dead rows\n"));
   if (infos.empty()) return absl::OkStatus();
   if (!infos[0].exact_scans().empty()) context.Print(StrCat("exact scans by ", infos[0].exact_scans(), "\n"));
+  for (const v1::CollectionInfo& info : infos) {
+    if (info.index_error().empty()) continue;
+    context.Print(StrCat("index builds of '", info.name(), "' fail: ", info.index_error(), "\n"));
+  }
   context.Print(StrCat("\n", CollectionsTable(infos)));
   return absl::OkStatus();
 }

@@ -65,6 +65,7 @@ CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
   status.items_by_generation.assign(by_generation.begin(), by_generation.end());
   status.segments = std::move(stats.segments);
   status.index_choice = std::move(stats.choice);
+  status.index_error = std::move(stats.last_error);
   status.payload_indexes = collection.payloads().Status();
   for (const PayloadIndexStatus& one : status.payload_indexes) {
     status.payload_index_bytes += static_cast<int64_t>(one.bytes);

@@ -137,6 +137,7 @@ json ToJson(const CollectionStatus& status) {
           {"heap_bytes", status.heap_bytes},
           {"mapped_bytes", status.mapped_bytes},
           {"builds_running", status.builds_running},
+          {"index_error", MessageOf(status.index_error)},
           {"index", {{"ef_search", status.index.hnsw_ef_search}, {"m", status.index.hnsw_m}}}};
 }
 

@@ -373,7 +373,7 @@ void AddIndex(std::vector<Option>* out) {
                         "numbers, or a few more.",
                         "Raise it for better candidates; costs memory."}));
   out->push_back(Whole("index.build_threads", FIELD(index.build_threads), 1, 256,
-                       {"threads", "Threads of the background builder of a collection.",
+                       {"threads", "Threads of each background build of a collection: one seals new rows, one rewrites segments.",
                         "Raise it for faster bulk loads; costs CPU beside searches."}));
 }
 

@@ -248,6 +248,7 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   index->set_ivf_nprobe(status.index.ivf_nprobe);
   index->set_pq_m(status.index.pq_m);
   out->set_index_choice(status.index_choice);
+  if (!status.index_error.ok()) out->set_index_error(MessageOf(status.index_error));
   out->set_exact_scans(gpu::ServingDeviceText());
   index->set_growing_rows_max(status.index.growing_rows_max);
   index->set_merge_rows_max(status.index.merge_rows_max);

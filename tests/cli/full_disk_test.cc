@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/status.h"
 #include "cli/child_server.h"
 #include "client/client.h"
@@ -95,6 +98,32 @@ TEST(FullDisk, BatchesAreRefusedWholeReadsGoOnAndNothingAcknowledgedIsLost) {
   const auto again = client::Client::Connect({.address = (*server)->address()}).value();
   ExpectBatches(*again, batches);
   EXPECT_TRUE(UpsertBatch(*again, batches).ok());
+  EXPECT_EQ((*server)->Terminate(), 0);
+}
+
+TEST(FullDisk, ABuildOfTheIndexThatFailsIsTold) {
+  const TemporaryFolder folder;
+  auto server = ChildServer::Start(Binary(), folder / "data");
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto client = client::Client::Connect({.address = (*server)->address()}).value();
+  MakeCollection(*client);
+  ASSERT_TRUE(UpsertBatch(*client, 0).ok());
+  const std::string segments = folder / "data/index/1/segments";
+  std::filesystem::rename(segments, segments + ".real");
+  std::ofstream(segments) << "in the way";
+  v1::RebuildRequest rebuild;
+  rebuild.set_collection("full");
+  rebuild.set_wait(true);
+  const absl::Status failed = client->RebuildCollection(rebuild).status();
+  EXPECT_THAT(MessageOf(failed), testing::HasSubstr("/segments/"));
+  const TemporaryFolder scratch;
+  const std::vector<std::string> get = {"collection", "get", "full", "--server", (*server)->address()};
+  EXPECT_THAT(RunHere(scratch, get).out, testing::ContainsRegex("index builds fail: .*/segments/"));
+  ExpectBatches(*client, 1);
+  std::filesystem::remove(segments);
+  std::filesystem::rename(segments + ".real", segments);
+  EXPECT_TRUE(client->RebuildCollection(rebuild).ok());
+  EXPECT_THAT(RunHere(scratch, get).out, testing::Not(testing::HasSubstr("index builds fail")));
   EXPECT_EQ((*server)->Terminate(), 0);
 }
 

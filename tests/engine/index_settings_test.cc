@@ -190,10 +190,12 @@ TEST_F(IndexSettingsOfCollections, WritesOfItemsWaitForTheBuilderAndAreRefusedWh
   if (status.ok()) status = upsert();
   EXPECT_TRUE(Fails(status, StatusCode::kResourceExhausted,
                     {"collection 'c'", "index.unsealed_bytes_max is 1", "sealing fails", "/segments/"}));
+  EXPECT_THAT(MessageOf(engine_->GetCollection("c")->index_error), HasSubstr("/segments/"));
   EXPECT_TRUE(engine_->Delete("c", {Id(uint64_t{3})}, Durability::kDurable, {}).ok()) << "needs no room";
   std::filesystem::remove(segments);
   std::filesystem::rename(segments + ".real", segments);
   ASSERT_TRUE(engine_->Rebuild("c", {}, /*wait=*/true, "", {}).ok());
+  EXPECT_TRUE(engine_->GetCollection("c")->index_error.ok());
   EXPECT_TRUE(upsert().ok());
   engine_.reset();
   engine_ = OpenEngine(options);

@@ -230,6 +230,24 @@ class CrashTest : public testing::Test {
     return path;
   }
 
+  // Every segment that a checkpoint names is on the disk, whenever the kill came. Gives how many there are.
+  size_t CheckNamedSegments() {
+    size_t named = 0;
+    for (const auto& index : std::filesystem::directory_iterator(data_ + "/index")) {
+      const auto text = ReadFile(index.path().string() + "/index.json");
+      if (!text.ok()) continue;  // killed before the first checkpoint
+      const auto checkpoint = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+      for (const auto& generation : checkpoint.at("content").at("generations")) {
+        for (const auto& id : generation.at("segments")) {
+          const std::string folder = StrCat(index.path().string(), "/segments/", id.get<uint64_t>());
+          EXPECT_TRUE(std::filesystem::exists(folder + "/manifest.json")) << folder;
+          ++named;
+        }
+      }
+    }
+    return named;
+  }
+
   // Until the server has read all files through and mended what it found: a start does not wait for that.
   void AwaitMended(const std::string& path, const std::string& bytes) {
     const std::string& address = server_->http_address();
@@ -274,11 +292,13 @@ TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreR
     for (std::thread& thread : threads) thread.join();
     ASSERT_FALSE(HasFailure()) << "before kill " << kill;
 
+    const size_t named = CheckNamedSegments();
     std::string path, bytes;
     if (damages) {
       // "": none is on the disk now, as when all rows of the only one were written anew meanwhile. The next kill has one.
       path = DamageASegment(random);
       if (!path.empty()) bytes = ReadFile(path).value();
+      EXPECT_TRUE(!path.empty() || named == 0) << named << " segments are missing after kill " << kill;
     }
     StartServer();
     ASSERT_FALSE(HasFatalFailure()) << "after kill " << kill;

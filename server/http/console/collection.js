@@ -35,6 +35,7 @@ export async function update(root, name) {
     ...head(page.name, 'Generations', !page.read_only && page.active_generation > 0 && audit.length > 1 &&
       h('button', { type: 'button', id: 'rollback', onclick: () => rollback(page, before) }, 'Roll back'),
     `${geometry} · ${plural(page.items, 'item')} · ${plural(page.segments.length, 'segment')} · ${bytes(page.segments.reduce((s, x) => s + x.bytes, 0))}${page.aliases.length ? ` · also ${page.aliases.join(', ')}` : ''}`),
+    page.index_error && h('p', { class: 'callout bad', role: 'alert' }, h('strong', {}, 'Builds of the index fail and are tried again. '), page.index_error),
     h('div', { class: 'grid' },
       generations(page, newest),
       page.canary && canary(page),
