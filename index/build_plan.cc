@@ -40,16 +40,26 @@ size_t PlanSeal(const std::vector<BuildInput>& growing, const IndexSettings& set
   return Fitting(growing, all, std::min(settings.merge_rows_max, rows_max)).size();
 }
 
-std::vector<size_t> PlanRewrite(const std::vector<BuildInput>& sealed, const IndexSettings& settings) {
-  std::vector<size_t> stale, dead;
+std::vector<size_t> PlanRewrite(RewriteKind kind, const std::vector<BuildInput>& sealed,
+                                const IndexSettings& settings) {
+  const auto those = [&sealed](auto wanted) {
+    std::vector<size_t> chosen;
+    for (size_t i = 0; i < sealed.size(); ++i) {
+      if (wanted(sealed[i])) chosen.push_back(i);
+    }
+    return chosen;
+  };
+  if (kind == RewriteKind::kRebuild) {
+    return Fitting(sealed, those([](const BuildInput& input) { return input.stale; }), settings.merge_rows_max);
+  }
+  if (kind == RewriteKind::kCompact) {
+    const auto dead = [&](const BuildInput& input) { return DeletedShare(input) > settings.tombstones_share_max; };
+    return Fitting(sealed, those(dead), settings.growing_rows_max);
+  }
   std::map<int, std::vector<size_t>> classes;
   for (size_t i = 0; i < sealed.size(); ++i) {
-    if (sealed[i].stale) stale.push_back(i);
-    if (DeletedShare(sealed[i]) > settings.tombstones_share_max) dead.push_back(i);
     classes[SizeClass(LiveRows(sealed[i]), settings.growing_rows_max)].push_back(i);
   }
-  if (!stale.empty()) return Fitting(sealed, stale, settings.merge_rows_max);
-  if (!dead.empty()) return Fitting(sealed, dead, settings.growing_rows_max);
   for (auto& [size_class, members] : classes) {
     if (members.size() < kMergeWidth) continue;
     std::stable_sort(members.begin(), members.end(),

@@ -220,7 +220,7 @@ struct IndexStats {
   int64_t mapped_bytes = 0, heap_bytes = 0;
   uint64_t sealed_sequence = 0;  // changes up to here are in files: the store may trim its log before it
   std::string choice;       // why segments are of the kind they are, where the settings leave that open; else empty
-  absl::Status last_error;  // of a background build; OK when the last one succeeded
+  absl::Status last_error;  // of sealing, rewriting or mending, each the last time; OK when all succeeded
 };
 
 class CollectionIndex {

@@ -99,6 +99,7 @@ absl::Status SegmentIndex::DropGeneration(uint32_t generation) {
   for (const auto& segment : it->second.sealed) garbage_.push_back(segment->folder());
   for (const auto& segment : it->second.damaged) garbage_.push_back(segment->folder());
   std::erase_if(unchecked_, [generation](const auto& segment) { return segment->generation() == generation; });
+  if (rewrite_ != nullptr && rewrite_->job.generation == generation) rewrite_->unwanted.store(true);
   generations_.erase(it);
   legs_.erase(generation);
   ApplyAssessed();
@@ -399,7 +400,7 @@ absl::Status SegmentIndex::Flush(absl::Time deadline, const std::function<bool()
     if (absl::Now() >= deadline) return DeadlineExceeded("flush: ran past its deadline; the work goes on");
     flushed_.WaitWithDeadline(&mu_, cancelled ? std::min(deadline, absl::Now() + kCancelPoll) : deadline);
   }
-  return last_error_;
+  return flush_error_;
 }
 
 absl::Status SegmentIndex::Reconfigure(const IndexSettings& settings, bool rebuild_now) {
@@ -452,7 +453,7 @@ IndexStats SegmentIndex::Stats() const {
   stats.builds_running = builds_running_;
   stats.builds_total = builds_total_;
   stats.rebuilds_total = rebuilds_total_;
-  stats.last_error = last_error_;
+  stats.last_error = LastError();
   return stats;
 }
 

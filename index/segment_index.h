@@ -16,7 +16,9 @@
 // superseded to deleted.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -106,9 +108,18 @@ class SegmentIndex final : public CollectionIndex {
     std::shared_ptr<SealedSegment> segment;  // null: no row of the sources lives, or an error
   };
   struct Rewrite {
+    RewriteKind kind = RewriteKind::kMerge;
     Job job;
+    uint64_t flush = 0;                  // ticket of the flush at hand when it began
+    std::atomic<bool> unwanted = false;  // its generation has been dropped
     Built built;
     bool done = false;
+  };
+  // Of the last rewrite of a kind. One that fails (a merge for which the disk has no room) keeps nothing else waiting.
+  struct Trial {
+    absl::Status error;
+    absl::Duration retry = absl::ZeroDuration();
+    std::chrono::steady_clock::time_point next = {};  // none begins before
   };
 
   // Loading (segment_index_load.cc).
@@ -166,7 +177,12 @@ class SegmentIndex final : public CollectionIndex {
   // Whether the flush at hand has all that it asked for, and only younger rows keep the builder busy, with this job
   // (null: none) and with a rewrite.
   bool FlushSettled(const Job* seal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Of builds and of mending, the last of each sort; OK when all succeeded.
+  absl::Status LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status RewriteError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool YoungerThanFlush(const Job* seal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether more rows wait to be sealed than a burst leaves.
+  bool Behind() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Waits while writes keep coming, within bounds; not when a flush was asked for.
   void LetBurstPass() ABSL_LOCKS_EXCLUDED(mu_);
   // The error at which building ended. `unmended`: the first of a generation whose damage stays, beside which it went on.
@@ -178,16 +194,20 @@ class SegmentIndex final : public CollectionIndex {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What there is to seal, or to rewrite, of one generation. A job that is returned has begun.
   std::optional<Job> SealOf(uint32_t number, Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::optional<Job> RewriteOf(uint32_t number, Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<Job> RewriteOf(RewriteKind kind, uint32_t number, Generation& generation)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Job BeginJob(uint32_t number, const Space& space, int64_t live, SegmentPlan plan,
                std::vector<std::shared_ptr<Segment>> sources)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  Built Build(const Job& job) ABSL_LOCKS_EXCLUDED(mu_);
+  // `unwanted`: beside the index's end, why it should stop; or null.
+  Built Build(const Job& job, const std::atomic<bool>* unwanted = nullptr) ABSL_LOCKS_EXCLUDED(mu_);
   static bool Damaged(const Job& job);
   // Ends a job: puts what was built in the place of its sources, or says why not.
   absl::Status Finish(const Job& job, Built built) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Begins a rewrite if there is one to do and none is being done.
   void StartRewrite() ABSL_LOCKS_EXCLUDED(mu_);
+  std::unique_ptr<Rewrite> PickRewrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::vector<size_t> PlanOf(RewriteKind kind, const Generation& generation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends the rewrite if it is done.
   void FinishRewrite() ABSL_LOCKS_EXCLUDED(mu_);
   bool RewriteDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return rewrite_ != nullptr && rewrite_->done; }
@@ -212,8 +232,8 @@ class SegmentIndex final : public CollectionIndex {
   // Rows of a generation that the store has and no segment does go into growing segments. NOT_FOUND when the generation
   // has been dropped meanwhile.
   absl::Status Recover(uint32_t generation) ABSL_LOCKS_EXCLUDED(mu_);
-  // Seals full growing segments of generations that have more than a few: rows that come from the store, and those of
-  // writes meanwhile. REQUIRES: no other thread seals.
+  // Seals some full growing segments of generations that have more than a few: rows that come from the store, and those
+  // of writes meanwhile. REQUIRES: no other thread seals.
   absl::Status SealSome() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status AppendRecovered(uint32_t number, const RowChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -236,10 +256,7 @@ class SegmentIndex final : public CollectionIndex {
   std::optional<Leaving> leaving_ ABSL_GUARDED_BY(mu_);
   uint32_t seal_turn_ ABSL_GUARDED_BY(mu_) = 0, rewrite_turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
   std::unique_ptr<Rewrite> rewrite_ ABSL_GUARDED_BY(mu_);                                // at work, or done
-  // A rewrite that fails (a merge for which the disk has no room) keeps nothing else waiting.
-  absl::Status rewrite_error_ ABSL_GUARDED_BY(mu_);
-  absl::Duration rewrite_retry_ ABSL_GUARDED_BY(mu_) = absl::ZeroDuration();
-  absl::Time rewrite_at_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();  // none begins before
+  std::array<Trial, kRewriteKinds> trials_ ABSL_GUARDED_BY(mu_);
   uint64_t next_segment_id_ ABSL_GUARDED_BY(mu_) = 1;
   std::vector<std::string> garbage_ ABSL_GUARDED_BY(mu_);  // folders to delete after the next checkpoint
   int64_t state_changes_ ABSL_GUARDED_BY(mu_) = 0;         // of sealed rows, since the last checkpoint
@@ -250,15 +267,17 @@ class SegmentIndex final : public CollectionIndex {
   // Those that the builder is at: up to this one, of changes up to `sequence`.
   struct Flushing {
     uint64_t ticket = 0, sequence = 0;
-    bool written = false;  // a checkpoint, since it began
+    bool written = false;  // a checkpoint, since it began and since the last segment was put in place
+    absl::Status rewrite;  // the error of one that began since
   };
   Flushing flushing_ ABSL_GUARDED_BY(mu_);
   int64_t builds_running_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t builds_total_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t rebuilds_total_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::shared_ptr<SealedSegment>> unchecked_ ABSL_GUARDED_BY(mu_);  // since the start
-  absl::Status last_error_ ABSL_GUARDED_BY(mu_);
+  absl::Status flush_error_ ABSL_GUARDED_BY(mu_);    // of the last flush
   absl::Status sealing_error_ ABSL_GUARDED_BY(mu_);  // of the last seal or checkpoint
+  absl::Status mending_error_ ABSL_GUARDED_BY(mu_);  // of damage that stays
   absl::CondVar wake_;
   absl::CondVar flushed_;
   absl::CondVar room_;  // something was sealed, or could not be

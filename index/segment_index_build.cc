@@ -2,8 +2,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
-#include <system_error>
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
@@ -39,16 +39,25 @@ constexpr int kBuilderNice = 10;
 
 bool SegmentIndex::WaitForWork(absl::Duration retry) {
   const bool failing = retry != absl::ZeroDuration();
-  const absl::Time until = absl::Now() + (failing ? retry : kLookAtFilesEvery);
+  absl::Time until = absl::Now() + (failing ? retry : kLookAtFilesEvery);
   absl::MutexLock lock(&mu_);
+  for (const Trial& trial : trials_) {
+    if (trial.error.ok() || failing) continue;
+    until = std::min(until, absl::Now() + absl::FromChrono(trial.next - std::chrono::steady_clock::now()));
+  }
   // What failed is not tried again for every write that comes: a full disk would be filled over and over. Where it was
   // only damage that could not be mended, the rows of writes go on to be sealed.
   const auto due = [this, failing]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (RewriteDone()) return true;
-    if (!failing) return work_due_ || AnyDamaged();
+    if (!failing) return work_due_ || AnyDamaged() || RewriteDone();
     return flush_requested_ != flush_done_ || (work_due_ && sealing_error_.ok() && Crowded());
   };
   while (!stopping() && !due() && absl::Now() < until) {
+    if (RewriteDone()) {  // That alone is no reason to try again what fails.
+      mu_.Unlock();
+      FinishRewrite();
+      mu_.Lock();
+      continue;
+    }
     wake_.WaitWithDeadline(&mu_, std::min(until, absl::Now() + kLookForDamageEvery));
   }
   if (stopping()) return false;
@@ -58,12 +67,15 @@ bool SegmentIndex::WaitForWork(absl::Duration retry) {
 }
 
 void SegmentIndex::TakeFlush() {
-  if (flush_requested_ != flushing_.ticket) rewrite_at_ = absl::InfinitePast();  // It does not wait for another try.
-  flushing_ = {flush_requested_, std::max(applied_, loaded_newest_sequence_), /*written=*/false};
+  if (flush_requested_ == flushing_.ticket) return;
+  // One more: rows that came back from the store count as written by the next change.
+  flushing_ = {flush_requested_, std::max(applied_, loaded_newest_sequence_) + 1, /*written=*/false, {}};
+  checkpoint_due_ = true;
+  for (Trial& trial : trials_) trial.next = {};  // It does not wait for another try.
 }
 
 void SegmentIndex::AnswerFlush(const absl::Status& status) {
-  last_error_ = status;
+  flush_error_ = status;
   flush_done_ = flushing_.ticket;
   if (flush_done_ == flush_requested_) hurrying_.store(false);
   flushed_.SignalAll();
@@ -83,6 +95,12 @@ bool SegmentIndex::FlushSettled(const Job* seal) const {
   if (flushing_.ticket == flush_done_ || !flushing_.written || !unchecked_.empty()) return false;
   if (!YoungerThanFlush(seal) || AnyDamaged()) return false;
   const int64_t all_rows = AllRows();
+  const auto to_be_rewritten = [&](const SealedSegment& segment) {
+    mu_.AssertHeld();
+    const std::vector<BuildInput> alone = {InputOf(segment, all_rows)};
+    return !PlanRewrite(RewriteKind::kRebuild, alone, settings_).empty() ||
+           !PlanRewrite(RewriteKind::kCompact, alone, settings_).empty();
+  };
   for (const auto& [number, generation] : generations_) {
     // What was damaged is whole again only once its rows are in files.
     if (!generation.damaged.empty() || (generation.active != nullptr && generation.active->recovered())) return false;
@@ -90,8 +108,8 @@ bool SegmentIndex::FlushSettled(const Job* seal) const {
       if (segment->recovered() || segment->last_sequence() <= flushing_.sequence) return false;
     }
     for (const auto& segment : generation.sealed) {
-      if (segment->manifest().last_sequence <= flushing_.sequence &&
-          !PlanRewrite({InputOf(*segment, all_rows)}, settings_).empty()) {
+      if (flushing_.rewrite.ok() && segment->manifest().last_sequence <= flushing_.sequence &&
+          to_be_rewritten(*segment)) {
         return false;
       }
     }
@@ -99,16 +117,25 @@ bool SegmentIndex::FlushSettled(const Job* seal) const {
   return true;
 }
 
+bool SegmentIndex::Behind() const {
+  int64_t rows = 0;
+  for (const auto& [number, generation] : generations_) {
+    for (const auto& segment : generation.frozen) rows += segment->rows();
+  }
+  return rows >= kDeferredSegmentsMax * settings_.growing_rows_max;
+}
+
 void SegmentIndex::LetBurstPass() {
   const absl::Time latest = absl::Now() + kDeferMax;
   absl::MutexLock lock(&mu_);
-  while (!stopping() && flush_requested_ == flush_done_ && !AnyDamaged() && !RewriteDone()) {
-    int64_t rows = 0;
-    for (const auto& [number, generation] : generations_) {
-      for (const auto& segment : generation.frozen) rows += segment->rows();
+  while (!stopping() && flush_requested_ == flush_done_ && !AnyDamaged()) {
+    if (RewriteDone()) {
+      mu_.Unlock();
+      FinishRewrite();
+      mu_.Lock();
     }
     const absl::Time quiet_at = std::min(last_apply_ + kQuiet, latest);
-    if (rows >= kDeferredSegmentsMax * settings_.growing_rows_max || Crowded() || absl::Now() >= quiet_at) return;
+    if (Behind() || Crowded() || absl::Now() >= quiet_at) return;
     wake_.WaitWithDeadline(&mu_, quiet_at);
   }
 }
@@ -138,7 +165,7 @@ void SegmentIndex::BuilderLoop() {
     }
     absl::MutexLock lock(&mu_);
     sealing_error_ = sealing_error;
-    status.Update(rewrite_error_);
+    status.Update(RewriteError());
     AnswerFlush(status);
   }
 }
@@ -157,13 +184,11 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
     }
     LC_RETURN_IF_ERROR(MendDamage(&failed));
     *unmended = failed.empty() ? absl::OkStatus() : failed.begin()->second;
-    FinishRewrite();
-    StartRewrite();
     std::optional<Job> job;
     bool checkpoint = false;
     {
       absl::MutexLock lock(&mu_);
-      if (stopping()) return absl::OkStatus();           // under the lock: nobody would wake what waits from here on
+      mending_error_ = *unmended;
       if (flushing_.ticket == flush_done_ && flush_requested_ <= looked) TakeFlush();
       job = InTurn(seal_turn_, [this](uint32_t number, Generation& generation) {
         mu_.AssertHeld();
@@ -171,14 +196,20 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
       });
       const Job* const seal = job ? &*job : nullptr;
       // Where writes never pause, neither does the work: nobody waits for what came after the flush.
-      if (FlushSettled(seal)) AnswerFlush(rewrite_error_);
+      if (FlushSettled(seal)) AnswerFlush(flushing_.rewrite);
       if (!failed.empty() && flushing_.ticket != flush_done_ && flushing_.written && YoungerThanFlush(seal)) {
         AnswerFlush(*unmended);
       }
+    }
+    // After that: what is put in place now has yet to be in a checkpoint.
+    FinishRewrite();
+    StartRewrite();
+    {
+      absl::MutexLock lock(&mu_);
       checkpoint = checkpoint_due_;
       if (!job && !checkpoint && flush_requested_ != flush_done_ && (!unchecked_.empty() || rewrite_ != nullptr)) {
         // For the checker, because what it finds is mended before a flush is answered; or for the rewrite.
-        if (!RewriteDone()) wake_.Wait(&mu_);
+        if (!RewriteDone() && !stopping()) wake_.WaitWithTimeout(&mu_, kLookForDamageEvery);
         continue;
       }
     }
@@ -238,25 +269,30 @@ std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generatio
   return BeginJob(number, generation.space, live, std::move(plan), {begin, begin + static_cast<ptrdiff_t>(chosen)});
 }
 
-std::optional<SegmentIndex::Job> SegmentIndex::RewriteOf(uint32_t number, Generation& generation) {
+std::vector<size_t> SegmentIndex::PlanOf(RewriteKind kind, const Generation& generation) const {
   const int64_t all_rows = AllRows();
   std::vector<BuildInput> inputs;
   for (const auto& segment : generation.sealed) inputs.push_back(InputOf(*segment, all_rows));
-  const std::vector<size_t> chosen = PlanRewrite(inputs, settings_);
-  if (chosen.empty()) return std::nullopt;
+  return PlanRewrite(kind, inputs, settings_);
+}
+
+std::optional<SegmentIndex::Job> SegmentIndex::RewriteOf(RewriteKind kind, uint32_t number, Generation& generation) {
   int64_t live = 0;
   SegmentPlan plan;
   plan.first_sequence = UINT64_MAX;
   std::vector<std::shared_ptr<Segment>> sources;
-  for (const size_t i : chosen) {
-    const SegmentManifest& manifest = generation.sealed[i]->manifest();
-    live += inputs[i].rows - inputs[i].deleted;
-    plan.first_sequence = std::min(plan.first_sequence, manifest.first_sequence);
-    plan.last_sequence = std::max(plan.last_sequence, manifest.last_sequence);
-    sources.push_back(generation.sealed[i]);
+  std::vector<std::shared_ptr<SealedSegment>> sealed;
+  for (const size_t i : PlanOf(kind, generation)) {
+    const std::shared_ptr<SealedSegment>& segment = generation.sealed[i];
+    live += segment->rows() - segment->counts().Of(kDeleted);
+    plan.first_sequence = std::min(plan.first_sequence, segment->manifest().first_sequence);
+    plan.last_sequence = std::max(plan.last_sequence, segment->manifest().last_sequence);
+    sources.push_back(segment);
+    sealed.push_back(segment);
   }
+  if (sources.empty()) return std::nullopt;
   Job job = BeginJob(number, generation.space, live, std::move(plan), std::move(sources));
-  for (const size_t i : chosen) job.sealed_sources.push_back(generation.sealed[i]);
+  job.sealed_sources = std::move(sealed);
   return job;
 }
 
@@ -277,18 +313,19 @@ SegmentIndex::Job SegmentIndex::BeginJob(uint32_t number, const Space& space, in
   return job;
 }
 
-SegmentIndex::Built SegmentIndex::Build(const Job& job) {
+SegmentIndex::Built SegmentIndex::Build(const Job& job, const std::atomic<bool>* unwanted) {
   Built built;
-  for (const auto& segment : job.sealed_sources) {
-    if (CheckSegment(*segment, /*hurry=*/true)) continue;
-    built.status = MakeStatus(absl::StatusCode::kCancelled, "the index stops");
-    return built;
-  }
-  const BuildControl control{
-      [this] { return stopping(); }, [this](size_t bytes) {
-        AwaitBuildPace(bytes, limits_.build_bytes_per_second_max, [this] { return stopping() || crowded_.load(); });
-      }};
+  BuildControl control;
+  control.stop = [this, unwanted] { return stopping() || (unwanted != nullptr && unwanted->load()); };
+  control.pace = [this, &control](size_t bytes) {
+    AwaitBuildPace(bytes, limits_.build_bytes_per_second_max, [&] { return control.stop() || crowded_.load(); });
+  };
   try {
+    for (const auto& segment : job.sealed_sources) {
+      if (CheckSegment(*segment, /*hurry=*/true)) continue;
+      built.status = MakeStatus(absl::StatusCode::kCancelled, "the index stops");
+      return built;
+    }
     built.rows = GatherRows(job.sources, job.rows_of);
     if (built.rows.empty() || Damaged(job)) return built;
     auto written = WriteSegment(SegmentFolder(job.plan.id), job.plan, job.sources, built.rows, control);
@@ -312,30 +349,59 @@ absl::Status SegmentIndex::Finish(const Job& job, Built built) {
     if (built.segment != nullptr) garbage_.push_back(built.segment->folder());
     return absl::OkStatus();
   }
-  if (!built.status.ok()) return built.status;
+  if (!built.status.ok()) return generations_.contains(job.generation) ? built.status : absl::OkStatus();
   ++builds_total_;
   Install(job, built.rows, std::move(built.segment));
   return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::RewriteError() const {
+  absl::Status status;
+  for (const Trial& trial : trials_) status.Update(trial.error);
+  return status;
+}
+
+absl::Status SegmentIndex::LastError() const {
+  absl::Status status = sealing_error_;
+  status.Update(mending_error_);
+  status.Update(RewriteError());
+  return status;
+}
+
+std::unique_ptr<SegmentIndex::Rewrite> SegmentIndex::PickRewrite() {
+  const auto now = std::chrono::steady_clock::now();
+  for (const RewriteKind kind : {RewriteKind::kRebuild, RewriteKind::kCompact, RewriteKind::kMerge}) {
+    Trial& trial = trials_[static_cast<size_t>(kind)];
+    const bool wanted = std::any_of(generations_.begin(), generations_.end(), [&](const auto& entry) {
+      mu_.AssertHeld();
+      return !PlanOf(kind, entry.second).empty();
+    });
+    if (!wanted) trial = {};  // What failed is not there any more.
+    // Rows that are sealed together once need not be merged; and sealing comes first while it lags.
+    if (!wanted || now < trial.next || (kind == RewriteKind::kMerge && Behind())) continue;
+    auto rewrite = std::make_unique<Rewrite>();
+    rewrite->kind = kind;
+    rewrite->flush = flushing_.ticket;
+    rewrite->job = *InTurn(rewrite_turn_, [&](uint32_t number, Generation& generation) {
+      mu_.AssertHeld();
+      return RewriteOf(kind, number, generation);
+    });
+    return rewrite;
+  }
+  return nullptr;
 }
 
 void SegmentIndex::StartRewrite() {
   Rewrite* rewrite = nullptr;
   {
     absl::MutexLock lock(&mu_);
-    if (stopping() || rewrite_ != nullptr || absl::Now() < rewrite_at_) return;
-    std::optional<Job> job = InTurn(rewrite_turn_, [this](uint32_t number, Generation& generation) {
-      mu_.AssertHeld();
-      return RewriteOf(number, generation);
-    });
-    if (!job) {
-      rewrite_error_ = absl::OkStatus();  // What failed is not there any more.
-      return;
-    }
-    rewrite_ = std::make_unique<Rewrite>(Rewrite{std::move(*job), {}, false});
+    if (stopping() || rewrite_ != nullptr) return;
+    rewrite_ = PickRewrite();
+    if (rewrite_ == nullptr) return;
     rewrite = rewrite_.get();
   }
   const auto run = [this, rewrite] {  // as nice as the builder, which starts it
-    Built built = Build(rewrite->job);
+    Built built = Build(rewrite->job, &rewrite->unwanted);
     absl::MutexLock lock(&mu_);
     rewrite->built = std::move(built);
     rewrite->done = true;
@@ -343,9 +409,9 @@ void SegmentIndex::StartRewrite() {
   };
   try {
     rewriter_ = std::thread(run);
-  } catch (const std::system_error& error) {  // no more threads
+  } catch (...) {  // no more threads, or no memory
     absl::MutexLock lock(&mu_);
-    rewrite->built.status = MakeStatus(absl::StatusCode::kResourceExhausted, StrCat("no thread: ", error.what()));
+    rewrite->built.status = StatusOfException();
     rewrite->done = true;
   }
 }
@@ -359,12 +425,22 @@ void SegmentIndex::FinishRewrite() {
   }
   if (rewriter_.joinable()) rewriter_.join();
   absl::MutexLock lock(&mu_);
-  const absl::Status status = Finish(rewrite->job, std::move(rewrite->built));
+  Trial& trial = trials_[static_cast<size_t>(rewrite->kind)];
+  try {
+    trial.error = Finish(rewrite->job, std::move(rewrite->built));
+  } catch (...) {
+    trial.error = StatusOfException();
+  }
+  if (trial.error.ok()) {
+    trial = {};
+    return;
+  }
   if (stopping()) return;
-  rewrite_retry_ = status.ok() ? absl::ZeroDuration() : std::clamp(2 * rewrite_retry_, kRetryMin, kRetryMax);
-  rewrite_at_ = status.ok() ? absl::InfinitePast() : absl::Now() + rewrite_retry_;
-  rewrite_error_ = status;
-  if (!status.ok()) spdlog::error("index '{}': {}", folder_, MessageOf(status));
+  spdlog::error("index '{}': {}", folder_, MessageOf(trial.error));
+  if (rewrite->flush != flushing_.ticket) return;  // A flush has come since, and asks for another try at once.
+  trial.retry = std::clamp(2 * trial.retry, kRetryMin, kRetryMax);
+  trial.next = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(trial.retry);
+  flushing_.rewrite = trial.error;
 }
 
 void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows,
@@ -377,6 +453,7 @@ void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows
       it != generations_.end() && (std::any_of(it->second.frozen.begin(), it->second.frozen.end(), is_source) ||
                                    std::any_of(it->second.sealed.begin(), it->second.sealed.end(), is_source));
   checkpoint_due_ = true;
+  flushing_.written = false;
   if (!there) {  // The generation was dropped meanwhile.
     if (built != nullptr) garbage_.push_back(built->folder());
     return;
@@ -402,8 +479,10 @@ void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows
   std::erase_if(unchecked_, is_source);
   std::erase_if(generation.sealed, is_source);
   std::erase_if(generation.frozen, is_source);
-  sealing_error_ = absl::OkStatus();
-  room_.SignalAll();
+  if (job.sealed_sources.empty()) {
+    sealing_error_ = absl::OkStatus();
+    room_.SignalAll();
+  }
   generation.touched = true;
   Publish();
 }

@@ -20,6 +20,7 @@ constexpr absl::Duration kSleepMax = absl::Milliseconds(20);
 constexpr absl::Duration kCheckAgainAfter = absl::Seconds(5);
 constexpr int kCheckerNice = 10;
 constexpr size_t kCheckedRowsABatch = 512;  // that come from the store between two locks
+constexpr size_t kSealedRowsABatch = 2 * kCheckedRowsABatch;  // at least; meanwhile
 constexpr size_t kUnsealedSegmentsMax = 4;  // full growing segments of a generation, while rows come from the store
 
 // Linux: of the calling thread alone. Where it is refused, the thread runs as others do.
@@ -206,7 +207,8 @@ absl::Status SegmentIndex::Recover(uint32_t number) {
 }
 
 absl::Status SegmentIndex::SealSome() {
-  while (!stopping()) {
+  // No more than what a few batches bring: writes may bring as much as is sealed here, for ever.
+  for (size_t rows = 0; rows < kSealedRowsABatch && !stopping();) {
     std::optional<Job> job;
     {
       absl::MutexLock lock(&mu_);
@@ -217,6 +219,7 @@ absl::Status SegmentIndex::SealSome() {
     }
     if (!job) return absl::OkStatus();
     Built built = Build(*job);
+    for (const int64_t of_source : job->rows_of) rows += static_cast<size_t>(of_source);
     {
       absl::MutexLock lock(&mu_);
       LC_RETURN_IF_ERROR(Finish(*job, std::move(built)));

@@ -236,7 +236,7 @@ struct CollectionStatus {
   std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
   std::vector<SegmentInfo> segments;
   std::string index_choice;  // why they are of their kind, where the settings leave that open
-  absl::Status index_error;  // of the last background build, which is tried again
+  absl::Status index_error;  // of background work, which is tried again
   std::vector<PayloadIndexStatus> payload_indexes;
   std::vector<std::string> aliases;
   absl::Time created;

@@ -102,7 +102,7 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
              static_cast<double>(status.builds_running), labels);
   out->Counter("lightcone_index_builds_total", "Segments built since the start.",
                static_cast<double>(status.builds_total), labels);
-  out->Gauge("lightcone_index_failing", "1: the last background build failed, and is tried again.",
+  out->Gauge("lightcone_index_failing", "1: background work on the index fails, and is tried again.",
              status.index_error.ok() ? 0 : 1, labels);
   out->Counter("lightcone_index_rebuilds_total", "Damaged or missing segments rebuilt from the store since the start.",
                static_cast<double>(status.rebuilds_total), labels);

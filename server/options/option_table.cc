@@ -339,8 +339,8 @@ void AddIndex(std::vector<Option>* out) {
   out->push_back(Whole("index.build_bytes_per_second_max", FIELD(engine.index_build_bytes_per_second_max), 0,
                        int64_t{1} << 50,
                        {"bytes/s",
-                        "What the background builds of all collections write together; not held to while writes wait "
-                        "for room. 0: no limit.",
+                        "What the builders of all collections write together, but for what adapters carry; not held to "
+                        "while writes wait for room. 0: no limit.",
                         "A third of what the disk writes, where searches read from it or writes are synced to it."}));
   out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
                        {"rows", "A growing segment is sealed at this size; at most index.merge_rows_max.",

@@ -109,11 +109,12 @@ TEST(FullDisk, ABuildOfTheIndexThatFailsIsTold) {
   MakeCollection(*client);
   ASSERT_TRUE(UpsertBatch(*client, 0).ok());
   const std::string segments = folder / "data/index/1/segments";
-  std::filesystem::rename(segments, segments + ".real");
-  std::ofstream(segments) << "in the way";
   v1::RebuildRequest rebuild;
   rebuild.set_collection("full");
   rebuild.set_wait(true);
+  ASSERT_TRUE(client->RebuildCollection(rebuild).ok());
+  std::filesystem::rename(segments, segments + ".real");
+  std::ofstream(segments) << "in the way";
   const absl::Status failed = client->RebuildCollection(rebuild).status();
   EXPECT_THAT(MessageOf(failed), testing::HasSubstr("/segments/"));
   const TemporaryFolder scratch;

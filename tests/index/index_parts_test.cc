@@ -43,33 +43,34 @@ TEST(BuildPlan, SealsTheOldestGrowingSegmentsTogetherAsFarAsTheyFit) {
   EXPECT_EQ(PlanSeal({}, settings), 0u);
 }
 
-TEST(BuildPlan, RewritesStaleSegmentsThenDeadOnesThenMerges) {
-  const BuildInput stale{true, 100, 0}, dead{false, 100, 50}, alive{false, 100, 0};
+TEST(BuildPlan, CompactsAboveTheTombstoneShare) {
   IndexSettings settings;
   settings.growing_rows_max = 100;
-  EXPECT_THAT(PlanRewrite({alive, alive, alive, alive, dead, stale}, settings), ElementsAre(5u));
-  EXPECT_THAT(PlanRewrite({alive, alive, alive, alive, dead}, settings), ElementsAre(4u));
-  EXPECT_THAT(PlanRewrite({alive, alive, alive, alive}, settings), ElementsAre(0u, 1u, 2u, 3u));
-  EXPECT_THAT(PlanRewrite({}, settings), IsEmpty());
+  const BuildInput small{false, 100, 20}, dead{false, 100, 21}, remnant{false, 100, 79};
+  EXPECT_THAT(PlanRewrite(RewriteKind::kCompact, {small, small, small, small}, settings), IsEmpty());
+  EXPECT_THAT(PlanRewrite(RewriteKind::kCompact, {small, dead}, settings), ElementsAre(1u));
+  EXPECT_THAT(PlanRewrite(RewriteKind::kCompact, {small, dead, dead}, settings), ElementsAre(1u))
+      << "158 live rows are too many at once";
+  EXPECT_THAT(PlanRewrite(RewriteKind::kCompact, {dead, remnant, small, remnant}, settings), ElementsAre(0u, 1u));
 }
 
-TEST(BuildPlan, CompactsAboveTheTombstoneShareAndMergesFourOfASize) {
+TEST(BuildPlan, MergesFourOfASize) {
   IndexSettings settings;
   settings.growing_rows_max = 100;
-  const BuildInput small{false, 100, 20}, dead{false, 100, 21}, large{false, 400, 0};
-  EXPECT_THAT(PlanRewrite({small, small, small}, settings), IsEmpty());
-  EXPECT_THAT(PlanRewrite({small, dead}, settings), ElementsAre(1u));
-  EXPECT_THAT(PlanRewrite({small, dead, dead}, settings), ElementsAre(1u)) << "158 live rows are too many at once";
-  const BuildInput remnant{false, 100, 79};
-  EXPECT_THAT(PlanRewrite({dead, remnant, small, remnant}, settings), ElementsAre(0u, 1u));
-  EXPECT_THAT(PlanRewrite({small, large, small, small, small}, settings), ElementsAre(0u, 2u, 3u, 4u));
+  const BuildInput small{false, 100, 20}, large{false, 400, 0};
+  EXPECT_THAT(PlanRewrite(RewriteKind::kMerge, {small, small, small}, settings), IsEmpty());
+  EXPECT_THAT(PlanRewrite(RewriteKind::kMerge, {small, large, small, small, small}, settings),
+              ElementsAre(0u, 2u, 3u, 4u));
+  EXPECT_THAT(PlanRewrite(RewriteKind::kMerge, {}, settings), IsEmpty());
   settings.merge_rows_max = 300;
-  EXPECT_THAT(PlanRewrite({small, small, small, small}, settings), IsEmpty()) << "320 live rows do not fit";
+  EXPECT_THAT(PlanRewrite(RewriteKind::kMerge, {small, small, small, small}, settings), IsEmpty())
+      << "320 live rows do not fit";
 }
 
-TEST(BuildPlan, RewritesStaleSegmentsTogether) {
+TEST(BuildPlan, RebuildsStaleSegmentsTogether) {
   const BuildInput fresh{false, 10, 0}, stale{true, 10, 0};
-  EXPECT_THAT(PlanRewrite({fresh, stale, fresh, stale}, IndexSettings()), ElementsAre(1u, 3u));
+  EXPECT_THAT(PlanRewrite(RewriteKind::kRebuild, {fresh, stale, fresh, stale}, IndexSettings()), ElementsAre(1u, 3u));
+  EXPECT_THAT(PlanRewrite(RewriteKind::kRebuild, {fresh, fresh}, IndexSettings()), IsEmpty());
 }
 
 TEST(CandidateSet, KeepsEveryRowWhoseBoundReachesTheFloor) {

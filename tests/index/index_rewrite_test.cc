@@ -38,6 +38,26 @@ class IndexRewrite : public IndexLife {
     ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/false).ok());
   }
 
+  // New rows of generation 2 for as long as it lives.
+  class Writing {
+   public:
+    explicit Writing(IndexRewrite* test) : thread_([this, test] {
+      for (uint64_t id = 1'000'000; !stop_.load(); ++id) test->Add(id, 1, 2);
+    }) {}
+    ~Writing() {
+      stop_.store(true);
+      thread_.join();
+    }
+
+   private:
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
+  };
+
+  void DamageTheFirstSegment() {
+    fs::remove(StrCat(folder_.path(), "/segments/", index_->Stats().segments.at(0).id, "/vectors.f32"));
+  }
+
   int64_t RowsOf(const std::string& kind, uint32_t generation = 0) const {
     int64_t rows = 0;
     for (const SegmentInfo& segment : index_->Stats().segments) {
@@ -119,6 +139,71 @@ TEST_F(IndexRewrite, AMergeForWhichThereIsNoRoomKeepsNothingElseWaiting) {
   ExpectEqual("rewritten");
 }
 
+TEST_F(IndexRewrite, ARebuildThatFailsBesideWritesThatNeverPauseIsTold) {
+  SealWithoutGraph(20'000);
+  settings_.merge_rows_max = 2'000;  // so that what is sealed stays small
+  Open();
+  {
+    FileSizeLimit full(100'000);
+    ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/true).ok());
+    const Writing writing(this);
+    EXPECT_THAT(MessageOf(index_->Flush()), HasSubstr("write segment"));
+    EXPECT_THAT(MessageOf(index_->Stats().last_error), HasSubstr("write segment"));
+    EXPECT_THAT(MessageOf(index_->Flush()), HasSubstr("write segment")) << "once more";
+    EXPECT_TRUE(Comes([&] { return RowsOf("hnsw", 2) >= 5'000; })) << "rows of writes are sealed and merged meanwhile";
+  }
+  const Writing writing(this);
+  EXPECT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(RowsOf("flat"), 0);
+  EXPECT_TRUE(index_->Stats().last_error.ok()) << index_->Stats().last_error;
+}
+
+TEST_F(IndexRewrite, TheErrorOfARebuildGoesWithItsGeneration) {
+  SealWithoutGraph(20'000);
+  {
+    FileSizeLimit full(100'000);
+    ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/true).ok());
+    EXPECT_FALSE(index_->Flush().ok());
+    ASSERT_TRUE(index_->DropGeneration(1).ok());
+    EXPECT_TRUE(index_->Flush().ok());
+    EXPECT_TRUE(index_->Stats().last_error.ok()) << index_->Stats().last_error;
+  }
+}
+
+TEST_F(IndexRewrite, ALongRewriteOfAGenerationThatIsDroppedStops) {
+  SealWithoutGraph(60'000);
+  settings_.hnsw_m = 64;
+  settings_.hnsw_ef_construction = 4'000;  // for minutes
+  ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/true).ok());
+  ASSERT_TRUE(Comes([&] { return index_->Stats().builds_running == 1; }));
+  ASSERT_TRUE(index_->DropGeneration(1).ok());
+  EXPECT_TRUE(index_->Flush(absl::Now() + absl::Minutes(1)).ok());
+  EXPECT_EQ(index_->Stats().builds_running, 0);
+}
+
+TEST_F(IndexRewrite, AFlushAfterMendingWaitsForARebuild) {
+  SealWithoutGraph(4'000);
+  settings_.kind = SealedKind::kFlat;
+  ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/false).ok());
+  DamageTheFirstSegment();
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(RowsOf("flat"), 4'000);
+  settings_.kind = SealedKind::kHnsw;
+  ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/true).ok());
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(RowsOf("hnsw"), 4'000);
+  ExpectEqual("rebuilt");
+}
+
+TEST_F(IndexRewrite, WritesToOthersThatNeverPauseDoNotKeepAGenerationDamaged) {
+  SealWithoutGraph(4'000);
+  const Writing writing(this);
+  DamageTheFirstSegment();
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(index_->Stats().segments_damaged, 0);
+  EXPECT_EQ(RowsOf("hnsw", 1), 4'000);
+}
+
 TEST_F(IndexRewrite, WhileOneGenerationIsMendedTheRowsOfOthersAreSealed) {
   SealWithoutGraph(4'000);
   Add(5'001, 1, 2);
@@ -130,7 +215,7 @@ TEST_F(IndexRewrite, WhileOneGenerationIsMendedTheRowsOfOthersAreSealed) {
     // A batch of rows lies between; the end of mending is far.
     if (row == 2'000) sealed = RowsOf("hnsw", 2);
   };
-  fs::remove(StrCat(folder_.path(), "/segments/", index_->Stats().segments.at(0).id, "/vectors.f32"));
+  DamageTheFirstSegment();
   ASSERT_TRUE(index_->Flush().ok());
   oracle_.before_row = {};
   EXPECT_GE(rows, 4'000) << "nothing was mended";
@@ -144,7 +229,8 @@ TEST_F(IndexRewrite, BuildsKeepTheirPaceUnlessWritesWaitForThem) {
   Open();
   Add(1, 50, 1);
   ASSERT_TRUE(Comes([&] { return index_->Stats().builds_running == 1; }));
-  EXPECT_EQ(RowsOf("hnsw"), 0);
+  for (int i = 0; i < 20'000; ++i) Search(*index_->View(), 1, 1);  // while a build without a pace would be long over
+  EXPECT_EQ(index_->Stats().builds_total, 0);
   uint64_t id = 51;
   while (*index_->AwaitRoom(absl::InfinitePast())) Add(id++, 1, 1);
   EXPECT_TRUE(*index_->AwaitRoom(absl::InfiniteFuture()));

@@ -285,7 +285,8 @@ TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreR
   MakeCollection();
   std::set<std::string> damaged;  // folders of segments
   int missing = 0;
-  for (int kill = 1; kill <= kKills; ++kill) {
+  const auto done = [&](int kill) { return kill > kKills && static_cast<int>(damaged.size()) == kKills / kDamageEvery; };
+  for (int kill = 1; !done(kill) && kill <= 2 * kKills; ++kill) {
     std::vector<std::thread> threads;
     for (const auto& writer : writers) threads.emplace_back([&] { writer->Run(server_->address()); });
     const bool damages = static_cast<int>(damaged.size()) < kill / kDamageEvery;
