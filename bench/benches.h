@@ -28,6 +28,7 @@ absl::Status BenchScan(const BenchOptions& options, Report& report);    // exact
 absl::Status BenchGraph(const BenchOptions& options, Report& report);   // HNSW beside hnswlib and FAISS
 absl::Status BenchIvf(const BenchOptions& options, Report& report);     // inverted lists beside FAISS
 absl::Status BenchIngest(const BenchOptions& options, Report& report);  // searches beside writers
+absl::Status BenchRebuild(const BenchOptions& options, Report& report);  // and during a rebuild of the gallery
 absl::Status BenchStart(const BenchOptions& options, Report& report);   // of a server, until its first answer
 absl::Status BenchGrowth(const BenchOptions& options, Report& report);  // over three sizes of gallery
 absl::Status BenchRollout(const BenchOptions& options, Report& report);  // activation, rollback, backfill

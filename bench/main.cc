@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   options.folder = "build/bench/data";
   app.add_option("--json", json, "where the figures go");
   app.add_option("--only", only, "one subject")
-      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest", "search",
+      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest", "rebuild", "search",
                              "filters", "memory", "start", "growth", "rollout", "training", "gpu"}));
   app.add_option("--folder", options.folder, "scratch space");
   app.add_option("--items", options.items, "gallery size of the search, graph, ivf and adapted benchmarks, and to backfill");
@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
                                                       {"mixed", bench::BenchMixed},
                                                       {"upsert", bench::BenchUpsert},
                                                       {"ingest", bench::BenchIngest},
+                                                      {"rebuild", bench::BenchRebuild},
                                                       {"search", bench::BenchSearch},
                                                       {"filters", bench::BenchFilters},
                                                       {"memory", bench::BenchMemory},
