@@ -179,6 +179,8 @@ class SegmentIndex final : public CollectionIndex {
   bool FlushSettled(const Job* seal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Of builds and of mending, the last of each sort; OK when all succeeded.
   absl::Status LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Why a rewrite that the flush at hand waits for fails.
+  absl::Status FlushFailure() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status RewriteError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool YoungerThanFlush(const Job* seal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether more rows wait to be sealed than a burst leaves.
@@ -193,7 +195,8 @@ class SegmentIndex final : public CollectionIndex {
   std::optional<Job> InTurn(uint32_t& turn, absl::FunctionRef<std::optional<Job>(uint32_t, Generation&)> job_of)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What there is to seal, or to rewrite, of one generation. A job that is returned has begun.
-  std::optional<Job> SealOf(uint32_t number, Generation& generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<Job> SealOf(uint32_t number, Generation& generation, int64_t rows_max = INT64_MAX)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<Job> RewriteOf(RewriteKind kind, uint32_t number, Generation& generation)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Job BeginJob(uint32_t number, const Space& space, int64_t live, SegmentPlan plan,
@@ -204,6 +207,8 @@ class SegmentIndex final : public CollectionIndex {
   static bool Damaged(const Job& job);
   // Ends a job: puts what was built in the place of its sources, or says why not.
   absl::Status Finish(const Job& job, Built built) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Build and Finish, and a checkpoint.
+  absl::Status Seal(const Job& job) ABSL_LOCKS_EXCLUDED(mu_);
   // Begins a rewrite if there is one to do and none is being done.
   void StartRewrite() ABSL_LOCKS_EXCLUDED(mu_);
   std::unique_ptr<Rewrite> PickRewrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -222,8 +227,8 @@ class SegmentIndex final : public CollectionIndex {
 
   // Damage (segment_index_damage.cc).
   void CheckerLoop() ABSL_LOCKS_EXCLUDED(mu_);
-  // Reads the segment's files through and marks it if they are damaged. False when the index stops first.
-  bool CheckSegment(const SealedSegment& segment, bool hurry) ABSL_LOCKS_EXCLUDED(mu_);
+  // Reads the segment's files through and marks it if they are damaged. False when `stop` says so first.
+  bool CheckSegment(const SealedSegment& segment, bool hurry, absl::FunctionRef<bool()> stop) ABSL_LOCKS_EXCLUDED(mu_);
   void LookAtFiles() ABSL_LOCKS_EXCLUDED(mu_);
   bool AnyDamaged() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Takes the rows of segments that are marked from the store again. Leaves out the generations in `unmended`, and adds
@@ -232,9 +237,10 @@ class SegmentIndex final : public CollectionIndex {
   // Rows of a generation that the store has and no segment does go into growing segments. NOT_FOUND when the generation
   // has been dropped meanwhile.
   absl::Status Recover(uint32_t generation) ABSL_LOCKS_EXCLUDED(mu_);
-  // Seals some full growing segments of generations that have more than a few: rows that come from the store, and those
-  // of writes meanwhile. REQUIRES: no other thread seals.
-  absl::Status SealSome() ABSL_LOCKS_EXCLUDED(mu_);
+  // Seals the generation's full growing segments when there are more than a few. REQUIRES: no other thread seals.
+  absl::Status SealRecovered(uint32_t number) ABSL_LOCKS_EXCLUDED(mu_);
+  // Seals a few of one generation that has more. REQUIRES: no other thread seals.
+  absl::Status SealOthers() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status AppendRecovered(uint32_t number, const RowChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
@@ -267,8 +273,9 @@ class SegmentIndex final : public CollectionIndex {
   // Those that the builder is at: up to this one, of changes up to `sequence`.
   struct Flushing {
     uint64_t ticket = 0, sequence = 0;
+    uint64_t next_id = 0;  // of segments when it was taken
     bool written = false;  // a checkpoint, since it began and since the last segment was put in place
-    absl::Status rewrite;  // the error of one that began since
+    std::optional<RewriteKind> failed;  // of a rewrite that began since
   };
   Flushing flushing_ ABSL_GUARDED_BY(mu_);
   int64_t builds_running_ ABSL_GUARDED_BY(mu_) = 0;

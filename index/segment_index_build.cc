@@ -42,7 +42,7 @@ bool SegmentIndex::WaitForWork(absl::Duration retry) {
   absl::Time until = absl::Now() + (failing ? retry : kLookAtFilesEvery);
   absl::MutexLock lock(&mu_);
   for (const Trial& trial : trials_) {
-    if (trial.error.ok() || failing) continue;
+    if (trial.error.ok() || failing || rewrite_ != nullptr) continue;  // One that is at work ends first, and wakes.
     until = std::min(until, absl::Now() + absl::FromChrono(trial.next - std::chrono::steady_clock::now()));
   }
   // What failed is not tried again for every write that comes: a full disk would be filled over and over. Where it was
@@ -69,13 +69,13 @@ bool SegmentIndex::WaitForWork(absl::Duration retry) {
 void SegmentIndex::TakeFlush() {
   if (flush_requested_ == flushing_.ticket) return;
   // One more: rows that came back from the store count as written by the next change.
-  flushing_ = {flush_requested_, std::max(applied_, loaded_newest_sequence_) + 1, /*written=*/false, {}};
+  flushing_ = {flush_requested_, std::max(applied_, loaded_newest_sequence_) + 1, next_segment_id_, /*written=*/false, {}};
   checkpoint_due_ = true;
   for (Trial& trial : trials_) trial.next = {};  // It does not wait for another try.
 }
 
 void SegmentIndex::AnswerFlush(const absl::Status& status) {
-  flush_error_ = status;
+  if (flush_done_ != flushing_.ticket) flush_error_ = status;
   flush_done_ = flushing_.ticket;
   if (flush_done_ == flush_requested_) hurrying_.store(false);
   flushed_.SignalAll();
@@ -88,7 +88,16 @@ bool SegmentIndex::YoungerThanFlush(const Job* seal) const {
     return job.plan.last_sequence > flushing_.sequence;
   };
   if (seal == nullptr && rewrite_ == nullptr) return false;  // nothing is left to do: the flush ends as the work does
-  return (seal == nullptr || younger(*seal)) && (rewrite_ == nullptr || younger(rewrite_->job));
+  if (seal != nullptr && !younger(*seal)) return false;
+  return rewrite_ == nullptr || younger(rewrite_->job) ||
+         std::none_of(rewrite_->job.sources.begin(), rewrite_->job.sources.end(), [this](const auto& segment) {
+           mu_.AssertHeld();
+           return segment->id() < flushing_.next_id;
+         });
+}
+
+absl::Status SegmentIndex::FlushFailure() const {
+  return flushing_.failed ? trials_[static_cast<size_t>(*flushing_.failed)].error : absl::OkStatus();
 }
 
 bool SegmentIndex::FlushSettled(const Job* seal) const {
@@ -108,8 +117,9 @@ bool SegmentIndex::FlushSettled(const Job* seal) const {
       if (segment->recovered() || segment->last_sequence() <= flushing_.sequence) return false;
     }
     for (const auto& segment : generation.sealed) {
-      if (flushing_.rewrite.ok() && segment->manifest().last_sequence <= flushing_.sequence &&
-          to_be_rewritten(*segment)) {
+      // What was written since is not waited for: where rows change all the time, something is always due for compaction.
+      if (FlushFailure().ok() && segment->id() < flushing_.next_id &&
+          segment->manifest().last_sequence <= flushing_.sequence && to_be_rewritten(*segment)) {
         return false;
       }
     }
@@ -132,7 +142,9 @@ void SegmentIndex::LetBurstPass() {
     if (RewriteDone()) {
       mu_.Unlock();
       FinishRewrite();
+      StartRewrite();
       mu_.Lock();
+      continue;
     }
     const absl::Time quiet_at = std::min(last_apply_ + kQuiet, latest);
     if (Behind() || Crowded() || absl::Now() >= quiet_at) return;
@@ -148,6 +160,7 @@ void SegmentIndex::BuilderLoop() {
     absl::Status status, unmended;
     try {
       FinishRewrite();
+      StartRewrite();
       LetBurstPass();
       LookAtFiles();
       status = WorkUntilIdle(&unmended);
@@ -178,6 +191,7 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
       absl::ReleasableMutexLock lock(&mu_);
       if (flush_requested_ != flush_done_ && flush_requested_ > looked) {
         looked = flush_requested_;
+        failed.clear();  // A flush does not wait for another try.
         lock.Release();
         LookAtFiles();
       }
@@ -196,7 +210,7 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
       });
       const Job* const seal = job ? &*job : nullptr;
       // Where writes never pause, neither does the work: nobody waits for what came after the flush.
-      if (FlushSettled(seal)) AnswerFlush(flushing_.rewrite);
+      if (FlushSettled(seal)) AnswerFlush(FlushFailure());
       if (!failed.empty() && flushing_.ticket != flush_done_ && flushing_.written && YoungerThanFlush(seal)) {
         AnswerFlush(*unmended);
       }
@@ -213,14 +227,8 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
         continue;
       }
     }
-    if (job) {
-      Built built = Build(*job);
-      absl::MutexLock lock(&mu_);
-      LC_RETURN_IF_ERROR(Finish(*job, std::move(built)));
-    } else if (!checkpoint) {
-      break;
-    }
-    LC_RETURN_IF_ERROR(WriteCheckpoint());
+    if (!job && !checkpoint) break;
+    LC_RETURN_IF_ERROR(job ? Seal(*job) : WriteCheckpoint());
   }
   return absl::OkStatus();
 }
@@ -243,16 +251,15 @@ std::optional<SegmentIndex::Job> SegmentIndex::InTurn(
   return std::nullopt;
 }
 
-std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generation& generation) {
+std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generation& generation, int64_t rows_max) {
   std::vector<BuildInput> inputs;
   for (const auto& segment : generation.frozen) {
     inputs.push_back({false, segment->rows(), segment->counts().Of(kDeleted)});
   }
-  int64_t rows_max = INT64_MAX;
   if (limits_.unsealed_bytes_max > 0 && !generation.frozen.empty()) {
     const GrowingSegment& oldest = *generation.frozen.front();
     const int64_t row_bytes = oldest.heap_bytes() / std::max<int64_t>(1, oldest.rows());
-    rows_max = limits_.unsealed_bytes_max / kSealedShare / std::max<int64_t>(1, row_bytes);
+    rows_max = std::min(rows_max, limits_.unsealed_bytes_max / kSealedShare / std::max<int64_t>(1, row_bytes));
   }
   const size_t chosen = PlanSeal(inputs, settings_, rows_max);
   if (chosen == 0) return std::nullopt;
@@ -322,7 +329,7 @@ SegmentIndex::Built SegmentIndex::Build(const Job& job, const std::atomic<bool>*
   };
   try {
     for (const auto& segment : job.sealed_sources) {
-      if (CheckSegment(*segment, /*hurry=*/true)) continue;
+      if (CheckSegment(*segment, /*hurry=*/true, control.stop)) continue;
       built.status = MakeStatus(absl::StatusCode::kCancelled, "the index stops");
       return built;
     }
@@ -391,6 +398,15 @@ std::unique_ptr<SegmentIndex::Rewrite> SegmentIndex::PickRewrite() {
   return nullptr;
 }
 
+absl::Status SegmentIndex::Seal(const Job& job) {
+  Built built = Build(job);
+  {
+    absl::MutexLock lock(&mu_);
+    LC_RETURN_IF_ERROR(Finish(job, std::move(built)));
+  }
+  return WriteCheckpoint();
+}
+
 void SegmentIndex::StartRewrite() {
   Rewrite* rewrite = nullptr;
   {
@@ -431,7 +447,7 @@ void SegmentIndex::FinishRewrite() {
   } catch (...) {
     trial.error = StatusOfException();
   }
-  if (trial.error.ok()) {
+  if (trial.error.ok() || rewrite->unwanted.load()) {
     trial = {};
     return;
   }
@@ -440,7 +456,7 @@ void SegmentIndex::FinishRewrite() {
   if (rewrite->flush != flushing_.ticket) return;  // A flush has come since, and asks for another try at once.
   trial.retry = std::clamp(2 * trial.retry, kRetryMin, kRetryMax);
   trial.next = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(trial.retry);
-  flushing_.rewrite = trial.error;
+  flushing_.failed = rewrite->kind;
 }
 
 void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
@@ -20,7 +21,6 @@ constexpr absl::Duration kSleepMax = absl::Milliseconds(20);
 constexpr absl::Duration kCheckAgainAfter = absl::Seconds(5);
 constexpr int kCheckerNice = 10;
 constexpr size_t kCheckedRowsABatch = 512;  // that come from the store between two locks
-constexpr size_t kSealedRowsABatch = 2 * kCheckedRowsABatch;  // at least; meanwhile
 constexpr size_t kUnsealedSegmentsMax = 4;  // full growing segments of a generation, while rows come from the store
 
 // Linux: of the calling thread alone. Where it is refused, the thread runs as others do.
@@ -41,25 +41,25 @@ void SegmentIndex::CheckerLoop() {
       if (unchecked_.empty()) return;
       segment = unchecked_.back();
     }
-    if (!CheckSegment(*segment, /*hurry=*/false)) return;
+    if (!CheckSegment(*segment, /*hurry=*/false, [this] { return stopping(); })) return;
     absl::MutexLock lock(&mu_);
     std::erase(unchecked_, segment);
     wake_.SignalAll();
   }
 }
 
-bool SegmentIndex::CheckSegment(const SealedSegment& segment, bool hurry) {
+bool SegmentIndex::CheckSegment(const SealedSegment& segment, bool hurry, absl::FunctionRef<bool()> stop) {
   const auto go_on = [&](size_t bytes) {
-    const auto at_once = [this] { return stopping() || hurrying_.load(std::memory_order_relaxed); };
+    const auto at_once = [&] { return stop() || hurrying_.load(std::memory_order_relaxed); };
     if (!hurry && !at_once()) AwaitCheckPace(bytes, at_once);
-    return !stopping();
+    return !stop();
   };
   absl::Status status = segment.Check(go_on);
   while (!status.ok() && !absl::IsCancelled(status) && !absl::IsDataLoss(status)) {
     spdlog::warn("index '{}': segment {} cannot be checked now: {}", folder_, segment.id(), MessageOf(status));
     const absl::Time again = absl::Now() + kCheckAgainAfter;
-    while (!stopping() && absl::Now() < again) absl::SleepFor(kSleepMax);
-    if (stopping()) return false;
+    while (!stop() && absl::Now() < again) absl::SleepFor(kSleepMax);
+    if (stop()) return false;
     status = segment.Check(go_on);
   }
   if (absl::IsCancelled(status)) return false;
@@ -158,11 +158,19 @@ absl::Status SegmentIndex::Recover(uint32_t number) {
   std::vector<float> vectors;
   int64_t rows = 0;
   absl::Status sealed;
+  const auto begun = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration for_others{0};
   const auto append = [&]() -> absl::Status {
     if (stopping()) return MakeStatus(absl::StatusCode::kCancelled, "the index stops");
     // All rows of a generation would not fit into memory. Where they cannot be written they are served from there.
     if (sealed.ok()) {
-      sealed = SealSome();
+      sealed = SealRecovered(number);
+      // Writes to other generations may bring more than is sealed, for ever: that has no more than half of the time.
+      const auto now = std::chrono::steady_clock::now();
+      if (sealed.ok() && 2 * for_others <= now - begun) {
+        sealed = SealOthers();
+        for_others += std::chrono::steady_clock::now() - now;
+      }
       if (!sealed.ok()) spdlog::warn("index '{}': generation {}: {}", folder_, number, MessageOf(sealed));
     }
     absl::MutexLock lock(&mu_);
@@ -206,27 +214,31 @@ absl::Status SegmentIndex::Recover(uint32_t number) {
   return absl::OkStatus();
 }
 
-absl::Status SegmentIndex::SealSome() {
-  // No more than what a few batches bring: writes may bring as much as is sealed here, for ever.
-  for (size_t rows = 0; rows < kSealedRowsABatch && !stopping();) {
+absl::Status SegmentIndex::SealRecovered(uint32_t number) {
+  while (!stopping()) {
     std::optional<Job> job;
     {
       absl::MutexLock lock(&mu_);
-      job = InTurn(seal_turn_, [this](uint32_t number, Generation& generation) {
-        mu_.AssertHeld();
-        return generation.frozen.size() > kUnsealedSegmentsMax ? SealOf(number, generation) : std::nullopt;
-      });
+      const auto it = generations_.find(number);
+      if (it == generations_.end() || it->second.frozen.size() <= kUnsealedSegmentsMax) return absl::OkStatus();
+      job = SealOf(number, it->second);
     }
-    if (!job) return absl::OkStatus();
-    Built built = Build(*job);
-    for (const int64_t of_source : job->rows_of) rows += static_cast<size_t>(of_source);
-    {
-      absl::MutexLock lock(&mu_);
-      LC_RETURN_IF_ERROR(Finish(*job, std::move(built)));
-    }
-    LC_RETURN_IF_ERROR(WriteCheckpoint());
+    LC_RETURN_IF_ERROR(Seal(*job));
   }
   return absl::OkStatus();
+}
+
+absl::Status SegmentIndex::SealOthers() {
+  std::optional<Job> job;
+  {
+    absl::MutexLock lock(&mu_);
+    const int64_t rows_max = static_cast<int64_t>(kUnsealedSegmentsMax) * settings_.growing_rows_max;
+    job = InTurn(seal_turn_, [this, rows_max](uint32_t number, Generation& generation) {
+      mu_.AssertHeld();
+      return generation.frozen.size() > kUnsealedSegmentsMax ? SealOf(number, generation, rows_max) : std::nullopt;
+    });
+  }
+  return job ? Seal(*job) : absl::OkStatus();
 }
 
 absl::Status SegmentIndex::AppendRecovered(uint32_t number, const RowChange& change) {

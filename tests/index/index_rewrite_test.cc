@@ -158,6 +158,31 @@ TEST_F(IndexRewrite, ARebuildThatFailsBesideWritesThatNeverPauseIsTold) {
   EXPECT_TRUE(index_->Stats().last_error.ok()) << index_->Stats().last_error;
 }
 
+TEST_F(IndexRewrite, AMendThatFailedOnceIsTriedAgainByAFlushBesideWrites) {
+  SealWithoutGraph(2'000);
+  const Writing writing(this);
+  oracle_.unreadable = 1;
+  DamageTheFirstSegment();
+  EXPECT_THAT(MessageOf(index_->Flush()), HasSubstr("the store cannot be read"));
+  oracle_.unreadable = 0;
+  EXPECT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(index_->Stats().segments_damaged, 0);
+}
+
+TEST_F(IndexRewrite, AFlushDoesNotWaitForWhatOverwritesKeepMakingDue) {
+  settings_.kind = SealedKind::kFlat;
+  Open();
+  Add(1, 5'000, 1);
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (uint64_t i = 0; !stop.load(); ++i) Add(1 + (i * 7'919) % 5'000, 1, 1);
+  });
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(index_->Flush(absl::Now() + absl::Minutes(1)).ok());
+  stop.store(true);
+  writer.join();
+  ExpectEqual("flushed");
+}
+
 TEST_F(IndexRewrite, TheErrorOfARebuildGoesWithItsGeneration) {
   SealWithoutGraph(20'000);
   {

@@ -45,21 +45,22 @@ class Oracle : public RowSource {
   absl::Status Write(CollectionIndex* index, Batch batch) {
     log_.push_back(std::move(batch));
     supersedes_.push_back({});
-    absl::ReleasableMutexLock lock(&mu_);
-    for (const Change& change : log_.back()) {
-      std::vector<uint32_t> superseded;
-      if (change.kind == RowChange::Kind::kDelete) {
-        items_.erase(change.internal_id);
-      } else {
-        auto& rows = items_[change.internal_id];
-        for (const auto& [generation, row] : rows) {
-          if (generation < change.generation) superseded.push_back(generation);
+    {
+      absl::MutexLock lock(&mu_);
+      for (const Change& change : log_.back()) {
+        std::vector<uint32_t> superseded;
+        if (change.kind == RowChange::Kind::kDelete) {
+          items_.erase(change.internal_id);
+        } else {
+          auto& rows = items_[change.internal_id];
+          for (const auto& [generation, row] : rows) {
+            if (generation < change.generation) superseded.push_back(generation);
+          }
+          rows[change.generation] = change.row;
         }
-        rows[change.generation] = change.row;
+        supersedes_.back().push_back(superseded);
       }
-      supersedes_.back().push_back(superseded);
     }
-    lock.Release();
     return index == nullptr ? absl::OkStatus() : ApplyLogged(*index, log_.size());
   }
 
