@@ -15,7 +15,9 @@ WriteGroup::WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, Prog
       jobs_(std::move(jobs)),
       leader_progress_(progress),
       progress_(*progress) {
-  for (const GenerationRecord& g : collection_->state()->generations) {
+  // Held by name: a temporary in a range's expression is gone before the loop begins, and the state may be replaced.
+  const auto state = collection_->state();
+  for (const GenerationRecord& g : state->generations) {
     if (g.retired && !g.removed) leaving_.push_back(g.generation);
   }
 }
