@@ -248,6 +248,75 @@ void DotCodesGatheredImpl(CodeKind kind, const uint8_t* x, const uint8_t* rows, 
   DotGathered<HalfRows>(x, rows, stride, dimension, ids, n, dots);
 }
 
+// r of a row, one number or a vector of them. scale * z is exact in double: both are float32.
+struct Residual {
+  double At(size_t i) const { return scale * double{z[i]} - Centre(i); }
+  double Centre(size_t i) const { return centre == nullptr ? 0.0 : double{centre[i]}; }
+#if HWY_TARGET != HWY_SCALAR && HWY_HAVE_FLOAT64
+  using Doubles = hn::ScalableTag<double>;
+  using Floats = hn::Rebind<float, Doubles>;
+  HWY_INLINE hn::Vec<Doubles> VectorAt(size_t i) const {
+    const auto scaled = hn::Mul(hn::Set(Doubles(), scale), hn::PromoteTo(Doubles(), hn::LoadU(Floats(), z + i)));
+    return centre == nullptr ? scaled : hn::Sub(scaled, CentreVector(i));
+  }
+  HWY_INLINE hn::Vec<Doubles> CentreVector(size_t i) const {
+    return centre == nullptr ? hn::Zero(Doubles()) : hn::PromoteTo(Doubles(), hn::LoadU(Floats(), centre + i));
+  }
+#endif
+
+  double scale;
+  const float* HWY_RESTRICT z;
+  const float* HWY_RESTRICT centre;
+};
+
+RowCoding EncodeInt8Impl(double scale, const float* z, const float* centre, size_t n, uint8_t* HWY_RESTRICT out) {
+  const Residual r{scale, z, centre};
+  RowCoding coding;
+  double largest = 0;
+  size_t vectors = 0;  // numbers that go in whole vectors
+#if HWY_TARGET != HWY_SCALAR && HWY_HAVE_FLOAT64
+  const Residual::Doubles d;
+  const hn::Rebind<int32_t, Residual::Doubles> d32;
+  const hn::Rebind<uint8_t, Residual::Doubles> d8;
+  const size_t lanes = hn::Lanes(d);
+  vectors = n / lanes * lanes;
+  auto most = hn::Zero(d);
+  for (size_t i = 0; i < vectors; i += lanes) most = hn::Max(most, hn::Abs(r.VectorAt(i)));
+  largest = hn::GetLane(hn::MaxOfLanes(d, most));
+#endif
+  for (size_t i = vectors; i < n; ++i) largest = std::fmax(largest, std::fabs(r.At(i)));
+  coding.step = static_cast<float>(largest / kInt8CodeMax);
+  const double step = coding.step, steps = step > 0 ? 1 / step : 0;  // the inverse of a float32 is finite in double
+#if HWY_TARGET != HWY_SCALAR && HWY_HAVE_FLOAT64
+  auto lost = hn::Zero(d), kept = lost, along = lost;
+  for (size_t i = 0; i < vectors; i += lanes) {
+    const auto exact = r.VectorAt(i);
+    const auto bounded = hn::Min(hn::Max(hn::Mul(exact, hn::Set(d, steps)), hn::Set(d, -kInt8CodeMax)),
+                                 hn::Set(d, kInt8CodeMax));
+    const auto code = hn::Round(bounded);
+    hn::StoreU(hn::DemoteTo(d8, hn::Add(hn::DemoteTo(d32, code), hn::Set(d32, 128))), d8, out + i);
+    const auto value = hn::Mul(code, hn::Set(d, step));
+    const auto gone = hn::Sub(exact, value);
+    lost = hn::MulAdd(gone, gone, lost);
+    kept = hn::MulAdd(value, value, kept);
+    along = hn::MulAdd(r.CentreVector(i), value, along);
+  }
+  coding.lost = hn::GetLane(hn::SumOfLanes(d, lost));
+  coding.kept = hn::GetLane(hn::SumOfLanes(d, kept));
+  coding.along = hn::GetLane(hn::SumOfLanes(d, along));
+#endif
+  for (size_t i = vectors; i < n; ++i) {
+    const double exact = r.At(i);
+    const double code = std::nearbyint(std::fmin(std::fmax(exact * steps, -kInt8CodeMax), kInt8CodeMax));
+    out[i] = static_cast<uint8_t>(static_cast<int>(code) + 128);
+    const double value = step * code;
+    coding.lost += (exact - value) * (exact - value);
+    coding.kept += value * value;
+    coding.along += r.Centre(i) * value;
+  }
+  return coding;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace lightcone
 HWY_AFTER_NAMESPACE();

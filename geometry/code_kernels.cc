@@ -17,6 +17,7 @@ namespace lightcone {
 HWY_EXPORT(ScanCodesImpl);
 HWY_EXPORT(ScoreCodesGatheredImpl);
 HWY_EXPORT(DotCodesGatheredImpl);
+HWY_EXPORT(EncodeInt8Impl);
 
 namespace {
 
@@ -38,6 +39,18 @@ std::size_t ScanCodes(const CodeQuery& query, const std::uint8_t* rows, std::siz
   return HWY_DYNAMIC_DISPATCH(ScanCodesImpl)(query, rows, stride, n, floor, hits);
 }
 
+void ScanCodesBatch(const CodeQueryBatch& queries, const std::uint8_t* rows, std::size_t stride, std::size_t n,
+                    const float* floors, CodeHit* hits, std::size_t* found) {
+  std::size_t q = 0;
+  if (queries.grouped() > 0 && UseVnni()) {
+    ScanCodesBatchVnni(queries, rows, stride, n, floors, hits, found);
+    q = queries.grouped();
+  }
+  for (; q < queries.size(); ++q) found[q] = ScanCodes(queries[q], rows, stride, n, floors[q], hits + q * n);
+}
+
+bool BatchesCodes(CodeKind kind) { return UseVnni(kind); }
+
 void ScoreCodesGathered(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, const std::uint32_t* ids,
                         std::size_t n, float* scores) {
   if (UseVnni(query.kind())) return ScoreCodesGatheredVnni(query, rows, stride, ids, n, scores);
@@ -48,6 +61,10 @@ void DotCodesGathered(CodeKind kind, const std::uint8_t* x, const std::uint8_t* 
                       const std::uint32_t* ids, std::size_t n, float* dots) {
   if (UseVnni(kind)) return DotCodesGatheredVnni(x, rows, stride, dimension, ids, n, dots);
   HWY_DYNAMIC_DISPATCH(DotCodesGatheredImpl)(kind, x, rows, stride, dimension, ids, n, dots);
+}
+
+RowCoding EncodeInt8(double scale, const float* z, const float* centre, std::size_t n, std::uint8_t* out) {
+  return HWY_DYNAMIC_DISPATCH(EncodeInt8Impl)(scale, z, centre, n, out);
 }
 
 std::string_view CodeKernelName() { return UseVnni() ? "vnni" : "int16"; }

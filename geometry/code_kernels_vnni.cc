@@ -1,5 +1,8 @@
 #include "geometry/code_kernels_vnni.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "hwy/base.h"
 
 #if HWY_ARCH_X86_64
@@ -126,6 +129,75 @@ LC_VNNI_INLINE __m128 ErrorOf(const CodeQuery& query, const FourScores& four) {
   return _mm_add_ps(slack, _mm_mul_ps(four.error, both));
 }
 
+constexpr std::size_t kBatchRows = 8;  // 16 sums, two parts of the queries, one of the row
+constexpr std::size_t kBatchPrefetchBytes = 32 * 1024;
+
+// A row's factors, and a group's, in registers.
+struct GroupScores {
+  __m512 score, error;
+};
+
+LC_VNNI_INLINE GroupScores FinishGroup(const CodeQueryBatch::Factors& queries, bool euclidean, __m512i high, __m512i low,
+                                       const CodeFactors& row) {
+  const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
+  const __m512 dot = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_load_si512(queries.offset)));
+  const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(row.step), _mm512_mul_ps(_mm512_load_ps(queries.sigma), dot));
+  const __m512 less_bias = _mm512_sub_ps(scaled, _mm512_mul_ps(_mm512_load_ps(queries.b), _mm512_set1_ps(row.bias)));
+  const __m512 score = _mm512_sub_ps(less_bias, _mm512_load_ps(queries.c));
+  const __m512 slack = _mm512_load_ps(queries.slack), error = _mm512_set1_ps(row.error);
+  if (!euclidean) return {score, _mm512_add_ps(slack, _mm512_mul_ps(_mm512_load_ps(queries.a_norm), error))};
+  const __m512 distance = _mm512_sqrt_ps(_mm512_max_ps(_mm512_sub_ps(slack, score), _mm512_setzero_ps()));
+  const __m512 both = _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(2.00001f), distance),
+                                    _mm512_mul_ps(_mm512_set1_ps(1.00001f), error));
+  return {score, _mm512_add_ps(slack, _mm512_mul_ps(error, both))};
+}
+
+// One group over rows begin .. begin + kBatchRows - 1 of those below n; in place of others the last one.
+LC_VNNI_INLINE void ScanGroup(const CodeQueryBatch& queries, std::size_t group, const std::uint8_t* rows,
+                              std::size_t stride, std::size_t begin, std::size_t n, const float* floors, CodeHit* hits,
+                              std::size_t* found) {
+  const std::size_t first = group * CodeQueryBatch::kGroup;
+  const std::size_t count = std::min(CodeQueryBatch::kGroup, queries.grouped() - first);
+  const std::uint8_t* row[kBatchRows];
+  __m512i high[kBatchRows], low[kBatchRows];
+#pragma GCC unroll 8
+  for (std::size_t j = 0; j < kBatchRows; ++j) {
+    row[j] = rows + std::min(begin + j, n - 1) * stride;
+    high[j] = low[j] = _mm512_setzero_si512();
+  }
+  const std::int8_t* parts = queries.parts(group);
+  for (std::size_t step = 0; step < queries.steps(); ++step, parts += CodeQueryBatch::kStepBytes) {
+    const __m512i a_high = _mm512_load_si512(parts), a_low = _mm512_load_si512(parts + CodeQueryBatch::kStepBytes / 2);
+#pragma GCC unroll 8
+    for (std::size_t j = 0; j < kBatchRows; ++j) {
+      std::int32_t four;
+      std::memcpy(&four, row[j] + 4 * step, sizeof(four));
+      const __m512i codes = _mm512_set1_epi32(four);
+      high[j] = _mm512_dpbusd_epi32(high[j], codes, a_high);
+      low[j] = _mm512_dpbusd_epi32(low[j], codes, a_low);
+    }
+  }
+  const __mmask16 there = static_cast<__mmask16>((1u << count) - 1);
+  const __m512 least = _mm512_maskz_loadu_ps(there, floors + first);
+  const bool euclidean = queries[first].euclidean();
+#pragma GCC unroll 8
+  for (std::size_t j = 0; j < kBatchRows; ++j) {
+    CodeFactors factors;
+    std::memcpy(&factors, row[j] + 4 * queries.steps(), sizeof(factors));
+    const GroupScores scores = FinishGroup(queries.factors(group), euclidean, high[j], low[j], factors);
+    unsigned near = _mm512_mask_cmp_ps_mask(there, _mm512_add_ps(scores.score, scores.error), least, _CMP_GE_OQ);
+    if (near == 0 || begin + j >= n) continue;
+    alignas(64) float score[CodeQueryBatch::kGroup];
+    alignas(64) float error[CodeQueryBatch::kGroup];
+    _mm512_store_ps(score, scores.score);
+    _mm512_store_ps(error, scores.error);
+    for (; near != 0; near &= near - 1) {
+      const std::size_t lane = static_cast<std::size_t>(__builtin_ctz(near)), q = first + lane;
+      hits[q * n + found[q]++] = {static_cast<std::uint32_t>(begin + j), score[lane], error[lane]};
+    }
+  }
+}
+
 }  // namespace
 
 bool HaveVnni() {
@@ -165,6 +237,18 @@ LC_VNNI std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* ro
     }
   }
   return found;
+}
+
+LC_VNNI void ScanCodesBatchVnni(const CodeQueryBatch& queries, const std::uint8_t* rows, std::size_t stride, std::size_t n,
+                                const float* floors, CodeHit* hits, std::size_t* found) {
+  std::fill(found, found + queries.grouped(), std::size_t{0});
+  for (std::size_t i = 0; i < n; i += kBatchRows) {
+    const char* const ahead = reinterpret_cast<const char*>(rows + i * stride) + kBatchPrefetchBytes;
+    for (std::size_t offset = 0; offset < kBatchRows * stride; offset += 64) _mm_prefetch(ahead + offset, _MM_HINT_T1);
+    for (std::size_t group = 0; group < queries.groups(); ++group) {
+      ScanGroup(queries, group, rows, stride, i, n, floors, hits, found);
+    }
+  }
 }
 
 LC_VNNI void ScoreCodesGatheredVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride,
@@ -215,6 +299,8 @@ bool HaveVnni() { return false; }
 std::size_t ScanCodesVnni(const CodeQuery&, const std::uint8_t*, std::size_t, std::size_t, float, CodeHit*) {
   return 0;
 }
+void ScanCodesBatchVnni(const CodeQueryBatch&, const std::uint8_t*, std::size_t, std::size_t, const float*, CodeHit*,
+                        std::size_t*) {}
 void ScoreCodesGatheredVnni(const CodeQuery&, const std::uint8_t*, std::size_t, const std::uint32_t*, std::size_t,
                             float*) {}
 void DotCodesGatheredVnni(const std::uint8_t*, const std::uint8_t*, std::size_t, int, const std::uint32_t*, std::size_t,

@@ -12,6 +12,9 @@ bool HaveVnni();
 // As in code_kernels.h. REQUIRES: HaveVnni().
 std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n,
                           float floor, CodeHit* hits);
+// Of the queries in groups.
+void ScanCodesBatchVnni(const CodeQueryBatch& queries, const std::uint8_t* rows, std::size_t stride, std::size_t n,
+                        const float* floors, CodeHit* hits, std::size_t* found);
 void ScoreCodesGatheredVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride,
                             const std::uint32_t* ids, std::size_t n, float* scores);
 void DotCodesGatheredVnni(const std::uint8_t* x, const std::uint8_t* rows, std::size_t stride, int dimension,

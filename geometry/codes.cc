@@ -5,10 +5,11 @@
 #include <cstring>
 #include <limits>
 
+#include "geometry/code_kernels.h"
+
 namespace lightcone {
 namespace {
 
-constexpr double kCodeMax = 127;
 constexpr double kWholeMax = 127 * 256;  // its high part stays within int8
 // Float32 values, sums of squares in double and square roots of them: a little more than they can be wrong by.
 constexpr double kRoundUp = 1 + 1e-6;
@@ -46,22 +47,28 @@ CodeFactors FactorsAt(const std::uint8_t* row, std::size_t at) {
   return factors;
 }
 
-float StepOf(CodeKind kind, double largest) {
-  if (kind == CodeKind::kInt8) return static_cast<float>(largest / kCodeMax);
+// A power of two that brings the largest number to just below 2^(kHalfExponentMax + 1).
+float HalfStep(double largest) {
   if (largest == 0) return 0;
   return std::ldexp(1.0f, std::max(std::ilogb(largest) - kHalfExponentMax, kStepExponentMin));
 }
 
-// Writes the code of a number and gives back what the code stands for, in steps.
-double WriteCode(CodeKind kind, double steps, std::size_t i, std::uint8_t* out) {
-  if (kind == CodeKind::kInt8) {
-    const double code = std::clamp(std::nearbyint(steps), -kCodeMax, kCodeMax);
-    out[i] = static_cast<std::uint8_t>(static_cast<int>(code) + 128);
-    return code;
+RowCoding EncodeHalf(double scale, std::span<const float> z, const float* centre, std::uint8_t* out) {
+  const auto at = [&](std::size_t i) { return centre == nullptr ? 0.0 : double{centre[i]}; };
+  double largest = 0;
+  for (std::size_t i = 0; i < z.size(); ++i) largest = std::max(largest, std::abs(scale * double{z[i]} - at(i)));
+  RowCoding coding;
+  coding.step = HalfStep(largest);
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    const double r = scale * double{z[i]} - at(i);
+    const std::uint16_t half = HalfOf(coding.step > 0 ? r / coding.step : 0);
+    std::memcpy(out + i * sizeof(half), &half, sizeof(half));
+    const double value = coding.step * ValueOfHalf(half);
+    coding.lost += (r - value) * (r - value);
+    coding.kept += value * value;
+    coding.along += at(i) * value;
   }
-  const std::uint16_t half = HalfOf(steps);
-  std::memcpy(out + i * sizeof(half), &half, sizeof(half));
-  return ValueOfHalf(half);
+  return coding;
 }
 
 }  // namespace
@@ -84,27 +91,18 @@ int CodeDimensionMin(CodeKind kind) {
 
 void EncodeRow(Metric metric, const RowFactors& factors, std::span<const float> z, std::uint8_t* out,
                CodeBlock* block) {
-  const double scale = factors.scale;
-  const auto centre = [&](std::size_t i) { return block->centre == nullptr ? 0.0 : double{block->centre[i]}; };
-  double largest = 0;
-  for (std::size_t i = 0; i < z.size(); ++i) largest = std::max(largest, std::abs(scale * double{z[i]} - centre(i)));
-  CodeFactors coded;
-  coded.step = StepOf(block->kind, largest);
   const std::size_t factors_at = CodeFactorsAt(block->kind, static_cast<int>(z.size()));
   std::memset(out, block->kind == CodeKind::kInt8 ? 128 : 0, factors_at);
-  double lost = 0, kept = 0, along = 0;
-  for (std::size_t i = 0; i < z.size(); ++i) {
-    const double r = scale * double{z[i]} - centre(i);
-    const double value = coded.step * WriteCode(block->kind, coded.step > 0 ? r / coded.step : 0, i, out);
-    lost += (r - value) * (r - value);
-    kept += value * value;
-    along += centre(i) * value;
-  }
-  coded.bias = metric == Metric::kEuclidean ? static_cast<float>(kept + 2 * along) : factors.bias;
-  coded.error = RoundUp(std::sqrt(lost) * kRoundUp);
+  const RowCoding coding = block->kind == CodeKind::kInt8
+                               ? EncodeInt8(factors.scale, z.data(), block->centre, z.size(), out)
+                               : EncodeHalf(factors.scale, z, block->centre, out);
+  CodeFactors coded;
+  coded.step = coding.step;
+  coded.bias = metric == Metric::kEuclidean ? static_cast<float>(coding.kept + 2 * coding.along) : factors.bias;
+  coded.error = RoundUp(std::sqrt(coding.lost) * kRoundUp);
   std::memcpy(out + factors_at, &coded, sizeof(coded));
   block->error_max = std::max(block->error_max, coded.error);
-  block->norm_max = std::max(block->norm_max, RoundUp(std::sqrt(kept) * kRoundUp));
+  block->norm_max = std::max(block->norm_max, RoundUp(std::sqrt(coding.kept) * kRoundUp));
   block->bias_max = std::max(block->bias_max, std::abs(coded.bias));
 }
 
@@ -130,7 +128,7 @@ CodeQuery::CodeQuery(const BoundQuery& query) : query_(&query) {
     squares += a * a;
   }
   // So that |<A, c>| <= n max|A| 127 < 2^31.
-  const double limit = std::min(kWholeMax, std::floor(0x1p31 / (kCodeMax * static_cast<double>(n))) - 1);
+  const double limit = std::min(kWholeMax, std::floor(0x1p31 / (kInt8CodeMax * static_cast<double>(n))) - 1);
   sigma_ = static_cast<float>(largest / limit);
   double gap = 0;
   for (std::size_t i = 0; i < n; ++i) {

@@ -24,6 +24,7 @@
 namespace lightcone {
 
 enum class CodeKind : std::uint8_t { kInt8, kHalf };
+inline constexpr double kInt8CodeMax = 127;  // codes of kInt8 lie in [-127, 127]
 
 // What follows the codes of a row, at the next multiple of 16 bytes.
 struct CodeFactors {

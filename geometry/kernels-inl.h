@@ -30,12 +30,6 @@ using V4 = hn::Vec<Four>;
 
 constexpr size_t kPrefetchBytes = 32 * 1024;  // how far ahead of a sequential scan: too far for the first-level cache
 constexpr size_t kGatherPrefetchMax = 2048;   // bytes of one row worth prefetching; the hardware follows a longer one
-constexpr size_t kTileBytes = 32 * 1024;      // rows kept in the first-level cache while all queries pass over them
-#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
-constexpr size_t kQueriesAtOnce = 4;  // 16 sums + 8 operands: 32 registers
-#else
-constexpr size_t kQueriesAtOnce = 2;  // 8 sums + 6 operands: 16 registers
-#endif
 
 // The last, partial vector of a row of `dim` floats is loaded from dim - N, overlapping what was already counted; this
 // zeroes that overlap. One side of a product is enough, because rows are finite.
@@ -120,8 +114,8 @@ HWY_INLINE V4 FinishFour(const BoundQuery& query, V4 dots, V4 scale, V4 bias) {
 constexpr int kFirstLevel = 3, kSecondLevel = 2;  // the cache that is prefetched into, as the compiler numbers them
 
 template <int kLevel>
-HWY_INLINE void PrefetchSpan(const float* begin, size_t bytes) {
-  const char* p = reinterpret_cast<const char*>(begin);
+HWY_INLINE void PrefetchSpan(const void* begin, size_t bytes) {
+  const char* p = static_cast<const char*>(begin);
   for (size_t offset = 0; offset < bytes; offset += 64) __builtin_prefetch(p + offset, /*rw=*/0, kLevel);
 }
 
@@ -175,111 +169,6 @@ void ScoreRowsGatheredImpl(const BoundQuery& query, const float* HWY_RESTRICT ro
     }
   }
   for (; i < n; ++i) scores[i] = FinishOne(query, OneDot(query.a(), row(i), dim), factors[ids[i]]);
-}
-
-// Sums of one query against four rows. Named members and always-inlined functions, no arrays and no lambdas: only then
-// do compilers keep the sums in registers.
-struct FourSums {
-  V s0, s1, s2, s3;
-};
-struct TileSums {
-  FourSums q0, q1, q2, q3;
-};
-struct TileQueries {
-  V x0, x1, x2, x3;  // x2 and x3 are unused where kQueriesAtOnce is 2
-};
-
-HWY_INLINE void Accumulate(V x, V r0, V r1, V r2, V r3, FourSums& sums) {
-  sums.s0 = hn::MulAdd(x, r0, sums.s0);
-  sums.s1 = hn::MulAdd(x, r1, sums.s1);
-  sums.s2 = hn::MulAdd(x, r2, sums.s2);
-  sums.s3 = hn::MulAdd(x, r3, sums.s3);
-}
-
-HWY_INLINE void TileStep(Lanes1 d, TileQueries x, const float* HWY_RESTRICT r, size_t stride, TileSums& sums) {
-  const V r0 = hn::LoadU(d, r);
-  const V r1 = hn::LoadU(d, r + stride);
-  const V r2 = hn::LoadU(d, r + 2 * stride);
-  const V r3 = hn::LoadU(d, r + 3 * stride);
-  Accumulate(x.x0, r0, r1, r2, r3, sums.q0);
-  Accumulate(x.x1, r0, r1, r2, r3, sums.q1);
-  if constexpr (kQueriesAtOnce == 4) {
-    Accumulate(x.x2, r0, r1, r2, r3, sums.q2);
-    Accumulate(x.x3, r0, r1, r2, r3, sums.q3);
-  }
-}
-
-// Four rows against kQueriesAtOnce queries: every loaded vector is used several times.
-HWY_INLINE void DotTile(const float* const* a, const float* HWY_RESTRICT r, size_t stride, size_t dim, V4* dots) {
-  const Lanes1 d;
-  const size_t lanes = hn::Lanes(d);
-  const float* HWY_RESTRICT a0 = a[0];
-  const float* HWY_RESTRICT a1 = a[1];
-  const float* HWY_RESTRICT a2 = a[kQueriesAtOnce - 2];
-  const float* HWY_RESTRICT a3 = a[kQueriesAtOnce - 1];
-  const V zero = hn::Zero(d);
-  const FourSums none{zero, zero, zero, zero};
-  TileSums sums{none, none, none, none};
-  size_t i = 0;
-  for (; i + lanes <= dim; i += lanes) {
-    const TileQueries x{hn::LoadU(d, a0 + i), hn::LoadU(d, a1 + i), hn::LoadU(d, a2 + i), hn::LoadU(d, a3 + i)};
-    TileStep(d, x, r + i, stride, sums);
-  }
-  if (i < dim) {
-    const TileQueries x{LoadTail(d, a0, dim), LoadTail(d, a1, dim), LoadTail(d, a2, dim), LoadTail(d, a3, dim)};
-    TileStep(d, x, r + dim - lanes, stride, sums);
-  }
-  dots[0] = SumEach(d, sums.q0.s0, sums.q0.s1, sums.q0.s2, sums.q0.s3);
-  dots[1] = SumEach(d, sums.q1.s0, sums.q1.s1, sums.q1.s2, sums.q1.s3);
-  if constexpr (kQueriesAtOnce == 4) {
-    dots[2] = SumEach(d, sums.q2.s0, sums.q2.s1, sums.q2.s2, sums.q2.s3);
-    dots[3] = SumEach(d, sums.q3.s0, sums.q3.s1, sums.q3.s2, sums.q3.s3);
-  }
-}
-
-// One group of kQueriesAtOnce queries over `n` rows, n a multiple of 4.
-HWY_INLINE void ScoreTile(const BoundQuery* const* queries, const float* HWY_RESTRICT rows, size_t stride,
-                          const RowFactors* HWY_RESTRICT factors, size_t n, float* HWY_RESTRICT scores,
-                          size_t score_stride) {
-  const Four f;
-  const size_t dim = static_cast<size_t>(queries[0]->dimension());
-  const float* a[kQueriesAtOnce];
-  for (size_t q = 0; q < kQueriesAtOnce; ++q) a[q] = queries[q]->a();
-  for (size_t i = 0; i < n; i += 4) {
-    V4 dots[kQueriesAtOnce];
-    DotTile(a, rows + i * stride, stride, dim, dots);
-    V4 scale, bias;
-    hn::LoadInterleaved2(f, reinterpret_cast<const float*>(factors + i), scale, bias);
-    for (size_t q = 0; q < kQueriesAtOnce; ++q) {
-      hn::StoreU(FinishFour(*queries[q], dots[q], scale, bias), f, scores + q * score_stride + i);
-    }
-  }
-}
-
-void ScoreRowsBatchImpl(const BoundQuery* const* queries, size_t query_count, const float* HWY_RESTRICT rows,
-                        size_t stride, const RowFactors* HWY_RESTRICT factors, size_t n, float* HWY_RESTRICT scores,
-                        size_t score_stride) {
-  if (query_count == 0) return;
-  const Lanes1 d;
-  const bool wide = static_cast<size_t>(queries[0]->dimension()) >= hn::Lanes(d);
-  const size_t tile_rows = std::max<size_t>(4, kTileBytes / (stride * sizeof(float)) / 4 * 4);
-  for (size_t begin = 0; begin < n; begin += tile_rows) {
-    const size_t rows_here = std::min(tile_rows, n - begin);
-    const size_t rows_by_four = rows_here / 4 * 4;
-    const float* tile = rows + begin * stride;
-    size_t q = 0;
-    for (; wide && q + kQueriesAtOnce <= query_count; q += kQueriesAtOnce) {
-      float* out = scores + q * score_stride + begin;
-      ScoreTile(queries + q, tile, stride, factors + begin, rows_by_four, out, score_stride);
-      for (size_t j = 0; j < kQueriesAtOnce; ++j) {
-        ScoreRowsImpl(*queries[q + j], tile + rows_by_four * stride, stride, factors + begin + rows_by_four,
-                      rows_here - rows_by_four, out + j * score_stride + rows_by_four);
-      }
-    }
-    for (; q < query_count; ++q) {
-      ScoreRowsImpl(*queries[q], tile, stride, factors + begin, rows_here, scores + q * score_stride + begin);
-    }
-  }
 }
 
 float DotImpl(const float* x, const float* y, size_t n) { return OneDot(x, y, n); }

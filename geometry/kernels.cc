@@ -8,6 +8,7 @@
 
 // After foreach_target.h, which includes this file once for each instruction set.
 #include "geometry/kernels-inl.h"
+#include "geometry/batch_kernels-inl.h"
 #include "geometry/kernels_scalar-inl.h"
 
 #if HWY_ONCE
@@ -16,6 +17,7 @@ namespace lightcone {
 HWY_EXPORT(ScoreRowsImpl);
 HWY_EXPORT(ScoreRowsGatheredImpl);
 HWY_EXPORT(ScoreRowsBatchImpl);
+HWY_EXPORT(ScanRowsBatchImpl);
 HWY_EXPORT(DotImpl);
 HWY_EXPORT(GeodesicRowsImpl);
 HWY_EXPORT(TargetImpl);
@@ -30,18 +32,14 @@ void ScoreRowsGathered(const BoundQuery& query, const float* rows, std::size_t s
   HWY_DYNAMIC_DISPATCH(ScoreRowsGatheredImpl)(query, rows, stride, factors, ids, n, scores);
 }
 
-void ScoreRowsBatch(std::span<const BoundQuery> queries, const float* rows, std::size_t stride,
-                    const RowFactors* factors, std::size_t n, float* scores, std::size_t score_stride) {
-  std::vector<const BoundQuery*> pointers;
-  pointers.reserve(queries.size());
-  for (const BoundQuery& query : queries) pointers.push_back(&query);
-  ScoreRowsBatch(std::span<const BoundQuery* const>(pointers), rows, stride, factors, n, scores, score_stride);
+void ScoreRowsBatch(const QueryBatch& queries, const float* rows, std::size_t stride, const RowFactors* factors,
+                    std::size_t n, float* scores, std::size_t score_stride) {
+  HWY_DYNAMIC_DISPATCH(ScoreRowsBatchImpl)(queries, rows, stride, factors, n, scores, score_stride);
 }
 
-void ScoreRowsBatch(std::span<const BoundQuery* const> queries, const float* rows, std::size_t stride,
-                    const RowFactors* factors, std::size_t n, float* scores, std::size_t score_stride) {
-  HWY_DYNAMIC_DISPATCH(ScoreRowsBatchImpl)
-  (queries.data(), queries.size(), rows, stride, factors, n, scores, score_stride);
+void ScanRowsBatch(const QueryBatch& queries, const float* rows, std::size_t stride, const RowFactors* factors,
+                   std::size_t n, const float* floors, RowHit* hits, std::size_t* found) {
+  HWY_DYNAMIC_DISPATCH(ScanRowsBatchImpl)(queries, rows, stride, factors, n, floors, hits, found);
 }
 
 float Dot(const float* x, const float* y, std::size_t n) { return HWY_DYNAMIC_DISPATCH(DotImpl)(x, y, n); }

@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "geometry/bound_query.h"
+#include "geometry/query_batch.h"
 #include "geometry/row_factors.h"
 
 namespace lightcone {
@@ -23,14 +23,20 @@ void ScoreRows(const BoundQuery& query, const float* rows, std::size_t stride, c
 void ScoreRowsGathered(const BoundQuery& query, const float* rows, std::size_t stride, const RowFactors* factors,
                        const std::uint32_t* ids, std::size_t n, float* scores);
 
-// scores[q * score_stride + i] = score of row i for query q; a block of rows is read once for all queries.
-// REQUIRES: all queries have one dimension; score_stride >= n.
-void ScoreRowsBatch(std::span<const BoundQuery> queries, const float* rows, std::size_t stride,
-                    const RowFactors* factors, std::size_t n, float* scores, std::size_t score_stride);
+// scores[q * score_stride + i] = score of row i for query q; rows are read once for many queries.
+// REQUIRES: rows have the queries' dimension; score_stride >= n.
+void ScoreRowsBatch(const QueryBatch& queries, const float* rows, std::size_t stride, const RowFactors* factors,
+                    std::size_t n, float* scores, std::size_t score_stride);
 
-// As above for queries that are not stored side by side.
-void ScoreRowsBatch(std::span<const BoundQuery* const> queries, const float* rows, std::size_t stride,
-                    const RowFactors* factors, std::size_t n, float* scores, std::size_t score_stride);
+struct RowHit {
+  std::uint32_t row = 0;
+  float score = 0;
+};
+
+// The scores of at least floors[q] alone, rows ascending: the hits of query q are the first found[q] from hits + q * n on.
+// floors[q] may be -inf.
+void ScanRowsBatch(const QueryBatch& queries, const float* rows, std::size_t stride, const RowFactors* factors,
+                   std::size_t n, const float* floors, RowHit* hits, std::size_t* found);
 
 // <x, y> over n floats; 0 for n = 0.
 float Dot(const float* x, const float* y, std::size_t n);

@@ -13,6 +13,8 @@
 #include <cstdint>
 
 #include "geometry/bound_query.h"
+#include "geometry/kernels.h"
+#include "geometry/query_batch.h"
 #include "geometry/row_factors.h"
 #include "hwy/highway.h"
 
@@ -52,10 +54,21 @@ void ScoreRowsGatheredImpl(const BoundQuery& query, const float* rows, size_t st
   for (size_t i = 0; i < n; ++i) scores[i] = ScoreOne(query, rows + size_t{ids[i]} * stride, factors[ids[i]]);
 }
 
-void ScoreRowsBatchImpl(const BoundQuery* const* queries, size_t query_count, const float* rows, size_t stride,
-                        const RowFactors* factors, size_t n, float* scores, size_t score_stride) {
-  for (size_t q = 0; q < query_count; ++q) {
-    ScoreRowsImpl(*queries[q], rows, stride, factors, n, scores + q * score_stride);
+void ScoreRowsBatchImpl(const QueryBatch& batch, const float* rows, size_t stride, const RowFactors* factors, size_t n,
+                        float* scores, size_t score_stride) {
+  for (size_t q = 0; q < batch.size(); ++q) {
+    ScoreRowsImpl(batch[q], rows, stride, factors, n, scores + q * score_stride);
+  }
+}
+
+void ScanRowsBatchImpl(const QueryBatch& batch, const float* rows, size_t stride, const RowFactors* factors, size_t n,
+                       const float* floors, RowHit* hits, size_t* found) {
+  for (size_t q = 0; q < batch.size(); ++q) {
+    found[q] = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const float score = ScoreOne(batch[q], rows + i * stride, factors[i]);
+      if (score >= floors[q]) hits[q * n + found[q]++] = {static_cast<uint32_t>(i), score};
+    }
   }
 }
 

@@ -31,7 +31,7 @@ class Calibration {
       : stop_(stop) {
     auto counts = std::make_shared<StateCounts>();
     counts->rows = rows;
-    segments_.push_back({segment, rows, bias_max, std::move(counts)});
+    segments_.push_back({segment, rows, bias_max, std::move(counts), segment->PinCodes()});
     rows_ = CalibrationRows(rows);
     const Lists* const lists = segment->lists();
     if (lists == nullptr) return;
@@ -99,7 +99,7 @@ class Calibration {
   absl::StatusOr<Neighbours> WalkPast(int ef) const {
     const Segment& segment = *segments_[0].segment;
     const RowBlock& block = segment.block();
-    const CodeBlock* const codes = segment.codes();
+    const CodeBlock* const codes = segments_[0].codes();
     Neighbours neighbours;
     for (size_t i = 0; i < queries_.size(); ++i) {
       const BoundQuery& query = queries_[i];

@@ -29,7 +29,7 @@ Parts PartsOf(const SearchScope& scope, const SearchRequest& request) {
       parts.others.push_back(pinned);
       continue;
     }
-    parts.carried.push_back({carried, pinned.rows, carried->bias_max(), pinned.counts});
+    parts.carried.push_back({carried, pinned.rows, carried->bias_max(), pinned.counts, carried->PinCodes()});
     parts.adapted.push_back(std::move(carried));
   }
   return parts;

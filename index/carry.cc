@@ -30,10 +30,6 @@ constexpr int64_t kRowsAtOnce = 1024;
 constexpr double kRecallLossMax = 0.01;
 
 // Carried rows are never in lists, which pq codes need.
-RowCodes CarriedCodes(RowCodes codes) {
-  return codes == RowCodes::kAuto || codes == RowCodes::kPq ? RowCodes::kInt8 : codes;
-}
-
 // Rows in their file, in the layout of vectors.f32, and their factors: what a segment is written from.
 class CarriedSource final : public Segment {
  public:
@@ -167,7 +163,7 @@ absl::StatusOr<std::shared_ptr<SealedSegment>> WriteCarried(const CarryPlan& pla
   const SegmentManifest& of = plan.segment->manifest();
   SegmentPlan segment{of.id, of.first_sequence, of.last_sequence, plan.settings, vectors_file};
   segment.settings.kind = kind;
-  segment.settings.codes = CarriedCodes(plan.settings.codes);
+  segment.settings.codes = CodesWithoutLists(plan.settings.codes);
   std::vector<RowReference> rows = AllRows(*source);
   auto written = WriteSegment(folder, segment, {source}, rows, BuildControl{stop});
   if (written.ok() && source->damaged()) return DataLoss("rows could not be read while they were written");
@@ -189,7 +185,7 @@ AdaptedSegment::AdaptedSegment(std::shared_ptr<const Segment> segment, std::shar
 
 int64_t CarriedBytes(const SealedSegment& segment, const Adapter& adapter, const IndexSettings& settings) {
   const int dimension = adapter.output_dimension();
-  const std::optional<CodeKind> coded = CodeKindOf(CarriedCodes(settings.codes), dimension);
+  const std::optional<CodeKind> coded = CodeKindOf(CodesWithoutLists(settings.codes), dimension);
   const size_t row = StrideOf(dimension) * sizeof(float) + sizeof(RowFactors) + sizeof(uint64_t) + sizeof(float) +
                      (coded ? CodeStride(*coded, dimension) : 0) + static_cast<size_t>(2 * settings.hnsw_m + settings.hnsw_m / 4 + 4) * 4;
   return segment.rows() * static_cast<int64_t>(row) + 4096 + 8 * dimension;

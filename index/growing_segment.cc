@@ -7,7 +7,8 @@
 namespace lightcone {
 
 absl::StatusOr<std::shared_ptr<GrowingSegment>> GrowingSegment::Make(uint64_t id, uint32_t generation,
-                                                                     const Space& space, int64_t rows_max) {
+                                                                     const Space& space, int64_t rows_max,
+                                                                     std::optional<CodeKind> coded) {
   std::shared_ptr<GrowingSegment> segment(new GrowingSegment(id, generation, space, rows_max));
   const size_t rows = static_cast<size_t>(rows_max);
   const size_t stride = StrideOf(space.dimension);
@@ -18,6 +19,15 @@ absl::StatusOr<std::shared_ptr<GrowingSegment>> GrowingSegment::Make(uint64_t id
   LC_ASSIGN_OR_RETURN(segment->states_, RowStates::Make(rows));
   segment->block_ = {segment->vectors_.as<float>(), stride, segment->factors_.as<RowFactors>(),
                      segment->ids_.as<uint64_t>(), segment->uncertainty_.as<float>()};
+  if (coded) {
+    CodeBlock& block = segment->coded_;
+    block.kind = *coded;
+    block.stride = CodeStride(*coded, space.dimension);
+    LC_ASSIGN_OR_RETURN(segment->codes_, Mapping::Zeroed(rows * block.stride));
+    block.rows = segment->codes_.as<uint8_t>();
+    segment->centre_.resize(static_cast<size_t>(space.dimension));
+    block.centre = segment->centre_.data();
+  }
   return segment;
 }
 
@@ -40,6 +50,28 @@ void GrowingSegment::Append(uint64_t internal_id, std::span<const float> z, floa
   last_sequence_ = sequence;
   ++counts_.rows;
   pinned_counts_.reset();
+  if (!HasCodes()) return;
+  if (counts_.rows == centre_rows_) {
+    SetCentre();
+    for (int64_t row = 0; row < centre_rows_; ++row) Encode(row);
+  } else if (counts_.rows > centre_rows_) {
+    Encode(counts_.rows - 1);
+  }
+}
+
+void GrowingSegment::SetCentre() {
+  std::vector<double> sum(centre_.size(), 0.0);
+  for (int64_t i = 0; i < counts_.rows; ++i) {
+    const std::span<const float> z = row(i);
+    const double scale = block_.factors[i].scale;
+    for (size_t j = 0; j < sum.size(); ++j) sum[j] += scale * double{z[j]};
+  }
+  for (size_t j = 0; j < sum.size(); ++j) centre_[j] = static_cast<float>(sum[j] / static_cast<double>(counts_.rows));
+}
+
+void GrowingSegment::Encode(int64_t i) {
+  uint8_t* const out = codes_.as<uint8_t>() + static_cast<size_t>(i) * coded_.stride;
+  EncodeRow(space_.metric, block_.factors[i], row(i), out, &coded_);
 }
 
 std::optional<int64_t> GrowingSegment::Find(uint64_t internal_id) const {
@@ -50,7 +82,8 @@ std::optional<int64_t> GrowingSegment::Find(uint64_t internal_id) const {
 }
 
 int64_t GrowingSegment::heap_bytes() const {
-  const int64_t row_bytes = static_cast<int64_t>(block_.stride * sizeof(float) + sizeof(RowFactors)) + 8 + 4 + 20;
+  const size_t row = block_.stride * sizeof(float) + sizeof(RowFactors) + (rows() >= centre_rows_ ? coded_.stride : 0);
+  const int64_t row_bytes = static_cast<int64_t>(row) + 8 + 4 + 20;
   return rows() * row_bytes + static_cast<int64_t>(row_of_id_.capacity() * 17);
 }
 

@@ -89,7 +89,7 @@ class LegSearch {
       }
     }
     if (!AllPass(pinned, visible)) {
-      const SegmentTurn turn{context_, index, pinned.segment->codes() != nullptr ? &*coded_query_ : nullptr, error_,
+      const SegmentTurn turn{context_, index, pinned.codes() != nullptr ? &*coded_query_ : nullptr, error_,
                              wanted_, graph == nullptr ? 0 : breadth};
       LC_ASSIGN_OR_RETURN(const Passed passed, SearchPassing(turn, candidates_, result_));
       if (passed == Passed::kDone) return false;
@@ -114,11 +114,11 @@ class LegSearch {
       const Segment& rows = *pinned.segment;
       Turn(walk.index);
       const CodeQuery* coded = nullptr;
-      if (rows.codes() != nullptr) coded = &all.coded_queries.emplace_back(*coded_query_);
+      if (pinned.codes() != nullptr) coded = &all.coded_queries.emplace_back(*coded_query_);
       const bool everything = AllPass(pinned, walk.visible);
       all.tasks.push_back(
           {rows.graph(),
-           [codes = rows.codes(), coded, &block = rows.block(), &query = *request().query](const uint32_t* ids,
+           [codes = pinned.codes(), coded, &block = rows.block(), &query = *request().query](const uint32_t* ids,
                                                                                            size_t n, float* scores) {
              if (codes != nullptr) {
                ScoreCodesGathered(*coded, codes->rows, codes->stride, ids, n, scores);
@@ -134,31 +134,47 @@ class LegSearch {
 
   // Rows begin .. begin + n - 1 of the segment turned to, n <= kRowsABlock, by their codes.
   void ScanCodedBlock(uint32_t index, const CodeBlock& codes, int64_t begin, size_t n) {
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
     std::array<CodeHit, kRowsABlock> hits;
-    const float floor = static_cast<float>(candidates_.floor());  // to the nearest: slack has room for that
     const size_t found = ScanCodes(*coded_query_, codes.rows + static_cast<size_t>(begin) * codes.stride, codes.stride,
-                                   n, floor, hits.data());
-    for (size_t i = 0; i < found; ++i) {
-      const CodeHit& hit = hits[i];
+                                   n, CodeFloor(), hits.data());
+    TakeCodeHits(index, begin, {hits.data(), found});
+  }
+
+  const CodeQuery& code_query() const { return *coded_query_; }
+  // What a row's score by its codes and its error have to reach: the floor's nearest float, slack has room for that.
+  float CodeFloor() const { return static_cast<float>(candidates_.floor()); }
+
+  // What a scan of the codes of the rows from `begin` on found.
+  void TakeCodeHits(uint32_t index, int64_t begin, std::span<const CodeHit> hits) {
+    const PinnedSegment& pinned = segment(index);
+    for (const CodeHit& hit : hits) {
       if (double{hit.score} + hit.error < candidates_.floor()) continue;
       const uint32_t row = static_cast<uint32_t>(begin) + hit.row;
       if (context_.Accepts(pinned, row)) candidates_.Add(hit.score, hit.error, index, row);
     }
   }
 
+  // What a row's score by its vector has to reach: a float that no score below it, plus its error, reaches the floor.
+  float LeastScore() const {
+    const double least = candidates_.floor() - error_;
+    const float nearest = static_cast<float>(least);
+    return nearest > least ? std::nextafter(nearest, -std::numeric_limits<float>::infinity()) : nearest;
+  }
+
+  // What a scan of the vectors of the rows from `begin` on found.
+  void TakeRowHits(uint32_t index, int64_t begin, std::span<const RowHit> hits) {
+    for (const RowHit& hit : hits) TakeRow(index, static_cast<uint32_t>(begin) + hit.row, hit.score);
+  }
+
   // The same rows with the scores of their vectors, kRowsABlock of them; those behind the n-th do not matter.
   void TakeScores(uint32_t index, int64_t begin, size_t n, const float* scores) {
-    const PinnedSegment& pinned = (*context_.scope.segments)[index];
     for (size_t chunk = 0; chunk < n; chunk += kScoresAtOnce) {
       const float least = LeastScore();
       int any = 0;
       for (size_t i = 0; i < kScoresAtOnce; ++i) any |= static_cast<int>(scores[chunk + i] >= least);
       if (any == 0) continue;
       for (size_t i = chunk; i < std::min(chunk + kScoresAtOnce, n); ++i) {
-        if (scores[i] + error_ < candidates_.floor()) continue;
-        const uint32_t row = static_cast<uint32_t>(begin) + static_cast<uint32_t>(i);
-        if (context_.Accepts(pinned, row)) candidates_.Add(scores[i], error_, index, row);
+        TakeRow(index, static_cast<uint32_t>(begin) + static_cast<uint32_t>(i), scores[i]);
       }
     }
   }
@@ -225,8 +241,8 @@ class LegSearch {
   void Turn(uint32_t index) {
     const PinnedSegment& pinned = segment(index);
     error_ = query().ScoreErrorMax(pinned.bias_max);
-    if (pinned.segment->codes() == nullptr) return;
-    coded_query_->TurnTo(*pinned.segment->codes());
+    if (pinned.codes() == nullptr) return;
+    coded_query_->TurnTo(*pinned.codes());
     coded_ = true;
   }
 
@@ -253,6 +269,12 @@ class LegSearch {
     double weight = 0;  // rows that may be found
   };
 
+  // A row of the segment turned to with the score of its vector.
+  void TakeRow(uint32_t index, uint32_t row, float score) {
+    if (score + error_ < candidates_.floor()) return;
+    if (context_.Accepts(segment(index), row)) candidates_.Add(score, error_, index, row);
+  }
+
   // Whether every row may be a hit, so that none has to be asked. A row's state is another place in memory.
   bool AllPass(const PinnedSegment& pinned, int64_t visible) const {
     return visible == pinned.rows && !request().keep && request().ids == nullptr;
@@ -265,7 +287,7 @@ class LegSearch {
 
   // Of a score of the segment turned to.
   double ErrorOf(uint32_t index, float score) const {
-    const CodeBlock* const codes = segment(index).segment->codes();
+    const CodeBlock* const codes = segment(index).codes();
     return codes == nullptr ? error_ : coded_query_->ErrorOf(score, codes->error_max);
   }
 
@@ -355,26 +377,19 @@ class LegSearch {
   }
 
   void ScanRows(uint32_t index, int64_t begin, int64_t end) {
-    const Segment& segment = *(*context_.scope.segments)[index].segment;
-    const RowBlock& block = segment.block();
+    const PinnedSegment& pinned = segment(index);
+    const RowBlock& block = pinned.segment->block();
     std::array<float, kRowsABlock> scores{};
     for (; begin < end; begin += kRowsABlock) {
       const size_t n = static_cast<size_t>(std::min(kRowsABlock, end - begin));
-      if (segment.codes() != nullptr) {
-        ScanCodedBlock(index, *segment.codes(), begin, n);
+      if (pinned.codes() != nullptr) {
+        ScanCodedBlock(index, *pinned.codes(), begin, n);
         continue;
       }
       ScoreRows(query(), block.rows + static_cast<size_t>(begin) * block.stride, block.stride, block.factors + begin, n,
                 scores.data());
       TakeScores(index, begin, n, scores.data());
     }
-  }
-
-  // A float that no score below it, plus error_, reaches the floor.
-  float LeastScore() const {
-    const double least = candidates_.floor() - error_;
-    const float nearest = static_cast<float>(least);
-    return nearest > least ? std::nextafter(nearest, -std::numeric_limits<float>::infinity()) : nearest;
   }
 
   // Candidates by their codes are many: scores of their vectors leave about as many as are wanted.

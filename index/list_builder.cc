@@ -204,9 +204,12 @@ class CentreIndex final : public faiss::Index {
     std::vector<float> best(queries.size(), -std::numeric_limits<float>::infinity());
     std::vector<int64_t> label(queries.size(), 0);
     std::vector<float> scores(queries.size() * kCentresATile);
+    std::vector<const BoundQuery*> pointers;
+    for (const BoundQuery& query : queries) pointers.push_back(&query);
+    const QueryBatch batch(pointers);
     for (int64_t tile = 0; tile < ntotal; tile += kCentresATile) {
       const int64_t count = std::min(kCentresATile, ntotal - tile);
-      ScoreRowsBatch(std::span<const BoundQuery>(queries), &centres_[static_cast<size_t>(tile) * width], width,
+      ScoreRowsBatch(batch, &centres_[static_cast<size_t>(tile) * width], width,
                      &ones_[static_cast<size_t>(tile)], static_cast<size_t>(count), scores.data(), kCentresATile);
       for (size_t q = 0; q < queries.size(); ++q) {
         const float* const of = &scores[q * kCentresATile];

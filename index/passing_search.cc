@@ -136,7 +136,7 @@ class PassingSearch {
   // By codes where the segment has them.
   void Score(const uint32_t* rows, size_t n, float* scores) const {
     if (turn_.coded != nullptr) {
-      const CodeBlock& codes = *pinned_.segment->codes();
+      const CodeBlock& codes = *pinned_.codes();
       ScoreCodesGathered(*turn_.coded, codes.rows, codes.stride, rows, n, scores);
     } else {
       const RowBlock& block = pinned_.segment->block();
@@ -145,7 +145,7 @@ class PassingSearch {
   }
 
   double ErrorOf(float score) const {
-    return turn_.coded == nullptr ? turn_.error : turn_.coded->ErrorOf(score, pinned_.segment->codes()->error_max);
+    return turn_.coded == nullptr ? turn_.error : turn_.coded->ErrorOf(score, pinned_.codes()->error_max);
   }
 
   // A row that passes, and that the filter keeps or is to be asked about.

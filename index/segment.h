@@ -114,14 +114,9 @@ class Segment {
   virtual bool ordered_by_id() const { return false; }  // rows ascend by internal id
   virtual const Graph* graph() const { return nullptr; }
   virtual const Lists* lists() const { return nullptr; }
-  virtual const CodeBlock* codes() const { return nullptr; }  // of all rows, at the same places
+  // Of all rows, at the same places; nullptr where there are none, or more rows may come.
+  virtual const CodeBlock* codes() const { return nullptr; }
   virtual const PqCodes* pq() const { return nullptr; }       // the same, of IVF segments alone, instead of `codes`
-  // What searches read first of a row: "float32", "int8", "fp16", "pq".
-  std::string_view codes_name() const {
-    if (pq() != nullptr) return RowCodesName(RowCodes::kPq);
-    if (codes() == nullptr) return RowCodesName(RowCodes::kFloat32);
-    return RowCodesName(codes()->kind == CodeKind::kInt8 ? RowCodes::kInt8 : RowCodes::kHalf);
-  }
   virtual std::span<const RecallAt> measured() const { return {}; }  // when it was sealed, breadth ascending
   virtual bool lasting() const { return false; }  // its rows never change, and searches to come will meet it
   gpu::DeviceCopy& device_copy() const { return device_copy_; }
@@ -131,6 +126,15 @@ class Segment {
   float bias_max() const { return bias_max_; }
   const StateCounts& counts() const { return counts_; }
   virtual std::optional<int64_t> Find(uint64_t internal_id) const = 0;  // the row of this id that is not deleted
+  // The codes of the rows that are there now; without rows where there are none.
+  virtual CodeBlock PinCodes() const { return codes() == nullptr ? CodeBlock() : *codes(); }
+  // What searches read first of a row: "float32", "int8", "fp16", "pq".
+  std::string_view codes_name() const {
+    if (pq() != nullptr) return RowCodesName(RowCodes::kPq);
+    const CodeBlock pinned = PinCodes();
+    if (pinned.rows == nullptr) return RowCodesName(RowCodes::kFloat32);
+    return RowCodesName(pinned.kind == CodeKind::kInt8 ? RowCodes::kInt8 : RowCodes::kHalf);
+  }
   virtual int64_t mapped_bytes() const = 0;
   virtual int64_t heap_bytes() const = 0;
 

@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "base/status.h"
+#include "index/segment_codes.h"
 
 namespace lightcone {
 namespace {
@@ -234,8 +235,10 @@ absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, co
     SetState(generation, *old, kDeleted, sequence);
   }
   if (generation.active == nullptr) {
+    const Space& space = generation.space;
     LC_ASSIGN_OR_RETURN(generation.active,
-                        GrowingSegment::Make(next_segment_id_, number, generation.space, settings_.growing_rows_max));
+                        GrowingSegment::Make(next_segment_id_, number, space, settings_.growing_rows_max,
+                                             CodeKindOf(CodesWithoutLists(settings_.codes), space.dimension)));
     ++next_segment_id_;
     generation.active_since = changes_applied_;
   }
@@ -340,7 +343,8 @@ void SegmentIndex::Publish() {
     auto leg = std::make_shared<ViewLeg>();
     leg->space = generation.space;
     const auto pin = [&leg](const auto& segment) {
-      leg->segments.push_back({segment, segment->rows(), segment->bias_max(), segment->PinCounts()});
+      leg->segments.push_back(
+          {segment, segment->rows(), segment->bias_max(), segment->PinCounts(), segment->PinCodes()});
     };
     for (const auto& segment : generation.damaged) pin(segment);
     for (const auto& segment : generation.sealed) pin(segment);

@@ -4,10 +4,12 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
+#include "geometry/code_kernels.h"
 #include "geometry/kernels.h"
 #include "index/adapted_search.h"
 #include "index/device_search.h"
@@ -105,26 +107,71 @@ void WalkAll(std::span<RunningSearch* const> searches) {
   }
 }
 
-// Scores of a block of rows, for one or for many searches; room for a whole block each.
-class BlockScores {
+// A block of rows of one segment for all searches of a scan, by their vectors or by their codes: it is read once.
+class BlockScan {
  public:
-  void Score(std::span<RunningSearch* const> searches, const RowBlock& block, int64_t begin, size_t n) {
-    const float* const rows = block.rows + static_cast<size_t>(begin) * block.stride;
-    scores_.resize(searches.size() * kRowsABlock);
-    if (searches.size() == 1) {
-      ScoreRows(searches[0]->search->query(), rows, block.stride, block.factors + begin, n, scores_.data());
+  // REQUIRES: the searches have turned to the segment.
+  explicit BlockScan(const SegmentScan& scan) : codes_(scan.pinned->codes()) { TurnTo(scan); }
+
+  // The searches that are left.
+  void TurnTo(const SegmentScan& scan) {
+    const size_t n = scan.by.size();
+    by_codes_ = ByCodes(scan);
+    if (by_codes_) {
+      std::vector<const CodeQuery*> queries;
+      for (const auto& [one, index] : scan.by) queries.push_back(&one->search->code_query());
+      coded_.emplace(queries);
+      code_hits_.resize(n * kRowsABlock);
+    } else {
+      std::vector<const BoundQuery*> queries;
+      for (const auto& [one, index] : scan.by) queries.push_back(&one->search->query());
+      batch_.emplace(queries);
+      row_hits_.resize(n * kRowsABlock);
+    }
+    floors_.resize(n);
+    found_.resize(n);
+  }
+
+  // REQUIRES: the searches are those that were turned to last.
+  void Scan(const SegmentScan& scan, int64_t begin, size_t n) {
+    const std::span<const std::pair<RunningSearch*, uint32_t>> by = scan.by;
+    if (by_codes_) {
+      for (size_t i = 0; i < by.size(); ++i) floors_[i] = by[i].first->search->CodeFloor();
+      ScanCodesBatch(*coded_, codes_->rows + static_cast<size_t>(begin) * codes_->stride, codes_->stride, n,
+                     floors_.data(), code_hits_.data(), found_.data());
+      for (size_t i = 0; i < by.size(); ++i) {
+        by[i].first->search->TakeCodeHits(by[i].second, begin, {code_hits_.data() + i * n, found_[i]});
+      }
       return;
     }
-    queries_.clear();
-    for (const RunningSearch* one : searches) queries_.push_back(&one->search->query());
-    ScoreRowsBatch(std::span<const BoundQuery* const>(queries_), rows, block.stride, block.factors + begin, n,
-                   scores_.data(), kRowsABlock);
+    const RowBlock& block = scan.pinned->segment->block();
+    for (size_t i = 0; i < by.size(); ++i) floors_[i] = by[i].first->search->LeastScore();
+    ScanRowsBatch(*batch_, block.rows + static_cast<size_t>(begin) * block.stride, block.stride, block.factors + begin, n,
+                  floors_.data(), row_hits_.data(), found_.data());
+    for (size_t i = 0; i < by.size(); ++i) {
+      by[i].first->search->TakeRowHits(by[i].second, begin, {row_hits_.data() + i * n, found_[i]});
+    }
   }
-  const float* of(size_t search) const { return scores_.data() + search * kRowsABlock; }
 
  private:
-  std::vector<float> scores_;
-  std::vector<const BoundQuery*> queries_;
+  // So many queries score a block of vectors, which are in memory, faster than each of them their codes.
+  static constexpr size_t kQueriesForVectors = 6;
+
+  static bool ByCodes(const SegmentScan& scan) {
+    const CodeBlock* const codes = scan.pinned->codes();
+    if (codes == nullptr) return false;
+    const bool in_memory = scan.pinned->segment->kind() == "growing";
+    return !in_memory || scan.by.size() < kQueriesForVectors || BatchesCodes(codes->kind);
+  }
+
+  const CodeBlock* const codes_;
+  bool by_codes_ = false;
+  std::optional<QueryBatch> batch_;
+  std::vector<RowHit> row_hits_;
+  std::optional<CodeQueryBatch> coded_;
+  std::vector<CodeHit> code_hits_;
+  std::vector<float> floors_;
+  std::vector<size_t> found_;
 };
 
 // Leaves out searches that nobody waits for any more, which have that as their answer.
@@ -135,28 +182,17 @@ void LeaveOutInterrupted(SegmentScan& scan) {
 // A block of rows is read once for all of them. `looked` is told which are left, each time after it was asked who still
 // waits.
 void ScanTogether(SegmentScan scan, absl::FunctionRef<void(const SegmentScan&)> looked) {
-  const Segment& segment = *scan.pinned->segment;
-  const CodeBlock* const codes = segment.codes();
   const int64_t rows = scan.pinned->rows;
-  BlockScores scores;
-  std::vector<RunningSearch*> searches;
   for (const auto& [one, index] : scan.by) one->search->BeginScan(index);
+  BlockScan blocks(scan);
   for (int64_t begin = 0; begin < rows && !scan.by.empty(); begin += kRowsABlock) {
     if (begin > 0 && begin % kRowsBetweenChecks == 0) {
+      const size_t before = scan.by.size();
       LeaveOutInterrupted(scan);
       looked(scan);
+      if (scan.by.size() != before) blocks.TurnTo(scan);
     }
-    const size_t n = static_cast<size_t>(std::min(kRowsABlock, rows - begin));
-    if (codes != nullptr) {
-      for (const auto& [one, index] : scan.by) one->search->ScanCodedBlock(index, *codes, begin, n);
-      continue;
-    }
-    searches.clear();
-    for (const auto& [one, index] : scan.by) searches.push_back(one);
-    scores.Score(searches, segment.block(), begin, n);
-    for (size_t i = 0; i < scan.by.size(); ++i) {
-      scan.by[i].first->search->TakeScores(scan.by[i].second, begin, n, scores.of(i));
-    }
+    blocks.Scan(scan, begin, static_cast<size_t>(std::min(kRowsABlock, rows - begin)));
   }
 }
 
@@ -191,8 +227,8 @@ std::vector<SegmentScan> ScansOf(std::span<RunningSearch> running) {
 // What a scan reads of the segment's rows.
 ScanQueue::Rows RowsOf(const PinnedSegment& pinned) {
   const Segment& segment = *pinned.segment;
-  const int64_t a_row = segment.codes() != nullptr ? static_cast<int64_t>(segment.codes()->stride)
-                                                   : static_cast<int64_t>(segment.block().stride * sizeof(float));
+  const int64_t a_row = pinned.codes() != nullptr ? static_cast<int64_t>(pinned.codes()->stride)
+                                                  : static_cast<int64_t>(segment.block().stride * sizeof(float));
   return {segment.block().rows, pinned.rows, pinned.rows * a_row};
 }
 

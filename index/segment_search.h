@@ -20,6 +20,9 @@ struct PinnedSegment {
   int64_t rows = 0;
   float bias_max = 0;
   std::shared_ptr<const StateCounts> counts;
+  CodeBlock code_block = {};  // of these rows
+
+  const CodeBlock* codes() const { return code_block.rows == nullptr ? nullptr : &code_block; }
 };
 
 struct SearchScope {

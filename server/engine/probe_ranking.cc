@@ -123,7 +123,7 @@ class BlockRanker {
     if (queries_.empty()) return;
     const Seen seen = SeenBy(ways_[w], block);
     scores_.resize(queries_.size() * block.ids.size());
-    ScoreRowsBatch(std::span<const BoundQuery* const>(queries_), seen.rows, seen.stride, seen.factors,
+    ScoreRowsBatch(QueryBatch(queries_), seen.rows, seen.stride, seen.factors,
                    block.ids.size(), scores_.data(), block.ids.size());
   }
 

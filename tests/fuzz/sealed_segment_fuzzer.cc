@@ -49,6 +49,7 @@ void Search(const std::shared_ptr<SealedSegment>& segment, bool exact) {
   pinned[0].rows = segment->rows();
   pinned[0].bias_max = segment->bias_max();
   pinned[0].counts = segment->PinCounts();
+  pinned[0].code_block = segment->PinCodes();
   SearchScope scope;
   scope.segments = &pinned;
   SearchRequest request;
@@ -57,8 +58,8 @@ void Search(const std::shared_ptr<SealedSegment>& segment, bool exact) {
   request.k = 5;
   request.exact = exact;
   request.nprobe = 1;
-  const absl::Status good;
-  const auto found = std::move(SearchSegments(scope, {&request, 1}, {&good, 1})[0]);
+  const ScopedRequest scoped{scope, &request};
+  const auto found = std::move(SearchSegments({&scoped, 1})[0]);
   if (found.ok() && found->hits.size() > 5) std::abort();
 }
 

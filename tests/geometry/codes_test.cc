@@ -122,6 +122,35 @@ TEST_P(CodesOnEveryTarget, ScoresAreAsNearToTheExactOnesAsTheirBoundSays) {
   }
 }
 
+TEST_P(CodesOnEveryTarget, ARowsErrorIsThatOfTheNearestCodes) {
+  std::mt19937_64 random(27);
+  for (int d = 1; d <= 70; ++d) {
+    for (const bool centred : {false, true}) {
+      const CodedRows coded(CodeKind::kInt8, random, {Metric::kInnerProduct, d}, 11, centred, centred ? 20 : 0);
+      for (std::size_t i = 0; i < coded.rows.size(); ++i) {
+        const std::uint8_t* const row = coded.codes.data() + i * coded.block.stride;
+        CodeFactors factors;
+        std::memcpy(&factors, row + CodeFactorsAt(CodeKind::kInt8, d), sizeof(factors));
+        double lost = 0, largest = 0;
+        for (std::size_t j = 0; j < static_cast<std::size_t>(d); ++j) {
+          const double r = double{coded.factors[i].scale} * double{coded.rows[i][j]} - double{coded.centre[j]};
+          const double gone = r - double{factors.step} * (int{row[j]} - 128);
+          // A step that was rounded down makes the largest code a little too small.
+          ASSERT_LE(std::abs(gone), double{factors.step} * (0.5 + 1e-5)) << "d " << d << ", number " << j;
+          lost += gone * gone;
+          largest = std::max(largest, std::abs(r));
+        }
+        ASSERT_NEAR(factors.step, largest / kInt8CodeMax, 1e-7 * largest);
+        ASSERT_GE(factors.error, std::sqrt(lost));
+        ASSERT_LE(factors.error, std::sqrt(lost) * (1 + 2e-6) + 1e-37);
+        for (std::size_t j = static_cast<std::size_t>(d); j < CodeFactorsAt(CodeKind::kInt8, d); ++j) {
+          ASSERT_EQ(row[j], 128) << "padding";
+        }
+      }
+    }
+  }
+}
+
 TEST_P(CodesOnEveryTarget, NothingIsLostWhereTheQueryAloneIsRounded) {
   std::mt19937_64 random(26);
   for (const int d : {3, 64, 100, 768}) {
@@ -189,6 +218,53 @@ TEST_P(CodesOnEveryTarget, AScanKeepsTheRowsThatReachTheFloorAndNoOther) {
           ++expected;
         }
         ASSERT_EQ(found, expected);
+      }
+    }
+  }
+}
+
+TEST_P(CodesOnEveryTarget, AScanForManyQueriesFindsWhatOneForEachOfThemFinds) {
+  std::mt19937_64 random(28);
+  for (const int d : {1, 3, 16, 25, 64, 100, 128, 200}) {
+    for (const Space& space : SpacesOf(d)) {
+      const CodedRows coded(kCodeKinds[random() % 4 == 0], random, space, 45, /*centred=*/true, 3);
+      std::vector<BoundQuery> bound;
+      for (int q = 0; q < 35; ++q) {
+        bound.push_back(BoundQuery::Make(space, space, RandomVector(random, d, RandomNorm(random))).value());
+      }
+      std::vector<CodeQuery> queries(bound.begin(), bound.end());
+      for (CodeQuery& query : queries) query.TurnTo(coded.block);
+      for (const std::size_t count : {1, 2, 3, 15, 16, 18, 19, 32, 35}) {
+        std::vector<const CodeQuery*> pointers;
+        for (std::size_t q = 0; q < count; ++q) pointers.push_back(&queries[q]);
+        const CodeQueryBatch batch(pointers);
+        for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{8}, coded.rows.size()}) {
+          std::vector<CodeHit> alone(n), hits(count * n);
+          std::vector<float> floors(count);
+          std::vector<std::size_t> found(count, 99);
+          for (std::size_t q = 0; q < count; ++q) {  // all of them; those above one of them; none
+            ScanCodes(queries[q], coded.codes.data(), coded.block.stride, n, kNoFloor, alone.data());
+            floors[q] = q % 5 == 0 ? kNoFloor : q % 5 == 1 ? 1e30f : alone[q % n].score + alone[q % n].error;
+          }
+          ScanCodesBatch(batch, coded.codes.data(), coded.block.stride, n, floors.data(), hits.data(), found.data());
+          for (std::size_t q = 0; q < count; ++q) {
+            ScanCodes(queries[q], coded.codes.data(), coded.block.stride, n, kNoFloor, alone.data());
+            std::size_t next = 0;
+            for (std::size_t i = 0; i < n; ++i) {
+              const CodeHit& hit = hits[q * n + next];
+              const bool hit_it = next < found[q] && hit.row == i;
+              // Sums are the same integers; what follows may be rounded otherwise.
+              const double upper = double{alone[i].score} + alone[i].error, noise = queries[q].slack();
+              ASSERT_TRUE(hit_it || upper < floors[q] + noise) << d << " query " << q << " row " << i;
+              if (!hit_it) continue;
+              ASSERT_GE(upper, floors[q] - noise);
+              ASSERT_NEAR(hit.score, alone[i].score, noise);
+              ASSERT_NEAR(hit.error, alone[i].error, 1e-5 * alone[i].error + noise);
+              ++next;
+            }
+            ASSERT_EQ(next, found[q]) << "rows in order, none twice";
+          }
+        }
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "base/strings.h"
@@ -84,20 +85,48 @@ TEST_P(KernelsOnEveryTarget, ScoreRowsGatheredAgreesForAnyOrderWithRepeats) {
   }
 }
 
+// ScanRowsBatch gives those of `scores` that reach a floor: all, none, or about half of them.
+void ExpectHits(const QueryBatch& queries, const RowBlock& block, const std::vector<float>& scores,
+                std::size_t score_stride) {
+  const std::size_t n = block.size();
+  std::vector<float> floors;
+  for (std::size_t q = 0; q < queries.size(); ++q) {
+    floors.push_back(q % 5 == 0   ? -std::numeric_limits<float>::infinity()
+                     : q % 5 == 1 ? std::numeric_limits<float>::infinity()
+                                  : scores[q * score_stride + q % n]);
+  }
+  std::vector<RowHit> hits(queries.size() * n);
+  std::vector<std::size_t> found(queries.size(), 99);
+  ScanRowsBatch(queries, block.data(), block.stride, block.factors.data(), n, floors.data(), hits.data(), found.data());
+  for (std::size_t q = 0; q < queries.size(); ++q) {
+    std::size_t expected = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float score = scores[q * score_stride + i];
+      if (score < floors[q]) continue;
+      ASSERT_LT(expected, found[q]) << "query " << q << " of " << queries.size() << ", row " << i;
+      ASSERT_EQ(hits[q * n + expected].row, i);
+      ASSERT_EQ(hits[q * n + expected].score, score);
+      ++expected;
+    }
+    ASSERT_EQ(expected, found[q]);
+  }
+}
+
 TEST_P(KernelsOnEveryTarget, ScoreRowsBatchAgreesForEveryNumberOfQueries) {
   std::mt19937_64 random(13);
   for (int d : {1, 3, 4, 7, 8, 15, 16, 17, 33, 64, 100, 128, 130, 512}) {
     for (const Space& space : EverydaySpaces(d)) {
-      const std::size_t rows = 4 * (32 * 1024 / (d * 4) / 4) + 6;  // more than one tile for long rows
-      const RowBlock block(random, space, std::min<std::size_t>(rows, 75), d + 1, 1);
-      for (int count : {0, 1, 2, 3, 5, 8}) {
+      const RowBlock block(random, space, d == 512 ? 131 : 39, d + 1, 1);  // the long ones: more than one tile
+      for (int count : {0, 1, 3, 8, 9, 16, 21, 31, 48, 64, 90}) {
         std::vector<BoundQuery> queries;
         for (int q = 0; q < count; ++q) {
           queries.push_back(BoundQuery::Make(space, space, RandomVector(random, d, RandomNorm(random))).value());
         }
         const std::size_t score_stride = block.size() + 2;
         std::vector<float> scores(count * score_stride + 1, 123.0f);
-        ScoreRowsBatch(std::span<const BoundQuery>(queries), block.data(), block.stride, block.factors.data(),
+        std::vector<const BoundQuery*> pointers;
+        for (const BoundQuery& query : queries) pointers.push_back(&query);
+        ScoreRowsBatch(QueryBatch(pointers), block.data(), block.stride, block.factors.data(),
                        block.size(), scores.data(), score_stride);
         for (int q = 0; q < count; ++q) {
           for (std::size_t i = 0; i < block.size(); ++i) {
@@ -105,6 +134,7 @@ TEST_P(KernelsOnEveryTarget, ScoreRowsBatchAgreesForEveryNumberOfQueries) {
           }
           ASSERT_EQ(scores[q * score_stride + block.size()], 123.0f) << "wrote past the end of a query's scores";
         }
+        ExpectHits(QueryBatch(pointers), block, scores, score_stride);
       }
     }
   }

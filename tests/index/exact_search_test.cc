@@ -28,7 +28,7 @@ class World {
     static constexpr RowCodes kCodes[] = {RowCodes::kFloat32, RowCodes::kInt8, RowCodes::kHalf};
     settings.codes = settings.kind == SealedKind::kIvf && Below(3) == 0 ? RowCodes::kPq : kCodes[Below(3)];
     settings.pq_m = Below(2) == 0 ? space_.dimension : 1;
-    settings.growing_rows_max = 20 + static_cast<int64_t>(Below(100));
+    settings.growing_rows_max = 20 + static_cast<int64_t>(Below(100));  // codes from the 16th row on
     settings.hnsw_m = 4;
     settings.hnsw_ef_construction = 16;
     auto index = CollectionIndex::Open(folder_.path(), settings, generations_, &oracle_);
@@ -171,6 +171,86 @@ TEST(ExactSearch, EqualsABruteForceRankingInDoublePrecisionOn10000RandomCases) {
     world.Fill();
     world.CheckCases(seed);
     if (HasFatalFailure()) return;
+  }
+}
+
+// Rows that nobody has sealed yet, and three queries for them.
+class UnsealedRows {
+ public:
+  static constexpr int64_t kRows = 3'000;
+
+  explicit UnsealedRows(RowCodes codes) {
+    IndexSettings settings;
+    settings.growing_rows_max = 2 * kRows;
+    settings.codes = codes;
+    index_ = CollectionIndex::Open(folder_.path(), settings, {{1, space_}}, &oracle_).value();
+    for (int64_t written = 0; written < kRows;) {
+      Oracle::Batch batch;
+      for (int i = 0; i < 300; ++i) batch.push_back(Oracle::Add(static_cast<uint64_t>(++written), 1, Vector()));
+      EXPECT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
+    }
+    for (int i = 0; i < 3; ++i) queries_.push_back(Bind(space_, Vector()));
+  }
+
+  // The first `n` queries in one call.
+  std::vector<SearchResult> Search(size_t n) const {
+    std::vector<SearchRequest> requests(n);
+    for (size_t i = 0; i < n; ++i) {
+      requests[i].query = &queries_[i];
+      requests[i].generation = requests[i].view_generation = 1;
+      requests[i].k = 10;
+      requests[i].exact = true;
+    }
+    std::vector<SearchResult> results;
+    for (auto& found : index_->View()->SearchTogether(requests)) results.push_back(std::move(found).value());
+    for (size_t i = 0; i < n; ++i) {
+      ExpectSameHits(results[i].hits, oracle_.BruteForce(queries_[i], 1, 1, 10), StrCat("query ", i));
+    }
+    return results;
+  }
+
+  CollectionIndex& index() const { return *index_; }
+
+ private:
+  std::vector<float> Vector() {
+    std::normal_distribution<float> normal(0.3f, 0.1f);
+    std::vector<float> z(static_cast<size_t>(space_.dimension));
+    for (float& x : z) x = normal(random_);
+    return z;
+  }
+
+  const Space space_{Metric::kEuclidean, 64};
+  TemporaryFolder folder_;
+  Oracle oracle_;
+  std::mt19937 random_{5};
+  std::vector<BoundQuery> queries_;
+  std::unique_ptr<CollectionIndex> index_;
+};
+
+TEST(ExactSearch, ReadsTheCodesOfRowsThatAreNotSealedYet) {
+  for (const RowCodes codes : {RowCodes::kAuto, RowCodes::kInt8, RowCodes::kHalf}) {
+    const UnsealedRows rows(codes);
+    ASSERT_EQ(rows.index().Stats().segments.size(), 1u);
+    EXPECT_EQ(rows.index().Stats().segments[0].kind, "growing");
+    EXPECT_EQ(rows.index().Stats().segments[0].codes, codes == RowCodes::kHalf ? "fp16" : "int8");
+    for (const size_t queries : {1, 2}) {
+      for (const SearchResult& result : rows.Search(queries)) {
+        EXPECT_EQ(result.rows_scored, UnsealedRows::kRows);
+        EXPECT_GE(result.rows_refined, 10);  // those whose codes do not rule them out
+        EXPECT_LT(result.rows_refined, UnsealedRows::kRows / 10);
+      }
+    }
+  }
+}
+
+TEST(ExactSearch, ReadsTheVectorsOfRowsThatAreNotSealedYetWhereThatIsAskedForOrManyQueriesShareThem) {
+  const UnsealedRows without(RowCodes::kFloat32);
+  EXPECT_EQ(without.index().Stats().segments[0].codes, "float32");
+  EXPECT_EQ(without.Search(1)[0].rows_refined, 0);
+  const UnsealedRows with(RowCodes::kInt8);
+  for (const SearchResult& result : with.Search(3)) {
+    EXPECT_EQ(result.rows_scored, UnsealedRows::kRows);
+    EXPECT_LE(result.rows_refined, 20);  // no more than the vectors' own scores leave
   }
 }
 
