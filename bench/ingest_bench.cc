@@ -2,6 +2,7 @@
 // rate that they reach without it. Sealing and merging go on meanwhile. And the same while the whole gallery is rebuilt.
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -37,15 +38,12 @@ class IngestBench {
 
   absl::Status Run() {
     LC_RETURN_IF_ERROR(Load());
-    v1::RebuildRequest rebuild;
-    rebuild.set_collection(kCollection);
-    rebuild.set_wait(true);
     LC_ASSIGN_OR_RETURN(const double full_rate, Write(absl::ZeroDuration(), absl::Seconds(3)));
     const absl::Duration period = absl::Seconds(kWriters * kBatch / (full_rate / 2));
     std::vector<double> idle, busy, ratios;
     double rate = 0;
     for (int round = 0; round <= kRounds; ++round) {
-      LC_RETURN_IF_ERROR(client_->RebuildCollection(rebuild, {.timeout = absl::Minutes(20)}).status());
+      LC_RETURN_IF_ERROR(Load());  // anew: a round's rows would be the next one's gallery
       LC_ASSIGN_OR_RETURN(const double alone, SearchP99(absl::Now(), absl::Now() + kPhase));
       absl::StatusOr<double> written = 0.0;
       std::jthread writing([&] { written = Write(period, kPhase); });
@@ -121,8 +119,12 @@ class IngestBench {
   }
 
  private:
-  // Starts a server with a sealed gallery.
+  // Starts a server with a sealed gallery, where one ran in its place.
   absl::Status Load() {
+    client_.reset();
+    server_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(options_.folder + "/ingest", ignored);
     LC_ASSIGN_OR_RETURN(server_, cli::ChildServer::Start(options_.server_binary, options_.folder + "/ingest"));
     LC_ASSIGN_OR_RETURN(client_, client::Client::Connect({.address = server_->address()}));
     LC_RETURN_IF_ERROR(client_->WaitUntilServing(absl::Seconds(30)));

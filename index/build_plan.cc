@@ -52,6 +52,9 @@ std::vector<size_t> PlanRewrite(RewriteKind kind, const std::vector<BuildInput>&
   if (kind == RewriteKind::kRebuild) {
     return Fitting(sealed, those([](const BuildInput& input) { return input.stale; }), settings.merge_rows_max);
   }
+  if (kind == RewriteKind::kFinish) {
+    return Fitting(sealed, those([](const BuildInput& input) { return input.provisional; }), settings.merge_rows_max);
+  }
   if (kind == RewriteKind::kCompact) {
     const auto dead = [&](const BuildInput& input) { return DeletedShare(input) > settings.tombstones_share_max; };
     return Fitting(sealed, those(dead), settings.growing_rows_max);

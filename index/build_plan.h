@@ -14,6 +14,7 @@ struct BuildInput {
   bool stale = false;  // sealed with other settings, and a rewrite was asked for
   int64_t rows = 0;
   int64_t deleted = 0;
+  bool provisional = false;  // SegmentManifest::provisional
 };
 
 // How many growing segments (full or flushed, oldest first) the next sealed one is made of: as many as fit into
@@ -23,12 +24,13 @@ size_t PlanSeal(const std::vector<BuildInput>& growing, const IndexSettings& set
 // Why sealed segments are written anew, the most urgent first.
 enum class RewriteKind {
   kRebuild,  // stale segments, together as far as they fit into merge_rows_max
+  kFinish,   // provisional segments, the same
   kCompact,  // those whose deleted share is above tombstones_share_max: one, and further ones as far as all their live
              // rows fit into growing_rows_max
   kMerge,    // kMergeWidth or more of one size class (powers of kMergeWidth times growing_rows_max), as far as they fit:
              // so a row is rewritten about log_4(rows / growing_rows_max) times, and a generation keeps few segments
 };
-inline constexpr int kRewriteKinds = 3;
+inline constexpr int kRewriteKinds = 4;
 inline constexpr int kMergeWidth = 4;
 
 // Picks sealed segments (indices into `sealed`, ascending) that one new segment takes the place of; empty when there is

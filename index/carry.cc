@@ -161,7 +161,7 @@ absl::StatusOr<std::shared_ptr<SealedSegment>> WriteCarried(const CarryPlan& pla
                                                             const std::string& folder,
                                                             const std::function<bool()>& stop) {
   const SegmentManifest& of = plan.segment->manifest();
-  SegmentPlan segment{of.id, of.first_sequence, of.last_sequence, plan.settings, vectors_file};
+  SegmentPlan segment{of.id, of.first_sequence, of.last_sequence, plan.settings, vectors_file, /*provisional=*/false};
   segment.settings.kind = kind;
   segment.settings.codes = CodesWithoutLists(plan.settings.codes);
   std::vector<RowReference> rows = AllRows(*source);

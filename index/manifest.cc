@@ -236,6 +236,7 @@ std::string EncodeManifest(const SegmentManifest& m) {
   PutSpace(m.space, json);
   if (m.bias_max) json["bias_max"] = *m.bias_max;
   if (m.rebuild > 0) json["rebuild"] = m.rebuild;
+  if (m.provisional) json["provisional"] = true;
   for (const FileEntry& file : m.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.crc32c}});
   }
@@ -261,6 +262,7 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
     if (!(*m.bias_max >= 0 && std::isfinite(*m.bias_max))) reader.Fail("bias_max", "a finite number of 0 or more");
   }
   if (json.contains("rebuild")) m.rebuild = reader.Integer<uint32_t>("rebuild", 0, std::numeric_limits<uint32_t>::max());
+  if (json.contains("provisional")) m.provisional = reader.Bool("provisional");
   LC_RETURN_IF_ERROR(reader.status());
   const MeasuredNames names = MeasuredNamesOf(m);
   if (json.contains(names.list)) {

@@ -218,12 +218,14 @@ class SegmentIndex final : public CollectionIndex {
   bool RewriteDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return rewrite_ != nullptr && rewrite_->done; }
   void Install(const Job& job, const std::vector<RowReference>& rows, std::shared_ptr<SealedSegment> built)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::string SegmentFolder(uint64_t id) const;
+
+  // The checkpoint (segment_index_checkpoint.cc).
   absl::Status WriteCheckpoint() ABSL_LOCKS_EXCLUDED(mu_);
   void CollectCheckpoint(IndexCheckpoint& checkpoint,
                          std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>>& states,
                          std::vector<std::string>& garbage) ABSL_LOCKS_EXCLUDED(mu_);
   uint64_t SequenceInFiles(const Generation& generation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::string SegmentFolder(uint64_t id) const;
 
   // Damage (segment_index_damage.cc).
   void CheckerLoop() ABSL_LOCKS_EXCLUDED(mu_);

@@ -2,15 +2,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <filesystem>
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
-#include "base/files.h"
 #include "base/status.h"
 #include "index/build_plan.h"
 #include "index/disk_pace.h"
+#include "index/segment_codes.h"
 #include "index/segment_index.h"
 #include "spdlog/spdlog.h"
 
@@ -31,7 +31,12 @@ constexpr absl::Duration kDeferMax = absl::Seconds(10);
 constexpr int64_t kDeferredSegmentsMax = 4;
 // One job seals at most this part of what may wait to be sealed: memory comes back step by step, not all of it at the
 // end of a build that takes hours.
-constexpr int64_t kSealedShare = 4;
+constexpr int64_t kSealedShare = 16;
+// Once this part of it waits, writes will soon: rows are sealed without a graph or lists then, as fast as the disk takes
+// them, and rewritten later.
+constexpr int64_t kHurryShare = 4;
+// What a flush waits for; merges it does not.
+constexpr std::array kAwaitedRewrites = {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact};
 // Niceness of the builder's thread: searches and writes come first.
 constexpr int kBuilderNice = 10;
 
@@ -107,8 +112,10 @@ bool SegmentIndex::FlushSettled(const Job* seal) const {
   const auto to_be_rewritten = [&](const SealedSegment& segment) {
     mu_.AssertHeld();
     const std::vector<BuildInput> alone = {InputOf(segment, all_rows)};
-    return !PlanRewrite(RewriteKind::kRebuild, alone, settings_).empty() ||
-           !PlanRewrite(RewriteKind::kCompact, alone, settings_).empty();
+    return std::any_of(kAwaitedRewrites.begin(), kAwaitedRewrites.end(), [&](RewriteKind kind) {
+      mu_.AssertHeld();
+      return !PlanRewrite(kind, alone, settings_).empty();
+    });
   };
   for (const auto& [number, generation] : generations_) {
     // What was damaged is whole again only once its rows are in files.
@@ -118,8 +125,9 @@ bool SegmentIndex::FlushSettled(const Job* seal) const {
     }
     for (const auto& segment : generation.sealed) {
       // What was written since is not waited for: where rows change all the time, something is always due for compaction.
-      if (FlushFailure().ok() && segment->id() < flushing_.next_id &&
-          segment->manifest().last_sequence <= flushing_.sequence && to_be_rewritten(*segment)) {
+      const bool before = segment->id() < flushing_.next_id || segment->manifest().provisional;
+      if (FlushFailure().ok() && before && segment->manifest().last_sequence <= flushing_.sequence &&
+          to_be_rewritten(*segment)) {
         return false;
       }
     }
@@ -210,7 +218,10 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
       });
       const Job* const seal = job ? &*job : nullptr;
       // Where writes never pause, neither does the work: nobody waits for what came after the flush.
-      if (FlushSettled(seal)) AnswerFlush(FlushFailure());
+      if (FlushSettled(seal)) {
+        sealing_error_ = absl::OkStatus();  // What failed before has been done by now, checkpoint included.
+        AnswerFlush(FlushFailure());
+      }
       if (!failed.empty() && flushing_.ticket != flush_done_ && flushing_.written && YoungerThanFlush(seal)) {
         AnswerFlush(*unmended);
       }
@@ -234,7 +245,9 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
 }
 
 BuildInput SegmentIndex::InputOf(const SealedSegment& segment, int64_t all_rows) const {
-  return {segment.stale() || Outgrown(segment, all_rows), segment.rows(), segment.counts().Of(kDeleted)};
+  const bool provisional = segment.manifest().provisional;
+  return {segment.stale() || (!provisional && Outgrown(segment, all_rows)), segment.rows(),
+          segment.counts().Of(kDeleted), provisional};
 }
 
 std::optional<SegmentIndex::Job> SegmentIndex::InTurn(
@@ -254,12 +267,15 @@ std::optional<SegmentIndex::Job> SegmentIndex::InTurn(
 std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generation& generation, int64_t rows_max) {
   std::vector<BuildInput> inputs;
   for (const auto& segment : generation.frozen) {
-    inputs.push_back({false, segment->rows(), segment->counts().Of(kDeleted)});
+    inputs.push_back({.rows = segment->rows(), .deleted = segment->counts().Of(kDeleted)});
   }
+  bool hurry = false;
   if (limits_.unsealed_bytes_max > 0 && !generation.frozen.empty()) {
     const GrowingSegment& oldest = *generation.frozen.front();
     const int64_t row_bytes = oldest.heap_bytes() / std::max<int64_t>(1, oldest.rows());
-    rows_max = std::min(rows_max, limits_.unsealed_bytes_max / kSealedShare / std::max<int64_t>(1, row_bytes));
+    hurry = UnsealedBytes() >= limits_.unsealed_bytes_max / kHurryShare;
+    const int64_t share = hurry ? kHurryShare : kSealedShare;
+    rows_max = std::min(rows_max, limits_.unsealed_bytes_max / share / std::max<int64_t>(1, row_bytes));
   }
   const size_t chosen = PlanSeal(inputs, settings_, rows_max);
   if (chosen == 0) return std::nullopt;
@@ -273,7 +289,14 @@ std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generatio
     plan.last_sequence = std::max(plan.last_sequence, segment.last_sequence());
   }
   const auto begin = generation.frozen.begin();
-  return BeginJob(number, generation.space, live, std::move(plan), {begin, begin + static_cast<ptrdiff_t>(chosen)});
+  Job job =
+      BeginJob(number, generation.space, live, std::move(plan), {begin, begin + static_cast<ptrdiff_t>(chosen)});
+  if (hurry && job.plan.settings.kind != SealedKind::kFlat) {
+    job.plan.provisional = true;
+    job.plan.settings.kind = SealedKind::kFlat;
+    job.plan.settings.codes = CodesWithoutLists(job.plan.settings.codes);
+  }
+  return job;
 }
 
 std::vector<size_t> SegmentIndex::PlanOf(RewriteKind kind, const Generation& generation) const {
@@ -377,7 +400,8 @@ absl::Status SegmentIndex::LastError() const {
 
 std::unique_ptr<SegmentIndex::Rewrite> SegmentIndex::PickRewrite() {
   const auto now = std::chrono::steady_clock::now();
-  for (const RewriteKind kind : {RewriteKind::kRebuild, RewriteKind::kCompact, RewriteKind::kMerge}) {
+  for (const RewriteKind kind :
+       {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact, RewriteKind::kMerge}) {
     Trial& trial = trials_[static_cast<size_t>(kind)];
     const bool wanted = std::any_of(generations_.begin(), generations_.end(), [&](const auto& entry) {
       mu_.AssertHeld();
@@ -501,76 +525,6 @@ void SegmentIndex::Install(const Job& job, const std::vector<RowReference>& rows
   }
   generation.touched = true;
   Publish();
-}
-
-uint64_t SegmentIndex::SequenceInFiles(const Generation& generation) const {
-  uint64_t sequence = std::max(generation.floor, applied_);
-  for (const auto& segment : generation.frozen) sequence = std::min(sequence, segment->first_sequence() - 1);
-  if (generation.active != nullptr) sequence = std::min(sequence, generation.active->first_sequence() - 1);
-  return sequence;
-}
-
-absl::Status SegmentIndex::WriteCheckpoint() {
-  IndexCheckpoint checkpoint;
-  std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>> states;
-  std::vector<std::string> garbage;
-  absl::Status status;
-  try {
-    CollectCheckpoint(checkpoint, states, garbage);
-    for (auto& [segment, row_states] : states) {
-      if (!status.ok()) break;
-      status = WriteFileAtomically(StrCat(segment->folder(), "/", kStatesFile),
-                                   EncodeStates({checkpoint.newest_sequence, std::move(row_states)}));
-    }
-    if (status.ok()) status = WriteFileAtomically(folder_ + "/index.json", EncodeIndexCheckpoint(checkpoint));
-  } catch (...) {  // Out of memory: as with a full disk, what was collected is dirty still.
-    status = StatusOfException();
-  }
-  if (status.ok()) {
-    // Views that still use a deleted segment keep its mapping: the space is freed with the last of them.
-    for (const std::string& folder : garbage) {
-      std::error_code error;
-      std::filesystem::remove_all(folder, error);
-      if (error) spdlog::warn("index '{}': cannot remove '{}': {}", folder_, folder, error.message());
-    }
-  }
-  absl::MutexLock lock(&mu_);
-  if (!status.ok()) {
-    checkpoint_due_ = true;
-    for (auto& [segment, unused] : states) segment->set_dirty(true);
-    return Annotate(status, "write checkpoint");
-  }
-  for (const IndexCheckpoint::Generation& entry : checkpoint.generations) {
-    const auto it = generations_.find(entry.generation);
-    if (it != generations_.end()) it->second.persisted = std::max(it->second.persisted, entry.sequence);
-  }
-  for (const std::string& folder : garbage) std::erase(garbage_, folder);
-  flushing_.written = true;
-  return absl::OkStatus();
-}
-
-void SegmentIndex::CollectCheckpoint(
-    IndexCheckpoint& checkpoint, std::vector<std::pair<std::shared_ptr<SealedSegment>, std::vector<uint32_t>>>& states,
-    std::vector<std::string>& garbage) {
-  absl::MutexLock lock(&mu_);
-  checkpoint_due_ = false;
-  state_changes_ = 0;
-  garbage = garbage_;
-  checkpoint.next_segment_id = next_segment_id_;
-  checkpoint.newest_sequence = std::max(applied_, loaded_newest_sequence_);
-  const auto recovered = [](const auto& segment) { return segment != nullptr && segment->recovered(); };
-  for (const auto& [number, generation] : generations_) {
-    IndexCheckpoint::Generation entry{number, generation.space, SequenceInFiles(generation), true, {}};
-    entry.complete = !generation.recovering && generation.damaged.empty() && !recovered(generation.active) &&
-                     std::none_of(generation.frozen.begin(), generation.frozen.end(), recovered);
-    for (const auto& segment : generation.sealed) {
-      entry.segments.push_back(segment->id());
-      if (!segment->dirty()) continue;
-      states.emplace_back(segment, segment->CopyStates());
-      segment->set_dirty(false);
-    }
-    checkpoint.generations.push_back(std::move(entry));
-  }
 }
 
 }  // namespace lightcone

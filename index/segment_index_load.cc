@@ -85,10 +85,8 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
         loaded_newest_sequence_ = std::max(loaded_newest_sequence_, (*segment)->sequence_of_states());
         unchecked_.push_back(*segment);
         (*segment)->set_lasting();
-        if ((*segment)->manifest().rebuild < settings_.rebuild) {  // The last run did not come that far.
-          (*segment)->set_stale();
-          Wake();
-        }
+        if ((*segment)->manifest().rebuild < settings_.rebuild) (*segment)->set_stale();  // the last run did not come so far
+        if ((*segment)->stale() || (*segment)->manifest().provisional) Wake();
         generation.sealed.push_back(std::move(*segment));
         continue;
       }

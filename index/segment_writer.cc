@@ -109,6 +109,7 @@ class SegmentWriter {
     manifest_.first_sequence = plan.first_sequence;
     manifest_.last_sequence = plan.last_sequence;
     manifest_.rebuild = plan.settings.rebuild;
+    manifest_.provisional = plan.provisional;
     manifest_.bias_max = 0;
     for (const RowReference& row : rows) {
       manifest_.bias_max = std::max(*manifest_.bias_max, sources[row.source]->block().factors[row.row].bias);

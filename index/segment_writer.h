@@ -33,6 +33,7 @@ struct SegmentPlan {
   // Vectors that lie in a file as the segment's would: linked into the segment instead of written. Empty: none do.
   // REQUIRES then: the rows are those of the one source, all and in order.
   std::string vectors_file;
+  bool provisional = false;  // SegmentManifest::provisional
 };
 
 // What a build asks for while it runs.

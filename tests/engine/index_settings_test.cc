@@ -195,7 +195,8 @@ TEST_F(IndexSettingsOfCollections, WritesOfItemsWaitForTheBuilderAndAreRefusedWh
   std::filesystem::remove(segments);
   std::filesystem::rename(segments + ".real", segments);
   ASSERT_TRUE(engine_->Rebuild("c", {}, /*wait=*/true, "", {}).ok());
-  EXPECT_TRUE(engine_->GetCollection("c")->index_error.ok());
+  const absl::Status left = engine_->GetCollection("c")->index_error;
+  EXPECT_TRUE(left.ok()) << left;
   EXPECT_TRUE(upsert().ok());
   engine_.reset();
   engine_ = OpenEngine(options);

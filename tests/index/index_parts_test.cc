@@ -68,9 +68,12 @@ TEST(BuildPlan, MergesFourOfASize) {
 }
 
 TEST(BuildPlan, RebuildsStaleSegmentsTogether) {
-  const BuildInput fresh{false, 10, 0}, stale{true, 10, 0};
+  const BuildInput fresh{false, 10, 0}, stale{true, 10, 0}, provisional{false, 10, 0, true};
   EXPECT_THAT(PlanRewrite(RewriteKind::kRebuild, {fresh, stale, fresh, stale}, IndexSettings()), ElementsAre(1u, 3u));
   EXPECT_THAT(PlanRewrite(RewriteKind::kRebuild, {fresh, fresh}, IndexSettings()), IsEmpty());
+  EXPECT_THAT(PlanRewrite(RewriteKind::kRebuild, {fresh, provisional}, IndexSettings()), IsEmpty());
+  EXPECT_THAT(PlanRewrite(RewriteKind::kFinish, {fresh, provisional, stale, provisional}, IndexSettings()),
+              ElementsAre(1u, 3u));
 }
 
 TEST(CandidateSet, KeepsEveryRowWhoseBoundReachesTheFloor) {

@@ -91,6 +91,36 @@ TEST_F(IndexRewrite, RowsOfWritesAreSealedWhileALongRewriteGoesOn) {
   ExpectEqual("opened again");
 }
 
+TEST_F(IndexRewrite, RowsThatComeFasterThanGraphsAreBuiltAreSealedWithoutAndHaveTheirGraphLater) {
+  constexpr int64_t kRows = 60'000;
+  settings_.kind = SealedKind::kHnsw;
+  settings_.growing_rows_max = 1'000;
+  settings_.hnsw_m = 64;
+  settings_.hnsw_ef_construction = 4'000;  // for minutes
+  Open();
+  Add(1, 1'000, 1);  // the builder has something to do
+  const int64_t row_bytes = index_->Stats().heap_bytes / 1'000;
+  limits_.unsealed_bytes_max = 8'000 * row_bytes;
+  Open();
+  for (int64_t id = 1'001; id <= kRows; id += 500) {
+    Add(static_cast<uint64_t>(id), 500, 1);
+    ASSERT_TRUE(index_->AwaitRoom(absl::Now() + absl::Minutes(1)).value()) << "writes waited for a graph";
+  }
+  EXPECT_TRUE(Comes([&] { return RowsOf("growing") == 0; }));
+  EXPECT_GT(RowsOf("flat"), kRows / 2) << "graphs were built too soon to show anything";
+  ExpectEqual("sealed without graphs");
+  settings_.hnsw_m = 4;
+  settings_.hnsw_ef_construction = 16;
+  // No rebuild is asked for, and a start remembers what is yet to be done.
+  ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/false).ok());
+  Open();
+  EXPECT_GT(RowsOf("flat"), kRows / 2);
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(RowsOf("flat"), 0);
+  EXPECT_EQ(RowsOf("hnsw"), kRows);
+  ExpectEqual("with graphs");
+}
+
 TEST_F(IndexRewrite, ChangesOfRowsThatAreBeingRewrittenAreNotLost) {
   SealWithoutGraph(3'000);
   for (int round = 0; round < 5; ++round) {
@@ -259,7 +289,7 @@ TEST_F(IndexRewrite, BuildsKeepTheirPaceUnlessWritesWaitForThem) {
   uint64_t id = 51;
   while (*index_->AwaitRoom(absl::InfinitePast())) Add(id++, 1, 1);
   EXPECT_TRUE(*index_->AwaitRoom(absl::InfiniteFuture()));
-  EXPECT_GT(RowsOf("hnsw"), 0);
+  EXPECT_GT(RowsOf("hnsw") + RowsOf("flat"), 0);
   ExpectEqual("with room");
   Add(id, 60, 1);
   ASSERT_TRUE(Comes([&] { return index_->Stats().builds_running == 1; }));
