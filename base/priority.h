@@ -1,15 +1,14 @@
-// Whether a thread does work that may wait: others gave it less priority than the process has.
-// Threads: safe from any thread; says so of the calling one.
+// Threads whose work may wait. Threads: safe from any thread; each function is about the calling one.
 #pragma once
-
-#include <sys/resource.h>
-#include <unistd.h>
 
 namespace lightcone {
 
-// Linux: 0 is the calling thread, and the process's number that of its first thread.
-inline bool ThreadStandsBack() {
-  return ::getpriority(PRIO_PROCESS, 0) > ::getpriority(PRIO_PROCESS, static_cast<id_t>(::getpid()));
-}
+// Gives the calling thread, and those that it will start, less of a core than others have, by `niceness` (1 .. 19), and
+// lets every thread that wakes go before it: else one that answers a search waits a few milliseconds for what a builder
+// has begun, at each of the hops from thread to thread. Where the system refuses, it runs as others do.
+void StandBack(int niceness);
+
+// Whether the thread has less priority than the process's first one.
+bool ThreadStandsBack();
 
 }  // namespace lightcone

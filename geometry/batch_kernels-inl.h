@@ -150,7 +150,8 @@ struct KeepScores {
   }
 };
 
-// Keeps the scores that reach their query's floor: few, once some rows have been seen.
+// Keeps the scores that reach their query's floor: few, once some rows have been seen. And those that are no numbers,
+// which nothing but damage makes: whoever ranks them will tell.
 struct KeepHits {
   const float* floors;
   size_t begin;   // row of the tile's first
@@ -161,13 +162,17 @@ struct KeepHits {
   HWY_INLINE void Take(size_t first, size_t queries, size_t row, size_t rows, const FourSums& v) const {
     const Lanes1 d;
     const size_t lanes = hn::Lanes(d);
-    const V highest = hn::Max(hn::Max(v.s0, v.s1), hn::Max(v.s2, v.s3));
-    HWY_ALIGN float least[HWY_MAX_BYTES / sizeof(float)];
+    V floor;
     if (queries == lanes) {
-      if (hn::AllFalse(d, hn::Ge(highest, hn::LoadU(d, floors + first)))) return;
+      floor = hn::LoadU(d, floors + first);
     } else {
-      for (size_t q = 0; q < lanes; ++q) least[q] = floors[first + std::min(q, queries - 1)];
-      if (hn::AllFalse(d, hn::Ge(highest, hn::Load(d, least)))) return;
+      HWY_ALIGN float some[HWY_MAX_BYTES / sizeof(float)];
+      for (size_t q = 0; q < lanes; ++q) some[q] = q < queries ? floors[first + q] : hwy::HighestValue<float>();
+      floor = hn::Load(d, some);
+    }
+    if (hn::AllTrue(d, hn::And(hn::And(hn::Lt(v.s0, floor), hn::Lt(v.s1, floor)),
+                               hn::And(hn::Lt(v.s2, floor), hn::Lt(v.s3, floor))))) {
+      return;
     }
     HWY_ALIGN float scores[4 * HWY_MAX_BYTES / sizeof(float)];
     hn::Store(v.s0, d, scores);
@@ -189,7 +194,7 @@ struct KeepHits {
     }
   }
   HWY_INLINE void Add(size_t q, size_t row, float score) const {
-    if (score >= floors[q]) hits[q * stride + found[q]++] = {static_cast<uint32_t>(begin + row), score};
+    if (!(score < floors[q])) hits[q * stride + found[q]++] = {static_cast<uint32_t>(begin + row), score};
   }
 };
 

@@ -67,7 +67,7 @@ void ScanRowsBatchImpl(const QueryBatch& batch, const float* rows, size_t stride
     found[q] = 0;
     for (size_t i = 0; i < n; ++i) {
       const float score = ScoreOne(batch[q], rows + i * stride, factors[i]);
-      if (score >= floors[q]) hits[q * n + found[q]++] = {static_cast<uint32_t>(i), score};
+      if (!(score < floors[q])) hits[q * n + found[q]++] = {static_cast<uint32_t>(i), score};
     }
   }
 }

@@ -53,7 +53,8 @@ std::vector<size_t> PlanRewrite(RewriteKind kind, const std::vector<BuildInput>&
     return Fitting(sealed, those([](const BuildInput& input) { return input.stale; }), settings.merge_rows_max);
   }
   if (kind == RewriteKind::kFinish) {
-    return Fitting(sealed, those([](const BuildInput& input) { return input.provisional; }), settings.merge_rows_max);
+    return Fitting(sealed, those([](const BuildInput& input) { return input.provisional; }),
+                   settings.merge_rows_max / kMergeWidth);
   }
   if (kind == RewriteKind::kCompact) {
     const auto dead = [&](const BuildInput& input) { return DeletedShare(input) > settings.tombstones_share_max; };

@@ -24,7 +24,7 @@ size_t PlanSeal(const std::vector<BuildInput>& growing, const IndexSettings& set
 // Why sealed segments are written anew, the most urgent first.
 enum class RewriteKind {
   kRebuild,  // stale segments, together as far as they fit into merge_rows_max
-  kFinish,   // provisional segments, the same
+  kFinish,   // provisional segments, as far as they fit into a kMergeWidth-th of merge_rows_max: step by step
   kCompact,  // those whose deleted share is above tombstones_share_max: one, and further ones as far as all their live
              // rows fit into growing_rows_max
   kMerge,    // kMergeWidth or more of one size class (powers of kMergeWidth times growing_rows_max), as far as they fit:

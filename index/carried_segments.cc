@@ -71,7 +71,7 @@ std::shared_ptr<const AdaptedSegment> CarriedSegments::Find(const std::shared_pt
 }
 
 bool CarriedSegments::Wanted(const SealedSegment& segment) const {
-  if (segment.lists() != nullptr) return false;
+  if (segment.lists() != nullptr || segment.manifest().provisional) return false;
   absl::ReaderMutexLock lock(&mu_);
   const auto found = entries_.find(segment.id());
   if (found == entries_.end()) return true;

@@ -29,7 +29,6 @@ constexpr int64_t kRowsAtOnce = 1024;
 // A walk along the old graph may find this much less of the nearest carried rows than one among the segment's own.
 constexpr double kRecallLossMax = 0.01;
 
-// Carried rows are never in lists, which pq codes need.
 // Rows in their file, in the layout of vectors.f32, and their factors: what a segment is written from.
 class CarriedSource final : public Segment {
  public:

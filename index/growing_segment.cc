@@ -60,13 +60,11 @@ void GrowingSegment::Append(uint64_t internal_id, std::span<const float> z, floa
 }
 
 void GrowingSegment::SetCentre() {
-  std::vector<double> sum(centre_.size(), 0.0);
-  for (int64_t i = 0; i < counts_.rows; ++i) {
-    const std::span<const float> z = row(i);
-    const double scale = block_.factors[i].scale;
-    for (size_t j = 0; j < sum.size(); ++j) sum[j] += scale * double{z[j]};
+  for (size_t j = 0; j < centre_.size(); ++j) {
+    double sum = 0;
+    for (int64_t i = 0; i < counts_.rows; ++i) sum += double{block_.factors[i].scale} * double{row(i)[j]};
+    centre_[j] = static_cast<float>(sum / static_cast<double>(counts_.rows));
   }
-  for (size_t j = 0; j < sum.size(); ++j) centre_[j] = static_cast<float>(sum[j] / static_cast<double>(counts_.rows));
 }
 
 void GrowingSegment::Encode(int64_t i) {

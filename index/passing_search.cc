@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,31 +17,11 @@
 namespace lightcone {
 namespace {
 
-// Of rows that lie away from the query, where a walk was asked for: at least so many times its breadth are ranked by their
-// vectors, the nearest by their codes. Very many are about as near there, and the codes' proven error would let a quarter
-// of the segment through.
-constexpr size_t kRankedForBreadth = 2;
-
-// The `count` rows of the highest scores, and up to as many others.
-class HighestScores {
- public:
-  explicit HighestScores(size_t count) : count_(count) { rows_.reserve(2 * count); }
-  float least() const { return least_; }  // a row below it is none of them
-  void Add(ScoredRow row) {
-    rows_.push_back(row);
-    if (rows_.size() < 2 * count_) return;
-    const auto end = rows_.begin() + static_cast<std::ptrdiff_t>(count_);
-    std::nth_element(rows_.begin(), end - 1, rows_.end(), Better);
-    least_ = (end - 1)->score;
-    rows_.erase(end, rows_.end());
-  }
-  std::span<const ScoredRow> rows() const { return rows_; }
-
- private:
-  const size_t count_;
-  float least_ = -std::numeric_limits<float>::infinity();
-  std::vector<ScoredRow> rows_;
-};
+// Where a walk was asked for and the rows that pass lie away from the query, very many are about as near, and the codes'
+// proven error would let a quarter of the segment through. What rounding takes from a row's numbers knows nothing of the
+// query: <a, h - h'> of codes.h deviates by |a| |h - h'| / sqrt(d), the proven error being |a| |h - h'|. So many
+// deviations are allowed for.
+constexpr double kDeviations = 3;
 
 class PassingSearch {
  public:
@@ -149,26 +128,17 @@ class PassingSearch {
   }
 
   // A row that passes, and that the filter keeps or is to be asked about.
-  void Offer(uint32_t row, float score, bool ask) {
-    const double error = ErrorOf(score);
+  void Offer(uint32_t row, float score, double error, bool ask) {
     if (score + error < candidates_.floor()) return;
     if (!ask || turn_.context.Keeps(pinned_, row)) candidates_.Add(score, error, turn_.index, row);
   }
 
   absl::Status ScanPassing() {
-    if (turn_.coded == nullptr || !lie_away_ || facts_.asks) {
-      return passing_.ForEach([&](std::span<const uint32_t> rows) {
-        return Scan(rows, [&](uint32_t row, float score) { Offer(row, score, /*ask=*/true); });
-      });
-    }
-    HighestScores highest(kRankedForBreadth * static_cast<size_t>(facts_.breadth));
-    LC_RETURN_IF_ERROR(passing_.ForEach([&](std::span<const uint32_t> rows) {
-      return Scan(rows, [&](uint32_t row, float score) {
-        if (score >= highest.least()) highest.Add({score, row});
-      });
-    }));
-    for (const ScoredRow& row : highest.rows()) Offer(row.row, row.score, /*ask=*/false);
-    return absl::OkStatus();
+    const double deviation = 1 / std::sqrt(static_cast<double>(pinned_.segment->space().dimension));
+    const double likely = lie_away_ && turn_.coded != nullptr ? std::min(1.0, kDeviations * deviation) : 1.0;
+    return passing_.ForEach([&](std::span<const uint32_t> rows) {
+      return Scan(rows, [&](uint32_t row, float score) { Offer(row, score, likely * ErrorOf(score), /*ask=*/true); });
+    });
   }
 
   // Rows that pass, at most kRowsACall.
@@ -209,7 +179,7 @@ class PassingSearch {
       std::erase_if(walk->rows, [&](const ScoredRow& row) { return !context.Accepts(pinned_, row.row); });
     }
     if (static_cast<int64_t>(walk->rows.size()) < least) return false;
-    for (const ScoredRow& row : walk->rows) Offer(row.row, row.score, /*ask=*/false);
+    for (const ScoredRow& row : walk->rows) Offer(row.row, row.score, ErrorOf(row.score), /*ask=*/false);
     return true;
   }
 

@@ -27,7 +27,7 @@ static_assert(sizeof(CodesFooter) == 64);
 // How rows of this dimension are coded by these settings, if they are, and it is worth it. REQUIRES: not kAuto.
 std::optional<CodeKind> CodeKindOf(RowCodes codes, int dimension);
 
-// What rows outside lists are coded as by these settings.
+// What rows outside lists, which pq codes need, are coded as by these settings.
 inline RowCodes CodesWithoutLists(RowCodes codes) {
   return codes == RowCodes::kAuto || codes == RowCodes::kPq ? RowCodes::kInt8 : codes;
 }

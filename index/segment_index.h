@@ -194,6 +194,8 @@ class SegmentIndex final : public CollectionIndex {
   // come after it from theirs.
   std::optional<Job> InTurn(uint32_t& turn, absl::FunctionRef<std::optional<Job>(uint32_t, Generation&)> job_of)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether rows are to be sealed provisionally, lest writes wait.
+  bool HurryIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What there is to seal, or to rewrite, of one generation. A job that is returned has begun.
   std::optional<Job> SealOf(uint32_t number, Generation& generation, int64_t rows_max = INT64_MAX)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -265,6 +267,7 @@ class SegmentIndex final : public CollectionIndex {
   uint32_t seal_turn_ ABSL_GUARDED_BY(mu_) = 0, rewrite_turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
   std::unique_ptr<Rewrite> rewrite_ ABSL_GUARDED_BY(mu_);                                // at work, or done
   std::array<Trial, kRewriteKinds> trials_ ABSL_GUARDED_BY(mu_);
+  bool finished_last_ ABSL_GUARDED_BY(mu_) = false;  // the last rewrite was one of provisional segments
   uint64_t next_segment_id_ ABSL_GUARDED_BY(mu_) = 1;
   std::vector<std::string> garbage_ ABSL_GUARDED_BY(mu_);  // folders to delete after the next checkpoint
   int64_t state_changes_ ABSL_GUARDED_BY(mu_) = 0;         // of sealed rows, since the last checkpoint

@@ -1,5 +1,4 @@
 // The background builder: seals, merges, compacts, and writes checkpoints.
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -7,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
+#include "base/priority.h"
 #include "base/status.h"
 #include "index/build_plan.h"
 #include "index/disk_pace.h"
@@ -29,12 +29,14 @@ constexpr absl::Duration kLookAtFilesEvery = absl::Seconds(5);
 constexpr absl::Duration kQuiet = absl::Milliseconds(300);
 constexpr absl::Duration kDeferMax = absl::Seconds(10);
 constexpr int64_t kDeferredSegmentsMax = 4;
-// One job seals at most this part of what may wait to be sealed: memory comes back step by step, not all of it at the
-// end of a build that takes hours.
+// One job that builds a graph or lists seals at most this part of what may wait to be sealed: memory comes back step by
+// step, and writes that wait for it do not wait for minutes.
 constexpr int64_t kSealedShare = 16;
-// Once this part of it waits, writes will soon: rows are sealed without a graph or lists then, as fast as the disk takes
-// them, and rewritten later.
+// Once this part of it waits in segments that are full, writes will wait soon: rows are sealed without a graph or lists
+// then, so much in a job, as fast as the disk takes them, and rewritten later.
 constexpr int64_t kHurryShare = 4;
+// But no more than so many times what may wait to be sealed: every search scans them until they are rewritten.
+constexpr int64_t kProvisionalTimes = 2;
 // What a flush waits for; merges it does not.
 constexpr std::array kAwaitedRewrites = {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact};
 // Niceness of the builder's thread: searches and writes come first.
@@ -125,9 +127,11 @@ bool SegmentIndex::FlushSettled(const Job* seal) const {
     }
     for (const auto& segment : generation.sealed) {
       // What was written since is not waited for: where rows change all the time, something is always due for compaction.
-      const bool before = segment->id() < flushing_.next_id || segment->manifest().provisional;
-      if (FlushFailure().ok() && before && segment->manifest().last_sequence <= flushing_.sequence &&
-          to_be_rewritten(*segment)) {
+      // Provisional ones it does wait for, whenever they were sealed: what they are rewritten to is none.
+      const SegmentManifest& of = segment->manifest();
+      const bool asked = of.provisional ? of.first_sequence <= flushing_.sequence
+                                        : segment->id() < flushing_.next_id && of.last_sequence <= flushing_.sequence;
+      if (FlushFailure().ok() && asked && to_be_rewritten(*segment)) {
         return false;
       }
     }
@@ -161,8 +165,7 @@ void SegmentIndex::LetBurstPass() {
 }
 
 void SegmentIndex::BuilderLoop() {
-  ::setpriority(PRIO_PROCESS, 0,
-                kBuilderNice);                  // Linux: of the calling thread alone. Refused: it runs as the others do
+  StandBack(kBuilderNice);
   absl::Duration retry = absl::ZeroDuration();  // Zero: the last work succeeded.
   while (WaitForWork(retry)) {
     absl::Status status, unmended;
@@ -218,10 +221,7 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
       });
       const Job* const seal = job ? &*job : nullptr;
       // Where writes never pause, neither does the work: nobody waits for what came after the flush.
-      if (FlushSettled(seal)) {
-        sealing_error_ = absl::OkStatus();  // What failed before has been done by now, checkpoint included.
-        AnswerFlush(FlushFailure());
-      }
+      if (FlushSettled(seal)) AnswerFlush(FlushFailure());
       if (!failed.empty() && flushing_.ticket != flush_done_ && flushing_.written && YoungerThanFlush(seal)) {
         AnswerFlush(*unmended);
       }
@@ -264,6 +264,18 @@ std::optional<SegmentIndex::Job> SegmentIndex::InTurn(
   return std::nullopt;
 }
 
+bool SegmentIndex::HurryIsDue() const {
+  int64_t waiting = 0, provisional = 0;
+  for (const auto& [number, generation] : generations_) {
+    for (const auto& segment : generation.frozen) waiting += segment->heap_bytes();
+    for (const auto& segment : generation.sealed) {
+      if (segment->manifest().provisional) provisional += segment->mapped_bytes();
+    }
+  }
+  return waiting >= limits_.unsealed_bytes_max / kHurryShare &&
+         provisional < kProvisionalTimes * limits_.unsealed_bytes_max;
+}
+
 std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generation& generation, int64_t rows_max) {
   std::vector<BuildInput> inputs;
   for (const auto& segment : generation.frozen) {
@@ -273,7 +285,7 @@ std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generatio
   if (limits_.unsealed_bytes_max > 0 && !generation.frozen.empty()) {
     const GrowingSegment& oldest = *generation.frozen.front();
     const int64_t row_bytes = oldest.heap_bytes() / std::max<int64_t>(1, oldest.rows());
-    hurry = UnsealedBytes() >= limits_.unsealed_bytes_max / kHurryShare;
+    hurry = generation.frozen.size() > 1 && HurryIsDue();
     const int64_t share = hurry ? kHurryShare : kSealedShare;
     rows_max = std::min(rows_max, limits_.unsealed_bytes_max / share / std::max<int64_t>(1, row_bytes));
   }
@@ -347,8 +359,9 @@ SegmentIndex::Built SegmentIndex::Build(const Job& job, const std::atomic<bool>*
   Built built;
   BuildControl control;
   control.stop = [this, unwanted] { return stopping() || (unwanted != nullptr && unwanted->load()); };
-  control.pace = [this, &control](size_t bytes) {
-    AwaitBuildPace(bytes, limits_.build_bytes_per_second_max, [&] { return control.stop() || crowded_.load(); });
+  const bool hurry = job.plan.provisional;
+  control.pace = [this, hurry, &control](size_t bytes) {
+    AwaitBuildPace(bytes, limits_.build_bytes_per_second_max, [&] { return control.stop() || hurry || crowded_.load(); });
   };
   try {
     for (const auto& segment : job.sealed_sources) {
@@ -400,8 +413,10 @@ absl::Status SegmentIndex::LastError() const {
 
 std::unique_ptr<SegmentIndex::Rewrite> SegmentIndex::PickRewrite() {
   const auto now = std::chrono::steady_clock::now();
-  for (const RewriteKind kind :
-       {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact, RewriteKind::kMerge}) {
+  std::array kinds = {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact, RewriteKind::kMerge};
+  // Under a load that never pauses there always are provisional segments: the others come between.
+  if (finished_last_) std::rotate(kinds.begin() + 1, kinds.begin() + 2, kinds.end());
+  for (const RewriteKind kind : kinds) {
     Trial& trial = trials_[static_cast<size_t>(kind)];
     const bool wanted = std::any_of(generations_.begin(), generations_.end(), [&](const auto& entry) {
       mu_.AssertHeld();
@@ -412,6 +427,7 @@ std::unique_ptr<SegmentIndex::Rewrite> SegmentIndex::PickRewrite() {
     if (!wanted || now < trial.next || (kind == RewriteKind::kMerge && Behind())) continue;
     auto rewrite = std::make_unique<Rewrite>();
     rewrite->kind = kind;
+    finished_last_ = kind == RewriteKind::kFinish;
     rewrite->flush = flushing_.ticket;
     rewrite->job = *InTurn(rewrite_turn_, [&](uint32_t number, Generation& generation) {
       mu_.AssertHeld();

@@ -1,6 +1,5 @@
 // What an index does about damage: files are read through after a start and looked at while they serve, and the rows of
 // segments that are found damaged come from the store again, beside searches and writes.
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
+#include "base/priority.h"
 #include "base/status.h"
 #include "index/disk_pace.h"
 #include "index/segment_index.h"
@@ -25,7 +25,7 @@ constexpr size_t kUnsealedSegmentsMax = 4;  // full growing segments of a genera
 
 // Linux: of the calling thread alone. Where it is refused, the thread runs as others do.
 void GiveWay() {
-  ::setpriority(PRIO_PROCESS, 0, kCheckerNice);
+  StandBack(kCheckerNice);
   constexpr int kOfThread = 1, kIdleClass = 3 << 13;  // linux/ioprio.h, which not every system has
   ::syscall(SYS_ioprio_set, kOfThread, 0, kIdleClass);
 }

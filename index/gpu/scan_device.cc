@@ -1,12 +1,11 @@
 #include "index/gpu/scan_device.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
+#include "base/priority.h"
 #include "base/status.h"
 #include "index/gpu/device_test.h"
 #include "spdlog/spdlog.h"
@@ -90,7 +89,7 @@ std::shared_ptr<const DeviceRows> ScanDevice::RowsOf(const std::shared_ptr<const
 }
 
 void ScanDevice::CopyLoop() {
-  ::setpriority(PRIO_PROCESS, 0, kCopierNice);  // Linux: of the calling thread alone
+  StandBack(kCopierNice);
   while (true) {
     std::shared_ptr<const Segment> segment;
     {

@@ -1,14 +1,12 @@
 #include "server/engine/backfill.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
+#include "base/priority.h"
 #include "base/status.h"
 #include "server/engine/item_order.h"
 #include "spdlog/spdlog.h"
@@ -112,8 +110,7 @@ absl::Status Backfill::StoreRecord(const BackfillRecord& record) const {
 }
 
 void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
-  // Of this thread alone, on Linux.
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kOrderNice);
+  StandBack(kOrderNice);
   while (true) {
     const absl::Status status = OrderOnce(&record, head);
     absl::MutexLock lock(&mu_);

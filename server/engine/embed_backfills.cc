@@ -1,6 +1,5 @@
 // The thread that embeds galleries anew from their stored inputs: a few items at a time, at the lowest priority and
 // with encoders in processes of their own, so that queries neither wait behind it nor end with it.
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "base/files.h"
+#include "base/priority.h"
 #include "base/status.h"
 #include "server/engine/engine_impl.h"
 #include "spdlog/spdlog.h"
@@ -60,7 +60,7 @@ bool MustWait(Served* served, absl::Time now) {
 }  // namespace
 
 void EngineImpl::EmbedBackfills() {
-  ::setpriority(PRIO_PROCESS, 0, kEmbedNice);  // Linux: of the calling thread alone
+  StandBack(kEmbedNice);
   const auto stopping = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; };
   absl::Duration wait = kIdle;
   while (true) {

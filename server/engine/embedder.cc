@@ -1,11 +1,10 @@
 #include "server/engine/embedder.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "absl/time/clock.h"
+#include "base/priority.h"
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/raw_input.h"
@@ -203,7 +202,7 @@ EmbeddedInputs Embedder::Run(const Tickets& batch) {
 }
 
 void Embedder::Work() {
-  if (options_.niceness > 0) ::setpriority(PRIO_PROCESS, 0, options_.niceness);  // Linux: of this thread, and its own
+  if (options_.niceness > 0) StandBack(options_.niceness);  // and the threads of its own
   while (true) {
     Tickets batch;
     {

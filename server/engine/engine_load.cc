@@ -1,5 +1,4 @@
 // Start and end of the engine: the data folder, the catalog, what a crash interrupted.
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/cores.h"
 #include "base/files.h"
+#include "base/priority.h"
 #include "base/status.h"
 #include "server/engine/adapters.h"
 #include "server/engine/engine_impl.h"
@@ -269,7 +269,7 @@ void EngineImpl::Maintain() {
 }
 
 void EngineImpl::CarryGalleries() {
-  ::setpriority(PRIO_PROCESS, 0, kCarrierNice);  // Linux: of the calling thread alone, and of those that it starts
+  StandBack(kCarrierNice);
   const auto stopping = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; };
   while (true) {
     {

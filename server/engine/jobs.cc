@@ -1,8 +1,5 @@
 #include "server/engine/jobs.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -11,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/exceptions.h"
+#include "base/priority.h"
 #include "base/status.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
@@ -128,7 +126,7 @@ void Jobs::Enqueue(uint64_t number) {
 }
 
 void Jobs::Work(Kind* kind) {
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kJobNice);  // of this thread alone, on Linux
+  StandBack(kJobNice);
   while (true) {
     std::shared_ptr<Entry> entry;
     {

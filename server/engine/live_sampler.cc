@@ -1,8 +1,6 @@
 #include "server/engine/live_sampler.h"
 
-#include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "base/mix.h"
+#include "base/priority.h"
 
 namespace lightcone::server {
 namespace {
@@ -66,7 +65,7 @@ LiveSamplerStatus LiveSampler::Status() const {
 }
 
 void LiveSampler::Work() {
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kSamplerNice);
+  StandBack(kSamplerNice);
   TimeBudget budget(seconds_a_second_);
   CallContext context;
   context.cancelled = [this] { return ending_.load(std::memory_order_relaxed); };

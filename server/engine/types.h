@@ -489,8 +489,8 @@ struct EngineOptions {
   // What searches of one collection's index may need in memory (index/kind_choice.h): decides its kind where that is
   // left open; a collection that needs more all the same is not served. 0: no limit.
   int64_t index_memory_bytes_max = 0;
-  // Rows of one collection that wait in memory to be sealed. Cost: RAM. While there are more, its writes of items wait,
-  // and a job of the builder takes at most a quarter of that. 0: no limit.
+  // Rows of one collection that wait in memory to be sealed. Cost: RAM. While there are more, its writes of items wait;
+  // from a quarter of it on they are sealed without graph or lists, to be rewritten later. 0: no limit.
   int64_t index_unsealed_bytes_max = int64_t{2} << 30;
   // What the builders of all collections write, so that it does not stand before what searches read and writes sync.
   // Not held to while writes wait for room. 0: no limit.

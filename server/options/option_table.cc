@@ -324,7 +324,7 @@ void AddIndex(std::vector<Option>* out) {
       "index.codes", [](const ServerConfig& c) { return std::string(RowCodesName(c.index.codes)); },
       [](ServerConfig& c, const std::string& v) { c.index.codes = *ParseRowCodes(v); },
       {"float32", "int8", "fp16", "pq", "auto"},
-      {"", "What searches of new collections read first of a sealed row; exact answers are the same. pq: ivf alone.",
+      {"", "What searches of new collections read first of a row; exact answers are the same. pq: ivf alone.",
        "float32 where disk is dearer than speed. An existing collection: `collection rebuild --codes`."}));
   out->push_back(Whole("index.memory_bytes_max", FIELD(engine.index_memory_bytes_max), 0, int64_t{1} << 50,
                        {"bytes",

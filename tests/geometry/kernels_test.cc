@@ -86,9 +86,8 @@ TEST_P(KernelsOnEveryTarget, ScoreRowsGatheredAgreesForAnyOrderWithRepeats) {
 }
 
 // ScanRowsBatch gives those of `scores` that reach a floor: all, none, or about half of them.
-void ExpectHits(const QueryBatch& queries, const RowBlock& block, const std::vector<float>& scores,
+void ExpectHits(const QueryBatch& queries, const RowBlock& block, std::size_t n, const std::vector<float>& scores,
                 std::size_t score_stride) {
-  const std::size_t n = block.size();
   std::vector<float> floors;
   for (std::size_t q = 0; q < queries.size(); ++q) {
     floors.push_back(q % 5 == 0   ? -std::numeric_limits<float>::infinity()
@@ -122,21 +121,44 @@ TEST_P(KernelsOnEveryTarget, ScoreRowsBatchAgreesForEveryNumberOfQueries) {
         for (int q = 0; q < count; ++q) {
           queries.push_back(BoundQuery::Make(space, space, RandomVector(random, d, RandomNorm(random))).value());
         }
-        const std::size_t score_stride = block.size() + 2;
+        const std::size_t n = count % 3 == 1 ? 1 + static_cast<std::size_t>(d) % 3 : block.size();
+        const std::size_t score_stride = n + 2;
         std::vector<float> scores(count * score_stride + 1, 123.0f);
         std::vector<const BoundQuery*> pointers;
         for (const BoundQuery& query : queries) pointers.push_back(&query);
         ScoreRowsBatch(QueryBatch(pointers), block.data(), block.stride, block.factors.data(),
-                       block.size(), scores.data(), score_stride);
+                       n, scores.data(), score_stride);
         for (int q = 0; q < count; ++q) {
-          for (std::size_t i = 0; i < block.size(); ++i) {
+          for (std::size_t i = 0; i < n; ++i) {
             ExpectScore(queries[q], block, i, scores[q * score_stride + i]);
           }
-          ASSERT_EQ(scores[q * score_stride + block.size()], 123.0f) << "wrote past the end of a query's scores";
+          ASSERT_EQ(scores[q * score_stride + n], 123.0f) << "wrote past the end of a query's scores";
         }
-        ExpectHits(QueryBatch(pointers), block, scores, score_stride);
+        ExpectHits(QueryBatch(pointers), block, n, scores, score_stride);
       }
     }
+  }
+}
+
+// What no row that was let in has, a damaged one may: it is told, and hides no other.
+TEST_P(KernelsOnEveryTarget, ScanRowsBatchKeepsWhatIsNoNumberAndAllBesideIt) {
+  std::mt19937_64 random(16);
+  const Space space{Metric::kEuclidean, 32};
+  RowBlock block(random, space, 8, 32, 0);
+  std::vector<BoundQuery> queries;
+  for (int q = 0; q < 16; ++q) queries.push_back(BoundQuery::Make(space, space, RandomVector(random, 32, 1.0)).value());
+  std::vector<const BoundQuery*> pointers;
+  for (const BoundQuery& query : queries) pointers.push_back(&query);
+  std::vector<float> rows(block.data(), block.data() + 8 * block.stride);
+  for (std::size_t damaged = 0; damaged < 8; ++damaged) {
+    std::vector<float> changed = rows;
+    changed[damaged * block.stride + 5] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> floors(16, -1e9f);
+    std::vector<RowHit> hits(16 * 8);
+    std::vector<std::size_t> found(16);
+    ScanRowsBatch(QueryBatch(pointers), changed.data(), block.stride, block.factors.data(), 8, floors.data(), hits.data(),
+                  found.data());
+    EXPECT_THAT(found, testing::Each(8u)) << damaged;
   }
 }
 

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <random>
 
+#include "geometry/code_kernels.h"
+#include "geometry/kernels.h"
 #include "gtest/gtest.h"
 #include "tests/index/index_testing.h"
 
@@ -56,7 +58,7 @@ class World {
       // Several requests at once answer as each alone, though some of them are late.
       const uint32_t generation = generations_[Below(generations_.size())].first;
       std::vector<BoundQuery> queries;
-      std::vector<SearchRequest> requests(1 + Below(3));
+      std::vector<SearchRequest> requests(1 + Below(Below(8) == 0 ? 24 : 3));
       for (size_t r = 0; r < requests.size(); ++r) queries.push_back(Bind(space_, RandomQuery()));
       for (size_t r = 0; r < requests.size(); ++r) {
         requests[r] = RandomRequest(generation);
@@ -174,7 +176,8 @@ TEST(ExactSearch, EqualsABruteForceRankingInDoublePrecisionOn10000RandomCases) {
   }
 }
 
-// Rows that nobody has sealed yet, and three queries for them.
+// Rows that nobody has sealed yet, and queries for them. One number of each is so large that int8 codes of the others are
+// coarse: they leave more rows to be looked at than vectors do.
 class UnsealedRows {
  public:
   static constexpr int64_t kRows = 3'000;
@@ -189,10 +192,22 @@ class UnsealedRows {
       for (int i = 0; i < 300; ++i) batch.push_back(Oracle::Add(static_cast<uint64_t>(++written), 1, Vector()));
       EXPECT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
     }
-    for (int i = 0; i < 3; ++i) queries_.push_back(Bind(space_, Vector()));
+    for (int i = 0; i < 8; ++i) queries_.push_back(Bind(space_, Vector()));
   }
 
-  // The first `n` queries in one call.
+  // The first `n` queries in one call: how many rows were read as vectors, a query.
+  double Refined(size_t n) const {
+    double refined = 0;
+    for (const SearchResult& result : Search(n)) {
+      EXPECT_EQ(result.rows_scored, kRows);
+      refined += static_cast<double>(result.rows_refined);
+    }
+    return refined / static_cast<double>(n);
+  }
+
+  CollectionIndex& index() const { return *index_; }
+
+ private:
   std::vector<SearchResult> Search(size_t n) const {
     std::vector<SearchRequest> requests(n);
     for (size_t i = 0; i < n; ++i) {
@@ -209,13 +224,11 @@ class UnsealedRows {
     return results;
   }
 
-  CollectionIndex& index() const { return *index_; }
-
- private:
   std::vector<float> Vector() {
     std::normal_distribution<float> normal(0.3f, 0.1f);
     std::vector<float> z(static_cast<size_t>(space_.dimension));
     for (float& x : z) x = normal(random_);
+    z[0] = random_() % 2 == 0 ? 1.0f : -1.0f;
     return z;
   }
 
@@ -227,32 +240,40 @@ class UnsealedRows {
   std::unique_ptr<CollectionIndex> index_;
 };
 
-TEST(ExactSearch, ReadsTheCodesOfRowsThatAreNotSealedYet) {
-  for (const RowCodes codes : {RowCodes::kAuto, RowCodes::kInt8, RowCodes::kHalf}) {
-    const UnsealedRows rows(codes);
-    ASSERT_EQ(rows.index().Stats().segments.size(), 1u);
-    EXPECT_EQ(rows.index().Stats().segments[0].kind, "growing");
-    EXPECT_EQ(rows.index().Stats().segments[0].codes, codes == RowCodes::kHalf ? "fp16" : "int8");
-    for (const size_t queries : {1, 2}) {
-      for (const SearchResult& result : rows.Search(queries)) {
-        EXPECT_EQ(result.rows_scored, UnsealedRows::kRows);
-        EXPECT_GE(result.rows_refined, 10);  // those whose codes do not rule them out
-        EXPECT_LT(result.rows_refined, UnsealedRows::kRows / 10);
-      }
-    }
+// Instruction sets with and without batches of codes.
+class UnsealedRowsByTarget : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { ForceKernelTarget(GetParam() ? KernelTargets().front() : KernelTargets().back()); }
+  void TearDown() override { ForceKernelTarget(0); }
+};
+
+TEST_P(UnsealedRowsByTarget, AreScannedByTheirCodes) {
+  const UnsealedRows rows(RowCodes::kAuto);
+  const auto segments = rows.index().Stats().segments;
+  ASSERT_EQ(segments.size(), 1u);
+  EXPECT_EQ(segments[0].kind, "growing");
+  EXPECT_EQ(segments[0].codes, "int8");
+  for (const size_t queries : {1, 5}) {
+    EXPECT_GT(rows.Refined(queries), 15) << "no codes were read";
+    EXPECT_LT(rows.Refined(queries), UnsealedRows::kRows / 5) << "codes were of no use";
+  }
+  EXPECT_EQ(UnsealedRows(RowCodes::kHalf).index().Stats().segments.at(0).codes, "fp16");
+  EXPECT_LT(UnsealedRows(RowCodes::kHalf).Refined(1), 13);
+}
+
+TEST_P(UnsealedRowsByTarget, AreScannedByTheirVectorsWithoutCodesOrWhereManyQueriesShareThem) {
+  const UnsealedRows without(RowCodes::kFloat32);
+  EXPECT_EQ(without.index().Stats().segments.at(0).codes, "float32");
+  EXPECT_EQ(without.Refined(1), 0);
+  const UnsealedRows with(RowCodes::kInt8);
+  if (BatchesCodes(CodeKind::kInt8)) {
+    EXPECT_GT(with.Refined(8), 15) << "codes of many queries are faster still";
+  } else {
+    EXPECT_LT(with.Refined(8), 13) << "no more than the vectors' own scores leave";
   }
 }
 
-TEST(ExactSearch, ReadsTheVectorsOfRowsThatAreNotSealedYetWhereThatIsAskedForOrManyQueriesShareThem) {
-  const UnsealedRows without(RowCodes::kFloat32);
-  EXPECT_EQ(without.index().Stats().segments[0].codes, "float32");
-  EXPECT_EQ(without.Search(1)[0].rows_refined, 0);
-  const UnsealedRows with(RowCodes::kInt8);
-  for (const SearchResult& result : with.Search(3)) {
-    EXPECT_EQ(result.rows_scored, UnsealedRows::kRows);
-    EXPECT_LE(result.rows_refined, 20);  // no more than the vectors' own scores leave
-  }
-}
+INSTANTIATE_TEST_SUITE_P(BestAndLeast, UnsealedRowsByTarget, testing::Bool());
 
 TEST(ExactSearch, RanksAThousandDuplicatesByInternalId) {
   TemporaryFolder folder;

@@ -173,16 +173,19 @@ TEST_F(ScanQueueOfOneCore, NeitherFewRowsNorAThreadOfLowPriorityWait) {
 }
 
 // Through the index, with more callers than cores and enough rows to wait for each other.
-TEST(SharedScans, GiveEachCallerTheAnswerThatItHasAlone) {
+class SharedScans : public testing::TestWithParam<RowCodes> {};
+
+TEST_P(SharedScans, GiveEachCallerTheAnswerThatItHasAlone) {
   TemporaryFolder folder;
   const Space space{Metric::kLorentz, 64, 1.0, 1.2};
   IndexSettings settings;
   settings.kind = SealedKind::kFlat;
-  settings.codes = RowCodes::kFloat32;
+  settings.codes = GetParam();
+  settings.growing_rows_max = 10'000;
   Oracle oracle;
   auto index = CollectionIndex::Open(folder.path(), settings, {{1, space}}, &oracle);
   ASSERT_TRUE(index.ok()) << index.status();
-  constexpr int64_t kItems = 40'000;
+  const int64_t kItems = GetParam() == RowCodes::kFloat32 ? 40'000 : 120'000;  // 8 MiB and more
   std::mt19937 random(7);
   std::normal_distribution<float> normal(0, 0.2f);
   const auto draw = [&] {
@@ -233,6 +236,8 @@ TEST(SharedScans, GiveEachCallerTheAnswerThatItHasAlone) {
   EXPECT_EQ(different, 0);
   EXPECT_GT(late, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(ByVectorsAndByCodes, SharedScans, testing::Values(RowCodes::kFloat32, RowCodes::kInt8));
 
 }  // namespace
 }  // namespace lightcone
