@@ -3,9 +3,8 @@
 
 namespace lightcone {
 
-// Gives the calling thread, and those that it will start, less of a core than others have, by `niceness` (1 .. 19), and
-// lets every thread that wakes go before it: else one that answers a search waits a few milliseconds for what a builder
-// has begun, at each of the hops from thread to thread. Where the system refuses, it runs as others do.
+// Gives the calling thread, and those that it will start, less of a core than others have, by `niceness` (1 .. 19). Where
+// the system refuses, it runs as others do.
 void StandBack(int niceness);
 
 // Whether the thread has less priority than the process's first one.

@@ -109,6 +109,7 @@ class SegmentIndex final : public CollectionIndex {
   };
   struct Rewrite {
     RewriteKind kind = RewriteKind::kMerge;
+    std::chrono::steady_clock::time_point begun = {};
     Job job;
     uint64_t flush = 0;                  // ticket of the flush at hand when it began
     std::atomic<bool> unwanted = false;  // its generation has been dropped
@@ -267,7 +268,8 @@ class SegmentIndex final : public CollectionIndex {
   uint32_t seal_turn_ ABSL_GUARDED_BY(mu_) = 0, rewrite_turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
   std::unique_ptr<Rewrite> rewrite_ ABSL_GUARDED_BY(mu_);                                // at work, or done
   std::array<Trial, kRewriteKinds> trials_ ABSL_GUARDED_BY(mu_);
-  bool finished_last_ ABSL_GUARDED_BY(mu_) = false;  // the last rewrite was one of provisional segments
+  // By how much rewrites of provisional segments took longer than compactions and merges, while both were wanted.
+  std::chrono::steady_clock::duration finish_lead_ ABSL_GUARDED_BY(mu_) = {};
   uint64_t next_segment_id_ ABSL_GUARDED_BY(mu_) = 1;
   std::vector<std::string> garbage_ ABSL_GUARDED_BY(mu_);  // folders to delete after the next checkpoint
   int64_t state_changes_ ABSL_GUARDED_BY(mu_) = 0;         // of sealed rows, since the last checkpoint

@@ -414,8 +414,9 @@ absl::Status SegmentIndex::LastError() const {
 std::unique_ptr<SegmentIndex::Rewrite> SegmentIndex::PickRewrite() {
   const auto now = std::chrono::steady_clock::now();
   std::array kinds = {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact, RewriteKind::kMerge};
-  // Under a load that never pauses there always are provisional segments: the others come between.
-  if (finished_last_) std::rotate(kinds.begin() + 1, kinds.begin() + 2, kinds.end());
+  // Under a load that never pauses there always are provisional segments: compactions and merges have half of the time.
+  const bool finish_first = finish_lead_ <= finish_lead_.zero();
+  if (!finish_first) std::rotate(kinds.begin() + 1, kinds.begin() + 2, kinds.end());
   for (const RewriteKind kind : kinds) {
     Trial& trial = trials_[static_cast<size_t>(kind)];
     const bool wanted = std::any_of(generations_.begin(), generations_.end(), [&](const auto& entry) {
@@ -427,7 +428,9 @@ std::unique_ptr<SegmentIndex::Rewrite> SegmentIndex::PickRewrite() {
     if (!wanted || now < trial.next || (kind == RewriteKind::kMerge && Behind())) continue;
     auto rewrite = std::make_unique<Rewrite>();
     rewrite->kind = kind;
-    finished_last_ = kind == RewriteKind::kFinish;
+    rewrite->begun = now;
+    // Its turn was another's, who wants nothing: that is no lead.
+    if (kind != RewriteKind::kRebuild && (kind == RewriteKind::kFinish) != finish_first) finish_lead_ = {};
     rewrite->flush = flushing_.ticket;
     rewrite->job = *InTurn(rewrite_turn_, [&](uint32_t number, Generation& generation) {
       mu_.AssertHeld();
@@ -481,6 +484,8 @@ void SegmentIndex::FinishRewrite() {
   }
   if (rewriter_.joinable()) rewriter_.join();
   absl::MutexLock lock(&mu_);
+  const auto took = std::chrono::steady_clock::now() - rewrite->begun;
+  if (rewrite->kind != RewriteKind::kRebuild) finish_lead_ += rewrite->kind == RewriteKind::kFinish ? took : -took;
   Trial& trial = trials_[static_cast<size_t>(rewrite->kind)];
   try {
     trial.error = Finish(rewrite->job, std::move(rewrite->built));

@@ -92,17 +92,17 @@ TEST_F(IndexRewrite, RowsOfWritesAreSealedWhileALongRewriteGoesOn) {
 }
 
 TEST_F(IndexRewrite, RowsThatComeFasterThanGraphsAreBuiltAreSealedWithoutAndHaveTheirGraphLater) {
-  constexpr int64_t kRows = 60'000;
+  constexpr int64_t kRows = 20'000;
   settings_.kind = SealedKind::kHnsw;
-  settings_.growing_rows_max = 1'000;
+  settings_.growing_rows_max = 500;
   settings_.hnsw_m = 64;
   settings_.hnsw_ef_construction = 4'000;  // for minutes
   Open();
-  Add(1, 1'000, 1);  // the builder has something to do
-  const int64_t row_bytes = index_->Stats().heap_bytes / 1'000;
-  limits_.unsealed_bytes_max = 8'000 * row_bytes;
+  Add(1, 500, 1);  // the builder has something to do
+  const int64_t row_bytes = index_->Stats().heap_bytes / 500;
+  limits_.unsealed_bytes_max = 4'000 * row_bytes;
   Open();
-  for (int64_t id = 1'001; id <= kRows; id += 500) {
+  for (int64_t id = 501; id <= kRows; id += 500) {
     Add(static_cast<uint64_t>(id), 500, 1);
     ASSERT_TRUE(index_->AwaitRoom(absl::Now() + absl::Minutes(1)).value()) << "writes waited for a graph";
   }
@@ -123,25 +123,25 @@ TEST_F(IndexRewrite, RowsThatComeFasterThanGraphsAreBuiltAreSealedWithoutAndHave
 
 TEST_F(IndexRewrite, AFlushBesideWritesWaitsForTheGraphsOfRowsThatWereSealedInAHurry) {
   settings_.kind = SealedKind::kHnsw;
-  settings_.growing_rows_max = 500;
-  limits_.unsealed_bytes_max = 1'000'000;
+  settings_.growing_rows_max = 200;
+  limits_.unsealed_bytes_max = 400'000;
   Open();
   Oracle::Batch batch;
-  for (uint64_t id = 1; id <= 30'000; ++id) batch.push_back(Oracle::Add(id, 1, Vector()));
+  for (uint64_t id = 1; id <= 8'000; ++id) batch.push_back(Oracle::Add(id, 1, Vector()));
   ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());  // more than fits, at once
   {
     const Writing writing(this);
     ASSERT_TRUE(index_->Flush().ok());
     EXPECT_EQ(RowsOf("flat", 1), 0);
-    EXPECT_EQ(RowsOf("hnsw", 1), 30'000);
+    EXPECT_EQ(RowsOf("hnsw", 1), 8'000);
   }
   // And for compaction, whatever else is sealed in a hurry.
   batch.clear();
-  for (uint64_t id = 1; id <= 20'000; ++id) batch.push_back(Oracle::Delete(id));
+  for (uint64_t id = 1; id <= 5'000; ++id) batch.push_back(Oracle::Delete(id));
   ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
   const Writing writing(this, /*first=*/2'000'000);
   ASSERT_TRUE(index_->Flush().ok());
-  EXPECT_LT(RowsOf("hnsw", 1), 15'000);
+  EXPECT_LT(RowsOf("hnsw", 1), 4'000);
 }
 
 TEST_F(IndexRewrite, AGenerationThatIsDroppedWhileItsGraphIsYetToBeBuiltIsGone) {
