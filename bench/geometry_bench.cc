@@ -113,8 +113,6 @@ GeometryFigures MeasureGeometry(const GeometryBenchOptions& options) {
   const float* rows = work.rows.data();
   const double gib = static_cast<double>(n * d * sizeof(float)) / kGib;
   std::vector<float> scores(n * work.queries.size());
-  std::vector<const BoundQuery*> pointers;
-  for (const BoundQuery& query : work.queries) pointers.push_back(&query);
   std::vector<double> kernel, read, share, gathered, batch, exact;
   for (int round = 0; round <= options.rounds; ++round) {
     const double read_s = SecondsOf([&] { Keep(PlainRead(rows, n * d)); });
@@ -127,7 +125,7 @@ GeometryFigures MeasureGeometry(const GeometryBenchOptions& options) {
       Keep(scores[n - 1]);
     });
     const double batch_s = SecondsOf([&] {
-      ScoreRowsBatch(QueryBatch(pointers), rows, d, work.factors.data(), n, scores.data(), n);
+      ScoreRowsBatch(QueryBatch(std::span<const BoundQuery>(work.queries)), rows, d, work.factors.data(), n, scores.data(), n);
       Keep(scores[n - 1]);
     });
     constexpr std::size_t kExact = 2'000;

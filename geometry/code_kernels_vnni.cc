@@ -132,7 +132,7 @@ LC_VNNI_INLINE __m128 ErrorOf(const CodeQuery& query, const FourScores& four) {
 constexpr std::size_t kBatchRows = 8;  // 16 sums, two parts of the queries, one of the row
 constexpr std::size_t kBatchPrefetchBytes = 32 * 1024;
 
-// A row's factors, and a group's, in registers.
+// Of a row with the queries of a group; as ScoreFour and ErrorOf have them of four rows with one query.
 struct GroupScores {
   __m512 score, error;
 };

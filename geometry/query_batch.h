@@ -19,6 +19,7 @@ class QueryBatch {
 
   // REQUIRES: the queries outlive this; all of one dimension.
   explicit QueryBatch(std::span<const BoundQuery* const> queries);
+  explicit QueryBatch(std::span<const BoundQuery> queries) : QueryBatch(std::span<const BoundQuery* const>(PointersTo(queries))) {}
 
   std::size_t size() const { return queries_.size(); }
   std::size_t dimension() const { return dimension_; }
@@ -33,6 +34,12 @@ class QueryBatch {
   const float* c() const { return c_.data(); }
 
  private:
+  static std::vector<const BoundQuery*> PointersTo(std::span<const BoundQuery> queries) {
+    std::vector<const BoundQuery*> pointers;
+    for (const BoundQuery& query : queries) pointers.push_back(&query);
+    return pointers;
+  }
+
   std::vector<const BoundQuery*> queries_;
   std::size_t dimension_ = 0, grouped_ = 0;
   AlignedFloats a_, b_, c_;

@@ -204,9 +204,7 @@ class CentreIndex final : public faiss::Index {
     std::vector<float> best(queries.size(), -std::numeric_limits<float>::infinity());
     std::vector<int64_t> label(queries.size(), 0);
     std::vector<float> scores(queries.size() * kCentresATile);
-    std::vector<const BoundQuery*> pointers;
-    for (const BoundQuery& query : queries) pointers.push_back(&query);
-    const QueryBatch batch(pointers);
+    const QueryBatch batch{std::span<const BoundQuery>(queries)};
     for (int64_t tile = 0; tile < ntotal; tile += kCentresATile) {
       const int64_t count = std::min(kCentresATile, ntotal - tile);
       ScoreRowsBatch(batch, &centres_[static_cast<size_t>(tile) * width], width,
