@@ -97,7 +97,7 @@ HWY_INLINE BatchSums BatchDots(const float* HWY_RESTRICT q0, const float* HWY_RE
     }
     AddSums<kVectors>(sums.low, total.low);
     if constexpr (kRowsAtOnce == 8) AddSums<kVectors>(sums.high, total.high);
-    if constexpr (kPrefetch) PrefetchSpan<kSecondLevel>(ahead, kRowsAtOnce / 4 * stride * sizeof(float));
+    if constexpr (kPrefetch) Prefetch<kSecondLevel>(ahead, kRowsAtOnce / 4 * stride * sizeof(float));
     ahead += kRowsAtOnce / 4 * stride;
   }
   return total;

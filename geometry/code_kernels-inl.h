@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/prefetch.h"
 #include "geometry/code_kernels.h"
 #include "hwy/highway.h"
 
@@ -168,9 +169,7 @@ HWY_INLINE size_t Scan(const CodeQuery& query, const uint8_t* HWY_RESTRICT rows,
   size_t found = 0;
   for (size_t i = 0; i < n; ++i) {
     const uint8_t* row = rows + i * stride;
-    for (size_t offset = 0; offset < stride; offset += 64) {
-      __builtin_prefetch(row + kCodePrefetchBytes + offset, 0, 2);
-    }
+    Prefetch<kSecondLevel>(row + kCodePrefetchBytes, stride);
     const CodeFactors factors = LoadCodeFactors(row, at);
     const float score = CodeScore(query, Rows::Dot(query, row), factors);
     const float error = CodeError(query, score, factors.error);
@@ -201,8 +200,8 @@ class CodePrefetch {
   void Row(size_t i) const {
     const uint8_t* row = rows_ + size_t{ids_[i]} * stride_;
     const size_t bytes = stride_ < kCodeGatherPrefetchMax ? stride_ : kCodeGatherPrefetchMax;
-    for (size_t offset = 0; offset < bytes; offset += 64) __builtin_prefetch(row + offset, 0, 3);
-    __builtin_prefetch(row + stride_ - 1, 0, 3);
+    Prefetch(row, bytes);
+    Prefetch(row + stride_ - 1, 1);
   }
 
   const uint8_t* const rows_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/prefetch.h"
 #include "hwy/base.h"
 
 #if HWY_ARCH_X86_64
@@ -93,9 +94,9 @@ class Gathered {
   LC_VNNI_INLINE void MoveTo(std::size_t i) {
     const std::size_t ahead = stride_ < kGatherPrefetchMax ? stride_ : kGatherPrefetchMax;
     for (; prefetched_ < n_ && prefetched_ < i + 8; ++prefetched_) {
-      const char* row = reinterpret_cast<const char*>(rows_ + std::size_t{ids_[prefetched_]} * stride_);
-      for (std::size_t offset = 0; offset < ahead; offset += 64) _mm_prefetch(row + offset, _MM_HINT_T0);
-      _mm_prefetch(row + stride_ - 1, _MM_HINT_T0);
+      const std::uint8_t* const next = rows_ + std::size_t{ids_[prefetched_]} * stride_;
+      Prefetch(next, ahead);
+      Prefetch(next + stride_ - 1, 1);
     }
     last = n_ - i < 4 ? n_ - i - 1 : 3;
     for (std::size_t j = 0; j < 4; ++j) row[j] = rows_ + std::size_t{ids_[i + (last < j ? last : j)]} * stride_;
@@ -214,9 +215,7 @@ LC_VNNI std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* ro
   std::size_t found = 0;
   for (std::size_t i = 0; i < n; i += 4) {
     const std::uint8_t* r0 = rows + i * stride;
-    for (std::size_t offset = 0; offset < 4 * stride; offset += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(r0) + kScanPrefetchBytes + offset, _MM_HINT_T1);
-    }
+    Prefetch<kSecondLevel>(r0 + kScanPrefetchBytes, 4 * stride);
     // The last group repeats its last row instead of reading past the end.
     const std::size_t last = n - i < 4 ? n - i - 1 : 3;
     const std::uint8_t* r1 = r0 + (last < 1 ? last : 1) * stride;
@@ -243,8 +242,7 @@ LC_VNNI void ScanCodesBatchVnni(const CodeQueryBatch& queries, const std::uint8_
                                 const float* floors, CodeHit* hits, std::size_t* found) {
   std::fill(found, found + queries.grouped(), std::size_t{0});
   for (std::size_t i = 0; i < n; i += kBatchRows) {
-    const char* const ahead = reinterpret_cast<const char*>(rows + i * stride) + kBatchPrefetchBytes;
-    for (std::size_t offset = 0; offset < kBatchRows * stride; offset += 64) _mm_prefetch(ahead + offset, _MM_HINT_T1);
+    Prefetch<kSecondLevel>(rows + i * stride + kBatchPrefetchBytes, kBatchRows * stride);
     for (std::size_t group = 0; group < queries.groups(); ++group) {
       ScanGroup(queries, group, rows, stride, i, n, floors, hits, found);
     }

@@ -12,9 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/prefetch.h"
 #include "geometry/bound_query.h"
 #include "geometry/row_factors.h"
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -111,14 +111,6 @@ HWY_INLINE V4 FinishFour(const BoundQuery& query, V4 dots, V4 scale, V4 bias) {
   return hn::Sub(scaled, hn::Set(f, query.c()));
 }
 
-constexpr int kFirstLevel = 3, kSecondLevel = 2;  // the cache that is prefetched into, as the compiler numbers them
-
-template <int kLevel>
-HWY_INLINE void PrefetchSpan(const void* begin, size_t bytes) {
-  const char* p = static_cast<const char*>(begin);
-  for (size_t offset = 0; offset < bytes; offset += 64) __builtin_prefetch(p + offset, /*rw=*/0, kLevel);
-}
-
 void ScoreRowsImpl(const BoundQuery& query, const float* HWY_RESTRICT rows, size_t stride,
                    const RowFactors* HWY_RESTRICT factors, size_t n, float* HWY_RESTRICT scores) {
   const Lanes1 d;
@@ -129,7 +121,7 @@ void ScoreRowsImpl(const BoundQuery& query, const float* HWY_RESTRICT rows, size
     const size_t block_bytes = 4 * stride * sizeof(float);
     for (; i + 4 <= n; i += 4) {
       const float* r = rows + i * stride;
-      PrefetchSpan<kSecondLevel>(r + kPrefetchBytes / sizeof(float), block_bytes);
+      Prefetch<kSecondLevel>(r + kPrefetchBytes / sizeof(float), block_bytes);
       const V4 dots = FourDots(query.a(), r, r + stride, r + 2 * stride, r + 3 * stride, dim);
       V4 scale, bias;
       hn::LoadInterleaved2(f, reinterpret_cast<const float*>(factors + i), scale, bias);
@@ -148,8 +140,8 @@ void ScoreRowsGatheredImpl(const BoundQuery& query, const float* HWY_RESTRICT ro
   const auto row = [&](size_t i) { return rows + static_cast<size_t>(ids[i]) * stride; };
   const auto prefetch = [&](size_t begin) {
     for (size_t i = begin; i < std::min(begin + 4, n); ++i) {
-      PrefetchSpan<kFirstLevel>(row(i), row_bytes);
-      hwy::Prefetch(factors + ids[i]);
+      Prefetch(row(i), row_bytes);
+      Prefetch(factors + ids[i], sizeof(RowFactors));
     }
   };
   prefetch(0);

@@ -30,10 +30,11 @@ class Visited {
     }
   }
   bool Test(uint32_t row) const { return marks_[row] == epoch_; }
+  // Without a branch, which nobody could predict.
   bool TestAndSet(uint32_t row) {
-    if (marks_[row] == epoch_) return true;
+    const bool was = marks_[row] == epoch_;
     marks_[row] = epoch_;
-    return false;
+    return was;
   }
 
  private:
@@ -73,6 +74,44 @@ void BeamSearch(std::span<const ScoredRow> starts, size_t ef, std::vector<Scored
     expand(next, visit);
     if (stop()) return;
   }
+}
+
+// The same where every row is accepted: the frontier then is those of the `ef` best rows that are not expanded yet, so
+// that one sorted list does for two heaps. `found` is nearest first. REQUIRES: row numbers below 2^31.
+template <typename Expand, typename Prefetch, typename Stop>
+void BeamSearchOfAll(std::span<const ScoredRow> starts, size_t ef, std::vector<ScoredRow>& found, const Expand& expand,
+                     const Prefetch& prefetch, const Stop& stop) {
+  constexpr uint32_t kExpanded = uint32_t{1} << 31;  // marks a row in the list
+  found.clear();
+  size_t next = 0;  // of the list, the first that may not be expanded
+  const auto visit = [&](ScoredRow row) {
+    if (found.size() >= ef) {
+      if (row.score <= found.back().score) return;
+      found.pop_back();
+    }
+    size_t at = 0;
+    for (size_t n = found.size(); n > 0;) {
+      const size_t half = (n + 1) / 2;
+      at = found[at + half - 1].score >= row.score ? at + half : at;
+      n -= half;
+    }
+    found.insert(found.begin() + static_cast<std::ptrdiff_t>(at), row);
+    next = std::min(next, at);
+  };
+  const auto skip_expanded = [&](size_t from) {
+    while (from < found.size() && (found[from].row & kExpanded) != 0) ++from;
+    return from;
+  };
+  for (const ScoredRow& start : starts) visit(start);
+  for (bool stopped = false; !stopped && (next = skip_expanded(next)) < found.size();) {
+    const ScoredRow row = found[next];
+    found[next].row |= kExpanded;
+    next = skip_expanded(next + 1);
+    if (next < found.size()) prefetch(found[next].row);
+    expand(row, visit);
+    stopped = stop();
+  }
+  for (ScoredRow& row : found) row.row &= ~kExpanded;
 }
 
 }  // namespace lightcone

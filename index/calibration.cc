@@ -105,13 +105,7 @@ class Calibration {
       const BoundQuery& query = queries_[i];
       CodeQuery coded(query);
       if (codes != nullptr) coded.TurnTo(*codes);
-      const auto score = [&](const uint32_t* ids, size_t n, float* scores) {
-        if (codes != nullptr) {
-          ScoreCodesGathered(coded, codes->rows, codes->stride, ids, n, scores);
-        } else {
-          ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
-        }
-      };
+      const ScoredRows score{block, query, codes, &coded};
       LC_ASSIGN_OR_RETURN(
           const WalkResult walk,
           WalkGraph(

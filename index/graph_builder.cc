@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/prefetch.h"
 #include "base/status.h"
 #include "geometry/code_kernels.h"
 #include "geometry/kernels.h"
@@ -22,9 +23,9 @@ class FloatPoints {
   FloatPoints(const RowBlock& block, int dimension) : block_(block), dimension_(static_cast<size_t>(dimension)) {}
   void Dots(uint32_t x, const uint32_t* ids, size_t n, float* dots) const {
     const float* const row = Row(x);
-    for (size_t i = 0; i < n && i < kAhead; ++i) Prefetch(ids[i]);
+    for (size_t i = 0; i < n && i < kAhead; ++i) AskFor(ids[i]);
     for (size_t i = 0; i < n; ++i) {
-      if (i + kAhead < n) Prefetch(ids[i + kAhead]);
+      if (i + kAhead < n) AskFor(ids[i + kAhead]);
       dots[i] = block_.factors[x].scale * block_.factors[ids[i]].scale * Dot(row, Row(ids[i]), dimension_);
     }
   }
@@ -32,9 +33,7 @@ class FloatPoints {
  private:
   static constexpr size_t kAhead = 4;
   const float* Row(uint32_t row) const { return block_.rows + row * block_.stride; }
-  void Prefetch(uint32_t row) const {
-    for (size_t i = 0; i < std::min<size_t>(dimension_, 256); i += 16) __builtin_prefetch(Row(row) + i);
-  }
+  void AskFor(uint32_t row) const { Prefetch(Row(row), std::min<size_t>(dimension_, 256) * sizeof(float)); }
 
   const RowBlock block_;
   const size_t dimension_;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/prefetch.h"
 #include "index/graph.h"
 
 namespace lightcone {
@@ -160,18 +161,17 @@ ScoredRow GraphInserter::Descend(uint32_t x, int to_layer, Scratch& scratch) {
 void GraphInserter::FindNearest(uint32_t x, ScoredRow start, int layer, Scratch& scratch) {
   scratch.visited.Begin(order_.size());
   scratch.visited.TestAndSet(start.row);
-  BeamSearch(
-      {&start, 1}, breadth_, scratch.frontier, scratch.found,
+  BeamSearchOfAll(
+      {&start, 1}, breadth_, scratch.found,
       [&](ScoredRow row, const auto& visit) {
         const size_t n = Expand(x, row.row, layer, scratch);
         for (size_t i = 0; i < n; ++i) visit({scratch.scores[i], scratch.ids[i]});
       },
       [&](uint32_t row) {
         const List list = ListOf(row, layer);
-        for (size_t i = 0; i < list.width; i += 16) __builtin_prefetch(list.links + i);
+        Prefetch(list.links, list.width * sizeof(int32_t));
       },
-      [](uint32_t) { return true; }, [] { return false; });
-  std::sort(scratch.found.begin(), scratch.found.end(), Better);
+      [] { return false; });
 }
 
 void GraphInserter::Insert(uint32_t x, Scratch& scratch) {

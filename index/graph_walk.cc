@@ -5,9 +5,11 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/prefetch.h"
 #include "base/status.h"
 
 namespace lightcone {
@@ -18,9 +20,12 @@ constexpr int kLinksAnEvaluation = 8;  // that are asked whether they pass, at a
 // A share of a row's links, one in so many, with which the rows that pass are a graph of their own.
 constexpr size_t kEnoughOfLinks = 4;
 
+// Bytes of a row that are asked for as soon as it is known; of longer ones the kernel asks for the rest.
+constexpr size_t kRowPrefetchMax = 512;
+
 void PrefetchLinks(const Graph& graph, uint32_t row) {
   const std::span<const int32_t> links = graph.Links(row, 0);
-  for (size_t i = 0; i < links.size(); i += 16) __builtin_prefetch(links.data() + i);
+  Prefetch(links.data(), links.size_bytes());
 }
 
 class Walk {
@@ -28,6 +33,7 @@ class Walk {
   Walk(const Graph& graph, RowScorer score)
       : graph_(graph),
         score_(score),
+        row_prefetch_(std::min(score.bytes.stride, kRowPrefetchMax)),
         ids_(static_cast<size_t>(2 * graph.width_max())),
         scores_(ids_.size()) {}
 
@@ -64,8 +70,11 @@ class Walk {
     for (const int32_t link : graph_.Links(row.row, 0)) {
       if (!graph_.IsRow(link)) break;
       if (HasCopiesFrom(row, link)) break;
-      if (!visited.TestAndSet(static_cast<uint32_t>(link))) ids_[n++] = static_cast<uint32_t>(link);
+      ids_[n] = static_cast<uint32_t>(link);
+      n += visited.TestAndSet(static_cast<uint32_t>(link)) ? 0 : 1;
     }
+    const char* const rows = static_cast<const char*>(score_.bytes.first);
+    for (size_t i = 0; i < n; ++i) Prefetch(rows + ids_[i] * score_.bytes.stride, row_prefetch_);
     Score(n);
     return n;
   }
@@ -164,11 +173,12 @@ class Walk {
   void Score(size_t n) {
     evaluations_ += static_cast<int64_t>(n);
     work_ += static_cast<int64_t>(n);
-    score_(ids_.data(), n, scores_.data());
+    score_.score(ids_.data(), n, scores_.data());
   }
 
   const Graph& graph_;
   const RowScorer score_;
+  const size_t row_prefetch_;  // bytes
   std::vector<uint32_t> ids_;
   std::vector<float> scores_;
   std::vector<uint32_t> bridges_;
@@ -177,14 +187,12 @@ class Walk {
 };
 
 // Runs a beam search that `expand`s rows, then goes to their copies, and tells the caller's two limits from its end.
-template <typename Expand>
+template <typename Accept, typename Expand>
 absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits& limits,
-                               std::span<const ScoredRow> starts, Visited& visited,
-                               absl::FunctionRef<bool(uint32_t)> accept,
+                               std::span<const ScoredRow> starts, Visited& visited, const Accept& accept,
                                absl::FunctionRef<bool(uint32_t)> accept_copy,
                                absl::FunctionRef<absl::Status()> interrupted, const Expand& expand) {
   WalkResult result;
-  std::vector<ScoredRow> frontier;
   result.rows.reserve(static_cast<size_t>(limits.ef) + 1);
   absl::Status status;
   int64_t check_at = kEvaluationsBetweenChecks;
@@ -197,13 +205,18 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
   };
   const size_t ef = static_cast<size_t>(limits.ef);
   std::vector<ScoredRow>& found = result.rows;
-  BeamSearch(
-      starts, ef, frontier, found,
-      [&](ScoredRow row, const auto& visit) {
-        const size_t n = expand(row);
-        for (size_t i = 0; i < n; ++i) visit({walk.score(i), walk.id(i)});
-      },
-      [&](uint32_t row) { PrefetchLinks(graph, row); }, accept, stop);
+  const auto expand_and_visit = [&](ScoredRow row, const auto& visit) {
+    const size_t n = expand(row);
+    for (size_t i = 0; i < n; ++i) visit({walk.score(i), walk.id(i)});
+  };
+  const auto prefetch = [&](uint32_t row) { PrefetchLinks(graph, row); };
+  if constexpr (std::is_same_v<Accept, EveryRow>) {
+    BeamSearchOfAll(starts, ef, found, expand_and_visit, prefetch, stop);
+    std::reverse(found.begin(), found.end());  // to the heap that the other one leaves
+  } else {
+    std::vector<ScoredRow> frontier;
+    BeamSearch(starts, ef, frontier, found, expand_and_visit, prefetch, accept, stop);
+  }
   if (status.ok() && !result.gave_up) {
     const auto wanted = [&](float score) { return found.size() < ef || score > found.front().score; };
     const auto visit = [&](ScoredRow row) {
@@ -266,7 +279,7 @@ class SharedMarks {
 class SharedWalk {
  public:
   SharedWalk(const WalkTask& task, size_t lead, SharedMarks visited)
-      : task_(task), lead_(lead), visited_(std::move(visited)), walk_(*task.graph, task.score) {}
+      : task_(task), lead_(lead), visited_(std::move(visited)), walk_(*task.graph, task_.score) {}
 
   // Until the nearest row that is not expanded is none of the `lead` best.
   absl::Status FindWay(absl::FunctionRef<absl::Status()> interrupted) {
@@ -279,7 +292,7 @@ class SharedWalk {
         return;
       }
       Push(row);
-      if (!task_.accept(row.row)) return;
+      if (!Accepts(row.row)) return;
       found_.push_back(row);
       leading.push_back(row.score);
       std::push_heap(leading.begin(), leading.end(), std::greater<>());
@@ -305,7 +318,7 @@ class SharedWalk {
     const auto visit = [&](ScoredRow row) {
       if (row.score < best.least()) return;
       Push(row);
-      if (!task_.accept(row.row)) return;
+      if (!Accepts(row.row)) return;
       found_.push_back(row);
       best.Add(row.score);
     };
@@ -318,7 +331,7 @@ class SharedWalk {
     walk_.FollowCopies(
         visited_, [&](float score) { return score > best.least(); },
         [&](ScoredRow row) {
-          if (row.score <= best.least() || !task_.accept(row.row)) return;
+          if (row.score <= best.least() || !Accepts(row.row)) return;
           found_.push_back(row);
           best.Add(row.score);
         },
@@ -342,6 +355,8 @@ class SharedWalk {
   }
 
  private:
+  bool Accepts(uint32_t row) const { return !task_.accept || task_.accept(row); }
+
   void Push(ScoredRow row) {
     frontier_.push_back(row);
     std::push_heap(frontier_.begin(), frontier_.end(), Worse);
@@ -377,12 +392,11 @@ class SharedWalk {
   std::vector<ScoredRow> found_;     // accepted
 };
 
-}  // namespace
-
-absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits,
-                                     absl::FunctionRef<bool(uint32_t)> accept,
-                                     absl::FunctionRef<absl::Status()> interrupted) {
-  thread_local Visited visited;
+template <typename Accept>
+absl::StatusOr<WalkResult> WalkFrom(const Graph& graph, RowScorer score, const WalkLimits& limits, const Accept& accept,
+                                    absl::FunctionRef<absl::Status()> interrupted) {
+  thread_local Visited marks;
+  Visited& visited = marks;
   visited.Begin(static_cast<size_t>(graph.rows()));
   Walk walk(graph, score);
   const ScoredRow start = walk.Descend(limits.leave_out);
@@ -390,6 +404,19 @@ absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const 
   if (limits.leave_out >= 0) visited.TestAndSet(static_cast<uint32_t>(limits.leave_out));
   return Run(graph, walk, limits, {&start, 1}, visited, accept, accept, interrupted,
              [&](ScoredRow row) { return walk.Expand(row, visited); });
+}
+
+}  // namespace
+
+absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits,
+                                     absl::FunctionRef<bool(uint32_t)> accept,
+                                     absl::FunctionRef<absl::Status()> interrupted) {
+  return WalkFrom(graph, score, limits, accept, interrupted);
+}
+
+absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits, EveryRow all,
+                                     absl::FunctionRef<absl::Status()> interrupted) {
+  return WalkFrom(graph, score, limits, all, interrupted);
 }
 
 absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, const WalkLimits& limits,
@@ -420,8 +447,9 @@ absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> t
                                                      absl::FunctionRef<absl::Status()> interrupted) {
   std::vector<WalkResult> results;
   if (tasks.size() == 1) {
-    LC_ASSIGN_OR_RETURN(WalkResult alone,
-                        WalkGraph(*tasks[0].graph, tasks[0].score, tasks[0].limits, tasks[0].accept, interrupted));
+    const auto& [graph, score, accept, limits, weight] = tasks[0];
+    LC_ASSIGN_OR_RETURN(WalkResult alone, accept ? WalkGraph(*graph, score, limits, accept, interrupted)
+                                                 : WalkGraph(*graph, score, limits, EveryRow(), interrupted));
     results.push_back(std::move(alone));
     return results;
   }

@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "geometry/bound_query.h"
+#include "geometry/code_kernels.h"
 #include "geometry/kernels.h"
 #include "index/beam.h"
 #include "index/graph.h"
@@ -30,23 +31,52 @@ struct WalkResult {
   bool gave_up = false;         // `rows` is not to be trusted: scan instead
 };
 
-// scores[i] = score of row ids[i], i < n; higher is nearer.
-using RowScorer = absl::FunctionRef<void(const uint32_t* ids, size_t n, float* scores)>;
+// Where the scores of rows are read from: asked for while the rows are collected. Empty: nowhere that helps.
+struct RowBytes {
+  const void* first = nullptr;
+  size_t stride = 0;
+};
 
-// By the rows themselves. Refers to what it is made of.
-struct FloatRows {
+// scores[i] = score of row ids[i], i < n; higher is nearer. Refers to the function that it is made of; where that has
+// bytes(), to the rows that it reads.
+struct RowScorer {
+  template <typename Score>
+  RowScorer(const Score& score) : score(score) {
+    if constexpr (requires { score.bytes(); }) bytes = score.bytes();
+  }
+  absl::FunctionRef<void(const uint32_t* ids, size_t n, float* scores)> score;
+  RowBytes bytes;
+};
+
+// By codes where there are some, else by vectors. Refers to what it is made of; `coded` has turned to the codes.
+struct ScoredRows {
   const RowBlock& block;
   const BoundQuery& query;
+  const CodeBlock* codes = nullptr;
+  const CodeQuery* coded = nullptr;
+
   void operator()(const uint32_t* ids, size_t n, float* scores) const {
-    ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
+    if (codes != nullptr) {
+      ScoreCodesGathered(*coded, codes->rows, codes->stride, ids, n, scores);
+    } else {
+      ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
+    }
   }
+  RowBytes bytes() const {
+    return codes != nullptr ? RowBytes{codes->rows, codes->stride} : RowBytes{block.rows, block.stride * sizeof(float)};
+  }
+};
+
+// Accepts every row, which a walk need not ask then.
+struct EveryRow {
+  bool operator()(uint32_t) const { return true; }
 };
 
 // One of several walks for one query whose scores are on one scale.
 struct WalkTask {
   const Graph* graph = nullptr;
-  std::function<void(const uint32_t* ids, size_t n, float* scores)> score;  // as a RowScorer
-  std::function<bool(uint32_t)> accept;
+  ScoredRows score;
+  std::function<bool(uint32_t)> accept;  // empty: EveryRow
   WalkLimits limits;  // what a walk of this graph alone would have
   double weight = 1;  // its share of the rows that are asked for, to any scale
 };
@@ -62,6 +92,8 @@ absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> t
 // `interrupted` is asked every few thousand evaluations; its error is returned. `accept` is called at most once a row.
 absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits,
                                      absl::FunctionRef<bool(uint32_t)> accept,
+                                     absl::FunctionRef<absl::Status()> interrupted);
+absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits, EveryRow,
                                      absl::FunctionRef<absl::Status()> interrupted);
 
 // The same among the rows that pass(row) alone, as in ACORN (Patel et al., arXiv 2403.04871): only those are scored, and

@@ -115,18 +115,13 @@ class LegSearch {
       Turn(walk.index);
       const CodeQuery* coded = nullptr;
       if (pinned.codes() != nullptr) coded = &all.coded_queries.emplace_back(*coded_query_);
-      const bool everything = AllPass(pinned, walk.visible);
+      std::function<bool(uint32_t)> accept;
+      if (!AllPass(pinned, walk.visible)) {
+        accept = [this, &pinned](uint32_t row) { return context_.Accepts(pinned, row); };
+      }
       all.tasks.push_back(
           {rows.graph(),
-           [codes = pinned.codes(), coded, &block = rows.block(), &query = *request().query](const uint32_t* ids,
-                                                                                           size_t n, float* scores) {
-             if (codes != nullptr) {
-               ScoreCodesGathered(*coded, codes->rows, codes->stride, ids, n, scores);
-             } else {
-               ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
-             }
-           },
-           [this, &pinned, everything](uint32_t row) { return everything || context_.Accepts(pinned, row); },
+           ScoredRows{rows.block(), *request().query, pinned.codes(), coded}, std::move(accept),
            WalkLimits{walk.ef, static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost)},
            walk.weight});
     }

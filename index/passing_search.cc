@@ -112,16 +112,11 @@ class PassingSearch {
     return static_cast<double>(nearer) > too_many;
   }
 
-  // By codes where the segment has them.
-  void Score(const uint32_t* rows, size_t n, float* scores) const {
-    if (turn_.coded != nullptr) {
-      const CodeBlock& codes = *pinned_.codes();
-      ScoreCodesGathered(*turn_.coded, codes.rows, codes.stride, rows, n, scores);
-    } else {
-      const RowBlock& block = pinned_.segment->block();
-      ScoreRowsGathered(*request_.query, block.rows, block.stride, block.factors, rows, n, scores);
-    }
+  ScoredRows Scorer() const {
+    const CodeBlock* const codes = turn_.coded != nullptr ? pinned_.codes() : nullptr;
+    return {pinned_.segment->block(), *request_.query, codes, turn_.coded};
   }
+  void Score(const uint32_t* rows, size_t n, float* scores) const { Scorer()(rows, n, scores); }
 
   double ErrorOf(float score) const {
     return turn_.coded == nullptr ? turn_.error : turn_.coded->ErrorOf(score, pinned_.codes()->error_max);
@@ -156,7 +151,7 @@ class PassingSearch {
     const Graph& graph = *pinned_.segment->graph();
     const SearchContext& context = turn_.context;
     const WalkLimits limits{chosen.ef, WalkEvaluationsMax(facts_)};
-    const auto score = [this](const uint32_t* rows, size_t n, float* scores) { Score(rows, n, scores); };
+    const ScoredRows score = Scorer();
     const auto interrupted = [&] { return context.Interrupted(); };
     const bool late = chosen.plan == SearchPlan::kPostFilter;
     absl::StatusOr<WalkResult> walk =

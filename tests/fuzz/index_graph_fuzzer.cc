@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   block.factors = factors.data();
   const auto query = lightcone::BoundQuery::Make(space, space, {vectors.data(), 1});
   (void)lightcone::WalkGraph(
-      *graph, lightcone::FloatRows{block, *query}, {8, 1'000'000}, [](uint32_t row) { return row % 2 == 0; },
+      *graph, lightcone::ScoredRows{block, *query}, {8, 1'000'000}, [](uint32_t row) { return row % 2 == 0; },
       [] { return absl::OkStatus(); });
   (void)graph->Check();
   return 0;

@@ -36,7 +36,7 @@ void Walk(const SealedSegment& segment) {
   const std::vector<float> values = {0.5f, 0.25f, 1.0f};
   const auto query = BoundQuery::Make(segment.space(), segment.space(), values);
   const auto walked = WalkGraph(
-      *segment.graph(), FloatRows{segment.block(), *query}, {4, 1'000'000}, [](uint32_t row) { return row % 2 == 0; },
+      *segment.graph(), ScoredRows{segment.block(), *query}, {4, 1'000'000}, [](uint32_t row) { return row % 2 == 0; },
       [] { return absl::OkStatus(); });
   if (!walked.ok() || walked->rows.size() > 4) std::abort();
 }

@@ -177,7 +177,7 @@ TEST_F(GraphOfManyCopies, LeadsToEveryOneOfThemByOneThreadOrMany) {
     gallery_.Build(threads);
     const BoundQuery query = Bind(gallery_.space(), gallery_.original(4));
     const auto walk = WalkGraph(
-        gallery_.graph(), FloatRows{gallery_.block(), query}, {static_cast<int>(Copies()), 1 << 20},
+        gallery_.graph(), ScoredRows{gallery_.block(), query}, {static_cast<int>(Copies()), 1 << 20},
         [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
     ASSERT_TRUE(walk.ok());
     std::set<uint32_t> found;
@@ -195,7 +195,7 @@ TEST_F(GraphOfManyCopies, LeadsFilteredAndSharedWalksToThem) {
   for (int i = 0; i < 20; ++i) seeds.push_back(random() % static_cast<uint32_t>(gallery_.size()));
   for (size_t i = 0; i < 10; ++i) {
     const BoundQuery query = Bind(gallery_.space(), gallery_.NearOriginal(i));
-    const FloatRows score{gallery_.block(), query};
+    const ScoredRows score{gallery_.block(), query};
     const auto copies = [&](const std::vector<ScoredRow>& rows) {
       return std::count_if(rows.begin(), rows.end(), [&](ScoredRow row) { return gallery_.IsCopyOf(row.row, i % 5); });
     };

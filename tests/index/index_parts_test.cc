@@ -269,7 +269,7 @@ TEST_F(GraphBytes, AreTheSameEveryTimeAndLeadToTheNearestRows) {
   for (int64_t i = 0; i < 50; ++i) {
     const auto query = BoundQuery::Make(space_, space_, {&rows_[static_cast<size_t>(4 * i)], 4});
     const auto walk = WalkGraph(
-        *graph, FloatRows{block_, *query}, {64, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
+        *graph, ScoredRows{block_, *query}, {64, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
     ASSERT_TRUE(walk.ok());
     EXPECT_EQ(walk->rows.size(), 64u);
     for (const ScoredRow& row : walk->rows) found += row.row == static_cast<uint32_t>(i);
@@ -311,7 +311,7 @@ TEST_F(GraphBytes, BuiltByCodesOrByManyThreadsLeadToTheNearestRowsInEverySpace) 
         ScoreRows(*query, block_.rows, block_.stride, block_.factors, scores.size(), scores.data());
         const auto best = static_cast<uint32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
         const auto walk = WalkGraph(
-            *graph, FloatRows{block_, *query}, {64, kRows}, [](uint32_t) { return true; },
+            *graph, ScoredRows{block_, *query}, {64, kRows}, [](uint32_t) { return true; },
             [] { return absl::OkStatus(); });
         ASSERT_TRUE(walk.ok());
         for (const ScoredRow& row : walk->rows) found += row.row == best;
@@ -327,7 +327,7 @@ TEST_F(GraphBytes, AWalkStopsWhenItIsToldTo) {
   const auto graph = Graph::Parse(bytes_, kRows);
   const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});
   const auto walk = WalkGraph(
-      *graph, FloatRows{block_, *query}, {200, 50}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
+      *graph, ScoredRows{block_, *query}, {200, 50}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
   EXPECT_TRUE(walk->gave_up);
   EXPECT_EQ(BuildGraph(space_, block_, nullptr, kRows, {4, 32, 1}, [] { return true; }).status().code(),
             absl::StatusCode::kCancelled);
@@ -347,7 +347,7 @@ TEST_F(GraphBytes, ThatWereChangedAreRefusedOrStayInBounds) {
     noticed += graph->Check().ok() ? 0 : 1;
     const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});
     EXPECT_TRUE(WalkGraph(
-                    *graph, FloatRows{block_, *query}, {16, kRows}, [](uint32_t) { return true; },
+                    *graph, ScoredRows{block_, *query}, {16, kRows}, [](uint32_t) { return true; },
                     [] { return absl::OkStatus(); })
                     .ok());
   }
