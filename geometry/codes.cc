@@ -15,6 +15,9 @@ constexpr double kWholeMax = 127 * 256;  // its high part stays within int8
 constexpr double kRoundUp = 1 + 1e-6;
 constexpr double kLeast = 1e-37;  // of what underflows
 
+// The nearest whole number, for |x| < 2^51: std::nearbyint is a call where no instruction set is given.
+double Whole(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
+
 float RoundUp(double x) { return std::nextafter(static_cast<float>(x), std::numeric_limits<float>::infinity()); }
 
 constexpr int kHalfBits = 10;          // of a significand, the leading one left out
@@ -133,7 +136,7 @@ CodeQuery::CodeQuery(const BoundQuery& query) : query_(&query) {
   double gap = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const double a = query.a()[i];
-    const int whole = sigma_ > 0 ? static_cast<int>(std::clamp(std::nearbyint(a / double{sigma_}), -limit, limit)) : 0;
+    const int whole = sigma_ > 0 ? static_cast<int>(std::clamp(Whole(a / double{sigma_}), -limit, limit)) : 0;
     whole_[i] = static_cast<std::int16_t>(whole);
     const int high = (whole + 128) >> 8;
     high_[i] = static_cast<std::int8_t>(high);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace lightcone {
@@ -42,76 +41,80 @@ class Visited {
   uint16_t epoch_ = 0;
 };
 
-// The `ef` best rows that accept(row) lets through, in no particular order, into `found`; `frontier` is scratch.
-// It begins at `starts`.
-//   expand(scored, visit)  collects the links of that row that were not visited, scores them, and visits each
-//   prefetch(row)          `row` is most often the next to be expanded
-//   stop()                 asked after every expansion; true ends the search with what is there
-template <typename Expand, typename Prefetch, typename Accept, typename Stop>
-void BeamSearch(std::span<const ScoredRow> starts, size_t ef, std::vector<ScoredRow>& frontier, std::vector<ScoredRow>& found,
-                const Expand& expand, const Prefetch& prefetch, const Accept& accept, const Stop& stop) {
-  frontier.clear();  // max-heap: the nearest row not expanded yet comes first
-  found.clear();     // min-heap: the worst accepted row comes first
-  const auto visit = [&](ScoredRow row) {
-    if (found.size() >= ef && row.score <= found.front().score) return;
-    frontier.push_back(row);
-    std::push_heap(frontier.begin(), frontier.end(), Worse);
-    if (!accept(row.row)) return;
-    found.push_back(row);
-    std::push_heap(found.begin(), found.end(), Better);
-    if (found.size() > ef) {
-      std::pop_heap(found.begin(), found.end(), Better);
-      found.pop_back();
-    }
-  };
-  for (const ScoredRow& start : starts) visit(start);
-  while (!frontier.empty()) {
-    const ScoredRow next = frontier.front();
-    if (found.size() >= ef && next.score < found.front().score) return;
-    std::pop_heap(frontier.begin(), frontier.end(), Worse);
-    frontier.pop_back();
-    if (!frontier.empty()) prefetch(frontier.front().row);
-    expand(next, visit);
-    if (stop()) return;
-  }
-}
+struct BeamRow {
+  float score = 0;
+  uint32_t row : 30 = 0;  // more than the rows of a segment (settings.h)
+  uint32_t accepted : 1 = 0;
+  uint32_t expanded : 1 = 0;
+};
+// Of one of several graphs that one search walks.
+struct GraphRow : BeamRow {
+  uint32_t graph = 0;
+};
 
-// The same where every row is accepted: the frontier then is those of the `ef` best rows that are not expanded yet, so
-// that one sorted list does for two heaps. `found` is nearest first. REQUIRES: row numbers below 2^31.
-template <typename Expand, typename Prefetch, typename Stop>
-void BeamSearchOfAll(std::span<const ScoredRow> starts, size_t ef, std::vector<ScoredRow>& found, const Expand& expand,
-                     const Prefetch& prefetch, const Stop& stop) {
-  constexpr uint32_t kExpanded = uint32_t{1} << 31;  // marks a row in the list
-  found.clear();
-  size_t next = 0;  // of the list, the first that may not be expanded
-  const auto visit = [&](ScoredRow row) {
-    if (found.size() >= ef) {
-      if (row.score <= found.back().score) return;
-      found.pop_back();
-    }
+// The best rows that a search has met, nearest first: up to `breadth` that are accepted, and those nearer than the last of
+// them that are not. The same as HNSW's two heaps: the rows that are still to be expanded are those of the list that were
+// not, for whatever falls off its end would never be expanded.
+template <typename Entry = BeamRow>
+class Beam {
+ public:
+  explicit Beam(size_t breadth) { Begin(breadth); }
+  void Begin(size_t breadth) {
+    breadth_ = breadth;
+    list_.clear();
+    list_.reserve(std::min(breadth, kReservedMax) + 1);
+    accepted_ = next_ = 0;
+  }
+
+  bool Wants(float score) const { return accepted_ < breadth_ || score > list_.back().score; }
+
+  // Behind those of the same score; leave(entry) is called for each that falls off. True when it is the next to be
+  // expanded. REQUIRES: Wants(entry.score).
+  template <typename Leave>
+  bool Add(const Entry& entry, const Leave& leave) {
     size_t at = 0;
-    for (size_t n = found.size(); n > 0;) {
+    for (size_t n = list_.size(); n > 0;) {
       const size_t half = (n + 1) / 2;
-      at = found[at + half - 1].score >= row.score ? at + half : at;
+      at = list_[at + half - 1].score >= entry.score ? at + half : at;
       n -= half;
     }
-    found.insert(found.begin() + static_cast<std::ptrdiff_t>(at), row);
-    next = std::min(next, at);
-  };
-  const auto skip_expanded = [&](size_t from) {
-    while (from < found.size() && (found[from].row & kExpanded) != 0) ++from;
-    return from;
-  };
-  for (const ScoredRow& start : starts) visit(start);
-  for (bool stopped = false; !stopped && (next = skip_expanded(next)) < found.size();) {
-    const ScoredRow row = found[next];
-    found[next].row |= kExpanded;
-    next = skip_expanded(next + 1);
-    if (next < found.size()) prefetch(found[next].row);
-    expand(row, visit);
-    stopped = stop();
+    list_.insert(list_.begin() + static_cast<std::ptrdiff_t>(at), entry);
+    accepted_ += entry.accepted;
+    while (accepted_ > breadth_ || (accepted_ == breadth_ && list_.back().accepted == 0)) {
+      accepted_ -= list_.back().accepted;
+      leave(list_.back());
+      list_.pop_back();
+    }
+    if (at > next_) return false;
+    next_ = entry.expanded == 0 ? at : next_ + 1;
+    return entry.expanded == 0;
   }
-  for (ScoredRow& row : found) row.row &= ~kExpanded;
-}
+  bool Add(const Entry& entry) {
+    return Add(entry, [](const Entry&) {});
+  }
+
+  // The nearest row that is not expanded yet; false: there is none.
+  bool Peek(Entry* entry) const {
+    if (next_ >= list_.size()) return false;
+    *entry = list_[next_];
+    return true;
+  }
+  // The same, and it counts as expanded.
+  bool Next(Entry* entry) {
+    if (!Peek(entry)) return false;
+    list_[next_].expanded = 1;
+    while (next_ < list_.size() && list_[next_].expanded != 0) ++next_;
+    return true;
+  }
+
+  const std::vector<Entry>& list() const { return list_; }
+
+ private:
+  static constexpr size_t kReservedMax = 1024;
+
+  size_t breadth_ = 0, accepted_ = 0;
+  size_t next_ = 0;  // the first that is not expanded; the list's end or behind it: there is none
+  std::vector<Entry> list_;
+};
 
 }  // namespace lightcone

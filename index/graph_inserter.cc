@@ -161,17 +161,24 @@ ScoredRow GraphInserter::Descend(uint32_t x, int to_layer, Scratch& scratch) {
 void GraphInserter::FindNearest(uint32_t x, ScoredRow start, int layer, Scratch& scratch) {
   scratch.visited.Begin(order_.size());
   scratch.visited.TestAndSet(start.row);
-  BeamSearchOfAll(
-      {&start, 1}, breadth_, scratch.found,
-      [&](ScoredRow row, const auto& visit) {
-        const size_t n = Expand(x, row.row, layer, scratch);
-        for (size_t i = 0; i < n; ++i) visit({scratch.scores[i], scratch.ids[i]});
-      },
-      [&](uint32_t row) {
-        const List list = ListOf(row, layer);
-        Prefetch(list.links, list.width * sizeof(int32_t));
-      },
-      [] { return false; });
+  const auto prefetch = [&](uint32_t row) {
+    const List list = ListOf(row, layer);
+    Prefetch(list.links, list.width * sizeof(int32_t));
+  };
+  Beam<>& beam = scratch.beam;
+  beam.Begin(breadth_);
+  const auto visit = [&](ScoredRow row) {
+    if (beam.Wants(row.score) && beam.Add({.score = row.score, .row = row.row, .accepted = 1, .expanded = 0})) prefetch(row.row);
+  };
+  visit(start);
+  for (BeamRow next; beam.Next(&next);) {
+    BeamRow after;
+    if (beam.Peek(&after)) prefetch(after.row);
+    const size_t n = Expand(x, next.row, layer, scratch);
+    for (size_t i = 0; i < n; ++i) visit({scratch.scores[i], scratch.ids[i]});
+  }
+  scratch.found.clear();
+  for (const BeamRow& entry : beam.list()) scratch.found.push_back({entry.score, entry.row});
 }
 
 void GraphInserter::Insert(uint32_t x, Scratch& scratch) {

@@ -48,6 +48,7 @@ class GraphInserter {
   // What a thread works with.
   struct Scratch {
     Visited visited;
+    Beam<> beam{1};
     std::vector<ScoredRow> found, kept;
     std::vector<std::vector<ScoredRow>> links;  // chosen, a layer each
     std::vector<uint32_t> ids;

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <deque>
 #include <functional>
-#include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -26,6 +24,10 @@ constexpr size_t kRowPrefetchMax = 512;
 void PrefetchLinks(const Graph& graph, uint32_t row) {
   const std::span<const int32_t> links = graph.Links(row, 0);
   Prefetch(links.data(), links.size_bytes());
+}
+
+BeamRow EntryOf(ScoredRow row, bool accepted) {
+  return {.score = row.score, .row = row.row, .accepted = accepted ? 1u : 0u, .expanded = 0};
 }
 
 class Walk {
@@ -193,7 +195,6 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
                                absl::FunctionRef<bool(uint32_t)> accept_copy,
                                absl::FunctionRef<absl::Status()> interrupted, const Expand& expand) {
   WalkResult result;
-  result.rows.reserve(static_cast<size_t>(limits.ef) + 1);
   absl::Status status;
   int64_t check_at = kEvaluationsBetweenChecks;
   const auto stop = [&] {
@@ -203,33 +204,31 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
     status = interrupted();
     return !status.ok();
   };
-  const size_t ef = static_cast<size_t>(limits.ef);
-  std::vector<ScoredRow>& found = result.rows;
-  const auto expand_and_visit = [&](ScoredRow row, const auto& visit) {
-    const size_t n = expand(row);
-    for (size_t i = 0; i < n; ++i) visit({walk.score(i), walk.id(i)});
+  Beam<> beam(static_cast<size_t>(std::max(1, limits.ef)));
+  const auto visit = [&](ScoredRow row) {
+    if (beam.Wants(row.score) && beam.Add(EntryOf(row, accept(row.row)))) PrefetchLinks(graph, row.row);
   };
-  const auto prefetch = [&](uint32_t row) { PrefetchLinks(graph, row); };
-  if constexpr (std::is_same_v<Accept, EveryRow>) {
-    BeamSearchOfAll(starts, ef, found, expand_and_visit, prefetch, stop);
-    std::reverse(found.begin(), found.end());  // to the heap that the other one leaves
-  } else {
-    std::vector<ScoredRow> frontier;
-    BeamSearch(starts, ef, frontier, found, expand_and_visit, prefetch, accept, stop);
+  for (const ScoredRow& start : starts) visit(start);
+  bool stopped = false;
+  for (BeamRow next; !stopped && beam.Next(&next);) {
+    BeamRow after;
+    if (beam.Peek(&after)) PrefetchLinks(graph, after.row);
+    const size_t n = expand(ScoredRow{next.score, next.row});
+    for (size_t i = 0; i < n; ++i) visit({walk.score(i), walk.id(i)});
+    stopped = stop();
   }
-  if (status.ok() && !result.gave_up) {
-    const auto wanted = [&](float score) { return found.size() < ef || score > found.front().score; };
-    const auto visit = [&](ScoredRow row) {
-      if (!wanted(row.score) || !accept_copy(row.row)) return;
-      found.push_back(row);
-      std::push_heap(found.begin(), found.end(), Better);
-      if (found.size() <= ef) return;
-      std::pop_heap(found.begin(), found.end(), Better);
-      found.pop_back();
-    };
-    walk.FollowCopies(visited, wanted, visit, stop);
+  if (!stopped) {
+    walk.FollowCopies(
+        visited, [&](float score) { return beam.Wants(score); },
+        [&](ScoredRow row) {
+          if (beam.Wants(row.score) && accept_copy(row.row)) beam.Add(EntryOf(row, true));
+        },
+        stop);
   }
   LC_RETURN_IF_ERROR(status);
+  for (const BeamRow& entry : beam.list()) {
+    if (entry.accepted != 0) result.rows.push_back({entry.score, entry.row});
+  }
   result.evaluations = walk.evaluations();
   return result;
 }
@@ -238,26 +237,6 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
 // has nothing nearer beside it more often than the rows' own neighbours are missed.
 constexpr size_t kLeadMin = 10;
 constexpr int64_t kSharedMarksMax = 16 << 20;  // rows: two bytes each, in every thread that searches
-
-// The scores of the best rows of all walks.
-class BestScores {
- public:
-  explicit BestScores(size_t count) : count_(count) {}
-  // A row below it is not one of the best; -inf until there are enough.
-  float least() const { return scores_.size() < count_ ? -std::numeric_limits<float>::infinity() : scores_.front(); }
-  void Add(float score) {
-    if (score < least()) return;
-    scores_.push_back(score);
-    std::push_heap(scores_.begin(), scores_.end(), std::greater<>());
-    if (scores_.size() <= count_) return;
-    std::pop_heap(scores_.begin(), scores_.end(), std::greater<>());
-    scores_.pop_back();
-  }
-
- private:
-  const size_t count_;
-  std::vector<float> scores_;  // min-heap
-};
 
 // Visited rows of one of several walks: its part of marks that all of them share, or a set, where the graphs are so large
 // together that marks for all of their rows would take too much memory in every thread.
@@ -278,62 +257,53 @@ class SharedMarks {
 // One of the walks.
 class SharedWalk {
  public:
-  SharedWalk(const WalkTask& task, size_t lead, SharedMarks visited)
-      : task_(task), lead_(lead), visited_(std::move(visited)), walk_(*task.graph, task_.score) {}
+  SharedWalk(const WalkTask& task, uint32_t number, SharedMarks visited)
+      : task_(task), number_(number), visited_(std::move(visited)), walk_(*task.graph, task_.score) {}
 
   // Until the nearest row that is not expanded is none of the `lead` best.
-  absl::Status FindWay(absl::FunctionRef<absl::Status()> interrupted) {
+  absl::Status FindWay(size_t lead, absl::FunctionRef<absl::Status()> interrupted) {
+    Beam<GraphRow> beam(lead);
+    const auto visit = [&](ScoredRow row) {
+      if (!beam.Wants(row.score)) {
+        spare_.push_back(row);
+      } else if (beam.Add(GraphRow{EntryOf(row, Accepts(row.row)), number_}, [&](const GraphRow& out) { met_.push_back(out); })) {
+        PrefetchLinks(*task_.graph, row.row);
+      }
+    };
     const ScoredRow start = walk_.Descend();
     visited_.TestAndSet(start.row);
-    std::vector<float> leading;  // min-heap of the best scores accepted
-    const auto visit = [&](ScoredRow row) {
-      if (leading.size() >= lead_ && row.score <= leading.front()) {
-        spare_.push_back(row);
-        return;
-      }
-      Push(row);
-      if (!Accepts(row.row)) return;
-      found_.push_back(row);
-      leading.push_back(row.score);
-      std::push_heap(leading.begin(), leading.end(), std::greater<>());
-      if (leading.size() <= lead_) return;
-      std::pop_heap(leading.begin(), leading.end(), std::greater<>());
-      leading.pop_back();
-    };
     visit(start);
-    while (!frontier_.empty()) {
-      if (leading.size() >= lead_ && frontier_.front().score < leading.front()) return absl::OkStatus();
-      LC_RETURN_IF_ERROR(ExpandNext(visit, interrupted));
-      if (gave_up_) return absl::OkStatus();
+    for (GraphRow next; !gave_up_ && beam.Next(&next);) {
+      GraphRow after;
+      if (beam.Peek(&after)) PrefetchLinks(*task_.graph, after.row);
+      LC_RETURN_IF_ERROR(Expand(next, visit, interrupted));
     }
+    met_.insert(met_.end(), beam.list().begin(), beam.list().end());
     return absl::OkStatus();
   }
 
-  void OfferFound(BestScores& best) const {
-    for (const ScoredRow& row : found_) best.Add(row.score);
+  // What it met on the way, to the beam that all walks share from then on.
+  void OfferTo(Beam<GraphRow>& beam) {
+    if (gave_up_) return;
+    for (const GraphRow& entry : met_) {
+      if (beam.Wants(entry.score)) beam.Add(entry);
+    }
+    for (const ScoredRow& row : spare_) Offer(row, beam);
   }
 
-  // On from there, as long as a row that is not expanded is one of the best.
-  absl::Status GoOn(BestScores& best, absl::FunctionRef<absl::Status()> interrupted) {
-    const auto visit = [&](ScoredRow row) {
-      if (row.score < best.least()) return;
-      Push(row);
-      if (!Accepts(row.row)) return;
-      found_.push_back(row);
-      best.Add(row.score);
-    };
-    for (const ScoredRow& row : spare_) visit(row);
-    while (!frontier_.empty() && frontier_.front().score >= best.least()) {
-      LC_RETURN_IF_ERROR(ExpandNext(visit, interrupted));
-      if (gave_up_) return absl::OkStatus();
-    }
+  // Expands an entry of that beam that belongs to its graph.
+  absl::Status GoOn(const GraphRow& entry, Beam<GraphRow>& beam, absl::FunctionRef<absl::Status()> interrupted) {
+    if (gave_up_) return absl::OkStatus();
+    return Expand(entry, [&](ScoredRow row) { Offer(row, beam); }, interrupted);
+  }
+
+  absl::Status FollowCopies(Beam<GraphRow>& beam, absl::FunctionRef<absl::Status()> interrupted) {
     absl::Status status;
+    if (gave_up_) return status;
     walk_.FollowCopies(
-        visited_, [&](float score) { return score > best.least(); },
+        visited_, [&](float score) { return beam.Wants(score); },
         [&](ScoredRow row) {
-          if (row.score <= best.least() || !Accepts(row.row)) return;
-          found_.push_back(row);
-          best.Add(row.score);
+          if (beam.Wants(row.score) && Accepts(row.row)) beam.Add(GraphRow{EntryOf(row, true), number_});
         },
         [&] {
           status = Look(interrupted);
@@ -342,33 +312,21 @@ class SharedWalk {
     return status;
   }
 
-  bool gave_up() const { return gave_up_; }
+  void PrefetchLinksOf(uint32_t row) const { PrefetchLinks(*task_.graph, row); }
 
-  WalkResult Take(float least) {
-    WalkResult result;
-    result.evaluations = walk_.evaluations();
-    result.gave_up = gave_up_;
-    if (gave_up_) return result;
-    std::erase_if(found_, [least](const ScoredRow& row) { return row.score < least; });
-    result.rows = std::move(found_);
-    return result;
-  }
+  bool gave_up() const { return gave_up_; }
+  int64_t evaluations() const { return walk_.evaluations(); }
 
  private:
   bool Accepts(uint32_t row) const { return !task_.accept || task_.accept(row); }
 
-  void Push(ScoredRow row) {
-    frontier_.push_back(row);
-    std::push_heap(frontier_.begin(), frontier_.end(), Worse);
+  void Offer(ScoredRow row, Beam<GraphRow>& beam) {
+    if (beam.Wants(row.score) && beam.Add(GraphRow{EntryOf(row, Accepts(row.row)), number_})) PrefetchLinksOf(row.row);
   }
 
   template <typename Visit>
-  absl::Status ExpandNext(const Visit& visit, absl::FunctionRef<absl::Status()> interrupted) {
-    const ScoredRow row = frontier_.front();
-    std::pop_heap(frontier_.begin(), frontier_.end(), Worse);
-    frontier_.pop_back();
-    if (!frontier_.empty()) PrefetchLinks(*task_.graph, frontier_.front().row);
-    const size_t n = walk_.Expand(row, visited_);
+  absl::Status Expand(const GraphRow& entry, const Visit& visit, absl::FunctionRef<absl::Status()> interrupted) {
+    const size_t n = walk_.Expand({entry.score, entry.row}, visited_);
     for (size_t i = 0; i < n; ++i) visit(ScoredRow{walk_.score(i), walk_.id(i)});
     return Look(interrupted);
   }
@@ -382,14 +340,13 @@ class SharedWalk {
   }
 
   const WalkTask& task_;
-  const size_t lead_;
+  const uint32_t number_;
   SharedMarks visited_;
   Walk walk_;
   bool gave_up_ = false;
   int64_t check_at_ = kEvaluationsBetweenChecks;
-  std::vector<ScoredRow> frontier_;  // max-heap of rows that are not expanded
-  std::vector<ScoredRow> spare_;     // neither expanded nor accepted yet, for they were none of the lead
-  std::vector<ScoredRow> found_;     // accepted
+  std::vector<GraphRow> met_;  // on the way
+  std::vector<ScoredRow> spare_;  // the same, neither expanded nor accepted yet, for they were none of the lead
 };
 
 template <typename Accept>
@@ -469,20 +426,26 @@ absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> t
   }
   visited.Begin(marked);
   std::deque<SharedWalk> walks;
+  Beam<GraphRow> beam(static_cast<size_t>(std::max(1, breadth)));
   for (size_t i = 0; i < tasks.size(); ++i) {
     const double share = weight > 0 ? tasks[i].weight / weight : 1;
     const size_t lead = std::max(kLeadMin, static_cast<size_t>(std::ceil(share * breadth)));
-    walks.emplace_back(tasks[i], lead, std::move(marks[i]));
-    LC_RETURN_IF_ERROR(walks.back().FindWay(interrupted));
+    walks.emplace_back(tasks[i], static_cast<uint32_t>(i), std::move(marks[i]));
+    LC_RETURN_IF_ERROR(walks.back().FindWay(lead, interrupted));
+    walks.back().OfferTo(beam);
   }
-  BestScores best(static_cast<size_t>(breadth));
-  for (const SharedWalk& walk : walks) {
-    if (!walk.gave_up()) walk.OfferFound(best);
+  for (GraphRow next; beam.Next(&next);) {
+    GraphRow after;
+    if (beam.Peek(&after)) walks[after.graph].PrefetchLinksOf(after.row);
+    LC_RETURN_IF_ERROR(walks[next.graph].GoOn(next, beam, interrupted));
   }
   for (SharedWalk& walk : walks) {
-    if (!walk.gave_up()) LC_RETURN_IF_ERROR(walk.GoOn(best, interrupted));
+    LC_RETURN_IF_ERROR(walk.FollowCopies(beam, interrupted));
+    results.push_back({{}, walk.evaluations(), walk.gave_up()});
   }
-  for (SharedWalk& walk : walks) results.push_back(walk.Take(best.least()));
+  for (const GraphRow& entry : beam.list()) {
+    if (entry.accepted != 0 && !results[entry.graph].gave_up) results[entry.graph].rows.push_back({entry.score, entry.row});
+  }
   return results;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/prefetch.h"
 #include "base/status.h"
 #include "geometry/code_kernels.h"
 #include "geometry/codes.h"
@@ -193,9 +194,9 @@ class LegSearch {
       Turn(planned.index);
       for (const ScoredRow& found : walks[i].rows) {
         const double error = ErrorOf(planned.index, found.score);
-        if (found.score + error >= std::max(floor, candidates_.floor())) {
-          candidates_.Add(found.score, error, planned.index, found.row);
-        }
+        if (found.score + error < std::max(floor, candidates_.floor())) continue;
+        candidates_.Add(found.score, error, planned.index, found.row);
+        AskFor(planned.index, found.row);
       }
     }
   }
@@ -234,6 +235,8 @@ class LegSearch {
 
   // What scores of a segment's rows are turned to from here on.
   void Turn(uint32_t index) {
+    if (turned_ == index) return;
+    turned_ = index;
     const PinnedSegment& pinned = segment(index);
     error_ = query().ScoreErrorMax(pinned.bias_max);
     if (pinned.codes() == nullptr) return;
@@ -268,6 +271,16 @@ class LegSearch {
   void TakeRow(uint32_t index, uint32_t row, float score) {
     if (score + error_ < candidates_.floor()) return;
     if (context_.Accepts(segment(index), row)) candidates_.Add(score, error_, index, row);
+  }
+
+  // What ranking reads of a row; it comes while others are looked at.
+  void AskFor(uint32_t index, uint32_t row) const {
+    constexpr size_t kOfVector = 512;  // bytes, the rest follows
+    const RowBlock& block = segment(index).segment->block();
+    Prefetch(block.rows + row * block.stride, std::min(kOfVector, block.stride * sizeof(float)));
+    Prefetch(block.factors + row, sizeof(RowFactors));
+    Prefetch(block.ids + row, sizeof(*block.ids));
+    Prefetch(block.uncertainty + row, sizeof(*block.uncertainty));
   }
 
   // Whether every row may be a hit, so that none has to be asked. A row's state is another place in memory.
@@ -455,6 +468,7 @@ class LegSearch {
 
   const SearchContext context_;
   std::vector<PlannedWalk> walks_;
+  std::optional<uint32_t> turned_;
   double error_ = 0;      // of float32 scores in the segment turned to
   const int64_t wanted_;  // rows that the segments give between them: k, or those to be carried
   std::optional<CodeQuery> coded_query_;

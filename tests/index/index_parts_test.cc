@@ -273,6 +273,12 @@ TEST_F(GraphBytes, AreTheSameEveryTimeAndLeadToTheNearestRows) {
     ASSERT_TRUE(walk.ok());
     EXPECT_EQ(walk->rows.size(), 64u);
     for (const ScoredRow& row : walk->rows) found += row.row == static_cast<uint32_t>(i);
+    const auto unasked =
+        WalkGraph(*graph, ScoredRows{block_, *query}, {64, kRows}, EveryRow(), [] { return absl::OkStatus(); });
+    ASSERT_TRUE(unasked.ok());
+    EXPECT_EQ(unasked->evaluations, walk->evaluations);
+    EXPECT_TRUE(std::equal(unasked->rows.begin(), unasked->rows.end(), walk->rows.begin(), walk->rows.end(),
+                           [](const ScoredRow& x, const ScoredRow& y) { return x.row == y.row; }));
   }
   EXPECT_GE(found, 48);
 }
