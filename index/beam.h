@@ -37,8 +37,8 @@ class Visited {
   }
 
  private:
-  std::vector<uint16_t> marks_;
-  uint16_t epoch_ = 0;
+  std::vector<uint8_t> marks_;
+  uint8_t epoch_ = 0;
 };
 
 struct BeamRow {

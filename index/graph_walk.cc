@@ -68,6 +68,14 @@ class Walk {
   // Links to copies are left to FollowCopies.
   template <typename Marks>
   size_t Expand(ScoredRow row, Marks& visited) {
+    const size_t n = Collect(row, visited);
+    Score(n);
+    return n;
+  }
+
+  // Expand's first half, which asks for what the second reads: Score(n).
+  template <typename Marks>
+  size_t Collect(ScoredRow row, Marks& visited) {
     size_t n = 0;
     for (const int32_t link : graph_.Links(row.row, 0)) {
       if (!graph_.IsRow(link)) break;
@@ -77,7 +85,6 @@ class Walk {
     }
     const char* const rows = static_cast<const char*>(score_.bytes.first);
     for (size_t i = 0; i < n; ++i) Prefetch(rows + ids_[i] * score_.bytes.stride, row_prefetch_);
-    Score(n);
     return n;
   }
 
@@ -152,6 +159,13 @@ class Walk {
     }
   }
 
+  // The rows collected.
+  void Score(size_t n) {
+    evaluations_ += static_cast<int64_t>(n);
+    work_ += static_cast<int64_t>(n);
+    score_.score(ids_.data(), n, scores_.data());
+  }
+
   uint32_t id(size_t i) const { return ids_[i]; }
   float score(size_t i) const { return scores_[i]; }
   int64_t evaluations() const { return evaluations_; }
@@ -170,12 +184,6 @@ class Walk {
     if (visited.Test(row) || failed.Test(row)) return false;
     (pass(row) ? visited : failed).TestAndSet(row);
     return visited.Test(row);
-  }
-
-  void Score(size_t n) {
-    evaluations_ += static_cast<int64_t>(n);
-    work_ += static_cast<int64_t>(n);
-    score_.score(ids_.data(), n, scores_.data());
   }
 
   const Graph& graph_;
@@ -257,44 +265,51 @@ class SharedMarks {
 // One of the walks.
 class SharedWalk {
  public:
-  SharedWalk(const WalkTask& task, uint32_t number, SharedMarks visited)
-      : task_(task), number_(number), visited_(std::move(visited)), walk_(*task.graph, task_.score) {}
-
-  // Until the nearest row that is not expanded is none of the `lead` best.
-  absl::Status FindWay(size_t lead, absl::FunctionRef<absl::Status()> interrupted) {
-    Beam<GraphRow> beam(lead);
-    const auto visit = [&](ScoredRow row) {
-      if (!beam.Wants(row.score)) {
-        spare_.push_back(row);
-      } else if (beam.Add(GraphRow{EntryOf(row, Accepts(row.row)), number_}, [&](const GraphRow& out) { met_.push_back(out); })) {
-        PrefetchLinks(*task_.graph, row.row);
-      }
-    };
+  // It begins to find its way, with a breadth of `lead`.
+  SharedWalk(const WalkTask& task, uint32_t number, size_t lead, SharedMarks visited)
+      : task_(task), number_(number), visited_(std::move(visited)), walk_(*task.graph, task_.score), beam_(lead) {
     const ScoredRow start = walk_.Descend();
     visited_.TestAndSet(start.row);
-    visit(start);
-    for (GraphRow next; !gave_up_ && beam.Next(&next);) {
-      GraphRow after;
-      if (beam.Peek(&after)) PrefetchLinks(*task_.graph, after.row);
-      LC_RETURN_IF_ERROR(Expand(next, visit, interrupted));
-    }
-    met_.insert(met_.end(), beam.list().begin(), beam.list().end());
-    return absl::OkStatus();
+    Meet(start);
   }
 
-  // What it met on the way, to the beam that all walks share from then on.
-  void OfferTo(Beam<GraphRow>& beam) {
+  // A step on the way, in two halves, so that what one walk waits for comes while others take theirs. False: it has found
+  // its way, the nearest row that is not expanded is none of the best, or it has given up.
+  bool BeginStep() {
+    GraphRow next, after;
+    if (gave_up_ || !beam_.Next(&next)) return false;
+    if (beam_.Peek(&after)) PrefetchLinksOf(after.row);
+    collected_ = walk_.Collect({next.score, next.row}, visited_);
+    return true;
+  }
+  absl::Status EndStep(absl::FunctionRef<absl::Status()> interrupted) {
+    walk_.Score(collected_);
+    for (size_t i = 0; i < collected_; ++i) Meet({walk_.score(i), walk_.id(i)});
+    return Look(interrupted);
+  }
+
+  // What led it on its way, to the beam that all walks share from then on.
+  void OfferMet(Beam<GraphRow>& beam) const {
     if (gave_up_) return;
-    for (const GraphRow& entry : met_) {
+    for (const GraphRow& entry : beam_.list()) {
       if (beam.Wants(entry.score)) beam.Add(entry);
     }
+    for (const GraphRow& entry : left_) {
+      if (beam.Wants(entry.score)) beam.Add(entry);
+    }
+  }
+  // And what else it met: after what led all of them, for hardly any of it is wanted then.
+  void OfferSpare(Beam<GraphRow>& beam) const {
+    if (gave_up_) return;
     for (const ScoredRow& row : spare_) Offer(row, beam);
   }
 
   // Expands an entry of that beam that belongs to its graph.
   absl::Status GoOn(const GraphRow& entry, Beam<GraphRow>& beam, absl::FunctionRef<absl::Status()> interrupted) {
     if (gave_up_) return absl::OkStatus();
-    return Expand(entry, [&](ScoredRow row) { Offer(row, beam); }, interrupted);
+    const size_t n = walk_.Expand({entry.score, entry.row}, visited_);
+    for (size_t i = 0; i < n; ++i) Offer({walk_.score(i), walk_.id(i)}, beam);
+    return Look(interrupted);
   }
 
   absl::Status FollowCopies(Beam<GraphRow>& beam, absl::FunctionRef<absl::Status()> interrupted) {
@@ -320,15 +335,18 @@ class SharedWalk {
  private:
   bool Accepts(uint32_t row) const { return !task_.accept || task_.accept(row); }
 
-  void Offer(ScoredRow row, Beam<GraphRow>& beam) {
+  void Offer(ScoredRow row, Beam<GraphRow>& beam) const {
     if (beam.Wants(row.score) && beam.Add(GraphRow{EntryOf(row, Accepts(row.row)), number_})) PrefetchLinksOf(row.row);
   }
 
-  template <typename Visit>
-  absl::Status Expand(const GraphRow& entry, const Visit& visit, absl::FunctionRef<absl::Status()> interrupted) {
-    const size_t n = walk_.Expand({entry.score, entry.row}, visited_);
-    for (size_t i = 0; i < n; ++i) visit(ScoredRow{walk_.score(i), walk_.id(i)});
-    return Look(interrupted);
+  // On its way.
+  void Meet(ScoredRow row) {
+    if (!beam_.Wants(row.score)) {
+      spare_.push_back(row);
+    } else if (beam_.Add(GraphRow{EntryOf(row, Accepts(row.row)), number_},
+                         [this](const GraphRow& out) { left_.push_back(out); })) {
+      PrefetchLinksOf(row.row);
+    }
   }
 
   // At the walk's limits.
@@ -345,8 +363,10 @@ class SharedWalk {
   Walk walk_;
   bool gave_up_ = false;
   int64_t check_at_ = kEvaluationsBetweenChecks;
-  std::vector<GraphRow> met_;  // on the way
-  std::vector<ScoredRow> spare_;  // the same, neither expanded nor accepted yet, for they were none of the lead
+  Beam<GraphRow> beam_;           // on the way
+  size_t collected_ = 0;          // rows of the step begun
+  std::vector<GraphRow> left_;    // the beam
+  std::vector<ScoredRow> spare_;  // were not let into it, and neither expanded nor accepted yet
 };
 
 template <typename Accept>
@@ -430,10 +450,18 @@ absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> t
   for (size_t i = 0; i < tasks.size(); ++i) {
     const double share = weight > 0 ? tasks[i].weight / weight : 1;
     const size_t lead = std::max(kLeadMin, static_cast<size_t>(std::ceil(share * breadth)));
-    walks.emplace_back(tasks[i], static_cast<uint32_t>(i), std::move(marks[i]));
-    LC_RETURN_IF_ERROR(walks.back().FindWay(lead, interrupted));
-    walks.back().OfferTo(beam);
+    walks.emplace_back(tasks[i], static_cast<uint32_t>(i), lead, std::move(marks[i]));
   }
+  std::vector<SharedWalk*> on_their_way;
+  do {
+    on_their_way.clear();
+    for (SharedWalk& walk : walks) {
+      if (walk.BeginStep()) on_their_way.push_back(&walk);
+    }
+    for (SharedWalk* const walk : on_their_way) LC_RETURN_IF_ERROR(walk->EndStep(interrupted));
+  } while (!on_their_way.empty());
+  for (const SharedWalk& walk : walks) walk.OfferMet(beam);
+  for (const SharedWalk& walk : walks) walk.OfferSpare(beam);
   for (GraphRow next; beam.Next(&next);) {
     GraphRow after;
     if (beam.Peek(&after)) walks[after.graph].PrefetchLinksOf(after.row);
