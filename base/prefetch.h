@@ -4,19 +4,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace lightcone {
 
 inline constexpr std::size_t kCacheLine = 64;
 inline constexpr int kFirstLevel = 3, kSecondLevel = 2;  // of the caches, as the compiler numbers them
 
-// The lines of `bytes` bytes from `first` on, a multiple of kCacheLine apart from it.
+// All lines of `bytes` bytes from `first` on.
 template <int kLevel = kFirstLevel>
 inline void Prefetch(const void* first, std::size_t bytes) {
-  const char* const begin = static_cast<const char*>(first);
-  for (std::size_t offset = 0; offset < bytes; offset += kCacheLine) {
-    __builtin_prefetch(begin + offset, /*rw=*/0, kLevel);
-    asm volatile("" : : "r"(begin));
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(first);
+  for (std::uintptr_t line = begin / kCacheLine * kCacheLine; line < begin + bytes; line += kCacheLine) {
+    __builtin_prefetch(reinterpret_cast<const void*>(line), /*rw=*/0, kLevel);
+    asm volatile("" : : "r"(line));
   }
 }
 

@@ -15,8 +15,10 @@ if(LIGHTCONE_CCACHE)
   # CCACHE_DEPEND: results are found by what the included files hold. By default ccache falls back on the preprocessed
   # text, which keeps neither comments nor macros, and so takes a precompiled header from before a change of either: GCC
   # then includes the changed header once more ("redefinition"), or compiles with the macro's old value, silently.
-  # CCACHE_NAMESPACE: what was stored in the other way stays out of reach.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_NAMESPACE=lightcone-depend ${LIGHTCONE_CCACHE})
+  # CCACHE_NAMESPACE: what was stored in the other way stays out of reach. CCACHE_SLOPPINESS: what precompiled headers
+  # need, and no more: a header that changes while it is compiled has to be noticed.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_NAMESPACE=lightcone-depend
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${LIGHTCONE_CCACHE})
 endif()
 
 add_library(lightcone_options INTERFACE)

@@ -201,7 +201,7 @@ class CodePrefetch {
     const uint8_t* row = rows_ + size_t{ids_[i]} * stride_;
     const size_t bytes = stride_ < kCodeGatherPrefetchMax ? stride_ : kCodeGatherPrefetchMax;
     Prefetch(row, bytes);
-    Prefetch(row + stride_ - 1, 1);
+    if (bytes < stride_) Prefetch(row + stride_ - sizeof(CodeFactors), sizeof(CodeFactors));
   }
 
   const uint8_t* const rows_;

@@ -96,7 +96,7 @@ class Gathered {
     for (; prefetched_ < n_ && prefetched_ < i + 8; ++prefetched_) {
       const std::uint8_t* const next = rows_ + std::size_t{ids_[prefetched_]} * stride_;
       Prefetch(next, ahead);
-      Prefetch(next + stride_ - 1, 1);
+      if (ahead < stride_) Prefetch(next + stride_ - sizeof(CodeFactors), sizeof(CodeFactors));
     }
     last = n_ - i < 4 ? n_ - i - 1 : 3;
     for (std::size_t j = 0; j < 4; ++j) row[j] = rows_ + std::size_t{ids_[i + (last < j ? last : j)]} * stride_;

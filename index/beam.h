@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace lightcone {
@@ -15,18 +16,24 @@ struct ScoredRow {
 };
 
 // Objects, not functions: heaps call them inline.
-inline constexpr auto Better = [](const ScoredRow& x, const ScoredRow& y) { return x.score > y.score; };
-inline constexpr auto Worse = [](const ScoredRow& x, const ScoredRow& y) { return x.score < y.score; };
+inline constexpr auto Better = [](const auto& x, const auto& y) { return x.score > y.score; };
+inline constexpr auto Worse = [](const auto& x, const auto& y) { return x.score < y.score; };
 
-// Marks of visited rows: a new epoch clears them. One a thread.
-class Visited {
+// Marks of visited rows: a new epoch clears them. Old ones are wiped a part at a time, all of them before their epoch
+// comes again. Small marks stay in the cache, large ones need less wiping. One a thread.
+template <typename Mark>
+class VisitedMarks {
  public:
   void Begin(size_t rows) {
-    if (marks_.size() < rows) marks_.resize(rows, 0);
-    if (++epoch_ == 0) {
-      std::fill(marks_.begin(), marks_.end(), 0);
-      epoch_ = 1;
+    if (marks_.size() < rows) {
+      marks_.assign(rows, 0);
+      epoch_ = 0;
+      wiped_ = 0;
     }
+    epoch_ = epoch_ == kEpochs ? Mark{1} : static_cast<Mark>(epoch_ + 1);
+    const size_t end = std::min(marks_.size(), wiped_ + marks_.size() / (kEpochs - 1) + 1);
+    std::fill(marks_.begin() + static_cast<std::ptrdiff_t>(wiped_), marks_.begin() + static_cast<std::ptrdiff_t>(end), 0);
+    wiped_ = end == marks_.size() ? 0 : end;
   }
   bool Test(uint32_t row) const { return marks_[row] == epoch_; }
   // Without a branch, which nobody could predict.
@@ -37,13 +44,17 @@ class Visited {
   }
 
  private:
-  std::vector<uint8_t> marks_;
-  uint8_t epoch_ = 0;
+  static constexpr Mark kEpochs = std::numeric_limits<Mark>::max();
+
+  std::vector<Mark> marks_;
+  Mark epoch_ = 0;
+  size_t wiped_ = 0;  // marks before it were, since the last time that it was 0
 };
+using Visited = VisitedMarks<uint8_t>;
 
 struct BeamRow {
   float score = 0;
-  uint32_t row : 30 = 0;  // more than the rows of a segment (settings.h)
+  uint32_t row : 30 = 0;  // below Graph::kRowsMax
   uint32_t accepted : 1 = 0;
   uint32_t expanded : 1 = 0;
 };
@@ -52,69 +63,164 @@ struct GraphRow : BeamRow {
   uint32_t graph = 0;
 };
 
-// The best rows that a search has met, nearest first: up to `breadth` that are accepted, and those nearer than the last of
-// them that are not. The same as HNSW's two heaps: the rows that are still to be expanded are those of the list that were
-// not, for whatever falls off its end would never be expanded.
+// The rows that a search has met and that matter to it: the `breadth` best that are accepted, and of all others those
+// that are still to be expanded. Two ways to hold them, for narrow beams and for broad ones, with the same functions:
+//   Wants(score)       whether a row of that score would be one of the best
+//   Add(entry, leave)  REQUIRES: Wants. leave(entry) is called for an accepted one that is none of the best any more.
+//                      True: it is the next to be expanded
+//   Peek, Next         the nearest row that is to be expanded, not farther than the last of the best; Next takes it. False:
+//                      there is none
+//   ForEach(take)      all of them
+// As in HNSW's algorithm 2, but that an accepted row that falls off is not expanded even where the last one is as near.
+inline constexpr size_t kNarrowBeam = 1024;  // from here on moving entries costs more than heaps do
+
+// Accepted rows in one sorted list, which is the frontier as well: whatever falls off its end would never be expanded.
 template <typename Entry = BeamRow>
-class Beam {
+class ListBeam {
  public:
-  explicit Beam(size_t breadth) { Begin(breadth); }
+  explicit ListBeam(size_t breadth) { Begin(breadth); }
   void Begin(size_t breadth) {
     breadth_ = breadth;
     list_.clear();
-    list_.reserve(std::min(breadth, kReservedMax) + 1);
-    accepted_ = next_ = 0;
+    list_.reserve(std::min(breadth, kNarrowBeam) + 1);
+    others_.clear();
+    next_ = 0;
   }
 
-  bool Wants(float score) const { return accepted_ < breadth_ || score > list_.back().score; }
+  bool Wants(float score) const { return list_.size() < breadth_ || score > list_.back().score; }
 
-  // Behind those of the same score; leave(entry) is called for each that falls off. True when it is the next to be
-  // expanded. REQUIRES: Wants(entry.score).
   template <typename Leave>
   bool Add(const Entry& entry, const Leave& leave) {
+    if (entry.accepted == 0) return AddOther(entry);
     size_t at = 0;
     for (size_t n = list_.size(); n > 0;) {
       const size_t half = (n + 1) / 2;
       at = list_[at + half - 1].score >= entry.score ? at + half : at;
       n -= half;
     }
-    list_.insert(list_.begin() + static_cast<std::ptrdiff_t>(at), entry);
-    accepted_ += entry.accepted;
-    while (accepted_ > breadth_ || (accepted_ == breadth_ && list_.back().accepted == 0)) {
-      accepted_ -= list_.back().accepted;
+    if (list_.size() == breadth_) {
       leave(list_.back());
       list_.pop_back();
     }
+    list_.insert(list_.begin() + static_cast<std::ptrdiff_t>(at), entry);
     if (at > next_) return false;
     next_ = entry.expanded == 0 ? at : next_ + 1;
-    return entry.expanded == 0;
+    return entry.expanded == 0 && (others_.empty() || entry.score >= others_.front().score);
   }
   bool Add(const Entry& entry) {
     return Add(entry, [](const Entry&) {});
   }
 
-  // The nearest row that is not expanded yet; false: there is none.
   bool Peek(Entry* entry) const {
-    if (next_ >= list_.size()) return false;
-    *entry = list_[next_];
+    if (OtherIsNext()) {
+      *entry = others_.front();
+    } else if (next_ < list_.size()) {
+      *entry = list_[next_];
+    } else {
+      return false;
+    }
     return true;
   }
-  // The same, and it counts as expanded.
   bool Next(Entry* entry) {
     if (!Peek(entry)) return false;
+    if (OtherIsNext()) {
+      std::pop_heap(others_.begin(), others_.end(), Worse);
+      others_.pop_back();
+      return true;
+    }
     list_[next_].expanded = 1;
     while (next_ < list_.size() && list_[next_].expanded != 0) ++next_;
     return true;
   }
 
-  const std::vector<Entry>& list() const { return list_; }
+  template <typename Take>
+  void ForEach(const Take& take) const {
+    for (const Entry& entry : list_) take(entry);
+    for (const Entry& entry : others_) take(entry);
+  }
 
  private:
-  static constexpr size_t kReservedMax = 1024;
+  bool AddOther(const Entry& entry) {
+    if (entry.expanded != 0) return false;
+    others_.push_back(entry);
+    std::push_heap(others_.begin(), others_.end(), Worse);
+    return others_.front().score == entry.score && OtherIsNext();
+  }
+  bool OtherIsNext() const {
+    if (others_.empty()) return false;
+    const float score = others_.front().score;
+    if (next_ < list_.size()) return score > list_[next_].score;
+    return list_.size() < breadth_ || score >= list_.back().score;
+  }
 
-  size_t breadth_ = 0, accepted_ = 0;
-  size_t next_ = 0;  // the first that is not expanded; the list's end or behind it: there is none
-  std::vector<Entry> list_;
+  size_t breadth_ = 0;
+  std::vector<Entry> list_;    // accepted, nearest first
+  std::vector<Entry> others_;  // max-heap: not accepted and to be expanded
+  size_t next_ = 0;            // of the list, the first to be expanded; its end or behind it: there is none
+};
+
+// Everything in heaps.
+template <typename Entry = BeamRow>
+class HeapBeam {
+ public:
+  explicit HeapBeam(size_t breadth) : breadth_(breadth) {}
+
+  bool Wants(float score) const { return best_.size() < breadth_ || score > best_.front().score; }
+
+  template <typename Leave>
+  bool Add(const Entry& entry, const Leave& leave) {
+    const Place place{entry.score, met_.size()};
+    met_.push_back(entry);
+    if (entry.accepted != 0) {
+      best_.push_back(place);
+      std::push_heap(best_.begin(), best_.end(), Better);
+      if (best_.size() > breadth_) {
+        std::pop_heap(best_.begin(), best_.end(), Better);
+        leave(met_[best_.back().entry]);
+        best_.pop_back();
+      }
+    }
+    if (entry.expanded != 0) return false;
+    frontier_.push_back(place);
+    std::push_heap(frontier_.begin(), frontier_.end(), Worse);
+    return frontier_.front().entry == place.entry;
+  }
+  bool Add(const Entry& entry) {
+    return Add(entry, [](const Entry&) {});
+  }
+
+  bool Peek(Entry* entry) const {
+    if (frontier_.empty()) return false;
+    if (best_.size() >= breadth_ && frontier_.front().score < best_.front().score) return false;
+    *entry = met_[frontier_.front().entry];
+    return true;
+  }
+  bool Next(Entry* entry) {
+    if (!Peek(entry)) return false;
+    met_[frontier_.front().entry].expanded = 1;
+    std::pop_heap(frontier_.begin(), frontier_.end(), Worse);
+    frontier_.pop_back();
+    return true;
+  }
+
+  template <typename Take>
+  void ForEach(const Take& take) const {
+    for (const Place& place : best_) take(met_[place.entry]);
+    for (const Place& place : frontier_) {
+      if (met_[place.entry].accepted == 0) take(met_[place.entry]);
+    }
+  }
+
+ private:
+  struct Place {
+    float score = 0;
+    size_t entry = 0;  // of met_
+  };
+
+  const size_t breadth_;
+  std::vector<Entry> met_;
+  std::vector<Place> best_;      // min-heap: accepted
+  std::vector<Place> frontier_;  // max-heap: to be expanded
 };
 
 }  // namespace lightcone

@@ -15,6 +15,7 @@ absl::StatusOr<Graph> Graph::Parse(std::string_view bytes, int64_t rows) {
   if (header.version != kVersion) {
     return DataLoss(StrCat("graph has format version ", header.version, "; known: ", kVersion));
   }
+  if (header.rows > kRowsMax) return DataLoss(StrCat("graph has ", header.rows, " rows; at most: ", kRowsMax));
   if (header.rows == 0 || static_cast<int64_t>(header.rows) != rows) {
     return DataLoss(StrCat("graph has ", header.rows, " rows instead of ", rows));
   }

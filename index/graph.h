@@ -26,6 +26,7 @@ class Graph {
   static constexpr uint32_t kVersion = 1;
   static constexpr int kWidthMax = 1024;
   static constexpr uint32_t kLayersMax = 64;
+  static constexpr uint32_t kRowsMax = uint32_t{1} << 30;  // settings allow fewer
 
   struct Header {
     uint32_t magic = kMagic;

@@ -165,7 +165,7 @@ void GraphInserter::FindNearest(uint32_t x, ScoredRow start, int layer, Scratch&
     const List list = ListOf(row, layer);
     Prefetch(list.links, list.width * sizeof(int32_t));
   };
-  Beam<>& beam = scratch.beam;
+  ListBeam<>& beam = scratch.beam;
   beam.Begin(breadth_);
   const auto visit = [&](ScoredRow row) {
     if (beam.Wants(row.score) && beam.Add({.score = row.score, .row = row.row, .accepted = 1, .expanded = 0})) prefetch(row.row);
@@ -178,7 +178,7 @@ void GraphInserter::FindNearest(uint32_t x, ScoredRow start, int layer, Scratch&
     for (size_t i = 0; i < n; ++i) visit({scratch.scores[i], scratch.ids[i]});
   }
   scratch.found.clear();
-  for (const BeamRow& entry : beam.list()) scratch.found.push_back({entry.score, entry.row});
+  beam.ForEach([&](const BeamRow& entry) { scratch.found.push_back({entry.score, entry.row}); });
 }
 
 void GraphInserter::Insert(uint32_t x, Scratch& scratch) {

@@ -47,8 +47,8 @@ class GraphInserter {
   };
   // What a thread works with.
   struct Scratch {
-    Visited visited;
-    Beam<> beam{1};
+    VisitedMarks<uint16_t> visited;
+    ListBeam<> beam{1};
     std::vector<ScoredRow> found, kept;
     std::vector<std::vector<ScoredRow>> links;  // chosen, a layer each
     std::vector<uint32_t> ids;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -13,6 +14,7 @@
 namespace lightcone {
 namespace {
 
+constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 constexpr int64_t kEvaluationsBetweenChecks = 4096;
 constexpr int kLinksAnEvaluation = 8;  // that are asked whether they pass, at about the cost of one score
 // A share of a row's links, one in so many, with which the rows that pass are a graph of their own.
@@ -164,6 +166,8 @@ class Walk {
     evaluations_ += static_cast<int64_t>(n);
     work_ += static_cast<int64_t>(n);
     score_.score(ids_.data(), n, scores_.data());
+    // What damaged codes may give compares with nothing.
+    for (size_t i = 0; i < n; ++i) scores_[i] = std::isnan(scores_[i]) ? kNoScore : scores_[i];
   }
 
   uint32_t id(size_t i) const { return ids_[i]; }
@@ -196,8 +200,16 @@ class Walk {
   int64_t evaluations_ = 0, work_ = 0;
 };
 
+// No walk begins before another one of its thread ends.
+Visited& MarksOfThread() {
+  thread_local Visited marks;
+  return marks;
+}
+
+size_t BreadthOf(const WalkLimits& limits) { return static_cast<size_t>(std::max(1, limits.ef)); }
+
 // Runs a beam search that `expand`s rows, then goes to their copies, and tells the caller's two limits from its end.
-template <typename Accept, typename Expand>
+template <typename Beam, typename Accept, typename Expand>
 absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits& limits,
                                std::span<const ScoredRow> starts, Visited& visited, const Accept& accept,
                                absl::FunctionRef<bool(uint32_t)> accept_copy,
@@ -212,7 +224,7 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
     status = interrupted();
     return !status.ok();
   };
-  Beam<> beam(static_cast<size_t>(std::max(1, limits.ef)));
+  Beam beam(BreadthOf(limits));
   const auto visit = [&](ScoredRow row) {
     if (beam.Wants(row.score) && beam.Add(EntryOf(row, accept(row.row)))) PrefetchLinks(graph, row.row);
   };
@@ -234,9 +246,9 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
         stop);
   }
   LC_RETURN_IF_ERROR(status);
-  for (const BeamRow& entry : beam.list()) {
+  beam.ForEach([&](const BeamRow& entry) {
     if (entry.accepted != 0) result.rows.push_back({entry.score, entry.row});
-  }
+  });
   result.evaluations = walk.evaluations();
   return result;
 }
@@ -244,7 +256,7 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
 // Breadth with which a walk finds its way among rows that may all turn out too far: narrower ones end in a place that
 // has nothing nearer beside it more often than the rows' own neighbours are missed.
 constexpr size_t kLeadMin = 10;
-constexpr int64_t kSharedMarksMax = 16 << 20;  // rows: two bytes each, in every thread that searches
+constexpr int64_t kSharedMarksMax = 16 << 20;  // rows: a byte each, in every thread that searches
 
 // Visited rows of one of several walks: its part of marks that all of them share, or a set, where the graphs are so large
 // together that marks for all of their rows would take too much memory in every thread.
@@ -262,12 +274,18 @@ class SharedMarks {
   absl::flat_hash_set<uint32_t> rows_;
 };
 
-// One of the walks.
+// One of the walks. Beam: of GraphRow.
+template <typename Beam>
 class SharedWalk {
  public:
   // It begins to find its way, with a breadth of `lead`.
-  SharedWalk(const WalkTask& task, uint32_t number, size_t lead, SharedMarks visited)
-      : task_(task), number_(number), visited_(std::move(visited)), walk_(*task.graph, task_.score), beam_(lead) {
+  SharedWalk(const WalkTask& task, uint32_t number, size_t lead, SharedMarks visited, int64_t evaluations_between_checks)
+      : task_(task),
+        number_(number),
+        visited_(std::move(visited)),
+        walk_(*task.graph, task_.score),
+        evaluations_between_checks_(evaluations_between_checks),
+        beam_(lead) {
     const ScoredRow start = walk_.Descend();
     visited_.TestAndSet(start.row);
     Meet(start);
@@ -289,30 +307,29 @@ class SharedWalk {
   }
 
   // What led it on its way, to the beam that all walks share from then on.
-  void OfferMet(Beam<GraphRow>& beam) const {
+  void OfferMet(Beam& beam) const {
     if (gave_up_) return;
-    for (const GraphRow& entry : beam_.list()) {
+    const auto offer = [&beam](const GraphRow& entry) {
       if (beam.Wants(entry.score)) beam.Add(entry);
-    }
-    for (const GraphRow& entry : left_) {
-      if (beam.Wants(entry.score)) beam.Add(entry);
-    }
+    };
+    beam_.ForEach(offer);
+    std::for_each(left_.begin(), left_.end(), offer);
   }
   // And what else it met: after what led all of them, for hardly any of it is wanted then.
-  void OfferSpare(Beam<GraphRow>& beam) const {
+  void OfferSpare(Beam& beam) const {
     if (gave_up_) return;
     for (const ScoredRow& row : spare_) Offer(row, beam);
   }
 
   // Expands an entry of that beam that belongs to its graph.
-  absl::Status GoOn(const GraphRow& entry, Beam<GraphRow>& beam, absl::FunctionRef<absl::Status()> interrupted) {
+  absl::Status GoOn(const GraphRow& entry, Beam& beam, absl::FunctionRef<absl::Status()> interrupted) {
     if (gave_up_) return absl::OkStatus();
     const size_t n = walk_.Expand({entry.score, entry.row}, visited_);
     for (size_t i = 0; i < n; ++i) Offer({walk_.score(i), walk_.id(i)}, beam);
     return Look(interrupted);
   }
 
-  absl::Status FollowCopies(Beam<GraphRow>& beam, absl::FunctionRef<absl::Status()> interrupted) {
+  absl::Status FollowCopies(Beam& beam, absl::FunctionRef<absl::Status()> interrupted) {
     absl::Status status;
     if (gave_up_) return status;
     walk_.FollowCopies(
@@ -335,7 +352,7 @@ class SharedWalk {
  private:
   bool Accepts(uint32_t row) const { return !task_.accept || task_.accept(row); }
 
-  void Offer(ScoredRow row, Beam<GraphRow>& beam) const {
+  void Offer(ScoredRow row, Beam& beam) const {
     if (beam.Wants(row.score) && beam.Add(GraphRow{EntryOf(row, Accepts(row.row)), number_})) PrefetchLinksOf(row.row);
   }
 
@@ -353,7 +370,7 @@ class SharedWalk {
   absl::Status Look(absl::FunctionRef<absl::Status()> interrupted) {
     gave_up_ = walk_.evaluations() > task_.limits.evaluations_max;
     if (walk_.evaluations() < check_at_) return absl::OkStatus();
-    check_at_ += kEvaluationsBetweenChecks;
+    check_at_ += evaluations_between_checks_;
     return interrupted();
   }
 
@@ -362,8 +379,9 @@ class SharedWalk {
   SharedMarks visited_;
   Walk walk_;
   bool gave_up_ = false;
-  int64_t check_at_ = kEvaluationsBetweenChecks;
-  Beam<GraphRow> beam_;           // on the way
+  const int64_t evaluations_between_checks_;
+  int64_t check_at_ = evaluations_between_checks_;
+  Beam beam_;           // on the way
   size_t collected_ = 0;          // rows of the step begun
   std::vector<GraphRow> left_;    // the beam
   std::vector<ScoredRow> spare_;  // were not let into it, and neither expanded nor accepted yet
@@ -372,15 +390,65 @@ class SharedWalk {
 template <typename Accept>
 absl::StatusOr<WalkResult> WalkFrom(const Graph& graph, RowScorer score, const WalkLimits& limits, const Accept& accept,
                                     absl::FunctionRef<absl::Status()> interrupted) {
-  thread_local Visited marks;
-  Visited& visited = marks;
+  Visited& visited = MarksOfThread();
   visited.Begin(static_cast<size_t>(graph.rows()));
   Walk walk(graph, score);
   const ScoredRow start = walk.Descend(limits.leave_out);
   visited.TestAndSet(start.row);
   if (limits.leave_out >= 0) visited.TestAndSet(static_cast<uint32_t>(limits.leave_out));
-  return Run(graph, walk, limits, {&start, 1}, visited, accept, accept, interrupted,
-             [&](ScoredRow row) { return walk.Expand(row, visited); });
+  const auto expand = [&](ScoredRow row) { return walk.Expand(row, visited); };
+  return BreadthOf(limits) <= kNarrowBeam
+             ? Run<ListBeam<>>(graph, walk, limits, {&start, 1}, visited, accept, accept, interrupted, expand)
+             : Run<HeapBeam<>>(graph, walk, limits, {&start, 1}, visited, accept, accept, interrupted, expand);
+}
+
+// Two walks or more, with the beam that they share.
+template <typename Beam>
+absl::StatusOr<std::vector<WalkResult>> ShareBeam(std::span<const WalkTask> tasks, size_t breadth,
+                                                  absl::FunctionRef<absl::Status()> interrupted) {
+  std::vector<WalkResult> results;
+  double weight = 0;
+  for (const WalkTask& task : tasks) weight += task.weight;
+  Visited& visited = MarksOfThread();
+  std::vector<SharedMarks> marks;
+  uint32_t marked = 0;
+  for (const WalkTask& task : tasks) {
+    const bool fits = task.graph->rows() <= kSharedMarksMax - marked;
+    marks.push_back(fits ? SharedMarks(&visited, marked) : SharedMarks());
+    if (fits) marked += static_cast<uint32_t>(task.graph->rows());
+  }
+  visited.Begin(marked);
+  const int64_t between_checks = std::max<int64_t>(1, kEvaluationsBetweenChecks / static_cast<int64_t>(tasks.size()));
+  std::deque<SharedWalk<Beam>> walks;
+  Beam beam(breadth);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const double share = weight > 0 ? tasks[i].weight / weight : 1;
+    const size_t lead = std::max(kLeadMin, static_cast<size_t>(std::ceil(share * static_cast<double>(breadth))));
+    walks.emplace_back(tasks[i], static_cast<uint32_t>(i), lead, std::move(marks[i]), between_checks);
+  }
+  std::vector<SharedWalk<Beam>*> on_their_way;
+  do {
+    on_their_way.clear();
+    for (SharedWalk<Beam>& walk : walks) {
+      if (walk.BeginStep()) on_their_way.push_back(&walk);
+    }
+    for (SharedWalk<Beam>* const walk : on_their_way) LC_RETURN_IF_ERROR(walk->EndStep(interrupted));
+  } while (!on_their_way.empty());
+  for (const SharedWalk<Beam>& walk : walks) walk.OfferMet(beam);
+  for (const SharedWalk<Beam>& walk : walks) walk.OfferSpare(beam);
+  for (GraphRow next; beam.Next(&next);) {
+    GraphRow after;
+    if (beam.Peek(&after)) walks[after.graph].PrefetchLinksOf(after.row);
+    LC_RETURN_IF_ERROR(walks[next.graph].GoOn(next, beam, interrupted));
+  }
+  for (SharedWalk<Beam>& walk : walks) {
+    LC_RETURN_IF_ERROR(walk.FollowCopies(beam, interrupted));
+    results.push_back({{}, walk.evaluations(), walk.gave_up()});
+  }
+  beam.ForEach([&](const GraphRow& entry) {
+    if (entry.accepted != 0 && !results[entry.graph].gave_up) results[entry.graph].rows.push_back({entry.score, entry.row});
+  });
+  return results;
 }
 
 }  // namespace
@@ -400,7 +468,8 @@ absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, cons
                                        std::span<const uint32_t> seeds, absl::FunctionRef<bool(uint32_t)> pass,
                                        absl::FunctionRef<bool(uint32_t)> accept,
                                        absl::FunctionRef<absl::Status()> interrupted) {
-  thread_local Visited visited, failed;
+  thread_local Visited failed;
+  Visited& visited = MarksOfThread();
   visited.Begin(static_cast<size_t>(graph.rows()));
   failed.Begin(static_cast<size_t>(graph.rows()));
   Walk walk(graph, score);
@@ -413,11 +482,12 @@ absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, cons
     if (!visited.TestAndSet(seed)) others.push_back(seed);
   }
   walk.ScoreThese(others, &starts);
-  return Run(
-      graph, walk, limits, starts, visited,
-      [&](uint32_t row) { return (row != nearest.row || nearest_passes) && accept(row); },
-      [&](uint32_t row) { return pass(row) && accept(row); }, interrupted,
-      [&](ScoredRow row) { return walk.ExpandPassing(row, visited, failed, pass); });
+  const auto take = [&](uint32_t row) { return (row != nearest.row || nearest_passes) && accept(row); };
+  const auto take_copy = [&](uint32_t row) { return pass(row) && accept(row); };
+  const auto expand = [&](ScoredRow row) { return walk.ExpandPassing(row, visited, failed, pass); };
+  return BreadthOf(limits) <= kNarrowBeam
+             ? Run<ListBeam<>>(graph, walk, limits, starts, visited, take, take_copy, interrupted, expand)
+             : Run<HeapBeam<>>(graph, walk, limits, starts, visited, take, take_copy, interrupted, expand);
 }
 
 absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> tasks,
@@ -430,51 +500,10 @@ absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> t
     results.push_back(std::move(alone));
     return results;
   }
-  int breadth = 0;
-  double weight = 0;
-  for (const WalkTask& task : tasks) {
-    breadth = std::max(breadth, task.limits.ef);
-    weight += task.weight;
-  }
-  thread_local Visited visited;
-  std::vector<SharedMarks> marks;
-  uint32_t marked = 0;
-  for (const WalkTask& task : tasks) {
-    const bool fits = task.graph->rows() <= kSharedMarksMax - marked;
-    marks.push_back(fits ? SharedMarks(&visited, marked) : SharedMarks());
-    if (fits) marked += static_cast<uint32_t>(task.graph->rows());
-  }
-  visited.Begin(marked);
-  std::deque<SharedWalk> walks;
-  Beam<GraphRow> beam(static_cast<size_t>(std::max(1, breadth)));
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    const double share = weight > 0 ? tasks[i].weight / weight : 1;
-    const size_t lead = std::max(kLeadMin, static_cast<size_t>(std::ceil(share * breadth)));
-    walks.emplace_back(tasks[i], static_cast<uint32_t>(i), lead, std::move(marks[i]));
-  }
-  std::vector<SharedWalk*> on_their_way;
-  do {
-    on_their_way.clear();
-    for (SharedWalk& walk : walks) {
-      if (walk.BeginStep()) on_their_way.push_back(&walk);
-    }
-    for (SharedWalk* const walk : on_their_way) LC_RETURN_IF_ERROR(walk->EndStep(interrupted));
-  } while (!on_their_way.empty());
-  for (const SharedWalk& walk : walks) walk.OfferMet(beam);
-  for (const SharedWalk& walk : walks) walk.OfferSpare(beam);
-  for (GraphRow next; beam.Next(&next);) {
-    GraphRow after;
-    if (beam.Peek(&after)) walks[after.graph].PrefetchLinksOf(after.row);
-    LC_RETURN_IF_ERROR(walks[next.graph].GoOn(next, beam, interrupted));
-  }
-  for (SharedWalk& walk : walks) {
-    LC_RETURN_IF_ERROR(walk.FollowCopies(beam, interrupted));
-    results.push_back({{}, walk.evaluations(), walk.gave_up()});
-  }
-  for (const GraphRow& entry : beam.list()) {
-    if (entry.accepted != 0 && !results[entry.graph].gave_up) results[entry.graph].rows.push_back({entry.score, entry.row});
-  }
-  return results;
+  size_t breadth = 0;
+  for (const WalkTask& task : tasks) breadth = std::max(breadth, BreadthOf(task.limits));
+  return breadth <= kNarrowBeam ? ShareBeam<ListBeam<GraphRow>>(tasks, breadth, interrupted)
+                                : ShareBeam<HeapBeam<GraphRow>>(tasks, breadth, interrupted);
 }
 
 }  // namespace lightcone

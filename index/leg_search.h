@@ -194,7 +194,7 @@ class LegSearch {
       Turn(planned.index);
       for (const ScoredRow& found : walks[i].rows) {
         const double error = ErrorOf(planned.index, found.score);
-        if (found.score + error < std::max(floor, candidates_.floor())) continue;
+        if (!(found.score + error >= std::max(floor, candidates_.floor()))) continue;
         candidates_.Add(found.score, error, planned.index, found.row);
         AskFor(planned.index, found.row);
       }

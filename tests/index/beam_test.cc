@@ -1,4 +1,4 @@
-// The one sorted list against the two heaps of HNSW's algorithm 2, on graphs of random links.
+// Both beams against the two heaps of HNSW's algorithm 2, on graphs of random links.
 #include "index/beam.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +11,10 @@
 
 namespace lightcone {
 namespace {
+
+BeamRow Entry(float score, uint32_t row, bool accepted) {
+  return {.score = score, .row = row, .accepted = accepted ? 1u : 0u, .expanded = 0};
+}
 
 struct World {
   std::vector<float> scores;
@@ -65,14 +69,14 @@ Searched ByHeaps(const World& world, size_t breadth) {
   return searched;
 }
 
+template <typename Beam>
 Searched ByBeam(const World& world, size_t breadth) {
   Searched searched;
-  Beam<> beam(breadth);
+  Beam beam(breadth);
   std::set<uint32_t> visited = {0};
   const auto visit = [&](uint32_t row) {
     if (!beam.Wants(world.scores[row])) return;
-    const bool first =
-        beam.Add({.score = world.scores[row], .row = row, .accepted = world.accepted[row] ? 1u : 0u, .expanded = 0});
+    const bool first = beam.Add(Entry(world.scores[row], row, world.accepted[row]));
     BeamRow next;
     EXPECT_EQ(first, beam.Peek(&next) && next.row == row);
   };
@@ -83,20 +87,24 @@ Searched ByBeam(const World& world, size_t breadth) {
       if (visited.insert(to).second) visit(to);
     }
   }
-  for (size_t i = 0; i < beam.list().size(); ++i) {
-    EXPECT_GE(beam.list()[i == 0 ? 0 : i - 1].score, beam.list()[i].score);
-    if (beam.list()[i].accepted != 0) searched.found.insert(beam.list()[i].row);
-  }
+  beam.ForEach([&](const BeamRow& entry) {
+    if (entry.accepted != 0) searched.found.insert(entry.row);
+  });
   return searched;
 }
 
-TEST(Beam, ExpandsAndFindsWhatTwoHeapsWould) {
+template <typename Beam>
+class BeamTest : public testing::Test {};
+using Beams = testing::Types<ListBeam<>, HeapBeam<>>;
+TYPED_TEST_SUITE(BeamTest, Beams);
+
+TYPED_TEST(BeamTest, ExpandsAndFindsWhatTwoHeapsWould) {
   int64_t beyond = 0;  // searches that left rows unexpanded
   for (uint32_t seed = 0; seed < 200; ++seed) {
     for (const double share : {1.0, 0.5, 0.1, 0.0}) {
       const World world = RandomWorld(seed, share);
       for (const size_t breadth : {1u, 2u, 7u, 40u, 400u}) {
-        const Searched heaps = ByHeaps(world, breadth), beam = ByBeam(world, breadth);
+        const Searched heaps = ByHeaps(world, breadth), beam = ByBeam<TypeParam>(world, breadth);
         ASSERT_EQ(beam.expanded, heaps.expanded) << seed << " " << share << " " << breadth;
         ASSERT_EQ(beam.found, heaps.found) << seed << " " << share << " " << breadth;
         beyond += heaps.expanded.size() < 250 ? 1 : 0;
@@ -106,25 +114,72 @@ TEST(Beam, ExpandsAndFindsWhatTwoHeapsWould) {
   EXPECT_GT(beyond, 1000);
 }
 
-TEST(Beam, GivesAwayWhatFallsOffItsEnd) {
-  Beam<> beam(2);
+TYPED_TEST(BeamTest, GivesAwayWhatFallsOffItsEndAndKeepsWhatIsToBeExpanded) {
+  TypeParam beam(2);
   std::vector<uint32_t> left;
-  const auto add = [&](float score, uint32_t row, bool accepted) {
-    ASSERT_TRUE(beam.Wants(score));
-    beam.Add({.score = score, .row = row, .accepted = accepted ? 1u : 0u, .expanded = 0},
-             [&](const BeamRow& out) { left.push_back(out.row); });
+  const auto add = [&](const BeamRow& entry) {
+    ASSERT_TRUE(beam.Wants(entry.score));
+    beam.Add(entry, [&](const BeamRow& out) { left.push_back(out.row); });
   };
-  add(1, 1, true);
-  add(2, 2, false);
-  add(0, 3, false);
+  add(Entry(1, 1, true));
+  add(Entry(2, 2, false));
+  add(Entry(0, 3, false));
+  add(Entry(3, 4, true));
   EXPECT_TRUE(left.empty());
-  add(3, 4, true);  // two are accepted: what lies behind the last of them goes
-  EXPECT_EQ(left, std::vector<uint32_t>{3});
   EXPECT_FALSE(beam.Wants(1));
-  add(4, 5, true);
-  EXPECT_EQ(left, (std::vector<uint32_t>{3, 1, 2}));
-  ASSERT_EQ(beam.list().size(), 2u);
-  EXPECT_EQ(beam.list()[0].row, 5u);
+  add(Entry(4, 5, true));
+  EXPECT_EQ(left, std::vector<uint32_t>{1});
+  BeamRow next;
+  for (const uint32_t row : {5u, 4u}) {
+    ASSERT_TRUE(beam.Next(&next));
+    EXPECT_EQ(next.row, row);
+  }
+  EXPECT_FALSE(beam.Next(&next)) << next.row;  // what is left is farther than the second best
+  std::set<uint32_t> kept;
+  beam.ForEach([&](const BeamRow& entry) { kept.insert(entry.row); });
+  EXPECT_EQ(kept, (std::set<uint32_t>{2, 3, 4, 5}));
+}
+
+TYPED_TEST(BeamTest, TakesEntriesThatAreExpandedAlready) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    TypeParam beam(20);
+    std::vector<BeamRow> best;
+    for (uint32_t row = 0; row < 60; ++row) {
+      BeamRow entry = Entry(static_cast<float>(random() % 10'000), row, true);
+      entry.expanded = random() % 2;
+      if (!beam.Wants(entry.score)) continue;
+      beam.Add(entry);
+      best.push_back(entry);
+    }
+    std::stable_sort(best.begin(), best.end(), [](const BeamRow& x, const BeamRow& y) { return x.score > y.score; });
+    best.resize(20);
+    for (const BeamRow& entry : best) {
+      if (entry.expanded != 0) continue;
+      BeamRow next;
+      ASSERT_TRUE(beam.Next(&next));
+      ASSERT_EQ(next.score, entry.score) << seed;
+    }
+    size_t kept = 0;
+    beam.ForEach([&](const BeamRow& entry) { kept += entry.expanded; });
+    EXPECT_EQ(kept, 20u);
+  }
+}
+
+TEST(VisitedMarks, AreForgottenInEveryEpochHoweverManyThereWere) {
+  std::mt19937 random(7);
+  VisitedMarks<uint8_t> marks;
+  size_t rows = 100;
+  for (int epoch = 0; epoch < 3000; ++epoch) {
+    if (epoch % 700 == 699) rows += 1000;
+    marks.Begin(rows);
+    std::set<uint32_t> marked;
+    for (int i = 0; i < 30; ++i) {
+      const uint32_t row = static_cast<uint32_t>(random() % rows);
+      ASSERT_EQ(marks.Test(row), marked.contains(row)) << epoch;
+      ASSERT_EQ(marks.TestAndSet(row), !marked.insert(row).second) << epoch;
+    }
+  }
 }
 
 }  // namespace
