@@ -85,8 +85,7 @@ class Walk {
       ids_[n] = static_cast<uint32_t>(link);
       n += visited.TestAndSet(static_cast<uint32_t>(link)) ? 0 : 1;
     }
-    const char* const rows = static_cast<const char*>(score_.bytes.first);
-    for (size_t i = 0; i < n; ++i) Prefetch(rows + ids_[i] * score_.bytes.stride, row_prefetch_);
+    AskForRows(n);
     return n;
   }
 
@@ -118,6 +117,7 @@ class Walk {
         if (Passing(to, visited, failed, pass)) ids_[n++] = to;
       }
     }
+    AskForRows(n);
     Score(n);
     return n;
   }
@@ -176,6 +176,11 @@ class Walk {
   int64_t work() const { return work_; }  // the same, and links that were only looked at
 
  private:
+  void AskForRows(size_t n) const {
+    const char* const rows = static_cast<const char*>(score_.bytes.first);
+    for (size_t i = 0; i < n; ++i) Prefetch(rows + ids_[i] * score_.bytes.stride, row_prefetch_);
+  }
+
   // Whether `link` of `row` leads to itself: behind it come its copies (graph.h).
   bool HasCopiesFrom(ScoredRow row, int32_t link) {
     if (static_cast<uint32_t>(link) != row.row) return false;
