@@ -154,14 +154,13 @@ class PassingSearch {
     const ScoredRows score = Scorer();
     const auto interrupted = [&] { return context.Interrupted(); };
     const bool late = chosen.plan == SearchPlan::kPostFilter;
+    const auto passes = [&](uint32_t row) { return passing_.Passes(row); };
+    const auto keeps = [&](uint32_t row) { return context.Keeps(pinned_, row); };
+    const auto both = [&](uint32_t row) { return passes(row) && keeps(row); };
     absl::StatusOr<WalkResult> walk =
-        chosen.plan == SearchPlan::kPassingWalk
-            ? WalkPassing(
-                  graph, score, limits, seeds_, [&](uint32_t row) { return passing_.Passes(row); },
-                  [&](uint32_t row) { return context.Keeps(pinned_, row); }, interrupted)
-            : WalkGraph(
-                  graph, score, limits,
-                  [&](uint32_t row) { return late || (passing_.Passes(row) && context.Keeps(pinned_, row)); }, interrupted);
+        chosen.plan == SearchPlan::kPassingWalk ? WalkPassing(graph, score, limits, seeds_, passes, keeps, interrupted)
+        : late                                  ? WalkGraph(graph, score, limits, EveryRow(), interrupted)
+                                                : WalkGraph(graph, score, limits, both, interrupted);
     LC_RETURN_IF_ERROR(walk.status());
     result_.rows_scored += walk->evaluations;
     if (walk->gave_up) return false;
@@ -171,11 +170,28 @@ class PassingSearch {
       const auto farthest = std::max_element(walk->rows.begin(), walk->rows.end(), Better);
       const bool all = farthest != walk->rows.end() && farthest->score + ErrorOf(farthest->score) < candidates_.floor();
       least = all ? 0 : LeastOfPostFilter(facts_);
-      std::erase_if(walk->rows, [&](const ScoredRow& row) { return !context.Accepts(pinned_, row.row); });
+      walk->rows = NearestAccepted(std::move(walk->rows), least);
     }
     if (static_cast<int64_t>(walk->rows.size()) < least) return false;
     for (const ScoredRow& row : walk->rows) Offer(row.row, row.score, ErrorOf(row.score), /*ask=*/false);
     return true;
+  }
+
+  // Those of the rows that are accepted, nearest first, without such as can be none of the hits once there are `least`.
+  // Asking costs more than walking where a row's state and id are elsewhere in memory.
+  std::vector<ScoredRow> NearestAccepted(std::vector<ScoredRow> rows, int64_t least) const {
+    const size_t wanted = static_cast<size_t>(std::max<int64_t>(1, turn_.wanted));
+    const size_t enough = std::max(wanted, static_cast<size_t>(std::max<int64_t>(0, least)));
+    std::sort(rows.begin(), rows.end(), Better);
+    std::vector<ScoredRow> accepted;
+    double floor = candidates_.floor();
+    for (const ScoredRow& row : rows) {
+      if (accepted.size() >= enough && row.score + ErrorOf(row.score) < floor) continue;
+      if (!turn_.context.Accepts(pinned_, row.row)) continue;
+      accepted.push_back(row);
+      if (accepted.size() == wanted) floor = std::max(floor, row.score - ErrorOf(row.score));
+    }
+    return accepted;
   }
 
   const SegmentTurn& turn_;
