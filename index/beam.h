@@ -71,8 +71,9 @@ struct GraphRow : BeamRow {
 //   Peek, Next         the nearest row that is to be expanded, not farther than the last of the best; Next takes it. False:
 //                      there is none
 //   ForEach(take)      all of them
-// As in HNSW's algorithm 2, but that an accepted row that falls off is not expanded even where the last one is as near.
-inline constexpr size_t kNarrowBeam = 1024;  // from here on moving entries costs more than heaps do
+// As in HNSW's algorithm 2; of rows that are as near as the last of the best, a broad beam expands those that fell off, a
+// narrow one does not.
+inline constexpr size_t kNarrowBeam = 1024;  // beyond, moving entries costs more than heaps do
 
 // Accepted rows in one sorted list, which is the frontier as well: whatever falls off its end would never be expanded.
 template <typename Entry = BeamRow>

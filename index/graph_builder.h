@@ -21,7 +21,7 @@ struct GraphSettings {
 // The bytes of a graph (graph.h) over rows 0 .. rows - 1 of `block`, or of `codes` where they are given: what is walked
 // by codes is built by codes, and reads a quarter of the memory. Deterministic with one thread.
 // CANCELLED soon after `stop` says so (asked every few hundred rows); RESOURCE_EXHAUSTED without memory.
-// REQUIRES: 1 <= rows < 2^31.
+// REQUIRES: 1 <= rows <= Graph::kRowsMax.
 absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, const CodeBlock* codes, int64_t rows,
                                        const GraphSettings& settings, const std::function<bool()>& stop);
 

@@ -26,7 +26,7 @@ class GraphInserter {
  public:
   // Draws the rows' layers and makes room for their links: m a row, 2m on the base layer. `breadth` is that of the
   // search for a row's neighbours. What `score` and `is_copy` refer to must outlive this.
-  // REQUIRES: 1 <= rows < 2^31; m >= 2.
+  // REQUIRES: 1 <= rows <= Graph::kRowsMax; m >= 2.
   GraphInserter(int64_t rows, int m, int breadth, PairScorer score, CopyTest is_copy);
   GraphInserter(const GraphInserter&) = delete;
   GraphInserter& operator=(const GraphInserter&) = delete;

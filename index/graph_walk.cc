@@ -451,7 +451,8 @@ absl::StatusOr<std::vector<WalkResult>> ShareBeam(std::span<const WalkTask> task
     results.push_back({{}, walk.evaluations(), walk.gave_up()});
   }
   beam.ForEach([&](const GraphRow& entry) {
-    if (entry.accepted != 0 && !results[entry.graph].gave_up) results[entry.graph].rows.push_back({entry.score, entry.row});
+    // Of a walk that gave up, too: they tell how near what others found has to be.
+    if (entry.accepted != 0) results[entry.graph].rows.push_back({entry.score, entry.row});
   });
   return results;
 }
@@ -498,6 +499,7 @@ absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, cons
 absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> tasks,
                                                      absl::FunctionRef<absl::Status()> interrupted) {
   std::vector<WalkResult> results;
+  if (tasks.empty()) return results;
   if (tasks.size() == 1) {
     const auto& [graph, score, accept, limits, weight] = tasks[0];
     LC_ASSIGN_OR_RETURN(WalkResult alone, accept ? WalkGraph(*graph, score, limits, accept, interrupted)

@@ -181,7 +181,7 @@ class PassingSearch {
   // Asking costs more than walking where a row's state and id are elsewhere in memory.
   std::vector<ScoredRow> NearestAccepted(std::vector<ScoredRow> rows, int64_t least) const {
     const size_t wanted = static_cast<size_t>(std::max<int64_t>(1, turn_.wanted));
-    const size_t enough = std::max(wanted, static_cast<size_t>(std::max<int64_t>(0, least)));
+    const size_t enough = static_cast<size_t>(std::max<int64_t>(0, least));
     std::sort(rows.begin(), rows.end(), Better);
     std::vector<ScoredRow> accepted;
     double floor = candidates_.floor();
