@@ -251,6 +251,7 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
         stop);
   }
   LC_RETURN_IF_ERROR(status);
+  result.rows.reserve(std::min(BreadthOf(limits), kNarrowBeam));
   beam.ForEach([&](const BeamRow& entry) {
     if (entry.accepted != 0) result.rows.push_back({entry.score, entry.row});
   });
@@ -386,7 +387,7 @@ class SharedWalk {
   bool gave_up_ = false;
   const int64_t evaluations_between_checks_;
   int64_t check_at_ = evaluations_between_checks_;
-  Beam beam_;           // on the way
+  Beam beam_;                     // on the way
   size_t collected_ = 0;          // rows of the step begun
   std::vector<GraphRow> left_;    // the beam
   std::vector<ScoredRow> spare_;  // were not let into it, and neither expanded nor accepted yet

@@ -28,7 +28,7 @@ struct WalkLimits {
 struct WalkResult {
   std::vector<ScoredRow> rows;  // up to ef best accepted rows found, no particular order
   int64_t evaluations = 0;      // scores computed
-  bool gave_up = false;         // `rows` is not to be trusted: scan instead
+  bool gave_up = false;         // `rows` are some that it met, not the best: scan instead
 };
 
 // Where the scores of rows are read from: asked for while the rows are collected. Empty: nowhere that helps.

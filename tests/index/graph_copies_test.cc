@@ -89,10 +89,7 @@ class Gallery {
       std::nth_element(best.begin(), best.begin() + kWanted - 1, best.end(), std::greater<>());
       CodeQuery coded(query);
       if (by_codes_) coded.TurnTo(codes_);
-      const auto score = [&](const uint32_t* ids, size_t n, float* to) {
-        if (by_codes_) return ScoreCodesGathered(coded, codes_.rows, codes_.stride, ids, n, to);
-        ScoreRowsGathered(query, block_.rows, block_.stride, block_.factors, ids, n, to);
-      };
+      const ScoredRows score{block_, query, by_codes_ ? &codes_ : nullptr, &coded};
       const auto walk =
           WalkGraph(*graph_, score, {64, size()}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
       EXPECT_TRUE(walk.ok() && !walk->gave_up);

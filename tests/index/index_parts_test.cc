@@ -12,8 +12,6 @@
 #include "index/build_plan.h"
 #include "index/calibration.h"
 #include "index/candidates.h"
-#include "index/graph_builder.h"
-#include "index/graph_walk.h"
 #include "index/growing_segment.h"
 #include "index/kind_choice.h"
 #include "index/list_builder.h"
