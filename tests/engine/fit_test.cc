@@ -268,12 +268,11 @@ TEST_F(Fitting, AProgramThatDiesHangsOrIsMissingEndsTheJobAndNothingElse) {
   Open(Script("hangs", "echo $$ > " + folder_.path() + "/.pid; exec sleep 1000"));
   const auto id = engine_->FitAdapter(CallOf(1, 2));
   ASSERT_TRUE(id.ok()) << id.status();
-  while (!std::filesystem::exists(folder_.path() + "/.pid")) absl::SleepFor(absl::Milliseconds(5));
+  pid_t pid = 0;  // that it writes, with a line break
+  while (!absl::SimpleAtoi(ReadFile(folder_.path() + "/.pid").value_or(""), &pid)) absl::SleepFor(absl::Milliseconds(5));
   EXPECT_EQ(Hits(SearchFor(Row(models_.old_z, 0, kOldWide), 1)).size(), 1u) << "it serves meanwhile";
   ASSERT_TRUE(engine_->CancelJob(*id, "").ok());
   EXPECT_EQ(Ended(*id).state, JobState::kCancelled);
-  pid_t pid = 0;
-  ASSERT_TRUE(absl::SimpleAtoi(*ReadFile(folder_.path() + "/.pid"), &pid));
   EXPECT_NE(kill(pid, 0), 0) << "the program lives on";
 }
 
