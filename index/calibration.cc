@@ -181,8 +181,8 @@ int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k) {
   return LeastFor(measured, target, ProbesFactor(k));
 }
 
-int DefaultProbes(std::span<const RecallAt> measured, int64_t k) {
-  const int probes = ProbesFor(measured, kDefaultRecall, k);
+int DefaultProbes(std::span<const RecallAt> measured, int64_t k, double target) {
+  const int probes = ProbesFor(measured, target, k);
   return probes > 0 || measured.empty() ? probes : Scaled(measured.back().breadth, ProbesFactor(k));
 }
 

@@ -16,6 +16,8 @@ namespace lightcone {
 inline constexpr int64_t kCalibrationK = 10;
 // What searches of lists that name no breadth are given, as far as any breadth was seen to find it.
 inline constexpr double kDefaultRecall = 0.95;
+// The same where lists stand in for a graph that is yet to be built.
+inline constexpr double kProvisionalRecall = 0.99;
 
 // Which rows are asked for, counted in ascending order of internal id.
 std::vector<int64_t> CalibrationRows(int64_t rows);
@@ -33,8 +35,8 @@ int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k);
 // The same of lists: they hold many rows each, and their number grows as the root of k.
 int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k);
 
-// For a search of lists that asks for nothing: ProbesFor kDefaultRecall, or where none was seen to find that (coarse
-// codes), the widest measured; a scan would be more than was asked for. 0: nothing was measured.
-int DefaultProbes(std::span<const RecallAt> measured, int64_t k);
+// For a search of lists that asks for nothing: ProbesFor `target`, or where none was seen to find that (coarse codes),
+// the widest measured; a scan would be more than was asked for. 0: nothing was measured.
+int DefaultProbes(std::span<const RecallAt> measured, int64_t k, double target = kDefaultRecall);
 
 }  // namespace lightcone

@@ -305,6 +305,7 @@ class LegSearch {
     if (segment.lists() != nullptr) {
       if (request.target_recall > 0) return ProbesFor(segment.measured(), request.target_recall, wanted_);
       if (request.nprobe > 0) return request.nprobe;
+      if (segment.provisional()) return DefaultProbes(segment.measured(), wanted_, kProvisionalRecall);
       const int by_default = context_.scope.nprobe_default;
       return by_default > 0 ? by_default : DefaultProbes(segment.measured(), wanted_);
     }

@@ -23,8 +23,8 @@
 namespace lightcone {
 namespace {
 
-constexpr int64_t kTrainingRowsAList = 64;
-constexpr int kIterations = 10;
+constexpr int64_t kTrainingRowsAList = 64, kRoughRowsAList = 24;
+constexpr int kIterations = 10, kRoughIterations = 4;
 constexpr int64_t kPointsABatch = 64;  // scored against a tile of centres that stays in the cache
 constexpr int64_t kCentresATile = 512;
 constexpr int64_t kBatchesBetweenChecks = 16;
@@ -245,14 +245,16 @@ std::vector<float> TrainingPoints(const Points& points, int64_t rows, int64_t wa
 }
 
 Partition Cluster(const Space& space, int64_t rows, absl::FunctionRef<RowValues(int64_t)> row, int64_t lists,
-                  int threads, const std::function<bool()>& stop) {
+                  const ListSettings& settings, const std::function<bool()>& stop) {
+  const int threads = settings.threads;
+  const int64_t training_rows = settings.rough ? kRoughRowsAList : kTrainingRowsAList;
   const Points points(space, rows, row);
   CentreIndex index(points, threads, stop);
   faiss::ClusteringParameters parameters;
-  parameters.niter = kIterations;
+  parameters.niter = settings.rough ? kRoughIterations : kIterations;
   parameters.min_points_per_centroid = 1;  // fewer than its default are no reason to warn on the terminal
-  parameters.max_points_per_centroid = static_cast<int>(kTrainingRowsAList);
-  const std::vector<float> sample = TrainingPoints(points, rows, lists * kTrainingRowsAList);
+  parameters.max_points_per_centroid = static_cast<int>(training_rows);
+  const std::vector<float> sample = TrainingPoints(points, rows, lists * training_rows);
   omp_set_num_threads(threads);  // of this thread alone
   faiss::Clustering clustering(static_cast<int>(points.width()), static_cast<int>(lists), parameters);
   clustering.train(static_cast<int64_t>(sample.size() / points.width()), sample.data(), index);
@@ -282,7 +284,7 @@ absl::StatusOr<Partition> PartitionRows(const Space& space, int64_t rows, absl::
                                         const ListSettings& settings, const std::function<bool()>& stop) {
   const int64_t lists = std::min<int64_t>(rows, settings.lists > 0 ? settings.lists : DefaultLists(rows));
   try {
-    return Cluster(space, rows, row, lists, settings.threads, stop);
+    return Cluster(space, rows, row, lists, settings, stop);
   } catch (const Stopped&) {
     return MakeStatus(absl::StatusCode::kCancelled, "list build stopped");
   } catch (const std::bad_alloc&) {

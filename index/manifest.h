@@ -57,7 +57,7 @@ struct SegmentManifest {
   int hnsw_m = 0;  // hnsw only: what the graph was built with
   int hnsw_ef_construction = 0;
   uint32_t rebuild = 0;            // IndexSettings::rebuild when it was planned
-  bool provisional = false;        // sealed flat because writes would have waited for more: to be rewritten soon
+  bool provisional = false;        // sealed in a hurry, flat or in a few lists, whatever the settings: to be rewritten
   std::vector<RecallAt> measured;  // hnsw and ivf; empty: not measured (few rows, or a file of an earlier version)
   std::vector<FileEntry> files;
 

@@ -50,6 +50,7 @@ class SealedSegment : public Segment {
   uint64_t sequence_of_states() const { return sequence_of_states_; }
 
   std::string_view kind() const override { return kind_; }
+  bool provisional() const override { return manifest_.provisional; }
   bool ordered_by_id() const override { return lists() == nullptr; }
   bool lasting() const override { return lasting_; }
   const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }

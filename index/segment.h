@@ -118,6 +118,7 @@ class Segment {
   virtual const CodeBlock* codes() const { return nullptr; }
   virtual const PqCodes* pq() const { return nullptr; }       // the same, of IVF segments alone, instead of `codes`
   virtual std::span<const RecallAt> measured() const { return {}; }  // when it was sealed, breadth ascending
+  virtual bool provisional() const { return false; }  // SegmentManifest::provisional
   virtual bool lasting() const { return false; }  // its rows never change, and searches to come will meet it
   gpu::DeviceCopy& device_copy() const { return device_copy_; }
 

@@ -195,8 +195,12 @@ class SegmentIndex final : public CollectionIndex {
   // come after it from theirs.
   std::optional<Job> InTurn(uint32_t& turn, absl::FunctionRef<std::optional<Job>(uint32_t, Generation&)> job_of)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether rows are to be sealed provisionally, lest writes wait.
+  // Whether writes go on, so that what is left to seal may wait for the end of the burst; the builder looks again then.
+  bool InBurst() ABSL_LOCKS_EXCLUDED(mu_);
+  // Whether rows are to be sealed provisionally, lest writes wait, or searches scan ever more of them.
   bool HurryIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  int64_t ProvisionalBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool LoadGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What there is to seal, or to rewrite, of one generation. A job that is returned has begun.
   std::optional<Job> SealOf(uint32_t number, Generation& generation, int64_t rows_max = INT64_MAX)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -264,6 +268,7 @@ class SegmentIndex final : public CollectionIndex {
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the last change
   int64_t changes_applied_ ABSL_GUARDED_BY(mu_) = 0;  // rows added and deleted, since the start
   absl::Time last_apply_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  absl::Time last_provisional_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();  // end of a provisional seal
   std::optional<Leaving> leaving_ ABSL_GUARDED_BY(mu_);
   uint32_t seal_turn_ ABSL_GUARDED_BY(mu_) = 0, rewrite_turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
   std::unique_ptr<Rewrite> rewrite_ ABSL_GUARDED_BY(mu_);                                // at work, or done

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
@@ -10,6 +11,7 @@
 #include "base/status.h"
 #include "index/build_plan.h"
 #include "index/disk_pace.h"
+#include "index/kind_choice.h"
 #include "index/segment_codes.h"
 #include "index/segment_index.h"
 #include "spdlog/spdlog.h"
@@ -29,18 +31,29 @@ constexpr absl::Duration kLookAtFilesEvery = absl::Seconds(5);
 constexpr absl::Duration kQuiet = absl::Milliseconds(300);
 constexpr absl::Duration kDeferMax = absl::Seconds(10);
 constexpr int64_t kDeferredSegmentsMax = 4;
+// A load is over when none of its rows had to be sealed provisionally for so long. Until then graphs of those wait, and
+// merges: the cores are for sealing more, unless as much waits for its graph as may wait to be sealed.
+constexpr absl::Duration kLoadPasses = absl::Seconds(3);
 // One job that builds a graph or lists seals at most this part of what may wait to be sealed: memory comes back step by
 // step, and writes that wait for it do not wait for minutes.
 constexpr int64_t kSealedShare = 16;
-// Once this part of it waits in segments that are full, writes will wait soon: rows are sealed without a graph or lists
-// then, so much in a job, as fast as the disk takes them, and rewritten later.
+// Once this part of it waits in segments that are full, writes will wait soon: they are sealed provisionally, so much in
+// a job. So are rows that come faster than graphs are built, lest searches scan all of them.
 constexpr int64_t kHurryShare = 4;
-// But no more than so many times what may wait to be sealed: every search scans them until they are rewritten.
+// But no more than so many times what may wait to be sealed: every search looks through them until they are rewritten.
 constexpr int64_t kProvisionalTimes = 2;
 // What a flush waits for; merges it does not.
 constexpr std::array kAwaitedRewrites = {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact};
 // Niceness of the builder's thread: searches and writes come first.
 constexpr int kBuilderNice = 10;
+
+// What rows are sealed as in a hurry. Lists take 3 us a row of 128 numbers, files included, where a graph takes 60 to 120,
+// and a search reads a few of them.
+SealedKind ProvisionalKind(int64_t rows) { return rows > kScanRowsMax ? SealedKind::kIvf : SealedKind::kFlat; }
+int ProvisionalLists(int64_t rows) {
+  constexpr double kListsMax = 512;  // every search scores the centres of all such segments
+  return static_cast<int>(std::min(kListsMax, std::sqrt(static_cast<double>(rows))));
+}
 
 }  // namespace
 
@@ -240,8 +253,16 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
     }
     if (!job && !checkpoint) break;
     LC_RETURN_IF_ERROR(job ? Seal(*job) : WriteCheckpoint());
+    if (job && job->plan.provisional && InBurst()) break;
   }
   return absl::OkStatus();
+}
+
+bool SegmentIndex::InBurst() {
+  absl::MutexLock lock(&mu_);
+  if (flush_requested_ != flush_done_ || checkpoint_due_) return false;
+  Wake();  // What waits then is looked at once the burst has passed, or so much waits again.
+  return true;
 }
 
 BuildInput SegmentIndex::InputOf(const SealedSegment& segment, int64_t all_rows) const {
@@ -265,15 +286,30 @@ std::optional<SegmentIndex::Job> SegmentIndex::InTurn(
 }
 
 bool SegmentIndex::HurryIsDue() const {
-  int64_t waiting = 0, provisional = 0;
+  int64_t waiting = 0;
   for (const auto& [number, generation] : generations_) {
     for (const auto& segment : generation.frozen) waiting += segment->heap_bytes();
+  }
+  const int64_t limit = limits_.unsealed_bytes_max;
+  if (limit > 0 && ProvisionalBytes() >= kProvisionalTimes * limit) return false;
+  if (limit > 0 && waiting >= limit / kHurryShare) return true;
+  return Behind() && flush_requested_ == flush_done_ && absl::Now() < last_apply_ + kQuiet;
+}
+
+int64_t SegmentIndex::ProvisionalBytes() const {
+  int64_t bytes = 0;
+  for (const auto& [number, generation] : generations_) {
     for (const auto& segment : generation.sealed) {
-      if (segment->manifest().provisional) provisional += segment->mapped_bytes();
+      if (segment->manifest().provisional) bytes += segment->mapped_bytes();
     }
   }
-  return waiting >= limits_.unsealed_bytes_max / kHurryShare &&
-         provisional < kProvisionalTimes * limits_.unsealed_bytes_max;
+  return bytes;
+}
+
+bool SegmentIndex::LoadGoesOn() const {
+  const absl::Time passed = std::min(last_apply_ + kQuiet, last_provisional_ + kLoadPasses);
+  const int64_t limit = limits_.unsealed_bytes_max;
+  return absl::Now() < passed && (limit == 0 || ProvisionalBytes() < limit);
 }
 
 std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generation& generation, int64_t rows_max) {
@@ -281,11 +317,10 @@ std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generatio
   for (const auto& segment : generation.frozen) {
     inputs.push_back({.rows = segment->rows(), .deleted = segment->counts().Of(kDeleted)});
   }
-  bool hurry = false;
+  const bool hurry = generation.frozen.size() > 1 && HurryIsDue();
   if (limits_.unsealed_bytes_max > 0 && !generation.frozen.empty()) {
     const GrowingSegment& oldest = *generation.frozen.front();
     const int64_t row_bytes = oldest.heap_bytes() / std::max<int64_t>(1, oldest.rows());
-    hurry = generation.frozen.size() > 1 && HurryIsDue();
     const int64_t share = hurry ? kHurryShare : kSealedShare;
     rows_max = std::min(rows_max, limits_.unsealed_bytes_max / share / std::max<int64_t>(1, row_bytes));
   }
@@ -305,7 +340,8 @@ std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generatio
       BeginJob(number, generation.space, live, std::move(plan), {begin, begin + static_cast<ptrdiff_t>(chosen)});
   if (hurry && job.plan.settings.kind != SealedKind::kFlat) {
     job.plan.provisional = true;
-    job.plan.settings.kind = SealedKind::kFlat;
+    job.plan.settings.kind = ProvisionalKind(live);
+    job.plan.settings.ivf_lists = ProvisionalLists(live);
     job.plan.settings.codes = CodesWithoutLists(job.plan.settings.codes);
   }
   return job;
@@ -425,7 +461,9 @@ std::unique_ptr<SegmentIndex::Rewrite> SegmentIndex::PickRewrite() {
     });
     if (!wanted) trial = {};  // What failed is not there any more.
     // Rows that are sealed together once need not be merged; and sealing comes first while it lags.
-    if (!wanted || now < trial.next || (kind == RewriteKind::kMerge && Behind())) continue;
+    const bool waits = (kind == RewriteKind::kMerge && (Behind() || LoadGoesOn())) ||
+                       (kind == RewriteKind::kFinish && flush_requested_ == flush_done_ && LoadGoesOn());
+    if (!wanted || now < trial.next || waits) continue;
     auto rewrite = std::make_unique<Rewrite>();
     rewrite->kind = kind;
     rewrite->begun = now;
@@ -445,6 +483,7 @@ absl::Status SegmentIndex::Seal(const Job& job) {
   Built built = Build(job);
   {
     absl::MutexLock lock(&mu_);
+    if (job.plan.provisional) last_provisional_ = absl::Now();
     LC_RETURN_IF_ERROR(Finish(job, std::move(built)));
   }
   return WriteCheckpoint();

@@ -237,7 +237,7 @@ class SegmentWriter {
   // Puts the rows into their lists; every other file is in that order.
   absl::Status WriteLists() {
     const auto row = [this](int64_t i) { return Row(i); };
-    const ListSettings settings{plan_.settings.ivf_lists, plan_.settings.build_threads};
+    const ListSettings settings{plan_.settings.ivf_lists, plan_.settings.build_threads, plan_.provisional};
     LC_ASSIGN_OR_RETURN(const Partition partition,
                         PartitionRows(manifest_.space, manifest_.rows, row, settings, control_.stop));
     std::vector<uint32_t> place;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/priority.h"
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -24,6 +25,7 @@ absl::Status Lane::Submit(std::function<void()> job) {
 }
 
 void Lane::Work() {
+  if (options_.niceness > 0) StandBack(options_.niceness);
   for (;;) {
     std::function<void()> job;
     {

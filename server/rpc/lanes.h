@@ -20,6 +20,7 @@ namespace lightcone::server {
 struct LaneOptions {
   int threads = 4;           // Calls that run at once. Cost: a stack and, when busy, CPU beside the others. At start.
   int64_t queue_max = 1024;  // Calls that may wait. A full queue answers RESOURCE_EXHAUSTED. At start.
+  int niceness = 0;          // 0 .. 19: how far its threads stand back behind others of the process
 };
 
 struct LaneStats {

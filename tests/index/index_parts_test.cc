@@ -148,6 +148,7 @@ TEST(Calibration, TheLeastBreadthThatReachesTheTargetIsTakenAndGrowsWithK) {
   EXPECT_EQ(ProbesFor(walks, 0.9, 40), 64) << "lists hold many rows: twice as many for four times the rows";
   EXPECT_EQ(ProbesFor(walks, 0.999, 10), 0);
   EXPECT_EQ(DefaultProbes(walks, 10), 32);
+  EXPECT_EQ(DefaultProbes(walks, 10, 0.96), 64);
   const std::vector<RecallAt> coarse = {{16, 0.5}, {32, 0.6}};
   EXPECT_EQ(DefaultProbes(coarse, 10), 32) << "who asks for no recall is not given a scan for it";
   EXPECT_EQ(DefaultProbes(coarse, 40), 64);

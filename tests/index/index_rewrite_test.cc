@@ -121,6 +121,37 @@ TEST_F(IndexRewrite, RowsThatComeFasterThanGraphsAreBuiltAreSealedWithoutAndHave
   ExpectEqual("with graphs");
 }
 
+TEST_F(IndexRewrite, SearchesReadAFewListsOfRowsThatComeFasterThanGraphsAreBuilt) {
+  settings_.kind = SealedKind::kHnsw;
+  settings_.growing_rows_max = 4'000;
+  settings_.hnsw_ef_construction = 400;
+  Open();
+  uint64_t rows = 0;
+  while (RowsOf("ivf") < 30'000) {  // which grow only while writes do not pause
+    Oracle::Batch batch;
+    for (int i = 0; i < 1'000; ++i) batch.push_back(Oracle::Add(++rows, 1, Vector()));
+    ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok());
+    ASSERT_LT(rows, 500'000u) << "they wait, or have graphs";
+  }
+  const BoundQuery query = Bind(kSpace, Vector());
+  SearchRequest request;
+  request.query = &query;
+  request.generation = request.view_generation = 1;
+  request.k = 10;
+  const auto found = index_->View()->Search(request);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_LT(found->rows_scored, static_cast<int64_t>(rows) * 3 / 4);
+  ExpectEqual("in lists");
+  settings_.hnsw_m = 4;
+  settings_.hnsw_ef_construction = 16;
+  ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/false).ok());
+  Open();
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(RowsOf("ivf"), 0);
+  EXPECT_EQ(RowsOf("hnsw"), static_cast<int64_t>(rows));
+  ExpectEqual("with graphs");
+}
+
 TEST_F(IndexRewrite, AFlushBesideWritesWaitsForTheGraphsOfRowsThatWereSealedInAHurry) {
   settings_.kind = SealedKind::kHnsw;
   settings_.growing_rows_max = 200;
