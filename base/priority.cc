@@ -3,13 +3,19 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace lightcone {
 
-// On Linux, the number 0 is the calling thread, and the process's number that of its first thread.
-void StandBack(int niceness) { ::setpriority(PRIO_PROCESS, 0, niceness); }
+namespace {
 
-bool ThreadStandsBack() {
-  return ::getpriority(PRIO_PROCESS, 0) > ::getpriority(PRIO_PROCESS, static_cast<id_t>(::getpid()));
-}
+// On Linux, the number 0 is the calling thread, and the process's number that of its first thread.
+int NicenessOfProcess() { return ::getpriority(PRIO_PROCESS, static_cast<id_t>(::getpid())); }
+
+}  // namespace
+
+void StandBack(int niceness) { ::setpriority(PRIO_PROCESS, 0, std::min(19, NicenessOfProcess() + niceness)); }
+
+bool ThreadStandsBack() { return ::getpriority(PRIO_PROCESS, 0) > NicenessOfProcess(); }
 
 }  // namespace lightcone

@@ -75,7 +75,10 @@ class LegSearch {
     const PinnedSegment& pinned = segment(index);
     const int64_t visible = pinned.counts->Visible(request().view_generation);
     if (visible == 0) return false;
-    const Lists* lists = pinned.segment->lists();
+    // What a filter leaves may lie where no near list is, and nothing was measured with one: rows without a graph are
+    // scanned then, as those of growing segments.
+    const bool filtered = request().keep != nullptr || request().ids != nullptr;
+    const Lists* const lists = filtered && pinned.segment->provisional() ? nullptr : pinned.segment->lists();
     const Graph* graph = pinned.segment->graph();
     int64_t breadth = request().exact ? 0 : BreadthIn(*pinned.segment);
     double share = std::clamp(request().keep ? request().keep_share : 1.0, 0.0, 1.0) * static_cast<double>(visible) /

@@ -319,7 +319,7 @@ int64_t SegmentIndex::AllRows() const {
 
 KindChoice SegmentIndex::ChoiceOf(const Space& space, int64_t rows, const SealedSegment* now, int64_t all_rows) const {
   ChoiceInput input{space.dimension, rows, all_rows, limits_.memory_bytes_max};
-  input.is_ivf = now != nullptr && now->lists() != nullptr;
+  input.is_ivf = now != nullptr && now->lists() != nullptr && !now->provisional();
   input.is_pq = now != nullptr && now->pq() != nullptr;
   return Choose(settings_, input);
 }

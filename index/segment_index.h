@@ -195,11 +195,13 @@ class SegmentIndex final : public CollectionIndex {
   // come after it from theirs.
   std::optional<Job> InTurn(uint32_t& turn, absl::FunctionRef<std::optional<Job>(uint32_t, Generation&)> job_of)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether writes go on, so that what is left to seal may wait for the end of the burst; the builder looks again then.
-  bool InBurst() ABSL_LOCKS_EXCLUDED(mu_);
-  // Whether rows are to be sealed provisionally, lest writes wait, or searches scan ever more of them.
-  bool HurryIsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // After a provisional seal: whether what is left may wait for the end of the burst, at which the builder looks again.
+  bool MayWaitForBurst() ABSL_LOCKS_EXCLUDED(mu_);
+  // Whether rows of a generation, of which so many wait, are to be sealed provisionally: lest writes wait, or searches
+  // scan ever more of them.
+  bool HurryIsDue(int64_t rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t ProvisionalBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether rows came faster than graphs are built a moment ago, and no more than may be is provisional yet.
   bool LoadGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What there is to seal, or to rewrite, of one generation. A job that is returned has begun.
   std::optional<Job> SealOf(uint32_t number, Generation& generation, int64_t rows_max = INT64_MAX)

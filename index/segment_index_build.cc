@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
@@ -31,9 +32,11 @@ constexpr absl::Duration kLookAtFilesEvery = absl::Seconds(5);
 constexpr absl::Duration kQuiet = absl::Milliseconds(300);
 constexpr absl::Duration kDeferMax = absl::Seconds(10);
 constexpr int64_t kDeferredSegmentsMax = 4;
-// A load is over when none of its rows had to be sealed provisionally for so long. Until then graphs of those wait, and
-// merges: the cores are for sealing more, unless as much waits for its graph as may wait to be sealed.
+// A load is over when none of its rows had to be sealed provisionally for so long, whatever pauses it makes. Until then
+// graphs of those wait, and merges: the cores are for sealing more, unless as much waits for its graph as may wait to be
+// sealed.
 constexpr absl::Duration kLoadPasses = absl::Seconds(3);
+constexpr int64_t kProvisionalBytesMax = int64_t{2} << 30;  // without a limit for what waits to be sealed
 // One job that builds a graph or lists seals at most this part of what may wait to be sealed: memory comes back step by
 // step, and writes that wait for it do not wait for minutes.
 constexpr int64_t kSealedShare = 16;
@@ -171,7 +174,8 @@ void SegmentIndex::LetBurstPass() {
       mu_.Lock();
       continue;
     }
-    const absl::Time quiet_at = std::min(last_apply_ + kQuiet, latest);
+    const absl::Time quiet = LoadGoesOn() ? last_provisional_ + kLoadPasses : last_apply_ + kQuiet;
+    const absl::Time quiet_at = std::min(quiet, latest);
     if (Behind() || Crowded() || absl::Now() >= quiet_at) return;
     wake_.WaitWithDeadline(&mu_, quiet_at);
   }
@@ -253,14 +257,15 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
     }
     if (!job && !checkpoint) break;
     LC_RETURN_IF_ERROR(job ? Seal(*job) : WriteCheckpoint());
-    if (job && job->plan.provisional && InBurst()) break;
+    if (job && job->plan.provisional && MayWaitForBurst()) break;
   }
   return absl::OkStatus();
 }
 
-bool SegmentIndex::InBurst() {
+bool SegmentIndex::MayWaitForBurst() {
   absl::MutexLock lock(&mu_);
-  if (flush_requested_ != flush_done_ || checkpoint_due_) return false;
+  // Where something fails, the builder comes back after a while only.
+  if (flush_requested_ != flush_done_ || checkpoint_due_ || !mending_error_.ok()) return false;
   Wake();  // What waits then is looked at once the burst has passed, or so much waits again.
   return true;
 }
@@ -285,7 +290,7 @@ std::optional<SegmentIndex::Job> SegmentIndex::InTurn(
   return std::nullopt;
 }
 
-bool SegmentIndex::HurryIsDue() const {
+bool SegmentIndex::HurryIsDue(int64_t rows) const {
   int64_t waiting = 0;
   for (const auto& [number, generation] : generations_) {
     for (const auto& segment : generation.frozen) waiting += segment->heap_bytes();
@@ -293,7 +298,8 @@ bool SegmentIndex::HurryIsDue() const {
   const int64_t limit = limits_.unsealed_bytes_max;
   if (limit > 0 && ProvisionalBytes() >= kProvisionalTimes * limit) return false;
   if (limit > 0 && waiting >= limit / kHurryShare) return true;
-  return Behind() && flush_requested_ == flush_done_ && absl::Now() < last_apply_ + kQuiet;
+  const bool written = LoadGoesOn() || absl::Now() < last_apply_ + kQuiet;
+  return rows > kScanRowsMax && Behind() && flush_requested_ == flush_done_ && written;
 }
 
 int64_t SegmentIndex::ProvisionalBytes() const {
@@ -307,9 +313,8 @@ int64_t SegmentIndex::ProvisionalBytes() const {
 }
 
 bool SegmentIndex::LoadGoesOn() const {
-  const absl::Time passed = std::min(last_apply_ + kQuiet, last_provisional_ + kLoadPasses);
-  const int64_t limit = limits_.unsealed_bytes_max;
-  return absl::Now() < passed && (limit == 0 || ProvisionalBytes() < limit);
+  const int64_t limit = limits_.unsealed_bytes_max > 0 ? limits_.unsealed_bytes_max : kProvisionalBytesMax;
+  return absl::Now() < last_provisional_ + kLoadPasses && ProvisionalBytes() < limit;
 }
 
 std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generation& generation, int64_t rows_max) {
@@ -317,7 +322,10 @@ std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generatio
   for (const auto& segment : generation.frozen) {
     inputs.push_back({.rows = segment->rows(), .deleted = segment->counts().Of(kDeleted)});
   }
-  const bool hurry = generation.frozen.size() > 1 && HurryIsDue();
+  const int64_t waiting = std::accumulate(inputs.begin(), inputs.end(), int64_t{0}, [](int64_t rows, const BuildInput& of) {
+    return rows + of.rows - of.deleted;
+  });
+  const bool hurry = generation.frozen.size() > 1 && HurryIsDue(waiting);
   if (limits_.unsealed_bytes_max > 0 && !generation.frozen.empty()) {
     const GrowingSegment& oldest = *generation.frozen.front();
     const int64_t row_bytes = oldest.heap_bytes() / std::max<int64_t>(1, oldest.rows());

@@ -45,16 +45,19 @@ void Record(Metrics* metrics, const CallRecord& record) {
 }
 
 RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
-  const auto lane = [](const LaneConfig& from) { return LaneOptions{from.threads, from.queue_max}; };
+  const auto set = [](LaneOptions& lane, const LaneConfig& from) {
+    lane.threads = from.threads;
+    lane.queue_max = from.queue_max;
+  };
   RpcOptions out;
   out.listen = config.listen;
   out.message_bytes_max = config.message_bytes_max;
   out.answer_bytes_max = config.engine.limits.answer_bytes_max;
   out.stream_batches_max = config.stream_batches_max;
-  out.read_lane = lane(config.read_lane);
-  out.write_lane = lane(config.write_lane);
-  out.operate_lane = lane(config.operate_lane);
-  out.wait_lane = lane(config.wait_lane);
+  set(out.read_lane, config.read_lane);
+  set(out.write_lane, config.write_lane);
+  set(out.operate_lane, config.operate_lane);
+  set(out.wait_lane, config.wait_lane);
   out.index_defaults = config.index;
   out.observe = [metrics](const CallRecord& record) { Record(metrics, record); };
   return out;

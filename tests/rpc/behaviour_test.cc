@@ -1,8 +1,14 @@
 // What the RPC layer does around engine calls: health, deadlines, cancellation, overload, draining.
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <string>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "server/rpc/core.h"
 #include "server/rpc/server.h"
@@ -406,6 +412,22 @@ TEST_F(Behaviour, ExceptionsAndLongMessagesBecomeOrdinaryErrors) {
   EXPECT_EQ(status.error_code(), StatusCode::NOT_FOUND);
   EXPECT_EQ(status.error_message().size(), 1'500u);
   EXPECT_THAT(status.error_message(), testing::AllOf(testing::StartsWith("?xxx"), testing::EndsWith("...")));
+}
+
+TEST_F(Behaviour, ThreadsThatWriteStandBackBehindThoseThatSearch) {
+  config_.write_lane.threads = 7;
+  Serve(std::make_unique<FakeEngine>());
+  const int expected = std::min(19, getpriority(PRIO_PROCESS, 0) + 5);
+  const auto standing_back = [expected] {
+    int threads = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      threads += getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoi(task.path().filename().string()))) == expected;
+    }
+    return threads;
+  };
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);  // each says so as it begins
+  while (standing_back() < 7 && absl::Now() < give_up) std::this_thread::yield();
+  EXPECT_GE(standing_back(), 7);
 }
 
 TEST_F(Behaviour, AUnixSocketServesToo) {
