@@ -307,8 +307,10 @@ class LegSearch {
     const SearchRequest& request = context_.request;
     if (segment.lists() != nullptr) {
       if (request.target_recall > 0) return ProbesFor(segment.measured(), request.target_recall, wanted_);
+      if (segment.provisional()) {  // `nprobe` is about the collection's own lists, which are others: no less is read here
+        return std::max(request.nprobe, DefaultProbes(segment.measured(), wanted_, kProvisionalRecall));
+      }
       if (request.nprobe > 0) return request.nprobe;
-      if (segment.provisional()) return DefaultProbes(segment.measured(), wanted_, kProvisionalRecall);
       const int by_default = context_.scope.nprobe_default;
       return by_default > 0 ? by_default : DefaultProbes(segment.measured(), wanted_);
     }

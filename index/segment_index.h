@@ -200,8 +200,12 @@ class SegmentIndex final : public CollectionIndex {
   // Whether rows of a generation, of which so many wait, are to be sealed provisionally: lest writes wait, or searches
   // scan ever more of them.
   bool HurryIsDue(int64_t rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  int64_t FrozenBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether so much of them waits that writes will have to, too.
+  bool FrozenCrowd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t ProvisionalBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether rows came faster than graphs are built a moment ago, and no more than may be is provisional yet.
+  // For how long rows still count as coming faster than graphs are built; zero also where as much is provisional as may be.
+  absl::Duration LoadLeft() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool LoadGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What there is to seal, or to rewrite, of one generation. A job that is returned has begun.
   std::optional<Job> SealOf(uint32_t number, Generation& generation, int64_t rows_max = INT64_MAX)
@@ -270,7 +274,7 @@ class SegmentIndex final : public CollectionIndex {
   uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the last change
   int64_t changes_applied_ ABSL_GUARDED_BY(mu_) = 0;  // rows added and deleted, since the start
   absl::Time last_apply_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
-  absl::Time last_provisional_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();  // end of a provisional seal
+  std::optional<std::chrono::steady_clock::time_point> last_provisional_ ABSL_GUARDED_BY(mu_);  // end of such a seal
   std::optional<Leaving> leaving_ ABSL_GUARDED_BY(mu_);
   uint32_t seal_turn_ ABSL_GUARDED_BY(mu_) = 0, rewrite_turn_ ABSL_GUARDED_BY(mu_) = 0;  // generation of the last job
   std::unique_ptr<Rewrite> rewrite_ ABSL_GUARDED_BY(mu_);                                // at work, or done

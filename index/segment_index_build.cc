@@ -33,10 +33,9 @@ constexpr absl::Duration kQuiet = absl::Milliseconds(300);
 constexpr absl::Duration kDeferMax = absl::Seconds(10);
 constexpr int64_t kDeferredSegmentsMax = 4;
 // A load is over when none of its rows had to be sealed provisionally for so long, whatever pauses it makes. Until then
-// graphs of those wait, and merges: the cores are for sealing more, unless as much waits for its graph as may wait to be
-// sealed.
+// graphs of those wait, merges and compactions: the cores are for sealing more, unless as much waits for its graph as may
+// wait to be sealed.
 constexpr absl::Duration kLoadPasses = absl::Seconds(3);
-constexpr int64_t kProvisionalBytesMax = int64_t{2} << 30;  // without a limit for what waits to be sealed
 // One job that builds a graph or lists seals at most this part of what may wait to be sealed: memory comes back step by
 // step, and writes that wait for it do not wait for minutes.
 constexpr int64_t kSealedShare = 16;
@@ -47,6 +46,11 @@ constexpr int64_t kHurryShare = 4;
 constexpr int64_t kProvisionalTimes = 2;
 // What a flush waits for; merges it does not.
 constexpr std::array kAwaitedRewrites = {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact};
+// What may be provisional before graphs are built beside a load.
+constexpr int64_t kProvisionalBytesMax = int64_t{2} << 30;  // without a limit for what waits to be sealed
+int64_t ProvisionalLimit(const IndexLimits& limits) {
+  return limits.unsealed_bytes_max > 0 ? limits.unsealed_bytes_max : kProvisionalBytesMax;
+}
 // Niceness of the builder's thread: searches and writes come first.
 constexpr int kBuilderNice = 10;
 
@@ -174,10 +178,9 @@ void SegmentIndex::LetBurstPass() {
       mu_.Lock();
       continue;
     }
-    const absl::Time quiet = LoadGoesOn() ? last_provisional_ + kLoadPasses : last_apply_ + kQuiet;
-    const absl::Time quiet_at = std::min(quiet, latest);
-    if (Behind() || Crowded() || absl::Now() >= quiet_at) return;
-    wake_.WaitWithDeadline(&mu_, quiet_at);
+    const absl::Time now = absl::Now(), quiet_at = std::min(std::max(last_apply_ + kQuiet, now + LoadLeft()), latest);
+    if (Behind() || Crowded() || FrozenCrowd() || now >= quiet_at) return;
+    wake_.WaitWithDeadline(&mu_, std::min(quiet_at, now + kQuiet));  // Rows of an active segment wake nobody.
   }
 }
 
@@ -265,7 +268,7 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
 bool SegmentIndex::MayWaitForBurst() {
   absl::MutexLock lock(&mu_);
   // Where something fails, the builder comes back after a while only.
-  if (flush_requested_ != flush_done_ || checkpoint_due_ || !mending_error_.ok()) return false;
+  if (flush_requested_ != flush_done_ || checkpoint_due_ || !mending_error_.ok() || FrozenCrowd()) return false;
   Wake();  // What waits then is looked at once the burst has passed, or so much waits again.
   return true;
 }
@@ -291,15 +294,22 @@ std::optional<SegmentIndex::Job> SegmentIndex::InTurn(
 }
 
 bool SegmentIndex::HurryIsDue(int64_t rows) const {
-  int64_t waiting = 0;
-  for (const auto& [number, generation] : generations_) {
-    for (const auto& segment : generation.frozen) waiting += segment->heap_bytes();
-  }
-  const int64_t limit = limits_.unsealed_bytes_max;
-  if (limit > 0 && ProvisionalBytes() >= kProvisionalTimes * limit) return false;
-  if (limit > 0 && waiting >= limit / kHurryShare) return true;
+  if (ProvisionalBytes() >= kProvisionalTimes * ProvisionalLimit(limits_)) return false;
+  if (FrozenCrowd()) return true;
   const bool written = LoadGoesOn() || absl::Now() < last_apply_ + kQuiet;
   return rows > kScanRowsMax && Behind() && flush_requested_ == flush_done_ && written;
+}
+
+int64_t SegmentIndex::FrozenBytes() const {
+  int64_t bytes = 0;
+  for (const auto& [number, generation] : generations_) {
+    for (const auto& segment : generation.frozen) bytes += segment->heap_bytes();
+  }
+  return bytes;
+}
+
+bool SegmentIndex::FrozenCrowd() const {
+  return limits_.unsealed_bytes_max > 0 && FrozenBytes() >= limits_.unsealed_bytes_max / kHurryShare;
 }
 
 int64_t SegmentIndex::ProvisionalBytes() const {
@@ -312,10 +322,13 @@ int64_t SegmentIndex::ProvisionalBytes() const {
   return bytes;
 }
 
-bool SegmentIndex::LoadGoesOn() const {
-  const int64_t limit = limits_.unsealed_bytes_max > 0 ? limits_.unsealed_bytes_max : kProvisionalBytesMax;
-  return absl::Now() < last_provisional_ + kLoadPasses && ProvisionalBytes() < limit;
+absl::Duration SegmentIndex::LoadLeft() const {
+  if (!last_provisional_ || ProvisionalBytes() >= ProvisionalLimit(limits_)) return absl::ZeroDuration();
+  const auto since = std::chrono::steady_clock::now() - *last_provisional_;
+  return std::max(absl::ZeroDuration(), kLoadPasses - absl::FromChrono(since));
 }
+
+bool SegmentIndex::LoadGoesOn() const { return LoadLeft() > absl::ZeroDuration(); }
 
 std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generation& generation, int64_t rows_max) {
   std::vector<BuildInput> inputs;
@@ -469,8 +482,8 @@ std::unique_ptr<SegmentIndex::Rewrite> SegmentIndex::PickRewrite() {
     });
     if (!wanted) trial = {};  // What failed is not there any more.
     // Rows that are sealed together once need not be merged; and sealing comes first while it lags.
-    const bool waits = (kind == RewriteKind::kMerge && (Behind() || LoadGoesOn())) ||
-                       (kind == RewriteKind::kFinish && flush_requested_ == flush_done_ && LoadGoesOn());
+    const bool waits = (kind == RewriteKind::kMerge && Behind()) ||
+                       (kind != RewriteKind::kRebuild && flush_requested_ == flush_done_ && LoadGoesOn());
     if (!wanted || now < trial.next || waits) continue;
     auto rewrite = std::make_unique<Rewrite>();
     rewrite->kind = kind;
@@ -491,8 +504,8 @@ absl::Status SegmentIndex::Seal(const Job& job) {
   Built built = Build(job);
   {
     absl::MutexLock lock(&mu_);
-    if (job.plan.provisional) last_provisional_ = absl::Now();
     LC_RETURN_IF_ERROR(Finish(job, std::move(built)));
+    if (job.plan.provisional) last_provisional_ = std::chrono::steady_clock::now();
   }
   return WriteCheckpoint();
 }
