@@ -168,7 +168,10 @@ class SegmentIndex final : public CollectionIndex {
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Building (segment_index_build.cc).
+  // Building (segment_index_build.cc; segment_index_burst.cc: how it keeps up with writes).
+  // Once this part of it waits in segments that are full, writes will wait soon: they are sealed provisionally, so much in
+  // a job. So are rows that come faster than graphs are built, lest searches scan all of them.
+  static constexpr int64_t kHurryShare = 4;
   void BuilderLoop() ABSL_LOCKS_EXCLUDED(mu_);
   // False when the index is to stop. Waits no longer than `retry` unless that is zero.
   bool WaitForWork(absl::Duration retry) ABSL_LOCKS_EXCLUDED(mu_);

@@ -26,31 +26,11 @@ constexpr absl::Duration kRetryMax = absl::Seconds(60);
 constexpr absl::Duration kLookForDamageEvery = absl::Seconds(1);
 constexpr absl::Duration kLookAtFilesEvery = absl::Seconds(5);
 
-// A graph costs a core for seconds, which a burst of writes needs for itself; and rows that are sealed together once
-// are not merged later. So the builder waits until no write has come for kQuiet, but no longer than kDeferMax, and not
-// once this many full growing segments would have to be scanned by every search.
-constexpr absl::Duration kQuiet = absl::Milliseconds(300);
-constexpr absl::Duration kDeferMax = absl::Seconds(10);
-constexpr int64_t kDeferredSegmentsMax = 4;
-// A load is over when none of its rows had to be sealed provisionally for so long, whatever pauses it makes. Until then
-// graphs of those wait, merges and compactions: the cores are for sealing more, unless as much waits for its graph as may
-// wait to be sealed.
-constexpr absl::Duration kLoadPasses = absl::Seconds(3);
 // One job that builds a graph or lists seals at most this part of what may wait to be sealed: memory comes back step by
 // step, and writes that wait for it do not wait for minutes.
 constexpr int64_t kSealedShare = 16;
-// Once this part of it waits in segments that are full, writes will wait soon: they are sealed provisionally, so much in
-// a job. So are rows that come faster than graphs are built, lest searches scan all of them.
-constexpr int64_t kHurryShare = 4;
-// But no more than so many times what may wait to be sealed: every search looks through them until they are rewritten.
-constexpr int64_t kProvisionalTimes = 2;
 // What a flush waits for; merges it does not.
 constexpr std::array kAwaitedRewrites = {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact};
-// What may be provisional before graphs are built beside a load.
-constexpr int64_t kProvisionalBytesMax = int64_t{2} << 30;  // without a limit for what waits to be sealed
-int64_t ProvisionalLimit(const IndexLimits& limits) {
-  return limits.unsealed_bytes_max > 0 ? limits.unsealed_bytes_max : kProvisionalBytesMax;
-}
 // Niceness of the builder's thread: searches and writes come first.
 constexpr int kBuilderNice = 10;
 
@@ -159,31 +139,6 @@ bool SegmentIndex::FlushSettled(const Job* seal) const {
   return true;
 }
 
-bool SegmentIndex::Behind() const {
-  int64_t rows = 0;
-  for (const auto& [number, generation] : generations_) {
-    for (const auto& segment : generation.frozen) rows += segment->rows();
-  }
-  return rows >= kDeferredSegmentsMax * settings_.growing_rows_max;
-}
-
-void SegmentIndex::LetBurstPass() {
-  const absl::Time latest = absl::Now() + kDeferMax;
-  absl::MutexLock lock(&mu_);
-  while (!stopping() && flush_requested_ == flush_done_ && !AnyDamaged()) {
-    if (RewriteDone()) {
-      mu_.Unlock();
-      FinishRewrite();
-      StartRewrite();
-      mu_.Lock();
-      continue;
-    }
-    const absl::Time now = absl::Now(), quiet_at = std::min(std::max(last_apply_ + kQuiet, now + LoadLeft()), latest);
-    if (Behind() || Crowded() || FrozenCrowd() || now >= quiet_at) return;
-    wake_.WaitWithDeadline(&mu_, std::min(quiet_at, now + kQuiet));  // Rows of an active segment wake nobody.
-  }
-}
-
 void SegmentIndex::BuilderLoop() {
   StandBack(kBuilderNice);
   absl::Duration retry = absl::ZeroDuration();  // Zero: the last work succeeded.
@@ -265,14 +220,6 @@ absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
   return absl::OkStatus();
 }
 
-bool SegmentIndex::MayWaitForBurst() {
-  absl::MutexLock lock(&mu_);
-  // Where something fails, the builder comes back after a while only.
-  if (flush_requested_ != flush_done_ || checkpoint_due_ || !mending_error_.ok() || FrozenCrowd()) return false;
-  Wake();  // What waits then is looked at once the burst has passed, or so much waits again.
-  return true;
-}
-
 BuildInput SegmentIndex::InputOf(const SealedSegment& segment, int64_t all_rows) const {
   const bool provisional = segment.manifest().provisional;
   return {segment.stale() || (!provisional && Outgrown(segment, all_rows)), segment.rows(),
@@ -292,43 +239,6 @@ std::optional<SegmentIndex::Job> SegmentIndex::InTurn(
   }
   return std::nullopt;
 }
-
-bool SegmentIndex::HurryIsDue(int64_t rows) const {
-  if (ProvisionalBytes() >= kProvisionalTimes * ProvisionalLimit(limits_)) return false;
-  if (FrozenCrowd()) return true;
-  const bool written = LoadGoesOn() || absl::Now() < last_apply_ + kQuiet;
-  return rows > kScanRowsMax && Behind() && flush_requested_ == flush_done_ && written;
-}
-
-int64_t SegmentIndex::FrozenBytes() const {
-  int64_t bytes = 0;
-  for (const auto& [number, generation] : generations_) {
-    for (const auto& segment : generation.frozen) bytes += segment->heap_bytes();
-  }
-  return bytes;
-}
-
-bool SegmentIndex::FrozenCrowd() const {
-  return limits_.unsealed_bytes_max > 0 && FrozenBytes() >= limits_.unsealed_bytes_max / kHurryShare;
-}
-
-int64_t SegmentIndex::ProvisionalBytes() const {
-  int64_t bytes = 0;
-  for (const auto& [number, generation] : generations_) {
-    for (const auto& segment : generation.sealed) {
-      if (segment->manifest().provisional) bytes += segment->mapped_bytes();
-    }
-  }
-  return bytes;
-}
-
-absl::Duration SegmentIndex::LoadLeft() const {
-  if (!last_provisional_ || ProvisionalBytes() >= ProvisionalLimit(limits_)) return absl::ZeroDuration();
-  const auto since = std::chrono::steady_clock::now() - *last_provisional_;
-  return std::max(absl::ZeroDuration(), kLoadPasses - absl::FromChrono(since));
-}
-
-bool SegmentIndex::LoadGoesOn() const { return LoadLeft() > absl::ZeroDuration(); }
 
 std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generation& generation, int64_t rows_max) {
   std::vector<BuildInput> inputs;
