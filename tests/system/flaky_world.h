@@ -57,7 +57,10 @@ inline std::unique_ptr<client::Client> ClientOf(const std::string& address) {
   client::ClientOptions options;
   options.address = address;
   options.retries_max = 0;  // what a worker sends twice, the test sends twice
-  return client::Client::Connect(options).value();
+  std::unique_ptr<client::Client> client = client::Client::Connect(options).value();
+  // Where 64 of them connect at once, a first attempt may fail.
+  EXPECT_TRUE(client->WaitUntilServing(absl::Seconds(30)).ok());
+  return client;
 }
 
 class FlakyWorld {
