@@ -203,8 +203,7 @@ class SegmentIndex final : public CollectionIndex {
   // Whether rows of a generation, of which so many wait, are to be sealed provisionally: lest writes wait, or searches
   // scan ever more of them.
   bool HurryIsDue(int64_t rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  int64_t FrozenBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether so much of them waits that writes will have to, too.
+  // Whether so much waits in full segments that writes will have to wait, too.
   bool FrozenCrowd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t ProvisionalBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // For how long rows still count as coming faster than graphs are built; zero also where as much is provisional as may be.

@@ -70,16 +70,12 @@ bool SegmentIndex::HurryIsDue(int64_t rows) const {
   return rows > kScanRowsMax && Behind() && flush_requested_ == flush_done_ && written;
 }
 
-int64_t SegmentIndex::FrozenBytes() const {
+bool SegmentIndex::FrozenCrowd() const {
   int64_t bytes = 0;
   for (const auto& [number, generation] : generations_) {
     for (const auto& segment : generation.frozen) bytes += segment->heap_bytes();
   }
-  return bytes;
-}
-
-bool SegmentIndex::FrozenCrowd() const {
-  return limits_.unsealed_bytes_max > 0 && FrozenBytes() >= limits_.unsealed_bytes_max / kHurryShare;
+  return limits_.unsealed_bytes_max > 0 && bytes >= limits_.unsealed_bytes_max / kHurryShare;
 }
 
 int64_t SegmentIndex::ProvisionalBytes() const {
