@@ -111,7 +111,9 @@ struct SearchRequest {
   int64_t k = 10;
   bool exact = false;  // scan everything: results provably equal brute force in double precision
   int ef = 0;          // breadth of graph walks; 0: the settings' default
-  int nprobe = 0;      // lists that are read of an IVF segment; 0: the settings' default
+  // Lists that are read of an IVF segment; 0: the settings' default. A provisional one (architecture, Background builds)
+  // is read at least as broadly as it was measured to need.
+  int nprobe = 0;
   // Above 0, instead of `ef` and `nprobe`: the breadth that each segment was measured to need for this share of the
   // nearest k, by its own rows as queries; where none is known to reach it the segment is scanned. At most 1.
   double target_recall = 0;
