@@ -49,8 +49,15 @@ class FilterBench {
     FilterNode range;
     range.kind = FilterNode::Kind::kRange;
     range.field = "number";
-    range.less = options_.items / 2;
-    return Measure("any, by a range of integers", 0.5, [&](int) { return range; });
+    for (const double share : kShares) {
+      const auto rows = static_cast<int64_t>(share * static_cast<double>(options_.items));
+      LC_RETURN_IF_ERROR(Measure("any, by a range of integers", share, [&](int q) {
+        range.greater_equal = (options_.items - rows) * q / kQueries;
+        range.less = std::get<int64_t>(*range.greater_equal) + rows;
+        return range;
+      }));
+    }
+    return absl::OkStatus();
   }
 
  private:

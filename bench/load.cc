@@ -36,7 +36,7 @@ v1::UpsertRequest MakeBatch(const std::string& collection, uint64_t first_id, co
 }
 
 absl::Status LoadRows(client::Client& client, const std::string& collection, std::span<const float> rows, int dimension,
-                      uint64_t first_id) {
+                      uint64_t first_id, const std::function<std::string(uint64_t id)>& payload_of) {
   constexpr int64_t kBatch = 1'000;
   const int64_t n = static_cast<int64_t>(rows.size()) / dimension;
   absl::Status refused;
@@ -50,6 +50,9 @@ absl::Status LoadRows(client::Client& client, const std::string& collection, std
     v1::UpsertRequest batch =
         MakeBatch(collection, first_id + static_cast<uint64_t>(begin), &rows[begin * dimension], count, dimension);
     batch.set_durability(v1::DURABILITY_PROCESS);
+    if (payload_of) {
+      for (v1::Item& item : *batch.mutable_items()) item.set_payload_json(payload_of(item.id().number()));
+    }
     LC_RETURN_IF_ERROR(stream->Send(std::move(batch), static_cast<uint64_t>(begin)));
   }
   LC_RETURN_IF_ERROR(stream->Finish());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -20,8 +21,8 @@ v1::UpsertRequest MakeBatch(const std::string& collection, uint64_t first_id, co
                             int dimension);
 
 // Upserts n rows under the ids first_id .. first_id + n - 1 over a stream (PROCESS durability: the load is not what is
-// measured).
+// measured), each with the payload that `payload_of` makes of its id, if there is one.
 absl::Status LoadRows(client::Client& client, const std::string& collection, std::span<const float> rows, int dimension,
-                      uint64_t first_id = 0);
+                      uint64_t first_id = 0, const std::function<std::string(uint64_t id)>& payload_of = {});
 
 }  // namespace lightcone::bench

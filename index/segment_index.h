@@ -160,6 +160,9 @@ class SegmentIndex final : public CollectionIndex {
   bool Crowded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return limits_.unsealed_bytes_max > 0 && UnsealedBytes() >= limits_.unsealed_bytes_max;
   }
+  // Whether it would take more than a quarter of what may wait to be sealed once it is full, and has half of that: one that
+  // took all the room could only be sealed as a whole, while writes wait.
+  bool TooLarge(const GrowingSegment& active) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What the settings make of a segment of `rows` rows, which is `now` now (null: not sealed yet).
   KindChoice ChoiceOf(const Space& space, int64_t rows, const SealedSegment* now, int64_t all_rows) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

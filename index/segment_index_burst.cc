@@ -20,8 +20,6 @@ constexpr int64_t kDeferredSegmentsMax = 4;
 // graphs of those wait, merges and compactions: the cores are for sealing more, unless as much waits for its graph as may
 // wait to be sealed.
 constexpr absl::Duration kLoadPasses = absl::Seconds(3);
-// But no more than so many times what may wait to be sealed: every search looks through them until they are rewritten.
-constexpr int64_t kProvisionalTimes = 2;
 // What may be provisional before graphs are built beside a load.
 constexpr int64_t kProvisionalBytesMax = int64_t{2} << 30;  // without a limit for what waits to be sealed
 int64_t ProvisionalLimit(const IndexLimits& limits) {
@@ -64,7 +62,6 @@ bool SegmentIndex::MayWaitForBurst() {
 }
 
 bool SegmentIndex::HurryIsDue(int64_t rows) const {
-  if (ProvisionalBytes() >= kProvisionalTimes * ProvisionalLimit(limits_)) return false;
   if (FrozenCrowd()) return true;
   const bool written = LoadGoesOn() || absl::Now() < last_apply_ + kQuiet;
   return rows > kScanRowsMax && Behind() && flush_requested_ == flush_done_ && written;

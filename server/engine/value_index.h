@@ -1,12 +1,16 @@
-// Which ids have which value, in the order of the values: ids of a frequent value as one set, rarer values side by side
-// in buckets of about a thousand with one set a bucket. So a single value, some values and a range of values are each a
-// union of a few sets and at most two parts of buckets.
+// Which ids have which value: a tree in the order of the values. A leaf has the ids of one frequent value, or about a
+// thousand of rarer values side by side; where values have a size, a node above has the set of all ids below it. So a
+// single value, some values and a range of values are each a union of a few sets and at most two parts of leaves: half of
+// a million ids is put together from a few bitmaps, not from a thousand leaves. Texts are asked for one by one, as a rule,
+// and have sets in their leaves alone.
 // Threads: none of its own; const methods are safe together.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,134 +36,220 @@ class ValueIndex {
  public:
   // Once more is no change.
   void Add(const T& value, uint64_t id) {
-    auto at = BucketOf(value);
-    if (at == buckets_.end() || ((*at)->single() && (*at)->least != value)) {
-      // Before all others, or behind a bucket of one value: into the one that follows, if that has room for others.
-      if (at != buckets_.end() && (*at)->least < value) ++at;
-      if (at == buckets_.end() || (*at)->single()) {
-        at = buckets_.insert(at, std::make_unique<Bucket>());
-        (*at)->least = value;
-        (*at)->entries.emplace_back(value, id);
-        (*at)->ids.Add(id);
-        return;
-      }
-    }
-    Bucket& bucket = **at;
-    bucket.ids.Add(id);
-    if (bucket.single()) return;
-    const std::pair<T, uint64_t> entry(value, id);
-    const auto place = std::lower_bound(bucket.entries.begin(), bucket.entries.end(), entry);
-    if (place != bucket.entries.end() && *place == entry) return;
-    bucket.entries.insert(place, entry);
-    bucket.least = bucket.entries.front().first;
-    if (bucket.entries.size() > kBucketMax) Split(at);
+    NodePtr upper = AddBelow(root_.get(), value, id);
+    if (upper == nullptr) return;
+    auto root = std::make_unique<Node>();
+    root->children.push_back(std::move(root_));
+    root->children.push_back(std::move(upper));
+    Sum(root.get());
+    root_ = std::move(root);
   }
 
-  // Of all values of an id, one after the other: in between, others of the same bucket may be gone as well. What is not
+  // Of all values of an id, one after the other: in between, others of the same node may be gone as well. What is not
   // there is no change.
   void Remove(const T& value, uint64_t id) {
-    const auto at = BucketOf(value);
-    if (at == buckets_.end()) return;
-    Bucket& bucket = **at;
-    if (bucket.single()) {
-      if (bucket.least == value) bucket.ids.Remove(id);
-    } else {
-      const std::pair<T, uint64_t> entry(value, id);
-      const auto place = std::lower_bound(bucket.entries.begin(), bucket.entries.end(), entry);
-      if (place == bucket.entries.end() || *place != entry) return;
-      bucket.entries.erase(place);
-      bucket.ids.Remove(id);
-      if (!bucket.entries.empty()) bucket.least = bucket.entries.front().first;
-    }
-    if (bucket.ids.empty()) buckets_.erase(at);
+    RemoveBelow(root_.get(), value, id);
+    while (root_->children.size() == 1 && !root_->children[0]->leaf()) root_ = NodePtr(std::move(root_->children[0]));
   }
 
   // The ids of values that are neither below nor above. `below` is true for the least values up to some point, `above`
   // from some point on. The pieces point into this.
   template <typename Below, typename Above>
   void Collect(const Below& below, const Above& above, IdPieces* out) const {
-    const auto first = std::partition_point(buckets_.begin(), buckets_.end(), [&](const std::unique_ptr<Bucket>& b) {
-      return below(b->single() ? b->least : b->entries.back().first);
-    });
-    for (auto at = first; at != buckets_.end() && !above((*at)->least); ++at) {
-      const Bucket& bucket = **at;
-      if (bucket.single() || (!below(bucket.least) && !above(bucket.entries.back().first))) {
-        out->sets.push_back(&bucket.ids);
-        continue;
-      }
-      const auto begin = std::partition_point(bucket.entries.begin(), bucket.entries.end(),
-                                              [&](const auto& entry) { return below(entry.first); });
-      for (auto entry = begin; entry != bucket.entries.end() && !above(entry->first); ++entry) {
-        out->ids.push_back(entry->second);
-      }
+    if (root_->children.empty()) return;
+    if (kSums && !below(root_->least) && !above(GreatestOf(*root_))) {
+      out->sets.push_back(&root_->ids);
+    } else {
+      CollectBelow(*root_, below, above, out);
     }
   }
 
   // About, in memory; texts beyond what a string holds in itself not counted.
-  size_t bytes() const {
-    size_t bytes = buckets_.capacity() * sizeof(buckets_[0]);
-    for (const auto& bucket : buckets_) {
-      bytes += sizeof(Bucket) + bucket->ids.bytes() + bucket->entries.capacity() * sizeof(bucket->entries[0]);
-    }
-    return bytes;
-  }
+  size_t bytes() const { return BytesOf(*root_); }
 
  private:
-  static constexpr size_t kBucketMax = 1'024;
-  static constexpr size_t kSingleMin = 64;  // from here on a value gets a bucket of its own
+  static constexpr size_t kEntriesMax = 1'024;
+  static constexpr size_t kSingleMin = 64;  // from here on a value gets a leaf of its own
+  static constexpr size_t kChildrenMax = 8;
+  // Whether nodes above leaves have sets.
+  static constexpr bool kSums = !std::is_same_v<T, std::string>;
 
-  struct Bucket {
-    T least{};
+  struct Node;
+  using NodePtr = std::unique_ptr<Node>;
+  using Entry = std::pair<T, uint64_t>;
+
+  // A leaf has no children; what has some is no leaf. But for an empty root none is empty.
+  struct Node {
+    T least{};                      // of the values here
     IdSet ids;
-    std::vector<std::pair<T, uint64_t>> entries;  // ascending; none: every id has the value `least`
+    std::vector<Entry> entries;     // of a leaf, ascending; none: every id has the value `least`
+    std::vector<NodePtr> children;  // ascending, all leaves or none
 
-    bool single() const { return entries.empty(); }
+    bool leaf() const { return children.empty(); }
+    bool single() const { return leaf() && entries.empty(); }
   };
-  using Buckets = std::vector<std::unique_ptr<Bucket>>;  // ascending, none empty
 
-  // The bucket that has the value or would have it; of values below all others the first. The end without any.
-  typename Buckets::iterator BucketOf(const T& value) {
-    const auto behind = std::upper_bound(buckets_.begin(), buckets_.end(), value,
-                                         [](const T& v, const std::unique_ptr<Bucket>& b) { return v < b->least; });
-    return behind == buckets_.begin() ? behind : std::prev(behind);
+  static const T& GreatestOf(const Node& node) {
+    const Node* at = &node;
+    while (!at->leaf()) at = at->children.back().get();
+    return at->single() ? at->least : at->entries.back().first;
   }
 
-  // Between two values near the middle; a bucket that is left with one frequent value forgets its entries.
-  void Split(typename Buckets::iterator at) {
-    auto& entries = (*at)->entries;
-    const auto less = [](const auto& entry, const T& value) { return entry.first < value; };
+  // Which child has the value or would have it; of values below all others the first.
+  static size_t ChildFor(const Node& node, const T& value) {
+    const auto behind = std::upper_bound(node.children.begin(), node.children.end(), value,
+                                         [](const T& v, const NodePtr& child) { return v < child->least; });
+    return behind == node.children.begin() ? 0 : static_cast<size_t>(behind - node.children.begin()) - 1;
+  }
+
+  // Of a node that is no leaf, or an empty root; what no longer has room there.
+  static NodePtr AddBelow(Node* node, const T& value, uint64_t id) {
+    auto& children = node->children;
+    if (children.empty()) {
+      children.push_back(NewLeaf(value, id));
+    } else {
+      size_t at = ChildFor(*node, value);
+      NodePtr upper;
+      if (!children[at]->leaf()) {
+        upper = AddBelow(children[at].get(), value, id);
+      } else {
+        if (children[at]->single() && children[at]->least != value) {
+          // Before all others, or behind a leaf of one value: into the one that follows, if that has room for others.
+          if (children[at]->least < value) ++at;
+          if (at == children.size() || children[at]->single()) children.insert(Place(children, at), NewLeaf(value, id));
+        }
+        upper = AddToLeaf(children[at].get(), value, id);
+      }
+      if (upper != nullptr) children.insert(Place(children, at + 1), std::move(upper));
+    }
+    node->least = children.front()->least;
+    if (kSums) node->ids.Add(id);
+    if (children.size() <= kChildrenMax) return nullptr;
+    auto upper = std::make_unique<Node>();
+    const auto middle = Place(children, children.size() / 2);
+    upper->children.assign(std::make_move_iterator(middle), std::make_move_iterator(children.end()));
+    children.erase(middle, children.end());
+    Sum(node);
+    Sum(upper.get());
+    return upper;
+  }
+
+  static auto Place(std::vector<NodePtr>& children, size_t at) { return children.begin() + static_cast<ptrdiff_t>(at); }
+
+  static NodePtr NewLeaf(const T& value, uint64_t id) {
+    auto leaf = std::make_unique<Node>();
+    leaf->least = value;
+    leaf->entries.emplace_back(value, id);
+    leaf->ids.Add(id);
+    return leaf;
+  }
+
+  static NodePtr AddToLeaf(Node* leaf, const T& value, uint64_t id) {
+    leaf->ids.Add(id);
+    if (leaf->single()) return nullptr;
+    const Entry entry(value, id);
+    const auto place = std::lower_bound(leaf->entries.begin(), leaf->entries.end(), entry);
+    if (place != leaf->entries.end() && *place == entry) return nullptr;
+    leaf->entries.insert(place, entry);
+    leaf->least = leaf->entries.front().first;
+    return leaf->entries.size() > kEntriesMax ? Split(leaf) : nullptr;
+  }
+
+  // Between two values near the middle; a leaf that is left with one frequent value forgets its entries. What is above.
+  static NodePtr Split(Node* leaf) {
+    auto& entries = leaf->entries;
+    const auto less = [](const Entry& entry, const T& value) { return entry.first < value; };
     auto cut = std::lower_bound(entries.begin(), entries.end(), entries[entries.size() / 2].first, less);
     if (cut == entries.begin()) {
       cut = std::upper_bound(entries.begin(), entries.end(), entries.front().first,
-                             [](const T& value, const auto& entry) { return value < entry.first; });
+                             [](const T& value, const Entry& entry) { return value < entry.first; });
     }
+    NodePtr upper;
     if (cut != entries.end()) {
-      auto upper = std::make_unique<Bucket>();
+      upper = std::make_unique<Node>();
       upper->entries.assign(std::make_move_iterator(cut), std::make_move_iterator(entries.end()));
       entries.erase(cut, entries.end());
       Settle(upper.get());
-      Settle(at->get());
-      buckets_.insert(at + 1, std::move(upper));
-    } else {
-      Settle(at->get());
     }
+    Settle(leaf);
+    return upper;
   }
 
-  static void Settle(Bucket* bucket) {
-    bucket->least = bucket->entries.front().first;
+  static void Settle(Node* leaf) {
+    leaf->least = leaf->entries.front().first;
     std::vector<uint64_t> ids;
-    ids.reserve(bucket->entries.size());
-    for (const auto& [value, id] : bucket->entries) ids.push_back(id);
-    bucket->ids = IdSet();
-    bucket->ids.AddMany(ids);
-    if (ids.size() >= kSingleMin && !(bucket->least < bucket->entries.back().first)) {
-      bucket->entries = {};
+    ids.reserve(leaf->entries.size());
+    for (const auto& [value, id] : leaf->entries) ids.push_back(id);
+    leaf->ids = IdSet();
+    leaf->ids.AddMany(ids);
+    if (ids.size() >= kSingleMin && !(leaf->least < leaf->entries.back().first)) {
+      leaf->entries = {};
     } else {
-      bucket->entries.shrink_to_fit();
+      leaf->entries.shrink_to_fit();
     }
   }
 
-  Buckets buckets_;
+  static void Sum(Node* node) {
+    node->least = node->children.front()->least;
+    if (!kSums) return;
+    std::vector<const IdSet*> sets;
+    for (const NodePtr& child : node->children) sets.push_back(&child->ids);
+    node->ids = IdSet::Union(sets);
+  }
+
+  // False: it was not there.
+  static bool RemoveBelow(Node* node, const T& value, uint64_t id) {
+    auto& children = node->children;
+    if (children.empty()) return false;
+    const size_t at = ChildFor(*node, value);
+    Node* const child = children[at].get();
+    const bool leaf = child->leaf();
+    if (!(leaf ? RemoveFromLeaf(child, value, id) : RemoveBelow(child, value, id))) return false;
+    if (leaf ? child->ids.empty() : child->children.empty()) children.erase(Place(children, at));
+    if (!children.empty()) node->least = children.front()->least;
+    if (kSums) node->ids.Remove(id);
+    return true;
+  }
+
+  static bool RemoveFromLeaf(Node* leaf, const T& value, uint64_t id) {
+    if (leaf->single()) return leaf->least == value && leaf->ids.Remove(id);
+    const auto place = std::lower_bound(leaf->entries.begin(), leaf->entries.end(), Entry(value, id));
+    if (place == leaf->entries.end() || *place != Entry(value, id)) return false;
+    leaf->entries.erase(place);
+    leaf->ids.Remove(id);
+    if (!leaf->entries.empty()) leaf->least = leaf->entries.front().first;
+    return true;
+  }
+
+  template <typename Below, typename Above>
+  static void CollectBelow(const Node& node, const Below& below, const Above& above, IdPieces* out) {
+    const auto first = std::partition_point(node.children.begin(), node.children.end(),
+                                            [&](const NodePtr& child) { return below(GreatestOf(*child)); });
+    for (auto at = first; at != node.children.end() && !above((*at)->least); ++at) {
+      const Node& child = **at;
+      const bool whole = child.single() || (!below(child.least) && !above(GreatestOf(child)));
+      if (whole && (kSums || child.leaf())) {
+        out->sets.push_back(&child.ids);
+      } else if (!child.leaf()) {
+        CollectBelow(child, below, above, out);
+      } else {
+        const auto begin = std::partition_point(child.entries.begin(), child.entries.end(),
+                                                [&](const Entry& entry) { return below(entry.first); });
+        for (auto entry = begin; entry != child.entries.end() && !above(entry->first); ++entry) {
+          out->ids.push_back(entry->second);
+        }
+      }
+    }
+  }
+
+  static size_t BytesOf(const Node& node) {
+    size_t bytes = sizeof(Node) + node.ids.bytes() + node.entries.capacity() * sizeof(Entry) +
+                   node.children.capacity() * sizeof(NodePtr);
+    for (const NodePtr& child : node.children) bytes += BytesOf(*child);
+    return bytes;
+  }
+
+  NodePtr root_ = std::make_unique<Node>();  // no leaf: its children are, or have some
 };
 
 }  // namespace lightcone::server

@@ -2,6 +2,8 @@
 #include "server/engine/payload_index.h"
 
 #include <algorithm>
+#include <map>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -117,7 +119,7 @@ TEST(PayloadIndexes, EncloseWhatPassesWhateverTheTypesOfFieldsAndValues) {
   EXPECT_GT(indexed, 300);
 }
 
-TEST(PayloadIndexes, HoldManyValuesInBucketsThatSplitAndEmpty) {
+TEST(PayloadIndexes, HoldManyValuesInLeavesThatSplitAndEmpty) {
   for (const int distinct : {1, 3, 50, 700, 100'000}) {
     Truth truth;
     std::mt19937 random(5);
@@ -362,8 +364,58 @@ TEST_F(IndexedPayloads, RefuseBadDeclarationsAndNameThem) {
   EXPECT_EQ(status->payload_indexes[0].field, (PayloadField{"a", PayloadType::kFloat}));
 }
 
-TEST(ValueIndex, KeepsFewBucketsHoweverTheValuesCome) {
-  // A frequent least value has a bucket of its own; what comes in falling order behind it shares buckets all the same.
+TEST(ValueIndex, PutsAnyRangeOfManyValuesTogetherFromAFewSets) {
+  constexpr int64_t kValues = 100'000;
+  std::mt19937 random(11);
+  const auto number = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  ValueIndex<int64_t> index;
+  std::map<uint64_t, std::set<int64_t>> truth;
+  const auto add = [&](uint64_t id) {
+    auto& values = truth[id];
+    values.insert(number(kValues));
+    if (id % 5 == 0) values.insert(number(kValues));
+    if (id % 3 == 0) values.insert(number(4) * kValues / 4);  // frequent ones among the others
+    for (const int64_t value : values) index.Add(value, id);
+  };
+  const auto check = [&](size_t ids_max) {
+    for (int i = 0; i < 60; ++i) {
+      const int64_t low = i % 4 == 0 ? -1 : number(kValues), high = i % 5 == 0 ? kValues : low + number(kValues);
+      IdPieces pieces;
+      index.Collect([&](int64_t v) { return v < low; }, [&](int64_t v) { return v > high; }, &pieces);
+      EXPECT_LT(pieces.sets.size(), 120u) << low << " .. " << high;
+      EXPECT_LE(pieces.ids.size(), ids_max) << low << " .. " << high;
+      std::vector<uint64_t> right, found;
+      for (const auto& [id, values] : truth) {
+        const auto at = values.lower_bound(low);
+        if (at != values.end() && *at <= high) right.push_back(id);
+      }
+      pieces.Union().ForEachIn(0, UINT64_MAX, [&](std::span<const uint64_t> ids) {
+        found.insert(found.end(), ids.begin(), ids.end());
+        return true;
+      });
+      ASSERT_EQ(found, right) << low << " .. " << high;
+    }
+  };
+  for (uint64_t id = 1; id <= 100'000; ++id) add(id);
+  ASSERT_NO_FATAL_FAILURE(check(2 * 1'024));
+  const auto remove = [&](uint64_t id) {
+    for (const int64_t value : truth[id]) index.Remove(value, id);
+    truth.erase(id);
+  };
+  for (uint64_t id = 1; id <= 100'000; ++id) {
+    if (number(10) < 8) remove(id);
+  }
+  index.Remove(5, 200'000);  // was never there
+  ASSERT_NO_FATAL_FAILURE(check(2 * 1'024));
+  while (!truth.empty()) remove(truth.begin()->first);
+  ASSERT_NO_FATAL_FAILURE(check(0));
+  EXPECT_LT(index.bytes(), 1'000u);
+  for (uint64_t id = 1; id <= 3'000; ++id) add(id);
+  ASSERT_NO_FATAL_FAILURE(check(2 * 1'024));
+}
+
+TEST(ValueIndex, KeepsFewLeavesHoweverTheValuesCome) {
+  // A frequent least value has a leaf of its own; what comes in falling order behind it shares leaves all the same.
   ValueIndex<int64_t> index;
   uint64_t id = 0;
   for (int i = 0; i < 2'000; ++i) index.Add(0, ++id);

@@ -137,6 +137,23 @@ TEST_F(IndexRewrite, RowsThatComeFasterThanGraphsAreBuiltAreSealedWithoutAndHave
   ExpectEqual("with graphs");
 }
 
+TEST_F(IndexRewrite, ALoadThatASingleSegmentCouldHoldDoesNotWaitForItsGraphEither) {
+  settings_.kind = SealedKind::kHnsw;
+  settings_.growing_rows_max = settings_.merge_rows_max = 1'000'000;
+  settings_.hnsw_m = 64;
+  settings_.hnsw_ef_construction = 4'000;
+  Open();
+  Add(1, 500, 1);
+  limits_.unsealed_bytes_max = 4'000 * (index_->Stats().heap_bytes / 500);
+  Open();
+  for (uint64_t id = 501; id <= 6'000; id += 500) {
+    Add(id, 500, 1);
+    ASSERT_TRUE(index_->AwaitRoom(absl::Now() + absl::Minutes(1)).value()) << "writes waited for a graph";
+  }
+  EXPECT_GT(RowsOf("flat"), 0) << "one graph was built of all that there was room for";
+  ExpectEqual("sealed without graphs");
+}
+
 TEST_F(IndexRewrite, SearchesReadAFewListsOfRowsThatComeFasterThanGraphsAreBuilt) {
   settings_.kind = SealedKind::kHnsw;
   settings_.growing_rows_max = 4'000;
@@ -190,6 +207,7 @@ TEST_F(IndexRewrite, SearchesReadAFewListsOfRowsThatComeFasterThanGraphsAreBuilt
 TEST_F(IndexRewrite, GraphsAreBuiltBesideALoadOnceAsMuchWaitsForThemAsMayWaitToBeSealed) {
   settings_.kind = SealedKind::kHnsw;
   settings_.growing_rows_max = 4'000;
+  settings_.merge_rows_max = 80'000;  // graphs of a quarter
   limits_.unsealed_bytes_max = 16'000'000;
   Open();
   uint64_t rows = 0;
@@ -404,7 +422,7 @@ TEST_F(IndexRewrite, WhileOneGenerationIsMendedTheRowsOfOthersAreSealed) {
 
 TEST_F(IndexRewrite, BuildsKeepTheirPaceUnlessWritesWaitForThem) {
   limits_.build_bytes_per_second_max = 1;
-  limits_.unsealed_bytes_max = 10'000;
+  limits_.unsealed_bytes_max = 40'000;
   Open();
   Add(1, 50, 1);
   ASSERT_TRUE(Comes([&] { return index_->Stats().builds_running == 1; }));
