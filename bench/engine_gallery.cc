@@ -11,6 +11,7 @@ EngineGallery::EngineGallery(const std::string& folder, int dimension, int64_t i
     : dimension_(dimension), items_(items), queries_(ClusteredVectors(kQueries, dimension, 500, 0.7, 999)) {
   options_.data_folder = folder;
   options_.helper_program = helper;
+  options_.index_unsealed_bytes_max = 0;  // which would cut what is to be one segment
 }
 
 absl::Status EngineGallery::Reopen() {

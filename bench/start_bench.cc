@@ -29,7 +29,7 @@ void Evict(const std::filesystem::path& path) {
   ::close(fd);
 }
 
-// How a graph was built does not matter to a start: a thin one, built as one segment.
+// How a graph was built does not matter to a start: a thin one, of as many rows as it may have.
 absl::Status Fill(const BenchOptions& options, const std::string& folder, int64_t rows) {
   LC_ASSIGN_OR_RETURN(auto server, cli::ChildServer::Start(options.server_binary, folder));
   LC_ASSIGN_OR_RETURN(auto client, client::Client::Connect({.address = server->address()}));

@@ -5,6 +5,11 @@
 #include "base/status.h"
 
 namespace lightcone {
+namespace {
+
+constexpr int64_t kIdBytes = 17;  // of a place in the table of ids
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<GrowingSegment>> GrowingSegment::Make(uint64_t id, uint32_t generation,
                                                                      const Space& space, int64_t rows_max,
@@ -80,9 +85,13 @@ std::optional<int64_t> GrowingSegment::Find(uint64_t internal_id) const {
 }
 
 int64_t GrowingSegment::heap_bytes() const {
-  const size_t row = block_.stride * sizeof(float) + sizeof(RowFactors) + (rows() >= centre_rows_ ? coded_.stride : 0);
-  const int64_t row_bytes = static_cast<int64_t>(row) + 8 + 4 + 20;
-  return rows() * row_bytes + static_cast<int64_t>(row_of_id_.capacity() * 17);
+  const std::optional<CodeKind> coded = rows() >= centre_rows_ && HasCodes() ? std::optional(coded_.kind) : std::nullopt;
+  return rows() * (RowBytes(space_, coded) - kIdBytes) + static_cast<int64_t>(row_of_id_.capacity()) * kIdBytes;
+}
+
+int64_t GrowingSegment::RowBytes(const Space& space, std::optional<CodeKind> coded) {
+  const size_t codes = coded ? CodeStride(*coded, space.dimension) : 0;
+  return static_cast<int64_t>(StrideOf(space.dimension) * sizeof(float) + sizeof(RowFactors) + codes) + 8 + 4 + 20 + kIdBytes;
 }
 
 }  // namespace lightcone

@@ -22,6 +22,9 @@ class GrowingSegment : public Segment {
   static absl::StatusOr<std::shared_ptr<GrowingSegment>> Make(uint64_t id, uint32_t generation, const Space& space,
                                                               int64_t rows_max, std::optional<CodeKind> coded = {});
 
+  // That a row takes in memory, about.
+  static int64_t RowBytes(const Space& space, std::optional<CodeKind> coded);
+
   bool full() const { return rows() >= rows_max_; }
   uint64_t first_sequence() const { return first_sequence_; }
   uint64_t last_sequence() const { return last_sequence_; }

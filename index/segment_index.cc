@@ -235,10 +235,9 @@ absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, co
     SetState(generation, *old, kDeleted, sequence);
   }
   if (generation.active == nullptr) {
-    const Space& space = generation.space;
     LC_ASSIGN_OR_RETURN(generation.active,
-                        GrowingSegment::Make(next_segment_id_, number, space, settings_.growing_rows_max,
-                                             CodeKindOf(CodesWithoutLists(settings_.codes), space.dimension)));
+                        GrowingSegment::Make(next_segment_id_, number, generation.space, GrowingRowsMax(generation.space),
+                                             CodesOfGrowing(generation.space)));
     ++next_segment_id_;
     generation.active_since = changes_applied_;
   }
@@ -247,14 +246,8 @@ absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, co
                             sequence);
   if (leaving_ && number >= leaving_->generation) leaving_->written.insert(change.internal_id);
   generation.touched = true;
-  if (generation.active->full() || TooLarge(*generation.active)) Freeze(generation);
+  if (generation.active->full()) Freeze(generation);
   return absl::OkStatus();
-}
-
-bool SegmentIndex::TooLarge(const GrowingSegment& active) const {
-  const int64_t bytes = active.heap_bytes(), share = limits_.unsealed_bytes_max / kHurryShare;
-  if (share == 0 || bytes < share / 2) return false;
-  return static_cast<double>(bytes) / static_cast<double>(active.rows()) * static_cast<double>(settings_.growing_rows_max) > share;
 }
 
 void SegmentIndex::ApplyDelete(uint64_t sequence, uint64_t internal_id) {

@@ -160,9 +160,6 @@ class SegmentIndex final : public CollectionIndex {
   bool Crowded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return limits_.unsealed_bytes_max > 0 && UnsealedBytes() >= limits_.unsealed_bytes_max;
   }
-  // Whether it would take more than a quarter of what may wait to be sealed once it is full, and has half of that: one that
-  // took all the room could only be sealed as a whole, while writes wait.
-  bool TooLarge(const GrowingSegment& active) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What the settings make of a segment of `rows` rows, which is `now` now (null: not sealed yet).
   KindChoice ChoiceOf(const Space& space, int64_t rows, const SealedSegment* now, int64_t all_rows) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -175,6 +172,12 @@ class SegmentIndex final : public CollectionIndex {
   // Once this part of it waits in segments that are full, writes will wait soon: they are sealed provisionally, so much in
   // a job. So are rows that come faster than graphs are built, lest searches scan all of them.
   static constexpr int64_t kHurryShare = 4;
+  // One job that builds a graph or lists seals at most this part of it, and no growing segment gets larger: memory comes
+  // back step by step, and writes that wait for it do not wait for minutes.
+  static constexpr int64_t kSealedShare = 16;
+  // Rows at which a growing segment is full.
+  int64_t GrowingRowsMax(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<CodeKind> CodesOfGrowing(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void BuilderLoop() ABSL_LOCKS_EXCLUDED(mu_);
   // False when the index is to stop. Waits no longer than `retry` unless that is zero.
   bool WaitForWork(absl::Duration retry) ABSL_LOCKS_EXCLUDED(mu_);

@@ -26,9 +26,6 @@ constexpr absl::Duration kRetryMax = absl::Seconds(60);
 constexpr absl::Duration kLookForDamageEvery = absl::Seconds(1);
 constexpr absl::Duration kLookAtFilesEvery = absl::Seconds(5);
 
-// One job that builds a graph or lists seals at most this part of what may wait to be sealed: memory comes back step by
-// step, and writes that wait for it do not wait for minutes.
-constexpr int64_t kSealedShare = 16;
 // What a flush waits for; merges it does not.
 constexpr std::array kAwaitedRewrites = {RewriteKind::kRebuild, RewriteKind::kFinish, RewriteKind::kCompact};
 // Niceness of the builder's thread: searches and writes come first.
@@ -282,7 +279,9 @@ std::vector<size_t> SegmentIndex::PlanOf(RewriteKind kind, const Generation& gen
   const int64_t all_rows = AllRows();
   std::vector<BuildInput> inputs;
   for (const auto& segment : generation.sealed) inputs.push_back(InputOf(*segment, all_rows));
-  return PlanRewrite(kind, inputs, settings_);
+  IndexSettings settings = settings_;
+  settings.growing_rows_max = GrowingRowsMax(generation.space);
+  return PlanRewrite(kind, inputs, settings);
 }
 
 std::optional<SegmentIndex::Job> SegmentIndex::RewriteOf(RewriteKind kind, uint32_t number, Generation& generation) {

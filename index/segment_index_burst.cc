@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "index/kind_choice.h"
+#include "index/segment_codes.h"
 #include "index/segment_index.h"
 
 namespace lightcone {
@@ -20,6 +21,9 @@ constexpr int64_t kDeferredSegmentsMax = 4;
 // graphs of those wait, merges and compactions: the cores are for sealing more, unless as much waits for its graph as may
 // wait to be sealed.
 constexpr absl::Duration kLoadPasses = absl::Seconds(3);
+// But no more than so many times what may wait to be sealed: every search looks through them until they are rewritten.
+// From then on writes come in at the speed of graphs.
+constexpr int64_t kProvisionalTimes = 8;
 // What may be provisional before graphs are built beside a load.
 constexpr int64_t kProvisionalBytesMax = int64_t{2} << 30;  // without a limit for what waits to be sealed
 int64_t ProvisionalLimit(const IndexLimits& limits) {
@@ -62,9 +66,21 @@ bool SegmentIndex::MayWaitForBurst() {
 }
 
 bool SegmentIndex::HurryIsDue(int64_t rows) const {
+  if (ProvisionalBytes() >= kProvisionalTimes * ProvisionalLimit(limits_)) return false;
   if (FrozenCrowd()) return true;
   const bool written = LoadGoesOn() || absl::Now() < last_apply_ + kQuiet;
   return rows > kScanRowsMax && Behind() && flush_requested_ == flush_done_ && written;
+}
+
+int64_t SegmentIndex::GrowingRowsMax(const Space& space) const {
+  constexpr int64_t kRowsMin = 1'000;  // whatever the limit: so few are no work
+  if (limits_.unsealed_bytes_max == 0) return settings_.growing_rows_max;
+  const int64_t row_bytes = GrowingSegment::RowBytes(space, CodesOfGrowing(space));
+  return std::min(settings_.growing_rows_max, std::max(kRowsMin, limits_.unsealed_bytes_max / kSealedShare / row_bytes));
+}
+
+std::optional<CodeKind> SegmentIndex::CodesOfGrowing(const Space& space) const {
+  return CodeKindOf(CodesWithoutLists(settings_.codes), space.dimension);
 }
 
 bool SegmentIndex::FrozenCrowd() const {

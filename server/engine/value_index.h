@@ -39,10 +39,11 @@ class ValueIndex {
     NodePtr upper = AddBelow(root_.get(), value, id);
     if (upper == nullptr) return;
     auto root = std::make_unique<Node>();
+    root->children.reserve(2);
     root->children.push_back(std::move(root_));
     root->children.push_back(std::move(upper));
-    Sum(root.get());
     root_ = std::move(root);
+    Sum(root_.get());
   }
 
   // Of all values of an id, one after the other: in between, others of the same node may be gone as well. What is not

@@ -144,13 +144,13 @@ TEST_F(IndexRewrite, ALoadThatASingleSegmentCouldHoldDoesNotWaitForItsGraphEithe
   settings_.hnsw_ef_construction = 4'000;
   Open();
   Add(1, 500, 1);
-  limits_.unsealed_bytes_max = 4'000 * (index_->Stats().heap_bytes / 500);
+  limits_.unsealed_bytes_max = 16'000 * (index_->Stats().heap_bytes / 500);
   Open();
-  for (uint64_t id = 501; id <= 6'000; id += 500) {
+  for (uint64_t id = 501; id <= 20'000; id += 500) {
     Add(id, 500, 1);
     ASSERT_TRUE(index_->AwaitRoom(absl::Now() + absl::Minutes(1)).value()) << "writes waited for a graph";
   }
-  EXPECT_GT(RowsOf("flat"), 0) << "one graph was built of all that there was room for";
+  EXPECT_TRUE(Comes([&] { return RowsOf("flat") + RowsOf("ivf") > 0; })) << "one graph was built of all that there was room for";
   ExpectEqual("sealed without graphs");
 }
 
@@ -422,7 +422,7 @@ TEST_F(IndexRewrite, WhileOneGenerationIsMendedTheRowsOfOthersAreSealed) {
 
 TEST_F(IndexRewrite, BuildsKeepTheirPaceUnlessWritesWaitForThem) {
   limits_.build_bytes_per_second_max = 1;
-  limits_.unsealed_bytes_max = 40'000;
+  limits_.unsealed_bytes_max = 10'000;
   Open();
   Add(1, 50, 1);
   ASSERT_TRUE(Comes([&] { return index_->Stats().builds_running == 1; }));

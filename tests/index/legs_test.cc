@@ -229,7 +229,8 @@ TEST_P(Legs, RecallIsNotLostThroughLife) {
   const Asked narrow{.target_recall = 0.9};  // where walks miss some
   const double through_life = Recall(queries, {}), narrow_through_life = Recall(queries, narrow);
   TemporaryFolder fresh;
-  settings_.growing_rows_max = static_cast<int64_t>(100 * part);
+  settings_.growing_rows_max = static_cast<int64_t>(20 * part);
+  settings_.merge_rows_max = std::max(settings_.merge_rows_max, settings_.growing_rows_max);
   auto built = CollectionIndex::Open(fresh.path(), settings_, generations_, &oracle_);
   ASSERT_TRUE(built.ok()) << built.status();
   index_ = std::move(*built);
