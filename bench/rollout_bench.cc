@@ -1,12 +1,11 @@
 // What rolling out a generation costs: the switch to it and back beside searches; then the lazy backfill, as searches
 // notice it, by what it adds to encoding, and by how fast it leases.
-#include <sys/resource.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <utility>
 
+#include "base/processor_time.h"
 #include "base/status.h"
 #include "bench/benches.h"
 #include "bench/engine_gallery.h"
@@ -28,15 +27,6 @@ constexpr int64_t kWorkerBatch = 500;
 
 double MillisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-double ProcessorSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 void AddAtLeast(Report& report, const std::string& name, const std::vector<double>& rates, const std::string& unit,
@@ -314,7 +304,7 @@ class BackfillBench {
     for (int round = 0; round <= kRounds; ++round) {
       const int64_t wanted = gallery_.items() / 20;
       int64_t done = 0;
-      const double processor = ProcessorSeconds();
+      const absl::Duration processor = ProcessorTimeOfProcess();
       const Clock::time_point start = Clock::now();
       while (done < wanted) {
         LC_ASSIGN_OR_RETURN(const int64_t items, Embed(kWorkerBatch, done, vectors));
@@ -322,7 +312,7 @@ class BackfillBench {
       }
       if (round == 0) continue;  // warm-up
       rates.push_back(1000 * static_cast<double>(done) / MillisecondsSince(start));
-      of_processor.push_back(static_cast<double>(done) / (ProcessorSeconds() - processor));
+      of_processor.push_back(static_cast<double>(done) / absl::ToDoubleSeconds(ProcessorTimeOfProcess() - processor));
     }
     AddAtLeast(report_, StrCat("backfill without an encoder, 1 worker, batches of ", kWorkerBatch), rates, "items/s", 5'000);
     AddAtLeast(report_, "the same by a processor's second, index included", of_processor, "items/s", 5'000);

@@ -1,12 +1,11 @@
 // Start time and memory of a sealed collection, and what gRPC adds to a search and leaves of the engine's throughput,
 // measured in one process side by side. Answers come with their items' payloads.
-#include <time.h>
-
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <thread>
 
+#include "base/processor_time.h"
 #include "base/status.h"
 #include "bench/benches.h"
 #include "bench/clusters.h"
@@ -111,17 +110,11 @@ struct Throughput {
   double caller_us = 0, other_us = 0;  // processor time a call: of the threads that ask, of all others
 };
 
-double ProcessorSeconds(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 absl::StatusOr<Throughput> Ask(const std::function<absl::Status(int client, int query)>& ask) {
   std::atomic<int64_t> calls{0};
   std::atomic<double> callers_s{0};
   std::atomic<bool> failed{false};
-  const double process_s = ProcessorSeconds(CLOCK_PROCESS_CPUTIME_ID);
+  const absl::Duration before = ProcessorTimeOfProcess();
   const Clock::time_point start = Clock::now(), end = start + kWindow;
   std::vector<std::thread> clients;
   for (int c = 0; c < kClients; ++c) {
@@ -133,12 +126,12 @@ absl::StatusOr<Throughput> Ask(const std::function<absl::Status(int client, int 
           failed = true;
         }
       }
-      callers_s += ProcessorSeconds(CLOCK_THREAD_CPUTIME_ID);
+      callers_s += absl::ToDoubleSeconds(ProcessorTimeOfThread());
     });
   }
   for (std::thread& client : clients) client.join();
   if (failed) return Internal("a search failed");
-  const double n = static_cast<double>(calls), all_s = ProcessorSeconds(CLOCK_PROCESS_CPUTIME_ID) - process_s;
+  const double n = static_cast<double>(calls), all_s = absl::ToDoubleSeconds(ProcessorTimeOfProcess() - before);
   return Throughput{n / (MillisecondsSince(start) / 1000), 1e6 * callers_s / n, 1e6 * (all_s - callers_s) / n};
 }
 

@@ -172,8 +172,8 @@ class SegmentIndex final : public CollectionIndex {
   // Once this part of it waits in segments that are full, writes will wait soon: they are sealed provisionally, so much in
   // a job. So are rows that come faster than graphs are built, lest searches scan all of them.
   static constexpr int64_t kHurryShare = 4;
-  // One job that builds a graph or lists seals at most this part of it, and no growing segment gets larger: memory comes
-  // back step by step, and writes that wait for it do not wait for minutes.
+  // One job that builds a graph or lists seals at most this part of it, and no growing segment gets larger, but for a
+  // thousand rows: memory comes back step by step, and writes that wait for it do not wait for minutes.
   static constexpr int64_t kSealedShare = 16;
   // Rows at which a growing segment is full.
   int64_t GrowingRowsMax(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -1,7 +1,5 @@
 #include "server/engine/live_sampler.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,17 +7,12 @@
 #include "base/exceptions.h"
 #include "base/mix.h"
 #include "base/priority.h"
+#include "base/processor_time.h"
 
 namespace lightcone::server {
 namespace {
 
 constexpr int kSamplerNice = 19;
-
-absl::Duration ThreadTime() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return absl::DurationFromTimespec(now);
-}
 
 }  // namespace
 
@@ -83,10 +76,10 @@ void LiveSampler::Work() {
       running_ = true;
     }
     const absl::Time began = absl::Now();
-    const absl::Duration before = ThreadTime();
+    const absl::Duration before = ProcessorTimeOfThread();
     repeat(context);
     repeat = nullptr;  // what it holds may be freed here, at this thread's cost
-    const absl::Duration cost = ThreadTime() - before;
+    const absl::Duration cost = ProcessorTimeOfThread() - before;
     budget.Spend(began, cost);
     absl::MutexLock lock(&mu_);
     running_ = false;

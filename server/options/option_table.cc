@@ -343,7 +343,9 @@ void AddIndex(std::vector<Option>* out) {
                         "while writes wait for room. 0: no limit.",
                         "A third of what the disk writes, where searches read from it or writes are synced to it."}));
   out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
-                       {"rows", "A growing segment is sealed at this size; at most index.merge_rows_max.",
+                       {"rows",
+                        "A growing segment is sealed at this size, or at a 16th of index.unsealed_bytes_max; at most "
+                        "index.merge_rows_max.",
                         "Lower it when fresh rows make searches slow, raise it for fewer builds."}));
   out->push_back(Whole("index.merge_rows_max", FIELD(index.merge_rows_max), 1, 1'000'000'000,
                        {"rows", "Sealed segments are merged up to this size; at least index.growing_rows_max.",
