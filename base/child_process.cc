@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -25,6 +26,7 @@
 namespace lightcone {
 namespace {
 
+constexpr int kIdleClass = 19;    // from this niceness on
 constexpr int kLookEveryMs = 50;  // at `cancelled`
 constexpr size_t kSaidMax = 500;  // bytes of what a program said last
 constexpr int64_t kSaidLook = 4'096;  // bytes of an output at its end in which that is looked for
@@ -93,6 +95,12 @@ struct Start {
   }
   ::close_range(STDERR_FILENO + 1, UINT_MAX, 0);
   ::setpriority(PRIO_PROCESS, 0, start.niceness);
+  // A niceness says how much of a core a process gets, not that it gives way at once: what wakes beside it may wait for the
+  // rest of its slice, milliseconds. The idle class gives way at once.
+  if (start.niceness >= kIdleClass) {
+    const sched_param none{};
+    ::sched_setscheduler(0, SCHED_IDLE, &none);
+  }
   if (start.memory_bytes_max > 0) {
     const rlimit limit{static_cast<rlim_t>(start.memory_bytes_max), static_cast<rlim_t>(start.memory_bytes_max)};
     ::setrlimit(RLIMIT_DATA, &limit);

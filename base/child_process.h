@@ -20,7 +20,7 @@ struct ChildProgram {
   std::vector<std::string> words;        // [0]: its path
   std::vector<std::string> environment;  // "NAME=VALUE", besides this process's own, or in place of it
   std::string output;                    // file that takes what it prints; written anew
-  int niceness = 15;                     // 0 .. 19: how far it stands back behind this process
+  int niceness = 19;                     // 0 .. 19: how far it stands back; 19: in the kernel's idle class (sched(7))
   int64_t memory_bytes_max = 0;          // of its own that it may write to; 0: no limit
 };
 

@@ -501,7 +501,7 @@ struct EngineOptions {
   // none; encoders of backfills then run in this process.
   std::string helper_program;
   int helper_threads = 1;      // that it computes with
-  int helper_niceness = 15;    // 0 .. 19: how far it stands back behind this process
+  int helper_niceness = 19;    // 0 .. 19: how far it stands back behind this process; 19: it gets what nobody else wants
   int64_t helper_memory_bytes_max = 0;  // that it may ask for; 0: as much as there is
   absl::Duration helper_embed_time_max = absl::Minutes(1);  // for one batch of a backfill's encoder; then it hangs
   // After a turn of embedding that failed; doubled each time while it is that the encoder cannot start. Tests change it.

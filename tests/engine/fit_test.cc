@@ -327,6 +327,15 @@ TEST(DrawTest, TakesEachAsOftenAsAnyAndTheSameAgain) {
   EXPECT_LT(*std::max_element(taken.begin(), taken.end()), 42);
 }
 
+TEST(ChildProcess, OfTheLowestPriorityIsInTheKernelsIdleClassWithAllThatItStarts) {
+  TemporaryFolder folder;
+  for (const int niceness : {18, 19}) {
+    const ChildProgram program{{"/bin/sh", "-c", "cut -d ' ' -f 41 /proc/self/stat"}, {}, folder.path() + "/output", niceness};
+    ASSERT_EQ(*RunChild(program, [] { return false; }), 0);
+    EXPECT_EQ(*ReadFile(program.output), StrCat(niceness < 19 ? SCHED_OTHER : SCHED_IDLE, "\n")) << niceness;
+  }
+}
+
 TEST(ChildProcess, SaysHowItEndedAndKeepsWhatWasPrinted) {
   TemporaryFolder folder;
   const auto never = [] { return false; };
