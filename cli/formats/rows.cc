@@ -49,9 +49,9 @@ absl::StatusOr<RowFormat> RowFormatOf(std::string_view name, std::string_view pa
     if (by_path ? path.ends_with(StrCat(".", RowFormatName(format))) : name == RowFormatName(format)) return format;
   }
   if (by_path && (path.ends_with(".ndjson") || path.ends_with(".json"))) return RowFormat::kJsonl;
-  return InvalidField("format", StrCat("'", by_path ? path : name, "'"),
-                      by_path ? "a file that ends in .npy, .fvecs, .bvecs or .jsonl, or --format with one of these"
-                              : "auto, npy, fvecs, bvecs, jsonl");
+  if (!by_path) return InvalidField("format", StrCat("'", name, "'"), "auto, npy, fvecs, bvecs, jsonl");
+  return InvalidField("file", StrCat("'", path, "'"),
+                      StrCat("one that ends in .npy, .fvecs, .bvecs or .jsonl", name.empty() ? "" : ", or any with --format"));
 }
 
 absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(const std::string& path, RowFormat format,

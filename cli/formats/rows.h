@@ -18,7 +18,8 @@ namespace lightcone::cli {
 enum class RowFormat { kNpy, kFvecs, kBvecs, kJsonl };
 
 std::string_view RowFormatName(RowFormat format);
-// By name ("npy", "fvecs", "bvecs", "jsonl"), or for "auto" by the extension of `path`. INVALID_ARGUMENT lists them.
+// By name ("npy", "fvecs", "bvecs", "jsonl"), or by the extension of `path`: for "auto", and for none where no format can be
+// named. INVALID_ARGUMENT lists them.
 absl::StatusOr<RowFormat> RowFormatOf(std::string_view name, std::string_view path);
 
 struct Row {

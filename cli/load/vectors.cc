@@ -68,7 +68,7 @@ absl::Status Check(const LoadSource& source) {
 }  // namespace
 
 absl::StatusOr<std::vector<float>> ReadVectors(const std::string& path, int64_t rows_max, int* dimension) {
-  LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf("auto", path));
+  LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf("", path));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<RowReader> reader, OpenRows(path, format));
   std::vector<float> values;
   Row row;
