@@ -51,7 +51,8 @@ struct IndexSettings {
   // kFloat32: no codes. Cost: a quarter (kInt8), half (kHalf) or a sixteenth (kPq) of the vectors' bytes, once more on
   // disk. Rows too short for kInt8 or kHalf (CodeDimensionMin in geometry/codes.h) have no codes.
   RowCodes codes = RowCodes::kInt8;
-  int64_t growing_rows_max = 20'000;   // A growing segment is sealed here. Cost: scan time of the growing part.
+  // A growing segment is sealed here, or at a 16th of the unsealed bytes allowed. Cost: scan time of the growing part.
+  int64_t growing_rows_max = 20'000;
   int64_t merge_rows_max = 2'000'000;  // Sealed segments are merged up to this size. Cost: build memory and time.
   double tombstones_share_max = 0.2;   // A segment with a greater dead share is compacted.
   int hnsw_m = 16;                     // links a node (2M on the base layer)
