@@ -94,13 +94,6 @@ struct Start {
     ::open("/dev/null", O_RDONLY);
   }
   ::close_range(STDERR_FILENO + 1, UINT_MAX, 0);
-  ::setpriority(PRIO_PROCESS, 0, start.niceness);
-  // A niceness says how much of a core a process gets, not that it gives way at once: what wakes beside it may wait for the
-  // rest of its slice, milliseconds. The idle class gives way at once.
-  if (start.niceness >= kIdleClass) {
-    const sched_param none{};
-    ::sched_setscheduler(0, SCHED_IDLE, &none);
-  }
   if (start.memory_bytes_max > 0) {
     const rlimit limit{static_cast<rlim_t>(start.memory_bytes_max), static_cast<rlim_t>(start.memory_bytes_max)};
     ::setrlimit(RLIMIT_DATA, &limit);
@@ -114,6 +107,14 @@ struct Start {
   if (score >= 0) {
     (void)!::write(score, "1000", 4);
     ::close(score);
+  }
+  // Last, for the parent's thread stands still until the program is there. A niceness says how much of a core a process
+  // gets, not that it gives way: what wakes beside it may wait for the rest of its slice, milliseconds. One of the idle
+  // class gives way whenever it is not within the kernel.
+  ::setpriority(PRIO_PROCESS, 0, start.niceness);
+  if (start.niceness >= kIdleClass) {
+    const sched_param none{};
+    ::sched_setscheduler(0, SCHED_IDLE, &none);
   }
   ::execve(start.words[0], start.words, start.environment);
   start.error = errno;
@@ -177,6 +178,13 @@ absl::StatusOr<Spawned> Spawn(const ChildProgram& program, int talk) {
   return Spawned{pid, static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
 }
 
+// A process gives its memory back at its own priority: seconds a GiB where others keep the cores busy, and who ended it
+// waits for it. So this thread does it, where the kernel lets it (Linux 5.15).
+void Kill(pid_t pid, int end) {
+  ::kill(pid, SIGKILL);
+  if (end >= 0) ::syscall(SYS_process_mrelease, end, 0);
+}
+
 // How long each thread of a process has waited for a core since it began, nanoseconds; empty where the kernel does not
 // count it.
 std::map<std::string, int64_t> StarvedThreads(pid_t pid) {
@@ -200,7 +208,7 @@ absl::StatusOr<int> RunChild(const ChildProgram& program, const std::function<bo
   };
   while (!HasEnded(child.pid, child.end)) {
     if (!cancelled()) continue;
-    ::kill(child.pid, SIGKILL);
+    Kill(child.pid, child.end);
     Reap(child.pid);
     return MakeStatus(absl::StatusCode::kCancelled, "the program was stopped");
   }
@@ -241,7 +249,7 @@ absl::Status TalkingChild::Await(short events) {
     int64_t starved = 0;
     for (const auto& [thread, now] : StarvedThreads(pid_)) {
       const auto before = starved_.find(thread);
-      starved = std::max(starved, now - (before == starved_.end() ? 0 : before->second));
+      starved += now - (before == starved_.end() ? 0 : before->second);  // they may work, and wait, by turns
     }
     if (took - absl::Nanoseconds(starved) < limit_) continue;
     return DeadlineExceeded(StrCat("took longer than ", absl::ToDoubleSeconds(limit_), " s"));
@@ -282,7 +290,7 @@ int TalkingChild::End(absl::Duration patience) {
   if (pid_ < 0) return code_;
   for (int64_t waited = 0; waited < absl::ToInt64Milliseconds(patience) && !HasEnded(pid_, end_); waited += kLookEveryMs) {
   }
-  ::kill(-pid_, SIGKILL);  // with what it started; which changes nothing for one that has ended
+  Kill(-pid_, end_);  // with what it started; which changes nothing for one that has ended
   code_ = Reap(pid_);
   pid_ = -1;
   ::close(socket_);

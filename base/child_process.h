@@ -20,7 +20,7 @@ struct ChildProgram {
   std::vector<std::string> words;        // [0]: its path
   std::vector<std::string> environment;  // "NAME=VALUE", besides this process's own, or in place of it
   std::string output;                    // file that takes what it prints; written anew
-  int niceness = 19;                     // 0 .. 19: how far it stands back; 19: in the kernel's idle class (sched(7))
+  int niceness = 19;                     // 0 .. 19: how far it stands back; 19: the idle class of sched(7)
   int64_t memory_bytes_max = 0;          // of its own that it may write to; 0: no limit
 };
 
@@ -39,7 +39,7 @@ class TalkingChild {
   TalkingChild(const TalkingChild&) = delete;
   TalkingChild& operator=(const TalkingChild&) = delete;
 
-  // How long all that follows may take together. Time in which one of its threads waited for a core counts for nothing:
+  // How long all that follows may take together. Time in which its threads waited for a core, summed, counts for nothing:
   // a low priority on a busy machine is no fault of the program. REQUIRED before Write and Read.
   void Allow(absl::Duration limit, std::function<bool()> cancelled);
   // All of `bytes`. CANCELLED; DEADLINE_EXCEEDED; ABORTED: it has ended, or closed its side.

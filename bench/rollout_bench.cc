@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kPairs = 25;  // of an activation and a rollback
 constexpr int kSearchers = 2;
-constexpr int kRounds = 7;  // each with a tail of its own
+constexpr int kRounds = 7;  // a p99 varies by a third from one to the next
 constexpr int kSearchesPerSecond = 200;
 constexpr absl::Duration kPhase = absl::Seconds(6);
 // The server begins a backfill at no rate of its own: this is the one of docs/operations.md.

@@ -239,10 +239,10 @@ absl::StatusOr<CollectionStatus> EngineImpl::GetCollection(const std::string& na
 
 absl::Status EngineImpl::DropCollection(const std::string& name, const std::string& request_id) {
   LC_RETURN_IF_ERROR(CheckRequestId(request_id));
+  ServedPtr served;  // may be the last to know it: what it ends then nobody waits for under the lock
   absl::MutexLock lock(&operator_mu_);
   LC_ASSIGN_OR_RETURN(const auto before, FindRequest(request_id, "DropCollection", name));
   if (before) return absl::OkStatus();
-  ServedPtr served;
   {
     absl::ReaderMutexLock catalog(&catalog_mu_);
     if (const auto refused = refused_.find(name); refused != refused_.end()) return refused->second;

@@ -18,6 +18,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr int kEmbedNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
+constexpr int kBehindJobs = 4;  // how much further than jobs an encoder's process stands back: nobody waits for it
 constexpr int64_t kItemsATurn = 64;
 constexpr size_t kInputBytesAtOnce = 32 << 20;             // but one input at least
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // between looks while there is nothing to embed
@@ -199,7 +200,7 @@ absl::StatusOr<std::unique_ptr<EmbedWorker>> EngineImpl::WorkerFor(const Collect
   options.program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
                                  "MKL_NUM_THREADS=" + threads};
   options.program.output = StrCat(JobsFolder(), "/", purpose, "-", collection.number(), ".txt");
-  options.program.niceness = options_.helper_niceness;
+  options.program.niceness = std::min(19, options_.helper_niceness + kBehindJobs);
   options.program.memory_bytes_max = options_.helper_memory_bytes_max;
   options.setup = {EncoderPath(collection.number(), generation.generation), generation.manifest_json, generation.generation,
                    options_.helper_threads, options_.encoder_batch_max, options_.limits.input_bytes_max};

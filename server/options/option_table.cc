@@ -301,9 +301,9 @@ void AddHelper(std::vector<Option>* out) {
                         "Raise it where cores are idle and adapters are waited for."}));
   out->push_back(Whole("helper.niceness", FIELD(engine.helper_niceness), 0, 19,
                        {"",
-                        "How far a job's own process stands back behind this one; 19: it gets what nobody else wants, and gives way at "
-                        "once.",
-                        "Lower it where trainings starve beside searches that never pause; these then wait for it now and then."}));
+                        "How far a job's own process stands back behind this one, and a backfill's encoder by 4 more; from 19 on in the "
+                        "kernel's idle class: it gets what nobody else wants, and gives way at once.",
+                        "Lower it where trainings starve beside searches that never pause; searches then wait for it now and then."}));
   out->push_back(Whole("helper.memory_bytes_max", FIELD(engine.helper_memory_bytes_max), 0, int64_t{1} << 50,
                        {"bytes", "Memory that a job's own process, or a backfill's encoder, may ask for; 0: no limit.",
                         "Set it where a training must not push the server's cache out of memory."}));
