@@ -3,8 +3,10 @@
 // Threads: plain values; const methods are safe from any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -57,12 +59,38 @@ class IdSet {
   std::vector<Part> parts_;  // ascending
 };
 
-// The ids of a set, or all others.
+// A condition on ids that is asked of one after another where a set of all that meet it would be large, and most of them
+// never looked at. Immutable for ids that a view shows.
+// Threads: const methods are safe from any thread.
+class IdTest {
+ public:
+  virtual ~IdTest() = default;
+  // Some nanoseconds.
+  virtual bool Holds(uint64_t id) const = 0;
+  // Ids that met it when it was made, and their share of all, about.
+  virtual uint64_t Count() const = 0;
+  virtual double Share() const = 0;
+};
+
+// The ids of a set, or all others, that meet every test.
 struct IdFilter {
   IdSet ids;
   bool others = false;
+  std::vector<std::shared_ptr<const IdTest>> tests;
 
-  bool Contains(uint64_t id) const { return ids.Contains(id) != others; }
+  bool Contains(uint64_t id) const { return ids.Contains(id) != others && MeetsTests(id); }
+  bool MeetsTests(uint64_t id) const {
+    return std::all_of(tests.begin(), tests.end(), [id](const auto& test) { return test->Holds(id); });
+  }
+  // Whether every id passes.
+  bool all() const { return others && ids.empty() && tests.empty(); }
+  // At most so many pass of this many.
+  uint64_t CountMax(uint64_t of) const {
+    const uint64_t listed = std::min(of, ids.Count());
+    uint64_t most = others ? of - listed : listed;
+    for (const auto& test : tests) most = std::min(most, test->Count());
+    return most;
+  }
 };
 
 }  // namespace lightcone

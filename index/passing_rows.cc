@@ -10,6 +10,7 @@ namespace lightcone {
 namespace {
 
 constexpr size_t kRowsACall = 512;
+constexpr int64_t kSampledForTests = 128;  // the plan asks no more than about how many pass
 constexpr int64_t kRowsBetweenLooks = 4096;  // where none passes `visit` has no chance to look at the deadline
 
 }  // namespace
@@ -32,7 +33,7 @@ bool PassingRows::listed() const {
 }
 
 double PassingRows::Share() const {
-  if (ids_ != nullptr && !pinned_.segment->ordered_by_id()) return Sample().share;
+  if (sampled()) return pinned_.segment->ordered_by_id() ? Sample(kSampledForTests).share : Sample().share;
   double share = served_share_;
   if (ids_ != nullptr) {
     const uint64_t* const of_rows = pinned_.segment->block().ids;
@@ -78,6 +79,7 @@ absl::Status PassingRows::ForEachListed(absl::FunctionRef<absl::Status(std::span
   ids_->ids.ForEachIn(begin[0], end[-1], [&](std::span<const uint64_t> ids) {
     size_t n = 0;
     for (const uint64_t id : ids) {
+      if (!ids_->MeetsTests(id)) continue;
       if (gapless_) {
         const uint32_t row = static_cast<uint32_t>(id - first_id_);
         if (Served(row)) found[n++] = row;

@@ -25,10 +25,10 @@ class PassingRows {
   // Whether ForEach finds the rows without asking each one.
   bool listed() const;
   // The expected share of the segment's rows: that of the view times that of the ids, or that of a sample where ids are
-  // in no order. Too large where other segments have the ids between its own: see gapless().
+  // in no order or tested one by one. Too large where other segments have the ids between its own: see counted().
   double Share() const;
-  // Whether the ids asked for that lie between the segment's first and last are all of its rows.
-  bool gapless() const { return gapless_; }
+  // Whether Share() needs no sample to be about right.
+  bool counted() const { return gapless_ || sampled(); }
   // Some of the rows, spread over the segment: of up to `asked`, those that pass, and the others.
   struct Sampled {
     std::vector<uint32_t> passing, others;
@@ -40,6 +40,7 @@ class PassingRows {
   absl::Status ForEach(absl::FunctionRef<absl::Status(std::span<const uint32_t> rows)> visit) const;
 
  private:
+  bool sampled() const { return ids_ != nullptr && (!pinned_.segment->ordered_by_id() || !ids_->tests.empty()); }
   absl::Status ForEachListed(absl::FunctionRef<absl::Status(std::span<const uint32_t>)> visit) const;
   // Where ids follow one another without a gap no memory is read.
   uint64_t IdOf(uint32_t row) const { return gapless_ ? first_id_ + row : pinned_.segment->block().ids[row]; }

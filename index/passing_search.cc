@@ -77,7 +77,7 @@ class PassingSearch {
     constexpr int64_t kSampledForShare = 256;
     ChosenPlan chosen = ChoosePlan(facts_);
     const auto is = [&](SearchPlan plan) { return chosen.plan == plan; };
-    if (is(SearchPlan::kPostFilter) && facts_.by_ids && !passing_.gapless() && !facts_.fell_short) {
+    if (is(SearchPlan::kPostFilter) && facts_.by_ids && !passing_.counted() && !facts_.fell_short) {
       Expect(passing_.Sample(kSampledForShare).share);
       chosen = ChoosePlan(facts_);
     }

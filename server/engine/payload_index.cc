@@ -12,6 +12,8 @@ namespace {
 
 constexpr size_t kEntriesALock = 64;  // then searches get their turn
 constexpr size_t kEntriesABatch = 1'024;
+constexpr uint64_t kAsksAMember = 8;  // to ask one id costs as much as to put so many into a set
+constexpr double kTestedShareMin = 1.0 / 16;
 constexpr absl::Duration kRetry = absl::Seconds(10);
 constexpr absl::Duration kIndexPoll = absl::Milliseconds(20);
 
@@ -77,6 +79,7 @@ void PayloadIndex::BuilderLoop() {
     reading_ = false;
     for (const FieldPtr& field : building) {
       field->ready = status.ok();
+      if (field->ready) field->index.Settle();
       field->error = status;
       if (status.ok() && *damaged > 0) {
         field->error = DataLoss(StrCat(*damaged, " items are damaged (the log names them); they pass no filter here"));
@@ -197,20 +200,22 @@ absl::Status PayloadIndex::Sweep() {
   return absl::OkStatus();
 }
 
-IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, CompiledFilter* out) const {
+IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, bool may_test,
+                                   CompiledFilter* out) const {
   switch (node.kind) {
     case FilterNode::Kind::kAnd: {
+      if (may_test) return CompileAnd(node, generation, out);
       IdBounds all = IdBounds::Known(true);
-      for (const FilterNode& child : node.children) all = And(std::move(all), CompileNode(child, generation, out));
+      for (const FilterNode& child : node.children) all = And(std::move(all), CompileNode(child, generation, false, out));
       return all;
     }
     case FilterNode::Kind::kOr: {
       IdBounds any = IdBounds::Known(false);
-      for (const FilterNode& child : node.children) any = Or(std::move(any), CompileNode(child, generation, out));
+      for (const FilterNode& child : node.children) any = Or(std::move(any), CompileNode(child, generation, false, out));
       return any;
     }
     case FilterNode::Kind::kNot:
-      return Not(CompileNode(node.children[0], generation, out));
+      return Not(CompileNode(node.children[0], generation, false, out));
     default:
       break;
   }
@@ -222,15 +227,45 @@ IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, 
     return IdBounds::Unknown();
   }
   AddName(&out->indexed, node.field);
-  return (*field)->index.Evaluate(node);
+  return (*field)->index.Evaluate(node, may_test);
+}
+
+IdBounds PayloadIndex::CompileAnd(const FilterNode& node, uint32_t generation, CompiledFilter* out) const {
+  IdBounds all = IdBounds::Known(true);
+  std::vector<std::pair<const FilterNode*, IdBounds>> tested;
+  for (const FilterNode& child : node.children) {
+    IdBounds bounds = CompileNode(child, generation, true, out);
+    if (bounds.upper().tests.empty()) {
+      all = And(std::move(all), bounds);
+    } else {
+      tested.emplace_back(&child, std::move(bounds));
+    }
+  }
+  // Of few ids each is asked. What many tests leave between them may be few as well: then sets are the cheaper way to them.
+  double share = 1;
+  std::erase_if(tested, [&](const auto& of_child) {
+    const IdFilter& upper = of_child.second.upper();
+    const uint64_t met = upper.CountMax(UINT64_MAX);
+    if (!all.upper().others && all.upper().ids.Count() < met / kAsksAMember) {
+      all = Restrict(std::move(all), of_child.second);
+      return true;
+    }
+    for (const auto& test : upper.tests) share *= test->Share();
+    return false;
+  });
+  for (auto& [child, bounds] : tested) {
+    if (share < kTestedShareMin) bounds = CompileNode(*child, generation, false, out);
+    all = And(std::move(all), bounds);
+  }
+  return all;
 }
 
 CompiledFilter PayloadIndex::Compile(const FilterNode& root, uint32_t generation) const {
   CompiledFilter compiled;
   absl::ReaderMutexLock lock(&mu_);
-  compiled.bounds = CompileNode(root, generation, &compiled);
+  compiled.bounds = CompileNode(root, generation, true, &compiled);
   if (!damaged_.empty() && !compiled.indexed.empty()) {
-    compiled.bounds = And(std::move(compiled.bounds), {{damaged_, true}, std::nullopt});
+    compiled.bounds = And(std::move(compiled.bounds), {{damaged_, true, {}}, std::nullopt});
   }
   return compiled;
 }

@@ -92,7 +92,10 @@ class PayloadIndex {
   };
   using FieldPtr = std::shared_ptr<Field>;
 
-  IdBounds CompileNode(const FilterNode& node, uint32_t generation, CompiledFilter* out) const
+  // With `may_test` what very many ids meet may be tests.
+  IdBounds CompileNode(const FilterNode& node, uint32_t generation, bool may_test, CompiledFilter* out) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  IdBounds CompileAnd(const FilterNode& node, uint32_t generation, CompiledFilter* out) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool Building() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void BuilderLoop() ABSL_LOCKS_EXCLUDED(mu_);

@@ -21,9 +21,8 @@ void SearchRun::CompileFilter() {
   for (const auto& [generation, compiled] : compiled_) {
     if (compiled.exact()) continue;
     const IdFilter& may = compiled.bounds.upper();
-    candidates = may.others ? UINT64_MAX : std::max(candidates, may.ids.Count());
+    candidates = std::max(candidates, may.CountMax(UINT64_MAX));
     asks = true;
-    if (may.others) break;
   }
   if (!asks) return;
   rows_.Expect(candidates);
@@ -39,8 +38,7 @@ double SearchRun::PassingShare() const {
   double most = 0;
   for (const auto& [generation, compiled] : compiled_) {
     const IdFilter& may = compiled.bounds.upper();
-    const double listed = std::min(1.0, static_cast<double>(may.ids.Count()) / static_cast<double>(items));
-    most = std::max(most, may.others ? 1 - listed : listed);
+    most = std::max(most, static_cast<double>(may.CountMax(items)) / static_cast<double>(items));
   }
   return std::min(most, keep_share_);
 }
@@ -49,7 +47,7 @@ void SearchRun::SetFilter(uint32_t generation, SearchRequest* request) {
   if (filter_ == nullptr) return;
   const CompiledFilter& compiled = compiled_.find(filter_->needs_generation() ? generation : 0)->second;
   const IdFilter& may = compiled.bounds.upper();
-  if (!may.others || !may.ids.empty()) request->ids = &may;
+  if (!may.all()) request->ids = &may;
   if (compiled.exact()) return;
   request->keep = [this, generation, &compiled](uint64_t internal_id, float uncertainty) {
     return compiled.bounds.must.Contains(internal_id) || rows_.Keeps(internal_id, generation, uncertainty);

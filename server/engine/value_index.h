@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -23,6 +24,12 @@ struct IdPieces {
   std::vector<const IdSet*> sets;
   std::vector<uint64_t> ids;
 
+  // At least as many as Union() has.
+  uint64_t Count() const {
+    uint64_t count = ids.size();
+    for (const IdSet* set : sets) count += set->Count();
+    return count;
+  }
   IdSet Union() const {
     IdSet all = sets.size() == 1 ? *sets[0] : IdSet::Union(sets);
     all.AddMany(ids);
@@ -63,6 +70,28 @@ class ValueIndex {
     } else {
       CollectBelow(*root_, below, above, out);
     }
+  }
+
+  // The least value that is not below and the greatest that is not above, of Collect's. REQUIRES: Collect finds some.
+  template <typename Below, typename Above>
+  std::pair<T, T> Ends(const Below& below, const Above& above) const {
+    const Node* least = root_.get();
+    while (!least->leaf()) {
+      least = std::partition_point(least->children.begin(), least->children.end(), [&](const NodePtr& child) {
+                return below(GreatestOf(*child));
+              })->get();
+    }
+    const Node* greatest = root_.get();
+    while (!greatest->leaf()) {
+      greatest = std::prev(std::partition_point(greatest->children.begin(), greatest->children.end(), [&](const NodePtr& child) {
+                   return !above(child->least);
+                 }))->get();
+    }
+    const auto first = std::partition_point(least->entries.begin(), least->entries.end(),
+                                            [&](const Entry& entry) { return below(entry.first); });
+    const auto behind = std::partition_point(greatest->entries.begin(), greatest->entries.end(),
+                                             [&](const Entry& entry) { return !above(entry.first); });
+    return {least->single() ? least->least : first->first, greatest->single() ? greatest->least : std::prev(behind)->first};
   }
 
   // About, in memory; texts beyond what a string holds in itself not counted.

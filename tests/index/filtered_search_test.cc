@@ -121,6 +121,8 @@ class FilteredSearch : public testing::TestWithParam<RowCodes> {
     return index_->View()->Search(request);
   }
 
+  void FindWithTests(uint64_t step);
+
   const Space space_{Metric::kLorentz, kDimension, 1.0, 1.2};
   std::mt19937_64 random_{7};
   TemporaryFolder folder_;
@@ -174,6 +176,67 @@ TEST_P(FilteredSearch, IsExactForAnyIdsFiltersDeletionsAndGenerations) {
     }
   }
 }
+
+// Ids that are asked one by one, those of a list of them or any.
+class Among final : public IdTest {
+ public:
+  Among(const IdSet& ids, double share) : ids_(ids), share_(share) {}
+  bool Holds(uint64_t id) const override { return ids_.Contains(id); }
+  uint64_t Count() const override { return ids_.Count(); }
+  double Share() const override { return share_; }
+
+ private:
+  const IdSet ids_;
+  const double share_;
+};
+
+void FilteredSearch::FindWithTests(uint64_t step) {
+  constexpr int64_t kRows = 12'000;
+  Open(kRows);
+  Fill(kRows, step);
+  ASSERT_TRUE(index_->Flush().ok());
+  for (const double share : {1.0, 0.5, 0.1, 0.01}) {
+    for (const int lean : {0, 1, -1}) {
+      for (const bool listed : {false, true}) {
+        SCOPED_TRACE(StrCat("share ", share, ", lean ", lean, ", listed ", listed));
+        int64_t found = 0, wanted = 0;
+        for (int q = 0; q < 6; ++q) {
+          const auto z = RandomVector(kDimension, random_);
+          auto hits = oracle_.BruteForce(Bind(space_, z), 1, 1, kRows);
+          if (lean == 0) std::shuffle(hits.begin(), hits.end(), random_);
+          if (lean < 0) std::reverse(hits.begin(), hits.end());
+          IdSet set;
+          for (size_t i = 0; i < static_cast<size_t>(share * kRows); ++i) set.Add(hits[i].internal_id);
+          IdFilter filter{{}, true, {std::make_shared<Among>(set, share)}};
+          if (listed) {  // three of four; the test has to be asked as well
+            filter.others = false;
+            for (int64_t i = 0; i < kRows; ++i) {
+              if (i % 4 != 0) filter.ids.Add(static_cast<uint64_t>(i) * step + 1);
+            }
+          }
+          const auto passes = [&](uint64_t id, float) { return filter.Contains(id); };
+          const auto expected = oracle_.BruteForce(Bind(space_, z), 1, 1, 10, passes);
+          const auto exact = Search(z, &filter, /*exact=*/true);
+          const auto walked = Search(z, &filter, /*exact=*/false);
+          ASSERT_TRUE(exact.ok() && walked.ok());
+          ExpectSameHits(exact->hits, expected, "exact");
+          ASSERT_EQ(walked->hits.size(), expected.size());
+          std::set<uint64_t> ids;
+          for (const SearchHit& hit : expected) ids.insert(hit.internal_id);
+          wanted += static_cast<int64_t>(ids.size());
+          for (const SearchHit& hit : walked->hits) {
+            ASSERT_TRUE(passes(hit.internal_id, 0));
+            found += ids.contains(hit.internal_id);
+          }
+        }
+        EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.95);
+      }
+    }
+  }
+}
+
+TEST_P(FilteredSearch, FindsWithTestsWhatItFindsWithTheirSet) { FindWithTests(/*step=*/1); }
+TEST_P(FilteredSearch, FindsWithTestsWhatItFindsWithTheirSetWhereIdsHaveGaps) { FindWithTests(/*step=*/3); }
 
 TEST_P(FilteredSearch, FindsTheNearestWhateverTheFilterHasToDoWithTheQuery) {
   constexpr int64_t kRows = 12'000;

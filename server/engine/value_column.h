@@ -1,0 +1,112 @@
+// The values of ids that have one, by id: eight bytes each, in chunks of neighbouring ids. What a search holds of it stays
+// as it was for the ids that were there, whatever is set and cleared meanwhile, and is asked without a lock.
+// Threads: Set and Clear one at a time, and Values not beside them; what Values gave is safe from any thread.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lightcone::server {
+
+// T: int64_t or double.
+template <typename T>
+class ValueColumn {
+ public:
+  // Says that an id has no value; it is none itself.
+  static constexpr T kNone = std::is_floating_point_v<T> ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::lowest();
+  static bool IsNone(T value) { return std::is_floating_point_v<T> ? value != value : value == kNone; }
+
+ private:
+  static constexpr uint64_t kChunkIds = 4'096;
+  static constexpr uint64_t kPageChunks = 512;
+
+  struct Chunk {
+    Chunk() {
+      for (auto& value : values) value.store(kNone, std::memory_order_relaxed);
+    }
+    // A search looks at those only that were set before it began; its neighbours may be set beside it.
+    std::array<std::atomic<T>, kChunkIds> values;
+    uint64_t count = 0;  // that are not kNone; for Set and Clear alone
+  };
+  using Page = std::array<std::shared_ptr<Chunk>, kPageChunks>;
+  using Pages = std::vector<std::shared_ptr<const Page>>;  // nullptr: none of its ids has a value
+
+ public:
+  class Snapshot {
+   public:
+    // kNone: the id has no value.
+    T At(uint64_t id) const {
+      const uint64_t chunk = id / kChunkIds, page = chunk / kPageChunks;
+      if (page >= pages_->size() || (*pages_)[page] == nullptr) return kNone;
+      const Chunk* const of_id = (*(*pages_)[page])[chunk % kPageChunks].get();
+      return of_id == nullptr ? kNone : of_id->values[id % kChunkIds].load(std::memory_order_relaxed);
+    }
+
+   private:
+    friend class ValueColumn;
+    explicit Snapshot(std::shared_ptr<const Pages> pages) : pages_(std::move(pages)) {}
+    std::shared_ptr<const Pages> pages_;
+  };
+
+  // REQUIRES: !IsNone(value).
+  void Set(uint64_t id, T value) {
+    Chunk* chunk = Find(id);
+    if (chunk == nullptr) chunk = Put(id, std::make_shared<Chunk>());
+    auto& place = chunk->values[id % kChunkIds];
+    if (IsNone(place.load(std::memory_order_relaxed))) {
+      ++chunk->count;
+      ++count_;
+    }
+    place.store(value, std::memory_order_relaxed);
+  }
+
+  void Clear(uint64_t id) {
+    Chunk* const chunk = Find(id);
+    if (chunk == nullptr) return;
+    auto& place = chunk->values[id % kChunkIds];
+    if (IsNone(place.load(std::memory_order_relaxed))) return;
+    place.store(kNone, std::memory_order_relaxed);
+    --count_;
+    if (--chunk->count == 0) Put(id, nullptr);
+  }
+
+  Snapshot Values() const { return Snapshot(pages_); }
+  uint64_t count() const { return count_; }
+  // Of count() values so many have room in what is taken of memory.
+  uint64_t room() const { return chunks_ * kChunkIds; }
+  size_t bytes() const { return chunks_ * sizeof(Chunk) + pages_->size() * (sizeof(Page) + sizeof(void*)); }  // about
+
+ private:
+  Chunk* Find(uint64_t id) const {
+    const uint64_t chunk = id / kChunkIds, page = chunk / kPageChunks;
+    if (page >= pages_->size() || (*pages_)[page] == nullptr) return nullptr;
+    return (*(*pages_)[page])[chunk % kPageChunks].get();
+  }
+
+  // Copies what leads to the chunk, so that a snapshot keeps its own way.
+  Chunk* Put(uint64_t id, std::shared_ptr<Chunk> chunk) {
+    const uint64_t at = id / kChunkIds, page = at / kPageChunks;
+    auto pages = std::make_shared<Pages>(*pages_);
+    if (page >= pages->size()) pages->resize(page + 1);
+    auto copy = (*pages)[page] == nullptr ? std::make_shared<Page>() : std::make_shared<Page>(*(*pages)[page]);
+    chunk == nullptr ? --chunks_ : ++chunks_;
+    Chunk* const put = chunk.get();
+    (*copy)[at % kPageChunks] = std::move(chunk);
+    const bool empty = std::all_of(copy->begin(), copy->end(), [](const auto& of_page) { return of_page == nullptr; });
+    (*pages)[page] = empty ? nullptr : std::move(copy);
+    pages_ = std::move(pages);
+    return put;
+  }
+
+  std::shared_ptr<const Pages> pages_ = std::make_shared<Pages>();
+  uint64_t count_ = 0, chunks_ = 0;
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,274 @@
+// One field's index: values by id, and ranges that are asked of one id after another in place of a set.
+#include "server/engine/field_index.h"
+
+#include <atomic>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "nlohmann/json.hpp"
+#include "server/engine/payload_index.h"
+#include "tests/engine/engine_testing.h"
+#include "tests/engine/random_filters.h"
+
+namespace lightcone::server {
+namespace {
+
+using Json = nlohmann::json;
+using Kind = FilterNode::Kind;
+
+template <typename T>
+class ValueColumns : public testing::Test {};
+using BothValues = testing::Types<int64_t, double>;
+TYPED_TEST_SUITE(ValueColumns, BothValues);
+
+TYPED_TEST(ValueColumns, HoldWhatAMapHoldsAndShowWhatWasThereWhenTheyWereAsked) {
+  using Column = ValueColumn<TypeParam>;
+  Column column;
+  std::map<uint64_t, TypeParam> truth;
+  std::mt19937_64 random(3);
+  const auto any_id = [&]() -> uint64_t {  // dense, far away, and on both sides of two borders
+    switch (random() % 3) {
+      case 0: return random() % 10'000;
+      case 1: return (uint64_t{1} << 32) - 50 + random() % 100;
+      default: return 2'097'152 - 50 + random() % 100;
+    }
+  };
+  for (int step = 0; step < 30'000; ++step) {
+    const uint64_t id = any_id();
+    if (random() % 3 == 0) {
+      column.Clear(id);
+      truth.erase(id);
+    } else {
+      const auto value = static_cast<TypeParam>(random() % 1'000) - 500;
+      column.Set(id, value);
+      truth[id] = value;
+    }
+  }
+  const auto values = column.Values();
+  ASSERT_EQ(column.count(), truth.size());
+  for (int i = 0; i < 20'000; ++i) {
+    const uint64_t id = any_id();
+    const auto at = truth.find(id);
+    if (at == truth.end()) {
+      ASSERT_TRUE(Column::IsNone(values.At(id))) << id;
+    } else {
+      ASSERT_EQ(values.At(id), at->second) << id;
+    }
+  }
+  EXPECT_TRUE(Column::IsNone(values.At(uint64_t{1} << 40)));
+  // New ids in new chunks are not in the old way to them, and emptied chunks give their memory back.
+  column.Set(uint64_t{1} << 33, TypeParam{7});
+  EXPECT_TRUE(Column::IsNone(values.At(uint64_t{1} << 33)));
+  EXPECT_EQ(column.Values().At(uint64_t{1} << 33), TypeParam{7});
+  column.Clear(uint64_t{1} << 33);
+  const size_t before = column.bytes();
+  for (const auto& [id, value] : truth) column.Clear(id);
+  EXPECT_EQ(column.count(), 0u);
+  EXPECT_EQ(column.room(), 0u);
+  EXPECT_LT(column.bytes(), before);
+  const auto none = column.Values();
+  for (const auto& [id, value] : truth) ASSERT_TRUE(Column::IsNone(none.At(id)));
+}
+
+TEST(ValueColumns, AreReadWhileOtherIdsAreSetAndCleared) {
+  ValueColumn<int64_t> column;
+  constexpr uint64_t kStable = 5'000;
+  for (uint64_t id = 0; id < kStable; ++id) column.Set(2 * id, static_cast<int64_t>(id));
+  const auto values = column.Values();
+  std::atomic<bool> stop{false};
+  std::atomic<int64_t> wrong{0}, rounds{0};
+  std::thread reader([&] {
+    while (!stop) {
+      for (uint64_t id = 0; id < kStable; ++id) wrong += values.At(2 * id) != static_cast<int64_t>(id);
+      ++rounds;
+    }
+  });
+  for (int round = 0; round < 5 || rounds < 3; ++round) {
+    for (uint64_t id = 0; id < 4 * kStable; ++id) column.Set(2 * id + 1, 1);
+    for (uint64_t id = 0; id < 4 * kStable; ++id) column.Clear(2 * id + 1);
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+PayloadValues ValuesOf(const Json& value) { return Payload(Json{{"v", value}}.dump()).At("v"); }
+
+FilterNode RangeOf(std::optional<FilterValue> least, std::optional<FilterValue> below) {
+  FilterNode node = Leaf(Kind::kRange, "v");
+  node.greater_equal = std::move(least);
+  node.less = std::move(below);
+  return node;
+}
+
+// The same ids, whether they were put together or are tested.
+void ExpectSame(const FieldIndex& index, const FilterNode& node, uint64_t ids, bool tested) {
+  const IdBounds set = index.Evaluate(node), test = index.Evaluate(node, /*may_test=*/true);
+  EXPECT_TRUE(set.must.tests.empty());
+  EXPECT_EQ(!test.must.tests.empty(), tested);
+  EXPECT_EQ(set.may.has_value(), test.may.has_value());
+  for (uint64_t id = 0; id <= ids + 1; ++id) ASSERT_EQ(set.must.Contains(id), test.must.Contains(id)) << id;
+  if (tested) {
+    EXPECT_EQ(test.must.tests[0]->Count(), set.must.ids.Count());
+  }
+}
+
+TEST(FieldIndexes, AskRangesThatVeryManyMeetOneByOneAndPutFewTogether) {
+  constexpr uint64_t kIds = 20'000;
+  std::mt19937_64 random(5);
+  const auto number = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  const auto time = [](int n) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "2024-01-%02dT%02d:%02d:00Z", n / 1'440 % 28 + 1, n / 60 % 24, n % 60);
+    return std::string(text);
+  };
+  FieldIndex integers(PayloadType::kInteger), floats(PayloadType::kFloat), times(PayloadType::kTime);
+  for (uint64_t id = 1; id <= kIds; ++id) {
+    if (id % 7 == 0) continue;  // has none
+    const int n = number(10'000);
+    integers.Add(id, ValuesOf(n - 5'000));
+    floats.Add(id, ValuesOf(n * 0.25));
+    times.Add(id, ValuesOf(time(n)));
+    if (id % 50 == 0) integers.Add(id, ValuesOf(n - 5'000));  // once more
+  }
+  for (int i = 0; i < 12; ++i) {
+    const int least = number(4'000), width = 3'000 + number(3'000);
+    ExpectSame(integers, RangeOf(int64_t{least - 5'000}, int64_t{least - 5'000 + width}), kIds, true);
+    ExpectSame(integers, RangeOf(least - 5'000.5, least - 5'000.5 + width), kIds, true);
+    ExpectSame(integers, RangeOf(std::nullopt, int64_t{least}), kIds, true);
+    ExpectSame(floats, RangeOf(least * 0.25, std::nullopt), kIds, true);
+    ExpectSame(floats, RangeOf(int64_t{least / 4}, (least + width) / 4 + 0.1), kIds, true);
+    ExpectSame(times, RangeOf(time(least), time(least + width)), kIds, true);
+    ExpectSame(integers, RangeOf(int64_t{least - 5'000}, int64_t{least - 4'900}), kIds, false);
+    ExpectSame(floats, RangeOf(least * 0.25, (least + 100) * 0.25), kIds, false);
+    ExpectSame(integers, RangeOf(int64_t{9'000}, std::nullopt), kIds, false);  // none
+    ExpectSame(integers, RangeOf(std::string("a"), std::string("b")), kIds, false);
+  }
+  for (uint64_t id = 1; id <= kIds; ++id) {
+    if (id % 3 != 0) integers.Remove(id, PayloadValues{});  // whose values nobody knows any more: only its own place
+  }
+}
+
+TEST(FieldIndexes, PutSetsTogetherWhereAnIdHasSeveralValuesOrOneThatDoesNotFit) {
+  constexpr uint64_t kIds = 6'000;
+  const auto filled = [&] {
+    auto index = std::make_unique<FieldIndex>(PayloadType::kInteger);
+    for (uint64_t id = 1; id <= kIds; ++id) index->Add(id, ValuesOf(id % 1'000));
+    return index;
+  };
+  const FilterNode broad = RangeOf(int64_t{200}, int64_t{700});
+  auto index = filled();
+  ExpectSame(*index, broad, kIds, true);
+  index->Add(kIds + 1, ValuesOf("no number"));  // meets no condition on numbers
+  index->Add(kIds + 2, ValuesOf(nullptr));
+  index->Add(kIds + 3, ValuesOf(Json::array({300, "and a text"})));
+  ExpectSame(*index, broad, kIds + 3, true);
+  index->Add(kIds + 4, ValuesOf(300.5));  // its payload has to be read
+  ExpectSame(*index, broad, kIds + 4, false);
+  index->Remove(kIds + 4, ValuesOf(300.5));
+  ExpectSame(*index, broad, kIds + 4, true);
+  index->Add(kIds + 5, ValuesOf(Json::array({1, 300})));
+  ExpectSame(*index, broad, kIds + 5, false);
+  index = filled();
+  index->Add(kIds + 1, ValuesOf(std::numeric_limits<int64_t>::lowest()));
+  ExpectSame(*index, broad, kIds + 1, false);
+  ExpectSame(*index, RangeOf(std::nullopt, int64_t{500}), kIds + 1, false);
+}
+
+TEST(FieldIndexes, TakeNoMemoryByIdWhereFewIdsHaveAValue) {
+  FieldIndex dense(PayloadType::kInteger), rare(PayloadType::kInteger), old(PayloadType::kInteger);
+  constexpr uint64_t kIds = 1'000'000;
+  const PayloadValues none = Payload("{}").At("v");
+  for (uint64_t i = 0; i < kIds / 4; ++i) {
+    const uint64_t id = 1 + i * 7'919 % kIds;  // in no order
+    rare.Add(id, i % 100 == 0 ? ValuesOf(i) : none);
+    if (i % 25 == 0) old.Add(id, ValuesOf(i));  // the others are gone
+    dense.Add(1 + i, ValuesOf(i));
+  }
+  const FilterNode all = RangeOf(int64_t{-1}, std::nullopt);
+  EXPECT_FALSE(dense.Evaluate(all, true).must.tests.empty());
+  EXPECT_TRUE(rare.Evaluate(all, true).must.tests.empty());
+  const size_t before = old.bytes();
+  EXPECT_GT(before, kIds * 8) << "while payloads come in any order nobody knows";
+  for (FieldIndex* index : {&dense, &rare, &old}) index->Settle();
+  EXPECT_FALSE(dense.Evaluate(all, true).must.tests.empty());
+  EXPECT_TRUE(old.Evaluate(all, true).must.tests.empty());
+  EXPECT_LT(old.bytes(), before - kIds * 7);
+  EXPECT_EQ(old.Evaluate(all, true).must.ids.Count(), kIds / 100);
+}
+
+class NoPayloads : public PayloadSource {
+ public:
+  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t, std::string_view)>,
+                              std::vector<uint64_t>*) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> ids) override {
+    return std::vector<bool>(ids.size(), true);
+  }
+};
+
+// Ranges of all widths with one another, with sets, negated, and with what no index knows.
+TEST(PayloadIndexes, CombineTestsAndSetsToWhatReadingEveryPayloadSays) {
+  constexpr uint64_t kIds = 12'000;
+  std::mt19937_64 random(17);
+  const auto number = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  NoPayloads source;
+  PayloadIndex index(&source);
+  index.Declare(std::vector<PayloadField>{
+      {"a", PayloadType::kInteger}, {"b", PayloadType::kFloat}, {"tag", PayloadType::kKeyword}});
+  ASSERT_TRUE(index.WaitReady({}));
+  std::vector<std::string> payloads(kIds + 1);
+  for (uint64_t id = 1; id <= kIds; ++id) {
+    payloads[id] = Json{{"a", number(1'000)}, {"b", number(1'000) * 0.5}, {"tag", StrCat("t", number(1 + number(200)))},
+                        {"unknown", number(3)}}.dump();
+    index.Add(std::vector<PayloadIndex::Entry>{{id, payloads[id]}});
+  }
+  const auto range = [&](const char* field, double scale) {
+    FilterNode node = Leaf(Kind::kRange, field);
+    const int least = number(1'000);
+    node.greater = least * scale - 1;
+    if (number(3) > 0) node.less_equal = (least + number(900)) * scale;
+    return node;
+  };
+  const auto any = [&](const auto& self, int depth) -> FilterNode {
+    switch (number(depth > 0 ? 8 : 5)) {
+      case 0: case 1: return range("a", 1);
+      case 2: return range("b", 0.5);
+      case 3: return Leaf(Kind::kEquals, "tag", {StrCat("t", number(60))});
+      case 4: return Leaf(Kind::kEquals, "unknown", {int64_t{1}});
+      case 5: return Branch(Kind::kNot, {self(self, depth - 1)});
+      case 6: return Branch(Kind::kOr, {self(self, depth - 1), self(self, depth - 1)});
+      default: return Branch(Kind::kAnd, {self(self, depth - 1), self(self, depth - 1), self(self, depth - 1)});
+    }
+  };
+  int tested = 0, of_sets = 0, both = 0;
+  for (int round = 0; round < 250; ++round) {
+    const FilterNode node = Branch(Kind::kAnd, {any(any, 2), any(any, 2)});
+    const auto filter = Filter::Make(node);
+    ASSERT_TRUE(filter.ok()) << filter.status();
+    const CompiledFilter compiled = index.Compile(node, 1);
+    const IdFilter& upper = compiled.bounds.upper();
+    (upper.tests.empty() ? of_sets : tested) += 1;
+    both += !upper.tests.empty() && !upper.ids.empty();
+    uint64_t passing = 0;
+    for (uint64_t id = 1; id <= kIds; ++id) {
+      const bool passes = filter->Matches({&payloads[id], 1, 0});
+      if (compiled.exact()) {
+        ASSERT_EQ(compiled.bounds.must.Contains(id), passes) << payloads[id];
+      } else {
+        ASSERT_LE(compiled.bounds.must.Contains(id), passes) << payloads[id];
+        ASSERT_LE(passes, upper.Contains(id)) << payloads[id];
+      }
+      passing += upper.Contains(id);
+    }
+    EXPECT_LE(passing, upper.CountMax(kIds));
+  }
+  EXPECT_GT(tested, 30);
+  EXPECT_GT(of_sets, 30);
+  EXPECT_GT(both, 10);
+}
+
+}  // namespace
+}  // namespace lightcone::server
