@@ -74,8 +74,8 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
   return best;
 }
 
-int64_t LeastOfPostFilter(const FilterFacts& f) {
-  return static_cast<int64_t>(std::ceil(kPostFilterLeast * static_cast<double>(f.wanted)));
+int64_t LeastOfPostFilter(int64_t wanted) {
+  return static_cast<int64_t>(std::ceil(kPostFilterLeast * static_cast<double>(wanted)));
 }
 
 int64_t WalkEvaluationsMax(const FilterFacts& f) { return static_cast<int64_t>(ScanCost(f) / kRandomRow); }

@@ -46,7 +46,7 @@ SearchPlan PlanOfScan(const FilterFacts& facts);
 
 // Of the rows that a walk filtered in the end has found, so many have to pass before it is trusted: more than the hits, so
 // that the nearest of them are well within its breadth, at whose edge rows are missed.
-int64_t LeastOfPostFilter(const FilterFacts& facts);
+int64_t LeastOfPostFilter(int64_t wanted);
 
 // A walk that has scored so many rows has cost more than the scan that would have found everything.
 int64_t WalkEvaluationsMax(const FilterFacts& facts);

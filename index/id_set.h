@@ -80,7 +80,10 @@ struct IdFilter {
 
   bool Contains(uint64_t id) const { return ids.Contains(id) != others && MeetsTests(id); }
   bool MeetsTests(uint64_t id) const {
-    return std::all_of(tests.begin(), tests.end(), [id](const auto& test) { return test->Holds(id); });
+    for (const auto& test : tests) {  // not all_of, which is called even for none: most filters have none
+      if (!test->Holds(id)) return false;
+    }
+    return true;
   }
   // Whether every id passes.
   bool all() const { return others && ids.empty() && tests.empty(); }

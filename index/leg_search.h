@@ -24,6 +24,7 @@
 #include "index/calibration.h"
 #include "index/candidates.h"
 #include "index/graph_walk.h"
+#include "index/late_filter.h"
 #include "index/lists.h"
 #include "index/passing_rows.h"
 #include "index/passing_search.h"
@@ -45,6 +46,9 @@ inline constexpr double kRandomAccessCost = 2;
 // elsewhere.
 inline constexpr double kAcceptedPerResult = 32;
 inline constexpr int64_t kPqRankedMin = 512;  // rows that a probe by pq codes ranks for kCalibrationK + 1 results
+
+// Walks that are filtered as they go, if at all, or in the end.
+enum class WalkKind { kFiltered, kLate };
 
 // Walks of one query, along the graphs of one or of several searches.
 struct PlannedWalks {
@@ -93,17 +97,15 @@ class LegSearch {
       }
     }
     if (!AllPass(pinned, visible)) {
-      const SegmentTurn turn{context_, index, pinned.codes() != nullptr ? &*coded_query_ : nullptr, error_,
-                             wanted_, graph == nullptr ? 0 : breadth};
-      LC_ASSIGN_OR_RETURN(const Passed passed, SearchPassing(turn, candidates_, result_));
-      if (passed == Passed::kDone) return false;
-      if (passed == Passed::kToScan) return true;
+      LC_ASSIGN_OR_RETURN(const Passed passed, Pass(index, graph == nullptr ? 0 : breadth, /*fell_short=*/false));
+      if (passed != Passed::kAll) return passed == Passed::kToScan;
     }
     if (breadth > 0 && graph != nullptr) {
       const int ef = static_cast<int>(std::max(breadth, wanted_));
       const double accepted = share * static_cast<double>(pinned.rows);
       if (kRandomAccessCost * kEvaluationsPerResult * ef < accepted) {
-        walks_.push_back({index, ef, visible, accepted});
+        const auto evaluations_max = static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost);
+        walks_.push_back({index, {ef, evaluations_max}, visible, accepted});
         return false;
       }
     }
@@ -111,23 +113,29 @@ class LegSearch {
     return true;
   }
 
+  // After a walk of kind kLate that met too few rows that pass; true when the segment is to be scanned.
+  absl::StatusOr<bool> EnterAgain(uint32_t index) {
+    Turn(index);
+    LC_ASSIGN_OR_RETURN(const Passed passed, Pass(index, BreadthIn(*segment(index).segment), /*fell_short=*/true));
+    return passed == Passed::kToScan;
+  }
+
   // Adds the walks planned.
-  void AddWalks(PlannedWalks& all) {
-    for (const PlannedWalk& walk : walks_) {
+  void AddWalks(WalkKind kind, PlannedWalks& all) {
+    for (const PlannedWalk& walk : Planned(kind)) {
       const PinnedSegment& pinned = segment(walk.index);
       const Segment& rows = *pinned.segment;
       Turn(walk.index);
       const CodeQuery* coded = nullptr;
       if (pinned.codes() != nullptr) coded = &all.coded_queries.emplace_back(*coded_query_);
       std::function<bool(uint32_t)> accept;
-      if (!AllPass(pinned, walk.visible)) {
+      if (kind == WalkKind::kFiltered && !AllPass(pinned, walk.visible)) {
         accept = [this, &pinned](uint32_t row) { return context_.Accepts(pinned, row); };
       }
       all.tasks.push_back(
           {rows.graph(),
            ScoredRows{rows.block(), *request().query, pinned.codes(), coded}, std::move(accept),
-           WalkLimits{walk.ef, static_cast<int64_t>(static_cast<double>(pinned.rows) / kRandomAccessCost)},
-           walk.weight});
+           walk.limits, walk.weight});
     }
   }
 
@@ -179,21 +187,23 @@ class LegSearch {
   }
 
   // Takes what the walks found, as many as AddWalks added; of rows whose score with its error is below `floor` nothing
-  // is needed. Segments that have to be scanned after all, because their graph did not give what a scan surely gives,
-  // go to `scan`.
-  void TakeWalks(std::span<const WalkResult> walks, double floor, bool enough, std::vector<uint32_t>& scan) {
-    for (size_t i = 0; i < walks_.size(); ++i) {
-      const PlannedWalk& planned = walks_[i];
+  // is needed. Segments whose graph did not give what a scan surely gives go to `again`: of kind kLate they are entered
+  // again, others scanned.
+  void TakeWalks(WalkKind kind, std::span<const WalkResult> walks, double floor, bool enough,
+                 std::vector<uint32_t>& again) {
+    const bool late = kind == WalkKind::kLate;
+    for (size_t i = 0; i < walks.size(); ++i) {
+      const PlannedWalk& planned = Planned(kind)[i];
       result_.rows_scored += walks[i].evaluations;
       const bool all_count = !request().keep && request().ids == nullptr;
       const int64_t wanted = std::min(wanted_, all_count ? planned.visible : wanted_);
-      const bool fell_back = walks[i].gave_up || (!enough && static_cast<int64_t>(walks[i].rows.size()) < wanted);
+      const bool short_of = !late && !enough && static_cast<int64_t>(walks[i].rows.size()) < wanted;
+      const bool fell_back = walks[i].gave_up || short_of;
+      if (fell_back) again.push_back(planned.index);
+      if (fell_back && late) continue;  // EnterAgain notes what is done
       const double rows = static_cast<double>(segment(planned.index).rows);
-      Note(planned.index, SearchPlan::kWalk, planned.weight / rows, fell_back);
-      if (fell_back) {
-        scan.push_back(planned.index);
-        continue;
-      }
+      Note(planned.index, late ? SearchPlan::kPostFilter : SearchPlan::kWalk, planned.weight / rows, fell_back);
+      if (fell_back) continue;
       Turn(planned.index);
       for (const ScoredRow& found : walks[i].rows) {
         const double error = ErrorOf(planned.index, found.score);
@@ -204,11 +214,24 @@ class LegSearch {
     }
   }
 
+  // What walks of kind kLate have met, the first of them being the one with number `first`.
+  void AddMet(std::span<const WalkResult> walks, size_t first, std::vector<MetRow>& met) {
+    for (size_t i = 0; i < walks.size(); ++i) {
+      Turn(late_[i].index);
+      for (const ScoredRow& row : walks[i].rows) {
+        met.push_back({row.score, ErrorOf(late_[i].index, row.score), first + i, row.row});
+      }
+    }
+  }
+  // A row that the `walk`th of those has met.
+  bool AcceptsMet(size_t walk, uint32_t row) const { return context_.Accepts(segment(late_[walk].index), row); }
+
   // The lower ends of what those walks found.
-  void AddLowerEnds(std::span<const WalkResult> walks, std::vector<double>& ends) {
-    for (size_t i = 0; i < walks_.size(); ++i) {
-      Turn(walks_[i].index);
-      for (const ScoredRow& found : walks[i].rows) ends.push_back(found.score - ErrorOf(walks_[i].index, found.score));
+  void AddLowerEnds(WalkKind kind, std::span<const WalkResult> walks, std::vector<double>& ends) {
+    for (size_t i = 0; i < walks.size(); ++i) {
+      const uint32_t index = Planned(kind)[i].index;
+      Turn(index);
+      for (const ScoredRow& found : walks[i].rows) ends.push_back(found.score - ErrorOf(index, found.score));
     }
   }
 
@@ -228,11 +251,11 @@ class LegSearch {
     coded_ = true;
   }
 
-  size_t walks() const { return walks_.size(); }
+  size_t walks(WalkKind kind) const { return Planned(kind).size(); }
   int64_t wanted() const { return wanted_; }
-  int64_t visible_to_walks() const {
+  int64_t visible_to_walks(WalkKind kind) const {
     int64_t rows = 0;
-    for (const PlannedWalk& walk : walks_) rows += walk.visible;
+    for (const PlannedWalk& walk : Planned(kind)) rows += walk.visible;
     return rows;
   }
 
@@ -265,10 +288,26 @@ class LegSearch {
  private:
   struct PlannedWalk {
     uint32_t index = 0;
-    int ef = 0;
+    WalkLimits limits;
     int64_t visible = 0;
     double weight = 0;  // rows that may be found
   };
+
+  const std::vector<PlannedWalk>& Planned(WalkKind kind) const { return kind == WalkKind::kLate ? late_ : walks_; }
+
+  // Searches a segment of which not every row can be a hit; a walk of kind kLate is planned.
+  absl::StatusOr<Passed> Pass(uint32_t index, int64_t breadth, bool fell_short) {
+    const PinnedSegment& pinned = segment(index);
+    const SegmentTurn turn{context_, index, pinned.codes() != nullptr ? &*coded_query_ : nullptr, error_,
+                           wanted_, breadth, fell_short};
+    LateFilter late;
+    LC_ASSIGN_OR_RETURN(const Passed passed, SearchPassing(turn, candidates_, result_, late));
+    if (passed == Passed::kLate) {
+      late_.push_back({index, late.limits, pinned.counts->Visible(request().view_generation),
+                       late.share * static_cast<double>(pinned.rows)});
+    }
+    return passed;
+  }
 
   // A row of the segment turned to with the score of its vector.
   void TakeRow(uint32_t index, uint32_t row, float score) {
@@ -473,7 +512,7 @@ class LegSearch {
   }
 
   const SearchContext context_;
-  std::vector<PlannedWalk> walks_;
+  std::vector<PlannedWalk> walks_, late_;
   std::optional<uint32_t> turned_;
   double error_ = 0;      // of float32 scores in the segment turned to
   const int64_t wanted_;  // rows that the segments give between them: k, or those to be carried

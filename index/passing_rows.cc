@@ -10,7 +10,7 @@ namespace lightcone {
 namespace {
 
 constexpr size_t kRowsACall = 512;
-constexpr int64_t kSampledForTests = 128;  // the plan asks no more than about how many pass
+constexpr int64_t kSampledForTests = 64;  // the plan asks no more than about how many pass
 constexpr int64_t kRowsBetweenLooks = 4096;  // where none passes `visit` has no chance to look at the deadline
 
 }  // namespace

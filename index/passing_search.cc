@@ -39,19 +39,23 @@ class PassingSearch {
     facts_.wanted = turn.wanted;
     facts_.breadth = turn.breadth > 0 ? std::max(turn.breadth, turn.wanted) : 0;
     facts_.for_recall = request_.target_recall > 0;
+    facts_.fell_short = turn.fell_short;
     Expect(passing_.Share());
   }
 
-  absl::StatusOr<Passed> Run() {
-    ChosenPlan chosen = Choose();
-    bool done = false, walked = false;
-    while (!done && chosen.ef > 0) {
-      if (chosen.plan == SearchPlan::kWalk && !facts_.fell_short) return Passed::kAll;
+  absl::StatusOr<Passed> Run(LateFilter& late) {
+    const bool fell_short = facts_.fell_short;
+    const bool asked_late = fell_short && !facts_.by_ids;  // then nothing but a scan is left
+    const ChosenPlan chosen = asked_late ? ChosenPlan{SearchPlan::kPostFilter, 0} : Choose();
+    bool done = false, walked = fell_short;
+    if (chosen.ef > 0) {
+      if (chosen.plan == SearchPlan::kWalk && !fell_short) return Passed::kAll;
+      if (chosen.plan == SearchPlan::kPostFilter) {
+        late = {{chosen.ef, WalkEvaluationsMax(facts_)}, facts_.share};
+        return Passed::kLate;
+      }
       LC_ASSIGN_OR_RETURN(done, Walk(chosen));
       walked = true;
-      if (done || chosen.plan != SearchPlan::kPostFilter || !facts_.by_ids) break;
-      facts_.fell_short = true;
-      chosen = Choose();
     }
     const bool scan = !done && PlanOfScan(facts_) == SearchPlan::kPassingScan;
     if (request_.profile) {
@@ -87,8 +91,9 @@ class PassingSearch {
       Expect(sampled.share);
       chosen = ChoosePlan(facts_);
     }
-    const bool walks = is(SearchPlan::kPassingWalk) || is(SearchPlan::kPostFilter);
-    lie_away_ = walks && facts_.by_ids && !facts_.fell_short && LieAway();
+    // Where many of the rows met pass, those that do lie near.
+    const bool walks = is(SearchPlan::kPassingWalk) || (is(SearchPlan::kWalk) && facts_.fell_short);
+    lie_away_ = walks && facts_.by_ids && LieAway();
     return lie_away_ ? ChosenPlan{PlanOfScan(facts_), 0} : chosen;
   }
 
@@ -153,45 +158,17 @@ class PassingSearch {
     const WalkLimits limits{chosen.ef, WalkEvaluationsMax(facts_)};
     const ScoredRows score = Scorer();
     const auto interrupted = [&] { return context.Interrupted(); };
-    const bool late = chosen.plan == SearchPlan::kPostFilter;
     const auto passes = [&](uint32_t row) { return passing_.Passes(row); };
     const auto keeps = [&](uint32_t row) { return context.Keeps(pinned_, row); };
     const auto both = [&](uint32_t row) { return passes(row) && keeps(row); };
     absl::StatusOr<WalkResult> walk =
         chosen.plan == SearchPlan::kPassingWalk ? WalkPassing(graph, score, limits, seeds_, passes, keeps, interrupted)
-        : late                                  ? WalkGraph(graph, score, limits, EveryRow(), interrupted)
                                                 : WalkGraph(graph, score, limits, both, interrupted);
     LC_RETURN_IF_ERROR(walk.status());
     result_.rows_scored += walk->evaluations;
-    if (walk->gave_up) return false;
-    int64_t least = turn_.wanted;
-    if (late) {
-      // Where other segments have better hits than the farthest row met, no more is needed.
-      const auto farthest = std::max_element(walk->rows.begin(), walk->rows.end(), Better);
-      const bool all = farthest != walk->rows.end() && farthest->score + ErrorOf(farthest->score) < candidates_.floor();
-      least = all ? 0 : LeastOfPostFilter(facts_);
-      walk->rows = NearestAccepted(std::move(walk->rows), least);
-    }
-    if (static_cast<int64_t>(walk->rows.size()) < least) return false;
+    if (walk->gave_up || static_cast<int64_t>(walk->rows.size()) < turn_.wanted) return false;
     for (const ScoredRow& row : walk->rows) Offer(row.row, row.score, ErrorOf(row.score), /*ask=*/false);
     return true;
-  }
-
-  // Those of the rows that are accepted, nearest first, without such as can be none of the hits once there are `least`.
-  // Asking costs more than walking where a row's state and id are elsewhere in memory.
-  std::vector<ScoredRow> NearestAccepted(std::vector<ScoredRow> rows, int64_t least) const {
-    const size_t wanted = static_cast<size_t>(std::max<int64_t>(1, turn_.wanted));
-    const size_t enough = static_cast<size_t>(std::max<int64_t>(0, least));
-    std::sort(rows.begin(), rows.end(), Better);
-    std::vector<ScoredRow> accepted;
-    double floor = candidates_.floor();
-    for (const ScoredRow& row : rows) {
-      if (accepted.size() >= enough && row.score + ErrorOf(row.score) < floor) continue;
-      if (!turn_.context.Accepts(pinned_, row.row)) continue;
-      accepted.push_back(row);
-      if (accepted.size() == wanted) floor = std::max(floor, row.score - ErrorOf(row.score));
-    }
-    return accepted;
   }
 
   const SegmentTurn& turn_;
@@ -207,8 +184,9 @@ class PassingSearch {
 
 }  // namespace
 
-absl::StatusOr<Passed> SearchPassing(const SegmentTurn& turn, CandidateSet& candidates, SearchResult& result) {
-  return PassingSearch(turn, candidates, result).Run();
+absl::StatusOr<Passed> SearchPassing(const SegmentTurn& turn, CandidateSet& candidates, SearchResult& result,
+                                     LateFilter& late) {
+  return PassingSearch(turn, candidates, result).Run(late);
 }
 
 }  // namespace lightcone

@@ -14,6 +14,7 @@
 #include "index/adapted_search.h"
 #include "index/device_search.h"
 #include "index/graph_walk.h"
+#include "index/late_filter.h"
 #include "index/leg_search.h"
 #include "index/scan_queue.h"
 #include "index/search_context.h"
@@ -32,7 +33,8 @@ struct SegmentScan {
 struct RunningSearch {
   std::unique_ptr<LegSearch> search;
   absl::StatusOr<SearchResult>* answer = nullptr;
-  std::vector<uint32_t> scan;  // segments to be scanned
+  std::vector<uint32_t> scan;   // segments to be scanned
+  std::vector<uint32_t> again;  // to be entered again
 
   // False, and the answer given, unless the status is OK.
   bool Goes(const absl::Status& status) {
@@ -68,28 +70,61 @@ absl::StatusOr<std::vector<WalkResult>> WalkEach(std::span<const WalkTask> tasks
   return results;
 }
 
-// Walks the graphs of searches that go together. On an error all of them have it.
-void WalkAll(std::span<RunningSearch* const> searches) {
+// What walks of kind kLate met is left as far as it is accepted; where that is too little, they have given up. Walks that
+// went alone are trusted alone.
+void LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::vector<WalkResult>& walked) {
+  std::vector<std::vector<MetRow>> met(alone ? walked.size() : 1);
+  std::vector<std::pair<const LegSearch*, size_t>> by_number;  // and which of its walks
+  int64_t wanted = 0;
+  double floor = -std::numeric_limits<double>::infinity();
+  for (RunningSearch* one : searches) {
+    wanted = std::max(wanted, one->search->wanted());
+    floor = std::max(floor, one->search->floor());
+    const size_t first = by_number.size();
+    for (size_t i = 0; i < one->search->walks(WalkKind::kLate); ++i) by_number.emplace_back(one->search.get(), i);
+    std::vector<MetRow> of_one;
+    one->search->AddMet(std::span(walked).subspan(first, by_number.size() - first), first, of_one);
+    for (const MetRow& row : of_one) met[alone ? row.walk : 0].push_back(row);
+  }
+  for (WalkResult& walk : walked) walk.rows.clear();
+  const auto accepts = [&](const MetRow& row) {
+    const auto& [search, walk] = by_number[row.walk];
+    return search->AcceptsMet(walk, row.row);
+  };
+  for (size_t group = 0; group < met.size(); ++group) {
+    const auto accepted = NearestAccepted(std::move(met[group]), wanted, floor, accepts);
+    if (!accepted) {
+      for (size_t i = 0; i < walked.size(); ++i) walked[i].gave_up |= !alone || i == group;
+      continue;
+    }
+    for (const MetRow& row : *accepted) walked[row.walk].rows.push_back({row.score, row.row});
+  }
+}
+
+// Walks the graphs of searches that go together. On an error all of them have it. Segments whose graph did not give enough
+// go to `again` of their search.
+void WalkAll(std::span<RunningSearch* const> searches, WalkKind kind) {
   PlannedWalks planned;
-  for (RunningSearch* one : searches) one->search->AddWalks(planned);
+  for (RunningSearch* one : searches) one->search->AddWalks(kind, planned);
   if (planned.tasks.empty()) return;
   const auto interrupted = [&] { return searches[0]->search->Interrupted(); };
   const bool alone = searches[0]->search->request().target_recall > 0;
-  const absl::StatusOr<std::vector<WalkResult>> walked =
+  absl::StatusOr<std::vector<WalkResult>> walked =
       alone ? WalkEach(planned.tasks, interrupted) : WalkTogether(planned.tasks, interrupted);
   if (!walked.ok()) {
     for (RunningSearch* one : searches) one->Goes(walked.status());
     return;
   }
+  if (kind == WalkKind::kLate) LeaveAccepted(searches, alone, *walked);
   // What is wanted has to come from all of them together: a row below that many others is none of it.
   int64_t wanted = 0, visible = 0;
   std::vector<double> ends;
   size_t first = 0;
   for (RunningSearch* one : searches) {
     wanted = std::max(wanted, one->search->wanted());
-    visible += one->search->visible_to_walks();
-    one->search->AddLowerEnds(std::span(*walked).subspan(first, one->search->walks()), ends);
-    first += one->search->walks();
+    visible += one->search->visible_to_walks(kind);
+    one->search->AddLowerEnds(kind, std::span(*walked).subspan(first, one->search->walks(kind)), ends);
+    first += one->search->walks(kind);
   }
   const SearchRequest& any = searches[0]->search->request();
   if (!any.keep && any.ids == nullptr) wanted = std::min(wanted, visible);
@@ -102,9 +137,24 @@ void WalkAll(std::span<RunningSearch* const> searches) {
   }
   first = 0;
   for (RunningSearch* one : searches) {
-    one->search->TakeWalks(std::span(*walked).subspan(first, one->search->walks()), floor, enough, one->scan);
-    first += one->search->walks();
+    const auto of_one = std::span(*walked).subspan(first, one->search->walks(kind));
+    one->search->TakeWalks(kind, of_one, floor, enough, kind == WalkKind::kLate ? one->again : one->scan);
+    first += of_one.size();
   }
+}
+
+// First those that are filtered in the end: where they met too few that pass, what is done instead is done before the
+// others are walked, whose rows then have better ones to be compared with.
+void WalkAll(std::vector<RunningSearch*> searches) {
+  WalkAll(searches, WalkKind::kLate);
+  for (RunningSearch* one : searches) {
+    for (size_t i = 0; one->answer->ok() && i < one->again.size(); ++i) {
+      const absl::StatusOr<bool> scan = one->search->EnterAgain(one->again[i]);
+      if (one->Goes(scan.status()) && *scan) one->scan.push_back(one->again[i]);
+    }
+  }
+  std::erase_if(searches, [](RunningSearch* one) { return !one->answer->ok(); });
+  if (!searches.empty()) WalkAll(searches, WalkKind::kFiltered);
 }
 
 // A block of rows of one segment for all searches of a scan, by their vectors or by their codes: it is read once.
@@ -282,7 +332,7 @@ std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedR
     } else if (AdaptsEveryRow(*requests[i].request)) {
       adapting.push_back(i);
     } else {
-      running.push_back({std::make_unique<LegSearch>(requests[i]), &answers[i], {}});
+      running.push_back({std::make_unique<LegSearch>(requests[i]), &answers[i], {}, {}});
     }
   }
   std::vector<RunningSearch*> waiting, together;

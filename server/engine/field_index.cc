@@ -60,7 +60,7 @@ struct OnlyValue {
 
 // Half of a million ids are asked one by one in a fraction of the time that it takes to put them together; of few, most
 // would be asked in vain.
-constexpr uint64_t kTestedShare = 16;  // of the places of a column: one in so many at least
+constexpr uint64_t kTestedShare = 6;  // of the places of a column: one in so many at least
 constexpr uint64_t kPlacesAValue = 8;  // at most, on average
 constexpr uint64_t kPlacesFree = 1 << 18;
 constexpr uint64_t kWithoutFree = 10'000;
@@ -237,23 +237,31 @@ auto WithSides(PayloadType type, const FilterNode& leaf, const Visit& visit) {
 
 }  // namespace
 
-void FieldIndex::CollectRange(const FilterNode& leaf, IdPieces* out) const {
-  std::visit(
-      [&](const auto& index) {
-        WithSides(type_, leaf, [&](const auto& below, const auto& above) { index.Collect(below, above, out); });
+std::shared_ptr<const IdTest> FieldIndex::CollectRange(const FilterNode& leaf, bool may_test, IdPieces* out) const {
+  return std::visit(
+      [&]<typename T>(const ValueIndex<T>& index) -> std::shared_ptr<const IdTest> {
+        // From here on its own least and greatest values stand for the bounds: nothing is converted that could be rounded.
+        const auto ends = WithSides(type_, leaf, [&](const auto& below, const auto& above) { return index.Ends(below, above); });
+        if (!ends) return nullptr;
+        if (may_test) {
+          if (auto test = TestOfRange(index, *ends)) return test;
+        }
+        index.Collect([&](const T& value) { return value < ends->first; },
+                      [&](const T& value) { return ends->second < value; }, out);
+        return nullptr;
       },
       values_);
 }
 
-std::shared_ptr<const IdTest> FieldIndex::TestOfRange(const FilterNode& leaf, uint64_t count) const {
+template <typename T>
+std::shared_ptr<const IdTest> FieldIndex::TestOfRange(const ValueIndex<T>& index, const std::pair<T, T>& ends) const {
   std::shared_ptr<const IdTest> test;
-  OnColumn(*this, [&]<typename T>(const ValueColumn<T>& column) {
-    if (!odd_.empty() || count * kTestedShare < column.room()) return;
-    // Its own least and greatest values in place of the bounds: nothing is converted that could be rounded.
-    const auto ends = WithSides(type_, leaf, [&](const auto& below, const auto& above) {
-      return std::get<ValueIndex<T>>(values_).Ends(below, above);
-    });
-    test = std::make_shared<RangeTest<T>>(column, ends, count);
+  OnColumn(*this, [&]<typename V>(const ValueColumn<V>& column) {
+    if constexpr (std::is_same_v<V, T>) {
+      if (!odd_.empty()) return;
+      const uint64_t count = index.Count(ends.first, ends.second);
+      if (count * kTestedShare >= column.room()) test = std::make_shared<RangeTest<T>>(column, ends, count);
+    }
   });
   return test;
 }
@@ -275,9 +283,9 @@ IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
     for (const auto* bound : bounds) {
       if (*bound) look(**bound);  // all of one kind
     }
-    if (of_kind) CollectRange(leaf, &met);
-    const uint64_t count = may_test ? met.Count() : 0;
-    if (auto test = count == 0 ? nullptr : TestOfRange(leaf, count)) return {{{}, true, {std::move(test)}}, std::nullopt};
+    if (of_kind) {
+      if (auto test = CollectRange(leaf, may_test, &met)) return {{{}, true, {std::move(test)}}, std::nullopt};
+    }
   } else {
     for (const FilterValue& value : leaf.values) {
       if (look(value)) CollectEqual(value, &met);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "index/id_set.h"
@@ -45,9 +46,11 @@ class FieldIndex {
   template <typename Change>
   void ForEachValue(const PayloadValues& values, Change&& change);
   void CollectEqual(const FilterValue& value, IdPieces* out) const;
-  void CollectRange(const FilterNode& leaf, IdPieces* out) const;
-  // A range that `count` ids meet, more than none; nullptr: to be put together.
-  std::shared_ptr<const IdTest> TestOfRange(const FilterNode& leaf, uint64_t count) const;
+  // The ids of a range, or the test that very many meet.
+  std::shared_ptr<const IdTest> CollectRange(const FilterNode& leaf, bool may_test, IdPieces* out) const;
+  // Of the range between two values that ids have; nullptr: to be put together.
+  template <typename T>
+  std::shared_ptr<const IdTest> TestOfRange(const ValueIndex<T>& index, const std::pair<T, T>& ends) const;
   void SetColumn(uint64_t id, const PayloadValues& values);
   void ClearColumn(uint64_t id);
   void DropColumn();

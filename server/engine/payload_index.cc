@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kEntriesALock = 64;  // then searches get their turn
 constexpr size_t kEntriesABatch = 1'024;
 constexpr uint64_t kAsksAMember = 8;  // to ask one id costs as much as to put so many into a set
-constexpr double kTestedShareMin = 1.0 / 16;
+constexpr double kTestedShareMin = 1.0 / 6;
 constexpr absl::Duration kRetry = absl::Seconds(10);
 constexpr absl::Duration kIndexPoll = absl::Milliseconds(20);
 

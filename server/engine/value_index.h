@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -24,12 +25,6 @@ struct IdPieces {
   std::vector<const IdSet*> sets;
   std::vector<uint64_t> ids;
 
-  // At least as many as Union() has.
-  uint64_t Count() const {
-    uint64_t count = ids.size();
-    for (const IdSet* set : sets) count += set->Count();
-    return count;
-  }
   IdSet Union() const {
     IdSet all = sets.size() == 1 ? *sets[0] : IdSet::Union(sets);
     all.AddMany(ids);
@@ -72,27 +67,37 @@ class ValueIndex {
     }
   }
 
-  // The least value that is not below and the greatest that is not above, of Collect's. REQUIRES: Collect finds some.
+  // The least value that is not below and the greatest that is not above, of Collect's; nullopt where it finds none.
   template <typename Below, typename Above>
-  std::pair<T, T> Ends(const Below& below, const Above& above) const {
+  std::optional<std::pair<T, T>> Ends(const Below& below, const Above& above) const {
     const Node* least = root_.get();
     while (!least->leaf()) {
-      least = std::partition_point(least->children.begin(), least->children.end(), [&](const NodePtr& child) {
-                return below(GreatestOf(*child));
-              })->get();
+      const auto first = std::partition_point(least->children.begin(), least->children.end(),
+                                              [&](const NodePtr& child) { return below(GreatestOf(*child)); });
+      if (first == least->children.end()) return std::nullopt;
+      least = first->get();
     }
     const Node* greatest = root_.get();
     while (!greatest->leaf()) {
-      greatest = std::prev(std::partition_point(greatest->children.begin(), greatest->children.end(), [&](const NodePtr& child) {
-                   return !above(child->least);
-                 }))->get();
+      const auto behind = std::partition_point(greatest->children.begin(), greatest->children.end(),
+                                               [&](const NodePtr& child) { return !above(child->least); });
+      if (behind == greatest->children.begin()) return std::nullopt;
+      greatest = std::prev(behind)->get();
     }
+    if (least == root_.get()) return std::nullopt;  // empty
     const auto first = std::partition_point(least->entries.begin(), least->entries.end(),
                                             [&](const Entry& entry) { return below(entry.first); });
     const auto behind = std::partition_point(greatest->entries.begin(), greatest->entries.end(),
                                              [&](const Entry& entry) { return !above(entry.first); });
-    return {least->single() ? least->least : first->first, greatest->single() ? greatest->least : std::prev(behind)->first};
+    std::pair<T, T> ends{least->single() ? least->least : first->first,
+                         greatest->single() ? greatest->least : std::prev(behind)->first};
+    if (ends.second < ends.first) return std::nullopt;
+    return ends;
   }
+
+  // How many ids there are of values from `least` to `greatest`, those of several values more than once. Only where nodes
+  // above leaves have sets is that less work than to collect them.
+  uint64_t Count(const T& least, const T& greatest) const { return CountBelow(*root_, least, greatest); }
 
   // About, in memory; texts beyond what a string holds in itself not counted.
   size_t bytes() const { return BytesOf(*root_); }
@@ -270,6 +275,28 @@ class ValueIndex {
         }
       }
     }
+  }
+
+  static uint64_t CountBelow(const Node& node, const T& least, const T& greatest) {
+    uint64_t count = 0;
+    const auto first = std::partition_point(node.children.begin(), node.children.end(),
+                                            [&](const NodePtr& child) { return GreatestOf(*child) < least; });
+    for (auto at = first; at != node.children.end() && !(greatest < (*at)->least); ++at) {
+      const Node& child = **at;
+      const bool whole = child.single() || (!(child.least < least) && !(greatest < GreatestOf(child)));
+      if (whole && (kSums || child.leaf())) {
+        count += child.ids.Count();
+      } else if (!child.leaf()) {
+        count += CountBelow(child, least, greatest);
+      } else {
+        const auto begin = std::partition_point(child.entries.begin(), child.entries.end(),
+                                                [&](const Entry& entry) { return entry.first < least; });
+        const auto end = std::partition_point(begin, child.entries.end(),
+                                              [&](const Entry& entry) { return !(greatest < entry.first); });
+        count += static_cast<uint64_t>(end - begin);
+      }
+    }
+    return count;
   }
 
   static size_t BytesOf(const Node& node) {
