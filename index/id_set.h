@@ -67,6 +67,8 @@ class IdTest {
   virtual ~IdTest() = default;
   // Some nanoseconds.
   virtual bool Holds(uint64_t id) const = 0;
+  // False: none of first .. last does. A look at a few numbers for every few thousand ids.
+  virtual bool MayHold(uint64_t first, uint64_t last) const = 0;
   // Ids that met it when it was made, and their share of all, about.
   virtual uint64_t Count() const = 0;
   virtual double Share() const = 0;
@@ -87,12 +89,15 @@ struct IdFilter {
   }
   // Whether every id passes.
   bool all() const { return others && ids.empty() && tests.empty(); }
-  // At most so many pass of this many.
-  uint64_t CountMax(uint64_t of) const {
-    const uint64_t listed = std::min(of, ids.Count());
-    uint64_t most = others ? of - listed : listed;
-    for (const auto& test : tests) most = std::min(most, test->Count());
-    return most;
+  // Which share passes of this many ids, as far as its parts know nothing of one another.
+  double Share(uint64_t of) const {
+    const auto share_of = [of](uint64_t n) { return of == 0 ? 0 : std::min(1.0, static_cast<double>(n) / static_cast<double>(of)); };
+    double share = others ? 1 - share_of(ids.Count()) : share_of(ids.Count());
+    for (const auto& test : tests) share *= share_of(test->Count());
+    return share;
+  }
+  bool MayHold(uint64_t first, uint64_t last) const {
+    return std::all_of(tests.begin(), tests.end(), [=](const auto& test) { return test->MayHold(first, last); });
   }
 };
 

@@ -7,21 +7,24 @@
 
 namespace lightcone {
 
-std::optional<std::vector<MetRow>> NearestAccepted(std::vector<MetRow> met, int64_t wanted, double floor,
+std::optional<std::vector<MetRow>> NearestAccepted(std::vector<MetRow> met, int64_t wanted, LowerEnds& ends,
                                                    absl::FunctionRef<bool(const MetRow&)> accepts) {
   std::sort(met.begin(), met.end(), Better);
-  const bool all_better = !met.empty() && met.back().score + met.back().error < floor;
-  const size_t least = all_better ? 0 : static_cast<size_t>(LeastOfPostFilter(wanted));
-  const size_t hits = static_cast<size_t>(std::max<int64_t>(1, wanted));
+  double error_max = 0;
+  for (const MetRow& row : met) error_max = std::max(error_max, row.error);
+  // Rows that no walk has met are no better than the worst of those it has.
+  const bool all_worse = !met.empty() && met.back().score + error_max < ends.floor();
+  const size_t least = all_worse ? 0 : static_cast<size_t>(LeastOfPostFilter(wanted));
+  LowerEnds with = ends;
   std::vector<MetRow> accepted;
-  double least_score = floor;
   for (const MetRow& row : met) {
-    if (accepted.size() >= least && row.score + row.error < least_score) continue;
+    if (accepted.size() >= least && row.score + row.error < with.floor()) continue;
     if (!accepts(row)) continue;
     accepted.push_back(row);
-    if (accepted.size() == hits) least_score = std::max(least_score, row.score - row.error);
+    with.Add(row.score - row.error);
   }
   if (accepted.size() < least) return std::nullopt;
+  ends = std::move(with);
   return accepted;
 }
 

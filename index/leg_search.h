@@ -214,9 +214,11 @@ class LegSearch {
     }
   }
 
-  // What walks of kind kLate have met, the first of them being the one with number `first`.
+  // What walks of kind kLate have met, the first of them being the one with number `first`. What those met that gave up is
+  // no measure for others: other ways may not meet it again.
   void AddMet(std::span<const WalkResult> walks, size_t first, std::vector<MetRow>& met) {
     for (size_t i = 0; i < walks.size(); ++i) {
+      if (walks[i].gave_up) continue;
       Turn(late_[i].index);
       for (const ScoredRow& row : walks[i].rows) {
         met.push_back({row.score, ErrorOf(late_[i].index, row.score), first + i, row.row});

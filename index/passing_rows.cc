@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/mix.h"
 #include "base/status.h"
 
 namespace lightcone {
@@ -33,13 +34,14 @@ bool PassingRows::listed() const {
 }
 
 double PassingRows::Share() const {
-  if (sampled()) return pinned_.segment->ordered_by_id() ? Sample(kSampledForTests).share : Sample().share;
+  if (sampled() && !pinned_.segment->ordered_by_id()) return Sample().share;
   double share = served_share_;
   if (ids_ != nullptr) {
     const uint64_t* const of_rows = pinned_.segment->block().ids;
     const double listed = static_cast<double>(ids_->ids.CountIn(of_rows[0], of_rows[pinned_.rows - 1]));
     const double those = std::min(1.0, listed / static_cast<double>(pinned_.rows));
     share *= ids_->others ? 1 - those : those;
+    if (sampled() && share > 0) share = MayPass(0, pinned_.rows) ? std::min(share, Sample(kSampledForTests).share) : 0;
   }
   return std::clamp(share, 0.0, 1.0);
 }
@@ -48,7 +50,10 @@ PassingRows::Sampled PassingRows::Sample(int64_t asked) const {
   Sampled sampled;
   asked = std::min(asked, pinned_.rows);
   for (int64_t i = 0; i < asked; ++i) {
-    const uint32_t row = static_cast<uint32_t>(i * pinned_.rows / asked);
+    // Anywhere in its part: what passes may come again at even distances.
+    const int64_t begin = i * pinned_.rows / asked, end = (i + 1) * pinned_.rows / asked;
+    const uint64_t within = Mixed(static_cast<uint64_t>(i)) % static_cast<uint64_t>(end - begin);
+    const uint32_t row = static_cast<uint32_t>(begin + static_cast<int64_t>(within));
     (Passes(row) ? sampled.passing : sampled.others).push_back(row);
   }
   sampled.share = static_cast<double>(sampled.passing.size()) / static_cast<double>(asked);
@@ -59,15 +64,21 @@ absl::Status PassingRows::ForEach(absl::FunctionRef<absl::Status(std::span<const
   if (listed()) return ForEachListed(visit);
   std::array<uint32_t, kRowsACall> found;
   size_t n = 0;
-  for (int64_t row = 0; row < pinned_.rows; ++row) {
-    if (row % kRowsBetweenLooks == kRowsBetweenLooks - 1) LC_RETURN_IF_ERROR(context_.Interrupted());
-    found[n] = static_cast<uint32_t>(row);
-    n += Passes(static_cast<uint32_t>(row));
-    if (n == found.size() || row + 1 == pinned_.rows) {
-      LC_RETURN_IF_ERROR(visit({found.data(), std::exchange(n, 0)}));
+  for (int64_t begin = 0; begin < pinned_.rows; begin += kRowsBetweenLooks) {
+    const int64_t end = std::min(begin + kRowsBetweenLooks, pinned_.rows);
+    for (int64_t row = MayPass(begin, end) ? begin : end; row < end; ++row) {
+      found[n] = static_cast<uint32_t>(row);
+      n += Passes(static_cast<uint32_t>(row));
+      if (n == found.size()) LC_RETURN_IF_ERROR(visit({found.data(), std::exchange(n, 0)}));
     }
+    if (end - begin == kRowsBetweenLooks) LC_RETURN_IF_ERROR(context_.Interrupted());
   }
-  return absl::OkStatus();
+  return visit({found.data(), n});
+}
+
+bool PassingRows::MayPass(int64_t begin, int64_t end) const {
+  if (ids_ == nullptr || ids_->tests.empty() || !pinned_.segment->ordered_by_id()) return true;
+  return ids_->MayHold(IdOf(static_cast<uint32_t>(begin)), IdOf(static_cast<uint32_t>(end - 1)));
 }
 
 absl::Status PassingRows::ForEachListed(absl::FunctionRef<absl::Status(std::span<const uint32_t>)> visit) const {

@@ -41,6 +41,8 @@ class PassingRows {
 
  private:
   bool sampled() const { return ids_ != nullptr && (!pinned_.segment->ordered_by_id() || !ids_->tests.empty()); }
+  // False: the tests hold for none of the rows begin .. end - 1.
+  bool MayPass(int64_t begin, int64_t end) const;
   absl::Status ForEachListed(absl::FunctionRef<absl::Status(std::span<const uint32_t>)> visit) const;
   // Where ids follow one another without a gap no memory is read.
   uint64_t IdOf(uint32_t row) const { return gapless_ ? first_id_ + row : pinned_.segment->block().ids[row]; }

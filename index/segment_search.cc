@@ -70,9 +70,9 @@ absl::StatusOr<std::vector<WalkResult>> WalkEach(std::span<const WalkTask> tasks
   return results;
 }
 
-// What walks of kind kLate met is left as far as it is accepted; where that is too little, they have given up. Walks that
-// went alone are trusted alone.
-void LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::vector<WalkResult>& walked) {
+// What walks of kind kLate met is left as far as it is accepted. Walks that met too little that is, all together or each
+// alone, have given up then. False where any has.
+bool LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::vector<WalkResult>& walked) {
   std::vector<std::vector<MetRow>> met(alone ? walked.size() : 1);
   std::vector<std::pair<const LegSearch*, size_t>> by_number;  // and which of its walks
   int64_t wanted = 0;
@@ -91,14 +91,32 @@ void LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::ve
     const auto& [search, walk] = by_number[row.walk];
     return search->AcceptsMet(walk, row.row);
   };
+  LowerEnds ends(wanted, floor);
   for (size_t group = 0; group < met.size(); ++group) {
-    const auto accepted = NearestAccepted(std::move(met[group]), wanted, floor, accepts);
+    const auto accepted = NearestAccepted(std::move(met[group]), wanted, ends, accepts);
     if (!accepted) {
       for (size_t i = 0; i < walked.size(); ++i) walked[i].gave_up |= !alone || i == group;
       continue;
     }
     for (const MetRow& row : *accepted) walked[row.walk].rows.push_back({row.score, row.row});
   }
+  return std::none_of(walked.begin(), walked.end(), [](const WalkResult& walk) { return walk.gave_up; });
+}
+
+// Walks of kind kLate: together, and where that met too little each alone, which looks so many times farther.
+absl::StatusOr<std::vector<WalkResult>> WalkLate(std::span<RunningSearch* const> searches, bool alone,
+                                                 std::span<const WalkTask> tasks,
+                                                 absl::FunctionRef<absl::Status()> interrupted) {
+  int64_t evaluations = 0;
+  if (!alone) {
+    LC_ASSIGN_OR_RETURN(std::vector<WalkResult> walked, WalkTogether(tasks, interrupted));
+    if (LeaveAccepted(searches, /*alone=*/false, walked) || tasks.size() == 1) return walked;
+    for (const WalkResult& walk : walked) evaluations += walk.evaluations;
+  }
+  LC_ASSIGN_OR_RETURN(std::vector<WalkResult> walked, WalkEach(tasks, interrupted));
+  walked[0].evaluations += evaluations;
+  LeaveAccepted(searches, /*alone=*/true, walked);
+  return walked;
 }
 
 // Walks the graphs of searches that go together. On an error all of them have it. Segments whose graph did not give enough
@@ -109,13 +127,14 @@ void WalkAll(std::span<RunningSearch* const> searches, WalkKind kind) {
   if (planned.tasks.empty()) return;
   const auto interrupted = [&] { return searches[0]->search->Interrupted(); };
   const bool alone = searches[0]->search->request().target_recall > 0;
-  absl::StatusOr<std::vector<WalkResult>> walked =
-      alone ? WalkEach(planned.tasks, interrupted) : WalkTogether(planned.tasks, interrupted);
+  const absl::StatusOr<std::vector<WalkResult>> walked =
+      kind == WalkKind::kLate ? WalkLate(searches, alone, planned.tasks, interrupted)
+      : alone                 ? WalkEach(planned.tasks, interrupted)
+                              : WalkTogether(planned.tasks, interrupted);
   if (!walked.ok()) {
     for (RunningSearch* one : searches) one->Goes(walked.status());
     return;
   }
-  if (kind == WalkKind::kLate) LeaveAccepted(searches, alone, *walked);
   // What is wanted has to come from all of them together: a row below that many others is none of it.
   int64_t wanted = 0, visible = 0;
   std::vector<double> ends;

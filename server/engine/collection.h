@@ -194,6 +194,7 @@ class Collection final : private RowSource, private PayloadSource {
                               std::vector<uint64_t>* damaged) override;
   // The internal ids of these items (keys of kItems, whose heads are damaged): a walk over all of them.
   absl::Status FindInternalIds(const std::vector<std::string>& item_keys, std::vector<uint64_t>* internal_ids) const;
+  uint64_t Payloads() override;
   absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> internal_ids) override;
 
   const uint32_t number_;

@@ -61,9 +61,8 @@ struct OnlyValue {
 // Half of a million ids are asked one by one in a fraction of the time that it takes to put them together; of few, most
 // would be asked in vain.
 constexpr uint64_t kTestedShare = 6;  // of the places of a column: one in so many at least
-constexpr uint64_t kPlacesAValue = 8;  // at most, on average
+constexpr uint64_t kPlacesAValue = 3;  // at most, on average
 constexpr uint64_t kPlacesFree = 1 << 18;
-constexpr uint64_t kWithoutFree = 10'000;
 
 template <typename T>
 class RangeTest final : public IdTest {
@@ -77,6 +76,9 @@ class RangeTest final : public IdTest {
   bool Holds(uint64_t id) const override {
     const T value = values_.At(id);  // kNone is less than any other, or nothing
     return value >= least_ && value <= greatest_;
+  }
+  bool MayHold(uint64_t first, uint64_t last) const override {
+    return values_.MayLieBetween(first, last, least_, greatest_);
   }
   uint64_t Count() const override { return count_; }
   double Share() const override { return share_; }
@@ -154,23 +156,25 @@ void FieldIndex::Remove(uint64_t id, const PayloadValues& values) {
 }
 
 void FieldIndex::SetColumn(uint64_t id, const PayloadValues& values) {
-  bool fits = true;
   OnColumn(*this, [&]<typename T>(ValueColumn<T>& column) {
     OnlyValue<T> only;
     ForEachValue(values, only);
-    ++(only.count == 0 ? without_ : with_);
-    const bool one = only.count == 1 && !column.IsNone(only.value);
-    if (one) column.Set(id, only.value);
-    fits = one || only.count == 0;
+    if (only.count == 1 && !column.IsNone(only.value)) {
+      column.Set(id, only.value);
+    } else if (only.count > 0) {
+      several_.Add(id);
+    }
   });
-  if (!fits) DropColumn();
   CheckColumn();
 }
 
 void FieldIndex::ClearColumn(uint64_t id) {
+  several_.Remove(id);
   OnColumn(*this, [id](auto& column) { column.Clear(id); });
   CheckColumn();
 }
+
+void FieldIndex::Expect(uint64_t payloads) { expected_ = payloads; }
 
 void FieldIndex::Settle() {
   settled_ = true;
@@ -180,8 +184,8 @@ void FieldIndex::Settle() {
 void FieldIndex::CheckColumn() {
   bool sparse = false;
   OnColumn(*this, [&](const auto& column) {
-    sparse = settled_ ? column.room() > kPlacesAValue * column.count() + kPlacesFree
-                      : without_ > kPlacesAValue * with_ + kWithoutFree;  // values come in any order of ids
+    const uint64_t values = settled_ ? column.count() : std::max(expected_, column.count());
+    sparse = column.room() > kPlacesAValue * values + kPlacesFree;
   });
   if (sparse) DropColumn();
 }
@@ -220,28 +224,33 @@ void FieldIndex::CollectEqual(const FilterValue& wanted, IdPieces* out) const {
 
 namespace {
 
-// visit(below, above): on which side of a range a value lies.
+// visit(below, above): on which side of ranges a value lies, of any of them.
 template <typename Visit>
-auto WithSides(PayloadType type, const FilterNode& leaf, const Visit& visit) {
+auto WithSides(PayloadType type, std::span<const FilterNode* const> ranges, const Visit& visit) {
   const auto order = [type](const auto& value, const FilterValue& bound) { return OrderOf(type, value, bound); };
   return visit(
       [&](const auto& value) {
-        return (leaf.greater && !(order(value, *leaf.greater) > 0)) ||
-               (leaf.greater_equal && !(order(value, *leaf.greater_equal) >= 0));
+        return std::any_of(ranges.begin(), ranges.end(), [&](const FilterNode* range) {
+          return (range->greater && !(order(value, *range->greater) > 0)) ||
+                 (range->greater_equal && !(order(value, *range->greater_equal) >= 0));
+        });
       },
       [&](const auto& value) {
-        return (leaf.less && !(order(value, *leaf.less) < 0)) ||
-               (leaf.less_equal && !(order(value, *leaf.less_equal) <= 0));
+        return std::any_of(ranges.begin(), ranges.end(), [&](const FilterNode* range) {
+          return (range->less && !(order(value, *range->less) < 0)) ||
+                 (range->less_equal && !(order(value, *range->less_equal) <= 0));
+        });
       });
 }
 
 }  // namespace
 
-std::shared_ptr<const IdTest> FieldIndex::CollectRange(const FilterNode& leaf, bool may_test, IdPieces* out) const {
+std::shared_ptr<const IdTest> FieldIndex::CollectRange(std::span<const FilterNode* const> ranges, bool may_test,
+                                                       IdPieces* out) const {
   return std::visit(
       [&]<typename T>(const ValueIndex<T>& index) -> std::shared_ptr<const IdTest> {
         // From here on its own least and greatest values stand for the bounds: nothing is converted that could be rounded.
-        const auto ends = WithSides(type_, leaf, [&](const auto& below, const auto& above) { return index.Ends(below, above); });
+        const auto ends = WithSides(type_, ranges, [&](const auto& below, const auto& above) { return index.Ends(below, above); });
         if (!ends) return nullptr;
         if (may_test) {
           if (auto test = TestOfRange(index, *ends)) return test;
@@ -258,7 +267,7 @@ std::shared_ptr<const IdTest> FieldIndex::TestOfRange(const ValueIndex<T>& index
   std::shared_ptr<const IdTest> test;
   OnColumn(*this, [&]<typename V>(const ValueColumn<V>& column) {
     if constexpr (std::is_same_v<V, T>) {
-      if (!odd_.empty()) return;
+      if (!odd_.empty() || !several_.empty()) return;
       const uint64_t count = index.Count(ends.first, ends.second);
       if (count * kTestedShare >= column.room()) test = std::make_shared<RangeTest<T>>(column, ends, count);
     }
@@ -266,31 +275,47 @@ std::shared_ptr<const IdTest> FieldIndex::TestOfRange(const ValueIndex<T>& index
   return test;
 }
 
+FieldIndex::Kind FieldIndex::KindOf(const FilterValue& value) {
+  return std::holds_alternative<std::string>(value) ? Kind::kText : IsNumber(value) ? Kind::kNumber : Kind::kTruth;
+}
+
+bool FieldIndex::CanJoin(const FilterNode& range) const {
+  for (const auto* bound : {&range.greater, &range.greater_equal, &range.less, &range.less_equal}) {
+    if (*bound && KindOf(**bound) != kind_) return false;  // all are of one kind
+  }
+  return (integers_ || doubles_) && several_.empty();
+}
+
+IdBounds FieldIndex::EvaluateRanges(std::span<const FilterNode* const> ranges, bool may_test) const {
+  IdPieces met;
+  if (auto test = CollectRange(ranges, may_test, &met)) return {{{}, true, {std::move(test)}}, std::nullopt};
+  return Bounds(met, /*of_kind=*/true, /*of_others=*/false);
+}
+
 IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
   if (leaf.kind == FilterNode::Kind::kExists) return {{present_, false, {}}, std::nullopt};
   IdPieces met;
   bool of_kind = false, of_others = false;
   const auto look = [&](const FilterValue& value) {
-    const Kind kind = std::holds_alternative<std::string>(value) ? Kind::kText
-                      : IsNumber(value)                          ? Kind::kNumber
-                                                                 : Kind::kTruth;
-    (kind == kind_ ? of_kind : of_others) = true;
-    return kind == kind_;
+    const bool ours = KindOf(value) == kind_;
+    (ours ? of_kind : of_others) = true;
+    return ours;
   };
   if (leaf.kind == FilterNode::Kind::kRange) {
-    const std::optional<FilterValue>* const bounds[] = {&leaf.greater, &leaf.greater_equal, &leaf.less,
-                                                        &leaf.less_equal};
-    for (const auto* bound : bounds) {
+    for (const auto* bound : {&leaf.greater, &leaf.greater_equal, &leaf.less, &leaf.less_equal}) {
       if (*bound) look(**bound);  // all of one kind
     }
-    if (of_kind) {
-      if (auto test = CollectRange(leaf, may_test, &met)) return {{{}, true, {std::move(test)}}, std::nullopt};
-    }
+    const FilterNode* const only[] = {&leaf};
+    if (of_kind) return EvaluateRanges(only, may_test);
   } else {
     for (const FilterValue& value : leaf.values) {
       if (look(value)) CollectEqual(value, &met);
     }
   }
+  return Bounds(met, of_kind, of_others);
+}
+
+IdBounds FieldIndex::Bounds(const IdPieces& met, bool of_kind, bool of_others) const {
   IdBounds bounds{{met.Union(), false, {}}, std::nullopt};
   // Payloads have to be read of items with a value that the condition may be about, and that is not in the index.
   IdSet unsure;

@@ -1,14 +1,15 @@
 // The index over one field of the payloads: for a condition of a filter, the ids whose payloads meet it.
 //
-// Numbers and times are held by id as well (value_column.h), as long as no payload has several of them and there is memory
-// well spent on it: then a range that very many ids meet is a test of one id after another, and their set is not put
-// together.
+// Numbers and times are held by id as well (value_column.h), if a third of the ids or more have one: then a range that very
+// many ids meet is a test of one id after another, and their set is not put together. Not while any id has several values,
+// or one that does not fit.
 // Threads: none of its own; const methods are safe together.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -29,11 +30,16 @@ class FieldIndex {
   // The payload of an id never changes. Adding once more, and removing what is not there, is no change.
   void Add(uint64_t id, const PayloadValues& values);
   void Remove(uint64_t id, const PayloadValues& values);
-  // Every payload that there was has been added: from now on there are to be some where values by id have room.
+  // About so many payloads come before Settle, in any order of ids: values by id take no more memory than those need.
+  void Expect(uint64_t payloads);
+  // Every payload that there was has been added.
   void Settle();
 
   // REQUIRES: a leaf over this field. With `may_test`, the bounds may have a test: all ids that meet it, then.
   IdBounds Evaluate(const FilterNode& leaf, bool may_test = false) const;
+  // What meets several ranges, where that is what meets the range that they have in common: no id has several values.
+  bool CanJoin(const FilterNode& range) const;
+  IdBounds EvaluateRanges(std::span<const FilterNode* const> ranges, bool may_test) const;
 
   uint64_t items() const { return present_.Count(); }
   size_t bytes() const;
@@ -45,9 +51,12 @@ class FieldIndex {
   // Into the index, or into the set of what does not fit there.
   template <typename Change>
   void ForEachValue(const PayloadValues& values, Change&& change);
+  static Kind KindOf(const FilterValue& value);
   void CollectEqual(const FilterValue& value, IdPieces* out) const;
-  // The ids of a range, or the test that very many meet.
-  std::shared_ptr<const IdTest> CollectRange(const FilterNode& leaf, bool may_test, IdPieces* out) const;
+  // The ids of what ranges have in common, or the test that very many meet.
+  std::shared_ptr<const IdTest> CollectRange(std::span<const FilterNode* const> ranges, bool may_test, IdPieces* out) const;
+  // Of a condition about values of the index's kind, or of others, that these ids meet.
+  IdBounds Bounds(const IdPieces& met, bool of_kind, bool of_others) const;
   // Of the range between two values that ids have; nullptr: to be put together.
   template <typename T>
   std::shared_ptr<const IdTest> TestOfRange(const ValueIndex<T>& index, const std::pair<T, T>& ends) const;
@@ -68,8 +77,9 @@ class FieldIndex {
   // At most one of both; none for texts and truths, and where it was dropped.
   std::optional<ValueColumn<int64_t>> integers_;
   std::optional<ValueColumn<double>> doubles_;
+  IdSet several_;  // ids with several values, or with one that the column cannot hold
   bool settled_ = false;
-  uint64_t with_ = 0, without_ = 0;  // payloads added with one value, and with none
+  uint64_t expected_ = 0;
 
   IdSet present_;  // the path leads somewhere
   IdSet odd_;      // with values of the kind that do not fit: texts that are no time, numbers that are no integer

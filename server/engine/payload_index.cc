@@ -93,6 +93,11 @@ void PayloadIndex::BuilderLoop() {
 }
 
 absl::StatusOr<size_t> PayloadIndex::Build(const std::vector<FieldPtr>& fields) {
+  const uint64_t expected = source_->Payloads();
+  {
+    absl::MutexLock lock(&mu_);
+    for (const FieldPtr& field : fields) field->index.Expect(expected);
+  }
   std::vector<std::pair<uint64_t, std::string>> read;
   std::vector<Entry> entries;
   const auto flush = [&]() -> absl::Status {
@@ -220,50 +225,72 @@ IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, 
       break;
   }
   if (node.field == kGenerationField) return IdBounds::Known(MatchesGeneration(node, generation));
-  const auto field =
-      std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field.path == node.field; });
-  if (field == fields_.end() || !(*field)->ready) {
-    AddName(&out->unindexed, node.field);
-    return IdBounds::Unknown();
-  }
-  AddName(&out->indexed, node.field);
-  return (*field)->index.Evaluate(node, may_test);
+  const Field* const field = Find(node.field);
+  AddName(field == nullptr ? &out->unindexed : &out->indexed, node.field);
+  return field == nullptr ? IdBounds::Unknown() : field->index.Evaluate(node, may_test);
+}
+
+const PayloadIndex::Field* PayloadIndex::Find(const std::string& path) const {
+  const auto field = std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field.path == path; });
+  return field == fields_.end() || !(*field)->ready ? nullptr : field->get();
 }
 
 IdBounds PayloadIndex::CompileAnd(const FilterNode& node, uint32_t generation, CompiledFilter* out) const {
-  IdBounds all = IdBounds::Known(true);
-  std::vector<std::pair<const FilterNode*, IdBounds>> tested;
+  // Ranges of one field are the range that they have in common: as tests of their own they would seem to be more.
+  std::vector<std::pair<const Field*, std::vector<const FilterNode*>>> ranges;
+  std::vector<const FilterNode*> others;
   for (const FilterNode& child : node.children) {
-    IdBounds bounds = CompileNode(child, generation, true, out);
+    const Field* const field = child.kind == FilterNode::Kind::kRange ? Find(child.field) : nullptr;
+    if (field == nullptr || !field->index.CanJoin(child)) {
+      others.push_back(&child);
+      continue;
+    }
+    AddName(&out->indexed, child.field);
+    const auto known = std::find_if(ranges.begin(), ranges.end(), [&](const auto& r) { return r.first == field; });
+    (known != ranges.end() ? known->second : ranges.emplace_back(field, std::vector<const FilterNode*>()).second)
+        .push_back(&child);
+  }
+  IdBounds all = IdBounds::Known(true);
+  std::vector<std::pair<IdBounds, std::function<IdBounds()>>> tested;  // and what gives their sets
+  const auto take = [&](IdBounds bounds, std::function<IdBounds()> set) {
     if (bounds.upper().tests.empty()) {
       all = And(std::move(all), bounds);
     } else {
-      tested.emplace_back(&child, std::move(bounds));
+      tested.emplace_back(std::move(bounds), std::move(set));
     }
+  };
+  for (const auto& [field, of_field] : ranges) {
+    const auto evaluate = [&index = field->index, &together = of_field](bool may_test) {
+      return index.EvaluateRanges(together, may_test);
+    };
+    take(evaluate(true), [evaluate] { return evaluate(false); });
+  }
+  for (const FilterNode* child : others) {
+    const auto compile = [=, this](bool may_test) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return CompileNode(*child, generation, may_test, out);
+    };
+    take(compile(true), [compile] { return compile(false); });
   }
   // Of few ids each is asked. What many tests leave between them may be few as well: then sets are the cheaper way to them.
   double share = 1;
-  std::erase_if(tested, [&](const auto& of_child) {
-    const IdFilter& upper = of_child.second.upper();
-    const uint64_t met = upper.CountMax(UINT64_MAX);
+  std::erase_if(tested, [&](const auto& one) {
+    uint64_t met = UINT64_MAX;
+    for (const auto& test : one.first.upper().tests) met = std::min(met, test->Count());
     if (!all.upper().others && all.upper().ids.Count() < met / kAsksAMember) {
-      all = Restrict(std::move(all), of_child.second);
+      all = Restrict(std::move(all), one.first);
       return true;
     }
-    for (const auto& test : upper.tests) share *= test->Share();
+    for (const auto& test : one.first.upper().tests) share *= test->Share();
     return false;
   });
-  for (auto& [child, bounds] : tested) {
-    if (share < kTestedShareMin) bounds = CompileNode(*child, generation, false, out);
-    all = And(std::move(all), bounds);
-  }
+  for (auto& [bounds, set] : tested) all = And(std::move(all), share < kTestedShareMin ? set() : bounds);
   return all;
 }
 
-CompiledFilter PayloadIndex::Compile(const FilterNode& root, uint32_t generation) const {
+CompiledFilter PayloadIndex::Compile(const FilterNode& root, uint32_t generation, bool may_test) const {
   CompiledFilter compiled;
   absl::ReaderMutexLock lock(&mu_);
-  compiled.bounds = CompileNode(root, generation, true, &compiled);
+  compiled.bounds = CompileNode(root, generation, may_test, &compiled);
   if (!damaged_.empty() && !compiled.indexed.empty()) {
     compiled.bounds = And(std::move(compiled.bounds), {{damaged_, true, {}}, std::nullopt});
   }

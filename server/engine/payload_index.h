@@ -45,6 +45,8 @@ class PayloadSource {
   virtual absl::Status ForEachPayload(
       absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit,
       std::vector<uint64_t>* damaged) = 0;
+  // How many payloads that is, about.
+  virtual uint64_t Payloads() = 0;
   // Which of these ids the store has no more; those it will never have again.
   virtual absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> internal_ids) = 0;
 };
@@ -74,8 +76,9 @@ class PayloadIndex {
   // Now and then. Errors of the store; what is left is swept the next time.
   absl::Status Sweep() ABSL_LOCKS_EXCLUDED(mu_, discard_mu_);
 
-  // For rows of one generation. For a view that was pinned before the call.
-  CompiledFilter Compile(const FilterNode& root, uint32_t generation) const ABSL_LOCKS_EXCLUDED(mu_);
+  // For rows of one generation. For a view that was pinned before the call. With `may_test` the filter may have tests of
+  // what very many ids meet.
+  CompiledFilter Compile(const FilterNode& root, uint32_t generation, bool may_test) const ABSL_LOCKS_EXCLUDED(mu_);
 
   std::vector<PayloadIndexStatus> Status() const ABSL_LOCKS_EXCLUDED(mu_);
   uint64_t bytes() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -97,6 +100,8 @@ class PayloadIndex {
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   IdBounds CompileAnd(const FilterNode& node, uint32_t generation, CompiledFilter* out) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // nullptr: no index answers conditions on it.
+  const Field* Find(const std::string& path) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool Building() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void BuilderLoop() ABSL_LOCKS_EXCLUDED(mu_);
   // Reads every payload into these fields, as far as they are still declared; how many items were left out as damaged.

@@ -115,6 +115,7 @@ class SearchRun {
   // The filter as bitmaps, for rows of each generation. REQUIRES: the generations are chosen.
   void CompileFilter();
   // Of the collection's items, about: those that bitmaps let through, and that payloads do besides. 1 without a filter.
+  uint64_t Items() const;
   double PassingShare() const;
   // What of the filter a leg's request has to say.
   void SetFilter(uint32_t generation, SearchRequest* request);

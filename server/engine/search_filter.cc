@@ -1,27 +1,36 @@
 // The filter of a search: compiled into bitmaps as far as payload indexes go, and what the search says of itself.
 #include <algorithm>
+#include <cmath>
 
 #include "absl/time/clock.h"
 #include "server/engine/search.h"
 
 namespace lightcone::server {
+namespace {
+
+constexpr size_t kQueriesTested = 8;
+
+}  // namespace
 
 void SearchRun::CompileFilter() {
   if (filter_ == nullptr) return;
   const absl::Time start = absl::Now();
   const PayloadIndex& payloads = collection_->payloads();
+  // A scan asks every row, and many queries ask many: a set is put together once for all of them.
+  const bool may_test = !call_.exact && call_.queries.size() <= kQueriesTested;
   if (filter_->needs_generation()) {
-    for (const uint32_t g : generations_) compiled_[g] = payloads.Compile(filter_->root(), g);
+    for (const uint32_t g : generations_) compiled_[g] = payloads.Compile(filter_->root(), g, may_test);
   } else {
-    compiled_[0] = payloads.Compile(filter_->root(), 0);
+    compiled_[0] = payloads.Compile(filter_->root(), 0, may_test);
   }
   compile_time_ = absl::Now() - start;
+  const uint64_t items = Items();
   uint64_t candidates = 0;
   bool asks = false;
   for (const auto& [generation, compiled] : compiled_) {
     if (compiled.exact()) continue;
-    const IdFilter& may = compiled.bounds.upper();
-    candidates = std::max(candidates, may.CountMax(UINT64_MAX));
+    const double share = compiled.bounds.upper().Share(items);
+    candidates = std::max(candidates, static_cast<uint64_t>(std::ceil(share * static_cast<double>(items))));
     asks = true;
   }
   if (!asks) return;
@@ -31,15 +40,17 @@ void SearchRun::CompileFilter() {
                     : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
 }
 
-double SearchRun::PassingShare() const {
+uint64_t SearchRun::Items() const {
   uint64_t items = 0;
   for (const auto& [generations, count] : collection_->progress().items) items += count;
+  return items;
+}
+
+double SearchRun::PassingShare() const {
+  const uint64_t items = Items();
   if (filter_ == nullptr || items == 0) return 1;
   double most = 0;
-  for (const auto& [generation, compiled] : compiled_) {
-    const IdFilter& may = compiled.bounds.upper();
-    most = std::max(most, static_cast<double>(may.CountMax(items)) / static_cast<double>(items));
-  }
+  for (const auto& [generation, compiled] : compiled_) most = std::max(most, compiled.bounds.upper().Share(items));
   return std::min(most, keep_share_);
 }
 

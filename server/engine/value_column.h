@@ -33,6 +33,8 @@ class ValueColumn {
     }
     // A search looks at those only that were set before it began; its neighbours may be set beside it.
     std::array<std::atomic<T>, kChunkIds> values;
+    // Of all values that were ever set here: they only grow apart.
+    std::atomic<T> least{std::numeric_limits<T>::max()}, greatest{std::numeric_limits<T>::lowest()};
     uint64_t count = 0;  // that are not kNone; for Set and Clear alone
   };
   using Page = std::array<std::shared_ptr<Chunk>, kPageChunks>;
@@ -47,6 +49,19 @@ class ValueColumn {
       if (page >= pages_->size() || (*pages_)[page] == nullptr) return kNone;
       const Chunk* const of_id = (*(*pages_)[page])[chunk % kPageChunks].get();
       return of_id == nullptr ? kNone : of_id->values[id % kChunkIds].load(std::memory_order_relaxed);
+    }
+    // False: no value of first .. last lies between the two.
+    bool MayLieBetween(uint64_t first, uint64_t last, T least, T greatest) const {
+      const uint64_t end = std::min<uint64_t>(last / kChunkIds, pages_->size() * kPageChunks - 1);
+      for (uint64_t chunk = first / kChunkIds; !pages_->empty() && chunk <= end; ++chunk) {
+        const Page* const page = (*pages_)[chunk / kPageChunks].get();
+        const Chunk* const values = page == nullptr ? nullptr : (*page)[chunk % kPageChunks].get();
+        if (values != nullptr && values->least.load(std::memory_order_relaxed) <= greatest &&
+            values->greatest.load(std::memory_order_relaxed) >= least) {
+          return true;
+        }
+      }
+      return false;
     }
 
    private:
@@ -65,6 +80,8 @@ class ValueColumn {
       ++count_;
     }
     place.store(value, std::memory_order_relaxed);
+    if (value < chunk->least.load(std::memory_order_relaxed)) chunk->least.store(value, std::memory_order_relaxed);
+    if (value > chunk->greatest.load(std::memory_order_relaxed)) chunk->greatest.store(value, std::memory_order_relaxed);
   }
 
   void Clear(uint64_t id) {
@@ -81,7 +98,8 @@ class ValueColumn {
   uint64_t count() const { return count_; }
   // Of count() values so many have room in what is taken of memory.
   uint64_t room() const { return chunks_ * kChunkIds; }
-  size_t bytes() const { return chunks_ * sizeof(Chunk) + pages_->size() * (sizeof(Page) + sizeof(void*)); }  // about
+  // About: of pages that are gone, too.
+  size_t bytes() const { return chunks_ * sizeof(Chunk) + pages_->size() * (sizeof(Page) + sizeof(void*)); }
 
  private:
   Chunk* Find(uint64_t id) const {

@@ -52,6 +52,7 @@ class Truth : public PayloadSource {
     for (const auto& [id, json] : payloads) LC_RETURN_IF_ERROR(visit(id, json));
     return absl::OkStatus();
   }
+  uint64_t Payloads() override { return payloads.size(); }
   absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> ids) override {
     std::vector<bool> gone;
     for (const uint64_t id : ids) gone.push_back(!payloads.contains(id));
@@ -64,7 +65,7 @@ class Truth : public PayloadSource {
 void ExpectRight(const PayloadIndex& index, const Truth& truth, const FilterNode& node, bool exactly) {
   const auto filter = Filter::Make(node);
   ASSERT_TRUE(filter.ok());
-  const CompiledFilter compiled = index.Compile(node, 1);
+  const CompiledFilter compiled = index.Compile(node, 1, /*may_test=*/true);
   EXPECT_TRUE(compiled.exact() || !exactly);
   for (const auto& [id, json] : truth.payloads) {
     const bool passes = filter->Matches({&json, 1, 0});
@@ -96,7 +97,7 @@ TEST(PayloadIndexes, EncloseWhatPassesWhateverTheTypesOfFieldsAndValues) {
       for (int f = 0; f < 40; ++f) {
         const FilterNode node = cases.Node(3);
         ASSERT_NO_FATAL_FAILURE(ExpectRight(index, truth, node, /*exactly=*/false));
-        const CompiledFilter compiled = index.Compile(node, 1);
+        const CompiledFilter compiled = index.Compile(node, 1, /*may_test=*/true);
         exact += compiled.exact();
         indexed += compiled.unindexed.empty() && !compiled.indexed.empty();
       }

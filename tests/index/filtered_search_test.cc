@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "index/filter_plan.h"
 #include "index/id_set.h"
+#include "index/late_filter.h"
 #include "tests/index/index_testing.h"
 
 namespace lightcone {
@@ -182,6 +183,7 @@ class Among final : public IdTest {
  public:
   Among(const IdSet& ids, double share) : ids_(ids), share_(share) {}
   bool Holds(uint64_t id) const override { return ids_.Contains(id); }
+  bool MayHold(uint64_t first, uint64_t last) const override { return ids_.CountIn(first, last) > 0; }
   uint64_t Count() const override { return ids_.Count(); }
   double Share() const override { return share_; }
 
@@ -273,6 +275,102 @@ TEST_P(FilteredSearch, FindsTheNearestWhateverTheFilterHasToDoWithTheQuery) {
       EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.95) << "share " << share << ", lean " << lean;
     }
   }
+}
+
+// Segments walk together; about a query whose whole neighbourhood fails each looks for itself, by a list, a test and a
+// filter that is expensive to ask.
+TEST_P(FilteredSearch, WalksSegmentsTogetherAndEachAloneWhereTooFewOfTheNearestPass) {
+  constexpr int64_t kRows = 16'000, kRowsASegment = 4'000;
+  Open(kRowsASegment);
+  Fill(kRows, /*step=*/1);
+  ASSERT_TRUE(index_->Flush().ok());
+  int64_t together = 0, alone = 0;
+  for (const bool near_fail : {false, true}) {
+    int64_t found = 0, wanted = 0, found_of_all = 0;
+    for (int q = 0; q < 12; ++q) {
+      const auto z = RandomVector(kDimension, random_);
+      const auto hits = oracle_.BruteForce(Bind(space_, z), 1, 1, kRows);
+      std::set<uint64_t> nearest;
+      for (size_t i = 0; i < 10; ++i) nearest.insert(hits[i].internal_id);
+      const auto of_all = Search(z, nullptr, /*exact=*/false);
+      ASSERT_TRUE(of_all.ok()) << of_all.status();
+      for (const SearchHit& hit : of_all->hits) found_of_all += 3 * static_cast<int64_t>(nearest.count(hit.internal_id));
+      const size_t away = near_fail ? 90 : 0;  // more than the 64 that walks meet between them
+      IdSet set;
+      for (size_t i = away; i < hits.size(); ++i) {
+        if (i % 4 != 0) set.Add(hits[i].internal_id);
+      }
+      const auto passes = [&](uint64_t id, float) { return set.Contains(id); };
+      const auto expected = oracle_.BruteForce(Bind(space_, z), 1, 1, 10, passes);
+      std::set<uint64_t> ids;
+      for (const SearchHit& hit : expected) ids.insert(hit.internal_id);
+      const IdFilter listed{set, false, {}}, tested{{}, true, {std::make_shared<Among>(set, 0.75)}};
+      for (int way = 0; way < 3; ++way) {
+        const auto walked = way == 2 ? Search(z, nullptr, /*exact=*/false, passes, 0.75)
+                                     : Search(z, way == 0 ? &listed : &tested, /*exact=*/false);
+        ASSERT_TRUE(walked.ok()) << walked.status();
+        ASSERT_EQ(walked->segments.size(), static_cast<size_t>(kRows / kRowsASegment));
+        ASSERT_EQ(walked->hits.size(), expected.size());
+        std::set<uint64_t> once;
+        for (const SearchHit& hit : walked->hits) {
+          ASSERT_TRUE(passes(hit.internal_id, 0));
+          ASSERT_TRUE(once.insert(hit.internal_id).second);
+          found += ids.contains(hit.internal_id);
+        }
+        wanted += static_cast<int64_t>(ids.size());
+        for (const SegmentProfile& segment : walked->segments) {
+          EXPECT_EQ(segment.plan, SearchPlan::kPostFilter) << "way " << way;
+          EXPECT_FALSE(segment.fell_back);
+          EXPECT_NEAR(segment.passing_share, 0.75, 0.2);
+        }
+        (near_fail ? alone : together) += walked->rows_scored;
+      }
+    }
+    // About as well as without a filter; better where each looks for itself.
+    const auto share = [&](int64_t n) { return static_cast<double>(n) / static_cast<double>(wanted); };
+    EXPECT_GE(share(found), near_fail ? 0.95 : share(found_of_all) - 0.03) << near_fail;
+    EXPECT_GE(share(found), 0.9);
+  }
+  EXPECT_LT(together * 2, alone) << "one beam for all, and where that met too little one for each";
+}
+
+TEST(LateFilters, LeaveWhatIsAcceptedAndAskAboutNoRowThatIsSurelyNoHit) {
+  std::vector<MetRow> met;
+  for (uint32_t row = 0; row < 40; ++row) met.push_back({1.0f - 0.01f * static_cast<float>(row), 0.001, row % 3, row});
+  std::vector<uint32_t> asked;
+  const auto accepts = [&](const MetRow& row) {
+    asked.push_back(row.row);
+    EXPECT_EQ(row.walk, row.row % 3);
+    return row.row % 2 == 0;
+  };
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  LowerEnds ends(4, kNone);
+  std::shuffle(met.begin(), met.end(), std::mt19937(3));
+  auto accepted = NearestAccepted(met, 4, ends, accepts);
+  ASSERT_TRUE(accepted.has_value());
+  std::vector<uint32_t> rows;
+  for (const MetRow& row : *accepted) rows.push_back(row.row);
+  EXPECT_EQ(rows, (std::vector<uint32_t>{0, 2, 4, 6, 8, 10})) << "half as many again as are wanted";
+  EXPECT_EQ(asked.size(), 11u);
+  EXPECT_NEAR(ends.floor(), 1 - 0.06 - 0.001, 1e-6);
+
+  // Rows whose scores say little are asked about as long as they may be hits.
+  for (MetRow& row : met) row.error = row.row == 6 ? 0.5 : row.row < 12 ? 0.001 : 0.0;
+  ends = LowerEnds(4, kNone);
+  accepted = NearestAccepted(met, 4, ends, accepts);
+  ASSERT_TRUE(accepted.has_value());
+  EXPECT_NEAR(ends.floor(), 1 - 0.08 - 0.001, 1e-6) << "the fourth largest of what they are at least";
+
+  // Too few are accepted, unless what is farther than all that was met is no hit anyway.
+  const auto few = [&](const MetRow& row) { return row.row < 5; };
+  ends = LowerEnds(4, 0.5);
+  EXPECT_FALSE(NearestAccepted(met, 4, ends, few).has_value());
+  EXPECT_EQ(ends.floor(), 0.5);
+  for (MetRow& row : met) row.error = 0.001;
+  ends = LowerEnds(4, 0.99);
+  accepted = NearestAccepted(met, 4, ends, few);
+  ASSERT_TRUE(accepted.has_value());
+  EXPECT_EQ(accepted->size(), 2u) << "those that are not surely below it";
 }
 
 TEST_P(FilteredSearch, GoesOnToThoseThatPassWhereTooFewOfTheNearestDo) {
