@@ -6,9 +6,10 @@
 //   passing scan  rows are asked first ("pre-filter"), and those that pass are scored
 //   walk          the graph is walked by all rows; those that enter the beam are asked
 //   passing walk  the graph is walked by passing rows alone ("in the walk"; graph_walk.h)
-//   post-filter   the graph is walked without a filter, broader where it has to be; the rows found are asked. Right where
-//                 enough of the rows that are near pass: a walk that meets fewer falls short, and goes on as a walk by
-//                 all rows to those that pass. For filters that are expensive to ask, too
+//   post-filter   the graphs of all segments are walked as one without a filter, broader where it has to be; the rows
+//                 found are asked. Right where enough of the rows that are near pass: where fewer do each graph is walked
+//                 alone, and one that meets as few goes on as a walk by all rows to those that pass, or for filters that
+//                 are expensive to ask as a scan
 // Rows that pass and that a sample says lie away from the query are scanned (passing_search.cc).
 // A segment with inverted lists is probed first (segment_search.cc).
 // Threads: pure functions.

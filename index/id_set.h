@@ -96,6 +96,13 @@ struct IdFilter {
     for (const auto& test : tests) share *= share_of(test->Count());
     return share;
   }
+  // At most so many of this many pass.
+  uint64_t CountMax(uint64_t of) const {
+    const uint64_t listed = std::min(of, ids.Count());
+    uint64_t most = others ? of - listed : listed;
+    for (const auto& test : tests) most = std::min(most, test->Count());
+    return most;
+  }
   bool MayHold(uint64_t first, uint64_t last) const {
     return std::all_of(tests.begin(), tests.end(), [=](const auto& test) { return test->MayHold(first, last); });
   }

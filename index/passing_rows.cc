@@ -34,14 +34,18 @@ bool PassingRows::listed() const {
 }
 
 double PassingRows::Share() const {
-  if (sampled() && !pinned_.segment->ordered_by_id()) return Sample().share;
+  if (ids_ != nullptr && !pinned_.segment->ordered_by_id()) return Sample().share;
   double share = served_share_;
   if (ids_ != nullptr) {
     const uint64_t* const of_rows = pinned_.segment->block().ids;
     const double listed = static_cast<double>(ids_->ids.CountIn(of_rows[0], of_rows[pinned_.rows - 1]));
     const double those = std::min(1.0, listed / static_cast<double>(pinned_.rows));
+    if (!ids_->tests.empty()) {
+      if (!MayPass(0, pinned_.rows)) return 0;
+      const double sampled = Sample(kSampledForTests).share;
+      return ids_->others ? sampled : std::min(share * those, sampled);
+    }
     share *= ids_->others ? 1 - those : those;
-    if (sampled() && share > 0) share = MayPass(0, pinned_.rows) ? std::min(share, Sample(kSampledForTests).share) : 0;
   }
   return std::clamp(share, 0.0, 1.0);
 }
@@ -61,6 +65,7 @@ PassingRows::Sampled PassingRows::Sample(int64_t asked) const {
 }
 
 absl::Status PassingRows::ForEach(absl::FunctionRef<absl::Status(std::span<const uint32_t>)> visit) const {
+  if (!MayPass(0, pinned_.rows)) return absl::OkStatus();
   if (listed()) return ForEachListed(visit);
   std::array<uint32_t, kRowsACall> found;
   size_t n = 0;
@@ -88,6 +93,7 @@ absl::Status PassingRows::ForEachListed(absl::FunctionRef<absl::Status(std::span
   std::array<uint32_t, kRowsACall> found;
   absl::Status status;
   ids_->ids.ForEachIn(begin[0], end[-1], [&](std::span<const uint64_t> ids) {
+    if (!ids_->MayHold(ids.front(), ids.back())) return true;
     size_t n = 0;
     for (const uint64_t id : ids) {
       if (!ids_->MeetsTests(id)) continue;

@@ -25,7 +25,7 @@ class PassingRows {
   // Whether ForEach finds the rows without asking each one.
   bool listed() const;
   // The expected share of the segment's rows: that of the view times that of the ids, or that of a sample where ids are
-  // in no order or tested one by one. Too large where other segments have the ids between its own: see counted().
+  // in no order or tested one by one. Not counted(), it is wrong as far as other segments have the ids between its own.
   double Share() const;
   // Whether Share() needs no sample to be about right.
   bool counted() const { return gapless_ || sampled(); }

@@ -70,8 +70,8 @@ absl::StatusOr<std::vector<WalkResult>> WalkEach(std::span<const WalkTask> tasks
   return results;
 }
 
-// What walks of kind kLate met is left as far as it is accepted. Walks that met too little that is, all together or each
-// alone, have given up then. False where any has.
+// What walks of kind kLate met is left as far as it is accepted. False where all together have met too little that is; of
+// those that went alone, each that has gave up.
 bool LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::vector<WalkResult>& walked) {
   std::vector<std::vector<MetRow>> met(alone ? walked.size() : 1);
   std::vector<std::pair<const LegSearch*, size_t>> by_number;  // and which of its walks
@@ -92,29 +92,33 @@ bool LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::ve
     return search->AcceptsMet(walk, row.row);
   };
   LowerEnds ends(wanted, floor);
-  for (size_t group = 0; group < met.size(); ++group) {
-    const auto accepted = NearestAccepted(std::move(met[group]), wanted, ends, accepts);
-    if (!accepted) {
-      for (size_t i = 0; i < walked.size(); ++i) walked[i].gave_up |= !alone || i == group;
-      continue;
+  std::vector<std::optional<std::vector<MetRow>>> accepted(met.size());
+  // Alone twice: what one has met may say of another, whichever is first, that nothing farther is wanted there.
+  for (int turn = 0; turn < (alone ? 2 : 1); ++turn) {
+    for (size_t group = 0; group < met.size(); ++group) {
+      if (!accepted[group]) accepted[group] = NearestAccepted(met[group], wanted, ends, accepts);
     }
-    for (const MetRow& row : *accepted) walked[row.walk].rows.push_back({row.score, row.row});
   }
-  return std::none_of(walked.begin(), walked.end(), [](const WalkResult& walk) { return walk.gave_up; });
+  for (size_t group = 0; group < met.size(); ++group) {
+    if (!accepted[group] && !alone) return false;
+    if (!accepted[group]) walked[group].gave_up = true;
+    if (!accepted[group]) continue;
+    for (const MetRow& row : *accepted[group]) walked[row.walk].rows.push_back({row.score, row.row});
+  }
+  return true;
 }
 
 // Walks of kind kLate: together, and where that met too little each alone, which looks so many times farther.
 absl::StatusOr<std::vector<WalkResult>> WalkLate(std::span<RunningSearch* const> searches, bool alone,
                                                  std::span<const WalkTask> tasks,
                                                  absl::FunctionRef<absl::Status()> interrupted) {
-  int64_t evaluations = 0;
-  if (!alone) {
-    LC_ASSIGN_OR_RETURN(std::vector<WalkResult> walked, WalkTogether(tasks, interrupted));
-    if (LeaveAccepted(searches, /*alone=*/false, walked) || tasks.size() == 1) return walked;
-    for (const WalkResult& walk : walked) evaluations += walk.evaluations;
+  std::vector<WalkResult> together(tasks.size());
+  if (!alone && tasks.size() > 1) {
+    LC_ASSIGN_OR_RETURN(together, WalkTogether(tasks, interrupted));
+    if (LeaveAccepted(searches, /*alone=*/false, together)) return together;
   }
   LC_ASSIGN_OR_RETURN(std::vector<WalkResult> walked, WalkEach(tasks, interrupted));
-  walked[0].evaluations += evaluations;
+  for (size_t i = 0; i < walked.size(); ++i) walked[i].evaluations += together[i].evaluations;
   LeaveAccepted(searches, /*alone=*/true, walked);
   return walked;
 }

@@ -109,6 +109,11 @@ absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, St
   }
   if (!index.ok()) return Annotate(index.status(), step);
   collection->index_ = std::move(*index);
+  {
+    // Before the replay has ended, too: payload indexes, which are read from here on, ask how many items there are.
+    absl::MutexLock lock(&collection->view_mu_);
+    collection->progress_ = progress;
+  }
   collection->Publish(std::move(record), std::move(encoded), std::move(generations), std::move(adapters));
   if (const absl::Status replayed = collection->Replay(progress.sequence); !replayed.ok()) {
     return Annotate(replayed, step);

@@ -331,7 +331,7 @@ IdBounds FieldIndex::Bounds(const IdPieces& met, bool of_kind, bool of_others) c
 
 size_t FieldIndex::bytes() const {
   size_t bytes = std::visit([](const auto& index) { return index.bytes(); }, values_) + present_.bytes() + odd_.bytes() +
-                 other_.bytes();
+                 other_.bytes() + several_.bytes();
   OnColumn(*this, [&](const auto& column) { bytes += column.bytes(); });
   return bytes;
 }

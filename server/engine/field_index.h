@@ -1,8 +1,8 @@
 // The index over one field of the payloads: for a condition of a filter, the ids whose payloads meet it.
 //
-// Numbers and times are held by id as well (value_column.h), if a third of the ids or more have one: then a range that very
-// many ids meet is a test of one id after another, and their set is not put together. Not while any id has several values,
-// or one that does not fit.
+// Numbers and times are held by id as well (value_column.h), as long as a third of the places there have one; once fewer do
+// until the next start. Then a range that very many ids meet is a test of one id after another, and their set is not put
+// together. Not while any id has several values, or one that does not fit.
 // Threads: none of its own; const methods are safe together.
 #pragma once
 

@@ -235,20 +235,28 @@ const PayloadIndex::Field* PayloadIndex::Find(const std::string& path) const {
   return field == fields_.end() || !(*field)->ready ? nullptr : field->get();
 }
 
+void PayloadIndex::AddConditions(const FilterNode& node, std::vector<const FilterNode*>* conditions) {
+  for (const FilterNode& child : node.children) {
+    child.kind == FilterNode::Kind::kAnd ? AddConditions(child, conditions) : conditions->push_back(&child);
+  }
+}
+
 IdBounds PayloadIndex::CompileAnd(const FilterNode& node, uint32_t generation, CompiledFilter* out) const {
   // Ranges of one field are the range that they have in common: as tests of their own they would seem to be more.
   std::vector<std::pair<const Field*, std::vector<const FilterNode*>>> ranges;
   std::vector<const FilterNode*> others;
-  for (const FilterNode& child : node.children) {
-    const Field* const field = child.kind == FilterNode::Kind::kRange ? Find(child.field) : nullptr;
-    if (field == nullptr || !field->index.CanJoin(child)) {
-      others.push_back(&child);
+  std::vector<const FilterNode*> conditions;
+  AddConditions(node, &conditions);
+  for (const FilterNode* condition : conditions) {
+    const Field* const field = condition->kind == FilterNode::Kind::kRange ? Find(condition->field) : nullptr;
+    if (field == nullptr || !field->index.CanJoin(*condition)) {
+      others.push_back(condition);
       continue;
     }
-    AddName(&out->indexed, child.field);
+    AddName(&out->indexed, condition->field);
     const auto known = std::find_if(ranges.begin(), ranges.end(), [&](const auto& r) { return r.first == field; });
     (known != ranges.end() ? known->second : ranges.emplace_back(field, std::vector<const FilterNode*>()).second)
-        .push_back(&child);
+        .push_back(condition);
   }
   IdBounds all = IdBounds::Known(true);
   std::vector<std::pair<IdBounds, std::function<IdBounds()>>> tested;  // and what gives their sets

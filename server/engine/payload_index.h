@@ -54,7 +54,7 @@ class PayloadSource {
 // A filter as far as the indexes know it.
 struct CompiledFilter {
   IdBounds bounds;
-  std::vector<std::string> indexed, unindexed;  // fields of the filter, in its order, each once
+  std::vector<std::string> indexed, unindexed;  // fields of the filter, each once
   bool exact() const { return !bounds.may; }
 };
 
@@ -100,6 +100,8 @@ class PayloadIndex {
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   IdBounds CompileAnd(const FilterNode& node, uint32_t generation, CompiledFilter* out) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // The conditions below an `and`, and those of what is an `and` itself there.
+  static void AddConditions(const FilterNode& node, std::vector<const FilterNode*>* conditions);
   // nullptr: no index answers conditions on it.
   const Field* Find(const std::string& path) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool Building() const ABSL_SHARED_LOCKS_REQUIRED(mu_);

@@ -1,6 +1,5 @@
 // The filter of a search: compiled into bitmaps as far as payload indexes go, and what the search says of itself.
 #include <algorithm>
-#include <cmath>
 
 #include "absl/time/clock.h"
 #include "server/engine/search.h"
@@ -24,13 +23,11 @@ void SearchRun::CompileFilter() {
     compiled_[0] = payloads.Compile(filter_->root(), 0, may_test);
   }
   compile_time_ = absl::Now() - start;
-  const uint64_t items = Items();
   uint64_t candidates = 0;
   bool asks = false;
   for (const auto& [generation, compiled] : compiled_) {
     if (compiled.exact()) continue;
-    const double share = compiled.bounds.upper().Share(items);
-    candidates = std::max(candidates, static_cast<uint64_t>(std::ceil(share * static_cast<double>(items))));
+    candidates = std::max(candidates, compiled.bounds.upper().CountMax(UINT64_MAX));
     asks = true;
   }
   if (!asks) return;

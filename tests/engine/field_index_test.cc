@@ -83,22 +83,31 @@ TEST(ValueColumns, AreReadWhileOtherIdsAreSetAndCleared) {
   absl::Mutex mu;  // as that of an index: taken to write, and to begin to read
   std::atomic<bool> stop{false};
   std::atomic<int64_t> wrong{0}, rounds{0};
+  uint64_t newest = 0;  // an id that was set last, and is cleared much later; guarded by mu
+  const auto value_of = [](uint64_t id) { return static_cast<int64_t>(id) + 1'000'000; };
   std::thread reader([&] {
     while (!stop) {
+      uint64_t shown = 0;
       const auto values = [&] {
         absl::ReaderMutexLock lock(&mu);
+        shown = newest;
         return column.Values();
       }();
+      if (shown != 0) {
+        wrong += values.At(shown) != value_of(shown);
+        wrong += !values.MayLieBetween(shown - 1, shown, value_of(shown), value_of(shown));
+      }
       for (uint64_t id = 0; id < kStable; ++id) wrong += values.At(2 * id) != static_cast<int64_t>(id);
-      wrong += !values.MayLieBetween(0, 8 * kStable, 0, 10);
       ++rounds;
     }
   });
   for (int round = 0; round < 5 || rounds < 3; ++round) {  // between the stable ones, and chunks that come and go
     for (const bool set : {true, false}) {
-      for (uint64_t id = 0; id < 8 * kStable; ++id) {
+      for (uint64_t i = 0; i < 8 * kStable; ++i) {
         absl::MutexLock lock(&mu);
-        set ? column.Set(2 * id + 1, 1) : column.Clear(2 * id + 1);
+        const uint64_t id = 2 * i + 1;
+        set ? column.Set(id, value_of(id)) : column.Clear(id);
+        newest = set ? id : 0;
       }
     }
   }
@@ -204,6 +213,12 @@ TEST(FieldIndexes, PutSetsTogetherWhereAnIdHasSeveralValuesOrOneThatDoesNotFit) 
   ExpectSame(*index, broad, kIds + 3, true);
   index->Add(kIds + 4, ValuesOf(300.5));  // its payload has to be read
   ExpectSame(*index, broad, kIds + 4, false);
+  const FilterNode above = RangeOf(int64_t{300}, std::nullopt), below = RangeOf(std::nullopt, int64_t{400});
+  const FilterNode* const both[] = {&above, &below};
+  ASSERT_TRUE(index->CanJoin(above) && index->CanJoin(below));
+  const IdBounds joined = index->EvaluateRanges(both, /*may_test=*/true);
+  EXPECT_FALSE(joined.must.Contains(kIds + 4));
+  EXPECT_TRUE(joined.upper().Contains(kIds + 4) && joined.upper().Contains(1'300) && !joined.upper().Contains(1'400));
   index->Remove(kIds + 4, ValuesOf(300.5));
   ExpectSame(*index, broad, kIds + 4, true);
   for (const Json& value : {Json::array({1, 300}), Json(std::numeric_limits<int64_t>::lowest())}) {
@@ -252,6 +267,37 @@ class NoPayloads : public PayloadSource {
     return std::vector<bool>(ids.size(), true);
   }
 };
+
+// Of a start, which reads payloads in the order of items: no order of internal ids.
+class Shuffled : public NoPayloads {
+ public:
+  static constexpr uint64_t kIds = 300'000;
+  explicit Shuffled(uint64_t step) : step_(step) {}
+  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t, std::string_view)> visit,
+                              std::vector<uint64_t>*) override {
+    for (uint64_t i = 0; i < kIds; i += step_) {
+      const uint64_t id = 1 + i * 7'919 % kIds;
+      LC_RETURN_IF_ERROR(visit(id, StrCat("{\"v\":", id, "}")));
+    }
+    return absl::OkStatus();
+  }
+  uint64_t Payloads() override { return kIds / step_; }
+
+ private:
+  const uint64_t step_;
+};
+
+TEST(PayloadIndexes, HoldValuesByIdAfterAStartAsFarAsThereAreMany) {
+  for (const uint64_t step : {1, 20}) {
+    Shuffled source(step);
+    PayloadIndex index(&source);
+    index.Declare(std::vector<PayloadField>{{"v", PayloadType::kInteger}});
+    ASSERT_TRUE(index.WaitReady({}));
+    const FilterNode most = RangeOf(int64_t{10}, std::nullopt);
+    EXPECT_EQ(index.Compile(most, 1, /*may_test=*/true).bounds.must.tests.empty(), step > 1);
+    EXPECT_TRUE(index.Compile(most, 1, /*may_test=*/false).bounds.must.tests.empty());
+  }
+}
 
 // Ranges of all widths with one another, with sets, negated, and with what no index knows.
 TEST(PayloadIndexes, CombineTestsAndSetsToWhatReadingEveryPayloadSays) {

@@ -4,9 +4,7 @@
 
 #include "geometry/kernels.h"
 #include "gtest/gtest.h"
-#include "index/filter_plan.h"
 #include "index/id_set.h"
-#include "index/late_filter.h"
 #include "tests/index/index_testing.h"
 
 namespace lightcone {
@@ -182,10 +180,15 @@ TEST_P(FilteredSearch, IsExactForAnyIdsFiltersDeletionsAndGenerations) {
 class Among final : public IdTest {
  public:
   Among(const IdSet& ids, double share) : ids_(ids), share_(share) {}
-  bool Holds(uint64_t id) const override { return ids_.Contains(id); }
+  bool Holds(uint64_t id) const override {
+    ++asked;
+    return ids_.Contains(id);
+  }
   bool MayHold(uint64_t first, uint64_t last) const override { return ids_.CountIn(first, last) > 0; }
   uint64_t Count() const override { return ids_.Count(); }
   double Share() const override { return share_; }
+
+  mutable int64_t asked = 0;
 
  private:
   const IdSet ids_;
@@ -277,6 +280,29 @@ TEST_P(FilteredSearch, FindsTheNearestWhateverTheFilterHasToDoWithTheQuery) {
   }
 }
 
+// As of items of one day among those of years.
+TEST_P(FilteredSearch, GoesPastRowsOfWhichNoneMeetsATest) {
+  Open(8'000);
+  Fill(24'000, /*step=*/1);
+  ASSERT_TRUE(index_->Flush().ok());
+  IdSet late;
+  for (uint64_t id = 20'000; id <= 24'000; ++id) late.Add(id);
+  IdSet even;
+  for (uint64_t id = 2; id <= 24'000; id += 2) even.Add(id);
+  for (const bool listed : {false, true}) {
+    for (const bool exact : {false, true}) {
+      const auto test = std::make_shared<Among>(late, 1.0 / 6);
+      const IdFilter filter{listed ? even : IdSet(), !listed, {test}};
+      const auto z = RandomVector(kDimension, random_);
+      const auto result = Search(z, &filter, exact);
+      ASSERT_TRUE(result.ok()) << result.status();
+      const auto passes = [&](uint64_t id, float) { return late.Contains(id) && (!listed || id % 2 == 0); };
+      ExpectSameHits(result->hits, oracle_.BruteForce(Bind(space_, z), 1, 1, 10, passes), "late");
+      EXPECT_LT(test->asked, 3 * 4'096) << "not the rows of two segments and a half";
+    }
+  }
+}
+
 // Segments walk together; about a query whose whole neighbourhood fails each looks for itself, by a list, a test and a
 // filter that is expensive to ask.
 TEST_P(FilteredSearch, WalksSegmentsTogetherAndEachAloneWhereTooFewOfTheNearestPass) {
@@ -332,45 +358,6 @@ TEST_P(FilteredSearch, WalksSegmentsTogetherAndEachAloneWhereTooFewOfTheNearestP
     EXPECT_GE(share(found), 0.9);
   }
   EXPECT_LT(together * 2, alone) << "one beam for all, and where that met too little one for each";
-}
-
-TEST(LateFilters, LeaveWhatIsAcceptedAndAskAboutNoRowThatIsSurelyNoHit) {
-  std::vector<MetRow> met;
-  for (uint32_t row = 0; row < 40; ++row) met.push_back({1.0f - 0.01f * static_cast<float>(row), 0.001, row % 3, row});
-  std::vector<uint32_t> asked;
-  const auto accepts = [&](const MetRow& row) {
-    asked.push_back(row.row);
-    EXPECT_EQ(row.walk, row.row % 3);
-    return row.row % 2 == 0;
-  };
-  constexpr double kNone = -std::numeric_limits<double>::infinity();
-  LowerEnds ends(4, kNone);
-  std::shuffle(met.begin(), met.end(), std::mt19937(3));
-  auto accepted = NearestAccepted(met, 4, ends, accepts);
-  ASSERT_TRUE(accepted.has_value());
-  std::vector<uint32_t> rows;
-  for (const MetRow& row : *accepted) rows.push_back(row.row);
-  EXPECT_EQ(rows, (std::vector<uint32_t>{0, 2, 4, 6, 8, 10})) << "half as many again as are wanted";
-  EXPECT_EQ(asked.size(), 11u);
-  EXPECT_NEAR(ends.floor(), 1 - 0.06 - 0.001, 1e-6);
-
-  // Rows whose scores say little are asked about as long as they may be hits.
-  for (MetRow& row : met) row.error = row.row == 6 ? 0.5 : row.row < 12 ? 0.001 : 0.0;
-  ends = LowerEnds(4, kNone);
-  accepted = NearestAccepted(met, 4, ends, accepts);
-  ASSERT_TRUE(accepted.has_value());
-  EXPECT_NEAR(ends.floor(), 1 - 0.08 - 0.001, 1e-6) << "the fourth largest of what they are at least";
-
-  // Too few are accepted, unless what is farther than all that was met is no hit anyway.
-  const auto few = [&](const MetRow& row) { return row.row < 5; };
-  ends = LowerEnds(4, 0.5);
-  EXPECT_FALSE(NearestAccepted(met, 4, ends, few).has_value());
-  EXPECT_EQ(ends.floor(), 0.5);
-  for (MetRow& row : met) row.error = 0.001;
-  ends = LowerEnds(4, 0.99);
-  accepted = NearestAccepted(met, 4, ends, few);
-  ASSERT_TRUE(accepted.has_value());
-  EXPECT_EQ(accepted->size(), 2u) << "those that are not surely below it";
 }
 
 TEST_P(FilteredSearch, GoesOnToThoseThatPassWhereTooFewOfTheNearestDo) {
@@ -541,35 +528,6 @@ TEST_P(FilteredSearch, SamplesTheRowsThatAViewServes) {
 
 INSTANTIATE_TEST_SUITE_P(Codes, FilteredSearch, testing::Values(RowCodes::kFloat32, RowCodes::kInt8),
                          [](const auto& info) { return info.param == RowCodes::kInt8 ? "Int8" : "Float32"; });
-
-TEST(FilterPlan, FollowsTheShareOfRowsThatPass) {
-  FilterFacts facts;
-  facts.rows = 200'000;
-  facts.by_ids = facts.listed = true;
-  facts.breadth = 128;
-  facts.wanted = 10;
-  const auto plan = [&](double share) {
-    facts.cheap_share = facts.share = share;
-    return ChoosePlan(facts).plan;
-  };
-  EXPECT_EQ(plan(1.0), SearchPlan::kWalk);
-  EXPECT_EQ(plan(0.5), SearchPlan::kPostFilter);
-  EXPECT_EQ(plan(0.05), SearchPlan::kPassingScan);
-  EXPECT_EQ(plan(0.001), SearchPlan::kPassingScan);
-  EXPECT_EQ(plan(0.0), SearchPlan::kPassingScan);
-  facts.wanted = 128;  // a walk by which three times as many are found is dearer than one by passing rows
-  EXPECT_EQ(plan(0.5), SearchPlan::kPassingWalk);
-  facts.wanted = 10;
-  facts.for_recall = true;  // so is one that finds the nearest 10 of a tenth as surely as the breadth finds 10
-  EXPECT_EQ(plan(0.1), SearchPlan::kPassingWalk);
-  facts.for_recall = false;
-  facts.fell_short = true;
-  EXPECT_EQ(plan(0.5), SearchPlan::kWalk);
-  facts.fell_short = false;
-  facts.breadth = 0;  // exact, or no graph
-  EXPECT_EQ(plan(1.0), SearchPlan::kScan);
-  EXPECT_EQ(plan(0.1), SearchPlan::kPassingScan);
-}
 
 }  // namespace
 }  // namespace lightcone
