@@ -7,9 +7,9 @@
 //   walk          the graph is walked by all rows; those that enter the beam are asked
 //   passing walk  the graph is walked by passing rows alone ("in the walk"; graph_walk.h)
 //   post-filter   the graphs of all segments are walked as one without a filter, broader where it has to be; the rows
-//                 found are asked. Right where enough of the rows that are near pass: where fewer do each graph is walked
-//                 alone, and one that meets as few goes on as a walk by all rows to those that pass, or for filters that
-//                 are expensive to ask as a scan
+//                 found are asked. Right where enough of the rows that are near pass: where fewer do, it falls short. By ids
+//                 each graph is walked by all rows then, as far as those that pass; for a filter that is expensive to ask
+//                 each is walked as broadly, and scanned where that falls short as well
 // Rows that pass and that a sample says lie away from the query are scanned (passing_search.cc).
 // A segment with inverted lists is probed first (segment_search.cc).
 // Threads: pure functions.

@@ -17,6 +17,7 @@ std::optional<std::vector<MetRow>> NearestAccepted(std::vector<MetRow> met, int6
   const size_t least = all_worse ? 0 : static_cast<size_t>(LeastOfPostFilter(wanted));
   LowerEnds with = ends;
   std::vector<MetRow> accepted;
+  accepted.reserve(std::max(least, static_cast<size_t>(std::max<int64_t>(1, wanted))) * 2);
   for (const MetRow& row : met) {
     if (accepted.size() >= least && row.score + row.error < with.floor()) continue;
     if (!accepts(row)) continue;

@@ -214,16 +214,13 @@ class LegSearch {
     }
   }
 
-  // What walks of kind kLate have met, the first of them being the one with number `first`. What those met that gave up is
-  // no measure for others: other ways may not meet it again.
-  void AddMet(std::span<const WalkResult> walks, size_t first, std::vector<MetRow>& met) {
-    for (size_t i = 0; i < walks.size(); ++i) {
-      if (walks[i].gave_up) continue;
-      Turn(late_[i].index);
-      for (const ScoredRow& row : walks[i].rows) {
-        met.push_back({row.score, ErrorOf(late_[i].index, row.score), first + i, row.row});
-      }
-    }
+  // What the `walk`th walk of kind kLate has met, under a number. What one met that gave up is no measure for others: other
+  // ways may not meet it again.
+  void AddMet(const WalkResult& result, size_t walk, size_t number, std::vector<MetRow>& met) {
+    if (result.gave_up) return;
+    const uint32_t index = late_[walk].index;
+    Turn(index);
+    for (const ScoredRow& row : result.rows) met.push_back({row.score, ErrorOf(index, row.score), number, row.row});
   }
   // A row that the `walk`th of those has met.
   bool AcceptsMet(size_t walk, uint32_t row) const { return context_.Accepts(segment(late_[walk].index), row); }

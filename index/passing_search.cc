@@ -91,9 +91,9 @@ class PassingSearch {
       Expect(sampled.share);
       chosen = ChoosePlan(facts_);
     }
-    // Where many of the rows met pass, those that do lie near.
-    const bool walks = is(SearchPlan::kPassingWalk) || (is(SearchPlan::kWalk) && facts_.fell_short);
-    lie_away_ = walks && facts_.by_ids && LieAway();
+    // Where many of the rows that a post-filter has met pass, those that do lie near: it is tried first.
+    const bool in_doubt = is(SearchPlan::kPassingWalk) || facts_.fell_short;
+    lie_away_ = in_doubt && facts_.by_ids && LieAway();
     return lie_away_ ? ChosenPlan{PlanOfScan(facts_), 0} : chosen;
   }
 

@@ -80,11 +80,11 @@ bool LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::ve
   for (RunningSearch* one : searches) {
     wanted = std::max(wanted, one->search->wanted());
     floor = std::max(floor, one->search->floor());
-    const size_t first = by_number.size();
-    for (size_t i = 0; i < one->search->walks(WalkKind::kLate); ++i) by_number.emplace_back(one->search.get(), i);
-    std::vector<MetRow> of_one;
-    one->search->AddMet(std::span(walked).subspan(first, by_number.size() - first), first, of_one);
-    for (const MetRow& row : of_one) met[alone ? row.walk : 0].push_back(row);
+    for (size_t i = 0; i < one->search->walks(WalkKind::kLate); ++i) {
+      const size_t number = by_number.size();
+      by_number.emplace_back(one->search.get(), i);
+      one->search->AddMet(walked[number], i, number, met[alone ? number : 0]);
+    }
   }
   for (WalkResult& walk : walked) walk.rows.clear();
   const auto accepts = [&](const MetRow& row) {
@@ -108,7 +108,8 @@ bool LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::ve
   return true;
 }
 
-// Walks of kind kLate: together, and where that met too little each alone, which looks so many times farther.
+// Walks of kind kLate: together, and where that met too little each alone, which looks so many times farther, if what is
+// left then is to ask an expensive filter about every row. Those by ids have other ways to go on.
 absl::StatusOr<std::vector<WalkResult>> WalkLate(std::span<RunningSearch* const> searches, bool alone,
                                                  std::span<const WalkTask> tasks,
                                                  absl::FunctionRef<absl::Status()> interrupted) {
@@ -116,6 +117,11 @@ absl::StatusOr<std::vector<WalkResult>> WalkLate(std::span<RunningSearch* const>
   if (!alone && tasks.size() > 1) {
     LC_ASSIGN_OR_RETURN(together, WalkTogether(tasks, interrupted));
     if (LeaveAccepted(searches, /*alone=*/false, together)) return together;
+    const auto by_ids = [](const RunningSearch* one) { return one->search->request().ids != nullptr; };
+    if (std::all_of(searches.begin(), searches.end(), by_ids)) {
+      for (WalkResult& walk : together) walk.gave_up = true;
+      return together;
+    }
   }
   LC_ASSIGN_OR_RETURN(std::vector<WalkResult> walked, WalkEach(tasks, interrupted));
   for (size_t i = 0; i < walked.size(); ++i) walked[i].evaluations += together[i].evaluations;
