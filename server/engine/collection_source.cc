@@ -162,11 +162,7 @@ absl::Status Collection::FindInternalIds(const std::vector<std::string>& item_ke
   return ids->status();
 }
 
-uint64_t Collection::Payloads() {
-  uint64_t items = 0;
-  for (const auto& [generations, count] : progress().items) items += count;
-  return items;
-}
+uint64_t Collection::Payloads() { return progress().ItemCount(); }
 
 absl::StatusOr<std::vector<bool>> Collection::Gone(std::span<const uint64_t> internal_ids) {
   std::vector<std::string> id_keys;

@@ -268,7 +268,8 @@ std::shared_ptr<const IdTest> FieldIndex::TestOfRange(const ValueIndex<T>& index
   OnColumn(*this, [&]<typename V>(const ValueColumn<V>& column) {
     if constexpr (std::is_same_v<V, T>) {
       if (!odd_.empty() || !several_.empty()) return;
-      const uint64_t count = index.Count(ends.first, ends.second);
+      const uint64_t count = index.Count([&](const T& value) { return value < ends.first; },
+                                         [&](const T& value) { return ends.second < value; });
       if (count * kTestedShare >= column.room()) test = std::make_shared<RangeTest<T>>(column, ends, count);
     }
   });

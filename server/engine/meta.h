@@ -74,6 +74,12 @@ struct ProgressRecord {
   uint64_t next_internal_id = 1;
   // Items by the set of generations (ascending) that embedded their content.
   std::map<std::vector<uint32_t>, uint64_t> items;
+
+  uint64_t ItemCount() const {
+    uint64_t all = 0;
+    for (const auto& [generations, count] : items) all += count;
+    return all;
+  }
 };
 
 // Table kMeta, "backfill/<collection>": the lazy backfill under way. Its failure head, a file, is "backfill_head/<...>".

@@ -24,8 +24,7 @@ void RowFilter::LoadAll() {
   absl::MutexLock loading(&load_mu_);
   if (loaded_) return;
   loaded_ = true;
-  uint64_t items = 0;
-  for (const auto& [generations, count] : collection_->progress().items) items += count;
+  const uint64_t items = collection_->progress().ItemCount();
   if (items > kLoadItemsMax || expected_ < items / kLoadShareMin) return;
   const keys::Range range = keys::ItemRange(collection_->number());
   const auto iterator = collection_->store()->Scan(Table::kItems, range.begin, range.end);

@@ -112,10 +112,9 @@ class SearchRun {
   };
 
   absl::Status ChooseGenerations();
-  // The filter as bitmaps, for rows of each generation. REQUIRES: the generations are chosen.
+  // The filter as bitmaps and tests, for rows of each generation. REQUIRES: the generations are chosen.
   void CompileFilter();
-  // Of the collection's items, about: those that bitmaps let through, and that payloads do besides. 1 without a filter.
-  uint64_t Items() const;
+  // Of the collection's items, about: those that these let through, and that payloads do besides. 1 without a filter.
   double PassingShare() const;
   // What of the filter a leg's request has to say.
   void SetFilter(uint32_t generation, SearchRequest* request);

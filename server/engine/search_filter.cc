@@ -37,14 +37,8 @@ void SearchRun::CompileFilter() {
                     : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
 }
 
-uint64_t SearchRun::Items() const {
-  uint64_t items = 0;
-  for (const auto& [generations, count] : collection_->progress().items) items += count;
-  return items;
-}
-
 double SearchRun::PassingShare() const {
-  const uint64_t items = Items();
+  const uint64_t items = collection_->progress().ItemCount();
   if (filter_ == nullptr || items == 0) return 1;
   double most = 0;
   for (const auto& [generation, compiled] : compiled_) most = std::max(most, compiled.bounds.upper().Share(items));

@@ -40,22 +40,25 @@ class ValueColumn {
   using Page = std::array<std::shared_ptr<Chunk>, kPageChunks>;
   using Pages = std::vector<std::shared_ptr<const Page>>;  // nullptr: none of its ids has a value
 
+  // nullptr: none of its ids has a value.
+  static Chunk* Find(const Pages& pages, uint64_t chunk) {
+    const uint64_t page = chunk / kPageChunks;
+    return page >= pages.size() || pages[page] == nullptr ? nullptr : (*pages[page])[chunk % kPageChunks].get();
+  }
+
  public:
   class Snapshot {
    public:
     // kNone: the id has no value.
     T At(uint64_t id) const {
-      const uint64_t chunk = id / kChunkIds, page = chunk / kPageChunks;
-      if (page >= pages_->size() || (*pages_)[page] == nullptr) return kNone;
-      const Chunk* const of_id = (*(*pages_)[page])[chunk % kPageChunks].get();
+      const Chunk* const of_id = Find(*pages_, id / kChunkIds);
       return of_id == nullptr ? kNone : of_id->values[id % kChunkIds].load(std::memory_order_relaxed);
     }
     // False: no value of first .. last lies between the two.
     bool MayLieBetween(uint64_t first, uint64_t last, T least, T greatest) const {
-      const uint64_t end = std::min<uint64_t>(last / kChunkIds, pages_->size() * kPageChunks - 1);
-      for (uint64_t chunk = first / kChunkIds; !pages_->empty() && chunk <= end; ++chunk) {
-        const Page* const page = (*pages_)[chunk / kPageChunks].get();
-        const Chunk* const values = page == nullptr ? nullptr : (*page)[chunk % kPageChunks].get();
+      const uint64_t end = std::min<uint64_t>(last / kChunkIds + 1, pages_->size() * kPageChunks);
+      for (uint64_t chunk = first / kChunkIds; chunk < end; ++chunk) {
+        const Chunk* const values = Find(*pages_, chunk);
         if (values != nullptr && values->least.load(std::memory_order_relaxed) <= greatest &&
             values->greatest.load(std::memory_order_relaxed) >= least) {
           return true;
@@ -72,7 +75,7 @@ class ValueColumn {
 
   // REQUIRES: !IsNone(value).
   void Set(uint64_t id, T value) {
-    Chunk* chunk = Find(id);
+    Chunk* chunk = Find(*pages_, id / kChunkIds);
     if (chunk == nullptr) chunk = Put(id, std::make_shared<Chunk>());
     auto& place = chunk->values[id % kChunkIds];
     if (IsNone(place.load(std::memory_order_relaxed))) {
@@ -85,7 +88,7 @@ class ValueColumn {
   }
 
   void Clear(uint64_t id) {
-    Chunk* const chunk = Find(id);
+    Chunk* const chunk = Find(*pages_, id / kChunkIds);
     if (chunk == nullptr) return;
     auto& place = chunk->values[id % kChunkIds];
     if (IsNone(place.load(std::memory_order_relaxed))) return;
@@ -102,12 +105,6 @@ class ValueColumn {
   size_t bytes() const { return chunks_ * sizeof(Chunk) + pages_->size() * (sizeof(Page) + sizeof(void*)); }
 
  private:
-  Chunk* Find(uint64_t id) const {
-    const uint64_t chunk = id / kChunkIds, page = chunk / kPageChunks;
-    if (page >= pages_->size() || (*pages_)[page] == nullptr) return nullptr;
-    return (*(*pages_)[page])[chunk % kPageChunks].get();
-  }
-
   // Copies what leads to the chunk, so that a snapshot keeps its own way.
   Chunk* Put(uint64_t id, std::shared_ptr<Chunk> chunk) {
     const uint64_t at = id / kChunkIds, page = at / kPageChunks;

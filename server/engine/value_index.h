@@ -59,12 +59,11 @@ class ValueIndex {
   // from some point on. The pieces point into this.
   template <typename Below, typename Above>
   void Collect(const Below& below, const Above& above, IdPieces* out) const {
-    if (root_->children.empty()) return;
-    if (kSums && !below(root_->least) && !above(GreatestOf(*root_))) {
-      out->sets.push_back(&root_->ids);
-    } else {
-      CollectBelow(*root_, below, above, out);
-    }
+    Visit(
+        below, above, [out](const IdSet& ids) { out->sets.push_back(&ids); },
+        [out](auto begin, auto end) {
+          for (; begin != end; ++begin) out->ids.push_back(begin->second);
+        });
   }
 
   // The least value that is not below and the greatest that is not above, of Collect's; nullopt where it finds none.
@@ -95,9 +94,16 @@ class ValueIndex {
     return ends;
   }
 
-  // How many ids there are of values from `least` to `greatest`, those of several values more than once. Only where nodes
-  // above leaves have sets is that less work than to collect them.
-  uint64_t Count(const T& least, const T& greatest) const { return CountBelow(*root_, least, greatest); }
+  // How many ids there are of such values, those of several values more than once. Only where nodes above leaves have sets
+  // is that less work than to collect them.
+  template <typename Below, typename Above>
+  uint64_t Count(const Below& below, const Above& above) const {
+    uint64_t count = 0;
+    Visit(
+        below, above, [&count](const IdSet& ids) { count += ids.Count(); },
+        [&count](auto begin, auto end) { count += static_cast<uint64_t>(end - begin); });
+    return count;
+  }
 
   // About, in memory; texts beyond what a string holds in itself not counted.
   size_t bytes() const { return BytesOf(*root_); }
@@ -256,47 +262,37 @@ class ValueIndex {
     return true;
   }
 
-  template <typename Below, typename Above>
-  static void CollectBelow(const Node& node, const Below& below, const Above& above, IdPieces* out) {
+  // As VisitBelow, of all nodes.
+  template <typename Below, typename Above, typename OnSet, typename OnEntries>
+  void Visit(const Below& below, const Above& above, const OnSet& on_set, const OnEntries& on_entries) const {
+    if (root_->children.empty()) return;
+    if (kSums && !below(root_->least) && !above(GreatestOf(*root_))) {
+      on_set(root_->ids);
+    } else {
+      VisitBelow(*root_, below, above, on_set, on_entries);
+    }
+  }
+
+  // on_set(ids) for nodes whose ids all have such values, on_entries(begin, end) for parts of leaves.
+  template <typename Below, typename Above, typename OnSet, typename OnEntries>
+  static void VisitBelow(const Node& node, const Below& below, const Above& above, const OnSet& on_set,
+                         const OnEntries& on_entries) {
     const auto first = std::partition_point(node.children.begin(), node.children.end(),
                                             [&](const NodePtr& child) { return below(GreatestOf(*child)); });
     for (auto at = first; at != node.children.end() && !above((*at)->least); ++at) {
       const Node& child = **at;
       const bool whole = child.single() || (!below(child.least) && !above(GreatestOf(child)));
       if (whole && (kSums || child.leaf())) {
-        out->sets.push_back(&child.ids);
+        on_set(child.ids);
       } else if (!child.leaf()) {
-        CollectBelow(child, below, above, out);
+        VisitBelow(child, below, above, on_set, on_entries);
       } else {
         const auto begin = std::partition_point(child.entries.begin(), child.entries.end(),
                                                 [&](const Entry& entry) { return below(entry.first); });
-        for (auto entry = begin; entry != child.entries.end() && !above(entry->first); ++entry) {
-          out->ids.push_back(entry->second);
-        }
+        on_entries(begin, std::partition_point(begin, child.entries.end(),
+                                               [&](const Entry& entry) { return !above(entry.first); }));
       }
     }
-  }
-
-  static uint64_t CountBelow(const Node& node, const T& least, const T& greatest) {
-    uint64_t count = 0;
-    const auto first = std::partition_point(node.children.begin(), node.children.end(),
-                                            [&](const NodePtr& child) { return GreatestOf(*child) < least; });
-    for (auto at = first; at != node.children.end() && !(greatest < (*at)->least); ++at) {
-      const Node& child = **at;
-      const bool whole = child.single() || (!(child.least < least) && !(greatest < GreatestOf(child)));
-      if (whole && (kSums || child.leaf())) {
-        count += child.ids.Count();
-      } else if (!child.leaf()) {
-        count += CountBelow(child, least, greatest);
-      } else {
-        const auto begin = std::partition_point(child.entries.begin(), child.entries.end(),
-                                                [&](const Entry& entry) { return entry.first < least; });
-        const auto end = std::partition_point(begin, child.entries.end(),
-                                              [&](const Entry& entry) { return !(greatest < entry.first); });
-        count += static_cast<uint64_t>(end - begin);
-      }
-    }
-    return count;
   }
 
   static size_t BytesOf(const Node& node) {

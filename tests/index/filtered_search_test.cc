@@ -120,6 +120,16 @@ class FilteredSearch : public testing::TestWithParam<RowCodes> {
     return index_->View()->Search(request);
   }
 
+  // A share of the rows: any, the nearest (1) or the farthest (-1).
+  IdSet Leaning(const std::vector<float>& z, int64_t rows, double share, int lean) {
+    auto hits = oracle_.BruteForce(Bind(space_, z), 1, 1, rows);
+    if (lean == 0) std::shuffle(hits.begin(), hits.end(), random_);
+    if (lean < 0) std::reverse(hits.begin(), hits.end());
+    IdSet ids;
+    for (size_t i = 0; i < static_cast<size_t>(share * static_cast<double>(rows)); ++i) ids.Add(hits[i].internal_id);
+    return ids;
+  }
+
   void FindWithTests(uint64_t step);
 
   const Space space_{Metric::kLorentz, kDimension, 1.0, 1.2};
@@ -207,11 +217,7 @@ void FilteredSearch::FindWithTests(uint64_t step) {
         int64_t found = 0, wanted = 0;
         for (int q = 0; q < 6; ++q) {
           const auto z = RandomVector(kDimension, random_);
-          auto hits = oracle_.BruteForce(Bind(space_, z), 1, 1, kRows);
-          if (lean == 0) std::shuffle(hits.begin(), hits.end(), random_);
-          if (lean < 0) std::reverse(hits.begin(), hits.end());
-          IdSet set;
-          for (size_t i = 0; i < static_cast<size_t>(share * kRows); ++i) set.Add(hits[i].internal_id);
+          const IdSet set = Leaning(z, kRows, share, lean);
           IdFilter filter{{}, true, {std::make_shared<Among>(set, share)}};
           if (listed) {  // three of four; the test has to be asked as well
             filter.others = false;
@@ -253,11 +259,7 @@ TEST_P(FilteredSearch, FindsTheNearestWhateverTheFilterHasToDoWithTheQuery) {
       int64_t found = 0, wanted = 0;
       for (int q = 0; q < 12; ++q) {
         const auto z = RandomVector(kDimension, random_);
-        auto hits = oracle_.BruteForce(Bind(space_, z), 1, 1, kRows);
-        if (lean == 0) std::shuffle(hits.begin(), hits.end(), random_);
-        if (lean < 0) std::reverse(hits.begin(), hits.end());
-        IdFilter filter;
-        for (size_t i = 0; i < static_cast<size_t>(share * kRows); ++i) filter.ids.Add(hits[i].internal_id);
+        const IdFilter filter{Leaning(z, kRows, share, lean), false, {}};
         const auto walked = Search(z, &filter, /*exact=*/false);
         const auto exact = Search(z, &filter, /*exact=*/true);
         ASSERT_TRUE(walked.ok() && exact.ok());
