@@ -262,6 +262,9 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
 // Breadth with which a walk finds its way among rows that may all turn out too far: narrower ones end in a place that
 // has nothing nearer beside it more often than the rows' own neighbours are missed.
 constexpr size_t kLeadMin = 10;
+// The same for inner products, unless a search is narrower: rows of the greatest products lie apart from the query and
+// from one another, and with 10 a collection of many segments lost .012 of recall to one of three (docs/benchmarks.md).
+constexpr size_t kLeadMinOfProducts = 40;
 constexpr int64_t kSharedMarksMax = 16 << 20;  // rows: a byte each, in every thread that searches
 
 // Visited rows of one of several walks: its part of marks that all of them share, or a set, where the graphs are so large
@@ -427,9 +430,11 @@ absl::StatusOr<std::vector<WalkResult>> ShareBeam(std::span<const WalkTask> task
   const int64_t between_checks = std::max<int64_t>(1, kEvaluationsBetweenChecks / static_cast<int64_t>(tasks.size()));
   std::deque<SharedWalk<Beam>> walks;
   Beam beam(breadth);
+  const Metric metric = tasks[0].score.query.item_space().metric;
+  const size_t lead_min = metric == Metric::kInnerProduct ? std::clamp(breadth, kLeadMin, kLeadMinOfProducts) : kLeadMin;
   for (size_t i = 0; i < tasks.size(); ++i) {
     const double share = weight > 0 ? tasks[i].weight / weight : 1;
-    const size_t lead = std::max(kLeadMin, static_cast<size_t>(std::ceil(share * static_cast<double>(breadth))));
+    const size_t lead = std::max(lead_min, static_cast<size_t>(std::ceil(share * static_cast<double>(breadth))));
     walks.emplace_back(tasks[i], static_cast<uint32_t>(i), lead, std::move(marks[i]), between_checks);
   }
   std::vector<SharedWalk<Beam>*> on_their_way;

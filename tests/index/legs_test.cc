@@ -225,7 +225,7 @@ TEST_P(Legs, RecallIsNotLostThroughLife) {
   }
   EXPECT_GE(index_->Stats().builds_total, 10);
 
-  const auto queries = Queries(150);
+  const auto queries = Queries(asked == nullptr ? 150 : 1'000);
   const Asked narrow{.target_recall = 0.9};  // where walks miss some
   const double through_life = Recall(queries, {}), narrow_through_life = Recall(queries, narrow);
   TemporaryFolder fresh;
