@@ -29,7 +29,7 @@ struct HbctConfig {
   double q_fixed = 0.5;
   double q_min = 0.001;               // lower clamp of q (never active at K = 1)
   std::string uncertainty = "ratio";  // ratio: 1 - |s|/t (U1); paper-line3: 1 - tanh(k|z|)/k (U3)
-  std::string normals = "drawn";      // where Lorentz MLR's normals point at first: drawn | old-means (of each class)
+  std::string normals = "drawn";      // where Lorentz MLR's normals point at first: drawn | old-means (of each class) | auto
   bool mask_same_class = false;       // leave other old embeddings of the same class out of the sum
   bool cached_old_features = false;   // old features once an image (plain), instead of on the same augmented batch
   // Studied beside the paper's method (docs/beyond.md); 0: not.

@@ -168,8 +168,9 @@ TEST(TrainingMethods, StartFromTheirOwnDefaultsAndWhatIsSetReplacesThem) {
   TrainConfig config = *RecipeFor(dataset, "quick");
   ASSERT_TRUE(ChooseMethod("hbct", config).ok());
   EXPECT_EQ(config.hbct.lambda_until, 0);
-  ASSERT_TRUE(ChooseMethod("lightcone", config).ok());
   EXPECT_EQ(config.hbct.normals, "old-means") << "the preset's";
+  ASSERT_TRUE(ChooseMethod("lightcone", config).ok());
+  EXPECT_EQ(config.hbct.normals, "auto");
   EXPECT_EQ(config.hbct.lambda, 1);
   EXPECT_EQ(config.hbct.lambda_until, 0.5);
   ASSERT_TRUE(SetTrainOption(config, "hbct.lambda", "0.3").ok());

@@ -133,8 +133,8 @@ MethodEntry LightconeMethod() {
     entry.info.switches.emplace_back(own);
   }
   // Chosen on validation images (docs/training.md): pulled to the old embeddings while the network finds its shape, then
-  // left to itself, since an adapter will lead back to them.
-  entry.info.defaults = {{"hbct.lambda", "1"}, {"hbct.lambda_until", "0.5"}};
+  // left to itself, since an adapter will lead back to them; held by its head no longer than that takes to find a class.
+  entry.info.defaults = {{"hbct.lambda", "1"}, {"hbct.lambda_until", "0.5"}, {"hbct.normals", "auto"}};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
     const MethodEntry inner = OnlyThroughAdapter(context.config) ? IndependentMethod() : HbctMethod();
     LC_ASSIGN_OR_RETURN(std::unique_ptr<TrainingMethod> made, inner.make(context));
