@@ -132,7 +132,7 @@ std::vector<Row> HbctRows() {
   rows.push_back(LC_WORD("hbct.uncertainty", hbct.uncertainty, "ratio, paper-line3", "1 - |s|/t, or 1 - tanh(k|z|)/k"));
   rows.push_back(LC_WORD("hbct.normals", hbct.normals, "drawn, old-means, auto",
                          "directions of the class normals at the start: random, or of the class's mean old embedding; "
-                         "auto: those of the means where a class is met 2,000 times or less in the training"));
+                         "auto: those of the means where a class is met 1,000 times or less in the training"));
   rows.push_back(LC_BOOL("hbct.mask_same_class", hbct.mask_same_class, "same-class old embeddings are no negatives"));
   rows.push_back(LC_BOOL("hbct.cached_old_features", hbct.cached_old_features,
                          "old embeddings once an image, not on each augmented batch"));

@@ -244,8 +244,8 @@ TEST(HbctNormals, StartAtOldMeansWhereAClassIsMetTooRarelyToFindItsOwn) {
     EXPECT_EQ(StartsAtOldMeans(config, 14'460, 964), few) << normals;
     EXPECT_EQ(StartsAtOldMeans(config, 50'000, 100), many) << normals;
   }
-  EXPECT_TRUE(StartsAtOldMeans(config, 25'000, 100)) << "2,000 times";
-  EXPECT_FALSE(StartsAtOldMeans(config, 25'100, 100));
+  EXPECT_TRUE(StartsAtOldMeans(config, 12'500, 100)) << "1,000 times";
+  EXPECT_FALSE(StartsAtOldMeans(config, 12'600, 100));
 }
 
 TEST(HbctWeight, StaysOrFallsInALineToZero) {
