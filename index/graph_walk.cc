@@ -431,9 +431,11 @@ absl::StatusOr<std::vector<WalkResult>> ShareBeam(std::span<const WalkTask> task
   std::deque<SharedWalk<Beam>> walks;
   Beam beam(breadth);
   const Metric metric = tasks[0].score.query.item_space().metric;
-  const size_t lead_min = metric == Metric::kInnerProduct ? std::clamp(breadth, kLeadMin, kLeadMinOfProducts) : kLeadMin;
   for (size_t i = 0; i < tasks.size(); ++i) {
     const double share = weight > 0 ? tasks[i].weight / weight : 1;
+    const size_t lead_min = metric == Metric::kInnerProduct
+                                ? std::clamp(BreadthOf(tasks[i].limits), kLeadMin, kLeadMinOfProducts)
+                                : kLeadMin;
     const size_t lead = std::max(lead_min, static_cast<size_t>(std::ceil(share * static_cast<double>(breadth))));
     walks.emplace_back(tasks[i], static_cast<uint32_t>(i), lead, std::move(marks[i]), between_checks);
   }

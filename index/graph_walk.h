@@ -82,8 +82,8 @@ struct WalkTask {
 };
 
 // Walks that go on together as one of the greatest breadth among them would over all graphs: each first finds its way,
-// with its share of that breadth, and then goes on only where it meets rows that belong to the best of all, so many as
-// the breadth says. A result has those of its graph that do.
+// with its share of that breadth (where scores are inner products with up to 40 rows), and then goes on only where it
+// meets rows that belong to the best of all, so many as the breadth says. A result has those of its graph that do.
 //
 // One result a task; of one that gave up all rows may be needed. Errors as WalkGraph.
 absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> tasks,

@@ -233,6 +233,10 @@ absl::StatusOr<TrainConfig> RecipeFor(const Dataset& dataset, std::string_view r
 // docs/training.md has what it changed. REQUIRES: classes >= 2.
 double ClassifierScaleFor(int64_t classes);
 
+// What hbct.normals=auto comes to for a training on these images: "old-means" where a class of theirs is met 1,000 times
+// or less (its images times epochs, in the mean), else "drawn"; another value as it is. Ours (docs/beyond.md).
+std::string NormalsFor(const TrainConfig& config, const ImageSet& train);
+
 // zeta of the t-th model of a chain of compatible models, t = 0, 1, ...: 1.0 + 0.2 t (docs/training.md, step 3).
 double ClipRadiusFor(int position_in_chain);
 

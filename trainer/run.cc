@@ -139,6 +139,7 @@ absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainCon
   LC_RETURN_IF_ERROR(CheckDataset(dataset, resolved));
   LC_ASSIGN_OR_RETURN(resolved.device, DeviceOf(resolved));
   LC_ASSIGN_OR_RETURN(resolved.precision, PrecisionOf(resolved));
+  resolved.hbct.normals = NormalsFor(resolved, dataset.train);
   if (resolved.clip_radius == 0) {
     resolved.clip_radius = 1.0;
     if (!resolved.old_model.empty()) {

@@ -227,7 +227,8 @@ TEST_P(Legs, RecallIsNotLostThroughLife) {
 
   const auto queries = Queries(asked == nullptr ? 150 : 1'000);
   const Asked narrow{.target_recall = 0.9};  // where walks miss some
-  const double through_life = Recall(queries, {}), narrow_through_life = Recall(queries, narrow);
+  int64_t scored = 0, scored_anew = 0;
+  const double through_life = Recall(queries, {}, &scored), narrow_through_life = Recall(queries, narrow);
   TemporaryFolder fresh;
   settings_.growing_rows_max = static_cast<int64_t>(20 * part);
   settings_.merge_rows_max = std::max(settings_.merge_rows_max, settings_.growing_rows_max);
@@ -236,12 +237,12 @@ TEST_P(Legs, RecallIsNotLostThroughLife) {
   index_ = std::move(*built);
   ASSERT_TRUE(oracle_.Replay(*index_).ok());
   ASSERT_TRUE(index_->Flush().ok());
-  const double built_anew = Recall(queries, {}), narrow_built_anew = Recall(queries, narrow);
+  const double built_anew = Recall(queries, {}, &scored_anew), narrow_built_anew = Recall(queries, narrow);
   EXPECT_GE(through_life, built_anew - 0.01);
   EXPECT_GE(narrow_through_life, std::min(0.9, narrow_built_anew) - 0.01);
   if (asked != nullptr) {
-    std::printf("%lu items: recall@10 %.4f through life, %.4f built anew; asked for .9: %.4f and %.4f\n", items, through_life,
-                built_anew, narrow_through_life, narrow_built_anew);
+    std::printf("%lu items: recall@10 %.4f through life, %.4f built anew; asked for .9: %.4f and %.4f; rows scored %ld and %ld\n",
+                items, through_life, built_anew, narrow_through_life, narrow_built_anew, scored / 1'000, scored_anew / 1'000);
   }
 }
 

@@ -180,6 +180,25 @@ TEST(TrainingMethods, StartFromTheirOwnDefaultsAndWhatIsSetReplacesThem) {
               HasSubstr("field 'method' is 'magic'; allowed: independent, hbct"));
 }
 
+TEST(HbctNormals, StartAtOldMeansWhereAClassIsMetTooRarelyToFindItsOwnDirection) {
+  const auto images = [](int classes, int of_each) {
+    ImageSet set;
+    for (int i = 0; i < classes * of_each; ++i) set.labels.push_back(i % classes);
+    return set;
+  };
+  TrainConfig config;
+  config.epochs = 8;
+  for (const auto& [normals, few, many] : {std::tuple("drawn", "drawn", "drawn"),
+                                           std::tuple("old-means", "old-means", "old-means"),
+                                           std::tuple("auto", "old-means", "drawn")}) {
+    config.hbct.normals = normals;
+    EXPECT_EQ(NormalsFor(config, images(964, 15)), few) << normals;
+    EXPECT_EQ(NormalsFor(config, images(100, 500)), many) << normals;
+  }
+  EXPECT_EQ(NormalsFor(config, images(10, 125)), "old-means") << "1,000 times";
+  EXPECT_EQ(NormalsFor(config, images(10, 126)), "drawn");
+}
+
 TEST(TrainingMethods, AreChosenWithTheMetricThatTheyNeedAndRefuseAnother) {
   for (const MethodInfo& method : TrainingMethods()) {
     TrainConfig config = *RecipeFor(TinyDataset(), "quick");

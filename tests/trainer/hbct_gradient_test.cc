@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "trainer/methods/method_torch.h"
@@ -233,19 +232,6 @@ TEST(HbctSelfLoss, CountsOnlyImagesThatWereEmbeddedBefore) {
   const auto rows = torch::tensor(std::vector<int64_t>{0, 1, 3});
   EXPECT_NEAR(loss(z, last), loss(z.index_select(0, rows), last.index_select(0, rows)), 1e-6)
       << "an image without an embedding of before is neither asked nor compared with";
-}
-
-TEST(HbctNormals, StartAtOldMeansWhereAClassIsMetTooRarelyToFindItsOwn) {
-  TrainConfig config;
-  config.epochs = 8;
-  for (const auto& [normals, few, many] :
-       {std::tuple("drawn", false, false), std::tuple("old-means", true, true), std::tuple("auto", true, false)}) {
-    config.hbct.normals = normals;
-    EXPECT_EQ(StartsAtOldMeans(config, 14'460, 964), few) << normals;
-    EXPECT_EQ(StartsAtOldMeans(config, 50'000, 100), many) << normals;
-  }
-  EXPECT_TRUE(StartsAtOldMeans(config, 12'500, 100)) << "1,000 times";
-  EXPECT_FALSE(StartsAtOldMeans(config, 12'600, 100));
 }
 
 TEST(HbctWeight, StaysOrFallsInALineToZero) {

@@ -153,6 +153,24 @@ TEST_F(LightconeMethodTest, TakesAnOldModelOfAnotherDimensionAndSaysThatNothingC
   EXPECT_FALSE(MustTrain(Config("independent", "lorentz", 8), "alone").manifest.through_adapter);
 }
 
+TEST_F(LightconeMethodTest, TheHeadStartsAtTheOldMeansOrAsDrawn) {
+  TrainOld("lorentz", 8);
+  const auto trained = [&](const std::string& normals) {
+    TrainConfig config = Config("lightcone", "lorentz", 8);
+    config.lightcone.compatible = "hbct";
+    config.hbct.normals = normals;
+    return MustTrain(config, normals).manifest.encoder_crc32c;
+  };
+  const auto old_means = trained("old-means");
+  EXPECT_EQ(trained("auto"), old_means) << "few images, one epoch";
+  EXPECT_NE(trained("drawn"), old_means);
+  // A training that was begun by the word goes on by what it came to.
+  TrainConfig config = Config("lightcone", "lorentz", 8);
+  config.lightcone.compatible = "hbct";
+  config.hbct.normals = "auto";
+  EXPECT_TRUE(Train(dataset_, config, folder_ / "old-means").ok());
+}
+
 // One call of the loss, with gradients that can be looked at.
 struct OneStep {
   Tensor z_gradient;

@@ -25,8 +25,9 @@ ordered_json DataJson(const Dataset& data) {
           {"stddev", data.normalisation.stddev}, {"augment", static_cast<int>(data.augment)}};
 }
 
-absl::StatusOr<ordered_json> OptionsJson(const TrainConfig& config) {
+absl::StatusOr<ordered_json> OptionsJson(TrainConfig config, const ImageSet& train) {
   ordered_json options;
+  config.hbct.normals = NormalsFor(config, train);
   for (const TrainOption& option : TrainOptions()) {
     if (StepsDependOn(option.name, *FindTrainingMethod(config.method)))
       options[option.name] = GetTrainOption(config, option.name);
@@ -161,7 +162,8 @@ class Planner {
   }
 
   absl::StatusOr<int> Add(const TrainConfig& config, int step, int old_model, int base_model, const std::string& role) {
-    LC_ASSIGN_OR_RETURN(ordered_json options, OptionsJson(config));
+    LC_ASSIGN_OR_RETURN(ordered_json options,
+                        OptionsJson(config, plan_.steps[static_cast<size_t>(step)].dataset.train));
     ordered_json key = {{"format", kExperimentFormat},
                               {"data", data_[static_cast<size_t>(step)]},
                               {"old_model", old_model < 0 ? "" : plan_.models[old_model].id},

@@ -11,10 +11,6 @@
 namespace lightcone {
 namespace {
 
-// hbct.normals=auto: a class that is met more often than this (images of the class times epochs) finds its own direction
-// within the first epochs, and ends better for it; one that is met less starts where the old model put it.
-// Between what was measured: 180 times (Omniglot), and 1,020 (glyphs) to 4,000 (CIFAR-100); docs/beyond.md.
-constexpr double kMeetingsMax = 1'000;
 constexpr double kClipUntil = 0.5;  // share of the steps after which hbct.clip_from has come to clip_radius
 
 LossDistance DistanceOf(const std::string& name) {
@@ -55,11 +51,6 @@ torch::Tensor ContrastLoss(const HbctConfig& config, const torch::Tensor& distan
 }
 
 }  // namespace
-
-bool StartsAtOldMeans(const TrainConfig& config, int64_t images, int64_t classes) {
-  if (config.hbct.normals != "auto") return config.hbct.normals == "old-means";
-  return static_cast<double>(images) * static_cast<double>(config.epochs) <= kMeetingsMax * static_cast<double>(classes);
-}
 
 double HbctWeight(const HbctConfig& config, double progress) {
   if (config.lambda_until == 0) return config.lambda;
@@ -146,8 +137,7 @@ class Hbct : public TrainingMethod {
   }
 
   absl::Status Start(Classifier& classifier) override {
-    const Dataset& data = context_.dataset;
-    if (!StartsAtOldMeans(context_.config, data.train.size(), data.classes())) return absl::OkStatus();
+    if (config().normals != "old-means") return absl::OkStatus();
     if (means_.defined()) {
       classifier.PointNormals(means_);
       return absl::OkStatus();

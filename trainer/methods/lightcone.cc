@@ -133,7 +133,7 @@ MethodEntry LightconeMethod() {
     entry.info.switches.emplace_back(own);
   }
   // Chosen on validation images (docs/training.md): pulled to the old embeddings while the network finds its shape, then
-  // left to itself, since an adapter will lead back to them; held by its head no longer than that takes to find a class.
+  // left to itself, since an adapter will lead back to them. And with a head that starts as NormalsFor says.
   entry.info.defaults = {{"hbct.lambda", "1"}, {"hbct.lambda_until", "0.5"}, {"hbct.normals", "auto"}};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
     const MethodEntry inner = OnlyThroughAdapter(context.config) ? IndependentMethod() : HbctMethod();

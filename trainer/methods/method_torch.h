@@ -124,9 +124,6 @@ torch::Tensor HbctPrototypeLoss(const HbctConfig& config, double curvature, cons
 // one: rows of `last` that are not 0. A scalar; 0 where none has.
 torch::Tensor HbctSelfLoss(const HbctConfig& config, double curvature, const Embedded& fresh, const Embedded& last);
 
-// Whether the class normals of a training on so many images start at the classes' mean old embeddings (hbct.normals).
-bool StartsAtOldMeans(const TrainConfig& config, int64_t images, int64_t classes);
-
 // The weight of HbctCompatibility in the loss when a share `progress` in [0, 1) of the steps is done: lambda, or with
 // hbct.lambda_until what has not yet fallen of it.
 double HbctWeight(const HbctConfig& config, double progress);
