@@ -15,6 +15,7 @@
 #include "trainer/run_file.h"
 #include "trainer/run_torch.h"
 #include "trainer/schedule.h"
+#include "trainer/tensor_memory.h"
 #include "trainer/tensor_threads.h"
 
 namespace lightcone {
@@ -45,6 +46,7 @@ class Trainer {
   int64_t steps() const { return config_.epochs * steps_per_epoch_; }
 
   absl::Status Prepare() {
+    KeepFreedMemory();
     LC_RETURN_IF_ERROR(MakeFolders(folder_));
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(CheckpointPath());
     if (!checkpoint.ok() && !absl::IsNotFound(checkpoint.status())) return checkpoint.status();
