@@ -17,6 +17,7 @@ struct BenchOptions {
   int64_t life_items = 1'000'000;  // of start, which also takes four times as many, of growth, and of rollout's activations
   int64_t gpu_items = 10'000'000;   // on the device
   int dimension = 128;
+  std::string images = "glyphs";  // of OpenDataset: their SIFT descriptors are the graph benchmark's real data
 };
 
 absl::Status BenchGeometry(const BenchOptions& options, Report& report);

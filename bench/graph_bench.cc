@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "bench/benches.h"
 #include "bench/clusters.h"
+#include "bench/descriptors.h"
 #include "bench/graph_peers.h"
 #include "bench/index_world.h"
 
@@ -204,9 +205,16 @@ absl::Status BenchGraph(const BenchOptions& options, Report& report) {
   LC_RETURN_IF_ERROR(GraphBench(options, "uniform of 32 dimensions",
                                 UniformVectors(options.items + kQueries, options.dimension, 31), report)
                          .Run());
-  return GraphBench(options, "500 clusters",
-                    ClusteredVectors(options.items + kQueries, options.dimension, 500, 0.7, 32), report)
-      .Run();
+  LC_RETURN_IF_ERROR(GraphBench(options, "500 clusters",
+                                ClusteredVectors(options.items + kQueries, options.dimension, 500, 0.7, 32), report)
+                         .Run());
+  // Queries are of images that the gallery has no part of.
+  LC_ASSIGN_OR_RETURN(const Dataset images, OpenDataset(options.images, 1));
+  LC_ASSIGN_OR_RETURN(std::vector<float> data, SiftDescriptors(images.train, options.items, 33));
+  LC_ASSIGN_OR_RETURN(const std::vector<float> queries, SiftDescriptors(images.test, kQueries, 34));
+  data.insert(data.end(), queries.begin(), queries.end());
+  const std::string kind = options.images.substr(0, options.images.find(':'));  // a folder is nobody's business
+  return GraphBench(options, StrCat("SIFT of ", kind), std::move(data), report).Run();
 }
 
 }  // namespace lightcone::bench

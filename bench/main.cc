@@ -26,6 +26,8 @@ int main(int argc, char** argv) {
   app.add_option("--scan-items", options.scan_items, "gallery size of the scan and mixed benchmarks, rows to be carried over");
   app.add_option("--life-items", options.life_items, "gallery size of the start and growth benchmarks, and to activate over");
   app.add_option("--gpu-items", options.gpu_items, "gallery size of the gpu benchmark, which takes 600 bytes each of the host's memory");
+  app.add_option("--images", options.images, "data set (KIND:DIR) whose images' SIFT descriptors the graph benchmark searches")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   options.server_binary =
       (std::filesystem::path(cli::OwnBinary().value_or("./lightcone_bench")).parent_path() / "lightcone").string();

@@ -15,7 +15,7 @@ namespace {
 constexpr absl::Duration kFollowEvery = absl::Milliseconds(100);
 
 struct BackfillFlags {
-  std::string collection, failure_head, request_id, finished;
+  std::string collection, failure_head, request_id, finished, renew;
   uint32_t head_generation = 0, items = 100;
   double timeout_seconds = 300, embed_rate = 0, p99_ms_max = 0;
   bool wait = false;
@@ -78,8 +78,9 @@ absl::Status Lease(Context& context, const BackfillFlags& flags) {
   }
   v1::LeaseRequest request;
   request.set_collection(flags.collection);
-  request.set_items_max(flags.items);
+  if (flags.renew.empty()) request.set_items_max(flags.items);
   request.set_finished_token(flags.finished);
+  request.set_renew_token(flags.renew);
   const absl::Duration timeout = absl::Seconds(flags.timeout_seconds);
   request.mutable_timeout()->set_seconds(absl::ToInt64Seconds(timeout));
   request.mutable_timeout()->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(timeout) % 1'000'000'000));
@@ -118,6 +119,8 @@ void AddBackfill(CLI::App& root, Context& context) {
   lease->add_option("--lease-seconds", flags->timeout_seconds, "After which others get what is not embedded")
       ->capture_default_str();
   lease->add_option("--finished", flags->finished, "Token of an earlier lease that is through");
+  lease->add_option("--renew", flags->renew, "Token of a lease that gets --lease-seconds from now; nothing is leased")
+      ->excludes("--items", "--finished");
 }
 
 }  // namespace lightcone::cli

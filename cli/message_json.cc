@@ -231,7 +231,8 @@ OrderedJson LeaseJson(const v1::LeaseResponse& lease) {
                              {"sequence", item.sequence()},
                              {"generation", item.generation()},
                              {"uncertainty", item.uncertainty()},
-                             {"has_input", item.has_input()}});
+                             {"has_input", item.has_input()},
+                             {"found_lately", item.found_lately()}});
   }
   return json;
 }
@@ -335,11 +336,12 @@ std::string BackfillTable(const v1::StatusResponse& status) {
 }
 
 std::string LeaseTable(const v1::LeaseResponse& lease) {
+  if (lease.items().empty() && !lease.token().empty()) return StrCat("lease ", lease.token(), " is renewed\n");
   if (lease.items().empty()) return StrCat("no items; the backfill is ", BackfillStateName(lease.state()), "\n");
-  Table table({"id", "sequence", "generation", "uncertainty", "input"});
+  Table table({"id", "sequence", "generation", "uncertainty", "input", "because"});
   for (const v1::LeasedItem& item : lease.items()) {
     table.Add({ItemIdText(item.id()), StrCat(item.sequence()), StrCat(item.generation()), Number(item.uncertainty()),
-               item.has_input() ? "stored" : "-"});
+               item.has_input() ? "stored" : "-", item.found_lately() ? "found lately" : "worst first"});
   }
   return table.Text() + StrCat("token ", lease.token(), ", embed by generation ", lease.generation(), "\n");
 }

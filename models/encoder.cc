@@ -216,7 +216,10 @@ absl::StatusOr<std::vector<float>> Encoder::EmbedTensors(std::span<const float> 
   if (n < 0 || static_cast<int64_t>(nchw.size()) != n * per_image) {
     return InvalidField("tensor", StrCat(nchw.size(), " floats for ", n, " images"), StrCat(per_image, " an image"));
   }
-  for (size_t i = 0; i < nchw.size(); ++i) {
+  // A sum that is finite has finite terms only; one that overflowed has them, too, and is looked through.
+  const torch::Tensor all = torch::from_blob(const_cast<float*>(nchw.data()), {static_cast<int64_t>(nchw.size())});
+  const bool finite = std::isfinite(all.sum().item<float>());
+  for (size_t i = 0; !finite && i < nchw.size(); ++i) {
     if (!std::isfinite(nchw[i])) return InvalidField(StrCat("tensor[", i, "]"), StrCat(nchw[i]), "finite numbers");
   }
   return EmbedBatches(*this, n, options_.batch_max, [&](int64_t begin, int64_t count, float* planes) {

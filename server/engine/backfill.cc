@@ -9,6 +9,7 @@
 #include "base/priority.h"
 #include "base/status.h"
 #include "server/engine/item_order.h"
+#include "server/engine/item_reader.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
 
@@ -60,6 +61,7 @@ void Backfill::Begin(BackfillRecord record, std::optional<FailureHeadFile> head)
   error_ = absl::OkStatus();
   Forget();
   paused_ = record.paused;
+  embeds_ = record.paused ? 0 : record.generation;
   if (!record.ordered) StartOrdering();
 }
 
@@ -69,6 +71,9 @@ void Backfill::Forget() {
   retry_.clear();
   leases_.clear();
   leased_.clear();
+  passed_.clear();
+  for_workers_.taken.clear();
+  for_encoder_.taken.clear();
   BeginPasses();
   aside_.clear();
   embed_error_ = absl::OkStatus();
@@ -132,6 +137,7 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
     // What waits here is in the new order, by a key of its own.
     returned_.clear();
     retry_.clear();
+    for (auto& [internal_id, key] : passed_) key.clear();
     BeginPasses();
     return;
   }
@@ -199,6 +205,7 @@ absl::Status Backfill::SetPaused(bool paused, absl::FunctionRef<OperatorWrite(co
   if (!written.in_store) return written.status;
   record_ = record;
   paused_ = paused;
+  embeds_ = paused ? 0 : record.generation;
   if (!paused) {
     embed_error_ = absl::OkStatus();
     ++starts_;
@@ -240,7 +247,7 @@ BackfillStatus Backfill::Status() const {
   status.items_done = counts.done;
   status.items_left = counts.left;
   for (const auto& [token, lease] : leases_) {
-    if (lease.expires > absl::Now()) status.items_leased += lease.items.size();
+    if (lease.ends > LeaseClock::now()) status.items_leased += lease.items.size();
   }
   if (!record_) return status;
   status.head_generation = record_->head_generation;
@@ -263,10 +270,11 @@ void Backfill::NoteProgress(absl::Time now) {
   growth_.Note(now, UINT64_MAX - CountsOf(collection_->progress(), record_->generation).left);
 }
 
-void Backfill::TakeBack(absl::Time now, const std::string& finished_token) {
+void Backfill::TakeBack(const std::string& finished_token) {
+  const LeaseClock::time_point now = LeaseClock::now();
   std::erase_if(leases_, [&](const auto& entry) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto& [token, lease] = entry;
-    if (lease.expires > now && token != finished_token) return false;
+    if (lease.ends > now && token != finished_token) return false;
     GiveBack(lease, token == finished_token ? &retry_ : &returned_);
     return true;
   });
@@ -274,9 +282,56 @@ void Backfill::TakeBack(absl::Time now, const std::string& finished_token) {
 
 void Backfill::GiveBack(const OpenLease& lease, std::set<std::string>* keys) {
   for (const Leased& item : lease.items) {
-    leased_.erase(item.internal_id);
-    keys->insert(item.order_key);
+    std::string key = Release(item);
+    if (!key.empty()) keys->insert(std::move(key));
   }
+}
+
+bool Backfill::Waits(const ItemRecord& record) const {
+  return HeadGeneration(record.generations, record_->generation) < record_->generation &&
+         record.generations.back() <= record_->generation;
+}
+
+bool Backfill::Hold(uint64_t internal_id, const std::string& order_key) {
+  if (leased_.insert(internal_id).second) return true;
+  if (const auto passed = passed_.find(internal_id); passed != passed_.end()) passed->second = order_key;
+  return false;
+}
+
+std::string Backfill::Release(const Leased& item) {
+  leased_.erase(item.internal_id);
+  if (!item.order_key.empty()) return item.order_key;
+  const auto passed = passed_.extract(item.internal_id);
+  return passed.empty() ? "" : passed.mapped();
+}
+
+void Backfill::NoteFound(const SearchAnswer& answer) {
+  const uint32_t generation = embeds_.load();
+  if (generation == 0) return;
+  for_workers_.waiting.Note(answer, generation);
+  for_encoder_.waiting.Note(answer, generation);
+}
+
+absl::StatusOr<std::vector<Backfill::Found>> Backfill::TakeFound(FoundItems* from, size_t wanted,
+                                                                 absl::FunctionRef<bool(const ItemRecord&)> skip,
+                                                                 OpenLease* lease) {
+  std::vector<Found> taken;
+  while (taken.size() < wanted) {
+    std::vector<ItemId> ids = from->waiting.Take(wanted - taken.size());
+    if (ids.empty()) break;
+    LC_ASSIGN_OR_RETURN(std::vector<ItemReader::Read> reads,
+                        ItemReader(collection_).ReadItems(ids, record_->generation, /*exactly=*/false));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      ItemRecord& record = reads[i].record;
+      if (!reads[i].found || !Waits(record) || skip(record) || leased_.contains(record.internal_id)) continue;
+      if (!from->taken.insert(record.internal_id).second) continue;
+      leased_.insert(record.internal_id);
+      passed_.emplace(record.internal_id, "");
+      lease->items.push_back({"", record.internal_id});
+      taken.push_back({std::move(ids[i]), std::move(record), reads[i].generation});
+    }
+  }
+  return taken;
 }
 
 absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count, bool* through) {
@@ -318,14 +373,13 @@ absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, siz
       continue;
     }
     const ItemRecord& record = rows[i].record;
-    const uint32_t head = rows[i].found ? HeadGeneration(record.generations, record_->generation) : record_->generation;
-    // Done; or, before a rollback, embedded by a newer generation: this one is too late.
-    if (head >= record_->generation || record.generations.back() > record_->generation) {
+    if (!rows[i].found || !Waits(record)) {
       gone->Delete(Table::kOrder, order_keys[i]);
       continue;
     }
     LC_ASSIGN_OR_RETURN(const float uncertainty, keys::OrderUncertainty(order_keys[i]));
-    if (!leased_.insert(ids[i]).second) continue;  // under two generations, and leased by the other key
+    if (!Hold(ids[i], order_keys[i])) continue;  // by another key of it, or because a search found it
+    const uint32_t head = HeadGeneration(record.generations, record_->generation);
     answer->items.push_back({std::move(rows[i].id), record.sequence, head, uncertainty, record.has_input});
     lease->items.push_back({order_keys[i], ids[i]});
   }
@@ -333,6 +387,11 @@ absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, siz
 }
 
 absl::StatusOr<bool> Backfill::LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease) {
+  LC_ASSIGN_OR_RETURN(std::vector<Found> found,
+                      TakeFound(&for_workers_, wanted, [](const ItemRecord&) { return false; }, lease));
+  for (Found& item : found) {
+    answer->items.push_back({std::move(item.id), item.record.sequence, item.generation, 0, item.record.has_input, true});
+  }
   size_t block = wanted;
   bool through = false;
   for (size_t looked = 0; answer->items.size() < wanted && looked < kLeaseLooks;) {
@@ -368,19 +427,33 @@ bool Backfill::HasUnordered() const {
   return waiting > known.size();
 }
 
+absl::Status Backfill::Renew(const std::string& token, absl::Duration timeout) {
+  const auto lease = leases_.find(token);
+  if (lease == leases_.end()) {
+    return FailedPrecondition(StrCat("lease '", token, "' has ended: by its timeout, a finished_token, a restart, or a "
+                                     "start of the backfill; lease again"));
+  }
+  lease->second.ends = LeaseClock::now() + absl::ToChronoNanoseconds(timeout);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LeaseAnswer> Backfill::Lease(const LeaseCall& call) {
   absl::MutexLock lock(&mu_);
   if (!record_) {
     return FailedPrecondition(StrCat("no backfill of collection '", collection_->name(), "' was started; start one"));
   }
-  const absl::Time now = absl::Now();
-  TakeBack(now, call.finished_token);
+  TakeBack(call.finished_token);
   LeaseAnswer answer;
   answer.generation = record_->generation;
   answer.state = StateNow(CountsOf(collection_->progress(), record_->generation).left);
-  answer.expires = now + call.timeout;
+  answer.expires = absl::Now() + call.timeout;
+  if (!call.renew_token.empty()) {
+    LC_RETURN_IF_ERROR(Renew(call.renew_token, call.timeout));
+    answer.token = call.renew_token;
+    return answer;
+  }
   if (answer.state != BackfillState::kRunning) return answer;
-  OpenLease lease{answer.expires, {}};
+  OpenLease lease{LeaseClock::now() + absl::ToChronoNanoseconds(call.timeout), {}};
   const absl::StatusOr<bool> through = LeaseWorst(static_cast<size_t>(call.items_max), &answer, &lease);
   if (!through.ok()) GiveBack(lease, &returned_);
   LC_RETURN_IF_ERROR(through.status());

@@ -1,10 +1,12 @@
-// The lazy backfill of one collection: orders its items in a thread of its own and leases them, worst first. The order
-// and what was started are in the store; leases are in memory. An item that is embedded anew, deleted or replaced
+// The lazy backfill of one collection: orders its items in a thread of its own and leases them, those that searches
+// found lately before all others, and then worst first. The order and what was started are in the store; leases, and
+// what searches found, are in memory. An item that is embedded anew, deleted or replaced
 // leaves the order when a lease meets it. Threads: every method is safe from any thread; Halt, Begin and Resume
 // come from one caller at a time.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,6 +26,7 @@
 #include "server/engine/collection.h"
 #include "server/engine/meta.h"
 #include "server/engine/pace.h"
+#include "server/engine/touched_items.h"
 #include "server/engine/types.h"
 
 namespace lightcone::server {
@@ -67,6 +70,8 @@ class Backfill {
   std::optional<BackfillRecord> record() const;
   BackfillStatus Status() const;
   absl::StatusOr<LeaseAnswer> Lease(const LeaseCall& call);
+  // What a search of an application found: the generation's own encoder and workers take it before all others.
+  void NoteFound(const SearchAnswer& answer);
 
   // Whether TakeEmbeddable is worth a call.
   bool HasEmbeddable(absl::Time now) const;
@@ -91,11 +96,12 @@ class Backfill {
 
  private:
   struct Leased {
-    std::string order_key;
+    std::string order_key;  // empty: of one that was taken because a search found it, wherever it stands in the order
     uint64_t internal_id = 0;
   };
+  using LeaseClock = std::chrono::steady_clock;  // which nobody sets: a lease is as long as it was to be
   struct OpenLease {
-    absl::Time expires;
+    LeaseClock::time_point ends;
     std::vector<Leased> items;
     uint64_t order = 0;  // as orders_ was
   };
@@ -112,8 +118,10 @@ class Backfill {
   bool Current(const BackfillRecord& record) const;
   BackfillState StateNow(uint64_t left) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
+  // FAILED_PRECONDITION where it has ended.
+  absl::Status Renew(const std::string& token, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What expired goes back to its place, what a worker could not embed behind everything else.
-  void TakeBack(absl::Time now, const std::string& finished_token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakeBack(const std::string& finished_token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Up to `count` keys of the order that nobody holds, worst first, then what workers gave back, in turns. Sets
   // `through` once the order is.
   absl::StatusOr<std::vector<std::string>> NextKeys(size_t count, bool* through) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -129,6 +137,29 @@ class Backfill {
   // Whether older generations have embedded items since the order was made that nobody holds or gave back. Items that
   // are done but not yet given back count as held, so the answer may come late. REQUIRES: the order is through.
   bool HasUnordered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether it still waits to be embedded anew: neither done nor, before a rollback, embedded by a newer generation.
+  bool Waits(const ItemRecord& record) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // Found by searches, for one of those who take them, each in its own time.
+  struct FoundItems {
+    TouchedItems waiting;
+    // Internal ids that were taken from there since the last start. Once is enough: what cannot be embedded, or crashes who
+    // tries, would come again with every search that finds it.
+    absl::flat_hash_set<uint64_t> taken;
+  };
+  // Up to `wanted` of those found that wait to be embedded, that nobody holds and `skip` does not pass over; `lease`
+  // holds them from then on, after an error too.
+  struct Found {
+    ItemId id;
+    ItemRecord record;
+    uint32_t generation = 0;
+  };
+  absl::StatusOr<std::vector<Found>> TakeFound(FoundItems* from, size_t wanted,
+                                               absl::FunctionRef<bool(const ItemRecord&)> skip, OpenLease* lease)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Holds an item of the order, or notes its key where it is held already; whether it was free.
+  bool Hold(uint64_t internal_id, const std::string& order_key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends that; the key by which the leases' scan went past it, or empty: that is still to come to it.
+  std::string Release(const Leased& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveBack(const OpenLease& lease, std::set<std::string>* keys) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TakeKeys(const std::vector<std::string>& order_keys, size_t wanted, EmbedTurn* turn, OpenLease* lease)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -137,6 +168,8 @@ class Backfill {
   void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // leases, cursors, what was set aside
 
   Collection* const collection_;
+  FoundItems for_workers_, for_encoder_;  // `taken` under mu_
+  std::atomic<uint32_t> embeds_{0};       // the generation of record_, without a lock; 0: paused or none
   const uint32_t nonce_ = std::random_device()();  // tokens of another run of the server are nobody's
   std::atomic<bool> stop_{false};
   std::atomic<bool> paused_{false};  // as record_ says, for the thread
@@ -156,6 +189,8 @@ class Backfill {
   std::string retry_cursor_ ABSL_GUARDED_BY(mu_);                 // the last of them that was leased: they take turns
   std::map<std::string, OpenLease> leases_ ABSL_GUARDED_BY(mu_);  // by token
   absl::flat_hash_set<uint64_t> leased_ ABSL_GUARDED_BY(mu_);     // internal ids in leases_
+  // Of those among them that searches found: the key by which the leases' scan met them since; empty: none yet.
+  absl::flat_hash_map<uint64_t, std::string> passed_ ABSL_GUARDED_BY(mu_);
   uint64_t next_token_ ABSL_GUARDED_BY(mu_) = 1;
   std::string embed_cursor_ ABSL_GUARDED_BY(mu_);                     // of TakeEmbeddable; empty: the start
   uint64_t passed_by_ ABSL_GUARDED_BY(mu_) = 0;                       // items of this pass that nobody can embed here

@@ -145,7 +145,13 @@ absl::StatusOr<BackfillStatus> EngineImpl::GetBackfill(const std::string& name) 
 }
 
 absl::StatusOr<LeaseAnswer> EngineImpl::LeaseBackfill(const LeaseCall& call) {
-  if (call.items_max < 1 || call.items_max > options_.limits.batch_items_max) {
+  const bool renews = !call.renew_token.empty();
+  if (renews && (call.items_max != 0 || !call.finished_token.empty())) {
+    return InvalidField(call.items_max != 0 ? "items_max" : "finished_token",
+                        call.items_max != 0 ? StrCat(call.items_max) : call.finished_token,
+                        "nothing beside a renew_token");
+  }
+  if (!renews && (call.items_max < 1 || call.items_max > options_.limits.batch_items_max)) {
     return InvalidField("items_max", StrCat(call.items_max), StrCat("1 .. ", options_.limits.batch_items_max));
   }
   if (call.timeout < kLeaseMin || call.timeout > kLeaseMax) {

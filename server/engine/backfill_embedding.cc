@@ -32,11 +32,19 @@ absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted, absl::Duration
   EmbedTurn turn;
   if (!record_) return turn;
   const absl::Time now = absl::Now();
-  TakeBack(now, "");
+  TakeBack("");
   const uint64_t left = CountsOf(collection_->progress(), record_->generation).left;
   if (StateNow(left) != BackfillState::kRunning) return turn;
   turn.generation = record_->generation;
-  OpenLease lease{now + kTurnMax, {}, orders_};
+  OpenLease lease{LeaseClock::now() + absl::ToChronoNanoseconds(kTurnMax), {}, orders_};
+  const auto skip = [this](const ItemRecord& record) ABSL_NO_THREAD_SAFETY_ANALYSIS {  // mu_ is held
+    return !record.has_input || aside_.contains(record.internal_id);
+  };
+  absl::StatusOr<std::vector<Found>> found = TakeFound(&for_encoder_, wanted, skip, &lease);
+  if (!found.ok()) GiveBack(lease, &returned_);
+  LC_RETURN_IF_ERROR(found.status());
+  for (Found& item : *found) turn.items.push_back({std::move(item.id), item.record.sequence, item.record.internal_id});
+  taken_ += found->size();
   const keys::Range all = keys::CollectionRange(collection_->number());
   if (embed_cursor_.empty()) embed_cursor_ = all.begin;
   const std::string end = keys::GenerationRange(collection_->number(), record_->generation).begin;
@@ -73,9 +81,7 @@ absl::Status Backfill::TakeKeys(const std::vector<std::string>& order_keys, size
   for (size_t i = 0; i < rows.size() && turn->items.size() < wanted; ++i) {
     embed_cursor_ = order_keys[i] + '\0';
     const ItemRecord& record = rows[i].record;
-    // A newer generation may have embedded it (before a rollback): this one is too late.
-    if (!rows[i].found || HeadGeneration(record.generations, record_->generation) >= record_->generation ||
-        record.generations.back() > record_->generation) {
+    if (!rows[i].found || !Waits(record)) {
       gone.Delete(Table::kOrder, order_keys[i]);
       aside_.erase(ids[i]);
       continue;
@@ -113,7 +119,7 @@ bool Backfill::StillWanted(const EmbedTurn& turn) {
   absl::MutexLock lock(&mu_);
   const auto lease = leases_.find(turn.token);
   if (lease == leases_.end() || record_->paused || !Current(*record_)) return false;
-  lease->second.expires = absl::Now() + kTurnMax;
+  lease->second.ends = LeaseClock::now() + absl::ToChronoNanoseconds(kTurnMax);
   return true;
 }
 
@@ -140,10 +146,10 @@ void Backfill::FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> fai
   const auto lease = leases_.find(turn.token);
   if (lease == leases_.end()) return;  // begun anew meanwhile, or given back
   for (const Leased& item : lease->second.items) {
-    leased_.erase(item.internal_id);
+    std::string key = Release(item);
     // Workers that passed by meanwhile, maybe by its key in a newer order, get what could not be embedded behind
     // everything else.
-    if (item.order_key < cursor_ || lease->second.order != orders_) retry_.insert(item.order_key);
+    if (!key.empty() && (key < cursor_ || lease->second.order != orders_)) retry_.insert(std::move(key));
   }
   leases_.erase(lease);
   passed_by_ += failed.size();

@@ -117,7 +117,11 @@ absl::StatusOr<SearchAnswer> EngineImpl::SearchServed(const ServedPtr& served, c
   absl::StatusOr<SearchAnswer> answer = run.Run(queries);
   const absl::Time ended = absl::Now();
   served->search_times.Note(ended, ended - began);
-  if (answer.ok()) SampleSearch(served, call, queries, *answer);
+  // Exact searches are taken for an evaluation, too: what they find says nothing of what applications look at.
+  if (answer.ok() && !call.exact && call.evaluate_generations.empty()) {
+    served->backfill.NoteFound(*answer);
+    SampleSearch(served, call, queries, *answer);
+  }
   return answer;
 }
 

@@ -393,6 +393,7 @@ struct LeaseCall {
   int64_t items_max = 0;
   absl::Duration timeout;      // after which an item that is not embedded anew is leased to somebody else
   std::string finished_token;  // of a lease that is through: what is left of it goes back at once
+  std::string renew_token = {};  // of one that gets until `timeout` from now instead; nothing is leased then
 };
 
 struct LeasedItem {
@@ -401,6 +402,7 @@ struct LeasedItem {
   uint32_t generation = 0;
   double uncertainty = 0;  // server/engine/item_order.h
   bool has_input = false;
+  bool found_lately = false;  // by a search: before all others, whatever its uncertainty, which is 0 here
 };
 
 struct LeaseAnswer {

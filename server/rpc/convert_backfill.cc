@@ -36,7 +36,7 @@ StartBackfillCall FromWire(const v1::BackfillStartRequest& request) {
 }
 
 absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request) {
-  LeaseCall call{request.collection(), request.items_max(), kLeaseDefault, request.finished_token()};
+  LeaseCall call{request.collection(), request.items_max(), kLeaseDefault, request.finished_token(), request.renew_token()};
   if (request.has_timeout()) {
     const auto& timeout = request.timeout();
     // The bounds of google.protobuf.Duration; the engine knows those of a lease.
@@ -72,7 +72,7 @@ void ToWire(const BackfillStatus& status, v1::StatusResponse* out) {
 void ToWire(LeaseAnswer answer, v1::LeaseResponse* out) {
   out->set_state(ToWire(answer.state));
   out->set_generation(answer.generation);
-  if (answer.items.empty()) return;
+  if (answer.token.empty()) return;
   out->set_token(answer.token);
   *out->mutable_expires() = TimestampOf(answer.expires);
   for (const LeasedItem& item : answer.items) {
@@ -82,6 +82,7 @@ void ToWire(LeaseAnswer answer, v1::LeaseResponse* out) {
     to->set_generation(item.generation);
     to->set_uncertainty(item.uncertainty);
     to->set_has_input(item.has_input);
+    to->set_found_lately(item.found_lately);
   }
 }
 

@@ -90,6 +90,23 @@ TEST_F(EmbedBackfill, BringsEveryItemToTheNewGenerationByItself) {
   EXPECT_EQ(Hits(SearchFor({0.1f, 0, 0, 0}, kItems, 1)).size(), kItems);
 }
 
+TEST_F(EmbedBackfill, BeginsWithWhatSearchesFound) {
+  MakeWorld();
+  ASSERT_TRUE(Start(0).ok());
+  LeaseAnswer order;
+  while (order.items.empty()) order = engine_->LeaseBackfill({"c", kItems, absl::Milliseconds(1), ""}).value();
+  ASSERT_EQ(order.items.size(), kItems);
+  const ItemId last = order.items.back().id;
+  SearchCall call = SearchFor(engine_->Get("c", {last}, 1, true, {})->items[0].vector, 3, 1);
+  call.exact = false;
+  ASSERT_EQ(Hits(call)[0].id, last);
+  ASSERT_TRUE(Start(20).ok());
+  Await([](const BackfillStatus& now) { return now.items_done > 0; });
+  const auto got = engine_->Get("c", {last}, 0, false, {});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->items[0].generation, 2u);
+}
+
 TEST_F(EmbedBackfill, SetsAsideWhatCannotBeDecodedAndLeavesItToWorkers) {
   MakeWorld();
   const std::set<uint64_t> broken = {3, 50, 299};

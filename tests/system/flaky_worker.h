@@ -98,6 +98,7 @@ class FlakyWorker {
     if (!lease->items().empty()) {
       ++world_->leases;
       world_->leased_items += lease->items_size();
+      for (const v1::LeasedItem& item : lease->items()) world_->found_items += item.found_lately();
       world_->NoteExpiry(ExpiryOf(*lease));
     }
     return *std::move(lease);

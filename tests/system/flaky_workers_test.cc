@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <random>
 #include <set>
+#include <stop_token>
 #include <thread>
 
 #include "cli/child_server.h"
@@ -57,6 +59,21 @@ void RunWriter(uint64_t number, FlakyWorld* world) {
     world->replaced += static_cast<int64_t>(batches[i].size());
   }
   world->NoteWriterEnded();
+}
+
+// Its hits are leased before all others.
+void RunSearcher(const std::stop_token& stop, FlakyWorld* world) {
+  const auto client = ClientOf(world->address());
+  std::mt19937_64 random(5);
+  while (!stop.stop_requested() && !testing::Test::HasFailure()) {
+    v1::SearchRequest request;
+    request.set_collection(kGallery);
+    request.set_k(10);
+    const std::vector<float> vector = EmbeddingOf(random() % world->items(), 1, kNew);
+    client::SetVector(vector.data(), kDimension, request.add_queries()->mutable_vector());
+    const auto answer = client->Search(request);
+    EXPECT_TRUE(answer.ok() || absl::IsResourceExhausted(answer.status())) << answer.status();
+  }
 }
 
 class FlakyWorkers : public testing::Test {
@@ -162,8 +179,9 @@ class FlakyWorkers : public testing::Test {
     std::printf("%llu items, %llu of them never decode; ordered in %.1f s, backfilled in %.1f s\n",
                 static_cast<unsigned long long>(w.items()), static_cast<unsigned long long>(w.undecodable()),
                 absl::ToDoubleSeconds(ordering), absl::ToDoubleSeconds(backfill));
-    std::printf("leases %ld of %ld items, empty %ld, of undecodable items only %ld; given back %ld, expired %ld; ",
-                w.leases.load(), w.leased_items.load(), w.empty_leases.load(), w.only_undecodable.load(),
+    std::printf("leases %ld of %ld items, %ld of them found by searches, empty %ld, "
+                "of undecodable items only %ld; given back %ld, expired %ld; ",
+                w.leases.load(), w.leased_items.load(), w.found_items.load(), w.empty_leases.load(), w.only_undecodable.load(),
                 w.given_back.load(), w.expired.load());
     std::printf("refused for overload %ld\ncontents replaced %ld; items left out because of that %ld; ",
                 w.overloads.load(), w.replaced.load(), w.outdated.load());
@@ -189,12 +207,14 @@ TEST_F(FlakyWorkers, BringEveryItemThatDecodesToTheNewGenerationAndLeaveNoLease)
   std::vector<std::unique_ptr<FlakyWorker>> workers;
   for (int i = 0; i < kWorkers; ++i) workers.push_back(std::make_unique<FlakyWorker>(i, world_.get()));
   {
-    std::vector<std::jthread> threads;
+    std::jthread searcher([&](const std::stop_token& stop) { RunSearcher(stop, world_.get()); });
+    std::vector<std::jthread> threads;  // end before it
     for (const auto& worker : workers) threads.emplace_back([&] { worker->Run(); });
     for (uint64_t i = 0; i < kWriters; ++i) threads.emplace_back([&, i] { RunWriter(i, world_.get()); });
   }
   Print(ordered - begin, absl::Now() - ordered);
   ASSERT_FALSE(HasFailure());
+  EXPECT_GT(world_->found_items, 0);
   for (size_t i = 0; i < kFateCount; ++i) {
     EXPECT_GT(world_->fates[i], 0) << kFates[i];
     if (i >= static_cast<size_t>(Fate::kWrongDimension)) {

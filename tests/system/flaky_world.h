@@ -134,7 +134,7 @@ class FlakyWorld {
     ++workers_ended_;
   }
 
-  std::atomic<int64_t> leases{0}, leased_items{0}, empty_leases{0}, only_undecodable{0}, expired{0}, given_back{0};
+  std::atomic<int64_t> leases{0}, leased_items{0}, found_items{0}, empty_leases{0}, only_undecodable{0}, expired{0}, given_back{0};
   std::atomic<int64_t> outdated{0}, outdated_late{0}, accepted_late{0}, overloads{0}, replaced{0};
   std::array<std::atomic<int64_t>, kFateCount> fates{}, refused{};
 

@@ -1,0 +1,32 @@
+// Items of older generations that searches found lately, for a lazy backfill to take before all others: what users look
+// at is worth embedding anew first. In memory alone: after a restart searches tell it again. Threads: safe.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
+#include "server/engine/types.h"
+
+namespace lightcone::server {
+
+class TouchedItems {
+ public:
+  static constexpr size_t kItemsMax = 16'384;  // that wait; beyond, those found longest ago are forgotten
+
+  // The hits whose embedding is older than `generation`. What waits already keeps its place. A search does not wait
+  // here: beside another call it notes nothing, for there are more searches.
+  void Note(const SearchAnswer& answer, uint32_t generation);
+  // Up to `count`, in the order in which they were found; they wait no more until they are found again.
+  std::vector<ItemId> Take(size_t count);
+
+ private:
+  absl::Mutex mu_;
+  std::deque<ItemId> order_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_set<ItemId> waiting_ ABSL_GUARDED_BY(mu_);  // those in order_
+};
+
+}  // namespace lightcone::server
