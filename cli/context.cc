@@ -1,6 +1,10 @@
 #include "cli/context.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <cerrno>
+#include <climits>
 #include <cmath>
 
 #include "base/files.h"
@@ -34,6 +38,18 @@ int ExitCodeOf(const absl::Status& status) {
   }
 }
 
+namespace {
+
+// USER@HOST, for the server's audit log.
+std::string OperatorName() {
+  char host[HOST_NAME_MAX + 1] = "";
+  if (gethostname(host, sizeof(host) - 1) != 0) host[0] = 0;
+  const passwd* user = getpwuid(geteuid());
+  return StrCat(user == nullptr ? StrCat("uid ", geteuid()) : user->pw_name, "@", host);
+}
+
+}  // namespace
+
 absl::StatusOr<client::Client*> Context::Client() {
   if (client_ == nullptr) {
     if (!(timeout_seconds > 0) || timeout_seconds > 1e6) {
@@ -43,6 +59,7 @@ absl::StatusOr<client::Client*> Context::Client() {
     options.address = address;
     options.timeout = absl::Seconds(timeout_seconds);
     options.retry_writes = retry_writes;
+    options.operator_name = OperatorName();
     LC_ASSIGN_OR_RETURN(client_, client::Client::Connect(options));
   }
   return client_.get();

@@ -175,6 +175,7 @@ OrderedJson AuditJson(const v1::AuditEntry& entry) {
   json["out_of_reach"] = entry.out_of_reach();
   json["request_id"] = entry.request_id();
   json["validated"] = entry.validated();
+  json["operator_name"] = entry.operator_name();
   if (entry.action() == v1::AUDIT_ACTION_CANARY) json["share"] = entry.share();
   return json;
 }
@@ -293,7 +294,7 @@ std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos) {
 }
 
 std::string AuditTable(const std::vector<v1::AuditEntry>& entries) {
-  Table table({"time", "action", "generation", "before", "validated", "forced", "out of reach", "reason"});
+  Table table({"time", "action", "generation", "before", "validated", "forced", "out of reach", "by", "reason"});
   for (const v1::AuditEntry& entry : entries) {
     const OrderedJson json = AuditJson(entry);
     std::string action = json["action"].get<std::string>();
@@ -303,7 +304,7 @@ std::string AuditTable(const std::vector<v1::AuditEntry>& entries) {
     table.Add({json["time"].get<std::string>(), action, StrCat(entry.generation()),
                entry.previous_generation() == 0 ? "-" : StrCat(entry.previous_generation()),
                entry.validated() ? "yes" : "no", entry.forced() ? "yes" : "no", Grouped(entry.out_of_reach()),
-               entry.reason().empty() ? "-" : entry.reason()});
+               entry.operator_name().empty() ? "-" : entry.operator_name(), entry.reason().empty() ? "-" : entry.reason()});
   }
   return table.Text();
 }

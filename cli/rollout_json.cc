@@ -78,6 +78,10 @@ OrderedJson PairJson(const v1::PairValidation& pair) {
   if (pair.has_p_com_map()) json["p_com_map"] = pair.p_com_map();
   if (pair.has_p_up_cmc1()) json["p_up_cmc1"] = pair.p_up_cmc1();
   if (pair.has_p_up_map()) json["p_up_map"] = pair.p_up_map();
+  if (pair.has_p_com_cmc1_interval()) json["p_com_cmc1_interval"] = EstimateJson(pair.p_com_cmc1_interval());
+  if (pair.has_p_com_map_interval()) json["p_com_map_interval"] = EstimateJson(pair.p_com_map_interval());
+  if (pair.has_p_up_cmc1_interval()) json["p_up_cmc1_interval"] = EstimateJson(pair.p_up_cmc1_interval());
+  if (pair.has_p_up_map_interval()) json["p_up_map_interval"] = EstimateJson(pair.p_up_map_interval());
   json["summary"] = pair.summary();
   return json;
 }
@@ -85,6 +89,12 @@ OrderedJson PairJson(const v1::PairValidation& pair) {
 std::string Shown(const v1::Estimate& e) {
   if (e.probes() == 0) return "-";
   return absl::StrFormat("%.3f (%.3f .. %.3f)", e.value(), e.low(), e.high());
+}
+
+// A quotient, whose probes may not tell what it is a share of from 0.
+std::string Shown(bool defined, double value, const v1::Estimate& interval) {
+  if (!defined) return "-";
+  return interval.probes() == 0 ? absl::StrFormat("%.3f (anything)", value) : Shown(interval);
 }
 
 // A line for each way whose distances were to be calibrated.
@@ -148,7 +158,13 @@ std::string ValidationTable(const v1::Validation& validation) {
     if (pair.has_reverse()) add(old, "new", "-", pair.reverse(), "-", "-", "-");
     if (pair.has_p_com_map()) {
       more += absl::StrFormat("P_com on %d common items of generation %s: CMC@1 %s, mAP %s\n", pair.common_items(), old,
-                              pair.has_p_com_cmc1() ? Number(pair.p_com_cmc1()) : "-", Number(pair.p_com_map()));
+                              Shown(pair.has_p_com_cmc1(), pair.p_com_cmc1(), pair.p_com_cmc1_interval()),
+                              Shown(true, pair.p_com_map(), pair.p_com_map_interval()));
+    }
+    if (pair.has_p_up_map()) {
+      more += absl::StrFormat("P_up there: CMC@1 %s, mAP %s\n",
+                              Shown(pair.has_p_up_cmc1(), pair.p_up_cmc1(), pair.p_up_cmc1_interval()),
+                              Shown(true, pair.p_up_map(), pair.p_up_map_interval()));
     }
     more += CalibrationLines(pair);
     if (pair.verdict() != v1::VALIDATION_VERDICT_PASSED) more += pair.summary() + "\n";

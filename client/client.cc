@@ -11,11 +11,15 @@
 namespace lightcone::client {
 namespace {
 
-// A copy of an operator's request with a request_id, so that every retry of the call carries the same one.
+// A copy of an operator's request with a request_id, so that every retry of the call carries the same one, and with the
+// operator's name.
 template <typename Request>
-Request WithRequestId(const Request& request) {
+Request Operated(const Request& request, const ClientOptions& options) {
   Request copy = request;
   if (copy.request_id().empty()) copy.set_request_id(NewRequestId());
+  if constexpr (requires { copy.operator_name(); }) {
+    if (copy.operator_name().empty()) copy.set_operator_name(options.operator_name);
+  }
   return copy;
 }
 
@@ -72,7 +76,7 @@ const ClientOptions& Client::options() const { return impl_->options; }
 #define LC_CLIENT_OPERATOR_CALL(Name, stub, Service, Method, Request, Response)                    \
   absl::StatusOr<v1::Response> Client::Name(const v1::Request& request, const CallOptions& call) { \
     return CallWithRetries(impl_->options, call, impl_->stub.get(), &v1::Service::Stub::Method,    \
-                           WithRequestId(request));                                                \
+                           Operated(request, impl_->options));                                     \
   }
 
 LC_CLIENT_WRITE_CALL(Upsert, retrieval, Retrieval, Upsert, UpsertRequest, UpsertResponse)

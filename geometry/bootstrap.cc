@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 namespace lightcone {
 namespace {
@@ -15,6 +16,11 @@ std::uint64_t NextRandom(std::uint64_t* state) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
+}
+
+// One of n. The high half of a product spreads 32 random bits over 0 .. n - 1; n is far below 2^32.
+std::size_t Drawn(std::uint64_t* state, std::uint64_t n) {
+  return static_cast<std::size_t>(((NextRandom(state) >> 32) * n) >> 32);
 }
 
 }  // namespace
@@ -31,10 +37,7 @@ Estimate BootstrapMean(std::span<const double> values, double least, double most
   std::uint64_t random = 1;
   for (double& mean : means) {
     double resampled = 0;
-    for (std::uint64_t i = 0; i < n; ++i) {
-      // The high half of a product spreads 32 random bits over 0 .. n - 1; n is far below 2^32.
-      resampled += values[static_cast<std::size_t>(((NextRandom(&random) >> 32) * n) >> 32)];
-    }
+    for (std::uint64_t i = 0; i < n; ++i) resampled += values[Drawn(&random, n)];
     mean = resampled / static_cast<double>(n);
   }
   std::sort(means.begin(), means.end());
@@ -42,6 +45,32 @@ Estimate BootstrapMean(std::span<const double> values, double least, double most
   estimate.low = std::min(means[kTail - 1], estimate.value - unseen * (estimate.value - least));
   estimate.high = std::max(means[kResamples - kTail], estimate.value + unseen * (most - estimate.value));
   return estimate;
+}
+
+std::optional<Estimate> BootstrapQuotient(std::span<const double> numerators, std::span<const double> denominators) {
+  const auto n = static_cast<std::uint64_t>(numerators.size());
+  double above = 0, below = 0;
+  for (std::size_t i = 0; i < numerators.size(); ++i) {
+    above += numerators[i];
+    below += denominators[i];
+  }
+  std::vector<double> quotients;
+  std::uint64_t random = 1;
+  for (int resample = 0; resample < kResamples; ++resample) {
+    double upper = 0, lower = 0;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      const std::size_t drawn = Drawn(&random, n);
+      upper += numerators[drawn];
+      lower += denominators[drawn];
+    }
+    if (lower * below > 0) quotients.push_back(upper / lower);
+  }
+  const auto undefined = kResamples - static_cast<int>(quotients.size());
+  if (undefined >= kTail) return std::nullopt;
+  std::sort(quotients.begin(), quotients.end());
+  // Those that are undefined may lie at either end.
+  const auto tail = static_cast<std::size_t>(kTail - 1 - undefined);
+  return Estimate{above / below, quotients[tail], quotients[quotients.size() - 1 - tail], static_cast<std::int64_t>(n)};
 }
 
 }  // namespace lightcone

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace lightcone {
@@ -17,5 +18,10 @@ struct Estimate {
 // holds what an outcome that none of the n values showed could do: its share may be up to 3 / n (the rule of three), at
 // the worst value. REQUIRES: no NaN.
 Estimate BootstrapMean(std::span<const double> values, double least, double most);
+
+// The mean of `numerators` by that of `denominators`, two measures of the same probes, with the percentile bootstrap's
+// interval: probes are drawn as above, and keep both values. Empty where the interval of the denominators' mean reaches 0,
+// for then the quotient may be anything, and without probes. REQUIRES: spans of one length, no NaN.
+std::optional<Estimate> BootstrapQuotient(std::span<const double> numerators, std::span<const double> denominators);
 
 }  // namespace lightcone

@@ -25,7 +25,9 @@ absl::Status CheckExpected(const CollectionState& state, const std::optional<uin
   std::string now = active == 0 ? "none" : StrCat(active);
   if (active != 0 && state.Find(active)->activated_us) {
     const absl::Time since = absl::FromUnixMicros(*state.Find(active)->activated_us);
-    now += StrCat(" (since ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", since, absl::UTCTimeZone()), ")");
+    const std::string& who = state.Find(active)->activated_by;
+    now += StrCat(" (since ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", since, absl::UTCTimeZone()),
+                  who.empty() ? "" : StrCat(", by ", who), ")");
   }
   return Aborted(StrCat("field 'expect_active' is ", *expected, ", but the active generation is ", now,
                         ": another activation came first"));
@@ -97,6 +99,7 @@ absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const Collectio
   std::vector<GenerationRecord> generations = state.generations;
   const int64_t now = NowMicros();
   generations[generation - 1].activated_us = now;
+  generations[generation - 1].activated_by = call.operator_name;
   const uint32_t number = collection.number();
   request.collection = number;
   request.generation = generation;
@@ -109,7 +112,7 @@ absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const Collectio
   batch.Put(Table::kGenerations, keys::Generation(number, generation), Encode(generations[generation - 1]));
   batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)),
             Encode(AuditRecord{record.name, rollback, generation, previous, call.force, call.reason, may.out_of_reach, now,
-                               call.request_id, /*retired=*/false, may.validated}));
+                               call.request_id, /*retired=*/false, may.validated, std::nullopt, call.operator_name}));
   RecordRequest(call.request_id, std::move(request), &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
@@ -123,6 +126,7 @@ absl::StatusOr<ActivateAnswer> EngineImpl::SwitchGeneration(const SwitchCall& ca
                                                             std::optional<uint32_t> generation) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
+  LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
   Collection& collection = *served->collection;
   absl::MutexLock lock(&collection.operator_mutex());
@@ -206,7 +210,8 @@ absl::StatusOr<std::vector<AuditEntry>> EngineImpl::ListAudit(const std::string&
   std::deque<AuditEntry> last;
   LC_RETURN_IF_ERROR(ReadAudit(served->collection->number(), [&](AuditRecord r) {
     last.push_front({absl::FromUnixMicros(r.time_us), r.rollback, r.generation, r.previous_generation, r.forced,
-                     std::move(r.reason), r.out_of_reach, std::move(r.request_id), r.retired, r.validated, r.canary_share});
+                     std::move(r.reason), r.out_of_reach, std::move(r.request_id), r.retired, r.validated, r.canary_share,
+                     std::move(r.operator_name)});
     if (last.size() > (limit == 0 ? kAuditLimitDefault : limit)) last.pop_back();
   }));
   return std::vector<AuditEntry>(std::make_move_iterator(last.begin()), std::make_move_iterator(last.end()));

@@ -67,6 +67,7 @@ bool CanAsk(const GenerationRecord& generation, const SearchCall& call) {
 absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
+  LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
   LC_RETURN_IF_ERROR(CheckShare(call));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
   Collection& collection = *served->collection;
@@ -113,6 +114,7 @@ absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
   audit.request_id = call.request_id;
   audit.validated = may.validated;
   audit.canary_share = call.share;
+  audit.operator_name = call.operator_name;
   WriteBatch batch;
   batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));

@@ -13,6 +13,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kReasonBytesMax = 4096;
+constexpr size_t kOperatorBytesMax = 128;
 
 constexpr int kPayloadDepthMax = 64;
 constexpr size_t kNameBytesMax = 128;
@@ -196,6 +197,11 @@ absl::Status CheckReason(bool force, const std::string& reason) {
     return InvalidField("reason", "too long or not UTF-8", StrCat("at most ", kReasonBytesMax, " bytes of UTF-8"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckOperatorName(const std::string& name) {
+  if (name.size() <= kOperatorBytesMax && IsUtf8(name)) return absl::OkStatus();
+  return InvalidField("operator_name", "too long or not UTF-8", StrCat("at most ", kOperatorBytesMax, " bytes of UTF-8"));
 }
 
 }  // namespace lightcone::server

@@ -109,6 +109,7 @@ std::string Encode(const GenerationRecord& r) {
                {"manifest_json", r.manifest_json}};
   if (r.compatible_prefix != 0) json["compatible_prefix"] = r.compatible_prefix;
   if (r.activated_us) json["activated_us"] = *r.activated_us;
+  if (!r.activated_by.empty()) json["activated_by"] = r.activated_by;
   if (r.removed) json["removed"] = true;
   if (r.draft) {
     json["format"] = kFormatOfCanaries;
@@ -176,6 +177,7 @@ std::string Encode(const AuditRecord& r) {
                {"time_us", r.time_us}};
   if (r.rollback) json["rollback"] = true;
   if (!r.request_id.empty()) json["request_id"] = r.request_id;
+  if (!r.operator_name.empty()) json["operator_name"] = r.operator_name;
   if (r.validated) json["validated"] = true;
   if (r.retired) json["retired"] = true;
   if (r.canary_share) {
@@ -291,6 +293,7 @@ absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes) {
     reader.Read("activated_us", &activated);
     r.activated_us = activated;
   }
+  if (reader.Has("activated_by")) reader.Read("activated_by", &r.activated_by);
   if (reader.Has("compatible_prefix")) reader.Read("compatible_prefix", &r.compatible_prefix);
   if (r.compatible_prefix < 0 || r.compatible_prefix > r.space.dimension) reader.Fail("compatible_prefix");
   if (r.generation == 0 || r.parent >= r.generation) reader.Fail("parent");
@@ -394,6 +397,7 @@ absl::StatusOr<AuditRecord> DecodeAudit(std::string_view bytes) {
   reader.Read("time_us", &r.time_us);
   if (reader.Has("rollback")) reader.Read("rollback", &r.rollback);
   if (reader.Has("request_id")) reader.Read("request_id", &r.request_id);
+  if (reader.Has("operator_name")) reader.Read("operator_name", &r.operator_name);
   if (reader.Has("retired")) reader.Read("retired", &r.retired);
   if (reader.Has("validated")) reader.Read("validated", &r.validated);
   if (reader.Has("canary_share")) reader.Read("canary_share", &r.canary_share.emplace());

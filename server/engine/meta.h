@@ -56,6 +56,7 @@ struct GenerationRecord {
   bool removed = false;  // of a retired one: its embeddings are gone
   int64_t registered_us = 0;
   std::optional<int64_t> activated_us;  // the last time
+  std::string activated_by;             // whoever said so then; empty: they did not say
   std::string manifest_json;
   std::shared_ptr<const ValidationReport> validation;  // the last one, passed or not; nullptr: none
 };
@@ -120,6 +121,7 @@ struct AuditRecord {
   bool retired = false;    // instead of an activation: `generation` was retired while `previous_generation` served
   bool validated = false;  // it had passed a validation that was still true
   std::optional<double> canary_share = {};  // instead: `generation` has it beside `previous_generation`; 0: no more
+  std::string operator_name = {};           // who asked; empty: they did not say
 };
 
 std::string Encode(const CollectionRecord& record);

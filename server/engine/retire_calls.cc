@@ -99,6 +99,7 @@ absl::Status EngineImpl::CheckRetirable(Served& served, const CollectionState& s
 
 absl::StatusOr<RetireAnswer> EngineImpl::RetireGeneration(const RetireCall& call) {
   LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+  LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
   if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
   Collection& collection = *served->collection;
@@ -132,6 +133,7 @@ absl::StatusOr<RetireAnswer> EngineImpl::RetireGeneration(const RetireCall& call
   audit.reason = call.reason;
   audit.time_us = now;
   audit.request_id = call.request_id;
+  audit.operator_name = call.operator_name;
   WriteBatch batch;
   batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));

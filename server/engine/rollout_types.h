@@ -85,6 +85,7 @@ struct SetCanaryCall {
   double share = 0;         // above 0, up to 1
   bool force = false;
   std::string reason;
+  std::string operator_name = {};
 };
 
 // One side of a canary, since it began or the server started.
@@ -109,6 +110,7 @@ struct RetireCall {
   std::string collection;
   uint32_t generation = 0;
   std::string reason;  // kept in the audit log
+  std::string operator_name = {};
 };
 
 struct RetireAnswer {

@@ -290,6 +290,7 @@ struct SwitchCall {
   bool force = false;
   std::string reason;
   std::optional<uint32_t> expect_active;
+  std::string operator_name = {};  // who asks, or empty
 };
 
 struct ActivateCall : SwitchCall {
@@ -314,6 +315,7 @@ struct AuditEntry {
   bool retired = false;    // `generation` was retired while `previous_generation` served
   bool validated = false;  // it had passed a validation that was still true
   std::optional<double> canary_share;  // instead: `generation` was given this share beside `previous_generation`; 0: it ended
+  std::string operator_name = {};
 };
 
 struct PutAdapterCall {

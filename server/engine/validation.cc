@@ -40,6 +40,26 @@ Estimate GainOf(const Values& now, const Values& before) {
   return BootstrapMean(gains, -1, 1);
 }
 
+// How sure PCom and PUp are, by the probes that all were measured on.
+std::optional<Estimate> IntervalOfPCom(const Values& cross, const Values& old_self, const Values& base_self) {
+  std::vector<double> numerators, denominators;
+  for (size_t i = 0; i < cross.size(); ++i) {
+    if (!cross[i] || !old_self[i] || !base_self[i]) continue;
+    numerators.push_back(*cross[i] - *old_self[i]);
+    denominators.push_back(*base_self[i] - *old_self[i]);
+  }
+  return BootstrapQuotient(numerators, denominators);
+}
+std::optional<Estimate> IntervalOfPUp(const Values& new_self, const Values& base_self) {
+  std::vector<double> numerators, denominators;
+  for (size_t i = 0; i < new_self.size(); ++i) {
+    if (!new_self[i] || !base_self[i]) continue;
+    numerators.push_back(*new_self[i] - *base_self[i]);
+    denominators.push_back(*base_self[i]);
+  }
+  return BootstrapQuotient(numerators, denominators);
+}
+
 double MeanOf(const Values& values) {
   double sum = 0;
   int64_t count = 0;
@@ -101,6 +121,9 @@ class Validation {
   absl::StatusOr<ValidationReport> Run();
 
  private:
+  struct MixtureEnds {
+    ProbeMeasures old_items, new_items;
+  };
   struct Way {
     AdapterMode mode = AdapterMode::kNone;
     bool in_reach = true;
@@ -114,8 +137,9 @@ class Validation {
   // Mixture of each way, P_com and P_up.
   absl::Status MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair);
   // By the plain distance, and calibrated where that is wanted.
+  // Sets `ends` to what a gallery of old items alone, and of new ones alone, gives.
   absl::Status MeasureMixture(const CommonItems& common, const CommonItems::Leg& older, const CommonItems::Leg& newer,
-                              WayReport* way);
+                              WayReport* way, MixtureEnds* ends);
   // On the new generation's own items.
   absl::Status MeasureNewer(ValidationReport* report);
   // Where it has embedded every item: its own queries beside those of the generation that serves, on what both embedded.
@@ -205,34 +229,43 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
     return absl::OkStatus();
   }
   LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
+  std::vector<MixtureEnds> ends(ways.size());
   for (size_t w = 0; w < ways.size(); ++w) {
     run_.report(StrCat("mixtures of generations ", older.generation, " and ", newer_.generation));
     LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way}, {newer_.generation, &newer_self},
-                                      &pair->ways[w]));
+                                      &pair->ways[w], &ends[w]));
   }
   if (pair->ways.empty()) return absl::OkStatus();
   const auto by_map = [](const WayReport& a, const WayReport& b) { return a.figures.map.value < b.figures.map.value; };
-  const auto& best = std::max_element(pair->ways.begin(), pair->ways.end(), by_map)->mixture;
+  const auto best = std::max_element(pair->ways.begin(), pair->ways.end(), by_map);
+  const MixtureEnds& of_best = ends[static_cast<size_t>(best - pair->ways.begin())];
+  const MixturePoint &cross = best->mixture.front(), &self = best->mixture.back();
   LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, SelfOn(common, older.generation));
-  MixturePoint base = best.back();  // the new generation's own items, unless a reference says what to reach for
+  MixturePoint base = self;  // the new generation's own items, unless a reference says what to reach for
+  ProbeMeasures base_self = of_best.new_items;
   if (reference != 0) {
-    LC_ASSIGN_OR_RETURN(const ProbeMeasures alone, SelfOn(common, reference));
-    base = {1, MeanOf(alone.cmc1), MeanOf(alone.ap)};
-    pair->p_up_cmc1 = PUp(best.back().cmc1, base.cmc1);
-    pair->p_up_map = PUp(best.back().map, base.map);
+    LC_ASSIGN_OR_RETURN(base_self, SelfOn(common, reference));
+    base = {1, MeanOf(base_self.cmc1), MeanOf(base_self.ap)};
+    pair->p_up_cmc1 = PUp(self.cmc1, base.cmc1);
+    pair->p_up_map = PUp(self.map, base.map);
+    pair->p_up_cmc1_interval = IntervalOfPUp(of_best.new_items.cmc1, base_self.cmc1);
+    pair->p_up_map_interval = IntervalOfPUp(of_best.new_items.ap, base_self.ap);
   }
-  pair->p_com_cmc1 = PCom(best.front().cmc1, MeanOf(old_self.cmc1), base.cmc1);
-  pair->p_com_map = PCom(best.front().map, MeanOf(old_self.ap), base.map);
+  pair->p_com_cmc1 = PCom(cross.cmc1, MeanOf(old_self.cmc1), base.cmc1);
+  pair->p_com_map = PCom(cross.map, MeanOf(old_self.ap), base.map);
+  pair->p_com_cmc1_interval = IntervalOfPCom(of_best.old_items.cmc1, old_self.cmc1, base_self.cmc1);
+  pair->p_com_map_interval = IntervalOfPCom(of_best.old_items.ap, old_self.ap, base_self.ap);
   return absl::OkStatus();
 }
 
 absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonItems::Leg& older,
-                                        const CommonItems::Leg& newer, WayReport* way) {
+                                        const CommonItems::Leg& newer, WayReport* way, MixtureEnds* ends) {
   const bool calibrate = input_.calibrate && way->in_reach;
   HalvedCounts counts;
   const auto count = [&](size_t probe, const CommonItems::Distances& distances) { counts.Add(probe, distances); };
   LC_ASSIGN_OR_RETURN(const auto plain, common.Rank(older, newer, kShares, targets_, run_,
                                                     calibrate ? CommonItems::SeeDistances(count) : nullptr));
+  *ends = {MeasuresOf(plain.front()), MeasuresOf(plain.back())};
   way->mixture = PointsOf(plain, kShares);
   way->dips = Dips(way->mixture);
   if (!calibrate) return absl::OkStatus();

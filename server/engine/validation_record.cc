@@ -63,6 +63,10 @@ Json ToJson(const PairReport& p) {
   if (p.p_com_map) json["p_com_map"] = *p.p_com_map;
   if (p.p_up_cmc1) json["p_up_cmc1"] = *p.p_up_cmc1;
   if (p.p_up_map) json["p_up_map"] = *p.p_up_map;
+  if (p.p_com_cmc1_interval) json["p_com_cmc1_interval"] = ToJson(*p.p_com_cmc1_interval);
+  if (p.p_com_map_interval) json["p_com_map_interval"] = ToJson(*p.p_com_map_interval);
+  if (p.p_up_cmc1_interval) json["p_up_cmc1_interval"] = ToJson(*p.p_up_cmc1_interval);
+  if (p.p_up_map_interval) json["p_up_map_interval"] = ToJson(*p.p_up_map_interval);
   return json;
 }
 
@@ -87,6 +91,9 @@ class ReportReader {
     });
   }
   void Read(const char* name, std::optional<RankingFigures>* out) {
+    if (fields_.Has(name)) Read(name, &out->emplace());
+  }
+  void Read(const char* name, std::optional<Estimate>* out) {
     if (fields_.Has(name)) Read(name, &out->emplace());
   }
   void Read(const char* name, std::optional<double>* out) {
@@ -172,6 +179,10 @@ void ReadPair(ReportReader* in, PairReport* pair) {
   in->Read("p_com_map", &pair->p_com_map);
   in->Read("p_up_cmc1", &pair->p_up_cmc1);
   in->Read("p_up_map", &pair->p_up_map);
+  in->Read("p_com_cmc1_interval", &pair->p_com_cmc1_interval);
+  in->Read("p_com_map_interval", &pair->p_com_map_interval);
+  in->Read("p_up_cmc1_interval", &pair->p_up_cmc1_interval);
+  in->Read("p_up_map_interval", &pair->p_up_map_interval);
   in->ReadList("ways", [&](ReportReader* way) { ReadWay(way, &pair->ways.emplace_back()); });
 }
 

@@ -27,6 +27,7 @@ constexpr absl::Duration kCallTime = absl::Seconds(20);
 constexpr absl::Duration kWatchEvery = absl::Seconds(5);
 constexpr int kDepthMax = 32;
 constexpr uint32_t kAuditEntries = 200;
+constexpr char kOperator[] = "the console";  // which knows no more of who uses it
 constexpr uint32_t kJobs = 100;  // the newest
 constexpr size_t kJsonBytesMax = 4 << 20;  // parsed it takes many times as much
 constexpr int kSearchesMax = 4;            // at once: /healthz shares the threads, and is not to wait for long searches
@@ -311,6 +312,7 @@ absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collecti
   call.collection = collection;
   call.force = body.contains("force") && body["force"].is_boolean() && body["force"].get<bool>();
   call.reason = text("reason");
+  call.operator_name = kOperator;
   call.expect_active = number("expect_active");
   if (action == "activate" || action == "rollback") {
     if (!call.expect_active)
@@ -342,7 +344,7 @@ absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collecti
   if (action == "retire") {
     LC_ASSIGN_OR_RETURN(
         const RetireAnswer done,
-        engine.RetireGeneration({call.request_id, collection, number("generation").value_or(0), call.reason}));
+        engine.RetireGeneration({call.request_id, collection, number("generation").value_or(0), call.reason, kOperator}));
     return json{{"generation", ToJson(done.generation)}, {"job", done.job}};
   }
   if (action == "take-up") {
@@ -358,6 +360,7 @@ absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collecti
     SetCanaryCall end;
     end.request_id = call.request_id;
     end.collection = collection;
+    end.operator_name = kOperator;
     LC_ASSIGN_OR_RETURN(const CanaryStatus done, engine.SetCanary(end));
     return ToJson(done);
   }

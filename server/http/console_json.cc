@@ -216,7 +216,8 @@ json ToJson(const AuditEntry& entry) {
           {"request_id", entry.request_id},
           {"retired", entry.retired},
           {"validated", entry.validated},
-          {"canary_share", entry.canary_share ? json(*entry.canary_share) : json()}};
+          {"canary_share", entry.canary_share ? json(*entry.canary_share) : json()},
+          {"operator_name", entry.operator_name}};
 }
 
 json ToJson(const ActivateAnswer& answer) {

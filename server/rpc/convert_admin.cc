@@ -208,6 +208,7 @@ namespace {
 template <typename Request>
 SwitchCall SwitchOf(const Request& request) {
   SwitchCall call{request.request_id(), request.collection(), request.force(), request.reason(), std::nullopt};
+  call.operator_name = request.operator_name();
   if (request.has_expect_active()) call.expect_active = request.expect_active();
   return call;
 }
@@ -232,6 +233,7 @@ void ToWire(const AuditEntry& entry, v1::AuditEntry* out) {
   out->set_request_id(entry.request_id);
   out->set_validated(entry.validated);
   out->set_share(entry.canary_share.value_or(0));
+  out->set_operator_name(entry.operator_name);
 }
 
 void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {

@@ -130,6 +130,10 @@ void ToWire(const PairReport& pair, v1::PairValidation* out) {
   if (pair.p_com_map) out->set_p_com_map(*pair.p_com_map);
   if (pair.p_up_cmc1) out->set_p_up_cmc1(*pair.p_up_cmc1);
   if (pair.p_up_map) out->set_p_up_map(*pair.p_up_map);
+  if (pair.p_com_cmc1_interval) ToWire(*pair.p_com_cmc1_interval, out->mutable_p_com_cmc1_interval());
+  if (pair.p_com_map_interval) ToWire(*pair.p_com_map_interval, out->mutable_p_com_map_interval());
+  if (pair.p_up_cmc1_interval) ToWire(*pair.p_up_cmc1_interval, out->mutable_p_up_cmc1_interval());
+  if (pair.p_up_map_interval) ToWire(*pair.p_up_map_interval, out->mutable_p_up_map_interval());
   out->set_summary(TextOf(pair));
 }
 
@@ -228,7 +232,7 @@ void ToWire(const JobStatus& job, v1::TrainingJob* out) {
 
 SetCanaryCall FromWire(const v1::SetCanaryRequest& request) {
   return {request.request_id(), request.collection(), request.generation(),
-          request.share(),      request.force(),      request.reason()};
+          request.share(),      request.force(),      request.reason(),     request.operator_name()};
 }
 
 namespace {

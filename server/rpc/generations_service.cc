@@ -137,7 +137,8 @@ class GenerationsService final : public v1::Generations::CallbackService {
     return Operate(context, "Generations/Retire", [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const RetireAnswer answer,
                           core_->engine().RetireGeneration({request->request_id(), request->collection(),
-                                                            request->generation(), request->reason()}));
+                                                            request->generation(), request->reason(),
+                                                            request->operator_name()}));
       ToWire(answer.generation, response->mutable_generation());
       response->set_job(answer.job);
       return absl::OkStatus();

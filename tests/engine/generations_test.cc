@@ -129,6 +129,9 @@ TEST_F(Generations, ActivationCountsWhatIsOutOfReachAndNeedsForce) {
   call.force = true;
   EXPECT_TRUE(Fails(engine_->ActivateGeneration(call), Code::kInvalidArgument, {"reason", "empty"}));
   call.reason = "we re-embed tonight";
+  call.operator_name = std::string(129, 'a');
+  EXPECT_TRUE(Fails(engine_->ActivateGeneration(call), Code::kInvalidArgument, {"operator_name", "128"}));
+  call.operator_name = "ann@desk";
   call.request_id = "r1";
   const auto answer = engine_->ActivateGeneration(call);
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -139,6 +142,7 @@ TEST_F(Generations, ActivationCountsWhatIsOutOfReachAndNeedsForce) {
   const auto again = engine_->ActivateGeneration(call);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->previous_generation, 1u) << "the same call again gives the first answer";
+  EXPECT_EQ(engine_->ListAudit("c", 1)->at(0).operator_name, "ann@desk");
   call.generation = 1;
   EXPECT_TRUE(Fails(engine_->ActivateGeneration(call), Code::kAlreadyExists, {"request_id", "r1"}));
   EXPECT_EQ(engine_->GetCollection("c")->active_generation, 2u);
@@ -154,11 +158,13 @@ TEST_F(Generations, OfTwoRacingActivationsExactlyOneWins) {
       call.collection = "c";
       call.generation = generation;
       call.expect_active = before;
+      call.operator_name = StrCat("operator ", generation);
       const auto answer = engine_->ActivateGeneration(call);
       if (answer.ok()) ++won;
       const uint32_t other = generation == before % 3 + 1 ? (before + 1) % 3 + 1 : before % 3 + 1;
       if (Fails(answer, Code::kAborted,
-                {StrCat("field 'expect_active' is ", before, ", but the active generation is ", other)}))
+                {StrCat("field 'expect_active' is ", before, ", but the active generation is ", other),
+                 StrCat(", by operator ", other, ")")}))
         ++aborted;
     };
     std::thread a(race, before % 3 + 1), b(race, (before + 1) % 3 + 1);

@@ -265,6 +265,11 @@ TEST_F(GateTest, AnotherDimensionPassesThroughAnAdapterFittedFromTwoThousandItem
   ASSERT_TRUE(pair.p_com_map.has_value());
   EXPECT_GT(*pair.p_com_map, 0.2);
   EXPECT_LT(*pair.p_com_map, 1.0);
+  ASSERT_TRUE(pair.p_com_map_interval.has_value());
+  EXPECT_NEAR(pair.p_com_map_interval->value, *pair.p_com_map, 1e-9);
+  EXPECT_LT(pair.p_com_map_interval->low, *pair.p_com_map);
+  EXPECT_GT(pair.p_com_map_interval->high, *pair.p_com_map);
+  EXPECT_LT(pair.p_com_map_interval->high - pair.p_com_map_interval->low, 1.0);
   EXPECT_FALSE(pair.p_up_map.has_value()) << "there is no reference";
   ASSERT_TRUE(now.validation->new_self.has_value());
   ASSERT_TRUE(pair.reverse.has_value()) << "old queries carried by the item adapter";
@@ -466,6 +471,7 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   pair.verdict = Verdict::kPassed;
   pair.chosen = AdapterMode::kItem;
   pair.p_com_map = 0.4;
+  pair.p_com_map_interval = {0.4, 0.3, 0.55, 9};
   report.pairs.push_back(pair);
   const std::string bytes = Encode(report);
   const auto read = DecodeValidation(bytes);

@@ -50,5 +50,41 @@ TEST(BootstrapMean, NarrowsWithTheRootOfTheSamplesAndIsTheSameEachTime) {
   EXPECT_EQ(width(400), width(400));
 }
 
+TEST(BootstrapQuotient, HoldsTheTrueQuotientAboutAsOftenAsItSays) {
+  std::mt19937 random(4);
+  std::normal_distribution<double> noise(0, 0.3);
+  int held = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<double> gained(200), possible(200);
+    for (size_t i = 0; i < 200; ++i) {
+      const double common = noise(random);  // a probe that is hard for one is hard for the other
+      possible[i] = 0.4 + common;
+      gained[i] = 0.3 + common + noise(random);
+    }
+    const std::optional<Estimate> e = BootstrapQuotient(gained, possible);
+    ASSERT_TRUE(e.has_value());
+    EXPECT_EQ(e->samples, 200);
+    held += e->low <= 0.75 && 0.75 <= e->high;
+  }
+  EXPECT_GE(held, 270);
+  EXPECT_LE(held, 299);
+}
+
+TEST(BootstrapQuotient, SaysNothingWhereTheDenominatorMayBeNothing) {
+  EXPECT_FALSE(BootstrapQuotient({}, {}).has_value());
+  EXPECT_FALSE(BootstrapQuotient(std::vector<double>{1, 2}, std::vector<double>{1, -1}).has_value());
+  std::vector<double> values(100), doubtful(100), sure(100, -0.5);
+  for (size_t i = 0; i < 100; ++i) {
+    values[i] = static_cast<double>(i % 3);
+    doubtful[i] = i % 2 == 0 ? 1.0 : -0.95;
+  }
+  EXPECT_FALSE(BootstrapQuotient(values, doubtful).has_value());
+  const std::optional<Estimate> negative = BootstrapQuotient(values, sure);
+  ASSERT_TRUE(negative.has_value());
+  EXPECT_NEAR(negative->value, -1.98, 1e-12);
+  EXPECT_LT(negative->low, -1.98);
+  EXPECT_GT(negative->high, -1.98);
+}
+
 }  // namespace
 }  // namespace lightcone

@@ -134,6 +134,7 @@ TEST_F(ConsoleApiTest, AnActivationNamesWhatThePageShowedAsActive) {
   EXPECT_EQ(call.expect_active, 1u);
   EXPECT_TRUE(call.force);
   EXPECT_EQ(call.reason, "why");
+  EXPECT_EQ(call.operator_name, "the console");
   EXPECT_EQ(call.request_id, "a");
   const ApiAnswer missing = Post("/api/v1/collections/photos/activate", R"({"generation": 9, "expect_active": 1})");
   EXPECT_EQ(missing.status, 404);

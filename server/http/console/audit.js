@@ -12,9 +12,9 @@ export async function update(root, name) {
   if (now === shownAs && root.hasChildNodes()) return;
   shownAs = now;
   redraw(root, ...head(name, 'Audit'), h('div', { class: 'grid' }, card('w12', 'Activations, rollbacks, retirements and canaries', 'newest first',
-    entries.length ? table([['When'], ['What'], ['Generation'], ['Served before'], ['Out of reach', 'n'], ['Reason']],
+    entries.length ? table([['When'], ['What'], ['Generation'], ['Served before'], ['Out of reach', 'n'], ['By'], ['Reason']],
       entries.map((e) => [when(e.time), h('span', { class: 'actions' }, e.retired ? badge('retirement') : e.canary_share !== null ? badge(e.canary_share > 0 ? `canary ${percent(e.canary_share)}` : 'canary ended') : e.rollback ? badge('rollback', 'warn') : badge('activation', 'accent'), e.validated && badge('validated', 'good'), e.forced && badge('forced', 'bad')),
-        `generation ${e.generation}`, e.previous_generation ? `generation ${e.previous_generation}` : '–', count(e.out_of_reach), e.reason || '–']), 'Audit log')
+        `generation ${e.generation}`, e.previous_generation ? `generation ${e.previous_generation}` : '–', count(e.out_of_reach), e.operator_name || '–', e.reason || '–']), 'Audit log')
       : empty('Nothing yet', 'No generation of this collection has been activated.'))));
 }
 
