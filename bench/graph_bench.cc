@@ -202,19 +202,22 @@ class GraphBench {
 }  // namespace
 
 absl::Status BenchGraph(const BenchOptions& options, Report& report) {
+  // Real data, whose queries are of images that the gallery has no part of.
+  if (options.dimension != kDescriptorDimension) {
+    return InvalidField("dimension", StrCat(options.dimension), StrCat(kDescriptorDimension, ", that of the descriptors"));
+  }
+  LC_ASSIGN_OR_RETURN(const Dataset images, OpenDataset(options.images, 1));
+  LC_ASSIGN_OR_RETURN(std::vector<float> descriptors, SiftDescriptors(images.train, options.items, 33));
+  LC_ASSIGN_OR_RETURN(const std::vector<float> queries, SiftDescriptors(images.test, kQueries, 34));
+  descriptors.insert(descriptors.end(), queries.begin(), queries.end());
   LC_RETURN_IF_ERROR(GraphBench(options, "uniform of 32 dimensions",
                                 UniformVectors(options.items + kQueries, options.dimension, 31), report)
                          .Run());
   LC_RETURN_IF_ERROR(GraphBench(options, "500 clusters",
                                 ClusteredVectors(options.items + kQueries, options.dimension, 500, 0.7, 32), report)
                          .Run());
-  // Queries are of images that the gallery has no part of.
-  LC_ASSIGN_OR_RETURN(const Dataset images, OpenDataset(options.images, 1));
-  LC_ASSIGN_OR_RETURN(std::vector<float> data, SiftDescriptors(images.train, options.items, 33));
-  LC_ASSIGN_OR_RETURN(const std::vector<float> queries, SiftDescriptors(images.test, kQueries, 34));
-  data.insert(data.end(), queries.begin(), queries.end());
   const std::string kind = options.images.substr(0, options.images.find(':'));  // a folder is nobody's business
-  return GraphBench(options, StrCat("SIFT of ", kind), std::move(data), report).Run();
+  return GraphBench(options, StrCat("SIFT of ", kind), std::move(descriptors), report).Run();
 }
 
 }  // namespace lightcone::bench

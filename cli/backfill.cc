@@ -114,7 +114,7 @@ void AddBackfill(CLI::App& root, Context& context) {
   add("status", "State, progress, leases", ShowStatus);
   CLI::App* pause = add("pause", "Lease no more items until the next start", Pause);
   pause->add_option("--request-id", flags->request_id, "Makes a repeated call safe; made up when absent");
-  CLI::App* lease = add("lease", "Take the worst items; upsert their embeddings with same_content", Lease);
+  CLI::App* lease = add("lease", "Take what searches found, then the worst; upsert embeddings with same_content", Lease);
   lease->add_option("--items", flags->items, "At most so many")->capture_default_str();
   lease->add_option("--lease-seconds", flags->timeout_seconds, "After which others get what is not embedded")
       ->capture_default_str();

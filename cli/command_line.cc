@@ -19,6 +19,8 @@ void AddAll(CLI::App& root, Context& context) {
                   "Seconds for a call, retries included; one that is to --wait takes as long as it takes, unless given")
       ->capture_default_str()
       ->each([&context](const std::string&) { context.timeout_given = true; });
+  root.add_option("--operator", context.operator_name, "Who asks, for the server's audit log; default: USER@HOST")
+      ->envname("LIGHTCONE_OPERATOR");
   root.add_flag("--json", context.json, "Answers (stdout) and errors (stderr) as JSON, for programs");
   root.require_subcommand(1);
   // Global flags may stand behind the subcommand, too.

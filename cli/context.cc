@@ -1,14 +1,15 @@
 #include "cli/context.h"
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/files.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "cli/exit_codes.h"
 
 namespace lightcone::cli {
@@ -40,12 +41,14 @@ int ExitCodeOf(const absl::Status& status) {
 
 namespace {
 
-// USER@HOST, for the server's audit log.
-std::string OperatorName() {
+// USER@HOST, for the server's audit log, by what is known without asking a directory of users.
+std::string DefaultOperator() {
   char host[HOST_NAME_MAX + 1] = "";
   if (gethostname(host, sizeof(host) - 1) != 0) host[0] = 0;
-  const passwd* user = getpwuid(geteuid());
-  return StrCat(user == nullptr ? StrCat("uid ", geteuid()) : user->pw_name, "@", host);
+  const char* user = std::getenv("USER");
+  const std::string named = StrCat(user == nullptr ? "" : user, "@", host);
+  constexpr size_t kBytesMax = 128;  // of ActivateRequest.operator_name
+  return user != nullptr && named.size() <= kBytesMax && IsUtf8(named) ? named : StrCat("uid ", getuid());
 }
 
 }  // namespace
@@ -59,7 +62,7 @@ absl::StatusOr<client::Client*> Context::Client() {
     options.address = address;
     options.timeout = absl::Seconds(timeout_seconds);
     options.retry_writes = retry_writes;
-    options.operator_name = OperatorName();
+    options.operator_name = operator_name.empty() ? DefaultOperator() : operator_name;
     LC_ASSIGN_OR_RETURN(client_, client::Client::Connect(options));
   }
   return client_.get();

@@ -18,6 +18,7 @@ class Context {
  public:
   std::string address = "127.0.0.1:7700";  // --server, LIGHTCONE_SERVER
   double timeout_seconds = 30;             // --timeout
+  std::string operator_name;               // --operator; empty: USER@HOST
   bool timeout_given = false;
   bool json = false;                       // --json
   bool retry_writes = false;               // of the client; set before Client()

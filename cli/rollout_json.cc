@@ -91,10 +91,10 @@ std::string Shown(const v1::Estimate& e) {
   return absl::StrFormat("%.3f (%.3f .. %.3f)", e.value(), e.low(), e.high());
 }
 
-// A quotient, whose probes may not tell what it is a share of from 0.
+// A quotient, which has no interval where the probes cannot tell what it is a share of from 0.
 std::string Shown(bool defined, double value, const v1::Estimate& interval) {
   if (!defined) return "-";
-  return interval.probes() == 0 ? absl::StrFormat("%.3f (anything)", value) : Shown(interval);
+  return interval.probes() == 0 ? absl::StrFormat("%.3f", value) : Shown(interval);
 }
 
 // A line for each way whose distances were to be calibrated.

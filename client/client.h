@@ -51,7 +51,7 @@ struct ClientOptions {
   absl::Duration backoff_first = absl::Milliseconds(50);  // pause before the first retry; doubles, jittered by half
   absl::Duration backoff_max = absl::Seconds(2);          // longest pause; >= backoff_first
   bool retry_writes = false;                              // Upsert, Delete, UpsertStream: see above
-  std::string operator_name = {};                         // for requests that have one and leave it out
+  std::string operator_name = {};                         // of requests that have one and leave it out; <= 128 bytes
   int64_t message_bytes_max = int64_t{1} << 30;           // of one message, both ways; up to 2^31 - 1
   // While calls are under way the server is asked this often whether it is there; without an answer in as long they end
   // UNAVAILABLE, so that a watch without a deadline notices a host that vanished. 1 s .. 1 h (a server takes no less).

@@ -23,6 +23,9 @@ std::size_t Drawn(std::uint64_t* state, std::uint64_t n) {
   return static_cast<std::size_t>(((NextRandom(state) >> 32) * n) >> 32);
 }
 
+// The share that an outcome which none of n probes showed may still have: the rule of three.
+double Unseen(std::uint64_t n) { return std::min(1.0, 3.0 / static_cast<double>(n)); }
+
 }  // namespace
 
 Estimate BootstrapMean(std::span<const double> values, double least, double most) {
@@ -41,13 +44,14 @@ Estimate BootstrapMean(std::span<const double> values, double least, double most
     mean = resampled / static_cast<double>(n);
   }
   std::sort(means.begin(), means.end());
-  const double unseen = std::min(1.0, 3.0 / static_cast<double>(n));
+  const double unseen = Unseen(n);
   estimate.low = std::min(means[kTail - 1], estimate.value - unseen * (estimate.value - least));
   estimate.high = std::max(means[kResamples - kTail], estimate.value + unseen * (most - estimate.value));
   return estimate;
 }
 
-std::optional<Estimate> BootstrapQuotient(std::span<const double> numerators, std::span<const double> denominators) {
+std::optional<Estimate> BootstrapQuotient(std::span<const double> numerators, std::span<const double> denominators,
+                                          double least, double most) {
   const auto n = static_cast<std::uint64_t>(numerators.size());
   double above = 0, below = 0;
   for (std::size_t i = 0; i < numerators.size(); ++i) {
@@ -70,7 +74,12 @@ std::optional<Estimate> BootstrapQuotient(std::span<const double> numerators, st
   std::sort(quotients.begin(), quotients.end());
   // Those that are undefined may lie at either end.
   const auto tail = static_cast<std::size_t>(kTail - 1 - undefined);
-  return Estimate{above / below, quotients[tail], quotients[quotients.size() - 1 - tail], static_cast<std::int64_t>(n)};
+  const auto samples = static_cast<double>(n);
+  const double unseen = Unseen(n), mean = above / samples, base = below / samples;
+  const auto [low, high] =
+      std::minmax({(mean - unseen * (mean - least)) / base, (mean + unseen * (most - mean)) / base});
+  return Estimate{mean / base, std::min(quotients[tail], low), std::max(quotients[quotients.size() - 1 - tail], high),
+                  static_cast<std::int64_t>(n)};
 }
 
 }  // namespace lightcone

@@ -44,6 +44,7 @@ struct TrainResult {
 // FAILED_PRECONDITION (checkpoint of another configuration, names the option; old model of another dimension or
 // curvature), CANCELLED when `*stop` became true (a checkpoint is written first), INTERNAL when the loss is not finite.
 // Threads: one training a process at a time gets all cores; several are safe, but share the tensor library's threads.
+// From then on the process keeps the memory that its tensors give back (tensor_memory.h).
 absl::StatusOr<TrainResult> Train(const Dataset& dataset, const TrainConfig& config, const std::string& folder,
                                   const TrainCallback& progress = {}, const std::atomic<bool>* stop = nullptr);
 

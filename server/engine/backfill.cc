@@ -9,7 +9,6 @@
 #include "base/priority.h"
 #include "base/status.h"
 #include "server/engine/item_order.h"
-#include "server/engine/item_reader.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
 
@@ -72,8 +71,8 @@ void Backfill::Forget() {
   leases_.clear();
   leased_.clear();
   passed_.clear();
-  for_workers_.taken.clear();
-  for_encoder_.taken.clear();
+  tried_.clear();
+  behind_.clear();
   BeginPasses();
   aside_.clear();
   embed_error_ = absl::OkStatus();
@@ -138,6 +137,7 @@ void Backfill::Order(BackfillRecord record, const FailureHeadFile* head) {
     returned_.clear();
     retry_.clear();
     for (auto& [internal_id, key] : passed_) key.clear();
+    behind_.clear();
     BeginPasses();
     return;
   }
@@ -207,6 +207,7 @@ absl::Status Backfill::SetPaused(bool paused, absl::FunctionRef<OperatorWrite(co
   paused_ = paused;
   embeds_ = paused ? 0 : record.generation;
   if (!paused) {
+    tried_.clear();
     embed_error_ = absl::OkStatus();
     ++starts_;
   }
@@ -274,7 +275,8 @@ void Backfill::TakeBack(const std::string& finished_token) {
   const LeaseClock::time_point now = LeaseClock::now();
   std::erase_if(leases_, [&](const auto& entry) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto& [token, lease] = entry;
-    if (lease.ends > now && token != finished_token) return false;
+    if (lease.ends > now && (token != finished_token || lease.own)) return false;
+    NoteTried(lease, token == finished_token);
     GiveBack(lease, token == finished_token ? &retry_ : &returned_);
     return true;
   });
@@ -285,53 +287,6 @@ void Backfill::GiveBack(const OpenLease& lease, std::set<std::string>* keys) {
     std::string key = Release(item);
     if (!key.empty()) keys->insert(std::move(key));
   }
-}
-
-bool Backfill::Waits(const ItemRecord& record) const {
-  return HeadGeneration(record.generations, record_->generation) < record_->generation &&
-         record.generations.back() <= record_->generation;
-}
-
-bool Backfill::Hold(uint64_t internal_id, const std::string& order_key) {
-  if (leased_.insert(internal_id).second) return true;
-  if (const auto passed = passed_.find(internal_id); passed != passed_.end()) passed->second = order_key;
-  return false;
-}
-
-std::string Backfill::Release(const Leased& item) {
-  leased_.erase(item.internal_id);
-  if (!item.order_key.empty()) return item.order_key;
-  const auto passed = passed_.extract(item.internal_id);
-  return passed.empty() ? "" : passed.mapped();
-}
-
-void Backfill::NoteFound(const SearchAnswer& answer) {
-  const uint32_t generation = embeds_.load();
-  if (generation == 0) return;
-  for_workers_.waiting.Note(answer, generation);
-  for_encoder_.waiting.Note(answer, generation);
-}
-
-absl::StatusOr<std::vector<Backfill::Found>> Backfill::TakeFound(FoundItems* from, size_t wanted,
-                                                                 absl::FunctionRef<bool(const ItemRecord&)> skip,
-                                                                 OpenLease* lease) {
-  std::vector<Found> taken;
-  while (taken.size() < wanted) {
-    std::vector<ItemId> ids = from->waiting.Take(wanted - taken.size());
-    if (ids.empty()) break;
-    LC_ASSIGN_OR_RETURN(std::vector<ItemReader::Read> reads,
-                        ItemReader(collection_).ReadItems(ids, record_->generation, /*exactly=*/false));
-    for (size_t i = 0; i < ids.size(); ++i) {
-      ItemRecord& record = reads[i].record;
-      if (!reads[i].found || !Waits(record) || skip(record) || leased_.contains(record.internal_id)) continue;
-      if (!from->taken.insert(record.internal_id).second) continue;
-      leased_.insert(record.internal_id);
-      passed_.emplace(record.internal_id, "");
-      lease->items.push_back({"", record.internal_id});
-      taken.push_back({std::move(ids[i]), std::move(record), reads[i].generation});
-    }
-  }
-  return taken;
 }
 
 absl::StatusOr<std::vector<std::string>> Backfill::NextKeys(size_t count, bool* through) {
@@ -378,6 +333,10 @@ absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, siz
       continue;
     }
     LC_ASSIGN_OR_RETURN(const float uncertainty, keys::OrderUncertainty(order_keys[i]));
+    if (behind_.erase(ids[i]) > 0) {
+      retry_.insert(order_keys[i]);
+      continue;
+    }
     if (!Hold(ids[i], order_keys[i])) continue;  // by another key of it, or because a search found it
     const uint32_t head = HeadGeneration(record.generations, record_->generation);
     answer->items.push_back({std::move(rows[i].id), record.sequence, head, uncertainty, record.has_input});
@@ -387,9 +346,11 @@ absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, siz
 }
 
 absl::StatusOr<bool> Backfill::LeaseWorst(size_t wanted, LeaseAnswer* answer, OpenLease* lease) {
-  LC_ASSIGN_OR_RETURN(std::vector<Found> found,
-                      TakeFound(&for_workers_, wanted, [](const ItemRecord&) { return false; }, lease));
-  for (Found& item : found) {
+  const auto skip = [this](const ItemRecord& record) {
+    mu_.AssertHeld();
+    return tried_.contains(record.internal_id);
+  };
+  for (Found& item : TakeFound(&for_workers_, wanted, skip, lease)) {
     answer->items.push_back({std::move(item.id), item.record.sequence, item.generation, 0, item.record.has_input, true});
   }
   size_t block = wanted;
@@ -429,9 +390,10 @@ bool Backfill::HasUnordered() const {
 
 absl::Status Backfill::Renew(const std::string& token, absl::Duration timeout) {
   const auto lease = leases_.find(token);
-  if (lease == leases_.end()) {
-    return FailedPrecondition(StrCat("lease '", token, "' has ended: by its timeout, a finished_token, a restart, or a "
-                                     "start of the backfill; lease again"));
+  if (lease == leases_.end() || lease->second.own) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, "renew_token", token,
+                      "the token of an open lease; one ends by its timeout, as finished_token, by a restart, and by a "
+                      "start of the backfill");
   }
   lease->second.ends = LeaseClock::now() + absl::ToChronoNanoseconds(timeout);
   return absl::OkStatus();

@@ -70,7 +70,7 @@ class Backfill {
   std::optional<BackfillRecord> record() const;
   BackfillStatus Status() const;
   absl::StatusOr<LeaseAnswer> Lease(const LeaseCall& call);
-  // What a search of an application found: the generation's own encoder and workers take it before all others.
+  // What a search of an application found: the server's encoder and workers take it before all others. Fails never.
   void NoteFound(const SearchAnswer& answer);
 
   // Whether TakeEmbeddable is worth a call.
@@ -104,6 +104,7 @@ class Backfill {
     LeaseClock::time_point ends;
     std::vector<Leased> items;
     uint64_t order = 0;  // as orders_ was
+    bool own = false;    // a turn of the server's encoder: nobody else ends or renews it
   };
 
   // Unless it is under way, halted, paused, or another generation is active.
@@ -139,23 +140,18 @@ class Backfill {
   bool HasUnordered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether it still waits to be embedded anew: neither done nor, before a rollback, embedded by a newer generation.
   bool Waits(const ItemRecord& record) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Found by searches, for one of those who take them, each in its own time.
-  struct FoundItems {
-    TouchedItems waiting;
-    // Internal ids that were taken from there since the last start. Once is enough: what cannot be embedded, or crashes who
-    // tries, would come again with every search that finds it.
-    absl::flat_hash_set<uint64_t> taken;
-  };
-  // Up to `wanted` of those found that wait to be embedded, that nobody holds and `skip` does not pass over; `lease`
-  // holds them from then on, after an error too.
   struct Found {
     ItemId id;
     ItemRecord record;
-    uint32_t generation = 0;
+    uint32_t generation = 0;  // that embedded it
   };
-  absl::StatusOr<std::vector<Found>> TakeFound(FoundItems* from, size_t wanted,
-                                               absl::FunctionRef<bool(const ItemRecord&)> skip, OpenLease* lease)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Up to `wanted` of those that searches found and that wait to be embedded, that nobody holds and `skip` does not pass
+  // over; `lease` holds them from then on. Looks at a bounded number.
+  std::vector<Found> TakeFound(TouchedItems* from, size_t wanted, absl::FunctionRef<bool(const ItemRecord&)> skip,
+                               OpenLease* lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Of a worker's lease that ends: what was found and is not embedded now is not leased for that reason again before the
+  // next start. `finished`: and its place in the order is behind all others.
+  void NoteTried(const OpenLease& lease, bool finished) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Holds an item of the order, or notes its key where it is held already; whether it was free.
   bool Hold(uint64_t internal_id, const std::string& order_key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends that; the key by which the leases' scan went past it, or empty: that is still to come to it.
@@ -168,8 +164,8 @@ class Backfill {
   void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // leases, cursors, what was set aside
 
   Collection* const collection_;
-  FoundItems for_workers_, for_encoder_;  // `taken` under mu_
-  std::atomic<uint32_t> embeds_{0};       // the generation of record_, without a lock; 0: paused or none
+  TouchedItems for_workers_, for_encoder_;  // what searches found, for each in its own time
+  std::atomic<uint32_t> embeds_{0};         // the generation of record_, without a lock; 0: paused or none
   const uint32_t nonce_ = std::random_device()();  // tokens of another run of the server are nobody's
   std::atomic<bool> stop_{false};
   std::atomic<bool> paused_{false};  // as record_ says, for the thread
@@ -191,6 +187,9 @@ class Backfill {
   absl::flat_hash_set<uint64_t> leased_ ABSL_GUARDED_BY(mu_);     // internal ids in leases_
   // Of those among them that searches found: the key by which the leases' scan met them since; empty: none yet.
   absl::flat_hash_map<uint64_t, std::string> passed_ ABSL_GUARDED_BY(mu_);
+  // Internal ids of NoteTried: what a worker cannot embed, or crashes by, would come again with every search.
+  absl::flat_hash_set<uint64_t> tried_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_set<uint64_t> behind_ ABSL_GUARDED_BY(mu_);  // and whose keys go to retry_ when the scan meets them
   uint64_t next_token_ ABSL_GUARDED_BY(mu_) = 1;
   std::string embed_cursor_ ABSL_GUARDED_BY(mu_);                     // of TakeEmbeddable; empty: the start
   uint64_t passed_by_ ABSL_GUARDED_BY(mu_) = 0;                       // items of this pass that nobody can embed here

@@ -36,15 +36,15 @@ absl::StatusOr<EmbedTurn> Backfill::TakeEmbeddable(size_t wanted, absl::Duration
   const uint64_t left = CountsOf(collection_->progress(), record_->generation).left;
   if (StateNow(left) != BackfillState::kRunning) return turn;
   turn.generation = record_->generation;
-  OpenLease lease{LeaseClock::now() + absl::ToChronoNanoseconds(kTurnMax), {}, orders_};
-  const auto skip = [this](const ItemRecord& record) ABSL_NO_THREAD_SAFETY_ANALYSIS {  // mu_ is held
+  OpenLease lease{LeaseClock::now() + absl::ToChronoNanoseconds(kTurnMax), {}, orders_, /*own=*/true};
+  const auto skip = [this](const ItemRecord& record) {
+    mu_.AssertHeld();
     return !record.has_input || aside_.contains(record.internal_id);
   };
-  absl::StatusOr<std::vector<Found>> found = TakeFound(&for_encoder_, wanted, skip, &lease);
-  if (!found.ok()) GiveBack(lease, &returned_);
-  LC_RETURN_IF_ERROR(found.status());
-  for (Found& item : *found) turn.items.push_back({std::move(item.id), item.record.sequence, item.record.internal_id});
-  taken_ += found->size();
+  for (Found& item : TakeFound(&for_encoder_, wanted, skip, &lease)) {
+    turn.items.push_back({std::move(item.id), item.record.sequence, item.record.internal_id});
+    ++taken_;
+  }
   const keys::Range all = keys::CollectionRange(collection_->number());
   if (embed_cursor_.empty()) embed_cursor_ = all.begin;
   const std::string end = keys::GenerationRange(collection_->number(), record_->generation).begin;
@@ -149,7 +149,8 @@ void Backfill::FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> fai
     std::string key = Release(item);
     // Workers that passed by meanwhile, maybe by its key in a newer order, get what could not be embedded behind
     // everything else.
-    if (!key.empty() && (key < cursor_ || lease->second.order != orders_)) retry_.insert(std::move(key));
+    const bool found = item.order_key.empty();  // then the scan has met the key that there is
+    if (!key.empty() && (found || key < cursor_ || lease->second.order != orders_)) retry_.insert(std::move(key));
   }
   leases_.erase(lease);
   passed_by_ += failed.size();

@@ -201,7 +201,8 @@ absl::Status CheckReason(bool force, const std::string& reason) {
 
 absl::Status CheckOperatorName(const std::string& name) {
   if (name.size() <= kOperatorBytesMax && IsUtf8(name)) return absl::OkStatus();
-  return InvalidField("operator_name", "too long or not UTF-8", StrCat("at most ", kOperatorBytesMax, " bytes of UTF-8"));
+  return InvalidField("operator_name", StrCat(name.size(), " bytes", IsUtf8(name) ? "" : ", not UTF-8"),
+                      StrCat("at most ", kOperatorBytesMax, " bytes of UTF-8"));
 }
 
 }  // namespace lightcone::server

@@ -27,6 +27,7 @@ absl::Status CheckAlive(const CallContext& context, std::string_view step);
 
 // What an operator gives with `force`: a text, and in any case at most 4,096 bytes of UTF-8.
 absl::Status CheckReason(bool force, const std::string& reason);
+// At most 128 bytes of UTF-8.
 absl::Status CheckOperatorName(const std::string& name);
 
 // A short text that differs when the content does: what a request id stands for.

@@ -204,7 +204,8 @@ class EngineImpl final : public Engine {
   absl::StatusOr<SearchAnswer> SearchServed(const ServedPtr& served, const SearchCall& call, const CallContext& context);
   absl::StatusOr<SearchAnswer> SearchByKey(const ServedPtr& served, const SearchCall& call, const CallContext& context);
 
-  // Live recall (live_recall.cc): has one query of a search that was answered repeated, now and then.
+  // Live recall (live_recall.cc): has one query of a search that was answered repeated, now and then. REQUIRES: it was
+  // neither exact, which finds everything, nor for an evaluation.
   void SampleSearch(const ServedPtr& served, const SearchCall& call, const std::vector<BoundVector>& queries,
                     const SearchAnswer& answer);
   void RepeatSearch(Served& served, const SearchCall& call, const BoundVector& query, const CallContext& context);

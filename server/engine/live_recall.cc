@@ -14,7 +14,7 @@ constexpr double kNarrow = 0.1;  // share of items that pass a filter
 
 void EngineImpl::SampleSearch(const ServedPtr& served, const SearchCall& call, const std::vector<BoundVector>& queries,
                               const SearchAnswer& answer) {
-  // An exact search finds everything, and one for evaluation or cut off by its deadline tells nothing about the others.
+  // One that was cut off by its deadline tells nothing about the others.
   if (answer.partial || !live_sampler_.Chosen()) return;
   size_t at = 0;
   while (at < answer.results.size() && !answer.results[at].status.ok()) ++at;

@@ -1,19 +1,42 @@
 #include "server/engine/touched_items.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace lightcone::server {
+namespace {
+
+// Once a backfill is through, searches find nothing older, and need no lock to know.
+bool FoundOlder(const SearchAnswer& answer, uint32_t generation) {
+  return std::any_of(answer.results.begin(), answer.results.end(), [&](const QueryAnswer& result) {
+    return std::any_of(result.hits.begin(), result.hits.end(),
+                       [&](const EngineHit& hit) { return hit.generation < generation; });
+  });
+}
+
+}  // namespace
 
 void TouchedItems::Note(const SearchAnswer& answer, uint32_t generation) {
-  if (!mu_.TryLock()) return;
+  if (!FoundOlder(answer, generation) || !mu_.TryLock()) return;
+  try {
+    NoteHits(answer, generation);
+  } catch (const std::bad_alloc&) {
+    // An id that waits in order_ alone may come twice, which costs a look.
+  }
+  mu_.Unlock();
+}
+
+void TouchedItems::NoteHits(const SearchAnswer& answer, uint32_t generation) {
   for (const QueryAnswer& result : answer.results) {
-    for (const EngineHit& hit : result.hits) {
-      if (hit.generation < generation && waiting_.insert(hit.id).second) order_.push_back(hit.id);
+    for (size_t i = 0; i < std::min(kHitsMax, result.hits.size()); ++i) {
+      if (order_.size() == kItemsMax) return;
+      const EngineHit& hit = result.hits[i];
+      if (hit.generation >= generation || waiting_.contains(hit.id)) continue;
+      order_.push_back(hit.id);
+      waiting_.insert(hit.id);
     }
   }
-  for (; order_.size() > kItemsMax; order_.pop_front()) waiting_.erase(order_.front());
-  mu_.Unlock();
 }
 
 std::vector<ItemId> TouchedItems::Take(size_t count) {

@@ -15,15 +15,18 @@ namespace lightcone::server {
 
 class TouchedItems {
  public:
-  static constexpr size_t kItemsMax = 16'384;  // that wait; beyond, those found longest ago are forgotten
+  static constexpr size_t kItemsMax = 16'384;  // that wait; while there are so many, no more are noted
+  static constexpr size_t kHitsMax = 100;      // of a query that count: further down nobody looks
 
   // The hits whose embedding is older than `generation`. What waits already keeps its place. A search does not wait
-  // here: beside another call it notes nothing, for there are more searches.
+  // here, nor does it fail: beside another call, or without memory, it notes nothing, for there are more searches.
   void Note(const SearchAnswer& answer, uint32_t generation);
   // Up to `count`, in the order in which they were found; they wait no more until they are found again.
   std::vector<ItemId> Take(size_t count);
 
  private:
+  void NoteHits(const SearchAnswer& answer, uint32_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   absl::Mutex mu_;
   std::deque<ItemId> order_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_set<ItemId> waiting_ ABSL_GUARDED_BY(mu_);  // those in order_

@@ -40,26 +40,6 @@ Estimate GainOf(const Values& now, const Values& before) {
   return BootstrapMean(gains, -1, 1);
 }
 
-// How sure PCom and PUp are, by the probes that all were measured on.
-std::optional<Estimate> IntervalOfPCom(const Values& cross, const Values& old_self, const Values& base_self) {
-  std::vector<double> numerators, denominators;
-  for (size_t i = 0; i < cross.size(); ++i) {
-    if (!cross[i] || !old_self[i] || !base_self[i]) continue;
-    numerators.push_back(*cross[i] - *old_self[i]);
-    denominators.push_back(*base_self[i] - *old_self[i]);
-  }
-  return BootstrapQuotient(numerators, denominators);
-}
-std::optional<Estimate> IntervalOfPUp(const Values& new_self, const Values& base_self) {
-  std::vector<double> numerators, denominators;
-  for (size_t i = 0; i < new_self.size(); ++i) {
-    if (!new_self[i] || !base_self[i]) continue;
-    numerators.push_back(*new_self[i] - *base_self[i]);
-    denominators.push_back(*base_self[i]);
-  }
-  return BootstrapQuotient(numerators, denominators);
-}
-
 double MeanOf(const Values& values) {
   double sum = 0;
   int64_t count = 0;
@@ -68,6 +48,34 @@ double MeanOf(const Values& values) {
     count += v.has_value();
   }
   return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+struct Share {
+  std::optional<double> value;
+  std::optional<Estimate> interval;
+};
+// PCom and PUp over the probes that all were measured on, and how sure they are.
+Share PComOf(const Values& cross, const Values& old_self, const Values& base_self) {
+  Values one, two, three;
+  std::vector<double> gained, possible;
+  for (size_t i = 0; i < cross.size(); ++i) {
+    if (!cross[i] || !old_self[i] || !base_self[i]) continue;
+    one.push_back(cross[i]), two.push_back(old_self[i]), three.push_back(base_self[i]);
+    gained.push_back(*cross[i] - *old_self[i]);
+    possible.push_back(*base_self[i] - *old_self[i]);
+  }
+  return {PCom(MeanOf(one), MeanOf(two), MeanOf(three)), BootstrapQuotient(gained, possible, -1, 1)};
+}
+Share PUpOf(const Values& new_self, const Values& base_self) {
+  Values one, two;
+  std::vector<double> gained, base;
+  for (size_t i = 0; i < new_self.size(); ++i) {
+    if (!new_self[i] || !base_self[i]) continue;
+    one.push_back(new_self[i]), two.push_back(base_self[i]);
+    gained.push_back(*new_self[i] - *base_self[i]);
+    base.push_back(*base_self[i]);
+  }
+  return {PUp(MeanOf(one), MeanOf(two)), BootstrapQuotient(gained, base, -1, 1)};
 }
 
 // Queries of one generation's space, bound to rows of another's after `carry`, or by their leading numbers.
@@ -239,22 +247,19 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
   const auto by_map = [](const WayReport& a, const WayReport& b) { return a.figures.map.value < b.figures.map.value; };
   const auto best = std::max_element(pair->ways.begin(), pair->ways.end(), by_map);
   const MixtureEnds& of_best = ends[static_cast<size_t>(best - pair->ways.begin())];
-  const MixturePoint &cross = best->mixture.front(), &self = best->mixture.back();
   LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, SelfOn(common, older.generation));
-  MixturePoint base = self;  // the new generation's own items, unless a reference says what to reach for
-  ProbeMeasures base_self = of_best.new_items;
+  ProbeMeasures base = of_best.new_items;  // unless a reference says what to reach for
+  const auto put = [](Share share, std::optional<double>* value, std::optional<Estimate>* interval) {
+    *value = share.value;
+    *interval = share.interval;
+  };
   if (reference != 0) {
-    LC_ASSIGN_OR_RETURN(base_self, SelfOn(common, reference));
-    base = {1, MeanOf(base_self.cmc1), MeanOf(base_self.ap)};
-    pair->p_up_cmc1 = PUp(self.cmc1, base.cmc1);
-    pair->p_up_map = PUp(self.map, base.map);
-    pair->p_up_cmc1_interval = IntervalOfPUp(of_best.new_items.cmc1, base_self.cmc1);
-    pair->p_up_map_interval = IntervalOfPUp(of_best.new_items.ap, base_self.ap);
+    LC_ASSIGN_OR_RETURN(base, SelfOn(common, reference));
+    put(PUpOf(of_best.new_items.cmc1, base.cmc1), &pair->p_up_cmc1, &pair->p_up_cmc1_interval);
+    put(PUpOf(of_best.new_items.ap, base.ap), &pair->p_up_map, &pair->p_up_map_interval);
   }
-  pair->p_com_cmc1 = PCom(cross.cmc1, MeanOf(old_self.cmc1), base.cmc1);
-  pair->p_com_map = PCom(cross.map, MeanOf(old_self.ap), base.map);
-  pair->p_com_cmc1_interval = IntervalOfPCom(of_best.old_items.cmc1, old_self.cmc1, base_self.cmc1);
-  pair->p_com_map_interval = IntervalOfPCom(of_best.old_items.ap, old_self.ap, base_self.ap);
+  put(PComOf(of_best.old_items.cmc1, old_self.cmc1, base.cmc1), &pair->p_com_cmc1, &pair->p_com_cmc1_interval);
+  put(PComOf(of_best.old_items.ap, old_self.ap, base.ap), &pair->p_com_map, &pair->p_com_map_interval);
   return absl::OkStatus();
 }
 

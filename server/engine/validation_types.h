@@ -78,7 +78,7 @@ struct PairReport {
   // with a reference; geometry/metrics.h.
   uint64_t common_items = 0;
   std::optional<double> p_com_cmc1, p_com_map, p_up_cmc1, p_up_map;
-  // Empty where the probes cannot tell what they are a share of from 0.
+  // Empty where the probes cannot tell what they are a share of from 0, and in reports of older servers.
   std::optional<Estimate> p_com_cmc1_interval, p_com_map_interval, p_up_cmc1_interval, p_up_map_interval;
 };
 

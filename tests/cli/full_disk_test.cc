@@ -164,7 +164,8 @@ absl::Status EmbedAll(client::Client& client, std::set<uint64_t>* embedded) {
     request.set_finished_token(finished);
     LC_ASSIGN_OR_RETURN(const v1::LeaseResponse lease, client.LeaseBackfill(request));
     if (lease.state() == v1::BACKFILL_STATE_DONE) return absl::OkStatus();
-    if (lease.items().empty()) continue;  // ordering
+    if (lease.state() == v1::BACKFILL_STATE_ORDERING) continue;
+    if (lease.items().empty()) return absl::InternalError(StrCat("nothing to lease in state ", lease.state()));
     finished = lease.token();
     std::vector<uint64_t> items;
     for (const v1::LeasedItem& item : lease.items()) items.push_back(item.id().number());

@@ -1,15 +1,8 @@
 // The lazy backfill: which items come first, leases, what a race with new content does, restarts.
-#include <functional>
-#include <thread>
-
-#include "engine_testing.h"
+#include "backfill_world.h"
 #include "geometry/metric.h"
 #include "geometry/uncertainty.h"
 #include "models/failure_head_file.h"
-#include "server/engine/backfill.h"
-#include "server/engine/meta.h"
-#include "store/keys.h"
-#include "store/store.h"
 
 namespace lightcone::server {
 namespace {
@@ -20,68 +13,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::UnorderedElementsAreArray;
-
-constexpr absl::Duration kLong = absl::Hours(1);
-
-class Backfills : public EngineTest {
- protected:
-  BackfillStatus Start(const std::string& head = "", uint32_t head_generation = 0) {
-    const auto started = engine_->StartBackfill({"", "c", head, head_generation});
-    EXPECT_TRUE(started.ok()) << started.status();
-    return Settled();
-  }
-  // Once the ordering is over.
-  BackfillStatus Settled() {
-    while (true) {
-      const auto status = engine_->GetBackfill("c");
-      EXPECT_TRUE(status.ok()) << status.status();
-      if (!status.ok() || status->state != BackfillState::kOrdering) return *status;
-      std::this_thread::yield();
-    }
-  }
-  LeaseAnswer Lease(int64_t items, absl::Duration timeout = kLong, const std::string& finished = "") {
-    const auto answer = engine_->LeaseBackfill({"c", items, timeout, finished});
-    EXPECT_TRUE(answer.ok()) << answer.status();
-    return answer.ok() ? *answer : LeaseAnswer();
-  }
-  // A restart that finds the backfill's record changed by `change`.
-  void RestartWith(const std::function<void(BackfillRecord*)>& change) {
-    EditStore([&](Store* store, WriteBatch* batch) {
-      const std::string key = keys::Meta(BackfillName(1));
-      BackfillRecord record = *DecodeBackfill(*store->Get(Table::kMeta, key));
-      change(&record);
-      batch->Put(Table::kMeta, key, Encode(record));
-    });
-    Restart();
-  }
-  static std::vector<std::string> Names(const LeaseAnswer& answer) {
-    std::vector<std::string> names;
-    for (const LeasedItem& item : answer.items) names.push_back(StrCat(ToString(item.id), "@", item.generation));
-    return names;
-  }
-  // Embeds leased items anew at the point (1, 1, 0, 0).
-  WriteResult Embed(const LeaseAnswer& lease) {
-    std::vector<UpsertItem> items;
-    for (const LeasedItem& leased : lease.items) {
-      items.push_back(ItemOf(leased.id, {1, 1, 0, 0}));
-      items.back().expected_sequence = leased.sequence;
-    }
-    const auto written = engine_->Upsert(BatchOf(std::move(items), lease.generation, /*same_content=*/true), {});
-    EXPECT_TRUE(written.ok()) << written.status();
-    return written.ok() ? *written : WriteResult();
-  }
-  std::vector<std::vector<float>> FillRandomly(int count, uint32_t generation, uint32_t seed = 3) {
-    std::mt19937 random(seed);
-    std::vector<std::vector<float>> rows;
-    std::vector<UpsertItem> items;
-    for (int i = 0; i < count; ++i) {
-      rows.push_back(RandomVector(&random, kDimension, i % 3 == 0 ? 0.2f : 1.0f));
-      items.push_back(ItemOf(Id(static_cast<uint64_t>(i)), rows.back()));
-    }
-    Write(BatchOf(std::move(items), generation));
-    return rows;
-  }
-};
 
 // What docs/uncertainty.md says, from all pairs of items.
 class NaiveOrder {
@@ -252,84 +183,6 @@ TEST_F(Backfills, ALeaseThatEndsGivesItsItemsBack) {
   EXPECT_EQ(Names(again)[0], Names(first)[0]) << "what expired is in its place of the order";
   EXPECT_NE(Names(again), Names(second));
 }
-
-// What users look at comes first, whatever its place in the order, and once.
-TEST_F(Backfills, WhatSearchesFoundIsLeasedFirstAndOnceBetweenStarts) {
-  MakeCollection(2);
-  FillRandomly(30, 1);
-  Activate(2);
-  Start();
-  std::vector<std::string> order = Names(Lease(100, absl::Milliseconds(1)));
-  ASSERT_EQ(order.size(), 30u);
-  while (engine_->GetBackfill("c")->items_leased > 0) std::this_thread::yield();  // until the millisecond is over
-  SearchCall call = SearchFor({1, 1, 0, 0}, 3);
-  ASSERT_TRUE(call.exact) << "somebody evaluates: nobody looks at these";
-  ASSERT_EQ(Hits(call).size(), 3u);
-  EXPECT_EQ(Names(Lease(1, kLong)), std::vector<std::string>{order[0]});
-  call.exact = false;
-  std::vector<std::string> expected = HitNames(call);
-  const std::vector<std::string> found = expected;
-  ASSERT_THAT(found, Not(Contains(order[0])));
-  std::copy_if(order.begin() + 1, order.end(), std::back_inserter(expected),
-               [&](const std::string& name) { return std::count(found.begin(), found.end(), name) == 0; });
-  expected.resize(5);  // and then the worst
-  const LeaseAnswer lease = Lease(5);
-  EXPECT_EQ(Names(lease), expected);
-  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(lease.items[i].found_lately, i < 3) << i;
-  // A worker that cannot embed them gives them back, and is not sent them by the next search again.
-  EXPECT_EQ(HitNames(call), found);
-  const LeaseAnswer next = Lease(2, kLong, lease.token);
-  for (const LeasedItem& item : next.items) EXPECT_FALSE(item.found_lately);
-  Start();
-  EXPECT_EQ(HitNames(call), found);
-  EXPECT_EQ(Names(Lease(3)), found);
-}
-
-// Held because a search found it, while the order goes past it; or given back before that.
-TEST_F(Backfills, WhatSearchesFoundIsNeitherLostNorLeasedTwice) {
-  MakeCollection(2);
-  FillRandomly(30, 1);
-  Activate(2);
-  SearchCall call = SearchFor({1, 1, 0, 0}, 4);
-  call.exact = false;
-  for (const bool passed : {true, false}) {
-    Start();
-    const std::vector<std::string> found = HitNames(call);
-    const LeaseAnswer held = Lease(4);
-    EXPECT_EQ(Names(held), found);
-    std::vector<std::string> all;
-    LeaseAnswer rest;
-    if (passed) rest = Lease(100);
-    for (const std::string& name : Names(rest)) all.push_back(name);
-    EXPECT_EQ(all.size(), passed ? 26u : 0u);
-    for (const std::string& name : Names(Lease(100, kLong, held.token))) all.push_back(name);
-    std::sort(all.begin(), all.end());
-    EXPECT_EQ(all.size(), 30u);
-    EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
-  }
-}
-
-TEST_F(Backfills, ALeaseThatIsRenewedIsHeldUntilItsNewEnd) {
-  MakeCollection(2);
-  FillRandomly(6, 1);
-  Activate(2);
-  Start();
-  const LeaseAnswer lease = Lease(4, absl::Milliseconds(200));
-  ASSERT_EQ(lease.items.size(), 4u);
-  const auto renewed = engine_->LeaseBackfill({"c", 0, kLong, "", lease.token});
-  ASSERT_TRUE(renewed.ok()) << renewed.status();
-  EXPECT_EQ(renewed->token, lease.token);
-  EXPECT_THAT(renewed->items, IsEmpty());
-  EXPECT_GT(renewed->expires, lease.expires + absl::Minutes(50));
-  while (absl::Now() <= lease.expires) std::this_thread::yield();
-  EXPECT_EQ(Lease(100).items.size(), 2u);
-  EXPECT_EQ(Lease(100, kLong, lease.token).items.size(), 4u);
-  const auto ended = engine_->LeaseBackfill({"c", 0, kLong, "", lease.token});
-  EXPECT_TRUE(Fails(ended, Code::kFailedPrecondition, {lease.token, "has ended"}));
-  EXPECT_TRUE(Fails(engine_->LeaseBackfill({"c", 3, kLong, "", "x"}), Code::kInvalidArgument, {"items_max", "3"}));
-  EXPECT_TRUE(Fails(engine_->LeaseBackfill({"c", 0, kLong, "y", "x"}), Code::kInvalidArgument, {"finished_token", "y"}));
-}
-
 TEST_F(Backfills, WhatWorkersGaveBackTakesTurns) {
   MakeCollection(2);
   FillRandomly(3, 1);

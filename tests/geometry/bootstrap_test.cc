@@ -61,7 +61,7 @@ TEST(BootstrapQuotient, HoldsTheTrueQuotientAboutAsOftenAsItSays) {
       possible[i] = 0.4 + common;
       gained[i] = 0.3 + common + noise(random);
     }
-    const std::optional<Estimate> e = BootstrapQuotient(gained, possible);
+    const std::optional<Estimate> e = BootstrapQuotient(gained, possible, -3, 3);
     ASSERT_TRUE(e.has_value());
     EXPECT_EQ(e->samples, 200);
     held += e->low <= 0.75 && 0.75 <= e->high;
@@ -70,16 +70,29 @@ TEST(BootstrapQuotient, HoldsTheTrueQuotientAboutAsOftenAsItSays) {
   EXPECT_LE(held, 299);
 }
 
+TEST(BootstrapQuotient, FewProbesThatAllAgreeAreNotCertain) {
+  const std::vector<double> all(12, 0.5);
+  const std::optional<Estimate> few = BootstrapQuotient(all, all, -1, 1);
+  ASSERT_TRUE(few.has_value());
+  EXPECT_DOUBLE_EQ(few->value, 1);
+  EXPECT_DOUBLE_EQ(few->low, 1 - 0.25 * 3);  // a quarter of them at -1 instead
+  EXPECT_DOUBLE_EQ(few->high, 1 + 0.25);
+  const std::optional<Estimate> one = BootstrapQuotient(std::vector<double>{0.5}, std::vector<double>{0.5}, -1, 1);
+  ASSERT_TRUE(one.has_value());
+  EXPECT_DOUBLE_EQ(one->low, -2);
+  EXPECT_DOUBLE_EQ(one->high, 2);
+}
+
 TEST(BootstrapQuotient, SaysNothingWhereTheDenominatorMayBeNothing) {
-  EXPECT_FALSE(BootstrapQuotient({}, {}).has_value());
-  EXPECT_FALSE(BootstrapQuotient(std::vector<double>{1, 2}, std::vector<double>{1, -1}).has_value());
+  EXPECT_FALSE(BootstrapQuotient({}, {}, -1, 1).has_value());
+  EXPECT_FALSE(BootstrapQuotient(std::vector<double>{1, 2}, std::vector<double>{1, -1}, -1, 2).has_value());
   std::vector<double> values(100), doubtful(100), sure(100, -0.5);
   for (size_t i = 0; i < 100; ++i) {
     values[i] = static_cast<double>(i % 3);
     doubtful[i] = i % 2 == 0 ? 1.0 : -0.95;
   }
-  EXPECT_FALSE(BootstrapQuotient(values, doubtful).has_value());
-  const std::optional<Estimate> negative = BootstrapQuotient(values, sure);
+  EXPECT_FALSE(BootstrapQuotient(values, doubtful, 0, 2).has_value());
+  const std::optional<Estimate> negative = BootstrapQuotient(values, sure, 0, 2);
   ASSERT_TRUE(negative.has_value());
   EXPECT_NEAR(negative->value, -1.98, 1e-12);
   EXPECT_LT(negative->low, -1.98);

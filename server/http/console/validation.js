@@ -24,11 +24,11 @@ function calibrationOf(pair, way) {
     badge(c.wins ? (chosen ? 'in force' : 'wins') : 'does not win', c.wins ? 'good' : undefined), chosen && c.wins && way.dips && !c.dips && badge('dips without it', 'warn'));
 }
 
-const sure = (e) => e ? `${number(e.low, 2)} … ${number(e.high, 2)}` : 'the probes do not say';
+const sure = (e) => e ? ` (${number(e.low, 2)} … ${number(e.high, 2)})` : '';
 
 function pairOf(pair) {
   const measures = ['p_com_cmc1', 'p_com_map', 'p_up_cmc1', 'p_up_map'].filter((m) => pair[m] !== undefined)
-    .map((m) => `${m.startsWith('p_com') ? 'P_com' : 'P_up'} ${m.endsWith('map') ? 'mAP' : 'CMC@1'} ${number(pair[m], 2)} (${sure(pair[`${m}_interval`])})`);
+    .map((m) => `${m.startsWith('p_com') ? 'P_com' : 'P_up'} ${m.endsWith('map') ? 'mAP' : 'CMC@1'} ${number(pair[m], 2)}${sure(pair[`${m}_interval`])}`);
   return h('section', { class: 'pair-report' },
     h('h3', {}, `On ${plural(pair.items, 'item')} of generation ${pair.item_generation} `, badge(pair.verdict, tones[pair.verdict])),
     pair.ways.length > 0 ? table([['Queries by'], ['CMC@1'], ['mAP'], ['Gain in CMC@1'], ['Gain in mAP'], ['mAP while items are embedded anew']], rowsOf(pair), `Generation ${pair.item_generation}`)
