@@ -176,7 +176,7 @@ absl::Status Bench(Context& context, BenchFlags& flags, const std::atomic<bool>*
   flags.plan = plan;
   LC_RETURN_IF_ERROR(plan.Validate());
   LC_RETURN_IF_ERROR(CheckTogether(flags));
-  if (flags.metric.empty()) flags.metric = flags.source.data == "clustered" ? "lorentz" : "euclidean";
+  if (flags.metric.empty()) flags.metric = flags.source.data == LoadSource().data ? "lorentz" : "euclidean";
   LC_ASSIGN_OR_RETURN(const LoadVectors vectors, VectorsOf(flags));
   LC_ASSIGN_OR_RETURN(const Target target, Reach(context, flags));
   plan.stop = stop;
@@ -231,7 +231,7 @@ void AddBench(CLI::App& root, Context& context) {
   CLI::App* app =
       AddCommand(root, "bench", "Load a server and measure recall, searches a second and times of calls");
   app->add_flag("--embedded", flags->embedded, "Ask a server of its own, which ends with the benchmark");
-  app->add_option("--data", source.data, "clustered, or a file of vectors: npy, fvecs, bvecs, jsonl")
+  app->add_option("--data", source.data, "random-clustered, or a file of vectors: npy, fvecs, bvecs, jsonl")
       ->capture_default_str();
   app->add_option("--items", source.items, "Rows to write; 0: 100,000 clustered ones, or the whole file")
       ->capture_default_str();
@@ -245,7 +245,7 @@ void AddBench(CLI::App& root, Context& context) {
   app->add_option("--recall-queries", flags->recall_queries, "Queries that recall is measured on")
       ->capture_default_str();
   app->add_option("--metric", flags->metric,
-                  "lorentz (default of clustered), euclidean (of files), cosine, inner_product");
+                  "lorentz (default of random-clustered), euclidean (of files), cosine, inner_product");
   app->add_option("--collection", flags->collection, "Ask this collection, as it is, instead of filling a new one");
   app->add_flag("--keep", flags->keep, "Leave the new collection there");
   app->add_option("--clients", plan.clients, "Calls under way at once")->capture_default_str();

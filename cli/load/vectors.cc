@@ -10,7 +10,7 @@
 namespace lightcone::cli {
 namespace {
 
-constexpr char kClustered[] = "clustered";
+constexpr char kClustered[] = "random-clustered";
 constexpr int64_t kClusteredItems = 100'000;
 constexpr double kSpread = 0.7;  // norm of the noise around a centre
 constexpr uint64_t kCentreStream = 0xce27e5, kRowStream = 0x2035;
@@ -95,6 +95,10 @@ absl::StatusOr<LoadVectors> MakeLoadVectors(const LoadSource& source) {
   if (source.data == kClustered) {
     vectors = Clustered(source);
   } else {
+    if (!RowFormatOf("", source.data).ok()) {
+      return InvalidField("--data", StrCat("'", source.data, "'"),
+                          StrCat(kClustered, ", or a file that ends in .npy, .fvecs, .bvecs or .jsonl"));
+    }
     const int64_t held_out = source.queries.empty() ? source.query_count : 0;
     const int64_t wanted = source.items == 0 ? 0 : source.items + held_out;
     LC_ASSIGN_OR_RETURN(vectors.items, ReadVectors(source.data, wanted, &vectors.dimension));

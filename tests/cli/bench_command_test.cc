@@ -184,7 +184,8 @@ TEST_F(BenchCommand, WhatCannotBeMeasuredIsRefusedByName) {
       {{"--metric", "manhattan", "--items", "10"}, "metric"},
       {{"--filter", "class ="}, "filter"},
       {{"--data", PutRows("few.fvecs", 3, 4)}, "--data"},
-      {{"--data", "rows.csv"}, "file' is 'rows.csv'; allowed: one that ends in .npy, .fvecs, .bvecs or .jsonl\n"},
+      {{"--data", "rows.csv"},
+       "--data' is 'rows.csv'; allowed: random-clustered, or a file that ends in .npy, .fvecs, .bvecs or .jsonl\n"},
   };
   for (const auto& [words, named] : wrong) {
     const Outcome outcome = Run(words);
