@@ -398,7 +398,7 @@ class Rollout {
     const bool here = now_.has_encoder() && flags_.embed_rate > 0;
     const Step step{
         title,
-        StrCat("embeds ", Grouped(left), " items anew, worst first",
+        StrCat("embeds ", Grouped(left), " items anew, what searches found and then the worst first",
                here ? StrCat(", ", Number(flags_.embed_rate), " a second, by the server itself from stored inputs")
                     : ": workers lease them (`lightcone backfill lease`) and upsert vectors"),
         here ? StrCat("about ", Number(std::max(1.0, static_cast<double>(left) / flags_.embed_rate / 60)),

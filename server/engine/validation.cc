@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -40,42 +41,34 @@ Estimate GainOf(const Values& now, const Values& before) {
   return BootstrapMean(gains, -1, 1);
 }
 
-double MeanOf(const Values& values) {
-  double sum = 0;
-  int64_t count = 0;
-  for (const auto& v : values) {
-    sum += v.value_or(0);
-    count += v.has_value();
-  }
-  return count == 0 ? 0 : sum / static_cast<double>(count);
-}
-
 struct Share {
   std::optional<double> value;
   std::optional<Estimate> interval;
 };
-// PCom and PUp over the probes that all were measured on, and how sure they are.
+// The quotient of two means over the same probes, which PCom and PUp are, and how sure it is.
+Share ShareOf(const std::vector<double>& gained, const std::vector<double>& possible) {
+  const double above = std::accumulate(gained.begin(), gained.end(), 0.0);
+  const double below = std::accumulate(possible.begin(), possible.end(), 0.0);
+  return {PCom(above, 0, below), BootstrapQuotient(gained, possible, -1, 1)};
+}
+// Over the probes that all were measured on.
 Share PComOf(const Values& cross, const Values& old_self, const Values& base_self) {
-  Values one, two, three;
   std::vector<double> gained, possible;
   for (size_t i = 0; i < cross.size(); ++i) {
     if (!cross[i] || !old_self[i] || !base_self[i]) continue;
-    one.push_back(cross[i]), two.push_back(old_self[i]), three.push_back(base_self[i]);
     gained.push_back(*cross[i] - *old_self[i]);
     possible.push_back(*base_self[i] - *old_self[i]);
   }
-  return {PCom(MeanOf(one), MeanOf(two), MeanOf(three)), BootstrapQuotient(gained, possible, -1, 1)};
+  return ShareOf(gained, possible);
 }
 Share PUpOf(const Values& new_self, const Values& base_self) {
-  Values one, two;
   std::vector<double> gained, base;
   for (size_t i = 0; i < new_self.size(); ++i) {
     if (!new_self[i] || !base_self[i]) continue;
-    one.push_back(new_self[i]), two.push_back(base_self[i]);
     gained.push_back(*new_self[i] - *base_self[i]);
     base.push_back(*base_self[i]);
   }
-  return {PUp(MeanOf(one), MeanOf(two)), BootstrapQuotient(gained, base, -1, 1)};
+  return ShareOf(gained, base);
 }
 
 // Queries of one generation's space, bound to rows of another's after `carry`, or by their leading numbers.

@@ -17,19 +17,25 @@ namespace {
 
 constexpr uint64_t kBatch = 10;
 
-void MakeCollection(client::Client& client) {
+// And it serves from then on.
+void AddGeneration(client::Client& client, uint32_t generation, int dimension) {
+  v1::RegisterRequest manifest;
+  manifest.set_collection("full");
+  manifest.set_parent(generation - 1);
+  manifest.set_manifest_json(StrCat("{\"dimension\":", dimension, "}"));
+  ASSERT_TRUE(client.RegisterGeneration(manifest).ok());
+  v1::ActivateRequest activate;
+  activate.set_collection("full");
+  activate.set_generation(generation);
+  ASSERT_TRUE(client.ActivateGeneration(activate).ok());
+}
+
+void MakeCollection(client::Client& client, int dimension = 2) {
   v1::CreateRequest create;
   create.set_name("full");
   create.set_geometry(v1::GEOMETRY_EUCLIDEAN);
   ASSERT_TRUE(client.CreateCollection(create).ok());
-  v1::RegisterRequest manifest;
-  manifest.set_collection("full");
-  manifest.set_manifest_json(R"({"dimension":2})");
-  ASSERT_TRUE(client.RegisterGeneration(manifest).ok());
-  v1::ActivateRequest activate;
-  activate.set_collection("full");
-  activate.set_generation(1);
-  ASSERT_TRUE(client.ActivateGeneration(activate).ok());
+  AddGeneration(client, 1, dimension);
 }
 
 absl::Status UpsertBatch(client::Client& client, uint64_t batch) {
@@ -129,26 +135,13 @@ v1::UpsertRequest WideBatch(const std::vector<uint64_t>& items, uint32_t generat
 
 // By generation 1, under generation 2, which is to embed all of it anew.
 void MakeWideGallery(client::Client& client) {
-  v1::CreateRequest create;
-  create.set_name("full");
-  create.set_geometry(v1::GEOMETRY_EUCLIDEAN);
-  ASSERT_TRUE(client.CreateCollection(create).ok());
-  for (uint32_t generation : {1, 2}) {
-    v1::RegisterRequest manifest;
-    manifest.set_collection("full");
-    manifest.set_parent(generation - 1);
-    manifest.set_manifest_json(StrCat("{\"dimension\":", kWide, "}"));
-    ASSERT_TRUE(client.RegisterGeneration(manifest).ok());
-    v1::ActivateRequest activate;
-    activate.set_collection("full");
-    activate.set_generation(generation);
-    ASSERT_TRUE(client.ActivateGeneration(activate).ok());
-    for (uint64_t begin = 0; generation == 1 && begin < kWideItems; begin += 100) {
-      std::vector<uint64_t> items(100);
-      std::iota(items.begin(), items.end(), begin);
-      ASSERT_TRUE(client.Upsert(WideBatch(items, 1)).ok());
-    }
+  MakeCollection(client, kWide);
+  for (uint64_t begin = 0; begin < kWideItems; begin += 100) {
+    std::vector<uint64_t> items(100);
+    std::iota(items.begin(), items.end(), begin);
+    ASSERT_TRUE(client.Upsert(WideBatch(items, 1)).ok());
   }
+  AddGeneration(client, 2, kWide);
   v1::BackfillStartRequest start;
   start.set_collection("full");
   ASSERT_TRUE(client.StartBackfill(start).ok());

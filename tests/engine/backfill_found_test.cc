@@ -5,13 +5,6 @@
 namespace lightcone::server {
 namespace {
 
-using Code = absl::StatusCode;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::UnorderedElementsAreArray;
-
 // What users look at comes first, whatever its place in the order, and once.
 TEST_F(Backfills, WhatSearchesFoundIsLeasedFirstAndOnceBetweenStarts) {
   MakeCollection(2);

@@ -7,13 +7,6 @@
 namespace lightcone::server {
 namespace {
 
-using Code = absl::StatusCode;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::UnorderedElementsAreArray;
-
 // What docs/uncertainty.md says, from all pairs of items.
 class NaiveOrder {
  public:

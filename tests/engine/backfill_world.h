@@ -12,6 +12,13 @@
 
 namespace lightcone::server {
 
+using Code = absl::StatusCode;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::UnorderedElementsAreArray;
+
 constexpr absl::Duration kLong = absl::Hours(1);
 
 class Backfills : public EngineTest {
