@@ -120,7 +120,8 @@ void AddBackfill(CLI::App& root, Context& context) {
       ->capture_default_str();
   lease->add_option("--finished", flags->finished, "Token of an earlier lease that is through");
   lease->add_option("--renew", flags->renew, "Token of a lease that gets --lease-seconds from now; nothing is leased")
-      ->excludes("--items", "--finished");
+      ->excludes("--items", "--finished")
+      ->check([](const std::string& token) { return token.empty() ? "a token is not empty" : ""; });
 }
 
 }  // namespace lightcone::cli

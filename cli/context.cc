@@ -58,6 +58,7 @@ absl::StatusOr<client::Client*> Context::Client() {
     if (!(timeout_seconds > 0) || timeout_seconds > 1e6) {
       return InvalidField("--timeout", StrCat(timeout_seconds), "above 0 .. 1000000 seconds");
     }
+    if (!IsUtf8(operator_name)) return InvalidField("--operator", "not UTF-8", "UTF-8");
     client::ClientOptions options;
     options.address = address;
     options.timeout = absl::Seconds(timeout_seconds);
