@@ -17,7 +17,8 @@ constexpr absl::Duration kFollowEvery = absl::Milliseconds(100);
 struct BackfillFlags {
   std::string collection, failure_head, request_id, finished, renew;
   uint32_t head_generation = 0, items = 100;
-  double timeout_seconds = 300, embed_rate = 0, p99_ms_max = 0;
+  double timeout_seconds = 300, p99_ms_max = 0;
+  std::optional<double> embed_rate;
   bool wait = false;
 };
 
@@ -35,7 +36,7 @@ absl::Status StartBackfill(Context& context, const BackfillFlags& flags) {
   request.set_request_id(flags.request_id);
   request.set_collection(flags.collection);
   request.set_head_generation(flags.head_generation);
-  request.set_embed_rate(flags.embed_rate);
+  if (flags.embed_rate) request.set_embed_rate(*flags.embed_rate);
   request.set_p99_ms_max(flags.p99_ms_max);
   if (!flags.failure_head.empty()) {
     LC_ASSIGN_OR_RETURN(*request.mutable_failure_head(), ReadFile(flags.failure_head));
@@ -107,7 +108,8 @@ void AddBackfill(CLI::App& root, Context& context) {
   start->add_option("--failure-head", flags->failure_head, "File of `backfill fit`; none: by neighbourhoods alone");
   start->add_option("--head-generation", flags->head_generation, "Whose items it is for; 0: the active one's parent");
   start->add_option("--embed-rate", flags->embed_rate,
-                    "Items a second that the server embeds itself of those whose input is stored; 0: none");
+                    "Items a second that the server embeds itself of those whose input is stored; 0: none; absent: as before a "
+                    "pause");
   start->add_option("--p99-ms", flags->p99_ms_max, "Halve that rate while the p99 of searches lies above; 0: never");
   start->add_flag("--wait", flags->wait, "Until the order is there");
   start->add_option("--request-id", flags->request_id, "Makes a repeated call safe; made up when absent");

@@ -212,7 +212,8 @@ absl::Status RunEval(Context& context, const EvalFlags& flags) {
     LC_ASSIGN_OR_RETURN(figures, EvaluateRetrieval(space, queries, items, /*same_items=*/true));
   }
   std::optional<UncertaintyFigures> uncertainty;
-  if (space.metric == "lorentz") {
+  // Of all images as queries and items, which those of a protocol are not.
+  if (space.metric == "lorentz" && !(flags.split == "test" && dataset.protocol.has_value())) {
     LC_ASSIGN_OR_RETURN(uncertainty, EvaluateUncertainty(space, queries, items, /*same_items=*/true));
   }
   ShowEval(context, shown, figures, uncertainty);

@@ -93,7 +93,7 @@ class Rollout {
         StrCat("stopped before '", step.title, "'; nothing of it has been done. To go on: `lightcone rollout ",
                flags_.collection,
                flags_.model.empty() ? StrCat(" --generation ", generation_) : StrCat(" --model ", flags_.model),
-               flags_.parent > 0 ? StrCat(" --parent ", flags_.parent) : "", "`"));
+               flags_.parent > 0 ? StrCat(" --parent ", flags_.parent) : "", "` and the other flags of this call"));
   }
   void Done(const Step& step) { done_.push_back({{"step", step.title}, {"did", true}}); }
 
@@ -255,7 +255,8 @@ class Rollout {
     });
   }
   std::string HowToGoOn() const {
-    return StrCat("go on by `lightcone rollout ", flags_.collection, " --generation ", generation_, "`");
+    return StrCat("go on by `lightcone rollout ", flags_.collection, " --generation ", generation_,
+                  "` and the other flags of this call");
   }
   std::string HowToHavePairs() const {
     return StrCat("no adapter could be fitted. Embed a sample by generation ", generation_,
@@ -395,20 +396,23 @@ class Rollout {
                                                            : std::string("by workers"),
                                    "; `lightcone backfill pause` and `start` change that"));
     }
-    const bool here = now_.has_encoder() && flags_.embed_rate > 0;
+    // One that was paused goes on as it was.
+    double rate = flags_.embed_rate;
+    if (rate == 0 && status.generation() == generation_) rate = status.embed_rate();
+    const bool here = now_.has_encoder() && rate > 0;
     const Step step{
         title,
         StrCat("embeds ", Grouped(left), " items anew, what searches found and then the worst first",
-               here ? StrCat(", ", Number(flags_.embed_rate), " a second, by the server itself from stored inputs")
+               here ? StrCat(", ", Number(rate), " a second, by the server itself from stored inputs")
                     : ": workers lease them (`lightcone backfill lease`) and upsert vectors"),
-        here ? StrCat("about ", Number(std::max(1.0, static_cast<double>(left) / flags_.embed_rate / 60)),
+        here ? StrCat("about ", Number(std::max(1.0, static_cast<double>(left) / rate / 60)),
                       " minutes of an encoder of low priority")
              : "what embedding them costs you; it may end anywhere, also at once",
         StrCat("`lightcone backfill pause ", flags_.collection, "`; a mixed gallery is served for ever")};
     LC_RETURN_IF_ERROR(Propose(step));
     v1::BackfillStartRequest request;
     request.set_collection(flags_.collection);
-    if (here) {
+    if (here && flags_.embed_rate > 0) {
       request.set_embed_rate(flags_.embed_rate);
       request.set_p99_ms_max(flags_.p99_ms_max);
     }

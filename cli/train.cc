@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "base/status.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -153,10 +154,12 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags, const Dataset& dat
 absl::StatusOr<nlohmann::ordered_json> AdapterSeal(const std::string& folder, const TrainConfig& config) {
   LC_ASSIGN_OR_RETURN(const Manifest model, ReadManifest(folder));
   LC_ASSIGN_OR_RETURN(const Manifest old_model, ReadManifest(config.old_model));
+  LC_ASSIGN_OR_RETURN(const std::string file, ReadFile(ModelAdapterPath(folder)));  // nobody put another in its place
   return nlohmann::ordered_json{{"fit", AdaptFitVersion(AdapterKind::kResidualMlp)},
                                 {"old_crc32c", old_model.encoder_crc32c},
                                 {"new_crc32c", model.encoder_crc32c},
-                                {"seed", config.seed}};
+                                {"seed", config.seed},
+                                {"file_crc32c", Crc32c(file)}};
 }
 
 // Whether the folder of a finished model holds the adapter that would be fitted now.

@@ -17,6 +17,7 @@ namespace lightcone {
 namespace {
 
 constexpr int64_t kQueries = 128;
+constexpr size_t kAskedAtOnce = 8;  // where very many rows are as near, each keeps all of them for a while
 constexpr int kWalks[] = {10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
 constexpr int kProbes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
 constexpr double kRecallEnough = 0.9995;
@@ -84,12 +85,15 @@ class Calibration {
       asked.push_back({{&segments_, std::numeric_limits<uint64_t>::max() - 1}, &request});
     }
     Neighbours neighbours;
-    for (absl::StatusOr<SearchResult>& result : SearchSegments(asked)) {
-      LC_RETURN_IF_ERROR(result.status());
-      const uint64_t self = segment.block().ids[rows_[neighbours.size()]];
-      std::erase_if(result->hits, [self](const SearchHit& hit) { return hit.internal_id == self; });
-      if (result->hits.size() > kCalibrationK) result->hits.resize(kCalibrationK);
-      neighbours.push_back(std::move(result->hits));
+    for (size_t begin = 0; begin < asked.size(); begin += kAskedAtOnce) {
+      const std::span<const ScopedRequest> some{asked.data() + begin, std::min(kAskedAtOnce, asked.size() - begin)};
+      for (absl::StatusOr<SearchResult>& result : SearchSegments(some)) {
+        LC_RETURN_IF_ERROR(result.status());
+        const uint64_t self = segment.block().ids[rows_[neighbours.size()]];
+        std::erase_if(result->hits, [self](const SearchHit& hit) { return hit.internal_id == self; });
+        if (result->hits.size() > kCalibrationK) result->hits.resize(kCalibrationK);
+        neighbours.push_back(std::move(result->hits));
+      }
     }
     return neighbours;
   }

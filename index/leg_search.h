@@ -38,6 +38,7 @@ inline constexpr int64_t kRowsABlock = 512;          // one kernel call of a sca
 inline constexpr size_t kScoresAtOnce = 32;          // compared with the floor before any is looked at; divides kRowsABlock
 inline constexpr int64_t kRowsBetweenChecks = 4096;  // rows between looks at deadline and cancellation
 inline constexpr int64_t kRerankBetweenChecks = 1024;  // between looks at cancellation
+inline constexpr int64_t kLateRowsMax = 4096;          // candidates that are ranked after a deadline: most searches' own
 // A walk of breadth ef evaluates about this many rows per accepted result, at random addresses; a scan reads rows in
 // order, which is about twice as fast per row. Both figures decide only speed, never which rows are found.
 inline constexpr double kEvaluationsPerResult = 24;
@@ -276,7 +277,7 @@ class LegSearch {
 
   const BoundQuery& query() const { return *context_.request.query; }
 
-  // Ranks the candidates. A deadline does not end it any more (SearchContext::Cancelled).
+  // Ranks the candidates. A deadline ends only what is left of several thousand (SearchContext::Cancelled).
   absl::StatusOr<SearchResult> Finish() {
     LC_RETURN_IF_ERROR(Refine());
     if (context_.request.adapter != nullptr) return RankAdapted();
@@ -461,7 +462,7 @@ class LegSearch {
         ids[n] = coarse[begin + n].row;
         ++n;
       }
-      LC_RETURN_IF_ERROR(context_.Cancelled());
+      LC_RETURN_IF_ERROR(StillWanted(static_cast<int64_t>(begin)));
       const PinnedSegment& pinned = (*context_.scope.segments)[index];
       const RowBlock& block = pinned.segment->block();
       const double error = context_.request.query->ScoreErrorMax(pinned.bias_max);
@@ -487,10 +488,10 @@ class LegSearch {
 
   absl::Status Rank() {
     const std::vector<Candidate> rows = candidates_.Take();
-    std::vector<SearchHit>& hits = result_.hits;
-    hits.reserve(rows.size());
+    TopHits top(context_.request.k);
+    int64_t ranked = 0;
     for (const Candidate& candidate : rows) {
-      if (hits.size() % kRerankBetweenChecks == kRerankBetweenChecks - 1) LC_RETURN_IF_ERROR(context_.Cancelled());
+      if (ranked % kRerankBetweenChecks == kRerankBetweenChecks - 1) LC_RETURN_IF_ERROR(StillWanted(ranked));
       const Segment& segment = *(*context_.scope.segments)[candidate.segment].segment;
       const RowBlock& block = segment.block();
       const double distance = context_.request.query->Distance(segment.row(candidate.row));
@@ -498,16 +499,17 @@ class LegSearch {
         segment.MarkDamaged();
         continue;
       }
-      hits.push_back({block.ids[candidate.row], distance, block.uncertainty[candidate.row], segment.kind()});
+      top.Add({block.ids[candidate.row], distance, block.uncertainty[candidate.row], segment.kind()});
+      ++ranked;
     }
-    result_.rows_reranked = static_cast<int64_t>(hits.size());
-    const size_t k = std::min(hits.size(), static_cast<size_t>(context_.request.k));
-    std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(k), hits.end(),
-                      [](const SearchHit& x, const SearchHit& y) {
-                        return x.distance != y.distance ? x.distance < y.distance : x.internal_id < y.internal_id;
-                      });
-    hits.resize(k);
+    result_.rows_reranked = ranked;
+    result_.hits = top.Take();
     return absl::OkStatus();
+  }
+
+  // What is left to do with candidates is little, unless very many rows are as near as the k-th.
+  absl::Status StillWanted(int64_t handled) const {
+    return handled < kLateRowsMax ? context_.Cancelled() : context_.Interrupted();
   }
 
   const SearchContext context_;

@@ -80,21 +80,16 @@ absl::Status SegmentIndex::AddGeneration(uint32_t generation, const Space& space
 }
 
 absl::Status SegmentIndex::DropGeneration(uint32_t generation) {
-  bool more = true;
-  {
-    absl::MutexLock lock(&mu_);
-    if (!generations_.contains(generation)) return NotFound(StrCat("the index has no generation ", generation));
-    Leaving leaving;
-    leaving.generation = generation;
-    leaving_ = std::move(leaving);
-    more = AssessSome();
-  }
   absl::MutexLock lock(&mu_);
-  while (more) {
+  if (!generations_.contains(generation)) return NotFound(StrCat("the index has no generation ", generation));
+  Leaving leaving;
+  leaving.generation = generation;
+  leaving_ = std::move(leaving);
+  // The last look and what follows are under one hold of the lock: a segment that came in between would not be assessed.
+  while (AssessSome()) {
     mu_.Unlock();
     absl::SleepFor(kBreath);
     mu_.Lock();
-    more = AssessSome();
   }
   const auto it = generations_.find(generation);
   for (const auto& segment : it->second.sealed) garbage_.push_back(segment->folder());

@@ -113,10 +113,15 @@ absl::Status CheckDataset(const Dataset& dataset, const TrainConfig& config) {
   if (together > 1) {
     std::vector<int64_t> images(static_cast<size_t>(dataset.classes()), 0);
     for (const int32_t label : train.labels) ++images[static_cast<size_t>(label)];
-    const int64_t most = *std::max_element(images.begin(), images.end());
-    if (most < together) {
-      return InvalidField("dataset.train", StrCat("at most ", most, " images a class"),
-                          StrCat("a class of ", together, " or more for method '", config.method, "'"));
+    // What a batch holds of one class is told from what it holds of another.
+    const auto large = std::count_if(images.begin(), images.end(), [&](int64_t n) { return n >= together; });
+    if (large < 2) {
+      return InvalidField("dataset.train", StrCat(large, " classes of ", together, " images or more"),
+                          StrCat("two or more for method '", config.method, "'"));
+    }
+    if (config.batch < 2 * together) {
+      return InvalidField("batch", StrCat(config.batch),
+                          StrCat("at least ", 2 * together, " for method '", config.method, "'"));
     }
   }
   if (config.batch > train.size()) {

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/status.h"
+#include "server/engine/embed_worker.h"
 #include "server/engine/item_class.h"
-#include "server/engine/raw_input.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -88,22 +88,29 @@ class Gathering {
   absl::Status AddEmbedded(std::span<const Candidate> some) {
     LC_RETURN_IF_ERROR(Step(static_cast<uint64_t>(made_.count), total_, "embedding stored inputs"));
     LC_ASSIGN_OR_RETURN(const auto older, Read(some, wanted_.older));
-    std::vector<std::string> input_keys;
-    for (const Candidate& one : some) input_keys.push_back(keys::Input(collection_.number(), one.internal_id));
-    const auto stored = collection_.store()->MultiGet(Table::kInputs, input_keys);
-    std::vector<RawInput> inputs;
+    std::vector<std::string> inputs;
     std::vector<size_t> places;
+    size_t bytes = 0;
     for (size_t i = 0; i < some.size(); ++i) {
-      if (absl::IsNotFound(stored[i].status()) || older[i].empty()) continue;
-      LC_RETURN_IF_ERROR(stored[i].status());
-      absl::StatusOr<RawInput> input = DecodeInput(*stored[i]);
-      if (!input.ok()) {
-        ++made_.undecodable;
-        continue;
-      }
-      inputs.push_back(*std::move(input));
+      if (older[i].empty()) continue;
+      auto stored = collection_.store()->Get(Table::kInputs, keys::Input(collection_.number(), some[i].internal_id));
+      if (absl::IsNotFound(stored.status())) continue;
+      LC_RETURN_IF_ERROR(stored.status());
+      bytes += stored->size();
+      inputs.push_back(*std::move(stored));
       places.push_back(i);
+      if (bytes < kInputBytesAtOnce) continue;
+      LC_RETURN_IF_ERROR(AddInputs(some, older, inputs, places));
+      inputs.clear();
+      places.clear();
+      bytes = 0;
     }
+    return AddInputs(some, older, inputs, places);
+  }
+
+  // `places`: of the inputs in `some` and `older`.
+  absl::Status AddInputs(std::span<const Candidate> some, const std::vector<std::vector<float>>& older,
+                         const std::vector<std::string>& inputs, const std::vector<size_t>& places) {
     if (inputs.empty()) return absl::OkStatus();
     LC_ASSIGN_OR_RETURN(const auto vectors, run_.embed(inputs));
     for (size_t i = 0; i < vectors.size(); ++i) {

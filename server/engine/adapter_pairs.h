@@ -78,7 +78,7 @@ struct PairsRun {
   std::function<bool()> cancelled;
   std::function<void(uint64_t done, uint64_t total, std::string_view step)> report;
   // Vectors of the newer generation for some inputs, or each one's error; empty: it has no encoder.
-  std::function<absl::StatusOr<EmbeddedInputs>(const std::vector<RawInput>& inputs)> embed;
+  std::function<absl::StatusOr<EmbeddedInputs>(const std::vector<std::string>& inputs)> embed;
 };
 
 // CANCELLED; DATA_LOSS for a damaged record; errors of the store and of `embed`.

@@ -196,8 +196,8 @@ absl::Status Backfill::SetPaused(bool paused, absl::FunctionRef<OperatorWrite(co
   if (!record_) return NotFound(StrCat("no backfill of collection '", collection_->name(), "' was ever started"));
   BackfillRecord record = *record_;
   record.paused = paused;
-  if (pace != nullptr) {
-    record.embed_rate = pace->embed_rate;
+  if (pace != nullptr && pace->embed_rate) {
+    record.embed_rate = *pace->embed_rate;
     record.p99_ms_max = pace->p99_ms_max;
   }
   also.Put(Table::kMeta, keys::Meta(BackfillName(collection_->number())), Encode(record));
@@ -257,6 +257,7 @@ BackfillStatus Backfill::Status() const {
   status.error = error_.ok() ? embed_error_ : error_;
   status.embed_rate = record_->embed_rate;
   status.items_per_second = growth_.PerSecond();
+  if (counts.left == 0) return status;  // somebody else embedded what was set aside, or deleted it
   status.items_aside = aside_.size();
   for (const auto& [id, item] : aside_) {
     if (status.aside.size() < kAsideShown) status.aside.push_back(item);
@@ -330,6 +331,7 @@ absl::Status Backfill::LeaseKeys(const std::vector<std::string>& order_keys, siz
     const ItemRecord& record = rows[i].record;
     if (!rows[i].found || !Waits(record)) {
       gone->Delete(Table::kOrder, order_keys[i]);
+      aside_.erase(ids[i]);
       continue;
     }
     LC_ASSIGN_OR_RETURN(const float uncertainty, keys::OrderUncertainty(order_keys[i]));

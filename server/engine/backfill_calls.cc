@@ -46,13 +46,14 @@ absl::StatusOr<FailureHeadFile> ReadHeadFor(const GenerationRecord& generation, 
 
 absl::Status CheckPace(const StartBackfillCall& call) {
   constexpr double kMost = 1e6;
-  if (!(call.embed_rate >= 0 && call.embed_rate <= kMost)) {
-    return InvalidField("embed_rate", NumberText(call.embed_rate), "0 .. 1000000 items a second");
+  const double rate = call.embed_rate.value_or(0);
+  if (!(rate >= 0 && rate <= kMost)) {
+    return InvalidField("embed_rate", NumberText(rate), "0 .. 1000000 items a second");
   }
   if (!(call.p99_ms_max >= 0 && call.p99_ms_max <= kMost)) {
     return InvalidField("p99_ms_max", NumberText(call.p99_ms_max), "0 .. 1000000 milliseconds");
   }
-  if (call.p99_ms_max > 0 && call.embed_rate == 0) {
+  if (call.p99_ms_max > 0 && rate == 0) {
     return InvalidField("p99_ms_max", NumberText(call.p99_ms_max), "0 without an embed_rate");
   }
   return absl::OkStatus();
@@ -74,13 +75,14 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   Collection& collection = *served->collection;
   const uint32_t number = collection.number();
   std::string fingerprint = StrCat(number, "|", call.head_generation, "|", DigestOf(call.failure_head));
-  if (call.embed_rate > 0) fingerprint += StrCat("|", NumberText(call.embed_rate), "|", NumberText(call.p99_ms_max));
+  const double rate = call.embed_rate.value_or(0);
+  if (rate > 0) fingerprint += StrCat("|", NumberText(rate), "|", NumberText(call.p99_ms_max));
   absl::MutexLock lock(&collection.operator_mutex());
   LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "StartBackfill", fingerprint));
   if (before) return served->backfill.Status();
   const auto state = collection.state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state->Resolve(0));
-  if (call.embed_rate > 0 && !active->has_encoder) {
+  if (rate > 0 && !active->has_encoder) {
     return FailedPrecondition(StrCat("generation ", active->generation, " of collection '", state->record.name,
                                      "' has no encoder here: leave embed_rate at 0, and have workers lease the items"));
   }
@@ -100,7 +102,7 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   BackfillRecord record;
   record.generation = active->generation;
   record.started_us = NowMicros();
-  record.embed_rate = call.embed_rate;
+  record.embed_rate = rate;
   record.p99_ms_max = call.p99_ms_max;
   std::optional<FailureHeadFile> head;
   if (!call.failure_head.empty()) {
@@ -131,11 +133,16 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
 absl::StatusOr<BackfillStatus> EngineImpl::PauseBackfill(const std::string& name, const std::string& request_id) {
   LC_RETURN_IF_ERROR(CheckRequestId(request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
-  absl::MutexLock lock(&served->collection->operator_mutex());
-  if (served->collection->dropped()) return NotFound(StrCat("collection '", name, "' has been dropped"));
-  // To pause what is paused changes nothing, so the request needs no record.
-  const auto write = [this](const WriteBatch& batch) { return WriteOperation(batch); };
-  LC_RETURN_IF_ERROR(served->backfill.SetPaused(true, write));
+  Collection& collection = *served->collection;
+  const std::string fingerprint = StrCat(collection.number());
+  absl::MutexLock lock(&collection.operator_mutex());
+  // A start in between is somebody else's: a pause that is asked for again does not undo it.
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, request_id, "PauseBackfill", fingerprint));
+  if (before) return served->backfill.Status();
+  WriteBatch batch;
+  RecordRequest(request_id, {"PauseBackfill", fingerprint, collection.number(), 0, 0, 0, NowMicros()}, &batch);
+  const auto write = [this](const WriteBatch& all) { return WriteOperation(all); };
+  LC_RETURN_IF_ERROR(served->backfill.SetPaused(true, write, std::move(batch)));
   return served->backfill.Status();
 }
 

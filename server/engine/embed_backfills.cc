@@ -20,7 +20,6 @@ namespace {
 constexpr int kEmbedNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
 constexpr int kBehindJobs = 4;  // how much further than jobs an encoder's process stands back: nobody waits for it
 constexpr int64_t kItemsATurn = 64;
-constexpr size_t kInputBytesAtOnce = 32 << 20;             // but one input at least
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // between looks while there is nothing to embed
 constexpr absl::Duration kBusy = absl::Milliseconds(5);    // until the rate allows more
 constexpr absl::Duration kKeepIdle = absl::Minutes(1);  // an encoder that nothing came for: it may be large

@@ -26,6 +26,9 @@ struct EmbedWorkerOptions {
   absl::Duration time_max;  // for one call's inputs; five times that to load the encoder
 };
 
+// Of inputs that are handed over together, but one at least.
+inline constexpr size_t kInputBytesAtOnce = 32 << 20;
+
 class EmbedWorker {
  public:
   explicit EmbedWorker(EmbedWorkerOptions options) : options_(std::move(options)) {}

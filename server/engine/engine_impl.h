@@ -229,7 +229,8 @@ class EngineImpl final : public Engine {
   std::string JobsFolder() const { return options_.data_folder + "/jobs"; }  // scratch space of those that run
   absl::StatusOr<std::string> RunFitAdapterJob(const JobRun& run);
   static absl::StatusOr<EmbeddedInputs> EmbedForFit(EmbedWorker& worker, const GenerationRecord& generation,
-                                                    const std::vector<RawInput>& inputs, const std::function<bool()>& gone);
+                                                    const std::vector<std::string>& inputs,
+                                                    const std::function<bool()>& gone);
 
   // Training (training_calls.cc).
   std::string TrainingsFolder() const { return options_.data_folder + "/trainings"; }  // of those that have not ended

@@ -15,6 +15,8 @@ using Json = nlohmann::json;
 
 constexpr int kDepthMax = 32;
 constexpr int kNodesMax = 1024;
+constexpr size_t kValuesMax = 65'536;  // of all lists together: a row is compared with each
+
 std::optional<Number> NumberOf(const Json& value) {
   if (value.is_number_unsigned()) return server::NumberOf(value.get<uint64_t>());
   if (value.is_number_integer()) return server::NumberOf(value.get<int64_t>());
@@ -135,6 +137,7 @@ absl::Status CheckRange(const FilterNode& node, const std::string& where) {
 
 struct Checker {
   int nodes = 0;
+  size_t values = 0;
   bool payload = false, uncertainty = false, generation = false;
 
   absl::Status Check(const FilterNode& node, const std::string& where, int depth) {
@@ -181,6 +184,11 @@ struct Checker {
       return InvalidField(where + ".value", node.values.empty() ? "missing" : "several values", "one value");
     }
     if (node.values.empty()) return InvalidField(where + ".values", "empty", "at least one value");
+    values += node.values.size();
+    if (values > kValuesMax) {
+      return InvalidField(where + ".values", StrCat(node.values.size(), " long"),
+                          StrCat("at most ", kValuesMax, " values in a filter"));
+    }
     for (size_t i = 0; i < node.values.size(); ++i) {
       LC_RETURN_IF_ERROR(CheckValue(
           node.values[i], node.kind == FilterNode::Kind::kIn ? StrCat(where, ".values[", i, "]") : where + ".value"));

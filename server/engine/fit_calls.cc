@@ -261,7 +261,7 @@ absl::StatusOr<std::string> EngineImpl::RunFitAdapterJob(const JobRun& run) {
   std::unique_ptr<EmbedWorker> worker;
   if (sides.newer.has_encoder && call.embed_max > 0) {
     LC_ASSIGN_OR_RETURN(worker, WorkerFor(collection, sides.newer, "fit"));
-    gather.embed = [&](const std::vector<RawInput>& inputs) { return EmbedForFit(*worker, sides.newer, inputs, gone); };
+    gather.embed = [&](const std::vector<std::string>& inputs) { return EmbedForFit(*worker, sides.newer, inputs, gone); };
   }
   const PairsWanted wanted{sides.older.generation, sides.newer.generation, call.pairs_max,
                            call.embed_max,         call.label_field,       call.seed};
@@ -284,11 +284,9 @@ absl::StatusOr<std::string> EngineImpl::RunFitAdapterJob(const JobRun& run) {
 }
 
 absl::StatusOr<EmbeddedInputs> EngineImpl::EmbedForFit(EmbedWorker& worker, const GenerationRecord& generation,
-                                                       const std::vector<RawInput>& inputs,
+                                                       const std::vector<std::string>& inputs,
                                                        const std::function<bool()>& gone) {
-  std::vector<std::string> stored;
-  for (const RawInput& input : inputs) stored.push_back(EncodeInput(input));
-  LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors, worker.Embed(stored, gone));
+  LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors, worker.Embed(inputs, gone));
   for (auto& vector : vectors) {
     if (!vector.ok()) continue;
     absl::Status fits = CheckVector(generation.space, *vector, "input embedded");
@@ -314,9 +312,9 @@ absl::StatusOr<std::vector<SampledItem>> EngineImpl::SampleItems(const SampleIte
   for (; items->Valid() && status.ok(); items->Next()) {
     if (seen++ % kSampledBetweenChecks == 0) LC_RETURN_IF_ERROR(CheckAlive(context, "sampling"));
     LC_ASSIGN_OR_RETURN(const ItemRecord item, DecodeItem(items->value()));
-    // The newest before it; an item that it embedded itself, or that only newer ones did, is none to ask for.
+    // The newest before it; an item that it, or a newer one, has embedded is none to ask for.
     const auto after = std::lower_bound(item.generations.begin(), item.generations.end(), call.generation);
-    if (after == item.generations.begin() || (after != item.generations.end() && *after == call.generation)) continue;
+    if (after == item.generations.begin() || after != item.generations.end()) continue;
     draw.Offer(item.internal_id, [&] {
       SampledItem one;
       auto id = keys::ParseItem(items->key());

@@ -65,7 +65,7 @@ bool RowFilter::Keeps(uint64_t internal_id, uint32_t generation, float uncertain
   if (row.found) subject.payload_json = &row.record.payload_json;
   const bool keeps = row.found && filter_->Matches(subject);
   absl::MutexLock lock(&mu_);
-  known_[internal_id] = keeps;
+  if (known_.size() < kLoadItemsMax) known_[internal_id] = keeps;
   return keeps;
 }
 

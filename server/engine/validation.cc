@@ -145,8 +145,10 @@ class Validation {
   absl::Status MeasureNewer(ValidationReport* report);
   // Where it has embedded every item: its own queries beside those of the generation that serves, on what both embedded.
   absl::Status MeasureReplaced(const GenerationRecord& active, PairReport* pair);
-  // A generation's own queries on common items.
-  absl::StatusOr<ProbeMeasures> SelfOn(const CommonItems& common, uint32_t generation);
+  // A generation's own queries on common items. Where there are queries to compare it with: those that fail find nothing
+  // of what the others have.
+  absl::StatusOr<ProbeMeasures> SelfOn(const CommonItems& common, uint32_t generation,
+                                       const ProbeMeasures* has = nullptr);
 
   const ValidationInput& input_;
   const RankingRun& run_;
@@ -239,8 +241,10 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
   if (pair->ways.empty()) return absl::OkStatus();
   const auto by_map = [](const WayReport& a, const WayReport& b) { return a.figures.map.value < b.figures.map.value; };
   const auto best = std::max_element(pair->ways.begin(), pair->ways.end(), by_map);
-  const MixtureEnds& of_best = ends[static_cast<size_t>(best - pair->ways.begin())];
+  const size_t chosen = static_cast<size_t>(best - pair->ways.begin());
   LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, SelfOn(common, older.generation));
+  const MixtureEnds of_best = {WithFailed(std::move(ends[chosen].old_items), ways[chosen].way, old_self),
+                               WithFailed(std::move(ends[chosen].new_items), newer_self, old_self)};
   ProbeMeasures base = of_best.new_items;  // unless a reference says what to reach for
   const auto put = [](Share share, std::optional<double>* value, std::optional<Estimate>* interval) {
     *value = share.value;
@@ -272,11 +276,13 @@ absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonI
   return absl::OkStatus();
 }
 
-absl::StatusOr<ProbeMeasures> Validation::SelfOn(const CommonItems& common, uint32_t generation) {
+absl::StatusOr<ProbeMeasures> Validation::SelfOn(const CommonItems& common, uint32_t generation,
+                                                 const ProbeMeasures* has) {
   LC_ASSIGN_OR_RETURN(const RankingWay way, Self(generation));
   const double none[] = {0};
   LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way}, {generation, &way}, none, targets_, run_));
-  return MeasuresOf(ranks[0]);
+  ProbeMeasures measures = MeasuresOf(ranks[0]);
+  return has == nullptr ? std::move(measures) : WithFailed(std::move(measures), way, *has);
 }
 
 absl::Status Validation::MeasureReplaced(const GenerationRecord& active, PairReport* pair) {
@@ -287,7 +293,7 @@ absl::Status Validation::MeasureReplaced(const GenerationRecord& active, PairRep
   pair->items = pair->common_items = common.size();
   if (common.size() > 0) {
     LC_ASSIGN_OR_RETURN(const ProbeMeasures before, SelfOn(common, active.generation));
-    LC_ASSIGN_OR_RETURN(const ProbeMeasures now, SelfOn(common, newer_.generation));
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures now, SelfOn(common, newer_.generation, &before));
     pair->old_self = FiguresOf(before);
     WayReport& way = pair->ways.emplace_back();
     way.figures = FiguresOf(now);
@@ -397,6 +403,11 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
   const uint32_t active = state.record.active_generation;
   if (report.pairs.empty() && !progress.items.empty() && active != 0 && active != generation) {
     return FailedPrecondition("it found nothing to measure, and items came since: validate it again");
+  }
+  for (const PairReport& pair : report.pairs) {
+    if (!pair.replaced || active == 0 || active == generation || pair.item_generation == active) continue;
+    return FailedPrecondition(StrCat("it was measured against generation ", pair.item_generation, ", and ", active,
+                                     " serves now: validate it again"));
   }
   for (const uint32_t head : OlderHeads(progress, generation)) {
     const auto of_head = [head](const PairReport& pair) {

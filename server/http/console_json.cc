@@ -176,6 +176,7 @@ json ToJson(const BackfillStatus& status) {
   return {{"state", StateName(status.state)},    {"generation", status.generation},
           {"items_done", status.items_done},     {"items_left", status.items_left},
           {"items_leased", status.items_leased}, {"items_ordered", status.items_ordered},
+          {"embed_rate", status.embed_rate},
           {"started", Seconds(status.started)},  {"error", MessageOf(status.error)}};
 }
 

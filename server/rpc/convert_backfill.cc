@@ -31,8 +31,10 @@ v1::BackfillState ToWire(BackfillState state) {
 }  // namespace
 
 StartBackfillCall FromWire(const v1::BackfillStartRequest& request) {
-  return {request.request_id(),      request.collection(), request.failure_head(),
-          request.head_generation(), request.embed_rate(), request.p99_ms_max()};
+  StartBackfillCall call{request.request_id(), request.collection(), request.failure_head(), request.head_generation()};
+  if (request.has_embed_rate()) call.embed_rate = request.embed_rate();
+  call.p99_ms_max = request.p99_ms_max();
+  return call;
 }
 
 absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request) {

@@ -260,6 +260,19 @@ TEST_F(Backfills, AStartWithoutAHeadGoesOnWhereAPauseEndedIt) {
   EXPECT_EQ(Start().head_generation, 0u) << "without a pause a start begins anew";
 }
 
+TEST_F(Backfills, APauseThatIsAskedForAgainDoesNotUndoTheStartAfterIt) {
+  MakeCollection(2);
+  FillRandomly(30, 1);
+  Activate(2);
+  Start();
+  EXPECT_EQ(engine_->PauseBackfill("c", "once")->state, BackfillState::kPaused);
+  EXPECT_EQ(Start().state, BackfillState::kRunning);
+  EXPECT_EQ(engine_->PauseBackfill("c", "once")->state, BackfillState::kRunning);
+  Restart();
+  EXPECT_EQ(engine_->PauseBackfill("c", "once")->state, BackfillState::kRunning);
+  EXPECT_EQ(engine_->PauseBackfill("c", "twice")->state, BackfillState::kPaused);
+}
+
 TEST_F(Backfills, AnOrderingThatARollbackEndedGoesOnWithItsGeneration) {
   MakeCollection(2);
   FillRandomly(30, 1);

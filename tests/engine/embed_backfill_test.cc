@@ -36,7 +36,7 @@ class EmbedBackfill : public EncoderTest {
     batch.durability = Durability::kProcess;
     Write(std::move(batch));
   }
-  absl::StatusOr<BackfillStatus> Start(double rate, double p99_ms_max = 0) {
+  absl::StatusOr<BackfillStatus> Start(std::optional<double> rate, double p99_ms_max = 0) {
     StartBackfillCall call;
     call.collection = "c";
     call.embed_rate = rate;
@@ -142,7 +142,9 @@ TEST_F(EmbedBackfill, SetsAsideWhatCannotBeDecodedAndLeavesItToWorkers) {
   }
   EXPECT_EQ(leased, broken);
   Write(std::move(batch));
-  AwaitDone();
+  const BackfillStatus done = AwaitDone();
+  EXPECT_EQ(done.items_aside, 0u) << "a worker embedded them";
+  EXPECT_TRUE(done.aside.empty());
 }
 
 TEST_F(EmbedBackfill, NewContentWinsAndNothingIsEmbeddedWronglyBesideWorkersAndWrites) {
@@ -203,6 +205,9 @@ TEST_F(EmbedBackfill, StopsForAPauseARollbackAndTheEndOfTheServerAndGoesOnAfterw
   EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kPaused);
   EXPECT_EQ(engine_->GetBackfill("c")->embed_rate, 20);
   EXPECT_EQ(engine_->GetBackfill("c")->items_done, paused);
+  ASSERT_TRUE(Start(std::nullopt).ok()) << "ends the pause, as it was";
+  EXPECT_EQ(engine_->GetBackfill("c")->embed_rate, 20);
+  ASSERT_TRUE(engine_->PauseBackfill("c", "").ok());
   ASSERT_TRUE(Start(50).ok()) << "ends the pause, at another rate";
   EXPECT_EQ(engine_->GetBackfill("c")->embed_rate, 50);
   Await([&](const BackfillStatus& now) { return now.items_done > paused; });

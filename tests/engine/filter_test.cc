@@ -104,6 +104,11 @@ TEST(Filters, WhatMakesNoSenseIsNamed) {
   FilterNode wide = Branch(Kind::kOr);
   for (int i = 0; i < 1100; ++i) wide.children.push_back(Equals("a", true));
   EXPECT_TRUE(Fails(Filter::Make(wide), Code::kInvalidArgument, {"1024"}));
+  FilterNode lists = Branch(Kind::kOr);
+  for (int i = 0; i < 2; ++i) lists.children.push_back(Leaf(Kind::kIn, "a", std::vector<FilterValue>(32'768, true)));
+  EXPECT_TRUE(Filter::Make(lists).ok());
+  lists.children.push_back(Equals("a", true));
+  EXPECT_TRUE(Fails(Filter::Make(lists), Code::kInvalidArgument, {"filter.or[2].equals.values", "65536"}));
 }
 
 TEST(Filters, AgreeWithANaiveEvaluatorOnRandomPayloads) {

@@ -445,6 +445,30 @@ TEST(CheckCurrent, AReportOfAnEmptyGalleryCountsWhileItIsEmpty) {
   EXPECT_TRUE(CheckCurrent(state, progress, 2, report).ok()) << "it serves already";
 }
 
+TEST(CheckCurrent, AComparisonWithWhatServedCountsWhileThatServes) {
+  CollectionState state;
+  for (const uint32_t g : {1u, 2u, 3u}) {
+    GenerationRecord record;
+    record.generation = g;
+    state.generations.push_back(record);
+  }
+  state.reach = Reach(state.generations, {});
+  ValidationReport report;
+  report.passed = true;
+  PairReport& pair = report.pairs.emplace_back();
+  pair.item_generation = 1;
+  pair.replaced = true;
+  ProgressRecord progress;
+  progress.items = {{{1, 2, 3}, 5}};
+  state.record.active_generation = 1;
+  EXPECT_TRUE(CheckCurrent(state, progress, 3, report).ok());
+  state.record.active_generation = 2;
+  EXPECT_TRUE(Fails(CheckCurrent(state, progress, 3, report), Code::kFailedPrecondition,
+                    {"against generation 1", "2 serves now"}));
+  state.record.active_generation = 3;
+  EXPECT_TRUE(CheckCurrent(state, progress, 3, report).ok()) << "it serves already";
+}
+
 TEST(Decide, SaysWhyNoWayPasses) {
   const auto verdict = [](std::vector<WayReport> ways) {
     PairReport pair = PairWith(std::move(ways));

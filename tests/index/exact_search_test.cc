@@ -167,6 +167,36 @@ class World {
   uint64_t next_id_ = 1;
 };
 
+TEST(ExactSearch, OfVeryManyRowsThatAreAsNearTheAnswerHoldsItsHitsAlone) {
+  const TemporaryFolder folder;
+  Oracle oracle;
+  Space space;
+  space.metric = Metric::kEuclidean;
+  space.dimension = 8;
+  auto index = CollectionIndex::Open(folder.path(), {}, {{1, space}}, &oracle);
+  ASSERT_TRUE(index.ok()) << index.status();
+  constexpr uint64_t kRows = 6'000;
+  for (uint64_t id = 1; id <= kRows;) {
+    Oracle::Batch batch;
+    for (; id <= kRows && batch.size() < 500; ++id) batch.push_back(Oracle::Add(id, 1, std::vector<float>(8, 0.25f)));
+    ASSERT_TRUE(oracle.Write(index->get(), std::move(batch)).ok());
+  }
+  ASSERT_TRUE((*index)->Flush().ok());
+  const BoundQuery query = Bind(space, std::vector<float>(8, 0.5f));
+  SearchRequest request;
+  request.query = &query;
+  request.generation = request.view_generation = 1;
+  request.k = 3;
+  request.exact = true;
+  const std::vector<SearchRequest> requests = {request};
+  auto results = (*index)->View()->SearchTogether(requests);
+  ASSERT_TRUE(results[0].ok()) << results[0].status();
+  EXPECT_EQ(results[0]->rows_reranked, static_cast<int64_t>(kRows)) << "each may be the nearest";
+  ASSERT_EQ(results[0]->hits.size(), 3u);
+  for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(results[0]->hits[i].internal_id, i + 1);
+  EXPECT_LE(results[0]->hits.capacity(), 64u);
+}
+
 TEST(ExactSearch, EqualsABruteForceRankingInDoublePrecisionOn10000RandomCases) {
   for (int seed = 0; seed < kWorlds; ++seed) {
     World world(static_cast<uint32_t>(seed));

@@ -81,9 +81,11 @@ TEST(ImageNet, TrainAndValFoldersAreCroppedToTheMiddleAndResized) {
   for (const char* part : {"train/n01/a.JPEG", "train/n01/b.JPEG", "train/n02/a.JPEG", "val/n02/c.JPEG"}) {
     folder.Write(part, EncodePng(broad.data(), 20, 40, 3).value());
   }
+  folder.Write("test/unknown/d.JPEG", EncodePng(broad.data(), 20, 40, 3).value());  // whose classes nobody tells
   const auto set = OpenDataset("imagenet@20:" + folder.path(), 1);
   ASSERT_TRUE(set.ok()) << MessageOf(set.status());
   EXPECT_THAT(set->test.labels, ElementsAre(1));
+  EXPECT_EQ(set->classes(), 2);
   for (int i = 0; i < 20 * 20; ++i) EXPECT_EQ(set->train.image(0)[3 * i], 200) << i;
   const auto wide = OpenDataset("imagenet:" + folder.path(), 1);
   EXPECT_EQ(wide->train.height, 224);

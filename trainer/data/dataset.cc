@@ -27,7 +27,7 @@ struct ListedKind {
 
 const ListedKind kListedKinds[] = {
     {"tinyimagenet", "TinyImageNet: wnids.txt, train/WNID/images, val/val_annotations.txt; 64 x 64", OpenTinyImageNet},
-    {"imagenet", "ImageNet: train/WNID and val/WNID folders; 224 x 224", OpenListedFolders},
+    {"imagenet", "ImageNet: train/WNID and val/WNID folders; 224 x 224", OpenImageNetFolders},
     {"ms1m", "MS1M as InsightFace's train.rec and train.idx; 112 x 112 (its image folders: folder@112:DIR)", OpenMs1m},
     {"market1501", "Market-1501: bounding_box_train, bounding_box_test, query; 256 x 128", OpenMarket1501},
     {"cub", "CUB-200-2011: the first half of the classes trains, the other tests; 224 x 224",

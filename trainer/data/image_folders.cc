@@ -46,7 +46,7 @@ bool IsFolder(const std::string& path) {
 bool HoldsFolders(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
-    if (it->is_directory(error)) return true;
+    if (!it->path().filename().string().starts_with('.') && it->is_directory(error)) return true;
   }
   return false;
 }

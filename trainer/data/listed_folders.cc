@@ -17,15 +17,14 @@ std::vector<std::string> ClassNames(const std::vector<ImageFile>& train, const s
   return sorted;
 }
 
-}  // namespace
-
-absl::StatusOr<ListedDataset> OpenListedFolders(const std::string& folder) {
+// `test_names`: the first of them that holds folders is the test set.
+absl::StatusOr<ListedDataset> OpenParts(const std::string& folder, std::initializer_list<const char*> test_names) {
   std::string test_folder;
   if (HoldsFolders(folder + "/train")) {
-    for (const char* name : {"val", "test"}) {  // ILSVRC's test/ holds unlabelled files, no class folders
-      if (HoldsFolders(StrCat(folder, "/", name))) test_folder = name;
+    for (const char* name : test_names) {
+      if (test_folder.empty() && HoldsFolders(StrCat(folder, "/", name))) test_folder = name;
     }
-    for (const char* name : {"val", "test"}) {  // neither has any: the listing names what is wrong
+    for (const char* name : test_names) {  // neither has any: the listing names what is wrong
       if (test_folder.empty() && IsFolder(StrCat(folder, "/", name))) test_folder = name;
     }
   }
@@ -53,6 +52,14 @@ absl::StatusOr<ListedDataset> OpenListedFolders(const std::string& folder) {
   if (!test_folder.empty()) add(test, &listed.test.emplace());
   LC_ASSIGN_OR_RETURN(listed.source, OpenImageFiles(folder, std::move(paths)));
   return listed;
+}
+
+}  // namespace
+
+absl::StatusOr<ListedDataset> OpenListedFolders(const std::string& folder) { return OpenParts(folder, {"test", "val"}); }
+
+absl::StatusOr<ListedDataset> OpenImageNetFolders(const std::string& folder) {
+  return OpenParts(folder, {"val", "test"});  // ILSVRC's test/ holds files without labels, in one folder or in none
 }
 
 }  // namespace lightcone

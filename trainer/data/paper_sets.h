@@ -28,8 +28,11 @@ enum class ClassSplit {
   kByAuthors,  // the authors' training and test images of all classes
 };
 
-// train/ and val/ (or test/) with one folder a class, as ImageNet is usually unpacked; or one folder a class alone.
+// train/ and test/ (or val/) with one folder a class; or one folder a class alone.
 absl::StatusOr<ListedDataset> OpenListedFolders(const std::string& folder);
+
+// As ImageNet is usually unpacked: where val/ holds folders it tests, whatever there is in test/.
+absl::StatusOr<ListedDataset> OpenImageNetFolders(const std::string& folder);
 
 // TinyImageNet: wnids.txt, train/WNID/images/*.JPEG, val/val_annotations.txt with val/images. Classes in the order of
 // their WNIDs; val tests. `labels` of the parser: of each WNID.

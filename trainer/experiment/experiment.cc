@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/status.h"
 #include "trainer/experiment/cache.h"
 #include "trainer/experiment/measure.h"
@@ -97,6 +98,10 @@ class Runner {
     LC_ASSIGN_OR_RETURN(const Dataset whole, OpenWhole(setup_, seed));
     const std::optional<size_t> studied = setup_.recipe.RowIndex(setup_.recipe.uncertainty);
     if (studied.has_value()) LC_RETURN_IF_ERROR(CheckStudied(whole));
+    if (setup_.recipe.far > 0 && whole.protocol.has_value()) {
+      return InvalidField("far", NumberText(setup_.recipe.far),
+                          "0: the data set has queries and a gallery of its own, whose pairs are not all pairs of images");
+    }
     LC_RETURN_IF_ERROR(Annotate(CheckQueries(setup_.recipe, whole), StrCat("data, seed ", seed)));
     outcome_.result.queries.push_back(CountQueries(whole));
     LC_ASSIGN_OR_RETURN(const ExperimentPlan plan, MakePlan(setup_.recipe, whole, seed));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/status.h"
 #include "trainer/scenario.h"
@@ -42,7 +43,9 @@ absl::Status Set(const RecipeSetting& setting, ScenarioOptions* options) {
     LC_ASSIGN_OR_RETURN(options->chain_shares, NumbersOf(setting.value, field));
   } else if (setting.name == "chain_change") {
     LC_ASSIGN_OR_RETURN(const double number, ParseNumber(setting.value, field));
-    if (!(number >= 0 && number <= 1000)) return InvalidField(field, setting.value, "0 .. 1000");
+    if (!(number >= 0 && number <= 1000 && number == std::floor(number))) {
+      return InvalidField(field, setting.value, "0 .. 1000, whole");
+    }
     options->chain_change = static_cast<int64_t>(number);
   } else {
     return InvalidField("key", StrCat("'", field, "'"), StrCat("scenario.name, ", kOptions));

@@ -30,7 +30,7 @@ export async function update(root, name) {
   shownAs = now;
   const newest = page.generations.length;
   const geometry = page.metric === 'lorentz' ? `Lorentz, curvature −${page.curvature}` : page.metric.replace('_', ' ');
-  const before = page.generations.find((g) => g.generation === previousOf(audit));
+  const before = page.generations.find((g) => g.generation === previousOf(audit, page));
   redraw(root,
     ...head(page.name, 'Generations', !page.read_only && page.active_generation > 0 && audit.length > 1 &&
       h('button', { type: 'button', id: 'rollback', onclick: () => rollback(page, before) }, 'Roll back'),
@@ -45,15 +45,20 @@ export async function update(root, name) {
       recall(page)));
 }
 
-// The generation that a rollback would lead to, as far as the log tells: a rollback undoes the activation before it.
-function previousOf(audit) {
+// The generation that a rollback would lead to, as far as the log tells: a rollback undoes the activation before it, and
+// passes over what was retired.
+function previousOf(audit, page) {
   const stack = [];
   for (const entry of [...audit].reverse()) {
     if (entry.retired || entry.canary_share !== null) continue;  // change nothing about who serves
-    if (entry.rollback) stack.pop();
-    else if (entry.previous_generation && entry.previous_generation !== entry.generation) stack.push(entry.previous_generation);
+    if (entry.rollback) {
+      while (stack.length && stack[stack.length - 1] !== entry.generation) stack.pop();
+      stack.pop();
+    } else if (entry.previous_generation && entry.previous_generation !== entry.generation) stack.push(entry.previous_generation);
   }
-  return stack[stack.length - 1] ?? 0;
+  const left = stack.filter((g) => page.generations.find((one) => one.generation === g)?.state !== 'retired');
+  while (left.length && left[left.length - 1] === page.active_generation) left.pop();
+  return left[left.length - 1] ?? 0;
 }
 
 function generations(page, newest) {
