@@ -63,6 +63,58 @@ TEST_F(RawInputs, BadOnesAreNamedAndLoseNobodyElse) {
   EXPECT_EQ(engine_->Count("c", std::nullopt, {})->count, 0u);
 }
 
+TEST_F(RawInputs, ProbesThatOnlyTheNewEncoderFailsOnCountAgainstItWhereItHasEmbeddedEverything) {
+  MakeFaultyEncoder();
+  for (uint32_t parent = 0; parent < 2; ++parent) {
+    RegisterCall call = Call();
+    call.parent = parent;
+    ASSERT_TRUE(engine_->RegisterGeneration(call).ok());
+  }
+  Activate(1);
+  const auto vector_of = [](uint64_t i) {
+    const float angle = static_cast<float>(i % 6) + 0.01f * static_cast<float>(i / 6);
+    return std::vector<float>{0.5f * std::cos(angle), 0.5f * std::sin(angle), 0, 0};
+  };
+  for (const uint32_t generation : {1u, 2u}) {
+    std::vector<UpsertItem> items;
+    for (uint64_t i = 0; i < 60; ++i) items.push_back(ItemOf(Id(i), vector_of(i), StrCat("{\"class\":", i % 6, "}")));
+    UpsertBatch batch = BatchOf(std::move(items), generation);
+    batch.same_content = generation == 2;
+    if (batch.same_content) {
+      for (UpsertItem& item : batch.items) item.payload_json.clear();
+    }
+    Write(std::move(batch));
+  }
+  const auto verdict = [&](bool faults) {
+    PutProbesCall put{"", "c", "daily", "class", {}};
+    for (uint64_t i = 0; i < 300; ++i) {  // enough to exclude a loss
+      TensorInput tensor;
+      tensor.shape = {1, kSide, kSide};
+      tensor.values.assign(kSide * kSide, 0.0f);
+      tensor.values[0] = faults && i % 3 == 0 ? kThrows : 1.0f;
+      for (size_t d = 0; d < 4; ++d) tensor.values[1 + d] = 2 * vector_of(i)[d];
+      Probe probe;
+      probe.vectors = {{1, vector_of(i)}};
+      probe.input = tensor;
+      probe.label = FilterValue(static_cast<int64_t>(i % 6));
+      put.probes.push_back(std::move(probe));
+    }
+    EXPECT_TRUE(engine_->PutProbes(put).ok());
+    ValidateCall call;
+    call.collection = "c";
+    call.generation = 2;
+    const auto id = engine_->ValidateGeneration(call);
+    EXPECT_TRUE(id.ok()) << id.status();
+    while (!engine_->GetJob(*id)->final()) std::this_thread::yield();
+    const GenerationStatus after = *engine_->GetGeneration("c", 2);
+    EXPECT_NE(after.validation, nullptr) << engine_->GetJob(*id)->error;
+    EXPECT_TRUE(after.validation->pairs.at(0).replaced);
+    return after.validation->pairs.at(0).verdict;
+  };
+  EXPECT_EQ(verdict(false), Verdict::kPassed);
+  EXPECT_EQ(verdict(true), Verdict::kWorse);
+}
+
 TEST_F(RawInputs, ATruncatedOrForeignEncoderIsRefusedAndLeavesNoFile) {
   RegisterCall call = Call();
   call.encoder.resize(call.encoder.size() / 2);

@@ -426,14 +426,19 @@ TEST(Decide, TakesTheBestWayThatIsSureAndDoesNotDip) {
   EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
 }
 
-TEST(CheckCurrent, AReportOfAnEmptyGalleryCountsWhileItIsEmpty) {
+CollectionState StateOf(uint32_t generations) {
   CollectionState state;
-  for (const uint32_t g : {1u, 2u}) {
+  for (uint32_t g = 1; g <= generations; ++g) {
     GenerationRecord record;
     record.generation = g;
     state.generations.push_back(record);
   }
   state.reach = Reach(state.generations, {});
+  return state;
+}
+
+TEST(CheckCurrent, AReportOfAnEmptyGalleryCountsWhileItIsEmpty) {
+  CollectionState state = StateOf(2);
   ValidationReport report;
   report.passed = true;
   ProgressRecord progress;
@@ -446,13 +451,7 @@ TEST(CheckCurrent, AReportOfAnEmptyGalleryCountsWhileItIsEmpty) {
 }
 
 TEST(CheckCurrent, AComparisonWithWhatServedCountsWhileThatServes) {
-  CollectionState state;
-  for (const uint32_t g : {1u, 2u, 3u}) {
-    GenerationRecord record;
-    record.generation = g;
-    state.generations.push_back(record);
-  }
-  state.reach = Reach(state.generations, {});
+  CollectionState state = StateOf(3);
   ValidationReport report;
   report.passed = true;
   PairReport& pair = report.pairs.emplace_back();
