@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "absl/time/clock.h"
 #include "base/priority.h"
@@ -175,7 +176,7 @@ Embedder::Tickets Embedder::TakeBatch() {
   return batch;
 }
 
-EmbeddedInputs Embedder::Run(const Tickets& batch) {
+EmbeddedInputs Embedder::Run(std::span<const std::shared_ptr<Ticket>> batch) {
   const Encoder& encoder = *batch[0]->encoder;
   const auto count = static_cast<int64_t>(batch.size());
   absl::StatusOr<std::vector<float>> all;
@@ -188,15 +189,18 @@ EmbeddedInputs Embedder::Run(const Tickets& batch) {
     for (const auto& t : batch) pixels.insert(pixels.end(), t->input.pixels.begin(), t->input.pixels.end());
     all = encoder.EmbedPixels(pixels, count);
   }
+  if (!all.ok() && batch.size() > 1) {  // because of one of them, it may be: the others' callers have no part in it
+    EmbeddedInputs outputs = Run(batch.first(batch.size() / 2));
+    EmbeddedInputs rest = Run(batch.subspan(batch.size() / 2));
+    std::move(rest.begin(), rest.end(), std::back_inserter(outputs));
+    return outputs;
+  }
+  if (!all.ok()) return {all.status()};
   EmbeddedInputs outputs;
   const auto dimension = static_cast<size_t>(encoder.dimension());
   for (size_t i = 0; i < batch.size(); ++i) {
-    if (!all.ok()) {
-      outputs.emplace_back(all.status());
-    } else {
-      const auto row = all->begin() + static_cast<std::ptrdiff_t>(i * dimension);
-      outputs.emplace_back(std::vector<float>(row, row + static_cast<std::ptrdiff_t>(dimension)));
-    }
+    const auto row = all->begin() + static_cast<std::ptrdiff_t>(i * dimension);
+    outputs.emplace_back(std::vector<float>(row, row + static_cast<std::ptrdiff_t>(dimension)));
   }
   return outputs;
 }

@@ -82,7 +82,8 @@ class Embedder {
   absl::StatusOr<Input> Prepare(const RawInput& input, const Manifest& manifest, const std::string& field) const;
   absl::Status Serve(const Tickets& tickets, const CallContext& context);
   Tickets TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  static EmbeddedInputs Run(const Tickets& batch);
+  // Where the network fails, by halves: an input at which it does fails alone.
+  static EmbeddedInputs Run(std::span<const std::shared_ptr<Ticket>> batch);
   void Work();
 
   const EmbedderOptions options_;

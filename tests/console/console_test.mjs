@@ -117,6 +117,7 @@ test('a search by vector and by image, and a vector that is none', async () => {
     canvas.toBlob((blob) => { const files = new DataTransfer(); files.items.add(new File([blob], 'disc.png', { type: 'image/png' }));
       document.getElementById('drop').dispatchEvent(new DragEvent('drop', { dataTransfer: files, bubbles: true, cancelable: true })); resolve(); }); })`);
   await page.eval(`document.getElementById('results').replaceChildren()`);
+  await page.until(`document.querySelector('#drop img')?.complete`, 'the picture');
   await page.click('#go');
   await page.until(`document.querySelectorAll('.hit img').length === 12`, 'hits of an image');
   writeFileSync(join(pictures, 'search-image.png'), await page.screenshot());

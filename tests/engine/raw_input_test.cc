@@ -108,8 +108,10 @@ TEST_F(RawInputs, ProbesThatOnlyTheNewEncoderFailsOnCountAgainstItWhereItHasEmbe
     while (!engine_->GetJob(*id)->final()) std::this_thread::yield();
     const GenerationStatus after = *engine_->GetGeneration("c", 2);
     EXPECT_NE(after.validation, nullptr) << engine_->GetJob(*id)->error;
-    EXPECT_TRUE(after.validation->pairs.at(0).replaced);
-    return after.validation->pairs.at(0).verdict;
+    const PairReport& pair = after.validation->pairs.at(0);
+    EXPECT_TRUE(pair.replaced);
+    EXPECT_NEAR(pair.ways.at(0).figures.cmc1.value, faults ? 2.0 / 3 : 1.0, 1e-9) << "of one batch each finds its own";
+    return pair.verdict;
   };
   EXPECT_EQ(verdict(false), Verdict::kPassed);
   EXPECT_EQ(verdict(true), Verdict::kWorse);
