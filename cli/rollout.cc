@@ -30,7 +30,8 @@ struct RolloutFlags {
   std::string adapter = "auto", label_field;
   std::optional<double> tolerance;
   bool no_calibration = false;
-  double embed_rate = 0, p99_ms_max = 0, canary_share = 0;
+  std::optional<double> embed_rate;
+  double p99_ms_max = 0, canary_share = 0;
   uint32_t canary_searches = 1'000;
   bool yes = false, force = false, no_backfill = false;
 };
@@ -397,8 +398,7 @@ class Rollout {
                                    "; `lightcone backfill pause` and `start` change that"));
     }
     // One that was paused goes on as it was.
-    double rate = flags_.embed_rate;
-    if (rate == 0 && status.generation() == generation_) rate = status.embed_rate();
+    const double rate = flags_.embed_rate.value_or(status.generation() == generation_ ? status.embed_rate() : 0);
     const bool here = now_.has_encoder() && rate > 0;
     const Step step{
         title,
@@ -412,8 +412,9 @@ class Rollout {
     LC_RETURN_IF_ERROR(Propose(step));
     v1::BackfillStartRequest request;
     request.set_collection(flags_.collection);
-    if (here && flags_.embed_rate > 0) {
-      request.set_embed_rate(flags_.embed_rate);
+    if (flags_.embed_rate) request.set_embed_rate(now_.has_encoder() ? *flags_.embed_rate : 0);
+    if (here && flags_.p99_ms_max > 0) {
+      request.set_embed_rate(rate);
       request.set_p99_ms_max(flags_.p99_ms_max);
     }
     LC_ASSIGN_OR_RETURN(const v1::BackfillStartResponse response, client_->StartBackfill(request));
@@ -478,7 +479,7 @@ void AddRollout(CLI::App& root, Context& context) {
   app->add_option("--canary-searches", flags->canary_searches, "That it has to have served before it goes on")
       ->capture_default_str();
   app->add_option("--embed-rate", flags->embed_rate,
-                  "Items a second that the server embeds anew itself; 0: workers do");
+                  "Items a second that the server embeds anew itself; 0: workers do; absent: as it was started before");
   app->add_option("--p99-ms", flags->p99_ms_max, "Halve that rate while the p99 of searches lies above; 0: never");
   app->add_flag("--no-backfill", flags->no_backfill, "Leave the gallery as it is");
   app->add_flag("--yes", flags->yes, "Ask nothing");

@@ -217,7 +217,7 @@ OrderedJson SampleJson(const v1::SampleItemsResponse& sample) {
 }
 
 std::string SampleTable(const v1::SampleItemsResponse& sample) {
-  if (sample.items().empty()) return "no items: it has embedded all that older generations have\n";
+  if (sample.items().empty()) return "no items: it, or a newer one, has embedded all that older generations have\n";
   Table table({"id", "sequence", "generation", "input"});
   for (const v1::SampledItem& item : sample.items()) {
     table.Add({ItemIdText(item.id()), StrCat(item.sequence()), StrCat(item.generation()),

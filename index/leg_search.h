@@ -38,7 +38,8 @@ inline constexpr int64_t kRowsABlock = 512;          // one kernel call of a sca
 inline constexpr size_t kScoresAtOnce = 32;          // compared with the floor before any is looked at; divides kRowsABlock
 inline constexpr int64_t kRowsBetweenChecks = 4096;  // rows between looks at deadline and cancellation
 inline constexpr int64_t kRerankBetweenChecks = 1024;  // between looks at cancellation
-inline constexpr int64_t kLateRowsMax = 4096;          // candidates that are ranked after a deadline: most searches' own
+inline constexpr int64_t kLateRowsMax = 16'384;        // candidates that are ranked after a deadline: most searches' own,
+inline constexpr int64_t kLateRowsAHit = 4;            // or so many for each that is wanted
 // A walk of breadth ef evaluates about this many rows per accepted result, at random addresses; a scan reads rows in
 // order, which is about twice as fast per row. Both figures decide only speed, never which rows are found.
 inline constexpr double kEvaluationsPerResult = 24;
@@ -509,7 +510,8 @@ class LegSearch {
 
   // What is left to do with candidates is little, unless very many rows are as near as the k-th.
   absl::Status StillWanted(int64_t handled) const {
-    return handled < kLateRowsMax ? context_.Cancelled() : context_.Interrupted();
+    const int64_t most = std::max(kLateRowsMax, kLateRowsAHit * wanted_);
+    return handled < most ? context_.Cancelled() : context_.Interrupted();
   }
 
   const SearchContext context_;

@@ -65,7 +65,10 @@ absl::Status RunEmbedWorker() {
   const ReadBytes read = [in](char* to, size_t bytes) { return ReadAll(in, to, bytes); };
   LC_ASSIGN_OR_RETURN(const std::string first, ReadFrame(read, FrameKind::kSetup, kSetupBytesMax));
   LC_ASSIGN_OR_RETURN(const EmbedSetup setup, DecodeSetup(first));
-  Embedder embedder({setup.threads, setup.batch_max, absl::ZeroDuration(), EmbedderOptions().queue_max, setup.input_bytes_max});
+  EmbedderOptions options{setup.threads, setup.batch_max, absl::ZeroDuration()};
+  options.input_bytes_max = setup.input_bytes_max;
+  options.halves = false;  // who asks tries one by one, each within its time
+  Embedder embedder(options);
   const absl::Status loaded =
       embedder.EmbedStored({0, setup.generation}, setup.encoder_path, setup.manifest_json, {}, {}).status();
   LC_RETURN_IF_ERROR(WriteAll(out, Frame(FrameKind::kReady, EncodeReady(loaded))));

@@ -76,7 +76,7 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   const uint32_t number = collection.number();
   std::string fingerprint = StrCat(number, "|", call.head_generation, "|", DigestOf(call.failure_head));
   const double rate = call.embed_rate.value_or(0);
-  if (rate > 0) fingerprint += StrCat("|", NumberText(rate), "|", NumberText(call.p99_ms_max));
+  if (call.embed_rate) fingerprint += StrCat("|", NumberText(rate), "|", NumberText(call.p99_ms_max));
   absl::MutexLock lock(&collection.operator_mutex());
   LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "StartBackfill", fingerprint));
   if (before) return served->backfill.Status();
@@ -102,8 +102,9 @@ absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall
   BackfillRecord record;
   record.generation = active->generation;
   record.started_us = NowMicros();
-  record.embed_rate = rate;
-  record.p99_ms_max = call.p99_ms_max;
+  const bool again = !call.embed_rate && now && now->generation == active->generation;
+  record.embed_rate = again ? now->embed_rate : rate;
+  record.p99_ms_max = again ? now->p99_ms_max : call.p99_ms_max;
   std::optional<FailureHeadFile> head;
   if (!call.failure_head.empty()) {
     LC_ASSIGN_OR_RETURN(record.head_generation, HeadGenerationOf(*state, *active, call.head_generation));

@@ -189,6 +189,7 @@ EmbeddedInputs Embedder::Run(std::span<const std::shared_ptr<Ticket>> batch) {
     for (const auto& t : batch) pixels.insert(pixels.end(), t->input.pixels.begin(), t->input.pixels.end());
     all = encoder.EmbedPixels(pixels, count);
   }
+  if (!all.ok() && batch.size() > 1 && (!options_.halves || Stopping())) return EmbeddedInputs(batch.size(), all.status());
   if (!all.ok() && batch.size() > 1) {  // because of one of them, it may be: the others' callers have no part in it
     EmbeddedInputs outputs = Run(batch.first(batch.size() / 2));
     EmbeddedInputs rest = Run(batch.subspan(batch.size() / 2));
@@ -203,6 +204,11 @@ EmbeddedInputs Embedder::Run(std::span<const std::shared_ptr<Ticket>> batch) {
     outputs.emplace_back(std::vector<float>(row, row + static_cast<std::ptrdiff_t>(dimension)));
   }
   return outputs;
+}
+
+bool Embedder::Stopping() {
+  absl::MutexLock lock(&mu_);
+  return stopping_;
 }
 
 void Embedder::Work() {

@@ -29,7 +29,8 @@ struct EmbedderOptions {
   absl::Duration linger = absl::Milliseconds(2);
   int64_t queue_max = 4'096;
   int64_t input_bytes_max = 32 << 20;
-  int niceness = 0;  // of the thread that runs the networks
+  int niceness = 0;    // of the thread that runs the networks
+  bool halves = true;  // a batch at which the network fails is tried by halves, so that an input fails alone
 };
 
 // One an input, in order: a vector before the clip, or its own error.
@@ -82,8 +83,8 @@ class Embedder {
   absl::StatusOr<Input> Prepare(const RawInput& input, const Manifest& manifest, const std::string& field) const;
   absl::Status Serve(const Tickets& tickets, const CallContext& context);
   Tickets TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Where the network fails, by halves: an input at which it does fails alone.
-  static EmbeddedInputs Run(std::span<const std::shared_ptr<Ticket>> batch);
+  EmbeddedInputs Run(std::span<const std::shared_ptr<Ticket>> batch) ABSL_LOCKS_EXCLUDED(mu_);
+  bool Stopping() ABSL_LOCKS_EXCLUDED(mu_);
   void Work();
 
   const EmbedderOptions options_;

@@ -351,8 +351,8 @@ struct StartBackfillCall {
   std::string collection;
   std::string failure_head;      // models/failure_head_file.h; empty: the order comes from the neighbourhoods alone
   uint32_t head_generation = 0;  // whose items the head is for; 0: the parent of the active one, or the one before it
-  // Items a second that the server itself embeds of those whose input is stored, worst first; 0: none. Absent: as it
-  // was, where a backfill goes on, p99_ms_max with it; else 0.
+  // Items a second that the server itself embeds of those whose input is stored, worst first; 0: none. Absent: as
+  // this generation's backfill was started before, p99_ms_max with it; else 0.
   std::optional<double> embed_rate = {};
   // Of the collection's searches, in milliseconds: the rate is halved while their 99th percentile lies above. 0: never.
   double p99_ms_max = 0;

@@ -205,7 +205,14 @@ TEST_F(EmbedBackfill, StopsForAPauseARollbackAndTheEndOfTheServerAndGoesOnAfterw
   EXPECT_EQ(engine_->GetBackfill("c")->state, BackfillState::kPaused);
   EXPECT_EQ(engine_->GetBackfill("c")->embed_rate, 20);
   EXPECT_EQ(engine_->GetBackfill("c")->items_done, paused);
-  ASSERT_TRUE(Start(std::nullopt).ok()) << "ends the pause, as it was";
+  StartBackfillCall as_it_was;
+  as_it_was.request_id = "once";
+  as_it_was.collection = "c";
+  ASSERT_TRUE(engine_->StartBackfill(as_it_was).ok()) << "ends the pause";
+  EXPECT_EQ(engine_->GetBackfill("c")->embed_rate, 20);
+  as_it_was.embed_rate = 0;
+  EXPECT_TRUE(Fails(engine_->StartBackfill(as_it_was), Code::kAlreadyExists, {"once"})) << "another call";
+  ASSERT_TRUE(Start(std::nullopt).ok()) << "orders anew";
   EXPECT_EQ(engine_->GetBackfill("c")->embed_rate, 20);
   ASSERT_TRUE(engine_->PauseBackfill("c", "").ok());
   ASSERT_TRUE(Start(50).ok()) << "ends the pause, at another rate";

@@ -73,12 +73,12 @@ export function pauseBackfill(page) {
 }
 
 export function startBackfill(page) {
-  const again = page.backfill.state === 'paused';
+  const again = page.backfill.state === 'paused' || page.backfill.state === 'failed';
   confirmAction({
     title: again ? `Resume the backfill of ${page.name}?` : `Start a backfill of ${page.name}?`,
     label: again ? 'Resume' : 'Start',
     effects: again
-      ? ['Workers lease items again, the worst first, where it was paused.',
+      ? ['Workers lease items again, the worst first, where it stopped.',
         page.backfill.embed_rate > 0 && `The server itself goes on embedding stored inputs, ${count(page.backfill.embed_rate)} a second at most.`]
       : [`Items of older generations are put in order, the worst first, for generation ${page.active_generation} to embed them anew. A thread of low priority searches for each of them.`,
         'Workers then lease items and write the new embeddings. It can be paused and may end anywhere.'],

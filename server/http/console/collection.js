@@ -132,7 +132,7 @@ function backfill(page) {
   const older = page.items_by_generation.some((one) => one.generation < page.active_generation);
   const button = page.read_only || !page.active_generation ? null
     : b.state === 'running' || b.state === 'ordering' ? h('button', { type: 'button', class: 'small', id: 'pause', onclick: () => pauseBackfill(page) }, 'Pause')
-      : older ? h('button', { type: 'button', class: 'small', id: 'start', onclick: () => startBackfill(page) }, b.state === 'paused' ? 'Resume' : 'Start') : null;
+      : older ? h('button', { type: 'button', class: 'small', id: 'start', onclick: () => startBackfill(page) }, ['paused', 'failed'].includes(b.state) ? 'Resume' : 'Start') : null;
   if (b.state === 'none') {
     return card('w12', 'Backfill', null, older
       ? h('p', { class: 'quietly' }, 'Not started. Items of older generations are served as they are; embedding them anew is a matter of taste and time.')
