@@ -109,7 +109,8 @@ void AddBackfill(CLI::App& root, Context& context) {
   start->add_option("--head-generation", flags->head_generation, "Whose items it is for; 0: the active one's parent");
   start->add_option("--embed-rate", flags->embed_rate,
                     "Items a second that the server embeds itself of those whose input is stored; 0: none; absent: as "
-                    "this generation's was started before");
+                    "this generation's was started before")
+      ->check(CLI::Number);  // which an empty word is not
   start->add_option("--p99-ms", flags->p99_ms_max, "Halve that rate while the p99 of searches lies above; 0: never");
   start->add_flag("--wait", flags->wait, "Until the order is there");
   start->add_option("--request-id", flags->request_id, "Makes a repeated call safe; made up when absent");

@@ -479,7 +479,8 @@ void AddRollout(CLI::App& root, Context& context) {
   app->add_option("--canary-searches", flags->canary_searches, "That it has to have served before it goes on")
       ->capture_default_str();
   app->add_option("--embed-rate", flags->embed_rate,
-                  "Items a second that the server embeds anew itself; 0: workers do; absent: as it was started before");
+                  "Items a second that the server embeds anew itself; 0: workers do; absent: as it was started before")
+      ->check(CLI::Number);
   app->add_option("--p99-ms", flags->p99_ms_max, "Halve that rate while the p99 of searches lies above; 0: never");
   app->add_flag("--no-backfill", flags->no_backfill, "Leave the gallery as it is");
   app->add_flag("--yes", flags->yes, "Ask nothing");
