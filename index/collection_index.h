@@ -2,9 +2,9 @@
 // IVF). It is a cache of the store: rows come in through Apply, in sequence order, and everything on disk can be
 // rebuilt.
 //
-// Threads: Apply, AddGeneration and Reconfigure come from one writer at a time (the engine's); DropGeneration may run
-// beside Apply, one at a time; View(), Stats() and everything on a View are safe from any thread. Background threads of
-// the index seal, merge and publish.
+// Threads: Apply, AddGeneration and Reconfigure come from one writer at a time (the engine's); PrepareDrop and
+// DropGeneration may run beside Apply, one of them at a time; View(), Stats() and everything on a View are safe from any
+// thread. Background threads of the index seal, merge and publish.
 #pragma once
 
 #include <cstdint>
@@ -251,7 +251,11 @@ class CollectionIndex {
   // without fsync, then a power loss) this is above the store's last sequence: open an empty folder then.
   virtual uint64_t newest_sequence_in_files() const = 0;
   virtual absl::Status AddGeneration(uint32_t generation, const Space& space) = 0;
-  // Takes as long as looking up the rows that it superseded; the index is locked for moments only, as by a write.
+  // Looks up what becomes of the rows that a generation superseded, in advance of DropGeneration: takes as long as that,
+  // the index is locked for moments only, as by a write, and answers stay as they are. CANCELLED once `cancelled` says so.
+  virtual absl::Status PrepareDrop(uint32_t generation, const std::function<bool()>& cancelled) = 0;
+  // Its rows leave for good; older ones of its items are seen again. Looks up what PrepareDrop did not (rows that came
+  // since, or all of them), in the same way.
   virtual absl::Status DropGeneration(uint32_t generation) = 0;
   virtual absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) = 0;
   // Waits until rows that are not sealed take less than `unsealed_bytes_max`: before Apply, by whoever adds rows faster

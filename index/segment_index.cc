@@ -79,12 +79,28 @@ absl::Status SegmentIndex::AddGeneration(uint32_t generation, const Space& space
   return absl::OkStatus();
 }
 
+absl::Status SegmentIndex::PrepareDrop(uint32_t generation, const std::function<bool()>& cancelled) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (!generations_.contains(generation)) return NotFound(StrCat("the index has no generation ", generation));
+    leaving_.emplace().generation = generation;
+  }
+  while (!cancelled()) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (!AssessSome()) return absl::OkStatus();
+    }
+    absl::SleepFor(kBreath);
+  }
+  absl::MutexLock lock(&mu_);
+  leaving_.reset();
+  return absl::CancelledError(StrCat("generation ", generation, " stays: dropping it was interrupted"));
+}
+
 absl::Status SegmentIndex::DropGeneration(uint32_t generation) {
   absl::MutexLock lock(&mu_);
   if (!generations_.contains(generation)) return NotFound(StrCat("the index has no generation ", generation));
-  Leaving leaving;
-  leaving.generation = generation;
-  leaving_ = std::move(leaving);
+  if (!leaving_ || leaving_->generation != generation) leaving_.emplace().generation = generation;
   // The last look and what follows are under one hold of the lock: a segment that came in between would not be assessed.
   while (AssessSome()) {
     mu_.Unlock();
@@ -203,9 +219,11 @@ absl::Status SegmentIndex::ApplyAdd(uint64_t sequence, const RowChange& change) 
   if (sequence > it->second.floor) {
     LC_RETURN_IF_ERROR(AppendRow(change.generation, it->second, change, sequence, /*recovered=*/false));
   }
+  // Also where files hold the change as of the older one: its states may have been found anew since, without rows that
+  // only a replay brings back (a segment that was rebuilt, a generation between the two that is gone).
   for (const uint32_t number : change.supersedes) {
     const auto older = generations_.find(number);
-    if (number >= change.generation || older == generations_.end() || sequence <= older->second.floor) continue;
+    if (number >= change.generation || older == generations_.end()) continue;
     Supersede(older->second, change.internal_id, change.generation, sequence);
   }
   return absl::OkStatus();

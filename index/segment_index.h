@@ -54,6 +54,8 @@ class SegmentIndex final : public CollectionIndex {
   bool WantsRows(uint32_t generation, uint64_t sequence) const override ABSL_LOCKS_EXCLUDED(mu_);
   uint64_t newest_sequence_in_files() const override { return loaded_newest_sequence_; }
   absl::Status AddGeneration(uint32_t generation, const Space& space) override ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status PrepareDrop(uint32_t generation, const std::function<bool()>& cancelled) override
+      ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status DropGeneration(uint32_t generation) override ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) override ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<bool> AwaitRoom(absl::Time deadline) override ABSL_LOCKS_EXCLUDED(mu_);

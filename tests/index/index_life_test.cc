@@ -237,8 +237,13 @@ TEST_F(IndexLife, ADroppedGenerationGoesAndWhatItSupersededComesBack) {
   Add(1, 20, 2);
   Add(1, 10, 3);
   ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(index_->PrepareDrop(2, [] { return true; }).code(), absl::StatusCode::kCancelled);
+  ExpectEqual("interrupted");
+  ASSERT_TRUE(index_->PrepareDrop(2, [] { return false; }).ok());
+  ExpectEqual("prepared");
   ASSERT_TRUE(index_->DropGeneration(2).ok());
   EXPECT_EQ(index_->DropGeneration(2).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(index_->PrepareDrop(2, [] { return false; }).code(), absl::StatusCode::kNotFound);
   oracle_.DropGeneration(2);
   generations_ = {{1, kSpace}, {3, kSpace}};
   ExpectEqual("dropped");
@@ -254,6 +259,41 @@ TEST_F(IndexLife, ADroppedGenerationGoesAndWhatItSupersededComesBack) {
   Open();
   ExpectEqual("a new one, opened again");
   EXPECT_EQ(index_->AddGeneration(4, Space{Metric::kCosine, 8}).code(), absl::StatusCode::kAlreadyExists);
+}
+
+// What an older generation's rows become when its files, or a generation between, are gone is found before the log is
+// replayed: it has to be put right by what the log holds of newer ones.
+TEST_F(IndexLife, AKillAfterADropDoesNotBringBackWhatUnsealedRowsSupersede) {
+  generations_ = {{1, kSpace}, {2, kSpace}, {3, kSpace}};
+  Open();
+  Add(1, 40, 1);
+  Add(1, 40, 2);
+  ASSERT_TRUE(index_->Flush().ok());
+  Add(1, 30, 3);
+  AwaitCheckpointOf(110);
+  index_.reset();  // before the drop is in files
+  oracle_.DropGeneration(2);
+  generations_ = {{1, kSpace}, {3, kSpace}};
+  Open();
+  EXPECT_EQ(index_->replay_after(), 80u) << "generation 3 is in the log alone";
+  ExpectEqual("killed after the drop");
+  ASSERT_TRUE(index_->Flush().ok());
+  Open();
+  ExpectEqual("with its states in files");
+}
+
+TEST_F(IndexLife, ASegmentRebuiltAtAStartStaysSupersededByUnsealedRows) {
+  Open();
+  Add(1, 40, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  Add(1, 30, 2);
+  const std::string segment = StrCat(folder_.path(), "/segments/", index_->Stats().segments.front().id);
+  AwaitCheckpointOf(70);
+  index_.reset();
+  ASSERT_GT(fs::remove_all(segment), 0u);
+  Open();
+  EXPECT_EQ(index_->Stats().rebuilds_total, 1);
+  ExpectEqual("rebuilt");
 }
 
 TEST_F(IndexLife, RandomWritesSurviveAnyNumberOfCrashes) {

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/files.h"
 #include "gtest/gtest.h"
+#include "index/manifest.h"
 #include "tests/index/index_testing.h"
 
 namespace lightcone {
@@ -69,6 +71,16 @@ class IndexLife : public testing::Test {
       if (condition()) return true;
     }
     return false;
+  }
+
+  // One that says that files hold what `sequence` did to generation 1, whatever waits to be sealed of others.
+  void AwaitCheckpointOf(uint64_t sequence) {
+    ASSERT_TRUE(index_->AddGeneration(1'000, kSpace).ok());  // makes one due
+    ASSERT_TRUE(Comes([&] {
+      const auto checkpoint = DecodeIndexCheckpoint(ReadFile(folder_.path() + "/index.json", 1 << 20).value_or(""));
+      return checkpoint.ok() && !checkpoint->generations.empty() && checkpoint->generations[0].generation == 1 &&
+             checkpoint->generations[0].sequence == sequence;
+    }));
   }
 
   std::vector<std::string> Kinds() const {
