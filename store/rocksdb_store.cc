@@ -373,8 +373,10 @@ class RocksStore final : public Store {
 
   absl::Status WriteFailure(const rocksdb::Status& error, std::string_view step) const {
     if (IsFullDisk(error)) return ToStatus(error, StrCat("store '", folder_, "': ", step));
-    return Unavailable(StrCat("store '", folder_, "' is read-only since an I/O error: ", step, ": ", error.ToString(),
-                              "; check the disk and start again"));
+    const std::string why = StrCat("store '", folder_, "' is read-only since an I/O error: ", step, ": ",
+                                   error.ToString(), "; check the disk and start again");
+    spdlog::error("{}", why);  // callers that are told are many, and not the operator
+    return Unavailable(why);
   }
 
   // RocksDB leaves a log that failed for a new one when it flushes, and it flushes only what is not empty. So there is
@@ -542,6 +544,8 @@ StoreStats RocksStore::Stats() const {
     uint64_t value = 0;
     if (db_->GetIntProperty(property, &value) && value != 0) stats.stalled = 1;
   }
+  const absl::Status failure = group_.failure();
+  stats.read_only = !failure.ok() && !absl::IsResourceExhausted(failure);
   stats.syncs_total = group_.syncs();
   stats.writes_total = writes_.load(std::memory_order_relaxed);
   return stats;

@@ -87,6 +87,7 @@ struct StoreStats {
   uint64_t disk_bytes = 0;
   uint64_t memtable_bytes = 0;
   uint64_t stalled = 0;       // 1 while writes are delayed or stopped
+  uint64_t read_only = 0;     // 1 since an I/O error other than a full disk, until a restart
   uint64_t syncs_total = 0;   // fsyncs done for durable writes
   uint64_t writes_total = 0;  // batches written
   uint64_t estimated_keys = 0;

@@ -250,6 +250,7 @@ BackfillStatus Backfill::Status() const {
   for (const auto& [token, lease] : leases_) {
     if (lease.ends > LeaseClock::now()) status.items_leased += lease.items.size();
   }
+  status.embedded_total = embedded_.load();
   if (!record_) return status;
   status.head_generation = record_->head_generation;
   status.items_ordered = record_->ordered ? counts.left : static_cast<uint64_t>(ordered_.load());

@@ -84,6 +84,10 @@ class Backfill {
   bool StillWanted(const EmbedTurn& turn);
   // What is embedded by now is through; what `failed` is left to workers elsewhere, until the backfill begins anew.
   void FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> failed);
+  // Embeddings of items that are there already were written by `generation`.
+  void NoteEmbedded(uint32_t generation, uint64_t items) {
+    if (embeds_.load() == generation) embedded_.fetch_add(items);
+  }
   // For items_per_second, about once a second.
   void NoteProgress(absl::Time now);
   // What Status shows from now on: why the server's own encoder embeds nothing, or OK. `stop`: until the next start, which
@@ -166,6 +170,7 @@ class Backfill {
   Collection* const collection_;
   TouchedItems for_workers_, for_encoder_;  // what searches found, for each in its own time
   std::atomic<uint32_t> embeds_{0};         // the generation of record_, without a lock; 0: paused or none
+  std::atomic<uint64_t> embedded_{0};
   const uint32_t nonce_ = std::random_device()();  // tokens of another run of the server are nobody's
   std::atomic<bool> stop_{false};
   std::atomic<bool> paused_{false};  // as record_ says, for the thread

@@ -46,7 +46,8 @@ absl::StatusOr<EngineImpl::ServedPtr> EngineImpl::Find(const std::string& name) 
   return NoCollection(name);
 }
 
-CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
+CollectionStatus EngineImpl::StatusOf(const Served& served) const {
+  const Collection& collection = *served.collection;
   const auto state = collection.state();
   const ProgressRecord progress = collection.progress();
   IndexStats stats = collection.Stats();
@@ -66,6 +67,7 @@ CollectionStatus EngineImpl::StatusOf(const Collection& collection) const {
   status.segments = std::move(stats.segments);
   status.index_choice = std::move(stats.choice);
   status.index_error = std::move(stats.last_error);
+  status.write_error = served.writer.broken();
   status.payload_indexes = collection.payloads().Status();
   for (const PayloadIndexStatus& one : status.payload_indexes) {
     status.payload_index_bytes += static_cast<int64_t>(one.bytes);
@@ -154,7 +156,7 @@ void EngineImpl::RecordRequest(const std::string& request_id, RequestRecord reco
 absl::StatusOr<CollectionStatus> EngineImpl::AnswerAgain(const RequestRecord& record, const std::string& name) {
   absl::ReaderMutexLock lock(&catalog_mu_);
   for (const auto& [known, served] : collections_) {
-    if (served->collection->number() == record.collection) return StatusOf(*served->collection);
+    if (served->collection->number() == record.collection) return StatusOf(*served);
   }
   return NotFound(StrCat("collection '", name, "' was made by this request, and dropped since"));
 }
@@ -214,7 +216,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
     return written.status;
   }
   auto served = std::make_shared<Served>(std::move(collection), options_.write_queue_max);
-  const CollectionStatus status = StatusOf(*served->collection);
+  const CollectionStatus status = StatusOf(*served);
   absl::MutexLock catalog(&catalog_mu_);
   collections_[call.name] = std::move(served);
   LC_RETURN_IF_ERROR(written.status);
@@ -228,13 +230,20 @@ absl::StatusOr<std::vector<CollectionStatus>> EngineImpl::ListCollections() {
     for (const auto& [name, served] : collections_) all.push_back(served);
   }
   std::vector<CollectionStatus> list;
-  for (const ServedPtr& served : all) list.push_back(StatusOf(*served->collection));
+  for (const ServedPtr& served : all) list.push_back(StatusOf(*served));
   return list;
+}
+
+std::vector<std::pair<std::string, absl::Status>> EngineImpl::RefusedCollections() const {
+  absl::ReaderMutexLock lock(&catalog_mu_);
+  std::vector<std::pair<std::string, absl::Status>> refused;
+  for (const std::string& name : refused_names_) refused.emplace_back(name, refused_.at(name));
+  return refused;
 }
 
 absl::StatusOr<CollectionStatus> EngineImpl::GetCollection(const std::string& name) {
   LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
-  return StatusOf(*served->collection);
+  return StatusOf(*served);
 }
 
 absl::Status EngineImpl::DropCollection(const std::string& name, const std::string& request_id) {
@@ -386,7 +395,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::Rebuild(const std::string& name, co
     }
   }
   if (wait) LC_RETURN_IF_ERROR(collection.Flush(context));
-  return StatusOf(collection);
+  return StatusOf(*served);
 }
 
 }  // namespace lightcone::server

@@ -211,6 +211,11 @@ absl::Status Collection::AddGeneration(uint32_t generation, const Space& space) 
   return index_->AddGeneration(generation, space);
 }
 
+absl::Status Collection::PrepareDrop(uint32_t generation, const std::function<bool()>& cancelled) {
+  const absl::Status prepared = index_->PrepareDrop(generation, cancelled);
+  return absl::IsNotFound(prepared) ? absl::OkStatus() : prepared;
+}
+
 absl::Status Collection::DropGeneration(uint32_t generation) {
   const absl::Status dropped = index_->DropGeneration(generation);
   return absl::IsNotFound(dropped) ? absl::OkStatus() : dropped;

@@ -125,7 +125,9 @@ class Collection final : private RowSource, private PayloadSource {
   absl::StatusOr<bool> AwaitRoom(absl::Time deadline);
   absl::Status AddGeneration(uint32_t generation, const Space& space);
   // Its rows leave the index for good; older rows of its items are seen again. OK where there is none. Writes go on
-  // meanwhile. REQUIRES: the caller holds operator_mutex().
+  // meanwhile. What takes time is PrepareDrop, beside which operators' calls go on; one at a time, both.
+  absl::Status PrepareDrop(uint32_t generation, const std::function<bool()>& cancelled);
+  // REQUIRES: the caller holds operator_mutex().
   absl::Status DropGeneration(uint32_t generation);
   // A closed generation takes no more writes: one that is about to be retired. In memory only.
   void SetClosed(uint32_t generation, bool closed);

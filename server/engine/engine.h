@@ -27,6 +27,8 @@ class Engine {
   // with another content ALREADY_EXISTS.
   virtual absl::StatusOr<CollectionStatus> CreateCollection(const CreateCollectionCall& call) = 0;
   virtual absl::StatusOr<std::vector<CollectionStatus>> ListCollections() = 0;
+  // Those that are in the store and were refused at the start, by name, and why. Every call about them gets that answer.
+  virtual std::vector<std::pair<std::string, absl::Status>> RefusedCollections() const { return {}; }
   virtual absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) = 0;
   virtual absl::Status DropCollection(const std::string& name, const std::string& request_id) = 0;
   // An empty `collection` removes the alias (NOT_FOUND when there is none).

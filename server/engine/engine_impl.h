@@ -58,6 +58,7 @@ class EngineImpl final : public Engine {
 
   absl::StatusOr<CollectionStatus> CreateCollection(const CreateCollectionCall& call) override;
   absl::StatusOr<std::vector<CollectionStatus>> ListCollections() override;
+  std::vector<std::pair<std::string, absl::Status>> RefusedCollections() const override;
   absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) override;
   absl::Status DropCollection(const std::string& name, const std::string& request_id) override;
   absl::Status SetAlias(const std::string& alias, const std::string& collection,
@@ -120,7 +121,7 @@ class EngineImpl final : public Engine {
   // By name or alias. NOT_FOUND lists what there is.
   absl::StatusOr<ServedPtr> Find(const std::string& name) const;
   absl::Status NoCollection(const std::string& name) const ABSL_SHARED_LOCKS_REQUIRED(catalog_mu_);
-  CollectionStatus StatusOf(const Collection& collection) const;
+  CollectionStatus StatusOf(const Served& served) const;
   GenerationStatus StatusOf(const Collection& collection, const CollectionState& state, uint32_t generation) const;
   IndexLimits LimitsOfIndex() const {
     return {options_.index_memory_bytes_max, options_.index_unsealed_bytes_max,
@@ -279,6 +280,7 @@ class EngineImpl final : public Engine {
   std::map<std::string, ServedPtr> aliases_ ABSL_GUARDED_BY(catalog_mu_);
   // Why collections that are stored are not served, by their names and aliases: their index needs too much memory.
   std::map<std::string, absl::Status> refused_ ABSL_GUARDED_BY(catalog_mu_);
+  std::vector<std::string> refused_names_ ABSL_GUARDED_BY(catalog_mu_);  // of them, without the aliases
 
   std::atomic<bool> ending_{false};
   absl::Mutex maintain_mu_;

@@ -239,6 +239,7 @@ absl::Status EngineImpl::Load() {
       spdlog::error("{}; it is not served", MessageOf(collection.status()));
       LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(found[i].second));
       refused_[record.name] = collection.status();
+      refused_names_.push_back(record.name);
       not_served.insert(found[i].first);
       for (const std::string& alias : record.aliases) refused_[alias] = collection.status();
       continue;

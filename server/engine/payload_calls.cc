@@ -77,7 +77,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::IndexPayload(const IndexPayloadCall
     return !alive.ok();
   };
   if (call.wait && !collection.payloads().WaitReady(give_up)) return alive;
-  return StatusOf(collection);
+  return StatusOf(*served);
 }
 
 }  // namespace lightcone::server

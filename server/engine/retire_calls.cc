@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kSweepItems = 1'000;  // in one batch of the writer
 constexpr absl::Duration kPause = absl::Milliseconds(100);
+constexpr absl::Duration kBarrierMax = absl::Seconds(5);
 
 struct Stranded {
   uint64_t only = 0;         // items that nobody else embedded
@@ -83,7 +84,9 @@ absl::Status EngineImpl::CheckRetirable(Served& served, const CollectionState& s
   // No more writes by it; and those that were on their way when that was said have ended behind the empty one.
   collection.SetClosed(generation, true);
   WriteJob barrier;
-  const absl::Status ended = served.writer.Submit(&barrier, {}).status();
+  CallContext soon;  // a rollback waits for the operator's lock meanwhile, also where writes wait for room
+  soon.deadline = absl::Now() + kBarrierMax;
+  const absl::Status ended = served.writer.Submit(&barrier, soon).status();
   if (!ended.ok()) {
     collection.SetClosed(generation, false);
     return ended;
@@ -202,6 +205,8 @@ absl::StatusOr<std::string> EngineImpl::RunRetireJob(const JobRun& run) {
   run.report(0, 0, "sealing segments");
   LC_RETURN_IF_ERROR(collection.Flush(context));
   LC_ASSIGN_OR_RETURN(const uint64_t swept, SweepEmbeddings(*served, generation, run));
+  // Before the lock: a rollback must not wait for a look at all that was superseded.
+  LC_RETURN_IF_ERROR(collection.PrepareDrop(generation, [&] { return run.cancelled() || collection.dropped(); }));
   absl::MutexLock lock(&collection.operator_mutex());
   const auto state = collection.state();
   served->backfill.Halt();  // it may be ordering items of this generation

@@ -237,6 +237,7 @@ struct CollectionStatus {
   std::vector<SegmentInfo> segments;
   std::string index_choice;  // why they are of their kind, where the settings leave that open
   absl::Status index_error;  // of background work, which is tried again
+  absl::Status write_error;  // why no writes are taken until a restart; OK: they are
   std::vector<PayloadIndexStatus> payload_indexes;
   std::vector<std::string> aliases;
   absl::Time created;
@@ -389,6 +390,7 @@ struct BackfillStatus {
   double items_per_second = 0;  // that were done in the last minute, by anybody
   uint64_t items_aside = 0;     // that the server could not embed
   std::vector<AsideItem> aside; // some of them
+  uint64_t embedded_total = 0;  // items embedded anew since the server started, by workers and by itself; for metrics
 };
 
 struct LeaseCall {

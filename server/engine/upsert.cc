@@ -138,7 +138,9 @@ absl::StatusOr<WriteResult> EngineImpl::WriteVectors(Served& served, const Gener
   job.same_content = batch.same_content;
   job.durability = batch.durability;
   LC_RETURN_IF_ERROR(PrepareItems(*served.collection, generation, &batch, context, &job.items));
-  return served.writer.Submit(&job, context);
+  const absl::StatusOr<WriteResult> written = served.writer.Submit(&job, context);
+  if (written.ok() && job.same_content) served.backfill.NoteEmbedded(job.generation, written->items);
+  return written;
 }
 
 absl::StatusOr<WriteResult> EngineImpl::Delete(const std::string& name, const std::vector<ItemId>& ids,

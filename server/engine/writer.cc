@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "server/engine/checks.h"
 #include "server/engine/write_group.h"
+#include "spdlog/spdlog.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -106,6 +107,16 @@ absl::Status CollectionWriter::Broken(const absl::Status& why) const {
       StrCat("collection '", collection_->name(), "' takes no more writes until a restart: ", MessageOf(why)));
 }
 
+void CollectionWriter::SetBroken(const absl::Status& why) {
+  if (broken_.ok()) spdlog::error("{}", MessageOf(why));  // once: callers that are told are many, and not the operator
+  broken_ = why;
+}
+
+absl::Status CollectionWriter::broken() const {
+  absl::MutexLock lock(&mu_);
+  return broken_;
+}
+
 GroupOutcome CollectionWriter::WriteToStore(const std::vector<WriteJob*>& jobs, absl::Status refused,
                                             std::optional<WriteGroup>* group) {
   GroupOutcome outcome;
@@ -160,14 +171,14 @@ void CollectionWriter::Lead(bool room) {
   std::optional<WriteGroup> group;
   const GroupOutcome outcome = WriteToStore(jobs, refused, &group);
   mu_.Lock();
-  if (!outcome.broken.ok()) broken_ = outcome.broken;
+  if (!outcome.broken.ok()) SetBroken(outcome.broken);
   leading_ = false;  // The next group may go to the store while this one waits for the disk and goes into the index.
   if (outcome.in_store) {
     const uint64_t ticket = groups_written_++;
     mu_.Unlock();
     const absl::Status synced = Sync(&*group);
     mu_.Lock();
-    if (!synced.ok()) broken_ = synced;
+    if (!synced.ok()) SetBroken(synced);
     const auto my_turn = [this, ticket]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return groups_applied_ == ticket; };
     mu_.Await(absl::Condition(&my_turn));
     absl::Status broken = broken_;
@@ -176,7 +187,7 @@ void CollectionWriter::Lead(bool room) {
     group.reset();  // thousands of strings, which need not be freed under the lock
     mu_.Lock();
     if (!broken.ok()) {
-      broken_ = broken;
+      SetBroken(broken);
       for (WriteJob* job : jobs) {
         if (job->status.ok()) job->status = broken;
       }

@@ -63,6 +63,8 @@ class CollectionWriter {
   // NOT_FOUND and FAILED_PRECONDITION name the item that refuses a same_content upsert; DEADLINE_EXCEEDED and CANCELLED
   // only before the writing has begun, so that nothing of the job happens.
   absl::StatusOr<WriteResult> Submit(WriteJob* job, const CallContext& context);
+  // Why it takes no writes until a restart; OK otherwise. Safe from any thread.
+  absl::Status broken() const;
 
  private:
   // Without room for items: up to the first job that has any.
@@ -76,11 +78,12 @@ class CollectionWriter {
   absl::Status Sync(WriteGroup* group);
   absl::Status ApplyToIndex(WriteGroup* group);
   absl::Status Broken(const absl::Status& why) const;
+  void SetBroken(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Collection* const collection_;
   const int64_t queue_max_;
 
-  absl::Mutex mu_;
+  mutable absl::Mutex mu_;
   std::deque<WriteJob*> queue_ ABSL_GUARDED_BY(mu_);
   int64_t in_flight_ ABSL_GUARDED_BY(mu_) = 0;  // jobs taken and not done
   bool leading_ ABSL_GUARDED_BY(mu_) = false;   // a group is on its way to the store

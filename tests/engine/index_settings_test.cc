@@ -110,12 +110,16 @@ TEST_F(IndexSettingsOfCollections, ACollectionThatNeedsMoreMemoryThanAllowedIsRe
   const auto list = engine_->ListCollections();
   ASSERT_TRUE(list.ok());
   ASSERT_EQ(list->size(), 1u);
+  ASSERT_EQ(engine_->RefusedCollections().size(), 1u);
+  EXPECT_EQ(engine_->RefusedCollections()[0].first, "large");
+  EXPECT_THAT(MessageOf(engine_->RefusedCollections()[0].second), HasSubstr("200 rows"));
   SearchCall call = SearchFor(RandomVector(&random_, kDimension), 3);
   call.collection = "small";
   EXPECT_EQ(Hits(call).size(), 3u);
 
   RestartWith(1 << 20);
   EXPECT_EQ(engine_->GetCollection("large")->items, 200u);
+  EXPECT_EQ(engine_->RefusedCollections().size(), 0u);
 }
 
 TEST_F(IndexSettingsOfCollections, ARebuildThatTheProcessDoesNotEndIsDoneByTheNextStart) {

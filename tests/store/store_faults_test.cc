@@ -498,6 +498,7 @@ TEST_F(StoreDisk, AfterAnIoErrorNothingIsAcknowledgedAndReadsGoOn) {
     const absl::Status first = PutWithJob(store_.get(), "during");
     EXPECT_EQ(first.code(), absl::StatusCode::kUnavailable) << first.ToString();
     EXPECT_THAT(MessageOf(first), HasSubstr("is read-only since an I/O error"));
+    EXPECT_EQ(store_->Stats().read_only, 1u) << "for monitors: who is refused a write may not tell";
     disk_.Set(FaultyDisk::Fault::kNone);
     for (const Durability durability : {Durability::kDurable, Durability::kProcess}) {
       EXPECT_EQ(PutWithJob(store_.get(), "later", durability).code(), absl::StatusCode::kUnavailable);
@@ -505,6 +506,7 @@ TEST_F(StoreDisk, AfterAnIoErrorNothingIsAcknowledgedAndReadsGoOn) {
     EXPECT_EQ(store_->DeleteRange(Table::kItems, "", "").code(), absl::StatusCode::kUnavailable);
     EXPECT_TRUE(store_->Get(Table::kItems, "before").ok());
     Reopen();
+    EXPECT_EQ(store_->Stats().read_only, 0u);
     EXPECT_TRUE(store_->Get(Table::kItems, "before").ok());
     EXPECT_FALSE(store_->Get(Table::kItems, "later").ok());
     ExpectWhole("during");
