@@ -17,5 +17,6 @@ USER 10001
 ENV LIGHTCONE_DATA=/data
 VOLUME /data
 EXPOSE 7700 7701
-HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD curl -fsS http://127.0.0.1:7701/readyz || exit 1
+# Not /readyz: a long start or a drain is no reason to be killed.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD curl -fsS http://127.0.0.1:7701/healthz || exit 1
 CMD ["lightcone", "serve", "--listen", "0.0.0.0:7700", "--http-listen", "0.0.0.0:7701"]

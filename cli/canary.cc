@@ -87,8 +87,9 @@ void AddGenerationCanary(CLI::App& generation, Context& context) {
   CLI::App* app = AddCommand(
       generation, "canary", "Let a generation serve a share of the searches before it is active; show how it does; end it");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option("generation", flags->generation, "Its number; without one the canary there is, is shown");
-  app->add_option("--share", flags->share, "Of the searches that give a key, above 0 .. 1");
+  CLI::Option* const number =
+      app->add_option("generation", flags->generation, "Its number; without one the canary there is, is shown");
+  app->add_option("--share", flags->share, "Of the searches that give a key, above 0 .. 1")->needs(number);
   app->add_flag("--end", flags->end, "The active generation serves everything again");
   app->add_flag("--force", flags->force, "Although it has not passed a validation, or reaches not every item; needs --reason");
   app->add_option("--reason", flags->reason, "Why; kept in the audit log");

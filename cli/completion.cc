@@ -55,28 +55,29 @@ std::string FishQuoted(const std::string& text) {
   return quoted + "'";
 }
 
-// The subcommand words before the cursor choose the list; files complete where no word fits.
+// The subcommand words before the cursor choose the list; files complete where no word fits. For zsh, too: that has no
+// mapfile, and its `path` is the program path.
 std::string BashFunction(const CLI::App& root) {
   std::string script = R"(_lightcone() {
-  local word path="" i
+  local word chosen="" i
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     word="${COMP_WORDS[i]}"
-    case "$path $word" in
+    case "$chosen $word" in
 )";
   Walk(root, "", [&script](const std::string& path, const CLI::App&) {
-    if (!path.empty()) script += StrCat("      \" ", path, "\") path=\" ", path, "\" ;;\n");
+    if (!path.empty()) script += StrCat("      \" ", path, "\") chosen=\" ", path, "\" ;;\n");
   });
   script += R"(    esac
   done
   local words=""
-  case "$path" in
+  case "$chosen" in
 )";
   Walk(root, "", [&](const std::string& path, const CLI::App& app) {
     script += StrCat("    \"", path.empty() ? "" : " ", path, "\") words=\"", WordsAfter(root, app), "\" ;;\n");
   });
   script += R"(  esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}")
+  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
 }
 complete -o default -F _lightcone lightcone
 )";

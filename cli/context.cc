@@ -79,7 +79,7 @@ void Context::Finish(const absl::Status& status) {
   exit_code_ = ExitCodeOf(status);
   if (status.ok()) return;
   std::string message = MessageOf(status);
-  if (status.code() == absl::StatusCode::kUnavailable) {
+  if (status.code() == absl::StatusCode::kUnavailable && client_ != nullptr) {
     message += StrCat("\n(server: ", address, "; start one with 'lightcone serve', name another with --server)");
   }
   if (!json) {

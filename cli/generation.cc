@@ -39,6 +39,15 @@ absl::Status SetModel(const GenerationFlags& flags, v1::RegisterRequest* request
     return InvalidArgument("say what to register: one of --model DIR, --manifest FILE, --dimension D, --draft N");
   }
   request->set_draft(flags.draft);
+  if (flags.draft > 0 && !flags.encoder.empty()) {
+    return InvalidField("--encoder", StrCat("'", flags.encoder, "'"), "absent with --draft, which has one");
+  }
+  if (flags.dimension == 0) {
+    for (const auto& [flag, given] : {std::pair("--curvature", flags.curvature != 0), std::pair("--clip-radius", flags.clip_radius != 0),
+                                      std::pair("--compatible-prefix", flags.compatible_prefix != 0)}) {
+      if (given) return InvalidField(flag, "given", "absent without --dimension: a model's manifest says it");
+    }
+  }
   if (flags.draft > 0) return absl::OkStatus();
   if (!flags.model.empty()) return SetModelFolder(flags.model, flags.encoder, request);
   if (!flags.manifest.empty()) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -400,11 +401,12 @@ class Rollout {
     // One that was paused goes on as it was.
     const double rate = flags_.embed_rate.value_or(status.generation() == generation_ ? status.embed_rate() : 0);
     const bool here = now_.has_encoder() && rate > 0;
+    std::string how = here ? StrCat(", ", Number(rate), " a second, by the server itself from stored inputs")
+                           : ": workers lease them (`lightcone backfill lease`) and upsert vectors";
+    if (!now_.has_encoder() && rate > 0) how += "; --embed-rate is for a generation whose encoder the server has";
+    if (!here && flags_.p99_ms_max > 0) how += "; --p99-ms has nothing to slow down";
     const Step step{
-        title,
-        StrCat("embeds ", Grouped(left), " items anew, what searches found and then the worst first",
-               here ? StrCat(", ", Number(rate), " a second, by the server itself from stored inputs")
-                    : ": workers lease them (`lightcone backfill lease`) and upsert vectors"),
+        title, StrCat("embeds ", Grouped(left), " items anew, what searches found and then the worst first", how),
         here ? StrCat("about ", Number(std::max(1.0, static_cast<double>(left) / rate / 60)),
                       " minutes of an encoder of low priority")
              : "what embedding them costs you; it may end anywhere, also at once",
@@ -445,6 +447,12 @@ absl::Status RunRollout(Context& context, const RolloutFlags& flags) {
     return InvalidField("--yes", "absent", "given with --json: nobody reads the questions");
   if (!(flags.canary_share >= 0 && flags.canary_share <= 1)) {
     return InvalidField("--canary-share", Number(flags.canary_share), "0 (no canary) .. 1");
+  }
+  // Here and not by the server: nothing would be said of them where it embeds nothing, or only after the activation.
+  constexpr double kMost = 1'000'000;
+  for (const auto& [flag, value] : {std::pair("--embed-rate", flags.embed_rate.value_or(0)),
+                                    std::pair("--p99-ms", flags.p99_ms_max)}) {
+    if (!(value >= 0 && value <= kMost)) return InvalidField(flag, Number(value), "0 .. 1000000");
   }
   if (flags.force && flags.reason.empty()) return InvalidField("--reason", "absent", "why, with --force");
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());

@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -30,10 +31,12 @@ absl::Status RunScroll(Context& context, const ScrollFlags& flags) {
   const std::unique_ptr<client::ScrollCursor> cursor = client->Scroll(request);
   v1::ScrollResponse page;
   std::vector<v1::StoredItem> items;
+  uint64_t count = 0;
   while (!context.output_failed()) {
     LC_ASSIGN_OR_RETURN(const bool more, cursor->Next(&page));
     if (!more) break;
     for (v1::StoredItem& item : *page.mutable_items()) {
+      ++count;
       if (context.json) {
         context.Print(StoredItemJson(item).dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
       } else {
@@ -41,11 +44,16 @@ absl::Status RunScroll(Context& context, const ScrollFlags& flags) {
       }
     }
   }
-  if (context.json) return absl::OkStatus();
-  context.Print(items.empty() ? "no items\n" : ItemsTable(items));
-  if (flags.limit > 0 && items.size() == flags.limit && !cursor->token().empty()) {
-    context.Print(StrCat("more: --token ", cursor->token(), "\n"));
+  const bool cut = flags.limit > 0 && count == flags.limit && !cursor->token().empty();
+  if (context.json) {
+    // Beside the items, so that every line of stdout is one.
+    OrderedJson where;
+    where["more"]["token"] = cursor->token();
+    if (cut) std::fprintf(stderr, "%s\n", where.dump().c_str());
+    return absl::OkStatus();
   }
+  context.Print(items.empty() ? "no items\n" : ItemsTable(items));
+  if (cut) context.Print(StrCat("more: --token ", cursor->token(), "\n"));
   return absl::OkStatus();
 }
 

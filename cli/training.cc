@@ -51,7 +51,6 @@ void ShowTraining(const Context& context, const v1::TrainingJob& job) {
 // From --recipe-file, or from the flags.
 absl::StatusOr<std::string> RecipeOf(const TrainingFlags& flags) {
   if (!flags.recipe_file.empty()) {
-    if (!flags.method.empty()) return InvalidArgument("say one of --recipe-file FILE and --method M");
     return ReadFile(flags.recipe_file, 1 << 20);
   }
   if (flags.method.empty()) return InvalidField("--method", "absent", "a name of `lightcone train --list`, or --recipe-file");
@@ -71,15 +70,13 @@ absl::StatusOr<std::string> RecipeOf(const TrainingFlags& flags) {
 
 absl::Status Follow(Context& context, const std::string& id) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  client::CallOptions forever;
-  forever.timeout = absl::InfiniteDuration();
   ProgressBar bar(StrCat("training ", id), 0, "");
   const auto see = [&](const v1::TrainingJob& training) {
     const v1::JobInfo& job = training.job();
     const double total = job.total() == 0 ? 1.0 : static_cast<double>(job.total());
     bar.Show(static_cast<double>(job.done()) / total, static_cast<int64_t>(job.done()));
   };
-  LC_ASSIGN_OR_RETURN(const v1::TrainingJob training, client->WatchTraining(id, see, forever));
+  LC_ASSIGN_OR_RETURN(const v1::TrainingJob training, client->WatchTraining(id, see, context.Waiting()));
   bar.Clear();
   ShowTraining(context, training);
   if (training.state() == "cancelled") {
@@ -157,7 +154,8 @@ void AddTraining(CLI::App& root, Context& context) {
   start->add_option("--classes", flags->classes, "Train on the first classes only; 0: all");
   start->add_option("--fraction", flags->fraction, "Train on this share of each class");
   start->add_option("--set", flags->settings, "NAME=VALUE of an option of `train --list`; may be repeated");
-  start->add_option("--recipe-file", flags->recipe_file, "Instead of those: a JSON object of them");
+  start->add_option("--recipe-file", flags->recipe_file, "Instead of those: a JSON object of them")
+      ->excludes("--method", "--data", "--recipe", "--name", "--seed", "--classes", "--fraction", "--set");
   start->add_flag("--wait", flags->wait, "Follow it until it has ended");
   start->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   CLI::App* list = add("list", "List trainings, newest first", &ListTrainings);

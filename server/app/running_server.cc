@@ -40,8 +40,13 @@ namespace {
 
 void Record(Metrics* metrics, const CallRecord& record) {
   const std::string_view code = CodeName(record.code);
-  metrics->RecordCall(record.method, code, record.elapsed);
-  LogCall(record.method, code, record.elapsed, record.message);
+  if (record.parts == 0) {
+    metrics->RecordCall(record.method, code, record.elapsed);
+    LogCall(record.method, code, record.elapsed, record.message);
+  } else {
+    metrics->RecordParts(record.method, code, record.parts);
+    LogCall(record.method, code, record.elapsed, StrCat("in ", record.parts, " of its parts: ", record.message));
+  }
 }
 
 RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
@@ -72,7 +77,7 @@ ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http,
   out.version = std::string(ServerVersion());
   out.observe = [metrics](std::string_view method, const absl::Status& status, absl::Duration elapsed) {
     const std::string message = MessageOf(status);
-    Record(metrics, {method, static_cast<int>(status.code()), elapsed, message});
+    Record(metrics, {method, static_cast<int>(status.code()), elapsed, message, 0});
   };
   return out;
 }
@@ -97,6 +102,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   std::unique_ptr<RunningServer> self(new RunningServer(std::make_unique<Parts>()));
   Parts* const parts = self->parts_.get();
   for (const std::string& method : MethodNames()) parts->metrics.ExpectCalls(method);
+  for (const char* method : {"Retrieval/Search", "Retrieval/UpsertStream"}) parts->metrics.ExpectParts(method);
   LC_RETURN_IF_ERROR(Annotate(config.index.Validate(), "index"));
   if (!config.http_listen.empty()) {
     LC_ASSIGN_OR_RETURN(const Address http, ParseAddress(config.http_listen, "http_listen"));

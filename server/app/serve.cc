@@ -8,6 +8,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
+#include <thread>
+#include <utility>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -59,13 +62,14 @@ class SignalWait {
     close(ends_[1]);
   }
 
-  // The number of the signal that came.
-  int Wait() {
+  // The number of the signal that came; 0 where `until` became readable before one did.
+  int Wait(int until = -1) {
     for (;;) {
-      pollfd ready = {ends_[0], POLLIN, 0};
-      poll(&ready, 1, -1);
+      pollfd ready[] = {{ends_[0], POLLIN, 0}, {until, POLLIN, 0}};  // a negative one is left out
+      poll(ready, 2, -1);
       char byte = 0;
       if (read(ends_[0], &byte, 1) == 1) return byte;
+      if (ready[1].revents != 0) return 0;
     }
   }
 
@@ -75,13 +79,43 @@ class SignalWait {
   struct sigaction old_term_ = {}, old_int_ = {};
 };
 
+// While it lives, a signal ends the process at once: a start can take minutes and looks at no signal, it takes no calls
+// yet, and to cut it is as safe as a crash.
+class StartWatch {
+ public:
+  explicit StartWatch(SignalWait* signals) {
+    if (pipe2(ends_, O_CLOEXEC) != 0) return;  // as without it: the signal is seen once the start is through
+    thread_ = std::thread([this, signals] {
+      const int signal = signals->Wait(ends_[0]);
+      if (signal == 0) return;
+      LogInfo(StrCat("signal ", signal, " during the start: it ends here, before any call was taken"));
+      _exit(128 + signal);
+    });
+  }
+  ~StartWatch() {
+    if (ends_[1] < 0) return;
+    close(ends_[1]);  // the other end becomes readable
+    thread_.join();
+    close(ends_[0]);
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+  std::thread thread_;
+};
+
 }  // namespace
 
 absl::Status RunServer(const ServerConfig& config, const std::function<void(const Bound&)>& on_ready) {
   SetUpLog(config.log_level, config.log_format);
   SignalWait signals;
   LC_RETURN_IF_ERROR(signals.Install());
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<RunningServer> server, RunningServer::Start(config));
+  absl::StatusOr<std::unique_ptr<RunningServer>> started = absl::UnknownError("not started");
+  {
+    const StartWatch watch(&signals);
+    started = RunningServer::Start(config);
+  }
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<RunningServer> server, std::move(started));
   const Bound& bound = server->bound();
   std::printf("lightcone ready grpc=%s http=%s\n", bound.grpc.c_str(), bound.http.c_str());
   std::fflush(stdout);

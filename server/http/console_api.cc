@@ -74,10 +74,12 @@ ApiAnswer AnswerOf(const absl::Status& status) {
 }
 
 json ToJson(const CallFigures& figures) {
-  json codes = json::object(), buckets = json::array();
+  json codes = json::object(), part_errors = json::object(), buckets = json::array();
   for (const auto& [code, count] : figures.codes) codes[code] = count;
+  for (const auto& [code, count] : figures.part_errors) part_errors[code] = count;
   for (const auto& [bound, count] : figures.buckets) buckets.push_back({bound, count});
-  return {{"method", figures.method}, {"codes", codes}, {"count", figures.count}, {"buckets", buckets}};
+  return {{"method", figures.method}, {"codes", codes}, {"part_errors", part_errors}, {"count", figures.count},
+          {"buckets", buckets}};
 }
 
 json ToJson(const History::Point& point) {

@@ -104,6 +104,8 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
                static_cast<double>(status.builds_total), labels);
   out->Gauge("lightcone_index_failing", "1: background work on the index fails, and is tried again.",
              status.index_error.ok() ? 0 : 1, labels);
+  out->Gauge("lightcone_writes_refused", "1: the collection takes no writes until a restart.",
+             status.write_error.ok() ? 0 : 1, labels);
   out->Counter("lightcone_index_rebuilds_total", "Damaged or missing segments rebuilt from the store since the start.",
                static_cast<double>(status.rebuilds_total), labels);
   out->Gauge("lightcone_index_unchecked_segments", "Segments whose files have not been read through since the start.",
@@ -147,6 +149,10 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
       if (canary.ok()) AddCanary(status.name, *canary, out);
     }
   }
+  for (const auto& [name, why] : engine.RefusedCollections()) {
+    out->Gauge("lightcone_collection_refused", "1: it is stored, and was refused at the start; the log says why.", 1,
+               {{"collection", name}});
+  }
   const absl::StatusOr<JobPage> trainings = engine.ListJobs("", Engine::kTrainJob, 100, "");
   if (trainings.ok()) {
     for (const JobStatus& job : trainings->jobs) AddTraining(job, out);
@@ -160,6 +166,8 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
              static_cast<double>(store.memtable_bytes));
   out->Gauge("lightcone_store_stalled", "1 while the store delays or stops writes.",
              static_cast<double>(store.stalled));
+  out->Gauge("lightcone_store_read_only", "1: an I/O error has ended writing, until a restart.",
+             static_cast<double>(store.read_only));
   out->Gauge("lightcone_store_keys", "Keys of the store, estimated.", static_cast<double>(store.estimated_keys));
   out->Counter("lightcone_store_syncs_total", "Syncs to disk for durable writes; concurrent writers share one.",
                static_cast<double>(store.syncs_total));

@@ -21,6 +21,9 @@ const prometheus::Histogram::BucketBoundaries& Buckets() {
   return *buckets;
 }
 
+constexpr char kPartErrors[] = "lightcone_part_errors_total";
+constexpr const char* kFaults[] = {"INTERNAL", "DATA_LOSS"};
+
 }  // namespace
 
 struct Metrics::State {
@@ -28,6 +31,7 @@ struct Metrics::State {
   absl::Time started = absl::Now();
   prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>* requests = nullptr;
+  prometheus::Family<prometheus::Counter>* part_errors = nullptr;  // rare, so looked up each time
   prometheus::Family<prometheus::Histogram>* durations = nullptr;
   absl::Mutex calls_mutex;
   // Families look labels up by building a map; a call should not pay for that.
@@ -52,6 +56,11 @@ Metrics::Metrics(std::string_view version) : state_(std::make_unique<State>()) {
                           .Name("lightcone_requests_total")
                           .Help("Calls that ended, by method and canonical code.")
                           .Register(state_->registry);
+  state_->part_errors = &prometheus::BuildCounter()
+                             .Name(kPartErrors)
+                             .Help("Queries and stream batches answered by an error, by method and canonical code; "
+                                   "their calls may have ended as OK.")
+                             .Register(state_->registry);
   state_->durations = &prometheus::BuildHistogram()
                            .Name("lightcone_request_duration_seconds")
                            .Help("From the arrival of a call to its answer, time in queues included.")
@@ -62,7 +71,16 @@ Metrics::~Metrics() = default;
 
 void Metrics::ExpectCalls(std::string_view method) {
   absl::MutexLock lock(&state_->calls_mutex);
-  for (const char* fault : {"INTERNAL", "DATA_LOSS"}) state_->CounterOf(method, fault);
+  for (const char* fault : kFaults) state_->CounterOf(method, fault);
+}
+
+void Metrics::ExpectParts(std::string_view method) {
+  for (const char* fault : kFaults) RecordParts(method, fault, 0);
+}
+
+void Metrics::RecordParts(std::string_view method, std::string_view code, uint64_t parts) {
+  state_->part_errors->Add({{"method", std::string(method)}, {"code", std::string(code)}})
+      .Increment(static_cast<double>(parts));
 }
 
 void Metrics::RecordCall(std::string_view method, std::string_view code, absl::Duration elapsed) {
@@ -98,7 +116,8 @@ std::vector<CallFigures> Metrics::Calls() const {
       if (family.type == prometheus::MetricType::Counter && metric.counter.value == 0) continue;
       CallFigures& figures = calls[label(metric, "method")];
       if (family.type == prometheus::MetricType::Counter) {
-        figures.codes.emplace_back(label(metric, "code"), static_cast<uint64_t>(metric.counter.value));
+        auto& codes = family.name == kPartErrors ? figures.part_errors : figures.codes;
+        codes.emplace_back(label(metric, "code"), static_cast<uint64_t>(metric.counter.value));
         continue;
       }
       figures.count = metric.histogram.sample_count;

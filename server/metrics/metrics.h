@@ -31,9 +31,10 @@ struct RpcFigures {
 // The calls of one method since the start.
 struct CallFigures {
   std::string method;
-  std::vector<std::pair<std::string, uint64_t>> codes;  // and how many calls ended with each
-  uint64_t count = 0;                                   // of durations
-  std::vector<std::pair<double, uint64_t>> buckets;     // seconds, and calls that took at most as long; ascending
+  std::vector<std::pair<std::string, uint64_t>> codes;        // and how many calls ended with each
+  std::vector<std::pair<std::string, uint64_t>> part_errors;  // codes, and how many parts of calls were answered by each
+  uint64_t count = 0;                                         // of durations
+  std::vector<std::pair<double, uint64_t>> buckets;           // seconds, and calls that took at most as long; ascending
 };
 
 class Metrics {
@@ -44,8 +45,13 @@ class Metrics {
   // A method that may be called: its counters of faults begin at 0, so that the first fault is an increase.
   void ExpectCalls(std::string_view method);
 
+  // The same of a method whose calls have parts.
+  void ExpectParts(std::string_view method);
+
   // One finished call: "Retrieval/Search", "OK".
   void RecordCall(std::string_view method, std::string_view code, absl::Duration elapsed);
+  // Parts of one that were answered by an error: queries of a search, batches of a stream.
+  void RecordParts(std::string_view method, std::string_view code, uint64_t parts);
 
   // Where figures that are read at each scrape come from. Both may be null and be changed; a scrape that runs while
   // they change has ended with the old ones when this returns.

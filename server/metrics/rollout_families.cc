@@ -19,6 +19,8 @@ void AddBackfill(const std::string& collection, const BackfillStatus& status, Fa
              static_cast<double>(status.items_done), labels);
   out->Gauge("lightcone_backfill_items_left", "Items that wait to be embedded anew.",
              static_cast<double>(status.items_left), labels);
+  out->Counter("lightcone_backfill_embedded_total", "Items embedded anew by the backfill since the server started.",
+               static_cast<double>(status.embedded_total), labels);
   out->Gauge("lightcone_backfill_items_leased", "Items that a worker holds now.",
              static_cast<double>(status.items_leased), labels);
   if (!status.started) return;

@@ -86,9 +86,14 @@ void RpcCore::StopLanes() {
 }
 
 void RpcCore::Observe(std::string_view method, const absl::Status& status, absl::Time started) const {
+  ObserveParts(method, status, started, 0);
+}
+
+void RpcCore::ObserveParts(std::string_view method, const absl::Status& error, absl::Time started,
+                           uint64_t parts) const {
   if (!options_.observe) return;
-  const std::string message = MessageOf(status);
-  options_.observe({method, static_cast<int>(status.code()), absl::Now() - started, message});
+  const std::string message = MessageOf(error);
+  options_.observe({method, static_cast<int>(error.code()), absl::Now() - started, message, parts});
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {

@@ -63,6 +63,8 @@ class RpcCore {
   absl::Time Now() const { return options_.clock(); }
 
   void Observe(std::string_view method, const absl::Status& status, absl::Time started) const;
+  // Of parts of a call that is not over.
+  void ObserveParts(std::string_view method, const absl::Status& error, absl::Time started, uint64_t parts) const;
 
  private:
   Engine* const engine_;

@@ -1,5 +1,8 @@
+#include <map>
+#include <string_view>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "base/status.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
 #include "server/rpc/arena_messages.h"
@@ -13,6 +16,19 @@ namespace {
 
 using Context = grpc::CallbackServerContext;
 using Unary = grpc::ServerUnaryReactor;
+
+constexpr std::string_view kSearchMethod = "Retrieval/Search";
+
+// The call ends well where queries of it do not, and what they were answered is in the answer alone.
+void ObserveFailedQueries(const RpcCore& core, const SearchAnswer& answer, absl::Time started) {
+  std::map<absl::StatusCode, std::pair<const absl::Status*, uint64_t>> failed;  // the first of a code, and how many
+  for (const QueryAnswer& result : answer.results) {
+    if (result.status.ok()) continue;
+    auto& [first, count] = failed[result.status.code()];
+    if (count++ == 0) first = &result.status;
+  }
+  for (const auto& [code, errors] : failed) core.ObserveParts(kSearchMethod, *errors.first, started, errors.second);
+}
 
 class RetrievalService final : public v1::Retrieval::CallbackService {
  public:
@@ -66,9 +82,11 @@ class RetrievalService final : public v1::Retrieval::CallbackService {
   Unary* Search(Context* context, const v1::SearchRequest* request, v1::SearchResponse* response) override {
     // A search that may have to wait for a write must not hold a thread that others could search on.
     Lane& lane = request->wait_for_sequence() == 0 ? core_->read_lane() : core_->wait_lane();
-    return StartUnary(core_, &lane, context, "Retrieval/Search", [=, this](const CallContext& call) -> absl::Status {
+    return StartUnary(core_, &lane, context, kSearchMethod, [=, this](const CallContext& call) -> absl::Status {
+      const absl::Time started = absl::Now();
       LC_ASSIGN_OR_RETURN(const SearchCall search, FromWire(*request));
       LC_ASSIGN_OR_RETURN(SearchAnswer answer, core_->engine().Search(search, call));
+      ObserveFailedQueries(*core_, answer, started);
       ToWire(std::move(answer), response);
       return absl::OkStatus();
     });

@@ -22,6 +22,9 @@ struct CallRecord {
   int code = 0;  // canonical
   absl::Duration elapsed;
   std::string_view message;  // of the error, valid during the call of the observer
+  // 0: the call. Else so many of its parts (queries, batches) were answered by this error, the message being the first
+  // one's; the call itself is told of apart, and may well end as OK.
+  uint64_t parts = 0;
 };
 
 struct RpcOptions {

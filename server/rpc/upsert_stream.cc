@@ -172,11 +172,18 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
     });
     if (queued.ok()) return;
     v1::UpsertStreamResponse answer;
-    *answer.mutable_error() = ToPartError(queued);
+    Refuse(queued, absl::Now(), &answer);
     Answered(std::move(answer));
   }
 
+  // The stream goes on, and ends well: what is told of it does not show this.
+  void Refuse(const absl::Status& error, absl::Time started, v1::UpsertStreamResponse* answer) {
+    core_->ObserveParts(kUpsertStreamMethod, error, started, 1);
+    *answer->mutable_error() = ToPartError(error);
+  }
+
   void Write(v1::UpsertStreamResponse* answer) {
+    const absl::Time started = absl::Now();
     const absl::Status status = Guarded([&]() -> absl::Status {
       LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
       LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(current_.batch()));
@@ -185,7 +192,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
       ToWire(result, durability, answer->mutable_written());
       return absl::OkStatus();
     });
-    if (!status.ok()) *answer->mutable_error() = ToPartError(status);
+    if (!status.ok()) Refuse(status, started, answer);
   }
 
   void Answered(v1::UpsertStreamResponse answer) {

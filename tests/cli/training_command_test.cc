@@ -181,6 +181,8 @@ TEST_F(TrainingCommand, WhatMakesNoSenseIsSaidAndACancelledTrainingIsGone) {
   EXPECT_EQ(Run({"training", "start", "nobody", "--method", "hbct", "--label-field", "a"}).exit_code, 3);
   EXPECT_EQ(Run({"training", "start", "shop", "--method", "magic", "--data", "glyphs", "--wait"}).exit_code, 2);
   EXPECT_EQ(Run({"rollout", "shop", "--generation", "1", "--canary-share", "2", "--yes"}).exit_code, 2);
+  EXPECT_THAT(Run({"rollout", "shop", "--generation", "1", "--p99-ms", "-1", "--yes"}).err, HasSubstr("--p99-ms"));
+  EXPECT_THAT(Run({"rollout", "shop", "--generation", "1", "--embed-rate", "nan", "--yes"}).err, HasSubstr("--embed-rate"));
   EXPECT_EQ(Run({"generation", "canary", "shop", "1", "--end"}).exit_code, 2);
   EXPECT_EQ(Json({"generation", "canary", "shop"})["generation"], 0);
   Must({"training", "start", "shop", "--method", "independent", "--data", "glyphs", "--set", "epochs=1000"}, kSmall);

@@ -14,7 +14,9 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "grpcpp/create_channel.h"
 #include "httplib.h"
+#include "lightcone/v1/retrieval.grpc.pb.h"
 #include "server/app/log.h"
 #include "server/app/serve.h"
 #include "server/http/console_api.h"
@@ -53,6 +55,9 @@ class EngineWithGallery : public FakeEngine {
     status.items_left = 10;
     status.started = absl::FromUnixSeconds(1'000);
     return status;
+  }
+  std::vector<std::pair<std::string, absl::Status>> RefusedCollections() const override {
+    return {{"large", ResourceExhausted("too large")}};
   }
   const EngineOptions& options() const override {
     static const EngineOptions options = [] {
@@ -201,6 +206,53 @@ TEST_F(Http, EachFamilyHasHelpAndTypeOnceAndStandsInTheDocumentation) {
     EXPECT_THAT(documentation.str(), HasSubstr("`" + words[2] + "`"));
   }
   EXPECT_GE(typed.size(), 20u);
+}
+
+// What an application is told in an answer that ends well, an operator has to see, too.
+TEST_F(Http, ErrorsOfQueriesAndBatchesAreCountedThoughTheirCallsEndWell) {
+  auto owned = std::make_unique<EngineWithGallery>();
+  owned->on_search = [](const SearchCall&, const CallContext&) -> absl::StatusOr<SearchAnswer> {
+    SearchAnswer answer;
+    answer.results.resize(4);
+    answer.results[1].status = answer.results[3].status = MakeStatus(absl::StatusCode::kDataLoss, "rotten");
+    answer.results[2].status = InvalidArgument("another dimension");
+    return answer;
+  };
+  owned->on_upsert = [](const UpsertBatch&, const CallContext&) -> absl::StatusOr<WriteResult> {
+    return MakeStatus(absl::StatusCode::kInternal, "no");
+  };
+  server_.reset();
+  auto server = RunningServer::Start(config_, std::move(owned));
+  ASSERT_TRUE(server.ok()) << server.status();
+  server_ = *std::move(server);
+  EXPECT_THAT(Get("/metrics").body, HasSubstr("part_errors_total{code=\"DATA_LOSS\",method=\"Retrieval/Search\"} 0\n"));
+
+  const auto stub = v1::Retrieval::NewStub(grpc::CreateChannel(server_->bound().grpc, grpc::InsecureChannelCredentials()));
+  v1::SearchRequest request;
+  request.set_collection("any");
+  request.set_k(1);
+  request.add_queries()->mutable_vector()->mutable_floats()->add_values(1);
+  v1::SearchResponse response;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub->Search(&context, request, &response).ok());
+  grpc::ClientContext stream_context;
+  const auto stream = stub->UpsertStream(&stream_context);
+  v1::UpsertStreamRequest batch;
+  batch.mutable_batch()->set_collection("any");
+  auto* const item = batch.mutable_batch()->add_items();
+  item->mutable_id()->set_number(1);
+  item->mutable_vector()->mutable_floats()->add_values(1);
+  ASSERT_TRUE(stream->Write(batch));
+  v1::UpsertStreamResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.error().message(), "no");
+  EXPECT_TRUE(stream->WritesDone());
+  EXPECT_TRUE(stream->Finish().ok());
+
+  const std::string body = Get("/metrics").body;
+  EXPECT_THAT(body, HasSubstr("part_errors_total{code=\"DATA_LOSS\",method=\"Retrieval/Search\"} 2\n"));
+  EXPECT_THAT(body, HasSubstr("part_errors_total{code=\"INVALID_ARGUMENT\",method=\"Retrieval/Search\"} 1\n"));
+  EXPECT_THAT(body, HasSubstr("part_errors_total{code=\"INTERNAL\",method=\"Retrieval/UpsertStream\"} 1\n"));
 }
 
 TEST_F(Http, PromtoolAcceptsTheMetrics) {

@@ -183,7 +183,7 @@ TEST_F(TrainTest, AResumeWithImagesThatAreReadAnotherWayIsRefused) {
   EXPECT_THAT(MessageOf(resumed.status()), HasSubstr("another mean, deviation"));
 }
 
-TEST_F(TrainTest, AMethodOfPairsIsRefusedWithoutTwoClassesOfTwoImages) {
+TEST_F(TrainTest, AMethodOfPairsIsRefusedWithoutTwoClassesOfTwoImagesAndABatchOfTwoPairs) {
   Dataset single = dataset_;
   single.train = SelectRows(dataset_.train, {0, 1});
   single.train.labels = {0, 1};
@@ -191,19 +191,13 @@ TEST_F(TrainTest, AMethodOfPairsIsRefusedWithoutTwoClassesOfTwoImages) {
   config.method = "hypmix";
   config.metric = "cosine";
   config.batch = 2;
-  const auto refused = Train(single, config, Folder("single"));
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(MessageOf(refused.status()), HasSubstr("0 classes of 2 images or more"));
-}
-
-TEST_F(TrainTest, AMethodOfPairsIsRefusedABatchWithoutTwoPairs) {
-  TrainConfig config = TinyConfig();
-  config.method = "hypmix";
-  config.metric = "cosine";
+  const auto classes = Train(single, config, Folder("single"));
+  EXPECT_EQ(classes.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(classes.status()), HasSubstr("0 classes of 2 images or more"));
   config.batch = 3;
-  const auto refused = Train(dataset_, config, Folder("small"));
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(MessageOf(refused.status()), AllOf(HasSubstr("batch"), HasSubstr("at least 4")));
+  const auto batch = Train(dataset_, config, Folder("small"));
+  EXPECT_EQ(batch.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(batch.status()), AllOf(HasSubstr("batch"), HasSubstr("at least 4")));
 }
 
 TEST_F(TrainTest, PrecisionBf16IsForProcessorsThatHaveItAndAutoSaysWhatItCameTo) {

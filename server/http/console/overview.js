@@ -30,7 +30,9 @@ function since(now, old, method) {
   return { calls: a.count - b.count, buckets: a.buckets.map(([bound, n], i) => [bound, n - (b.buckets[i]?.[1] ?? 0)]) };
 }
 
-const faults = (answer) => answer.calls.reduce((sum, c) => sum + (c.codes.INTERNAL ?? 0) + (c.codes.DATA_LOSS ?? 0), 0);
+const faultsAmong = (codes) => (codes.INTERNAL ?? 0) + (codes.DATA_LOSS ?? 0);
+// Of calls, and of queries and batches within calls that ended well.
+const faults = (answer) => answer.calls.reduce((sum, c) => sum + faultsAmong(c.codes) + faultsAmong(c.part_errors), 0);
 const calls = (answer) => answer.calls.reduce((sum, c) => sum + c.count, 0);
 
 function figure(title, value, unit, note) {
@@ -62,7 +64,7 @@ export async function update(root) {
       figure('Latency, p99', duration(latest?.p99 ?? quantile(whole.buckets, 0.99) ?? NaN), null, latest?.p99 == null ? 'since the start' : 'last 2 s'),
       figure('Live recall', recalls.length ? percent(Math.min(...recalls)) : '–', null, recalls.length > 1 ? 'of the worst collection' : 'against exact search'),
       figure('Items', count(items), null, `${bytes(now.store.bytes)} stored, ${bytes(now.disk.free)} free`)),
-    faults(now) > 0 && h('p', { class: 'callout bad', role: 'alert' }, h('strong', {}, `${count(faults(now))} of ${count(calls(now))} calls failed through a fault of the server.`), ' Its log names them.'),
+    faults(now) > 0 && h('p', { class: 'callout bad', role: 'alert' }, h('strong', {}, `${count(faults(now))} calls, or parts of calls, of ${count(calls(now))} calls failed through a fault of the server.`), ' Its log names them.'),
     h('div', { class: 'grid' },
       now.collections.length
         ? card('w12', 'Collections', null, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Collections' },
