@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "cli/context.h"
@@ -45,7 +46,9 @@ void AddVersion(CLI::App& root, Context& context);
 void AddCompletion(CLI::App& root, Context& context);
 
 // Follows a job until it has ended, with a progress bar, and shows it. CANCELLED, or the error of a job that failed.
-absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, bool show = true);
+// `call`: how long; absent: Context::Waiting.
+absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, bool show = true,
+                                       std::optional<client::CallOptions> call = std::nullopt);
 
 // The completion script of `shell` (bash, zsh or fish) for `root` and its subcommands, as they are declared.
 // INVALID_ARGUMENT for another shell.

@@ -52,14 +52,15 @@ absl::Status CancelJob(Context& context, const JobFlags& flags) {
 
 }  // namespace
 
-absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, bool show) {
+absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, bool show,
+                                       std::optional<client::CallOptions> call) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   ProgressBar bar(StrCat("job ", id), 0, "");
   const auto see = [&](const v1::JobInfo& job) {
     const double total = job.total() == 0 ? 1.0 : static_cast<double>(job.total());
     bar.Show(static_cast<double>(job.done()) / total, static_cast<int64_t>(job.done()));
   };
-  LC_ASSIGN_OR_RETURN(v1::JobInfo job, client->WatchJob(id, see, context.Waiting()));
+  LC_ASSIGN_OR_RETURN(v1::JobInfo job, client->WatchJob(id, see, call.value_or(context.Waiting())));
   bar.Clear();
   if (show) ShowJob(context, job);
   if (job.state() == v1::JOB_STATE_CANCELLED) {

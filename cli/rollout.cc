@@ -37,6 +37,13 @@ struct RolloutFlags {
   bool yes = false, force = false, no_backfill = false;
 };
 
+// A step goes on from what its job came to: --timeout is for its calls.
+client::CallOptions Forever() {
+  client::CallOptions call;
+  call.timeout = absl::InfiniteDuration();
+  return call;
+}
+
 // One step as an operator is told about it.
 struct Step {
   std::string title, does, costs, undo;
@@ -238,7 +245,7 @@ class Rollout {
       request.set_embed_max(embed);
       request.set_label_field(flags_.label_field);
       LC_ASSIGN_OR_RETURN(const v1::FitAdapterResponse response, client_->FitAdapter(request));
-      const auto job = WaitForJob(context_, response.job(), /*show=*/false);
+      const auto job = WaitForJob(context_, response.job(), /*show=*/false, Forever());
       Say(StrCat("   ", item ? "items" : "queries", ": ", job.ok() ? job->result_json() : MessageOf(job.status()),
                  "\n"));
       if (!job.ok() && !leads) {
@@ -301,7 +308,7 @@ class Rollout {
     if (flags_.tolerance) request.set_tolerance(*flags_.tolerance);
     request.set_without_calibration(flags_.no_calibration);
     LC_ASSIGN_OR_RETURN(const v1::ValidateResponse response, client_->ValidateGeneration(request));
-    LC_RETURN_IF_ERROR(WaitForJob(context_, response.job(), /*show=*/false).status());
+    LC_RETURN_IF_ERROR(WaitForJob(context_, response.job(), /*show=*/false, Forever()).status());
     LC_RETURN_IF_ERROR(FindOut());
     Say(ValidationTable(now_.validation()));
     Done(step);

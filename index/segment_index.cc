@@ -218,6 +218,8 @@ absl::Status SegmentIndex::ApplyAdd(uint64_t sequence, const RowChange& change) 
   if (it == generations_.end()) return absl::OkStatus();
   if (sequence > it->second.floor) {
     LC_RETURN_IF_ERROR(AppendRow(change.generation, it->second, change, sequence, /*recovered=*/false));
+  } else if (!Find(it->second, change.internal_id)) {
+    return absl::OkStatus();  // The row went since, its generation with it: what is not there supersedes nothing.
   }
   // Also where files hold the change as of the older one: its states may have been found anew since, without rows that
   // only a replay brings back (a segment that was rebuilt, a generation between the two that is gone).
