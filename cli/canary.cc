@@ -1,6 +1,7 @@
 #include "cli/canary.h"
 
 #include <memory>
+#include <optional>
 
 #include "base/status.h"
 #include "cli/commands.h"
@@ -12,7 +13,7 @@ namespace {
 struct CanaryFlags {
   std::string collection, reason, request_id;
   uint32_t generation = 0;
-  double share = 0;
+  std::optional<double> share;
   bool end = false, force = false;
 };
 
@@ -31,6 +32,9 @@ OrderedJson SideJson(const v1::CanarySide& side) {
 
 absl::Status RunCanary(Context& context, const CanaryFlags& flags) {
   if (flags.end && flags.generation != 0) return InvalidArgument("say one of GENERATION (with --share) and --end");
+  if (flags.generation == 0 && (flags.share || (!flags.end && (flags.force || !flags.reason.empty())))) {
+    return InvalidField("generation", "0 or absent", "the number of the one that is to serve the --share");
+  }
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::CanaryInfo canary;
   if (flags.generation == 0 && !flags.end) {
@@ -43,7 +47,7 @@ absl::Status RunCanary(Context& context, const CanaryFlags& flags) {
     request.set_request_id(flags.request_id);
     request.set_collection(flags.collection);
     request.set_generation(flags.generation);
-    request.set_share(flags.share);
+    request.set_share(flags.share.value_or(0));
     request.set_force(flags.force);
     request.set_reason(flags.reason);
     LC_ASSIGN_OR_RETURN(v1::SetCanaryResponse response, client->SetCanary(request));
@@ -87,9 +91,8 @@ void AddGenerationCanary(CLI::App& generation, Context& context) {
   CLI::App* app = AddCommand(
       generation, "canary", "Let a generation serve a share of the searches before it is active; show how it does; end it");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
-  CLI::Option* const number =
-      app->add_option("generation", flags->generation, "Its number; without one the canary there is, is shown");
-  app->add_option("--share", flags->share, "Of the searches that give a key, above 0 .. 1")->needs(number);
+  app->add_option("generation", flags->generation, "Its number; without one the canary there is, is shown");
+  app->add_option("--share", flags->share, "Of the searches that give a key, above 0 .. 1");
   app->add_flag("--end", flags->end, "The active generation serves everything again");
   app->add_flag("--force", flags->force, "Although it has not passed a validation, or reaches not every item; needs --reason");
   app->add_option("--reason", flags->reason, "Why; kept in the audit log");

@@ -46,10 +46,10 @@ absl::Status RunScroll(Context& context, const ScrollFlags& flags) {
   }
   const bool cut = flags.limit > 0 && count == flags.limit && !cursor->token().empty();
   if (context.json) {
-    // Beside the items, so that every line of stdout is one.
+    if (!cut) return absl::OkStatus();
     OrderedJson where;
     where["more"]["token"] = cursor->token();
-    if (cut) std::fprintf(stderr, "%s\n", where.dump().c_str());
+    std::fprintf(stderr, "%s\n", where.dump().c_str());  // beside the items: every line of stdout is one
     return absl::OkStatus();
   }
   context.Print(items.empty() ? "no items\n" : ItemsTable(items));

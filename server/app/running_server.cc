@@ -98,7 +98,8 @@ const Bound& RunningServer::bound() const { return parts_->bound; }
 Engine& RunningServer::engine() const { return *parts_->engine; }
 
 absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const ServerConfig& config,
-                                                                    std::unique_ptr<Engine> engine) {
+                                                                    std::unique_ptr<Engine> engine,
+                                                                    const std::function<void()>& before_calls) {
   std::unique_ptr<RunningServer> self(new RunningServer(std::make_unique<Parts>()));
   Parts* const parts = self->parts_.get();
   for (const std::string& method : MethodNames()) parts->metrics.ExpectCalls(method);
@@ -133,6 +134,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   if (parts->engine == nullptr) {
     LC_ASSIGN_OR_RETURN(parts->engine, Engine::Open(config.engine));
   }
+  if (before_calls) before_calls();
   LC_ASSIGN_OR_RETURN(parts->rpc, RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, &parts->metrics)));
   parts->bound.grpc = parts->rpc->address();
   parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });

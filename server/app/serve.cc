@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <memory>
 #include <thread>
-#include <utility>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -79,8 +78,8 @@ class SignalWait {
   struct sigaction old_term_ = {}, old_int_ = {};
 };
 
-// While it lives, a signal ends the process at once: a start can take minutes and looks at no signal, it takes no calls
-// yet, and to cut it is as safe as a crash.
+// While it lives, a signal ends the process at once: to open a data folder can take minutes and looks at no signal, no
+// call is taken yet, and to cut it is as safe as a crash.
 class StartWatch {
  public:
   explicit StartWatch(SignalWait* signals) {
@@ -110,12 +109,9 @@ absl::Status RunServer(const ServerConfig& config, const std::function<void(cons
   SetUpLog(config.log_level, config.log_format);
   SignalWait signals;
   LC_RETURN_IF_ERROR(signals.Install());
-  absl::StatusOr<std::unique_ptr<RunningServer>> started = absl::UnknownError("not started");
-  {
-    const StartWatch watch(&signals);
-    started = RunningServer::Start(config);
-  }
-  LC_ASSIGN_OR_RETURN(const std::unique_ptr<RunningServer> server, std::move(started));
+  auto watch = std::make_unique<StartWatch>(&signals);
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<RunningServer> server,
+                      RunningServer::Start(config, nullptr, [&watch] { watch.reset(); }));
   const Bound& bound = server->bound();
   std::printf("lightcone ready grpc=%s http=%s\n", bound.grpc.c_str(), bound.http.c_str());
   std::fflush(stdout);

@@ -26,8 +26,10 @@ class RunningServer {
   // Errors: those of Engine::Open; INVALID_ARGUMENT for an address or settings of new collections that make no sense;
   // UNAVAILABLE naming an address that cannot be listened on.
   // `engine`: for tests, instead of opening the data folder.
+  // `before_calls`: called once the data folder is open, before anything but HTTP answers.
   static absl::StatusOr<std::unique_ptr<RunningServer>> Start(const ServerConfig& config,
-                                                              std::unique_ptr<Engine> engine = nullptr);
+                                                              std::unique_ptr<Engine> engine = nullptr,
+                                                              const std::function<void()>& before_calls = {});
   ~RunningServer();  // Stop(0)
 
   const Bound& bound() const;

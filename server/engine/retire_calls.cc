@@ -89,7 +89,10 @@ absl::Status EngineImpl::CheckRetirable(Served& served, const CollectionState& s
   const absl::Status ended = served.writer.Submit(&barrier, soon).status();
   if (!ended.ok()) {
     collection.SetClosed(generation, false);
-    return ended;
+    if (!absl::IsDeadlineExceeded(ended)) return ended;
+    return MakeStatus(absl::StatusCode::kDeadlineExceeded,
+                      StrCat("generation ", generation, " of collection '", state.record.name, "' is not retired: writes that ",
+                             "came before have waited for longer than ", absl::FormatDuration(kBarrierMax), "; try again"));
   }
   const Stranded stranded = CountStranded(state, collection.progress(), generation);
   if (stranded.only + stranded.unreachable == 0) return absl::OkStatus();

@@ -138,9 +138,9 @@ absl::StatusOr<WriteResult> EngineImpl::WriteVectors(Served& served, const Gener
   job.same_content = batch.same_content;
   job.durability = batch.durability;
   LC_RETURN_IF_ERROR(PrepareItems(*served.collection, generation, &batch, context, &job.items));
-  const absl::StatusOr<WriteResult> written = served.writer.Submit(&job, context);
-  if (written.ok() && job.same_content) served.backfill.NoteEmbedded(job.generation, written->items);
-  return written;
+  LC_ASSIGN_OR_RETURN(WriteResult result, served.writer.Submit(&job, context));
+  if (job.same_content) served.backfill.NoteEmbedded(job.generation, job.written);
+  return result;
 }
 
 absl::StatusOr<WriteResult> EngineImpl::Delete(const std::string& name, const std::vector<ItemId>& ids,

@@ -173,6 +173,7 @@ void WriteGroup::PlanUpsert(WriteJob* job) {
   }
   job->result = {progress_.sequence, job->generation, static_cast<uint32_t>(job->items.size() - outdated.size()),
                  std::move(outdated)};
+  job->written = places->size();
   if (places->empty()) return;
   ChangeRecord log;
   Change change;

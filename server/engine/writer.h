@@ -48,6 +48,7 @@ struct WriteJob {
   bool taken = false, done = false;
   absl::Status status;
   WriteResult result;
+  size_t written = 0;  // items, without those that were there already
 };
 
 class WriteGroup;

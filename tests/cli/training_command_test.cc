@@ -184,6 +184,9 @@ TEST_F(TrainingCommand, WhatMakesNoSenseIsSaidAndACancelledTrainingIsGone) {
   EXPECT_THAT(Run({"rollout", "shop", "--generation", "1", "--p99-ms", "-1", "--yes"}).err, HasSubstr("--p99-ms"));
   EXPECT_THAT(Run({"rollout", "shop", "--generation", "1", "--embed-rate", "nan", "--yes"}).err, HasSubstr("--embed-rate"));
   EXPECT_EQ(Run({"generation", "canary", "shop", "1", "--end"}).exit_code, 2);
+  EXPECT_EQ(Run({"generation", "canary", "shop", "--share", "0.5"}).exit_code, 2) << "shows, and would change nothing";
+  EXPECT_EQ(Run({"generation", "canary", "shop", "0", "--reason", "x"}).exit_code, 2);
+  EXPECT_EQ(Run({"training", "start", "shop", "--recipe-file", "y", "--set", "epochs=1"}).exit_code, 2);
   EXPECT_EQ(Json({"generation", "canary", "shop"})["generation"], 0);
   Must({"training", "start", "shop", "--method", "independent", "--data", "glyphs", "--set", "epochs=1000"}, kSmall);
   Must({"training", "cancel", "2"});

@@ -149,7 +149,9 @@ TEST_F(Backfills, NewContentAndDeletionsWinAgainstALeasedEmbedding) {
   const WriteResult written = Embed(lease);
   EXPECT_EQ(written.items, 1u);
   EXPECT_EQ(written.outdated.size(), 2u);
+  EXPECT_EQ(engine_->GetBackfill("c")->embedded_total, 1u);
   EXPECT_EQ(Embed(lease).outdated, written.outdated) << "what came through is no race when it is sent again";
+  EXPECT_EQ(engine_->GetBackfill("c")->embedded_total, 1u) << "a worker that sends it for ever gets nowhere";
   EXPECT_THAT(HitNames(SearchFor({0, 0, 0, 1}, 10, 2)), ElementsAre("'b'@1", "'a'@2"));
   // The new content of b has never been ordered: that happens when everything else is through.
   EXPECT_THAT(Lease(10, kLong, lease.token).items, IsEmpty());
