@@ -178,6 +178,11 @@ absl::StatusOr<float> OrderUncertainty(std::string_view key) {
   return std::bit_cast<float>((ascending & 0x80000000u) != 0 ? ascending & 0x7fffffffu : ~ascending);
 }
 
+absl::StatusOr<uint64_t> ParseJob(std::string_view key) {
+  if (key.size() != 8) return WrongShape("job", key);
+  return ReadBig<uint64_t>(key);
+}
+
 absl::StatusOr<uint64_t> ParseChange(std::string_view key) {
   if (key.size() != 12) return WrongShape("change", key);
   return ReadBig<uint64_t>(key.substr(4));

@@ -50,5 +50,6 @@ absl::StatusOr<EmbeddingKey> ParseEmbedding(std::string_view key);
 absl::StatusOr<EmbeddingKey> ParseOrder(std::string_view key);
 absl::StatusOr<float> OrderUncertainty(std::string_view key);
 absl::StatusOr<uint64_t> ParseChange(std::string_view key);  // the sequence
+absl::StatusOr<uint64_t> ParseJob(std::string_view key);     // the number
 
 }  // namespace lightcone::keys

@@ -137,6 +137,9 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(uint32_t number, const std::string& encoded);
   absl::StatusOr<AdapterSet> LoadAdapters(uint32_t number, const std::string& name,
                                           const std::vector<GenerationRecord>& generations);
+  // To the collections that are served, if it could be loaded.
+  absl::Status Admit(const CollectionRecord& record, absl::StatusOr<std::shared_ptr<Collection>> collection)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mu_);
   absl::Status LoadBackfill(Served& served);  // backfill_calls.cc
   void Maintain();        // a thread: trims change logs
   void CarryGalleries();  // a thread: carries galleries that item adapters reach
@@ -278,7 +281,8 @@ class EngineImpl final : public Engine {
   mutable absl::Mutex catalog_mu_ ABSL_ACQUIRED_AFTER(operator_mu_);
   std::map<std::string, ServedPtr> collections_ ABSL_GUARDED_BY(catalog_mu_);  // by name
   std::map<std::string, ServedPtr> aliases_ ABSL_GUARDED_BY(catalog_mu_);
-  // Why collections that are stored are not served, by their names and aliases: their index needs too much memory.
+  // Why collections that are stored are not served, by their names and aliases: their index needs too much memory, or
+  // their records are damaged.
   std::map<std::string, absl::Status> refused_ ABSL_GUARDED_BY(catalog_mu_);
   std::vector<std::string> refused_names_ ABSL_GUARDED_BY(catalog_mu_);  // of them, without the aliases
 

@@ -232,26 +232,35 @@ absl::Status EngineImpl::Load() {
     opened[i] = LoadCollection(found[i].first, found[i].second);
   }));
   std::set<uint32_t> not_served;
+  absl::Status damaged;  // the first one that is
   absl::MutexLock catalog(&catalog_mu_);
   for (size_t i = 0; i < opened.size(); ++i) {
-    absl::StatusOr<std::shared_ptr<Collection>>& collection = opened[i];
-    if (!collection.ok() && collection.status().GetPayload(ToAbsl(kMemoryLimitUrl))) {  // The others have memory enough.
-      spdlog::error("{}; it is not served", MessageOf(collection.status()));
-      LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(found[i].second));
-      refused_[record.name] = collection.status();
-      refused_names_.push_back(record.name);
-      not_served.insert(found[i].first);
-      for (const std::string& alias : record.aliases) refused_[alias] = collection.status();
-      continue;
-    }
-    LC_RETURN_IF_ERROR(collection.status());
-    const CollectionRecord record = (*collection)->state()->record;
-    auto served = std::make_shared<Served>(std::move(*collection), options_.write_queue_max);
-    LC_RETURN_IF_ERROR(LoadBackfill(*served));
-    for (const std::string& alias : record.aliases) aliases_[alias] = served;
-    collections_[record.name] = std::move(served);
+    LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(found[i].second));
+    absl::Status status = Admit(record, std::move(opened[i]));
+    if (status.ok()) continue;
+    if (absl::IsDataLoss(status)) status = Annotate(status, StrCat("collection '", record.name, "' is damaged"));
+    // The others have memory enough, and are as they were. What else fails (no descriptor, no permission) ends the start:
+    // it would meet them as well.
+    const bool too_large = status.GetPayload(ToAbsl(kMemoryLimitUrl)).has_value();
+    if (!too_large && !absl::IsDataLoss(status)) return status;
+    if (!too_large) damaged.Update(status);
+    spdlog::error("{}; it is not served", MessageOf(status));
+    refused_[record.name] = status;
+    refused_names_.push_back(record.name);
+    not_served.insert(found[i].first);
+    for (const std::string& alias : record.aliases) refused_[alias] = status;
   }
+  if (collections_.empty()) LC_RETURN_IF_ERROR(damaged);  // A server of nothing would hide it.
   return jobs_.Load([&](uint32_t number) { return !not_served.contains(number); });
+}
+
+absl::Status EngineImpl::Admit(const CollectionRecord& record, absl::StatusOr<std::shared_ptr<Collection>> collection) {
+  LC_RETURN_IF_ERROR(collection.status());
+  auto served = std::make_shared<Served>(std::move(*collection), options_.write_queue_max);
+  LC_RETURN_IF_ERROR(LoadBackfill(*served));
+  for (const std::string& alias : record.aliases) aliases_[alias] = served;
+  collections_[record.name] = std::move(served);
+  return absl::OkStatus();
 }
 
 void EngineImpl::Maintain() {

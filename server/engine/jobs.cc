@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,16 +45,37 @@ void Jobs::Define(const std::string& kind, JobRunner runner, bool cancellable,
 absl::Status Jobs::Load(const std::function<bool(uint32_t collection)>& served) {
   absl::MutexLock lock(&mu_);
   const auto rows = store_->Scan(Table::kJobs, "", "");
-  for (; rows->Valid(); rows->Next()) {
-    LC_ASSIGN_OR_RETURN(JobRecord record, DecodeJob(rows->value()));
-    const uint64_t number = record.number;
+  // A damaged record is its own job's trouble. Its number is not given again.
+  const auto pass_over = [this](std::string_view key, const absl::Status& why) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    LC_ASSIGN_OR_RETURN(const uint64_t number, keys::ParseJob(key));
     next_ = std::max(next_, number + 1);
-    auto entry = std::make_shared<Entry>();
-    entry->cancel = record.cancel;
-    entry->record = std::move(record);
-    entries_[number] = std::move(entry);
+    damaged_[number] = Annotate(why, StrCat("the record of job ", number));
+    spdlog::error("{}; the job is neither shown nor run until it is cancelled", MessageOf(damaged_[number]));
+    return absl::OkStatus();
+  };
+  while (true) {
+    for (; rows->Valid(); rows->Next()) {
+      absl::StatusOr<JobRecord> record = DecodeJob(rows->value());
+      if (absl::IsDataLoss(record.status())) {
+        LC_RETURN_IF_ERROR(pass_over(rows->key(), record.status()));
+        continue;
+      }
+      LC_RETURN_IF_ERROR(record.status());
+      const uint64_t number = record->number;
+      next_ = std::max(next_, number + 1);
+      auto entry = std::make_shared<Entry>();
+      entry->cancel = record->cancel;
+      entry->record = *std::move(record);
+      entries_[number] = std::move(entry);
+    }
+    const absl::Status why = rows->status();
+    const std::optional<std::string> key = rows->SkipDamaged();
+    if (!key) {
+      LC_RETURN_IF_ERROR(why);
+      break;
+    }
+    LC_RETURN_IF_ERROR(pass_over(*key, why));
   }
-  LC_RETURN_IF_ERROR(rows->status());
   for (const auto& [number, entry] : entries_) {
     if (!Ended(entry->record.state) && served(entry->record.collection_number)) Enqueue(number);
   }
@@ -245,6 +268,7 @@ absl::StatusOr<std::shared_ptr<Jobs::Entry>> Jobs::EntryOf(const std::string& id
   uint64_t number = 0;
   const auto found = ParseId(id, &number) ? entries_.find(number) : entries_.end();
   if (found != entries_.end()) return found->second;
+  if (const auto damaged = damaged_.find(number); damaged != damaged_.end()) return damaged->second;
   return NotFound(StrCat("no job '", id, "'",
                          entries_.empty() ? "; there are none" : StrCat("; the newest is ", entries_.rbegin()->first)));
 }
@@ -292,6 +316,8 @@ absl::StatusOr<JobStatus> Jobs::Cancel(const std::string& id) {
 
 absl::StatusOr<JobStatus> Jobs::CancelNow(const std::string& id, bool* ended) {
   absl::MutexLock lock(&mu_);
+  uint64_t number = 0;
+  if (ParseId(id, &number) && damaged_.contains(number)) return Remove(number);
   LC_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, EntryOf(id));
   JobRecord record = entry->record;
   if (record.cancel) return StatusOf(*entry);
@@ -311,6 +337,18 @@ absl::StatusOr<JobStatus> Jobs::CancelNow(const std::string& id, bool* ended) {
   entry->cancel = true;
   ++entry->changes;
   return StatusOf(*entry);
+}
+
+absl::StatusOr<JobStatus> Jobs::Remove(uint64_t number) {
+  WriteBatch batch;
+  batch.Delete(Table::kJobs, keys::Job(number));
+  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
+  JobStatus status;
+  status.id = StrCat(number);
+  status.state = JobState::kCancelled;
+  status.error = damaged_.at(number);
+  damaged_.erase(number);
+  return status;
 }
 
 bool Jobs::Unended(uint64_t number) const {

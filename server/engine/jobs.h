@@ -64,7 +64,8 @@ class Jobs {
   void Define(const std::string& kind, JobRunner runner, bool cancellable,
               std::function<void(uint64_t number)> ended = {});
   // Reads the table and begins again what had not ended; jobs of a collection that is not served (its index needs more
-  // memory than is allowed) wait for a start that serves it.
+  // memory than is allowed, or its records are damaged) wait for a start that serves it. A job whose own record is damaged is
+  // passed over: Get answers DATA_LOSS, Cancel removes it.
   absl::Status Load(const std::function<bool(uint32_t collection)>& served);
   // Ends the threads; what runs goes on with the next start.
   void Halt();
@@ -73,7 +74,7 @@ class Jobs {
   absl::StatusOr<JobRecord> Prepare(JobRecord job, WriteBatch* batch);
   void Begin(const JobRecord& job);
 
-  // NOT_FOUND for an id that there is no job of.
+  // NOT_FOUND for an id that there is no job of; DATA_LOSS for one whose record cannot be read.
   absl::StatusOr<JobStatus> Get(const std::string& id) const;
   // `collection` 0: of all; an empty `kind`: of every one.
   absl::StatusOr<JobPage> List(uint32_t collection, std::string_view kind, uint32_t page_size,
@@ -108,6 +109,8 @@ class Jobs {
   void RunOne(Kind* kind, const std::shared_ptr<Entry>& entry);
   // Whether that it has ended is in the store.
   bool End(const std::shared_ptr<Entry>& entry, JobRecord record, absl::StatusOr<std::string> result);
+  // A job with a damaged record, from the store.
+  absl::StatusOr<JobStatus> Remove(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<JobStatus> CancelNow(const std::string& id, bool* ended);
   absl::Status Keep(const JobRecord& record) const;  // in the store
   // What has ended long ago goes.
@@ -118,6 +121,7 @@ class Jobs {
   mutable absl::Mutex mu_;
   uint64_t next_ ABSL_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, absl::Status> damaged_ ABSL_GUARDED_BY(mu_);  // why the records of these jobs cannot be read
   std::map<std::string, std::unique_ptr<Kind>> kinds_;  // set before Load; a Kind's parts are guarded by mu_
 };
 

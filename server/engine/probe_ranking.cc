@@ -102,7 +102,7 @@ class BlockRanker {
     for (size_t i = 0; i < block.ids.size(); ++i) {
       const std::span<float> row(carried_.data() + i * dimension, dimension);
       lost_[i] = !CheckVector(way.carry->target(), row, "vector").ok();
-      // Scored as a harmless vector, and left out of what counts.
+      // Scored as a harmless vector; its score is not used.
       if (lost_[i]) std::fill(row.begin(), row.end(), 1.0f);
       carried_factors_[i] = FactorsOf(way.carry->target(), row);
     }
@@ -162,9 +162,10 @@ class BlockRanker {
                   Standing* standing) const {
     const float least = standing->relevant.back();
     for (size_t i = 0; i < block.ids.size(); ++i) {
-      if (scores[i] < least || Lost(way, i) || block.ids[i] == target.own) continue;
-      if (target.IsRelevant(block.ids[i])) continue;
-      const auto outranked = std::upper_bound(standing->relevant.begin(), standing->relevant.end(), scores[i],
+      // Those that are lost come behind everything, and before relevant ones that are lost, too.
+      const float score = Lost(way, i) ? -std::numeric_limits<float>::infinity() : scores[i];
+      if (score < least || block.ids[i] == target.own || target.IsRelevant(block.ids[i])) continue;
+      const auto outranked = std::upper_bound(standing->relevant.begin(), standing->relevant.end(), score,
                                               [](float score, float relevant) { return score >= relevant; });
       ++standing->ahead[static_cast<size_t>(outranked - standing->relevant.begin())];
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -239,8 +240,16 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
                                       &pair->ways[w], &ends[w]));
   }
   if (pair->ways.empty()) return absl::OkStatus();
-  const auto by_map = [](const WayReport& a, const WayReport& b) { return a.figures.map.value < b.figures.map.value; };
-  const auto best = std::max_element(pair->ways.begin(), pair->ways.end(), by_map);
+  // P_com and P_up are those of the way that searches take; where none may be taken, of the one that finds most.
+  Decide(input_.tolerance, pair);
+  const auto before = [&](const WayReport& a, const WayReport& b) {
+    const auto key = [&](const WayReport& way) {
+      const bool taken = pair->verdict == Verdict::kPassed && way.way == pair->chosen;
+      return std::tuple(taken, way.in_reach, way.figures.map.value);
+    };
+    return key(a) < key(b);
+  };
+  const auto best = std::max_element(pair->ways.begin(), pair->ways.end(), before);
   const size_t chosen = static_cast<size_t>(best - pair->ways.begin());
   LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, SelfOn(common, older.generation));
   const MixtureEnds of_best = {WithFailed(std::move(ends[chosen].old_items), ways[chosen].way, old_self),

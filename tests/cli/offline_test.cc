@@ -208,6 +208,7 @@ TEST_F(Offline, TrainRefusesWhatIsWrong) {
   EXPECT_THAT(error({"--out", out, "--set", "epochs"}), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(error({"--out", out, "--set", "epochz=1"}), HasSubstr("epochz"));
   EXPECT_THAT(error({"--out", out, "--set", "epochs=0"}), HasSubstr("epochs"));
+  EXPECT_THAT(error({"--out", out, "--set", "hbct.tau=3"}), HasSubstr("options that method 'independent' reads"));
   EXPECT_THAT(error({"--out", out, "--classes", "1"}), HasSubstr("--classes"));
   EXPECT_THAT(error({"--out", out, "--fraction", "0"}), HasSubstr("--fraction"));
   EXPECT_THAT(error({"--out", out, "--recipe", "slow"}), HasSubstr("slow"));

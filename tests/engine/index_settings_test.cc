@@ -122,6 +122,30 @@ TEST_F(IndexSettingsOfCollections, ACollectionThatNeedsMoreMemoryThanAllowedIsRe
   EXPECT_EQ(engine_->RefusedCollections().size(), 0u);
 }
 
+TEST_F(IndexSettingsOfCollections, ACollectionWithADamagedRecordIsRefusedWhileOthersServe) {
+  Create("broken", {});
+  Create("whole", {});
+  Fill("broken", 5);
+  Fill("whole", 5);
+  std::string good;
+  const std::string key = keys::Generation(1, 1);
+  EditStore([&](Store* store, WriteBatch* batch) {
+    good = *store->Get(Table::kGenerations, key);
+    batch->Put(Table::kGenerations, key, "nonsense");
+  });
+  Restart();
+  EXPECT_TRUE(Fails(engine_->GetCollection("broken"), StatusCode::kDataLoss, {"collection 'broken'"}));
+  ASSERT_EQ(engine_->RefusedCollections().size(), 1u);
+  EXPECT_EQ(engine_->RefusedCollections()[0].first, "broken");
+  SearchCall call = SearchFor(RandomVector(&random_, kDimension), 3);
+  call.collection = "whole";
+  EXPECT_EQ(Hits(call).size(), 3u);
+  EditStore([&](Store*, WriteBatch* batch) { batch->Put(Table::kGenerations, key, good); });
+  Restart();
+  EXPECT_EQ(engine_->GetCollection("broken")->items, 5u);
+  EXPECT_EQ(engine_->RefusedCollections().size(), 0u);
+}
+
 TEST_F(IndexSettingsOfCollections, ARebuildThatTheProcessDoesNotEndIsDoneByTheNextStart) {
   IndexChange flat, graph;
   flat.kind = SealedKind::kFlat;

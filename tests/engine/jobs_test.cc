@@ -232,6 +232,28 @@ TEST_F(JobsTest, ListingGoesFromTheNewestInPagesAndByCollection) {
   EXPECT_TRUE(Fails(jobs->List(0, "", 0, "x"), Code::kInvalidArgument, {"token"}));
 }
 
+TEST_F(JobsTest, ADamagedRecordIsItsOwnJobsTroubleAndIsRemovedByCancelling) {
+  const auto done = [](const JobRun&) -> absl::StatusOr<std::string> { return std::string("{}"); };
+  auto jobs = Make(done);
+  const std::string first = Begin(jobs.get()), second = Begin(jobs.get());
+  WaitFor(*jobs, first);
+  WaitFor(*jobs, second);
+  jobs->Halt();
+  WriteBatch batch;
+  batch.Put(Table::kJobs, keys::Job(2), "nonsense");
+  ASSERT_TRUE(store_->Write(batch, Durability::kDurable).ok());
+  jobs = Restart(std::move(jobs), done);
+  EXPECT_EQ(jobs->Get(first)->state, JobState::kSucceeded);
+  EXPECT_TRUE(Fails(jobs->Get(second).status(), Code::kDataLoss, {"the record of job 2"}));
+  EXPECT_EQ(Begin(jobs.get()), "3") << "a number that was given is not given again";
+  WaitFor(*jobs, "3");
+  EXPECT_EQ(jobs->Cancel(second)->state, JobState::kCancelled);
+  EXPECT_TRUE(Fails(jobs->Get(second).status(), Code::kNotFound, {"no job '2'"}));
+  jobs = Restart(std::move(jobs), done);
+  EXPECT_TRUE(Fails(jobs->Get(second).status(), Code::kNotFound, {"no job '2'"}));
+  EXPECT_EQ(jobs->Get("3")->state, JobState::kSucceeded);
+}
+
 TEST_F(JobsTest, OnlyTheLatestThousandThatEndedAreRemembered) {
   for (uint64_t number = 1; number <= 1'005; ++number) {
     JobRecord job;

@@ -124,9 +124,9 @@ class GateTest : public EngineTest {
     ASSERT_TRUE(put.ok()) << put.status();
   }
 
-  GenerationStatus Validate(uint32_t generation, uint32_t reference = 0) {
+  GenerationStatus Validate(uint32_t generation, uint32_t reference = 0, const std::string& collection = "c") {
     ValidateCall call;
-    call.collection = "c";
+    call.collection = collection;
     call.generation = generation;
     call.reference_generation = reference;
     const auto id = engine_->ValidateGeneration(call);
@@ -135,7 +135,7 @@ class GateTest : public EngineTest {
     JobStatus job = *engine_->GetJob(*id);
     for (; !job.final(); job = *engine_->GetJob(*id)) std::this_thread::yield();
     EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
-    return *engine_->GetGeneration("c", generation);
+    return *engine_->GetGeneration(collection, generation);
   }
   absl::Status TryActivate(uint32_t generation, const std::string& force_because = "") {
     ActivateCall call;
@@ -233,6 +233,70 @@ TEST_F(GateTest, AModelThatMakesOneVectorOfEverythingFindsNothing) {
   ASSERT_NE(after.validation, nullptr);
   EXPECT_FALSE(after.validation->passed);
   for (const WayReport& way : after.validation->pairs[0].ways) EXPECT_LT(way.figures.cmc1.value, 0.1);
+}
+
+TEST_F(GateTest, AnAdapterThatMakesNoVectorOfAnythingFindsNothing) {
+  CreateCollectionCall create;
+  create.name = "angles";
+  create.metric = Metric::kCosine;
+  ASSERT_TRUE(engine_->CreateCollection(create).ok());
+  for (uint32_t generation = 1; generation <= 2; ++generation) {
+    RegisterCall call;
+    call.collection = "angles";
+    call.manifest_json = ManifestFor(kOld);
+    call.expects_adapter = generation == 2;
+    ASSERT_TRUE(engine_->RegisterGeneration(call).ok());
+    if (generation != 1) continue;
+    ActivateCall activate;
+    activate.collection = "angles";
+    activate.generation = 1;
+    ASSERT_TRUE(engine_->ActivateGeneration(activate).ok());
+  }
+  std::vector<UpsertItem> items;
+  for (uint64_t id = 0; id < 600; ++id) items.push_back(ItemOf(Id(id), old_[id], StrCat("{\"class\":", id % kClasses, "}")));
+  UpsertBatch batch = BatchOf(std::move(items), 1);
+  batch.collection = "angles";
+  Write(std::move(batch));
+  PutProbesCall probes{"", "angles", "daily", "class", {}};
+  for (uint64_t i = 0; i < 200; ++i) {
+    const std::vector<float> vector = OldModel(Draw(i % kClasses));
+    Probe probe;
+    probe.vectors = {{1, vector}, {2, vector}};
+    probe.label = FilterValue(static_cast<int64_t>(i % kClasses));
+    probes.probes.push_back(std::move(probe));
+  }
+  ASSERT_TRUE(engine_->PutProbes(probes).ok());
+  AdapterFile file;
+  file.from = "old";
+  file.to = "new";
+  file.fit.loss = "reg";
+  file.fit.pairs = 100;
+  file.spec.direction = AdapterDirection::kItem;
+  file.spec.kind = AdapterKind::kAffine;
+  file.spec.input_dimension = kOld;
+  file.spec.target = engine_->GetGeneration("angles", 2)->space;
+  file.spec.linear.assign(kOld * kOld, 0.0f);  // the vector of zeros has no direction
+  file.spec.offset.assign(kOld, 0.0f);
+  const auto bytes = EncodeAdapter(file);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  PutAdapterCall put;
+  put.collection = "angles";
+  put.from = 1;
+  put.to = 2;
+  put.file = *bytes;
+  ASSERT_TRUE(engine_->PutAdapter(put).ok());
+  const GenerationStatus after = Validate(2, 0, "angles");
+  ASSERT_NE(after.validation, nullptr);
+  EXPECT_FALSE(after.validation->passed);
+  ASSERT_EQ(after.validation->pairs.size(), 1u);
+  bool seen = false;
+  for (const WayReport& way : after.validation->pairs[0].ways) {
+    if (way.way != AdapterMode::kItem) continue;
+    seen = true;
+    EXPECT_EQ(way.figures.cmc1.value, 0);
+    EXPECT_LT(way.figures.map.value, 0.1);
+  }
+  EXPECT_TRUE(seen);
 }
 
 TEST_F(GateTest, AnotherDimensionPassesThroughAnAdapterFittedFromTwoThousandItems) {

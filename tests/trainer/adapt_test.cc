@@ -318,6 +318,9 @@ TEST(FitAdapter, ViewsOfOneItemAreNeverOnBothSides) {
   pairs.items = items;
   const AdapterFile file = FitAdapter(pairs, options).value();
   EXPECT_EQ(file.fit.held_out_pairs, 20) << "four whole items";
+  options.pairs_max = 100;  // keeps whole items as far as they go: some twenty
+  EXPECT_THAT(MessageOf(FitAdapter(pairs, options).status()), HasSubstr("different items in 100 pairs"));
+  options.pairs_max = 0;
   for (int32_t& item : items) item = item < 2 ? item : 0;
   const absl::Status status = FitAdapter(pairs, options).status();
   EXPECT_THAT(MessageOf(status), HasSubstr("field 'pairs.items'"));

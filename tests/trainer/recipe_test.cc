@@ -62,6 +62,9 @@ TEST(Recipe, WhatIsNotKnownIsToldWithFileLineAndWhatThereIs) {
   EXPECT_THAT(ErrorOf(Tiny("adapter.size = 3\n")), AllOf(HasSubstr(where), HasSubstr("adapter.direction")));
   EXPECT_THAT(ErrorOf(Tiny("adapter.map = \"mlp\"\n")), AllOf(HasSubstr(where), HasSubstr("residual-mlp")));
   EXPECT_THAT(ErrorOf(Tiny("adapter.loss = \"sub\"\n")), AllOf(HasSubstr(where), HasSubstr("sup")));
+  EXPECT_THAT(ErrorOf(Tiny("adapter.map = \"kernel\"\nadapter.loss = \"reg\"\n")), HasSubstr("adapter.loss"));
+  EXPECT_THAT(ErrorOf(Tiny("adapter.map = \"affine\"\nadapter.width = 64\n")), HasSubstr("residual-mlp and kernel"));
+  EXPECT_THAT(ErrorOf(Tiny("adapter.rank = 8\n")), HasSubstr("low-rank-affine"));
   EXPECT_THAT(ErrorOf(Tiny("adapter.pairs = 1.5\n")), AllOf(HasSubstr(where), HasSubstr("1.5")));
   EXPECT_THAT(ErrorOf(Tiny("paper.self.map5 = 1\n")), AllOf(HasSubstr(where), HasSubstr("self.map, ")));
   EXPECT_THAT(ErrorOf(Tiny("paper.self.map = \"1\"\n")), HasSubstr(where));

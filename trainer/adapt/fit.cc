@@ -43,12 +43,6 @@ absl::StatusOr<Split> SplitPairs(const EmbeddingPairs& pairs, const AdaptOptions
   const auto item = [&](int64_t row) {
     return pairs.items.empty() ? row : int64_t{pairs.items[static_cast<size_t>(row)]};
   };
-  if (!pairs.items.empty()) {
-    const int64_t different = static_cast<int64_t>(absl::flat_hash_set<int32_t>(pairs.items.begin(), pairs.items.end()).size());
-    if (different < kAdaptItemsMin) {
-      return InvalidField("pairs.items", StrCat(different, " different items"), StrCat("at least ", kAdaptItemsMin));
-    }
-  }
   std::vector<std::pair<uint64_t, int64_t>> keyed(n);
   for (size_t i = 0; i < n; ++i) {
     const int64_t row = static_cast<int64_t>(i);
@@ -60,6 +54,15 @@ absl::StatusOr<Split> SplitPairs(const EmbeddingPairs& pairs, const AdaptOptions
   }
   Split split;
   for (const auto& [key, row] : keyed) split.rows.push_back(row);
+  if (!pairs.items.empty()) {  // of those that are left
+    absl::flat_hash_set<int64_t> items;
+    for (const int64_t row : split.rows) items.insert(item(row));
+    const int64_t different = std::ssize(items);
+    if (different < kAdaptItemsMin) {
+      return InvalidField("pairs.items", StrCat(different, " different items in ", split.rows.size(), " pairs"),
+                          StrCat("at least ", kAdaptItemsMin));
+    }
+  }
   const int64_t count = static_cast<int64_t>(split.rows.size());
   const int64_t wanted = static_cast<int64_t>(std::llround(options.held_out * static_cast<double>(count)));
   split.fitted = count - std::clamp(wanted, kHeldOutMin, kHeldOutMax);

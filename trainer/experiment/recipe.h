@@ -39,6 +39,7 @@ struct RecipeAdapter {
   int64_t pairs = 0;                 // images of the newer model's training set, drawn at random; 0: all
   int64_t views = 0;                 // each plain, and views - 1 changed copies; 0: ViewsFor
   int64_t width = 0, rank = 32, steps = 1500;
+  RecipeSettings given;  // the keys that the recipe names
 };
 
 // Rows of one space share their options, their old models and the models that are trained alone.

@@ -202,7 +202,10 @@ class Parser {
     if (key.starts_with("paper.")) return SetPaper(entry, key.substr(6), &row->paper);
     if (key.starts_with("adapter.")) {
       if (!row->adapter.has_value()) row->adapter.emplace();
-      return TakeAdapter(entry, key.substr(8), &*row->adapter);
+      const std::string_view given = key.substr(8);
+      LC_RETURN_IF_ERROR(TakeAdapter(entry, given, &*row->adapter));
+      row->adapter->given.push_back({std::string(given), entry.value, Where(entry)});
+      return absl::OkStatus();
     }
     if (key != "method") return AddOption(entry, key, &row->set);
     if (FindTrainingMethod(entry.value) == nullptr) {
@@ -265,6 +268,27 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // Nor would a key that the adapter's map does not read.
+  static absl::Status CheckAdapterRead(const RecipeRow& row) {
+    LC_ASSIGN_OR_RETURN(const AdapterKind map, ParseAdapterKind(row.adapter->map));
+    const bool closed_form = map == AdapterKind::kProcrustes || map == AdapterKind::kKernel;
+    for (const RecipeSetting& given : row.adapter->given) {
+      std::string_view read_by;
+      if (given.name == "width" && map != AdapterKind::kResidualMlp && map != AdapterKind::kKernel) {
+        read_by = "residual-mlp and kernel";
+      } else if (given.name == "rank" && map != AdapterKind::kLowRankAffine) {
+        read_by = "low-rank-affine";
+      } else if (closed_form && (given.name == "steps" || (given.name == "loss" && given.value != "auto"))) {
+        read_by = "affine, low-rank-affine and residual-mlp";
+      }
+      if (read_by.empty()) continue;
+      return Annotate(InvalidField("key", StrCat("'row.", row.name, ".adapter.", given.name, "'"),
+                                   StrCat("nothing with adapter.map '", row.adapter->map, "': only ", read_by, " read it")),
+                      given.where);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Finish() {
     if (recipe_.title.empty()) return InvalidField("title", "absent", "a line that says what the experiment shows");
     if (recipe_.data.empty()) return InvalidField("data", "absent", "a data set, or its kind");
@@ -277,6 +301,7 @@ class Parser {
         return InvalidField(StrCat(field, ".method"), "absent", NamesOf(TrainingMethods()));
       }
       LC_RETURN_IF_ERROR(CheckRead(row));
+      if (row.adapter.has_value()) LC_RETURN_IF_ERROR(CheckAdapterRead(row));
       if (row.space.empty() && recipe_.spaces.size() == 1) row.space = recipe_.spaces[0].name;
       if (row.reference.empty()) row.reference = row.space;
       for (const std::string* space : {&row.space, &row.reference}) {
