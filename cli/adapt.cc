@@ -253,6 +253,10 @@ absl::StatusOr<Inputs> Embed(const AdaptFlags& flags, const Sides& sides) {
     return InvalidField("--pairs", StrCat(wanted),
                         StrCat("0 (all), or ", least, " .. ", dataset.train.size(), ", the training images"));
   }
+  const int64_t fitted = FittedAtMost(wanted * views, AdaptOptions{}.held_out);
+  if (flags.width > fitted && flags.map == AdapterKindName(AdapterKind::kKernel)) {
+    return InvalidField("--width", StrCat(flags.width), StrCat("0 .. ", fitted, ", the fitted pairs"));
+  }
   const ImageSet images = DrawImages(dataset.train, wanted, MixSeed({flags.seed, 0x9a125u}));
   LC_ASSIGN_OR_RETURN(inputs.pairs,
                       EmbedPairs(old_model, new_model, images, dataset.augment, views, flags.seed));

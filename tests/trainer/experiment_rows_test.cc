@@ -172,6 +172,7 @@ TEST(ExperimentRows, ARankAboveTheDimensionAndTooManyPairsAreRefusedWithTheRow) 
   const TinyExperiment tiny;
   for (const auto& [setting, field] :
        {std::pair("adapter.map = \"low-rank-affine\"\nadapter.rank = 9", "rank"),
+        std::pair("adapter.map = \"kernel\"\nadapter.views = 1\nadapter.width = 4000", "adapter.width"),
         std::pair("adapter.pairs = 73", "adapter.pairs"), std::pair("adapter.pairs = 20", "pairs")}) {
     tiny.Write(StrCat(kTinyHead, "[row.a]\nmethod = \"independent\"\n", setting, "\n"));
     const absl::Status status = tiny.Error();

@@ -26,8 +26,7 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kHeldOutMin = 16, kHeldOutMax = 4096;
-constexpr int64_t kFittedMin = kAdaptPairsMin - kHeldOutMin;
+const int64_t kFittedMin = FittedAtMost(kAdaptPairsMin, 0);
 constexpr int64_t kEvaluationBank = 2048, kEvaluationQueries = 512;  // of the held-out loss
 
 // Rows of the pairs, in an order drawn by item: the first ones are fitted, the others held out.
@@ -64,8 +63,7 @@ absl::StatusOr<Split> SplitPairs(const EmbeddingPairs& pairs, const AdaptOptions
     }
   }
   const int64_t count = static_cast<int64_t>(split.rows.size());
-  const int64_t wanted = static_cast<int64_t>(std::llround(options.held_out * static_cast<double>(count)));
-  split.fitted = count - std::clamp(wanted, kHeldOutMin, kHeldOutMax);
+  split.fitted = FittedAtMost(count, options.held_out);
   // The item at the border is held out as a whole.
   const auto at = [&](int64_t i) { return item(split.rows[static_cast<size_t>(i)]); };
   while (split.fitted > 0 && at(split.fitted - 1) == at(split.fitted)) --split.fitted;

@@ -12,6 +12,8 @@ namespace {
 constexpr std::string_view kLossAllowed =
     "auto, or a sum of reg, rel, sup, contra with weights above 0, as in reg+0.3*sup";
 
+constexpr int64_t kHeldOutMin = 16, kHeldOutMax = 4096;
+
 constexpr size_t kLossTextMax = 100;  // it becomes a label in the adapter's file
 
 absl::Status CheckInt(const char* field, int64_t value, int64_t min, int64_t max) {
@@ -82,6 +84,11 @@ absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels)
     *slot = weight;
   }
   return loss;
+}
+
+int64_t FittedAtMost(int64_t pairs, double held_out) {
+  const auto wanted = static_cast<int64_t>(std::llround(held_out * static_cast<double>(pairs)));
+  return pairs - std::clamp(wanted, kHeldOutMin, kHeldOutMax);
 }
 
 int WidthFor(AdapterKind kind, AdapterDirection direction) {

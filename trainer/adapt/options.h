@@ -45,6 +45,10 @@ struct AdaptLoss {
 // kAutoLoss*. INVALID_ARGUMENT names field 'loss', the text and the terms.
 absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels);
 
+// How many of so many pairs are fitted at most; the others, a share of them within 16 .. 4096, choose when to stop. Fewer
+// where pairs are views of one item, which are never on both sides.
+int64_t FittedAtMost(int64_t pairs, double held_out);
+
 // The usual width: 1,024 hidden units for items, 512 for queries (each of which waits for its own product), 4,096 centres
 // of `kernel`; 0 for maps without one. A row's cost is linear in it.
 int WidthFor(AdapterKind kind, AdapterDirection direction);

@@ -66,8 +66,11 @@ absl::Status CheckRowAdapter(const RecipeAdapter& recipe, const TrainConfig& old
   if (items < kAdaptItemsMin) {
     return InvalidField("pairs.items", StrCat(items, " different items"), StrCat("at least ", kAdaptItemsMin));
   }
-  if (items * ViewsOf(recipe, train) >= kAdaptPairsMin) return absl::OkStatus();
-  return InvalidField("pairs", StrCat(items * ViewsOf(recipe, train), " pairs"), StrCat("at least ", kAdaptPairsMin));
+  const int64_t pairs = items * ViewsOf(recipe, train);
+  if (pairs < kAdaptPairsMin) return InvalidField("pairs", StrCat(pairs, " pairs"), StrCat("at least ", kAdaptPairsMin));
+  const int64_t fitted = FittedAtMost(pairs, options.held_out);
+  if (options.kind != AdapterKind::kKernel || options.width <= fitted) return absl::OkStatus();
+  return InvalidField("adapter.width", StrCat(recipe.width), StrCat("1 .. ", fitted, ", the fitted pairs"));
 }
 
 absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const TrainedModel& old,
