@@ -144,12 +144,12 @@ absl::StatusOr<TrainConfig> ConfigOf(const TrainFlags& flags, const Dataset& dat
   for (const std::string& setting : flags.settings) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos) return InvalidField("--set", StrCat("'", setting, "'"), "NAME=VALUE");
-    const std::string name = setting.substr(0, equals);
-    LC_RETURN_IF_ERROR(SetTrainOption(config, name, setting.substr(equals + 1)));
-    if (!ReadsOption(*FindTrainingMethod(config.method), name)) {
-      return InvalidField("--set", StrCat("'", setting, "'"),
-                          StrCat("options that method '", config.method, "' reads (lightcone train --list)"));
-    }
+    LC_RETURN_IF_ERROR(SetTrainOption(config, setting.substr(0, equals), setting.substr(equals + 1)));
+  }
+  for (const std::string& setting : flags.settings) {
+    if (ReadsOption(*FindTrainingMethod(config.method), setting.substr(0, setting.find('=')))) continue;
+    return InvalidField("--set", StrCat("'", setting, "'"),
+                        StrCat("options that method '", config.method, "' reads (lightcone train --list)"));
   }
   LC_RETURN_IF_ERROR(config.Validate());
   return config;

@@ -238,7 +238,7 @@ absl::Status EngineImpl::Load() {
     LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(found[i].second));
     absl::Status status = Admit(record, std::move(opened[i]));
     if (status.ok()) continue;
-    if (absl::IsDataLoss(status)) status = Annotate(status, StrCat("collection '", record.name, "' is damaged"));
+    if (absl::IsDataLoss(status)) status = Annotate(status, StrCat("collection '", record.name, "' is not served"));
     // The others have memory enough, and are as they were. What else fails (no descriptor, no permission) ends the start:
     // it would meet them as well.
     const bool too_large = status.GetPayload(ToAbsl(kMemoryLimitUrl)).has_value();

@@ -266,9 +266,10 @@ JobStatus Jobs::StatusOf(const Entry& entry) {
 
 absl::StatusOr<std::shared_ptr<Jobs::Entry>> Jobs::EntryOf(const std::string& id) const {
   uint64_t number = 0;
-  const auto found = ParseId(id, &number) ? entries_.find(number) : entries_.end();
+  const bool parsed = ParseId(id, &number);
+  const auto found = parsed ? entries_.find(number) : entries_.end();
   if (found != entries_.end()) return found->second;
-  if (const auto damaged = damaged_.find(number); damaged != damaged_.end()) return damaged->second;
+  if (const auto damaged = damaged_.find(number); parsed && damaged != damaged_.end()) return damaged->second;
   return NotFound(StrCat("no job '", id, "'",
                          entries_.empty() ? "; there are none" : StrCat("; the newest is ", entries_.rbegin()->first)));
 }
@@ -306,10 +307,11 @@ absl::StatusOr<JobPage> Jobs::List(uint32_t collection, std::string_view kind, u
 absl::StatusOr<JobStatus> Jobs::Cancel(const std::string& id) {
   bool ended = false;
   LC_ASSIGN_OR_RETURN(const JobStatus status, CancelNow(id, &ended));
+  uint64_t number = 0;
+  if (!ended || !ParseId(id, &number)) return status;
   const auto kind = kinds_.find(status.kind);
-  if (ended && kind != kinds_.end() && kind->second->ended) {
-    uint64_t number = 0;
-    if (ParseId(id, &number)) kind->second->ended(number);
+  for (const auto& [name, one] : kinds_) {  // of a damaged record nobody knows the kind
+    if (one->ended && (kind == kinds_.end() || name == status.kind)) one->ended(number);
   }
   return status;
 }
@@ -317,7 +319,10 @@ absl::StatusOr<JobStatus> Jobs::Cancel(const std::string& id) {
 absl::StatusOr<JobStatus> Jobs::CancelNow(const std::string& id, bool* ended) {
   absl::MutexLock lock(&mu_);
   uint64_t number = 0;
-  if (ParseId(id, &number) && damaged_.contains(number)) return Remove(number);
+  if (ParseId(id, &number) && damaged_.contains(number)) {
+    *ended = true;
+    return Replace(number);
+  }
   LC_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, EntryOf(id));
   JobRecord record = entry->record;
   if (record.cancel) return StatusOf(*entry);
@@ -339,16 +344,22 @@ absl::StatusOr<JobStatus> Jobs::CancelNow(const std::string& id, bool* ended) {
   return StatusOf(*entry);
 }
 
-absl::StatusOr<JobStatus> Jobs::Remove(uint64_t number) {
-  WriteBatch batch;
-  batch.Delete(Table::kJobs, keys::Job(number));
-  LC_RETURN_IF_ERROR(store_->Write(batch, Durability::kDurable));
-  JobStatus status;
-  status.id = StrCat(number);
-  status.state = JobState::kCancelled;
-  status.error = damaged_.at(number);
+absl::StatusOr<JobStatus> Jobs::Replace(uint64_t number) {
+  JobRecord record;
+  record.number = number;
+  record.kind = "unknown";
+  record.state = JobState::kCancelled;
+  record.cancel = true;
+  record.ended_us = NowMicros();
+  record.error_code = static_cast<int>(damaged_.at(number).code());
+  record.error = MessageOf(damaged_.at(number));
+  LC_RETURN_IF_ERROR(Keep(record));
   damaged_.erase(number);
-  return status;
+  auto entry = std::make_shared<Entry>();
+  entry->cancel = true;
+  entry->record = std::move(record);
+  entries_[number] = entry;
+  return StatusOf(*entry);
 }
 
 bool Jobs::Unended(uint64_t number) const {

@@ -65,7 +65,7 @@ class Jobs {
               std::function<void(uint64_t number)> ended = {});
   // Reads the table and begins again what had not ended; jobs of a collection that is not served (its index needs more
   // memory than is allowed, or its records are damaged) wait for a start that serves it. A job whose own record is damaged is
-  // passed over: Get answers DATA_LOSS, Cancel removes it.
+  // passed over: Get answers DATA_LOSS, Cancel puts a cancelled one in its place.
   absl::Status Load(const std::function<bool(uint32_t collection)>& served);
   // Ends the threads; what runs goes on with the next start.
   void Halt();
@@ -109,8 +109,8 @@ class Jobs {
   void RunOne(Kind* kind, const std::shared_ptr<Entry>& entry);
   // Whether that it has ended is in the store.
   bool End(const std::shared_ptr<Entry>& entry, JobRecord record, absl::StatusOr<std::string> result);
-  // A job with a damaged record, from the store.
-  absl::StatusOr<JobStatus> Remove(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The record of a job that is damaged, by one that says so: its number stays taken.
+  absl::StatusOr<JobStatus> Replace(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<JobStatus> CancelNow(const std::string& id, bool* ended);
   absl::Status Keep(const JobRecord& record) const;  // in the store
   // What has ended long ago goes.
