@@ -253,10 +253,8 @@ absl::StatusOr<Inputs> Embed(const AdaptFlags& flags, const Sides& sides) {
     return InvalidField("--pairs", StrCat(wanted),
                         StrCat("0 (all), or ", least, " .. ", dataset.train.size(), ", the training images"));
   }
-  const int64_t fitted = FittedAtMost(wanted * views, AdaptOptions{}.held_out);
-  if (flags.width > fitted && flags.map == AdapterKindName(AdapterKind::kKernel)) {
-    return InvalidField("--width", StrCat(flags.width), StrCat("0 .. ", fitted, ", the fitted pairs"));
-  }
+  LC_ASSIGN_OR_RETURN(const AdapterKind kind, ParseAdapterKind(flags.map));
+  LC_RETURN_IF_ERROR(CheckCentres("--width", kind, flags.width, FittedAtMost(wanted * views, AdaptOptions{}.held_out)));
   const ImageSet images = DrawImages(dataset.train, wanted, MixSeed({flags.seed, 0x9a125u}));
   LC_ASSIGN_OR_RETURN(inputs.pairs,
                       EmbedPairs(old_model, new_model, images, dataset.augment, views, flags.seed));
@@ -279,19 +277,15 @@ absl::StatusOr<Inputs> Embed(const AdaptFlags& flags, const Sides& sides) {
 
 // What was given for a map that has no such thing.
 absl::Status CheckMap(const AdaptFlags& flags, AdapterKind kind) {
-  const bool closed_form = kind == AdapterKind::kProcrustes || kind == AdapterKind::kKernel;
-  if (flags.width != 0 && kind != AdapterKind::kResidualMlp && kind != AdapterKind::kKernel) {
-    return InvalidField("--width", StrCat(flags.width),
-                        StrCat("0 with --map ", flags.map, ": only residual-mlp and kernel have a width"));
-  }
-  if (flags.rank_given->count() > 0 && kind != AdapterKind::kLowRankAffine) {
-    return InvalidField("--rank", StrCat(flags.rank),
-                        StrCat("nothing with --map ", flags.map, ": only low-rank-affine has a rank"));
-  }
-  if (flags.loss_given->count() > 0 && flags.loss != "auto" && closed_form) {
-    return InvalidField("--loss", flags.loss, StrCat("auto with --map ", flags.map, ": a closed form has no loss"));
-  }
-  return absl::OkStatus();
+  const auto check = [&](const char* option, bool given, const std::string& value, const char* without) {
+    const std::string_view read_by = MapsThatRead(option, kind);
+    if (!given || read_by.empty()) return absl::OkStatus();
+    return InvalidField(StrCat("--", option), value,
+                        StrCat(without, " with --map ", flags.map, ": it is for ", read_by));
+  };
+  LC_RETURN_IF_ERROR(check("width", flags.width != 0, StrCat(flags.width), "0"));
+  LC_RETURN_IF_ERROR(check("rank", flags.rank_given->count() > 0, StrCat(flags.rank), "nothing"));
+  return check("loss", flags.loss_given->count() > 0 && flags.loss != "auto", flags.loss, "auto");
 }
 
 // Options and pairs name fields of their own. Those of embeddings come from these flags; what a model brings is named

@@ -16,6 +16,7 @@
 #include "spdlog/spdlog.h"
 #include "store/envelope.h"
 #include "store/keys.h"
+#include "store/walk.h"
 
 namespace lightcone::server {
 namespace {
@@ -112,28 +113,17 @@ absl::Status EngineImpl::ForgetOldRequests() {
   const int64_t oldest = absl::ToUnixMicros(absl::Now() - kRequestAgeMax);
   const auto requests = store_->Scan(Table::kMeta, keys::Meta(kRequestPrefix), keys::Meta("request0"));
   WriteBatch batch;
+  const auto forget = [&](std::string_view key, std::string_view value) {
+    LC_ASSIGN_OR_RETURN(const RequestRecord record, DecodeRequest(value));
+    if (record.time_us < oldest) batch.Delete(Table::kMeta, std::string(key));
+    return absl::OkStatus();
+  };
   // A damaged one refuses its own call, should that come again, and nothing else.
   const auto pass_over = [](std::string_view key, const absl::Status& why) {
     spdlog::error("{}: the memory of a request is damaged: {}", Place(Table::kMeta, key), MessageOf(why));
+    return absl::OkStatus();
   };
-  while (true) {
-    for (; requests->Valid(); requests->Next()) {
-      const absl::StatusOr<RequestRecord> record = DecodeRequest(requests->value());
-      if (absl::IsDataLoss(record.status())) {
-        pass_over(requests->key(), record.status());
-        continue;
-      }
-      LC_RETURN_IF_ERROR(record.status());
-      if (record->time_us < oldest) batch.Delete(Table::kMeta, std::string(requests->key()));
-    }
-    const absl::Status why = requests->status();
-    const std::optional<std::string> key = requests->SkipDamaged();
-    if (!key) {
-      LC_RETURN_IF_ERROR(why);
-      break;
-    }
-    pass_over(*key, why);
-  }
+  LC_RETURN_IF_ERROR(WalkPastDamage(*requests, forget, pass_over));
   return batch.empty() ? absl::OkStatus() : store_->Write(batch, Durability::kDurable);
 }
 
@@ -238,7 +228,7 @@ absl::Status EngineImpl::Load() {
     LC_ASSIGN_OR_RETURN(const CollectionRecord record, DecodeCollection(found[i].second));
     absl::Status status = Admit(record, std::move(opened[i]));
     if (status.ok()) continue;
-    if (absl::IsDataLoss(status)) status = Annotate(status, StrCat("collection '", record.name, "' is not served"));
+    if (absl::IsDataLoss(status)) status = Annotate(status, StrCat("collection '", record.name, "'"));
     // The others have memory enough, and are as they were. What else fails (no descriptor, no permission) ends the start:
     // it would meet them as well.
     const bool too_large = status.GetPayload(ToAbsl(kMemoryLimitUrl)).has_value();

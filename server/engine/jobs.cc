@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "base/status.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
+#include "store/walk.h"
 
 namespace lightcone::server {
 namespace {
@@ -45,6 +45,12 @@ void Jobs::Define(const std::string& kind, JobRunner runner, bool cancellable,
 absl::Status Jobs::Load(const std::function<bool(uint32_t collection)>& served) {
   absl::MutexLock lock(&mu_);
   const auto rows = store_->Scan(Table::kJobs, "", "");
+  const auto add = [this](std::string_view, std::string_view value) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    LC_ASSIGN_OR_RETURN(JobRecord record, DecodeJob(value));
+    next_ = std::max(next_, record.number + 1);
+    Add(std::move(record));
+    return absl::OkStatus();
+  };
   // A damaged record is its own job's trouble. Its number is not given again.
   const auto pass_over = [this](std::string_view key, const absl::Status& why) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     LC_ASSIGN_OR_RETURN(const uint64_t number, keys::ParseJob(key));
@@ -53,33 +59,18 @@ absl::Status Jobs::Load(const std::function<bool(uint32_t collection)>& served) 
     spdlog::error("{}; the job is neither shown nor run until it is cancelled", MessageOf(damaged_[number]));
     return absl::OkStatus();
   };
-  while (true) {
-    for (; rows->Valid(); rows->Next()) {
-      absl::StatusOr<JobRecord> record = DecodeJob(rows->value());
-      if (absl::IsDataLoss(record.status())) {
-        LC_RETURN_IF_ERROR(pass_over(rows->key(), record.status()));
-        continue;
-      }
-      LC_RETURN_IF_ERROR(record.status());
-      const uint64_t number = record->number;
-      next_ = std::max(next_, number + 1);
-      auto entry = std::make_shared<Entry>();
-      entry->cancel = record->cancel;
-      entry->record = *std::move(record);
-      entries_[number] = std::move(entry);
-    }
-    const absl::Status why = rows->status();
-    const std::optional<std::string> key = rows->SkipDamaged();
-    if (!key) {
-      LC_RETURN_IF_ERROR(why);
-      break;
-    }
-    LC_RETURN_IF_ERROR(pass_over(*key, why));
-  }
+  LC_RETURN_IF_ERROR(WalkPastDamage(*rows, add, pass_over));
   for (const auto& [number, entry] : entries_) {
     if (!Ended(entry->record.state) && served(entry->record.collection_number)) Enqueue(number);
   }
   return absl::OkStatus();
+}
+
+const Jobs::Entry& Jobs::Add(JobRecord record) {
+  auto entry = std::make_shared<Entry>();
+  entry->cancel = record.cancel;
+  entry->record = std::move(record);
+  return *(entries_[entry->record.number] = entry);
 }
 
 void Jobs::Halt() {
@@ -127,9 +118,7 @@ absl::StatusOr<JobRecord> Jobs::Prepare(JobRecord job, WriteBatch* batch) {
 
 void Jobs::Begin(const JobRecord& job) {
   absl::MutexLock lock(&mu_);
-  auto entry = std::make_shared<Entry>();
-  entry->record = job;
-  entries_[job.number] = std::move(entry);
+  Add(job);
   Enqueue(job.number);
 }
 
@@ -355,11 +344,7 @@ absl::StatusOr<JobStatus> Jobs::Replace(uint64_t number) {
   record.error = MessageOf(damaged_.at(number));
   LC_RETURN_IF_ERROR(Keep(record));
   damaged_.erase(number);
-  auto entry = std::make_shared<Entry>();
-  entry->cancel = true;
-  entry->record = std::move(record);
-  entries_[number] = entry;
-  return StatusOf(*entry);
+  return StatusOf(Add(std::move(record)));
 }
 
 bool Jobs::Unended(uint64_t number) const {

@@ -104,6 +104,7 @@ class Jobs {
 
   static JobStatus StatusOf(const Entry& entry);
   absl::StatusOr<std::shared_ptr<Entry>> EntryOf(const std::string& id) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  const Entry& Add(JobRecord record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Enqueue(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Work(Kind* kind);  // the thread
   void RunOne(Kind* kind, const std::shared_ptr<Entry>& entry);

@@ -136,7 +136,7 @@ class Validation {
   absl::StatusOr<RankingWay> Self(uint32_t generation);
   absl::StatusOr<std::vector<Way>> WaysTo(const GenerationRecord& older);
   absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
-  // Mixture of each way, P_com and P_up.
+  // Mixture of each way, the verdict, P_com and P_up.
   absl::Status MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair);
   // By the plain distance, and calibrated where that is wanted.
   // Sets `ends` to what a gallery of old items alone, and of new ones alone, gives.
@@ -213,9 +213,7 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
     report.cmc1_gain = GainOf(cross.cmc1, old_self.cmc1);
     report.map_gain = GainOf(cross.ap, old_self.ap);
   }
-  LC_RETURN_IF_ERROR(MeasureCommon(older, ways, pair));
-  Decide(input_.tolerance, pair);
-  return absl::OkStatus();
+  return MeasureCommon(older, ways, pair);
 }
 
 absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair) {
@@ -230,6 +228,7 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
     for (WayReport& way : pair->ways) {
       if (input_.calibrate && way.in_reach) way.calibration.emplace().none_because = few;
     }
+    Decide(input_.tolerance, pair);
     return absl::OkStatus();
   }
   LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
@@ -239,9 +238,9 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
     LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way}, {newer_.generation, &newer_self},
                                       &pair->ways[w], &ends[w]));
   }
+  Decide(input_.tolerance, pair);
   if (pair->ways.empty()) return absl::OkStatus();
   // P_com and P_up are those of the way that searches take; where none may be taken, of the one that finds most.
-  Decide(input_.tolerance, pair);
   const auto before = [&](const WayReport& a, const WayReport& b) {
     const auto key = [&](const WayReport& way) {
       const bool taken = pair->verdict == Verdict::kPassed && way.way == pair->chosen;

@@ -124,6 +124,29 @@ class GateTest : public EngineTest {
     ASSERT_TRUE(put.ok()) << put.status();
   }
 
+  // An item adapter from 1 to 2 that carries every item to one point.
+  void PutConstantAdapter(const std::string& collection, float value) {
+    AdapterFile file;
+    file.from = "old";
+    file.to = "new";
+    file.fit.loss = "reg";
+    file.fit.pairs = 100;
+    file.spec.direction = AdapterDirection::kItem;
+    file.spec.kind = AdapterKind::kAffine;
+    file.spec.input_dimension = kOld;
+    file.spec.target = engine_->GetGeneration(collection, 2)->space;
+    file.spec.linear.assign(kOld * kOld, 0.0f);
+    file.spec.offset.assign(kOld, value);
+    const auto bytes = EncodeAdapter(file);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    PutAdapterCall put;
+    put.collection = collection;
+    put.from = 1;
+    put.to = 2;
+    put.file = *bytes;
+    ASSERT_TRUE(engine_->PutAdapter(put).ok());
+  }
+
   GenerationStatus Validate(uint32_t generation, uint32_t reference = 0, const std::string& collection = "c") {
     ValidateCall call;
     call.collection = collection;
@@ -209,26 +232,8 @@ TEST_F(GateTest, AModelThatEmbeddedEverythingIsComparedWithTheOneThatServes) {
 TEST_F(GateTest, AModelThatMakesOneVectorOfEverythingFindsNothing) {
   RegisterModel(kOld, 1);
   PutProbesFor([](const auto&) { return std::vector<float>(kOld, 0.5f); }, 600);
-  // An adapter that carries every item to one point: all are equally far from any query.
-  AdapterFile file;
-  file.from = "old";
-  file.to = "new";
-  file.fit.loss = "reg";
-  file.fit.pairs = 100;
-  file.spec.direction = AdapterDirection::kItem;
-  file.spec.kind = AdapterKind::kAffine;
-  file.spec.input_dimension = kOld;
-  file.spec.target = engine_->GetGeneration("c", 2)->space;
-  file.spec.linear.assign(kOld * kOld, 0.0f);
-  file.spec.offset.assign(kOld, 0.25f);
-  const auto bytes = EncodeAdapter(file);
-  ASSERT_TRUE(bytes.ok()) << bytes.status();
-  PutAdapterCall put;
-  put.collection = "c";
-  put.from = 1;
-  put.to = 2;
-  put.file = *bytes;
-  ASSERT_TRUE(engine_->PutAdapter(put).ok());
+  // All items are equally far from any query.
+  PutConstantAdapter("c", 0.25f);
   const GenerationStatus after = Validate(2);
   ASSERT_NE(after.validation, nullptr);
   EXPECT_FALSE(after.validation->passed);
@@ -266,25 +271,7 @@ TEST_F(GateTest, AnAdapterThatMakesNoVectorOfAnythingFindsNothing) {
     probes.probes.push_back(std::move(probe));
   }
   ASSERT_TRUE(engine_->PutProbes(probes).ok());
-  AdapterFile file;
-  file.from = "old";
-  file.to = "new";
-  file.fit.loss = "reg";
-  file.fit.pairs = 100;
-  file.spec.direction = AdapterDirection::kItem;
-  file.spec.kind = AdapterKind::kAffine;
-  file.spec.input_dimension = kOld;
-  file.spec.target = engine_->GetGeneration("angles", 2)->space;
-  file.spec.linear.assign(kOld * kOld, 0.0f);  // the vector of zeros has no direction
-  file.spec.offset.assign(kOld, 0.0f);
-  const auto bytes = EncodeAdapter(file);
-  ASSERT_TRUE(bytes.ok()) << bytes.status();
-  PutAdapterCall put;
-  put.collection = "angles";
-  put.from = 1;
-  put.to = 2;
-  put.file = *bytes;
-  ASSERT_TRUE(engine_->PutAdapter(put).ok());
+  PutConstantAdapter("angles", 0);  // the vector of zeros has no direction
   const GenerationStatus after = Validate(2, 0, "angles");
   ASSERT_NE(after.validation, nullptr);
   EXPECT_FALSE(after.validation->passed);

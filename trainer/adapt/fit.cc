@@ -182,9 +182,7 @@ class Fit {
  private:
   // Kernel ridge regression: a closed form whose ridge the held-out pairs choose.
   absl::StatusOr<AdapterFile> RunKernel(const std::atomic<bool>* stop) {
-    if (options_.width > fitted_) {
-      return InvalidField("width", StrCat(options_.width), StrCat("1 .. ", fitted_, ", the fitted pairs"));
-    }
+    LC_RETURN_IF_ERROR(CheckCentres("width", options_.kind, options_.width, fitted_));
     const bool lorentz = options_.source.metric == Metric::kLorentz;
     LC_ASSIGN_OR_RETURN(KernelMap map,
                         FitKernel(all_.source.narrow(0, 0, fitted_),

@@ -91,6 +91,19 @@ int64_t FittedAtMost(int64_t pairs, double held_out) {
   return pairs - std::clamp(wanted, kHeldOutMin, kHeldOutMax);
 }
 
+std::string_view MapsThatRead(std::string_view option, AdapterKind kind) {
+  const bool closed_form = kind == AdapterKind::kProcrustes || kind == AdapterKind::kKernel;
+  if (option == "width" && kind != AdapterKind::kResidualMlp && kind != AdapterKind::kKernel) return "residual-mlp and kernel";
+  if (option == "rank" && kind != AdapterKind::kLowRankAffine) return "low-rank-affine";
+  if ((option == "loss" || option == "steps") && closed_form) return "affine, low-rank-affine and residual-mlp";
+  return "";
+}
+
+absl::Status CheckCentres(std::string_view field, AdapterKind kind, int64_t width, int64_t fitted) {
+  if (kind != AdapterKind::kKernel || width <= fitted) return absl::OkStatus();
+  return InvalidField(field, StrCat(width), StrCat("1 .. ", fitted, ", the fitted pairs"));
+}
+
 int WidthFor(AdapterKind kind, AdapterDirection direction) {
   if (kind == AdapterKind::kKernel) return 4096;
   if (kind != AdapterKind::kResidualMlp) return 0;

@@ -49,6 +49,13 @@ absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels)
 // where pairs are views of one item, which are never on both sides.
 int64_t FittedAtMost(int64_t pairs, double held_out);
 
+// "residual-mlp and kernel" for "width": the maps that read the option "width", "rank", "loss" or "steps"; empty if `kind` is
+// among them, and for other options.
+std::string_view MapsThatRead(std::string_view option, AdapterKind kind);
+
+// INVALID_ARGUMENT if `kind` is a kernel of more centres than pairs are fitted; names `field`.
+absl::Status CheckCentres(std::string_view field, AdapterKind kind, int64_t width, int64_t fitted);
+
 // The usual width: 1,024 hidden units for items, 512 for queries (each of which waits for its own product), 4,096 centres
 // of `kernel`; 0 for maps without one. A row's cost is linear in it.
 int WidthFor(AdapterKind kind, AdapterDirection direction);

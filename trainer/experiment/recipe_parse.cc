@@ -271,19 +271,11 @@ class Parser {
   // Nor would a key that the adapter's map does not read.
   static absl::Status CheckAdapterRead(const RecipeRow& row) {
     LC_ASSIGN_OR_RETURN(const AdapterKind map, ParseAdapterKind(row.adapter->map));
-    const bool closed_form = map == AdapterKind::kProcrustes || map == AdapterKind::kKernel;
     for (const RecipeSetting& given : row.adapter->given) {
-      std::string_view read_by;
-      if (given.name == "width" && map != AdapterKind::kResidualMlp && map != AdapterKind::kKernel) {
-        read_by = "residual-mlp and kernel";
-      } else if (given.name == "rank" && map != AdapterKind::kLowRankAffine) {
-        read_by = "low-rank-affine";
-      } else if (closed_form && (given.name == "steps" || (given.name == "loss" && given.value != "auto"))) {
-        read_by = "affine, low-rank-affine and residual-mlp";
-      }
-      if (read_by.empty()) continue;
+      const std::string_view read_by = MapsThatRead(given.name, map);
+      if (read_by.empty() || (given.name == "loss" && given.value == "auto")) continue;
       return Annotate(InvalidField("key", StrCat("'row.", row.name, ".adapter.", given.name, "'"),
-                                   StrCat("nothing with adapter.map '", row.adapter->map, "': only ", read_by, " read it")),
+                                   StrCat("nothing with adapter.map '", row.adapter->map, "': it is for ", read_by)),
                       given.where);
     }
     return absl::OkStatus();

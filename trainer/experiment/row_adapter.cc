@@ -68,9 +68,7 @@ absl::Status CheckRowAdapter(const RecipeAdapter& recipe, const TrainConfig& old
   }
   const int64_t pairs = items * ViewsOf(recipe, train);
   if (pairs < kAdaptPairsMin) return InvalidField("pairs", StrCat(pairs, " pairs"), StrCat("at least ", kAdaptPairsMin));
-  const int64_t fitted = FittedAtMost(pairs, options.held_out);
-  if (options.kind != AdapterKind::kKernel || options.width <= fitted) return absl::OkStatus();
-  return InvalidField("adapter.width", StrCat(recipe.width), StrCat("1 .. ", fitted, ", the fitted pairs"));
+  return CheckCentres("adapter.width", options.kind, options.width, FittedAtMost(pairs, options.held_out));
 }
 
 absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const TrainedModel& old,
