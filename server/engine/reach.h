@@ -21,7 +21,8 @@ namespace lightcone::server {
 struct Route {
   bool native = false;                   // the leading numbers of the query compare with the embeddings as they are
   const ServedAdapter* query = nullptr;  // carries the query into the embeddings' space
-  const ServedAdapter* item = nullptr;   // carries the embeddings into the query's space
+  const ServedAdapter* item = nullptr;   // carries the embeddings into the query's space; where another way is open
+                                         // as well, that one finds the candidates
   // Puts the distances on the scale of the query generation's own items. Empty: they are ranked as they are.
   std::optional<DistanceCalibration> calibration;
   bool open() const { return native || query != nullptr || item != nullptr; }
@@ -38,7 +39,8 @@ class Reach {
 
   // No way is open between numbers that are no generations. By default a pair that passed a validation goes the way that
   // it found best, ranked by the calibration that won there, as long as the adapters are those that it saw; any other
-  // takes all, and plain distances.
+  // takes all, and plain distances. An item adapter that was found best is left to the candidates of another way only
+  // where that one finds as much as the older generation's own queries: what was measured is what is served.
   Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
   // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
   const std::vector<uint32_t>& Of(uint32_t query_generation) const { return all_[query_generation - 1]; }
@@ -60,7 +62,7 @@ class Reach {
   std::vector<std::vector<uint32_t>> native_, all_;  // [i]: of generation i + 1
   std::vector<bool> retired_;                        // the same
   AdapterSet adapters_;
-  // By query and item generation.
+  // By query and item generation. kItem: by the adapter alone, which no other way finds candidates for.
   std::map<std::pair<uint32_t, uint32_t>, AdapterMode> best_;
   std::map<std::pair<uint32_t, uint32_t>, DistanceCalibration> calibrations_;
 };

@@ -379,15 +379,13 @@ std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t genera
 }
 
 void Decide(double tolerance, PairReport* pair) {
-  constexpr double kRounding = 1e-12;
   const WayReport* best = nullptr;
   bool measured = false, better = false, sure = false;
   for (const WayReport& way : pair->ways) {
     measured = measured || way.map_gain.samples > 0;
-    if (!way.in_reach || way.map_gain.samples == 0) continue;
-    if (std::min(way.cmc1_gain.value, way.map_gain.value) < -kRounding) continue;  // the standard criterion
+    if (!way.in_reach || !way.finds_as_well()) continue;
     better = true;
-    if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - kRounding) continue;
+    if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - WayReport::kRounding) continue;
     sure = true;
     if (way.dips_in_force() || (best != nullptr && way.figures.map.value <= best->figures.map.value)) continue;
     best = &way;

@@ -2,6 +2,7 @@
 // Threads: plain values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,6 +50,11 @@ struct WayReport {
   bool dips = false;                  // the mixture falls more than 0.01 below its start in mAP
   std::optional<CalibrationReport> calibration;  // nullopt: none was sought
 
+  // The standard criterion: on the mean of the probes nothing is lost against the older generation's own queries.
+  static constexpr double kRounding = 1e-12;
+  bool finds_as_well() const {
+    return map_gain.samples > 0 && std::min(cmc1_gain.value, map_gain.value) >= -kRounding;
+  }
   bool calibrated() const { return calibration && calibration->wins; }
   // What a partly backfilled gallery would do as searches rank it.
   bool dips_in_force() const { return calibrated() ? calibration->dips : dips; }

@@ -14,7 +14,7 @@ using Code = absl::StatusCode;
 
 // Classes in a hidden space of 16 numbers. The old model sees 12 of them through noise; others see more or less.
 constexpr int kHidden = 16, kOld = 12;
-constexpr uint64_t kClasses = 100, kItems = 2'500;
+constexpr uint64_t kClasses = 100, kItems = 2'500, kSample = 2'000;
 
 // The least-squares map with an offset from rows to rows (normal equations by Gauss's elimination), as an item adapter.
 std::string FitAffine(const std::vector<std::vector<float>>& from, const std::vector<std::vector<float>>& to,
@@ -147,6 +147,21 @@ class GateTest : public EngineTest {
     ASSERT_TRUE(engine_->PutAdapter(put).ok());
   }
 
+  // Generation 2 embeds the first 2,000 items, and an item adapter from 1 to it is fitted from them.
+  void EmbedSample(const Model& model) {
+    std::vector<UpsertItem> sample;
+    for (uint64_t id = 0; id < kSample; ++id) {
+      sample_.push_back(model(hidden_[id]));
+      sample.push_back(ItemOf(Id(id), sample_.back()));
+    }
+    Write(BatchOf(std::move(sample), 2, /*same_content=*/true));
+  }
+  void PutFittedAdapter() {
+    const std::vector<std::vector<float>> from(old_.begin(), old_.begin() + kSample);
+    const std::string file = FitAffine(from, sample_, engine_->GetGeneration("c", 2)->space);
+    ASSERT_TRUE(engine_->PutAdapter({"", "c", 1, 2, file}).ok());
+  }
+
   GenerationStatus Validate(uint32_t generation, uint32_t reference = 0, const std::string& collection = "c") {
     ValidateCall call;
     call.collection = collection;
@@ -170,7 +185,7 @@ class GateTest : public EngineTest {
   }
 
   std::mt19937 random_{11};
-  std::vector<std::vector<float>> classes_, hidden_, old_;
+  std::vector<std::vector<float>> classes_, hidden_, old_, sample_;
 };
 
 TEST_F(GateTest, AnIncompatibleModelIsRefusedWithTheFiguresThatSayWhy) {
@@ -288,22 +303,15 @@ TEST_F(GateTest, AnAdapterThatMakesNoVectorOfAnythingFindsNothing) {
 
 TEST_F(GateTest, AnotherDimensionPassesThroughAnAdapterFittedFromTwoThousandItems) {
   RegisterModel(kHidden, 0, /*expects_adapter=*/true);
-  std::vector<std::vector<float>> from, to;
-  std::vector<UpsertItem> sample;
-  for (uint64_t id = 0; id < 2'000; ++id) {
-    from.push_back(old_[id]);
-    to.push_back(IndependentModel(hidden_[id], kHidden));
-    sample.push_back(ItemOf(Id(id), to.back()));
-  }
-  Write(BatchOf(std::move(sample), 2, /*same_content=*/true));
-  PutProbesFor([&](const auto& h) { return IndependentModel(h, kHidden); }, 600);
+  const Model model = [this](const auto& h) { return IndependentModel(h, kHidden); };
+  EmbedSample(model);
+  PutProbesFor(model, 600);
 
   GenerationStatus now = Validate(2);
   EXPECT_EQ(now.validation->pairs[0].verdict, Verdict::kUnmeasured) << "no adapter, and the spaces differ";
   EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"did not pass", "no adapter leads there"}));
 
-  const Space target{Metric::kEuclidean, kHidden, 1.0, 1.0};
-  ASSERT_TRUE(engine_->PutAdapter({"", "c", 1, 2, FitAffine(from, to, target)}).ok());
+  PutFittedAdapter();
   EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"did not pass"}));
   now = Validate(2);
   ASSERT_TRUE(now.validation->passed) << TextOf(now.validation->pairs[0]);
@@ -336,6 +344,65 @@ TEST_F(GateTest, AnotherDimensionPassesThroughAnAdapterFittedFromTwoThousandItem
     right += std::get<uint64_t>(hits[0].id.value) % kClasses == i % kClasses;
   }
   EXPECT_GT(right, 120) << "searches of the mixed gallery find what probes found";
+}
+
+// The gate measures an item adapter over all items. A search that let a poor way find 200 of them first would serve less.
+TEST_F(GateTest, AnItemAdapterThatPassedIsNotLeftToCandidatesOfAWayThatDidNot) {
+  RegisterModel(kOld, 1);  // claims to be compatible, and sees the same numbers in another order
+  const Model model = [this](const auto& h) {
+    std::vector<float> v = CompatibleModel(h);
+    std::rotate(v.begin(), v.begin() + 5, v.end());
+    return v;
+  };
+  EmbedSample(model);
+  PutProbesFor(model, 600);
+  PutFittedAdapter();
+  const auto found_of_exact = [&] {
+    size_t found = 0;
+    for (uint64_t i = 0; i < 50; ++i) {
+      SearchCall call = SearchFor(model(Draw(i % kClasses)), 10);
+      call.generation = 2;
+      call.evaluate_generations = {1};
+      call.exact = false;
+      const auto hits = Hits(call);
+      call.exact = true;
+      for (const EngineHit& near : Hits(call)) {
+        found += std::count_if(hits.begin(), hits.end(), [&](const EngineHit& hit) { return hit.id == near.id; });
+      }
+    }
+    return found;
+  };
+  EXPECT_LT(found_of_exact(), 300u) << "nothing has been measured yet: all ways together";
+
+  const GenerationStatus now = Validate(2);
+  ASSERT_TRUE(now.validation->passed) << TextOf(now.validation->pairs[0]);
+  const PairReport& pair = now.validation->pairs[0];
+  ASSERT_EQ(pair.chosen, AdapterMode::kItem);
+  ASSERT_EQ(pair.ways.size(), 2u);
+  EXPECT_TRUE(pair.ways[0].in_reach);
+  EXPECT_FALSE(pair.ways[0].finds_as_well());
+  EXPECT_EQ(found_of_exact(), 500u);
+  Restart();
+  EXPECT_EQ(found_of_exact(), 500u) << "the record says it, too";
+}
+
+TEST_F(GateTest, AWayThatFindsEnoughKeepsFindingTheCandidatesOfAnItemAdapter) {
+  RegisterModel(kOld, 1);
+  const Model model = [this](const auto& h) { return CompatibleModel(h); };
+  EmbedSample(model);
+  PutProbesFor(model, 600);
+  PutFittedAdapter();
+  const GenerationStatus now = Validate(2);
+  ASSERT_TRUE(now.validation->passed) << TextOf(now.validation->pairs[0]);
+  ASSERT_EQ(now.validation->pairs[0].chosen, AdapterMode::kItem) << TextOf(now.validation->pairs[0]);
+  SearchCall call = SearchFor(model(Draw(3)), 10);
+  call.generation = 2;
+  call.evaluate_generations = {1};
+  call.exact = false;
+  call.profile = true;
+  const auto answer = engine_->Search(call, {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->profile->legs.at(0).rows_adapted, 200);
 }
 
 TEST_F(GateTest, ACompatibleModelPassesAndChangesBehindItMakeThatOutdated) {
@@ -451,112 +518,6 @@ TEST_F(GateTest, FiguresAreThoseOfAPlainRanking) {
   EXPECT_NEAR(found.cmc1.value, expected.cmc[0], 1e-9);
   EXPECT_NEAR(found.cmc5.value, expected.cmc[1], 1e-9);
   EXPECT_NEAR(found.map.value, expected.map, 1e-6);
-}
-
-PairReport PairWith(std::vector<WayReport> ways) {
-  PairReport pair;
-  pair.ways = std::move(ways);
-  return pair;
-}
-WayReport WayWith(AdapterMode mode, double map, double gain, double low, bool dips = false, bool in_reach = true) {
-  WayReport way;
-  way.way = mode;
-  way.in_reach = in_reach;
-  way.figures.map = {map, map, map, 100};
-  way.cmc1_gain = way.map_gain = {gain, low, gain, 100};
-  way.dips = dips;
-  return way;
-}
-
-TEST(Decide, TakesTheBestWayThatIsSureAndDoesNotDip) {
-  PairReport pair =
-      PairWith({WayWith(AdapterMode::kNone, 0.5, 0.01, -0.01), WayWith(AdapterMode::kQuery, 0.6, 0.1, 0.05),
-                WayWith(AdapterMode::kItem, 0.7, 0.2, 0.1, /*dips=*/true)});
-  Decide(0.02, &pair);
-  EXPECT_EQ(pair.verdict, Verdict::kPassed);
-  EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
-}
-
-CollectionState StateOf(uint32_t generations) {
-  CollectionState state;
-  for (uint32_t g = 1; g <= generations; ++g) {
-    GenerationRecord record;
-    record.generation = g;
-    state.generations.push_back(record);
-  }
-  state.reach = Reach(state.generations, {});
-  return state;
-}
-
-TEST(CheckCurrent, AReportOfAnEmptyGalleryCountsWhileItIsEmpty) {
-  CollectionState state = StateOf(2);
-  ValidationReport report;
-  report.passed = true;
-  ProgressRecord progress;
-  state.record.active_generation = 1;
-  EXPECT_TRUE(CheckCurrent(state, progress, 2, report).ok());
-  progress.items = {{{2}, 5}};
-  EXPECT_TRUE(Fails(CheckCurrent(state, progress, 2, report), Code::kFailedPrecondition, {"nothing to measure"}));
-  state.record.active_generation = 2;
-  EXPECT_TRUE(CheckCurrent(state, progress, 2, report).ok()) << "it serves already";
-}
-
-TEST(CheckCurrent, AComparisonWithWhatServedCountsWhileThatServes) {
-  CollectionState state = StateOf(3);
-  ValidationReport report;
-  report.passed = true;
-  PairReport& pair = report.pairs.emplace_back();
-  pair.item_generation = 1;
-  pair.replaced = true;
-  ProgressRecord progress;
-  progress.items = {{{1, 2, 3}, 5}};
-  state.record.active_generation = 1;
-  EXPECT_TRUE(CheckCurrent(state, progress, 3, report).ok());
-  state.record.active_generation = 2;
-  EXPECT_TRUE(Fails(CheckCurrent(state, progress, 3, report), Code::kFailedPrecondition,
-                    {"against generation 1", "2 serves now"}));
-  state.record.active_generation = 3;
-  EXPECT_TRUE(CheckCurrent(state, progress, 3, report).ok()) << "it serves already";
-}
-
-TEST(Decide, SaysWhyNoWayPasses) {
-  const auto verdict = [](std::vector<WayReport> ways) {
-    PairReport pair = PairWith(std::move(ways));
-    Decide(0.02, &pair);
-    return pair.verdict;
-  };
-  EXPECT_EQ(verdict({}), Verdict::kUnmeasured);
-  EXPECT_EQ(verdict({WayWith(AdapterMode::kNone, 0.5, -0.001, -0.01)}), Verdict::kWorse);
-  EXPECT_EQ(verdict({WayWith(AdapterMode::kNone, 0.5, 0.03, -0.021)}), Verdict::kUncertain);
-  EXPECT_EQ(verdict({WayWith(AdapterMode::kItem, 0.5, 0.03, 0.01, /*dips=*/true)}), Verdict::kDips);
-  EXPECT_EQ(verdict({WayWith(AdapterMode::kNone, 0.5, 0.03, 0.01, false, /*in_reach=*/false)}), Verdict::kWorse);
-}
-
-TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
-  ValidationReport report;
-  report.passed = true;
-  report.time = absl::FromUnixMicros(77);
-  report.tolerance = 0.03;
-  report.probe_sets = {{"daily", 5}};
-  report.adapters = {{{1, 2}, 9}};
-  report.new_self = RankingFigures{{0.5, 0.4, 0.6, 10}, {}, {}};
-  PairReport pair = PairWith({WayWith(AdapterMode::kItem, 0.7, 0.2, 0.1)});
-  pair.ways[0].mixture = {{0, 0.1, 0.2}};
-  pair.verdict = Verdict::kPassed;
-  pair.chosen = AdapterMode::kItem;
-  pair.p_com_map = 0.4;
-  pair.p_com_map_interval = {0.4, 0.3, 0.55, 9};
-  report.pairs.push_back(pair);
-  const std::string bytes = Encode(report);
-  const auto read = DecodeValidation(bytes);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(Encode(*read), bytes);
-  std::string bad = bytes;
-  bad.replace(bad.find("\"passed\":true"), 13, "\"passed\":1234");
-  EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"passed"}));
-  bad = bytes;
-  bad.replace(bad.find("\"item\""), 6, "\"both\"");
-  EXPECT_EQ(DecodeValidation(bad).status().code(), Code::kDataLoss);
 }
 
 }  // namespace

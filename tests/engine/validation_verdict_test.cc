@@ -1,0 +1,118 @@
+// What a validation's figures decide, how long that holds, and its record. The figures themselves: validation_test.cc.
+#include "server/engine/validation.h"
+
+#include "engine_testing.h"
+
+namespace lightcone::server {
+namespace {
+
+using Code = absl::StatusCode;
+
+PairReport PairWith(std::vector<WayReport> ways) {
+  PairReport pair;
+  pair.ways = std::move(ways);
+  return pair;
+}
+WayReport WayWith(AdapterMode mode, double map, double gain, double low, bool dips = false, bool in_reach = true) {
+  WayReport way;
+  way.way = mode;
+  way.in_reach = in_reach;
+  way.figures.map = {map, map, map, 100};
+  way.cmc1_gain = way.map_gain = {gain, low, gain, 100};
+  way.dips = dips;
+  return way;
+}
+
+TEST(Decide, TakesTheBestWayThatIsSureAndDoesNotDip) {
+  PairReport pair =
+      PairWith({WayWith(AdapterMode::kNone, 0.5, 0.01, -0.01), WayWith(AdapterMode::kQuery, 0.6, 0.1, 0.05),
+                WayWith(AdapterMode::kItem, 0.7, 0.2, 0.1, /*dips=*/true)});
+  Decide(0.02, &pair);
+  EXPECT_EQ(pair.verdict, Verdict::kPassed);
+  EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
+}
+
+CollectionState StateOf(uint32_t generations) {
+  CollectionState state;
+  for (uint32_t g = 1; g <= generations; ++g) {
+    GenerationRecord record;
+    record.generation = g;
+    state.generations.push_back(record);
+  }
+  state.reach = Reach(state.generations, {});
+  return state;
+}
+
+TEST(CheckCurrent, AReportOfAnEmptyGalleryCountsWhileItIsEmpty) {
+  CollectionState state = StateOf(2);
+  ValidationReport report;
+  report.passed = true;
+  ProgressRecord progress;
+  state.record.active_generation = 1;
+  EXPECT_TRUE(CheckCurrent(state, progress, 2, report).ok());
+  progress.items = {{{2}, 5}};
+  EXPECT_TRUE(Fails(CheckCurrent(state, progress, 2, report), Code::kFailedPrecondition, {"nothing to measure"}));
+  state.record.active_generation = 2;
+  EXPECT_TRUE(CheckCurrent(state, progress, 2, report).ok()) << "it serves already";
+}
+
+TEST(CheckCurrent, AComparisonWithWhatServedCountsWhileThatServes) {
+  CollectionState state = StateOf(3);
+  ValidationReport report;
+  report.passed = true;
+  PairReport& pair = report.pairs.emplace_back();
+  pair.item_generation = 1;
+  pair.replaced = true;
+  ProgressRecord progress;
+  progress.items = {{{1, 2, 3}, 5}};
+  state.record.active_generation = 1;
+  EXPECT_TRUE(CheckCurrent(state, progress, 3, report).ok());
+  state.record.active_generation = 2;
+  EXPECT_TRUE(Fails(CheckCurrent(state, progress, 3, report), Code::kFailedPrecondition,
+                    {"against generation 1", "2 serves now"}));
+  state.record.active_generation = 3;
+  EXPECT_TRUE(CheckCurrent(state, progress, 3, report).ok()) << "it serves already";
+}
+
+TEST(Decide, SaysWhyNoWayPasses) {
+  const auto verdict = [](std::vector<WayReport> ways) {
+    PairReport pair = PairWith(std::move(ways));
+    Decide(0.02, &pair);
+    return pair.verdict;
+  };
+  EXPECT_EQ(verdict({}), Verdict::kUnmeasured);
+  EXPECT_EQ(verdict({WayWith(AdapterMode::kNone, 0.5, -0.001, -0.01)}), Verdict::kWorse);
+  EXPECT_EQ(verdict({WayWith(AdapterMode::kNone, 0.5, 0.03, -0.021)}), Verdict::kUncertain);
+  EXPECT_EQ(verdict({WayWith(AdapterMode::kItem, 0.5, 0.03, 0.01, /*dips=*/true)}), Verdict::kDips);
+  EXPECT_EQ(verdict({WayWith(AdapterMode::kNone, 0.5, 0.03, 0.01, false, /*in_reach=*/false)}), Verdict::kWorse);
+}
+
+TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
+  ValidationReport report;
+  report.passed = true;
+  report.time = absl::FromUnixMicros(77);
+  report.tolerance = 0.03;
+  report.probe_sets = {{"daily", 5}};
+  report.adapters = {{{1, 2}, 9}};
+  report.new_self = RankingFigures{{0.5, 0.4, 0.6, 10}, {}, {}};
+  PairReport pair = PairWith({WayWith(AdapterMode::kItem, 0.7, 0.2, 0.1)});
+  pair.ways[0].mixture = {{0, 0.1, 0.2}};
+  pair.verdict = Verdict::kPassed;
+  pair.chosen = AdapterMode::kItem;
+  pair.p_com_map = 0.4;
+  pair.p_com_map_interval = {0.4, 0.3, 0.55, 9};
+  report.pairs.push_back(pair);
+  const std::string bytes = Encode(report);
+  const auto read = DecodeValidation(bytes);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(Encode(*read), bytes);
+  std::string bad = bytes;
+  bad.replace(bad.find("\"passed\":true"), 13, "\"passed\":1234");
+  EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"passed"}));
+  bad = bytes;
+  bad.replace(bad.find("\"item\""), 6, "\"both\"");
+  EXPECT_EQ(DecodeValidation(bad).status().code(), Code::kDataLoss);
+}
+
+}  // namespace
+}  // namespace lightcone::server
