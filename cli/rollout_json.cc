@@ -60,6 +60,7 @@ OrderedJson WayJson(const v1::WayValidation& way) {
   json["mixture"] = MixtureJson(way.mixture());
   json["dips"] = way.dips();
   if (way.has_calibration()) json["calibration"] = CalibrationJson(way.calibration());
+  if (way.has_missed()) json["missed"] = way.missed();
   return json;
 }
 
@@ -69,6 +70,7 @@ OrderedJson PairJson(const v1::PairValidation& pair) {
   json["items"] = pair.items();
   json["verdict"] = VerdictName(pair.verdict());
   if (pair.verdict() == v1::VALIDATION_VERDICT_PASSED) json["chosen"] = WayName(pair.chosen());
+  if (pair.every_item()) json["every_item"] = true;
   json["old_self"] = FiguresJson(pair.old_self());
   json["ways"] = OrderedJson::array();
   for (const v1::WayValidation& way : pair.ways()) json["ways"].push_back(WayJson(way));
@@ -165,6 +167,9 @@ std::string ValidationTable(const v1::Validation& validation) {
       more += absl::StrFormat("P_up there: CMC@1 %s, mAP %s\n",
                               Shown(pair.has_p_up_cmc1(), pair.p_up_cmc1(), pair.p_up_cmc1_interval()),
                               Shown(true, pair.p_up_map(), pair.p_up_map_interval()));
+    }
+    if (pair.every_item()) {
+      more += StrCat("generation ", old, ": every item is carried by the adapter until its segments are carried over\n");
     }
     more += CalibrationLines(pair);
     if (pair.verdict() != v1::VALIDATION_VERDICT_PASSED) more += pair.summary() + "\n";

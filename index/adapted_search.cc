@@ -10,7 +10,6 @@
 namespace lightcone {
 namespace {
 
-constexpr int64_t kCandidatesMin = 200;
 constexpr int64_t kCandidatesAHit = 4;
 // Below this share of rows that pass a filter, carrying whole blocks for the next search costs this one too much.
 constexpr double kKeepShareMin = 0.5;
@@ -42,7 +41,7 @@ std::vector<SearchHit> TopHits::Take() {
 }
 
 int64_t AdaptedCandidates(const SearchRequest& request) {
-  return std::max({kCandidatesAHit * request.k, kCandidatesMin, static_cast<int64_t>(request.ef)});
+  return std::max({kCandidatesAHit * request.k, kAdaptedCandidatesMin, static_cast<int64_t>(request.ef)});
 }
 
 absl::Status AdaptedRanking::AddAll() {

@@ -10,21 +10,6 @@ bool SameSpace(const Space& a, const Space& b) {
          (a.metric != Metric::kLorentz || a.curvature == b.curvature);
 }
 
-namespace {
-
-// Whether the way that finds candidates for an item adapter (a query adapter goes before compatible training) finds as
-// much as the older generation's own queries: else what was measured of the adapter over all rows would not be served.
-bool FindsCandidates(const PairReport& pair) {
-  const WayReport* finder = nullptr;
-  for (const WayReport& way : pair.ways) {
-    if (!way.in_reach || way.way == AdapterMode::kItem) continue;
-    if (finder == nullptr || way.way == AdapterMode::kQuery) finder = &way;
-  }
-  return finder != nullptr && finder->finds_as_well();
-}
-
-}  // namespace
-
 Reach::Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapters) : adapters_(std::move(adapters)) {
   for (const GenerationRecord& g : generations) {
     std::vector<uint32_t> reached = {g.generation};
@@ -54,8 +39,8 @@ void Reach::TakeBest(const GenerationRecord& g) {
   for (const PairReport& pair : g.validation->pairs) {
     if (pair.replaced) continue;
     const std::pair key(g.generation, pair.item_generation);
-    // An item adapter ranks what another way finds, where that one may be trusted with it: all ways together are it.
-    if (pair.chosen != AdapterMode::kItem || !FindsCandidates(pair)) best_[key] = pair.chosen;
+    // An item adapter ranks what another way finds, unless that one misses too much: all ways together are that way.
+    if (pair.chosen != AdapterMode::kItem || pair.every_item) best_[key] = pair.chosen;
     for (const WayReport& way : pair.ways) {
       if (way.way == pair.chosen && way.calibrated()) calibrations_[key] = way.calibration->map;
     }
@@ -98,15 +83,16 @@ const ServedAdapter* Reach::Between(uint32_t from, uint32_t to, AdapterMode mode
 Route Reach::To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode) const {
   Route route;
   if (query_generation < 1 || query_generation > native_.size()) return route;
-  route.native = IsNative(query_generation, item_generation);
+  const std::pair key(query_generation, item_generation);
+  const auto best = best_.find(key);
+  const auto won = calibrations_.find(key);
   if (mode == AdapterMode::kDefault) {
-    const std::pair key(query_generation, item_generation);
-    if (const auto best = best_.find(key); best != best_.end()) {
-      mode = best->second;
-      route.native = route.native && mode != AdapterMode::kItem;
-    }
-    if (const auto won = calibrations_.find(key); won != calibrations_.end()) route.calibration = won->second;
+    if (best != best_.end()) mode = best->second;
+    if (won != calibrations_.end()) route.calibration = won->second;
   }
+  // Nothing finds candidates for an item adapter that every item is carried by.
+  const bool every_item = mode == AdapterMode::kItem && best != best_.end() && best->second == AdapterMode::kItem;
+  route.native = !every_item && IsNative(query_generation, item_generation);
   if (query_generation <= item_generation) return route;
   route.query = Between(query_generation, item_generation, mode);
   route.item = Between(item_generation, query_generation, mode);

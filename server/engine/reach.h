@@ -39,8 +39,8 @@ class Reach {
 
   // No way is open between numbers that are no generations. By default a pair that passed a validation goes the way that
   // it found best, ranked by the calibration that won there, as long as the adapters are those that it saw; any other
-  // takes all, and plain distances. An item adapter that was found best is left to the candidates of another way only
-  // where that one finds as much as the older generation's own queries: what was measured is what is served.
+  // takes all, and plain distances. An item adapter that passed carries every item, also where it is asked for by its
+  // mode, if the validation saw that the candidates of the other ways miss too much.
   Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
   // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
   const std::vector<uint32_t>& Of(uint32_t query_generation) const { return all_[query_generation - 1]; }
@@ -62,7 +62,7 @@ class Reach {
   std::vector<std::vector<uint32_t>> native_, all_;  // [i]: of generation i + 1
   std::vector<bool> retired_;                        // the same
   AdapterSet adapters_;
-  // By query and item generation. kItem: by the adapter alone, which no other way finds candidates for.
+  // By query and item generation. kItem: every item is carried, and no other way finds candidates.
   std::map<std::pair<uint32_t, uint32_t>, AdapterMode> best_;
   std::map<std::pair<uint32_t, uint32_t>, DistanceCalibration> calibrations_;
 };

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "geometry/metrics.h"
+#include "index/adapted_search.h"
 #include "server/engine/probe_calibration.h"
 #include "server/engine/probe_mixture.h"
 
@@ -115,6 +116,31 @@ ProbeMeasures WithFailed(ProbeMeasures measures, const RankingWay& way, const Pr
   return measures;
 }
 
+// What searches would miss of the item way, if there is one, before its segments are carried over: they rank candidates
+// that another way finds (a query adapter goes before compatible training, as in server/engine/search.cc).
+// `ranks`: of the old generation itself, then of each way of the pair.
+void CountMissed(const std::vector<std::vector<QueryRanking>>& ranks, PairReport* pair) {
+  constexpr size_t kFirst = 5;
+  std::optional<size_t> finder, item;
+  for (size_t w = 0; w < pair->ways.size(); ++w) {
+    const WayReport& way = pair->ways[w];
+    if (way.way == AdapterMode::kItem) {
+      item = w;
+    } else if (way.in_reach && (!finder || way.way == AdapterMode::kQuery)) {
+      finder = w;
+    }
+  }
+  if (!finder || !item) return;
+  size_t measured = 0, missed = 0;
+  for (size_t p = 0; p < ranks[*item + 1].size(); ++p) {
+    const size_t ranked = ranks[*item + 1][p].first;
+    const size_t found = ranks[*finder + 1][p].first;  // 0: an adapter makes no vector of the query
+    measured += ranked > 0;
+    missed += ranked > 0 && ranked <= kFirst && (found == 0 || found > size_t{kAdaptedCandidatesMin});
+  }
+  if (measured > 0) pair->ways[*item].missed = static_cast<double>(missed) / static_cast<double>(measured);
+}
+
 class Validation {
  public:
   Validation(const ValidationInput& input, const RankingRun& run)
@@ -213,6 +239,7 @@ absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* 
     report.cmc1_gain = GainOf(cross.cmc1, old_self.cmc1);
     report.map_gain = GainOf(cross.ap, old_self.ap);
   }
+  CountMissed(ranks, pair);
   return MeasureCommon(older, ways, pair);
 }
 
@@ -379,13 +406,15 @@ std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t genera
 }
 
 void Decide(double tolerance, PairReport* pair) {
+  constexpr double kRounding = 1e-12;
   const WayReport* best = nullptr;
   bool measured = false, better = false, sure = false;
   for (const WayReport& way : pair->ways) {
     measured = measured || way.map_gain.samples > 0;
-    if (!way.in_reach || !way.finds_as_well()) continue;
+    if (!way.in_reach || way.map_gain.samples == 0) continue;
+    if (std::min(way.cmc1_gain.value, way.map_gain.value) < -kRounding) continue;  // the standard criterion
     better = true;
-    if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - WayReport::kRounding) continue;
+    if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - kRounding) continue;
     sure = true;
     if (way.dips_in_force() || (best != nullptr && way.figures.map.value <= best->figures.map.value)) continue;
     best = &way;
@@ -395,7 +424,9 @@ void Decide(double tolerance, PairReport* pair) {
                   : !better       ? Verdict::kWorse
                   : !sure         ? Verdict::kUncertain
                                   : Verdict::kDips;
-  if (best != nullptr) pair->chosen = best->way;
+  if (best == nullptr) return;
+  pair->chosen = best->way;
+  pair->every_item = best->way == AdapterMode::kItem && best->missed.value_or(0) > tolerance + kRounding;
 }
 
 absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& progress, uint32_t generation,

@@ -45,6 +45,7 @@ Json ToJson(const WayReport& w) {
                {"mixture", ToJson(w.mixture)},
                {"dips", w.dips}};
   if (w.calibration) json["calibration"] = ToJson(*w.calibration);
+  if (w.missed) json["missed"] = *w.missed;
   return json;
 }
 Json ToJson(const PairReport& p) {
@@ -58,6 +59,7 @@ Json ToJson(const PairReport& p) {
                {"ways", std::move(ways)},
                {"common_items", p.common_items}};
   if (p.replaced) json["replaced"] = true;
+  if (p.every_item) json["every_item"] = true;
   if (p.reverse) json["reverse"] = ToJson(*p.reverse);
   if (p.p_com_cmc1) json["p_com_cmc1"] = *p.p_com_cmc1;
   if (p.p_com_map) json["p_com_map"] = *p.p_com_map;
@@ -162,6 +164,7 @@ void ReadWay(ReportReader* in, WayReport* way) {
   in->Read("map_gain", &way->map_gain);
   in->fields().Read("dips", &way->dips);
   ReadMixture(in, &way->mixture);
+  in->Read("missed", &way->missed);
   if (!in->fields().Has("calibration")) return;
   in->ReadObject("calibration", [&](ReportReader* one) { ReadCalibration(one, &way->calibration.emplace()); });
 }
@@ -171,6 +174,7 @@ void ReadPair(ReportReader* in, PairReport* pair) {
   in->fields().Read("items", &pair->items);
   in->fields().Read("common_items", &pair->common_items);
   if (in->fields().Has("replaced")) in->fields().Read("replaced", &pair->replaced);
+  if (in->fields().Has("every_item")) in->fields().Read("every_item", &pair->every_item);
   in->Read("verdict", kVerdicts, &pair->verdict);
   in->Read("chosen", kWays, &pair->chosen);
   in->Read("old_self", &pair->old_self);
@@ -287,7 +291,7 @@ std::string TextOf(const PairReport& pair) {
       return StrCat(
           text, "; passed by ",
           pair.chosen == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(pair.chosen), " adapter"),
-          HowRanked(pair));
+          HowRanked(pair), pair.every_item ? ", which carries every item: candidates of another way miss too much" : "");
     case Verdict::kWorse:
       return text + "; no way that is open finds them as well as their own generation does";
     case Verdict::kUncertain:

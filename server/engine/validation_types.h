@@ -2,7 +2,6 @@
 // Threads: plain values.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,12 +48,10 @@ struct WayReport {
   std::vector<MixturePoint> mixture;  // empty: too few items are embedded by both
   bool dips = false;                  // the mixture falls more than 0.01 below its start in mAP
   std::optional<CalibrationReport> calibration;  // nullopt: none was sought
+  // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among their
+  // first five when every item is carried, and have none among the candidates. nullopt: no other way is open.
+  std::optional<double> missed;
 
-  // The standard criterion: on the mean of the probes nothing is lost against the older generation's own queries.
-  static constexpr double kRounding = 1e-12;
-  bool finds_as_well() const {
-    return map_gain.samples > 0 && std::min(cmc1_gain.value, map_gain.value) >= -kRounding;
-  }
   bool calibrated() const { return calibration && calibration->wins; }
   // What a partly backfilled gallery would do as searches rank it.
   bool dips_in_force() const { return calibrated() ? calibration->dips : dips; }
@@ -74,6 +71,9 @@ struct PairReport {
   uint64_t items = 0;  // embedded by it
   Verdict verdict = Verdict::kUnmeasured;
   AdapterMode chosen = AdapterMode::kNone;  // of kPassed: the way that searches take from now on
+  // Of kItem: searches carry every item, as the validation did, since the candidates of another way miss more of the
+  // probes than the tolerance. Segments that are carried over need no candidates.
+  bool every_item = false;
   // The new generation embedded every item: nothing of the older one is served. Its way is the new one's own queries on
   // the new one's own embeddings of what both embedded, and says nothing of how queries come to older items.
   bool replaced = false;

@@ -115,6 +115,7 @@ void ToWire(const WayReport& way, v1::WayValidation* out) {
   ToWire(way.mixture, out->mutable_mixture());
   out->set_dips(way.dips);
   if (way.calibration) ToWire(*way.calibration, out->mutable_calibration());
+  if (way.missed) out->set_missed(*way.missed);
 }
 
 void ToWire(const PairReport& pair, v1::PairValidation* out) {
@@ -124,6 +125,7 @@ void ToWire(const PairReport& pair, v1::PairValidation* out) {
   if (pair.verdict == Verdict::kPassed) out->set_chosen(WayOf(pair.chosen));
   ToWire(pair.old_self, out->mutable_old_self());
   for (const WayReport& way : pair.ways) ToWire(way, out->add_ways());
+  out->set_every_item(pair.every_item);
   if (pair.reverse) ToWire(*pair.reverse, out->mutable_reverse());
   out->set_common_items(pair.common_items);
   if (pair.p_com_cmc1) out->set_p_com_cmc1(*pair.p_com_cmc1);

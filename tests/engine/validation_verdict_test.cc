@@ -32,6 +32,21 @@ TEST(Decide, TakesTheBestWayThatIsSureAndDoesNotDip) {
   EXPECT_EQ(pair.chosen, AdapterMode::kQuery);
 }
 
+TEST(Decide, AnItemAdapterCarriesEveryItemWhereItsCandidatesMissMoreThanTheTolerance) {
+  const auto every_item = [](std::optional<double> missed, AdapterMode mode) {
+    WayReport way = WayWith(mode, 0.7, 0.1, 0.05);
+    way.missed = missed;
+    PairReport pair = PairWith({WayWith(AdapterMode::kNone, 0.1, -0.5, -0.6), std::move(way)});
+    Decide(0.02, &pair);
+    EXPECT_EQ(pair.chosen, mode);
+    return pair.every_item;
+  };
+  EXPECT_TRUE(every_item(0.021, AdapterMode::kItem));
+  EXPECT_FALSE(every_item(0.02, AdapterMode::kItem));
+  EXPECT_FALSE(every_item(std::nullopt, AdapterMode::kItem)) << "no other way finds candidates";
+  EXPECT_FALSE(every_item(0.5, AdapterMode::kQuery));
+}
+
 CollectionState StateOf(uint32_t generations) {
   CollectionState state;
   for (uint32_t g = 1; g <= generations; ++g) {
@@ -99,6 +114,8 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   pair.ways[0].mixture = {{0, 0.1, 0.2}};
   pair.verdict = Verdict::kPassed;
   pair.chosen = AdapterMode::kItem;
+  pair.ways[0].missed = 0.25;
+  pair.every_item = true;
   pair.p_com_map = 0.4;
   pair.p_com_map_interval = {0.4, 0.3, 0.55, 9};
   report.pairs.push_back(pair);
@@ -106,6 +123,8 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   const auto read = DecodeValidation(bytes);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(Encode(*read), bytes);
+  EXPECT_TRUE(read->pairs.at(0).every_item);
+  EXPECT_EQ(read->pairs.at(0).ways.at(0).missed, 0.25);
   std::string bad = bytes;
   bad.replace(bad.find("\"passed\":true"), 13, "\"passed\":1234");
   EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"passed"}));

@@ -74,6 +74,8 @@ TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
     found.mixture = {{0.25, 0.5, 0.75}};
     found.wins = found.dips = true;
     pair.ways[1].calibration.emplace().none_because = "too few";
+    pair.ways[2].missed = 0.25;
+    pair.every_item = true;
     auto report = std::make_shared<ValidationReport>();
     report->pairs = {pair};
     GenerationStatus status;
@@ -107,6 +109,9 @@ TEST_F(Rollout, AValidationIsAskedForAndToldWithItsCalibrations) {
   EXPECT_EQ(found.map_gain().probes(), 60u);
   EXPECT_EQ(found.mixture(0).share(), 0.25);
   EXPECT_EQ(found.mixture(0).map(), 0.75);
+  EXPECT_TRUE(pair.every_item());
+  EXPECT_EQ(pair.ways(2).missed(), 0.25);
+  EXPECT_FALSE(pair.ways(0).has_missed());
   EXPECT_TRUE(found.wins());
   EXPECT_TRUE(found.dips());
   EXPECT_EQ(pair.ways(1).calibration().none_because(), "too few");

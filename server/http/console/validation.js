@@ -8,7 +8,7 @@ const interval = (e) => h('span', { class: 'whole' }, number(e.value, 3), h('spa
 function rowsOf(pair) {
   const old = [`its own queries`, interval(pair.old_self.cmc1), interval(pair.old_self.map), '–', '–', ''];
   return [old, ...pair.ways.map((way) => [
-    h('span', {}, ways[way.way], ' ', pair.verdict === 'passed' && way.way === pair.chosen && badge('chosen', 'good'), !way.in_reach && badge('out of reach', 'warn'), way.dips && badge('dips', 'bad')),
+    h('span', {}, ways[way.way], ' ', pair.verdict === 'passed' && way.way === pair.chosen && badge('chosen', 'good'), pair.every_item && way.way === 'item' && badge('carries every item', 'warn'), !way.in_reach && badge('out of reach', 'warn'), way.dips && badge('dips', 'bad')),
     interval(way.figures.cmc1), interval(way.figures.map), interval(way.cmc1_gain), interval(way.map_gain),
     way.mixture.map((p) => `${Math.round(100 * p.share)} %: ${number(p.map, 3)}`).join(' · ')])];
 }
