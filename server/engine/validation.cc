@@ -426,7 +426,9 @@ void Decide(double tolerance, PairReport* pair) {
                                   : Verdict::kDips;
   if (best == nullptr) return;
   pair->chosen = best->way;
-  pair->every_item = best->way == AdapterMode::kItem && best->missed.value_or(0) > tolerance + kRounding;
+  // What is missed comes on top of what the interval does not exclude: the tolerance is not given twice.
+  const double missed = best->way == AdapterMode::kItem ? best->missed.value_or(0) : 0;
+  pair->every_item = missed > 0 && std::max(missed, missed - best->cmc1_gain.low) > tolerance + kRounding;
 }
 
 absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& progress, uint32_t generation,

@@ -71,8 +71,9 @@ struct PairReport {
   uint64_t items = 0;  // embedded by it
   Verdict verdict = Verdict::kUnmeasured;
   AdapterMode chosen = AdapterMode::kNone;  // of kPassed: the way that searches take from now on
-  // Of kItem: searches carry every item, as the validation did, since the candidates of another way miss more of the
-  // probes than the tolerance. Segments that are carried over need no candidates.
+  // Of kItem: searches carry every item, as the validation did, since the candidates of another way miss so many of the
+  // probes that the gain in CMC@1 without them does not exclude a loss beyond the tolerance, or more of them than that.
+  // Segments that are carried over need no candidates.
   bool every_item = false;
   // The new generation embedded every item: nothing of the older one is served. Its way is the new one's own queries on
   // the new one's own embeddings of what both embedded, and says nothing of how queries come to older items.

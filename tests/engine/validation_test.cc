@@ -387,6 +387,7 @@ TEST_F(GateTest, AnItemAdapterThatPassedIsNotLeftToCandidatesOfAWayThatDidNot) {
   EXPECT_THAT(TextOf(pair), ::testing::HasSubstr("carries every item"));
   EXPECT_EQ(found_of_exact(AdapterMode::kDefault), 500u);
   EXPECT_EQ(found_of_exact(AdapterMode::kItem), 500u);
+  EXPECT_EQ(found_of_exact(AdapterMode::kNone), 500u) << "plain distances, where they are asked for";
   Restart();
   EXPECT_EQ(found_of_exact(AdapterMode::kDefault), 500u) << "the record says it, too";
 }

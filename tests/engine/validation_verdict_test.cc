@@ -33,8 +33,8 @@ TEST(Decide, TakesTheBestWayThatIsSureAndDoesNotDip) {
 }
 
 TEST(Decide, AnItemAdapterCarriesEveryItemWhereItsCandidatesMissMoreThanTheTolerance) {
-  const auto every_item = [](std::optional<double> missed, AdapterMode mode) {
-    WayReport way = WayWith(mode, 0.7, 0.1, 0.05);
+  const auto every_item = [](std::optional<double> missed, AdapterMode mode, double low = 0.05) {
+    WayReport way = WayWith(mode, 0.7, 0.1, low);
     way.missed = missed;
     PairReport pair = PairWith({WayWith(AdapterMode::kNone, 0.1, -0.5, -0.6), std::move(way)});
     Decide(0.02, &pair);
@@ -45,6 +45,9 @@ TEST(Decide, AnItemAdapterCarriesEveryItemWhereItsCandidatesMissMoreThanTheToler
   EXPECT_FALSE(every_item(0.02, AdapterMode::kItem));
   EXPECT_FALSE(every_item(std::nullopt, AdapterMode::kItem)) << "no other way finds candidates";
   EXPECT_FALSE(every_item(0.5, AdapterMode::kQuery));
+  EXPECT_TRUE(every_item(0.01, AdapterMode::kItem, -0.015)) << "the tolerance is not given twice";
+  EXPECT_FALSE(every_item(0.004, AdapterMode::kItem, -0.015));
+  EXPECT_FALSE(every_item(0, AdapterMode::kItem, -0.02));
 }
 
 CollectionState StateOf(uint32_t generations) {
@@ -131,6 +134,12 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   bad = bytes;
   bad.replace(bad.find("\"item\""), 6, "\"both\"");
   EXPECT_EQ(DecodeValidation(bad).status().code(), Code::kDataLoss);
+  bad = bytes;
+  bad.replace(bad.find("\"every_item\":true"), 17, "\"every_item\":1234");
+  EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"pairs"}));
+  bad = bytes;
+  bad.replace(bad.find("\"missed\":0.25"), 13, "\"missed\":true");
+  EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"pairs"}));
 }
 
 }  // namespace
