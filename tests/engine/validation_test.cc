@@ -112,11 +112,22 @@ class GateTest : public EngineTest {
 
   // New drawings of the classes, as generation 1 and `generation` see them, labelled.
   void PutProbesFor(const Model& model, size_t probes, uint32_t generation = 2, const std::string& name = "daily") {
-    PutProbesCall call{"", "c", name, "class", {}};
+    PutDrawnProbes("c", name, probes, [&](const std::vector<float>& hidden) {
+      return decltype(Probe::vectors){{1, OldModel(hidden)}, {generation, model(hidden)}};
+    });
+  }
+  // Generation 2 finds exactly what the old one finds: no probe tells them apart.
+  void PutProbesAlike(size_t probes, const std::string& collection = "c") {
+    PutDrawnProbes(collection, "daily", probes, [&](const std::vector<float>& hidden) {
+      const std::vector<float> z = OldModel(hidden);
+      return decltype(Probe::vectors){{1, z}, {2, z}};
+    });
+  }
+  void PutDrawnProbes(const std::string& collection, const std::string& name, size_t probes, const auto& vectors_of) {
+    PutProbesCall call{"", collection, name, "class", {}};
     for (size_t i = 0; i < probes; ++i) {
-      const std::vector<float> hidden = Draw(i % kClasses);
       Probe probe;
-      probe.vectors = {{1, OldModel(hidden)}, {generation, model(hidden)}};
+      probe.vectors = vectors_of(Draw(i % kClasses));
       probe.label = FilterValue(static_cast<int64_t>(i % kClasses));
       call.probes.push_back(std::move(probe));
     }
@@ -277,15 +288,7 @@ TEST_F(GateTest, AnAdapterThatMakesNoVectorOfAnythingFindsNothing) {
   UpsertBatch batch = BatchOf(std::move(items), 1);
   batch.collection = "angles";
   Write(std::move(batch));
-  PutProbesCall probes{"", "angles", "daily", "class", {}};
-  for (uint64_t i = 0; i < 200; ++i) {
-    const std::vector<float> vector = OldModel(Draw(i % kClasses));
-    Probe probe;
-    probe.vectors = {{1, vector}, {2, vector}};
-    probe.label = FilterValue(static_cast<int64_t>(i % kClasses));
-    probes.probes.push_back(std::move(probe));
-  }
-  ASSERT_TRUE(engine_->PutProbes(probes).ok());
+  PutProbesAlike(200, "angles");
   PutConstantAdapter("angles", 0);  // the vector of zeros has no direction
   const GenerationStatus after = Validate(2, 0, "angles");
   ASSERT_NE(after.validation, nullptr);
@@ -435,24 +438,12 @@ TEST_F(GateTest, ACompatibleModelPassesAndChangesBehindItMakeThatOutdated) {
 
 TEST_F(GateTest, ABorderlineModelIsRefusedForTooFewProbesAndPassesWithMore) {
   RegisterModel(kOld, 1);
-  // Finds exactly what the old one finds: no probe tells them apart.
-  const auto put = [&](size_t probes) {
-    PutProbesCall call{"", "c", "daily", "class", {}};
-    for (size_t i = 0; i < probes; ++i) {
-      const std::vector<float> z = OldModel(Draw(i % kClasses));
-      Probe probe;
-      probe.vectors = {{1, z}, {2, z}};
-      probe.label = FilterValue(static_cast<int64_t>(i % kClasses));
-      call.probes.push_back(std::move(probe));
-    }
-    ASSERT_TRUE(engine_->PutProbes(call).ok());
-  };
-  put(100);
+  PutProbesAlike(100);
   GenerationStatus now = Validate(2);
   EXPECT_EQ(now.validation->pairs[0].verdict, Verdict::kUncertain);
   EXPECT_EQ(now.validation->pairs[0].ways[0].map_gain.value, 0);
   EXPECT_TRUE(Fails(TryActivate(2), Code::kFailedPrecondition, {"100 probes are too few", "CMC@1"}));
-  put(300);
+  PutProbesAlike(300);
   now = Validate(2);
   EXPECT_EQ(now.validation->pairs[0].verdict, Verdict::kPassed) << TextOf(now.validation->pairs[0]);
   EXPECT_TRUE(TryActivate(2).ok());

@@ -128,18 +128,15 @@ TEST(ValidationRecord, AReportComesBackAsItWasAndDamageIsNamed) {
   EXPECT_EQ(Encode(*read), bytes);
   EXPECT_TRUE(read->pairs.at(0).every_item);
   EXPECT_EQ(read->pairs.at(0).ways.at(0).missed, 0.25);
-  std::string bad = bytes;
-  bad.replace(bad.find("\"passed\":true"), 13, "\"passed\":1234");
-  EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"passed"}));
-  bad = bytes;
-  bad.replace(bad.find("\"item\""), 6, "\"both\"");
-  EXPECT_EQ(DecodeValidation(bad).status().code(), Code::kDataLoss);
-  bad = bytes;
-  bad.replace(bad.find("\"every_item\":true"), 17, "\"every_item\":1234");
-  EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"pairs"}));
-  bad = bytes;
-  bad.replace(bad.find("\"missed\":0.25"), 13, "\"missed\":true");
-  EXPECT_TRUE(Fails(DecodeValidation(bad), Code::kDataLoss, {"pairs"}));
+  const auto decode_with = [&](const std::string& was, const std::string& is) {
+    std::string bad = bytes;
+    bad.replace(bad.find(was), was.size(), is);
+    return DecodeValidation(bad);
+  };
+  EXPECT_TRUE(Fails(decode_with("\"passed\":true", "\"passed\":1234"), Code::kDataLoss, {"passed"}));
+  EXPECT_EQ(decode_with("\"item\"", "\"both\"").status().code(), Code::kDataLoss);
+  EXPECT_TRUE(Fails(decode_with("\"every_item\":true", "\"every_item\":1234"), Code::kDataLoss, {"pairs"}));
+  EXPECT_TRUE(Fails(decode_with("\"missed\":0.25", "\"missed\":true"), Code::kDataLoss, {"pairs"}));
 }
 
 }  // namespace
