@@ -14,7 +14,7 @@
 #include "bench/index_world.h"
 #include "bench/recall.h"
 #include "geometry/adapter.h"
-#include "index/carried_segments.h"
+#include "index/adapted/carried_segments.h"
 
 namespace lightcone::bench {
 namespace {

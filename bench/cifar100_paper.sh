@@ -7,7 +7,7 @@ set -euo pipefail
 data=${1:?the folder with train.bin and test.bin}
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=${2:-$root/build/bench/cifar100${REDUCED:+-reduced}}
-recipe=$root/trainer/recipes/hbct-cifar100-adapters.toml
+recipe=$root/research/recipes/hbct-cifar100-adapters.toml
 lightcone=$root/build/bin/lightcone
 [ -x "$lightcone" ] || make -C "$root" build
 mkdir -p "$out"

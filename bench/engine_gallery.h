@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 
 namespace lightcone::bench {
 

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "bench/benches.h"
 #include "bench/clusters.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 
 namespace lightcone::bench {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "index/collection_index.h"
+#include "index/api/collection_index.h"
 
 namespace lightcone::bench {
 

@@ -11,9 +11,9 @@
 #include "bench/clusters.h"
 #include "bench/load.h"
 #include "bench/paced.h"
-#include "cli/child_server.h"
+#include "cli/served/child_server.h"
 #include "client/client.h"
-#include "index/collection_index.h"
+#include "index/api/collection_index.h"
 
 namespace lightcone::bench {
 namespace {

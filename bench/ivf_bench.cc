@@ -14,7 +14,7 @@
 #include "bench/benches.h"
 #include "bench/clusters.h"
 #include "bench/index_world.h"
-#include "index/list_builder.h"
+#include "index/ivf/list_builder.h"
 
 namespace lightcone::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "bench/benches.h"
-#include "cli/child_server.h"
+#include "cli/served/child_server.h"
 
 int main(int argc, char** argv) {
   using namespace lightcone;

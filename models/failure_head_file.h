@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "geometry/failure_head.h"
+#include "stats/failure_head.h"
 
 namespace lightcone {
 

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "base/status.h"
-#include "geometry/metrics.h"
+#include "stats/metrics.h"
 #include "geometry/uncertainty.h"
 #include "trainer/data/parallel.h"
 #include "trainer/distance_blocks_torch.h"

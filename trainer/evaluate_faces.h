@@ -1,4 +1,4 @@
-// Face-style evaluation of embeddings (geometry/verification.h has the measures; docs/training.md, Faces). The score of
+// Face-style evaluation of embeddings (stats/verification.h has the measures; docs/training.md, Faces). The score of
 // a pair is minus its distance, in float32: geodesic between clipped points for lorentz, 1 - cosine for cosine.
 // Distances are made in blocks. Threads: all functions are safe. No torch here.
 #pragma once
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "geometry/verification.h"
+#include "stats/verification.h"
 #include "trainer/data/face_lists.h"
 #include "trainer/evaluate.h"
 

@@ -16,7 +16,7 @@
 #include "geometry/codes.h"
 #include "index/gpu/device_memory.h"
 #include "index/gpu/device_options.h"
-#include "index/segment.h"
+#include "index/rows/segment.h"
 
 namespace lightcone::gpu {
 

@@ -22,7 +22,7 @@
 #include "index/gpu/device_memory.h"
 #include "index/gpu/device_options.h"
 #include "index/gpu/scan_run.h"
-#include "index/segment.h"
+#include "index/rows/segment.h"
 
 namespace lightcone::gpu {
 

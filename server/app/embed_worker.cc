@@ -12,8 +12,8 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "server/engine/embed_frames.h"
-#include "server/engine/embedder.h"
+#include "server/engine/embed/embed_frames.h"
+#include "server/engine/embed/embedder.h"
 
 namespace lightcone::server {
 namespace {

@@ -1,4 +1,4 @@
-// The other side of server/engine/embed_worker.h: what `lightcone embed-worker` does.
+// The other side of server/engine/embed/embed_worker.h: what `lightcone embed-worker` does.
 #pragma once
 
 #include "absl/status/status.h"

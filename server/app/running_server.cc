@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "server/app/log.h"
 #include "server/app/serve.h"
-#include "server/engine/device.h"
+#include "server/engine/core/device.h"
 #include "server/http/console_api.h"
 #include "server/http/server.h"
 #include "server/metrics/metrics.h"

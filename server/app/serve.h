@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 #include "server/options/config.h"
 
 namespace lightcone::server {

@@ -19,7 +19,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "nlohmann/json.hpp"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 #include "server/http/history.h"
 #include "server/metrics/metrics.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "base/utf8.h"
-#include "server/engine/validation_types.h"
+#include "server/engine/api/validation_types.h"
 
 namespace lightcone::server {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 
 namespace lightcone::server {
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 #include "server/http/console_api.h"
 
 namespace lightcone::server {

@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 
 namespace lightcone::server {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/engine/types.h"
+#include "server/engine/api/types.h"
 
 namespace lightcone::server {
 

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "prometheus/metric_family.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 #include "server/metrics/metrics.h"
 
 namespace lightcone::server {

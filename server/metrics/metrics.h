@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 
 namespace lightcone::server {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "index/collection_index.h"
+#include "index/api/collection_index.h"
 #include "index/gpu/device_options.h"
-#include "server/engine/types.h"
+#include "server/engine/api/types.h"
 
 namespace lightcone::server {
 

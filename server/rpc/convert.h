@@ -20,9 +20,9 @@
 #include "lightcone/v1/retrieval.pb.h"
 #include "lightcone/v1/training.pb.h"
 #include "lightcone/v1/types.pb.h"
-#include "server/engine/rollout_types.h"
-#include "server/engine/types.h"
-#include "server/engine/validation_types.h"
+#include "server/engine/api/rollout_types.h"
+#include "server/engine/api/types.h"
+#include "server/engine/api/validation_types.h"
 
 namespace lightcone::server {
 

@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 #include "server/rpc/lanes.h"
 #include "server/rpc/rpc_options.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/time/time.h"
-#include "index/collection_index.h"
+#include "index/api/collection_index.h"
 #include "server/rpc/lanes.h"
 
 namespace lightcone::server {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 #include "server/rpc/lanes.h"
 #include "server/rpc/rpc_options.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/status.h"
-#include "cli/child_server.h"
+#include "cli/served/child_server.h"
 #include "cli/formats/rows.h"
 #include "cli/load/gallery.h"
 #include "cli/load/generator.h"

@@ -1,5 +1,5 @@
 // The demo: what it tells, what it refuses before it begins, and the whole of it on a tiny set.
-#include "cli/demo.h"
+#include "cli/demo/demo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "cli/child_server.h"
+#include "cli/served/child_server.h"
 #include "models/image.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/data_files.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/eval_faces.h"
+#include "cli/commands/eval_faces.h"
 #include "models/encoder.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/paper_files.h"

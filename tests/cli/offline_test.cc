@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/npy.h"
-#include "cli/child_server.h"
-#include "cli/demo_gallery.h"
-#include "cli/served_backfill.h"
+#include "cli/served/child_server.h"
+#include "cli/demo/demo_gallery.h"
+#include "cli/served/served_backfill.h"
 #include "geometry/adapter.h"
-#include "geometry/metrics.h"
+#include "stats/metrics.h"
 #include "models/adapter_file.h"
 #include "models/encoder.h"
 #include "models/failure_head_file.h"

@@ -11,13 +11,13 @@
 #include "base/files.h"
 #include "base/npy.h"
 #include "base/strings.h"
-#include "cli/child_server.h"
-#include "cli/register_model.h"
+#include "cli/served/child_server.h"
+#include "cli/commands/register_model.h"
 #include "models/adapter_file.h"
 #include "tests/cli/served_test.h"
 #include "tests/trainer/data_files.h"
 #include "tests/trainer/two_models.h"
-#include "trainer/experiment/sealed.h"
+#include "trainer/sealed.h"
 
 namespace lightcone::cli {
 namespace {

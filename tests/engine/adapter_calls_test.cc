@@ -1,7 +1,7 @@
 // Putting, dropping and listing adapters: request ids, what is refused and why, damage in the store.
 #include "adapter_world.h"
 #include "models/manifest.h"
-#include "server/engine/meta.h"
+#include "server/engine/collection/meta.h"
 #include "store/keys.h"
 
 namespace lightcone::server {

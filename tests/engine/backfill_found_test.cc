@@ -1,6 +1,6 @@
 // What searches found goes before the order of a backfill; leases that are renewed.
 #include "backfill_world.h"
-#include "server/engine/touched_items.h"
+#include "server/engine/backfill/touched_items.h"
 
 namespace lightcone::server {
 namespace {

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "engine_testing.h"
-#include "server/engine/backfill.h"
-#include "server/engine/meta.h"
+#include "server/engine/backfill/backfill.h"
+#include "server/engine/collection/meta.h"
 #include "store/keys.h"
 #include "store/store.h"
 

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "adapter_world.h"
-#include "server/engine/reach.h"
-#include "server/engine/validation.h"
+#include "server/engine/collection/reach.h"
+#include "server/engine/validation/validation.h"
 #include "store/keys.h"
 
 namespace lightcone::server {

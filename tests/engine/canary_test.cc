@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "server/engine/canary.h"
+#include "server/engine/rollout/canary.h"
 #include "tests/engine/engine_testing.h"
 
 namespace lightcone::server {

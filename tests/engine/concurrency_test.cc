@@ -4,7 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "engine_testing.h"
-#include "server/engine/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace lightcone::server {
 namespace {

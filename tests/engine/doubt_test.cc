@@ -7,7 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "engine_testing.h"
-#include "server/engine/engine_impl.h"
+#include "server/engine/core/engine_impl.h"
 #include "store/keys.h"
 #include "tests/engine/forwarding_store.h"
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "tests/engine/encoder_world.h"
-#include "server/engine/pace.h"
+#include "server/engine/backfill/pace.h"
 #include "store/keys.h"
 
 namespace lightcone::server {

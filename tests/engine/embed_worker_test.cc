@@ -12,9 +12,9 @@
 #include "base/child_process.h"
 #include "base/files.h"
 #include "base/utf8.h"
-#include "server/engine/embed_frames.h"
-#include "server/engine/embed_worker.h"
-#include "server/engine/raw_input.h"
+#include "server/engine/embed/embed_frames.h"
+#include "server/engine/embed/embed_worker.h"
+#include "server/engine/collection/raw_input.h"
 #include "store/keys.h"
 #include "tests/engine/encoder_world.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "engine_testing.h"
-#include "server/engine/meta.h"
+#include "server/engine/collection/meta.h"
 #include "store/keys.h"
 
 namespace lightcone::server {

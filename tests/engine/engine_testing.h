@@ -15,7 +15,7 @@
 #include "geometry/bound_query.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 #include "store/store.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,5 +1,5 @@
 // One field's index: values by id, and ranges that are asked of one id after another in place of a set.
-#include "server/engine/field_index.h"
+#include "server/engine/filter/field_index.h"
 
 #include <atomic>
 #include <map>
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "nlohmann/json.hpp"
-#include "server/engine/payload_index.h"
+#include "server/engine/filter/payload_index.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/engine/random_filters.h"
 

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "engine_testing.h"
-#include "server/engine/meta.h"
+#include "server/engine/collection/meta.h"
 #include "store/keys.h"
 
 namespace lightcone::server {

@@ -1,4 +1,4 @@
-#include "server/engine/id_cache.h"
+#include "server/engine/collection/id_cache.h"
 
 #include <thread>
 #include <vector>

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <thread>
 
-#include "server/engine/meta.h"
+#include "server/engine/collection/meta.h"
 #include "store/keys.h"
 #include "tests/engine/engine_testing.h"
 

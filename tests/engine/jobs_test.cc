@@ -1,5 +1,5 @@
 // Jobs: they run by kind, survive restarts, can be cancelled, and say how they ended.
-#include "server/engine/jobs.h"
+#include "server/engine/jobs/jobs.h"
 
 #include <thread>
 

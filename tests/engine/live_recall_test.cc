@@ -1,7 +1,7 @@
 // Live recall: what sampled searches show, and what it may cost.
-#include "server/engine/engine_impl.h"
-#include "server/engine/live_figures.h"
-#include "server/engine/live_sampler.h"
+#include "server/engine/core/engine_impl.h"
+#include "server/engine/live/live_figures.h"
+#include "server/engine/live/live_sampler.h"
 #include "tests/engine/engine_testing.h"
 
 namespace lightcone::server {

@@ -1,12 +1,12 @@
 // The engine's own records and tokens: what is written is read back, and damage is said.
-#include "server/engine/meta.h"
+#include "server/engine/collection/meta.h"
 
 #include <map>
 
 #include "base/files.h"
 #include "engine_testing.h"
-#include "server/engine/checks.h"
-#include "server/engine/scroll_token.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/search/scroll_token.h"
 
 namespace lightcone::server {
 namespace {

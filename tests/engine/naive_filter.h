@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
-#include "server/engine/filter.h"
+#include "server/engine/filter/filter.h"
 
 namespace lightcone::server {
 

@@ -1,5 +1,5 @@
 // Payload indexes: what they answer is what reading every payload answers, through writes, restarts and all else.
-#include "server/engine/payload_index.h"
+#include "server/engine/filter/payload_index.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "nlohmann/json.hpp"
-#include "server/engine/value_index.h"
+#include "server/engine/filter/value_index.h"
 #include "store/keys.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/engine/random_filters.h"

@@ -1,6 +1,6 @@
 // Probe sets: what is put comes back, bad ones are refused by name, and they are gone with their collection.
 #include "engine_testing.h"
-#include "server/engine/probe_record.h"
+#include "server/engine/validation/probe_record.h"
 #include "store/keys.h"
 
 namespace lightcone::server {

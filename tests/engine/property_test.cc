@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "server/engine/engine_impl.h"
-#include "server/engine/live_sampler.h"
+#include "server/engine/core/engine_impl.h"
+#include "server/engine/live/live_sampler.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/engine/naive_filter.h"
 #include "tests/engine/random_filters.h"

@@ -7,8 +7,8 @@
 
 #include "engine_testing.h"
 #include "models/adapter_file.h"
-#include "server/engine/jobs.h"
-#include "server/engine/meta.h"
+#include "server/engine/jobs/jobs.h"
+#include "server/engine/collection/meta.h"
 #include "store/keys.h"
 
 namespace lightcone::server {

@@ -1,5 +1,5 @@
 // The gate: what a validation measures, whom it lets through, and that its figures are those of a plain ranking.
-#include "server/engine/validation.h"
+#include "server/engine/validation/validation.h"
 
 #include <cmath>
 #include <thread>

@@ -1,5 +1,5 @@
 // What a validation's figures decide, how long that holds, and its record. The figures themselves: validation_test.cc.
-#include "server/engine/validation.h"
+#include "server/engine/validation/validation.h"
 
 #include "engine_testing.h"
 

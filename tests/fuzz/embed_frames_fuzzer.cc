@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "server/engine/embed_frames.h"
+#include "server/engine/embed/embed_frames.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lightcone::server;

@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "server/engine/checks.h"
-#include "server/engine/jobs.h"
-#include "server/engine/meta.h"
-#include "server/engine/probe_record.h"
-#include "server/engine/raw_input.h"
-#include "server/engine/validation_types.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/jobs/jobs.h"
+#include "server/engine/collection/meta.h"
+#include "server/engine/validation/probe_record.h"
+#include "server/engine/collection/raw_input.h"
+#include "server/engine/api/validation_types.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lightcone::server;

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "nlohmann/json.hpp"
-#include "server/engine/checks.h"
-#include "server/engine/external_manifest.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/collection/external_manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lightcone;

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
-#include "index/graph.h"
-#include "index/graph_walk.h"
+#include "index/graph/graph.h"
+#include "index/graph/graph_walk.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < sizeof(lightcone::Graph::Header)) return 0;

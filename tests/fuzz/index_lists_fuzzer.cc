@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "index/lists.h"
+#include "index/ivf/lists.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < sizeof(lightcone::Lists::Header)) return 0;

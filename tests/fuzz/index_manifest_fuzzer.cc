@@ -7,7 +7,7 @@
 
 #include "base/files.h"
 #include "base/strings.h"
-#include "index/manifest.h"
+#include "index/rows/manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

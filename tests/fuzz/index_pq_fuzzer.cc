@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "index/pq_codes.h"
+#include "index/ivf/pq_codes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < sizeof(lightcone::PqCodes::Header)) return 0;

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "server/engine/scroll_token.h"
+#include "server/engine/search/scroll_token.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lightcone::server;

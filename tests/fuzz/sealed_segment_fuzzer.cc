@@ -15,11 +15,11 @@
 #include "base/files.h"
 #include "base/scratch_folder.h"
 #include "geometry/bound_query.h"
-#include "index/graph_walk.h"
-#include "index/manifest.h"
-#include "index/sealed_segment.h"
-#include "index/segment_codes.h"
-#include "index/segment_search.h"
+#include "index/graph/graph_walk.h"
+#include "index/rows/manifest.h"
+#include "index/build/sealed_segment.h"
+#include "index/rows/segment_codes.h"
+#include "index/search/segment_search.h"
 
 namespace {
 

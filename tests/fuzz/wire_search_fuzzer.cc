@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "server/engine/filter.h"
+#include "server/engine/filter/filter.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/error.h"
 

@@ -1,4 +1,4 @@
-#include "geometry/bootstrap.h"
+#include "stats/bootstrap.h"
 
 #include <random>
 #include <vector>

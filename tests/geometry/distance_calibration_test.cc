@@ -1,4 +1,4 @@
-#include "geometry/distance_calibration.h"
+#include "stats/distance_calibration.h"
 
 #include <cmath>
 #include <functional>

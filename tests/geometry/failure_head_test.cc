@@ -1,5 +1,5 @@
 // What a failure head reads of an item, against the definitions of docs/uncertainty.md spelled out.
-#include "geometry/failure_head.h"
+#include "stats/failure_head.h"
 
 #include <gtest/gtest.h>
 

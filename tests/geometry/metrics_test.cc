@@ -1,4 +1,4 @@
-#include "geometry/metrics.h"
+#include "stats/metrics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 #include "base/status.h"
-#include "geometry/metrics.h"
+#include "stats/metrics.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "geometry/verification.h"
+#include "stats/verification.h"
 
 #include <algorithm>
 #include <cmath>

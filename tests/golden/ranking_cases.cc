@@ -7,7 +7,7 @@
 #include "geometry/bound_query.h"
 #include "geometry/kernels.h"
 #include "geometry/lorentz.h"
-#include "geometry/metrics.h"
+#include "stats/metrics.h"
 #include "geometry/uncertainty.h"
 #include "tests/golden/cases.h"
 

@@ -1,5 +1,5 @@
 // Both beams against the two heaps of HNSW's algorithm 2, on graphs of random links.
-#include "index/beam.h"
+#include "index/graph/beam.h"
 
 #include <gtest/gtest.h>
 

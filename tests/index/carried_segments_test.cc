@@ -1,6 +1,6 @@
 // Segments that an item adapter has carried over into files: against brute force, through what happens to their rows,
 // over restarts and damage.
-#include "index/carried_segments.h"
+#include "index/adapted/carried_segments.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "index/manifest.h"
+#include "index/rows/manifest.h"
 #include "tests/index/adapted_world.h"
 
 namespace lightcone {

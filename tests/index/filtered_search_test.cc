@@ -4,7 +4,7 @@
 
 #include "geometry/kernels.h"
 #include "gtest/gtest.h"
-#include "index/id_set.h"
+#include "index/rows/id_set.h"
 #include "tests/index/index_testing.h"
 
 namespace lightcone {

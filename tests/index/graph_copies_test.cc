@@ -9,8 +9,8 @@
 #include "geometry/code_kernels.h"
 #include "geometry/codes.h"
 #include "gtest/gtest.h"
-#include "index/graph_builder.h"
-#include "index/graph_walk.h"
+#include "index/graph/graph_builder.h"
+#include "index/graph/graph_walk.h"
 #include "tests/index/index_testing.h"
 
 namespace lightcone {

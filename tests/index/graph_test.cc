@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 #include "gtest/gtest.h"
-#include "index/graph_builder.h"
-#include "index/graph_walk.h"
+#include "index/graph/graph_builder.h"
+#include "index/graph/graph_walk.h"
 
 namespace lightcone {
 namespace {

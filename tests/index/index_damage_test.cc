@@ -11,8 +11,8 @@
 #include "base/read_error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "index/manifest.h"
-#include "index/memory.h"
+#include "index/rows/manifest.h"
+#include "index/rows/memory.h"
 #include "tests/index/index_life_testing.h"
 
 namespace lightcone {

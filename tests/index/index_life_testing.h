@@ -12,7 +12,7 @@
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "gtest/gtest.h"
-#include "index/manifest.h"
+#include "index/rows/manifest.h"
 #include "tests/index/index_testing.h"
 
 namespace lightcone {

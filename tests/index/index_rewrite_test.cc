@@ -13,7 +13,7 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "index/id_set.h"
+#include "index/rows/id_set.h"
 #include "tests/index/index_life_testing.h"
 #include "tests/support/file_size_limit.h"
 

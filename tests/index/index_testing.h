@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/status.h"
 #include "gtest/gtest.h"
-#include "index/collection_index.h"
+#include "index/api/collection_index.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lightcone {

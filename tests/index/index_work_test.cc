@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "index/manifest.h"
+#include "index/rows/manifest.h"
 #include "tests/index/index_life_testing.h"
 
 namespace lightcone {

@@ -1,5 +1,5 @@
 // Scans of concurrent searches that are taken together: who scans, who waits, and what comes of deadlines and exceptions.
-#include "index/scan_queue.h"
+#include "index/search/scan_queue.h"
 
 #include <sys/resource.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "server/engine/engine.h"
+#include "server/engine/api/engine.h"
 
 namespace lightcone::server {
 

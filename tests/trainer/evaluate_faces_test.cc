@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "geometry/lorentz.h"
-#include "geometry/metrics.h"
+#include "stats/metrics.h"
 #include "trainer/data/rng.h"
 
 namespace lightcone {

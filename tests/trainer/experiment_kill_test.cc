@@ -11,7 +11,7 @@
 #include "tests/support/file_size_limit.h"
 #include "tests/trainer/experiment_testing.h"
 #include "trainer/data/rng.h"
-#include "trainer/experiment/experiment.h"
+#include "research/experiment/experiment.h"
 
 namespace lightcone {
 namespace {

@@ -1,7 +1,7 @@
 // Rows beyond the plain pair: adapters, other dimensions, chains, models without an old one.
 #include "nlohmann/json.hpp"
 #include "tests/trainer/experiment_testing.h"
-#include "trainer/experiment/plan.h"
+#include "research/experiment/plan.h"
 
 namespace lightcone {
 namespace {

@@ -6,8 +6,8 @@
 #include <regex>
 
 #include "base/svg.h"
-#include "trainer/experiment/measure.h"
-#include "trainer/experiment/result.h"
+#include "research/experiment/measure.h"
+#include "research/experiment/result.h"
 
 namespace lightcone {
 namespace {

@@ -1,5 +1,5 @@
 // Experiments of seconds, end to end: what is trained, what is used again, what is refused.
-#include "trainer/experiment/experiment.h"
+#include "research/experiment/experiment.h"
 
 #include <unistd.h>
 
@@ -13,8 +13,8 @@
 #include "tests/trainer/experiment_testing.h"
 #include "trainer/data/split.h"
 #include "trainer/evaluate.h"
-#include "trainer/experiment/plan.h"
-#include "trainer/experiment/setup.h"
+#include "research/experiment/plan.h"
+#include "research/experiment/setup.h"
 
 namespace lightcone {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "tests/trainer/data_files.h"
 #include "tests/trainer/tiny_set.h"
-#include "trainer/experiment/experiment.h"
+#include "research/experiment/experiment.h"
 
 namespace lightcone {
 

@@ -20,7 +20,7 @@
 #include "trainer/methods/method_torch.h"
 #include "trainer/old_model_torch.h"
 #include "trainer/train.h"
-#include "trainer/uncertainty/head_logits.h"
+#include "research/uncertainty/head_logits.h"
 
 namespace lightcone {
 namespace {

@@ -1,8 +1,8 @@
 // Recipes: what they hold, what is refused with file and line, and those that the program contains.
-#include "trainer/experiment/recipe.h"
+#include "research/experiment/recipe.h"
 
 #include "tests/trainer/experiment_testing.h"
-#include "trainer/experiment/steps.h"
+#include "research/experiment/steps.h"
 #include "trainer/methods/method.h"
 
 namespace lightcone {

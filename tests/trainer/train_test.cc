@@ -18,7 +18,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/files.h"
 #include "base/status.h"
-#include "geometry/metrics.h"
+#include "stats/metrics.h"
 #include "models/checkpoint.h"
 #include "models/encoder.h"
 #include "tests/support/file_size_limit.h"

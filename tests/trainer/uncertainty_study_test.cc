@@ -14,9 +14,9 @@
 #include "trainer/data/rng.h"
 #include "trainer/uncertainty/class_evidence.h"
 #include "trainer/uncertainty/failure_head.h"
-#include "trainer/uncertainty/move_gains.h"
+#include "research/uncertainty/move_gains.h"
 #include "trainer/uncertainty/neighbours.h"
-#include "trainer/uncertainty/study.h"
+#include "research/uncertainty/study.h"
 
 namespace lightcone {
 namespace {

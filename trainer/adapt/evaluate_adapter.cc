@@ -9,7 +9,7 @@
 
 #include "base/exceptions.h"
 #include "base/status.h"
-#include "geometry/metrics.h"
+#include "stats/metrics.h"
 #include "trainer/adapt/losses_torch.h"
 #include "trainer/adapt/mixed_gallery_torch.h"
 #include "trainer/data/rng.h"

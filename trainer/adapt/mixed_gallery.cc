@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "geometry/metrics.h"
+#include "stats/metrics.h"
 #include "trainer/adapt/mixed_gallery_torch.h"
 #include "trainer/data/parallel.h"
 

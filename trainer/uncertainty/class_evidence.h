@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "geometry/failure_head.h"
+#include "stats/failure_head.h"
 #include "trainer/evaluate.h"
 
 namespace lightcone {

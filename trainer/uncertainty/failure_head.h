@@ -1,4 +1,4 @@
-// Fits the head of geometry/failure_head.h. It learns from training images, whose labels say what failing is
+// Fits the head of stats/failure_head.h. It learns from training images, whose labels say what failing is
 // (docs/uncertainty.md, The head).
 // No torch here. Threads: values and pure functions; they use all cores.
 #pragma once
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "geometry/failure_head.h"
+#include "stats/failure_head.h"
 #include "trainer/evaluate.h"
 #include "trainer/uncertainty/neighbourhood.h"
 

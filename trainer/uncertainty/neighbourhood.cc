@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "geometry/failure_head.h"
+#include "stats/failure_head.h"
 #include "geometry/uncertainty.h"
 
 namespace lightcone {

@@ -25,7 +25,7 @@ Scores NeighbourEntropies(const Neighbourhood& near, size_t k, double share);
 // Distance to the nearest.
 Scores NearestDistances(const Neighbourhood& near);
 
-// geometry/failure_head.h
+// stats/failure_head.h
 Scores Steepness(const Neighbourhood& near);
 
 // Of an item's `length` nearest (or as many as there are), how many have it among theirs. Neighbours of items in their

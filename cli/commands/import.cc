@@ -1,0 +1,397 @@
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "base/files.h"
+#include "base/status.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/formats/import_state.h"
+#include "cli/formats/rows.h"
+#include "cli/json/message_json.h"
+#include "cli/table.h"
+#include "client/upsert_stream.h"
+
+namespace lightcone::cli {
+namespace {
+
+// A batch is sent when it has this many bytes, whatever its rows: messages stay small enough to be quick to repeat.
+constexpr int64_t kBatchBytesMax = 8 << 20;
+
+struct ImportFlags {
+  std::string collection, file, format = "auto", ids, state, durability;
+  std::vector<std::string> payload_fields;
+  uint32_t generation = 0;
+  int64_t batch = 500, start = 0, limit = 0;
+  int in_flight = 8;
+  bool same_content = false, number_rows = false, keep_input = false, ignore_generation = false;
+};
+
+// What has been acknowledged. Told from the stream's thread, asked from the command's.
+class Ledger {
+ public:
+  Ledger(const ImportFlags& flags, int64_t start)
+      : state_file_(flags.state), start_(start), state_({start, flags.collection, flags.file, flags.generation, 0}) {}
+
+  // `checksum`: of all rows of the file up to the last one of the batch.
+  void Sent(uint64_t tag, int64_t first_row, int64_t rows, uint32_t checksum) {
+    absl::MutexLock lock(&mutex_);
+    batches_.push_back({tag, first_row, rows, checksum});
+  }
+
+  void Acknowledged(uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome) {
+    absl::MutexLock lock(&mutex_);
+    const Batch& batch = batches_[tag];
+    if (!outcome.ok()) {
+      if (refused_.ok()) refused_ = Explain(outcome.status(), batch);
+      return;
+    }
+    ++acknowledged_;
+    rows_written_ += batch.rows;
+    sequence_ = outcome->sequence();
+    generation_ = outcome->generation();
+    // Acknowledgements come in order, so everything before a first refusal is written.
+    if (refused_.ok()) {
+      state_.next_row = batch.first_row + batch.rows;
+      state_.rows_crc32c = batch.checksum;
+    }
+    if (!state_file_.empty() && absl::Now() - saved_ > absl::Seconds(1)) SaveLocked();
+  }
+
+  absl::Status refused() const {
+    absl::MutexLock lock(&mutex_);
+    return refused_;
+  }
+  int64_t rows_written() const {
+    absl::MutexLock lock(&mutex_);
+    return rows_written_;
+  }
+  // The row at which a later import goes on.
+  int64_t written_to() const {
+    absl::MutexLock lock(&mutex_);
+    return state_.next_row;
+  }
+  uint64_t sequence() const {
+    absl::MutexLock lock(&mutex_);
+    return sequence_;
+  }
+  uint32_t generation() const {
+    absl::MutexLock lock(&mutex_);
+    return generation_;
+  }
+  absl::Status Save() {
+    absl::MutexLock lock(&mutex_);
+    if (!state_file_.empty()) SaveLocked();
+    return state_status_;
+  }
+
+ private:
+  struct Batch {
+    uint64_t tag;
+    int64_t first_row, rows;
+    uint32_t checksum;
+  };
+
+  // The server names the item by its place in the batch; people know their rows.
+  static absl::Status Explain(const absl::Status& status, const Batch& batch) {
+    const std::string field = PartsOf(status).field.empty() ? MessageOf(status) : PartsOf(status).field;
+    int64_t place = 0;
+    const size_t open = field.find("items[");
+    const size_t close = open == std::string::npos ? open : field.find(']', open);
+    if (close != std::string::npos && absl::SimpleAtoi(field.substr(open + 6, close - open - 6), &place) &&
+        place >= 0 && place < batch.rows) {
+      return Annotate(status, StrCat("row ", batch.first_row + place));
+    }
+    return Annotate(status, StrCat("rows ", batch.first_row, " .. ", batch.first_row + batch.rows - 1));
+  }
+
+  void SaveLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (state_.next_row == start_) return;
+    saved_ = absl::Now();
+    const absl::Status status = WriteFileAtomically(state_file_, ImportStateText(state_));
+    if (state_status_.ok()) state_status_ = status;
+  }
+
+  const std::string state_file_;
+  const int64_t start_;
+  mutable absl::Mutex mutex_;
+  std::vector<Batch> batches_ ABSL_GUARDED_BY(mutex_);
+  ImportState state_ ABSL_GUARDED_BY(mutex_);
+  int64_t rows_written_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0, acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time saved_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_), state_status_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Where the state file says that an earlier run stood; row 0 without one.
+absl::StatusOr<ImportState> StateOf(const ImportFlags& flags) {
+  if (flags.state.empty() || !std::filesystem::exists(flags.state)) return ImportState();
+  LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.state, 1 << 20));
+  LC_ASSIGN_OR_RETURN(ImportState state, ParseImportState(text, flags.state));
+  LC_RETURN_IF_ERROR(CheckSameTarget(state, flags.collection, flags.generation, flags.state));
+  return state;
+}
+
+absl::Status CheckImport(const ImportFlags& flags) {
+  if (flags.batch < 1 || flags.batch > 10'000) return InvalidField("--batch", StrCat(flags.batch), "1 .. 10000");
+  if (flags.in_flight < 1 || flags.in_flight > 1024) {
+    return InvalidField("--in-flight", StrCat(flags.in_flight), "1 .. 1024");
+  }
+  for (const auto& [name, rows] : {std::pair("--start", flags.start), std::pair("--limit", flags.limit)}) {
+    if (rows < 0 || rows > kImportRowMax) return InvalidField(name, StrCat(rows), StrCat("0 .. ", kImportRowMax));
+  }
+  return absl::OkStatus();
+}
+
+// The rows of the file, each with the id that belongs to it.
+class Source {
+ public:
+  static absl::StatusOr<std::unique_ptr<Source>> Open(const ImportFlags& flags) {
+    auto source = std::unique_ptr<Source>(new Source(flags));
+    const ReadOptions options = {.payload_fields = flags.payload_fields};
+    std::error_code ignored;
+    const bool images = flags.format == "images" || (flags.format == "auto" && std::filesystem::is_directory(flags.file, ignored));
+    if (images) {
+      if (!flags.state.empty()) {
+        return InvalidField("--state", StrCat("'", flags.state, "'"),
+                            "left out for a folder: its pictures are counted in the order of their names, which more of them change");
+      }
+      LC_ASSIGN_OR_RETURN(source->rows_, OpenImages(flags.file));
+    } else {
+      LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf(flags.format, flags.file));
+      LC_ASSIGN_OR_RETURN(source->rows_, OpenRows(flags.file, format, options));
+      source->number_rows_ = flags.number_rows || format != RowFormat::kJsonl;
+    }
+    if (!flags.ids.empty()) {
+      LC_ASSIGN_OR_RETURN(source->ids_, OpenIds(flags.ids, options));
+    }
+    return source;
+  }
+
+  absl::StatusOr<bool> Next(Row* row) {
+    LC_ASSIGN_OR_RETURN(const bool more, rows_->Next(row));
+    if (ids_ != nullptr) {
+      LC_ASSIGN_OR_RETURN(const bool named, ids_->Next(row));
+      if (named != more) {
+        return InvalidArgument(StrCat("'", flags_.ids, "' has ", named ? "more" : "fewer", " rows than '", flags_.file,
+                                      "', which ", named ? "ends at" : "goes on with", " row ", next_));
+      }
+    }
+    if (!more) return false;
+    if (!row->id.has_value()) {
+      if (!number_rows_) {
+        return InvalidField(StrCat("'", flags_.file, "' row ", next_, " id"), "absent",
+                            "an id in each row, or --ids FILE, or --number-rows");
+      }
+      row->id.emplace().set_number(static_cast<uint64_t>(next_));
+    }
+    ++next_;
+    return true;
+  }
+
+  int64_t next() const { return next_; }
+  int64_t rows() const { return rows_->rows(); }
+  double done() const {
+    return static_cast<double>(rows_->bytes_read()) / static_cast<double>(std::max<int64_t>(1, rows_->bytes()));
+  }
+
+ private:
+  explicit Source(const ImportFlags& flags) : flags_(flags) {}
+
+  const ImportFlags& flags_;
+  std::unique_ptr<RowReader> rows_;
+  std::unique_ptr<IdReader> ids_;
+  bool number_rows_ = false;
+  int64_t next_ = 0;
+};
+
+// Passes over the rows before `start` and answers their checksum. The rows that `before` tells of must be among them.
+absl::StatusOr<uint32_t> SkipRows(const ImportFlags& flags, const ImportState& before, int64_t start, Source* source) {
+  uint32_t checksum = 0;
+  Row row;
+  while (source->next() < start) {
+    LC_ASSIGN_OR_RETURN(const bool more, source->Next(&row));
+    if (!more) break;
+    checksum = AddToChecksum(row, checksum);
+    if (source->next() == before.next_row && checksum != before.rows_crc32c) {
+      return OtherRows(before, flags.file, flags.state);
+    }
+  }
+  if (source->next() < before.next_row) return OtherRows(before, flags.file, flags.state);
+  return checksum;
+}
+
+// Holds the generation that a row says it is of against the one that the import writes.
+class GenerationCheck {
+ public:
+  GenerationCheck(const ImportFlags& flags, client::Client* client)
+      : flags_(flags), client_(client), written_(flags.generation) {}
+
+  // What batches are to say: --generation; else, once a row has told its own, the one that was active then.
+  uint32_t written() const { return written_; }
+
+  // INVALID_ARGUMENT names row `number`. One call to the server at most.
+  absl::Status Check(const Row& row, int64_t number) {
+    if (row.generation == 0 || flags_.ignore_generation) return absl::OkStatus();
+    if (written_ == 0 && !asked_) {
+      v1::CollectionsGetRequest request;
+      request.set_name(flags_.collection);
+      LC_ASSIGN_OR_RETURN(const v1::CollectionsGetResponse response, client_->GetCollection(request));
+      written_ = response.collection().active_generation();
+      asked_ = true;
+    }
+    // Where none is active, the server refuses the batch.
+    if (written_ == 0 || row.generation == written_) return absl::OkStatus();
+    return InvalidField(
+        StrCat("row ", number, " generation"), StrCat(row.generation),
+        StrCat(written_, flags_.generation > 0 ? " (--generation)" : ", the active one", "; --generation ",
+               row.generation, " imports rows of that one, `export --filter '$generation = N'` writes those of one, ",
+               "and --ignore-generation is for a collection that numbers its generations otherwise"));
+  }
+
+ private:
+  const ImportFlags& flags_;
+  client::Client* const client_;
+  uint32_t written_;
+  bool asked_ = false;
+};
+
+void AddItem(const ImportFlags& flags, const Row& row, v1::UpsertRequest* batch) {
+  v1::Item* item = batch->add_items();
+  *item->mutable_id() = *row.id;
+  if (row.image.has_value()) {
+    item->mutable_input()->set_image(*row.image);
+  } else {
+    client::SetVector(row.vector.data(), static_cast<int64_t>(row.vector.size()), item->mutable_vector());
+  }
+  // The payload of a content that is stored already is kept; the wire takes none.
+  if (row.payload_json.has_value() && !flags.same_content) item->set_payload_json(*row.payload_json);
+}
+
+// Reads, batches and sends until the end, a bad row or a refusal. `checksum`: of the rows that are passed over.
+absl::Status SendAll(const ImportFlags& flags, v1::Durability durability, uint32_t checksum, Source* source,
+                     GenerationCheck* generations, client::UpsertStream* stream, Ledger* ledger) {
+  ProgressBar bar("import", source->rows(), "rows");
+  uint64_t tag = 0;
+  Row row;
+  const int64_t end = flags.limit > 0 ? source->next() + flags.limit : INT64_MAX;
+  for (bool more = true; more;) {
+    v1::UpsertRequest batch;
+    batch.set_collection(flags.collection);
+    batch.set_durability(durability);
+    batch.set_same_content(flags.same_content);
+    batch.set_keep_input(flags.keep_input);
+    const int64_t first_row = source->next();
+    int64_t bytes = 0;
+    absl::Status bad_row;
+    while (batch.items_size() < flags.batch && bytes < kBatchBytesMax && source->next() < end) {
+      const absl::StatusOr<bool> next = source->Next(&row);
+      bad_row = next.status();
+      if (next.ok() && *next) bad_row = generations->Check(row, source->next() - 1);
+      more = bad_row.ok() && *next;
+      if (!more) break;
+      AddItem(flags, row, &batch);
+      checksum = AddToChecksum(row, checksum);
+      bytes += static_cast<int64_t>(row.vector.size() * sizeof(float) + row.payload_json.value_or("").size() +
+                                    (row.image ? row.image->size() : 0));
+    }
+    if (source->next() >= end) more = false;
+    if (batch.items_size() > 0) {
+      batch.set_generation(generations->written());
+      ledger->Sent(tag, first_row, batch.items_size(), checksum);
+      LC_RETURN_IF_ERROR(stream->Send(std::move(batch), tag++));
+    }
+    LC_RETURN_IF_ERROR(bad_row);
+    LC_RETURN_IF_ERROR(ledger->refused());
+    bar.Show(source->done(), ledger->rows_written());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunImport(Context& context, const ImportFlags& flags) {
+  LC_RETURN_IF_ERROR(CheckImport(flags));
+  LC_ASSIGN_OR_RETURN(const v1::Durability durability, ParseDurability(flags.durability));
+  LC_ASSIGN_OR_RETURN(const ImportState before, StateOf(flags));
+  LC_ASSIGN_OR_RETURN(const std::unique_ptr<Source> source, Source::Open(flags));
+  const int64_t start = std::max(flags.start, before.next_row);
+  LC_ASSIGN_OR_RETURN(const uint32_t checksum, SkipRows(flags, before, start, source.get()));
+  // A bulk load is taken to be the one writer of its ids: a lost connection does not end it.
+  context.retry_writes = true;
+  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
+  const absl::Time began = absl::Now();
+  Ledger ledger(flags, start);
+  GenerationCheck generations(flags, client);
+  client::UpsertStreamOptions options;
+  options.in_flight_max = flags.in_flight;
+  options.on_acknowledge = [&ledger](uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome) {
+    ledger.Acknowledged(tag, outcome);
+  };
+  const std::unique_ptr<client::UpsertStream> stream = client->OpenUpsertStream(std::move(options));
+  absl::Status status = SendAll(flags, durability, checksum, source.get(), &generations, stream.get(), &ledger);
+  const absl::Status finished = stream->Finish();
+  if (!ledger.refused().ok()) status = ledger.refused();
+  if (status.ok()) status = finished;
+  const absl::Status saved = ledger.Save();
+  if (!status.ok()) {
+    absl::Status told = MakeStatus(status.code(), StrCat(status.message(), "\nrows up to ", ledger.written_to(),
+                                                         " are written; go on with --start ", ledger.written_to()));
+    status.ForEachPayload([&told](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
+    return told;
+  }
+  LC_RETURN_IF_ERROR(saved);
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
+  if (context.json) {
+    context.PrintJson({{"rows", ledger.rows_written()},
+                       {"next_row", ledger.written_to()},
+                       {"generation", ledger.generation()},
+                       {"sequence", ledger.sequence()},
+                       {"seconds", seconds}});
+  } else {
+    context.Print(StrCat("imported ", Grouped(static_cast<uint64_t>(ledger.rows_written())), " rows in ",
+                         Number(seconds), " s, sequence ", ledger.sequence(), "\n"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddImport(CLI::App& root, Context& context) {
+  auto flags = std::make_shared<ImportFlags>();
+  CLI::App* app = AddCommand(root, "import", "Write the rows of an npy, fvecs, bvecs or jsonl file, or the pictures of a folder");
+  app->add_option("collection", flags->collection, "Collection or alias")->required();
+  app->add_option("file", flags->file, "npy: floats (rows, dimension); jsonl: {\"id\", \"vector\", \"payload\"} a line; or a folder of "
+                  "images, which the server embeds: ids are their paths, the payload says \"class\", the folder, and \"file\"")
+      ->required();
+  app->add_option("--format", flags->format, "auto (by extension), npy, fvecs, bvecs, jsonl, images")->capture_default_str();
+  app->add_option("--ids", flags->ids,
+                  "Ids and payloads: npy of integers, or a line for each row; default: row numbers");
+  app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")
+      ->delimiter(',');
+  app->add_flag("--number-rows", flags->number_rows, "Rows of jsonl without an id get their number, from 0");
+  app->add_flag("--keep-input", flags->keep_input,
+                "Keep the images, so that later generations can embed them and trainings learn from them");
+  app->add_option("--generation", flags->generation,
+                  "That embedded the vectors, or is to embed the images; 0: the active one. Refuses rows of another");
+  app->add_flag("--ignore-generation", flags->ignore_generation,
+                "Whatever generation the rows say: of a collection that numbers them otherwise");
+  app->add_flag("--same-content", flags->same_content,
+                "Another model's embeddings of items that are stored already; their payloads are kept");
+  app->add_option("--batch", flags->batch, "Rows a batch")->capture_default_str();
+  app->add_option("--in-flight", flags->in_flight, "Batches under way at once")->capture_default_str();
+  app->add_option("--start", flags->start, "First row, from 0")->capture_default_str();
+  app->add_option("--limit", flags->limit, "Rows at most; 0: all")->capture_default_str();
+  app->add_option("--state", flags->state, "File that keeps how far the import is; a later run goes on from there");
+  app->add_option("--durability", flags->durability, "durable (default): after fsync; process: survives kill -9");
+  app->callback([&context, flags] { context.Finish(RunImport(context, *flags)); });
+}
+
+}  // namespace lightcone::cli

@@ -1,0 +1,30 @@
+// The whole story in one run: train, embed, upgrade without backfilling, measure through Search, kill, compare.
+// Threads: one caller at a time.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/demo/demo_result.h"
+
+namespace lightcone::cli {
+
+struct DemoOptions {
+  std::string data = "glyphs";  // a name that OpenDataset knows
+  uint64_t seed = 1;            // of drawing, splits, training
+  std::string folder;           // for models, server data and report; created; an earlier demo's is replaced
+  std::string recipe = "quick";
+  bool keep = false;   // leave server, collection and models when done
+  std::string binary;  // of the server to start; empty: this program
+};
+
+// Runs the demo and writes FOLDER/report.html. Progress goes to `out`. Every figure of the result was measured in this
+// run. Errors: FAILED_PRECONDITION naming the folder when it holds something but no file LIGHTCONE-DEMO, before
+// anything is touched, or when a server runs in it; those of the data set (INVALID_ARGUMENT also for fewer than 4
+// classes to train on and for a protocol of its own), before an earlier demo is removed; else those of training and of
+// the server, with the step before them.
+absl::StatusOr<DemoResult> RunDemo(const DemoOptions& options, std::FILE* out);
+
+}  // namespace lightcone::cli

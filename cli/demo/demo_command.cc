@@ -1,0 +1,52 @@
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/files.h"
+#include "base/status.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/demo/demo.h"
+
+namespace lightcone::cli {
+namespace {
+
+struct DemoFlags {
+  DemoOptions options;
+  std::string json;
+};
+
+absl::Status RunDemoCommand(Context& context, DemoFlags& flags) {
+  if (flags.options.folder.empty()) flags.options.folder = "lightcone-demo";
+  // With --json -, standard output belongs to the JSON; the story goes to standard error.
+  std::FILE* out = flags.json == "-" || context.json ? stderr : stdout;
+  LC_ASSIGN_OR_RETURN(const DemoResult result, RunDemo(flags.options, out));
+  const std::string json = DemoJson(result);
+  if (flags.json == "-" || context.json) {
+    context.Print(json);
+  } else if (!flags.json.empty()) {
+    LC_RETURN_IF_ERROR(WriteFileAtomically(flags.json, json));
+  }
+  if (!result.restart_identical) {
+    return Internal("the restarted server gave other answers than before the kill");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddDemo(CLI::App& root, Context& context) {
+  auto flags = std::make_shared<DemoFlags>();
+  CLI::App* app = AddCommand(
+      root, "demo", "The whole story: train, embed, upgrade without backfilling, measure, kill -9, compare");
+  app->add_option("--data", flags->options.data, DatasetNames())->capture_default_str();
+  app->add_option("--seed", flags->options.seed, "Of drawing, splits and training")->capture_default_str();
+  app->add_option("--dir", flags->options.folder,
+                  "Folder for models, server data and report.html (default: lightcone-demo)");
+  app->add_option("--json", flags->json, "Write the figures to this file; - for standard output");
+  app->add_option("--recipe", flags->options.recipe, "quick (CPU, minutes) or paper")->capture_default_str();
+  app->add_flag("--keep", flags->options.keep, "Leave server, collection and models for playing");
+  app->callback([&context, flags] { context.Finish(RunDemoCommand(context, *flags)); });
+}
+
+}  // namespace lightcone::cli

@@ -1,0 +1,104 @@
+// A segment of immutable, mapped files: flat or with an HNSW graph, its rows in ascending order of internal id; or IVF,
+// its rows list by list.
+//
+// Opening one costs little, whatever its size: the manifest, the states, the ids and the lists are read and checked, the
+// rest is mapped, and nothing that it may hold makes a search leave its files. Check reads them all, beside the searches.
+// Threads: see segment.h; the checks are safe from any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "index/graph/graph.h"
+#include "index/ivf/lists.h"
+#include "index/rows/manifest.h"
+#include "index/ivf/pq_codes.h"
+#include "index/rows/segment.h"
+
+namespace lightcone {
+
+class SealedSegment : public Segment {
+ public:
+  // Maps the segment in `folder`. Checked at once: manifest, sizes, headers, and ids and lists, on which writes rest;
+  // with `with_states` also the state file, else every row is live (a segment that is not in a checkpoint yet).
+  // DATA_LOSS, NOT_FOUND and FAILED_PRECONDITION (no file at its path, but something else) say what is wrong: the segment
+  // must be rebuilt then. Other errors say nothing about it.
+  static absl::StatusOr<std::shared_ptr<SealedSegment>> Open(const std::string& folder, bool with_states);
+
+  // Reads every file through, by way of the file system and not of the mapping, so that it takes no memory, and checks
+  // sums and structure. `go_on` is asked after every read of `bytes`; CANCELLED when it says no. DATA_LOSS says what is
+  // wrong; the caller marks the segment then. Other errors (no file descriptor left) say nothing about the segment.
+  absl::Status Check(absl::FunctionRef<bool(size_t bytes)> go_on) const;
+  // Whether the files that are mapped are still there, at their paths and of their sizes. Cheap. DATA_LOSS if not.
+  absl::Status CheckFiles() const;
+
+  const std::string& folder() const { return folder_; }
+  const SegmentManifest& manifest() const { return manifest_; }
+
+  // Marks the segment for a rewrite with new settings. Writer only.
+  bool stale() const { return stale_; }
+  void set_stale() { stale_ = true; }
+  // Before searches meet it: an index serves it from now on. One that is opened to be measured or carried does not last.
+  void set_lasting() { lasting_ = true; }
+
+  std::vector<uint32_t> CopyStates() const;
+  // Of the newest change that the state file held when it was read; 0 without one.
+  uint64_t sequence_of_states() const { return sequence_of_states_; }
+
+  std::string_view kind() const override { return kind_; }
+  bool provisional() const override { return manifest_.provisional; }
+  bool ordered_by_id() const override { return lists() == nullptr; }
+  bool lasting() const override { return lasting_; }
+  const Graph* graph() const override { return manifest_.kind == "hnsw" ? &graph_ : nullptr; }
+  const Lists* lists() const override { return manifest_.kind == "ivf" ? &lists_ : nullptr; }
+  const CodeBlock* codes() const override { return codes_.rows != nullptr ? &codes_ : nullptr; }
+  const PqCodes* pq() const override { return pq_.parts() > 0 ? &pq_ : nullptr; }
+  std::span<const RecallAt> measured() const override { return manifest_.measured; }
+  std::optional<int64_t> Find(uint64_t internal_id) const override;
+  int64_t mapped_bytes() const override;
+  int64_t heap_bytes() const override { return rows() * 20; }
+
+ private:
+  struct MappedFile {
+    std::string_view name;
+    Mapping mapping;
+  };
+
+  SealedSegment(std::string folder, SegmentManifest manifest)
+      : Segment(manifest.id, manifest.generation, manifest.space),
+        folder_(std::move(folder)),
+        manifest_(std::move(manifest)),
+        kind_(SealedKindName(ParseSealedKind(manifest_.kind).value_or(SealedKind::kFlat))) {}
+
+  std::string PathOf(std::string_view name) const { return folder_ + "/" + std::string(name); }
+  absl::StatusOr<std::string_view> Map(std::string_view name);
+  absl::Status MapFiles();
+  absl::Status CheckSum(std::string_view name) const;
+  absl::Status CheckIds() const;
+  absl::Status CheckFile(const MappedFile& file, absl::FunctionRef<bool(size_t)> go_on) const;
+  // The row with the i-th smallest internal id.
+  int64_t RowById(int64_t i) const {
+    if (lists() == nullptr) return i;
+    const uint32_t row = lists_.by_id()[static_cast<size_t>(i)];
+    if (row < rows()) return row;
+    MarkDamaged();  // it was in range when the file was opened
+    return 0;
+  }
+
+  const std::string folder_;
+  const SegmentManifest manifest_;
+  const std::string_view kind_;  // of static storage: hits name it when the segment may be gone
+  std::vector<MappedFile> files_;
+  Graph graph_;
+  Lists lists_;
+  CodeBlock codes_;  // rows: nullptr without codes
+  PqCodes pq_;       // no parts without such codes
+  bool stale_ = false, lasting_ = false;
+  uint64_t sequence_of_states_ = 0;
+};
+
+}  // namespace lightcone

@@ -1,0 +1,169 @@
+#include "index/graph/graph_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <system_error>
+#include <vector>
+
+#include "base/prefetch.h"
+#include "base/status.h"
+#include "geometry/code_kernels.h"
+#include "geometry/kernels.h"
+#include "index/graph/graph_inserter.h"
+
+namespace lightcone {
+namespace {
+
+// Inner products of rows in h_space (codes.h), by their vectors or by their codes.
+class FloatPoints {
+ public:
+  FloatPoints(const RowBlock& block, int dimension) : block_(block), dimension_(static_cast<size_t>(dimension)) {}
+  void Dots(uint32_t x, const uint32_t* ids, size_t n, float* dots) const {
+    const float* const row = Row(x);
+    for (size_t i = 0; i < n && i < kAhead; ++i) AskFor(ids[i]);
+    for (size_t i = 0; i < n; ++i) {
+      if (i + kAhead < n) AskFor(ids[i + kAhead]);
+      dots[i] = block_.factors[x].scale * block_.factors[ids[i]].scale * Dot(row, Row(ids[i]), dimension_);
+    }
+  }
+
+ private:
+  static constexpr size_t kAhead = 4;
+  const float* Row(uint32_t row) const { return block_.rows + row * block_.stride; }
+  void AskFor(uint32_t row) const { Prefetch(Row(row), std::min<size_t>(dimension_, 256) * sizeof(float)); }
+
+  const RowBlock block_;
+  const size_t dimension_;
+};
+
+class CodedPoints {
+ public:
+  // In Euclid's space around the centre, where differences are what they are around the origin.
+  CodedPoints(const CodeBlock& block, const Space& space, int64_t rows) : block_(block), dimension_(space.dimension) {
+    if (space.metric == Metric::kEuclidean) return;
+    double square = 0;
+    for (int i = 0; i < dimension_; ++i) square += double{block.centre[i]} * double{block.centre[i]};
+    along_.resize(static_cast<size_t>(rows));
+    std::vector<float> around(static_cast<size_t>(dimension_));
+    for (size_t row = 0; row < along_.size(); ++row) {
+      DecodeRow(block.kind, dimension_, block.rows + row * block.stride, around.data());
+      double dot = 0;
+      for (int i = 0; i < dimension_; ++i) dot += double{block.centre[i]} * double{around[static_cast<size_t>(i)]};
+      along_[row] = static_cast<float>(dot + square / 2);
+    }
+  }
+  void Dots(uint32_t x, const uint32_t* ids, size_t n, float* dots) const {
+    DotCodesGathered(block_.kind, block_.rows + x * block_.stride, block_.rows, block_.stride, dimension_, ids, n,
+                     dots);
+    if (along_.empty()) return;
+    for (size_t i = 0; i < n; ++i) dots[i] += along_[x] + along_[ids[i]];
+  }
+
+ private:
+  const CodeBlock block_;
+  const int dimension_;
+  std::vector<float> along_;  // <m, r'> + |m|^2 / 2 of each row; empty: around the centre
+};
+
+// How near two rows are, in the order of their space: of points h_i as coded, whose times and norms are those of the
+// codes, so that what coding loses moves points a little and tears none from the surface.
+//   Lorentz        <h_i, h_j>_L = <s_i, s_j> - t_i t_j
+//   cosine         cos
+//   inner product  half the squared distance after the lift to L2 (spec 8.1: append sqrt(M^2 - |z|^2)), negated, less a
+//                  constant: neighbours chosen by it form a graph in which inner-product queries find their way
+//   Euclidean      -|z_i - z_j|^2
+template <typename Points>
+class PairScores {
+ public:
+  PairScores(const Space& space, const Points& points, int64_t rows)
+      : points_(points), metric_(space.metric), own_(static_cast<size_t>(rows)) {
+    float largest = 0;
+    for (uint32_t i = 0; i < own_.size(); ++i) {
+      points_.Dots(i, &i, 1, &own_[i]);
+      largest = std::max(largest, own_[i]);
+    }
+    largest_norm_ = std::sqrt(largest);
+    for (float& own : own_) own = Own(space, own, largest_norm_);
+  }
+
+  void operator()(uint32_t x, const uint32_t* ids, size_t n, float* scores) const {
+    points_.Dots(x, ids, n, scores);
+    const float own = own_[x];
+    switch (metric_) {
+      case Metric::kLorentz:
+        for (size_t i = 0; i < n; ++i) scores[i] -= own * own_[ids[i]];
+        return;
+      case Metric::kCosine:
+        for (size_t i = 0; i < n; ++i) scores[i] *= own * own_[ids[i]];
+        return;
+      case Metric::kInnerProduct:
+        for (size_t i = 0; i < n; ++i) scores[i] += own * own_[ids[i]] - largest_norm_ * (own + own_[ids[i]]);
+        return;
+      case Metric::kEuclidean:
+        for (size_t i = 0; i < n; ++i) scores[i] = 2 * scores[i] - own - own_[ids[i]];
+        return;
+    }
+  }
+
+  // As near to each as it is to itself.
+  bool AreCopies(uint32_t x, uint32_t y, float score) const { return score >= OfItself(x) && score >= OfItself(y); }
+
+ private:
+  float OfItself(uint32_t x) const {
+    float score = 0;
+    (*this)(x, &x, 1, &score);
+    return score;
+  }
+
+  // Time, inverse norm, what the lift lacks of the largest norm, squared norm.
+  static float Own(const Space& space, float square, float largest_norm) {
+    switch (space.metric) {
+      case Metric::kLorentz:
+        return static_cast<float>(std::sqrt(1 / space.curvature + double{square}));
+      case Metric::kCosine:
+        return square > 0 ? 1 / std::sqrt(square) : 0;
+      case Metric::kInnerProduct:
+        return square > 0 ? square / (largest_norm + std::sqrt(std::max(0.0f, largest_norm * largest_norm - square)))
+                          : 0;
+      case Metric::kEuclidean:
+        return square;
+    }
+    return 0;
+  }
+
+  const Points points_;
+  const Metric metric_;
+  float largest_norm_ = 0;
+  std::vector<float> own_;  // a row each
+};
+
+template <typename Points>
+absl::StatusOr<std::string> Build(const Space& space, const Points& points, int64_t rows, const GraphSettings& settings,
+                                  const std::function<bool()>& stop) {
+  try {
+    const PairScores<Points> scores(space, points, rows);
+    const auto is_copy = [&](uint32_t x, uint32_t y, float score) { return scores.AreCopies(x, y, score); };
+    GraphInserter inserter(rows, settings.m, settings.ef_construction, scores, is_copy);
+    if (!inserter.InsertAll(settings.threads, stop)) {
+      return MakeStatus(absl::StatusCode::kCancelled, "graph build stopped");
+    }
+    return inserter.Take();
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted(StrCat("no memory for a graph of ", rows, " rows"));
+  } catch (const std::system_error& e) {
+    return ResourceExhausted(StrCat("no thread for a graph of ", rows, " rows: ", e.what()));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, const CodeBlock* codes, int64_t rows,
+                                       const GraphSettings& settings, const std::function<bool()>& stop) {
+  if (codes != nullptr) return Build(space, CodedPoints(*codes, space, rows), rows, settings, stop);
+  return Build(space, FloatPoints(block, space.dimension), rows, settings, stop);
+}
+
+}  // namespace lightcone

@@ -1,0 +1,108 @@
+// The beam search over a graph (graph.h), filtered in one of two ways: rows that do not pass lead the way but are no
+// results, which is right when nearly all rows pass; or the walk goes by passing rows alone.
+// Threads: reentrant; the marks of visited rows are kept per thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "geometry/bound_query.h"
+#include "geometry/code_kernels.h"
+#include "geometry/kernels.h"
+#include "index/graph/beam.h"
+#include "index/graph/graph.h"
+#include "index/rows/segment.h"
+
+namespace lightcone {
+
+struct WalkLimits {
+  int ef = 128;                 // breadth: accepted rows kept
+  int64_t evaluations_max = 0;  // the walk gives up beyond
+  int64_t leave_out = -1;       // a row that WalkGraph goes past as if the graph did not have it
+};
+
+struct WalkResult {
+  std::vector<ScoredRow> rows;  // up to ef best accepted rows found, no particular order
+  int64_t evaluations = 0;      // scores computed
+  bool gave_up = false;         // `rows` are some that it met, not the best: scan instead
+};
+
+// Where the scores of rows are read from: asked for while the rows are collected. Empty: nowhere that helps.
+struct RowBytes {
+  const void* first = nullptr;
+  size_t stride = 0;
+};
+
+// scores[i] = score of row ids[i], i < n; higher is nearer. Refers to the function that it is made of; where that has
+// bytes(), to the rows that it reads.
+struct RowScorer {
+  template <typename Score>
+  RowScorer(const Score& score) : score(score) {
+    if constexpr (requires { score.bytes(); }) bytes = score.bytes();
+  }
+  absl::FunctionRef<void(const uint32_t* ids, size_t n, float* scores)> score;
+  RowBytes bytes;
+};
+
+// By codes where there are some, else by vectors. Refers to what it is made of; `coded` has turned to the codes.
+struct ScoredRows {
+  const RowBlock& block;
+  const BoundQuery& query;
+  const CodeBlock* codes = nullptr;
+  const CodeQuery* coded = nullptr;
+
+  void operator()(const uint32_t* ids, size_t n, float* scores) const {
+    if (codes != nullptr) {
+      ScoreCodesGathered(*coded, codes->rows, codes->stride, ids, n, scores);
+    } else {
+      ScoreRowsGathered(query, block.rows, block.stride, block.factors, ids, n, scores);
+    }
+  }
+  RowBytes bytes() const {
+    return codes != nullptr ? RowBytes{codes->rows, codes->stride} : RowBytes{block.rows, block.stride * sizeof(float)};
+  }
+};
+
+// Accepts every row, which a walk need not ask then.
+struct EveryRow {
+  bool operator()(uint32_t) const { return true; }
+};
+
+// One of several walks for one query whose scores are on one scale.
+struct WalkTask {
+  const Graph* graph = nullptr;
+  ScoredRows score;
+  std::function<bool(uint32_t)> accept;  // empty: EveryRow
+  WalkLimits limits;  // what a walk of this graph alone would have
+  double weight = 1;  // its share of the rows that are asked for, to any scale
+};
+
+// Walks that go on together as one of the greatest breadth among them would over all graphs: each first finds its way,
+// with its share of that breadth (where scores are inner products with up to 40 rows), and then goes on only where it
+// meets rows that belong to the best of all, so many as the breadth says. A result has those of its graph that do.
+//
+// One result a task; of one that gave up all rows may be needed. Errors as WalkGraph.
+absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> tasks,
+                                                     absl::FunctionRef<absl::Status()> interrupted);
+
+// `interrupted` is asked every few thousand evaluations; its error is returned. `accept` is called at most once a row.
+absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits,
+                                     absl::FunctionRef<bool(uint32_t)> accept,
+                                     absl::FunctionRef<absl::Status()> interrupted);
+absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits, EveryRow,
+                                     absl::FunctionRef<absl::Status()> interrupted);
+
+// The same among the rows that pass(row) alone, as in ACORN (Patel et al., arXiv 2403.04871): only those are scored, and
+// where too few links of a row lead to any, the links of the links do. So the walk's cost hardly depends on how many
+// rows pass or on whether they lie near the query. It begins at `seeds`, passing rows spread over the graph, and where
+// the upper layers lead. `accept` is asked about passing rows alone.
+absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, const WalkLimits& limits,
+                                       std::span<const uint32_t> seeds, absl::FunctionRef<bool(uint32_t)> pass,
+                                       absl::FunctionRef<bool(uint32_t)> accept,
+                                       absl::FunctionRef<absl::Status()> interrupted);
+
+}  // namespace lightcone

@@ -1,0 +1,183 @@
+// A segment: rows of one generation in one contiguous block, growing (in memory) or sealed (mapped files).
+//
+// Threads: the rows below a count that was published (see view.h) never change, but their states, which are atomic.
+// `counts` and everything called "writer" are guarded by the index's mutex.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "geometry/codes.h"
+#include "geometry/metric.h"
+#include "geometry/row_factors.h"
+#include "index/api/collection_index.h"
+#include "index/gpu/device_copy.h"
+#include "index/rows/row_states.h"
+
+namespace lightcone {
+
+class Graph;
+class Lists;
+class PqCodes;
+
+// Row i: `dimension` floats at rows + i * stride (the vector before the clip), factors[i], ids[i], uncertainty[i].
+struct RowBlock {
+  const float* rows = nullptr;
+  size_t stride = 0;  // floats
+  const RowFactors* factors = nullptr;
+  const uint64_t* ids = nullptr;
+  const float* uncertainty = nullptr;
+};
+
+// How broadly a segment was searched, and which share of the nearest that was found to give.
+struct RecallAt {
+  int breadth = 0;  // `ef` of a graph's walk, or how many lists were probed
+  double recall = 0;
+};
+
+// Floats from row to row: rows start on cache lines where that costs at most an eighth more memory.
+inline size_t StrideOf(int dimension) {
+  const size_t n = static_cast<size_t>(dimension);
+  const size_t padded = (n + 15) / 16 * 16;
+  return padded * 8 <= n * 9 ? padded : n;
+}
+
+// Outside Lorentz the index pays no heed to curvature and clip radius: any two equal spaces compare equal then, and odd
+// values never reach a file.
+inline Space Normalized(Space space) {
+  if (space.metric != Metric::kLorentz) space.curvature = space.clip_radius = 1;
+  return space;
+}
+
+// How many rows of a segment are in which state other than live. Immutable once shared.
+struct StateCounts {
+  int64_t rows = 0;
+  std::vector<std::pair<uint32_t, int64_t>> by_state;  // superseding generation or kDeleted; no particular order
+
+  int64_t Of(uint32_t state) const {
+    for (const auto& [s, n] : by_state) {
+      if (s == state) return n;
+    }
+    return 0;
+  }
+  void Move(uint32_t from, uint32_t to) {
+    Add(from, -1);
+    Add(to, 1);
+  }
+  void Add(uint32_t state, int64_t n) {
+    if (state == kLive) return;
+    for (auto& [s, count] : by_state) {
+      if (s == state) {
+        count += n;
+        return;
+      }
+    }
+    by_state.emplace_back(state, n);
+  }
+  // Rows that a view of this generation serves.
+  int64_t Visible(uint32_t view_generation) const {
+    int64_t n = rows;
+    for (const auto& [state, count] : by_state) {
+      if (state == kDeleted || state <= view_generation) n -= count;
+    }
+    return n;
+  }
+};
+
+class Segment {
+ public:
+  virtual ~Segment() = default;
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  uint64_t id() const { return id_; }
+  uint32_t generation() const { return generation_; }
+  const Space& space() const { return space_; }
+  const RowBlock& block() const { return block_; }
+  const RowStates& states() const { return *states_seen_; }
+  std::span<const float> row(int64_t i) const {
+    return {block_.rows + static_cast<size_t>(i) * block_.stride, static_cast<size_t>(space_.dimension)};
+  }
+
+  // Whether something that was read of the segment cannot be what was written. A search looks after it has read: what it
+  // found is worth nothing then. Once raised it stays.
+  bool damaged() const { return damaged_.load(std::memory_order_acquire); }
+  void MarkDamaged() const { damaged_.store(true, std::memory_order_release); }
+
+  virtual std::string_view kind() const = 0;  // "growing", "flat", "hnsw", "ivf"
+  virtual bool ordered_by_id() const { return false; }  // rows ascend by internal id
+  virtual const Graph* graph() const { return nullptr; }
+  virtual const Lists* lists() const { return nullptr; }
+  // Of all rows, at the same places; nullptr where there are none, or more rows may come.
+  virtual const CodeBlock* codes() const { return nullptr; }
+  virtual const PqCodes* pq() const { return nullptr; }       // the same, of IVF segments alone, instead of `codes`
+  virtual std::span<const RecallAt> measured() const { return {}; }  // when it was sealed, breadth ascending
+  virtual bool provisional() const { return false; }  // SegmentManifest::provisional
+  virtual bool lasting() const { return false; }  // its rows never change, and searches to come will meet it
+  gpu::DeviceCopy& device_copy() const { return device_copy_; }
+
+  // Writer only from here.
+  int64_t rows() const { return counts_.rows; }
+  float bias_max() const { return bias_max_; }
+  const StateCounts& counts() const { return counts_; }
+  virtual std::optional<int64_t> Find(uint64_t internal_id) const = 0;  // the row of this id that is not deleted
+  // The codes of the rows that are there now; without rows where there are none.
+  virtual CodeBlock PinCodes() const { return codes() == nullptr ? CodeBlock() : *codes(); }
+  // What searches read first of a row: "float32", "int8", "fp16", "pq".
+  std::string_view codes_name() const {
+    if (pq() != nullptr) return RowCodesName(RowCodes::kPq);
+    const CodeBlock pinned = PinCodes();
+    if (pinned.rows == nullptr) return RowCodesName(RowCodes::kFloat32);
+    return RowCodesName(pinned.kind == CodeKind::kInt8 ? RowCodes::kInt8 : RowCodes::kHalf);
+  }
+  virtual int64_t mapped_bytes() const = 0;
+  virtual int64_t heap_bytes() const = 0;
+
+  // Records that a row, which is not deleted yet, changed at `sequence`; true if that is news.
+  bool SetState(int64_t row, uint32_t state, uint64_t sequence) {
+    const uint32_t old = states_.Get(static_cast<size_t>(row));
+    if (old == state) return false;
+    counts_.Move(old, state);
+    states_.Set(static_cast<size_t>(row), state, sequence);
+    pinned_counts_.reset();
+    dirty_ = true;
+    return true;
+  }
+
+  // The counts as an immutable value for views, shared until the next change.
+  std::shared_ptr<const StateCounts> PinCounts() {
+    if (pinned_counts_ == nullptr) pinned_counts_ = std::make_shared<const StateCounts>(counts_);
+    return pinned_counts_;
+  }
+
+  // Whether states changed since the flag was last cleared: they have to be written to the state file.
+  bool dirty() const { return dirty_; }
+  void set_dirty(bool dirty) { dirty_ = dirty; }
+
+ protected:
+  Segment(uint64_t id, uint32_t generation, const Space& space) : id_(id), generation_(generation), space_(space) {}
+
+  const uint64_t id_;
+  const uint32_t generation_;
+  const Space space_;
+  RowBlock block_;
+  RowStates states_;
+  const RowStates* states_seen_ = &states_;  // another segment's where that one's rows are these, carried
+  StateCounts counts_;
+  float bias_max_ = 0;  // largest bias factor of the rows
+  bool dirty_ = false;
+  mutable std::atomic<bool> damaged_{false};  // before the mappings that raise it
+  mutable gpu::DeviceCopy device_copy_;       // of a segment that lasts
+
+ private:
+  friend class GrowingSegment;
+  std::shared_ptr<const StateCounts> pinned_counts_;
+};
+
+}  // namespace lightcone

@@ -1,0 +1,58 @@
+// How well each predictor tells the gallery items that a newer model will find badly, and how good a backfill is that
+// follows it (docs/uncertainty.md). No torch here. Threads: pure functions; they use all cores.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/evaluate.h"
+#include "research/uncertainty/predictors.h"
+
+namespace lightcone {
+
+inline constexpr int kBackfillSteps = 10;
+inline constexpr int kRandomOrders = 3;
+
+struct BackfillCurve {
+  std::vector<double> cmc1, map;  // with 0, 1/kBackfillSteps, ..., 1 of the gallery embedded anew
+
+  double AreaOfMap() const;  // trapezoids: the mean over all shares
+};
+
+struct PredictorOutcome {
+  // For "the new model retrieves this item wrongly" (EvaluateUncertainty); empty when no or every item is.
+  std::optional<double> auroc;
+  BackfillCurve curve;  // worst first
+};
+
+struct UncertaintyStudy {
+  // Items of classes with fewer than kOwnClassNeeded other images are wrong whatever a model does: no AUROC has them.
+  int64_t items = 0, items_wrong = 0, items_left_out = 0;
+  std::vector<BackfillCurve> random;  // kRandomOrders
+  BackfillCurve oracle;
+  std::vector<PredictorOutcome> predictors;  // as PredictorList
+};
+
+struct StudyMaterial {
+  PredictorMaterial old;    // gallery: the items by the old model
+  LabelledEmbeddings next;  // the same images by the new one: queries, and what the backfill puts in place
+};
+
+// The oracle embeds anew first the items whose new embedding, alone in the old gallery, raises the mean average
+// precision most (move_gains.h): it sees labels and new embeddings. Items of equal score are taken in a random order
+// (`seed`). A query's own image is left out throughout. Both models are of one Lorentz space but for the clip.
+// INVALID_ARGUMENT as PredictorScores; CANCELLED once `stop` (may be null) is set, between two steps. Memory: 6 KiB an
+// item for neighbours, a byte an item and share of every order, and blocks of 256 rows of n: distances of both models
+// and gains.
+absl::StatusOr<UncertaintyStudy> StudyUncertainty(const StudyMaterial& material, uint64_t seed,
+                                                  const std::atomic<bool>* stop = nullptr);
+
+// Over several seeds: how far the predictor's mean area under mAP lies on the way from a random order (0) to the oracle
+// (1). Empty when the oracle gains no more than the random orders differ: then the share says nothing.
+std::optional<double> AreaShare(std::span<const UncertaintyStudy> seeds, size_t predictor);
+
+}  // namespace lightcone

@@ -1,0 +1,520 @@
+// What goes into the engine and comes out of it. No protobuf, no gRPC: the RPC layer converts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "geometry/adapter.h"
+#include "geometry/metric.h"
+#include "index/api/collection_index.h"
+#include "models/image.h"
+#include "server/engine/filter/filter.h"
+#include "server/engine/filter/payload_field.h"
+#include "store/records.h"
+#include "store/store.h"
+
+namespace lightcone::server {
+
+struct ValidationReport;  // server/engine/api/validation_types.h
+
+// What every call carries. `cancelled` may be empty.
+struct CallContext {
+  absl::Time deadline = absl::InfiniteFuture();
+  std::function<bool()> cancelled;
+  // About the bytes on the wire that the caller takes in one answer. Get and Search fail above it, and a page of Scroll
+  // ends before it. 0: any number.
+  int64_t answer_bytes_max = 0;
+};
+
+// Raw input: the bytes of a PNG, JPEG or WebP file, or a normalised tensor C x H x W.
+struct TensorInput {
+  std::vector<uint32_t> shape;
+  std::vector<float> values;
+};
+using RawInput = std::variant<std::string /*image file*/, TensorInput>;
+
+struct UpsertItem {
+  ItemId id;
+  std::variant<std::vector<float>, RawInput> content;  // a vector before the clip, or an input to embed
+  std::string payload_json;                            // "" means {}
+  // Written only while the item's `sequence` is this one (0: while there is no such item), else left out.
+  std::optional<uint64_t> expected_sequence;
+};
+
+struct UpsertBatch {
+  std::string collection;
+  uint32_t generation = 0;  // 0: the active one
+  std::vector<UpsertItem> items;
+  Durability durability = Durability::kDurable;
+  bool same_content = false;  // see UpsertRequest.same_content
+  bool keep_input = false;
+};
+
+struct WriteResult {
+  uint64_t sequence = 0;
+  uint32_t generation = 0;
+  uint32_t items = 0;                   // upserted, or found and deleted
+  std::vector<uint32_t> outdated = {};  // places of items that were left out by their expected_sequence
+};
+
+struct QueryByItem {
+  ItemId id;
+};
+struct Query {
+  std::variant<std::vector<float>, RawInput, QueryByItem> content;
+  std::vector<float> canary_vector;  // beside a vector: the same query by the canary's generation; or empty
+  bool is_canary_vector = false;     // `content` is what the call had as canary_vector
+  absl::Status error;  // set by the RPC layer when the query could not be converted; the engine passes it on
+};
+
+// Which adapters a search may use: all that the collection has, none, or those of one direction.
+enum class AdapterMode { kDefault, kNone, kQuery, kItem };
+
+struct SearchCall {
+  std::string collection;
+  uint32_t generation = 0;
+  std::vector<Query> queries;
+  int64_t k = 10;
+  std::optional<FilterNode> filter;
+  bool exact = false;
+  int ef = 0;
+  int nprobe = 0;
+  double target_recall = 0;  // 0: none; else above 0, up to 1, `ef` and `nprobe` are 0 and `exact` is false
+  bool with_payload = false;
+  bool with_vector = false;
+  uint64_t wait_for_sequence = 0;
+  std::vector<uint32_t> evaluate_generations;  // reach override, for evaluation only
+  AdapterMode adapter_mode = AdapterMode::kDefault;
+  bool profile = false;  // SearchAnswer::profile is wanted
+  std::string canary_key;  // with generation 0: who of active generation and canary serves; empty: the active one
+};
+
+// How a search went about it.
+struct LegProfile {
+  size_t query = 0;
+  uint32_t generation = 0;
+  int64_t rows_scored = 0, rows_refined = 0, rows_reranked = 0, rows_adapted = 0;
+  std::vector<SegmentProfile> segments;  // a scan where an item adapter carried every row
+};
+struct SearchProfile {
+  std::vector<LegProfile> legs;  // finished ones
+  std::vector<std::string> indexed_fields, unindexed_fields;  // of the filter: answered by index, by reading payloads
+  double compile_ms = 0;      // of the filter into bitmaps
+  int64_t payloads_read = 0;  // for the filter
+};
+
+struct EngineHit {
+  ItemId id;
+  double distance = 0;
+  double score = 0;
+  uint32_t generation = 0;
+  double uncertainty = 0;
+  std::string payload_json;
+  std::vector<float> vector;
+  std::string segment = {};  // kind of the index segment that held it: "growing", "hnsw" ...
+};
+
+struct QueryAnswer {
+  absl::Status status;  // of this query alone
+  std::vector<EngineHit> hits;
+};
+
+struct SearchAnswer {
+  std::vector<QueryAnswer> results;
+  uint32_t serving_generation = 0;
+  uint64_t out_of_reach = 0;
+  bool partial = false;
+  uint64_t sequence = 0;
+  bool reach_overridden = false;
+  double filter_share = 1;  // of the collection's items, that pass the filter; estimated
+  std::optional<SearchProfile> profile;
+  bool canary = false;  // the canary's generation served
+};
+
+struct StoredItem {
+  ItemId id;
+  std::string payload_json;
+  uint32_t generation = 0;
+  std::vector<uint32_t> generations;
+  double uncertainty = 0;
+  std::vector<float> vector;
+  uint64_t sequence = 0;
+  bool has_input = false;
+};
+
+struct GetAnswer {
+  std::vector<StoredItem> items;
+  std::vector<ItemId> missing;
+};
+
+struct ScrollPage {
+  std::vector<StoredItem> items;
+  std::string token;  // empty: the end
+};
+
+struct CountAnswer {
+  uint64_t count = 0;
+  std::vector<std::pair<uint32_t, uint64_t>> by_generation;
+};
+
+// Index settings as a caller gives them: what is not set stays as it is, or is the server's default. A request is
+// recognised by what it said, not by what that meant when it came.
+struct IndexChange {
+  std::optional<SealedKind> kind;
+  std::optional<RowCodes> codes;
+  std::optional<int64_t> growing_rows_max, merge_rows_max;
+  std::optional<double> tombstones_share_max;
+  std::optional<int> hnsw_m, hnsw_ef_construction, hnsw_ef_search, ivf_lists, ivf_nprobe, pq_m, build_threads;
+
+  IndexChange() = default;
+  IndexChange(const IndexSettings& all)  // NOLINT(google-explicit-constructor): settings are a change of everything
+      : kind(all.kind),
+        codes(all.codes),
+        growing_rows_max(all.growing_rows_max),
+        merge_rows_max(all.merge_rows_max),
+        tombstones_share_max(all.tombstones_share_max),
+        hnsw_m(all.hnsw_m),
+        hnsw_ef_construction(all.hnsw_ef_construction),
+        hnsw_ef_search(all.hnsw_ef_search),
+        ivf_lists(all.ivf_lists),
+        ivf_nprobe(all.ivf_nprobe),
+        pq_m(all.pq_m),
+        build_threads(all.build_threads) {}
+
+  IndexSettings Over(const IndexSettings& base) const {
+    IndexSettings out;
+    out.kind = kind.value_or(base.kind);
+    out.codes = codes.value_or(base.codes);
+    out.growing_rows_max = growing_rows_max.value_or(base.growing_rows_max);
+    out.merge_rows_max = merge_rows_max.value_or(base.merge_rows_max);
+    out.tombstones_share_max = tombstones_share_max.value_or(base.tombstones_share_max);
+    out.hnsw_m = hnsw_m.value_or(base.hnsw_m);
+    out.hnsw_ef_construction = hnsw_ef_construction.value_or(base.hnsw_ef_construction);
+    out.hnsw_ef_search = hnsw_ef_search.value_or(base.hnsw_ef_search);
+    out.ivf_lists = ivf_lists.value_or(base.ivf_lists);
+    out.ivf_nprobe = ivf_nprobe.value_or(base.ivf_nprobe);
+    out.pq_m = pq_m.value_or(base.pq_m);
+    out.build_threads = build_threads.value_or(base.build_threads);
+    out.rebuild = base.rebuild;
+    return out;
+  }
+};
+
+struct CreateCollectionCall {
+  std::string request_id;
+  std::string name;
+  Metric metric = Metric::kLorentz;
+  double curvature = 1.0;
+  IndexChange index;
+  IndexSettings index_defaults;  // the server's, for what `index` leaves open: no part of what is asked
+  std::vector<PayloadField> payload_fields;  // to keep an index over
+};
+
+// Payload indexes to add and to drop, online.
+struct IndexPayloadCall {
+  std::string request_id;
+  std::string collection;
+  std::vector<PayloadField> add;
+  std::vector<std::string> drop;  // paths
+  bool wait = false;              // answer when all are built
+};
+
+struct CollectionStatus {
+  std::string name;
+  Metric metric = Metric::kLorentz;
+  double curvature = 1.0;
+  IndexSettings index;
+  uint32_t active_generation = 0;  // 0: none yet
+  uint64_t items = 0;
+  std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
+  std::vector<SegmentInfo> segments;
+  std::string index_choice;  // why they are of their kind, where the settings leave that open
+  absl::Status index_error;  // of background work, which is tried again
+  absl::Status write_error;  // why no writes are taken until a restart; OK: they are
+  std::vector<PayloadIndexStatus> payload_indexes;
+  std::vector<std::string> aliases;
+  absl::Time created;
+  uint64_t sequence = 0;
+  uint32_t canary_generation = 0;  // 0: none
+  double canary_share = 0;
+  // For metrics.
+  int64_t payload_index_bytes = 0;
+  int64_t mapped_bytes = 0, heap_bytes = 0, builds_total = 0, rebuilds_total = 0, builds_running = 0;
+  int64_t segments_unchecked = 0, segments_damaged = 0;
+  int64_t carried_rows = 0, carried_bytes = 0;  // by item adapters into files; the bytes are among mapped_bytes
+};
+
+enum class GenerationState { kDraft, kRegistered, kValidated, kActive, kRetired };
+
+struct RegisterCall {
+  std::string request_id;
+  std::string collection;
+  std::string manifest_json;
+  std::string encoder;  // TorchScript file, or empty
+  uint32_t parent = 0;
+  // An adapter will lead to older generations: another dimension is allowed, and out of reach until it is put.
+  bool expects_adapter = false;
+  // Instead of adding one: this draft becomes a generation like others.
+  uint32_t draft = 0;
+  // The new one is a draft (of a training; not on the wire).
+  bool as_draft = false;
+};
+
+struct GenerationStatus {
+  uint32_t generation = 0;
+  GenerationState state = GenerationState::kRegistered;
+  uint32_t parent = 0;
+  Space space;
+  int compatible_prefix = 0;  // leading numbers that compare with older generations; 0: all
+  std::string method;
+  bool has_encoder = false;
+  std::vector<uint32_t> reach;
+  uint64_t items = 0;
+  absl::Time registered;
+  std::optional<absl::Time> activated;
+  std::string manifest_json;
+  std::shared_ptr<const ValidationReport> validation;  // the last one; nullptr: none
+  std::string validation_outdated;                     // why it does not count any more; empty: it does
+};
+
+// Another generation is to serve: the one that served before (a rollback), or the one named.
+struct SwitchCall {
+  std::string request_id;
+  std::string collection;
+  bool force = false;
+  std::string reason;
+  std::optional<uint32_t> expect_active;
+  std::string operator_name = {};  // who asks, or empty
+};
+
+struct ActivateCall : SwitchCall {
+  uint32_t generation = 0;
+};
+
+struct ActivateAnswer {
+  GenerationStatus generation;
+  uint32_t previous_generation = 0;
+  uint64_t out_of_reach = 0;
+};
+
+// An activation, a rollback, a retirement or a canary that took place.
+struct AuditEntry {
+  absl::Time time;
+  bool rollback = false;
+  uint32_t generation = 0, previous_generation = 0;  // 0: none
+  bool forced = false;
+  std::string reason;
+  uint64_t out_of_reach = 0;
+  std::string request_id;
+  bool retired = false;    // `generation` was retired while `previous_generation` served
+  bool validated = false;  // it had passed a validation that was still true
+  std::optional<double> canary_share;  // instead: `generation` was given this share beside `previous_generation`; 0: it ended
+  std::string operator_name = {};
+};
+
+struct PutAdapterCall {
+  std::string request_id;
+  std::string collection;
+  uint32_t from = 0, to = 0;  // generations: from > to carries queries, from < to items
+  std::string file;           // models/adapter_file.h
+};
+
+struct DropAdapterCall {
+  std::string request_id;
+  std::string collection;
+  uint32_t from = 0, to = 0;
+  bool force = false;  // although items get out of the active generation's reach
+};
+
+struct AdapterStatus {
+  uint32_t from = 0, to = 0;
+  uint64_t version = 0;  // counts the adapters ever put into the collection
+  AdapterDirection direction = AdapterDirection::kItem;
+  AdapterKind kind = AdapterKind::kAffine;
+  int input_dimension = 0, output_dimension = 0, width = 0;
+  std::string loss;
+  int64_t pairs = 0;          // that it was fitted from
+  double held_out_error = 0;  // mean distance to the other model's embedding of the same item
+  int64_t bytes = 0;          // of the file
+  uint32_t crc32c = 0;        // of the file
+  absl::Time put;
+};
+
+struct StartBackfillCall {
+  std::string request_id;
+  std::string collection;
+  std::string failure_head;      // models/failure_head_file.h; empty: the order comes from the neighbourhoods alone
+  uint32_t head_generation = 0;  // whose items the head is for; 0: the parent of the active one, or the one before it
+  // Items a second that the server itself embeds of those whose input is stored, worst first; 0: none. Absent: as
+  // this generation's backfill was started before, p99_ms_max with it; else 0.
+  std::optional<double> embed_rate = {};
+  // Of the collection's searches, in milliseconds: the rate is halved while their 99th percentile lies above. 0: never.
+  double p99_ms_max = 0;
+};
+
+// An item that the server could not embed.
+struct AsideItem {
+  ItemId id;
+  uint64_t internal_id = 0;
+  std::string reason;
+};
+
+enum class BackfillState {
+  kNone,      // never started
+  kOrdering,  // finding out which items are worst
+  kRunning,   // items can be leased
+  kPaused,
+  kStopped,  // its generation is not the active one any more
+  kDone,     // no item is left that the generation can embed
+  kFailed,   // ordering failed; start it again
+};
+
+struct BackfillStatus {
+  BackfillState state = BackfillState::kNone;
+  uint32_t generation = 0;       // that embeds the items anew
+  uint32_t head_generation = 0;  // whose items a failure head orders; 0: none
+  uint64_t items_done = 0;       // backfill.h, CountsOf
+  uint64_t items_left = 0;
+  uint64_t items_leased = 0;
+  uint64_t items_ordered = 0;  // while it is ordering, of items_left
+  std::optional<absl::Time> started;
+  absl::Status error;  // of kFailed; else why the server itself embeds nothing, if it should
+  double embed_rate = 0;        // as it was started with
+  double items_per_second = 0;  // that were done in the last minute, by anybody
+  uint64_t items_aside = 0;     // that the server could not embed
+  std::vector<AsideItem> aside; // some of them
+  uint64_t embedded_total = 0;  // items embedded anew since the server started, by workers and by itself; for metrics
+};
+
+struct LeaseCall {
+  std::string collection;
+  int64_t items_max = 0;
+  absl::Duration timeout;      // after which an item that is not embedded anew is leased to somebody else
+  std::string finished_token;  // of a lease that is through: what is left of it goes back at once
+  std::string renew_token = {};  // of one that gets until `timeout` from now instead; nothing is leased then
+};
+
+struct LeasedItem {
+  ItemId id;
+  uint64_t sequence = 0;  // for UpsertItem::expected_sequence
+  uint32_t generation = 0;
+  double uncertainty = 0;  // server/engine/backfill/item_order.h
+  bool has_input = false;
+  bool found_lately = false;  // by a search: before all others, whatever its uncertainty, which is 0 here
+};
+
+struct LeaseAnswer {
+  BackfillState state = BackfillState::kNone;  // items are leased in kRunning only
+  uint32_t generation = 0;                     // to embed by
+  std::string token;                           // empty without items
+  absl::Time expires;
+  std::vector<LeasedItem> items;
+};
+
+// What repeated live searches of a collection showed (engine.h, GetLiveRecall).
+struct LiveRecall {
+  uint32_t query_generation = 0, item_generation = 0;
+  std::string segment;  // kind, of the rows that the exact search found
+  std::string filter;   // "none", "broad" or "narrow" (under a tenth of the items pass)
+  uint64_t expected = 0, found = 0;  // hits of the exact searches; and those among them that the live ones had
+  double recent_expected = 0, recent_found = 0;  // the same of about the last hundred samples
+};
+
+// How a figure of the hits is spread, for one pair of generations.
+struct LiveSpread {
+  static constexpr double kQuantiles[] = {0.1, 0.5, 0.9};
+  uint32_t query_generation = 0, item_generation = 0;
+  std::string quantity;  // "distance", "uncertainty"
+  uint64_t count = 0;
+  double sum = 0;
+  std::vector<double> quantiles;  // of the last 512 values
+  // Largest distance of the distribution functions (0 .. 1) of these and those of the query generation's own hits; for
+  // its own, of these and those of the generation that served before. Not there before either has 50 values.
+  std::optional<double> drift;
+};
+
+struct LiveRecallStatus {
+  uint64_t samples = 0, failures = 0;  // searches repeated, and those that could not be
+  std::vector<LiveRecall> recall;
+  std::vector<LiveSpread> spreads;
+};
+
+// Of all collections.
+struct LiveSamplerStatus {
+  uint64_t repeated_total = 0;
+  uint64_t dropped_total = 0;  // chosen, but too many were waiting
+  double seconds_total = 0;    // processor time of the repetitions
+};
+
+struct LiveRecallOptions {
+  double sample_share = 0.01;        // of the searches, that are repeated exactly in the background. 0: none.
+  double capacity_share_max = 0.02;  // of all cores' time, that this may cost. 0: nothing is repeated.
+  int64_t queue_max = 64;            // searches waiting to be repeated; more are dropped and counted
+};
+
+struct Limits {
+  int64_t k_max = 10'000;               // of one query
+  int64_t queries_max = 1'000;          // of one Search
+  int64_t batch_items_max = 10'000;     // of one Upsert, Get or Delete
+  int64_t payload_bytes_max = 1 << 20;  // of one item
+  int64_t id_bytes_max = 512;
+  int64_t input_bytes_max = 32 << 20;  // of one raw input
+  int64_t ef_max = 100'000;
+  int64_t page_items_max = 10'000;      // of one Scroll page
+  int64_t answer_bytes_max = 64 << 20;  // of one Get or Search that came by the wire
+  int64_t collections_max = 1'000;
+  int64_t encoder_bytes_max = int64_t{1} << 30;
+  int64_t adapter_bytes_max = 64 << 20;  // of one adapter's file
+  int64_t adapters_max = 64;             // of one collection; they are held in memory
+  int64_t probes_max = 10'000;           // of one probe set
+  int64_t probe_set_bytes_max = 64 << 20;
+  absl::Status Validate() const;
+};
+
+struct EngineOptions {
+  std::string data_folder;  // store in DATA/store, segments in DATA/index, encoders in DATA/encoders
+  StoreOptions store;
+  Limits limits;
+  int search_threads = 0;                                 // legs and queries of one call run in parallel; 0: one a core
+  int encoder_threads = 1;                                // torch threads of raw-input embedding
+  int encoder_batch_max = 64;                             // inputs of concurrent calls that are embedded together
+  absl::Duration encoder_linger = absl::Milliseconds(2);  // how long a batch waits for company
+  int64_t encoder_queue_max = 4'096;                      // inputs waiting; above: RESOURCE_EXHAUSTED
+  // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
+  // kept, and every such scan pays for the adapter.
+  int64_t adapted_rows_bytes_max = int64_t{1} << 30;
+  // Sealed segments that item adapters have carried over into files, of all collections together. Cost: as much disk as
+  // the rows take themselves. 0: none are, and such galleries are scanned or re-ranked row by row.
+  int64_t carried_disk_bytes_max = int64_t{1} << 38;
+  // What searches of one collection's index may need in memory (index/build/kind_choice.h): decides its kind where that is
+  // left open; a collection that needs more all the same is not served. 0: no limit.
+  int64_t index_memory_bytes_max = 0;
+  // Rows of one collection that wait in memory to be sealed. Cost: RAM. While there are more, its writes of items wait;
+  // from a quarter of it on they are sealed without graph or lists, to be rewritten later. 0: no limit.
+  int64_t index_unsealed_bytes_max = int64_t{2} << 30;
+  // What the builders of all collections write, so that it does not stand before what searches read and writes sync.
+  // Not held to while writes wait for room. 0: no limit.
+  int64_t index_build_bytes_per_second_max = int64_t{256} << 20;
+  int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
+  LiveRecallOptions live_recall;
+  // `lightcone`, which jobs run beside this process to fit adapters and to train, and backfills to embed. Empty: there is
+  // none; encoders of backfills then run in this process.
+  std::string helper_program;
+  int helper_threads = 1;      // that it computes with
+  int helper_niceness = 19;    // 0 .. 19: how far it stands back behind this process; 19: it gets what nobody else wants
+  int64_t helper_memory_bytes_max = 0;  // that it may ask for; 0: as much as there is
+  absl::Duration helper_embed_time_max = absl::Minutes(1);  // for one batch of a backfill's encoder; then it hangs
+  // After a turn of embedding that failed; doubled each time while it is that the encoder cannot start. Tests change it.
+  absl::Duration embed_retry = absl::Seconds(5);
+  absl::Duration embed_pass_pause = absl::Seconds(10);  // until what was leased or failed is tried again; tests, too
+  absl::Status Validate() const;
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,127 @@
+// What a validation finds out: how well queries of a generation find the items of older ones, with all figures.
+// Threads: plain values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stats/bootstrap.h"
+#include "stats/distance_calibration.h"
+#include "server/engine/api/types.h"
+
+namespace lightcone::server {
+
+struct RankingFigures {
+  Estimate cmc1, cmc5, map;
+};
+
+// A gallery of which a share is embedded anew, in random order.
+struct MixturePoint {
+  double share = 0, cmc1 = 0, map = 0;
+};
+
+// A way's distances put on the scale of the new generation's own (stats/distance_calibration.h), and whether mixed
+// galleries are ranked better so.
+struct CalibrationReport {
+  std::string none_because;  // why there is none; empty: there is one, and the rest is filled
+  DistanceCalibration map;   // learnt from all probes
+  // Over the plain distance, in the mean over the mixed shares; each half of the probes by a calibration learnt from the
+  // other half, as the mixture is.
+  Estimate cmc1_gain, map_gain;
+  std::vector<MixturePoint> mixture;
+  bool dips = false;
+  // The interval of the gain in mAP is above 0, CMC@1 does not fall, and no dip comes in: of the chosen way, searches rank
+  // by it.
+  bool wins = false;
+};
+
+// One way from queries of the new generation to items of an older one.
+struct WayReport {
+  AdapterMode way = AdapterMode::kNone;  // kNone: plain distance; kQuery, kItem: by that adapter
+  bool in_reach = true;                  // false: a plain distance between models that do not claim to be compatible
+  RankingFigures figures;
+  Estimate cmc1_gain, map_gain;       // over the older generation's own queries, probe by probe
+  std::vector<MixturePoint> mixture;  // empty: too few items are embedded by both
+  bool dips = false;                  // the mixture falls more than 0.01 below its start in mAP
+  std::optional<CalibrationReport> calibration;  // nullopt: none was sought
+  // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among their
+  // first five when every item is carried, and have none among the candidates. nullopt: no other way is open.
+  std::optional<double> missed;
+
+  bool calibrated() const { return calibration && calibration->wins; }
+  // What a partly backfilled gallery would do as searches rank it.
+  bool dips_in_force() const { return calibrated() ? calibration->dips : dips; }
+};
+
+enum class Verdict {
+  kPassed,
+  kWorse,       // no way finds the items as well as the older generation's own queries
+  kUncertain,   // a way does, but its interval does not exclude a loss beyond the tolerance
+  kDips,        // a way does, but a partly backfilled gallery would be worse than either
+  kUnmeasured,  // no way leads there, or no probe has vectors by both
+};
+
+// Queries of the validated generation on items of an older one.
+struct PairReport {
+  uint32_t item_generation = 0;
+  uint64_t items = 0;  // embedded by it
+  Verdict verdict = Verdict::kUnmeasured;
+  AdapterMode chosen = AdapterMode::kNone;  // of kPassed: the way that searches take from now on
+  // Of kItem: searches carry every item, as the validation did, since the candidates of another way miss so many of the
+  // probes that the gain in CMC@1 without them does not exclude a loss beyond the tolerance, or more of them than that.
+  // Segments that are carried over need no candidates.
+  bool every_item = false;
+  // The new generation embedded every item: nothing of the older one is served. Its way is the new one's own queries on
+  // the new one's own embeddings of what both embedded, and says nothing of how queries come to older items.
+  bool replaced = false;
+  RankingFigures old_self;                  // the older generation's own queries on the same items
+  std::vector<WayReport> ways;
+  std::optional<RankingFigures> reverse;  // the older generation's queries on the new one's items
+  // Over the items that both embedded (and the reference, if there is one). P_com of the chosen or best way, P_up only
+  // with a reference; stats/metrics.h.
+  uint64_t common_items = 0;
+  std::optional<double> p_com_cmc1, p_com_map, p_up_cmc1, p_up_map;
+  // Empty where the probes cannot tell what they are a share of from 0, and in reports of older servers.
+  std::optional<Estimate> p_com_cmc1_interval, p_com_map_interval, p_up_cmc1_interval, p_up_map_interval;
+};
+
+struct ValidationReport {
+  bool passed = false;
+  absl::Time time;
+  double tolerance = 0;
+  uint32_t reference_generation = 0;  // 0: the validated one
+  // What it saw: it holds as long as they are the same.
+  std::map<std::string, int64_t> probe_sets;                   // CollectionRecord::probe_sets
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> adapters;  // versions, of pairs of the validated generation
+  uint64_t probes = 0;                                         // in all sets
+  uint64_t probes_without = 0;                                 // that have nothing to find any more
+  uint64_t missing_items = 0;                                  // that probes name and that are gone
+  std::optional<RankingFigures> new_self;                      // its own queries on its own items
+  std::vector<PairReport> pairs;                               // by item_generation
+};
+
+struct ValidateCall {
+  std::string request_id;
+  std::string collection;
+  uint32_t generation = 0;
+  std::optional<double> tolerance;    // of a loss against the older generation's own queries; nullopt: 0.02
+  uint32_t reference_generation = 0;  // trained alone on the same data; 0: none
+  bool calibrate = true;              // false: mixed galleries are measured, and ranked, by plain distances
+};
+
+// One line: what was found, against what, and what that means.
+std::string TextOf(const PairReport& pair);
+
+// As JSON, for the store and for jobs.
+std::string Encode(const ValidationReport& report);
+absl::StatusOr<ValidationReport> DecodeValidation(std::string_view bytes);
+
+// "passed", "worse", "uncertain", "dips", "unmeasured"; "none", "query", "item".
+std::string_view VerdictName(Verdict verdict);
+std::string_view WayName(AdapterMode way);
+
+}  // namespace lightcone::server

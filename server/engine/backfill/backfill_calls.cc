@@ -1,0 +1,195 @@
+// The calls of the lazy backfill: starting, pausing, looking, leasing.
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/clock.h"
+#include "base/number_text.h"
+#include "base/status.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/core/engine_impl.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr absl::Duration kLeaseMin = absl::Milliseconds(1), kLeaseMax = absl::Hours(24);
+
+// Whose items a head is for: as asked, or those of the active generation's parent, or of the one before it.
+absl::StatusOr<uint32_t> HeadGenerationOf(const CollectionState& state, const GenerationRecord& active,
+                                          uint32_t asked) {
+  if (asked == 0) asked = active.parent != 0 ? active.parent : active.generation - 1;
+  if (asked == 0 || asked >= active.generation) {
+    return InvalidField("head_generation", StrCat(asked),
+                        active.generation == 1 ? std::string("nothing: no generation is older than the active one")
+                                               : StrCat("1 .. ", active.generation - 1, ", older than the active one"));
+  }
+  LC_RETURN_IF_ERROR(state.Resolve(asked).status());
+  return asked;
+}
+
+absl::StatusOr<FailureHeadFile> ReadHeadFor(const GenerationRecord& generation, std::string_view bytes) {
+  absl::StatusOr<FailureHeadFile> file = ParseFailureHead(bytes);
+  // A damaged upload is the caller's: the server's own data is whole.
+  if (absl::IsDataLoss(file.status()))
+    return InvalidArgument(StrCat("field 'failure_head': ", MessageOf(file.status())));
+  LC_RETURN_IF_ERROR(Annotate(file.status(), "field 'failure_head'"));
+  if (generation.space.metric == Metric::kInnerProduct) {
+    return InvalidField("failure_head", StrCat(bytes.size(), " bytes"),
+                        "nothing: inner products have no neighbourhoods that a head could judge");
+  }
+  if (static_cast<int>(file->means.dimension) != generation.space.dimension) {
+    return InvalidField("failure_head.dimension", StrCat(file->means.dimension),
+                        StrCat(generation.space.dimension, ", of generation ", generation.generation));
+  }
+  return file;
+}
+
+absl::Status CheckPace(const StartBackfillCall& call) {
+  constexpr double kMost = 1e6;
+  const double rate = call.embed_rate.value_or(0);
+  if (!(rate >= 0 && rate <= kMost)) {
+    return InvalidField("embed_rate", NumberText(rate), "0 .. 1000000 items a second");
+  }
+  if (!(call.p99_ms_max >= 0 && call.p99_ms_max <= kMost)) {
+    return InvalidField("p99_ms_max", NumberText(call.p99_ms_max), "0 .. 1000000 milliseconds");
+  }
+  if (call.p99_ms_max > 0 && rate == 0) {
+    return InvalidField("p99_ms_max", NumberText(call.p99_ms_max), "0 without an embed_rate");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall& call) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+  if (static_cast<int64_t>(call.failure_head.size()) > options_.limits.adapter_bytes_max) {
+    return InvalidField("failure_head", StrCat(call.failure_head.size(), " bytes long"),
+                        StrCat("at most ", options_.limits.adapter_bytes_max));
+  }
+  if (call.failure_head.empty() && call.head_generation != 0) {
+    return InvalidField("head_generation", StrCat(call.head_generation), "nothing without a failure_head");
+  }
+  LC_RETURN_IF_ERROR(CheckPace(call));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  Collection& collection = *served->collection;
+  const uint32_t number = collection.number();
+  std::string fingerprint = StrCat(number, "|", call.head_generation, "|", DigestOf(call.failure_head));
+  const double rate = call.embed_rate.value_or(0);
+  if (call.embed_rate) fingerprint += StrCat("|", NumberText(rate), "|", NumberText(call.p99_ms_max));
+  absl::MutexLock lock(&collection.operator_mutex());
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "StartBackfill", fingerprint));
+  if (before) return served->backfill.Status();
+  const auto state = collection.state();
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state->Resolve(0));
+  if (rate > 0 && !active->has_encoder) {
+    return FailedPrecondition(StrCat("generation ", active->generation, " of collection '", state->record.name,
+                                     "' has no encoder here: leave embed_rate at 0, and have workers lease the items"));
+  }
+  const std::optional<BackfillRecord> now = served->backfill.record();
+  const BackfillStatus shown = served->backfill.Status();
+  // An error of the encoder that is tried again by itself holds nothing up.
+  const bool held = shown.state == BackfillState::kPaused || shown.state == BackfillState::kFailed ||
+                    served->backfill.EmbeddingStopped();
+  if (call.failure_head.empty() && held && now->generation == active->generation) {
+    WriteBatch batch;
+    RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, now->generation, 0, 0, now->started_us},
+                  &batch);
+    const auto write = [this](const WriteBatch& all) { return WriteOperation(all); };
+    LC_RETURN_IF_ERROR(served->backfill.SetPaused(false, write, std::move(batch), &call));
+    return served->backfill.Status();
+  }
+  BackfillRecord record;
+  record.generation = active->generation;
+  record.started_us = NowMicros();
+  const bool again = !call.embed_rate && now && now->generation == active->generation;
+  record.embed_rate = again ? now->embed_rate : rate;
+  record.p99_ms_max = again ? now->p99_ms_max : call.p99_ms_max;
+  std::optional<FailureHeadFile> head;
+  if (!call.failure_head.empty()) {
+    LC_ASSIGN_OR_RETURN(record.head_generation, HeadGenerationOf(*state, *active, call.head_generation));
+    LC_ASSIGN_OR_RETURN(head, ReadHeadFor(*state->Find(record.head_generation), call.failure_head));
+  }
+  WriteBatch batch;
+  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
+  batch.Put(Table::kMeta, keys::Meta(BackfillName(number)), Encode(record));
+  if (head) {
+    batch.Put(Table::kMeta, keys::Meta(BackfillHeadName(number)), call.failure_head);
+  } else {
+    batch.Delete(Table::kMeta, keys::Meta(BackfillHeadName(number)));
+  }
+  RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, record.generation, 0, 0, record.started_us},
+                &batch);
+  served->backfill.Halt();  // Its thread writes the record that this call replaces.
+  const OperatorWrite written = WriteOperation(batch);
+  if (written.in_store) {
+    served->backfill.Begin(record, std::move(head));
+  } else {
+    served->backfill.Resume();
+  }
+  LC_RETURN_IF_ERROR(written.status);
+  return served->backfill.Status();
+}
+
+absl::StatusOr<BackfillStatus> EngineImpl::PauseBackfill(const std::string& name, const std::string& request_id) {
+  LC_RETURN_IF_ERROR(CheckRequestId(request_id));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  Collection& collection = *served->collection;
+  const std::string fingerprint = StrCat(collection.number());
+  absl::MutexLock lock(&collection.operator_mutex());
+  // A start in between is somebody else's: a pause that is asked for again does not undo it.
+  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, request_id, "PauseBackfill", fingerprint));
+  if (before) return served->backfill.Status();
+  WriteBatch batch;
+  RecordRequest(request_id, {"PauseBackfill", fingerprint, collection.number(), 0, 0, 0, NowMicros()}, &batch);
+  const auto write = [this](const WriteBatch& all) { return WriteOperation(all); };
+  LC_RETURN_IF_ERROR(served->backfill.SetPaused(true, write, std::move(batch)));
+  return served->backfill.Status();
+}
+
+absl::StatusOr<BackfillStatus> EngineImpl::GetBackfill(const std::string& name) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  return served->backfill.Status();
+}
+
+absl::StatusOr<LeaseAnswer> EngineImpl::LeaseBackfill(const LeaseCall& call) {
+  const bool renews = !call.renew_token.empty();
+  if (renews && (call.items_max != 0 || !call.finished_token.empty())) {
+    return InvalidField(call.items_max != 0 ? "items_max" : "finished_token",
+                        call.items_max != 0 ? StrCat(call.items_max) : call.finished_token,
+                        "nothing beside a renew_token");
+  }
+  if (!renews && (call.items_max < 1 || call.items_max > options_.limits.batch_items_max)) {
+    return InvalidField("items_max", StrCat(call.items_max), StrCat("1 .. ", options_.limits.batch_items_max));
+  }
+  if (call.timeout < kLeaseMin || call.timeout > kLeaseMax) {
+    return InvalidField("timeout", absl::FormatDuration(call.timeout),
+                        StrCat(absl::FormatDuration(kLeaseMin), " .. ", absl::FormatDuration(kLeaseMax)));
+  }
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  return served->backfill.Lease(call);
+}
+
+absl::Status EngineImpl::LoadBackfill(Served& served) {
+  Collection& collection = *served.collection;
+  const uint32_t number = collection.number();
+  const std::string of = StrCat("the backfill of collection '", collection.name(), "'");
+  const auto stored = store_->Get(Table::kMeta, keys::Meta(BackfillName(number)));
+  if (absl::IsNotFound(stored.status())) return absl::OkStatus();
+  LC_RETURN_IF_ERROR(stored.status());
+  absl::StatusOr<BackfillRecord> record = DecodeBackfill(*stored);
+  LC_RETURN_IF_ERROR(Annotate(record.status(), of));
+  std::optional<FailureHeadFile> head;
+  if (record->head_generation != 0) {
+    const auto bytes = store_->Get(Table::kMeta, keys::Meta(BackfillHeadName(number)));
+    if (absl::IsNotFound(bytes.status())) return DataLoss(StrCat(of, ": its failure head is not in the store"));
+    LC_RETURN_IF_ERROR(bytes.status());
+    absl::StatusOr<FailureHeadFile> file = ParseFailureHead(*bytes);
+    LC_RETURN_IF_ERROR(Annotate(file.status(), of));
+    head = *std::move(file);
+  }
+  served.backfill.Begin(*record, std::move(head));
+  return absl::OkStatus();
+}
+
+}  // namespace lightcone::server

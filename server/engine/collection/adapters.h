@@ -1,0 +1,59 @@
+// The adapters of a collection, ready to run.
+// Threads: pure functions; a ServedAdapter is immutable but for its cache, which takes care of itself.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "geometry/adapter.h"
+#include "index/search/adapted_rows.h"
+#include "index/adapted/carried_segments.h"
+#include "models/adapter_file.h"
+#include "server/engine/collection/meta.h"
+#include "server/engine/api/types.h"
+
+namespace lightcone::server {
+
+struct ServedAdapter {
+  AdapterStatus status;
+  Adapter adapter;
+  // Of item adapters: what they have carried, in memory and in files; they point to `adapter`.
+  std::unique_ptr<AdaptedRows> rows;
+  std::unique_ptr<CarriedSegments> carried;  // nullptr: files are not allowed
+
+  ServedAdapter(AdapterStatus s, Adapter a) : status(std::move(s)), adapter(std::move(a)) {}
+};
+
+// By (from, to). Shared by the states of a collection: a search that began keeps the adapters that it began with.
+using AdapterSet = std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<const ServedAdapter>>;
+
+// The direction that a pair of generations has: queries are carried to older ones, items to newer ones.
+inline AdapterDirection DirectionOf(uint32_t from, uint32_t to) {
+  return from > to ? AdapterDirection::kQuery : AdapterDirection::kItem;
+}
+
+// Parses and checks the file for a pair. INVALID_ARGUMENT when it is damaged, does not fit the pair in one of direction,
+// dimension and target space, or was fitted between other encoders or from another space, as far as both are known:
+// names the field, its value and what the generations are.
+absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const GenerationRecord& to,
+                                           std::string_view file);
+
+inline std::string CarriedFolder(const std::string& index_folder) { return index_folder + "/adapted"; }
+
+// Where adapters of a collection keep what they have carried.
+struct AdapterCaches {
+  std::shared_ptr<AdaptedBudget> memory, disk;  // of the whole program; without the latter nothing goes into files
+  std::string folder;                           // a folder by version in it
+};
+
+// REQUIRES: `file` is that of the record.
+absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterRecord& record, const AdapterFile& file,
+                                                                  const AdapterCaches& caches);
+
+}  // namespace lightcone::server

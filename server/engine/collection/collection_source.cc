@@ -1,0 +1,231 @@
+// How a collection's index gets rows back from the store: replay at a start, rebuilding of segments, trimming of the
+// log.
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/status.h"
+#include "server/engine/collection/collection.h"
+#include "spdlog/spdlog.h"
+#include "store/envelope.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr uint64_t kTrimMin = 1024;  // changes; each trim leaves one range tombstone behind
+
+}  // namespace
+
+absl::Status Collection::Replay(uint64_t last_sequence) {
+  // 0: the index has rebuilt at least one generation from the embeddings themselves, and the log may begin later.
+  const uint64_t after = index_->replay_after();
+  const auto changes =
+      store_->Scan(Table::kChanges, keys::Change(number_, after + 1), keys::CollectionRange(number_).end);
+  uint64_t expected = after + 1;
+  bool bounded = true;
+  for (; changes->Valid(); changes->Next()) {
+    LC_ASSIGN_OR_RETURN(const uint64_t sequence, keys::ParseChange(changes->key()));
+    if (sequence != expected && after > 0) {
+      return DataLoss(StrCat("the change log misses ", expected, " .. ", sequence - 1));
+    }
+    expected = sequence + 1;
+    LC_ASSIGN_OR_RETURN(const ChangeRecord record, DecodeChange(changes->value()));
+    LC_RETURN_IF_ERROR(ReplayOne(sequence, record));
+    // A long log's rows are sealed as they come. While that fails they have no place but memory, as before the start.
+    const absl::StatusOr<bool> room = AwaitRoom(absl::InfiniteFuture());
+    if (!room.ok() && bounded) spdlog::warn("replay goes on: {}", MessageOf(room.status()));
+    bounded = room.ok();
+  }
+  LC_RETURN_IF_ERROR(changes->status());
+  if (expected <= last_sequence && after > 0) {
+    return DataLoss(StrCat("the change log ends at ", expected - 1, " but the store at ", last_sequence));
+  }
+  return Apply(last_sequence, {});
+}
+
+absl::Status Collection::ReplayOne(uint64_t sequence, const ChangeRecord& record) {
+  // Not those that files hold: one generation may be far behind the others.
+  const auto wanted = [&](const ChangeRecord::Entry& entry) {
+    return entry.kind == ChangeRecord::Kind::kAdd && index_->WantsRows(entry.generation, sequence);
+  };
+  std::vector<std::string> embedding_keys;
+  for (const auto& entry : record.entries) {
+    if (wanted(entry)) embedding_keys.push_back(keys::Embedding(number_, entry.generation, entry.internal_id));
+  }
+  const auto embeddings = store_->MultiGet(Table::kEmbeddings, embedding_keys);
+  std::vector<EmbeddingRecord> rows(embedding_keys.size());
+  std::vector<RowChange> applied;
+  size_t next = 0;
+  for (const auto& entry : record.entries) {
+    RowChange change;
+    change.internal_id = entry.internal_id;
+    if (entry.kind == ChangeRecord::Kind::kDelete) {
+      change.kind = RowChange::Kind::kDelete;
+    } else {
+      change.generation = entry.generation;
+      change.supersedes = entry.supersedes;
+      if (wanted(entry)) {
+        const auto& embedding = embeddings[next];
+        EmbeddingRecord& row = rows[next++];
+        // Gone: a later change, which is in the log too, deletes it.
+        if (absl::IsNotFound(embedding.status())) continue;
+        if (!embedding.ok()) return embedding.status();
+        LC_ASSIGN_OR_RETURN(row, DecodeEmbedding(*embedding));
+        change.z = row.z;
+        change.uncertainty = row.uncertainty;
+      }
+    }
+    applied.push_back(std::move(change));
+  }
+  return Apply(sequence, applied);
+}
+
+absl::Status Collection::ForEachEmbedding(
+    uint32_t generation,
+    const std::function<absl::Status(uint64_t internal_id, std::span<const float> z, float uncertainty)>& row) {
+  const keys::Range range = keys::GenerationRange(number_, generation);
+  const auto embeddings = store_->Scan(Table::kEmbeddings, range.begin, range.end);
+  for (; embeddings->Valid(); embeddings->Next()) {
+    LC_ASSIGN_OR_RETURN(const keys::EmbeddingKey key, keys::ParseEmbedding(embeddings->key()));
+    LC_ASSIGN_OR_RETURN(const EmbeddingRecord record, DecodeEmbedding(embeddings->value()));
+    LC_RETURN_IF_ERROR(row(key.internal_id, record.z, record.uncertainty));
+  }
+  return embeddings->status();
+}
+
+absl::StatusOr<std::vector<uint32_t>> Collection::GenerationsOf(uint64_t internal_id) {
+  const uint64_t ids[] = {internal_id};
+  LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> rows, ResolveRows(ids, /*with_record=*/true));
+  if (!rows[0].found) return std::vector<uint32_t>();
+  // A retired one is replaced in the store already, though the index may not know yet.
+  const auto id = store_->Get(Table::kItems, keys::InternalId(number_, internal_id));
+  if (absl::IsNotFound(id.status())) return std::vector<uint32_t>();
+  LC_RETURN_IF_ERROR(id.status());
+  return std::move(rows[0].record.generations);
+}
+
+absl::Status Collection::ForEachPayload(
+    absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit,
+    std::vector<uint64_t>* damaged) {
+  const keys::Range range = keys::ItemRange(number_);
+  const auto items = store_->Scan(Table::kItems, range.begin, range.end);
+  std::vector<std::pair<uint64_t, std::string>> retired;
+  {
+    // After the scan's snapshot: what it has no more, and a view may still show, is here.
+    absl::MutexLock lock(&view_mu_);
+    for (const auto& [internal_id, item] : retired_) retired.emplace_back(internal_id, item.record.payload_json);
+  }
+  for (const auto& [internal_id, json] : retired) LC_RETURN_IF_ERROR(visit(internal_id, json));
+  std::vector<std::string> unread;
+  const auto leave_out = [&](std::string key, const absl::Status& why) {
+    const absl::StatusOr<ItemId> id = keys::ParseItem(key);
+    spdlog::error("collection '{}': item {} is damaged, and passes no filter that a payload index answers: {}", name(),
+                  id.ok() ? ToString(*id) : PrintableKey(key), MessageOf(why));
+    unread.push_back(std::move(key));
+  };
+  while (true) {
+    for (; items->Valid(); items->Next()) {
+      const absl::StatusOr<ItemRecord> record = DecodeItem(items->value());
+      if (!record.ok()) {
+        leave_out(std::string(items->key()), record.status());
+        continue;
+      }
+      LC_RETURN_IF_ERROR(visit(record->internal_id, record->payload_json));
+    }
+    const absl::Status why = items->status();
+    std::optional<std::string> key = items->SkipDamaged();
+    if (!key) {
+      LC_RETURN_IF_ERROR(why);
+      break;
+    }
+    leave_out(*std::move(key), why);
+  }
+  return unread.empty() ? absl::OkStatus() : FindInternalIds(unread, damaged);
+}
+
+absl::Status Collection::FindInternalIds(const std::vector<std::string>& item_keys,
+                                         std::vector<uint64_t>* internal_ids) const {
+  std::set<std::string, std::less<>> wanted;
+  for (const std::string& key : item_keys) {
+    LC_ASSIGN_OR_RETURN(const ItemId id, keys::ParseItem(key));
+    wanted.insert(keys::EncodeItemId(id));
+  }
+  const keys::Range range = keys::InternalIdRange(number_);
+  const auto ids = store_->Scan(Table::kItems, range.begin, range.end);
+  do {
+    for (; ids->Valid(); ids->Next()) {
+      if (!wanted.contains(ids->value())) continue;
+      LC_ASSIGN_OR_RETURN(internal_ids->emplace_back(), keys::ParseInternalId(ids->key()));
+    }
+  } while (ids->SkipDamaged());
+  return ids->status();
+}
+
+uint64_t Collection::Payloads() { return progress().ItemCount(); }
+
+absl::StatusOr<std::vector<bool>> Collection::Gone(std::span<const uint64_t> internal_ids) {
+  std::vector<std::string> id_keys;
+  for (const uint64_t id : internal_ids) id_keys.push_back(keys::InternalId(number_, id));
+  const auto ids = store_->MultiGet(Table::kItems, id_keys);
+  std::vector<bool> gone;
+  absl::MutexLock lock(&view_mu_);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!ids[i].ok() && !absl::IsNotFound(ids[i].status())) return ids[i].status();
+    // Of a write that failed and came again: still there for a view.
+    gone.push_back(!ids[i].ok() && !retired_.contains(internal_ids[i]));
+  }
+  return gone;
+}
+
+absl::Status Collection::AdaptGalleries(const std::function<bool()>& cancelled) {
+  const auto now = state();
+  const std::shared_ptr<const IndexView> view = index_->View();
+  // How what serves, or is tried on some of the queries, reaches items by this very adapter, if it does.
+  const auto route = [](const CollectionState& in, uint32_t items, const ServedAdapter* by) {
+    for (const uint32_t serving : {in.record.active_generation, in.record.canary_generation}) {
+      if (const Route way = in.reach.To(serving, items); way.item == by) return way;
+    }
+    return Route{};
+  };
+  // In memory, where a search carries more of them than its candidates (exact ones aside, which carry every row).
+  const auto needs_rows = [](const Route& by, const ServedAdapter* adapter) {
+    return by.item == adapter && !by.native && by.query == nullptr;
+  };
+  std::vector<uint64_t> versions;
+  // First, for the budget is one: what no gallery in service needs any more makes room for what it does.
+  for (const auto& [pair, adapter] : now->reach.adapters()) {
+    if (adapter->rows == nullptr) continue;
+    versions.push_back(adapter->status.version);
+    if (!needs_rows(route(*now, pair.first, adapter.get()), adapter.get())) adapter->rows->Clear();
+  }
+  // What was carried into files stays as long as its adapter: a rollback of a rollback finds it.
+  absl::Status status = KeepOnlyVersions(CarriedFolder(index_folder_), versions);
+  for (const auto& [pair, adapter] : now->reach.adapters()) {
+    const Route by = route(*now, pair.first, adapter.get());
+    if (by.item != adapter.get()) {
+      if (adapter->carried != nullptr) status.Update(view->KeepCarried(pair.first, adapter->carried.get()));
+      continue;
+    }
+    const auto in_vain = [&, served = adapter.get(), items = pair.first] {
+      if (cancelled() || dropped()) return true;
+      const auto later = state();
+      return later != now && route(*later, items, served).item != served;
+    };
+    AdaptedRows* const rows = needs_rows(by, adapter.get()) ? adapter->rows.get() : nullptr;
+    const absl::Status one = view->Adapt(pair.first, rows, adapter->carried.get(), now->record.index, in_vain);
+    if (absl::IsCancelled(one)) return one;
+    status.Update(one);
+  }
+  return status;
+}
+
+absl::Status Collection::TrimChanges() {
+  const uint64_t sealed = index_->Stats().sealed_sequence;
+  if (sealed < trimmed_sequence_ + kTrimMin) return absl::OkStatus();
+  LC_RETURN_IF_ERROR(store_->DeleteRange(Table::kChanges, keys::Change(number_, 0), keys::Change(number_, sealed + 1)));
+  trimmed_sequence_ = sealed;
+  return absl::OkStatus();
+}
+
+}  // namespace lightcone::server

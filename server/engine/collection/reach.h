@@ -1,0 +1,79 @@
+// How queries of one generation come to the embeddings of another: by compatible training, or carried by adapters. The
+// one place that decides it.
+// Threads: immutable values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "stats/distance_calibration.h"
+#include "geometry/metric.h"
+#include "server/engine/collection/adapters.h"
+#include "server/engine/collection/meta.h"
+#include "server/engine/api/types.h"
+
+namespace lightcone::server {
+
+// The ways that are open; several may be. Without any the embeddings are out of reach.
+struct Route {
+  bool native = false;                   // the leading numbers of the query compare with the embeddings as they are
+  const ServedAdapter* query = nullptr;  // carries the query into the embeddings' space
+  const ServedAdapter* item = nullptr;   // carries the embeddings into the query's space; where another way is open
+                                         // as well, that one finds the candidates
+  // Puts the distances on the scale of the query generation's own items. Empty: they are ranked as they are.
+  std::optional<DistanceCalibration> calibration;
+  bool open() const { return native || query != nullptr || item != nullptr; }
+};
+
+class Reach {
+ public:
+  Reach() = default;
+  // By compatible training: a generation, and the ancestors that it was trained to be compatible with in turn, as long
+  // as metric and curvature stay the same, and a parent's dimension is that which the child compares with older ones
+  // (its compatible_prefix, else its own). An ancestor's vectors then compare with as many leading numbers of a query
+  // as they have. By adapters: the pairs that have one.
+  Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapters);
+
+  // No way is open between numbers that are no generations. By default a pair that passed a validation goes the way that
+  // it found best, ranked by the calibration that won there, as long as the adapters are those that it saw; any other
+  // takes all, and plain distances. An item adapter that passed carries every item, also where it is asked for by its
+  // mode, if the validation saw that the candidates of the other ways miss too much.
+  Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
+  // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
+  const std::vector<uint32_t>& Of(uint32_t query_generation) const { return all_[query_generation - 1]; }
+
+  // Whether compatible training leads there. REQUIRES: both are generations.
+  bool IsNative(uint32_t query_generation, uint32_t item_generation) const;
+
+  // The adapter that makes a vector of `from` one of `to`, if the mode allows its direction; else nullptr.
+  const ServedAdapter* Between(uint32_t from, uint32_t to, AdapterMode mode) const;
+  const AdapterSet& adapters() const { return adapters_; }
+  // Of those between this generation and older ones: what a validation of it has to have seen.
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> VersionsOf(uint32_t generation) const;
+  // Whether they still are those that a validation saw: but for generations that have been retired since.
+  bool Saw(uint32_t generation, const std::map<std::pair<uint32_t, uint32_t>, uint64_t>& seen) const;
+
+ private:
+  void TakeBest(const GenerationRecord& g);
+
+  std::vector<std::vector<uint32_t>> native_, all_;  // [i]: of generation i + 1
+  std::vector<bool> retired_;                        // the same
+  AdapterSet adapters_;
+  // By query and item generation. kItem: every item is carried, and no other way finds candidates.
+  std::map<std::pair<uint32_t, uint32_t>, AdapterMode> best_;
+  std::map<std::pair<uint32_t, uint32_t>, DistanceCalibration> calibrations_;
+};
+
+// Whether distances between vectors of the two mean something at all, whatever a training did.
+bool SameSpace(const Space& a, const Space& b);
+
+// The space of the first `dimension` numbers of a vector. REQUIRES: 1 <= dimension <= space.dimension.
+inline Space LeadingSpace(Space space, int dimension) {
+  space.dimension = dimension;
+  return space;
+}
+
+}  // namespace lightcone::server

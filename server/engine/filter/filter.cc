@@ -1,0 +1,234 @@
+#include "server/engine/filter/filter.h"
+
+#include <cmath>
+#include <compare>
+#include <utility>
+
+#include "base/status.h"
+#include "nlohmann/json.hpp"
+#include "server/engine/filter/numbers.h"
+
+namespace lightcone::server {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kDepthMax = 32;
+constexpr int kNodesMax = 1024;
+constexpr size_t kValuesMax = 65'536;  // of all lists together: a row is compared with each
+
+std::optional<Number> NumberOf(const Json& value) {
+  if (value.is_number_unsigned()) return server::NumberOf(value.get<uint64_t>());
+  if (value.is_number_integer()) return server::NumberOf(value.get<int64_t>());
+  if (value.is_number_float()) return server::NumberOf(value.get<double>());
+  return std::nullopt;
+}
+
+std::partial_ordering Compare(const Json& value, const FilterValue& with) {
+  if (const auto* text = std::get_if<std::string>(&with)) {
+    if (!value.is_string()) return std::partial_ordering::unordered;
+    return value.get_ref<const std::string&>().compare(*text) <=> 0;
+  }
+  if (const auto* truth = std::get_if<bool>(&with)) {
+    if (!value.is_boolean() || value.get<bool>() != *truth) return std::partial_ordering::unordered;
+    return std::partial_ordering::equivalent;
+  }
+  const auto number = NumberOf(value);
+  if (!number) return std::partial_ordering::unordered;
+  if (const auto* integer = std::get_if<int64_t>(&with)) return Compare(*number, server::NumberOf(*integer));
+  return Compare(*number, server::NumberOf(std::get<double>(with)));
+}
+
+bool LeafMatches(const FilterNode& node, const Json& value) {
+  switch (node.kind) {
+    case FilterNode::Kind::kExists:
+      return true;
+    case FilterNode::Kind::kEquals:
+    case FilterNode::Kind::kIn:
+      for (const FilterValue& v : node.values) {
+        if (Compare(value, v) == 0) return true;
+      }
+      return false;
+    default:
+      return (!node.greater || Compare(value, *node.greater) > 0) &&
+             (!node.greater_equal || Compare(value, *node.greater_equal) >= 0) &&
+             (!node.less || Compare(value, *node.less) < 0) &&
+             (!node.less_equal || Compare(value, *node.less_equal) <= 0);
+  }
+}
+
+// The condition of a leaf on `value`, which is what the path before `rest` led to.
+bool PathMatches(const FilterNode& node, std::string_view rest, const Json& value) {
+  if (value.is_array()) {
+    if (rest.empty() && node.kind == FilterNode::Kind::kExists) return true;
+    for (const Json& element : value) {
+      if (PathMatches(node, rest, element)) return true;
+    }
+    return false;
+  }
+  if (rest.empty()) return LeafMatches(node, value);
+  if (!value.is_object()) return false;
+  const size_t dot = rest.find('.');
+  const auto found = value.find(std::string(rest.substr(0, dot)));
+  if (found == value.end()) return false;
+  return PathMatches(node, dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1), *found);
+}
+
+bool Evaluate(const FilterNode& node, const FilterSubject& subject, const Json& payload) {
+  switch (node.kind) {
+    case FilterNode::Kind::kAnd:
+      for (const FilterNode& child : node.children) {
+        if (!Evaluate(child, subject, payload)) return false;
+      }
+      return true;
+    case FilterNode::Kind::kOr:
+      for (const FilterNode& child : node.children) {
+        if (Evaluate(child, subject, payload)) return true;
+      }
+      return false;
+    case FilterNode::Kind::kNot:
+      return !Evaluate(node.children[0], subject, payload);
+    default:
+      if (node.field == kGenerationField) return LeafMatches(node, Json(subject.generation));
+      if (node.field == kUncertaintyField) return LeafMatches(node, Json(subject.uncertainty));
+      return PathMatches(node, node.field, payload);
+  }
+}
+
+absl::Status CheckValue(const FilterValue& value, const std::string& where) {
+  if (const double* d = std::get_if<double>(&value); d != nullptr && !std::isfinite(*d)) {
+    return InvalidField(where, std::isnan(*d) ? "nan" : (*d > 0 ? "inf" : "-inf"), "a finite number");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckField(const std::string& field, const std::string& where) {
+  if (!field.empty() && field[0] == '$') {
+    if (field == kGenerationField || field == kUncertaintyField) return absl::OkStatus();
+    return InvalidField(where + ".field", field, "a path into the payload, $generation or $uncertainty");
+  }
+  return CheckPayloadPath(field, where + ".field");
+}
+
+absl::Status CheckRange(const FilterNode& node, const std::string& where) {
+  const std::pair<const std::optional<FilterValue>*, std::string_view> bounds[] = {
+      {&node.greater, ".greater"},
+      {&node.greater_equal, ".greater_equal"},
+      {&node.less, ".less"},
+      {&node.less_equal, ".less_equal"}};
+  const FilterValue* first = nullptr;
+  for (const auto& [bound, name] : bounds) {
+    if (!bound->has_value()) continue;
+    const FilterValue& value = **bound;
+    const std::string bound_name = StrCat(where, name);
+    LC_RETURN_IF_ERROR(CheckValue(value, bound_name));
+    if (std::holds_alternative<bool>(value)) return InvalidField(bound_name, "a truth value", "a number or a text");
+    if (first != nullptr && std::holds_alternative<std::string>(*first) != std::holds_alternative<std::string>(value)) {
+      return InvalidField(bound_name, "of another kind than the other bound",
+                          "bounds that are all numbers or all texts");
+    }
+    first = &value;
+  }
+  if (first == nullptr) {
+    return InvalidField(where, "without a bound", "at least one of greater, greater_equal, less, less_equal");
+  }
+  return absl::OkStatus();
+}
+
+struct Checker {
+  int nodes = 0;
+  size_t values = 0;
+  bool payload = false, uncertainty = false, generation = false;
+
+  absl::Status Check(const FilterNode& node, const std::string& where, int depth) {
+    if (depth > kDepthMax) return InvalidField(where, StrCat("nested ", depth, " deep"), StrCat("at most ", kDepthMax));
+    if (++nodes > kNodesMax)
+      return InvalidField("filter", StrCat("of more than ", kNodesMax, " nodes"), "at most 1024");
+    switch (node.kind) {
+      case FilterNode::Kind::kAnd:
+        return Children(node, where + ".and", depth);
+      case FilterNode::Kind::kOr:
+        return Children(node, where + ".or", depth);
+      case FilterNode::Kind::kNot:
+        if (node.children.size() != 1) {
+          return InvalidField(where + ".not", StrCat(node.children.size(), " conditions"), "one");
+        }
+        return Check(node.children[0], where + ".not", depth + 1);
+      case FilterNode::Kind::kEquals:
+        return Leaf(node, where + ".equals");
+      case FilterNode::Kind::kIn:
+        return Leaf(node, where + ".in");
+      case FilterNode::Kind::kRange:
+        return Leaf(node, where + ".range");
+      case FilterNode::Kind::kExists:
+        return Leaf(node, where + ".exists");
+    }
+    return InvalidField(where, "of an unknown kind", "and, or, not, equals, in, range, exists");
+  }
+
+  absl::Status Children(const FilterNode& node, const std::string& where, int depth) {
+    for (size_t i = 0; i < node.children.size(); ++i) {
+      LC_RETURN_IF_ERROR(Check(node.children[i], StrCat(where, "[", i, "]"), depth + 1));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Leaf(const FilterNode& node, const std::string& where) {
+    LC_RETURN_IF_ERROR(CheckField(node.field, where));
+    if (node.field == kUncertaintyField) uncertainty = true;
+    if (node.field == kGenerationField) generation = true;
+    if (node.field[0] != '$') payload = true;
+    if (node.kind == FilterNode::Kind::kRange) return CheckRange(node, where);
+    if (node.kind == FilterNode::Kind::kExists) return absl::OkStatus();
+    if (node.kind == FilterNode::Kind::kEquals && node.values.size() != 1) {
+      return InvalidField(where + ".value", node.values.empty() ? "missing" : "several values", "one value");
+    }
+    if (node.values.empty()) return InvalidField(where + ".values", "empty", "at least one value");
+    values += node.values.size();
+    if (values > kValuesMax) {
+      return InvalidField(where + ".values", StrCat(node.values.size(), " long"),
+                          StrCat("at most ", kValuesMax, " values in a filter"));
+    }
+    for (size_t i = 0; i < node.values.size(); ++i) {
+      LC_RETURN_IF_ERROR(CheckValue(
+          node.values[i], node.kind == FilterNode::Kind::kIn ? StrCat(where, ".values[", i, "]") : where + ".value"));
+    }
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+absl::Status CheckPayloadPath(const std::string& path, const std::string& field) {
+  if (path.empty()) return InvalidField(field, "empty", "a path into the payload, like camera.model");
+  if (path[0] == '$') return InvalidField(field, path, "a path into the payload");
+  if (path.front() == '.' || path.back() == '.' || path.find("..") != std::string::npos) {
+    return InvalidField(field, path, "names separated by single dots");
+  }
+  return absl::OkStatus();
+}
+
+bool MatchesGeneration(const FilterNode& leaf, uint32_t generation) { return LeafMatches(leaf, Json(generation)); }
+
+absl::StatusOr<Filter> Filter::Make(FilterNode root) {
+  Checker checker;
+  LC_RETURN_IF_ERROR(checker.Check(root, "filter", 1));
+  Filter filter;
+  filter.root_ = std::move(root);
+  filter.needs_payload_ = checker.payload;
+  filter.needs_uncertainty_ = checker.uncertainty;
+  filter.needs_generation_ = checker.generation;
+  return filter;
+}
+
+bool Filter::Matches(const FilterSubject& subject) const {
+  // A payload was checked when it was written; one that does not parse has no fields.
+  Json payload;
+  if (needs_payload_ && subject.payload_json != nullptr) {
+    payload = Json::parse(*subject.payload_json, nullptr, /*allow_exceptions=*/false);
+    if (!payload.is_object()) payload = Json::object();
+  }
+  return Evaluate(root_, subject, payload);
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,333 @@
+#include "server/engine/filter/payload_index.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "base/exceptions.h"
+#include "base/status.h"
+#include "spdlog/spdlog.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kEntriesALock = 64;  // then searches get their turn
+constexpr size_t kEntriesABatch = 1'024;
+constexpr uint64_t kAsksAMember = 8;  // to ask one id costs as much as to put so many into a set
+constexpr double kTestedShareMin = 1.0 / 6;
+constexpr absl::Duration kRetry = absl::Seconds(10);
+constexpr absl::Duration kIndexPoll = absl::Milliseconds(20);
+
+void AddName(std::vector<std::string>* names, const std::string& name) {
+  if (std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);
+}
+
+}  // namespace
+
+PayloadIndex::~PayloadIndex() {
+  std::thread builder;
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+    builder.swap(builder_);
+  }
+  if (builder.joinable()) builder.join();
+}
+
+void PayloadIndex::Declare(std::span<const PayloadField> fields) {
+  std::thread old;
+  {
+    absl::MutexLock lock(&mu_);
+    std::vector<FieldPtr> next;
+    for (const PayloadField& field : fields) {
+      const auto known =
+          std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field == field; });
+      next.push_back(known != fields_.end() ? *known : std::make_shared<Field>(field));
+    }
+    fields_ = std::move(next);
+    active_ = !fields_.empty();
+    if (!Building() || building_ || stopping_) return;
+    old.swap(builder_);  // It has ended.
+    builder_ = std::thread([this] { BuilderLoop(); });
+    building_ = true;
+  }
+  if (old.joinable()) old.join();
+}
+
+bool PayloadIndex::Building() const {
+  return std::any_of(fields_.begin(), fields_.end(), [](const FieldPtr& field) { return !field->ready; });
+}
+
+void PayloadIndex::BuilderLoop() {
+  const auto stopping = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; };
+  absl::MutexLock lock(&mu_);
+  while (!stopping_) {
+    std::vector<FieldPtr> building;
+    for (const FieldPtr& field : fields_) {
+      if (!field->ready) building.push_back(field);
+    }
+    if (building.empty()) break;
+    reading_ = true;
+    mu_.Unlock();
+    absl::StatusOr<size_t> damaged = size_t{0};
+    try {
+      damaged = Build(building);
+    } catch (...) {
+      damaged = StatusOfException();
+    }
+    const absl::Status status = damaged.status();
+    mu_.Lock();
+    reading_ = false;
+    for (const FieldPtr& field : building) {
+      field->ready = status.ok();
+      if (field->ready) field->index.Settle();
+      field->error = status;
+      if (status.ok() && *damaged > 0) {
+        field->error = DataLoss(StrCat(*damaged, " items are damaged (the log names them); they pass no filter here"));
+      }
+    }
+    if (status.ok() || absl::IsCancelled(status)) continue;
+    spdlog::warn("payload index: {}; trying again in {} s", MessageOf(status), absl::ToInt64Seconds(kRetry));
+    mu_.AwaitWithTimeout(absl::Condition(&stopping), kRetry);
+  }
+  building_ = false;
+}
+
+absl::StatusOr<size_t> PayloadIndex::Build(const std::vector<FieldPtr>& fields) {
+  const uint64_t expected = source_->Payloads();
+  {
+    absl::MutexLock lock(&mu_);
+    for (const FieldPtr& field : fields) field->index.Expect(expected);
+  }
+  std::vector<std::pair<uint64_t, std::string>> read;
+  std::vector<Entry> entries;
+  const auto flush = [&]() -> absl::Status {
+    entries.clear();
+    for (const auto& [id, json] : read) entries.emplace_back(id, json);
+    Change(entries, fields, [](FieldIndex& index, uint64_t id, const PayloadValues& values) { index.Add(id, values); });
+    read.clear();
+    absl::ReaderMutexLock lock(&mu_);
+    const bool wanted = std::any_of(fields.begin(), fields.end(), [this](const FieldPtr& field) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return std::find(fields_.begin(), fields_.end(), field) != fields_.end();
+    });
+    if (stopping_ || !wanted) return MakeStatus(absl::StatusCode::kCancelled, "nobody wants these fields any more");
+    return absl::OkStatus();
+  };
+  std::vector<uint64_t> damaged;
+  const auto visit = [&](uint64_t id, std::string_view json) -> absl::Status {
+    read.emplace_back(id, json);
+    return read.size() < kEntriesABatch ? absl::OkStatus() : flush();
+  };
+  LC_RETURN_IF_ERROR(source_->ForEachPayload(visit, &damaged));
+  LC_RETURN_IF_ERROR(flush());
+  absl::MutexLock lock(&mu_);
+  damaged_.AddMany(damaged);
+  return damaged.size();
+}
+
+std::vector<std::vector<PayloadValues>> PayloadIndex::Read(std::span<const Entry> entries,
+                                                           const std::vector<FieldPtr>& fields) {
+  std::vector<std::vector<PayloadValues>> all;
+  all.reserve(entries.size());
+  for (const auto& [id, json] : entries) {
+    const Payload payload(json);
+    std::vector<PayloadValues>& values = all.emplace_back();
+    for (const FieldPtr& field : fields) values.push_back(payload.At(field->field.path));
+  }
+  return all;
+}
+
+void PayloadIndex::Change(std::span<const Entry> entries, const std::vector<FieldPtr>& fields,
+                          absl::FunctionRef<void(FieldIndex&, uint64_t, const PayloadValues&)> change) {
+  for (size_t begin = 0; begin < entries.size(); begin += kEntriesALock) {
+    const auto part = entries.subspan(begin, std::min(kEntriesALock, entries.size() - begin));
+    const auto values = Read(part, fields);
+    absl::MutexLock lock(&mu_);
+    for (size_t i = 0; i < part.size(); ++i) {
+      for (size_t f = 0; f < fields.size(); ++f) change(fields[f]->index, part[i].first, values[i][f]);
+    }
+  }
+}
+
+void PayloadIndex::Add(std::span<const Entry> entries) {
+  if (!active()) return;
+  std::vector<FieldPtr> fields;
+  {
+    absl::ReaderMutexLock lock(&mu_);
+    fields = fields_;
+  }
+  Change(entries, fields, [](FieldIndex& index, uint64_t id, const PayloadValues& values) { index.Add(id, values); });
+}
+
+void PayloadIndex::Discard(uint64_t internal_id, std::string payload) {
+  if (!active()) return;
+  absl::MutexLock lock(&discard_mu_);
+  discarded_.emplace_back(internal_id, std::move(payload));
+}
+
+absl::Status PayloadIndex::Sweep() {
+  absl::MutexLock sweeping(&sweep_mu_);
+  std::vector<std::pair<uint64_t, std::string>> discarded;
+  {
+    absl::MutexLock lock(&discard_mu_);
+    discarded.swap(discarded_);
+  }
+  const auto put_back = [&](size_t begin) {
+    absl::MutexLock lock(&discard_mu_);
+    for (size_t i = begin; i < discarded.size(); ++i) discarded_.push_back(std::move(discarded[i]));
+  };
+  std::vector<FieldPtr> fields;
+  bool reading = false;
+  {
+    absl::ReaderMutexLock lock(&mu_);
+    reading = reading_;
+    fields = fields_;
+  }
+  if (reading) {  // The builder may yet add what would be removed now.
+    put_back(0);
+    return absl::OkStatus();
+  }
+  for (size_t begin = 0; begin < discarded.size(); begin += kEntriesABatch) {
+    const size_t end = std::min(begin + kEntriesABatch, discarded.size());
+    std::vector<uint64_t> ids;
+    for (size_t i = begin; i < end; ++i) ids.push_back(discarded[i].first);
+    const auto gone = source_->Gone(ids);
+    if (!gone.ok()) {
+      put_back(begin);
+      return gone.status();
+    }
+    std::vector<Entry> entries;
+    for (size_t i = begin; i < end; ++i) {
+      if ((*gone)[i - begin]) entries.emplace_back(discarded[i].first, discarded[i].second);
+    }
+    Change(entries, fields,
+           [](FieldIndex& index, uint64_t id, const PayloadValues& values) { index.Remove(id, values); });
+  }
+  return absl::OkStatus();
+}
+
+IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, bool may_test,
+                                   CompiledFilter* out) const {
+  switch (node.kind) {
+    case FilterNode::Kind::kAnd: {
+      if (may_test) return CompileAnd(node, generation, out);
+      IdBounds all = IdBounds::Known(true);
+      for (const FilterNode& child : node.children) all = And(std::move(all), CompileNode(child, generation, false, out));
+      return all;
+    }
+    case FilterNode::Kind::kOr: {
+      IdBounds any = IdBounds::Known(false);
+      for (const FilterNode& child : node.children) any = Or(std::move(any), CompileNode(child, generation, false, out));
+      return any;
+    }
+    case FilterNode::Kind::kNot:
+      return Not(CompileNode(node.children[0], generation, false, out));
+    default:
+      break;
+  }
+  if (node.field == kGenerationField) return IdBounds::Known(MatchesGeneration(node, generation));
+  const Field* const field = Find(node.field);
+  AddName(field == nullptr ? &out->unindexed : &out->indexed, node.field);
+  return field == nullptr ? IdBounds::Unknown() : field->index.Evaluate(node, may_test);
+}
+
+const PayloadIndex::Field* PayloadIndex::Find(const std::string& path) const {
+  const auto field = std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field.path == path; });
+  return field == fields_.end() || !(*field)->ready ? nullptr : field->get();
+}
+
+void PayloadIndex::AddConditions(const FilterNode& node, std::vector<const FilterNode*>* conditions) {
+  for (const FilterNode& child : node.children) {
+    child.kind == FilterNode::Kind::kAnd ? AddConditions(child, conditions) : conditions->push_back(&child);
+  }
+}
+
+IdBounds PayloadIndex::CompileAnd(const FilterNode& node, uint32_t generation, CompiledFilter* out) const {
+  // Ranges of one field are the range that they have in common: as tests of their own they would seem to be more.
+  std::vector<std::pair<const Field*, std::vector<const FilterNode*>>> ranges;
+  std::vector<const FilterNode*> others;
+  std::vector<const FilterNode*> conditions;
+  AddConditions(node, &conditions);
+  for (const FilterNode* condition : conditions) {
+    const Field* const field = condition->kind == FilterNode::Kind::kRange ? Find(condition->field) : nullptr;
+    if (field == nullptr || !field->index.CanJoin(*condition)) {
+      others.push_back(condition);
+      continue;
+    }
+    AddName(&out->indexed, condition->field);
+    const auto known = std::find_if(ranges.begin(), ranges.end(), [&](const auto& r) { return r.first == field; });
+    (known != ranges.end() ? known->second : ranges.emplace_back(field, std::vector<const FilterNode*>()).second)
+        .push_back(condition);
+  }
+  IdBounds all = IdBounds::Known(true);
+  std::vector<std::pair<IdBounds, std::function<IdBounds()>>> tested;  // and what gives their sets
+  const auto take = [&](IdBounds bounds, std::function<IdBounds()> set) {
+    if (bounds.upper().tests.empty()) {
+      all = And(std::move(all), bounds);
+    } else {
+      tested.emplace_back(std::move(bounds), std::move(set));
+    }
+  };
+  for (const auto& [field, of_field] : ranges) {
+    const auto evaluate = [&index = field->index, &together = of_field](bool may_test) {
+      return index.EvaluateRanges(together, may_test);
+    };
+    take(evaluate(true), [evaluate] { return evaluate(false); });
+  }
+  for (const FilterNode* child : others) {
+    const auto compile = [=, this](bool may_test) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return CompileNode(*child, generation, may_test, out);
+    };
+    take(compile(true), [compile] { return compile(false); });
+  }
+  // Of few ids each is asked. What many tests leave between them may be few as well: then sets are the cheaper way to them.
+  double share = 1;
+  std::erase_if(tested, [&](const auto& one) {
+    uint64_t met = UINT64_MAX;
+    for (const auto& test : one.first.upper().tests) met = std::min(met, test->Count());
+    if (!all.upper().others && all.upper().ids.Count() < met / kAsksAMember) {
+      all = Restrict(std::move(all), one.first);
+      return true;
+    }
+    for (const auto& test : one.first.upper().tests) share *= test->Share();
+    return false;
+  });
+  for (auto& [bounds, set] : tested) all = And(std::move(all), share < kTestedShareMin ? set() : bounds);
+  return all;
+}
+
+CompiledFilter PayloadIndex::Compile(const FilterNode& root, uint32_t generation, bool may_test) const {
+  CompiledFilter compiled;
+  absl::ReaderMutexLock lock(&mu_);
+  compiled.bounds = CompileNode(root, generation, may_test, &compiled);
+  if (!damaged_.empty() && !compiled.indexed.empty()) {
+    compiled.bounds = And(std::move(compiled.bounds), {{damaged_, true, {}}, std::nullopt});
+  }
+  return compiled;
+}
+
+std::vector<PayloadIndexStatus> PayloadIndex::Status() const {
+  absl::ReaderMutexLock lock(&mu_);
+  std::vector<PayloadIndexStatus> all;
+  for (const FieldPtr& field : fields_) {
+    all.push_back({field->field, field->ready, field->index.items(), field->index.bytes(), field->error});
+  }
+  return all;
+}
+
+uint64_t PayloadIndex::bytes() const {
+  absl::ReaderMutexLock lock(&mu_);
+  uint64_t bytes = 0;
+  for (const FieldPtr& field : fields_) bytes += field->index.bytes();
+  return bytes;
+}
+
+bool PayloadIndex::WaitReady(const std::function<bool()>& give_up) const {
+  const auto ready = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !Building(); };
+  absl::MutexLock lock(&mu_);
+  while (!mu_.AwaitWithTimeout(absl::Condition(&ready), kIndexPoll)) {
+    if (give_up && give_up()) return false;
+  }
+  return true;
+}
+
+}  // namespace lightcone::server

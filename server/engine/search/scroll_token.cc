@@ -1,0 +1,66 @@
+#include "server/engine/search/scroll_token.h"
+
+#include "base/files.h"
+#include "base/status.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr char kTokenVersion = 1;
+constexpr size_t kHeaderBytes = 5, kChecksumBytes = 4, kBytesMax = 4096;
+
+void AppendBigEndian(std::string* out, uint32_t value) {
+  for (int shift = 24; shift >= 0; shift -= 8) out->push_back(static_cast<char>(value >> shift));
+}
+
+uint32_t ReadBigEndian(std::string_view bytes) {
+  uint32_t value = 0;
+  for (int i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+absl::Status BadToken() {
+  return InvalidField("token", "not a scroll token", "the token of an earlier page, or empty");
+}
+
+}  // namespace
+
+std::string EncodeScrollToken(const ScrollToken& token) {
+  std::string bytes(1, kTokenVersion);
+  AppendBigEndian(&bytes, token.collection);
+  bytes += token.last_key;
+  AppendBigEndian(&bytes, Crc32c(bytes));
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const unsigned char c : bytes) {
+    text.push_back("0123456789abcdef"[c >> 4]);
+    text.push_back("0123456789abcdef"[c & 15]);
+  }
+  return text;
+}
+
+absl::StatusOr<ScrollToken> DecodeScrollToken(std::string_view text) {
+  if (text.size() % 2 != 0 || text.size() < 2 * (kHeaderBytes + kChecksumBytes) || text.size() > 2 * kBytesMax) {
+    return BadToken();
+  }
+  std::string bytes;
+  bytes.reserve(text.size() / 2);
+  for (size_t i = 0; i < text.size(); i += 2) {
+    const int high = HexDigit(text[i]), low = HexDigit(text[i + 1]);
+    if (high < 0 || low < 0) return BadToken();
+    bytes.push_back(static_cast<char>(high << 4 | low));
+  }
+  const std::string_view body = std::string_view(bytes).substr(0, bytes.size() - kChecksumBytes);
+  if (Crc32c(body) != ReadBigEndian(std::string_view(bytes).substr(body.size())) || body[0] != kTokenVersion) {
+    return BadToken();
+  }
+  return ScrollToken{ReadBigEndian(body.substr(1)), std::string(body.substr(kHeaderBytes))};
+}
+
+}  // namespace lightcone::server

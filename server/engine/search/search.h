@@ -1,0 +1,158 @@
+// One Search call against one collection: legs, their parallel run, merging, and filling of hits.
+// Threads: a SearchRun belongs to the call's thread; its legs run on the pool.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "stats/distance_calibration.h"
+#include "server/engine/collection/answer_bytes.h"
+#include "server/engine/collection/collection.h"
+#include "server/engine/filter/filter.h"
+#include "server/engine/filter/payload_index.h"
+#include "base/thread_pool.h"
+#include "server/engine/api/types.h"
+
+namespace lightcone::server {
+
+// A filter as the rows of one call meet it: payloads come from the store, answers are remembered.
+// Threads: Keeps is safe from any thread.
+class RowFilter {
+ public:
+  // All must outlive it.
+  RowFilter(const Collection* collection, const Filter* filter, const CallContext& context)
+      : collection_(collection), filter_(filter), context_(context) {}
+
+  // False, and status() set, when the row's payload cannot be read.
+  bool Keeps(uint64_t internal_id, uint32_t generation, float uncertainty);
+
+  // The share of the collection's items that passes, from a sample; small when unsure, so that legs scan then.
+  // REQUIRES: `next_internal_id` bounds the ids in use.
+  double EstimateShare(uint64_t next_internal_id, uint32_t view_generation);
+  // The same of the rows of these generations that the view serves, for a filter that looks at more than payloads.
+  double EstimateShareOfRows(const IndexView& view, std::span<const uint32_t> generations, uint32_t view_generation);
+
+  // No more than so many items will be asked about.
+  void Expect(uint64_t items) { expected_ = items; }
+  int64_t payloads_read() const { return read_.load(std::memory_order_relaxed); }
+
+  absl::Status status() const;
+
+ private:
+  // Answers for all items in one walk over the store, which costs less than asking for many of them one by one.
+  void LoadAll();
+
+  const Collection* const collection_;
+  const Filter* const filter_;
+  const CallContext& context_;
+  uint64_t expected_ = UINT64_MAX;
+  std::atomic<int64_t> asked_{0};  // rows looked up one by one
+  std::atomic<int64_t> read_{0};
+  absl::Mutex load_mu_;
+  bool loaded_ ABSL_GUARDED_BY(load_mu_) = false;
+  mutable absl::Mutex mu_;
+  // By internal id: a view serves one embedding of each.
+  absl::flat_hash_map<uint64_t, bool> known_ ABSL_GUARDED_BY(mu_);
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+};
+
+// A query after its content has been looked up: a vector of some generation's space, or why there is none.
+struct BoundVector {
+  absl::Status status;
+  std::vector<float> z;
+  uint32_t generation = 0;         // whose space z lies in
+  std::optional<ItemId> left_out;  // "more like this": the item itself
+  bool carried = false;            // z is what an adapter made of another generation's vector
+};
+
+// Carries the embedding of an item by another generation into the space of `generation`, if an adapter that the mode
+// allows leads there; else leaves it as it is. INVALID_ARGUMENT when the adapter makes no vector of it.
+absl::Status CarryQuery(const CollectionState& state, uint32_t generation, AdapterMode mode, BoundVector* query);
+
+// When the legs of a search that begins now give up: so long before the call's deadline that what is there by then
+// still reaches the caller.
+absl::Time LegsDeadline(absl::Time deadline, absl::Time now);
+
+class SearchRun {
+ public:
+  // All must outlive the run. `generation` is the query generation, which is also that of the view.
+  SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
+            const Filter* filter, ThreadPool* pool, const CallContext& context);
+  // On a view that the caller has pinned.
+  SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
+            const Filter* filter, ThreadPool* pool, const CallContext& context, PinnedView view);
+
+  // `queries`: one a query of the call.
+  absl::StatusOr<SearchAnswer> Run(const std::vector<BoundVector>& queries);
+
+ private:
+  struct Leg {
+    size_t query = 0;
+    uint32_t generation = 0;
+    std::optional<DistanceCalibration> calibration;  // of its distances, among those of the query's other legs
+    absl::StatusOr<SearchResult> result;
+  };
+  struct BoundLeg {
+    std::optional<BoundQuery> query, adapted_query;
+    SearchRequest request;  // refers to them
+  };
+  struct Candidate {
+    SearchHit hit;
+    uint32_t generation = 0;
+    double ranked = 0;  // the distance, calibrated where its leg is
+  };
+
+  absl::Status ChooseGenerations();
+  // The filter as bitmaps and tests, for rows of each generation. REQUIRES: the generations are chosen.
+  void CompileFilter();
+  // Of the collection's items, about: those that these let through, and that payloads do besides. 1 without a filter.
+  double PassingShare() const;
+  // What of the filter a leg's request has to say.
+  void SetFilter(uint32_t generation, SearchRequest* request);
+  SearchProfile ProfileOf(std::span<const Leg> legs) const;
+  absl::Status CheckOverride() const;
+  // Closed when the leg is out of the query's reach.
+  Route RouteOf(const BoundVector& query, uint32_t item_generation) const;
+  absl::Status Bind(const BoundVector& query, uint32_t generation, BoundLeg* leg);
+  // Legs of some queries, side by side; rows that several of them scan are read once.
+  void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs);
+  // The legs, which are ordered by query, in as many groups as keep all threads busy; those of one query in one group.
+  static std::vector<std::span<Leg>> Grouped(std::vector<Leg>& legs, size_t queries, int threads);
+  // Of an item that was embedded anew while it was searched for, legs may find two embeddings: the newest stays.
+  static void KeepNewest(std::vector<Candidate>* candidates);
+  // The hits that the legs' queries will have at least, for legs that found them.
+  void CountHits(std::span<const Leg> legs);
+  QueryAnswer Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished);
+  absl::Status Fill(const std::vector<Candidate>& candidates, const BoundVector& query, std::vector<EngineHit>* hits);
+  // What the rows stand for, a part of them after the other.
+  absl::StatusOr<std::vector<ResolvedRow>> Resolve(std::span<const uint64_t> ids, const BoundVector& query);
+  absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);
+
+  Collection* const collection_;
+  const CollectionState& state_;
+  const uint32_t generation_;
+  const SearchCall& call_;
+  const Filter* const filter_;
+  ThreadPool* const pool_;
+  const CallContext context_;  // of its legs
+  PinnedView view_;
+  RowFilter rows_;
+  AnswerBytes found_, filled_;  // what hits will take at least, once they are found; what they take
+  uint32_t view_generation_ = 0;
+  std::vector<uint32_t> generations_;  // with visible rows, in this view
+  // By generation, or all under 0 where the filter does not tell generations apart. Searches refer to them.
+  std::map<uint32_t, CompiledFilter> compiled_;
+  absl::Duration compile_time_;
+  double keep_share_ = 1;  // of the rows, where payloads have to be read
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,77 @@
+// The filter of a search: compiled into bitmaps as far as payload indexes go, and what the search says of itself.
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "server/engine/search/search.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kQueriesTested = 8;
+
+}  // namespace
+
+void SearchRun::CompileFilter() {
+  if (filter_ == nullptr) return;
+  const absl::Time start = absl::Now();
+  const PayloadIndex& payloads = collection_->payloads();
+  // A scan asks every row, and many queries ask many: a set is put together once for all of them.
+  const bool may_test = !call_.exact && call_.queries.size() <= kQueriesTested;
+  if (filter_->needs_generation()) {
+    for (const uint32_t g : generations_) compiled_[g] = payloads.Compile(filter_->root(), g, may_test);
+  } else {
+    compiled_[0] = payloads.Compile(filter_->root(), 0, may_test);
+  }
+  compile_time_ = absl::Now() - start;
+  uint64_t candidates = 0;
+  bool asks = false;
+  for (const auto& [generation, compiled] : compiled_) {
+    if (compiled.exact()) continue;
+    candidates = std::max(candidates, compiled.bounds.upper().CountMax(UINT64_MAX));
+    asks = true;
+  }
+  if (!asks) return;
+  rows_.Expect(candidates);
+  keep_share_ = filter_->needs_uncertainty()
+                    ? rows_.EstimateShareOfRows(*view_, generations_, view_generation_)
+                    : rows_.EstimateShare(collection_->progress().next_internal_id, view_generation_);
+}
+
+double SearchRun::PassingShare() const {
+  const uint64_t items = collection_->progress().ItemCount();
+  if (filter_ == nullptr || items == 0) return 1;
+  double most = 0;
+  for (const auto& [generation, compiled] : compiled_) most = std::max(most, compiled.bounds.upper().Share(items));
+  return std::min(most, keep_share_);
+}
+
+void SearchRun::SetFilter(uint32_t generation, SearchRequest* request) {
+  if (filter_ == nullptr) return;
+  const CompiledFilter& compiled = compiled_.find(filter_->needs_generation() ? generation : 0)->second;
+  const IdFilter& may = compiled.bounds.upper();
+  if (!may.all()) request->ids = &may;
+  if (compiled.exact()) return;
+  request->keep = [this, generation, &compiled](uint64_t internal_id, float uncertainty) {
+    return compiled.bounds.must.Contains(internal_id) || rows_.Keeps(internal_id, generation, uncertainty);
+  };
+  request->keep_share = keep_share_;
+}
+
+SearchProfile SearchRun::ProfileOf(std::span<const Leg> legs) const {
+  SearchProfile profile;
+  for (const Leg& leg : legs) {
+    if (!leg.result.ok()) continue;
+    const SearchResult& result = *leg.result;
+    profile.legs.push_back({leg.query, leg.generation, result.rows_scored, result.rows_refined, result.rows_reranked,
+                            result.rows_adapted, result.segments});
+  }
+  if (!compiled_.empty()) {
+    profile.indexed_fields = compiled_.begin()->second.indexed;
+    profile.unindexed_fields = compiled_.begin()->second.unindexed;
+  }
+  profile.compile_ms = absl::ToDoubleMilliseconds(compile_time_);
+  profile.payloads_read = rows_.payloads_read();
+  return profile;
+}
+
+}  // namespace lightcone::server

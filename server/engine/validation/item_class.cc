@@ -1,0 +1,25 @@
+#include "server/engine/validation/item_class.h"
+
+#include <type_traits>
+#include <variant>
+
+#include "base/number_text.h"
+#include "base/strings.h"
+#include "server/engine/filter/payload_field.h"
+
+namespace lightcone::server {
+
+std::optional<std::string> ClassOf(const std::string& payload_json, const std::string& path) {
+  const PayloadValues values = Payload(payload_json).At(path);
+  if (values.scalars.empty()) return std::nullopt;
+  return std::visit(
+      [&](const auto& value) {
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::string>) return StrCat("s", value);
+        if constexpr (std::is_same_v<Value, double>) return StrCat("d", NumberText(value));
+        return StrCat(values.scalars[0].index(), ":", value);
+      },
+      values.scalars[0]);
+}
+
+}  // namespace lightcone::server

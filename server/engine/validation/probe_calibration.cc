@@ -1,0 +1,126 @@
+#include "server/engine/validation/probe_calibration.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/mix.h"
+#include "base/status.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr double kDipMax = 0.01;  // in mAP below the start
+// Of each half: two numbers are learnt from it, and the other half's gain is known to some .02 then.
+constexpr int64_t kHalfMin = 50;
+constexpr double kRounding = 1e-12;
+
+size_t HalfOf(size_t probe) { return Mixed(probe) & 1; }
+
+// Probe by probe, the mean over shares above 0 and below 1 of what `value` gains.
+template <typename Value>
+Estimate GainOf(std::span<const std::vector<QueryRanking>> now, std::span<const std::vector<QueryRanking>> before,
+                std::span<const double> shares, Value value) {
+  std::vector<double> gains;
+  for (size_t p = 0; p < now[0].size(); ++p) {
+    double sum = 0;
+    int mixed = 0;
+    for (size_t s = 0; s < shares.size(); ++s) {
+      if (shares[s] <= 0 || shares[s] >= 1) continue;
+      if (now[s][p].first == 0 || before[s][p].first == 0) continue;
+      sum += value(now[s][p]) - value(before[s][p]);
+      ++mixed;
+    }
+    if (mixed > 0) gains.push_back(sum / mixed);
+  }
+  return BootstrapMean(gains, -1, 1);
+}
+
+CalibrationReport None(std::string why) {
+  CalibrationReport report;
+  report.none_because = std::move(why);
+  return report;
+}
+
+}  // namespace
+
+std::vector<MixturePoint> PointsOf(std::span<const std::vector<QueryRanking>> ranks, std::span<const double> shares) {
+  std::vector<MixturePoint> points;
+  for (size_t s = 0; s < shares.size(); ++s) {
+    MixturePoint point{shares[s], 0, 0};
+    int64_t probes = 0;
+    for (const QueryRanking& r : ranks[s]) {
+      if (r.first == 0) continue;
+      point.cmc1 += r.first == 1;
+      point.map += r.ap;
+      ++probes;
+    }
+    if (probes > 0) {
+      point.cmc1 /= static_cast<double>(probes);
+      point.map /= static_cast<double>(probes);
+    }
+    points.push_back(point);
+  }
+  return points;
+}
+
+bool Dips(std::span<const MixturePoint> mixture) {
+  return std::any_of(mixture.begin(), mixture.end(),
+                     [&](const MixturePoint& point) { return point.map < mixture[0].map - kDipMax; });
+}
+
+void HalvedCounts::Add(size_t probe, const CommonItems::Distances& distances) {
+  const auto counts = [&](size_t i) { return i != distances.own && std::isfinite(distances.older[i]); };
+  bool any = false;
+  for (size_t i = 0; i < distances.relevant.size() && !any; ++i) any = distances.relevant[i] != 0 && counts(i);
+  if (!any) return;
+  Half& half = halves_[HalfOf(probe)];
+  ++half.probes;
+  for (size_t i = 0; i < distances.relevant.size(); ++i) {
+    if (!counts(i)) continue;
+    half.older.Add(distances.older[i], distances.relevant[i] != 0);
+    half.newer.Add(distances.newer[i], distances.relevant[i] != 0);
+  }
+}
+
+absl::StatusOr<DistanceCalibration> HalvedCounts::Fit(std::span<const size_t> halves) const {
+  DistanceCounts older, newer;
+  for (const size_t half : halves) {
+    older.Add(halves_[half].older);
+    newer.Add(halves_[half].newer);
+  }
+  const absl::StatusOr<RelevanceFit> from = FitRelevance(older), to = FitRelevance(newer);
+  if (!from.ok()) return Annotate(from.status(), "distances to the older items");
+  if (!to.ok()) return Annotate(to.status(), "distances to its own items");
+  return Equate(*from, *to);
+}
+
+absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, CommonItems::Leg older,
+                                                     const CommonItems::Leg& newer, const HalvedCounts& counts,
+                                                     std::span<const std::vector<QueryRanking>> plain,
+                                                     std::span<const double> shares,
+                                                     std::span<const ProbeTarget> targets, const RankingRun& run) {
+  if (std::min(counts.probes(0), counts.probes(1)) < kHalfMin) {
+    return None(StrCat("of the halves of the probes ", counts.probes(0), " and ", counts.probes(1),
+                       " have something to find among the common items; ", kHalfMin, " of each are needed"));
+  }
+  CalibrationReport report;
+  const size_t first[] = {0}, second[] = {1}, both[] = {0, 1};
+  const auto all = counts.Fit(both), of_first = counts.Fit(first), of_second = counts.Fit(second);
+  for (const auto* fit : {&all, &of_first, &of_second}) {
+    if (!fit->ok()) return None(MessageOf(fit->status()));
+  }
+  report.map = *all;
+  std::vector<DistanceCalibration> unseen(targets.size());
+  for (size_t p = 0; p < unseen.size(); ++p) unseen[p] = HalfOf(p) == 0 ? *of_second : *of_first;
+  older.calibrations = unseen;
+  LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank(older, newer, shares, targets, run));
+  report.mixture = PointsOf(ranks, shares);
+  report.dips = Dips(report.mixture);
+  report.map_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.ap; });
+  report.cmc1_gain = GainOf(ranks, plain, shares, [](const QueryRanking& r) { return r.first == 1 ? 1.0 : 0.0; });
+  report.wins = report.map_gain.low > 0 && report.cmc1_gain.value >= -kRounding &&
+                (!report.dips || Dips(PointsOf(plain, shares)));
+  return report;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,46 @@
+// Learns how distances to older items come on the scale of the new generation's own, and measures on probes that it has
+// not seen whether mixed galleries are ranked better so. Threads: a HalvedCounts belongs to one thread; the rest is pure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stats/distance_calibration.h"
+#include "server/engine/validation/probe_mixture.h"
+#include "server/engine/api/validation_types.h"
+
+namespace lightcone::server {
+
+// Points of a mixture, and whether it dips: falls more than 0.01 in mAP below its start.
+std::vector<MixturePoint> PointsOf(std::span<const std::vector<QueryRanking>> ranks, std::span<const double> shares);
+bool Dips(std::span<const MixturePoint> mixture);
+
+// Distances of both legs, of two halves of the probes: by a hash, so always the same ones.
+class HalvedCounts {
+ public:
+  // Leaves out items that a leg cannot rank, and probes that have nothing to find.
+  void Add(size_t probe, const CommonItems::Distances& distances);
+
+  // Learnt from one half (0, 1), or from both. FAILED_PRECONDITION says why there is none.
+  absl::StatusOr<DistanceCalibration> Fit(std::span<const size_t> halves) const;
+  int64_t probes(size_t half) const { return halves_[half].probes; }
+
+ private:
+  struct Half {
+    DistanceCounts older, newer;
+    int64_t probes = 0;
+  };
+  std::array<Half, 2> halves_;
+};
+
+// `plain`: the ranks by plain distance, by share and probe, of the same legs; `counts`: of their distances. CANCELLED.
+absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, CommonItems::Leg older,
+                                                     const CommonItems::Leg& newer, const HalvedCounts& counts,
+                                                     std::span<const std::vector<QueryRanking>> plain,
+                                                     std::span<const double> shares,
+                                                     std::span<const ProbeTarget> targets, const RankingRun& run);
+
+}  // namespace lightcone::server

@@ -1,0 +1,149 @@
+#include "server/engine/validation/probe_mixture.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/mix.h"
+#include "base/status.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kItemsMax = 10'000;
+constexpr size_t kMixtureItems = 1'024;
+constexpr size_t kCandidates = 160'000;  // ids that are looked up at most, before the generation is walked again
+
+// The next items of a generation in the order by Mixed, behind `after`, at most kCandidates: a gallery has more ids than a
+// job may keep.
+absl::StatusOr<std::vector<uint64_t>> NextIds(Collection* collection, uint32_t generation,
+                                              std::optional<uint64_t> after, const RankingRun& run) {
+  const auto sooner = [](uint64_t a, uint64_t b) { return Mixed(a) < Mixed(b); };
+  std::vector<uint64_t> ids;  // max-heap
+  LC_RETURN_IF_ERROR(
+      collection->ForEachEmbedding(generation, [&](uint64_t id, std::span<const float>, float) -> absl::Status {
+        if (run.cancelled()) return absl::CancelledError("cancelled while it looked for common items");
+        if (after && Mixed(id) <= *after) return absl::OkStatus();
+        if (ids.size() == kCandidates && !sooner(id, ids.front())) return absl::OkStatus();
+        ids.push_back(id);
+        std::push_heap(ids.begin(), ids.end(), sooner);
+        if (ids.size() <= kCandidates) return absl::OkStatus();
+        std::pop_heap(ids.begin(), ids.end(), sooner);
+        ids.pop_back();
+        return absl::OkStatus();
+      }));
+  std::sort_heap(ids.begin(), ids.end(), sooner);
+  return ids;
+}
+
+}  // namespace
+
+absl::StatusOr<CommonItems> CommonItems::Read(Collection* collection,
+                                              std::span<const GenerationRecord* const> generations,
+                                              const RankingRun& run) {
+  CommonItems common;
+  for (const GenerationRecord* g : generations) {
+    common.rows_[g->generation].dimension = static_cast<size_t>(g->space.dimension);
+  }
+  std::optional<uint64_t> after;
+  while (common.ids_.size() < kItemsMax) {
+    LC_ASSIGN_OR_RETURN(const std::vector<uint64_t> next,
+                        NextIds(collection, generations.back()->generation, after, run));
+    for (size_t begin = 0; begin < next.size() && common.ids_.size() < kItemsMax;) {
+      const size_t n = std::min({kMixtureItems, next.size() - begin, kItemsMax - common.ids_.size()});
+      LC_RETURN_IF_ERROR(common.Take(collection, generations, std::span(next).subspan(begin, n)));
+      begin += n;
+    }
+    if (next.size() < kCandidates) break;
+    after = Mixed(next.back());
+  }
+  return common;
+}
+
+absl::Status CommonItems::Take(Collection* collection, std::span<const GenerationRecord* const> generations,
+                               std::span<const uint64_t> ids) {
+  std::vector<uint8_t> there(ids.size(), 1);
+  std::vector<std::vector<std::string>> read(generations.size());
+  for (size_t g = 0; g < generations.size(); ++g) {
+    std::vector<std::string> embedding_keys;
+    for (const uint64_t id : ids) {
+      embedding_keys.push_back(keys::Embedding(collection->number(), generations[g]->generation, id));
+    }
+    for (absl::StatusOr<std::string>& one : collection->store()->MultiGet(Table::kEmbeddings, embedding_keys)) {
+      if (!one.ok() && !absl::IsNotFound(one.status())) return one.status();
+      there[read[g].size()] &= static_cast<uint8_t>(one.ok());
+      read[g].push_back(one.ok() ? *std::move(one) : std::string());
+    }
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!there[i]) continue;
+    ids_.push_back(ids[i]);
+    for (size_t g = 0; g < generations.size(); ++g) {
+      Rows& rows = rows_.at(generations[g]->generation);
+      rows.values.resize(ids_.size() * rows.dimension);
+      float* const to = rows.values.data() + (ids_.size() - 1) * rows.dimension;
+      LC_RETURN_IF_ERROR(DecodeEmbeddingInto(read[g][i], to, rows.dimension).status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::vector<float>> CommonItems::SeenBy(const Leg& leg) const {
+  const Rows& rows = rows_.at(leg.generation);
+  std::vector<std::vector<float>> seen(ids_.size());
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    const std::span<const float> row(rows.values.data() + i * rows.dimension, rows.dimension);
+    if (leg.way->carry == nullptr) {
+      seen[i].assign(row.begin(), row.end());
+      continue;
+    }
+    seen[i].resize(static_cast<size_t>(leg.way->carry->output_dimension()));
+    leg.way->carry->ApplyOne(row, seen[i]);
+    if (!CheckVector(leg.way->carry->target(), seen[i], "vector").ok()) seen[i].clear();
+  }
+  return seen;
+}
+
+absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const Leg& older, const Leg& newer,
+                                                                         std::span<const double> shares,
+                                                                         std::span<const ProbeTarget> targets,
+                                                                         const RankingRun& run,
+                                                                         const SeeDistances& see) const {
+  const std::vector<std::vector<float>> old_rows = SeenBy(older), new_rows = SeenBy(newer);
+  std::vector<std::vector<QueryRanking>> all(shares.size(), std::vector<QueryRanking>(targets.size()));
+  std::vector<double> old_distances(ids_.size()), new_distances(ids_.size()), mixed(ids_.size());
+  std::vector<int64_t> labels(ids_.size());
+  const auto measure = [](const BoundQuery& query, const std::vector<std::vector<float>>& rows,
+                          std::vector<double>* distances) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      (*distances)[i] = rows[i].empty() ? std::numeric_limits<double>::infinity() : query.Distance(rows[i]);
+    }
+  };
+  for (size_t p = 0; p < targets.size(); ++p) {
+    if (run.cancelled()) return absl::CancelledError("cancelled while it mixed a gallery");
+    if (!older.way->queries[p] || !newer.way->queries[p]) continue;
+    std::optional<size_t> own;
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      labels[i] = targets[p].IsRelevant(ids_[i]) ? 1 : 0;
+      if (ids_[i] == targets[p].own) own = i;
+    }
+    measure(*older.way->queries[p], old_rows, &old_distances);
+    measure(*newer.way->queries[p], new_rows, &new_distances);
+    if (see) see(p, {old_distances, new_distances, labels, own});
+    if (!older.calibrations.empty()) {
+      for (double& distance : old_distances) distance = older.calibrations[p].Of(distance);
+    }
+    for (size_t s = 0; s < shares.size(); ++s) {
+      const auto fresh = static_cast<size_t>(shares[s] * static_cast<double>(ids_.size()));
+      std::copy(new_distances.begin(), new_distances.begin() + static_cast<ptrdiff_t>(fresh), mixed.begin());
+      std::copy(old_distances.begin() + static_cast<ptrdiff_t>(fresh), old_distances.end(),
+                mixed.begin() + static_cast<ptrdiff_t>(fresh));
+      all[s][p] = SummariseRanks(RelevantRanks(1, mixed, labels, own));
+    }
+  }
+  return all;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,136 @@
+#include "server/engine/validation/probe_relevance.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status.h"
+#include "nlohmann/json.hpp"
+#include "server/engine/collection/checks.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+using Json = nlohmann::json;
+using Ids = std::vector<uint64_t>;
+
+constexpr int kLabelsBetweenChecks = 1'024;
+
+// One text for each value that a label may have; numbers that are equal are the same one.
+std::string KeyOf(double number) {
+  if (std::trunc(number) == number && std::abs(number) < 0x1p53) return StrCat("i", static_cast<int64_t>(number));
+  return StrCat("d", std::bit_cast<uint64_t>(number));
+}
+std::string KeyOf(const FilterValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return "s" + *text;
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "b1" : "b0";
+  if (const auto* integer = std::get_if<int64_t>(&value)) return StrCat("i", *integer);
+  return KeyOf(std::get<double>(value));
+}
+std::string KeyOf(const Json& value) {
+  if (value.is_string()) return "s" + value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "b1" : "b0";
+  if (value.is_number_unsigned()) return StrCat("i", value.get<uint64_t>());
+  if (value.is_number_integer()) return StrCat("i", value.get<int64_t>());
+  return value.is_number_float() ? KeyOf(value.get<double>()) : "";
+}
+
+// Every scalar that the path leads to, through any element of an array, as filters do.
+void VisitPath(const Json& value, std::string_view path, const std::function<void(const Json&)>& visit) {
+  if (value.is_array()) {
+    for (const Json& element : value) VisitPath(element, path, visit);
+    return;
+  }
+  if (path.empty()) return visit(value);
+  if (!value.is_object()) return;
+  const size_t dot = std::min(path.find('.'), path.size());
+  const auto found = value.find(std::string(path.substr(0, dot)));
+  if (found == value.end()) return;
+  VisitPath(*found, dot == path.size() ? std::string_view() : path.substr(dot + 1), visit);
+}
+
+// The items of each label that a probe has, by field.
+using Labels = std::map<std::string, absl::flat_hash_map<std::string, std::shared_ptr<Ids>>>;
+
+absl::Status CollectLabelled(const Collection& collection, const std::function<bool()>& cancelled, Labels* labels) {
+  const keys::Range range = keys::ItemRange(collection.number());
+  const auto rows = collection.store()->Scan(Table::kItems, range.begin, range.end);
+  for (int64_t seen = 0; rows->Valid(); rows->Next(), ++seen) {
+    if (seen % kLabelsBetweenChecks == 0 && cancelled()) return absl::CancelledError("cancelled while it read labels");
+    LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(rows->value()));
+    const Json payload = Json::parse(record.payload_json, nullptr, /*allow_exceptions=*/false);
+    for (auto& [field, by_label] : *labels) {
+      VisitPath(payload, field, [&](const Json& value) {
+        const auto found = by_label.find(KeyOf(value));
+        if (found == by_label.end()) return;
+        Ids& ids = *found->second;
+        if (ids.empty() || ids.back() != record.internal_id) ids.push_back(record.internal_id);  // once an item
+      });
+    }
+  }
+  for (auto& [field, by_label] : *labels) {
+    for (auto& [label, ids] : by_label) std::sort(ids->begin(), ids->end());
+  }
+  return rows->status();
+}
+
+// Internal ids of those that are there; adds the others to `missing`.
+absl::StatusOr<Ids> IdsOf(const Collection& collection, const std::vector<ItemId>& items, uint64_t* missing) {
+  std::vector<std::string> item_keys;
+  for (const ItemId& id : items) item_keys.push_back(keys::Item(collection.number(), id));
+  Ids ids;
+  for (const auto& read : collection.store()->MultiGet(Table::kItems, item_keys)) {
+    if (absl::IsNotFound(read.status())) {
+      ++*missing;
+      continue;
+    }
+    LC_RETURN_IF_ERROR(read.status());
+    LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(*read));
+    ids.push_back(record.internal_id);
+  }
+  return ids;
+}
+
+}  // namespace
+
+bool ProbeTarget::IsRelevant(uint64_t internal_id) const {
+  return internal_id != own && std::binary_search(relevant->begin(), relevant->end(), internal_id);
+}
+
+absl::StatusOr<ProbeTargets> FindTargets(const Collection& collection, const std::vector<ProbeSet>& sets,
+                                         const std::function<bool()>& cancelled) {
+  Labels labels;
+  for (const ProbeSet& set : sets) {
+    for (const Probe& probe : set.probes) {
+      if (!probe.label) continue;
+      auto& ids = labels[set.label_field][KeyOf(*probe.label)];
+      if (ids == nullptr) ids = std::make_shared<Ids>();
+    }
+  }
+  if (!labels.empty()) LC_RETURN_IF_ERROR(CollectLabelled(collection, cancelled, &labels));
+  ProbeTargets found;
+  for (const ProbeSet& set : sets) {
+    for (const Probe& probe : set.probes) {
+      if (cancelled()) return absl::CancelledError("cancelled while it read items");
+      ProbeTarget& target = found.targets.emplace_back();
+      if (probe.label) {
+        target.relevant = labels[set.label_field][KeyOf(*probe.label)];
+      } else {
+        LC_ASSIGN_OR_RETURN(Ids ids, IdsOf(collection, probe.relevant, &found.missing_items));
+        std::sort(ids.begin(), ids.end());
+        ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+        target.relevant = std::make_shared<const Ids>(std::move(ids));
+      }
+      if (!probe.item) continue;
+      LC_ASSIGN_OR_RETURN(const Ids own, IdsOf(collection, {*probe.item}, &found.missing_items));
+      if (!own.empty()) target.own = own[0];
+    }
+  }
+  return found;
+}
+
+}  // namespace lightcone::server

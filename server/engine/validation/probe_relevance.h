@@ -1,0 +1,38 @@
+// What the probes of a collection have to find, as the store is now. Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/engine/collection/collection.h"
+#include "server/engine/api/rollout_types.h"
+
+namespace lightcone::server {
+
+struct ProbeSet {
+  std::string label_field;
+  std::vector<Probe> probes;
+};
+
+struct ProbeTarget {
+  // Internal ids, ascending; shared by probes of one label. The probe's own item may be among them.
+  std::shared_ptr<const std::vector<uint64_t>> relevant;
+  uint64_t own = 0;  // 0: none
+
+  bool IsRelevant(uint64_t internal_id) const;
+};
+
+struct ProbeTargets {
+  std::vector<ProbeTarget> targets;  // of all probes of all sets, in order
+  uint64_t missing_items = 0;        // that probes name, each once a probe
+};
+
+// One walk over the items if a probe has a label. CANCELLED as soon as `cancelled` says so; DATA_LOSS.
+absl::StatusOr<ProbeTargets> FindTargets(const Collection& collection, const std::vector<ProbeSet>& sets,
+                                         const std::function<bool()>& cancelled);
+
+}  // namespace lightcone::server

@@ -1,0 +1,467 @@
+#include "server/engine/validation/validation.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "stats/metrics.h"
+#include "index/search/adapted_search.h"
+#include "server/engine/validation/probe_calibration.h"
+#include "server/engine/validation/probe_mixture.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr std::array<double, 5> kShares = {0, 0.25, 0.5, 0.75, 1};
+constexpr size_t kCommonMin = 50;  // items, below which a mixture says nothing
+
+using Values = std::vector<std::optional<double>>;
+
+std::vector<double> There(const Values& values) {
+  std::vector<double> there;
+  for (const auto& v : values) {
+    if (v) there.push_back(*v);
+  }
+  return there;
+}
+
+RankingFigures FiguresOf(const ProbeMeasures& m) {
+  return {BootstrapMean(There(m.cmc1), 0, 1), BootstrapMean(There(m.cmc5), 0, 1), BootstrapMean(There(m.ap), 0, 1)};
+}
+
+// Probe by probe, where both were measured.
+Estimate GainOf(const Values& now, const Values& before) {
+  std::vector<double> gains;
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i] && before[i]) gains.push_back(*now[i] - *before[i]);
+  }
+  return BootstrapMean(gains, -1, 1);
+}
+
+struct Share {
+  std::optional<double> value;
+  std::optional<Estimate> interval;
+};
+// The quotient of two means over the same probes, which PCom and PUp are, and how sure it is.
+Share ShareOf(const std::vector<double>& gained, const std::vector<double>& possible) {
+  const double above = std::accumulate(gained.begin(), gained.end(), 0.0);
+  const double below = std::accumulate(possible.begin(), possible.end(), 0.0);
+  return {PCom(above, 0, below), BootstrapQuotient(gained, possible, -1, 1)};
+}
+// Over the probes that all were measured on.
+Share PComOf(const Values& cross, const Values& old_self, const Values& base_self) {
+  std::vector<double> gained, possible;
+  for (size_t i = 0; i < cross.size(); ++i) {
+    if (!cross[i] || !old_self[i] || !base_self[i]) continue;
+    gained.push_back(*cross[i] - *old_self[i]);
+    possible.push_back(*base_self[i] - *old_self[i]);
+  }
+  return ShareOf(gained, possible);
+}
+Share PUpOf(const Values& new_self, const Values& base_self) {
+  std::vector<double> gained, base;
+  for (size_t i = 0; i < new_self.size(); ++i) {
+    if (!new_self[i] || !base_self[i]) continue;
+    gained.push_back(*new_self[i] - *base_self[i]);
+    base.push_back(*base_self[i]);
+  }
+  return ShareOf(gained, base);
+}
+
+// Queries of one generation's space, bound to rows of another's after `carry`, or by their leading numbers.
+absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query_space, const Space& row_space,
+                                 const Adapter* carry_query, const Adapter* carry_rows) {
+  RankingWay way;
+  way.carry = carry_rows;
+  for (const auto& z : vectors) {
+    std::optional<BoundQuery>& to = way.queries.emplace_back();
+    if (!z) continue;
+    if (z->empty()) {
+      way.failed.push_back(way.queries.size() - 1);
+      continue;
+    }
+    std::vector<float> carried(z->begin(), z->end());
+    Space space = query_space;
+    if (carry_query != nullptr) {
+      carried.resize(static_cast<size_t>(carry_query->output_dimension()));
+      carry_query->ApplyOne(*z, carried);
+      space = row_space;
+    } else if (row_space.dimension < query_space.dimension) {
+      carried.resize(static_cast<size_t>(row_space.dimension));
+      space = LeadingSpace(query_space, row_space.dimension);
+    }
+    auto bound = BoundQuery::Make(space, row_space, carried);
+    // An adapter may make no vector of a query: a search would answer with an error, so it finds nothing here.
+    if (absl::IsInvalidArgument(bound.status())) {
+      way.failed.push_back(way.queries.size() - 1);
+      continue;
+    }
+    LC_RETURN_IF_ERROR(bound.status());
+    to = *std::move(bound);
+  }
+  return way;
+}
+
+// Probes whose queries fail find nothing of what the others' gallery has for them.
+ProbeMeasures WithFailed(ProbeMeasures measures, const RankingWay& way, const ProbeMeasures& has) {
+  for (const size_t p : way.failed) {
+    if (!has.ap[p]) continue;
+    measures.cmc1[p] = measures.cmc5[p] = measures.ap[p] = 0;
+  }
+  return measures;
+}
+
+// What searches would miss of the item way, if there is one, before its segments are carried over: they rank candidates
+// that another way finds (a query adapter goes before compatible training, as in server/engine/search/search.cc).
+// `ranks`: of the old generation itself, then of each way of the pair.
+void CountMissed(const std::vector<std::vector<QueryRanking>>& ranks, PairReport* pair) {
+  constexpr size_t kFirst = 5;
+  std::optional<size_t> finder, item;
+  for (size_t w = 0; w < pair->ways.size(); ++w) {
+    const WayReport& way = pair->ways[w];
+    if (way.way == AdapterMode::kItem) {
+      item = w;
+    } else if (way.in_reach && (!finder || way.way == AdapterMode::kQuery)) {
+      finder = w;
+    }
+  }
+  if (!finder || !item) return;
+  size_t measured = 0, missed = 0;
+  for (size_t p = 0; p < ranks[*item + 1].size(); ++p) {
+    const size_t ranked = ranks[*item + 1][p].first;
+    const size_t found = ranks[*finder + 1][p].first;  // 0: an adapter makes no vector of the query
+    measured += ranked > 0;
+    missed += ranked > 0 && ranked <= kFirst && (found == 0 || found > size_t{kAdaptedCandidatesMin});
+  }
+  if (measured > 0) pair->ways[*item].missed = static_cast<double>(missed) / static_cast<double>(measured);
+}
+
+class Validation {
+ public:
+  Validation(const ValidationInput& input, const RankingRun& run)
+      : input_(input), run_(run), state_(*input.state), newer_(*state_.Find(input.generation)) {}
+
+  absl::StatusOr<ValidationReport> Run();
+
+ private:
+  struct MixtureEnds {
+    ProbeMeasures old_items, new_items;
+  };
+  struct Way {
+    AdapterMode mode = AdapterMode::kNone;
+    bool in_reach = true;
+    RankingWay way;
+  };
+
+  absl::StatusOr<const ProbeVectors*> VectorsOf(uint32_t generation);
+  absl::StatusOr<RankingWay> Self(uint32_t generation);
+  absl::StatusOr<std::vector<Way>> WaysTo(const GenerationRecord& older);
+  absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
+  // Mixture of each way, the verdict, P_com and P_up.
+  absl::Status MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair);
+  // By the plain distance, and calibrated where that is wanted.
+  // Sets `ends` to what a gallery of old items alone, and of new ones alone, gives.
+  absl::Status MeasureMixture(const CommonItems& common, const CommonItems::Leg& older, const CommonItems::Leg& newer,
+                              WayReport* way, MixtureEnds* ends);
+  // On the new generation's own items.
+  absl::Status MeasureNewer(ValidationReport* report);
+  // Where it has embedded every item: its own queries beside those of the generation that serves, on what both embedded.
+  absl::Status MeasureReplaced(const GenerationRecord& active, PairReport* pair);
+  // A generation's own queries on common items. Where there are queries to compare it with: those that fail find nothing
+  // of what the others have.
+  absl::StatusOr<ProbeMeasures> SelfOn(const CommonItems& common, uint32_t generation,
+                                       const ProbeMeasures* has = nullptr);
+
+  const ValidationInput& input_;
+  const RankingRun& run_;
+  const CollectionState& state_;
+  const GenerationRecord& newer_;
+  std::vector<ProbeTarget> targets_;
+  std::map<uint32_t, ProbeVectors> vectors_;
+};
+
+absl::StatusOr<const ProbeVectors*> Validation::VectorsOf(uint32_t generation) {
+  const auto known = vectors_.find(generation);
+  if (known != vectors_.end()) return &known->second;
+  run_.report(StrCat("vectors of the probes by generation ", generation));
+  LC_ASSIGN_OR_RETURN(ProbeVectors made, input_.vectors(*state_.Find(generation)));
+  return &vectors_.emplace(generation, std::move(made)).first->second;
+}
+
+absl::StatusOr<RankingWay> Validation::Self(uint32_t generation) {
+  const Space& space = state_.Find(generation)->space;
+  LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(generation));
+  return WayOf(*vectors, space, space, nullptr, nullptr);
+}
+
+absl::StatusOr<std::vector<Validation::Way>> Validation::WaysTo(const GenerationRecord& older) {
+  const Reach& reach = state_.reach;
+  LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(newer_.generation));
+  std::vector<Way> ways;
+  const bool native = reach.IsNative(newer_.generation, older.generation);
+  // Models of one shape that do not claim to be compatible are measured too: the figures say why they are not.
+  if (native || SameSpace(newer_.space, older.space)) {
+    LC_ASSIGN_OR_RETURN(RankingWay way, WayOf(*vectors, newer_.space, older.space, nullptr, nullptr));
+    ways.push_back({AdapterMode::kNone, native, std::move(way)});
+  }
+  if (const ServedAdapter* query = reach.Between(newer_.generation, older.generation, AdapterMode::kQuery)) {
+    LC_ASSIGN_OR_RETURN(RankingWay way, WayOf(*vectors, newer_.space, older.space, &query->adapter, nullptr));
+    ways.push_back({AdapterMode::kQuery, true, std::move(way)});
+  }
+  if (const ServedAdapter* item = reach.Between(older.generation, newer_.generation, AdapterMode::kItem)) {
+    LC_ASSIGN_OR_RETURN(RankingWay way, WayOf(*vectors, newer_.space, newer_.space, nullptr, &item->adapter));
+    ways.push_back({AdapterMode::kItem, true, std::move(way)});
+  }
+  return ways;
+}
+
+absl::Status Validation::MeasurePair(const GenerationRecord& older, PairReport* pair) {
+  pair->item_generation = older.generation;
+  LC_ASSIGN_OR_RETURN(const std::vector<Way> ways, WaysTo(older));
+  LC_ASSIGN_OR_RETURN(RankingWay self, Self(older.generation));
+  std::vector<RankingWay> all = {std::move(self)};
+  for (const Way& way : ways) all.push_back(way.way);
+  LC_ASSIGN_OR_RETURN(const auto ranks,
+                      RankGallery(input_.collection, older.generation, older.space, all, targets_, run_, &pair->items));
+  const ProbeMeasures old_self = MeasuresOf(ranks[0]);
+  pair->old_self = FiguresOf(old_self);
+  for (size_t w = 0; w < ways.size(); ++w) {
+    const ProbeMeasures cross = WithFailed(MeasuresOf(ranks[w + 1]), ways[w].way, old_self);
+    WayReport& report = pair->ways.emplace_back();
+    report.way = ways[w].mode;
+    report.in_reach = ways[w].in_reach;
+    report.figures = FiguresOf(cross);
+    report.cmc1_gain = GainOf(cross.cmc1, old_self.cmc1);
+    report.map_gain = GainOf(cross.ap, old_self.ap);
+  }
+  CountMissed(ranks, pair);
+  return MeasureCommon(older, ways, pair);
+}
+
+absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair) {
+  std::vector<const GenerationRecord*> generations = {&older, &newer_};
+  const uint32_t reference = input_.reference_generation;
+  if (reference != 0 && reference != older.generation) generations.push_back(state_.Find(reference));
+  run_.report(StrCat("items that generations ", older.generation, " and ", newer_.generation, " both embedded"));
+  LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
+  pair->common_items = common.size();
+  if (common.size() < kCommonMin) {
+    const std::string few = StrCat("both embedded ", common.size(), " items; ", kCommonMin, " are needed");
+    for (WayReport& way : pair->ways) {
+      if (input_.calibrate && way.in_reach) way.calibration.emplace().none_because = few;
+    }
+    Decide(input_.tolerance, pair);
+    return absl::OkStatus();
+  }
+  LC_ASSIGN_OR_RETURN(const RankingWay newer_self, Self(newer_.generation));
+  std::vector<MixtureEnds> ends(ways.size());
+  for (size_t w = 0; w < ways.size(); ++w) {
+    run_.report(StrCat("mixtures of generations ", older.generation, " and ", newer_.generation));
+    LC_RETURN_IF_ERROR(MeasureMixture(common, {older.generation, &ways[w].way}, {newer_.generation, &newer_self},
+                                      &pair->ways[w], &ends[w]));
+  }
+  Decide(input_.tolerance, pair);
+  if (pair->ways.empty()) return absl::OkStatus();
+  // P_com and P_up are those of the way that searches take; where none may be taken, of the one that finds most.
+  const auto before = [&](const WayReport& a, const WayReport& b) {
+    const auto key = [&](const WayReport& way) {
+      const bool taken = pair->verdict == Verdict::kPassed && way.way == pair->chosen;
+      return std::tuple(taken, way.in_reach, way.figures.map.value);
+    };
+    return key(a) < key(b);
+  };
+  const auto best = std::max_element(pair->ways.begin(), pair->ways.end(), before);
+  const size_t chosen = static_cast<size_t>(best - pair->ways.begin());
+  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, SelfOn(common, older.generation));
+  const MixtureEnds of_best = {WithFailed(std::move(ends[chosen].old_items), ways[chosen].way, old_self),
+                               WithFailed(std::move(ends[chosen].new_items), newer_self, old_self)};
+  ProbeMeasures base = of_best.new_items;  // unless a reference says what to reach for
+  const auto put = [](Share share, std::optional<double>* value, std::optional<Estimate>* interval) {
+    *value = share.value;
+    *interval = share.interval;
+  };
+  if (reference != 0) {
+    LC_ASSIGN_OR_RETURN(base, SelfOn(common, reference));
+    put(PUpOf(of_best.new_items.cmc1, base.cmc1), &pair->p_up_cmc1, &pair->p_up_cmc1_interval);
+    put(PUpOf(of_best.new_items.ap, base.ap), &pair->p_up_map, &pair->p_up_map_interval);
+  }
+  put(PComOf(of_best.old_items.cmc1, old_self.cmc1, base.cmc1), &pair->p_com_cmc1, &pair->p_com_cmc1_interval);
+  put(PComOf(of_best.old_items.ap, old_self.ap, base.ap), &pair->p_com_map, &pair->p_com_map_interval);
+  return absl::OkStatus();
+}
+
+absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonItems::Leg& older,
+                                        const CommonItems::Leg& newer, WayReport* way, MixtureEnds* ends) {
+  const bool calibrate = input_.calibrate && way->in_reach;
+  HalvedCounts counts;
+  const auto count = [&](size_t probe, const CommonItems::Distances& distances) { counts.Add(probe, distances); };
+  LC_ASSIGN_OR_RETURN(const auto plain, common.Rank(older, newer, kShares, targets_, run_,
+                                                    calibrate ? CommonItems::SeeDistances(count) : nullptr));
+  *ends = {MeasuresOf(plain.front()), MeasuresOf(plain.back())};
+  way->mixture = PointsOf(plain, kShares);
+  way->dips = Dips(way->mixture);
+  if (!calibrate) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(way->calibration,
+                      MeasureCalibration(common, older, newer, counts, plain, kShares, targets_, run_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProbeMeasures> Validation::SelfOn(const CommonItems& common, uint32_t generation,
+                                                 const ProbeMeasures* has) {
+  LC_ASSIGN_OR_RETURN(const RankingWay way, Self(generation));
+  const double none[] = {0};
+  LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way}, {generation, &way}, none, targets_, run_));
+  ProbeMeasures measures = MeasuresOf(ranks[0]);
+  return has == nullptr ? std::move(measures) : WithFailed(std::move(measures), way, *has);
+}
+
+absl::Status Validation::MeasureReplaced(const GenerationRecord& active, PairReport* pair) {
+  pair->item_generation = active.generation;
+  pair->replaced = true;
+  const std::vector<const GenerationRecord*> generations = {&active, &newer_};
+  LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
+  pair->items = pair->common_items = common.size();
+  if (common.size() > 0) {
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures before, SelfOn(common, active.generation));
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures now, SelfOn(common, newer_.generation, &before));
+    pair->old_self = FiguresOf(before);
+    WayReport& way = pair->ways.emplace_back();
+    way.figures = FiguresOf(now);
+    way.cmc1_gain = GainOf(now.cmc1, before.cmc1);
+    way.map_gain = GainOf(now.ap, before.ap);
+  }
+  Decide(input_.tolerance, pair);
+  return absl::OkStatus();
+}
+
+absl::Status Validation::MeasureNewer(ValidationReport* report) {
+  LC_ASSIGN_OR_RETURN(RankingWay self, Self(newer_.generation));
+  std::vector<RankingWay> ways = {std::move(self)};
+  std::vector<PairReport*> of;
+  for (PairReport& pair : report->pairs) {
+    // After a rollback, old queries meet the new one's items: as they are, or carried as old items would be.
+    const GenerationRecord& older = *state_.Find(pair.item_generation);
+    const ServedAdapter* item = state_.reach.Between(older.generation, newer_.generation, AdapterMode::kItem);
+    if (item == nullptr && !SameSpace(older.space, newer_.space)) continue;
+    LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(older.generation));
+    LC_ASSIGN_OR_RETURN(RankingWay way, WayOf(*vectors, older.space, newer_.space,
+                                              item == nullptr ? nullptr : &item->adapter, nullptr));
+    ways.push_back(std::move(way));
+    of.push_back(&pair);
+  }
+  uint64_t items = 0;
+  LC_ASSIGN_OR_RETURN(const auto ranks,
+                      RankGallery(input_.collection, newer_.generation, newer_.space, ways, targets_, run_, &items));
+  if (items == 0) return absl::OkStatus();
+  report->new_self = FiguresOf(MeasuresOf(ranks[0]));
+  for (size_t i = 0; i < of.size(); ++i) of[i]->reverse = FiguresOf(MeasuresOf(ranks[i + 1]));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ValidationReport> Validation::Run() {
+  ValidationReport report;
+  report.tolerance = input_.tolerance;
+  report.reference_generation = input_.reference_generation;
+  report.probe_sets = state_.record.probe_sets;
+  report.adapters = state_.reach.VersionsOf(newer_.generation);
+  run_.report("what the probes have to find");
+  LC_ASSIGN_OR_RETURN(ProbeTargets found, FindTargets(*input_.collection, *input_.sets, run_.cancelled));
+  targets_ = std::move(found.targets);
+  report.missing_items = found.missing_items;
+  report.probes = targets_.size();
+  for (const ProbeTarget& target : targets_) {
+    const auto others =
+        std::count_if(target.relevant->begin(), target.relevant->end(), [&](uint64_t id) { return id != target.own; });
+    report.probes_without += others == 0;
+  }
+  for (const uint32_t g : OlderHeads(input_.collection->progress(), newer_.generation)) {
+    if (state_.Find(g) == nullptr || state_.Find(g)->retired) continue;
+    LC_RETURN_IF_ERROR(MeasurePair(*state_.Find(g), &report.pairs.emplace_back()));
+  }
+  LC_RETURN_IF_ERROR(MeasureNewer(&report));
+  const uint32_t active = state_.record.active_generation;
+  if (report.pairs.empty() && report.new_self && active != 0 && active != newer_.generation) {
+    LC_RETURN_IF_ERROR(MeasureReplaced(*state_.Find(active), &report.pairs.emplace_back()));
+  }
+  report.passed = std::all_of(report.pairs.begin(), report.pairs.end(),
+                              [](const PairReport& pair) { return pair.verdict == Verdict::kPassed; });
+  report.time = absl::Now();
+  return report;
+}
+
+}  // namespace
+
+std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation) {
+  std::set<uint32_t> heads;
+  for (const auto& [generations, count] : progress.items) {
+    const uint32_t head = HeadGeneration(generations, generation);
+    if (count > 0 && head < generation) heads.insert(head);
+  }
+  return {heads.begin(), heads.end()};
+}
+
+void Decide(double tolerance, PairReport* pair) {
+  constexpr double kRounding = 1e-12;
+  const WayReport* best = nullptr;
+  bool measured = false, better = false, sure = false;
+  for (const WayReport& way : pair->ways) {
+    measured = measured || way.map_gain.samples > 0;
+    if (!way.in_reach || way.map_gain.samples == 0) continue;
+    if (std::min(way.cmc1_gain.value, way.map_gain.value) < -kRounding) continue;  // the standard criterion
+    better = true;
+    if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - kRounding) continue;
+    sure = true;
+    if (way.dips_in_force() || (best != nullptr && way.figures.map.value <= best->figures.map.value)) continue;
+    best = &way;
+  }
+  pair->verdict = best != nullptr ? Verdict::kPassed
+                  : !measured     ? Verdict::kUnmeasured
+                  : !better       ? Verdict::kWorse
+                  : !sure         ? Verdict::kUncertain
+                                  : Verdict::kDips;
+  if (best == nullptr) return;
+  pair->chosen = best->way;
+  // What is missed comes on top of what the interval does not exclude: the tolerance is not given twice.
+  const double missed = best->way == AdapterMode::kItem ? best->missed.value_or(0) : 0;
+  pair->every_item = missed > 0 && std::max(missed, missed - best->cmc1_gain.low) > tolerance + kRounding;
+}
+
+absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& progress, uint32_t generation,
+                          const ValidationReport& report) {
+  if (report.probe_sets != state.record.probe_sets) {
+    return FailedPrecondition("its probe sets have changed since: validate it again");
+  }
+  if (!state.reach.Saw(generation, report.adapters)) {
+    return FailedPrecondition("its adapters have changed since: validate it again");
+  }
+  const uint32_t active = state.record.active_generation;
+  if (report.pairs.empty() && !progress.items.empty() && active != 0 && active != generation) {
+    return FailedPrecondition("it found nothing to measure, and items came since: validate it again");
+  }
+  for (const PairReport& pair : report.pairs) {
+    if (!pair.replaced || active == 0 || active == generation || pair.item_generation == active) continue;
+    return FailedPrecondition(StrCat("it was measured against generation ", pair.item_generation, ", and ", active,
+                                     " serves now: validate it again"));
+  }
+  for (const uint32_t head : OlderHeads(progress, generation)) {
+    const auto of_head = [head](const PairReport& pair) {
+      return pair.item_generation == head && !pair.replaced;
+    };
+    if (std::none_of(report.pairs.begin(), report.pairs.end(), of_head)) {
+      return FailedPrecondition(StrCat("items of generation ", head, " came since: validate it again"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ValidationReport> RunValidation(const ValidationInput& input, const RankingRun& run) {
+  LC_RETURN_IF_ERROR(input.state->Resolve(input.generation).status());
+  return Validation(input, run).Run();
+}
+
+}  // namespace lightcone::server

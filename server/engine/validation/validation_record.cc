@@ -1,0 +1,305 @@
+#include <functional>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "server/engine/collection/record_json.h"
+#include "server/engine/api/validation_types.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr std::string_view kValidationKind = "validation";
+constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::kPassed, "passed"},
+                                                              {Verdict::kWorse, "worse"},
+                                                              {Verdict::kUncertain, "uncertain"},
+                                                              {Verdict::kDips, "dips"},
+                                                              {Verdict::kUnmeasured, "unmeasured"}};
+constexpr std::pair<AdapterMode, std::string_view> kWays[] = {
+    {AdapterMode::kNone, "none"}, {AdapterMode::kQuery, "query"}, {AdapterMode::kItem, "item"}};
+
+Json ToJson(const Estimate& e) { return {{"value", e.value}, {"low", e.low}, {"high", e.high}, {"probes", e.samples}}; }
+Json ToJson(const RankingFigures& f) {
+  return {{"cmc1", ToJson(f.cmc1)}, {"cmc5", ToJson(f.cmc5)}, {"map", ToJson(f.map)}};
+}
+Json ToJson(const std::vector<MixturePoint>& points) {
+  Json mixture = Json::array();
+  for (const MixturePoint& p : points) mixture.push_back({{"share", p.share}, {"cmc1", p.cmc1}, {"map", p.map}});
+  return mixture;
+}
+Json ToJson(const CalibrationReport& c) {
+  if (!c.none_because.empty()) return {{"none_because", c.none_because}};
+  return {{"offset", c.map.offset},
+          {"slope", c.map.slope},
+          {"cmc1_gain", ToJson(c.cmc1_gain)},
+          {"map_gain", ToJson(c.map_gain)},
+          {"mixture", ToJson(c.mixture)},
+          {"dips", c.dips},
+          {"wins", c.wins}};
+}
+Json ToJson(const WayReport& w) {
+  Json json = {{"way", std::string(WayName(w.way))},
+               {"in_reach", w.in_reach},
+               {"figures", ToJson(w.figures)},
+               {"cmc1_gain", ToJson(w.cmc1_gain)},
+               {"map_gain", ToJson(w.map_gain)},
+               {"mixture", ToJson(w.mixture)},
+               {"dips", w.dips}};
+  if (w.calibration) json["calibration"] = ToJson(*w.calibration);
+  if (w.missed) json["missed"] = *w.missed;
+  return json;
+}
+Json ToJson(const PairReport& p) {
+  Json ways = Json::array();
+  for (const WayReport& way : p.ways) ways.push_back(ToJson(way));
+  Json json = {{"item_generation", p.item_generation},
+               {"items", p.items},
+               {"verdict", std::string(VerdictName(p.verdict))},
+               {"chosen", std::string(WayName(p.chosen))},
+               {"old_self", ToJson(p.old_self)},
+               {"ways", std::move(ways)},
+               {"common_items", p.common_items}};
+  if (p.replaced) json["replaced"] = true;
+  if (p.every_item) json["every_item"] = true;
+  if (p.reverse) json["reverse"] = ToJson(*p.reverse);
+  if (p.p_com_cmc1) json["p_com_cmc1"] = *p.p_com_cmc1;
+  if (p.p_com_map) json["p_com_map"] = *p.p_com_map;
+  if (p.p_up_cmc1) json["p_up_cmc1"] = *p.p_up_cmc1;
+  if (p.p_up_map) json["p_up_map"] = *p.p_up_map;
+  if (p.p_com_cmc1_interval) json["p_com_cmc1_interval"] = ToJson(*p.p_com_cmc1_interval);
+  if (p.p_com_map_interval) json["p_com_map_interval"] = ToJson(*p.p_com_map_interval);
+  if (p.p_up_cmc1_interval) json["p_up_cmc1_interval"] = ToJson(*p.p_up_cmc1_interval);
+  if (p.p_up_map_interval) json["p_up_map_interval"] = ToJson(*p.p_up_map_interval);
+  return json;
+}
+
+// Reads objects within objects; the first that is missing or of another type makes it fail.
+class ReportReader {
+ public:
+  explicit ReportReader(const Json& json) : fields_(kValidationKind, json) {}
+
+  void Read(const char* name, Estimate* out) {
+    ReadObject(name, [&](ReportReader* in) {
+      in->fields_.Read("value", &out->value);
+      in->fields_.Read("low", &out->low);
+      in->fields_.Read("high", &out->high);
+      in->fields_.Read("probes", &out->samples);
+    });
+  }
+  void Read(const char* name, RankingFigures* out) {
+    ReadObject(name, [&](ReportReader* in) {
+      in->Read("cmc1", &out->cmc1);
+      in->Read("cmc5", &out->cmc5);
+      in->Read("map", &out->map);
+    });
+  }
+  void Read(const char* name, std::optional<RankingFigures>* out) {
+    if (fields_.Has(name)) Read(name, &out->emplace());
+  }
+  void Read(const char* name, std::optional<Estimate>* out) {
+    if (fields_.Has(name)) Read(name, &out->emplace());
+  }
+  void Read(const char* name, std::optional<double>* out) {
+    if (fields_.Has(name)) fields_.Read(name, &out->emplace());
+  }
+  template <typename Value, size_t n>
+  void Read(const char* name, const std::pair<Value, std::string_view> (&names)[n], Value* out) {
+    std::string text;
+    fields_.Read(name, &text);
+    for (const auto& [value, known] : names) {
+      if (known != text) continue;
+      *out = value;
+      return;
+    }
+    fields_.Fail(name);
+  }
+  void ReadObject(const char* name, const std::function<void(ReportReader*)>& read) {
+    const Json* json = fields_.Find(name);
+    if (json == nullptr || !json->is_object()) return fields_.Fail(name);
+    ReportReader inner(*json);
+    read(&inner);
+    if (!inner.fields_.status().ok()) fields_.Fail(name);
+  }
+  void ReadList(const char* name, const std::function<void(ReportReader*)>& read) {
+    const Json* json = fields_.Find(name);
+    if (json == nullptr || !json->is_array()) return fields_.Fail(name);
+    for (const Json& one : *json) {
+      if (!one.is_object()) return fields_.Fail(name);
+      ReportReader inner(one);
+      read(&inner);
+      if (!inner.fields_.status().ok()) return fields_.Fail(name);
+    }
+  }
+  FieldReader& fields() { return fields_; }
+
+ private:
+  FieldReader fields_;
+};
+
+void ReadMixture(ReportReader* in, std::vector<MixturePoint>* mixture) {
+  in->ReadList("mixture", [&](ReportReader* point) {
+    MixturePoint& to = mixture->emplace_back();
+    point->fields().Read("share", &to.share);
+    point->fields().Read("cmc1", &to.cmc1);
+    point->fields().Read("map", &to.map);
+  });
+}
+
+void ReadCalibration(ReportReader* in, CalibrationReport* calibration) {
+  if (in->fields().Has("none_because")) return in->fields().Read("none_because", &calibration->none_because);
+  in->fields().Read("offset", &calibration->map.offset);
+  in->fields().Read("slope", &calibration->map.slope);
+  if (!calibration->map.Validate().ok()) in->fields().Fail("slope");
+  in->Read("cmc1_gain", &calibration->cmc1_gain);
+  in->Read("map_gain", &calibration->map_gain);
+  ReadMixture(in, &calibration->mixture);
+  in->fields().Read("dips", &calibration->dips);
+  in->fields().Read("wins", &calibration->wins);
+}
+
+void ReadWay(ReportReader* in, WayReport* way) {
+  in->Read("way", kWays, &way->way);
+  in->fields().Read("in_reach", &way->in_reach);
+  in->Read("figures", &way->figures);
+  in->Read("cmc1_gain", &way->cmc1_gain);
+  in->Read("map_gain", &way->map_gain);
+  in->fields().Read("dips", &way->dips);
+  ReadMixture(in, &way->mixture);
+  in->Read("missed", &way->missed);
+  if (!in->fields().Has("calibration")) return;
+  in->ReadObject("calibration", [&](ReportReader* one) { ReadCalibration(one, &way->calibration.emplace()); });
+}
+
+void ReadPair(ReportReader* in, PairReport* pair) {
+  in->fields().Read("item_generation", &pair->item_generation);
+  in->fields().Read("items", &pair->items);
+  in->fields().Read("common_items", &pair->common_items);
+  if (in->fields().Has("replaced")) in->fields().Read("replaced", &pair->replaced);
+  if (in->fields().Has("every_item")) in->fields().Read("every_item", &pair->every_item);
+  in->Read("verdict", kVerdicts, &pair->verdict);
+  in->Read("chosen", kWays, &pair->chosen);
+  in->Read("old_self", &pair->old_self);
+  in->Read("reverse", &pair->reverse);
+  in->Read("p_com_cmc1", &pair->p_com_cmc1);
+  in->Read("p_com_map", &pair->p_com_map);
+  in->Read("p_up_cmc1", &pair->p_up_cmc1);
+  in->Read("p_up_map", &pair->p_up_map);
+  in->Read("p_com_cmc1_interval", &pair->p_com_cmc1_interval);
+  in->Read("p_com_map_interval", &pair->p_com_map_interval);
+  in->Read("p_up_cmc1_interval", &pair->p_up_cmc1_interval);
+  in->Read("p_up_map_interval", &pair->p_up_map_interval);
+  in->ReadList("ways", [&](ReportReader* way) { ReadWay(way, &pair->ways.emplace_back()); });
+}
+
+std::string Shown(const Estimate& e) { return absl::StrFormat("%.3f (%.3f .. %.3f)", e.value, e.low, e.high); }
+
+// What searches do with the chosen way's distances, where they are not merged as they are.
+std::string HowRanked(const PairReport& pair) {
+  for (const WayReport& way : pair.ways) {
+    if (pair.replaced || way.way != pair.chosen || !way.calibrated()) continue;
+    return StrCat(", its distances calibrated",
+                  way.dips ? ", without which a partly backfilled gallery would fall below its start" : "");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string_view VerdictName(Verdict verdict) {
+  for (const auto& [value, name] : kVerdicts) {
+    if (value == verdict) return name;
+  }
+  return "unmeasured";
+}
+
+std::string_view WayName(AdapterMode way) {
+  for (const auto& [value, name] : kWays) {
+    if (value == way) return name;
+  }
+  return "none";
+}
+
+std::string Encode(const ValidationReport& r) {
+  Json pairs = Json::array(), adapters = Json::array();
+  for (const PairReport& pair : r.pairs) pairs.push_back(ToJson(pair));
+  for (const auto& [pair, version] : r.adapters) {
+    adapters.push_back({{"from", pair.first}, {"to", pair.second}, {"version", version}});
+  }
+  Json json = {{"format", kFormat},
+               {"passed", r.passed},
+               {"time_us", absl::ToUnixMicros(r.time)},
+               {"tolerance", r.tolerance},
+               {"reference_generation", r.reference_generation},
+               {"probe_sets", r.probe_sets},
+               {"adapters", std::move(adapters)},
+               {"probes", r.probes},
+               {"probes_without", r.probes_without},
+               {"missing_items", r.missing_items},
+               {"pairs", std::move(pairs)}};
+  if (r.new_self) json["new_self"] = ToJson(*r.new_self);
+  return Dump(json);
+}
+
+absl::StatusOr<ValidationReport> DecodeValidation(std::string_view bytes) {
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kValidationKind, bytes));
+  ValidationReport r;
+  ReportReader reader(json);
+  int64_t time_us = 0;
+  reader.fields().Read("passed", &r.passed);
+  reader.fields().Read("time_us", &time_us);
+  reader.fields().Read("tolerance", &r.tolerance);
+  reader.fields().Read("reference_generation", &r.reference_generation);
+  reader.fields().Read("probes", &r.probes);
+  reader.fields().Read("probes_without", &r.probes_without);
+  reader.fields().Read("missing_items", &r.missing_items);
+  reader.Read("new_self", &r.new_self);
+  reader.ReadObject("probe_sets", [&](ReportReader*) {});
+  reader.ReadList("adapters", [&](ReportReader* in) {
+    uint32_t from = 0, to = 0;
+    uint64_t version = 0;
+    in->fields().Read("from", &from);
+    in->fields().Read("to", &to);
+    in->fields().Read("version", &version);
+    r.adapters[{from, to}] = version;
+  });
+  reader.ReadList("pairs", [&](ReportReader* in) { ReadPair(in, &r.pairs.emplace_back()); });
+  LC_RETURN_IF_ERROR(reader.fields().status());
+  for (const auto& [name, put_us] : json["probe_sets"].items()) {
+    if (!put_us.is_number_integer()) return DataLoss("validation record: field 'probe_sets' is missing or damaged");
+    r.probe_sets[name] = put_us.get<int64_t>();
+  }
+  r.time = absl::FromUnixMicros(time_us);
+  return r;
+}
+
+std::string TextOf(const PairReport& pair) {
+  const std::string on = pair.replaced ? StrCat("items that generation ", pair.item_generation, " embedded, too")
+                                       : StrCat("items of generation ", pair.item_generation);
+  if (pair.verdict == Verdict::kUnmeasured) {
+    return StrCat(on, ": not measured: ",
+                  pair.ways.empty() ? "no adapter leads there and the spaces differ"
+                                    : "no probe with something to find has vectors by both generations");
+  }
+  std::string text =
+      StrCat(on, ": its own queries reach CMC@1 ", Shown(pair.old_self.cmc1), ", mAP ", Shown(pair.old_self.map));
+  for (const WayReport& way : pair.ways) {
+    text += StrCat("; ", way.way == AdapterMode::kNone ? "plain distance" : StrCat(WayName(way.way), " adapter"),
+                   way.in_reach ? "" : " (out of reach)", ": CMC@1 ", Shown(way.figures.cmc1), ", mAP ",
+                   Shown(way.figures.map), ", gains ", Shown(way.cmc1_gain), " and ", Shown(way.map_gain));
+  }
+  switch (pair.verdict) {
+    case Verdict::kPassed:
+      return StrCat(
+          text, "; passed by ",
+          pair.chosen == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(pair.chosen), " adapter"),
+          HowRanked(pair), pair.every_item ? ", which carries every item: candidates of another way miss too much" : "");
+    case Verdict::kWorse:
+      return text + "; no way that is open finds them as well as their own generation does";
+    case Verdict::kUncertain:
+      return StrCat(text, "; ", pair.old_self.cmc1.samples,
+                    " probes are too few to exclude a loss beyond the tolerance: put more");
+    default:
+      return text + "; a partly backfilled gallery would fall below its start";
+  }
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,160 @@
+// Writing: Upsert and Delete of the engine. Everything that can be checked or computed without the collection's writer
+// happens here, in the caller's thread.
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status.h"
+#include "geometry/uncertainty.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/core/engine_impl.h"
+#include "server/engine/collection/raw_input.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+std::string ItemField(size_t i, std::string_view part) { return StrCat("items[", i, "]", part); }
+
+absl::Status CheckIds(const UpsertBatch& batch, const Limits& limits) {
+  absl::flat_hash_map<std::string, size_t> seen;
+  seen.reserve(batch.items.size());
+  for (size_t i = 0; i < batch.items.size(); ++i) {
+    if (std::holds_alternative<std::string>(batch.items[i].id.value)) {
+      LC_RETURN_IF_ERROR(CheckItemId(batch.items[i].id, limits.id_bytes_max, ItemField(i, ".id")));
+    }
+    const auto [first, is_new] = seen.try_emplace(keys::EncodeItemId(batch.items[i].id), i);
+    if (!is_new) {
+      return InvalidField(ItemField(i, ".id"),
+                          StrCat(ToString(batch.items[i].id), ", as in ", ItemField(first->second, "")),
+                          "each id once in a batch");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status EngineImpl::CheckUpsert(const UpsertBatch& batch) const {
+  const Limits& limits = options_.limits;
+  LC_RETURN_IF_ERROR(CheckCount(batch.items.size(), limits.batch_items_max, "items"));
+  LC_RETURN_IF_ERROR(CheckIds(batch, limits));
+  for (size_t i = 0; i < batch.items.size(); ++i) {
+    const UpsertItem& item = batch.items[i];
+    if (batch.same_content && !item.payload_json.empty()) {
+      return InvalidField(ItemField(i, ".payload_json"), "set", "empty with same_content: the payload is kept");
+    }
+    if (!item.payload_json.empty()) {
+      LC_RETURN_IF_ERROR(CheckPayload(item.payload_json, limits.payload_bytes_max, ItemField(i, ".payload_json")));
+    }
+    const auto* input = std::get_if<RawInput>(&item.content);
+    if (batch.keep_input && input == nullptr) {
+      return InvalidField(ItemField(i, ".vector"), "a vector", "a raw input with keep_input");
+    }
+    if (input != nullptr && InputBytes(*input) > limits.input_bytes_max) {
+      return InvalidField(ItemField(i, ".input"), StrCat(InputBytes(*input), " bytes long"),
+                          StrCat("at most ", limits.input_bytes_max));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::EmbedInputs(const Collection& collection, const GenerationRecord& generation,
+                                     const UpsertBatch& batch, const CallContext& context,
+                                     std::vector<PreparedItem>* items) {
+  std::vector<const RawInput*> inputs;
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < batch.items.size(); ++i) {
+    if (const auto* input = std::get_if<RawInput>(&batch.items[i].content)) {
+      inputs.push_back(input);
+      positions.push_back(i);
+    }
+  }
+  if (inputs.empty()) return absl::OkStatus();
+  if (!generation.has_encoder) {
+    return FailedPrecondition(StrCat("generation ", generation.generation, " of collection '", collection.name(),
+                                     "' has no encoder: the server cannot embed ", ItemField(positions[0], ".input"),
+                                     "; send a vector, or register a generation with an encoder"));
+  }
+  const auto field_of = [&](size_t i) { return ItemField(positions[i], ".input"); };
+  LC_ASSIGN_OR_RETURN(auto vectors, embedder_.Embed({collection.number(), generation.generation},
+                                                    EncoderPath(collection.number(), generation.generation),
+                                                    generation.manifest_json, inputs, field_of, context));
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    if (absl::IsInternal(vectors[i].status())) return Annotate(vectors[i].status(), field_of(i));  // the network fails at it
+    LC_RETURN_IF_ERROR(vectors[i].status());
+    PreparedItem& item = (*items)[positions[i]];
+    item.z = std::move(*vectors[i]);
+    if (batch.keep_input) item.input = EncodeInput(*inputs[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::PrepareItems(const Collection& collection, const GenerationRecord& generation,
+                                      UpsertBatch* batch, const CallContext& context,
+                                      std::vector<PreparedItem>* items) {
+  items->resize(batch->items.size());
+  // Vectors first: a batch with a bad one must not cost the encoder anything.
+  for (size_t i = 0; i < batch->items.size(); ++i) {
+    auto* vector = std::get_if<std::vector<float>>(&batch->items[i].content);
+    if (vector == nullptr) continue;
+    if (!CheckVector(generation.space, *vector, "vector").ok()) {  // The name is made for the error only.
+      return CheckVector(generation.space, *vector, ItemField(i, ".vector"));
+    }
+    (*items)[i].z = std::move(*vector);
+  }
+  LC_RETURN_IF_ERROR(EmbedInputs(collection, generation, *batch, context, items));
+  for (size_t i = 0; i < items->size(); ++i) {
+    UpsertItem& given = batch->items[i];
+    PreparedItem& item = (*items)[i];
+    if (std::holds_alternative<RawInput>(given.content)) {
+      LC_RETURN_IF_ERROR(CheckVector(generation.space, item.z, ItemField(i, ".input embedded")));
+    }
+    item.uncertainty = static_cast<float>(UncertaintyOf(generation.space, item.z));
+    item.key = keys::Item(collection.number(), given.id);
+    item.id = std::move(given.id);
+    item.expected_sequence = given.expected_sequence;
+    item.payload_json = given.payload_json.empty() ? "{}" : std::move(given.payload_json);
+    EmbeddingRecord record{std::move(item.z), item.uncertainty};
+    item.embedding = EncodeEmbedding(record);
+    item.z = std::move(record.z);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WriteResult> EngineImpl::Upsert(UpsertBatch batch, const CallContext& context) {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "upsert"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(batch.collection));
+  LC_RETURN_IF_ERROR(CheckUpsert(batch));
+  const auto state = served->collection->state();
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(batch.generation));
+  return WriteVectors(*served, *generation, std::move(batch), context);
+}
+
+absl::StatusOr<WriteResult> EngineImpl::WriteVectors(Served& served, const GenerationRecord& generation,
+                                                     UpsertBatch batch, const CallContext& context) {
+  WriteJob job;
+  job.generation = generation.generation;
+  job.same_content = batch.same_content;
+  job.durability = batch.durability;
+  LC_RETURN_IF_ERROR(PrepareItems(*served.collection, generation, &batch, context, &job.items));
+  LC_ASSIGN_OR_RETURN(WriteResult result, served.writer.Submit(&job, context));
+  if (job.same_content) served.backfill.NoteEmbedded(job.generation, job.written);
+  return result;
+}
+
+absl::StatusOr<WriteResult> EngineImpl::Delete(const std::string& name, const std::vector<ItemId>& ids,
+                                               Durability durability, const CallContext& context) {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "delete"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  LC_RETURN_IF_ERROR(CheckCount(ids.size(), options_.limits.batch_items_max, "ids"));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    LC_RETURN_IF_ERROR(CheckItemId(ids[i], options_.limits.id_bytes_max, StrCat("ids[", i, "]")));
+  }
+  WriteJob job;
+  job.ids = ids;
+  job.durability = durability;
+  return served->writer.Submit(&job, context);
+}
+
+}  // namespace lightcone::server

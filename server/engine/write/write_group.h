@@ -1,0 +1,86 @@
+// A group of jobs on its way: planned against the heads that the store holds and what earlier jobs of the group leave
+// behind, written as one batch, then applied to the index.
+// Threads: one at a time; Sync and ApplyToIndex may run while the next group's WriteToStore does.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "server/engine/collection/collection.h"
+#include "server/engine/write/writer.h"
+
+namespace lightcone::server {
+
+struct GroupOutcome {
+  bool in_store = false;  // Sync and ApplyToIndex must follow
+  absl::Status broken;    // nobody knows what the store holds: no more writes
+};
+
+class WriteGroup {
+ public:
+  // `progress` is the leader's: moved on when the batch is in the store.
+  WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, ProgressRecord* progress);
+
+  // Sets status and result of every job. In the log, but not on the disk yet.
+  GroupOutcome WriteToStore();
+
+  // REQUIRES: in_store. Waits for the disk where a job asks for that; an error becomes the status of every job.
+  void Sync();
+
+  // REQUIRES: Sync has returned. Afterwards searches see the group. An error means that index and store differ.
+  absl::Status ApplyToIndex();
+
+ private:
+  // An item as the group so far leaves it; nullopt: not there.
+  using Head = std::optional<ItemRecord>;
+  struct Change {
+    uint64_t sequence = 0;
+    std::vector<RowChange> rows;                // z points into the job
+    std::vector<PayloadIndex::Entry> payloads;  // of new contents; they point into the job
+  };
+
+  void ReadHeads();
+  // Of the first head that the job needs and nobody can read.
+  absl::Status DamageOf(const WriteJob& job) const;
+  void PlanUpsert(WriteJob* job);
+  void PlanDelete(WriteJob* job);
+  // The index is not told: the whole generation leaves it when the last of its embeddings is gone.
+  void PlanDropGeneration(WriteJob* job);
+  // Places of the items to be written. Left out: with same_content what holds exactly this embedding already (a retry),
+  // and what is not as expected_sequence says, which goes to `outdated`.
+  absl::StatusOr<std::vector<size_t>> ItemsToWrite(const WriteJob& job, std::vector<uint32_t>* outdated) const;
+  bool IsThere(const PreparedItem& item, uint32_t generation, const Head& head) const;
+  absl::Status CheckSameContent(const WriteJob& job, size_t i) const;
+  void RemoveContent(const ItemId& id, const Head& head, ChangeRecord* log, Change* change);
+  void AddNewContent(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
+  void AddEmbedding(PreparedItem& item, uint32_t generation, Head* head, ChangeRecord* log, Change* change);
+  // The generations, ascending, with those that the index has rows of besides.
+  std::vector<uint32_t> WithLeaving(std::vector<uint32_t> generations) const;
+  // Moves what is to be stored out of the item.
+  void PutEmbedding(PreparedItem& item, uint32_t generation, const ItemRecord& record);
+  void Finish(ChangeRecord log, Change change);
+  void Count(const std::vector<uint32_t>& generations, int64_t by);
+
+  Collection* const collection_;
+  const uint32_t number_;
+  const std::vector<WriteJob*> jobs_;
+  ProgressRecord* const leader_progress_;
+  ProgressRecord progress_;  // as this group leaves it
+  WriteBatch batch_;
+  bool durable_ = false;                          // a job asks for it
+  absl::flat_hash_map<std::string, Head> heads_;  // by key of kItems
+  absl::flat_hash_map<std::string, absl::Status> damaged_;  // those that cannot be read, and why; by key of kItems
+  // What earlier jobs of the group embed, by internal id and generation; the vectors are the jobs'.
+  absl::flat_hash_map<std::pair<uint64_t, uint32_t>, std::span<const float>> planned_;
+  std::vector<Change> changes_;
+  std::vector<RetiredItem> retired_;
+  // Retired generations whose rows the index still has, though items may have forgotten them.
+  std::vector<uint32_t> leaving_;
+};
+
+}  // namespace lightcone::server

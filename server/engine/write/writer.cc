@@ -1,0 +1,201 @@
+#include "server/engine/write/writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/exceptions.h"
+#include "base/status.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/write/write_group.h"
+#include "spdlog/spdlog.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kGroupJobsMax = 256;
+constexpr size_t kGroupItemsMax = 20'000;  // bounds the latency of one store batch
+constexpr size_t kGroupBytesMax = 64 << 20;  // and its memory; a job of more has a group of its own
+constexpr absl::Duration kWriterPoll = absl::Milliseconds(50);
+
+// Of what the job puts into the store, about.
+size_t BytesOfJob(const WriteJob& job) {
+  size_t bytes = 0;
+  for (const PreparedItem& item : job.items) {
+    bytes += item.key.size() + item.embedding.size() + item.payload_json.size() + (item.input ? item.input->size() : 0);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+CollectionWriter::CollectionWriter(Collection* collection, int64_t queue_max)
+    : collection_(collection), queue_max_(queue_max), progress_(collection->progress()) {}
+
+absl::StatusOr<WriteResult> CollectionWriter::Submit(WriteJob* job, const CallContext& context) {
+  job->bytes = BytesOfJob(*job);
+  absl::MutexLock lock(&mu_);
+  LC_RETURN_IF_ERROR(broken_);
+  if (static_cast<int64_t>(queue_.size()) + in_flight_ >= queue_max_) {
+    return ResourceExhausted(
+        StrCat("collection '", collection_->name(), "': ", queue_max_,
+               " batches are waiting for the writer; try again later or write with fewer writers"));
+  }
+  queue_.push_back(job);
+  const auto my_turn = [this, job]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return job->done || (!leading_ && !queue_.empty() && queue_.front() == job);
+  };
+  while (!job->done) {
+    const absl::Time wake = job->taken ? absl::InfiniteFuture() : std::min(context.deadline, absl::Now() + kWriterPoll);
+    const bool ready = mu_.AwaitWithDeadline(absl::Condition(&my_turn), wake);
+    if (job->done) break;
+    if (!job->taken) {
+      const absl::Status alive = CheckAlive(context, "write");
+      if (!alive.ok()) {
+        queue_.erase(std::find(queue_.begin(), queue_.end(), job));
+        return alive;
+      }
+    }
+    if (!ready) continue;
+    // The job stays in front meanwhile: only its own thread takes it away.
+    const bool adds = !job->items.empty();
+    const absl::StatusOr<bool> room =
+        AwaitRoom(adds ? std::min(context.deadline, absl::Now() + kWriterPoll) : absl::InfinitePast());
+    if (adds && !room.ok()) {
+      queue_.pop_front();
+      return room.status();
+    }
+    if (!adds || *room) Lead(room.ok() && *room);
+  }
+  if (!job->status.ok()) return job->status;
+  return job->result;
+}
+
+absl::StatusOr<bool> CollectionWriter::AwaitRoom(absl::Time deadline) {
+  mu_.Unlock();
+  absl::StatusOr<bool> room = true;
+  try {
+    if (!collection_->dropped()) room = collection_->AwaitRoom(deadline);
+  } catch (...) {
+    room = StatusOfException();
+  }
+  mu_.Lock();
+  return room;
+}
+
+std::vector<WriteJob*> CollectionWriter::TakeGroup(bool room) {
+  std::vector<WriteJob*> jobs;
+  jobs.reserve(std::min(queue_.size(), kGroupJobsMax));  // Nothing is taken yet if this throws.
+  size_t items = 0, bytes = 0;
+  while (!queue_.empty() && jobs.size() < kGroupJobsMax) {
+    WriteJob* job = queue_.front();
+    items += job->items.size() + job->ids.size();
+    bytes += job->bytes;
+    const bool full = items > kGroupItemsMax || bytes > kGroupBytesMax || (!room && !job->items.empty());
+    if (!jobs.empty() && full) break;
+    job->taken = true;
+    jobs.push_back(job);
+    queue_.pop_front();
+  }
+  in_flight_ += static_cast<int64_t>(jobs.size());
+  return jobs;
+}
+
+absl::Status CollectionWriter::Broken(const absl::Status& why) const {
+  return Unavailable(
+      StrCat("collection '", collection_->name(), "' takes no more writes until a restart: ", MessageOf(why)));
+}
+
+void CollectionWriter::SetBroken(const absl::Status& why) {
+  if (broken_.ok()) spdlog::error("{}", MessageOf(why));  // once: callers that are told are many, and not the operator
+  broken_ = why;
+}
+
+absl::Status CollectionWriter::broken() const {
+  absl::MutexLock lock(&mu_);
+  return broken_;
+}
+
+GroupOutcome CollectionWriter::WriteToStore(const std::vector<WriteJob*>& jobs, absl::Status refused,
+                                            std::optional<WriteGroup>* group) {
+  GroupOutcome outcome;
+  try {
+    if (refused.ok() && collection_->dropped()) {
+      refused = NotFound(StrCat("collection '", collection_->name(), "' has been dropped"));
+    }
+    if (refused.ok()) {
+      group->emplace(collection_, jobs, &progress_);
+      outcome = (*group)->WriteToStore();
+    }
+  } catch (...) {  // Before the write or after it: nobody knows what the store holds.
+    refused = outcome.broken = Broken(StatusOfException());
+  }
+  for (WriteJob* job : jobs) {
+    if (job->status.ok()) job->status = refused;
+  }
+  return outcome;
+}
+
+absl::Status CollectionWriter::Sync(WriteGroup* group) {
+  try {
+    group->Sync();
+    return absl::OkStatus();
+  } catch (...) {
+    return Broken(StatusOfException());
+  }
+}
+
+absl::Status CollectionWriter::ApplyToIndex(WriteGroup* group) {
+  try {
+    return group->ApplyToIndex();
+  } catch (...) {
+    return Broken(StatusOfException());
+  }
+}
+
+void CollectionWriter::Lead(bool room) {
+  std::vector<WriteJob*> jobs;
+  try {
+    jobs = TakeGroup(room);
+  } catch (...) {
+    WriteJob* const own = queue_.front();
+    queue_.pop_front();
+    own->status = StatusOfException();
+    own->done = true;
+    return;
+  }
+  leading_ = true;
+  const absl::Status refused = broken_;
+  mu_.Unlock();
+  std::optional<WriteGroup> group;
+  const GroupOutcome outcome = WriteToStore(jobs, refused, &group);
+  mu_.Lock();
+  if (!outcome.broken.ok()) SetBroken(outcome.broken);
+  leading_ = false;  // The next group may go to the store while this one waits for the disk and goes into the index.
+  if (outcome.in_store) {
+    const uint64_t ticket = groups_written_++;
+    mu_.Unlock();
+    const absl::Status synced = Sync(&*group);
+    mu_.Lock();
+    if (!synced.ok()) SetBroken(synced);
+    const auto my_turn = [this, ticket]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return groups_applied_ == ticket; };
+    mu_.Await(absl::Condition(&my_turn));
+    absl::Status broken = broken_;
+    mu_.Unlock();
+    if (broken.ok()) broken = ApplyToIndex(&*group);
+    group.reset();  // thousands of strings, which need not be freed under the lock
+    mu_.Lock();
+    if (!broken.ok()) {
+      SetBroken(broken);
+      for (WriteJob* job : jobs) {
+        if (job->status.ok()) job->status = broken;
+      }
+    }
+    ++groups_applied_;
+  }
+  for (WriteJob* job : jobs) job->done = true;
+  in_flight_ -= static_cast<int64_t>(jobs.size());
+}
+
+}  // namespace lightcone::server
