@@ -26,9 +26,9 @@
 namespace lightcone {
 namespace {
 
-constexpr int kIdleClass = 19;    // from this niceness on
-constexpr int kLookEveryMs = 50;  // at `cancelled`
-constexpr size_t kSaidMax = 500;  // bytes of what a program said last
+constexpr int kIdleClass = 19;        // from this niceness on
+constexpr int kLookEveryMs = 50;      // at `cancelled`
+constexpr size_t kSaidMax = 500;      // bytes of what a program said last
 constexpr int64_t kSaidLook = 4'096;  // bytes of an output at its end in which that is looked for
 
 std::vector<std::string> Environment(const std::vector<std::string>& more) {
@@ -154,8 +154,8 @@ absl::StatusOr<Spawned> Spawn(const ChildProgram& program, int talk) {
   // Appended to: one who cuts it while the program runs gets no hole.
   const int output = ::open(program.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
   if (output < 0) return ErrnoStatus(errno, "open", program.output);
-  Start start{word_pointers.data(), environment_pointers.data(), talk,    output, program.niceness, ::getpid(),
-              nullptr,              program.memory_bytes_max};
+  Start start{word_pointers.data(),    environment_pointers.data(), talk, output, program.niceness, ::getpid(), nullptr,
+              program.memory_bytes_max};
   pid_t pid = -1;
   int failed = 0;
   {
@@ -288,7 +288,8 @@ bool TalkingChild::Gone() const {
 
 int TalkingChild::End(absl::Duration patience) {
   if (pid_ < 0) return code_;
-  for (int64_t waited = 0; waited < absl::ToInt64Milliseconds(patience) && !HasEnded(pid_, end_); waited += kLookEveryMs) {
+  for (int64_t waited = 0; waited < absl::ToInt64Milliseconds(patience) && !HasEnded(pid_, end_);
+       waited += kLookEveryMs) {
   }
   Kill(-pid_, end_);  // with what it started; which changes nothing for one that has ended
   code_ = Reap(pid_);

@@ -1,5 +1,6 @@
-// A program in a process of its own that works for this one: at low priority, the first to go where memory runs out, and
-// gone when the thread that started it is. Threads: the functions are safe from any thread; a TalkingChild belongs to one.
+// A program in a process of its own that works for this one: at low priority, the first to go where memory runs out,
+// and gone when the thread that started it is. Threads: the functions are safe from any thread; a TalkingChild belongs
+// to one.
 #pragma once
 
 #include <chrono>
@@ -39,8 +40,8 @@ class TalkingChild {
   TalkingChild(const TalkingChild&) = delete;
   TalkingChild& operator=(const TalkingChild&) = delete;
 
-  // How long all that follows may take together. Time in which its threads waited for a core, summed, counts for nothing:
-  // a low priority on a busy machine is no fault of the program. REQUIRED before Write and Read.
+  // How long all that follows may take together. Time in which its threads waited for a core, summed, counts for
+  // nothing: a low priority on a busy machine is no fault of the program. REQUIRED before Write and Read.
   void Allow(absl::Duration limit, std::function<bool()> cancelled);
   // All of `bytes`. CANCELLED; DEADLINE_EXCEEDED; ABORTED: it has ended, or closed its side.
   absl::Status Write(std::string_view bytes);
@@ -48,7 +49,8 @@ class TalkingChild {
   absl::Status Read(char* out, size_t bytes);
   // Whether it has ended or closed its side, and left nothing to be read.
   bool Gone() const;
-  // Gives it so long to end by itself, then ends it. How it ended, as RunChild says it; the same again when asked again.
+  // Gives it so long to end by itself, then ends it. How it ended, as RunChild says it; the same again when asked
+  // again.
   int End(absl::Duration patience);
 
  private:
@@ -66,8 +68,8 @@ class TalkingChild {
   std::map<std::string, int64_t> starved_;  // by thread, nanoseconds, when it was begun
 };
 
-// The last line that is in a program's output, at most 500 bytes of it, as UTF-8 whatever it printed; empty where there is
-// none.
+// The last line that is in a program's output, at most 500 bytes of it, as UTF-8 whatever it printed; empty where there
+// is none.
 std::string LastWords(const std::string& output);
 
 }  // namespace lightcone

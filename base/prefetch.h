@@ -1,6 +1,6 @@
 // Asking the processor for memory before it is read. GCC (12 at least) takes a function that does nothing else for one
-// without effect and drops the calls of it, so that helpers around __builtin_prefetch silently do nothing; this one says
-// that it has an effect, at no cost. Threads: pure functions; any address is safe.
+// without effect and drops the calls of it, so that helpers around __builtin_prefetch silently do nothing; this one
+// says that it has an effect, at no cost. Threads: pure functions; any address is safe.
 #pragma once
 
 #include <cstddef>

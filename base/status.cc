@@ -20,8 +20,7 @@ absl::Status Annotate(const absl::Status& status, std::string_view step) {
 absl::Status FieldError(absl::StatusCode code, std::string_view field, std::string_view value,
                         std::string_view allowed) {
   absl::Status out = MakeStatus(code, StrCat("field '", field, "' is ", value, "; allowed: ", allowed));
-  const std::string parts =
-      StrCat(field, std::string(1, kSeparator), value, std::string(1, kSeparator), allowed);
+  const std::string parts = StrCat(field, std::string(1, kSeparator), value, std::string(1, kSeparator), allowed);
   out.SetPayload(kFieldUrl, absl::Cord(parts));
   return out;
 }

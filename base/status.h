@@ -57,10 +57,10 @@ inline std::string MessageOf(const absl::Status& s) { return std::string(s.messa
 #define LC_CONCAT(a, b) LC_CONCAT_INNER(a, b)
 
 // Returns the status from the current function unless it is OK.
-#define LC_RETURN_IF_ERROR(expr)              \
-  do {                                        \
-    absl::Status lc_status_ = (expr);         \
-    if (!lc_status_.ok()) return lc_status_;  \
+#define LC_RETURN_IF_ERROR(expr)             \
+  do {                                       \
+    absl::Status lc_status_ = (expr);        \
+    if (!lc_status_.ok()) return lc_status_; \
   } while (false)
 
 // LC_ASSIGN_OR_RETURN(auto x, MakeX()): unwraps a StatusOr or returns its status.

@@ -30,7 +30,7 @@ struct BarPlot {
   std::vector<std::string> groups;  // names under the axis
   std::vector<Series> series;
   std::vector<std::vector<std::optional<BarValue>>> values;  // [group][series]; absent: no bar
-  int decimals = 2;          // of the values above the bars
+  int decimals = 2;                                          // of the values above the bars
   double low = 0, high = 1;  // of the axis; bars grow from 0, values outside are cut off. REQUIRES: low <= 0 < high
 };
 std::string BarsSvg(const BarPlot& plot);

@@ -21,7 +21,7 @@ struct AdapterFigures {
 };
 
 struct AdapterBenchOptions {
-  int dimension = 128;  // in and out
+  int dimension = 128;                           // in and out
   AdapterKind kind = AdapterKind::kResidualMlp;  // or kKernel
   int width = 512;
   std::size_t rows = 1'000;  // candidates of one re-ranking

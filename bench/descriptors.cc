@@ -11,12 +11,12 @@
 namespace lightcone::bench {
 namespace {
 
-constexpr int kGrid = 16;         // samples of a square a side
-constexpr int kCells = 4;         // a side
+constexpr int kGrid = 16;  // samples of a square a side
+constexpr int kCells = 4;  // a side
 constexpr int kDirections = 8;
-constexpr int kSideMin = 12;      // pixels
+constexpr int kSideMin = 12;       // pixels
 constexpr float kContrastMin = 4;  // grey levels, the mean gradient
-constexpr int kTriesMax = 100;    // for one descriptor
+constexpr int kTriesMax = 100;     // for one descriptor
 
 using Descriptor = std::array<float, kDescriptorDimension>;
 
@@ -87,11 +87,12 @@ bool Describe(const std::vector<float>& grey, const ImageSet& images, const Squa
       const float length = std::hypot(dx, dy);
       contrast += length;
       // A Gaussian of half the square's width.
-      const float u = (static_cast<float>(row) + 0.5f) / kGrid - 0.5f, v = (static_cast<float>(column) + 0.5f) / kGrid - 0.5f;
+      const float u = (static_cast<float>(row) + 0.5f) / kGrid - 0.5f,
+                  v = (static_cast<float>(column) + 0.5f) / kGrid - 0.5f;
       const float weight = length * std::exp(-(u * u + v * v) / (2 * 0.5f * 0.5f));
       const float turns = std::atan2(dy, dx) / (2 * std::numbers::pi_v<float>);
-      Spread((u + 0.5f) * kCells - 0.5f, (v + 0.5f) * kCells - 0.5f, (turns < 0 ? turns + 1 : turns) * kDirections, weight,
-             out);
+      Spread((u + 0.5f) * kCells - 0.5f, (v + 0.5f) * kCells - 0.5f, (turns < 0 ? turns + 1 : turns) * kDirections,
+             weight, out);
     }
   }
   if (contrast < kContrastMin * kGrid * kGrid) return false;

@@ -1,6 +1,6 @@
-// A gallery in an engine of this process: a Lorentz collection "gallery" of two generations, of which the second has the
-// first as parent. For benchmarks that leave the wire out.
-// Threads: Search and Upsert from any thread, all else from one.
+// A gallery in an engine of this process: a Lorentz collection "gallery" of two generations, of which the second has
+// the first as parent. For benchmarks that leave the wire out. Threads: Search and Upsert from any thread, all else
+// from one.
 #pragma once
 
 #include <memory>
@@ -20,14 +20,15 @@ class EngineGallery {
   // `helper`: the program `lightcone`, for jobs that run beside the engine.
   EngineGallery(const std::string& folder, int dimension, int64_t items, const std::string& helper = {});
 
-  // Opens a fresh engine, loads all items by the first generation, which is active then, and the first `both` of them by
-  // the second as well, at the same places; builds one segment a generation.
+  // Opens a fresh engine, loads all items by the first generation, which is active then, and the first `both` of them
+  // by the second as well, at the same places; builds one segment a generation.
   absl::Status Fill(int64_t both = 0);
   absl::Status Reopen();
   void Close() { engine_.reset(); }
 
   // Items first .. first + n - 1. `same_content`: embedded anew by `generation`, else new.
-  absl::Status Upsert(int64_t first, int64_t n, Durability durability, uint32_t generation = 1, bool same_content = false);
+  absl::Status Upsert(int64_t first, int64_t n, Durability durability, uint32_t generation = 1,
+                      bool same_content = false);
   absl::Status Activate(uint32_t generation);
   // The nearest ten of query i.
   absl::StatusOr<server::SearchAnswer> Search(size_t i) const;

@@ -137,8 +137,8 @@ class FilterBench {
       LC_RETURN_IF_ERROR(engine_->Upsert(std::move(batch), {}).status());
     }
     LC_ASSIGN_OR_RETURN(const auto status, engine_->Rebuild(kCollection, {}, /*wait=*/true, "", {}));
-    report_.Add({.name = StrCat("payload indexes, ", options_.items, " items, 3 keyword fields of 120 values in all each, ",
-                                "1 of integers"),
+    report_.Add({.name = StrCat("payload indexes, ", options_.items,
+                                " items, 3 keyword fields of 120 values in all each, ", "1 of integers"),
                  .value = static_cast<double>(status.payload_index_bytes) / static_cast<double>(options_.items),
                  .unit = "B an item",
                  .peer = "none",

@@ -125,7 +125,8 @@ GeometryFigures MeasureGeometry(const GeometryBenchOptions& options) {
       Keep(scores[n - 1]);
     });
     const double batch_s = SecondsOf([&] {
-      ScoreRowsBatch(QueryBatch(std::span<const BoundQuery>(work.queries)), rows, d, work.factors.data(), n, scores.data(), n);
+      ScoreRowsBatch(QueryBatch(std::span<const BoundQuery>(work.queries)), rows, d, work.factors.data(), n,
+                     scores.data(), n);
       Keep(scores[n - 1]);
     });
     constexpr std::size_t kExact = 2'000;

@@ -30,7 +30,9 @@ absl::StatusOr<Gallery> MakeGallery(const gpu::ScanDevice& device, int64_t rows,
   const size_t d = static_cast<size_t>(dimension);
   Gallery gallery;
   gallery.numbers = ClusteredVectors(rows + kTogether, dimension, 500, 0.7, 13);
-  const auto row = [&](int64_t i) { return std::span<const float>(gallery.numbers).subspan(static_cast<size_t>(i) * d, d); };
+  const auto row = [&](int64_t i) {
+    return std::span<const float>(gallery.numbers).subspan(static_cast<size_t>(i) * d, d);
+  };
   for (int64_t i = 0; i < rows; ++i) gallery.factors.push_back(FactorsOf(space, row(i)));
   for (int64_t i = 0; i < kTogether; ++i) {
     LC_ASSIGN_OR_RETURN(BoundQuery query, BoundQuery::Make(space, space, row(rows + i)));
@@ -49,7 +51,8 @@ double SecondsOfScans(gpu::ScanDevice& device, const Gallery& gallery, int64_t t
     std::vector<gpu::DeviceQuery> asked;
     for (int64_t i = 0; i < together; ++i) {
       const size_t q = static_cast<size_t>((round * together + i) % kTogether);
-      asked.push_back({&gallery.queries[q], kNearest, -std::numeric_limits<double>::infinity(), {{gallery.rows, nullptr}}});
+      asked.push_back(
+          {&gallery.queries[q], kNearest, -std::numeric_limits<double>::infinity(), {{gallery.rows, nullptr}}});
     }
     const double took = SecondsOfQueries(1, 1, [&](int64_t) {
       for (const gpu::DeviceAnswer& answer : device.Scan(asked)) *incomplete += answer.complete ? 0 : 1;

@@ -73,7 +73,8 @@ absl::StatusOr<std::optional<double>> FaissFlatSeconds(std::span<const float> ro
   }
 }
 #else
-absl::StatusOr<std::optional<double>> FaissFlatSeconds(std::span<const float>, std::span<const float>, int, int64_t, int) {
+absl::StatusOr<std::optional<double>> FaissFlatSeconds(std::span<const float>, std::span<const float>, int, int64_t,
+                                                       int) {
   return std::optional<double>();
 }
 #endif

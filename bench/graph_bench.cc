@@ -204,7 +204,8 @@ class GraphBench {
 absl::Status BenchGraph(const BenchOptions& options, Report& report) {
   // Real data, whose queries are of images that the gallery has no part of.
   if (options.dimension != kDescriptorDimension) {
-    return InvalidField("dimension", StrCat(options.dimension), StrCat(kDescriptorDimension, ", that of the descriptors"));
+    return InvalidField("dimension", StrCat(options.dimension),
+                        StrCat(kDescriptorDimension, ", that of the descriptors"));
   }
   LC_ASSIGN_OR_RETURN(const Dataset images, OpenDataset(options.images, 1));
   LC_ASSIGN_OR_RETURN(std::vector<float> descriptors, SiftDescriptors(images.train, options.items, 33));

@@ -96,8 +96,8 @@ absl::Status BenchGrowth(const BenchOptions& options, Report& report) {
       list += StrCat(list.empty() ? "" : ", ", std::string(text));
     }
     Figure figure;
-    figure.name = StrCat("growth of ", what, ": ", list, " ", unit, " at ", static_cast<int64_t>(sizes[0]),
-                         " x 1, 10, 100");
+    figure.name =
+        StrCat("growth of ", what, ": ", list, " ", unit, " at ", static_cast<int64_t>(sizes[0]), " x 1, 10, 100");
     figure.value = Exponent(sizes, values);
     figure.unit = "exponent";
     if (exponent_max > 0) {

@@ -1,5 +1,6 @@
 // Searches beside writers: the p99 of a paced search with nothing else to do, and while 16 writers upsert at half the
-// rate that they reach without it. Sealing and merging go on meanwhile. And the same while the whole gallery is rebuilt.
+// rate that they reach without it. Sealing and merging go on meanwhile. And the same while the whole gallery is
+// rebuilt.
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -130,8 +131,8 @@ class IngestBench {
     LC_RETURN_IF_ERROR(client_->WaitUntilServing(absl::Seconds(30)));
     LC_RETURN_IF_ERROR(MakeCollection(*client_, kCollection, options_.dimension));
     const int64_t rows = options_.items / 2;
-    LC_RETURN_IF_ERROR(LoadRows(*client_, kCollection, ClusteredVectors(rows, options_.dimension, 500, 0.7, 11),
-                                options_.dimension));
+    LC_RETURN_IF_ERROR(
+        LoadRows(*client_, kCollection, ClusteredVectors(rows, options_.dimension, 500, 0.7, 11), options_.dimension));
     v1::RebuildRequest rebuild;
     rebuild.set_collection(kCollection);
     rebuild.set_wait(true);

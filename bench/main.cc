@@ -19,14 +19,20 @@ int main(int argc, char** argv) {
   options.folder = "build/bench/data";
   app.add_option("--json", json, "where the figures go");
   app.add_option("--only", only, "one subject")
-      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest", "rebuild", "search",
-                             "filters", "memory", "start", "growth", "rollout", "training", "gpu"}));
+      ->check(
+          CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest",
+                         "rebuild", "search", "filters", "memory", "start", "growth", "rollout", "training", "gpu"}));
   app.add_option("--folder", options.folder, "scratch space");
-  app.add_option("--items", options.items, "gallery size of the search, graph, ivf and adapted benchmarks, and to backfill");
-  app.add_option("--scan-items", options.scan_items, "gallery size of the scan and mixed benchmarks, rows to be carried over");
-  app.add_option("--life-items", options.life_items, "gallery size of the start and growth benchmarks, and to activate over");
-  app.add_option("--gpu-items", options.gpu_items, "gallery size of the gpu benchmark, which takes 600 bytes each of the host's memory");
-  app.add_option("--images", options.images, "data set (KIND:DIR) whose images' SIFT descriptors the graph benchmark searches")
+  app.add_option("--items", options.items,
+                 "gallery size of the search, graph, ivf and adapted benchmarks, and to backfill");
+  app.add_option("--scan-items", options.scan_items,
+                 "gallery size of the scan and mixed benchmarks, rows to be carried over");
+  app.add_option("--life-items", options.life_items,
+                 "gallery size of the start and growth benchmarks, and to activate over");
+  app.add_option("--gpu-items", options.gpu_items,
+                 "gallery size of the gpu benchmark, which takes 600 bytes each of the host's memory");
+  app.add_option("--images", options.images,
+                 "data set (KIND:DIR) whose images' SIFT descriptors the graph benchmark searches")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   options.server_binary =
@@ -35,24 +41,13 @@ int main(int argc, char** argv) {
   std::printf("%s", bench::MachineText().c_str());
   bench::Report report;
   using Subject = absl::Status (*)(const bench::BenchOptions&, bench::Report&);
-  const std::pair<const char*, Subject> subjects[] = {{"geometry", bench::BenchGeometry},
-                                                      {"scan", bench::BenchScan},
-                                                      {"graph", bench::BenchGraph},
-                                                      {"ivf", bench::BenchIvf},
-                                                      {"adapters", bench::BenchAdapters},
-                                                      {"adapted", bench::BenchAdapted},
-                                                      {"mixed", bench::BenchMixed},
-                                                      {"upsert", bench::BenchUpsert},
-                                                      {"ingest", bench::BenchIngest},
-                                                      {"rebuild", bench::BenchRebuild},
-                                                      {"search", bench::BenchSearch},
-                                                      {"filters", bench::BenchFilters},
-                                                      {"memory", bench::BenchMemory},
-                                                      {"start", bench::BenchStart},
-                                                      {"growth", bench::BenchGrowth},
-                                                      {"rollout", bench::BenchRollout},
-                                                      {"training", bench::BenchTraining},
-                                                      {"gpu", bench::BenchGpu}};
+  const std::pair<const char*, Subject> subjects[] = {
+      {"geometry", bench::BenchGeometry}, {"scan", bench::BenchScan},         {"graph", bench::BenchGraph},
+      {"ivf", bench::BenchIvf},           {"adapters", bench::BenchAdapters}, {"adapted", bench::BenchAdapted},
+      {"mixed", bench::BenchMixed},       {"upsert", bench::BenchUpsert},     {"ingest", bench::BenchIngest},
+      {"rebuild", bench::BenchRebuild},   {"search", bench::BenchSearch},     {"filters", bench::BenchFilters},
+      {"memory", bench::BenchMemory},     {"start", bench::BenchStart},       {"growth", bench::BenchGrowth},
+      {"rollout", bench::BenchRollout},   {"training", bench::BenchTraining}, {"gpu", bench::BenchGpu}};
   int failures = 0;
   for (const auto& [name, subject] : subjects) {
     if (!only.empty() && only != name) continue;

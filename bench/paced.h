@@ -11,8 +11,8 @@
 
 namespace lightcone::bench {
 
-// Calls `call` at the moments begin + i * period until `end`, late ones at once; latency counts from the moment. Without
-// a period one call follows the other.
+// Calls `call` at the moments begin + i * period until `end`, late ones at once; latency counts from the moment.
+// Without a period one call follows the other.
 template <typename Call>
 absl::Status Paced(absl::Time begin, absl::Time end, absl::Duration period, std::vector<double>* latencies_ms,
                    Call call) {

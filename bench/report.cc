@@ -35,7 +35,10 @@ std::string Report::Table() const {
   text += line;
   for (const Figure& f : figures_) {
     std::snprintf(line, sizeof line, "%-46s %12.4g %-10s %12.4g %8.3f %7.2f  %-18s %s   (peer: %s)\n", f.name.c_str(),
-                  f.value, f.unit.c_str(), f.peer_value, f.ratio, f.spread, f.goal.c_str(), f.goal.empty() ? "-" : f.met ? "yes" : "NO",
+                  f.value, f.unit.c_str(), f.peer_value, f.ratio, f.spread, f.goal.c_str(),
+                  f.goal.empty() ? "-"
+                  : f.met        ? "yes"
+                                 : "NO",
                   f.peer.c_str());
     text += line;
   }
@@ -81,8 +84,8 @@ std::string MachineText() {
   const double gib = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) /
                      (1024.0 * 1024 * 1024);
   char text[400];
-  std::snprintf(text, sizeof text, "%s, %d cores, %.0f GiB; gcc %s; lightcone %s\n", cpu.c_str(),
-                AvailableCores(), gib, __VERSION__, kVersion);
+  std::snprintf(text, sizeof text, "%s, %d cores, %.0f GiB; gcc %s; lightcone %s\n", cpu.c_str(), AvailableCores(), gib,
+                __VERSION__, kVersion);
   return text;
 }
 

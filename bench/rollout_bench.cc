@@ -58,7 +58,8 @@ class Switches {
       std::vector<std::jthread> searchers;
       for (int s = 0; s < kSearchers; ++s) {
         searchers.emplace_back([&, s] {
-          for (size_t i = static_cast<size_t>(s); !stop && errors[s].ok(); i += kSearchers, ++searches) errors[s] = Look(i);
+          for (size_t i = static_cast<size_t>(s); !stop && errors[s].ok(); i += kSearchers, ++searches)
+            errors[s] = Look(i);
           if (!errors[s].ok()) stop = true;
         });
       }
@@ -66,7 +67,8 @@ class Switches {
       stop = true;
     }
     for (const absl::Status& error : errors) LC_RETURN_IF_ERROR(error);
-    const std::string beside = StrCat(", ", gallery_.items(), " items, ", kSearchers, " searching (", searches.load(), ")");
+    const std::string beside =
+        StrCat(", ", gallery_.items(), " items, ", kSearchers, " searching (", searches.load(), ")");
     report_.AddAtMost("activation" + beside, Median(activations), "ms", 100, Spread(activations));
     report_.AddAtMost("rollback" + beside, Median(rollbacks), "ms", 50, Spread(rollbacks));
     return absl::OkStatus();
@@ -103,8 +105,8 @@ class Switches {
     for (const server::EngineHit& hit : hits) {
       const bool both = std::get<uint64_t>(hit.id.value) < static_cast<uint64_t>(both_);
       if (hit.generation != (both ? serving : 1)) {
-        return Internal(StrCat("a mixed view: ", ToString(hit.id), " by generation ", hit.generation, " while ", serving,
-                               " serves"));
+        return Internal(StrCat("a mixed view: ", ToString(hit.id), " by generation ", hit.generation, " while ",
+                               serving, " serves"));
       }
     }
     return absl::OkStatus();
@@ -212,7 +214,8 @@ class BackfillBench {
       }
       if (round > 0) rates.push_back(1000 * static_cast<double>(leased) / MillisecondsSince(start));
     }
-    AddAtLeast(report_, StrCat("leases of ", kWorkerBatch, " ids, 1 worker, of ", gallery_.items()), rates, "ids/s", 10'000);
+    AddAtLeast(report_, StrCat("leases of ", kWorkerBatch, " ids, 1 worker, of ", gallery_.items()), rates, "ids/s",
+               10'000);
     return absl::OkStatus();
   }
 
@@ -290,7 +293,8 @@ class BackfillBench {
   absl::Status AwaitStep(const std::string& job) const {
     while (true) {
       LC_ASSIGN_OR_RETURN(const server::JobStatus status, gallery_.engine().GetJob(job));
-      if (status.final()) return Internal(StrCat("the training ended before it was measured: ", MessageOf(status.error)));
+      if (status.final())
+        return Internal(StrCat("the training ended before it was measured: ", MessageOf(status.error)));
       if (status.done > 0) return absl::OkStatus();
       absl::SleepFor(absl::Milliseconds(20));
     }
@@ -314,7 +318,8 @@ class BackfillBench {
       rates.push_back(1000 * static_cast<double>(done) / MillisecondsSince(start));
       of_processor.push_back(static_cast<double>(done) / absl::ToDoubleSeconds(ProcessorTimeOfProcess() - processor));
     }
-    AddAtLeast(report_, StrCat("backfill without an encoder, 1 worker, batches of ", kWorkerBatch), rates, "items/s", 5'000);
+    AddAtLeast(report_, StrCat("backfill without an encoder, 1 worker, batches of ", kWorkerBatch), rates, "items/s",
+               5'000);
     AddAtLeast(report_, "the same by a processor's second, index included", of_processor, "items/s", 5'000);
     return absl::OkStatus();
   }

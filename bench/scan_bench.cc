@@ -149,7 +149,8 @@ absl::Status ReportCallers(const IndexWorld& world, std::span<const float> queri
   std::atomic<int64_t> failures = 0;
   const auto rate = [&](int callers) {
     return static_cast<double>(kCalls) / SecondsOfQueries(kCalls, callers, [&](int64_t q) {
-             failures += !world.Search(queries.subspan(static_cast<size_t>(q) * dimension, dimension), {.exact = true}).ok();
+             failures +=
+                 !world.Search(queries.subspan(static_cast<size_t>(q) * dimension, dimension), {.exact = true}).ok();
            });
   };
   std::vector<double> many, few, ratios;

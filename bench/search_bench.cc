@@ -135,8 +135,8 @@ absl::StatusOr<Throughput> Ask(const std::function<absl::Status(int client, int 
   return Throughput{n / (MillisecondsSince(start) / 1000), 1e6 * callers_s / n, 1e6 * (all_s - callers_s) / n};
 }
 
-absl::Status MeasureThroughput(const BenchOptions& options, server::RunningServer& running, std::span<const float> queries,
-                               Report& report) {
+absl::Status MeasureThroughput(const BenchOptions& options, server::RunningServer& running,
+                               std::span<const float> queries, Report& report) {
   std::vector<std::unique_ptr<client::Client>> clients;
   for (int c = 0; c < kClients; ++c) {
     LC_ASSIGN_OR_RETURN(clients.emplace_back(), ConnectTo(running.bound().grpc));
@@ -149,9 +149,8 @@ absl::Status MeasureThroughput(const BenchOptions& options, server::RunningServe
     LC_ASSIGN_OR_RETURN(const Throughput served, Ask([&](int c, int q) {
                           return clients[static_cast<size_t>(c)]->Search(TopTen(query(q))).status();
                         }));
-    LC_ASSIGN_OR_RETURN(const Throughput direct, Ask([&](int, int q) {
-                          return running.engine().Search(CallOfTopTen(query(q)), {}).status();
-                        }));
+    LC_ASSIGN_OR_RETURN(const Throughput direct,
+                        Ask([&](int, int q) { return running.engine().Search(CallOfTopTen(query(q)), {}).status(); }));
     if (round == 0) continue;  // warm-up
     wire.push_back(served.calls_per_second);
     engine.push_back(direct.calls_per_second);
@@ -160,8 +159,8 @@ absl::Status MeasureThroughput(const BenchOptions& options, server::RunningServe
     server_us.push_back(served.other_us);
     engine_us.push_back(direct.caller_us + direct.other_us);
   }
-  const std::string what = StrCat("gRPC top-10 searches with payloads, ", options.items, " x ", options.dimension, ", ", kClients,
-                                  " clients on the same cores");
+  const std::string what = StrCat("gRPC top-10 searches with payloads, ", options.items, " x ", options.dimension, ", ",
+                                  kClients, " clients on the same cores");
   report.Add({.name = what,
               .value = Median(wire),
               .unit = "queries/s",
@@ -172,8 +171,8 @@ absl::Status MeasureThroughput(const BenchOptions& options, server::RunningServe
               .met = Median(ratios) >= 0.6,
               .spread = Spread(ratios)});
   // What is left where clients have cores of their own.
-  report.Add({.name = StrCat(what, ": processor time a search, the server's (the clients': ", static_cast<int64_t>(Median(client_us)),
-                             " us more)"),
+  report.Add({.name = StrCat(what, ": processor time a search, the server's (the clients': ",
+                             static_cast<int64_t>(Median(client_us)), " us more)"),
               .value = Median(server_us),
               .unit = "us",
               .peer = "through Engine::Search",

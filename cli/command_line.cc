@@ -57,7 +57,8 @@ void AddAll(CLI::App& root, Context& context) {
 std::string UnknownSubcommand(const CLI::App& root) {
   const CLI::App* app = &root;
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-  const std::vector<const CLI::App*> known = app->get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
+  const std::vector<const CLI::App*> known =
+      app->get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
   if (known.empty()) return "";
   for (const std::string& word : root.remaining(/*recurse=*/true)) {
     if (word.starts_with('-')) continue;

@@ -20,8 +20,8 @@ class Context {
   double timeout_seconds = 30;             // --timeout
   std::string operator_name;               // --operator; empty: USER@HOST
   bool timeout_given = false;
-  bool json = false;                       // --json
-  bool retry_writes = false;               // of the client; set before Client()
+  bool json = false;          // --json
+  bool retry_writes = false;  // of the client; set before Client()
 
   // The client, made at the first call. INVALID_ARGUMENT for an address or timeout that is not allowed.
   absl::StatusOr<client::Client*> Client();

@@ -15,8 +15,8 @@
 #include "lightcone/v1/collections.grpc.pb.h"
 #include "lightcone/v1/generations.grpc.pb.h"
 #include "lightcone/v1/jobs.grpc.pb.h"
-#include "lightcone/v1/training.grpc.pb.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
+#include "lightcone/v1/training.grpc.pb.h"
 
 namespace lightcone::client {
 

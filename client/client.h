@@ -35,8 +35,8 @@
 #include "lightcone/v1/collections.pb.h"
 #include "lightcone/v1/generations.pb.h"
 #include "lightcone/v1/jobs.pb.h"
-#include "lightcone/v1/training.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
+#include "lightcone/v1/training.pb.h"
 
 namespace lightcone::client {
 

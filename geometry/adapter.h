@@ -35,8 +35,8 @@ enum class AdapterDirection { kQuery, kItem };
 // With AdapterSpec::unit_input every one of them takes z / |z| for z, and the predicted error reads what the map reads.
 enum class AdapterKind { kProcrustes, kAffine, kLowRankAffine, kResidualMlp, kKernel };
 
-// "query", "item"; "procrustes", "affine", "low-rank-affine", "residual-mlp", "kernel". The reverses are kInvalidArgument naming
-// field 'direction' or 'map', the text and the names allowed.
+// "query", "item"; "procrustes", "affine", "low-rank-affine", "residual-mlp", "kernel". The reverses are
+// kInvalidArgument naming field 'direction' or 'map', the text and the names allowed.
 std::string_view AdapterDirectionName(AdapterDirection direction);
 std::string_view AdapterKindName(AdapterKind kind);
 absl::StatusOr<AdapterDirection> ParseAdapterDirection(std::string_view text);

@@ -50,10 +50,10 @@ struct DenseLayer {
   std::size_t columns = 0;  // outputs, as of the terms' matrices
 };
 
-// values[r * stride + c] = exp(-sharpness |x_r - a_c|), the Laplace kernel, for r < n, c < layer.columns, of what `layer`
-// gave: <a_c, x_r> - |a_c|^2 / 2 with x_r its first term's rows and a_c its matrix; squares[r] = |x_r|^2. Distances of
-// less than a hundredth of the lengths are summed from the differences: such products keep few of their digits. What
-// stands up to the next multiple of kPanelColumns is overwritten: stride >= that.
+// values[r * stride + c] = exp(-sharpness |x_r - a_c|), the Laplace kernel, for r < n, c < layer.columns, of what
+// `layer` gave: <a_c, x_r> - |a_c|^2 / 2 with x_r its first term's rows and a_c its matrix; squares[r] = |x_r|^2.
+// Distances of less than a hundredth of the lengths are summed from the differences: such products keep few of their
+// digits. What stands up to the next multiple of kPanelColumns is overwritten: stride >= that.
 void ApplyLaplace(float sharpness, const DenseLayer& layer, const float* squares, std::size_t n, float* values,
                   std::size_t stride);
 

@@ -50,8 +50,7 @@ absl::Status CheckWidth(const AdapterSpec& spec) {
       if (spec.width >= 1 && spec.width <= kAdapterWidthMax) return absl::OkStatus();
       return InvalidField("adapter.width", StrCat(spec.width), StrCat("1 .. ", kAdapterWidthMax));
   }
-  return InvalidField("adapter.map", StrCat(static_cast<int>(spec.kind)),
-                      kKindNames);
+  return InvalidField("adapter.map", StrCat(static_cast<int>(spec.kind)), kKindNames);
 }
 
 // Of kernel: above 0 and finite; 0 for every other kind.
@@ -122,9 +121,8 @@ absl::StatusOr<AdapterDirection> ParseAdapterDirection(std::string_view text) {
 }
 
 absl::StatusOr<AdapterKind> ParseAdapterKind(std::string_view text) {
-  for (const AdapterKind kind :
-       {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine, AdapterKind::kResidualMlp,
-        AdapterKind::kKernel}) {
+  for (const AdapterKind kind : {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine,
+                                 AdapterKind::kResidualMlp, AdapterKind::kKernel}) {
     if (AdapterKindName(kind) == text) return kind;
   }
   return InvalidField("map", StrCat("'", text, "'"), kKindNames);

@@ -1,6 +1,7 @@
-// Scores of rows for many queries, compiled once per instruction set by kernels.cc, after kernels-inl.h. Include nowhere
-// else. A register holds the sums of one row with several queries: a number of the row is copied to all its lanes, and
-// meets the same number of each query (query_batch.h). Sums run in four parts, as BoundQuery::ScoreErrorMax asks for.
+// Scores of rows for many queries, compiled once per instruction set by kernels.cc, after kernels-inl.h. Include
+// nowhere else. A register holds the sums of one row with several queries: a number of the row is copied to all its
+// lanes, and meets the same number of each query (query_batch.h). Sums run in four parts, as BoundQuery::ScoreErrorMax
+// asks for.
 #if defined(LIGHTCONE_GEOMETRY_BATCH_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LIGHTCONE_GEOMETRY_BATCH_KERNELS_INL_H_
 #undef LIGHTCONE_GEOMETRY_BATCH_KERNELS_INL_H_
@@ -28,7 +29,8 @@ constexpr size_t kRowsAtOnce = 8;  // with two vectors of queries 16 sums and 6 
 constexpr size_t kRowsAtOnce = 4;  // 8 sums and 6 operands: 16 registers
 #endif
 constexpr size_t kBatchPrefetchBytes = 64 * 1024;
-constexpr size_t kBatchTileBytes = 256 * 1024;  // rows that stay in the second-level cache while all queries pass over them
+constexpr size_t kBatchTileBytes =
+    256 * 1024;  // rows that stay in the second-level cache while all queries pass over them
 
 // Named members and always-inlined functions, no arrays and no lambdas: only then do compilers keep sums in registers.
 struct FourSums {

@@ -290,8 +290,8 @@ RowCoding EncodeInt8Impl(double scale, const float* z, const float* centre, size
   auto lost = hn::Zero(d), kept = lost, along = lost;
   for (size_t i = 0; i < vectors; i += lanes) {
     const auto exact = r.VectorAt(i);
-    const auto bounded = hn::Min(hn::Max(hn::Mul(exact, hn::Set(d, steps)), hn::Set(d, -kInt8CodeMax)),
-                                 hn::Set(d, kInt8CodeMax));
+    const auto bounded =
+        hn::Min(hn::Max(hn::Mul(exact, hn::Set(d, steps)), hn::Set(d, -kInt8CodeMax)), hn::Set(d, kInt8CodeMax));
     const auto code = hn::Round(bounded);
     hn::StoreU(hn::DemoteTo(d8, hn::Add(hn::DemoteTo(d32, code), hn::Set(d32, 128))), d8, out + i);
     const auto value = hn::Mul(code, hn::Set(d, step));

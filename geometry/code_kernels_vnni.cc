@@ -138,8 +138,8 @@ struct GroupScores {
   __m512 score, error;
 };
 
-LC_VNNI_INLINE GroupScores FinishGroup(const CodeQueryBatch::Factors& queries, bool euclidean, __m512i high, __m512i low,
-                                       const CodeFactors& row) {
+LC_VNNI_INLINE GroupScores FinishGroup(const CodeQueryBatch::Factors& queries, bool euclidean, __m512i high,
+                                       __m512i low, const CodeFactors& row) {
   const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(high, 8), low);
   const __m512 dot = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_load_si512(queries.offset)));
   const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(row.step), _mm512_mul_ps(_mm512_load_ps(queries.sigma), dot));
@@ -148,8 +148,8 @@ LC_VNNI_INLINE GroupScores FinishGroup(const CodeQueryBatch::Factors& queries, b
   const __m512 slack = _mm512_load_ps(queries.slack), error = _mm512_set1_ps(row.error);
   if (!euclidean) return {score, _mm512_add_ps(slack, _mm512_mul_ps(_mm512_load_ps(queries.a_norm), error))};
   const __m512 distance = _mm512_sqrt_ps(_mm512_max_ps(_mm512_sub_ps(slack, score), _mm512_setzero_ps()));
-  const __m512 both = _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(2.00001f), distance),
-                                    _mm512_mul_ps(_mm512_set1_ps(1.00001f), error));
+  const __m512 both =
+      _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(2.00001f), distance), _mm512_mul_ps(_mm512_set1_ps(1.00001f), error));
   return {score, _mm512_add_ps(slack, _mm512_mul_ps(error, both))};
 }
 
@@ -238,8 +238,8 @@ LC_VNNI std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* ro
   return found;
 }
 
-LC_VNNI void ScanCodesBatchVnni(const CodeQueryBatch& queries, const std::uint8_t* rows, std::size_t stride, std::size_t n,
-                                const float* floors, CodeHit* hits, std::size_t* found) {
+LC_VNNI void ScanCodesBatchVnni(const CodeQueryBatch& queries, const std::uint8_t* rows, std::size_t stride,
+                                std::size_t n, const float* floors, CodeHit* hits, std::size_t* found) {
   std::fill(found, found + queries.grouped(), std::size_t{0});
   for (std::size_t i = 0; i < n; i += kBatchRows) {
     Prefetch<kSecondLevel>(rows + i * stride + kBatchPrefetchBytes, kBatchRows * stride);

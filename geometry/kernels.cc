@@ -7,8 +7,8 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 // After foreach_target.h, which includes this file once for each instruction set.
-#include "geometry/kernels-inl.h"
 #include "geometry/batch_kernels-inl.h"
+#include "geometry/kernels-inl.h"
 #include "geometry/kernels_scalar-inl.h"
 
 #if HWY_ONCE

@@ -33,8 +33,8 @@ struct RowHit {
   float score = 0;
 };
 
-// The scores that are not below floors[q] alone (so NaN is one), rows ascending: the hits of query q are the first found[q]
-// from hits + q * n on. floors[q] may be -inf.
+// The scores that are not below floors[q] alone (so NaN is one), rows ascending: the hits of query q are the first
+// found[q] from hits + q * n on. floors[q] may be -inf.
 void ScanRowsBatch(const QueryBatch& queries, const float* rows, std::size_t stride, const RowFactors* factors,
                    std::size_t n, const float* floors, RowHit* hits, std::size_t* found);
 

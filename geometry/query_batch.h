@@ -14,12 +14,13 @@ namespace lightcone {
 
 class QueryBatch {
  public:
-  static constexpr std::size_t kGroup = 16;      // queries of a group, the lanes of the widest register
-  static constexpr std::size_t kAloneMax = 4;    // so few that no group is full of are faster one by one
+  static constexpr std::size_t kGroup = 16;    // queries of a group, the lanes of the widest register
+  static constexpr std::size_t kAloneMax = 4;  // so few that no group is full of are faster one by one
 
   // REQUIRES: the queries outlive this; all of one dimension.
   explicit QueryBatch(std::span<const BoundQuery* const> queries);
-  explicit QueryBatch(std::span<const BoundQuery> queries) : QueryBatch(std::span<const BoundQuery* const>(PointersTo(queries))) {}
+  explicit QueryBatch(std::span<const BoundQuery> queries)
+      : QueryBatch(std::span<const BoundQuery* const>(PointersTo(queries))) {}
 
   std::size_t size() const { return queries_.size(); }
   std::size_t dimension() const { return dimension_; }

@@ -174,9 +174,10 @@ absl::StatusOr<AdapterFile> ReadHeader(std::string_view text) {
 
 absl::Status CheckEncoder(const char* field, uint32_t crc32c, const std::string& label, const AdapterEnd& end) {
   if (crc32c == 0 || end.encoder_crc32c == 0 || crc32c == end.encoder_crc32c) return absl::OkStatus();
-  return InvalidField(field, StrCat(crc32c),
-                      StrCat(end.encoder_crc32c, ", of the encoder of ", end.name,
-                             ": the adapter was fitted with another model", label.empty() ? "" : StrCat(", '", label, "'")));
+  return InvalidField(
+      field, StrCat(crc32c),
+      StrCat(end.encoder_crc32c, ", of the encoder of ", end.name, ": the adapter was fitted with another model",
+             label.empty() ? "" : StrCat(", '", label, "'")));
 }
 
 // Outside Lorentz nobody looks at curvature and clip radius.

@@ -14,8 +14,8 @@
 namespace lightcone {
 
 struct EncoderOptions {
-  int threads = 0;      // of the tensor library, for the whole process; 0 leaves them as they are. 1 .. 256.
-  int batch_max = 256;  // images in one forward pass; bounds the memory of a call. 1 .. 65536.
+  int threads = 0;             // of the tensor library, for the whole process; 0 leaves them as they are. 1 .. 256.
+  int batch_max = 256;         // images in one forward pass; bounds the memory of a call. 1 .. 65536.
   std::string device = "cpu";  // where it runs: cpu, cuda or auto (DeviceFor). Vectors come back to the CPU.
 };
 

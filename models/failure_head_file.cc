@@ -103,8 +103,8 @@ absl::StatusOr<std::string> EncodeFailureHead(const FailureHeadFile& file) {
   Checkpoint checkpoint;
   checkpoint.sections[kHeadSection] = header.dump(2) + "\n";
   // Little-endian machines only, as everywhere in Lightcone's files.
-  checkpoint.sections[kMeansSection] = std::string(reinterpret_cast<const char*>(file.means.rows.data()),
-                                                   file.means.rows.size() * sizeof(float));
+  checkpoint.sections[kMeansSection] =
+      std::string(reinterpret_cast<const char*>(file.means.rows.data()), file.means.rows.size() * sizeof(float));
   return EncodeCheckpoint(checkpoint);
 }
 

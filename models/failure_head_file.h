@@ -26,8 +26,8 @@ struct FailureHeadFile {
   bool operator==(const FailureHeadFile&) const = default;
 };
 
-// The file's bytes. INVALID_ARGUMENT: as FailureHead::Validate; no class, or means that are no whole rows or not finite;
-// a label too long or not UTF-8.
+// The file's bytes. INVALID_ARGUMENT: as FailureHead::Validate; no class, or means that are no whole rows or not
+// finite; a label too long or not UTF-8.
 absl::StatusOr<std::string> EncodeFailureHead(const FailureHeadFile& file);
 
 // DATA_LOSS: not such a file, truncated, or a checksum fails (says which section). FAILED_PRECONDITION: a newer format.

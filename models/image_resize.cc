@@ -60,7 +60,8 @@ std::vector<float> ResizeMatrix(int from, int to) {
   std::vector<float> matrix(static_cast<size_t>(to) * static_cast<size_t>(from), 0.0f);
   const std::vector<Taps> rows = AxisTaps(from, to);
   for (size_t i = 0; i < rows.size(); ++i)
-    std::copy(rows[i].weights.begin(), rows[i].weights.end(), matrix.begin() + static_cast<std::ptrdiff_t>(i) * from + rows[i].first);
+    std::copy(rows[i].weights.begin(), rows[i].weights.end(),
+              matrix.begin() + static_cast<std::ptrdiff_t>(i) * from + rows[i].first);
   return matrix;
 }
 

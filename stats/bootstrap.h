@@ -20,9 +20,9 @@ struct Estimate {
 Estimate BootstrapMean(std::span<const double> values, double least, double most);
 
 // The mean of `numerators`, each in [least, most], by that of `denominators`, two measures of the same probes, with the
-// percentile bootstrap's interval: probes are drawn as above, and keep both values. As above it holds what numerators that
-// no probe showed could do. Empty where the interval of the denominators' mean reaches 0, for then the quotient may be
-// anything, and without probes. REQUIRES: spans of one length, no NaN.
+// percentile bootstrap's interval: probes are drawn as above, and keep both values. As above it holds what numerators
+// that no probe showed could do. Empty where the interval of the denominators' mean reaches 0, for then the quotient
+// may be anything, and without probes. REQUIRES: spans of one length, no NaN.
 std::optional<Estimate> BootstrapQuotient(std::span<const double> numerators, std::span<const double> denominators,
                                           double least, double most);
 

@@ -16,7 +16,7 @@ constexpr int kBitsLeft = 14;  // of a float64's 52 behind the leading one
 constexpr double kRidge = 1e-9;
 constexpr int kSteps = 100, kHalvings = 40;
 constexpr double kLossRounding = 1e-12;  // of a loss
-constexpr double kConverged = 1e-7;  // a step, in log odds: the one behind it would be about its square
+constexpr double kConverged = 1e-7;      // a step, in log odds: the one behind it would be about its square
 
 struct Point {
   double x = 0, weight = 0;
@@ -37,9 +37,8 @@ std::vector<Point> PointsOf(const DistanceCounts& counts) {
       if (sums.count > 0) points.push_back({sums.distance / count, count, relevant});
     }
   }
-  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
-    return a.x != b.x ? a.x < b.x : a.relevant < b.relevant;
-  });
+  std::sort(points.begin(), points.end(),
+            [](const Point& a, const Point& b) { return a.x != b.x ? a.x < b.x : a.relevant < b.relevant; });
   return points;
 }
 

@@ -25,9 +25,9 @@ struct DistanceCalibration {
   bool operator==(const DistanceCalibration&) const = default;
 };
 
-// Distances of a leg, of relevant items and of others, counted. Those that share sign, power of two and 14 bits behind it
-// (that is, agree to within 1/16384 of themselves) are one point at their mean, so that what is kept does not grow with
-// their number.
+// Distances of a leg, of relevant items and of others, counted. Those that share sign, power of two and 14 bits behind
+// it (that is, agree to within 1/16384 of themselves) are one point at their mean, so that what is kept does not grow
+// with their number.
 class DistanceCounts {
  public:
   struct Sums {

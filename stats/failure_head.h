@@ -25,9 +25,9 @@ struct ClassMeans {
 
 // What an item's direction says of those classes; all of 1 - cosine to the means.
 struct ClassEvidence {
-  double entropy = 0, sharp = 0;   // of softmax(cosine / tau) at tau = .1 and .05
-  double cosine = 0, margin = 0;   // of the nearest mean; that less the second one's (0 if there is but one)
-  int32_t nearest = 0;             // class of the nearest mean
+  double entropy = 0, sharp = 0;  // of softmax(cosine / tau) at tau = .1 and .05
+  double cosine = 0, margin = 0;  // of the nearest mean; that less the second one's (0 if there is but one)
+  int32_t nearest = 0;            // class of the nearest mean
 };
 // `z` before or after the clip: directions only. REQUIRES: one class or more; z of the means' dimension.
 ClassEvidence EvidenceOf(const ClassMeans& means, std::span<const float> z);

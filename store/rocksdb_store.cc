@@ -13,8 +13,8 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "rocksdb/db.h"
-#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/transaction_log.h"
+#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "spdlog/spdlog.h"
 #include "store/column_families.h"
@@ -443,10 +443,11 @@ absl::Status RocksStore::OpenDatabase(const StoreOptions& options) {
   LC_RETURN_IF_ERROR(CheckCut(options, *point, whole));
   const rocksdb::Status cut = TryOpen(options, Mode::kPointInTimeRecovery, /*watch=*/true);
   if (!cut.ok()) return OpenError(cut);
-  spdlog::warn("store '{}': its log was damaged ({}) and is cut there, behind {}: what is known to have been synced, up to "
-               "sequence {}, is there; what came behind the cut is lost",
-               folder_, whole.ToString(),
-               watch_.last() > 0 ? StrCat("sequence ", watch_.last()) : "what is in tables already", point->sequence);
+  spdlog::warn(
+      "store '{}': its log was damaged ({}) and is cut there, behind {}: what is known to have been synced, up to "
+      "sequence {}, is there; what came behind the cut is lost",
+      folder_, whole.ToString(), watch_.last() > 0 ? StrCat("sequence ", watch_.last()) : "what is in tables already",
+      point->sequence);
   return absl::OkStatus();
 }
 

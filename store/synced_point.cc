@@ -66,8 +66,8 @@ void LogWatch::ColumnFamilyLogNumberMap(const std::map<uint32_t, uint64_t>& log_
 }
 
 rocksdb::WalFilter::WalProcessingOption LogWatch::LogRecordFound(unsigned long long, const std::string&,
-                                                                 const rocksdb::WriteBatch& batch,
-                                                                 rocksdb::WriteBatch*, bool*) {
+                                                                 const rocksdb::WriteBatch& batch, rocksdb::WriteBatch*,
+                                                                 bool*) {
   uint64_t first = 0;
   uint32_t count = 0;
   coding::Reader head(batch.Data());  // RocksDB's own layout: sequence of the first operation, and how many there are

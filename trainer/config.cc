@@ -92,8 +92,9 @@ std::vector<Row> OptimisationRows() {
   rows.push_back(
       LC_NUMBER("weight_decay", weight_decay, 0.0, 1.0, "on the network, but not on a learnt rescale factor"));
   rows.push_back(LC_NUMBER("classifier_weight_decay", classifier_weight_decay, 0.0, 1.0, "on the head"));
-  rows.push_back(LC_WORD("schedule", schedule, "cosine-step, cosine-epoch, linear-step, step, constant",
-                         "learning rate: to 0 along a cosine by step or by epoch, or linearly; x 0.2 at 30, 60, 80 %; or constant"));
+  rows.push_back(LC_WORD(
+      "schedule", schedule, "cosine-step, cosine-epoch, linear-step, step, constant",
+      "learning rate: to 0 along a cosine by step or by epoch, or linearly; x 0.2 at 30, 60, 80 %; or constant"));
   rows.push_back(LC_NUMBER("warmup_epochs", warmup_epochs, 0.0, 1000.0, "linear rise of the learning rate from 0"));
   rows.push_back(LC_NUMBER("gradient_clip", gradient_clip, 0.0, 1e6, "largest global gradient norm; 0: none"));
   rows.push_back(

@@ -29,9 +29,10 @@ struct HbctConfig {
   double q_fixed = 0.5;
   double q_min = 0.001;               // lower clamp of q (never active at K = 1)
   std::string uncertainty = "ratio";  // ratio: 1 - |s|/t (U1); paper-line3: 1 - tanh(k|z|)/k (U3)
-  std::string normals = "drawn";      // where Lorentz MLR's normals point at first: drawn | old-means (of each class) | auto
-  bool mask_same_class = false;       // leave other old embeddings of the same class out of the sum
-  bool cached_old_features = false;   // old features once an image (plain), instead of on the same augmented batch
+  std::string normals =
+      "drawn";                   // where Lorentz MLR's normals point at first: drawn | old-means (of each class) | auto
+  bool mask_same_class = false;  // leave other old embeddings of the same class out of the sum
+  bool cached_old_features = false;  // old features once an image (plain), instead of on the same augmented batch
   // Studied beside the paper's method (docs/beyond.md); 0: not.
   double prototypes = 0;   // weight, under lambda, of a contrast with the old embeddings' class means
   double entail_clip = 0;  // clip radius of both sides in the entailment loss, in place of their own
@@ -148,7 +149,8 @@ struct TrainConfig {
   bool nesterov = true;
   double weight_decay = 5e-4;
   double classifier_weight_decay = 5e-4;  // of the head
-  std::string schedule = "cosine-step";   // cosine-step | cosine-epoch | linear-step | step (x0.2 at 30, 60, 80 %) | constant
+  std::string schedule =
+      "cosine-step";  // cosine-step | cosine-epoch | linear-step | step (x0.2 at 30, 60, 80 %) | constant
   double warmup_epochs = 0;
   double gradient_clip = 0;      // largest global gradient norm; 0: none
   std::string augment = "auto";  // auto (the data set's) | none | photo | drawing
@@ -206,13 +208,13 @@ constexpr int64_t kSmallSetImages = 10'000;
 // The changes of the images that `config.augment` asks for on this data set.
 AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset);
 
-// Where `config` trains: "cpu" or "cuda" (DeviceFor). A TorchScript backbone does on the processor: constants of its file
-// stay where they were loaded. INVALID_ARGUMENT when cuda was asked for it; errors of DeviceFor.
+// Where `config` trains: "cpu" or "cuda" (DeviceFor). A TorchScript backbone does on the processor: constants of its
+// file stay where they were loaded. INVALID_ARGUMENT when cuda was asked for it; errors of DeviceFor.
 absl::StatusOr<std::string> DeviceOf(const TrainConfig& config);
 
 // What `config.precision` comes to on that device: "float32" or "bf16". INVALID_ARGUMENT when it is bf16 and the
-// processor has no instructions for it: the products would be slower than in float32, or not to be had at all. Errors of
-// DeviceOf.
+// processor has no instructions for it: the products would be slower than in float32, or not to be had at all. Errors
+// of DeviceOf.
 absl::StatusOr<std::string> PrecisionOf(const TrainConfig& config);
 
 struct RecipeInfo {
@@ -233,8 +235,8 @@ absl::StatusOr<TrainConfig> RecipeFor(const Dataset& dataset, std::string_view r
 // docs/training.md has what it changed. REQUIRES: classes >= 2.
 double ClassifierScaleFor(int64_t classes);
 
-// What hbct.normals=auto comes to for a training on these images: "old-means" where a class of theirs is met 1,000 times
-// or less (its images times epochs, in the mean), else "drawn"; another value as it is. Ours (docs/beyond.md).
+// What hbct.normals=auto comes to for a training on these images: "old-means" where a class of theirs is met 1,000
+// times or less (its images times epochs, in the mean), else "drawn"; another value as it is. Ours (docs/beyond.md).
 std::string NormalsFor(const TrainConfig& config, const ImageSet& train);
 
 // zeta of the t-th model of a chain of compatible models, t = 0, 1, ...: 1.0 + 0.2 t (docs/training.md, step 3).

@@ -73,10 +73,10 @@ Row MakeRow(std::string name, std::string help, std::string allowed, Field field
 // Every kind of option in one line each; `path` is the member of TrainConfig. For code in namespace lightcone.
 #define LC_FIELD(path) \
   [](TrainConfig & c) -> auto& { return c.path; }
-#define LC_NUMBER(name, path, min, max, help)                                                                         \
-  internal::MakeRow(name, help, StrCat(NumberText(min), " .. ", NumberText(max)), LC_FIELD(path),                     \
-                    [](const TrainConfig& c) {                                                                        \
-                      return static_cast<double>(c.path) >= (min) && static_cast<double>(c.path) <= (max);            \
+#define LC_NUMBER(name, path, min, max, help)                                                              \
+  internal::MakeRow(name, help, StrCat(NumberText(min), " .. ", NumberText(max)), LC_FIELD(path),          \
+                    [](const TrainConfig& c) {                                                             \
+                      return static_cast<double>(c.path) >= (min) && static_cast<double>(c.path) <= (max); \
                     })
 #define LC_BOOL(name, path, help) \
   internal::MakeRow(name, help, "true or false", LC_FIELD(path), [](const TrainConfig&) { return true; })

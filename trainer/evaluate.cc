@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "base/status.h"
-#include "stats/metrics.h"
 #include "geometry/uncertainty.h"
+#include "stats/metrics.h"
 #include "trainer/data/parallel.h"
 #include "trainer/distance_blocks_torch.h"
 #include "trainer/uncertainty/neighbours.h"

@@ -23,7 +23,8 @@ class FrozenFeatures {
   static absl::StatusOr<FrozenFeatures> Create(const OldModel& model, const Dataset& dataset, const TrainConfig& config,
                                                std::string_view form);
 
-  // [b, d] unit rows, without gradient, on the device of the images. `rows` [b], on the CPU: positions in the training set.
+  // [b, d] unit rows, without gradient, on the device of the images. `rows` [b], on the CPU: positions in the training
+  // set.
   torch::Tensor Of(const torch::Tensor& images, const torch::Tensor& rows) const;
 
   // Of every training image, [n, d] on the CPU; the plain images for "batch".

@@ -1,4 +1,5 @@
-// The progress of a training as a file that another process reads: one JSON object, written anew, whole at every moment.
+// The progress of a training as a file that another process reads: one JSON object, written anew, whole at every
+// moment.
 #pragma once
 
 #include <chrono>
@@ -12,14 +13,13 @@
 namespace lightcone {
 
 // {"name", "method", "epoch", "epochs", "step", "steps", "losses": {...}, "images_per_second", "elapsed_seconds",
-// "eta_seconds", "line": what people read, "curve": [{"epoch", losses...}, ...]}. The curve goes on from the file that a
-// training that was cut short left.
-// Threads: one at a time.
+// "eta_seconds", "line": what people read, "curve": [{"epoch", losses...}, ...]}. The curve goes on from the file that
+// a training that was cut short left. Threads: one at a time.
 class ProgressFile {
  public:
   explicit ProgressFile(std::string path);
-  // Writes it, at most five times a second but for the last one of all. Of a long curve every second point goes. A file that
-  // cannot be written costs the training nothing: status() says so.
+  // Writes it, at most five times a second but for the last one of all. Of a long curve every second point goes. A file
+  // that cannot be written costs the training nothing: status() says so.
   void Show(const TrainProgress& progress);
   const absl::Status& status() const { return status_; }
 

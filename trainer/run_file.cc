@@ -34,8 +34,7 @@ uint32_t ReadingChecksum(const Dataset& dataset, const TrainConfig& config) {
 
 bool StepsDependOn(const std::string& option, const MethodInfo& method) {
   for (const char* other :
-       {"name", "recipe", "device", "threads", "loader_threads", "checkpoint_seconds", "old_model",
-        "bt2.base_model"}) {
+       {"name", "recipe", "device", "threads", "loader_threads", "checkpoint_seconds", "old_model", "bt2.base_model"}) {
     if (option == other) return false;
   }
   return ReadsOption(method, option);
@@ -52,16 +51,16 @@ RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32
 
 void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Checkpoint& checkpoint) {
   checkpoint.sections["config"] = ToJson(identity.config);
-  checkpoint.sections["progress"] = json{
-      {"step", progress.step},
-      {"epoch_loss", progress.epoch_loss},
-      {"last_epoch_loss", progress.last_epoch_loss},
-      {"seconds", progress.seconds},
-      {"reading_crc32c", identity.reading_crc32c},
-      {"data_crc32c", identity.data_crc32c},
-      {"old_model_crc32c", identity.old_model_crc32c},
-      {"other_models_crc32c", identity.other_models_crc32c},
-      {"revision", FindTrainingMethod(identity.config.method)->revision}}.dump();
+  checkpoint.sections["progress"] = json{{"step", progress.step},
+                                         {"epoch_loss", progress.epoch_loss},
+                                         {"last_epoch_loss", progress.last_epoch_loss},
+                                         {"seconds", progress.seconds},
+                                         {"reading_crc32c", identity.reading_crc32c},
+                                         {"data_crc32c", identity.data_crc32c},
+                                         {"old_model_crc32c", identity.old_model_crc32c},
+                                         {"other_models_crc32c", identity.other_models_crc32c},
+                                         {"revision", FindTrainingMethod(identity.config.method)->revision}}
+                                        .dump();
 }
 
 absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Checkpoint& checkpoint) {
@@ -92,7 +91,8 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
   };
   // Checkpoints that are older than the number do not say.
   if (object.contains("reading_crc32c") && number("reading_crc32c") != static_cast<double>(identity.reading_crc32c)) {
-    return Differs("dataset", "the same images with another mean, deviation, augmentation or names of classes", "these");
+    return Differs("dataset", "the same images with another mean, deviation, augmentation or names of classes",
+                   "these");
   }
   if (number("old_model_crc32c") != static_cast<double>(identity.old_model_crc32c)) {
     return Differs("old_model", "another encoder", "the encoder");

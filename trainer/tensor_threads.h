@@ -5,8 +5,8 @@
 
 namespace lightcone {
 
-// What a training that was told nothing works with: OMP_NUM_THREADS, which the tensor library's users know, where it is a
-// number from 1 to AvailableCores(), else all of these. Threads: safe, while nobody changes the environment.
+// What a training that was told nothing works with: OMP_NUM_THREADS, which the tensor library's users know, where it is
+// a number from 1 to AvailableCores(), else all of these. Threads: safe, while nobody changes the environment.
 int DefaultTensorThreads();
 
 // While it lives, the BLAS works with so many threads (from 1), where it is OpenBLAS. Threads: one at a time in a

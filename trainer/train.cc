@@ -51,7 +51,8 @@ class Trainer {
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(CheckpointPath());
     if (!checkpoint.ok() && !absl::IsNotFound(checkpoint.status())) return checkpoint.status();
     // Always set: a resumed training must not depend on what ran in this process before, nor on the environment of now.
-    if (config_.threads == 0 && checkpoint.ok()) config_.threads = std::min(SavedThreads(*checkpoint), AvailableCores());
+    if (config_.threads == 0 && checkpoint.ok())
+      config_.threads = std::min(SavedThreads(*checkpoint), AvailableCores());
     if (config_.threads == 0) config_.threads = DefaultTensorThreads();
     threads_.emplace(static_cast<int>(config_.threads), config_.encoder.architecture);
     LC_ASSIGN_OR_RETURN(run_, TrainingRun::Create(dataset_, config_));

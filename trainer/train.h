@@ -17,11 +17,11 @@ namespace lightcone {
 
 struct TrainProgress {
   std::string name, method;
-  int64_t epoch = 0, epochs = 0;                       // epoch: 1 .. epochs
-  int64_t step = 0, steps = 0;                         // over the whole training
+  int64_t epoch = 0, epochs = 0;  // epoch: 1 .. epochs
+  int64_t step = 0, steps = 0;    // over the whole training
   // Means since the last report: total, base, entail, contrast ...; at an epoch's end the total is that of all of it.
   std::vector<std::pair<std::string, double>> losses;
-  double images_per_second = 0;                        // since the start (or resumption) of this run
+  double images_per_second = 0;  // since the start (or resumption) of this run
   double elapsed_seconds = 0, eta_seconds = 0;
   bool finished = false;
 };

@@ -1,5 +1,5 @@
-// lightcone adapt: fits an adapter from pairs of embeddings, or from two models and a data set, shows what it gains, and
-// puts it into a collection.
+// lightcone adapt: fits an adapter from pairs of embeddings, or from two models and a data set, shows what it gains,
+// and puts it into a collection.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -14,10 +14,10 @@
 
 #include "base/npy.h"
 #include "base/status.h"
-#include "cli/commands/adapt_report.h"
 #include "cli/commands.h"
-#include "cli/interrupt.h"
+#include "cli/commands/adapt_report.h"
 #include "cli/commands/put_adapter.h"
+#include "cli/interrupt.h"
 #include "cli/table.h"
 #include "models/encoder.h"
 #include "trainer/adapt/evaluate_adapter.h"
@@ -109,7 +109,8 @@ absl::Status CheckRows(const char* flag, const Matrix& matrix, const Space& spac
   for (size_t i = 0; i < static_cast<size_t>(matrix.rows); ++i) {
     const std::span<const float> row = RowOf(matrix, i);
     const double norm = NormOf(row);
-    if (std::isfinite(norm) && norm <= kNormMax && (space.metric != Metric::kCosine || norm >= kCosineNormMin)) continue;
+    if (std::isfinite(norm) && norm <= kNormMax && (space.metric != Metric::kCosine || norm >= kCosineNormMin))
+      continue;
     LC_RETURN_IF_ERROR(CheckVector(space, row, StrCat(flag, "[", i, "]")));
   }
   return absl::OkStatus();
@@ -169,8 +170,7 @@ absl::StatusOr<Inputs> Share(const AdaptFlags& flags, const Sides& sides) {
     if (i < tested) test_rows.push_back(items[i].front());
     if (i >= tested) fit_rows.insert(fit_rows.end(), items[i].begin(), items[i].end());
   }
-  LC_RETURN_IF_ERROR(
-      CheckCounts(flags, sides, std::ssize(fit_rows), static_cast<int64_t>(items.size() - tested)));
+  LC_RETURN_IF_ERROR(CheckCounts(flags, sides, std::ssize(fit_rows), static_cast<int64_t>(items.size() - tested)));
   std::sort(test_rows.begin(), test_rows.end());
   std::sort(fit_rows.begin(), fit_rows.end());
   Inputs inputs;
@@ -256,8 +256,7 @@ absl::StatusOr<Inputs> Embed(const AdaptFlags& flags, const Sides& sides) {
   LC_ASSIGN_OR_RETURN(const AdapterKind kind, ParseAdapterKind(flags.map));
   LC_RETURN_IF_ERROR(CheckCentres("--width", kind, flags.width, FittedAtMost(wanted * views, AdaptOptions{}.held_out)));
   const ImageSet images = DrawImages(dataset.train, wanted, MixSeed({flags.seed, 0x9a125u}));
-  LC_ASSIGN_OR_RETURN(inputs.pairs,
-                      EmbedPairs(old_model, new_model, images, dataset.augment, views, flags.seed));
+  LC_ASSIGN_OR_RETURN(inputs.pairs, EmbedPairs(old_model, new_model, images, dataset.augment, views, flags.seed));
   if (dataset.protocol.has_value()) {
     inputs.not_evaluated =
         StrCat(flags.data, " has a protocol of its own for queries and gallery, which `lightcone experiment` follows");
@@ -369,7 +368,8 @@ absl::Status PutIt(Context& context, const AdaptFlags& flags) {
   const absl::Status put = PutAdapterFile(context, {flags.collection, flags.from, flags.to, ""}, flags.out).status();
   if (!put.ok()) return Annotate(put, StrCat("'", flags.out, "' is fitted; to put it into '", flags.collection, "'"));
   if (!context.json) {
-    context.Print(StrCat("put into collection '", flags.collection, "', generation ", flags.from, " to ", flags.to, "\n"));
+    context.Print(
+        StrCat("put into collection '", flags.collection, "', generation ", flags.from, " to ", flags.to, "\n"));
   }
   return absl::OkStatus();
 }
@@ -416,7 +416,8 @@ absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
 void AddAdapt(CLI::App& root, Context& context) {
   auto flags = std::make_shared<AdaptFlags>();
   CLI::App* app = AddCommand(
-      root, "adapt", "Fit an adapter between two models' embeddings, show what it gains, and put it into a collection if asked to");
+      root, "adapt",
+      "Fit an adapter between two models' embeddings, show what it gains, and put it into a collection if asked to");
   app->add_option("--old-embeddings", flags->old_embeddings, "Old model's embeddings before the clip (n, d), .npy");
   app->add_option("--new-embeddings", flags->new_embeddings, "New model's, of the same items, .npy");
   flags->of_embeddings = {
@@ -439,12 +440,14 @@ void AddAdapt(CLI::App& root, Context& context) {
                       "Folder of the model that P_com and P_up refer to; default: new"),
       app->add_option("--data", flags->data, "Data set whose training images make the pairs, as in train")
           ->capture_default_str(),
-      app->add_option("--views", flags->views, "Embeddings an image: one plain, the others of changed copies; 0: the more the fewer images")
+      app->add_option("--views", flags->views,
+                      "Embeddings an image: one plain, the others of changed copies; 0: the more the fewer images")
           ->capture_default_str(),
   };
   app->add_option("--direction", flags->direction, "item (old items into the new space) or query (the reverse)")
       ->capture_default_str();
-  app->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp, kernel")->capture_default_str();
+  app->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp, kernel")
+      ->capture_default_str();
   flags->loss_given =
       app->add_option("--loss", flags->loss, "auto, or a sum of reg, rel, sup, contra, as in reg+0.5*sup")
           ->capture_default_str();

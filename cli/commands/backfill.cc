@@ -107,9 +107,10 @@ void AddBackfill(CLI::App& root, Context& context) {
   CLI::App* start = add("start", "Order the items of older generations, worst first; ends a pause", StartBackfill);
   start->add_option("--failure-head", flags->failure_head, "File of `backfill fit`; none: by neighbourhoods alone");
   start->add_option("--head-generation", flags->head_generation, "Whose items it is for; 0: the active one's parent");
-  start->add_option("--embed-rate", flags->embed_rate,
-                    "Items a second that the server embeds itself of those whose input is stored; 0: none; absent: as "
-                    "this generation's was started before")
+  start
+      ->add_option("--embed-rate", flags->embed_rate,
+                   "Items a second that the server embeds itself of those whose input is stored; 0: none; absent: as "
+                   "this generation's was started before")
       ->check(CLI::Number);  // which an empty word is not
   start->add_option("--p99-ms", flags->p99_ms_max, "Halve that rate while the p99 of searches lies above; 0: never");
   start->add_flag("--wait", flags->wait, "Until the order is there");
@@ -117,7 +118,8 @@ void AddBackfill(CLI::App& root, Context& context) {
   add("status", "State, progress, leases", ShowStatus);
   CLI::App* pause = add("pause", "Lease no more items until the next start", Pause);
   pause->add_option("--request-id", flags->request_id, "Makes a repeated call safe; made up when absent");
-  CLI::App* lease = add("lease", "Take what searches found, then the worst; upsert embeddings with same_content", Lease);
+  CLI::App* lease =
+      add("lease", "Take what searches found, then the worst; upsert embeddings with same_content", Lease);
   lease->add_option("--items", flags->items, "At most so many")->capture_default_str();
   lease->add_option("--lease-seconds", flags->timeout_seconds, "After which others get what is not embedded")
       ->capture_default_str();

@@ -10,11 +10,11 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "cli/arguments.h"
-#include "cli/served/child_server.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
-#include "cli/load/report.h"
 #include "cli/json/message_json.h"
+#include "cli/load/report.h"
+#include "cli/served/child_server.h"
 #include "cli/table.h"
 
 namespace lightcone::cli {
@@ -116,8 +116,8 @@ absl::StatusOr<LoadVectors> VectorsOf(const BenchFlags& flags) {
   return vectors;
 }
 
-absl::Status MeasurePoints(client::Client& client, Context& context, const BenchFlags& flags, const LoadVectors& vectors,
-                           LoadReport& report) {
+absl::Status MeasurePoints(client::Client& client, Context& context, const BenchFlags& flags,
+                           const LoadVectors& vectors, LoadReport& report) {
   LoadPlan& plan = report.plan;
   const bool searches = plan.mix.search > 0;
   GroundTruth truth;
@@ -228,8 +228,7 @@ void AddBench(CLI::App& root, Context& context) {
   auto flags = std::make_shared<BenchFlags>();
   LoadSource& source = flags->source;
   LoadPlan& plan = flags->plan;
-  CLI::App* app =
-      AddCommand(root, "bench", "Load a server and measure recall, searches a second and times of calls");
+  CLI::App* app = AddCommand(root, "bench", "Load a server and measure recall, searches a second and times of calls");
   app->add_flag("--embedded", flags->embedded, "Ask a server of its own, which ends with the benchmark");
   app->add_option("--data", source.data, "random-clustered, or a file of vectors: npy, fvecs, bvecs, jsonl")
       ->capture_default_str();

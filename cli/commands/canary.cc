@@ -71,30 +71,34 @@ OrderedJson CanaryJson(const v1::CanaryInfo& canary) {
 
 std::string CanaryTable(const v1::CanaryInfo& canary) {
   if (canary.generation() == 0) return "no canary\n";
-  Table table({"side", "generation", "searches", "failures", "p50 ms", "p99 ms", "nearest", "uncertainty", "live recall"});
+  Table table(
+      {"side", "generation", "searches", "failures", "p50 ms", "p99 ms", "nearest", "uncertainty", "live recall"});
   const auto add = [&](const char* name, const v1::CanarySide& side) {
-    table.Add({name, StrCat(side.generation()), Grouped(side.searches()), Grouped(side.failures()), Number(side.p50_ms()),
-               Number(side.p99_ms()), Number(side.nearest_distance()), Number(side.nearest_uncertainty()),
-               side.has_live_recall() ? Number(side.live_recall()) : "-"});
+    table.Add({name, StrCat(side.generation()), Grouped(side.searches()), Grouped(side.failures()),
+               Number(side.p50_ms()), Number(side.p99_ms()), Number(side.nearest_distance()),
+               Number(side.nearest_uncertainty()), side.has_live_recall() ? Number(side.live_recall()) : "-"});
   };
   add("canary", canary.canary());
   add("active", canary.active());
   return StrCat("generation ", canary.generation(), " serves ", Number(canary.share() * 100),
                 " % of the searches that give a key\n", table.Text(),
-                canary.unroutable() == 0 ? ""
-                                         : StrCat(Grouped(canary.unroutable()), " more were its share, and had a vector of ",
-                                                  "the active generation alone: the active one served them\n"));
+                canary.unroutable() == 0
+                    ? ""
+                    : StrCat(Grouped(canary.unroutable()), " more were its share, and had a vector of ",
+                             "the active generation alone: the active one served them\n"));
 }
 
 void AddGenerationCanary(CLI::App& generation, Context& context) {
   auto flags = std::make_shared<CanaryFlags>();
-  CLI::App* app = AddCommand(
-      generation, "canary", "Let a generation serve a share of the searches before it is active; show how it does; end it");
+  CLI::App* app =
+      AddCommand(generation, "canary",
+                 "Let a generation serve a share of the searches before it is active; show how it does; end it");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("generation", flags->generation, "Its number; without one the canary there is, is shown");
   app->add_option("--share", flags->share, "Of the searches that give a key, above 0 .. 1");
   app->add_flag("--end", flags->end, "The active generation serves everything again");
-  app->add_flag("--force", flags->force, "Although it has not passed a validation, or reaches not every item; needs --reason");
+  app->add_flag("--force", flags->force,
+                "Although it has not passed a validation, or reaches not every item; needs --reason");
   app->add_option("--reason", flags->reason, "Why; kept in the audit log");
   app->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
   app->callback([&context, flags] { context.Finish(RunCanary(context, *flags)); });

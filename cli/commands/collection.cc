@@ -44,7 +44,8 @@ absl::Status AddPayloadFields(const std::vector<std::string>& texts, const std::
       if (PayloadTypeName(type) == text.substr(at + 1)) field->set_type(type);
     }
     if (field->type() == v1::PAYLOAD_TYPE_UNSPECIFIED) {
-      return InvalidField(flag, StrCat("'", text, "'"), "PATH=TYPE with a type of keyword, integer, float, boolean, time");
+      return InvalidField(flag, StrCat("'", text, "'"),
+                          "PATH=TYPE with a type of keyword, integer, float, boolean, time");
     }
   }
   return absl::OkStatus();

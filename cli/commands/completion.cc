@@ -12,7 +12,8 @@ namespace lightcone::cli {
 namespace {
 
 std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* sub) { return !sub->get_group().empty(); });  // those that are not hidden
+  return app.get_subcommands(
+      [](const CLI::App* sub) { return !sub->get_group().empty(); });  // those that are not hidden
 }
 
 std::vector<std::string> FlagsOf(const CLI::App& app) {

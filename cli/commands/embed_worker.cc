@@ -1,5 +1,5 @@
-// lightcone embed-worker: the encoder of a backfill or a fit, in a process of its own. A server starts it and talks with it;
-// for people there is nothing in it, so that help and completion leave it out.
+// lightcone embed-worker: the encoder of a backfill or a fit, in a process of its own. A server starts it and talks
+// with it; for people there is nothing in it, so that help and completion leave it out.
 #include "server/app/embed_worker.h"
 
 #include "cli/commands.h"

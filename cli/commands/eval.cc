@@ -44,8 +44,7 @@ absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
   // A longer vector's first numbers compare with the gallery's.
   const bool fits = query.dimension == gallery.dimension ||
                     (query.dimension > gallery.dimension && query.compatible_prefix >= gallery.dimension);
-  if (!fits || query.metric != gallery.metric ||
-      (query.metric == "lorentz" && query.curvature != gallery.curvature)) {
+  if (!fits || query.metric != gallery.metric || (query.metric == "lorentz" && query.curvature != gallery.curvature)) {
     const auto shown = [](const Manifest& m) {
       return StrCat(m.metric, " of dimension ", m.dimension, ", K ", Number(m.curvature));
     };
@@ -121,13 +120,9 @@ absl::Status RunServed(const Context& context, const EvalFlags& flags) {
 absl::Status RunChain(const Context& context, const EvalFlags& flags) {
   LC_ASSIGN_OR_RETURN(const Dataset dataset, OpenDataset(flags.data, flags.seed));
   const StopOnInterrupt interrupt;
-  const absl::StatusOr<std::vector<ChainCell>> measured =
-      MeasureServedChain({.models = flags.chain,
-                          .binary = "",
-                          .queries_max = flags.queries,
-                          .seed = flags.seed,
-                          .stop = interrupt.flag()},
-                         dataset);
+  const absl::StatusOr<std::vector<ChainCell>> measured = MeasureServedChain(
+      {.models = flags.chain, .binary = "", .queries_max = flags.queries, .seed = flags.seed, .stop = interrupt.flag()},
+      dataset);
   LC_RETURN_IF_ERROR(measured.status());
   OrderedJson json = {
       {"chain", flags.chain}, {"dataset", flags.data}, {"seed", flags.seed}, {"cells", OrderedJson::array()}};
@@ -235,8 +230,9 @@ void AddEval(CLI::App& root, Context& context) {
   flags->in_memory = {
       app->add_option("--device", flags->device, "auto, cpu, cuda: where images are embedded; not with --served")
           ->capture_default_str(),
-      app->add_option("--faces", flags->faces,
-                      "In place of --data: a folder with the lists and crops of IJB-B or IJB-C; verification, identification")};
+      app->add_option(
+          "--faces", flags->faces,
+          "In place of --data: a folder with the lists and crops of IJB-B or IJB-C; verification, identification")};
   app->add_flag("--served", flags->served, "Measure through Search of a server of its own, not in memory");
   flags->of_server = {
       app->add_option("--adapter", flags->adapter, "Adapter between the two models; needs --served"),

@@ -66,7 +66,9 @@ absl::StatusOr<FaceSearch> SearchFaces(const RetrievalSpace& space, const Enroll
   return search;
 }
 
-std::string ImpostorsName(const FaceSearch& search) { return search.open_set ? "probes not enrolled" : "all other pairs"; }
+std::string ImpostorsName(const FaceSearch& search) {
+  return search.open_set ? "probes not enrolled" : "all other pairs";
+}
 
 OrderedJson PointsJson(const IdentificationFigures& figures) {
   OrderedJson points = OrderedJson::array();
@@ -89,9 +91,8 @@ absl::StatusOr<FaceFigures> MeasureFaces(const Encoder& query, const Encoder& ga
   }
   const std::vector<int32_t> unread(static_cast<size_t>(lists.templates), 0);
   FaceFigures figures;
-  LC_ASSIGN_OR_RETURN(figures.verification,
-                      EvaluatePairs(space, {asked.z, unread, asked.clip_radius}, {kept.z, unread, kept.clip_radius},
-                                    lists.pairs, kFar));
+  LC_ASSIGN_OR_RETURN(figures.verification, EvaluatePairs(space, {asked.z, unread, asked.clip_radius},
+                                                          {kept.z, unread, kept.clip_radius}, lists.pairs, kFar));
   std::map<int64_t, int32_t> numbers;
   std::vector<TemplateSubject> both = lists.gallery_1;
   both.insert(both.end(), lists.gallery_2.begin(), lists.gallery_2.end());

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "cli/json/message_json.h"
-#include "stats/verification.h"
 #include "models/encoder.h"
+#include "stats/verification.h"
 #include "trainer/data/face_lists.h"
 
 namespace lightcone::cli {
@@ -16,8 +16,8 @@ namespace lightcone::cli {
 // A probe set searched in one enrolled gallery.
 struct FaceSearch {
   std::string gallery;    // "1", "2", "1 and 2"
-  bool open_set = false;  // thresholds from the probes that are not enrolled; where all are, from all pairs of different
-                          // subjects, as the releases count in both galleries together
+  bool open_set = false;  // thresholds from the probes that are not enrolled; where all are, from all pairs of
+                          // different subjects, as the releases count in both galleries together
   IdentificationFigures figures;
 };
 

@@ -130,9 +130,9 @@ absl::Status RunRecipe(Context& context, ExperimentFlags& flags) {
 
 void AddExperiment(CLI::App& root, Context& context) {
   auto flags = std::make_shared<ExperimentFlags>();
-  CLI::App* app = AddCommand(
-      root, "experiment",
-      "Train and measure all models of a recipe; tables and plots. What is trained already is used again");
+  CLI::App* app =
+      AddCommand(root, "experiment",
+                 "Train and measure all models of a recipe; tables and plots. What is trained already is used again");
   app->add_option("recipe", flags->options.recipe, "A TOML file or a name of --list");
   app->add_flag("--list", flags->list, "List the recipes that this program contains");
   app->add_option("--data", flags->options.data, "The data set; default: the recipe's");

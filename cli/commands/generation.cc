@@ -8,9 +8,9 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "cli/commands.h"
-#include "cli/json/message_json.h"
 #include "cli/commands/put_adapter.h"
 #include "cli/commands/register_model.h"
+#include "cli/json/message_json.h"
 #include "cli/json/rollout_json.h"
 
 namespace lightcone::cli {
@@ -43,8 +43,9 @@ absl::Status SetModel(const GenerationFlags& flags, v1::RegisterRequest* request
     return InvalidField("--encoder", StrCat("'", flags.encoder, "'"), "absent with --draft, which has one");
   }
   if (flags.dimension == 0) {
-    for (const auto& [flag, given] : {std::pair("--curvature", flags.curvature != 0), std::pair("--clip-radius", flags.clip_radius != 0),
-                                      std::pair("--compatible-prefix", flags.compatible_prefix != 0)}) {
+    for (const auto& [flag, given] :
+         {std::pair("--curvature", flags.curvature != 0), std::pair("--clip-radius", flags.clip_radius != 0),
+          std::pair("--compatible-prefix", flags.compatible_prefix != 0)}) {
       if (given) return InvalidField(flag, "given", "absent without --dimension: a model's manifest says it");
     }
   }
@@ -217,9 +218,9 @@ absl::Status Retire(Context& context, const GenerationFlags& flags) {
     context.PrintJson(json);
   } else {
     ShowGeneration(context, response.generation(),
-         StrCat("generation ", flags.generation, " is retired; ",
-                response.job().empty() ? "its space is given back\n"
-                                       : StrCat("job ", response.job(), " gives its space back\n")));
+                   StrCat("generation ", flags.generation, " is retired; ",
+                          response.job().empty() ? "its space is given back\n"
+                                                 : StrCat("job ", response.job(), " gives its space back\n")));
   }
   return absl::OkStatus();
 }
@@ -233,10 +234,11 @@ void ShowSwitch(const Context& context, const Response& response) {
     json["out_of_reach"] = response.out_of_reach();
     return context.PrintJson(json);
   }
-  ShowGeneration(context, response.generation(),
-       StrCat("generation ", response.generation().generation(), " serves; before it: ",
-              response.previous_generation() == 0 ? std::string("none") : StrCat(response.previous_generation()),
-              "; items out of its reach: ", response.out_of_reach(), "\n"));
+  ShowGeneration(
+      context, response.generation(),
+      StrCat("generation ", response.generation().generation(), " serves; before it: ",
+             response.previous_generation() == 0 ? std::string("none") : StrCat(response.previous_generation()),
+             "; items out of its reach: ", response.out_of_reach(), "\n"));
 }
 
 absl::Status ActivateOne(Context& context, const GenerationFlags& flags) {
@@ -279,8 +281,9 @@ void AddActivationFlags(CLI::App* app, GenerationFlags* flags) {
 }  // namespace
 
 void AddGeneration(CLI::App& root, Context& context) {
-  CLI::App* app = AddCommand(
-      root, "generation", "Register, list, show, activate and roll back generations of the model; adapters between them");
+  CLI::App* app =
+      AddCommand(root, "generation",
+                 "Register, list, show, activate and roll back generations of the model; adapters between them");
   app->require_subcommand(1);
   auto flags = std::make_shared<GenerationFlags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const GenerationFlags&)) {
@@ -291,7 +294,8 @@ void AddGeneration(CLI::App& root, Context& context) {
   };
 
   CLI::App* reg = add("register", "Add the next generation, or take up a draft", &Register);
-  reg->add_option("--draft", flags->draft, "Number of a draft that a training left: it is a generation like others then");
+  reg->add_option("--draft", flags->draft,
+                  "Number of a draft that a training left: it is a generation like others then");
   reg->add_option("--model", flags->model, "Folder that 'lightcone train' wrote: manifest and encoder");
   reg->add_option("--manifest", flags->manifest, "Manifest alone, for applications that embed on their side");
   reg->add_option("--encoder", flags->encoder, "TorchScript file, when it is not the one beside the manifest");
@@ -311,7 +315,9 @@ void AddGeneration(CLI::App& root, Context& context) {
   AddActivationFlags(reg, flags.get());
 
   add("list", "List the generations of a collection", &ListGenerations);
-  add("get", "Show one generation", &GetGeneration)->add_option("generation", flags->generation, "Its number")->required();
+  add("get", "Show one generation", &GetGeneration)
+      ->add_option("generation", flags->generation, "Its number")
+      ->required();
 
   CLI::App* validate = add("validate", "Measure a generation by the probe sets, on the items of older ones", &Validate);
   validate->add_option("generation", flags->generation, "Its number")->required();

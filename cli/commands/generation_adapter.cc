@@ -7,8 +7,8 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "cli/commands.h"
-#include "cli/json/message_json.h"
 #include "cli/commands/put_adapter.h"
+#include "cli/json/message_json.h"
 #include "cli/json/rollout_json.h"
 
 namespace lightcone::cli {
@@ -24,9 +24,8 @@ struct GenerationAdapterFlags {
 };
 
 absl::Status PutAdapter(Context& context, const GenerationAdapterFlags& flags) {
-  LC_ASSIGN_OR_RETURN(
-      const v1::AdapterInfo adapter,
-      PutAdapterFile(context, {flags.collection, flags.from, flags.to, flags.request_id}, flags.file));
+  LC_ASSIGN_OR_RETURN(const v1::AdapterInfo adapter,
+                      PutAdapterFile(context, {flags.collection, flags.from, flags.to, flags.request_id}, flags.file));
   context.json ? context.PrintJson(AdapterJson(adapter)) : context.Print(AdaptersTable({adapter}));
   return absl::OkStatus();
 }
@@ -124,7 +123,8 @@ void AddGenerationAdapter(CLI::App& generation, Context& context) {
   CLI::App* app = AddCommand(generation, "adapter", "Put, fit, drop and list the adapters between generations");
   app->require_subcommand(1);
   auto flags = std::make_shared<GenerationAdapterFlags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const GenerationAdapterFlags&)) {
+  const auto add = [&](const char* name, const char* help,
+                       absl::Status (*run)(Context&, const GenerationAdapterFlags&)) {
     CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();

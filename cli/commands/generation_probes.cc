@@ -103,11 +103,11 @@ absl::Status DropProbes(Context& context, const GenerationProbesFlags& flags) {
 }  // namespace
 
 void AddGenerationProbes(CLI::App& generation, Context& context) {
-  CLI::App* app =
-      AddCommand(generation, "probes", "Put, list and drop the labelled queries that measure generations");
+  CLI::App* app = AddCommand(generation, "probes", "Put, list and drop the labelled queries that measure generations");
   app->require_subcommand(1);
   auto flags = std::make_shared<GenerationProbesFlags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const GenerationProbesFlags&)) {
+  const auto add = [&](const char* name, const char* help,
+                       absl::Status (*run)(Context&, const GenerationProbesFlags&)) {
     CLI::App* sub = AddCommand(*app, name, help);
     sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
     sub->add_option("collection", flags->collection, "Collection or alias")->required();

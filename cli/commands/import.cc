@@ -159,11 +159,13 @@ class Source {
     auto source = std::unique_ptr<Source>(new Source(flags));
     const ReadOptions options = {.payload_fields = flags.payload_fields};
     std::error_code ignored;
-    const bool images = flags.format == "images" || (flags.format == "auto" && std::filesystem::is_directory(flags.file, ignored));
+    const bool images =
+        flags.format == "images" || (flags.format == "auto" && std::filesystem::is_directory(flags.file, ignored));
     if (images) {
       if (!flags.state.empty()) {
-        return InvalidField("--state", StrCat("'", flags.state, "'"),
-                            "left out for a folder: its pictures are counted in the order of their names, which more of them change");
+        return InvalidField(
+            "--state", StrCat("'", flags.state, "'"),
+            "left out for a folder: its pictures are counted in the order of their names, which more of them change");
       }
       LC_ASSIGN_OR_RETURN(source->rows_, OpenImages(flags.file));
     } else {
@@ -366,12 +368,16 @@ absl::Status RunImport(Context& context, const ImportFlags& flags) {
 
 void AddImport(CLI::App& root, Context& context) {
   auto flags = std::make_shared<ImportFlags>();
-  CLI::App* app = AddCommand(root, "import", "Write the rows of an npy, fvecs, bvecs or jsonl file, or the pictures of a folder");
+  CLI::App* app =
+      AddCommand(root, "import", "Write the rows of an npy, fvecs, bvecs or jsonl file, or the pictures of a folder");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option("file", flags->file, "npy: floats (rows, dimension); jsonl: {\"id\", \"vector\", \"payload\"} a line; or a folder of "
-                  "images, which the server embeds: ids are their paths, the payload says \"class\", the folder, and \"file\"")
+  app->add_option(
+         "file", flags->file,
+         "npy: floats (rows, dimension); jsonl: {\"id\", \"vector\", \"payload\"} a line; or a folder of "
+         "images, which the server embeds: ids are their paths, the payload says \"class\", the folder, and \"file\"")
       ->required();
-  app->add_option("--format", flags->format, "auto (by extension), npy, fvecs, bvecs, jsonl, images")->capture_default_str();
+  app->add_option("--format", flags->format, "auto (by extension), npy, fvecs, bvecs, jsonl, images")
+      ->capture_default_str();
   app->add_option("--ids", flags->ids,
                   "Ids and payloads: npy of integers, or a line for each row; default: row numbers");
   app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")

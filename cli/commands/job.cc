@@ -71,7 +71,8 @@ absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, 
 }
 
 void AddJob(CLI::App& root, Context& context) {
-  CLI::App* app = AddCommand(root, "job", "List, show, watch and cancel jobs: validations, retirements and fits of adapters");
+  CLI::App* app =
+      AddCommand(root, "job", "List, show, watch and cancel jobs: validations, retirements and fits of adapters");
   app->require_subcommand(1);
   auto flags = std::make_shared<JobFlags>();
   const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const JobFlags&)) {

@@ -11,8 +11,8 @@
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
 #include "trainer/adapt/model_pairs.h"
-#include "trainer/sealed.h"
 #include "trainer/methods/method.h"
+#include "trainer/sealed.h"
 
 namespace lightcone::cli {
 namespace {
@@ -92,14 +92,14 @@ absl::StatusOr<ModelAdapter> FindModelAdapter(client::Client& client, const std:
     if (fits.ok()) {
       found.file = file;
     } else {
-      found.note = StrCat("'", file, "' is left out, it does not lead from generation ", found.from, " to the model: ",
-                          MessageOf(fits));
+      found.note = StrCat("'", file, "' is left out, it does not lead from generation ", found.from,
+                          " to the model: ", MessageOf(fits));
     }
   } else {
-    found.note = StrCat("'", file, "' carries the items of the model '", manifest.parent, "', which ",
-                        parent > 0 ? StrCat("generation ", parent, " is not")
-                                   : StrCat("no generation of '", collection, "' holds"),
-                        ": it is left out");
+    found.note = StrCat(
+        "'", file, "' carries the items of the model '", manifest.parent, "', which ",
+        parent > 0 ? StrCat("generation ", parent, " is not") : StrCat("no generation of '", collection, "' holds"),
+        ": it is left out");
   }
   return found;
 }

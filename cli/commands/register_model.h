@@ -12,8 +12,8 @@
 
 namespace lightcone::cli {
 
-// Manifest and encoder of the folder that `lightcone train` wrote; `encoder` names another file, if not empty. Errors of
-// the files. Threads: safe.
+// Manifest and encoder of the folder that `lightcone train` wrote; `encoder` names another file, if not empty. Errors
+// of the files. Threads: safe.
 absl::Status SetModelFolder(const std::string& folder, const std::string& encoder, v1::RegisterRequest* request);
 
 // Where a training by a method that ends with an adapter leaves it, and what it was fitted by (docs/formats-models.md).
@@ -26,8 +26,9 @@ struct ModelAdapter {
   std::string note;   // why the folder's one is not to be put, or that one is missing; for people; may be empty
 };
 
-// The generation that holds the encoder of that checksum, 0: none. `parent`, or, at 0, the one that serves, else one with
-// items, else the newest. No draft, no retired one, and, unless `below` is 0, only ones older than that. Threads: safe.
+// The generation that holds the encoder of that checksum, 0: none. `parent`, or, at 0, the one that serves, else one
+// with items, else the newest. No draft, no retired one, and, unless `below` is 0, only ones older than that. Threads:
+// safe.
 uint32_t ChooseOldGeneration(const google::protobuf::RepeatedPtrField<v1::GenerationInfo>& generations,
                              uint32_t encoder_crc32c, uint32_t parent, uint32_t below);
 

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "absl/time/clock.h"
-#include "cli/commands/canary.h"
+#include "base/status.h"
 #include "cli/commands.h"
-#include "cli/json/message_json.h"
+#include "cli/commands/canary.h"
 #include "cli/commands/put_adapter.h"
 #include "cli/commands/register_model.h"
+#include "cli/json/message_json.h"
 #include "cli/json/rollout_json.h"
 #include "cli/table.h"
 
@@ -190,11 +190,10 @@ class Rollout {
     if (own.file.empty()) return absl::OkStatus();
     LC_RETURN_IF_ERROR(ListAdapters());
     if (HasAdapter(own.from, generation_)) return Skipped(title, "the pair has one");
-    const Step step{title,
-                    StrCat("puts the item adapter ", own.from, " -> ", generation_, " in '", own.file, "'"),
-                    "a little of each search of older items, until they are carried over in the background",
-                    StrCat("`lightcone generation adapter drop ", flags_.collection, " ", own.from, " ", generation_,
-                           "`")};
+    const Step step{
+        title, StrCat("puts the item adapter ", own.from, " -> ", generation_, " in '", own.file, "'"),
+        "a little of each search of older items, until they are carried over in the background",
+        StrCat("`lightcone generation adapter drop ", flags_.collection, " ", own.from, " ", generation_, "`")};
     LC_RETURN_IF_ERROR(Propose(step));
     const AdapterPlace place{flags_.collection, own.from, generation_, ""};
     LC_RETURN_IF_ERROR(PutAdapterFile(context_, place, own.file).status());
@@ -218,8 +217,7 @@ class Rollout {
     const std::string title = "fit adapters";
     LC_RETURN_IF_ERROR(ListAdapters());
     // One direction is enough: beside the adapter that a model brings, search would prefer fitted queries to its items.
-    const bool wanted =
-        flags_.adapter == "always" || (flags_.adapter == "auto" && active_ != 0 && !Reaches(active_));
+    const bool wanted = flags_.adapter == "always" || (flags_.adapter == "auto" && active_ != 0 && !Reaches(active_));
     if (active_ == 0 || active_ == generation_) return Skipped(title, "nothing older serves");
     if (!wanted) {
       return Skipped(title, flags_.adapter == "never" ? "--adapter never" : StrCat("it reaches generation ", active_));
@@ -361,9 +359,10 @@ class Rollout {
       return side.searches() == 0 ? 0.0 : static_cast<double>(side.failures()) / static_cast<double>(side.searches());
     };
     if (failing(canary.canary()) <= failing(canary.active()) + kMoreFailures || flags_.force) return absl::OkStatus();
-    return FailedPrecondition(StrCat(Number(failing(canary.canary()) * 100), " % of the canary's searches failed, and ",
-                                     Number(failing(canary.active()) * 100), " % of the others: it is not activated, and ",
-                                     "still serves its share. End it by `lightcone generation canary ", flags_.collection, " --end`"));
+    return FailedPrecondition(
+        StrCat(Number(failing(canary.canary()) * 100), " % of the canary's searches failed, and ",
+               Number(failing(canary.active()) * 100), " % of the others: it is not activated, and ",
+               "still serves its share. End it by `lightcone generation canary ", flags_.collection, " --end`"));
   }
 
   absl::Status Activate() {
@@ -412,12 +411,12 @@ class Rollout {
                            : ": workers lease them (`lightcone backfill lease`) and upsert vectors";
     if (!now_.has_encoder() && rate > 0) how += "; --embed-rate is for a generation whose encoder the server has";
     if (!here && flags_.p99_ms_max > 0) how += "; --p99-ms has nothing to slow down";
-    const Step step{
-        title, StrCat("embeds ", Grouped(left), " items anew, what searches found and then the worst first", how),
-        here ? StrCat("about ", Number(std::max(1.0, static_cast<double>(left) / rate / 60)),
-                      " minutes of an encoder of low priority")
-             : "what embedding them costs you; it may end anywhere, also at once",
-        StrCat("`lightcone backfill pause ", flags_.collection, "`; a mixed gallery is served for ever")};
+    const Step step{title,
+                    StrCat("embeds ", Grouped(left), " items anew, what searches found and then the worst first", how),
+                    here ? StrCat("about ", Number(std::max(1.0, static_cast<double>(left) / rate / 60)),
+                                  " minutes of an encoder of low priority")
+                         : "what embedding them costs you; it may end anywhere, also at once",
+                    StrCat("`lightcone backfill pause ", flags_.collection, "`; a mixed gallery is served for ever")};
     LC_RETURN_IF_ERROR(Propose(step));
     v1::BackfillStartRequest request;
     request.set_collection(flags_.collection);
@@ -457,8 +456,8 @@ absl::Status RunRollout(Context& context, const RolloutFlags& flags) {
   }
   // Here and not by the server: nothing would be said of them where it embeds nothing, or only after the activation.
   constexpr double kMost = 1'000'000;
-  for (const auto& [flag, value] : {std::pair("--embed-rate", flags.embed_rate.value_or(0)),
-                                    std::pair("--p99-ms", flags.p99_ms_max)}) {
+  for (const auto& [flag, value] :
+       {std::pair("--embed-rate", flags.embed_rate.value_or(0)), std::pair("--p99-ms", flags.p99_ms_max)}) {
     if (!(value >= 0 && value <= kMost)) return InvalidField(flag, Number(value), "0 .. 1000000");
   }
   if (flags.force && flags.reason.empty()) return InvalidField("--reason", "absent", "why, with --force");
@@ -476,7 +475,8 @@ void AddRollout(CLI::App& root, Context& context) {
       "backfill");
   app->add_option("collection", flags->collection, "Collection or alias")->required();
   app->add_option("--model", flags->model, "Folder that 'lightcone train' wrote: registers it");
-  app->add_option("--generation", flags->generation, "A generation that is registered, or a draft: goes on from where it is");
+  app->add_option("--generation", flags->generation,
+                  "A generation that is registered, or a draft: goes on from where it is");
   app->add_option("--parent", flags->parent, "With --model: the generation that it was trained to be compatible with");
   app->add_option("--adapter", flags->adapter,
                   "Fit them: auto (where nothing else leads to what serves), always, never (nor put the model's own)")

@@ -8,10 +8,10 @@
 #include "base/status.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/commands/search_profile.h"
 #include "cli/formats/ids.h"
 #include "cli/formats/rows.h"
 #include "cli/json/message_json.h"
-#include "cli/commands/search_profile.h"
 #include "cli/table.h"
 
 namespace lightcone::cli {
@@ -185,8 +185,9 @@ void AddSearch(CLI::App& root, Context& context) {
       ->delimiter(',');
   app->add_option("--adapter-mode", flags->adapter_mode, "Adapters that may be used: all, none, query, item")
       ->capture_default_str();
-  app->add_option("--canary-key", flags->canary_key,
-                  "Of whom the search is: while there is a canary, it says whether that serves it (raw inputs and items)");
+  app->add_option(
+      "--canary-key", flags->canary_key,
+      "Of whom the search is: while there is a canary, it says whether that serves it (raw inputs and items)");
   app->callback([&context, flags] { context.Finish(RunSearch(context, *flags)); });
 }
 

@@ -68,8 +68,8 @@ std::string ProfileText(const v1::SearchProfile& profile) {
     bool first = true;
     for (const auto& segment : leg.segments()) {
       table.Add({StrCat(leg.query()), StrCat(leg.generation()), StrCat(segment.id()),
-                 StrCat(PlanName(segment.plan()), segment.fell_back() ? ", then a scan" : ""),
-                 Grouped(segment.rows()), Number(segment.passing_share()), first ? Grouped(leg.rows_scored()) : ""});
+                 StrCat(PlanName(segment.plan()), segment.fell_back() ? ", then a scan" : ""), Grouped(segment.rows()),
+                 Number(segment.passing_share()), first ? Grouped(leg.rows_scored()) : ""});
       first = false;
     }
     if (first) {

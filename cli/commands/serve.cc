@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "base/status.h"
-#include "cli/served/child_server.h"
 #include "cli/commands.h"
+#include "cli/served/child_server.h"
 #include "server/options/resolve.h"
 
 namespace lightcone::cli {
@@ -21,7 +21,8 @@ void AddServe(CLI::App& root, Context& context) {
       context.Print(server::PrintConfig(*resolved));
       context.Finish(absl::OkStatus());
     } else {
-      resolved->config.engine.helper_program = OwnBinary().value_or("");  // jobs fit adapters in processes of this program
+      resolved->config.engine.helper_program =
+          OwnBinary().value_or("");  // jobs fit adapters in processes of this program
       context.Finish(server::RunServer(resolved->config, {}));
     }
   });

@@ -12,9 +12,9 @@
 #include "base/status.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/commands/register_model.h"
 #include "cli/interrupt.h"
 #include "cli/json/message_json.h"
-#include "cli/commands/register_model.h"
 #include "cli/table.h"
 #include "models/adapter_file.h"
 #include "models/architecture.h"
@@ -26,10 +26,10 @@
 #include "trainer/config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/split.h"
-#include "trainer/sealed.h"
 #include "trainer/methods/method.h"
 #include "trainer/progress.h"
 #include "trainer/progress_file.h"
+#include "trainer/sealed.h"
 
 namespace lightcone::cli {
 namespace {
@@ -65,8 +65,8 @@ std::string ListText() {
       defaults += StrCat(defaults.empty() ? "" : " ", option, "=", value);
     }
     for (const std::string& name : method.switches) names += StrCat(names.empty() ? "" : " ", name);
-    methods.Add({method.name, method.help, method.needs_old_model ? "yes" : "no", MetricsOf(method),
-                 BaseLossOf(method), defaults, method.source});
+    methods.Add({method.name, method.help, method.needs_old_model ? "yes" : "no", MetricsOf(method), BaseLossOf(method),
+                 defaults, method.source});
     if (!names.empty()) switches.Add({method.name, names});
   }
   Table data({"data", "what"});
@@ -185,8 +185,8 @@ absl::Status FitBeside(const std::string& folder, const TrainConfig& config, con
                       Encoder::LoadFolder(config.old_model, {.device = config.device}));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_model, Encoder::LoadFolder(folder, {.device = config.device}));
   std::fprintf(stderr, "fitting the adapter for the old model's items\n");
-  LC_ASSIGN_OR_RETURN(const AdapterFile file, FitItemAdapter(*old_model, *new_model, dataset,
-                                                             AugmentOf(config, dataset), config.seed, stop));
+  LC_ASSIGN_OR_RETURN(const AdapterFile file,
+                      FitItemAdapter(*old_model, *new_model, dataset, AugmentOf(config, dataset), config.seed, stop));
   LC_RETURN_IF_ERROR(WriteAdapter(ModelAdapterPath(folder), file));
   LC_ASSIGN_OR_RETURN(const nlohmann::ordered_json seal, AdapterSeal(folder, config));
   return WriteSealed(ModelAdapterSealPath(folder), seal);

@@ -53,7 +53,8 @@ absl::StatusOr<std::string> RecipeOf(const TrainingFlags& flags) {
   if (!flags.recipe_file.empty()) {
     return ReadFile(flags.recipe_file, 1 << 20);
   }
-  if (flags.method.empty()) return InvalidField("--method", "absent", "a name of `lightcone train --list`, or --recipe-file");
+  if (flags.method.empty())
+    return InvalidField("--method", "absent", "a name of `lightcone train --list`, or --recipe-file");
   OrderedJson recipe = {{"method", flags.method}, {"seed", flags.seed}};
   if (!flags.recipe.empty()) recipe["recipe"] = flags.recipe;
   if (!flags.name.empty()) recipe["name"] = flags.name;

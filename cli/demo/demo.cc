@@ -14,15 +14,15 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "base/version.h"
-#include "cli/served/child_server.h"
 #include "cli/demo/demo_backfill.h"
 #include "cli/demo/demo_gallery.h"
+#include "cli/served/child_server.h"
 #include "cli/served/served_backfill.h"
 #include "client/client.h"
-#include "stats/metrics.h"
 #include "geometry/uncertainty.h"
 #include "models/encoder.h"
 #include "nlohmann/json.hpp"
+#include "stats/metrics.h"
 #include "trainer/adapt/item_adapter.h"
 #include "trainer/data/rng.h"
 #include "trainer/data/split.h"
@@ -144,8 +144,9 @@ absl::Status CheckNobodyServes(const std::string& folder) {
   ::close(fd);
   if (error != 0) return ErrnoStatus(error, "look at the lock", lock);
   if (held.l_type == F_UNLCK) return absl::OkStatus();
-  return FailedPrecondition(StrCat("process ", held.l_pid, " serves '", folder,
-                                   "', as an earlier demo with --keep left it; stop it, or name another folder with --dir"));
+  return FailedPrecondition(
+      StrCat("process ", held.l_pid, " serves '", folder,
+             "', as an earlier demo with --keep left it; stop it, or name another folder with --dir"));
 }
 
 // Removes what an earlier demo left.

@@ -8,9 +8,9 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "client/upsert_stream.h"
-#include "stats/metrics.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
+#include "stats/metrics.h"
 
 namespace lightcone::cli {
 namespace {

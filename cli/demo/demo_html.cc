@@ -115,10 +115,10 @@ std::string TimeLine(const DemoResult& result) {
     const double x = 400 + 450 * event.start_s / total;
     const double width = std::max(2.0, 450 * (event.end_s - event.start_s) / total);
     const double y = 8 + 26.0 * static_cast<double>(i);
-    svg += StrCat(Format("<text x='390' y='%.0f' text-anchor='end'>", y + 13), EscapeXml(event.what), "</text>",
-                  Format("<rect x='%.1f' y='%.0f' width='%.1f' height='16' rx='3' fill='var(--new)'/>", x, y, width),
-                  Format("<text class='s' x='%.1f' y='%.0f'>%.1f s</text>", x + width + 6, y + 13,
-                         event.end_s - event.start_s));
+    svg += StrCat(
+        Format("<text x='390' y='%.0f' text-anchor='end'>", y + 13), EscapeXml(event.what), "</text>",
+        Format("<rect x='%.1f' y='%.0f' width='%.1f' height='16' rx='3' fill='var(--new)'/>", x, y, width),
+        Format("<text class='s' x='%.1f' y='%.0f'>%.1f s</text>", x + width + 6, y + 13, event.end_s - event.start_s));
   }
   return svg + Format(
                    "<text class='s' x='400' y='%d'>0 s</text><text class='s' x='850' y='%d' "
@@ -180,16 +180,17 @@ std::string DemoHtml(const DemoResult& result) {
       "</style></head><body><h1>A new model, live on the old gallery</h1>");
   html += StrCat("<p class='soft'>", EscapeXml(result.dataset), ", seed ", result.seed, ": ", result.classes,
                  " classes, ", result.gallery_items, " items in the gallery, ", result.queries,
-                 " queries. The old model was trained on the first ", result.classes_old,
-                 " classes; the new one on ",
+                 " queries. The old model was trained on the first ", result.classes_old, " classes; the new one on ",
                  result.classes_trained == result.classes ? "all" : StrCat("the first ", result.classes_trained),
                  ", compatible with the old (HBCT).</p>");
   html += Facts(result);
   html += "<h2>Recall before and after</h2>" + Bars(result) + ResultTable(result);
   const auto gains = [](double cmc1, double map) { return StrCat("CMC@1 ", GainText(cmc1), ", mAP ", GainText(map)); };
-  html += StrCat("<p class='soft'>P_com: ", gains(result.p_com_cmc1, result.p_com_map),
-                 " (1: as good as after a full backfill; 0: no better than the old model; -: there was nothing to gain). "
-                 "P_up: ", gains(result.p_up_cmc1, result.p_up_map), " (what compatibility costs the new model).</p>");
+  html +=
+      StrCat("<p class='soft'>P_com: ", gains(result.p_com_cmc1, result.p_com_map),
+             " (1: as good as after a full backfill; 0: no better than the old model; -: there was nothing to gain). "
+             "P_up: ",
+             gains(result.p_up_cmc1, result.p_up_map), " (what compatibility costs the new model).</p>");
   for (const DemoAdapter& adapter : result.adapters) {
     html += StrCat("<p class='soft'>P_com of the ", adapter.model, " model with an item adapter, fitted by ",
                    adapter.loss, " to ", adapter.pairs, " pairs in ", Format("%.0f s", adapter.seconds),

@@ -65,7 +65,8 @@ struct DemoResult {
   double auroc_pre_clip = 0, auroc_clipped = 0;
   std::string config_json;  // recipe and versions
 
-  int classes = 0, classes_trained = 0, classes_old = 0;  // trained: with training images, of which the old model has half
+  int classes = 0, classes_trained = 0,
+      classes_old = 0;  // trained: with training images, of which the old model has half
   int64_t train_images = 0, gallery_items = 0, queries = 0;
   std::vector<DemoExample> examples;
   std::vector<double> uncertainty_seen,

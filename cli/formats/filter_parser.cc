@@ -68,7 +68,8 @@ class Parser {
   }
 
   absl::StatusOr<v1::Filter> ParseUnary(int depth) {
-    if (depth > kFilterDepthMax) return FilterError(text_, Here().position, "the filter is nested too deeply; allowed: 32");
+    if (depth > kFilterDepthMax)
+      return FilterError(text_, Here().position, "the filter is nested too deeply; allowed: 32");
     if (TakeKeyword("not")) {
       LC_ASSIGN_OR_RETURN(v1::Filter inner, ParseUnary(depth + 1));
       return Not(std::move(inner));

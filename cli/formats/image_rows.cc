@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kImageBytesMax = int64_t{1} << 30;
 
 struct Picture {
-  std::string file;         // below the folder: "cat/1.png"
-  std::string class_name;   // empty: in no folder of its own
+  std::string file;        // below the folder: "cat/1.png"
+  std::string class_name;  // empty: in no folder of its own
 };
 
 bool IsImage(const fs::path& path) {
@@ -30,7 +30,8 @@ bool IsImage(const fs::path& path) {
 
 class ImageRows final : public RowReader {
  public:
-  ImageRows(std::string folder, std::vector<Picture> pictures) : folder_(std::move(folder)), pictures_(std::move(pictures)) {}
+  ImageRows(std::string folder, std::vector<Picture> pictures)
+      : folder_(std::move(folder)), pictures_(std::move(pictures)) {}
 
   absl::StatusOr<bool> Next(Row* row) override {
     if (next_ == pictures_.size()) return false;
@@ -67,7 +68,8 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenImages(const std::string& folder)
     pictures.push_back({below.generic_string(), below.parent_path().generic_string()});
   }
   if (error) return ErrnoStatus(error.value(), "list", folder);
-  if (pictures.empty()) return InvalidField("file", StrCat("'", folder, "'"), "a folder with .png, .jpg or .webp files");
+  if (pictures.empty())
+    return InvalidField("file", StrCat("'", folder, "'"), "a folder with .png, .jpg or .webp files");
   std::sort(pictures.begin(), pictures.end(), [](const Picture& a, const Picture& b) { return a.file < b.file; });
   return std::make_unique<ImageRows>(folder, std::move(pictures));
 }

@@ -18,8 +18,8 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenJsonlRows(std::unique_ptr<InputFi
 
 absl::StatusOr<std::unique_ptr<IdReader>> OpenIdLines(std::unique_ptr<InputFile> file, const ReadOptions& options);
 
-// Parses one jsonl line with "vector", and perhaps "id", "generation", "payload" and other fields. INVALID_ARGUMENT names
-// the field.
+// Parses one jsonl line with "vector", and perhaps "id", "generation", "payload" and other fields. INVALID_ARGUMENT
+// names the field.
 absl::Status ParseJsonRow(const std::string& line, const ReadOptions& options, Row* row);
 // Parses one line of an ids file.
 absl::Status ParseIdLine(const std::string& line, const ReadOptions& options, Row* row);

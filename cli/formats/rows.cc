@@ -50,8 +50,9 @@ absl::StatusOr<RowFormat> RowFormatOf(std::string_view name, std::string_view pa
   }
   if (by_path && (path.ends_with(".ndjson") || path.ends_with(".json"))) return RowFormat::kJsonl;
   if (!by_path) return InvalidField("format", StrCat("'", name, "'"), "auto, npy, fvecs, bvecs, jsonl");
-  return InvalidField("file", StrCat("'", path, "'"),
-                      StrCat("one that ends in .npy, .fvecs, .bvecs or .jsonl", name.empty() ? "" : ", or --format with one of these"));
+  return InvalidField(
+      "file", StrCat("'", path, "'"),
+      StrCat("one that ends in .npy, .fvecs, .bvecs or .jsonl", name.empty() ? "" : ", or --format with one of these"));
 }
 
 absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(const std::string& path, RowFormat format,

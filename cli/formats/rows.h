@@ -18,8 +18,8 @@ namespace lightcone::cli {
 enum class RowFormat { kNpy, kFvecs, kBvecs, kJsonl };
 
 std::string_view RowFormatName(RowFormat format);
-// By name ("npy", "fvecs", "bvecs", "jsonl"), or by the extension of `path`: for "auto", and for none where no format can be
-// named. INVALID_ARGUMENT lists them.
+// By name ("npy", "fvecs", "bvecs", "jsonl"), or by the extension of `path`: for "auto", and for none where no format
+// can be named. INVALID_ARGUMENT lists them.
 absl::StatusOr<RowFormat> RowFormatOf(std::string_view name, std::string_view path);
 
 struct Row {
@@ -53,9 +53,9 @@ struct ReadOptions {
 absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(const std::string& path, RowFormat format,
                                                     const ReadOptions& options = {});
 
-// The image files (.png, .jpg, .jpeg, .webp, in any case) of a folder and those in it, in the order of their names. A row's
-// id is its path below the folder; the payload is {"file": that, "class": the folders on its way}. INVALID_ARGUMENT for a
-// folder without any.
+// The image files (.png, .jpg, .jpeg, .webp, in any case) of a folder and those in it, in the order of their names. A
+// row's id is its path below the folder; the payload is {"file": that, "class": the folders on its way}.
+// INVALID_ARGUMENT for a folder without any.
 absl::StatusOr<std::unique_ptr<RowReader>> OpenImages(const std::string& folder);
 
 // Ids (and payloads) for the rows of another file: an npy file of integers, or a text file with a JSON value a line: an

@@ -21,7 +21,8 @@ std::string IdLine(const Row& row, std::string_view vector_json) {
   const std::string generation = row.generation > 0 ? StrCat(",\"generation\":", row.generation) : std::string();
   std::string payload = row.payload_json.value_or("").empty() ? "{}" : *row.payload_json;
   // JSON has them between its values only (in a text they are escaped), where a space says the same.
-  std::replace_if(payload.begin(), payload.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::replace_if(
+      payload.begin(), payload.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
   std::string line = StrCat("{\"id\":", id, generation, ",\"payload\":", payload);
   if (!vector_json.empty()) line += StrCat(",\"vector\":", vector_json);
   return line + "}\n";

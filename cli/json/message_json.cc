@@ -87,9 +87,7 @@ OrderedJson TimeJson(bool present, const google::protobuf::Timestamp& time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E*SZ", when, absl::UTCTimeZone());
 }
 
-std::string PayloadTypeName(v1::PayloadType type) {
-  return LowerWithout(v1::PayloadType_Name(type), "PAYLOAD_TYPE_");
-}
+std::string PayloadTypeName(v1::PayloadType type) { return LowerWithout(v1::PayloadType_Name(type), "PAYLOAD_TYPE_"); }
 
 OrderedJson CollectionJson(const v1::CollectionInfo& info) {
   OrderedJson json;
@@ -304,7 +302,8 @@ std::string AuditTable(const std::vector<v1::AuditEntry>& entries) {
     table.Add({json["time"].get<std::string>(), action, StrCat(entry.generation()),
                entry.previous_generation() == 0 ? "-" : StrCat(entry.previous_generation()),
                entry.validated() ? "yes" : "no", entry.forced() ? "yes" : "no", Grouped(entry.out_of_reach()),
-               entry.operator_name().empty() ? "-" : entry.operator_name(), entry.reason().empty() ? "-" : entry.reason()});
+               entry.operator_name().empty() ? "-" : entry.operator_name(),
+               entry.reason().empty() ? "-" : entry.reason()});
   }
   return table.Text();
 }
@@ -332,7 +331,8 @@ std::string BackfillTable(const v1::StatusResponse& status) {
     text += StrCat(Number(rate), " items a second in the last minute: ", SecondsText(left / rate), " to go\n");
   }
   if (status.items_aside() > 0) text += StrCat(Grouped(status.items_aside()), " items could not be embedded here\n");
-  for (const v1::AsideItem& item : status.aside()) text += StrCat("  ", ItemIdText(item.id()), ": ", item.reason(), "\n");
+  for (const v1::AsideItem& item : status.aside())
+    text += StrCat("  ", ItemIdText(item.id()), ": ", item.reason(), "\n");
   return text;
 }
 
@@ -360,8 +360,7 @@ std::string PayloadIndexesTable(const v1::CollectionInfo& info) {
   Table table({"payload index", "type", "state", "items", "size"});
   for (const auto& one : info.payload_indexes()) {
     table.Add({one.field().path(), PayloadTypeName(one.field().type()),
-               !one.error().empty()
-                   ? StrCat(one.ready() ? "ready, but " : "failed, to be tried again: ", one.error())
+               !one.error().empty() ? StrCat(one.ready() ? "ready, but " : "failed, to be tried again: ", one.error())
                : one.ready()        ? "ready"
                                     : "building",
                Grouped(one.items()), Bytes(one.bytes())});

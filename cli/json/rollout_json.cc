@@ -112,7 +112,10 @@ std::string CalibrationLines(const v1::PairValidation& pair) {
     }
     const bool chosen = pair.verdict() == v1::VALIDATION_VERDICT_PASSED && pair.chosen() == way.way();
     text += StrCat(Number(c.offset()), " + ", Number(c.slope()), " * distance, gain CMC@1 ", Shown(c.cmc1_gain()),
-                   ", mAP ", Shown(c.map_gain()), ": ", !c.wins() ? "does not win" : chosen ? "wins, in force" : "wins",
+                   ", mAP ", Shown(c.map_gain()), ": ",
+                   !c.wins() ? "does not win"
+                   : chosen  ? "wins, in force"
+                             : "wins",
                    way.dips() && !c.dips() ? "; without it the mixture dips" : "", "\n");
   }
   return text;
@@ -169,7 +172,8 @@ std::string ValidationTable(const v1::Validation& validation) {
                               Shown(true, pair.p_up_map(), pair.p_up_map_interval()));
     }
     if (pair.every_item()) {
-      more += StrCat("generation ", old, ": every item is carried by the adapter until its segments are carried over\n");
+      more +=
+          StrCat("generation ", old, ": every item is carried by the adapter until its segments are carried over\n");
     }
     more += CalibrationLines(pair);
     if (pair.verdict() != v1::VALIDATION_VERDICT_PASSED) more += pair.summary() + "\n";
@@ -225,8 +229,8 @@ std::string SampleTable(const v1::SampleItemsResponse& sample) {
   if (sample.items().empty()) return "no items: it, or a newer one, has embedded all that older generations have\n";
   Table table({"id", "sequence", "generation", "input"});
   for (const v1::SampledItem& item : sample.items()) {
-    table.Add({ItemIdText(item.id()), StrCat(item.sequence()), StrCat(item.generation()),
-               item.has_input() ? "stored" : "-"});
+    table.Add(
+        {ItemIdText(item.id()), StrCat(item.sequence()), StrCat(item.generation()), item.has_input() ? "stored" : "-"});
   }
   return table.Text();
 }

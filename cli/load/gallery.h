@@ -26,8 +26,8 @@ absl::StatusOr<GalleryTimes> FillGallery(client::Client& client, const std::stri
                                          const std::string& metric, const LoadVectors& vectors,
                                          const std::atomic<bool>* stop);
 
-// What the first queries should find: for each the distance of its k-th nearest item (the calibrated one, where searches
-// rank by that), or, from a file of a data set, the ids of its k nearest.
+// What the first queries should find: for each the distance of its k-th nearest item (the calibrated one, where
+// searches rank by that), or, from a file of a data set, the ids of its k nearest.
 struct GroundTruth {
   std::vector<double> kth_distance;
   std::vector<int64_t> hits;  // that a query has: k, or fewer where the collection or the filter leaves fewer

@@ -10,16 +10,16 @@
 
 #include "base/scratch_folder.h"
 #include "base/status.h"
-#include "cli/served/child_server.h"
 #include "cli/demo/demo_gallery.h"
+#include "cli/served/child_server.h"
 #include "cli/served/served_backfill.h"
 #include "cli/table.h"
 #include "client/client.h"
 #include "geometry/adapter.h"
-#include "stats/metrics.h"
 #include "models/adapter_file.h"
 #include "models/encoder.h"
 #include "models/failure_head_file.h"
+#include "stats/metrics.h"
 #include "trainer/adapt/model_pairs.h"
 #include "trainer/data/rng.h"
 #include "trainer/evaluate.h"
@@ -152,7 +152,8 @@ class Served {
                  ? StrCat(plain, ", K ", Number(space.curvature), ", clip radius ", Number(space.clip_radius))
                  : plain;
     };
-    return InvalidField("--adapter", StrCat("into ", text(given)), StrCat("into ", text(wanted), ", as ", to, " embeds"));
+    return InvalidField("--adapter", StrCat("into ", text(given)),
+                        StrCat("into ", text(wanted), ", as ", to, " embeds"));
   }
 
   // The file of the order, for items of the gallery's model.
@@ -255,7 +256,7 @@ class Served {
   std::unique_ptr<ScratchFolder> scratch_;  // outlives the server
   std::unique_ptr<ChildServer> server_;
   std::unique_ptr<client::Client> client_;
-  std::vector<int64_t> order_;           // random
+  std::vector<int64_t> order_;          // random
   std::vector<v1::LeasedItem> leased_;  // the server's
   GalleryQueries what_;
   ServedFigures figures_;

@@ -34,8 +34,8 @@ struct ServedPoint {
 struct ServedFigures {
   std::vector<ServedPoint> points;  // in the order asked for
   int64_t queries = 0;              // asked
-  // Under the server's order: how well it tells the items that the query model will retrieve wrongly, behind the adapter
-  // where there is one (docs/uncertainty.md); empty where all or none are.
+  // Under the server's order: how well it tells the items that the query model will retrieve wrongly, behind the
+  // adapter where there is one (docs/uncertainty.md); empty where all or none are.
   std::optional<double> auroc;
   std::string how;  // "native" (parent and child), "item adapter", "query adapter", "override of the reach", "itself"
 };

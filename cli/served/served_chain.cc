@@ -5,8 +5,8 @@
 
 #include "base/scratch_folder.h"
 #include "base/status.h"
-#include "cli/served/child_server.h"
 #include "cli/demo/demo_gallery.h"
+#include "cli/served/child_server.h"
 #include "client/client.h"
 #include "models/encoder.h"
 #include "trainer/evaluate.h"
@@ -45,8 +45,7 @@ absl::StatusOr<std::vector<Link>> OpenLinks(const ServedChain& chain, const Data
 
 absl::StatusOr<std::vector<ChainCell>> MeasureLinks(client::Client& client, const ServedChain& chain,
                                                     const Dataset& dataset, std::vector<Link>& links) {
-  LC_RETURN_IF_ERROR(
-      CreateGallery(client, kChainCollection, links[0].manifest.metric, links[0].manifest.curvature));
+  LC_RETURN_IF_ERROR(CreateGallery(client, kChainCollection, links[0].manifest.metric, links[0].manifest.curvature));
   for (size_t i = 0; i < links.size(); ++i) {
     const uint32_t parent = i == 0 ? 0 : links[i - 1].generation;
     LC_ASSIGN_OR_RETURN(links[i].generation,
@@ -58,8 +57,7 @@ absl::StatusOr<std::vector<ChainCell>> MeasureLinks(client::Client& client, cons
   for (size_t gallery = 0; gallery < links.size(); ++gallery) {
     const Link& old = links[gallery];
     LC_RETURN_IF_ERROR(ActivateModel(client, kChainCollection, old.generation));
-    LC_RETURN_IF_ERROR(
-        UpsertVectors(client, kChainCollection, old.generation, old.z, old.manifest.dimension, dataset));
+    LC_RETURN_IF_ERROR(UpsertVectors(client, kChainCollection, old.generation, old.z, old.manifest.dimension, dataset));
     for (size_t query = gallery; query < links.size(); ++query) {
       const GalleryQueries what = {.collection = kChainCollection,
                                    .generation = links[query].generation,

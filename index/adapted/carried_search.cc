@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "index/search/adapted_search.h"
 #include "index/adapted/carried_segments.h"
+#include "index/search/adapted_search.h"
 
 namespace lightcone {
 namespace {
@@ -101,8 +101,8 @@ std::vector<absl::StatusOr<SearchResult>> SearchLegs(std::span<const ScopedReque
       answers.push_back(std::move(found[i]));
     }
   }
-  // What was read of damaged files may have been any score, and legs of one query share what is near enough: all of them
-  // are asked again, carried by the search itself.
+  // What was read of damaged files may have been any score, and legs of one query share what is near enough: all of
+  // them are asked again, carried by the search itself.
   absl::flat_hash_set<uint32_t> damaged;
   std::vector<size_t> again;
   for (size_t i = 0; i < legs.size(); ++i) {

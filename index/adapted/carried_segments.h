@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "index/search/adapted_rows.h"
 #include "index/adapted/carry.h"
+#include "index/search/adapted_rows.h"
 
 namespace lightcone {
 

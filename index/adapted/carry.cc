@@ -17,10 +17,10 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "geometry/codes.h"
-#include "index/search/adapted_rows.h"
 #include "index/build/calibration.h"
-#include "index/rows/segment_codes.h"
 #include "index/build/segment_writer.h"
+#include "index/rows/segment_codes.h"
+#include "index/search/adapted_rows.h"
 
 namespace lightcone {
 namespace {
@@ -186,7 +186,8 @@ int64_t CarriedBytes(const SealedSegment& segment, const Adapter& adapter, const
   const int dimension = adapter.output_dimension();
   const std::optional<CodeKind> coded = CodeKindOf(CodesWithoutLists(settings.codes), dimension);
   const size_t row = StrideOf(dimension) * sizeof(float) + sizeof(RowFactors) + sizeof(uint64_t) + sizeof(float) +
-                     (coded ? CodeStride(*coded, dimension) : 0) + static_cast<size_t>(2 * settings.hnsw_m + settings.hnsw_m / 4 + 4) * 4;
+                     (coded ? CodeStride(*coded, dimension) : 0) +
+                     static_cast<size_t>(2 * settings.hnsw_m + settings.hnsw_m / 4 + 4) * 4;
   return segment.rows() * static_cast<int64_t>(row) + 4096 + 8 * dimension;
 }
 

@@ -3,8 +3,8 @@
 // rebuilt.
 //
 // Threads: Apply, AddGeneration and Reconfigure come from one writer at a time (the engine's); PrepareDrop and
-// DropGeneration may run beside Apply, one of them at a time; View(), Stats() and everything on a View are safe from any
-// thread. Background threads of the index seal, merge and publish.
+// DropGeneration may run beside Apply, one of them at a time; View(), Stats() and everything on a View are safe from
+// any thread. Background threads of the index seal, merge and publish.
 #pragma once
 
 #include <cstdint>
@@ -88,12 +88,13 @@ struct RowChange {
 };
 
 // Gives rows back from the truth: rebuilding a damaged segment, replaying after a crash. Implemented by the engine.
-// Threads: the index calls it while it is opened, and later from a thread of its own, until its destructor has returned.
+// Threads: the index calls it while it is opened, and later from a thread of its own, until its destructor has
+// returned.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Calls `row` for every live embedding of a generation, as of some moment after the call's begin. A change reaches the
-  // source before it reaches Apply.
+  // Calls `row` for every live embedding of a generation, as of some moment after the call's begin. A change reaches
+  // the source before it reaches Apply.
   virtual absl::Status ForEachEmbedding(
       uint32_t generation,
       const std::function<absl::Status(uint64_t internal_id, std::span<const float> z, float uncertainty)>& row) = 0;
@@ -112,8 +113,8 @@ struct SearchRequest {
   int64_t k = 10;
   bool exact = false;  // scan everything: results provably equal brute force in double precision
   int ef = 0;          // breadth of graph walks; 0: the settings' default
-  // Lists that are read of an IVF segment; 0: the settings' default. A provisional one (architecture, Background builds)
-  // is read at least as broadly as it was measured to need.
+  // Lists that are read of an IVF segment; 0: the settings' default. A provisional one (architecture, Background
+  // builds) is read at least as broadly as it was measured to need.
   int nprobe = 0;
   // Above 0, instead of `ef` and `nprobe`: the breadth that each segment was measured to need for this share of the
   // nearest k, by its own rows as queries; where none is known to reach it the segment is scanned. At most 1.
@@ -159,11 +160,11 @@ struct SegmentProfile {
 };
 
 struct SearchResult {
-  std::vector<SearchHit> hits;  // ascending distance, ties by internal id
-  int64_t rows_scored = 0;      // kernel evaluations, of codes or vectors
-  int64_t rows_refined = 0;     // scores of vectors, of rows that their codes let through
-  int64_t rows_reranked = 0;    // exact distances
-  int64_t rows_adapted = 0;     // carried for this search alone
+  std::vector<SearchHit> hits;           // ascending distance, ties by internal id
+  int64_t rows_scored = 0;               // kernel evaluations, of codes or vectors
+  int64_t rows_refined = 0;              // scores of vectors, of rows that their codes let through
+  int64_t rows_reranked = 0;             // exact distances
+  int64_t rows_adapted = 0;              // carried for this search alone
   std::vector<SegmentProfile> segments;  // in their order, if asked for
 };
 
@@ -230,8 +231,8 @@ class CollectionIndex {
  public:
   virtual ~CollectionIndex() = default;
 
-  // Opens the folder (creates it when missing): loads manifests, maps sealed segments, rebuilds those from `source` that
-  // are missing or plainly damaged. Afterwards the caller replays the store's changes after replay_after() through
+  // Opens the folder (creates it when missing): loads manifests, maps sealed segments, rebuilds those from `source`
+  // that are missing or plainly damaged. Afterwards the caller replays the store's changes after replay_after() through
   // Apply. Checksums are verified later, beside searches; what is found damaged then, or cannot be read any more at any
   // time, is rebuilt online.
   // RESOURCE_EXHAUSTED with both figures where searches of the segments would need more memory than
@@ -251,16 +252,17 @@ class CollectionIndex {
   // without fsync, then a power loss) this is above the store's last sequence: open an empty folder then.
   virtual uint64_t newest_sequence_in_files() const = 0;
   virtual absl::Status AddGeneration(uint32_t generation, const Space& space) = 0;
-  // Looks up what becomes of the rows that a generation superseded, in advance of DropGeneration: takes as long as that,
-  // the index is locked for moments only, as by a write, and answers stay as they are. CANCELLED once `cancelled` says so.
+  // Looks up what becomes of the rows that a generation superseded, in advance of DropGeneration: takes as long as
+  // that, the index is locked for moments only, as by a write, and answers stay as they are. CANCELLED once `cancelled`
+  // says so.
   virtual absl::Status PrepareDrop(uint32_t generation, const std::function<bool()>& cancelled) = 0;
   // Its rows leave for good; older ones of its items are seen again. Looks up what PrepareDrop did not (rows that came
   // since, or all of them), in the same way.
   virtual absl::Status DropGeneration(uint32_t generation) = 0;
   virtual absl::Status Apply(uint64_t sequence, std::span<const RowChange> changes) = 0;
   // Waits until rows that are not sealed take less than `unsealed_bytes_max`: before Apply, by whoever adds rows faster
-  // than the builder seals them. False when they do not by `deadline`; RESOURCE_EXHAUSTED with the builder's error while
-  // that fails, for nothing would make room.
+  // than the builder seals them. False when they do not by `deadline`; RESOURCE_EXHAUSTED with the builder's error
+  // while that fails, for nothing would make room.
   virtual absl::StatusOr<bool> AwaitRoom(absl::Time deadline) = 0;
   virtual std::shared_ptr<const IndexView> View() const = 0;
   // Seals every growing segment now and waits for the background work, checks of files included (used by Rebuild,

@@ -27,8 +27,8 @@ enum class RewriteKind {
   kFinish,   // provisional segments, as far as they fit into a kMergeWidth-th of merge_rows_max: step by step
   kCompact,  // those whose deleted share is above tombstones_share_max: one, and further ones as far as all their live
              // rows fit into growing_rows_max
-  kMerge,    // kMergeWidth or more of one size class (powers of kMergeWidth times growing_rows_max), as far as they fit:
-             // so a row is rewritten about log_4(rows / growing_rows_max) times, and a generation keeps few segments
+  kMerge,  // kMergeWidth or more of one size class (powers of kMergeWidth times growing_rows_max), as far as they fit:
+           // so a row is rewritten about log_4(rows / growing_rows_max) times, and a generation keeps few segments
 };
 inline constexpr int kRewriteKinds = 4;
 inline constexpr int kMergeWidth = 4;

@@ -46,8 +46,7 @@ class Calibration {
     const Lists* const lists = segments_[0].segment->lists();
     for (const int breadth : lists == nullptr ? std::span<const int>(kWalks) : std::span<const int>(kProbes)) {
       if (lists != nullptr && breadth >= static_cast<int>(lists->count())) break;  // all of them are a scan
-      LC_ASSIGN_OR_RETURN(const Neighbours found,
-                          lists == nullptr ? WalkPast(breadth) : Ask({.nprobe = breadth}));
+      LC_ASSIGN_OR_RETURN(const Neighbours found, lists == nullptr ? WalkPast(breadth) : Ask({.nprobe = breadth}));
       measured.push_back({breadth, Recall(right, found)});
       if (measured.back().recall >= kRecallEnough) break;
     }

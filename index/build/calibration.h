@@ -23,8 +23,8 @@ inline constexpr double kProvisionalRecall = 0.99;
 std::vector<int64_t> CalibrationRows(int64_t rows);
 
 // Asks for the nearest kCalibrationK of about a hundred of the segment's own rows, each left out of its own answer (and
-// of the graph that is walked), exactly and then by walks or probes of growing breadth, until nearly all is found. Empty
-// for a flat segment and for one with too few rows to leave any out. CANCELLED when `stop` says so.
+// of the graph that is walked), exactly and then by walks or probes of growing breadth, until nearly all is found.
+// Empty for a flat segment and for one with too few rows to leave any out. CANCELLED when `stop` says so.
 absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const Segment>& segment,
                                                     const std::function<bool()>& stop);
 

@@ -126,8 +126,8 @@ absl::Status SealedSegment::CheckFiles() const {
     const Mapping::File now{static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino)};
     if (!(now == file.mapping.file())) return DataLoss(StrCat("'", PathOf(file.name), "' has been replaced"));
     if (static_cast<uint64_t>(info.st_size) != file.mapping.bytes()) {
-      return DataLoss(StrCat("'", PathOf(file.name), "' has ", info.st_size, " bytes instead of ",
-                             file.mapping.bytes()));
+      return DataLoss(
+          StrCat("'", PathOf(file.name), "' has ", info.st_size, " bytes instead of ", file.mapping.bytes()));
     }
   }
   return absl::OkStatus();

@@ -1,9 +1,9 @@
 // A segment of immutable, mapped files: flat or with an HNSW graph, its rows in ascending order of internal id; or IVF,
 // its rows list by list.
 //
-// Opening one costs little, whatever its size: the manifest, the states, the ids and the lists are read and checked, the
-// rest is mapped, and nothing that it may hold makes a search leave its files. Check reads them all, beside the searches.
-// Threads: see segment.h; the checks are safe from any thread.
+// Opening one costs little, whatever its size: the manifest, the states, the ids and the lists are read and checked,
+// the rest is mapped, and nothing that it may hold makes a search leave its files. Check reads them all, beside the
+// searches. Threads: see segment.h; the checks are safe from any thread.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "index/graph/graph.h"
 #include "index/ivf/lists.h"
-#include "index/rows/manifest.h"
 #include "index/ivf/pq_codes.h"
+#include "index/rows/manifest.h"
 #include "index/rows/segment.h"
 
 namespace lightcone {
@@ -25,8 +25,8 @@ class SealedSegment : public Segment {
  public:
   // Maps the segment in `folder`. Checked at once: manifest, sizes, headers, and ids and lists, on which writes rest;
   // with `with_states` also the state file, else every row is live (a segment that is not in a checkpoint yet).
-  // DATA_LOSS, NOT_FOUND and FAILED_PRECONDITION (no file at its path, but something else) say what is wrong: the segment
-  // must be rebuilt then. Other errors say nothing about it.
+  // DATA_LOSS, NOT_FOUND and FAILED_PRECONDITION (no file at its path, but something else) say what is wrong: the
+  // segment must be rebuilt then. Other errors say nothing about it.
   static absl::StatusOr<std::shared_ptr<SealedSegment>> Open(const std::string& folder, bool with_states);
 
   // Reads every file through, by way of the file system and not of the mapping, so that it takes no memory, and checks
@@ -42,7 +42,8 @@ class SealedSegment : public Segment {
   // Marks the segment for a rewrite with new settings. Writer only.
   bool stale() const { return stale_; }
   void set_stale() { stale_ = true; }
-  // Before searches meet it: an index serves it from now on. One that is opened to be measured or carried does not last.
+  // Before searches meet it: an index serves it from now on. One that is opened to be measured or carried does not
+  // last.
   void set_lasting() { lasting_ = true; }
 
   std::vector<uint32_t> CopyStates() const;

@@ -17,7 +17,7 @@ constexpr unsigned kBlocksAProcessor = 8;  // more than run at once: the last on
 // Of all that was started before something is read. A run takes milliseconds; what takes this long does not end.
 constexpr std::chrono::seconds kWaitMax{5};
 constexpr std::chrono::microseconds kSpin{50}, kNapMax{200};  // short waits are looked at without a break
-constexpr int kMajorMin = 8;               // what the kernels are compiled for begins with 8.0
+constexpr int kMajorMin = 8;                                  // what the kernels are compiled for begins with 8.0
 
 absl::Status StatusOf(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
@@ -57,8 +57,8 @@ class CudaMachine final : public DeviceMachine {
     LC_RETURN_IF_ERROR(StatusOf(error, "cudaMalloc"));
     return memory;
   }
-  // Of a device that failed it fails, and nothing depends on it. One that hangs may still write to the memory, and to free
-  // that is to wait for it: it is left to the end of the process.
+  // Of a device that failed it fails, and nothing depends on it. One that hangs may still write to the memory, and to
+  // free that is to wait for it: it is left to the end of the process.
   void Free(void* memory) override {
     if (!hung_) cudaFree(memory);
   }

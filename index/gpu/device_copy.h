@@ -37,8 +37,8 @@ class DeviceCopy {
     return state_ == State::kHere && serial == serial_ ? rows_ : nullptr;
   }
 
-  // True for the one caller who has to make it. A refusal does not ask for itself again: neither the memory of an attempt
-  // that failed nor that of bitmaps counts as a copy that has gone.
+  // True for the one caller who has to make it. A refusal does not ask for itself again: neither the memory of an
+  // attempt that failed nor that of bitmaps counts as a copy that has gone.
   bool Want(const BudgetState& budget) ABSL_LOCKS_EXCLUDED(mu_) {
     std::shared_ptr<const DeviceRows> old;  // of another device: goes after the lock
     absl::MutexLock lock(&mu_);

@@ -1,8 +1,8 @@
 // The machine that kernels run on: a CUDA device, or, in tests, one that is played by the CPU.
-// Threads: every method is safe from any thread. Upload does not wait for scans; Allocate and Free may (cudaFree waits for all
-// that the device does), so that they are not called under locks that searches take.
-// Errors: RESOURCE_EXHAUSTED where memory is lacking; any other means that the device is lost. Upload and Read give up after
-// seconds: the device hangs then, and what was allocated is never freed, since it may still be written to.
+// Threads: every method is safe from any thread. Upload does not wait for scans; Allocate and Free may (cudaFree waits
+// for all that the device does), so that they are not called under locks that searches take. Errors: RESOURCE_EXHAUSTED
+// where memory is lacking; any other means that the device is lost. Upload and Read give up after seconds: the device
+// hangs then, and what was allocated is never freed, since it may still be written to.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class DeviceMachine {
   virtual absl::Status Write(void* to, const void* from, int64_t bytes) = 0;
   virtual absl::Status Scan(ScanKernel kernel, const ScanLaunch& launch) = 0;
   virtual absl::Status Select(const ScanLaunch& launch) = 0;
-  // Waits for all before it. `lines` times `width` bytes, which begin `pitch` bytes apart in `from` and lie side by side
-  // in `to`.
+  // Waits for all before it. `lines` times `width` bytes, which begin `pitch` bytes apart in `from` and lie side by
+  // side in `to`.
   virtual absl::Status Read(void* to, const void* from, int64_t width, int64_t pitch, int64_t lines) = 0;
 };
 

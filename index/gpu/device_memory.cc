@@ -18,8 +18,8 @@ absl::StatusOr<DeviceMemory> DeviceBudget::Take(int64_t bytes) {
   const int64_t before = bytes_.fetch_add(bytes);
   if (before + bytes > bytes_max_) {
     bytes_.fetch_sub(bytes);
-    return ResourceExhausted(StrCat(bytes, " bytes do not fit on the device beside ", before, "; engine.gpu_memory_bytes_max is ",
-                                    bytes_max_));
+    return ResourceExhausted(StrCat(bytes, " bytes do not fit on the device beside ", before,
+                                    "; engine.gpu_memory_bytes_max is ", bytes_max_));
   }
   const absl::StatusOr<void*> at = machine_->Allocate(bytes);
   if (!at.ok()) {

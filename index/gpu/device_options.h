@@ -9,14 +9,15 @@
 
 namespace lightcone {
 
-enum class DeviceMode { kAuto, kOff };                // kAuto: use a device if there is one that gives right answers
-enum class DeviceStorage { kFloat32, kHalf };         // of rows on it
+enum class DeviceMode { kAuto, kOff };         // kAuto: use a device if there is one that gives right answers
+enum class DeviceStorage { kFloat32, kHalf };  // of rows on it
 std::string_view DeviceStorageName(DeviceStorage storage);  // "float32", "fp16"
 std::optional<DeviceStorage> ParseDeviceStorage(std::string_view name);
 
 struct DeviceOptions {
   DeviceMode mode = DeviceMode::kAuto;
-  // Rows that do not fit stay with the CPU. Cost: as much memory of the device. 0: nine tenths of what is free at start.
+  // Rows that do not fit stay with the CPU. Cost: as much memory of the device. 0: nine tenths of what is free at
+  // start.
   int64_t memory_bytes_max = 0;
   DeviceStorage storage = DeviceStorage::kHalf;  // kHalf: half the bytes; answers are the same
   int64_t rows_min = 20'000;  // smaller segments stay with the CPU, which is done before a device has begun

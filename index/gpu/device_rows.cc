@@ -12,9 +12,9 @@
 namespace lightcone::gpu {
 namespace {
 
-constexpr int64_t kCopyBytes = 8 << 20;    // that are packed and copied at a time
-constexpr int64_t kCentreRows = 100'000;   // of which the mean is taken; any centre gives right answers
-constexpr size_t kBitsKept = 3;            // of a segment: views of that many generations take turns
+constexpr int64_t kCopyBytes = 8 << 20;   // that are packed and copied at a time
+constexpr int64_t kCentreRows = 100'000;  // of which the mean is taken; any centre gives right answers
+constexpr size_t kBitsKept = 3;           // of a segment: views of that many generations take turns
 
 int64_t PaddedTo(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -148,9 +148,8 @@ const DeviceRows::KeptBits* DeviceRows::Kept(const std::shared_ptr<const StateCo
 void DeviceRows::Keep(KeptBits bits) const {
   std::vector<KeptBits> gone;  // after the lock: a device may wait for scans before it frees memory
   absl::MutexLock lock(&mu_);
-  const auto from = std::stable_partition(kept_.begin(), kept_.end(), [&](const KeptBits& kept) {
-    return kept.view_generation != bits.view_generation;
-  });
+  const auto from = std::stable_partition(
+      kept_.begin(), kept_.end(), [&](const KeptBits& kept) { return kept.view_generation != bits.view_generation; });
   gone.assign(std::make_move_iterator(from), std::make_move_iterator(kept_.end()));
   kept_.erase(from, kept_.end());
   if (kept_.size() >= kBitsKept) {
@@ -160,9 +159,9 @@ void DeviceRows::Keep(KeptBits bits) const {
   kept_.push_back(std::move(bits));
 }
 
-absl::StatusOr<std::shared_ptr<const DeviceBits>> DeviceRows::BitsOf(
-    const std::shared_ptr<const StateCounts>& counts, uint32_t view_generation,
-    absl::FunctionRef<bool(uint32_t)> visible) const {
+absl::StatusOr<std::shared_ptr<const DeviceBits>> DeviceRows::BitsOf(const std::shared_ptr<const StateCounts>& counts,
+                                                                     uint32_t view_generation,
+                                                                     absl::FunctionRef<bool(uint32_t)> visible) const {
   const uint64_t rows_gone = budget_->state().rows_gone;
   {
     absl::MutexLock lock(&mu_);
@@ -177,7 +176,7 @@ absl::StatusOr<std::shared_ptr<const DeviceBits>> DeviceRows::BitsOf(
   absl::StatusOr<DeviceMemory> memory = budget_->Take(bytes);
   if (absl::IsResourceExhausted(memory.status())) {
     Keep({counts, view_generation, nullptr, rows_gone});  // until it is better known
-    memory = budget_->Take(bytes);                         // what that replaced has left as much room, mostly
+    memory = budget_->Take(bytes);                        // what that replaced has left as much room, mostly
   }
   LC_RETURN_IF_ERROR(memory.status());
   bits->memory = std::move(*memory);

@@ -59,8 +59,8 @@ class DeviceRows {
   const CodeBlock& bounds() const { return bounds_; }
 
   // The rows that `visible` says yes to, which a view of `view_generation` sees by these counts: kept, and given again
-  // while they are the same. Errors as Make; that there was no room for them is kept too, until rows of some segment go,
-  // so that no search asks about every row in vain. Two searches that need the same at once may both ask `visible`.
+  // while they are the same. Errors as Make; that there was no room for them is kept too, until rows of some segment
+  // go, so that no search asks about every row in vain. Two searches that need the same at once may both ask `visible`.
   absl::StatusOr<std::shared_ptr<const DeviceBits>> BitsOf(const std::shared_ptr<const StateCounts>& counts,
                                                            uint32_t view_generation,
                                                            absl::FunctionRef<bool(uint32_t)> visible) const

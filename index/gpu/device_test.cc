@@ -63,7 +63,8 @@ absl::StatusOr<TestRows> MakeRows(ScanDevice& device, const Trial& trial, const 
     test.factors.push_back(FactorsOf(space, z));
     test.numbers.insert(test.numbers.end(), z.begin(), z.end());
   }
-  const RowBlock block{test.numbers.data(), static_cast<size_t>(trial.dimension), test.factors.data(), nullptr, nullptr};
+  const RowBlock block{test.numbers.data(), static_cast<size_t>(trial.dimension), test.factors.data(), nullptr,
+                       nullptr};
   const DeviceRows::Source source{&space, &block, nullptr, trial.rows};
   LC_ASSIGN_OR_RETURN(test.rows,
                       DeviceRows::Make(device.budget(), source, device.options().storage, [] { return false; }));
@@ -73,8 +74,8 @@ absl::StatusOr<TestRows> MakeRows(ScanDevice& device, const Trial& trial, const 
 }
 
 // Every score is within its error, and every row is there at most once; `all`: each that is allowed is there.
-absl::Status CheckScores(const Trial& trial, std::span<const TestRows> parts, const BoundQuery& query, bool odd, bool all,
-                         const DeviceAnswer& answer) {
+absl::Status CheckScores(const Trial& trial, std::span<const TestRows> parts, const BoundQuery& query, bool odd,
+                         bool all, const DeviceAnswer& answer) {
   std::vector<int> seen(parts.size() * static_cast<size_t>(trial.rows), 0);
   for (const FoundRow& found : answer.rows) {
     const double exact = query.ScoreOfDistance(query.Distance(parts[found.part].row(static_cast<int>(found.row))));
@@ -108,8 +109,8 @@ absl::Status CheckNearest(const Trial& trial, std::span<const TestRows> parts, c
     const uint32_t part = std::get<1>(exact[static_cast<size_t>(i)]), row = std::get<2>(exact[static_cast<size_t>(i)]);
     const auto is_row = [part, row](const FoundRow& found) { return found.part == part && found.row == row; };
     if (std::none_of(answer.rows.begin(), answer.rows.end(), is_row)) {
-      return Internal(StrCat("row ", row, ", the ", i + 1, ". nearest (", MetricName(trial.metric),
-                             "), was not found"));
+      return Internal(
+          StrCat("row ", row, ", the ", i + 1, ". nearest (", MetricName(trial.metric), "), was not found"));
     }
   }
   return absl::OkStatus();
@@ -157,8 +158,8 @@ absl::Status Try(ScanDevice& device, const Trial& trial, std::mt19937& random) {
 
 absl::Status TestDevice(ScanDevice& device) {
   std::vector<Trial> trials;
-  // Several tiles, and a part of one; whole vectors of 16 bytes, and a part of one; each kernel, and more than a tile of
-  // queries.
+  // Several tiles, and a part of one; whole vectors of 16 bytes, and a part of one; each kernel, and more than a tile
+  // of queries.
   for (const Metric metric : {Metric::kLorentz, Metric::kCosine, Metric::kInnerProduct, Metric::kEuclidean}) {
     trials.push_back({metric, Numbers::kAny, 70, 700, 1, {1, 3, 70}, {700, kNearest}});
   }

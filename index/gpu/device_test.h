@@ -1,7 +1,6 @@
-// The test that a device has to pass before it serves: rows and queries of every geometry, by every kernel, beside exact
-// answers in double precision. It finds kernels that do not work on a device, and arithmetic that is much worse than bounds
-// assume; it proves nothing about rows that it has not.
-// Threads: one caller.
+// The test that a device has to pass before it serves: rows and queries of every geometry, by every kernel, beside
+// exact answers in double precision. It finds kernels that do not work on a device, and arithmetic that is much worse
+// than bounds assume; it proves nothing about rows that it has not. Threads: one caller.
 #pragma once
 
 #include "absl/status/status.h"

@@ -6,10 +6,10 @@
 
 namespace lightcone::gpu {
 
-inline constexpr uint32_t kTileRows = 128;      // that a block of threads scores at once
-inline constexpr uint32_t kFewQueries = 4;      // up to so many are held beside a row that passes by
-inline constexpr uint32_t kTileQueries = 64;    // of a product of rows and queries
-inline constexpr uint32_t kBlockThreads = 256;  // of every kernel
+inline constexpr uint32_t kTileRows = 128;          // that a block of threads scores at once
+inline constexpr uint32_t kFewQueries = 4;          // up to so many are held beside a row that passes by
+inline constexpr uint32_t kTileQueries = 64;        // of a product of rows and queries
+inline constexpr uint32_t kBlockThreads = 256;      // of every kernel
 inline constexpr uint32_t kFewBytesMax = 48 << 10;  // of queries in shared memory, as every device has it
 
 // Beside every row. score = step * <a, row> - b * bias - c; |exact row - step * row| is at most `error`.

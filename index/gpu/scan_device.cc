@@ -20,8 +20,8 @@ constexpr int64_t kArgsBytesMax = 16 << 20;   // for what runs are told: a thous
 constexpr int64_t kArgsShare = 32;            // ... or so many fewer that they fit into this part of a small budget
 constexpr absl::Duration kTurnMax = absl::Seconds(1);            // to wait for; a CPU is done with a scan by then
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(2);  // while waiting, at deadlines and cancellations
-constexpr int kCopierNice = 10;               // as the thread that builds segments
-constexpr int kTries = 3;                     // of a query that found more rows than it had room for
+constexpr int kCopierNice = 10;                                  // as the thread that builds segments
+constexpr int kTries = 3;                                        // of a query that found more rows than it had room for
 
 }  // namespace
 
@@ -30,8 +30,8 @@ absl::StatusOr<std::shared_ptr<ScanDevice>> ScanDevice::Open(std::unique_ptr<Dev
   LC_RETURN_IF_ERROR(options.Validate());
   const std::string name = machine->name();
   LC_ASSIGN_OR_RETURN(const int64_t free, machine->FreeBytes());
-  const int64_t allowed =
-      options.memory_bytes_max > 0 ? options.memory_bytes_max : static_cast<int64_t>(kShareOfFree * static_cast<double>(free));
+  const int64_t allowed = options.memory_bytes_max > 0 ? options.memory_bytes_max
+                                                       : static_cast<int64_t>(kShareOfFree * static_cast<double>(free));
   auto budget = std::make_shared<DeviceBudget>(std::move(machine), allowed);
   std::shared_ptr<ScanDevice> device(new ScanDevice(std::move(budget), options));
   const int64_t least = ScanRun::FoundPlaces(kDeviceKMax) * static_cast<int64_t>(sizeof(FoundRow));
@@ -166,7 +166,8 @@ bool ScanDevice::TakeTurn(std::span<const DeviceQuery> queries) {
 
 absl::StatusOr<std::vector<DeviceAnswer>> ScanDevice::Run(std::span<const DeviceQuery> queries) {
   ScanRun run(budget_->machine(), queries);  // codes the queries, which nobody has to wait for
-  if (run.args_bytes() > args_.bytes()) return ResourceExhausted(StrCat(queries.size(), " queries do not fit on the device"));
+  if (run.args_bytes() > args_.bytes())
+    return ResourceExhausted(StrCat(queries.size(), " queries do not fit on the device"));
   if (!TakeTurn(queries)) return DeadlineExceeded("no turn on the device");
   const absl::Cleanup end = [this] {
     absl::MutexLock lock(&turn_mu_);

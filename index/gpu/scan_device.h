@@ -27,10 +27,10 @@
 namespace lightcone::gpu {
 
 struct DeviceStats {
-  int64_t bytes = 0, bytes_max = 0;                  // of the device's memory: taken, and allowed
+  int64_t bytes = 0, bytes_max = 0;                   // of the device's memory: taken, and allowed
   int64_t segments_copied = 0, segments_refused = 0;  // since it was opened
-  int64_t scans = 0;       // of a query each, answered
-  int64_t incomplete = 0;  // given back to the CPU
+  int64_t scans = 0;                                  // of a query each, answered
+  int64_t incomplete = 0;                             // given back to the CPU
   bool lost = false;
 };
 
@@ -50,7 +50,8 @@ class ScanDevice {
 
   // The rows of a segment that will not change, if they are on the device. If not, and they are many enough, they are
   // copied for later searches.
-  std::shared_ptr<const DeviceRows> RowsOf(const std::shared_ptr<const Segment>& segment) ABSL_LOCKS_EXCLUDED(queue_mu_);
+  std::shared_ptr<const DeviceRows> RowsOf(const std::shared_ptr<const Segment>& segment)
+      ABSL_LOCKS_EXCLUDED(queue_mu_);
   // Rows of the segment that are visible by these counts. nullptr: there is no room for them.
   std::shared_ptr<const DeviceBits> BitsOf(const DeviceRows& rows, const std::shared_ptr<const StateCounts>& counts,
                                            uint32_t view_generation, absl::FunctionRef<bool(uint32_t)> visible);
@@ -72,7 +73,8 @@ class ScanDevice {
 
   // The first of `chosen` that found_ has room for.
   size_t GroupOf(std::span<const DeviceQuery> queries, std::span<const size_t> chosen) const;
-  // In a turn. RESOURCE_EXHAUSTED: args_ is too small for so many. DEADLINE_EXCEEDED: no turn came. Else the device is lost.
+  // In a turn. RESOURCE_EXHAUSTED: args_ is too small for so many. DEADLINE_EXCEEDED: no turn came. Else the device is
+  // lost.
   absl::StatusOr<std::vector<DeviceAnswer>> Run(std::span<const DeviceQuery> queries) ABSL_LOCKS_EXCLUDED(turn_mu_);
   // Answers those of `queries` that `chosen` numbers.
   absl::Status RunChosen(std::span<const DeviceQuery> queries, std::span<const size_t> chosen,

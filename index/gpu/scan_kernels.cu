@@ -8,7 +8,8 @@
 #define LC_ALIGNED(bytes) __align__(bytes)
 #define LC_DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
 #define LC_LOAD_ONCE(pointer) __ldcs(pointer)  // rows that pass by once leave the caches first
-#define LC_HALF2_OF_BITS(bits) __half2(__half2_raw{static_cast<unsigned short>(bits), static_cast<unsigned short>((bits) >> 16)})
+#define LC_HALF2_OF_BITS(bits) \
+  __half2(__half2_raw{static_cast<unsigned short>(bits), static_cast<unsigned short>((bits) >> 16)})
 
 namespace lightcone::gpu {
 namespace wmma = nvcuda::wmma;

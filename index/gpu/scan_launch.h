@@ -8,13 +8,15 @@ namespace lightcone::gpu {
 
 enum class ScanKernel { kFewFloats, kFewHalves, kManyFloats, kManyHalves };
 
-// Put on a stream of CUDA; they give back a cudaError_t, 0 if that went well. `blocks_max`: that the device runs at once.
+// Put on a stream of CUDA; they give back a cudaError_t, 0 if that went well. `blocks_max`: that the device runs at
+// once.
 int LaunchScan(ScanKernel kernel, const ScanLaunch& launch, unsigned blocks_max, void* stream);
 int LaunchSelect(const ScanLaunch& launch, void* stream);
 
 // What a block of ScanFew has to be given of shared memory.
 inline unsigned FewBytes(const ScanLaunch& launch, ScanKernel kernel) {
-  return launch.queries_held * launch.vectors_max * (kernel == ScanKernel::kFewFloats ? 4 : 8) * unsigned{sizeof(float)};
+  return launch.queries_held * launch.vectors_max * (kernel == ScanKernel::kFewFloats ? 4 : 8) *
+         unsigned{sizeof(float)};
 }
 
 // Blocks that have something to do.

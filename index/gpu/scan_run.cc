@@ -179,7 +179,8 @@ absl::StatusOr<std::vector<DeviceAnswer>> ScanRun::Collect(const uint8_t* args, 
   LC_RETURN_IF_ERROR(machine_.Read(states.data(), args + states_at_, bytes, bytes, 1));
   size_t most = 0;
   for (const StateArgs& state : states) {
-    if (state.count > found_max_) return Internal(StrCat("the device found ", state.count, " rows in ", found_max_, " places"));
+    if (state.count > found_max_)
+      return Internal(StrCat("the device found ", state.count, " rows in ", found_max_, " places"));
     most = std::max<size_t>(most, state.count);
   }
   std::vector<FoundRow> rows(states.size() * most);

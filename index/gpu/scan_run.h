@@ -1,10 +1,10 @@
 // Exact scans on a device: what is asked, what comes back, and one run of the kernels for a group of queries.
 //
 // A run goes over the rows in launches that grow: the first ones have room for every row they meet, each later one is
-// met by a floor (the k-th best lower end so far) that lets few rows through. Tiles are taken from all over the segments,
-// so that the floor says something about the rest. Where more rows pass than there is room for, the query's answer is not
-// complete; what was found is a floor all the same, and another run by it mostly is.
-// Threads: one run at a time on a machine.
+// met by a floor (the k-th best lower end so far) that lets few rows through. Tiles are taken from all over the
+// segments, so that the floor says something about the rest. Where more rows pass than there is room for, the query's
+// answer is not complete; what was found is a floor all the same, and another run by it mostly is. Threads: one run at
+// a time on a machine.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,9 @@ struct DeviceAnswer {
   double floor = 0;            // of an answer that is not complete: for the next try
 };
 
-inline constexpr int64_t kDeviceKMax = 1'024;    // a query that wants more rows is not for a device
-inline constexpr int64_t kFoundMin = 4'096;      // places a query; eight times k if that is more
-inline constexpr int64_t kStatesMax = 1'024;     // queries of a run
+inline constexpr int64_t kDeviceKMax = 1'024;  // a query that wants more rows is not for a device
+inline constexpr int64_t kFoundMin = 4'096;    // places a query; eight times k if that is more
+inline constexpr int64_t kStatesMax = 1'024;   // queries of a run
 
 // The rows that a query can get at most: its k, or all there are.
 int64_t WantedOf(const DeviceQuery& query);

@@ -9,12 +9,12 @@
 
 namespace lightcone::gpu {
 
-// Opens the CUDA device as the options say, and logs what came of it. Later calls, with whatever options, change nothing
-// while the device serves. An error says what is wrong with the options; that there is no device is none.
+// Opens the CUDA device as the options say, and logs what came of it. Later calls, with whatever options, change
+// nothing while the device serves. An error says what is wrong with the options; that there is no device is none.
 absl::Status StartServingDevice(const DeviceOptions& options);
 
-// Ends what StartServingDevice began, once it was called as often as that returned OK: the thread that copies segments has
-// ended when this returns, before main does, and the driver with it. A device of ServeFrom stays.
+// Ends what StartServingDevice began, once it was called as often as that returned OK: the thread that copies segments
+// has ended when this returns, before main does, and the driver with it. A device of ServeFrom stays.
 void StopServingDevice();
 
 // Takes this one, or none, from here on (tests, benchmarks). Searches that have begun end with the old one.

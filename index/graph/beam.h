@@ -32,7 +32,8 @@ class VisitedMarks {
     }
     epoch_ = epoch_ == kEpochs ? Mark{1} : static_cast<Mark>(epoch_ + 1);
     const size_t end = std::min(marks_.size(), wiped_ + marks_.size() / (kEpochs - 1) + 1);
-    std::fill(marks_.begin() + static_cast<std::ptrdiff_t>(wiped_), marks_.begin() + static_cast<std::ptrdiff_t>(end), 0);
+    std::fill(marks_.begin() + static_cast<std::ptrdiff_t>(wiped_), marks_.begin() + static_cast<std::ptrdiff_t>(end),
+              0);
     wiped_ = end == marks_.size() ? 0 : end;
   }
   bool Test(uint32_t row) const { return marks_[row] == epoch_; }
@@ -68,11 +69,12 @@ struct GraphRow : BeamRow {
 //   Wants(score)       whether a row of that score would be one of the best
 //   Add(entry, leave)  REQUIRES: Wants. leave(entry) is called for an accepted one that is none of the best any more.
 //                      True: it is the next to be expanded
-//   Peek, Next         the nearest row that is to be expanded, not farther than the last of the best; Next takes it. False:
+//   Peek, Next         the nearest row that is to be expanded, not farther than the last of the best; Next takes it.
+//   False:
 //                      there is none
 //   ForEach(take)      all of them
-// As in HNSW's algorithm 2; of rows that are as near as the last of the best, a broad beam expands those that fell off, a
-// narrow one does not.
+// As in HNSW's algorithm 2; of rows that are as near as the last of the best, a broad beam expands those that fell off,
+// a narrow one does not.
 inline constexpr size_t kNarrowBeam = 1024;  // beyond, moving entries costs more than heaps do
 
 // Accepted rows in one sorted list, which is the frontier as well: whatever falls off its end would never be expanded.

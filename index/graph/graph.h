@@ -54,8 +54,8 @@ class Graph {
   int base_width() const { return static_cast<int>(base_width_); }
   int width_max() const { return static_cast<int>(base_width_ > upper_width_ ? base_width_ : upper_width_); }
 
-  // Links of a row on a layer; read up to the first that is no row (IsRow). Empty where a damaged file has no such list.
-  // REQUIRES: row < rows().
+  // Links of a row on a layer; read up to the first that is no row (IsRow). Empty where a damaged file has no such
+  // list. REQUIRES: row < rows().
   std::span<const int32_t> Links(uint32_t row, int layer) const {
     if (layer == 0) return {base_ + static_cast<size_t>(row) * base_width_, base_width_};
     const size_t list = size_t{upper_first_[row]} + static_cast<size_t>(layer - 1);

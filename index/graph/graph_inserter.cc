@@ -168,7 +168,8 @@ void GraphInserter::FindNearest(uint32_t x, ScoredRow start, int layer, Scratch&
   ListBeam<>& beam = scratch.beam;
   beam.Begin(breadth_);
   const auto visit = [&](ScoredRow row) {
-    if (beam.Wants(row.score) && beam.Add({.score = row.score, .row = row.row, .accepted = 1, .expanded = 0})) prefetch(row.row);
+    if (beam.Wants(row.score) && beam.Add({.score = row.score, .row = row.row, .accepted = 1, .expanded = 0}))
+      prefetch(row.row);
   };
   visit(start);
   for (BeamRow next; beam.Next(&next);) {

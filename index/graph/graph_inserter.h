@@ -67,8 +67,8 @@ class GraphInserter {
   void NoteCopy(uint32_t x, uint32_t of, int layer);
   // Gives the copies their links, after all rows are inserted.
   void AttachCopies();
-  // A row with copies is inserted early (one of them is on a high layer); where it is near to everything, rows that came
-  // soon after it were left out by all that they chose. Links to rows that nothing leads to, where there is room.
+  // A row with copies is inserted early (one of them is on a high layer); where it is near to everything, rows that
+  // came soon after it were left out by all that they chose. Links to rows that nothing leads to, where there is room.
   void LinkLost();
   // The base lists of a row and its copies, group[0] and the others: an eighth leads to one another.
   void LinkGroup(std::span<const uint32_t> group);

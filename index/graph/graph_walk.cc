@@ -267,15 +267,13 @@ constexpr size_t kLeadMin = 10;
 constexpr size_t kLeadMinOfProducts = 40;
 constexpr int64_t kSharedMarksMax = 16 << 20;  // rows: a byte each, in every thread that searches
 
-// Visited rows of one of several walks: its part of marks that all of them share, or a set, where the graphs are so large
-// together that marks for all of their rows would take too much memory in every thread.
+// Visited rows of one of several walks: its part of marks that all of them share, or a set, where the graphs are so
+// large together that marks for all of their rows would take too much memory in every thread.
 class SharedMarks {
  public:
   SharedMarks() = default;  // a set
   SharedMarks(Visited* all, uint32_t begin) : all_(all), begin_(begin) {}
-  bool TestAndSet(uint32_t row) {
-    return all_ != nullptr ? all_->TestAndSet(begin_ + row) : !rows_.insert(row).second;
-  }
+  bool TestAndSet(uint32_t row) { return all_ != nullptr ? all_->TestAndSet(begin_ + row) : !rows_.insert(row).second; }
 
  private:
   Visited* all_ = nullptr;
@@ -288,7 +286,8 @@ template <typename Beam>
 class SharedWalk {
  public:
   // It begins to find its way, with a breadth of `lead`.
-  SharedWalk(const WalkTask& task, uint32_t number, size_t lead, SharedMarks visited, int64_t evaluations_between_checks)
+  SharedWalk(const WalkTask& task, uint32_t number, size_t lead, SharedMarks visited,
+             int64_t evaluations_between_checks)
       : task_(task),
         number_(number),
         visited_(std::move(visited)),
@@ -300,8 +299,8 @@ class SharedWalk {
     Meet(start);
   }
 
-  // A step on the way, in two halves, so that what one walk waits for comes while others take theirs. False: it has found
-  // its way, the nearest row that is not expanded is none of the best, or it has given up.
+  // A step on the way, in two halves, so that what one walk waits for comes while others take theirs. False: it has
+  // found its way, the nearest row that is not expanded is none of the best, or it has given up.
   bool BeginStep() {
     GraphRow next, after;
     if (gave_up_ || !beam_.Next(&next)) return false;

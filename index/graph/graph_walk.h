@@ -77,8 +77,8 @@ struct WalkTask {
   const Graph* graph = nullptr;
   ScoredRows score;
   std::function<bool(uint32_t)> accept;  // empty: EveryRow
-  WalkLimits limits;  // what a walk of this graph alone would have
-  double weight = 1;  // its share of the rows that are asked for, to any scale
+  WalkLimits limits;                     // what a walk of this graph alone would have
+  double weight = 1;                     // its share of the rows that are asked for, to any scale
 };
 
 // Walks that go on together as one of the greatest breadth among them would over all graphs: each first finds its way,
@@ -96,10 +96,10 @@ absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const 
 absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits, EveryRow,
                                      absl::FunctionRef<absl::Status()> interrupted);
 
-// The same among the rows that pass(row) alone, as in ACORN (Patel et al., arXiv 2403.04871): only those are scored, and
-// where too few links of a row lead to any, the links of the links do. So the walk's cost hardly depends on how many
-// rows pass or on whether they lie near the query. It begins at `seeds`, passing rows spread over the graph, and where
-// the upper layers lead. `accept` is asked about passing rows alone.
+// The same among the rows that pass(row) alone, as in ACORN (Patel et al., arXiv 2403.04871): only those are scored,
+// and where too few links of a row lead to any, the links of the links do. So the walk's cost hardly depends on how
+// many rows pass or on whether they lie near the query. It begins at `seeds`, passing rows spread over the graph, and
+// where the upper layers lead. `accept` is asked about passing rows alone.
 absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, const WalkLimits& limits,
                                        std::span<const uint32_t> seeds, absl::FunctionRef<bool(uint32_t)> pass,
                                        absl::FunctionRef<bool(uint32_t)> accept,

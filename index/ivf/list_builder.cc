@@ -207,8 +207,8 @@ class CentreIndex final : public faiss::Index {
     const QueryBatch batch{std::span<const BoundQuery>(queries)};
     for (int64_t tile = 0; tile < ntotal; tile += kCentresATile) {
       const int64_t count = std::min(kCentresATile, ntotal - tile);
-      ScoreRowsBatch(batch, &centres_[static_cast<size_t>(tile) * width], width,
-                     &ones_[static_cast<size_t>(tile)], static_cast<size_t>(count), scores.data(), kCentresATile);
+      ScoreRowsBatch(batch, &centres_[static_cast<size_t>(tile) * width], width, &ones_[static_cast<size_t>(tile)],
+                     static_cast<size_t>(count), scores.data(), kCentresATile);
       for (size_t q = 0; q < queries.size(); ++q) {
         const float* const of = &scores[q * kCentresATile];
         const float* const nearest = std::max_element(of, of + count);

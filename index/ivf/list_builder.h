@@ -17,7 +17,8 @@ namespace lightcone {
 struct ListSettings {
   int lists = 0;  // 0: by the number of rows; never more than there are rows
   int threads = 1;
-  bool rough = false;  // centres from fewer rows, moved less often: about a quarter of the work, lists that are less even
+  bool rough =
+      false;  // centres from fewer rows, moved less often: about a quarter of the work, lists that are less even
 };
 
 // How many lists suit so many rows: scoring the centres then costs about what scanning the probed lists does.

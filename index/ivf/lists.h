@@ -44,7 +44,8 @@ class Lists {
   static absl::StatusOr<Lists> Parse(std::string_view bytes, int dimension, int64_t rows);
 
   uint32_t count() const { return count_; }
-  // Within the rows, and end never before begin, whatever becomes of the file under the running process (fault_watch.h).
+  // Within the rows, and end never before begin, whatever becomes of the file under the running process
+  // (fault_watch.h).
   int64_t begin(uint32_t list) const { return std::min(first_[list], rows_); }
   int64_t end(uint32_t list) const { return std::max(begin(list), int64_t{std::min(first_[list + 1], rows_)}); }
   int64_t rows() const { return rows_; }

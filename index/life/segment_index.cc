@@ -101,7 +101,8 @@ absl::Status SegmentIndex::DropGeneration(uint32_t generation) {
   absl::MutexLock lock(&mu_);
   if (!generations_.contains(generation)) return NotFound(StrCat("the index has no generation ", generation));
   if (!leaving_ || leaving_->generation != generation) leaving_.emplace().generation = generation;
-  // The last look and what follows are under one hold of the lock: a segment that came in between would not be assessed.
+  // The last look and what follows are under one hold of the lock: a segment that came in between would not be
+  // assessed.
   while (AssessSome()) {
     mu_.Unlock();
     absl::SleepFor(kBreath);
@@ -251,8 +252,8 @@ absl::Status SegmentIndex::AppendRow(uint32_t number, Generation& generation, co
   }
   if (generation.active == nullptr) {
     LC_ASSIGN_OR_RETURN(generation.active,
-                        GrowingSegment::Make(next_segment_id_, number, generation.space, GrowingRowsMax(generation.space),
-                                             CodesOfGrowing(generation.space)));
+                        GrowingSegment::Make(next_segment_id_, number, generation.space,
+                                             GrowingRowsMax(generation.space), CodesOfGrowing(generation.space)));
     ++next_segment_id_;
     generation.active_since = changes_applied_;
   }

@@ -30,14 +30,14 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
-#include "index/build/build_plan.h"
 #include "index/api/collection_index.h"
-#include "index/rows/growing_segment.h"
+#include "index/build/build_plan.h"
 #include "index/build/kind_choice.h"
-#include "index/rows/manifest.h"
 #include "index/build/sealed_segment.h"
 #include "index/build/segment_writer.h"
 #include "index/life/view.h"
+#include "index/rows/growing_segment.h"
+#include "index/rows/manifest.h"
 
 namespace lightcone {
 
@@ -171,8 +171,8 @@ class SegmentIndex final : public CollectionIndex {
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Building (segment_index_build.cc; segment_index_burst.cc: how it keeps up with writes).
-  // Once this part of it waits in segments that are full, writes will wait soon: they are sealed provisionally, so much in
-  // a job. So are rows that come faster than graphs are built, lest searches scan all of them.
+  // Once this part of it waits in segments that are full, writes will wait soon: they are sealed provisionally, so much
+  // in a job. So are rows that come faster than graphs are built, lest searches scan all of them.
   static constexpr int64_t kHurryShare = 4;
   // One job that builds a graph or lists seals at most this part of it, and no growing segment gets larger, but for a
   // thousand rows: memory comes back step by step, and writes that wait for it do not wait for minutes.
@@ -199,7 +199,8 @@ class SegmentIndex final : public CollectionIndex {
   bool Behind() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Waits while writes keep coming, within bounds; not when a flush was asked for.
   void LetBurstPass() ABSL_LOCKS_EXCLUDED(mu_);
-  // The error at which building ended. `unmended`: the first of a generation whose damage stays, beside which it went on.
+  // The error at which building ended. `unmended`: the first of a generation whose damage stays, beside which it went
+  // on.
   absl::Status WorkUntilIdle(absl::Status* unmended) ABSL_LOCKS_EXCLUDED(mu_);
   BuildInput InputOf(const SealedSegment& segment, int64_t all_rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The first job that `job_of` has for a generation, by turns: one that always has something to do would keep all that
@@ -214,7 +215,8 @@ class SegmentIndex final : public CollectionIndex {
   // Whether so much waits in full segments that writes will have to wait, too.
   bool FrozenCrowd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t ProvisionalBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // For how long rows still count as coming faster than graphs are built; zero also where as much is provisional as may be.
+  // For how long rows still count as coming faster than graphs are built; zero also where as much is provisional as may
+  // be.
   absl::Duration LoadLeft() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool LoadGoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What there is to seal, or to rewrite, of one generation. A job that is returned has begun.
@@ -223,8 +225,7 @@ class SegmentIndex final : public CollectionIndex {
   std::optional<Job> RewriteOf(RewriteKind kind, uint32_t number, Generation& generation)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Job BeginJob(uint32_t number, const Space& space, int64_t live, SegmentPlan plan,
-               std::vector<std::shared_ptr<Segment>> sources)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+               std::vector<std::shared_ptr<Segment>> sources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // `unwanted`: beside the index's end, why it should stop; or null.
   Built Build(const Job& job, const std::atomic<bool>* unwanted = nullptr) ABSL_LOCKS_EXCLUDED(mu_);
   static bool Damaged(const Job& job);
@@ -281,7 +282,7 @@ class SegmentIndex final : public CollectionIndex {
   int64_t rebuilds_asked_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<uint32_t, Generation> generations_ ABSL_GUARDED_BY(mu_);
   SegmentView::Legs legs_ ABSL_GUARDED_BY(mu_);
-  uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;  // sequence of the last change
+  uint64_t applied_ ABSL_GUARDED_BY(mu_) = 0;         // sequence of the last change
   int64_t changes_applied_ ABSL_GUARDED_BY(mu_) = 0;  // rows added and deleted, since the start
   absl::Time last_apply_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   std::optional<std::chrono::steady_clock::time_point> last_provisional_ ABSL_GUARDED_BY(mu_);  // end of such a seal
@@ -301,8 +302,8 @@ class SegmentIndex final : public CollectionIndex {
   // Those that the builder is at: up to this one, of changes up to `sequence`.
   struct Flushing {
     uint64_t ticket = 0, sequence = 0;
-    uint64_t next_id = 0;  // of segments when it was taken
-    bool written = false;  // a checkpoint, since it began and since the last segment was put in place
+    uint64_t next_id = 0;               // of segments when it was taken
+    bool written = false;               // a checkpoint, since it began and since the last segment was put in place
     std::optional<RewriteKind> failed;  // of a rewrite that began since
   };
   Flushing flushing_ ABSL_GUARDED_BY(mu_);
@@ -310,9 +311,9 @@ class SegmentIndex final : public CollectionIndex {
   int64_t builds_total_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t rebuilds_total_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::shared_ptr<SealedSegment>> unchecked_ ABSL_GUARDED_BY(mu_);  // since the start
-  absl::Status flush_error_ ABSL_GUARDED_BY(mu_);    // of the last flush
-  absl::Status sealing_error_ ABSL_GUARDED_BY(mu_);  // of the last seal or checkpoint
-  absl::Status mending_error_ ABSL_GUARDED_BY(mu_);  // of damage that stays
+  absl::Status flush_error_ ABSL_GUARDED_BY(mu_);                               // of the last flush
+  absl::Status sealing_error_ ABSL_GUARDED_BY(mu_);                             // of the last seal or checkpoint
+  absl::Status mending_error_ ABSL_GUARDED_BY(mu_);                             // of damage that stays
   absl::CondVar wake_;
   absl::CondVar flushed_;
   absl::CondVar room_;  // something was sealed, or could not be

@@ -11,10 +11,10 @@
 #include "base/priority.h"
 #include "base/status.h"
 #include "index/build/build_plan.h"
-#include "index/rows/disk_pace.h"
 #include "index/build/kind_choice.h"
-#include "index/rows/segment_codes.h"
 #include "index/life/segment_index.h"
+#include "index/rows/disk_pace.h"
+#include "index/rows/segment_codes.h"
 #include "spdlog/spdlog.h"
 
 namespace lightcone {
@@ -31,8 +31,8 @@ constexpr std::array kAwaitedRewrites = {RewriteKind::kRebuild, RewriteKind::kFi
 // Niceness of the builder's thread: searches and writes come first.
 constexpr int kBuilderNice = 10;
 
-// What rows are sealed as in a hurry. Lists take 3 us a row of 128 numbers, files included, where a graph takes 60 to 120,
-// and a search reads a few of them.
+// What rows are sealed as in a hurry. Lists take 3 us a row of 128 numbers, files included, where a graph takes 60 to
+// 120, and a search reads a few of them.
 SealedKind ProvisionalKind(int64_t rows) { return rows > kScanRowsMax ? SealedKind::kIvf : SealedKind::kFlat; }
 int ProvisionalLists(int64_t rows) {
   constexpr double kListsMax = 512;  // every search scores the centres of all such segments
@@ -73,7 +73,8 @@ bool SegmentIndex::WaitForWork(absl::Duration retry) {
 void SegmentIndex::TakeFlush() {
   if (flush_requested_ == flushing_.ticket) return;
   // One more: rows that came back from the store count as written by the next change.
-  flushing_ = {flush_requested_, std::max(applied_, loaded_newest_sequence_) + 1, next_segment_id_, /*written=*/false, {}};
+  flushing_ = {
+      flush_requested_, std::max(applied_, loaded_newest_sequence_) + 1, next_segment_id_, /*written=*/false, {}};
   checkpoint_due_ = true;
   for (Trial& trial : trials_) trial.next = {};  // It does not wait for another try.
 }
@@ -123,8 +124,8 @@ bool SegmentIndex::FlushSettled(const Job* seal) const {
       if (segment->recovered() || segment->last_sequence() <= flushing_.sequence) return false;
     }
     for (const auto& segment : generation.sealed) {
-      // What was written since is not waited for: where rows change all the time, something is always due for compaction.
-      // Provisional ones it does wait for, whenever they were sealed: what they are rewritten to is none.
+      // What was written since is not waited for: where rows change all the time, something is always due for
+      // compaction. Provisional ones it does wait for, whenever they were sealed: what they are rewritten to is none.
       const SegmentManifest& of = segment->manifest();
       const bool asked = of.provisional ? of.first_sequence <= flushing_.sequence
                                         : segment->id() < flushing_.next_id && of.last_sequence <= flushing_.sequence;
@@ -167,7 +168,7 @@ void SegmentIndex::BuilderLoop() {
 }
 
 absl::Status SegmentIndex::WorkUntilIdle(absl::Status* unmended) {
-  uint64_t looked = 0;  // the flush before whose taking the files were looked at
+  uint64_t looked = 0;                      // the flush before whose taking the files were looked at
   std::map<uint32_t, absl::Status> failed;  // generations whose damage stays this time; the others are worked on
   while (!stopping()) {
     {
@@ -242,9 +243,9 @@ std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generatio
   for (const auto& segment : generation.frozen) {
     inputs.push_back({.rows = segment->rows(), .deleted = segment->counts().Of(kDeleted)});
   }
-  const int64_t waiting = std::accumulate(inputs.begin(), inputs.end(), int64_t{0}, [](int64_t rows, const BuildInput& of) {
-    return rows + of.rows - of.deleted;
-  });
+  const int64_t waiting =
+      std::accumulate(inputs.begin(), inputs.end(), int64_t{0},
+                      [](int64_t rows, const BuildInput& of) { return rows + of.rows - of.deleted; });
   const bool hurry = generation.frozen.size() > 1 && HurryIsDue(waiting);
   if (limits_.unsealed_bytes_max > 0 && !generation.frozen.empty()) {
     const GrowingSegment& oldest = *generation.frozen.front();
@@ -264,8 +265,7 @@ std::optional<SegmentIndex::Job> SegmentIndex::SealOf(uint32_t number, Generatio
     plan.last_sequence = std::max(plan.last_sequence, segment.last_sequence());
   }
   const auto begin = generation.frozen.begin();
-  Job job =
-      BeginJob(number, generation.space, live, std::move(plan), {begin, begin + static_cast<ptrdiff_t>(chosen)});
+  Job job = BeginJob(number, generation.space, live, std::move(plan), {begin, begin + static_cast<ptrdiff_t>(chosen)});
   if (hurry && job.plan.settings.kind != SealedKind::kFlat) {
     job.plan.provisional = true;
     job.plan.settings.kind = ProvisionalKind(live);
@@ -327,7 +327,8 @@ SegmentIndex::Built SegmentIndex::Build(const Job& job, const std::atomic<bool>*
   control.stop = [this, unwanted] { return stopping() || (unwanted != nullptr && unwanted->load()); };
   const bool hurry = job.plan.provisional;
   control.pace = [this, hurry, &control](size_t bytes) {
-    AwaitBuildPace(bytes, limits_.build_bytes_per_second_max, [&] { return control.stop() || hurry || crowded_.load(); });
+    AwaitBuildPace(bytes, limits_.build_bytes_per_second_max,
+                   [&] { return control.stop() || hurry || crowded_.load(); });
   };
   try {
     for (const auto& segment : job.sealed_sources) {

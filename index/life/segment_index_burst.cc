@@ -5,8 +5,8 @@
 
 #include "absl/time/clock.h"
 #include "index/build/kind_choice.h"
-#include "index/rows/segment_codes.h"
 #include "index/life/segment_index.h"
+#include "index/rows/segment_codes.h"
 
 namespace lightcone {
 namespace {
@@ -18,8 +18,8 @@ constexpr absl::Duration kQuiet = absl::Milliseconds(300);
 constexpr absl::Duration kDeferMax = absl::Seconds(10);
 constexpr int64_t kDeferredSegmentsMax = 4;
 // A load is over when none of its rows had to be sealed provisionally for so long, whatever pauses it makes. Until then
-// graphs of those wait, merges and compactions: the cores are for sealing more, unless as much waits for its graph as may
-// wait to be sealed.
+// graphs of those wait, merges and compactions: the cores are for sealing more, unless as much waits for its graph as
+// may wait to be sealed.
 constexpr absl::Duration kLoadPasses = absl::Seconds(3);
 // But no more than so many times what may wait to be sealed: every search looks through them until they are rewritten.
 // From then on writes come in at the speed of graphs.
@@ -76,7 +76,8 @@ int64_t SegmentIndex::GrowingRowsMax(const Space& space) const {
   constexpr int64_t kRowsMin = 1'000;  // whatever the limit: so few are no work
   if (limits_.unsealed_bytes_max == 0) return settings_.growing_rows_max;
   const int64_t row_bytes = GrowingSegment::RowBytes(space, CodesOfGrowing(space));
-  return std::min(settings_.growing_rows_max, std::max(kRowsMin, limits_.unsealed_bytes_max / kSealedShare / row_bytes));
+  return std::min(settings_.growing_rows_max,
+                  std::max(kRowsMin, limits_.unsealed_bytes_max / kSealedShare / row_bytes));
 }
 
 std::optional<CodeKind> SegmentIndex::CodesOfGrowing(const Space& space) const {

@@ -10,8 +10,8 @@
 #include "base/exceptions.h"
 #include "base/priority.h"
 #include "base/status.h"
-#include "index/rows/disk_pace.h"
 #include "index/life/segment_index.h"
+#include "index/rows/disk_pace.h"
 #include "spdlog/spdlog.h"
 
 namespace lightcone {

@@ -85,7 +85,8 @@ absl::Status SegmentIndex::LoadCheckpoint(const IndexCheckpoint& checkpoint, std
         loaded_newest_sequence_ = std::max(loaded_newest_sequence_, (*segment)->sequence_of_states());
         unchecked_.push_back(*segment);
         (*segment)->set_lasting();
-        if ((*segment)->manifest().rebuild < settings_.rebuild) (*segment)->set_stale();  // the last run did not come so far
+        if ((*segment)->manifest().rebuild < settings_.rebuild)
+          (*segment)->set_stale();  // the last run did not come so far
         if ((*segment)->stale() || (*segment)->manifest().provisional) Wake();
         generation.sealed.push_back(std::move(*segment));
         continue;
@@ -119,8 +120,9 @@ absl::Status SegmentIndex::CheckMemory() const {
     }
   }
   if (needed <= limits_.memory_bytes_max) return absl::OkStatus();
-  absl::Status status = ResourceExhausted(StrCat("its index of ", all_rows, " rows needs ", needed, " bytes of memory; ",
-                                                 "index.memory_bytes_max allows ", limits_.memory_bytes_max));
+  absl::Status status =
+      ResourceExhausted(StrCat("its index of ", all_rows, " rows needs ", needed, " bytes of memory; ",
+                               "index.memory_bytes_max allows ", limits_.memory_bytes_max));
   status.SetPayload(ToAbsl(kMemoryLimitUrl), absl::Cord());
   return status;
 }
@@ -147,8 +149,7 @@ absl::Status SegmentIndex::RemoveLeftovers() {
     std::filesystem::remove_all(path, error);
     // A bad inode must not keep an index shut that is whole without it, or is about to be rebuilt.
     if (error) {
-      spdlog::error("index '{}': {}; it is left there", folder_,
-                    MessageOf(ErrnoStatus(error.value(), "remove", path)));
+      spdlog::error("index '{}': {}; it is left there", folder_, MessageOf(ErrnoStatus(error.value(), "remove", path)));
     }
   }
   return absl::OkStatus();

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/status.h"
-#include "index/search/adapted_rows.h"
 #include "index/adapted/carried_search.h"
 #include "index/adapted/carried_segments.h"
+#include "index/search/adapted_rows.h"
 
 namespace lightcone {
 namespace {

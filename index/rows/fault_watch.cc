@@ -62,8 +62,8 @@ bool Mend(uintptr_t address) {
       // First the flag: whoever reads the zeros finds it raised.
       damaged->store(true);
       const uintptr_t page = address & ~(static_cast<uintptr_t>(::getpagesize()) - 1);
-      return ::syscall(SYS_mmap, page, end - page, PROT_READ,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == static_cast<long>(page);
+      return ::syscall(SYS_mmap, page, end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+                       -1, 0) == static_cast<long>(page);
     }
   }
   return false;

@@ -85,13 +85,15 @@ std::optional<int64_t> GrowingSegment::Find(uint64_t internal_id) const {
 }
 
 int64_t GrowingSegment::heap_bytes() const {
-  const std::optional<CodeKind> coded = rows() >= centre_rows_ && HasCodes() ? std::optional(coded_.kind) : std::nullopt;
+  const std::optional<CodeKind> coded =
+      rows() >= centre_rows_ && HasCodes() ? std::optional(coded_.kind) : std::nullopt;
   return rows() * (RowBytes(space_, coded) - kIdBytes) + static_cast<int64_t>(row_of_id_.capacity()) * kIdBytes;
 }
 
 int64_t GrowingSegment::RowBytes(const Space& space, std::optional<CodeKind> coded) {
   const size_t codes = coded ? CodeStride(*coded, space.dimension) : 0;
-  return static_cast<int64_t>(StrideOf(space.dimension) * sizeof(float) + sizeof(RowFactors) + codes) + 8 + 4 + 20 + kIdBytes;
+  return static_cast<int64_t>(StrideOf(space.dimension) * sizeof(float) + sizeof(RowFactors) + codes) + 8 + 4 + 20 +
+         kIdBytes;
 }
 
 }  // namespace lightcone

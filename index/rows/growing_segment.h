@@ -54,7 +54,8 @@ class GrowingSegment : public Segment {
   void Encode(int64_t row);
 
   const int64_t rows_max_;
-  const int64_t centre_rows_;  // their mean is the centre of the codes; fewer have none, and a scan of them costs nothing
+  const int64_t
+      centre_rows_;  // their mean is the centre of the codes; fewer have none, and a scan of them costs nothing
   Mapping vectors_, factors_, ids_, uncertainty_, codes_;
   CodeBlock coded_;  // of all rows, once they are centre_rows_; without rows: they never are
   std::vector<float> centre_;

@@ -123,7 +123,8 @@ IdSet& IdSet::operator&=(const IdSet& other) {
 IdSet& IdSet::operator-=(const IdSet& other) {
   if (&other == this) return *this = IdSet();  // the library's part cannot
   for (Part& part : parts_) {
-    if (const Part* const with = other.Find(part.upper)) roaring_bitmap_andnot_inplace(Bits(part.lower), Bits(with->lower));
+    if (const Part* const with = other.Find(part.upper))
+      roaring_bitmap_andnot_inplace(Bits(part.lower), Bits(with->lower));
   }
   DropEmpty();
   return *this;

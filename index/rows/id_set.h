@@ -26,7 +26,7 @@ class IdSet {
   }
   ~IdSet();
 
-  bool Add(uint64_t id);     // false: it was in already
+  bool Add(uint64_t id);  // false: it was in already
   void AddMany(std::span<const uint64_t> ids);
   bool Remove(uint64_t id);  // false: it was not in
   bool Contains(uint64_t id) const;
@@ -59,9 +59,8 @@ class IdSet {
   std::vector<Part> parts_;  // ascending
 };
 
-// A condition on ids that is asked of one after another where a set of all that meet it would be large, and most of them
-// never looked at. Immutable for ids that a view shows.
-// Threads: const methods are safe from any thread.
+// A condition on ids that is asked of one after another where a set of all that meet it would be large, and most of
+// them never looked at. Immutable for ids that a view shows. Threads: const methods are safe from any thread.
 class IdTest {
  public:
   virtual ~IdTest() = default;
@@ -91,7 +90,9 @@ struct IdFilter {
   bool all() const { return others && ids.empty() && tests.empty(); }
   // Which share passes of this many ids, as far as its parts know nothing of one another.
   double Share(uint64_t of) const {
-    const auto share_of = [of](uint64_t n) { return of == 0 ? 0 : std::min(1.0, static_cast<double>(n) / static_cast<double>(of)); };
+    const auto share_of = [of](uint64_t n) {
+      return of == 0 ? 0 : std::min(1.0, static_cast<double>(n) / static_cast<double>(of));
+    };
     double share = others ? 1 - share_of(ids.Count()) : share_of(ids.Count());
     for (const auto& test : tests) share *= share_of(test->Count());
     return share;

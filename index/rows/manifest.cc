@@ -261,7 +261,8 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
     m.bias_max = static_cast<float>(reader.Number("bias_max"));
     if (!(*m.bias_max >= 0 && std::isfinite(*m.bias_max))) reader.Fail("bias_max", "a finite number of 0 or more");
   }
-  if (json.contains("rebuild")) m.rebuild = reader.Integer<uint32_t>("rebuild", 0, std::numeric_limits<uint32_t>::max());
+  if (json.contains("rebuild"))
+    m.rebuild = reader.Integer<uint32_t>("rebuild", 0, std::numeric_limits<uint32_t>::max());
   if (json.contains("provisional")) m.provisional = reader.Bool("provisional");
   LC_RETURN_IF_ERROR(reader.status());
   const MeasuredNames names = MeasuredNamesOf(m);

@@ -54,7 +54,7 @@ struct SegmentManifest {
   uint64_t first_sequence = 0;  // of the changes that added the rows
   uint64_t last_sequence = 0;
   std::optional<float> bias_max;  // largest bias factor of the rows; none in a file of an earlier version
-  int hnsw_m = 0;  // hnsw only: what the graph was built with
+  int hnsw_m = 0;                 // hnsw only: what the graph was built with
   int hnsw_ef_construction = 0;
   uint32_t rebuild = 0;            // IndexSettings::rebuild when it was planned
   bool provisional = false;        // sealed in a hurry, flat or in a few lists, whatever the settings: to be rewritten

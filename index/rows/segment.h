@@ -105,20 +105,20 @@ class Segment {
     return {block_.rows + static_cast<size_t>(i) * block_.stride, static_cast<size_t>(space_.dimension)};
   }
 
-  // Whether something that was read of the segment cannot be what was written. A search looks after it has read: what it
-  // found is worth nothing then. Once raised it stays.
+  // Whether something that was read of the segment cannot be what was written. A search looks after it has read: what
+  // it found is worth nothing then. Once raised it stays.
   bool damaged() const { return damaged_.load(std::memory_order_acquire); }
   void MarkDamaged() const { damaged_.store(true, std::memory_order_release); }
 
-  virtual std::string_view kind() const = 0;  // "growing", "flat", "hnsw", "ivf"
+  virtual std::string_view kind() const = 0;            // "growing", "flat", "hnsw", "ivf"
   virtual bool ordered_by_id() const { return false; }  // rows ascend by internal id
   virtual const Graph* graph() const { return nullptr; }
   virtual const Lists* lists() const { return nullptr; }
   // Of all rows, at the same places; nullptr where there are none, or more rows may come.
   virtual const CodeBlock* codes() const { return nullptr; }
-  virtual const PqCodes* pq() const { return nullptr; }       // the same, of IVF segments alone, instead of `codes`
+  virtual const PqCodes* pq() const { return nullptr; }  // the same, of IVF segments alone, instead of `codes`
   virtual std::span<const RecallAt> measured() const { return {}; }  // when it was sealed, breadth ascending
-  virtual bool provisional() const { return false; }  // SegmentManifest::provisional
+  virtual bool provisional() const { return false; }                 // SegmentManifest::provisional
   virtual bool lasting() const { return false; }  // its rows never change, and searches to come will meet it
   gpu::DeviceCopy& device_copy() const { return device_copy_; }
 

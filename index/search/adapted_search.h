@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "index/api/collection_index.h"
 #include "index/search/adapted_rows.h"
 #include "index/search/candidates.h"
-#include "index/api/collection_index.h"
 #include "index/search/search_context.h"
 
 namespace lightcone {

@@ -69,7 +69,8 @@ bool ScanOnDevice(std::span<DeviceTask> tasks) {
   if (tasks.empty()) return false;
   const std::shared_ptr<gpu::ScanDevice> device = gpu::ServingDevice();
   if (device == nullptr || device->lost()) return false;
-  // Measurements and jobs have the CPU's spare time: on the device, where they take turns, searches would wait for them.
+  // Measurements and jobs have the CPU's spare time: on the device, where they take turns, searches would wait for
+  // them.
   if (ThreadStandsBack()) return false;
   std::vector<Asked> asked = AskedOf(*device, tasks);
   std::vector<gpu::DeviceQuery> queries;

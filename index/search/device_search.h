@@ -16,9 +16,9 @@ struct DeviceTask {
   bool done = false;
 };
 
-// Marks the tasks that the device has done: the searches have their rows. True if there are any. Where there is no device,
-// where a segment is not (or not yet) on it, for threads of lower priority than the process, for searches that nobody waits
-// for, and where anything goes wrong, the CPU does as it would have.
+// Marks the tasks that the device has done: the searches have their rows. True if there are any. Where there is no
+// device, where a segment is not (or not yet) on it, for threads of lower priority than the process, for searches that
+// nobody waits for, and where anything goes wrong, the CPU does as it would have.
 bool ScanOnDevice(std::span<DeviceTask> tasks);
 
 }  // namespace lightcone

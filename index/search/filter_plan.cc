@@ -17,12 +17,12 @@ constexpr double kAskedRow = 0.5;  // whether the view serves it and its id is a
 // A walk by passing rows asks many for each that it scores.
 constexpr double kAskedInWalk = 0.15;
 
-// From here on a walk by all rows is as good as one by passing rows alone. Rows that a view does not serve lie anywhere;
-// those that a filter leaves out may be just those that are near.
+// From here on a walk by all rows is as good as one by passing rows alone. Rows that a view does not serve lie
+// anywhere; those that a filter leaves out may be just those that are near.
 constexpr double kMostOfAny = 0.5;
 constexpr double kNearlyAll = 0.9;
-// A walk whose results are filtered in the end finds, on average, so many times the hits; with fewer than that many it is
-// not trusted.
+// A walk whose results are filtered in the end finds, on average, so many times the hits; with fewer than that many it
+// is not trusted.
 constexpr double kPostFilterMargin = 3, kPostFilterLeast = 1.5;
 constexpr double kPostFilterBreadthMax = 8;  // times the breadth asked for
 // A walk by passing rows alone does not find those that begin away from the query, all around it (recall .5 where the
@@ -60,7 +60,8 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
   if (filtered && !f.fell_short && f.share > 0) {
     const double enough = std::ceil(kPostFilterMargin * static_cast<double>(f.wanted) / f.share);
     const double ef = std::max(f.for_recall ? breadth / f.share : breadth, enough);
-    const bool chosen = ef <= kPostFilterBreadthMax * breadth && consider(SearchPlan::kPostFilter, ef, walk * ef / breadth);
+    const bool chosen =
+        ef <= kPostFilterBreadthMax * breadth && consider(SearchPlan::kPostFilter, ef, walk * ef / breadth);
     if (chosen && f.asks) return best;  // asks the fewest
   }
   const double kept = f.cheap_share > 0 ? f.share / f.cheap_share : 0;

@@ -7,9 +7,9 @@
 //   walk          the graph is walked by all rows; those that enter the beam are asked
 //   passing walk  the graph is walked by passing rows alone ("in the walk"; graph_walk.h)
 //   post-filter   the graphs of all segments are walked as one without a filter, broader where it has to be; the rows
-//                 found are asked. Right where enough of the rows that are near pass: where fewer do, it falls short. By ids
-//                 each graph is walked by all rows then, as far as those that pass; for a filter that is expensive to ask
-//                 each is walked as broadly, and scanned where that falls short as well
+//                 found are asked. Right where enough of the rows that are near pass: where fewer do, it falls short.
+//                 By ids each graph is walked by all rows then, as far as those that pass; for a filter that is
+//                 expensive to ask each is walked as broadly, and scanned where that falls short as well
 // Rows that pass and that a sample says lie away from the query are scanned (passing_search.cc).
 // A segment with inverted lists is probed first (segment_search.cc).
 // Threads: pure functions.
@@ -45,8 +45,8 @@ ChosenPlan ChoosePlan(const FilterFacts& facts);
 // The cheaper of the two scans.
 SearchPlan PlanOfScan(const FilterFacts& facts);
 
-// Of the rows that a walk filtered in the end has found, so many have to pass before it is trusted: more than the hits, so
-// that the nearest of them are well within its breadth, at whose edge rows are missed.
+// Of the rows that a walk filtered in the end has found, so many have to pass before it is trusted: more than the hits,
+// so that the nearest of them are well within its breadth, at whose edge rows are missed.
 int64_t LeastOfPostFilter(int64_t wanted);
 
 // A walk that has scored so many rows has cost more than the scan that would have found everything.

@@ -41,10 +41,10 @@ class LowerEnds {
   std::vector<double> heap_;  // the least first
 };
 
-// Those of the rows that are accepted, nearest first, without such as can be none of `wanted` hits once there are enough:
-// a row's state and id are elsewhere in memory, and asking for them costs more than walking. nullopt where fewer are
-// accepted than a walk is trusted with, unless what is farther than the rows met is none of the hits. `ends` has the
-// accepted ones then.
+// Those of the rows that are accepted, nearest first, without such as can be none of `wanted` hits once there are
+// enough: a row's state and id are elsewhere in memory, and asking for them costs more than walking. nullopt where
+// fewer are accepted than a walk is trusted with, unless what is farther than the rows met is none of the hits. `ends`
+// has the accepted ones then.
 std::optional<std::vector<MetRow>> NearestAccepted(std::vector<MetRow> met, int64_t wanted, LowerEnds& ends,
                                                    absl::FunctionRef<bool(const MetRow&)> accepts);
 

@@ -1,6 +1,5 @@
-// One request over the pinned segments of one generation: what each segment gives goes into one set of candidates, whose
-// rows are then ranked. segment_search.cc runs several of them side by side.
-// Threads: one at a time.
+// One request over the pinned segments of one generation: what each segment gives goes into one set of candidates,
+// whose rows are then ranked. segment_search.cc runs several of them side by side. Threads: one at a time.
 #pragma once
 
 #include <algorithm>
@@ -20,26 +19,26 @@
 #include "geometry/code_kernels.h"
 #include "geometry/codes.h"
 #include "geometry/kernels.h"
-#include "index/search/adapted_search.h"
 #include "index/build/calibration.h"
-#include "index/search/candidates.h"
 #include "index/graph/graph_walk.h"
-#include "index/search/late_filter.h"
 #include "index/ivf/lists.h"
+#include "index/ivf/pq_codes.h"
+#include "index/search/adapted_search.h"
+#include "index/search/candidates.h"
+#include "index/search/late_filter.h"
 #include "index/search/passing_rows.h"
 #include "index/search/passing_search.h"
-#include "index/ivf/pq_codes.h"
 #include "index/search/search_context.h"
 #include "index/search/segment_search.h"
 
 namespace lightcone {
 
-inline constexpr int64_t kRowsABlock = 512;          // one kernel call of a scan; its scores stay in the first cache
-inline constexpr size_t kScoresAtOnce = 32;          // compared with the floor before any is looked at; divides kRowsABlock
-inline constexpr int64_t kRowsBetweenChecks = 4096;  // rows between looks at deadline and cancellation
+inline constexpr int64_t kRowsABlock = 512;  // one kernel call of a scan; its scores stay in the first cache
+inline constexpr size_t kScoresAtOnce = 32;  // compared with the floor before any is looked at; divides kRowsABlock
+inline constexpr int64_t kRowsBetweenChecks = 4096;    // rows between looks at deadline and cancellation
 inline constexpr int64_t kRerankBetweenChecks = 1024;  // between looks at cancellation
-inline constexpr int64_t kLateRowsMax = 16'384;        // candidates that are ranked after a deadline: most searches' own,
-inline constexpr int64_t kLateRowsAHit = 4;            // or so many for each that is wanted
+inline constexpr int64_t kLateRowsMax = 16'384;  // candidates that are ranked after a deadline: most searches' own,
+inline constexpr int64_t kLateRowsAHit = 4;      // or so many for each that is wanted
 // A walk of breadth ef evaluates about this many rows per accepted result, at random addresses; a scan reads rows in
 // order, which is about twice as fast per row. Both figures decide only speed, never which rows are found.
 inline constexpr double kEvaluationsPerResult = 24;
@@ -134,10 +133,8 @@ class LegSearch {
       if (kind == WalkKind::kFiltered && !AllPass(pinned, walk.visible)) {
         accept = [this, &pinned](uint32_t row) { return context_.Accepts(pinned, row); };
       }
-      all.tasks.push_back(
-          {rows.graph(),
-           ScoredRows{rows.block(), *request().query, pinned.codes(), coded}, std::move(accept),
-           walk.limits, walk.weight});
+      all.tasks.push_back({rows.graph(), ScoredRows{rows.block(), *request().query, pinned.codes(), coded},
+                           std::move(accept), walk.limits, walk.weight});
     }
   }
 
@@ -216,8 +213,8 @@ class LegSearch {
     }
   }
 
-  // What the `walk`th walk of kind kLate has met, under a number. What one met that gave up is no measure for others: other
-  // ways may not meet it again.
+  // What the `walk`th walk of kind kLate has met, under a number. What one met that gave up is no measure for others:
+  // other ways may not meet it again.
   void AddMet(const WalkResult& result, size_t walk, size_t number, std::vector<MetRow>& met) {
     if (result.gave_up) return;
     const uint32_t index = late_[walk].index;
@@ -299,8 +296,8 @@ class LegSearch {
   // Searches a segment of which not every row can be a hit; a walk of kind kLate is planned.
   absl::StatusOr<Passed> Pass(uint32_t index, int64_t breadth, bool fell_short) {
     const PinnedSegment& pinned = segment(index);
-    const SegmentTurn turn{context_, index, pinned.codes() != nullptr ? &*coded_query_ : nullptr, error_,
-                           wanted_, breadth, fell_short};
+    const SegmentTurn turn{context_, index,     pinned.codes() != nullptr ? &*coded_query_ : nullptr, error_, wanted_,
+                           breadth,  fell_short};
     LateFilter late;
     LC_ASSIGN_OR_RETURN(const Passed passed, SearchPassing(turn, candidates_, result_, late));
     if (passed == Passed::kLate) {
@@ -347,7 +344,8 @@ class LegSearch {
     const SearchRequest& request = context_.request;
     if (segment.lists() != nullptr) {
       if (request.target_recall > 0) return ProbesFor(segment.measured(), request.target_recall, wanted_);
-      if (segment.provisional()) {  // `nprobe` is about the collection's own lists, which are others: no less is read here
+      if (segment
+              .provisional()) {  // `nprobe` is about the collection's own lists, which are others: no less is read here
         return std::max(request.nprobe, DefaultProbes(segment.measured(), wanted_, kProvisionalRecall));
       }
       if (request.nprobe > 0) return request.nprobe;

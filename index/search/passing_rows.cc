@@ -11,7 +11,7 @@ namespace lightcone {
 namespace {
 
 constexpr size_t kRowsACall = 512;
-constexpr int64_t kSampledForTests = 64;  // the plan asks no more than about how many pass
+constexpr int64_t kSampledForTests = 64;     // the plan asks no more than about how many pass
 constexpr int64_t kRowsBetweenLooks = 4096;  // where none passes `visit` has no chance to look at the deadline
 
 }  // namespace
@@ -29,9 +29,7 @@ PassingRows::PassingRows(const SearchContext& context, const PinnedSegment& pinn
   gapless_ = of_rows[pinned.rows - 1] - first_id_ == static_cast<uint64_t>(pinned.rows) - 1;
 }
 
-bool PassingRows::listed() const {
-  return ids_ != nullptr && !ids_->others && pinned_.segment->ordered_by_id();
-}
+bool PassingRows::listed() const { return ids_ != nullptr && !ids_->others && pinned_.segment->ordered_by_id(); }
 
 double PassingRows::Share() const {
   if (ids_ != nullptr && !pinned_.segment->ordered_by_id()) return Sample().share;

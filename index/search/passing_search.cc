@@ -10,17 +10,17 @@
 #include "base/status.h"
 #include "geometry/code_kernels.h"
 #include "geometry/kernels.h"
-#include "index/search/filter_plan.h"
 #include "index/graph/graph_walk.h"
+#include "index/search/filter_plan.h"
 #include "index/search/passing_rows.h"
 
 namespace lightcone {
 namespace {
 
-// Where a walk was asked for and the rows that pass lie away from the query, very many are about as near, and the codes'
-// proven error would let a quarter of the segment through. What rounding takes from a row's numbers knows nothing of the
-// query: <a, h - h'> of codes.h deviates by |a| |h - h'| / sqrt(d), the proven error being |a| |h - h'|. So many
-// deviations are allowed for.
+// Where a walk was asked for and the rows that pass lie away from the query, very many are about as near, and the
+// codes' proven error would let a quarter of the segment through. What rounding takes from a row's numbers knows
+// nothing of the query: <a, h - h'> of codes.h deviates by |a| |h - h'| / sqrt(d), the proven error being |a| |h - h'|.
+// So many deviations are allowed for.
 constexpr double kDeviations = 3;
 
 class PassingSearch {
@@ -97,8 +97,8 @@ class PassingSearch {
     return lie_away_ ? ChosenPlan{PlanOfScan(facts_), 0} : chosen;
   }
 
-  // Whether the rows that pass lie away from the query: in a sample more others are nearer than all that pass than chance
-  // allows. A walk has nothing to go by there: a few of very many that are about as near.
+  // Whether the rows that pass lie away from the query: in a sample more others are nearer than all that pass than
+  // chance allows. A walk has nothing to go by there: a few of very many that are about as near.
   bool LieAway() const {
     constexpr double kScoredMax = 1'024;
     constexpr double kByChance = 1e-6;
@@ -161,9 +161,9 @@ class PassingSearch {
     const auto passes = [&](uint32_t row) { return passing_.Passes(row); };
     const auto keeps = [&](uint32_t row) { return context.Keeps(pinned_, row); };
     const auto both = [&](uint32_t row) { return passes(row) && keeps(row); };
-    absl::StatusOr<WalkResult> walk =
-        chosen.plan == SearchPlan::kPassingWalk ? WalkPassing(graph, score, limits, seeds_, passes, keeps, interrupted)
-                                                : WalkGraph(graph, score, limits, both, interrupted);
+    absl::StatusOr<WalkResult> walk = chosen.plan == SearchPlan::kPassingWalk
+                                          ? WalkPassing(graph, score, limits, seeds_, passes, keeps, interrupted)
+                                          : WalkGraph(graph, score, limits, both, interrupted);
     LC_RETURN_IF_ERROR(walk.status());
     result_.rows_scored += walk->evaluations;
     if (walk->gave_up || static_cast<int64_t>(walk->rows.size()) < turn_.wanted) return false;

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "geometry/codes.h"
-#include "index/search/candidates.h"
 #include "index/api/collection_index.h"
 #include "index/graph/graph_walk.h"
+#include "index/search/candidates.h"
 #include "index/search/search_context.h"
 
 namespace lightcone {

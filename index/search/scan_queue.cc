@@ -10,7 +10,8 @@
 namespace lightcone {
 namespace {
 
-constexpr absl::Duration kBetweenLooks = absl::Milliseconds(2);  // of a scan that waits, at its deadline and cancellation
+constexpr absl::Duration kBetweenLooks =
+    absl::Milliseconds(2);  // of a scan that waits, at its deadline and cancellation
 
 }  // namespace
 

@@ -38,11 +38,11 @@ class ScanQueue {
   // The one of this process, with a scan for each core.
   static ScanQueue& OfProcess();
 
-  // Returns once `scan`, of so many `queries`, is done: by `scan_all` here, with what else waits for the same rows, or by
-  // that of another caller. While it waits `gave_up` is asked now and then, beside whoever may have taken the scan; when that
-  // says so, nothing of it was scanned, and false comes back. Where `scan_all` throws, its caller gets the exception, and
-  // those whose scans it had taken false. A thread of lower priority than the process neither waits nor scans for others:
-  // they would wait for it.
+  // Returns once `scan`, of so many `queries`, is done: by `scan_all` here, with what else waits for the same rows, or
+  // by that of another caller. While it waits `gave_up` is asked now and then, beside whoever may have taken the scan;
+  // when that says so, nothing of it was scanned, and false comes back. Where `scan_all` throws, its caller gets the
+  // exception, and those whose scans it had taken false. A thread of lower priority than the process neither waits nor
+  // scans for others: they would wait for it.
   bool Run(const Rows& rows, SegmentScan* scan, size_t queries, Scanner scan_all, absl::FunctionRef<bool()> gave_up);
 
  private:

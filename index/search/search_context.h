@@ -1,5 +1,6 @@
 // What the parts of one search share: whose rows, for whom, and whether anybody still waits.
-// Threads: reentrant; belongs to one search. Whoever scans for it asks `keep` and `cancelled`, from a thread of any call.
+// Threads: reentrant; belongs to one search. Whoever scans for it asks `keep` and `cancelled`, from a thread of any
+// call.
 #pragma once
 
 #include "absl/status/status.h"

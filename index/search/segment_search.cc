@@ -11,9 +11,9 @@
 #include "base/status.h"
 #include "geometry/code_kernels.h"
 #include "geometry/kernels.h"
+#include "index/graph/graph_walk.h"
 #include "index/search/adapted_search.h"
 #include "index/search/device_search.h"
-#include "index/graph/graph_walk.h"
 #include "index/search/late_filter.h"
 #include "index/search/leg_search.h"
 #include "index/search/scan_queue.h"
@@ -70,8 +70,8 @@ absl::StatusOr<std::vector<WalkResult>> WalkEach(std::span<const WalkTask> tasks
   return results;
 }
 
-// What walks of kind kLate met is left as far as it is accepted. False where all together have met too little that is; of
-// those that went alone, each that has gave up.
+// What walks of kind kLate met is left as far as it is accepted. False where all together have met too little that is;
+// of those that went alone, each that has gave up.
 bool LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::vector<WalkResult>& walked) {
   std::vector<std::vector<MetRow>> met(alone ? walked.size() : 1);
   std::vector<std::pair<const LegSearch*, size_t>> by_number;  // and which of its walks
@@ -108,8 +108,8 @@ bool LeaveAccepted(std::span<RunningSearch* const> searches, bool alone, std::ve
   return true;
 }
 
-// Walks of kind kLate: together, and where that met too little each alone, which looks so many times farther, if what is
-// left then is to ask an expensive filter about every row. Those by ids have other ways to go on.
+// Walks of kind kLate: together, and where that met too little each alone, which looks so many times farther, if what
+// is left then is to ask an expensive filter about every row. Those by ids have other ways to go on.
 absl::StatusOr<std::vector<WalkResult>> WalkLate(std::span<RunningSearch* const> searches, bool alone,
                                                  std::span<const WalkTask> tasks,
                                                  absl::FunctionRef<absl::Status()> interrupted) {
@@ -129,18 +129,18 @@ absl::StatusOr<std::vector<WalkResult>> WalkLate(std::span<RunningSearch* const>
   return walked;
 }
 
-// Walks the graphs of searches that go together. On an error all of them have it. Segments whose graph did not give enough
-// go to `again` of their search.
+// Walks the graphs of searches that go together. On an error all of them have it. Segments whose graph did not give
+// enough go to `again` of their search.
 void WalkAll(std::span<RunningSearch* const> searches, WalkKind kind) {
   PlannedWalks planned;
   for (RunningSearch* one : searches) one->search->AddWalks(kind, planned);
   if (planned.tasks.empty()) return;
   const auto interrupted = [&] { return searches[0]->search->Interrupted(); };
   const bool alone = searches[0]->search->request().target_recall > 0;
-  const absl::StatusOr<std::vector<WalkResult>> walked =
-      kind == WalkKind::kLate ? WalkLate(searches, alone, planned.tasks, interrupted)
-      : alone                 ? WalkEach(planned.tasks, interrupted)
-                              : WalkTogether(planned.tasks, interrupted);
+  const absl::StatusOr<std::vector<WalkResult>> walked = kind == WalkKind::kLate
+                                                             ? WalkLate(searches, alone, planned.tasks, interrupted)
+                                                         : alone ? WalkEach(planned.tasks, interrupted)
+                                                                 : WalkTogether(planned.tasks, interrupted);
   if (!walked.ok()) {
     for (RunningSearch* one : searches) one->Goes(walked.status());
     return;
@@ -225,8 +225,8 @@ class BlockScan {
     }
     const RowBlock& block = scan.pinned->segment->block();
     for (size_t i = 0; i < by.size(); ++i) floors_[i] = by[i].first->search->LeastScore();
-    ScanRowsBatch(*batch_, block.rows + static_cast<size_t>(begin) * block.stride, block.stride, block.factors + begin, n,
-                  floors_.data(), row_hits_.data(), found_.data());
+    ScanRowsBatch(*batch_, block.rows + static_cast<size_t>(begin) * block.stride, block.stride, block.factors + begin,
+                  n, floors_.data(), row_hits_.data(), found_.data());
     for (size_t i = 0; i < by.size(); ++i) {
       by[i].first->search->TakeRowHits(by[i].second, begin, {row_hits_.data() + i * n, found_[i]});
     }
@@ -313,13 +313,12 @@ ScanQueue::Rows RowsOf(const PinnedSegment& pinned) {
 
 // Whether any search of `scan` is among those left of a joint one.
 bool GoesOn(const SegmentScan& scan, const SegmentScan& left) {
-  return std::any_of(scan.by.begin(), scan.by.end(), [&](const auto& one) {
-    return std::find(left.by.begin(), left.by.end(), one) != left.by.end();
-  });
+  return std::any_of(scan.by.begin(), scan.by.end(),
+                     [&](const auto& one) { return std::find(left.by.begin(), left.by.end(), one) != left.by.end(); });
 }
 
-// With those of other calls where they wait for a core. A call that nobody waits for any more is let go at the next look;
-// one that scans for others ends the scan for them.
+// With those of other calls where they wait for a core. A call that nobody waits for any more is let go at the next
+// look; one that scans for others ends the scan for them.
 void ScanWithOthers(SegmentScan& scan) {
   const auto scan_all = [](std::span<SegmentScan* const> scans, ScanQueue::Release release) {
     SegmentScan all = *scans[0];

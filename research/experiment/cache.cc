@@ -72,7 +72,8 @@ absl::Status ModelCache::Seal(const ExperimentPlan& plan, const PlannedModel& mo
                        {"seconds", training.seconds},
                        {"images_per_second", training.seconds > 0 ? images / training.seconds : 0}};
   if (model.base_model >= 0) {
-    LC_ASSIGN_OR_RETURN(const Manifest base, ReadManifest(FolderOf(plan.models[static_cast<size_t>(model.base_model)])));
+    LC_ASSIGN_OR_RETURN(const Manifest base,
+                        ReadManifest(FolderOf(plan.models[static_cast<size_t>(model.base_model)])));
     seal["base_crc32c"] = base.encoder_crc32c;
   }
   return WriteSealed(FolderOf(model) + kSealFile, seal);
@@ -81,7 +82,8 @@ absl::Status ModelCache::Seal(const ExperimentPlan& plan, const PlannedModel& mo
 absl::Status ModelCache::CheckOtherModels(const ExperimentPlan& plan, const PlannedModel& model) const {
   if (model.base_model >= 0) {
     LC_ASSIGN_OR_RETURN(const ordered_json seal, ReadSealed(FolderOf(model) + kSealFile));
-    LC_ASSIGN_OR_RETURN(const Manifest base, ReadManifest(FolderOf(plan.models[static_cast<size_t>(model.base_model)])));
+    LC_ASSIGN_OR_RETURN(const Manifest base,
+                        ReadManifest(FolderOf(plan.models[static_cast<size_t>(model.base_model)])));
     if (seal.value("base_crc32c", uint64_t{0}) != base.encoder_crc32c) {
       return Damaged(FolderOf(model), "was trained with another copy of its base model");
     }

@@ -99,8 +99,9 @@ class Runner {
     const std::optional<size_t> studied = setup_.recipe.RowIndex(setup_.recipe.uncertainty);
     if (studied.has_value()) LC_RETURN_IF_ERROR(CheckStudied(whole));
     if (setup_.recipe.far > 0 && whole.protocol.has_value()) {
-      return InvalidField("far", NumberText(setup_.recipe.far),
-                          "0: the data set has queries and a gallery of its own, whose pairs are not all pairs of images");
+      return InvalidField(
+          "far", NumberText(setup_.recipe.far),
+          "0: the data set has queries and a gallery of its own, whose pairs are not all pairs of images");
     }
     LC_RETURN_IF_ERROR(Annotate(CheckQueries(setup_.recipe, whole), StrCat("data, seed ", seed)));
     outcome_.result.queries.push_back(CountQueries(whole));

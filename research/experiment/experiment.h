@@ -35,11 +35,11 @@ struct ExperimentOutcome {
   int64_t trained = 0, cached = 0;  // models, in this run
 };
 
-// Errors: those of OpenRecipe, OpenDataset, CheckStudied, CheckQueries, MakePlan, Train, Measurer and StudyRow, with the
-// model or row before them;
-// INVALID_ARGUMENT when the recipe leaves the data set open and none is given; FAILED_PRECONDITION when another process
-// works in `out`, and with `resume` when the recipe, data or seeds are others (says which); NOT_FOUND with `resume`
-// when nothing stands there; DATA_LOSS naming a damaged file. Threads: one experiment a process at a time.
+// Errors: those of OpenRecipe, OpenDataset, CheckStudied, CheckQueries, MakePlan, Train, Measurer and StudyRow, with
+// the model or row before them; INVALID_ARGUMENT when the recipe leaves the data set open and none is given;
+// FAILED_PRECONDITION when another process works in `out`, and with `resume` when the recipe, data or seeds are others
+// (says which); NOT_FOUND with `resume` when nothing stands there; DATA_LOSS naming a damaged file. Threads: one
+// experiment a process at a time.
 absl::StatusOr<ExperimentOutcome> RunExperiment(const ExperimentOptions& options, const ExperimentHooks& hooks = {});
 
 struct ForecastModel {

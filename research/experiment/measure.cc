@@ -8,11 +8,11 @@
 #include "base/status.h"
 #include "geometry/adapter.h"
 #include "models/adapter_file.h"
+#include "research/experiment/row_adapter.h"
 #include "trainer/adapt/model_pairs.h"
 #include "trainer/adapt/options.h"
 #include "trainer/data/image_source.h"
 #include "trainer/evaluate_faces.h"
-#include "research/experiment/row_adapter.h"
 #include "trainer/sealed.h"
 
 namespace lightcone {
@@ -173,8 +173,8 @@ absl::StatusOr<std::string> Measurer::AdapterFor(int query, int gallery, const R
   LC_ASSIGN_OR_RETURN(
       const AdapterFile file,
       FitRowAdapter(recipe, {model(gallery).id, cache_.FolderOf(model(gallery)), *old, trained.config.device},
-                    {trained.id, cache_.FolderOf(trained), *fresh, trained.config.device},
-                    trained_on, AugmentOf(trained.config, trained_on), plan_.seed, stop_));
+                    {trained.id, cache_.FolderOf(trained), *fresh, trained.config.device}, trained_on,
+                    AugmentOf(trained.config, trained_on), plan_.seed, stop_));
   LC_ASSIGN_OR_RETURN(const std::string bytes, EncodeAdapter(file));
   LC_RETURN_IF_ERROR(MakeFolders(folder_ + "/adapters"));
   LC_RETURN_IF_ERROR(WriteFileAtomically(path + ".adapter", bytes));

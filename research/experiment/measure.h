@@ -14,9 +14,9 @@
 #include "geometry/metric.h"
 #include "models/encoder.h"
 #include "nlohmann/json.hpp"
-#include "trainer/evaluate.h"
 #include "research/experiment/cache.h"
 #include "research/experiment/plan.h"
+#include "trainer/evaluate.h"
 
 namespace lightcone {
 

@@ -27,7 +27,8 @@ absl::StatusOr<std::vector<int64_t>> NearestItems(const Space& query_space, cons
       LC_ASSIGN_OR_RETURN(BoundQuery query, BoundQuery::Make(query_space, item_space, {queries.data() + q * d, d}));
       bound.push_back(std::move(query));
     }
-    ScoreRowsBatch(QueryBatch(std::span<const BoundQuery>(bound)), items.data(), d, factors.data(), n, scores.data(), n);
+    ScoreRowsBatch(QueryBatch(std::span<const BoundQuery>(bound)), items.data(), d, factors.data(), n, scores.data(),
+                   n);
     for (size_t q = 0; q < bound.size(); ++q) {
       float* const row = scores.data() + q * n;
       if (begin + q < n) row[begin + q] = -std::numeric_limits<float>::infinity();

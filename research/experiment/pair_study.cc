@@ -7,9 +7,9 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "models/encoder.h"
+#include "research/uncertainty/head_logits.h"
 #include "trainer/adapt/model_pairs.h"
 #include "trainer/sealed.h"
-#include "research/uncertainty/head_logits.h"
 
 namespace lightcone {
 namespace {

@@ -165,10 +165,10 @@ class Planner {
     LC_ASSIGN_OR_RETURN(ordered_json options,
                         OptionsJson(config, plan_.steps[static_cast<size_t>(step)].dataset.train));
     ordered_json key = {{"format", kExperimentFormat},
-                              {"data", data_[static_cast<size_t>(step)]},
-                              {"old_model", old_model < 0 ? "" : plan_.models[old_model].id},
-                              {"base_model", base_model < 0 ? "" : plan_.models[base_model].id},
-                              {"options", std::move(options)}};
+                        {"data", data_[static_cast<size_t>(step)]},
+                        {"old_model", old_model < 0 ? "" : plan_.models[old_model].id},
+                        {"base_model", base_model < 0 ? "" : plan_.models[base_model].id},
+                        {"options", std::move(options)}};
     if (const int revision = FindTrainingMethod(config.method)->revision; revision > 0) key["revision"] = revision;
     PlannedModel model;
     model.key = key.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";

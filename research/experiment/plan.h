@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "trainer/config.h"
-#include "trainer/data/dataset.h"
 #include "research/experiment/recipe.h"
 #include "research/experiment/steps.h"
+#include "trainer/config.h"
+#include "trainer/data/dataset.h"
 
 namespace lightcone {
 

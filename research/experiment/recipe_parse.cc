@@ -10,10 +10,10 @@
 #include "base/toml.h"
 #include "geometry/adapter.h"
 #include "nlohmann/json.hpp"
-#include "trainer/adapt/model_pairs.h"
-#include "trainer/adapt/options.h"
 #include "research/experiment/recipe.h"
 #include "research/experiment/steps.h"
+#include "trainer/adapt/model_pairs.h"
+#include "trainer/adapt/options.h"
 #include "trainer/methods/method.h"
 
 namespace lightcone {

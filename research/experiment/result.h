@@ -46,9 +46,9 @@ struct TestQueries {
 struct ExperimentResult {
   std::string name, title, source, settings, data, scenario;
   std::vector<uint64_t> seeds;
-  int steps = 2;          // generations
-  double validation = 0;  // share of the training images that stood in for the test set; 0: none
-  double far = 0;         // Recipe::far: where TAR is measured
+  int steps = 2;                     // generations
+  double validation = 0;             // share of the training images that stood in for the test set; 0: none
+  double far = 0;                    // Recipe::far: where TAR is measured
   std::vector<TestQueries> queries;  // one a seed
   std::vector<ExperimentRow> rows;
   std::string studied_row;                // Recipe::uncertainty

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kPairsStream = 0xada97;
 
 absl::StatusOr<AdaptOptions> AdaptOptionsOf(const RecipeAdapter& recipe, const Space& old, const Space& fresh,
-                                       uint64_t seed) {
+                                            uint64_t seed) {
   AdaptOptions options;
   LC_ASSIGN_OR_RETURN(options.direction, ParseAdapterDirection(recipe.direction));
   LC_ASSIGN_OR_RETURN(options.kind, ParseAdapterKind(recipe.map));
@@ -67,13 +67,14 @@ absl::Status CheckRowAdapter(const RecipeAdapter& recipe, const TrainConfig& old
     return InvalidField("pairs.items", StrCat(items, " different items"), StrCat("at least ", kAdaptItemsMin));
   }
   const int64_t pairs = items * ViewsOf(recipe, train);
-  if (pairs < kAdaptPairsMin) return InvalidField("pairs", StrCat(pairs, " pairs"), StrCat("at least ", kAdaptPairsMin));
+  if (pairs < kAdaptPairsMin)
+    return InvalidField("pairs", StrCat(pairs, " pairs"), StrCat("at least ", kAdaptPairsMin));
   return CheckCentres("adapter.width", options.kind, options.width, FittedAtMost(pairs, options.held_out));
 }
 
 absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const TrainedModel& old,
-                                          const TrainedModel& fresh, const Dataset& trained_on, AugmentKind augment, uint64_t seed,
-                                          const std::atomic<bool>* stop) {
+                                          const TrainedModel& fresh, const Dataset& trained_on, AugmentKind augment,
+                                          uint64_t seed, const std::atomic<bool>* stop) {
   LC_ASSIGN_OR_RETURN(const Space old_space, SpaceOf(old.manifest));
   LC_ASSIGN_OR_RETURN(const Space new_space, SpaceOf(fresh.manifest));
   LC_ASSIGN_OR_RETURN(AdaptOptions options, AdaptOptionsOf(recipe, old_space, new_space, seed));
@@ -82,8 +83,8 @@ absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const Tra
                       Encoder::LoadFolder(old.folder, {.device = old.device}));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<Encoder> new_encoder,
                       Encoder::LoadFolder(fresh.folder, {.device = fresh.device}));
-  LC_ASSIGN_OR_RETURN(const ModelPairs pairs, EmbedPairs(*old_encoder, *new_encoder, images, augment,
-                                                         ViewsOf(recipe, trained_on.train), seed));
+  LC_ASSIGN_OR_RETURN(const ModelPairs pairs,
+                      EmbedPairs(*old_encoder, *new_encoder, images, augment, ViewsOf(recipe, trained_on.train), seed));
   const bool item = options.direction == AdapterDirection::kItem;
   options.from = item ? old.id : fresh.id;
   options.to = item ? fresh.id : old.id;

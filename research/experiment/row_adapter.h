@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "models/adapter_file.h"
 #include "models/manifest.h"
+#include "research/experiment/recipe.h"
 #include "trainer/config.h"
 #include "trainer/data/dataset.h"
-#include "research/experiment/recipe.h"
 
 namespace lightcone {
 
@@ -31,7 +31,7 @@ absl::Status CheckRowAdapter(const RecipeAdapter& recipe, const TrainConfig& old
 // INVALID_ARGUMENT naming the field: more pairs asked for than there are images, and what FitAdapter refuses (too few
 // pairs, a rank above the dimension). `trained_on`: the newer model's training set. Threads: safe.
 absl::StatusOr<AdapterFile> FitRowAdapter(const RecipeAdapter& recipe, const TrainedModel& old,
-                                          const TrainedModel& fresh, const Dataset& trained_on, AugmentKind augment, uint64_t seed,
-                                          const std::atomic<bool>* stop = nullptr);
+                                          const TrainedModel& fresh, const Dataset& trained_on, AugmentKind augment,
+                                          uint64_t seed, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace lightcone

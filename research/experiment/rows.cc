@@ -87,7 +87,8 @@ class RowMeasurer {
           Put("cross", *cross, values);
           PutGain("p_com.cmc1", cmc1[i * n + j], values);
           PutGain("p_com.map", map[i * n + j], values);
-          if (FirstSeed() && !cross->confusion.empty()) result_->plots.confusions.emplace_back(material.row->title, cross->confusion);
+          if (FirstSeed() && !cross->confusion.empty())
+            result_->plots.confusions.emplace_back(material.row->title, cross->confusion);
         }
       }
     }

@@ -10,8 +10,8 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "base/version.h"
-#include "trainer/data/split.h"
 #include "research/experiment/plan.h"
+#include "trainer/data/split.h"
 
 namespace lightcone {
 namespace {

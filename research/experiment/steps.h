@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "trainer/data/dataset.h"
 #include "research/experiment/recipe.h"
+#include "trainer/data/dataset.h"
 
 namespace lightcone {
 

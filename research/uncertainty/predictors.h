@@ -33,8 +33,8 @@ struct PredictorMaterial {
 };
 
 // For each predictor n scores: larger is worse. Lorentz only. INVALID_ARGUMENT: as EvaluateRetrieval; `known`, `copies`
-// or `head_logits` of another size than the gallery, or with a number that is not finite; a label of `training` below 0;
-// a gallery of one item, or of copies of one.
+// or `head_logits` of another size than the gallery, or with a number that is not finite; a label of `training` below
+// 0; a gallery of one item, or of copies of one.
 absl::StatusOr<std::vector<std::vector<double>>> PredictorScores(const PredictorMaterial& material);
 
 }  // namespace lightcone

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "trainer/evaluate.h"
 #include "research/uncertainty/predictors.h"
+#include "trainer/evaluate.h"
 
 namespace lightcone {
 

@@ -46,7 +46,8 @@ absl::Status WriteAll(int fd, std::string_view bytes) {
 // prints gets between the frames.
 absl::StatusOr<int> TakeStream(int stream, int instead) {
   const int taken = ::fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  if (taken < 0 || instead < 0 || ::dup2(instead, stream) < 0) return ErrnoStatus(errno, "take", StrCat("stream ", stream));
+  if (taken < 0 || instead < 0 || ::dup2(instead, stream) < 0)
+    return ErrnoStatus(errno, "take", StrCat("stream ", stream));
   return taken;
 }
 

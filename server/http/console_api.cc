@@ -28,9 +28,9 @@ constexpr absl::Duration kWatchEvery = absl::Seconds(5);
 constexpr int kDepthMax = 32;
 constexpr uint32_t kAuditEntries = 200;
 constexpr char kOperator[] = "the console";  // which knows no more of who uses it
-constexpr uint32_t kJobs = 100;  // the newest
-constexpr size_t kJsonBytesMax = 4 << 20;  // parsed it takes many times as much
-constexpr int kSearchesMax = 4;            // at once: /healthz shares the threads, and is not to wait for long searches
+constexpr uint32_t kJobs = 100;              // the newest
+constexpr size_t kJsonBytesMax = 4 << 20;    // parsed it takes many times as much
+constexpr int kSearchesMax = 4;  // at once: /healthz shares the threads, and is not to wait for long searches
 
 constexpr std::array kActions = {"activate", "rollback", "backfill-start", "backfill-pause", "validate",
                                  "retire",   "take-up",  "canary-end",     "job-cancel"};
@@ -78,7 +78,10 @@ json ToJson(const CallFigures& figures) {
   for (const auto& [code, count] : figures.codes) codes[code] = count;
   for (const auto& [code, count] : figures.part_errors) part_errors[code] = count;
   for (const auto& [bound, count] : figures.buckets) buckets.push_back({bound, count});
-  return {{"method", figures.method}, {"codes", codes}, {"part_errors", part_errors}, {"count", figures.count},
+  return {{"method", figures.method},
+          {"codes", codes},
+          {"part_errors", part_errors},
+          {"count", figures.count},
           {"buckets", buckets}};
 }
 
@@ -344,9 +347,9 @@ absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collecti
     return json{{"job", job}};
   }
   if (action == "retire") {
-    LC_ASSIGN_OR_RETURN(
-        const RetireAnswer done,
-        engine.RetireGeneration({call.request_id, collection, number("generation").value_or(0), call.reason, kOperator}));
+    LC_ASSIGN_OR_RETURN(const RetireAnswer done,
+                        engine.RetireGeneration(
+                            {call.request_id, collection, number("generation").value_or(0), call.reason, kOperator}));
     return json{{"generation", ToJson(done.generation)}, {"job", done.job}};
   }
   if (action == "take-up") {

@@ -176,8 +176,8 @@ json ToJson(const BackfillStatus& status) {
   return {{"state", StateName(status.state)},    {"generation", status.generation},
           {"items_done", status.items_done},     {"items_left", status.items_left},
           {"items_leased", status.items_leased}, {"items_ordered", status.items_ordered},
-          {"embed_rate", status.embed_rate},
-          {"started", Seconds(status.started)},  {"error", MessageOf(status.error)}};
+          {"embed_rate", status.embed_rate},     {"started", Seconds(status.started)},
+          {"error", MessageOf(status.error)}};
 }
 
 json ToJson(const LiveRecallStatus& status) {
@@ -250,7 +250,8 @@ json ToJson(const JobStatus& job) {
               {"started", Seconds(job.started)},
               {"ended", Seconds(job.ended)},
               {"attempts", job.attempts},
-              {"error", MessageOf(job.error)}};  if (job.kind != Engine::kTrainJob) return one;
+              {"error", MessageOf(job.error)}};
+  if (job.kind != Engine::kTrainJob) return one;
   const json said = Parsed(job.final() ? job.result_json : job.progress_json);
   if (!said.is_object()) return one;
   one["made"] = said.value("generation", 0);
@@ -270,9 +271,8 @@ json ToJson(const CanaryStatus& status) {
             {"live_recall", one.live_recall ? json(*one.live_recall) : json()}};
   };
   if (status.generation == 0) return json();
-  return {{"generation", status.generation}, {"share", status.share},
-          {"began", Seconds(status.began)},  {"canary", side(status.canary)},
-          {"active", side(status.active)},   {"unroutable", status.unroutable}};
+  return {{"generation", status.generation}, {"share", status.share},         {"began", Seconds(status.began)},
+          {"canary", side(status.canary)},   {"active", side(status.active)}, {"unroutable", status.unroutable}};
 }
 
 json ToJson(const ProbeSetStatus& set) {

@@ -118,15 +118,17 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
 // Of the process: all collections share it.
 void AddDevice(FamilyList* out) {
   const gpu::ServingStatus device = gpu::ServingDeviceStatus();
-  out->Gauge("lightcone_gpu_info", "1: what scans sealed segments (serving: the device; none, lost: the CPU), and why.", 1,
-             {{"state", device.state}, {"reason", device.reason}});
+  out->Gauge("lightcone_gpu_info", "1: what scans sealed segments (serving: the device; none, lost: the CPU), and why.",
+             1, {{"state", device.state}, {"reason", device.reason}});
   if (device.state == "none") return;
   const auto number = [](int64_t n) { return static_cast<double>(n); };
   out->Gauge("lightcone_gpu_memory_bytes", "Memory of the device that is taken.", number(device.stats.bytes));
-  out->Gauge("lightcone_gpu_memory_max_bytes", "Memory of the device that may be taken.", number(device.stats.bytes_max));
+  out->Gauge("lightcone_gpu_memory_max_bytes", "Memory of the device that may be taken.",
+             number(device.stats.bytes_max));
   out->Counter("lightcone_gpu_scans_total", "Scans that the device answered, of a query each.",
                number(device.stats.scans));
-  out->Counter("lightcone_gpu_incomplete_total", "Scans that it gave back to the CPU.", number(device.stats.incomplete));
+  out->Counter("lightcone_gpu_incomplete_total", "Scans that it gave back to the CPU.",
+               number(device.stats.incomplete));
   out->Counter("lightcone_gpu_refused_segments_total", "Segments that did not fit, and stayed with the CPU.",
                number(device.stats.segments_refused));
   out->Counter("lightcone_gpu_lost_total", "1 once the device has failed; the CPU serves from then on.",

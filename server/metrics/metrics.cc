@@ -58,8 +58,9 @@ Metrics::Metrics(std::string_view version) : state_(std::make_unique<State>()) {
                           .Register(state_->registry);
   state_->part_errors = &prometheus::BuildCounter()
                              .Name(kPartErrors)
-                             .Help("Queries and stream batches answered by an error, by method and canonical code; "
-                                   "their calls may have ended as OK.")
+                             .Help(
+                                 "Queries and stream batches answered by an error, by method and canonical code; "
+                                 "their calls may have ended as OK.")
                              .Register(state_->registry);
   state_->durations = &prometheus::BuildHistogram()
                            .Name("lightcone_request_duration_seconds")

@@ -31,7 +31,8 @@ void AddBackfill(const std::string& collection, const BackfillStatus& status, Fa
 void AddTraining(const JobStatus& job, FamilyList* out) {
   if (job.state != JobState::kRunning) return;
   const FamilyList::Labels labels = {{"collection", job.collection}, {"job", job.id}};
-  out->Gauge("lightcone_training_steps_done", "Steps that a training has taken.", static_cast<double>(job.done), labels);
+  out->Gauge("lightcone_training_steps_done", "Steps that a training has taken.", static_cast<double>(job.done),
+             labels);
   out->Gauge("lightcone_training_steps", "Steps that it will have taken in the end; 0: not known yet.",
              static_cast<double>(job.total), labels);
 }

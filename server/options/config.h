@@ -33,7 +33,7 @@ struct ServerConfig {
   LaneConfig wait_lane = {8, 64};
   EngineOptions engine;
   DeviceOptions device;  // of the process, which has one for all collections
-  IndexSettings index;  // of new collections
+  IndexSettings index;   // of new collections
 
   ServerConfig() { engine.data_folder = "./lightcone-data"; }
 };

@@ -52,8 +52,8 @@ Option Whole(std::string key, Field field, int64_t min, int64_t max, Texts texts
   return option;
 }
 
-// With the point by which TOML tells floats from integers. 15 digits: seconds out of a duration are a sum, 1.118 of them
-// 1.1179999999999999.
+// With the point by which TOML tells floats from integers. 15 digits: seconds out of a duration are a sum, 1.118 of
+// them 1.1179999999999999.
 std::string TomlFloat(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.15g", value);
@@ -272,9 +272,9 @@ void AddLiveRecall(std::vector<Option>* out) {
       [](ServerConfig& c, double v) { c.engine.live_recall.capacity_share_max = v; }, 0, 1,
       {"", "Most of the time of all cores that these repetitions may take; what does not fit is dropped and counted.",
        "Raise it for large galleries, where one exact search takes long; costs CPU beside searches."}));
-  out->push_back(Whole("recall.queue_max", FIELD(engine.live_recall.queue_max), 1, 1'000'000,
-                       {"searches", "Searches that may wait to be repeated.",
-                        "Rarely: what is dropped is as good as what is kept."}));
+  out->push_back(Whole(
+      "recall.queue_max", FIELD(engine.live_recall.queue_max), 1, 1'000'000,
+      {"searches", "Searches that may wait to be repeated.", "Rarely: what is dropped is as good as what is kept."}));
 }
 
 void AddEncoder(std::vector<Option>* out) {
@@ -296,21 +296,25 @@ void AddEncoder(std::vector<Option>* out) {
 void AddHelper(std::vector<Option>* out) {
   out->push_back(Whole("helper.threads", FIELD(engine.helper_threads), 1, 256,
                        {"threads",
-                        "Threads of a job's own process, which fits an adapter or trains a model beside this one at low priority, and of "
+                        "Threads of a job's own process, which fits an adapter or trains a model beside this one at "
+                        "low priority, and of "
                         "a backfill's encoder.",
                         "Raise it where cores are idle and adapters are waited for."}));
-  out->push_back(Whole("helper.niceness", FIELD(engine.helper_niceness), 0, 19,
-                       {"",
-                        "How far a job's own process stands back behind this one, and a backfill's encoder by 4 more; from 19 on in the "
-                        "kernel's idle class: it gets what nobody else wants, and gives way at once.",
-                        "Lower it where trainings starve beside searches that never pause; searches then wait for it now and then."}));
+  out->push_back(Whole(
+      "helper.niceness", FIELD(engine.helper_niceness), 0, 19,
+      {"",
+       "How far a job's own process stands back behind this one, and a backfill's encoder by 4 more; from 19 on in the "
+       "kernel's idle class: it gets what nobody else wants, and gives way at once.",
+       "Lower it where trainings starve beside searches that never pause; searches then wait for it now and then."}));
   out->push_back(Whole("helper.memory_bytes_max", FIELD(engine.helper_memory_bytes_max), 0, int64_t{1} << 50,
                        {"bytes", "Memory that a job's own process, or a backfill's encoder, may ask for; 0: no limit.",
                         "Set it where a training must not push the server's cache out of memory."}));
   out->push_back(Number(
-      "helper.embed_seconds_max", [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.engine.helper_embed_time_max); },
+      "helper.embed_seconds_max",
+      [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.engine.helper_embed_time_max); },
       [](ServerConfig& c, double v) { c.engine.helper_embed_time_max = absl::Seconds(v); }, 1, 86'400,
-      {"seconds", "How long the encoder of a backfill, or of a fit with --embed, may take over a batch before its process counts "
+      {"seconds",
+       "How long the encoder of a backfill, or of a fit with --embed, may take over a batch before its process counts "
        "as hung and is ended.",
        "Raise it for encoders that are slower at a batch of inputs than that, or at one."}));
 }
@@ -333,11 +337,12 @@ void AddIndex(std::vector<Option>* out) {
                         "Memory that searches of one collection may need; a collection that needs more is not "
                         "served. 0: no limit.",
                         "Set it where galleries outgrow memory: auto then chooses ivf."}));
-  out->push_back(Whole("index.unsealed_bytes_max", FIELD(engine.index_unsealed_bytes_max), 0, int64_t{1} << 50,
-                       {"bytes",
-                        "Rows of one collection that may wait in memory to be sealed; above it writes of items wait, and "
-                        "are refused where sealing fails. 0: no limit.",
-                        "Lower it where memory is short; raise it for bursts longer than the builder keeps up with."}));
+  out->push_back(
+      Whole("index.unsealed_bytes_max", FIELD(engine.index_unsealed_bytes_max), 0, int64_t{1} << 50,
+            {"bytes",
+             "Rows of one collection that may wait in memory to be sealed; above it writes of items wait, and "
+             "are refused where sealing fails. 0: no limit.",
+             "Lower it where memory is short; raise it for bursts longer than the builder keeps up with."}));
   out->push_back(Whole("index.build_bytes_per_second_max", FIELD(engine.index_build_bytes_per_second_max), 0,
                        int64_t{1} << 50,
                        {"bytes/s",
@@ -376,9 +381,10 @@ void AddIndex(std::vector<Option>* out) {
                         "Parts that pq cuts a vector into, a byte each; must divide the dimension. 0: of four "
                         "numbers, or a few more.",
                         "Raise it for better candidates; costs memory."}));
-  out->push_back(Whole("index.build_threads", FIELD(index.build_threads), 1, 256,
-                       {"threads", "Threads of each background build of a collection: one seals new rows, one rewrites segments.",
-                        "Raise it for faster bulk loads; costs CPU beside searches."}));
+  out->push_back(
+      Whole("index.build_threads", FIELD(index.build_threads), 1, 256,
+            {"threads", "Threads of each background build of a collection: one seals new rows, one rewrites segments.",
+             "Raise it for faster bulk loads; costs CPU beside searches."}));
 }
 
 #undef FIELD

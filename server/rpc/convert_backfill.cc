@@ -38,7 +38,8 @@ StartBackfillCall FromWire(const v1::BackfillStartRequest& request) {
 }
 
 absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request) {
-  LeaseCall call{request.collection(), request.items_max(), kLeaseDefault, request.finished_token(), request.renew_token()};
+  LeaseCall call{request.collection(), request.items_max(), kLeaseDefault, request.finished_token(),
+                 request.renew_token()};
   if (request.has_timeout()) {
     const auto& timeout = request.timeout();
     // The bounds of google.protobuf.Duration; the engine knows those of a lease.

@@ -155,8 +155,8 @@ void ToWire(const ValidationReport& report, v1::Validation* out) {
 }
 
 ValidateCall FromWire(const v1::ValidateRequest& request) {
-  ValidateCall call{request.request_id(), request.collection(), request.generation(), std::nullopt,
-                    request.reference_generation(), !request.without_calibration()};
+  ValidateCall call{request.request_id(), request.collection(),           request.generation(),
+                    std::nullopt,         request.reference_generation(), !request.without_calibration()};
   if (request.has_tolerance()) call.tolerance = request.tolerance();
   return call;
 }
@@ -233,8 +233,8 @@ void ToWire(const JobStatus& job, v1::TrainingJob* out) {
 }
 
 SetCanaryCall FromWire(const v1::SetCanaryRequest& request) {
-  return {request.request_id(), request.collection(), request.generation(),
-          request.share(),      request.force(),      request.reason(),     request.operator_name()};
+  return {request.request_id(), request.collection(), request.generation(),   request.share(),
+          request.force(),      request.reason(),     request.operator_name()};
 }
 
 namespace {

@@ -135,10 +135,10 @@ class GenerationsService final : public v1::Generations::CallbackService {
   }
   Unary* Retire(Context* context, const v1::RetireRequest* request, v1::RetireResponse* response) override {
     return Operate(context, "Generations/Retire", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const RetireAnswer answer,
-                          core_->engine().RetireGeneration({request->request_id(), request->collection(),
-                                                            request->generation(), request->reason(),
-                                                            request->operator_name()}));
+      LC_ASSIGN_OR_RETURN(
+          const RetireAnswer answer,
+          core_->engine().RetireGeneration({request->request_id(), request->collection(), request->generation(),
+                                            request->reason(), request->operator_name()}));
       ToWire(answer.generation, response->mutable_generation());
       response->set_job(answer.job);
       return absl::OkStatus();

@@ -29,9 +29,8 @@ class JobsService final : public v1::Jobs::CallbackService {
 
   Unary* List(Context* context, const v1::JobsListRequest* request, v1::JobsListResponse* response) override {
     return Operate(context, "Jobs/List", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const JobPage page,
-                          core_->engine().ListJobs(request->collection(), /*kind=*/"", request->page_size(),
-                                                    request->token()));
+      LC_ASSIGN_OR_RETURN(const JobPage page, core_->engine().ListJobs(request->collection(), /*kind=*/"",
+                                                                       request->page_size(), request->token()));
       for (const JobStatus& job : page.jobs) ToWire(job, response->add_jobs());
       response->set_token(page.token);
       return absl::OkStatus();

@@ -28,11 +28,12 @@ struct CallRecord {
 };
 
 struct RpcOptions {
-  std::string listen = "127.0.0.1:0";              // HOST:PORT, port 0: any; or unix:/path
-  int64_t message_bytes_max = 256 << 20;           // Largest request. Cost: memory for each call in flight. At start.
-  LaneOptions read_lane = {8, 1'024};              // Get, Search, Scroll, Count
-  // Upsert, Delete; threads wait for the disk together (group commit). With the niceness a search that wakes goes before
-  // them: some 30 that each take a slice of 3 ms kept it from a core for tens. They have a third of a reader's share then.
+  std::string listen = "127.0.0.1:0";     // HOST:PORT, port 0: any; or unix:/path
+  int64_t message_bytes_max = 256 << 20;  // Largest request. Cost: memory for each call in flight. At start.
+  LaneOptions read_lane = {8, 1'024};     // Get, Search, Scroll, Count
+  // Upsert, Delete; threads wait for the disk together (group commit). With the niceness a search that wakes goes
+  // before them: some 30 that each take a slice of 3 ms kept it from a core for tens. They have a third of a reader's
+  // share then.
   LaneOptions write_lane = {32, 1'024, 5};
   LaneOptions operate_lane = {4, 64};              // Collections and Generations
   LaneOptions wait_lane = {8, 64};                 // calls that wait for something: a sequence, a rebuild

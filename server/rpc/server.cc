@@ -38,9 +38,8 @@ void InitPluginsOnce() {
 
 const std::vector<const char*>& ServiceNames() {
   static const auto* const names =
-      new std::vector<const char*>{"lightcone.v1.Backfill", "lightcone.v1.Training", "lightcone.v1.Retrieval",
-                                   "lightcone.v1.Collections", "lightcone.v1.Generations",
-                                   "lightcone.v1.Jobs"};
+      new std::vector<const char*>{"lightcone.v1.Backfill",    "lightcone.v1.Training",    "lightcone.v1.Retrieval",
+                                   "lightcone.v1.Collections", "lightcone.v1.Generations", "lightcone.v1.Jobs"};
   return *names;
 }
 

@@ -29,10 +29,10 @@ class TrainingService final : public v1::Training::CallbackService {
   Unary* Start(Context* context, const v1::TrainingStartRequest* request,
                v1::TrainingStartResponse* response) override {
     return Operate(context, "Training/Start", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const std::string id,
-                          core_->engine().StartTraining({request->request_id(), request->collection(),
-                                                         request->recipe_json(), request->label_field(),
-                                                         request->parent()}));
+      LC_ASSIGN_OR_RETURN(
+          const std::string id,
+          core_->engine().StartTraining({request->request_id(), request->collection(), request->recipe_json(),
+                                         request->label_field(), request->parent()}));
       LC_ASSIGN_OR_RETURN(const JobStatus job, core_->engine().GetJob(id));
       ToWire(job, response->mutable_job());
       return absl::OkStatus();

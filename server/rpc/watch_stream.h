@@ -23,8 +23,8 @@ namespace lightcone::server {
 template <typename Response>
 using LookAt = std::function<absl::StatusOr<bool>(Response* response)>;
 
-// Looks on the lane, writes what has changed, else sleeps in an alarm, which holds no thread. Exactly one of the three is
-// under way at a time, so the state needs no lock. Busy while it looks or writes: a drain ends it at its next look.
+// Looks on the lane, writes what has changed, else sleeps in an alarm, which holds no thread. Exactly one of the three
+// is under way at a time, so the state needs no lock. Busy while it looks or writes: a drain ends it at its next look.
 template <typename Response>
 class WatchStream final : public grpc::ServerWriteReactor<Response> {
  public:

@@ -86,10 +86,9 @@ TEST(Files, ErrorsNameThePath) {
 
 // Makes one system call fail with an error in the calling thread, for good.
 bool LetFail(uint32_t call, uint32_t error) {
-  sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  sock_filter steps[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   const sock_fprog program{std::size(steps), steps};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
@@ -168,8 +167,8 @@ TEST(NumberText, HasTheFewestDigitsThatReadBackAsTheSameNumber) {
   EXPECT_EQ(NumberText(0.1), "0.1");
   EXPECT_EQ(NumberText(1e-5), "1e-05");
   EXPECT_EQ(NumberText(-0.0), "-0");
-  for (const double x : {0.1 + 0.2, 1.0 / 3, 5e-324, std::numeric_limits<double>::max(), 1e-4 / 3, 0.00012345678901234567,
-                         123456789012345.67, -999999999999999.9}) {
+  for (const double x : {0.1 + 0.2, 1.0 / 3, 5e-324, std::numeric_limits<double>::max(), 1e-4 / 3,
+                         0.00012345678901234567, 123456789012345.67, -999999999999999.9}) {
     EXPECT_EQ(std::strtod(NumberText(x).c_str(), nullptr), x) << NumberText(x);
   }
 }

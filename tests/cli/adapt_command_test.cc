@@ -110,7 +110,8 @@ TEST_F(AdaptCommand, KeepsTheViewsOfOneItemTogether) {
   by_item.insert(by_item.end(), {"--items", scratch_ / "items.npy"});
   const Outcome outcome = RunOnFiles(by_item);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(outcome.json()["evaluation"]["queries"], 30) << "of 150 items of two views each 30 are for the test, once each";
+  EXPECT_EQ(outcome.json()["evaluation"]["queries"], 30)
+      << "of 150 items of two views each 30 are for the test, once each";
   EXPECT_EQ(outcome.json()["adapter"]["fit"]["pairs"], 216) << "of the others' 240 views 24 are held out, two an item";
   EXPECT_EQ(outcome.json()["adapter"]["fit"]["held_out_pairs"], 24);
 
@@ -140,8 +141,10 @@ TEST_F(AdaptCommand, RefusesWhatItsMapHasNot) {
   };
   EXPECT_THAT(error({"--map", "affine", "--width=-7"}), HasSubstr("'--width' is -7; allowed: 0 with --map affine"));
   EXPECT_THAT(error({"--map", "procrustes", "--width", "16"}), HasSubstr("'--width' is 16"));
-  EXPECT_THAT(error({"--map", "affine", "--rank", "900"}), HasSubstr("'--rank' is 900; allowed: nothing with --map affine"));
-  EXPECT_THAT(error({"--map", "kernel", "--loss", "sup"}), HasSubstr("'--loss' is sup; allowed: auto with --map kernel"));
+  EXPECT_THAT(error({"--map", "affine", "--rank", "900"}),
+              HasSubstr("'--rank' is 900; allowed: nothing with --map affine"));
+  EXPECT_THAT(error({"--map", "kernel", "--loss", "sup"}),
+              HasSubstr("'--loss' is sup; allowed: auto with --map kernel"));
   EXPECT_EQ(RunOnFiles({"--map", "procrustes", "--loss", "auto", "--out", scratch_ / "a.adapter"}).exit_code, 0);
 }
 
@@ -161,7 +164,8 @@ TEST_F(AdaptCommand, NamesTheFlagAtFault) {
   EXPECT_THAT(error({"--loss", "sup"}), HasSubstr("'--labels' is absent"));
   EXPECT_THAT(error({"--pairs", "5"}), HasSubstr("'--pairs' is 5; allowed: 0 (all), or 64 .. 300, the rows to fit\n"));
   EXPECT_THAT(error({"--pairs", "100000"}), HasSubstr("'--pairs' is 100000"));
-  EXPECT_THAT(error({"--items", scratch_ / "few-items.npy"}), HasSubstr("'--items' is 30 different items to fit; allowed: at least 32"));
+  EXPECT_THAT(error({"--items", scratch_ / "few-items.npy"}),
+              HasSubstr("'--items' is 30 different items to fit; allowed: at least 32"));
   EXPECT_THAT(error({"--items", scratch_ / "labels70.npy"}), HasSubstr("'--items' is 70 items; allowed: 300"));
   EXPECT_THAT(error({"--old-embeddings", scratch_ / "old63.npy", "--new-embeddings", scratch_ / "new63.npy"}, false),
               HasSubstr("'--old-embeddings' is 63 rows to fit; allowed: at least 64"));
@@ -193,12 +197,14 @@ TEST_F(AdaptCommand, RefusesWhatIsWrong) {
   for (const char* flag : {"--old-model", "--new-model", "--base-model", "--data", "--views"}) {
     EXPECT_THAT(error({flag, "1"}), HasSubstr(StrCat("'", flag, "' is together with embeddings; allowed: only with")));
   }
-  for (const char* flag : {"--labels", "--items", "--metric", "--curvature", "--old-clip", "--new-clip", "--test-share"}) {
+  for (const char* flag :
+       {"--labels", "--items", "--metric", "--curvature", "--old-clip", "--new-clip", "--test-share"}) {
     EXPECT_THAT(error({"--old-model", "m", "--new-model", "n", flag, "1"}, false),
                 HasSubstr(StrCat("'", flag, "' is together with models; allowed: only with")));
   }
   EXPECT_THAT(error({"--labels", "l.npy"}, false), HasSubstr("'--old-embeddings' is absent"));
-  EXPECT_THAT(error({"--old-model", "m", "--new-model", "n", "--views", "65"}, false), HasSubstr("'--views' is 65; allowed: 0 .. 64"));
+  EXPECT_THAT(error({"--old-model", "m", "--new-model", "n", "--views", "65"}, false),
+              HasSubstr("'--views' is 65; allowed: 0 .. 64"));
   EXPECT_THAT(error({"--labels", scratch_ / "old.npy"}), HasSubstr("float32"));
   EXPECT_THAT(error({"--old-embeddings", scratch_ / "labels.npy", "--new-embeddings", scratch_ / "new.npy"}, false),
               HasSubstr("of shape (300"));

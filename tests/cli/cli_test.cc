@@ -298,7 +298,8 @@ TEST_F(Cli, ItemsAreWrittenFoundReadScrolledCountedAndDeleted) {
   const auto status = RunJson({"status"}).json();
   EXPECT_TRUE(status["serving"]);
   EXPECT_THAT(Run({"status"}).out, HasSubstr("items"));
-  EXPECT_THAT(Run({"status"}).out, HasSubstr(StrCat("exact scans by ", status["exact_scans"].get<std::string>(), "\n")));
+  EXPECT_THAT(Run({"status"}).out,
+              HasSubstr(StrCat("exact scans by ", status["exact_scans"].get<std::string>(), "\n")));
 }
 
 TEST_F(Cli, UpsertsMayDependOnTheSequenceOfTheItem) {

@@ -1,4 +1,6 @@
 // `lightcone eval --faces`: the protocols of IJB-C between two models, on a small set in its layout.
+#include "cli/commands/eval_faces.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands/eval_faces.h"
 #include "models/encoder.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/paper_files.h"
@@ -27,11 +28,12 @@ class EvalFaces : public testing::Test {
   // A perceptron for plain colours, of 4 classes.
   std::string Model(const std::string& name, const std::string& dimension, const std::string& seed = "1") {
     for (int i = 0; i < 16; ++i)
-      classes_.Write(StrCat("class", i % 4, "/", i, ".png"), ColourPng(16, 16, 60 * (i % 4), 5 * i, 200 - 60 * (i % 4)));
+      classes_.Write(StrCat("class", i % 4, "/", i, ".png"),
+                     ColourPng(16, 16, 60 * (i % 4), 5 * i, 200 - 60 * (i % 4)));
     const Outcome trained =
-        Run({"train", "--data", "folder:" + classes_.path(), "--out", scratch_ / name, "--set", "encoder.architecture=mlp",
-             "--set", "encoder.width=0.25", "--set", "encoder.dimension=" + dimension, "--set", "metric=cosine", "--set",
-             "epochs=1", "--set", "batch=8", "--seed", seed});
+        Run({"train", "--data", "folder:" + classes_.path(), "--out", scratch_ / name, "--set",
+             "encoder.architecture=mlp", "--set", "encoder.width=0.25", "--set", "encoder.dimension=" + dimension,
+             "--set", "metric=cosine", "--set", "epochs=1", "--set", "batch=8", "--seed", seed});
     EXPECT_EQ(trained.exit_code, 0) << trained.err;
     return scratch_ / name;
   }

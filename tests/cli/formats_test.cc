@@ -9,8 +9,8 @@
 #include "base/npy.h"
 #include "base/status.h"
 #include "cli/formats/ids.h"
-#include "cli/formats/probe_lines.h"
 #include "cli/formats/import_state.h"
+#include "cli/formats/probe_lines.h"
 #include "cli/formats/rows.h"
 #include "tests/support/temporary_folder.h"
 
@@ -303,16 +303,16 @@ TEST(ProbeLines, AProbeIsReadAndWhatIsWrongIsNamed) {
   EXPECT_EQ(probe->image, "a.png");
   EXPECT_EQ(ParseProbeLine(R"({"label": 3})")->probe.label().integer(), 3);
   EXPECT_EQ(ParseProbeLine(R"({"label": true})")->probe.label().boolean(), true);
-  for (const auto& [line, text] : std::vector<std::pair<std::string, std::string>>{
-           {"[1]", "a JSON object"},
-           {"{", "no JSON"},
-           {R"({"labels": 3})", "field 'labels' is unknown"},
-           {R"({"label": [1]})", "field 'label'"},
-           {R"({"vectors": {"0": [1]}})", "field 'vectors.0'"},
-           {R"({"vectors": {"1": [1, "x"]}})", "field 'vectors.1[1]'"},
-           {R"({"vectors": {"1": [1e300]}})", "within float32"},
-           {R"({"relevant": 3})", "field 'relevant'"},
-           {std::string(100'000, '['), "nesting"}}) {
+  for (const auto& [line, text] :
+       std::vector<std::pair<std::string, std::string>>{{"[1]", "a JSON object"},
+                                                        {"{", "no JSON"},
+                                                        {R"({"labels": 3})", "field 'labels' is unknown"},
+                                                        {R"({"label": [1]})", "field 'label'"},
+                                                        {R"({"vectors": {"0": [1]}})", "field 'vectors.0'"},
+                                                        {R"({"vectors": {"1": [1, "x"]}})", "field 'vectors.1[1]'"},
+                                                        {R"({"vectors": {"1": [1e300]}})", "within float32"},
+                                                        {R"({"relevant": 3})", "field 'relevant'"},
+                                                        {std::string(100'000, '['), "nesting"}}) {
     const absl::Status status = ParseProbeLine(line).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << line.substr(0, 40);
     EXPECT_THAT(MessageOf(status), HasSubstr(text));

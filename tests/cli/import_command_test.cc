@@ -1,4 +1,5 @@
-// `lightcone import` against a real server: rows that say which generation embedded them, and states of earlier imports.
+// `lightcone import` against a real server: rows that say which generation embedded them, and states of earlier
+// imports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

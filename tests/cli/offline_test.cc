@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "base/npy.h"
-#include "cli/served/child_server.h"
 #include "cli/demo/demo_gallery.h"
+#include "cli/served/child_server.h"
 #include "cli/served/served_backfill.h"
 #include "geometry/adapter.h"
-#include "stats/metrics.h"
 #include "models/adapter_file.h"
 #include "models/encoder.h"
 #include "models/failure_head_file.h"
+#include "stats/metrics.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/data_files.h"
 #include "trainer/data/dataset.h"
@@ -43,12 +43,13 @@ class Offline : public testing::Test {
     return labels;
   }
 
-  // How well the server's own order tells what the new model's queries retrieve wrongly through an adapter: the order from
-  // a server of its own, the failures from embeddings that were carried here.
+  // How well the server's own order tells what the new model's queries retrieve wrongly through an adapter: the order
+  // from a server of its own, the failures from embeddings that were carried here.
   std::optional<double> AurocThrough(const AdapterFile& file, const std::string& set, const std::string& old_model,
                                      const std::string& new_model) {
     const Dataset dataset = OpenDataset(set, 1).value();
-    const auto old_encoder = Encoder::LoadFolder(old_model).value(), new_encoder = Encoder::LoadFolder(new_model).value();
+    const auto old_encoder = Encoder::LoadFolder(old_model).value(),
+               new_encoder = Encoder::LoadFolder(new_model).value();
     std::vector<float> old_z = EmbedSplit(*old_encoder, dataset.test).value();
     std::vector<float> new_z = EmbedSplit(*new_encoder, dataset.test).value();
     const Manifest &older = old_encoder->manifest(), &newer = new_encoder->manifest();
@@ -263,15 +264,20 @@ TEST_F(Offline, AServerBackfillsInTheOrderOfAFailureHead) {
   const std::string set = "idx:" + data.path();
   const std::string old_model = scratch_ / "old", new_model = scratch_ / "new", head = scratch_ / "failure.head";
   for (const std::string& model : {old_model, new_model}) {
-    std::vector<std::string> words = {"train", "--data", set, "--out", model, "--json",
-                                      "--set", "encoder.architecture=mlp", "--set", "encoder.width=0.25", "--set",
-                                      "encoder.dimension=16", "--set", "epochs=1", "--set", "batch=8"};
+    std::vector<std::string> words = {"train", "--data",
+                                      set,     "--out",
+                                      model,   "--json",
+                                      "--set", "encoder.architecture=mlp",
+                                      "--set", "encoder.width=0.25",
+                                      "--set", "encoder.dimension=16",
+                                      "--set", "epochs=1",
+                                      "--set", "batch=8"};
     if (model == new_model) words.insert(words.end(), {"--method", "hbct", "--old", old_model});
     const Outcome trained = Run(words);
     ASSERT_EQ(trained.exit_code, 0) << trained.err;
   }
-  const std::vector<std::string> fit = {"backfill", "fit", "--data", set, "--old-model", old_model, "--new-model",
-                                        new_model,  "--json"};
+  const std::vector<std::string> fit = {"backfill", "fit",         "--data",  set,     "--old-model",
+                                        old_model,  "--new-model", new_model, "--json"};
   const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -283,8 +289,8 @@ TEST_F(Offline, AServerBackfillsInTheOrderOfAFailureHead) {
   EXPECT_EQ(fitted.json()["from"], "old");
   EXPECT_GT(fitted.json()["wrong"], 0);
 
-  const std::vector<std::string> eval = {"eval", "--data", set, "--served", "--query", new_model, "--gallery", old_model,
-                                         "--json"};
+  const std::vector<std::string> eval = {"eval",    "--data",    set,       "--served", "--query",
+                                         new_model, "--gallery", old_model, "--json"};
   const Outcome own = Run({"eval", "--data", set, "--query", new_model, "--json"});
   for (const std::string& order : {head, std::string("neighbourhood")}) {
     const Outcome served = RunBinary(scratch_, with(eval, {"--order", order, "--backfilled", "0,0.5,1"}));
@@ -313,9 +319,15 @@ TEST_F(Offline, AChainOfModelsIsSearchedThroughOneServer) {
   const std::vector<std::string> models = {scratch_ / "a", scratch_ / "b", scratch_ / "c"};
   const std::vector<std::string> methods = {"independent", "hbct", "lightcone"};
   for (size_t i = 0; i < models.size(); ++i) {
-    std::vector<std::string> words = {"train", "--data", set, "--out", models[i], "--method", methods[i], "--json",
-                                      "--set", "encoder.architecture=mlp", "--set", "encoder.width=0.25", "--set",
-                                      "encoder.dimension=16", "--set", "epochs=1", "--set", "batch=8"};
+    std::vector<std::string> words = {"train",    "--data",
+                                      set,        "--out",
+                                      models[i],  "--method",
+                                      methods[i], "--json",
+                                      "--set",    "encoder.architecture=mlp",
+                                      "--set",    "encoder.width=0.25",
+                                      "--set",    "encoder.dimension=16",
+                                      "--set",    "epochs=1",
+                                      "--set",    "batch=8"};
     if (i > 0) words.insert(words.end(), {"--old", models[i - 1]});
     const Outcome trained = Run(words);
     ASSERT_EQ(trained.exit_code, 0) << trained.err;
@@ -427,7 +439,8 @@ TEST_F(Offline, TheServersOrderIsJudgedByWhatTheAdapterGives) {
   };
   EXPECT_THAT(fit("item", {"--pairs", "10"}).err,
               HasSubstr("'--pairs' is 10; allowed: 0 (all), or 32 .. 48, the training images"));
-  EXPECT_THAT(fit("item", {"--pairs", "32", "--views", "1"}).err, HasSubstr("'--data' is " + set + " with 48 training"));
+  EXPECT_THAT(fit("item", {"--pairs", "32", "--views", "1"}).err,
+              HasSubstr("'--data' is " + set + " with 48 training"));
 
   const auto eval = [&](const std::string& query, const std::string& gallery, const std::string& adapter,
                         std::vector<std::string> more) {
@@ -444,8 +457,9 @@ TEST_F(Offline, TheServersOrderIsJudgedByWhatTheAdapterGives) {
     ASSERT_EQ(ordered.exit_code, 0) << ordered.err;
     EXPECT_NEAR(ordered.json().value("order_auroc", -1.0), *expected, 1e-9) << direction;
   }
-  EXPECT_THAT(eval(old_model, new_model, scratch_ / "item", {}).err,
-              HasSubstr("of direction 'item' for vectors of 12 numbers; allowed: one for 16 numbers, as --gallery embeds"));
+  EXPECT_THAT(
+      eval(old_model, new_model, scratch_ / "item", {}).err,
+      HasSubstr("of direction 'item' for vectors of 12 numbers; allowed: one for 16 numbers, as --gallery embeds"));
   AdapterFile elsewhere = ReadAdapter(scratch_ / "item").value();
   elsewhere.spec.target.clip_radius = 3;
   ASSERT_TRUE(WriteAdapter(scratch_ / "elsewhere", elsewhere).ok());

@@ -1,5 +1,5 @@
-// A new model in an afternoon, trained where it will serve: from stored inputs to a draft, through a server that is killed
-// on the way, past the gate and a canary into service, the gallery behind it, and back.
+// A new model in an afternoon, trained where it will serve: from stored inputs to a draft, through a server that is
+// killed on the way, past the gate and a canary into service, the gallery behind it, and back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,8 +109,8 @@ class TrainingCommand : public testing::Test {
 TEST_F(TrainingCommand, AModelIsTrainedWhereItServesAndRolledOutAndBack) {
   Must({"collection", "create", "shop"});
   // The first model, from a data set on the server's disk.
-  Must({"training", "start", "shop", "--method", "independent", "--data", "glyphs", "--classes", StrCat(kTrainedClasses),
-        "--set", "epochs=1", "--wait"},
+  Must({"training", "start", "shop", "--method", "independent", "--data", "glyphs", "--classes",
+        StrCat(kTrainedClasses), "--set", "epochs=1", "--wait"},
        kSmall);
   EXPECT_EQ(Json({"generation", "get", "shop", "1"})["state"], "draft");
   EXPECT_EQ(Run({"generation", "activate", "shop", "1"}).exit_code, 5);
@@ -119,8 +119,8 @@ TEST_F(TrainingCommand, AModelIsTrainedWhereItServesAndRolledOutAndBack) {
   FillShop();
 
   // The second one, from what the shop holds, compatible with the first. The server dies in the middle.
-  Must({"training", "start", "shop", "--method", "hbct", "--parent", "1", "--label-field", "class", "--set", "epochs=60",
-        "--set", "batch=16", "--set", "checkpoint_seconds=0"},
+  Must({"training", "start", "shop", "--method", "hbct", "--parent", "1", "--label-field", "class", "--set",
+        "epochs=60", "--set", "batch=16", "--set", "checkpoint_seconds=0"},
        kSmall);
   ASSERT_NO_FATAL_FAILURE(KillAt("2", 40));
   const Outcome watched = Run({"training", "watch", "2"});
@@ -159,7 +159,8 @@ TEST_F(TrainingCommand, AModelIsTrainedWhereItServesAndRolledOutAndBack) {
   }
   EXPECT_EQ(failed, 0);
   EXPECT_GE(by_canary, 20);
-  const auto backfill = Connect()->WatchBackfill("shop", [](const v1::StatusResponse&) {}, {.timeout = absl::Minutes(2)});
+  const auto backfill =
+      Connect()->WatchBackfill("shop", [](const v1::StatusResponse&) {}, {.timeout = absl::Minutes(2)});
   ASSERT_TRUE(backfill.ok()) << backfill.status();
   EXPECT_EQ(backfill->state(), v1::BACKFILL_STATE_DONE);
   EXPECT_EQ(backfill->items_done(), kTrainedClasses * kOfAClass);
@@ -182,7 +183,8 @@ TEST_F(TrainingCommand, WhatMakesNoSenseIsSaidAndACancelledTrainingIsGone) {
   EXPECT_EQ(Run({"training", "start", "shop", "--method", "magic", "--data", "glyphs", "--wait"}).exit_code, 2);
   EXPECT_EQ(Run({"rollout", "shop", "--generation", "1", "--canary-share", "2", "--yes"}).exit_code, 2);
   EXPECT_THAT(Run({"rollout", "shop", "--generation", "1", "--p99-ms", "-1", "--yes"}).err, HasSubstr("--p99-ms"));
-  EXPECT_THAT(Run({"rollout", "shop", "--generation", "1", "--embed-rate", "nan", "--yes"}).err, HasSubstr("--embed-rate"));
+  EXPECT_THAT(Run({"rollout", "shop", "--generation", "1", "--embed-rate", "nan", "--yes"}).err,
+              HasSubstr("--embed-rate"));
   EXPECT_EQ(Run({"generation", "canary", "shop", "1", "--end"}).exit_code, 2);
   EXPECT_EQ(Run({"generation", "canary", "shop", "--share", "0.5"}).exit_code, 2) << "shows, and would change nothing";
   EXPECT_EQ(Run({"generation", "canary", "shop", "0", "--reason", "x"}).exit_code, 2);

@@ -52,8 +52,8 @@ class ScriptedServer : public v1::Retrieval::Service, public v1::Collections::Se
 
   // Scripted before the first call, not changed after.
   absl::Notification* count_hangs = nullptr;  // notified by a Count, which then lasts as long as the server
-  int break_stream_after = -1;  // acknowledgements, once
-  int break_scroll_after = -1;  // pages, once
+  int break_stream_after = -1;                // acknowledgements, once
+  int break_scroll_after = -1;                // pages, once
   bool never_acknowledge = false;
   int never_read_from = INT_MAX;  // upsert streams, counted as calls from 1: this one and later ones hang
   uint64_t refuse_tag = UINT64_MAX;

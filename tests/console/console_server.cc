@@ -225,8 +225,7 @@ class Gallery {
     std::normal_distribution<float> noise(0, 0.05f);
     const auto near = [&](uint64_t label) {
       std::vector<float> vector(8);
-      for (size_t i = 0; i < vector.size(); ++i)
-        vector[i] = ((label >> (i % 4)) & 1 ? 0.6f : -0.6f) + noise(random_);
+      for (size_t i = 0; i < vector.size(); ++i) vector[i] = ((label >> (i % 4)) & 1 ? 0.6f : -0.6f) + noise(random_);
       return vector;
     };
     UpsertBatch batch;

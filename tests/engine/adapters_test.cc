@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-
 #include "adapter_world.h"
 
 namespace lightcone::server {

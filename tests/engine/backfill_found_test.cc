@@ -34,7 +34,8 @@ TEST_F(Backfills, WhatSearchesFoundIsLeasedFirstAndOnceBetweenStarts) {
   for (const LeasedItem& item : next.items) EXPECT_FALSE(item.found_lately);
   std::vector<std::string> rest = Names(Lease(100));
   ASSERT_EQ(rest.size(), 27u);  // but order[0] and two
-  EXPECT_THAT(std::vector<std::string>(rest.end() - 5, rest.end()), testing::IsSupersetOf(found)) << "behind all others";
+  EXPECT_THAT(std::vector<std::string>(rest.end() - 5, rest.end()), testing::IsSupersetOf(found))
+      << "behind all others";
   Start();
   EXPECT_EQ(HitNames(call), found);
   EXPECT_EQ(Names(Lease(3)), found);
@@ -115,7 +116,8 @@ TEST_F(Backfills, ARenewalSetsAnotherEndToALease) {
   const auto ended = engine_->LeaseBackfill({"c", 0, kLong, "", lease.token});
   EXPECT_TRUE(Fails(ended, Code::kFailedPrecondition, {"renew_token", lease.token}));
   EXPECT_TRUE(Fails(engine_->LeaseBackfill({"c", 3, kLong, "", "x"}), Code::kInvalidArgument, {"items_max", "3"}));
-  EXPECT_TRUE(Fails(engine_->LeaseBackfill({"c", 0, kLong, "y", "x"}), Code::kInvalidArgument, {"finished_token", "y"}));
+  EXPECT_TRUE(
+      Fails(engine_->LeaseBackfill({"c", 0, kLong, "y", "x"}), Code::kInvalidArgument, {"finished_token", "y"}));
 }
 
 TEST(TouchedItemsTest, AreTakenInTheOrderInWhichTheyWereFoundAndHaveBounds) {

@@ -1,5 +1,5 @@
-// Distances of older items put on the scale of the newer ones: learnt and measured by a validation, and what searches of
-// the mixed gallery make of it.
+// Distances of older items put on the scale of the newer ones: learnt and measured by a validation, and what searches
+// of the mixed gallery make of it.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -227,7 +227,8 @@ TEST_F(CalibratedMixture, MendsTheDipOfAScaledLegAndServesFromTheActivationOn) {
 
 TEST_F(CalibratedMixture, WalksOfGraphsLoseNothingToTheOtherLegsPlainDistances) {
   World world;
-  world.common = 1'150;  // most rows of either segment are served: both are walked by all rows, as legs of one query may
+  world.common =
+      1'150;  // most rows of either segment are served: both are walked by all rows, as legs of one query may
   MakeWorld(world);
   const auto report = Validate();
   ASSERT_TRUE(report->passed);
@@ -482,7 +483,8 @@ TEST(Reach, GivesACalibrationToThePairAndTheGenerationThatItWasFoundFor) {
   generations[1].retired = true;
   other = report;
   other.adapters[{2, 3}] = 7;
-  EXPECT_TRUE(reach_by(other).To(3, 1).calibration.has_value()) << "the adapter left with a generation that was retired";
+  EXPECT_TRUE(reach_by(other).To(3, 1).calibration.has_value())
+      << "the adapter left with a generation that was retired";
   EXPECT_TRUE(reach_by(other).Saw(3, {}));
   EXPECT_FALSE(reach_by(other).Saw(3, {{{1, 3}, 7}}));
   generations[1].retired = false;

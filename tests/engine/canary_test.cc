@@ -1,8 +1,9 @@
 // Canaries and drafts: who serves which search, what both sides are told apart by, and how it ends.
+#include "server/engine/rollout/canary.h"
+
 #include <cmath>
 #include <set>
 
-#include "server/engine/rollout/canary.h"
 #include "tests/engine/engine_testing.h"
 
 namespace lightcone::server {
@@ -143,7 +144,8 @@ TEST_F(CanaryTest, AnActivationAndARollbackEndItAndARetirementIsRefused) {
   EXPECT_FALSE((*audit)[2].canary_share.has_value());
   // Canaries in the log are no way back: generation 1 served before nothing that is still there.
   EXPECT_EQ(engine_->GetCollection("c")->active_generation, 1u);
-  EXPECT_TRUE(Fails(engine_->RollbackGeneration(rollback), Code::kFailedPrecondition, {"no generation to roll back to"}));
+  EXPECT_TRUE(
+      Fails(engine_->RollbackGeneration(rollback), Code::kFailedPrecondition, {"no generation to roll back to"}));
 }
 
 TEST_F(CanaryTest, TheGateOfActivationsStandsBeforeItToo) {
@@ -154,7 +156,8 @@ TEST_F(CanaryTest, TheGateOfActivationsStandsBeforeItToo) {
   probes.probes[0].vectors = {{1, {1, 0, 0, 0}}, {2, {1, 0, 0, 0}}};
   probes.probes[0].relevant = {Id(1)};
   ASSERT_TRUE(engine_->PutProbes(probes).ok());
-  EXPECT_TRUE(Fails(Set(2, 0.5), Code::kFailedPrecondition, {"generation 2", "has not been validated", "make a canary of"}));
+  EXPECT_TRUE(
+      Fails(Set(2, 0.5), Code::kFailedPrecondition, {"generation 2", "has not been validated", "make a canary of"}));
   SetCanaryCall call;
   call.collection = "c";
   call.generation = 2;
@@ -242,7 +245,8 @@ TEST_F(DraftTest, NothingEmbedsSearchesOrServesByADraftUntilItIsTakenUp) {
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_EQ(taken->state, GenerationState::kRegistered);
   EXPECT_EQ(engine_->RegisterGeneration(call)->generation, 2u) << "the same request again";
-  EXPECT_TRUE(Fails(engine_->RegisterGeneration(TakeUp(2)), Code::kFailedPrecondition, {"generation 2", "is no draft"}));
+  EXPECT_TRUE(
+      Fails(engine_->RegisterGeneration(TakeUp(2)), Code::kFailedPrecondition, {"generation 2", "is no draft"}));
   EXPECT_TRUE(engine_->ActivateGeneration(activate).ok());
   Restart();
   EXPECT_EQ(engine_->GetGeneration("c", 2)->state, GenerationState::kActive);
@@ -252,7 +256,8 @@ TEST_F(DraftTest, ADraftIsThrownAwayByRetiringAndNeverNamedWithOtherThings) {
   RegisterCall call = TakeUp(2);
   call.manifest_json = ManifestFor(kDimension);
   EXPECT_TRUE(Fails(engine_->RegisterGeneration(call), Code::kInvalidArgument, {"draft", "nothing beside it"}));
-  EXPECT_TRUE(Fails(engine_->RegisterGeneration(TakeUp(1)), Code::kFailedPrecondition, {"generation 1", "is no draft"}));
+  EXPECT_TRUE(
+      Fails(engine_->RegisterGeneration(TakeUp(1)), Code::kFailedPrecondition, {"generation 1", "is no draft"}));
   EXPECT_TRUE(Fails(engine_->RegisterGeneration(TakeUp(7)), Code::kNotFound, {"no generation 7"}));
   RetireCall retire;
   retire.collection = "c";

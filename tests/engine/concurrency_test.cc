@@ -3,8 +3,8 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "engine_testing.h"
 #include "base/thread_pool.h"
+#include "engine_testing.h"
 
 namespace lightcone::server {
 namespace {

@@ -92,9 +92,8 @@ class Doubt : public EngineTest {
     options.limits.payload_bytes_max = 64 << 20;
     auto store = OpenStore(options.data_folder + "/store", options.store);
     ASSERT_TRUE(store.ok()) << store.status();
-    auto engine =
-        std::make_unique<EngineImpl>(options, std::make_unique<FaultyStore>(std::move(*store), &fault_, &gate_,
-                                                                            &write_gate_, &batch_bytes_max_));
+    auto engine = std::make_unique<EngineImpl>(
+        options, std::make_unique<FaultyStore>(std::move(*store), &fault_, &gate_, &write_gate_, &batch_bytes_max_));
     ASSERT_TRUE(engine->Load().ok());
     engine_ = std::move(engine);
   }
@@ -263,10 +262,18 @@ TEST_F(Doubt, ADamagedItemFailsOnlyTheWritesThatNameIt) {
   const auto refused = [&](const absl::Status& status) {
     EXPECT_TRUE(Fails(status, Code::kDataLoss, {"item 'bad'", "table 'items' key", "item record"}));
   };
-  WriteBehind({[&] { EXPECT_TRUE(Upserted(ItemOf(Id("first"), {1, 0, 0, 0})).ok()); },
-               [&] { refused(Upserted(ItemOf(Id("bad"), {0, 1, 0, 0})).status()); },
-               [&] { EXPECT_TRUE(Upserted(ItemOf(Id("good"), {1, 0, 0, 0})).ok()); },
-               [&] { EXPECT_TRUE(Upserted(ItemOf(Id("gone"), {0, 1, 0, 0})).ok()); }});
+  WriteBehind({[&] {
+                 EXPECT_TRUE(Upserted(ItemOf(Id("first"), {1, 0, 0, 0})).ok());
+               },
+               [&] {
+                 refused(Upserted(ItemOf(Id("bad"), {0, 1, 0, 0})).status());
+               },
+               [&] {
+                 EXPECT_TRUE(Upserted(ItemOf(Id("good"), {1, 0, 0, 0})).ok());
+               },
+               [&] {
+                 EXPECT_TRUE(Upserted(ItemOf(Id("gone"), {0, 1, 0, 0})).ok());
+               }});
   refused(engine_->Delete("c", {Id("bad")}, Durability::kDurable, {}).status());
   EXPECT_TRUE(engine_->Delete("c", {Id("good")}, Durability::kDurable, {}).ok());
   EXPECT_EQ(engine_->GetCollection("c")->items, 3u);

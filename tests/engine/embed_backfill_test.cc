@@ -4,9 +4,9 @@
 #include <set>
 #include <thread>
 
-#include "tests/engine/encoder_world.h"
 #include "server/engine/backfill/pace.h"
 #include "store/keys.h"
+#include "tests/engine/encoder_world.h"
 
 namespace lightcone::server {
 namespace {

@@ -1,5 +1,7 @@
-// Encoders that crash, hang, talk nonsense or eat memory in the middle of a backfill: in the process of the server's own
-// program, with an encoder that does it, and of programs in its place.
+// Encoders that crash, hang, talk nonsense or eat memory in the middle of a backfill: in the process of the server's
+// own program, with an encoder that does it, and of programs in its place.
+#include "server/engine/embed/embed_worker.h"
+
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -12,9 +14,8 @@
 #include "base/child_process.h"
 #include "base/files.h"
 #include "base/utf8.h"
-#include "server/engine/embed/embed_frames.h"
-#include "server/engine/embed/embed_worker.h"
 #include "server/engine/collection/raw_input.h"
+#include "server/engine/embed/embed_frames.h"
 #include "store/keys.h"
 #include "tests/engine/encoder_world.h"
 
@@ -86,7 +87,8 @@ class EmbedWorkerTest : public EncoderTest {
   void AwaitThat(Until until) {
     for (const absl::Time limit = absl::Now() + absl::Minutes(3); !until();) {
       const auto status = engine_->GetBackfill("c");
-      ASSERT_LT(absl::Now(), limit) << status->items_left << " left, " << status->items_aside << " aside, " << status->error;
+      ASSERT_LT(absl::Now(), limit) << status->items_left << " left, " << status->items_aside << " aside, "
+                                    << status->error;
       absl::SleepFor(absl::Milliseconds(5));
     }
   }
@@ -222,7 +224,8 @@ TEST_F(EmbedWorkerTest, WhatTheEncoderRefusesOrCannotHoldInMemoryIsSetAsideAndIt
     ASSERT_TRUE(item.ok()) << item.status();
     batch->Put(Table::kInputs, keys::Input(1, DecodeItem(*item)->internal_id), "Ino image");
   });
-  Open(Watched(), [](EngineOptions* options) { options->helper_memory_bytes_max = kLimitsMemory ? int64_t{3} << 30 : 0; });
+  Open(Watched(),
+       [](EngineOptions* options) { options->helper_memory_bytes_max = kLimitsMemory ? int64_t{3} << 30 : 0; });
   ASSERT_TRUE(Start().ok());
   const BackfillStatus status = AwaitLeft(3);
   ExpectEmbedded({7, 20, 33});
@@ -242,7 +245,8 @@ TEST_F(EmbedWorkerTest, NeighboursThatAllFailAreSetAsideAndAllOthersAreEmbedded)
     const auto good = worker.Embed({{EncodeInput(Input(1, 0))}}, [] { return false; });
     ASSERT_TRUE(good.ok() && (*good)[0].ok());
     std::vector<std::string> inputs;
-    for (uint64_t id = 0; id < kItems; ++id) inputs.push_back(EncodeInput(Input(id, id >= 40 && id < 52 ? kThrows : 0)));
+    for (uint64_t id = 0; id < kItems; ++id)
+      inputs.push_back(EncodeInput(Input(id, id >= 40 && id < 52 ? kThrows : 0)));
     // More than is kept of what it printed.
     ASSERT_TRUE(WriteFileAtomically(options.program.output + "-long", std::string(2 << 20, 'x')).ok());
     std::filesystem::copy_file(options.program.output + "-long", options.program.output,
@@ -316,7 +320,8 @@ TEST_F(EmbedWorkerTest, AProgramThatDiesOrTalksNonsenseAtItsStartIsTriedAgainUnt
   ASSERT_TRUE(Start().ok());
   EXPECT_THAT(MessageOf(Await(fails("cannot start")).error), HasSubstr("tried again soon"));
   // One that is there again after it failed is used without being asked for.
-  Script(StrCat("[ -e ", folder_.path(), "/.tried ] && exec ", kProgram, " \"$@\"\ntouch ", folder_.path(), "/.tried\nexit 1"));
+  Script(StrCat("[ -e ", folder_.path(), "/.tried ] && exec ", kProgram, " \"$@\"\ntouch ", folder_.path(),
+                "/.tried\nexit 1"));
   EXPECT_TRUE(AwaitLeft(0).error.ok());
   ExpectEmbedded({});
 }
@@ -472,7 +477,8 @@ TEST_F(TalkingTest, WhatIsWrittenIsReadAndWhatEndsOrHangsIsTold) {
   EXPECT_EQ(ends->Write(many).code(), Code::kAborted) << "and no SIGPIPE";
   EXPECT_EQ(ends->End(absl::Minutes(1)), 7);
   EXPECT_EQ(LastWords(folder_.path() + "/said"), "last words");
-  auto long_one = Started("i=0; while [ $i -lt 2000 ]; do printf '\\303\\244\\303\\244 ' >&2; i=$((i+1)); done; kill -9 $$");
+  auto long_one =
+      Started("i=0; while [ $i -lt 2000 ]; do printf '\\303\\244\\303\\244 ' >&2; i=$((i+1)); done; kill -9 $$");
   EXPECT_EQ(long_one->End(absl::Minutes(1)), 128 + SIGKILL);
   const std::string said = LastWords(folder_.path() + "/said");
   EXPECT_LE(said.size(), 500u);

@@ -54,7 +54,8 @@ def forward(self, x):
         if mark == 5000:
             z = z + float(torch.empty([1073741824]).numel() - 1073741824)
     return z
-)", {{"GO", go}}));
+)",
+                                    {{"GO", go}}));
   Save(module);
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
-#include "tests/engine/engine_testing.h"
 #include "models/manifest.h"
+#include "tests/engine/engine_testing.h"
 
 namespace torch::jit {
 struct Module;

@@ -29,9 +29,12 @@ TYPED_TEST(ValueColumns, HoldWhatAMapHoldsAndShowWhatWasThereWhenTheyWereAsked) 
   std::mt19937_64 random(3);
   const auto any_id = [&]() -> uint64_t {  // dense, far away, and on both sides of two borders
     switch (random() % 3) {
-      case 0: return random() % 10'000;
-      case 1: return (uint64_t{1} << 32) - 50 + random() % 100;
-      default: return 2'097'152 - 50 + random() % 100;
+      case 0:
+        return random() % 10'000;
+      case 1:
+        return (uint64_t{1} << 32) - 50 + random() % 100;
+      default:
+        return 2'097'152 - 50 + random() % 100;
     }
   };
   for (int step = 0; step < 30'000; ++step) {
@@ -235,7 +238,7 @@ TEST(FieldIndexes, TakeNoMemoryByIdWhereFewIdsHaveAValue) {
   constexpr uint64_t kIds = 2'000'000;
   const PayloadValues none = Payload("{}").At("v");
   dense.Expect(kIds / 8);
-  rare.Expect(kIds / 2);  // most of which have no value
+  rare.Expect(kIds / 2);   // most of which have no value
   old.Expect(kIds / 100);  // the other ids are gone
   uint64_t old_bytes = 0;
   for (uint64_t i = 0; i < kIds / 8; ++i) {
@@ -311,8 +314,12 @@ TEST(PayloadIndexes, CombineTestsAndSetsToWhatReadingEveryPayloadSays) {
   ASSERT_TRUE(index.WaitReady({}));
   std::vector<std::string> payloads(kIds + 1);
   for (uint64_t id = 1; id <= kIds; ++id) {
-    payloads[id] = Json{{"a", number(1'000)}, {"b", number(1'000) * 0.5}, {"tag", StrCat("t", number(1 + number(200)))},
-                        {"unknown", number(3)}}.dump();
+    payloads[id] = Json{
+        {"a", number(1'000)},
+        {"b", number(1'000) * 0.5},
+        {"tag", StrCat("t", number(1 + number(200)))},
+        {"unknown",
+         number(3)}}.dump();
     index.Add(std::vector<PayloadIndex::Entry>{{id, payloads[id]}});
   }
   const auto range = [&](const char* field, double scale) {
@@ -324,13 +331,21 @@ TEST(PayloadIndexes, CombineTestsAndSetsToWhatReadingEveryPayloadSays) {
   };
   const auto any = [&](const auto& self, int depth) -> FilterNode {
     switch (number(depth > 0 ? 8 : 5)) {
-      case 0: case 1: return range("a", 1);
-      case 2: return range("b", 0.5);
-      case 3: return Leaf(Kind::kEquals, "tag", {StrCat("t", number(60))});
-      case 4: return Leaf(Kind::kEquals, "unknown", {int64_t{1}});
-      case 5: return Branch(Kind::kNot, {self(self, depth - 1)});
-      case 6: return Branch(Kind::kOr, {self(self, depth - 1), self(self, depth - 1)});
-      default: return Branch(Kind::kAnd, {self(self, depth - 1), self(self, depth - 1), self(self, depth - 1)});
+      case 0:
+      case 1:
+        return range("a", 1);
+      case 2:
+        return range("b", 0.5);
+      case 3:
+        return Leaf(Kind::kEquals, "tag", {StrCat("t", number(60))});
+      case 4:
+        return Leaf(Kind::kEquals, "unknown", {int64_t{1}});
+      case 5:
+        return Branch(Kind::kNot, {self(self, depth - 1)});
+      case 6:
+        return Branch(Kind::kOr, {self(self, depth - 1), self(self, depth - 1)});
+      default:
+        return Branch(Kind::kAnd, {self(self, depth - 1), self(self, depth - 1), self(self, depth - 1)});
     }
   };
   int tested = 0, of_sets = 0, both = 0;

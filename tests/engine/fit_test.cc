@@ -10,9 +10,9 @@
 #include "models/adapter_file.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
-#include "server/engine/training/adapter_pairs.h"
-#include "server/engine/jobs/jobs.h"
 #include "server/engine/collection/meta.h"
+#include "server/engine/jobs/jobs.h"
+#include "server/engine/training/adapter_pairs.h"
 #include "store/keys.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/trainer/two_models.h"
@@ -269,7 +269,8 @@ TEST_F(Fitting, AProgramThatDiesHangsOrIsMissingEndsTheJobAndNothingElse) {
   const auto id = engine_->FitAdapter(CallOf(1, 2));
   ASSERT_TRUE(id.ok()) << id.status();
   pid_t pid = 0;  // that it writes, with a line break
-  while (!absl::SimpleAtoi(ReadFile(folder_.path() + "/.pid").value_or(""), &pid)) absl::SleepFor(absl::Milliseconds(5));
+  while (!absl::SimpleAtoi(ReadFile(folder_.path() + "/.pid").value_or(""), &pid))
+    absl::SleepFor(absl::Milliseconds(5));
   EXPECT_EQ(Hits(SearchFor(Row(models_.old_z, 0, kOldWide), 1)).size(), 1u) << "it serves meanwhile";
   ASSERT_TRUE(engine_->CancelJob(*id, "").ok());
   EXPECT_EQ(Ended(*id).state, JobState::kCancelled);
@@ -330,7 +331,8 @@ TEST(DrawTest, TakesEachAsOftenAsAnyAndTheSameAgain) {
 TEST(ChildProcess, OfTheLowestPriorityIsInTheKernelsIdleClassWithAllThatItStarts) {
   TemporaryFolder folder;
   for (const int niceness : {18, 19}) {
-    const ChildProgram program{{"/bin/sh", "-c", "cut -d ' ' -f 41 /proc/self/stat"}, {}, folder.path() + "/output", niceness};
+    const ChildProgram program{
+        {"/bin/sh", "-c", "cut -d ' ' -f 41 /proc/self/stat"}, {}, folder.path() + "/output", niceness};
     ASSERT_EQ(*RunChild(program, [] { return false; }), 0);
     EXPECT_EQ(*ReadFile(program.output), StrCat(niceness < 19 ? SCHED_OTHER : SCHED_IDLE, "\n")) << niceness;
   }

@@ -37,9 +37,10 @@ TEST(PayloadTimes, KeysOrderAsTheTextsDoByBytes) {
     EXPECT_EQ(TimeText(*TimeKey(a)), a);
     for (const std::string& b : texts) EXPECT_EQ(*TimeKey(a) < *TimeKey(b), a < b) << a << " and " << b;
   }
-  for (const char* other : {"", "Z", "2024-05-01", "2024-05-01T12:30:00", "2024-05-01 12:30:00Z", "2024-05-01T12:30:00.Z",
-                            "2024-05-01T12:30:00.1234567Z", "2024-05-01T12:30:00+01:00", "2024-05-01T12:30:00.1aZ",
-                            "x024-05-01T12:30:00Z", "2024-99-01T12:30:00Z", "2024-05-01T12:30:00Z "}) {
+  for (const char* other :
+       {"", "Z", "2024-05-01", "2024-05-01T12:30:00", "2024-05-01 12:30:00Z", "2024-05-01T12:30:00.Z",
+        "2024-05-01T12:30:00.1234567Z", "2024-05-01T12:30:00+01:00", "2024-05-01T12:30:00.1aZ", "x024-05-01T12:30:00Z",
+        "2024-99-01T12:30:00Z", "2024-05-01T12:30:00Z "}) {
     EXPECT_FALSE(TimeKey(other).has_value()) << other;
   }
 }
@@ -335,7 +336,8 @@ TEST_F(IndexedPayloads, RefuseBadDeclarationsAndNameThem) {
   const auto declare = [&](std::vector<PayloadField> add, std::vector<std::string> drop = {}, std::string id = "") {
     return engine_->IndexPayload({std::move(id), "c", std::move(add), std::move(drop), false}, {});
   };
-  EXPECT_TRUE(Fails(declare({{"", PayloadType::kKeyword}}), absl::StatusCode::kInvalidArgument, {"add[0].path", "empty"}));
+  EXPECT_TRUE(
+      Fails(declare({{"", PayloadType::kKeyword}}), absl::StatusCode::kInvalidArgument, {"add[0].path", "empty"}));
   EXPECT_TRUE(Fails(declare({{"$generation", PayloadType::kInteger}}), absl::StatusCode::kInvalidArgument,
                     {"add[0].path", "$generation"}));
   EXPECT_TRUE(Fails(declare({{"a..b", PayloadType::kKeyword}}), absl::StatusCode::kInvalidArgument, {"single dots"}));
@@ -350,7 +352,8 @@ TEST_F(IndexedPayloads, RefuseBadDeclarationsAndNameThem) {
   create.name = "d";
   create.payload_fields = many;
   EXPECT_TRUE(Fails(engine_->CreateCollection(create), absl::StatusCode::kInvalidArgument, {"payload_fields", "65"}));
-  EXPECT_TRUE(Fails(ParsePayloadType("text", "type"), absl::StatusCode::kInvalidArgument, {"'text'", "keyword, integer"}));
+  EXPECT_TRUE(
+      Fails(ParsePayloadType("text", "type"), absl::StatusCode::kInvalidArgument, {"'text'", "keyword, integer"}));
 
   ASSERT_TRUE(declare({{"a", PayloadType::kKeyword}}, {}, "r1").ok());
   ASSERT_TRUE(declare({{"a", PayloadType::kKeyword}}, {}, "r1").ok());  // the same call again

@@ -5,8 +5,8 @@
 
 #include "absl/time/clock.h"
 #include "engine_testing.h"
-#include "server/engine/core/engine_impl.h"
 #include "server/engine/collection/raw_input.h"
+#include "server/engine/core/engine_impl.h"
 #include "store/keys.h"
 #include "tests/engine/forwarding_store.h"
 

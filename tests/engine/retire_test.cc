@@ -7,8 +7,8 @@
 
 #include "engine_testing.h"
 #include "models/adapter_file.h"
-#include "server/engine/jobs/jobs.h"
 #include "server/engine/collection/meta.h"
+#include "server/engine/jobs/jobs.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -92,8 +92,8 @@ class RetireTest : public EngineTest {
     ASSERT_TRUE(put.ok()) << put.status();
   }
 
-  // As a retirement leaves the store that has taken the generation out of the records of `swept` items, and failed then:
-  // no job goes on with it.
+  // As a retirement leaves the store that has taken the generation out of the records of `swept` items, and failed
+  // then: no job goes on with it.
   void HalfRetire(uint32_t generation, uint64_t swept) {
     EditStore([&](Store* store, WriteBatch* batch) {
       GenerationRecord record = *DecodeGeneration(*store->Get(Table::kGenerations, keys::Generation(1, generation)));

@@ -55,8 +55,8 @@ std::vector<std::string> FilesHeld(const std::string& folder, bool gone) {
   return held;
 }
 
-// Durations of searches, of the first and the last sixth of the run: a sample of each, so that hours take no more memory
-// than seconds.
+// Durations of searches, of the first and the last sixth of the run: a sample of each, so that hours take no more
+// memory than seconds.
 class Durations {
  public:
   Durations(absl::Time begin, absl::Duration length) : begin_(begin), part_(length / 6) {}

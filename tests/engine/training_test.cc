@@ -1,5 +1,5 @@
-// Trainings inside the server: from stored inputs to a draft, the same whatever is killed on the way, and everything that
-// can be wrong.
+// Trainings inside the server: from stored inputs to a draft, the same whatever is killed on the way, and everything
+// that can be wrong.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -56,7 +56,8 @@ class Training : public EncoderTest {
     for (int64_t i = 0; i < glyphs->train.size(); ++i) {
       const int label = glyphs->train.labels[static_cast<size_t>(i)];
       if (label >= kClasses || of_class[static_cast<size_t>(label)]++ >= kOfAClass) continue;
-      Keep(&batch, Id(batch.items.size()), RawInput(*EncodePng(glyphs->train, i)), StrCat("{\"class\":\"", label, "\"}"));
+      Keep(&batch, Id(batch.items.size()), RawInput(*EncodePng(glyphs->train, i)),
+           StrCat("{\"class\":\"", label, "\"}"));
     }
     Write(std::move(batch));
   }
@@ -332,9 +333,9 @@ TEST(TrainingWords, HoldEveryValueBehindAnEqualsSign) {
   const auto words = TrainingWords("p", *recipe, {"/d", "", "/m", "/p"}, Metric::kLorentz, 0.5, 2);
   EXPECT_EQ(words[0], "p");
   EXPECT_EQ(words[1], "train");
-  for (const char* word : {"--method=--help", "--name=-n", "--data=folder:/d", "--out=/m", "--set=epochs=2",
-                           "--set=channels_last=true", "--set=learning_rate=0.1", "--set=threads=2",
-                           "--set=metric=lorentz", "--set=curvature=0.5"}) {
+  for (const char* word :
+       {"--method=--help", "--name=-n", "--data=folder:/d", "--out=/m", "--set=epochs=2", "--set=channels_last=true",
+        "--set=learning_rate=0.1", "--set=threads=2", "--set=metric=lorentz", "--set=curvature=0.5"}) {
     EXPECT_THAT(words, Contains(word));
   }
 }

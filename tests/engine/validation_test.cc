@@ -284,7 +284,8 @@ TEST_F(GateTest, AnAdapterThatMakesNoVectorOfAnythingFindsNothing) {
     ASSERT_TRUE(engine_->ActivateGeneration(activate).ok());
   }
   std::vector<UpsertItem> items;
-  for (uint64_t id = 0; id < 600; ++id) items.push_back(ItemOf(Id(id), old_[id], StrCat("{\"class\":", id % kClasses, "}")));
+  for (uint64_t id = 0; id < 600; ++id)
+    items.push_back(ItemOf(Id(id), old_[id], StrCat("{\"class\":", id % kClasses, "}")));
   UpsertBatch batch = BatchOf(std::move(items), 1);
   batch.collection = "angles";
   Write(std::move(batch));
@@ -349,7 +350,8 @@ TEST_F(GateTest, AnotherDimensionPassesThroughAnAdapterFittedFromTwoThousandItem
   EXPECT_GT(right, 120) << "searches of the mixed gallery find what probes found";
 }
 
-// The gate measures an item adapter over all items. A search that let a poor way find 200 of them first would serve less.
+// The gate measures an item adapter over all items. A search that let a poor way find 200 of them first would serve
+// less.
 TEST_F(GateTest, AnItemAdapterThatPassedIsNotLeftToCandidatesOfAWayThatDidNot) {
   RegisterModel(kOld, 1);  // claims to be compatible, and sees the same numbers in another order
   const Model model = [this](const auto& h) {

@@ -1,7 +1,6 @@
 // What a validation's figures decide, how long that holds, and its record. The figures themselves: validation_test.cc.
-#include "server/engine/validation/validation.h"
-
 #include "engine_testing.h"
+#include "server/engine/validation/validation.h"
 
 namespace lightcone::server {
 namespace {

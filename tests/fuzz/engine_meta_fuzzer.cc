@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "server/engine/collection/checks.h"
-#include "server/engine/jobs/jobs.h"
-#include "server/engine/collection/meta.h"
-#include "server/engine/validation/probe_record.h"
-#include "server/engine/collection/raw_input.h"
 #include "server/engine/api/validation_types.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/collection/meta.h"
+#include "server/engine/collection/raw_input.h"
+#include "server/engine/jobs/jobs.h"
+#include "server/engine/validation/probe_record.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lightcone::server;

@@ -1,6 +1,6 @@
 // Any bytes as the files of a sealed segment, behind a manifest that gives their true checksums, so that the checks
-// behind those are reached: refused, or a search stays inside the files and ends, whether they are checked later or not.
-// The first bytes choose the number of rows, the kind, and a file that is cut.
+// behind those are reached: refused, or a search stays inside the files and ends, whether they are checked later or
+// not. The first bytes choose the number of rows, the kind, and a file that is cut.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +15,9 @@
 #include "base/files.h"
 #include "base/scratch_folder.h"
 #include "geometry/bound_query.h"
+#include "index/build/sealed_segment.h"
 #include "index/graph/graph_walk.h"
 #include "index/rows/manifest.h"
-#include "index/build/sealed_segment.h"
 #include "index/rows/segment_codes.h"
 #include "index/search/segment_search.h"
 

@@ -250,7 +250,10 @@ TEST(AdapterSpec, NamesTheFieldTheValueAndWhatIsAllowed) {
               HasSubstr("'adapter.sharpness' is nan; allowed: above 0"));
   EXPECT_THAT(error(AdapterKind::kKernel, [](AdapterSpec& s) { s.input_radius = 0; }),
               HasSubstr("'adapter.input_radius' is 0; allowed: above 0"));
-  EXPECT_THAT(error(AdapterKind::kKernel, [](AdapterSpec& s) { s.hidden_offset = {1, 2, 3}; }),
+  EXPECT_THAT(error(AdapterKind::kKernel,
+                    [](AdapterSpec& s) {
+                      s.hidden_offset = {1, 2, 3};
+                    }),
               HasSubstr("'adapter.hidden_offset'"));
   EXPECT_THAT(error(AdapterKind::kAffine, [](AdapterSpec& s) { s.width = 2; }), HasSubstr("'adapter.width' is 2"));
   EXPECT_THAT(error(AdapterKind::kProcrustes,

@@ -126,8 +126,8 @@ TEST_P(KernelsOnEveryTarget, ScoreRowsBatchAgreesForEveryNumberOfQueries) {
         std::vector<float> scores(count * score_stride + 1, 123.0f);
         std::vector<const BoundQuery*> pointers;
         for (const BoundQuery& query : queries) pointers.push_back(&query);
-        ScoreRowsBatch(QueryBatch(pointers), block.data(), block.stride, block.factors.data(),
-                       n, scores.data(), score_stride);
+        ScoreRowsBatch(QueryBatch(pointers), block.data(), block.stride, block.factors.data(), n, scores.data(),
+                       score_stride);
         for (int q = 0; q < count; ++q) {
           for (std::size_t i = 0; i < n; ++i) {
             ExpectScore(queries[q], block, i, scores[q * score_stride + i]);
@@ -156,8 +156,8 @@ TEST_P(KernelsOnEveryTarget, ScanRowsBatchKeepsWhatIsNoNumberAndAllBesideIt) {
     const std::vector<float> floors(16, -1e9f);
     std::vector<RowHit> hits(16 * 8);
     std::vector<std::size_t> found(16);
-    ScanRowsBatch(QueryBatch(pointers), changed.data(), block.stride, block.factors.data(), 8, floors.data(), hits.data(),
-                  found.data());
+    ScanRowsBatch(QueryBatch(pointers), changed.data(), block.stride, block.factors.data(), 8, floors.data(),
+                  hits.data(), found.data());
     EXPECT_THAT(found, testing::Each(8u)) << damaged;
   }
 }

@@ -1,7 +1,7 @@
 #include "base/status.h"
-#include "stats/metrics.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "stats/metrics.h"
 
 namespace lightcone {
 namespace {

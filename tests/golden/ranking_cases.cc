@@ -7,8 +7,8 @@
 #include "geometry/bound_query.h"
 #include "geometry/kernels.h"
 #include "geometry/lorentz.h"
-#include "stats/metrics.h"
 #include "geometry/uncertainty.h"
+#include "stats/metrics.h"
 #include "tests/golden/cases.h"
 
 namespace lightcone::golden {

@@ -109,10 +109,11 @@ TEST_P(DeviceScan, FindsASupersetOfTheTopKInRandomWorlds) {
     const std::vector<DeviceAnswer> answers = device_->Scan(queries);
     for (size_t q = 0; q < queries.size(); ++q) {
       const bool all = queries[q].parts[0].allowed == nullptr;
-      ExpectSuperset(rows, bound[q], queries[q].k,
-                     [&](int64_t row) { return all || static_cast<size_t>(row) % modulus != 0; }, answers[q],
-                     StrCat("world ", world, ", ", MetricName(space.metric), ", d ", space.dimension, ", query ", q,
-                            " of ", queries.size()));
+      ExpectSuperset(
+          rows, bound[q], queries[q].k, [&](int64_t row) { return all || static_cast<size_t>(row) % modulus != 0; },
+          answers[q],
+          StrCat("world ", world, ", ", MetricName(space.metric), ", d ", space.dimension, ", query ", q, " of ",
+                 queries.size()));
       if (HasFatalFailure()) return;
     }
   }
@@ -128,7 +129,8 @@ TEST_P(DeviceScan, LetsFewRowsOfManyThrough) {
     for (const BoundQuery& one : bound) queries.push_back({&one, 10, kNoFloor, {{copied, nullptr}}});
     const std::vector<DeviceAnswer> answers = device_->Scan(queries);
     for (size_t q = 0; q < queries.size(); ++q) {
-      ExpectSuperset(rows, bound[q], 10, [](int64_t) { return true; }, answers[q], StrCat("query ", q));
+      ExpectSuperset(
+          rows, bound[q], 10, [](int64_t) { return true; }, answers[q], StrCat("query ", q));
       EXPECT_LT(answers[q].rows.size(), 200u);
     }
   }
@@ -161,7 +163,8 @@ TEST_P(DeviceScan, WhatFindsMoreThanHasRoomIsTriedAgain) {
   const std::shared_ptr<const DeviceRows> copied = Copy(rows);
   const int64_t before = emulated_ == nullptr ? 0 : emulated_->launches();
   const auto answers = device_->Scan(std::vector<DeviceQuery>{{&query, 10, kNoFloor, {{copied, nullptr}}}});
-  ExpectSuperset(rows, query, 10, [](int64_t) { return true; }, answers[0], "after another try");
+  ExpectSuperset(
+      rows, query, 10, [](int64_t) { return true; }, answers[0], "after another try");
   if (emulated_ != nullptr) {
     EXPECT_EQ(emulated_->launches() - before, 4);  // two launches a try
   }
@@ -178,7 +181,8 @@ TEST_P(DeviceScan, TiesThatHaveNoRoomAreLeftToTheCpu) {
   const auto answers = device_->Scan(std::vector<DeviceQuery>{{&bound[0], 10, kNoFloor, {{copied, nullptr}}},
                                                               {&bound[1], 10, kNoFloor, {{Copy(few), nullptr}}}});
   EXPECT_FALSE(answers[0].complete);
-  ExpectSuperset(few, bound[1], 10, [](int64_t) { return true; }, answers[1], "beside");
+  ExpectSuperset(
+      few, bound[1], 10, [](int64_t) { return true; }, answers[1], "beside");
   EXPECT_FALSE(device_->lost());
   EXPECT_EQ(device_->Stats().incomplete, 1);
   EXPECT_EQ(device_->Stats().scans, 1);
@@ -199,7 +203,8 @@ TEST_P(DeviceScan, LegsOfOtherSpacesGoInOneLaunch) {
   const int64_t before = emulated_ == nullptr ? 0 : emulated_->launches();
   const auto answers = device_->Scan(queries);
   for (size_t i = 0; i < legs.size(); ++i) {
-    ExpectSuperset(legs[i], bound[i], 7, [](int64_t) { return true; }, answers[i], StrCat("leg ", i));
+    ExpectSuperset(
+        legs[i], bound[i], 7, [](int64_t) { return true; }, answers[i], StrCat("leg ", i));
   }
   if (emulated_ != nullptr) {
     EXPECT_EQ(emulated_->launches() - before, 1);
@@ -225,9 +230,9 @@ TEST_P(DeviceScan, ThePartsOfAQueryShareAFloor) {
     std::sort(exact.begin(), exact.end());
     for (int i = 0; i < 5; ++i) {
       const auto [distance, part, row] = exact[static_cast<size_t>(i)];
-      EXPECT_TRUE(std::any_of(answers[q].rows.begin(), answers[q].rows.end(), [p = part, r = row](const FoundRow& found) {
-        return found.part == p && found.row == r;
-      })) << "query " << q << ", rank " << i;
+      EXPECT_TRUE(std::any_of(answers[q].rows.begin(), answers[q].rows.end(),
+                              [p = part, r = row](const FoundRow& found) { return found.part == p && found.row == r; }))
+          << "query " << q << ", rank " << i;
     }
     EXPECT_LT(answers[q].rows.size(), 100u);  // either part alone would have its own five, and more
   }
@@ -266,7 +271,8 @@ TEST_P(DeviceScan, AQueryThatNobodyWaitsForIsLeftOut) {
   queries[1].gave_up = [] { return false; };
   const auto answers = device_->Scan(queries);
   EXPECT_FALSE(answers[0].complete);
-  ExpectSuperset(rows, bound[1], 5, [](int64_t) { return true; }, answers[1], "beside");
+  ExpectSuperset(
+      rows, bound[1], 5, [](int64_t) { return true; }, answers[1], "beside");
 }
 
 // What runs are told has a part of the budget; queries that need more of it go one group after another.
@@ -281,7 +287,8 @@ TEST_P(DeviceScan, MoreQueriesThanFitGoInGroups) {
   for (const BoundQuery& one : bound) queries.push_back({&one, 5, kNoFloor, {{copied, nullptr}}});
   const auto answers = device_->Scan(queries);
   for (size_t q = 0; q < queries.size(); ++q) {
-    ExpectSuperset(rows, bound[q], 5, [](int64_t) { return true; }, answers[q], StrCat("query ", q));
+    ExpectSuperset(
+        rows, bound[q], 5, [](int64_t) { return true; }, answers[q], StrCat("query ", q));
   }
 }
 
@@ -378,7 +385,9 @@ TEST(LostDevice, NoAnswerIsWrongWhereverItHappens) {
     const auto answers = device->Scan(std::vector<DeviceQuery>{{&query, 3, kNoFloor, {{copied, nullptr}}}});
     EXPECT_EQ(device->lost(), !answers[0].complete) << calls;
     lost += device->lost();
-    if (answers[0].complete) ExpectSuperset(rows, query, 3, [](int64_t) { return true; }, answers[0], "not lost");
+    if (answers[0].complete)
+      ExpectSuperset(
+          rows, query, 3, [](int64_t) { return true; }, answers[0], "not lost");
     EXPECT_EQ(device->Stats().lost, device->lost());
   }
   EXPECT_GE(lost, 4);  // write, scan, select and read

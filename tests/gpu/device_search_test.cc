@@ -1,5 +1,5 @@
-// Searches of an index whose sealed segments are on the emulated device: the same hits as by brute force, through deletes,
-// newer generations and merges, while the device serves and after it is lost.
+// Searches of an index whose sealed segments are on the emulated device: the same hits as by brute force, through
+// deletes, newer generations and merges, while the device serves and after it is lost.
 #include <random>
 
 #include "gmock/gmock.h"
@@ -103,7 +103,7 @@ TEST_F(DeviceSearch, GivesTheHitsOfBruteForceThroughALife) {
   EXPECT_EQ(ScansOf([&] { ExpectExact("sealed"); }), 2);
   Add(501, 620, 1);  // a growing segment, which the CPU scans
   EXPECT_EQ(ScansOf([&] { ExpectExact("growing beside sealed"); }), 2);
-  Add(100, 300, 2);  // supersedes rows in the views of generation 2
+  Add(100, 300, 2);                                           // supersedes rows in the views of generation 2
   EXPECT_GE(ScansOf([&] { ExpectExact("superseded"); }), 2);  // generation 2 may be sealed by now
   Oracle::Batch deletes;
   for (uint64_t id = 3; id < 400; id += 9) deletes.push_back(Oracle::Delete(id));

@@ -65,8 +65,8 @@ struct HostRows {
   }
 };
 
-// `answer` has all of the k nearest allowed rows, each row at most once, and no score is farther from the exact one than
-// it says.
+// `answer` has all of the k nearest allowed rows, each row at most once, and no score is farther from the exact one
+// than it says.
 inline void ExpectSuperset(const HostRows& rows, const BoundQuery& query, int64_t k,
                            const std::function<bool(int64_t)>& allowed, const DeviceAnswer& answer,
                            const std::string& what) {

@@ -82,8 +82,8 @@ struct row_major {};
 struct col_major {};
 enum layout_t { mem_row_major };
 
-// The first lane has the whole matrix, and does what the warp would do together. x[i][j]: of a and sums row by row, of b
-// column by column.
+// The first lane has the whole matrix, and does what the warp would do together. x[i][j]: of a and sums row by row, of
+// b column by column.
 template <typename Use, int m, int n, int k, typename T, typename Layout = void>
 struct fragment {
   float x[16][16];

@@ -51,8 +51,8 @@ absl::StatusOr<void*> EmulatedMachine::Allocate(int64_t bytes) {
   if (bytes > free_) return ResourceExhausted("the emulated device has no memory left");
   free_ -= bytes;
   const size_t size = static_cast<size_t>(bytes);
-  char* const memory = static_cast<char*>(std::aligned_alloc(
-      kAlign, (sizeof(Header) + size + sizeof(kEnd) + kAlign - 1) / kAlign * kAlign));
+  char* const memory = static_cast<char*>(
+      std::aligned_alloc(kAlign, (sizeof(Header) + size + sizeof(kEnd) + kAlign - 1) / kAlign * kAlign));
   reinterpret_cast<Header*>(memory)->bytes = bytes;
   std::memset(memory + sizeof(Header), 0xcd, size);
   std::memcpy(memory + sizeof(Header) + size, &kEnd, sizeof(kEnd));

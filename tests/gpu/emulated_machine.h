@@ -1,6 +1,6 @@
-// A device that is played by the CPU, for tests: it runs the kernels' own source, thread by thread (fibers.h). Its memory
-// is garbage until it is written, and is checked for writes beyond its ends.
-// Threads: as DeviceMachine. Settings are for one thread, while nothing runs.
+// A device that is played by the CPU, for tests: it runs the kernels' own source, thread by thread (fibers.h). Its
+// memory is garbage until it is written, and is checked for writes beyond its ends. Threads: as DeviceMachine. Settings
+// are for one thread, while nothing runs.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // Lets every test of a program search by a device, if the environment says so: LIGHTCONE_TEST_DEVICE is "emulated" or
-// "cuda", and LIGHTCONE_TEST_DEVICE_STORAGE "float32" or "fp16" (the default). Segments of any size are copied to it before
-// the search that first scans them. A device that is asked for and not there ends the program.
+// "cuda", and LIGHTCONE_TEST_DEVICE_STORAGE "float32" or "fp16" (the default). Segments of any size are copied to it
+// before the search that first scans them. A device that is asked for and not there ends the program.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

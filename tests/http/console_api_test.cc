@@ -151,8 +151,9 @@ TEST_F(ConsoleApiTest, WhatAnOperatorDoesIsObservedWithItsCodeAndNothingElseIs) 
   Get("/api/v1/overview");
   Start(true);
   Post(actions + "rollback", R"({"expect_active": 1})");
-  EXPECT_THAT(observed_, testing::ElementsAre("Console/activate OK", "Console/activate NOT_FOUND",
-                                              "Console/take-up INVALID_ARGUMENT", "Console/rollback PERMISSION_DENIED"));
+  EXPECT_THAT(observed_,
+              testing::ElementsAre("Console/activate OK", "Console/activate NOT_FOUND",
+                                   "Console/take-up INVALID_ARGUMENT", "Console/rollback PERMISSION_DENIED"));
   for (const std::string& one : observed_) {
     EXPECT_THAT(ConsoleMethods(), testing::Contains(one.substr(0, one.find(' '))));
   }
@@ -160,8 +161,8 @@ TEST_F(ConsoleApiTest, WhatAnOperatorDoesIsObservedWithItsCodeAndNothingElseIs) 
 
 TEST_F(ConsoleApiTest, AReadOnlyConsoleDoesNothing) {
   Start(true);
-  for (const char* action : {"activate", "rollback", "backfill-start", "backfill-pause", "validate", "retire", "take-up",
-                             "canary-end", "job-cancel"}) {
+  for (const char* action : {"activate", "rollback", "backfill-start", "backfill-pause", "validate", "retire",
+                             "take-up", "canary-end", "job-cancel"}) {
     const ApiAnswer refused =
         Post(StrCat("/api/v1/collections/photos/", action), R"({"generation": 2, "expect_active": 1})");
     EXPECT_EQ(refused.status, 403) << action;

@@ -13,8 +13,8 @@
 #include "absl/synchronization/notification.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "grpcpp/create_channel.h"
+#include "gtest/gtest.h"
 #include "httplib.h"
 #include "lightcone/v1/retrieval.grpc.pb.h"
 #include "server/app/log.h"
@@ -161,8 +161,7 @@ TEST_F(Http, MetricsTellCollectionsSegmentsStoreAndLanes) {
         "lightcone_store_syncs_total 5", "lightcone_lane_queued_calls{lane=\"read\"} 0", "lightcone_ready 1",
         "generation=\"1\",segment=\"hnsw\",filter=\"none\"} 0.5", "lightcone_backfill_items_left{",
         "state=\"running\"} 1", "state=\"paused\"} 0", "quantile=\"0.5\"} 0.5", "lightcone_disk_free_bytes ",
-        "lightcone_gpu_info{state=\"",
-        "lightcone_build_info{version=\"", "lightcone_in_flight_calls 0"}) {
+        "lightcone_gpu_info{state=\"", "lightcone_build_info{version=\"", "lightcone_in_flight_calls 0"}) {
     EXPECT_THAT(body, HasSubstr(line));
   }
 }
@@ -183,8 +182,8 @@ TEST_F(Http, WhatAnOperatorDoesFromTheConsoleIsInTheLogAndInTheMetrics) {
   SetUpLog("info", "text");
   testing::internal::CaptureStderr();
   httplib::Client client("127.0.0.1", Port());
-  const auto answer = client.Post("/api/v1/collections/c/backfill-pause", httplib::Headers{{"X-Lightcone-Console", "1"}},
-                                  "{}", "application/json");
+  const auto answer = client.Post("/api/v1/collections/c/backfill-pause",
+                                  httplib::Headers{{"X-Lightcone-Console", "1"}}, "{}", "application/json");
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("info Console/backfill-pause OK "));
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->status, 200) << answer->body;
@@ -227,7 +226,8 @@ TEST_F(Http, ErrorsOfQueriesAndBatchesAreCountedThoughTheirCallsEndWell) {
   server_ = *std::move(server);
   EXPECT_THAT(Get("/metrics").body, HasSubstr("part_errors_total{code=\"DATA_LOSS\",method=\"Retrieval/Search\"} 0\n"));
 
-  const auto stub = v1::Retrieval::NewStub(grpc::CreateChannel(server_->bound().grpc, grpc::InsecureChannelCredentials()));
+  const auto stub =
+      v1::Retrieval::NewStub(grpc::CreateChannel(server_->bound().grpc, grpc::InsecureChannelCredentials()));
   v1::SearchRequest request;
   request.set_collection("any");
   request.set_k(1);

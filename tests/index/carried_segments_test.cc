@@ -311,8 +311,8 @@ TEST(CarriedSegments, StopWhenTheyAreReadThroughAndStay) {
   int stopped = 0;
   for (bool done = false; !done;) {
     int asked = 0;
-    const auto status =
-        world.index_->View()->Adapt(1, nullptr, carried.get(), world.settings_, [&] { return ++asked > 2 * stopped + 2; });
+    const auto status = world.index_->View()->Adapt(1, nullptr, carried.get(), world.settings_,
+                                                    [&] { return ++asked > 2 * stopped + 2; });
     done = status.ok();
     if (done) break;
     ++stopped;

@@ -206,8 +206,8 @@ TEST(ExactSearch, EqualsABruteForceRankingInDoublePrecisionOn10000RandomCases) {
   }
 }
 
-// Rows that nobody has sealed yet, and queries for them. One number of each is so large that int8 codes of the others are
-// coarse: they leave more rows to be looked at than vectors do.
+// Rows that nobody has sealed yet, and queries for them. One number of each is so large that int8 codes of the others
+// are coarse: they leave more rows to be looked at than vectors do.
 class UnsealedRows {
  public:
   static constexpr int64_t kRows = 3'000;

@@ -277,7 +277,8 @@ TEST_P(FilteredSearch, FindsTheNearestWhateverTheFilterHasToDoWithTheQuery) {
         wanted += static_cast<int64_t>(ids.size());
         for (const SearchHit& hit : walked->hits) found += ids.contains(hit.internal_id);
       }
-      EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.95) << "share " << share << ", lean " << lean;
+      EXPECT_GE(static_cast<double>(found) / static_cast<double>(wanted), 0.95)
+          << "share " << share << ", lean " << lean;
     }
   }
 }
@@ -322,7 +323,8 @@ TEST_P(FilteredSearch, WalksSegmentsTogetherAndEachAloneWhereTooFewOfTheNearestP
       for (size_t i = 0; i < 10; ++i) nearest.insert(hits[i].internal_id);
       const auto of_all = Search(z, nullptr, /*exact=*/false);
       ASSERT_TRUE(of_all.ok()) << of_all.status();
-      for (const SearchHit& hit : of_all->hits) found_of_all += 3 * static_cast<int64_t>(nearest.count(hit.internal_id));
+      for (const SearchHit& hit : of_all->hits)
+        found_of_all += 3 * static_cast<int64_t>(nearest.count(hit.internal_id));
       const size_t away = near_fail ? 90 : 0;  // more than the 64 that walks meet between them
       IdSet set;
       for (size_t i = away; i < hits.size(); ++i) {

@@ -49,8 +49,8 @@ class Gallery {
   }
 
   void Build(int threads = 1) {
-    auto bytes = BuildGraph(space_, block_, by_codes_ ? &codes_ : nullptr, size(), {16, 100, threads},
-                            [] { return false; });
+    auto bytes =
+        BuildGraph(space_, block_, by_codes_ ? &codes_ : nullptr, size(), {16, 100, threads}, [] { return false; });
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     bytes_ = std::move(*bytes);
     graph_.emplace(*Graph::Parse(bytes_, size()));
@@ -90,8 +90,8 @@ class Gallery {
       CodeQuery coded(query);
       if (by_codes_) coded.TurnTo(codes_);
       const ScoredRows score{block_, query, by_codes_ ? &codes_ : nullptr, &coded};
-      const auto walk =
-          WalkGraph(*graph_, score, {64, size()}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
+      const auto walk = WalkGraph(
+          *graph_, score, {64, size()}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
       EXPECT_TRUE(walk.ok() && !walk->gave_up);
       const auto near = std::count_if(walk->rows.begin(), walk->rows.end(), [&](const ScoredRow& row) {
         return scores[row.row] >= best[static_cast<size_t>(kWanted - 1)];

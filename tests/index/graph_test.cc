@@ -46,7 +46,8 @@ TEST_F(GraphBytes, AreTheSameEveryTimeAndLeadToTheNearestRows) {
   for (int64_t i = 0; i < 50; ++i) {
     const auto query = BoundQuery::Make(space_, space_, {&rows_[static_cast<size_t>(4 * i)], 4});
     const auto walk = WalkGraph(
-        *graph, ScoredRows{block_, *query}, {64, kRows}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });
+        *graph, ScoredRows{block_, *query}, {64, kRows}, [](uint32_t) { return true; },
+        [] { return absl::OkStatus(); });
     ASSERT_TRUE(walk.ok());
     EXPECT_EQ(walk->rows.size(), 64u);
     for (const ScoredRow& row : walk->rows) found += row.row == static_cast<uint32_t>(i);
@@ -161,7 +162,8 @@ TEST_F(GraphBytes, ThatWereChangedAreRefusedOrStayInBounds) {
   EXPECT_FALSE(Graph::Parse(bytes_, kRows + 1).ok());
 }
 
-// Inner products with rows of very different norms, in one graph and spread over many, as a life of upserts leaves them.
+// Inner products with rows of very different norms, in one graph and spread over many, as a life of upserts leaves
+// them.
 class GraphsOfProducts : public testing::Test {
  protected:
   static constexpr size_t kDimension = 8;

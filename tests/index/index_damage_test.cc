@@ -188,7 +188,8 @@ TEST_F(IndexDamage, TruncatedAndMissingFilesAreRebuiltEvenAfterASecondCrash) {
 
 TEST_F(IndexDamage, FilesCutUnderTheRunningIndexAreSaidAndMended) {
   int said = 0;
-  for (const std::string_view file : {kVectorsFile, kFactorsFile, kIdsFile, kUncertaintyFile, kGraphFile, kInt8CodesFile}) {
+  for (const std::string_view file :
+       {kVectorsFile, kFactorsFile, kIdsFile, kUncertaintyFile, kGraphFile, kInt8CodesFile}) {
     Open();
     if (oracle_.sequence() == 0) Add(1, 120, 1);
     ASSERT_TRUE(index_->Flush().ok());
@@ -256,9 +257,9 @@ TEST_F(IndexDamage, WritesBesideTheMendingAreNeitherLostNorUndone) {
   EXPECT_EQ(Ask(*index_->View(), true).status().code(), absl::StatusCode::kUnavailable) << "rows are missing";
   EXPECT_GE(index_->Stats().segments_damaged, 1);
   const auto write = [&](Oracle::Batch batch) { ASSERT_TRUE(oracle_.Write(index_.get(), std::move(batch)).ok()); };
-  for (uint64_t id = 30; id <= 180; id += 10) write({Oracle::Delete(id)});                    // read already, or not yet
-  for (uint64_t id = 31; id <= 181; id += 10) write({Oracle::Add(id, 1, Vector())});          // another vector
-  for (uint64_t id = 32; id <= 182; id += 10) write({Oracle::Add(id, 2, Vector())});          // superseded
+  for (uint64_t id = 30; id <= 180; id += 10) write({Oracle::Delete(id)});            // read already, or not yet
+  for (uint64_t id = 31; id <= 181; id += 10) write({Oracle::Add(id, 1, Vector())});  // another vector
+  for (uint64_t id = 32; id <= 182; id += 10) write({Oracle::Add(id, 2, Vector())});  // superseded
   for (uint64_t id = 33; id <= 183; id += 10) write({Oracle::Delete(id), Oracle::Add(id + 1000, 1, Vector())});
   for (uint64_t id = 34; id <= 184; id += 10) {
     write({Oracle::Add(id, 1, Vector())});

@@ -1,4 +1,5 @@
-// The parts that can be tried alone: build policy, file formats, candidate set, graph bytes, plans of filtered searches.
+// The parts that can be tried alone: build policy, file formats, candidate set, graph bytes, plans of filtered
+// searches.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,18 +12,18 @@
 #include "gtest/gtest.h"
 #include "index/build/build_plan.h"
 #include "index/build/calibration.h"
-#include "index/search/candidates.h"
-#include "index/search/filter_plan.h"
-#include "index/rows/growing_segment.h"
 #include "index/build/kind_choice.h"
-#include "index/search/late_filter.h"
+#include "index/build/segment_writer.h"
 #include "index/ivf/list_builder.h"
 #include "index/ivf/lists.h"
-#include "index/rows/manifest.h"
 #include "index/ivf/pq_builder.h"
 #include "index/ivf/pq_codes.h"
+#include "index/rows/growing_segment.h"
+#include "index/rows/manifest.h"
 #include "index/rows/segment_codes.h"
-#include "index/build/segment_writer.h"
+#include "index/search/candidates.h"
+#include "index/search/filter_plan.h"
+#include "index/search/late_filter.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lightcone {

@@ -44,9 +44,10 @@ class IndexRewrite : public IndexLife {
   // New rows of generation 2 for as long as it lives.
   class Writing {
    public:
-    explicit Writing(IndexRewrite* test, uint64_t first = 1'000'000) : thread_([this, test, first] {
-      for (uint64_t id = first; !stop_.load(); ++id) test->Add(id, 1, 2);
-    }) {}
+    explicit Writing(IndexRewrite* test, uint64_t first = 1'000'000)
+        : thread_([this, test, first] {
+            for (uint64_t id = first; !stop_.load(); ++id) test->Add(id, 1, 2);
+          }) {}
     ~Writing() {
       stop_.store(true);
       thread_.join();
@@ -150,7 +151,8 @@ TEST_F(IndexRewrite, ALoadThatASingleSegmentCouldHoldDoesNotWaitForItsGraphEithe
     Add(id, 500, 1);
     ASSERT_TRUE(index_->AwaitRoom(absl::Now() + absl::Minutes(1)).value()) << "writes waited for a graph";
   }
-  EXPECT_TRUE(Comes([&] { return RowsOf("flat") + RowsOf("ivf") > 0; })) << "one graph was built of all that there was room for";
+  EXPECT_TRUE(Comes([&] { return RowsOf("flat") + RowsOf("ivf") > 0; }))
+      << "one graph was built of all that there was room for";
   ExpectEqual("sealed without graphs");
 }
 
@@ -179,9 +181,8 @@ TEST_F(IndexRewrite, SearchesReadAFewListsOfRowsThatComeFasterThanGraphsAreBuilt
     request.exact = true;
     const auto nearest = view->Search(request);
     ASSERT_TRUE(nearest.ok()) << nearest.status();
-    found += std::count_if(near->hits.begin(), near->hits.end(), [&](const SearchHit& hit) {
-      return hit.distance <= nearest->hits.back().distance;
-    });
+    found += std::count_if(near->hits.begin(), near->hits.end(),
+                           [&](const SearchHit& hit) { return hit.distance <= nearest->hits.back().distance; });
     request.exact = false;
     request.ids = &odd_ids;  // of which nothing was measured: what passes is scanned
     const auto passing = view->Search(request);
@@ -274,8 +275,9 @@ TEST_F(IndexRewrite, ChangesOfRowsThatAreBeingRewrittenAreNotLost) {
     });
     for (uint64_t i = 0; !flushed.load(); ++i) {
       const uint64_t id = 1 + (i * 7'919) % 3'000;
-      ASSERT_TRUE(oracle_.Write(index_.get(), {i % 3 == 0 ? Oracle::Delete(id)
-                                                          : Oracle::Add(id, i % 3 == 1 ? 1 : 2, Vector())}).ok());
+      ASSERT_TRUE(
+          oracle_.Write(index_.get(), {i % 3 == 0 ? Oracle::Delete(id) : Oracle::Add(id, i % 3 == 1 ? 1 : 2, Vector())})
+              .ok());
     }
     flush.join();
     ExpectEqual("rewritten");

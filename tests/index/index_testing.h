@@ -132,7 +132,7 @@ class Oracle : public RowSource {
 
   std::atomic<int> scans = 0;
   std::atomic<uint32_t> unreadable = 0;  // generation of which ForEachEmbedding fails
-  std::function<void()> before_row;  // called by ForEachEmbedding; set it while nobody can call that
+  std::function<void()> before_row;      // called by ForEachEmbedding; set it while nobody can call that
 
  private:
   static bool Visible(const std::map<uint32_t, OracleRow>& rows, uint32_t generation, uint32_t view_generation) {

@@ -1,4 +1,5 @@
-// What waits for the index's background work, and what that does with it: the change log, rebuilds, rows in memory, drops.
+// What waits for the index's background work, and what that does with it: the change log, rebuilds, rows in memory,
+// drops.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -42,8 +43,8 @@ TEST_F(IndexWork, AGenerationThatGetsNoMoreRowsDoesNotKeepTheChangeLog) {
 TEST_F(IndexWork, ReplayNeedsNoVectorOfRowsThatFilesHold) {
   settings_.growing_rows_max = 100;
   Open();
-  Add(1, 20, 1);   // stay in memory
-  Add(1, 10, 2);   // supersede ten of them
+  Add(1, 20, 1);  // stay in memory
+  Add(1, 10, 2);  // supersede ten of them
   Add(501, 90, 2);
   ASSERT_TRUE(Comes([&] { return std::ranges::count(Kinds(), "hnsw") > 0; }));
   index_.reset();  // The builder writes its checkpoint before it ends.
@@ -246,7 +247,7 @@ TEST_P(IndexDrop, BesideWritesAndBuildsLeavesEveryItemFoundOnce) {
   };
   if (GetParam()) {
     ASSERT_TRUE(index_->PrepareDrop(2, [] { return false; }).ok());
-    await_writes(2'000);  // what was looked up is overwritten, and rows come that nobody looked at
+    await_writes(2'000);                // what was looked up is overwritten, and rows come that nobody looked at
     ASSERT_TRUE(index_->Flush().ok());  // into other segments
   }
   ASSERT_TRUE(index_->DropGeneration(2).ok());

@@ -241,8 +241,10 @@ TEST_P(Legs, RecallIsNotLostThroughLife) {
   EXPECT_GE(through_life, built_anew - 0.01);
   EXPECT_GE(narrow_through_life, std::min(0.9, narrow_built_anew) - 0.01);
   if (asked != nullptr) {
-    std::printf("%lu items: recall@10 %.4f through life, %.4f built anew; asked for .9: %.4f and %.4f; rows scored %ld and %ld\n",
-                items, through_life, built_anew, narrow_through_life, narrow_built_anew, scored / 1'000, scored_anew / 1'000);
+    std::printf(
+        "%lu items: recall@10 %.4f through life, %.4f built anew; asked for .9: %.4f and %.4f; rows scored %ld and "
+        "%ld\n",
+        items, through_life, built_anew, narrow_through_life, narrow_built_anew, scored / 1'000, scored_anew / 1'000);
   }
 }
 

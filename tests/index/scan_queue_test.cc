@@ -1,4 +1,5 @@
-// Scans of concurrent searches that are taken together: who scans, who waits, and what comes of deadlines and exceptions.
+// Scans of concurrent searches that are taken together: who scans, who waits, and what comes of deadlines and
+// exceptions.
 #include "index/search/scan_queue.h"
 
 #include <sys/resource.h>
@@ -30,8 +31,9 @@ class ScanQueueOfOneCore : public ::testing::Test {
 
   // `before` runs in the scan; it may release others. What Run says.
   using Before = std::function<void(std::span<SegmentScan* const>, ScanQueue::Release)>;
-  bool Call(int number, ScanQueue::Rows rows = kRows, const Before& before = {},
-            const std::function<bool()>& gave_up = [] { return false; }, size_t queries = 1) {
+  bool Call(
+      int number, ScanQueue::Rows rows = kRows, const Before& before = {},
+      const std::function<bool()>& gave_up = [] { return false; }, size_t queries = 1) {
     const auto scan_all = [&](std::span<SegmentScan* const> scans, ScanQueue::Release release) {
       {
         absl::MutexLock lock(&mu_);
@@ -91,7 +93,10 @@ TEST_F(ScanQueueOfOneCore, TakesNoMoreQueriesTogetherThanALateCallMayWaitFor) {
   {
     std::vector<std::jthread> others;
     for (int i = 2; i <= 5; ++i) {
-      others.emplace_back([&, i] { Call(i, kRows, {}, [] { return false; }, ScanQueue::kQueriesMax / 2); });
+      others.emplace_back([&, i] {
+        Call(
+            i, kRows, {}, [] { return false; }, ScanQueue::kQueriesMax / 2);
+      });
     }
     AwaitWaiting(4);
     go_.Notify();
@@ -218,7 +223,8 @@ TEST_P(SharedScans, GiveEachCallerTheAnswerThatItHasAlone) {
     callers.emplace_back([&, q] {
       for (int round = 0; round < 30; ++round) {
         const bool hurried = round % 5 == 4;  // some have no time, beside those that have
-        const auto result = search(queries[q], hurried ? absl::Now() + absl::Microseconds(200) : absl::InfiniteFuture());
+        const auto result =
+            search(queries[q], hurried ? absl::Now() + absl::Microseconds(200) : absl::InfiniteFuture());
         if (!result.ok()) {
           different += !hurried || !absl::IsDeadlineExceeded(result.status());
           ++late;
@@ -226,7 +232,8 @@ TEST_P(SharedScans, GiveEachCallerTheAnswerThatItHasAlone) {
         }
         bool same = result->hits.size() == alone[q].size();
         for (size_t i = 0; same && i < alone[q].size(); ++i) {
-          same = result->hits[i].internal_id == alone[q][i].internal_id && result->hits[i].distance == alone[q][i].distance;
+          same = result->hits[i].internal_id == alone[q][i].internal_id &&
+                 result->hits[i].distance == alone[q][i].distance;
         }
         different += !same;
       }

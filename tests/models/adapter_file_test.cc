@@ -42,9 +42,8 @@ std::string WithHeader(const AdapterFile& file, const std::function<void(nlohman
 }
 
 TEST(AdapterFile, GivesEveryKindBackBitForBit) {
-  for (const AdapterKind kind :
-       {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine, AdapterKind::kResidualMlp,
-        AdapterKind::kKernel}) {
+  for (const AdapterKind kind : {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine,
+                                 AdapterKind::kResidualMlp, AdapterKind::kKernel}) {
     const AdapterFile file = Example(kind, AdapterHead::kInput);
     const absl::StatusOr<std::string> bytes = EncodeAdapter(file);
     ASSERT_TRUE(bytes.ok()) << MessageOf(bytes.status());

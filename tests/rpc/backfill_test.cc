@@ -45,7 +45,8 @@ class WireBackfill : public WireTest {
     v1::BackfillStartResponse response;
     return Call(&v1::Backfill::Stub::Start, request, &response);
   }
-  grpc::Status Lease(uint32_t items, v1::LeaseResponse* response, std::optional<std::pair<int64_t, int32_t>> timeout = {}) {
+  grpc::Status Lease(uint32_t items, v1::LeaseResponse* response,
+                     std::optional<std::pair<int64_t, int32_t>> timeout = {}) {
     v1::LeaseRequest request;
     request.set_collection("gallery");
     request.set_items_max(items);

@@ -78,9 +78,7 @@ class FakeEngine : public Engine {
   }
   absl::StatusOr<RetireAnswer> RetireGeneration(const RetireCall&) override { return RetireAnswer{}; }
   std::function<absl::StatusOr<JobStatus>(const std::string& id)> on_get_job;
-  absl::StatusOr<JobStatus> GetJob(const std::string& id) override {
-    return on_get_job ? on_get_job(id) : JobStatus{};
-  }
+  absl::StatusOr<JobStatus> GetJob(const std::string& id) override { return on_get_job ? on_get_job(id) : JobStatus{}; }
   absl::StatusOr<JobPage> ListJobs(const std::string&, std::string_view, uint32_t, const std::string&) override {
     return JobPage{};
   }

@@ -168,7 +168,8 @@ TEST_F(Rollout, ATrainingIsAJobToldInItsOwnWords) {
   EXPECT_EQ(got.job().state(), "succeeded");
   EXPECT_EQ(got.job().generation(), 4u);
   get.set_id("2");
-  EXPECT_THAT(training_->Get(&second, get, &got), Fails(StatusCode::NOT_FOUND, "job '2' is no training: its kind is validate"));
+  EXPECT_THAT(training_->Get(&second, get, &got),
+              Fails(StatusCode::NOT_FOUND, "job '2' is no training: its kind is validate"));
   v1::CancelRequest cancel;
   cancel.set_id("2");
   v1::CancelResponse cancelled;

@@ -50,12 +50,14 @@ TEST(Guide, EveryCommandOfTheAfternoonWorksInItsOrder) {
   ASSERT_GT(std::count(commands.begin(), commands.end(), '\n'), 20);
   TemporaryFolder folder;
   ASSERT_NO_FATAL_FAILURE(DrawPictures(folder / "pictures"));
-  auto server = cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", folder / "data", {"--helper-niceness", "0"});
+  auto server =
+      cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", folder / "data", {"--helper-niceness", "0"});
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string script = folder / "guide.sh", said = folder / "said.txt";
-  ASSERT_TRUE(WriteFileAtomically(script, StrCat("set -eu\nexport PATH=" LIGHTCONE_BINARY_DIR "/bin:$PATH LIGHTCONE_SERVER=",
-                                                 (*server)->address(), "\ncd ", folder.path(), "\n", commands))
-                  .ok());
+  ASSERT_TRUE(
+      WriteFileAtomically(script, StrCat("set -eu\nexport PATH=" LIGHTCONE_BINARY_DIR "/bin:$PATH LIGHTCONE_SERVER=",
+                                         (*server)->address(), "\ncd ", folder.path(), "\n", commands))
+          .ok());
   ASSERT_EQ(std::system(StrCat("sh ", script, " > ", said, " 2>&1").c_str()), 0) << ReadFile(said).value_or("");
 
   client::ClientOptions options;

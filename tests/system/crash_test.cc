@@ -285,7 +285,9 @@ TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreR
   MakeCollection();
   std::set<std::string> damaged;  // folders of segments
   int missing = 0;
-  const auto done = [&](int kill) { return kill > kKills && static_cast<int>(damaged.size()) == kKills / kDamageEvery; };
+  const auto done = [&](int kill) {
+    return kill > kKills && static_cast<int>(damaged.size()) == kKills / kDamageEvery;
+  };
   for (int kill = 1; !done(kill) && kill <= 2 * kKills; ++kill) {
     std::vector<std::thread> threads;
     for (const auto& writer : writers) threads.emplace_back([&] { writer->Run(server_->address()); });
@@ -300,7 +302,8 @@ TEST_F(CrashTest, NothingAcknowledgedIsLostOverTwentyKillsAndDamagedSegmentsAreR
     const size_t named = CheckNamedSegments(damaged);
     std::string path, bytes;
     if (damages) {
-      // "": none is on the disk now, as when all rows of the only one were written anew meanwhile. The next kill has one.
+      // "": none is on the disk now, as when all rows of the only one were written anew meanwhile. The next kill has
+      // one.
       path = DamageASegment(random);
       if (!path.empty()) bytes = ReadFile(path).value();
       missing += path.empty();

@@ -55,7 +55,8 @@ class FlakyWorker {
   void Turn() {
     const bool first = turns_ == 0;
     const Fate fate = DrawFate();
-    const uint32_t most = 5 + static_cast<uint32_t>(Draw(std::clamp<uint64_t>(world_->items() / kWorkers, 10, 100) - 5));
+    const uint32_t most =
+        5 + static_cast<uint32_t>(Draw(std::clamp<uint64_t>(world_->items() / kWorkers, 10, 100) - 5));
     const auto lease = Lease(most, absl::Milliseconds(100 + static_cast<int64_t>(Draw(900))));
     if (first) world_->AwaitFirstLeases();
     if (!lease) return;
@@ -281,7 +282,8 @@ class FlakyWorker {
     }
     const auto written = client_->Upsert(request);
     ASSERT_TRUE(written.ok()) << written.status();
-    EXPECT_THAT(written->outdated(), testing::Contains(static_cast<uint32_t>(place))) << kFates[static_cast<size_t>(fate)];
+    EXPECT_THAT(written->outdated(), testing::Contains(static_cast<uint32_t>(place)))
+        << kFates[static_cast<size_t>(fate)];
     world_->refused[static_cast<size_t>(fate)] += 1;
     world_->outdated += written->outdated_size() - 1;
     world_->NoteWritten(written->items());

@@ -26,7 +26,8 @@ uint64_t ItemsFromEnvironment() {
   return text == nullptr ? 8'000 : std::strtoull(text, nullptr, 10);
 }
 
-v1::UpsertRequest ContentsOf(const std::vector<uint64_t>& items, const std::vector<Version>& versions, uint32_t generation) {
+v1::UpsertRequest ContentsOf(const std::vector<uint64_t>& items, const std::vector<Version>& versions,
+                             uint32_t generation) {
   v1::UpsertRequest request;
   request.set_collection(kGallery);
   request.set_generation(generation);
@@ -79,7 +80,8 @@ void RunSearcher(const std::stop_token& stop, FlakyWorld* world) {
 class FlakyWorkers : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", folder_ / "data", {"--log-level", "warning"});
+    auto server =
+        cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", folder_ / "data", {"--log-level", "warning"});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = std::move(*server);
     world_ = std::make_unique<FlakyWorld>(server_->address(), ItemsFromEnvironment());
@@ -154,7 +156,8 @@ class FlakyWorkers : public testing::Test {
     }
   }
 
-  // Nothing is leased once the last lease has expired, what is left can be leased at once, and it is what nobody decodes.
+  // Nothing is leased once the last lease has expired, what is left can be leased at once, and it is what nobody
+  // decodes.
   void CheckLeases() {
     while (absl::Now() <= world_->last_expiry()) absl::SleepFor(kPoll);
     v1::StatusResponse before = world_->Status();
@@ -181,13 +184,15 @@ class FlakyWorkers : public testing::Test {
     std::printf("%llu items, %llu of them never decode; ordered in %.1f s, backfilled in %.1f s\n",
                 static_cast<unsigned long long>(w.items()), static_cast<unsigned long long>(w.undecodable()),
                 absl::ToDoubleSeconds(ordering), absl::ToDoubleSeconds(backfill));
-    std::printf("leases %ld of %ld items, %ld of them found by searches, empty %ld, "
-                "of undecodable items only %ld; given back %ld, expired %ld; ",
-                w.leases.load(), w.leased_items.load(), w.found_items.load(), w.empty_leases.load(), w.only_undecodable.load(),
-                w.given_back.load(), w.expired.load());
+    std::printf(
+        "leases %ld of %ld items, %ld of them found by searches, empty %ld, "
+        "of undecodable items only %ld; given back %ld, expired %ld; ",
+        w.leases.load(), w.leased_items.load(), w.found_items.load(), w.empty_leases.load(), w.only_undecodable.load(),
+        w.given_back.load(), w.expired.load());
     std::printf("refused for overload %ld\ncontents replaced %ld; items left out because of that %ld; ",
                 w.overloads.load(), w.replaced.load(), w.outdated.load());
-    std::printf("late: items left out %ld, written or there already %ld\n", w.outdated_late.load(), w.accepted_late.load());
+    std::printf("late: items left out %ld, written or there already %ld\n", w.outdated_late.load(),
+                w.accepted_late.load());
     for (size_t i = 0; i < kFateCount; ++i) {
       std::printf("  %-16s leases %6ld  refused %6ld\n", kFates[i], w.fates[i].load(), w.refused[i].load());
     }

@@ -38,9 +38,9 @@ enum class Fate {
   kNotLeased,       // with an item of somebody else's, an invented sequence, and such a vector
   kNoToken,         // with an item that is through, without a sequence, and such a vector
 };
-inline constexpr std::array kFates = {
-    "good",   "crash",        "hang",         "late",        "duplicate",  "wrong dimension",
-    "NaN",    "unknown item", "other's token", "stale token", "not leased", "without a token"};
+inline constexpr std::array kFates = {"good",          "crash",           "hang",       "late",
+                                      "duplicate",     "wrong dimension", "NaN",        "unknown item",
+                                      "other's token", "stale token",     "not leased", "without a token"};
 inline constexpr size_t kFateCount = kFates.size();
 
 inline std::vector<float> EmbeddingOf(uint64_t item, Version version, uint32_t generation) {
@@ -96,9 +96,8 @@ class FlakyWorld {
   }
   void AwaitWritten(uint64_t items) {
     absl::MutexLock lock(&mu_);
-    const auto enough = [this, items]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return written_ >= items || workers_ended_ == kWorkers;
-    };
+    const auto enough = [this, items]()
+                            ABSL_NO_THREAD_SAFETY_ANALYSIS { return written_ >= items || workers_ended_ == kWorkers; };
     mu_.Await(absl::Condition(&enough));
   }
   // A worker has been leased nothing but what cannot be decoded: what was ordered is through.
@@ -120,7 +119,8 @@ class FlakyWorld {
     return last_expiry_;
   }
 
-  // Whether the writers have ended and only what cannot be decoded is left. A backfill that leaves more behind never ends.
+  // Whether the writers have ended and only what cannot be decoded is left. A backfill that leaves more behind never
+  // ends.
   bool Finished() {
     if (finished_) return true;
     if (writers_ended_ < kWriters) return false;
@@ -134,7 +134,8 @@ class FlakyWorld {
     ++workers_ended_;
   }
 
-  std::atomic<int64_t> leases{0}, leased_items{0}, found_items{0}, empty_leases{0}, only_undecodable{0}, expired{0}, given_back{0};
+  std::atomic<int64_t> leases{0}, leased_items{0}, found_items{0}, empty_leases{0}, only_undecodable{0}, expired{0},
+      given_back{0};
   std::atomic<int64_t> outdated{0}, outdated_late{0}, accepted_late{0}, overloads{0}, replaced{0};
   std::array<std::atomic<int64_t>, kFateCount> fates{}, refused{};
 

@@ -42,8 +42,9 @@ class RolloutCrashTest : public testing::Test {
 
   void StartServer() {
     const absl::Time begin = absl::Now();
-    auto server = cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", data_,
-                                          {"--log-level", "warning", "--helper-niceness", "0"}, /*patience=*/absl::Minutes(5));
+    auto server =
+        cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", data_,
+                                {"--log-level", "warning", "--helper-niceness", "0"}, /*patience=*/absl::Minutes(5));
     ASSERT_TRUE(server.ok()) << server.status();
     restart_ms_.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
     server_ = std::move(*server);

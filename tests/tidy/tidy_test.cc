@@ -36,9 +36,8 @@ std::string RoomOf(const std::string& path) {
 std::vector<SourceFile> AllSources() {
   std::vector<SourceFile> files;
   const fs::path root = LIGHTCONE_SOURCE_DIR;
-  for (const char* room :
-       {"base", "geometry", "stats", "models", "store", "index", "trainer", "research", "server", "client", "cli", "tests",
-        "bench"}) {
+  for (const char* room : {"base", "geometry", "stats", "models", "store", "index", "trainer", "research", "server",
+                           "client", "cli", "tests", "bench"}) {
     if (!fs::exists(root / room)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / room)) {
       const std::string extension = entry.path().extension().string();

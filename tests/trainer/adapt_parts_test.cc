@@ -195,7 +195,10 @@ TEST(MetricDistances, OfFloatsAreRightWhereTheClipIsFarOut) {
     const Tensor b = a + Uniform({60, 16}, 2, torch::kFloat32) * 0.005;
     const auto errors = [&](const auto& distances) {
       const Tensor exact = distances(LiftTo(space, a.to(torch::kFloat64)), LiftTo(space, b.to(torch::kFloat64)));
-      return (distances(LiftTo(space, a), LiftTo(space, b)).to(torch::kFloat64) - exact).abs().mean().template item<double>();
+      return (distances(LiftTo(space, a), LiftTo(space, b)).to(torch::kFloat64) - exact)
+          .abs()
+          .mean()
+          .template item<double>();
     };
     const auto matrix = [&](const MetricPoints& x, const MetricPoints& y) {
       return MetricDistances(space, x, y).diagonal();

@@ -91,16 +91,16 @@ TEST(FitAdapter, EveryMapCrossesDimensionsUnderBothMetrics) {
   for (const Metric metric : {Metric::kLorentz, Metric::kCosine}) {
     const TwoModels train = MakeTwoModels(400, 8, 10, 16, metric, 1), test = MakeTwoModels(80, 8, 10, 16, metric, 2);
     for (const AdapterDirection direction : kBothDirections) {
-      for (const AdapterKind kind :
-           {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine, AdapterKind::kResidualMlp,
-            AdapterKind::kKernel}) {
+      for (const AdapterKind kind : {AdapterKind::kProcrustes, AdapterKind::kAffine, AdapterKind::kLowRankAffine,
+                                     AdapterKind::kResidualMlp, AdapterKind::kKernel}) {
         AdaptOptions options = OptionsFor(train, direction);
         options.kind = kind;
         if (kind == AdapterKind::kKernel) options.width = 120;
         options.steps = 20;
         const absl::StatusOr<AdapterFile> file = FitAdapter(PairsOf(train, direction, false), options);
         ASSERT_TRUE(file.ok()) << AdapterKindName(kind) << ": " << MessageOf(file.status());
-        EXPECT_EQ(file->fit.loss, kind == AdapterKind::kProcrustes || kind == AdapterKind::kKernel ? "closed-form" : "reg+rel");
+        EXPECT_EQ(file->fit.loss,
+                  kind == AdapterKind::kProcrustes || kind == AdapterKind::kKernel ? "closed-form" : "reg+rel");
         EXPECT_EQ(file->fit.pairs + file->fit.held_out_pairs, 400);
         const AdapterEvaluation evaluation = Evaluated(file->spec, test);
         EXPECT_FALSE(evaluation.plain.has_value()) << "vectors of 10 and of 16 numbers have no distance";
@@ -187,10 +187,9 @@ TwoModels Related(int items, int dimension, uint64_t seed, const Change& change)
 }
 
 TEST(FitAdapter, ByAKernelFindsWhatNoLinearMapCanAndWhatTheServerComputes) {
-  const TwoModels train = Related(3000, 3, 5,
-                                  [](const std::vector<double>& z, Rng&) {
-                                    return std::vector<double>{std::sin(3 * z[0]), z[1] * z[2], std::abs(z[0])};
-                                  });
+  const TwoModels train = Related(3000, 3, 5, [](const std::vector<double>& z, Rng&) {
+    return std::vector<double>{std::sin(3 * z[0]), z[1] * z[2], std::abs(z[0])};
+  });
   AdaptOptions options = OptionsFor(train, AdapterDirection::kItem);
   options.kind = AdapterKind::kKernel;
   options.width = 400;
@@ -204,7 +203,8 @@ TEST(FitAdapter, ByAKernelFindsWhatNoLinearMapCanAndWhatTheServerComputes) {
   for (size_t i = 0; i < out.size(); ++i) worst = std::max(worst, std::abs(double{out[i]} - train.new_z[i]));
   EXPECT_LT(worst, 0.3) << "float32 inference of the fitted rows";
   const std::atomic<bool> stop = true;
-  EXPECT_TRUE(absl::IsCancelled(FitAdapter(PairsOf(train, AdapterDirection::kItem, false), options, {}, &stop).status()));
+  EXPECT_TRUE(
+      absl::IsCancelled(FitAdapter(PairsOf(train, AdapterDirection::kItem, false), options, {}, &stop).status()));
   options.width = 5000;
   EXPECT_THAT(MessageOf(FitAdapter(PairsOf(train, AdapterDirection::kItem, false), options).status()),
               HasSubstr("'width' is 5000; allowed: 1 .. 2700"));

@@ -429,7 +429,8 @@ TEST(Classifier, CosinesOfLogitsAreThoseOfTheLogitsThemselvesInValueAndGradient)
           &full);
       const std::string at = (lorentz ? "lorentz " : "linear ") + std::to_string(static_cast<int>(loss));
       EXPECT_TRUE(torch::allclose(fast, full, 1e-4, 1e-5)) << at;
-      for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(torch::allclose(of_fast[i], of_full[i], 1e-4, 1e-5)) << at << ", " << i;
+      for (size_t i = 0; i < 2; ++i)
+        EXPECT_TRUE(torch::allclose(of_fast[i], of_full[i], 1e-4, 1e-5)) << at << ", " << i;
       EXPECT_GT(of_full[1].abs().max().item<float>(), 0.01) << at;
     }
   }

@@ -308,8 +308,8 @@ TEST_F(BaselineMethods, HbctTrainsWithALearntCurvatureAndAnotherClipStep) {
   config.learn_curvature = false;
   config.curvature = std::nextafter(learnt, 2.0);
   ExpectRefused(config, absl::StatusCode::kFailedPrecondition,
-                StrCat("field 'old_model.curvature' is ", NumberText(learnt), "; allowed: ",
-                       NumberText(config.curvature), ", as the new model"));
+                StrCat("field 'old_model.curvature' is ", NumberText(learnt),
+                       "; allowed: ", NumberText(config.curvature), ", as the new model"));
   EXPECT_NE(NumberText(learnt), NumberText(config.curvature));
   config.curvature = learnt;
   const absl::StatusOr<TrainResult> child = TrainOnce(config);

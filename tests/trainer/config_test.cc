@@ -188,9 +188,9 @@ TEST(HbctNormals, StartAtOldMeansWhereAClassIsMetTooRarelyToFindItsOwnDirection)
   };
   TrainConfig config;
   config.epochs = 8;
-  for (const auto& [normals, few, many] : {std::tuple("drawn", "drawn", "drawn"),
-                                           std::tuple("old-means", "old-means", "old-means"),
-                                           std::tuple("auto", "old-means", "drawn")}) {
+  for (const auto& [normals, few, many] :
+       {std::tuple("drawn", "drawn", "drawn"), std::tuple("old-means", "old-means", "old-means"),
+        std::tuple("auto", "old-means", "drawn")}) {
     config.hbct.normals = normals;
     EXPECT_EQ(NormalsFor(config, images(964, 15)), few) << normals;
     EXPECT_EQ(NormalsFor(config, images(100, 500)), many) << normals;

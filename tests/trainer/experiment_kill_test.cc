@@ -8,10 +8,10 @@
 #include <optional>
 #include <thread>
 
+#include "research/experiment/experiment.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/trainer/experiment_testing.h"
 #include "trainer/data/rng.h"
-#include "research/experiment/experiment.h"
 
 namespace lightcone {
 namespace {
@@ -78,7 +78,7 @@ TEST(ExperimentChild, RunsWhatTheEnvironmentNames) {
 
 // What a child has written so far.
 struct Progress {
-  int finished = 0;           // encoders
+  int finished = 0;  // encoders
   int adapters = 0;
   std::string files, results;  // names and times: of checkpoints and encoders; of what is made of the models
 };

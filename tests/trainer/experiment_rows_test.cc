@@ -1,7 +1,7 @@
 // Rows beyond the plain pair: adapters, other dimensions, chains, models without an old one.
 #include "nlohmann/json.hpp"
-#include "tests/trainer/experiment_testing.h"
 #include "research/experiment/plan.h"
+#include "tests/trainer/experiment_testing.h"
 
 namespace lightcone {
 namespace {
@@ -158,10 +158,10 @@ TEST(ExperimentRows, AnotherCurvatureThanTheOldModelsIsRefusedBeforeAnythingIsTr
 
 TEST(ExperimentRows, ACurvatureThatNoOldModelHasToShareIsPlanned) {
   const TinyExperiment tiny;
-  for (const char* rows : {"[row.a]\nmethod = \"independent\"\nlearn_curvature = true\n",
-                           "[row.a]\nmethod = \"independent\"\ncurvature = 0.5\n",
-                           "[row.a]\nmethod = \"hbct\"\nlearn_curvature = true\n",
-                           "[space.x]\ncurvature = 0.5\n[row.a]\nmethod = \"hbct\"\n"}) {
+  for (const char* rows :
+       {"[row.a]\nmethod = \"independent\"\nlearn_curvature = true\n",
+        "[row.a]\nmethod = \"independent\"\ncurvature = 0.5\n", "[row.a]\nmethod = \"hbct\"\nlearn_curvature = true\n",
+        "[space.x]\ncurvature = 0.5\n[row.a]\nmethod = \"hbct\"\n"}) {
     tiny.Write(std::string(kTinyHead) + rows);
     const absl::StatusOr<ExperimentForecast> forecast = ForecastExperiment(tiny.options, 1000);
     EXPECT_TRUE(forecast.ok()) << rows << MessageOf(forecast.status());

@@ -120,8 +120,7 @@ TEST(Table, LatexEscapesWhatLatexReads) {
   EXPECT_THAT(table, HasSubstr("P\\_com CMC@1"));
   ExperimentResult odd = TwoSeeds();
   odd.rows[0].title = "d^2 ~ \\half {1}";
-  EXPECT_THAT(TableLatex(odd),
-              HasSubstr("d\\textasciicircum{}2 \\textasciitilde{} \\textbackslash{}half \\{1\\} & "));
+  EXPECT_THAT(TableLatex(odd), HasSubstr("d\\textasciicircum{}2 \\textasciitilde{} \\textbackslash{}half \\{1\\} & "));
 }
 
 TEST(Table, AChainsGainsStandInLatexAsInMarkdown) {
@@ -171,9 +170,11 @@ TEST(Svg, KnownAndUnknownClassesAndTheClassesOfNeighboursStandWhereTheirNamesSay
   ASSERT_EQ(plots.size(), 3u);
   const std::string seen = "#2463c4", unseen = "#d08a2e";
   const std::string& histograms = plots[1].second;
-  EXPECT_THAT(histograms, HasSubstr("fill='" + seen + "' fill-opacity='.55'/><text x='80.0' y='244.0' "
+  EXPECT_THAT(histograms, HasSubstr("fill='" + seen +
+                                    "' fill-opacity='.55'/><text x='80.0' y='244.0' "
                                     "text-anchor='start'>classes the old model was trained on</text>"));
-  EXPECT_THAT(histograms, HasSubstr("fill='" + unseen + "' fill-opacity='.55'/><text x='520.0' y='244.0' "
+  EXPECT_THAT(histograms, HasSubstr("fill='" + unseen +
+                                    "' fill-opacity='.55'/><text x='520.0' y='244.0' "
                                     "text-anchor='start'>classes it never saw</text>"));
   // 30 bins from the least to the largest number of both. First: the radius, .2 .. 1, where 2 is clipped to 1 and .83
   // lies in bin 23; second: the uncertainty, which falls with it; third and fourth: before the clip, .2 .. 2, where .83
@@ -186,8 +187,8 @@ TEST(Svg, KnownAndUnknownClassesAndTheClassesOfNeighboursStandWhereTheirNamesSay
   EXPECT_EQ(known[4].substr(0, 5), "343.0");
   EXPECT_EQ(known[5], "918.7 110.0 90.0");
   EXPECT_EQ(known[6], "40.0 110.0 90.0");
-  EXPECT_EQ(unknown, (std::vector<std::string>{"40.0 20.0 180.0", "918.7 20.0 180.0", "40.0 20.0 180.0",
-                                               "918.7 20.0 180.0"}));
+  EXPECT_EQ(unknown,
+            (std::vector<std::string>{"40.0 20.0 180.0", "918.7 20.0 180.0", "40.0 20.0 180.0", "918.7 20.0 180.0"}));
   EXPECT_EQ(BoxesOf(plots[2].second, "#1c4f9c"), std::vector<std::string>{"400.0 20.0 200.0"});
   EXPECT_THAT(plots[2].second, HasSubstr("text-anchor='end' class='s' fill='#5d6b7c'>class of the query</text>"));
   EXPECT_THAT(plots[2].second, HasSubstr(">class of its nearest old item</text>"));

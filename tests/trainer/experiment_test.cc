@@ -10,11 +10,11 @@
 #include "models/encoder.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
+#include "research/experiment/plan.h"
+#include "research/experiment/setup.h"
 #include "tests/trainer/experiment_testing.h"
 #include "trainer/data/split.h"
 #include "trainer/evaluate.h"
-#include "research/experiment/plan.h"
-#include "research/experiment/setup.h"
 
 namespace lightcone {
 namespace {

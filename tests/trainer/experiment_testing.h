@@ -11,9 +11,9 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "research/experiment/experiment.h"
 #include "tests/trainer/data_files.h"
 #include "tests/trainer/tiny_set.h"
-#include "research/experiment/experiment.h"
 
 namespace lightcone {
 

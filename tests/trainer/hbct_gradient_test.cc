@@ -35,8 +35,8 @@ Tensor LossOf(const HbctConfig& config, double curvature, const Tensor& z_new, c
   // Rows 0 .. 2 of the old embeddings as the means of three classes; all but the last as the network's own of before.
   if (config.prototypes > 0) {
     const Embedded means = EmbedPoints(z_old.narrow(0, 0, 3), true, curvature, kOldClip);
-    loss = loss + config.prototypes * HbctPrototypeLoss(config, curvature, fresh, means,
-                                                           torch::zeros({3}, torch::kBool), labels);
+    loss = loss + config.prototypes *
+                      HbctPrototypeLoss(config, curvature, fresh, means, torch::zeros({3}, torch::kBool), labels);
   }
   if (config.self > 0) {
     Tensor last = z_old.clone();
@@ -109,12 +109,12 @@ struct DegeneratePairs {
   Tensor z_old = torch::zeros({8, 8}), z_new = torch::zeros({8, 8});
 
   DegeneratePairs() {
-    z_old[1][0] = 0.5, z_new[1][0] = 0.5;               // coincident
-    z_old[2][0] = 0.5, z_new[2][0] = 0.9;               // outward on the same ray: inside the cone
-    z_old[3][0] = 0.5, z_new[3][0] = -1e6;              // opposite, far beyond the clip
-    z_old[4][0] = 1e-6, z_new[4][1] = 1e-6;             // beside the origin
-    z_old[5][0] = 3.0, z_new[5][0] = 0.2;               // inward on the same ray: angle pi
-    z_old[6][0] = kOldClip, z_new[6][0] = kNewClip;     // both at their clips
+    z_old[1][0] = 0.5, z_new[1][0] = 0.5;            // coincident
+    z_old[2][0] = 0.5, z_new[2][0] = 0.9;            // outward on the same ray: inside the cone
+    z_old[3][0] = 0.5, z_new[3][0] = -1e6;           // opposite, far beyond the clip
+    z_old[4][0] = 1e-6, z_new[4][1] = 1e-6;          // beside the origin
+    z_old[5][0] = 3.0, z_new[5][0] = 0.2;            // inward on the same ray: angle pi
+    z_old[6][0] = kOldClip, z_new[6][0] = kNewClip;  // both at their clips
     z_old[7][1] = kOldClip, z_new[7][1] = 10 * kNewClip;
   }
 };
@@ -152,8 +152,8 @@ TEST(HbctGradientFloat32, IsFiniteAtTheOriginAtCoincidenceOnTheRayAtTheClipAndFa
       for (const double curvature : {0.1, 1.0, 1.5}) {
         for (const bool masked : {false, true}) {
           for (const bool learnt : {false, true}) {
-            SCOPED_TRACE(testing::Message() << contrast << " " << distance << " K = " << curvature << " " << masked
-                                            << learnt);
+            SCOPED_TRACE(testing::Message()
+                         << contrast << " " << distance << " K = " << curvature << " " << masked << learnt);
             HbctConfig config;
             config.contrast = contrast;
             config.distance = distance;

@@ -14,13 +14,13 @@
 #include "base/status.h"
 #include "models/checkpoint.h"
 #include "models/checkpoint_torch.h"
+#include "research/uncertainty/head_logits.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/finite_differences_torch.h"
 #include "tests/trainer/tiny_set.h"
 #include "trainer/methods/method_torch.h"
 #include "trainer/old_model_torch.h"
 #include "trainer/train.h"
-#include "research/uncertainty/head_logits.h"
 
 namespace lightcone {
 namespace {
@@ -295,20 +295,19 @@ TEST_F(LightconeGradients, HbctsSwitchesMeanWhatTheySayAtEveryShareOfTheSteps) {
     TrainConfig sized = config;
     sized.encoder.height = sized.encoder.width_px = 6;
     sized.encoder.channels = 1;
-    const Tensor all = ClipNorm((*OldModel::Load(config.old_model, sized, dataset_.normalisation))
-                                    ->EmbedAll(dataset_.train).value(), old_clip);
+    const Tensor all = ClipNorm(
+        (*OldModel::Load(config.old_model, sized, dataset_.normalisation))->EmbedAll(dataset_.train).value(), old_clip);
     std::vector<Tensor> means;
     for (int64_t label = 0; label < dataset_.classes(); ++label) {
       means.push_back(all.index_select(0, train_labels.eq(label).nonzero().squeeze(1)).mean(0));
     }
-    const double expected =
-        Head(config).Loss(sides.fresh, visit.labels).item<double>() +
-        0.7 * std::max(0.0, 1 - progress / 0.8) *
-            (HbctCompatibility(c, 1.0, sides, visit.labels, &cones).total.item<double>() +
-             0.4 * HbctPrototypeLoss(c, 1.0, sides.fresh, points(torch::stack(means), old_clip),
-                                     torch::zeros({dataset_.classes()}, torch::kBool), visit.labels)
-                       .item<double>()) +
-        0.3 * HbctSelfLoss(c, 1.0, sides.fresh, points(visit.before, clip)).item<double>();
+    const double expected = Head(config).Loss(sides.fresh, visit.labels).item<double>() +
+                            0.7 * std::max(0.0, 1 - progress / 0.8) *
+                                (HbctCompatibility(c, 1.0, sides, visit.labels, &cones).total.item<double>() +
+                                 0.4 * HbctPrototypeLoss(c, 1.0, sides.fresh, points(torch::stack(means), old_clip),
+                                                         torch::zeros({dataset_.classes()}, torch::kBool), visit.labels)
+                                           .item<double>()) +
+                            0.3 * HbctSelfLoss(c, 1.0, sides.fresh, points(visit.before, clip)).item<double>();
     EXPECT_NEAR(visit.loss, expected, 1e-5 * std::abs(expected)) << progress;
   }
 }

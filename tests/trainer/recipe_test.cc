@@ -1,8 +1,8 @@
 // Recipes: what they hold, what is refused with file and line, and those that the program contains.
 #include "research/experiment/recipe.h"
 
-#include "tests/trainer/experiment_testing.h"
 #include "research/experiment/steps.h"
+#include "tests/trainer/experiment_testing.h"
 #include "trainer/methods/method.h"
 
 namespace lightcone {

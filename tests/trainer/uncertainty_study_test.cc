@@ -11,12 +11,12 @@
 #include "base/status.h"
 #include "geometry/lorentz.h"
 #include "geometry/metric.h"
+#include "research/uncertainty/move_gains.h"
+#include "research/uncertainty/study.h"
 #include "trainer/data/rng.h"
 #include "trainer/uncertainty/class_evidence.h"
 #include "trainer/uncertainty/failure_head.h"
-#include "research/uncertainty/move_gains.h"
 #include "trainer/uncertainty/neighbours.h"
-#include "research/uncertainty/study.h"
 
 namespace lightcone {
 namespace {
@@ -354,8 +354,8 @@ TEST(StudyUncertainty, LeavesOutItemsThatNoModelCouldFind) {
   const std::vector<uint8_t> known(6, 1);
   StudyMaterial m;
   const std::vector<float> copies(kImageCopies * z.size(), 0.3f), logits(2 * labels.size(), 0.0f);
-  m.old = {{"lorentz", 1.0, 2}, {z, labels, 1.0}, {z, labels, 1.0}, known, copies, logits, {z, labels, 1.0},
-           {z, labels, 1.2}};
+  m.old = {{"lorentz", 1.0, 2}, {z, labels, 1.0}, {z, labels, 1.0}, known, copies, logits,
+           {z, labels, 1.0},    {z, labels, 1.2}};
   m.next = {z, labels, 1.2};
   const UncertaintyStudy study = *StudyUncertainty(m, 1);
   EXPECT_EQ(study.items, 6);
@@ -387,7 +387,8 @@ TEST(StudyUncertainty, NamesWhatDoesNotFit) {
   EXPECT_THAT(error(m), HasSubstr("field 'head_logits[7]' is nan; allowed: a finite number"));
   m.old.head_logits = m.old.head_logits.first(121);
   bad[7] = 0;
-  EXPECT_THAT(error(m), HasSubstr("field 'head_logits' is 121 numbers; allowed: those of 2 or more classes for each of"));
+  EXPECT_THAT(error(m),
+              HasSubstr("field 'head_logits' is 121 numbers; allowed: those of 2 or more classes for each of"));
   m = gallery.Material();
   std::vector<int32_t> labels(m.old.training.labels.begin(), m.old.training.labels.end());
   labels[4] = -1;

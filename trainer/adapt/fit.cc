@@ -91,7 +91,8 @@ Tensor Aim(const Space& space, const Tensor& z) {
   return space.metric == Metric::kLorentz ? ClipNorm(z, space.clip_radius) : LiftTo(space, z).space;
 }
 
-// What a cosine looks at, of any length that it allows. Adapters from such a space do the same (AdapterSpec::unit_input).
+// What a cosine looks at, of any length that it allows. Adapters from such a space do the same
+// (AdapterSpec::unit_input).
 Tensor WithoutLength(const Space& space, Tensor z) {
   constexpr int64_t kRowsAtOnce = 8192;
   for (int64_t begin = 0; begin < z.size(0) && space.metric == Metric::kCosine; begin += kRowsAtOnce) {
@@ -184,11 +185,10 @@ class Fit {
   absl::StatusOr<AdapterFile> RunKernel(const std::atomic<bool>* stop) {
     LC_RETURN_IF_ERROR(CheckCentres("width", options_.kind, options_.width, fitted_));
     const bool lorentz = options_.source.metric == Metric::kLorentz;
-    LC_ASSIGN_OR_RETURN(KernelMap map,
-                        FitKernel(all_.source.narrow(0, 0, fitted_),
-                                  Aim(options_.target, all_.target.narrow(0, 0, fitted_)), held_out_.source,
-                                  Aim(options_.target, held_out_.target), options_.width,
-                                  lorentz ? options_.source.clip_radius : 1.0, stop));
+    LC_ASSIGN_OR_RETURN(KernelMap map, FitKernel(all_.source.narrow(0, 0, fitted_),
+                                                 Aim(options_.target, all_.target.narrow(0, 0, fitted_)),
+                                                 held_out_.source, Aim(options_.target, held_out_.target),
+                                                 options_.width, lorentz ? options_.source.clip_radius : 1.0, stop));
     const KernelMap start = map;
     map.Lengthen(Shortening(map));
     AdapterFile file;

@@ -35,8 +35,8 @@ absl::StatusOr<AdapterFile> FitItemAdapter(const Encoder& old_model, const Encod
   if (dataset.train.size() <= kSmallSetImages) options.steps = kSmallSteps;
   options.seed = seed;
   const ImageSet images = DrawImages(dataset.train, kImagesMax, MixSeed({seed, kImagesStream}));
-  LC_ASSIGN_OR_RETURN(const ModelPairs pairs,
-                      EmbedPairs(old_model, new_model, images, augment, dataset.train.size() <= kImagesMax ? kViews : 1, seed));
+  LC_ASSIGN_OR_RETURN(const ModelPairs pairs, EmbedPairs(old_model, new_model, images, augment,
+                                                         dataset.train.size() <= kImagesMax ? kViews : 1, seed));
   return FitAdapter({pairs.old_z, pairs.new_z, pairs.labels, pairs.items}, options, {}, stop);
 }
 

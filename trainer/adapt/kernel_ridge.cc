@@ -24,9 +24,7 @@ Tensor LaplaceKernel(const Tensor& x, const Tensor& a, double gamma) {
 
 }  // namespace
 
-Tensor KernelMap::Linear(const Tensor& z) const {
-  return torch::matmul(Shortened(z, radius), linear.w.t()) + linear.c;
-}
+Tensor KernelMap::Linear(const Tensor& z) const { return torch::matmul(Shortened(z, radius), linear.w.t()) + linear.c; }
 
 void KernelMap::Lengthen(double factor) {
   linear.w = linear.w * factor;
@@ -39,31 +37,34 @@ Tensor KernelMap::operator()(const Tensor& z) const {
   std::vector<Tensor> parts;
   for (int64_t begin = 0; begin < z.size(0); begin += kKernelBlockRows) {
     const Tensor x = Shortened(z.narrow(0, begin, std::min(kKernelBlockRows, z.size(0) - begin)), radius);
-    parts.push_back(torch::matmul(x, linear.w.t()) + linear.c + torch::matmul(LaplaceKernel(x, a, sharpness), output.t()));
+    parts.push_back(torch::matmul(x, linear.w.t()) + linear.c +
+                    torch::matmul(LaplaceKernel(x, a, sharpness), output.t()));
   }
   return torch::cat(parts);
 }
 
 absl::StatusOr<KernelMap> FitKernel(const Tensor& z, const Tensor& y, const Tensor& held_z, const Tensor& held_y,
-                                    int64_t centres, double radius,
-                                    const std::atomic<bool>* stop) {
+                                    int64_t centres, double radius, const std::atomic<bool>* stop) {
   torch::NoGradGuard no_grad;
   KernelMap map;
   map.radius = radius;
   map.sharpness = kRelativeSharpness / radius;
   const int64_t n = z.size(0);
   map.linear = FitRidge(Shortened(z, radius).to(torch::kFloat32), y);
-  const Tensor chosen = (torch::arange(centres, torch::kFloat64) * (static_cast<double>(n) / static_cast<double>(centres)))
-                            .to(torch::kInt64);
+  const Tensor chosen =
+      (torch::arange(centres, torch::kFloat64) * (static_cast<double>(n) / static_cast<double>(centres)))
+          .to(torch::kInt64);
   map.centres = Shortened(z.index_select(0, chosen), radius).to(torch::kFloat32);
   const Tensor a = map.centres.to(torch::kFloat64);
-  Tensor normal = torch::zeros({centres, centres}, torch::kFloat64), right = torch::zeros({centres, y.size(1)}, torch::kFloat64);
+  Tensor normal = torch::zeros({centres, centres}, torch::kFloat64),
+         right = torch::zeros({centres, y.size(1)}, torch::kFloat64);
   const auto stopped = [&] { return stop != nullptr && stop->load(); };
   for (int64_t begin = 0; begin < n; begin += kKernelBlockRows) {
     if (stopped()) return absl::CancelledError("fitting was stopped");
     const int64_t rows = std::min(kKernelBlockRows, n - begin);
     const Tensor x = Shortened(z.narrow(0, begin, rows), radius), k = LaplaceKernel(x, a, map.sharpness);
-    const Tensor rest = y.narrow(0, begin, rows).to(torch::kFloat64) - torch::matmul(x, map.linear.w.t()) - map.linear.c;
+    const Tensor rest =
+        y.narrow(0, begin, rows).to(torch::kFloat64) - torch::matmul(x, map.linear.w.t()) - map.linear.c;
     normal.addmm_(k.t(), k);
     right.addmm_(k.t(), rest);
   }

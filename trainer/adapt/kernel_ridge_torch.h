@@ -12,12 +12,12 @@
 namespace lightcone {
 
 struct KernelMap {
-  LinearMap linear;          // of the shortened inputs
-  torch::Tensor centres;     // [m, in] float32, shortened
-  torch::Tensor output;      // [out, m] float64
-  double radius = 0;         // inputs longer than this are shortened to it
-  double sharpness = 0;      // gamma
-  double lambda = 0;         // ridge of the kernel part that was chosen
+  LinearMap linear;                                        // of the shortened inputs
+  torch::Tensor centres;                                   // [m, in] float32, shortened
+  torch::Tensor output;                                    // [out, m] float64
+  double radius = 0;                                       // inputs longer than this are shortened to it
+  double sharpness = 0;                                    // gamma
+  double lambda = 0;                                       // ridge of the kernel part that was chosen
   torch::Tensor Linear(const torch::Tensor& z) const;      // its linear part alone
   void Lengthen(double factor);                            // every output by this factor from now on
   torch::Tensor operator()(const torch::Tensor& z) const;  // [n, in] -> [n, out] float64, before the clip

@@ -50,8 +50,8 @@ std::vector<std::vector<uint64_t>> EightByEight(const std::vector<std::vector<ui
   return eights;
 }
 
-// How the query ranks in the galleries of eight masks at once. Ranks are counted in bytes and carried over before one of
-// them can overflow.
+// How the query ranks in the galleries of eight masks at once. Ranks are counted in bytes and carried over before one
+// of them can overflow.
 std::array<QueryRanking, 8> RankEight(std::span<const uint32_t> order, std::span<const uint64_t> masks) {
   std::array<size_t, 8> rank = {}, hits = {}, first = {};
   std::array<double, 8> sum = {};

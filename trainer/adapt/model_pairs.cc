@@ -98,8 +98,8 @@ absl::StatusOr<std::vector<float>> EmbedView(const Encoder& model, const ImageSe
   if (view < 1 || view >= kViewsMax) return InvalidField("view", StrCat(view), StrCat("1 .. ", kViewsMax - 1));
   LC_RETURN_IF_ERROR(CheckChannels("model", model, images));
   std::vector<float> z;
-  LC_RETURN_IF_ERROR(ForEachBlock(images, kind, view, seed,
-                                  [&](const ImageSet& block) { return Append(model, block, z); }));
+  LC_RETURN_IF_ERROR(
+      ForEachBlock(images, kind, view, seed, [&](const ImageSet& block) { return Append(model, block, z); }));
   return z;
 }
 

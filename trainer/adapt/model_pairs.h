@@ -25,8 +25,8 @@ inline constexpr int kViewsMax = 64;
 int ViewsFor(int64_t images);
 
 // Each image plain and in views - 1 changed copies (AugmentImage, `kind`). The copies are drawn from `seed`, and both
-// models see the same ones. INVALID_ARGUMENT when a model takes another number of channels; `views` outside 1 .. kViewsMax;
-// errors of Encoder. Threads: safe.
+// models see the same ones. INVALID_ARGUMENT when a model takes another number of channels; `views` outside 1 ..
+// kViewsMax; errors of Encoder. Threads: safe.
 absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& new_model, const ImageSet& images,
                                       AugmentKind kind, int views, uint64_t seed);
 

@@ -93,7 +93,8 @@ int64_t FittedAtMost(int64_t pairs, double held_out) {
 
 std::string_view MapsThatRead(std::string_view option, AdapterKind kind) {
   const bool closed_form = kind == AdapterKind::kProcrustes || kind == AdapterKind::kKernel;
-  if (option == "width" && kind != AdapterKind::kResidualMlp && kind != AdapterKind::kKernel) return "residual-mlp and kernel";
+  if (option == "width" && kind != AdapterKind::kResidualMlp && kind != AdapterKind::kKernel)
+    return "residual-mlp and kernel";
   if (option == "rank" && kind != AdapterKind::kLowRankAffine) return "low-rank-affine";
   if ((option == "loss" || option == "steps") && closed_form) return "affine, low-rank-affine and residual-mlp";
   return "";
@@ -114,7 +115,8 @@ absl::Status AdaptOptions::Validate() const {
   LC_RETURN_IF_ERROR(CheckSpace("source", source));
   LC_RETURN_IF_ERROR(CheckSpace("target", target));
   if (AdapterKindName(kind) == "unknown") {
-    return InvalidField("map", StrCat(static_cast<int>(kind)), "procrustes, affine, low-rank-affine, residual-mlp, kernel");
+    return InvalidField("map", StrCat(static_cast<int>(kind)),
+                        "procrustes, affine, low-rank-affine, residual-mlp, kernel");
   }
   if (AdapterDirectionName(direction) == "unknown") {
     return InvalidField("direction", StrCat(static_cast<int>(direction)), "query, item");

@@ -45,32 +45,32 @@ struct AdaptLoss {
 // kAutoLoss*. INVALID_ARGUMENT names field 'loss', the text and the terms.
 absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels);
 
-// How many of so many pairs are fitted at most; the others, a share of them within 16 .. 4096, choose when to stop. Fewer
-// where pairs are views of one item, which are never on both sides.
+// How many of so many pairs are fitted at most; the others, a share of them within 16 .. 4096, choose when to stop.
+// Fewer where pairs are views of one item, which are never on both sides.
 int64_t FittedAtMost(int64_t pairs, double held_out);
 
-// "residual-mlp and kernel" for "width": the maps that read the option "width", "rank", "loss" or "steps"; empty if `kind` is
-// among them, and for other options.
+// "residual-mlp and kernel" for "width": the maps that read the option "width", "rank", "loss" or "steps"; empty if
+// `kind` is among them, and for other options.
 std::string_view MapsThatRead(std::string_view option, AdapterKind kind);
 
 // INVALID_ARGUMENT if `kind` is a kernel of more centres than pairs are fitted; names `field`.
 absl::Status CheckCentres(std::string_view field, AdapterKind kind, int64_t width, int64_t fitted);
 
-// The usual width: 1,024 hidden units for items, 512 for queries (each of which waits for its own product), 4,096 centres
-// of `kernel`; 0 for maps without one. A row's cost is linear in it.
+// The usual width: 1,024 hidden units for items, 512 for queries (each of which waits for its own product), 4,096
+// centres of `kernel`; 0 for maps without one. A row's cost is linear in it.
 int WidthFor(AdapterKind kind, AdapterDirection direction);
 
 struct AdaptOptions {
   AdapterDirection direction = AdapterDirection::kItem;
   AdapterKind kind = AdapterKind::kResidualMlp;
-  Space source, target;       // of the two sides of the pairs; lorentz or cosine each
-  std::string from, to;       // labels of the two generations, for the file
+  Space source, target;                     // of the two sides of the pairs; lorentz or cosine each
+  std::string from, to;                     // labels of the two generations, for the file
   uint32_t from_crc32c = 0, to_crc32c = 0;  // of their encoders' files, for the file; 0: not known
-  std::string loss = "auto";  // procrustes and kernel are closed forms and have none
-  int width = 0;              // hidden units of residual-mlp, centres of kernel; 0: WidthFor, for kernel at most the fitted pairs
-  int rank = 32;              // of low-rank-affine; at most the smaller dimension
-  int64_t pairs_max = 0;      // pairs drawn at random from those given; 0: all
-  double held_out = 0.1;      // share of the pairs kept out, 16 to 4096 pairs: they choose when to stop
+  std::string loss = "auto";                // procrustes and kernel are closed forms and have none
+  int width = 0;  // hidden units of residual-mlp, centres of kernel; 0: WidthFor, for kernel at most the fitted pairs
+  int rank = 32;  // of low-rank-affine; at most the smaller dimension
+  int64_t pairs_max = 0;  // pairs drawn at random from those given; 0: all
+  double held_out = 0.1;  // share of the pairs kept out, 16 to 4096 pairs: they choose when to stop
   int steps = 1500;
   int batch = 256;                                   // queries a step
   int bank = 1024;                                   // rows that each query is compared with, the batch among them
@@ -85,8 +85,9 @@ struct AdaptOptions {
   absl::Status Validate() const;
 };
 
-// Whether `pairs` can be fitted under `options` (already valid): sizes, at least kAdaptPairsMin rows of kAdaptItemsMin items, every number
-// finite, vectors that their spaces allow, labels where the loss needs them. INVALID_ARGUMENT names field
+// Whether `pairs` can be fitted under `options` (already valid): sizes, at least kAdaptPairsMin rows of kAdaptItemsMin
+// items, every number finite, vectors that their spaces allow, labels where the loss needs them. INVALID_ARGUMENT names
+// field
 // ("pairs.source[17][3]"), value and range.
 absl::Status CheckPairs(const EmbeddingPairs& pairs, const AdaptOptions& options);
 

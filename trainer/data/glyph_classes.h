@@ -10,14 +10,8 @@ namespace lightcone::internal {
 // (0 and O, c and C, Greek Alpha and Cyrillic A ...). DrawGlyphs mixes them in a fixed order, so that any first half
 // holds letters of every script.
 inline constexpr std::array<std::u32string_view, 8> kGlyphGroups = {
-    U"ABCDEFGHJKLMNOPQRSTUVWXYZ",
-    U"123456789",
-    U"abdefghijmnqrty",
-    U"ΓΔΘΛΞΠΣΦΨΩ",
-    U"αβγδεζηλμξπσφω",
-    U"БДЖИЛЦЧШЩЪЫЭЮЯЂЉЊЋ",
-    U"&@#%?$€£§¶ßæÆþð¥",
-    U"«©®≈≠√∫∞∂†‡±÷",
+    U"ABCDEFGHJKLMNOPQRSTUVWXYZ", U"123456789",        U"abdefghijmnqrty", U"ΓΔΘΛΞΠΣΦΨΩ", U"αβγδεζηλμξπσφω",
+    U"БДЖИЛЦЧШЩЪЫЭЮЯЂЉЊЋ",        U"&@#%?$€£§¶ßæÆþð¥", U"«©®≈≠√∫∞∂†‡±÷",
 };
 
 }  // namespace lightcone::internal

@@ -195,8 +195,7 @@ class Painter {
   // Paper, contrast, an uneven light and noise.
   void Expose(const Canvas& canvas, Rng* rng, std::vector<uint8_t>* out) const {
     const double hard = options_.difficulty;
-    const double paper = rng->Uniform(0.0, 0.2 * hard),
-                 contrast = rng->Uniform(1.0 - 0.4 * hard, 1.0);
+    const double paper = rng->Uniform(0.0, 0.2 * hard), contrast = rng->Uniform(1.0 - 0.4 * hard, 1.0);
     const double noise = rng->Uniform(0.02, 0.14) * hard;
     const double slope_x = rng->Uniform(-0.1, 0.1) * hard, slope_y = rng->Uniform(-0.1, 0.1) * hard;
     for (int y = 0; y < kSide; ++y) {

@@ -56,7 +56,9 @@ absl::StatusOr<ListedDataset> OpenParts(const std::string& folder, std::initiali
 
 }  // namespace
 
-absl::StatusOr<ListedDataset> OpenListedFolders(const std::string& folder) { return OpenParts(folder, {"test", "val"}); }
+absl::StatusOr<ListedDataset> OpenListedFolders(const std::string& folder) {
+  return OpenParts(folder, {"test", "val"});
+}
 
 absl::StatusOr<ListedDataset> OpenImageNetFolders(const std::string& folder) {
   return OpenParts(folder, {"val", "test"});  // ILSVRC's test/ holds files without labels, in one folder or in none

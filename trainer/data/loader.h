@@ -34,7 +34,7 @@ struct LoaderOptions {
   bool shuffle = true;      // Another order each epoch.
   int64_t same_class = 1;   // With shuffle: images of one class come in runs of so many, the runs in random order.
                             // Images that fill no run of their class come at the end of the epoch.
-  bool draw_only = false;  // Batches without images: whoever has them elsewhere applies `changes` there.
+  bool draw_only = false;   // Batches without images: whoever has them elsewhere applies `changes` there.
   bool drop_last = true;    // Leave out the images that do not fill a batch (another few each epoch).
   int64_t start_epoch = 0;  // Where a resumed training goes on: the first batch that Next() gives.
   int64_t start_step = 0;

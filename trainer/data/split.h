@@ -24,7 +24,8 @@ ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed);
 // set.size()-1. Threads: safe.
 ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows);
 
-// `count` images in an order drawn from `seed`; the set itself where it has no more. REQUIRES: count >= 0. Threads: safe.
+// `count` images in an order drawn from `seed`; the set itself where it has no more. REQUIRES: count >= 0. Threads:
+// safe.
 ImageSet DrawImages(const ImageSet& set, int64_t count, uint64_t seed);
 
 // Replaces the test images by a share (0, 1) of each class's training images, drawn from `seed`: what choices are made

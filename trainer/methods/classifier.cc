@@ -77,7 +77,8 @@ torch::Tensor Classifier::LogitCosines(const Embedded& queries, const Embedded& 
   const torch::Tensor unit = UnitRows(Scores(queries));
   if (lorentz_) return torch::matmul(unit, UnitRows(Scores(rows).detach()).t());
   const bool angular = IsAngular(loss_.loss);
-  const torch::Tensor w = (angular ? UnitRows(weight_) : weight_).detach(), x = (angular ? UnitRows(rows.z) : rows.z).detach();
+  const torch::Tensor w = (angular ? UnitRows(weight_) : weight_).detach(),
+                      x = (angular ? UnitRows(rows.z) : rows.z).detach();
   // u (W x + b) = (u W) x + u b, and |W x + b|^2 = x (W^T W) x + 2 x W^T b + b b.
   torch::Tensor products = torch::matmul(torch::matmul(unit, w), x.t());
   torch::Tensor squares = (torch::matmul(x, torch::matmul(w.t(), w)) * x).sum(-1);

@@ -51,8 +51,8 @@ class Classifier : public torch::nn::Module {
   torch::Tensor Logits(const Embedded& embedded) const;                             // [n, classes]; s cos without m
   torch::Tensor Loss(const Embedded& embedded, const torch::Tensor& labels) const;  // mean over the batch
 
-  // Cosines between the logits of two batches, [n of queries, n of rows], without the logits of `rows` where the head is
-  // linear: some thousand of them take longer than the network. Only the logits of `queries` carry a gradient.
+  // Cosines between the logits of two batches, [n of queries, n of rows], without the logits of `rows` where the head
+  // is linear: some thousand of them take longer than the network. Only the logits of `queries` carry a gradient.
   torch::Tensor LogitCosines(const Embedded& queries, const Embedded& rows) const;
 
   double curvature() const;  // as it is now

@@ -228,11 +228,11 @@ MethodEntry HbctMethod() {
       "HBCT eq. 9 - 13; Desai et al. (MERU) for cones, Chuang et al. for RINCE, Franco et al. (HYSP) for q";
   entry.info.needs_old_model = true;
   entry.info.metric = "lorentz";
-  entry.info.switches = {
-      "old_model",     "hbct.lambda",   "hbct.lambda_until", "hbct.entailment",  "hbct.epsilon",
-      "hbct.contrast", "hbct.distance", "hbct.tau",          "hbct.beta",        "hbct.q_mode",
-      "hbct.q_fixed",  "hbct.q_min",    "hbct.uncertainty",  "hbct.normals",     "hbct.mask_same_class",
-      "hbct.cached_old_features", "hbct.prototypes", "hbct.entail_clip", "hbct.clip_from", "hbct.self"};
+  entry.info.switches = {"old_model",        "hbct.lambda",      "hbct.lambda_until",    "hbct.entailment",
+                         "hbct.epsilon",     "hbct.contrast",    "hbct.distance",        "hbct.tau",
+                         "hbct.beta",        "hbct.q_mode",      "hbct.q_fixed",         "hbct.q_min",
+                         "hbct.uncertainty", "hbct.normals",     "hbct.mask_same_class", "hbct.cached_old_features",
+                         "hbct.prototypes",  "hbct.entail_clip", "hbct.clip_from",       "hbct.self"};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
     auto method = std::make_unique<Hbct>(context);
     LC_RETURN_IF_ERROR(method->ReadOldModel());

@@ -123,7 +123,8 @@ torch::Tensor CarriedAlignment(const LightconeConfig& config, const Embedded& fr
 MethodEntry LightconeMethod() {
   MethodEntry entry;
   entry.info.name = "lightcone";
-  entry.info.help = "HBCT with a weight that falls to 0, or a training drawn towards carried old embeddings; then an item adapter";
+  entry.info.help =
+      "HBCT with a weight that falls to 0, or a training drawn towards carried old embeddings; then an item adapter";
   entry.info.source = "ours (docs/training.md, Lightcone); the adapter as FCT and FastFill, the rest as HBCT";
   entry.info.needs_old_model = true;
   entry.info.ends_with_adapter = true;
@@ -132,8 +133,8 @@ MethodEntry LightconeMethod() {
        {"lightcone.compatible", "lightcone.lambda", "lightcone.alignment", "lightcone.tau", "lightcone.width"}) {
     entry.info.switches.emplace_back(own);
   }
-  // Chosen on validation images (docs/training.md): pulled to the old embeddings while the network finds its shape, then
-  // left to itself, since an adapter will lead back to them. And with a head that starts as NormalsFor says.
+  // Chosen on validation images (docs/training.md): pulled to the old embeddings while the network finds its shape,
+  // then left to itself, since an adapter will lead back to them. And with a head that starts as NormalsFor says.
   entry.info.defaults = {{"hbct.lambda", "1"}, {"hbct.lambda_until", "0.5"}, {"hbct.normals", "auto"}};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
     const MethodEntry inner = OnlyThroughAdapter(context.config) ? IndependentMethod() : HbctMethod();

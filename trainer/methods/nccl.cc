@@ -79,9 +79,8 @@ class Nccl : public Baseline {
     const Tensor weights = (torch::matmul(UnitRows(old), unit_queue.t()) + 1.0) * 0.5;
     const Tensor embedding =
         NeighbourLoss(torch::matmul(UnitRows(z), unit_queue.t()) * (1.0 / c.tau), weights, batch.labels, queue_labels);
-    const Tensor logits =
-        NeighbourLoss(context_.classifier.LogitCosines(Embed(z), Embed(queue)) * (1.0 / c.tau), weights, batch.labels,
-                      queue_labels);
+    const Tensor logits = NeighbourLoss(context_.classifier.LogitCosines(Embed(z), Embed(queue)) * (1.0 / c.tau),
+                                        weights, batch.labels, queue_labels);
     return {{"neighbours", c.lambda, embedding}, {"logits", c.lambda_logits, logits}};
   }
 

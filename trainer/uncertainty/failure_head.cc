@@ -131,8 +131,9 @@ absl::StatusOr<std::optional<FittedHead>> FitFailureHead(const RetrievalSpace& s
   const std::vector<int64_t> rows = EvenSample(old.labels, most);
   const OwnedSide items = RowsOf(space, old, rows), asking = RowsOf(space, queries, rows);
   LC_ASSIGN_OR_RETURN(const Failures failures, FailuresOf(space, asking.View(), items.View()));
-  LC_ASSIGN_OR_RETURN(const Neighbourhood near, NeighbourhoodOf(space, {"head.old", items.View()},
-                                                                {"head.old", items.View()}, true, int64_t{kHeadNeighbours}));
+  LC_ASSIGN_OR_RETURN(
+      const Neighbourhood near,
+      NeighbourhoodOf(space, {"head.old", items.View()}, {"head.old", items.View()}, true, int64_t{kHeadNeighbours}));
   const std::vector<HeadFeatures> all =
       HeadFeaturesOf(space, items.View(), near, EvidenceOf(space, items.View(), means));
   std::vector<HeadFeatures> kept;

@@ -63,7 +63,8 @@ absl::StatusOr<FailureHeadFile> FitHeadOfModels(const Encoder& old_model, const 
   const int64_t most = items == 0 ? images.size() : items;
   LC_ASSIGN_OR_RETURN(const std::optional<FittedHead> fitted, FitFailureHead(space, file.means, old, queries, most));
   if (!fitted.has_value()) {
-    return FailedPrecondition(StrCat("of ", most, " images the new model retrieves all well, or none, from those of the ",
+    return FailedPrecondition(StrCat("of ", most,
+                                     " images the new model retrieves all well, or none, from those of the ",
                                      "old one: there is nothing to learn"));
   }
   file.head = fitted->head;

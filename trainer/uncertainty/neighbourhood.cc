@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/status.h"
-#include "stats/failure_head.h"
 #include "geometry/uncertainty.h"
+#include "stats/failure_head.h"
 
 namespace lightcone {
 absl::StatusOr<Neighbourhood> NeighbourhoodOf(const RetrievalSpace& space, const NamedSide& items,

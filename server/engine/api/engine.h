@@ -27,7 +27,8 @@ class Engine {
   // with another content ALREADY_EXISTS.
   virtual absl::StatusOr<CollectionStatus> CreateCollection(const CreateCollectionCall& call) = 0;
   virtual absl::StatusOr<std::vector<CollectionStatus>> ListCollections() = 0;
-  // Those that are in the store and were refused at the start, by name, and why. Every call about them gets that answer.
+  // Those that are in the store and were refused at the start, by name, and why. Every call about them gets that
+  // answer.
   virtual std::vector<std::pair<std::string, absl::Status>> RefusedCollections() const { return {}; }
   virtual absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) = 0;
   virtual absl::Status DropCollection(const std::string& name, const std::string& request_id) = 0;
@@ -38,9 +39,9 @@ class Engine {
   // the rebuilding goes on.
   virtual absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexChange& index, bool wait,
                                                    const std::string& request_id, const CallContext& context) = 0;
-  // Fields are indexed in the background while everything serves. What is there already is no change. ALREADY_EXISTS for
-  // a path that has an index of another type; NOT_FOUND for one to drop that has none lists those there are. `wait` as
-  // in Rebuild.
+  // Fields are indexed in the background while everything serves. What is there already is no change. ALREADY_EXISTS
+  // for a path that has an index of another type; NOT_FOUND for one to drop that has none lists those there are. `wait`
+  // as in Rebuild.
   virtual absl::StatusOr<CollectionStatus> IndexPayload(const IndexPayloadCall& call, const CallContext& context) = 0;
 
   // Generations.
@@ -70,7 +71,7 @@ class Engine {
   virtual absl::StatusOr<std::string> FitAdapter(const FitAdapterCall& call) = 0;
   // Those that the newest generation before it embedded, with their sequences.
   virtual absl::StatusOr<std::vector<SampledItem>> SampleItems(const SampleItemsCall& call,
-                                                              const CallContext& context) = 0;
+                                                               const CallContext& context) = 0;
 
   // Probe sets: put replaces the set of that name. NOT_FOUND that counts them when probes name items that are missing;
   // INVALID_ARGUMENT for vectors that fit no generation. They are read again by each validation.
@@ -84,8 +85,8 @@ class Engine {
   virtual absl::StatusOr<std::string> ValidateGeneration(const ValidateCall& call) = 0;
 
   // Ends queries and writes of a generation at once, for good, and begins a job that gives back the space of its
-  // embeddings, segments, adapters and encoder; what it embedded last is found by it until then. FAILED_PRECONDITION for
-  // the one that serves, and while items could not be reached without it (says how many). Again: the same job.
+  // embeddings, segments, adapters and encoder; what it embedded last is found by it until then. FAILED_PRECONDITION
+  // for the one that serves, and while items could not be reached without it (says how many). Again: the same job.
   virtual absl::StatusOr<RetireAnswer> RetireGeneration(const RetireCall& call) = 0;
 
   // Lets a generation serve a share of the searches that give a key, before it is active; or ends that. Refuses as
@@ -93,13 +94,14 @@ class Engine {
   virtual absl::StatusOr<CanaryStatus> SetCanary(const SetCanaryCall& call) = 0;
   virtual absl::StatusOr<CanaryStatus> GetCanary(const std::string& collection) = 0;
 
-  // Begins a job of kind kTrainJob that trains a model in a process of its own, from stored inputs or a data set on this
-  // machine, and adds it as a draft; answers its id. FAILED_PRECONDITION where this server has no program to train with.
+  // Begins a job of kind kTrainJob that trains a model in a process of its own, from stored inputs or a data set on
+  // this machine, and adds it as a draft; answers its id. FAILED_PRECONDITION where this server has no program to train
+  // with.
   virtual absl::StatusOr<std::string> StartTraining(const StartTrainingCall& call) = 0;
   static constexpr std::string_view kTrainJob = "train";
 
-  // Jobs of this server, newest first; `page_size` 0 .. 1,000 (0: 100), an empty `collection` or `kind` means all. Cancel:
-  // FAILED_PRECONDITION for a job that has ended, and for one of a kind that has to be finished.
+  // Jobs of this server, newest first; `page_size` 0 .. 1,000 (0: 100), an empty `collection` or `kind` means all.
+  // Cancel: FAILED_PRECONDITION for a job that has ended, and for one of a kind that has to be finished.
   virtual absl::StatusOr<JobStatus> GetJob(const std::string& id) = 0;
   virtual absl::StatusOr<JobPage> ListJobs(const std::string& collection, std::string_view kind, uint32_t page_size,
                                            const std::string& token) = 0;

@@ -1,4 +1,5 @@
-// What rolling out a generation takes in and gives out: probe sets, canaries, trainings and jobs. As types.h: no protobuf, no gRPC.
+// What rolling out a generation takes in and gives out: probe sets, canaries, trainings and jobs. As types.h: no
+// protobuf, no gRPC.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +49,9 @@ struct FitAdapterCall {
   std::string loss;           // empty: "auto"; sums of reg, rel, sup, contra ("reg+0.3*sup")
   int width = 0;              // 0: the map's usual one
   int64_t pairs_max = 0;      // drawn from those there are; 0: 50,000
-  int64_t embed_max = 0;      // while there are fewer pairs, items whose input is stored are embedded for it by the newer
-                              // generation's encoder. Nothing of them is kept
-  std::string label_field;    // of the payload: classes, for the loss `sup`; items without it are left out
+  int64_t embed_max = 0;    // while there are fewer pairs, items whose input is stored are embedded for it by the newer
+                            // generation's encoder. Nothing of them is kept
+  std::string label_field;  // of the payload: classes, for the loss `sup`; items without it are left out
   uint64_t seed = 1;
 };
 
@@ -133,8 +134,8 @@ struct JobStatus {
   uint32_t attempts = 0;
   std::string result_json;    // of kSucceeded
   std::string progress_json;  // what the numbers do not say; empty for kinds without
-  absl::Status error;       // of kFailed
-  uint64_t changes = 0;     // counts what happened to it in this run of the server
+  absl::Status error;         // of kFailed
+  uint64_t changes = 0;       // counts what happened to it in this run of the server
 
   bool final() const { return state != JobState::kQueued && state != JobState::kRunning; }
 };

@@ -92,7 +92,7 @@ struct SearchCall {
   uint64_t wait_for_sequence = 0;
   std::vector<uint32_t> evaluate_generations;  // reach override, for evaluation only
   AdapterMode adapter_mode = AdapterMode::kDefault;
-  bool profile = false;  // SearchAnswer::profile is wanted
+  bool profile = false;    // SearchAnswer::profile is wanted
   std::string canary_key;  // with generation 0: who of active generation and canary serves; empty: the active one
 };
 
@@ -104,10 +104,10 @@ struct LegProfile {
   std::vector<SegmentProfile> segments;  // a scan where an item adapter carried every row
 };
 struct SearchProfile {
-  std::vector<LegProfile> legs;  // finished ones
+  std::vector<LegProfile> legs;                               // finished ones
   std::vector<std::string> indexed_fields, unindexed_fields;  // of the filter: answered by index, by reading payloads
-  double compile_ms = 0;      // of the filter into bitmaps
-  int64_t payloads_read = 0;  // for the filter
+  double compile_ms = 0;                                      // of the filter into bitmaps
+  int64_t payloads_read = 0;                                  // for the filter
 };
 
 struct EngineHit {
@@ -213,7 +213,7 @@ struct CreateCollectionCall {
   Metric metric = Metric::kLorentz;
   double curvature = 1.0;
   IndexChange index;
-  IndexSettings index_defaults;  // the server's, for what `index` leaves open: no part of what is asked
+  IndexSettings index_defaults;              // the server's, for what `index` leaves open: no part of what is asked
   std::vector<PayloadField> payload_fields;  // to keep an index over
 };
 
@@ -315,7 +315,8 @@ struct AuditEntry {
   std::string request_id;
   bool retired = false;    // `generation` was retired while `previous_generation` served
   bool validated = false;  // it had passed a validation that was still true
-  std::optional<double> canary_share;  // instead: `generation` was given this share beside `previous_generation`; 0: it ended
+  std::optional<double>
+      canary_share;  // instead: `generation` was given this share beside `previous_generation`; 0: it ended
   std::string operator_name = {};
 };
 
@@ -385,19 +386,19 @@ struct BackfillStatus {
   uint64_t items_leased = 0;
   uint64_t items_ordered = 0;  // while it is ordering, of items_left
   std::optional<absl::Time> started;
-  absl::Status error;  // of kFailed; else why the server itself embeds nothing, if it should
-  double embed_rate = 0;        // as it was started with
-  double items_per_second = 0;  // that were done in the last minute, by anybody
-  uint64_t items_aside = 0;     // that the server could not embed
-  std::vector<AsideItem> aside; // some of them
-  uint64_t embedded_total = 0;  // items embedded anew since the server started, by workers and by itself; for metrics
+  absl::Status error;            // of kFailed; else why the server itself embeds nothing, if it should
+  double embed_rate = 0;         // as it was started with
+  double items_per_second = 0;   // that were done in the last minute, by anybody
+  uint64_t items_aside = 0;      // that the server could not embed
+  std::vector<AsideItem> aside;  // some of them
+  uint64_t embedded_total = 0;   // items embedded anew since the server started, by workers and by itself; for metrics
 };
 
 struct LeaseCall {
   std::string collection;
   int64_t items_max = 0;
-  absl::Duration timeout;      // after which an item that is not embedded anew is leased to somebody else
-  std::string finished_token;  // of a lease that is through: what is left of it goes back at once
+  absl::Duration timeout;        // after which an item that is not embedded anew is leased to somebody else
+  std::string finished_token;    // of a lease that is through: what is left of it goes back at once
   std::string renew_token = {};  // of one that gets until `timeout` from now instead; nothing is leased then
 };
 
@@ -421,8 +422,8 @@ struct LeaseAnswer {
 // What repeated live searches of a collection showed (engine.h, GetLiveRecall).
 struct LiveRecall {
   uint32_t query_generation = 0, item_generation = 0;
-  std::string segment;  // kind, of the rows that the exact search found
-  std::string filter;   // "none", "broad" or "narrow" (under a tenth of the items pass)
+  std::string segment;               // kind, of the rows that the exact search found
+  std::string filter;                // "none", "broad" or "narrow" (under a tenth of the items pass)
   uint64_t expected = 0, found = 0;  // hits of the exact searches; and those among them that the live ones had
   double recent_expected = 0, recent_found = 0;  // the same of about the last hundred samples
 };
@@ -493,8 +494,8 @@ struct EngineOptions {
   // Sealed segments that item adapters have carried over into files, of all collections together. Cost: as much disk as
   // the rows take themselves. 0: none are, and such galleries are scanned or re-ranked row by row.
   int64_t carried_disk_bytes_max = int64_t{1} << 38;
-  // What searches of one collection's index may need in memory (index/build/kind_choice.h): decides its kind where that is
-  // left open; a collection that needs more all the same is not served. 0: no limit.
+  // What searches of one collection's index may need in memory (index/build/kind_choice.h): decides its kind where that
+  // is left open; a collection that needs more all the same is not served. 0: no limit.
   int64_t index_memory_bytes_max = 0;
   // Rows of one collection that wait in memory to be sealed. Cost: RAM. While there are more, its writes of items wait;
   // from a quarter of it on they are sealed without graph or lists, to be rewritten later. 0: no limit.
@@ -504,14 +505,15 @@ struct EngineOptions {
   int64_t index_build_bytes_per_second_max = int64_t{256} << 20;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   LiveRecallOptions live_recall;
-  // `lightcone`, which jobs run beside this process to fit adapters and to train, and backfills to embed. Empty: there is
-  // none; encoders of backfills then run in this process.
+  // `lightcone`, which jobs run beside this process to fit adapters and to train, and backfills to embed. Empty: there
+  // is none; encoders of backfills then run in this process.
   std::string helper_program;
-  int helper_threads = 1;      // that it computes with
-  int helper_niceness = 19;    // 0 .. 19: how far it stands back behind this process; 19: it gets what nobody else wants
-  int64_t helper_memory_bytes_max = 0;  // that it may ask for; 0: as much as there is
+  int helper_threads = 1;    // that it computes with
+  int helper_niceness = 19;  // 0 .. 19: how far it stands back behind this process; 19: it gets what nobody else wants
+  int64_t helper_memory_bytes_max = 0;                      // that it may ask for; 0: as much as there is
   absl::Duration helper_embed_time_max = absl::Minutes(1);  // for one batch of a backfill's encoder; then it hangs
-  // After a turn of embedding that failed; doubled each time while it is that the encoder cannot start. Tests change it.
+  // After a turn of embedding that failed; doubled each time while it is that the encoder cannot start. Tests change
+  // it.
   absl::Duration embed_retry = absl::Seconds(5);
   absl::Duration embed_pass_pause = absl::Seconds(10);  // until what was leased or failed is tried again; tests, too
   absl::Status Validate() const;

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "server/engine/api/types.h"
 #include "stats/bootstrap.h"
 #include "stats/distance_calibration.h"
-#include "server/engine/api/types.h"
 
 namespace lightcone::server {
 
@@ -29,13 +29,13 @@ struct MixturePoint {
 struct CalibrationReport {
   std::string none_because;  // why there is none; empty: there is one, and the rest is filled
   DistanceCalibration map;   // learnt from all probes
-  // Over the plain distance, in the mean over the mixed shares; each half of the probes by a calibration learnt from the
-  // other half, as the mixture is.
+  // Over the plain distance, in the mean over the mixed shares; each half of the probes by a calibration learnt from
+  // the other half, as the mixture is.
   Estimate cmc1_gain, map_gain;
   std::vector<MixturePoint> mixture;
   bool dips = false;
-  // The interval of the gain in mAP is above 0, CMC@1 does not fall, and no dip comes in: of the chosen way, searches rank
-  // by it.
+  // The interval of the gain in mAP is above 0, CMC@1 does not fall, and no dip comes in: of the chosen way, searches
+  // rank by it.
   bool wins = false;
 };
 
@@ -44,12 +44,12 @@ struct WayReport {
   AdapterMode way = AdapterMode::kNone;  // kNone: plain distance; kQuery, kItem: by that adapter
   bool in_reach = true;                  // false: a plain distance between models that do not claim to be compatible
   RankingFigures figures;
-  Estimate cmc1_gain, map_gain;       // over the older generation's own queries, probe by probe
-  std::vector<MixturePoint> mixture;  // empty: too few items are embedded by both
-  bool dips = false;                  // the mixture falls more than 0.01 below its start in mAP
+  Estimate cmc1_gain, map_gain;                  // over the older generation's own queries, probe by probe
+  std::vector<MixturePoint> mixture;             // empty: too few items are embedded by both
+  bool dips = false;                             // the mixture falls more than 0.01 below its start in mAP
   std::optional<CalibrationReport> calibration;  // nullopt: none was sought
-  // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among their
-  // first five when every item is carried, and have none among the candidates. nullopt: no other way is open.
+  // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among
+  // their first five when every item is carried, and have none among the candidates. nullopt: no other way is open.
   std::optional<double> missed;
 
   bool calibrated() const { return calibration && calibration->wins; }
@@ -78,7 +78,7 @@ struct PairReport {
   // The new generation embedded every item: nothing of the older one is served. Its way is the new one's own queries on
   // the new one's own embeddings of what both embedded, and says nothing of how queries come to older items.
   bool replaced = false;
-  RankingFigures old_self;                  // the older generation's own queries on the same items
+  RankingFigures old_self;  // the older generation's own queries on the same items
   std::vector<WayReport> ways;
   std::optional<RankingFigures> reverse;  // the older generation's queries on the new one's items
   // Over the items that both embedded (and the reference, if there is one). P_com of the chosen or best way, P_up only

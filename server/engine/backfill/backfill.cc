@@ -15,9 +15,9 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kWriteRows = 1024;     // of the order a batch
-constexpr int kOrderNice = 10;               // an ordering gives way to searches
-constexpr size_t kLeaseBlock = 1024;    // keys of the order that are looked at together, at most
+constexpr size_t kWriteRows = 1024;   // of the order a batch
+constexpr int kOrderNice = 10;        // an ordering gives way to searches
+constexpr size_t kLeaseBlock = 1024;  // keys of the order that are looked at together, at most
 constexpr size_t kAsideShown = 10;
 constexpr size_t kLeaseLooks = 65'536;  // that one call looks at, at most: others wait for it
 
@@ -354,7 +354,8 @@ absl::StatusOr<bool> Backfill::LeaseWorst(size_t wanted, LeaseAnswer* answer, Op
     return tried_.contains(record.internal_id);
   };
   for (Found& item : TakeFound(&for_workers_, wanted, skip, lease)) {
-    answer->items.push_back({std::move(item.id), item.record.sequence, item.generation, 0, item.record.has_input, true});
+    answer->items.push_back(
+        {std::move(item.id), item.record.sequence, item.generation, 0, item.record.has_input, true});
   }
   size_t block = wanted;
   bool through = false;

@@ -23,19 +23,19 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "models/failure_head_file.h"
-#include "server/engine/collection/collection.h"
-#include "server/engine/collection/meta.h"
+#include "server/engine/api/types.h"
 #include "server/engine/backfill/pace.h"
 #include "server/engine/backfill/touched_items.h"
-#include "server/engine/api/types.h"
+#include "server/engine/collection/collection.h"
+#include "server/engine/collection/meta.h"
 
 namespace lightcone::server {
 
 struct BackfillCounts {
   uint64_t done = 0, left = 0;
 };
-// Items whose newest embedding that `generation` serves is its own, and those that it can still embed. Neither are those
-// that a newer one embedded, before a rollback, and it did not: their older embedding is what is served.
+// Items whose newest embedding that `generation` serves is its own, and those that it can still embed. Neither are
+// those that a newer one embedded, before a rollback, and it did not: their older embedding is what is served.
 BackfillCounts CountsOf(const ProgressRecord& progress, uint32_t generation);
 
 // Items for the server's own encoder.
@@ -79,8 +79,8 @@ class Backfill {
   // gives each turn back. Errors of the store.
   // `between_passes`: how long what was leased or failed is left alone once all others were taken.
   absl::StatusOr<EmbedTurn> TakeEmbeddable(size_t wanted, absl::Duration between_passes);
-  // Whether its items are still to be embedded: no pause, rollback, start or end of the turn came in between. If so they
-  // stay the caller's for a while longer, however long they take.
+  // Whether its items are still to be embedded: no pause, rollback, start or end of the turn came in between. If so
+  // they stay the caller's for a while longer, however long they take.
   bool StillWanted(const EmbedTurn& turn);
   // What is embedded by now is through; what `failed` is left to workers elsewhere, until the backfill begins anew.
   void FinishEmbedding(const EmbedTurn& turn, std::vector<AsideItem> failed);
@@ -90,8 +90,8 @@ class Backfill {
   }
   // For items_per_second, about once a second.
   void NoteProgress(absl::Time now);
-  // What Status shows from now on: why the server's own encoder embeds nothing, or OK. `stop`: until the next start, which
-  // then tries again all that was set aside. Nothing where the turn is over.
+  // What Status shows from now on: why the server's own encoder embeds nothing, or OK. `stop`: until the next start,
+  // which then tries again all that was set aside. Nothing where the turn is over.
   void NoteEmbedding(const EmbedTurn& turn, absl::Status error, bool stop = false);
   // Whether it said `stop`, and no start came since.
   bool EmbeddingStopped() const;
@@ -149,12 +149,12 @@ class Backfill {
     ItemRecord record;
     uint32_t generation = 0;  // that embedded it
   };
-  // Up to `wanted` of those that searches found and that wait to be embedded, that nobody holds and `skip` does not pass
-  // over; `lease` holds them from then on. Looks at a bounded number.
+  // Up to `wanted` of those that searches found and that wait to be embedded, that nobody holds and `skip` does not
+  // pass over; `lease` holds them from then on. Looks at a bounded number.
   std::vector<Found> TakeFound(TouchedItems* from, size_t wanted, absl::FunctionRef<bool(const ItemRecord&)> skip,
                                OpenLease* lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Of a worker's lease that ends: what was found and is not embedded now is not leased for that reason again before the
-  // next start. `finished`: and its place in the order is behind all others.
+  // Of a worker's lease that ends: what was found and is not embedded now is not leased for that reason again before
+  // the next start. `finished`: and its place in the order is behind all others.
   void NoteTried(const OpenLease& lease, bool finished) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Holds an item of the order, or notes its key where it is held already; whether it was free.
   bool Hold(uint64_t internal_id, const std::string& order_key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -165,7 +165,7 @@ class Backfill {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndPass(absl::Time now, absl::Duration between_passes, uint64_t left) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void BeginPasses() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // of TakeEmbeddable, at the start of the order
-  void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // leases, cursors, what was set aside
+  void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);       // leases, cursors, what was set aside
 
   Collection* const collection_;
   TouchedItems for_workers_, for_encoder_;  // what searches found, for each in its own time
@@ -204,7 +204,7 @@ class Backfill {
   absl::Status embed_error_ ABSL_GUARDED_BY(mu_);                        // of NoteEmbedding
   bool embed_stopped_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t starts_ ABSL_GUARDED_BY(mu_) = 0;
-  Growth growth_ ABSL_GUARDED_BY(mu_);                                   // of the items that are done
+  Growth growth_ ABSL_GUARDED_BY(mu_);  // of the items that are done
 };
 
 }  // namespace lightcone::server

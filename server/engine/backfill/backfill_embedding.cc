@@ -99,8 +99,8 @@ absl::Status Backfill::TakeKeys(const std::vector<std::string>& order_keys, size
   return gone.empty() ? absl::OkStatus() : collection_->store()->Write(gone, Durability::kProcess);
 }
 
-// The order is through: what was leased meanwhile, or came since, is for the next pass. Once one has taken nothing, what
-// is left and was not passed by is in no order.
+// The order is through: what was leased meanwhile, or came since, is for the next pass. Once one has taken nothing,
+// what is left and was not passed by is in no order.
 void Backfill::EndPass(absl::Time now, absl::Duration between_passes, uint64_t left) {
   const bool others = taken_ == 0 && left > passed_by_;
   next_pass_ = now + (taken_ > 0 ? between_passes : kAfterNothing);

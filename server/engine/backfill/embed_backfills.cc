@@ -22,8 +22,8 @@ constexpr int kBehindJobs = 4;  // how much further than jobs an encoder's proce
 constexpr int64_t kItemsATurn = 64;
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // between looks while there is nothing to embed
 constexpr absl::Duration kBusy = absl::Milliseconds(5);    // until the rate allows more
-constexpr absl::Duration kKeepIdle = absl::Minutes(1);  // an encoder that nothing came for: it may be large
-constexpr absl::Duration kRetryMax = absl::Minutes(5);  // between tries of an encoder that does not start
+constexpr absl::Duration kKeepIdle = absl::Minutes(1);     // an encoder that nothing came for: it may be large
+constexpr absl::Duration kRetryMax = absl::Minutes(5);     // between tries of an encoder that does not start
 constexpr int kDoublingsMax = 10;
 
 // Whether items of the collection are to be embedded here now, and by what.
@@ -45,8 +45,8 @@ bool IsForEver(const absl::Status& status) {
          absl::IsFailedPrecondition(status);
 }
 
-// Whether a try that failed is to be followed by none yet. What a start changed is tried at once; a clock that was set back
-// makes nobody wait longer.
+// Whether a try that failed is to be followed by none yet. What a start changed is tried at once; a clock that was set
+// back makes nobody wait longer.
 bool MustWait(Served* served, absl::Time now) {
   const uint64_t starts = served->backfill.starts();
   if (std::exchange(served->embed_starts, starts) != starts) {
@@ -108,7 +108,8 @@ absl::StatusOr<bool> EngineImpl::EmbedSome(Served& served) {
   served.embed_pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
   const int64_t wanted = served.embed_pace.Take(now, backfill->embed_rate, kItemsATurn);
   if (wanted == 0) return true;
-  LC_ASSIGN_OR_RETURN(const EmbedTurn turn, served.backfill.TakeEmbeddable(static_cast<size_t>(wanted), options_.embed_pass_pause));
+  LC_ASSIGN_OR_RETURN(const EmbedTurn turn,
+                      served.backfill.TakeEmbeddable(static_cast<size_t>(wanted), options_.embed_pass_pause));
   std::vector<AsideItem> failed;
   const absl::Cleanup finish = [&] { served.backfill.FinishEmbedding(turn, std::move(failed)); };
   // Unless another generation's backfill has begun meanwhile.
@@ -179,8 +180,8 @@ absl::StatusOr<EmbeddedInputs> EngineImpl::EmbedStored(Served& served, const Gen
   const std::string path = EncoderPath(collection.number(), generation.generation);
   if (options_.helper_program.empty()) {
     const std::vector<std::string_view> stored(inputs.begin(), inputs.end());
-    return background_embedder_.EmbedStored({collection.number(), generation.generation}, path, generation.manifest_json,
-                                            stored, context);
+    return background_embedder_.EmbedStored({collection.number(), generation.generation}, path,
+                                            generation.manifest_json, stored, context);
   }
   if (served.embed_worker == nullptr || served.embed_worker->encoder_path() != path) {
     LC_ASSIGN_OR_RETURN(served.embed_worker, WorkerFor(collection, generation, "backfill"));
@@ -203,8 +204,12 @@ absl::StatusOr<std::unique_ptr<EmbedWorker>> EngineImpl::WorkerFor(const Collect
   options.program.output = StrCat(JobsFolder(), "/", purpose, "-", collection.number(), ".txt");
   options.program.niceness = std::min(19, options_.helper_niceness + kBehindJobs);
   options.program.memory_bytes_max = options_.helper_memory_bytes_max;
-  options.setup = {EncoderPath(collection.number(), generation.generation), generation.manifest_json, generation.generation,
-                   options_.helper_threads, options_.encoder_batch_max, options_.limits.input_bytes_max};
+  options.setup = {EncoderPath(collection.number(), generation.generation),
+                   generation.manifest_json,
+                   generation.generation,
+                   options_.helper_threads,
+                   options_.encoder_batch_max,
+                   options_.limits.input_bytes_max};
   options.dimension = static_cast<size_t>(generation.space.dimension);
   options.time_max = options_.helper_embed_time_max;
   return std::make_unique<EmbedWorker>(std::move(options));
@@ -219,8 +224,8 @@ void EngineImpl::NoteEncoder(Served& served, const EmbedTurn& turn, const absl::
   }
   const bool stop = IsForEver(outcome);
   if (!stop) ++served.embed_failures;
-  const std::string then = stop ? "embedding here has stopped until the backfill is started again"
-                                : "embedding here is tried again soon";
+  const std::string then =
+      stop ? "embedding here has stopped until the backfill is started again" : "embedding here is tried again soon";
   served.backfill.NoteEmbedding(turn, MakeStatus(outcome.code(), StrCat(then, ": ", MessageOf(outcome))), stop);
   if (!stop) return;
   served.embed_failures = 0;

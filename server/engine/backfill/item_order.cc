@@ -69,8 +69,8 @@ class OrderEstimate {
       batch.clear();
       return absl::OkStatus();
     };
-    LC_RETURN_IF_ERROR(
-        call_.collection->ForEachEmbedding(call_.generation, [&](uint64_t id, std::span<const float>, float) -> absl::Status {
+    LC_RETURN_IF_ERROR(call_.collection->ForEachEmbedding(
+        call_.generation, [&](uint64_t id, std::span<const float>, float) -> absl::Status {
           batch.push_back(id);
           return batch.size() < kBatch ? absl::OkStatus() : keep();
         }));
@@ -83,21 +83,22 @@ class OrderEstimate {
                            const std::function<void(size_t, std::span<const float>, const SearchResult&)>& visit) {
     size_t i = 0, since_pin = 0;
     std::optional<PinnedView> view;
-    return call_.collection->ForEachEmbedding(
-        call_.generation, [&](uint64_t id, std::span<const float> z, float) -> absl::Status {
-          while (i < ids_.size() && ids_[i] < id) ++i;
-          if (i == ids_.size() || ids_[i] != id || i % stride != 0) return absl::OkStatus();
-          // A pinned view keeps what is deleted in memory: never one for long.
-          if (!view || ++since_pin == kBatch) {
-            LC_RETURN_IF_ERROR(CheckCancelled());
-            view.reset();
-            view.emplace(call_.collection->Pin());
-            since_pin = 0;
-          }
-          LC_ASSIGN_OR_RETURN(const SearchResult near, Neighbours(**view, id, z));
-          if (!near.hits.empty()) visit(i, z, near);
-          return absl::OkStatus();
-        });
+    return call_.collection->ForEachEmbedding(call_.generation,
+                                              [&](uint64_t id, std::span<const float> z, float) -> absl::Status {
+                                                while (i < ids_.size() && ids_[i] < id) ++i;
+                                                if (i == ids_.size() || ids_[i] != id || i % stride != 0)
+                                                  return absl::OkStatus();
+                                                // A pinned view keeps what is deleted in memory: never one for long.
+                                                if (!view || ++since_pin == kBatch) {
+                                                  LC_RETURN_IF_ERROR(CheckCancelled());
+                                                  view.reset();
+                                                  view.emplace(call_.collection->Pin());
+                                                  since_pin = 0;
+                                                }
+                                                LC_ASSIGN_OR_RETURN(const SearchResult near, Neighbours(**view, id, z));
+                                                if (!near.hits.empty()) visit(i, z, near);
+                                                return absl::OkStatus();
+                                              });
   }
 
   absl::StatusOr<SearchResult> Neighbours(const IndexView& view, uint64_t id, std::span<const float> z) const {

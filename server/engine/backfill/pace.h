@@ -24,8 +24,8 @@ class SearchTimes {
     absl::MutexLock lock(&mu_);
     times_[next_++ % times_.size()] = {ended, took};
   }
-  // Of those that ended within the last ten seconds, up to 1,024 of them. Of fewer than 20 their median: a slow one among
-  // few is chance, most of them are not. nullopt where there were none.
+  // Of those that ended within the last ten seconds, up to 1,024 of them. Of fewer than 20 their median: a slow one
+  // among few is chance, most of them are not. nullopt where there were none.
   std::optional<absl::Duration> P99(absl::Time now) const;
 
  private:
@@ -52,7 +52,9 @@ class Pace {
 // The growth of a count over the last minute.
 class Growth {
  public:
-  bool Due(absl::Time now) const { return seen_.empty() || now < seen_.back().first || now >= seen_.back().first + absl::Seconds(1); }
+  bool Due(absl::Time now) const {
+    return seen_.empty() || now < seen_.back().first || now >= seen_.back().first + absl::Seconds(1);
+  }
   // At most once a second. A count that falls begins anew.
   void Note(absl::Time now, uint64_t count);
   double PerSecond() const;

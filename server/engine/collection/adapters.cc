@@ -59,8 +59,8 @@ absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterR
   if (file.spec.direction == AdapterDirection::kItem) {
     served->rows = std::make_unique<AdaptedRows>(&served->adapter, caches.memory);
     if (caches.disk == nullptr) return std::shared_ptr<const ServedAdapter>(std::move(served));
-    served->carried = std::make_unique<CarriedSegments>(
-        &served->adapter, served->status.crc32c, StrCat(caches.folder, "/", record.version), caches.disk);
+    served->carried = std::make_unique<CarriedSegments>(&served->adapter, served->status.crc32c,
+                                                        StrCat(caches.folder, "/", record.version), caches.disk);
   }
   return std::shared_ptr<const ServedAdapter>(std::move(served));
 }

@@ -12,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "geometry/adapter.h"
-#include "index/search/adapted_rows.h"
 #include "index/adapted/carried_segments.h"
+#include "index/search/adapted_rows.h"
 #include "models/adapter_file.h"
-#include "server/engine/collection/meta.h"
 #include "server/engine/api/types.h"
+#include "server/engine/collection/meta.h"
 
 namespace lightcone::server {
 
@@ -38,9 +38,9 @@ inline AdapterDirection DirectionOf(uint32_t from, uint32_t to) {
   return from > to ? AdapterDirection::kQuery : AdapterDirection::kItem;
 }
 
-// Parses and checks the file for a pair. INVALID_ARGUMENT when it is damaged, does not fit the pair in one of direction,
-// dimension and target space, or was fitted between other encoders or from another space, as far as both are known:
-// names the field, its value and what the generations are.
+// Parses and checks the file for a pair. INVALID_ARGUMENT when it is damaged, does not fit the pair in one of
+// direction, dimension and target space, or was fitted between other encoders or from another space, as far as both are
+// known: names the field, its value and what the generations are.
 absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const GenerationRecord& to,
                                            std::string_view file);
 

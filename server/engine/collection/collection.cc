@@ -143,8 +143,8 @@ Collection::~Collection() {
 
 absl::Status Collection::DeleteKeys(Store* store, uint32_t number) {
   const keys::Range whole = keys::CollectionRange(number);
-  for (const Table table : {Table::kGenerations, Table::kEmbeddings, Table::kOrder, Table::kChanges, Table::kInputs,
-                            Table::kProbes}) {
+  for (const Table table :
+       {Table::kGenerations, Table::kEmbeddings, Table::kOrder, Table::kChanges, Table::kInputs, Table::kProbes}) {
     LC_RETURN_IF_ERROR(store->DeleteRange(table, whole.begin, whole.end));
   }
   for (const keys::Range& range : {keys::ItemRange(number), keys::InternalIdRange(number)}) {

@@ -17,11 +17,11 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "index/api/collection_index.h"
+#include "server/engine/api/types.h"
 #include "server/engine/collection/id_cache.h"
 #include "server/engine/collection/meta.h"
-#include "server/engine/filter/payload_index.h"
 #include "server/engine/collection/reach.h"
-#include "server/engine/api/types.h"
+#include "server/engine/filter/payload_index.h"
 #include "store/records.h"
 #include "store/store.h"
 

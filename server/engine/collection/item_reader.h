@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/engine/api/types.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/filter/filter.h"
-#include "server/engine/api/types.h"
 
 namespace lightcone::server {
 

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "geometry/metric.h"
 #include "index/api/collection_index.h"
-#include "server/engine/filter/payload_field.h"
 #include "server/engine/api/validation_types.h"
+#include "server/engine/filter/payload_field.h"
 
 namespace lightcone::server {
 
@@ -83,7 +83,8 @@ struct ProgressRecord {
   }
 };
 
-// Table kMeta, "backfill/<collection>": the lazy backfill under way. Its failure head, a file, is "backfill_head/<...>".
+// Table kMeta, "backfill/<collection>": the lazy backfill under way. Its failure head, a file, is
+// "backfill_head/<...>".
 struct BackfillRecord {
   uint32_t generation = 0;       // that embeds the items anew
   uint32_t head_generation = 0;  // whose items the failure head is for; 0: no head

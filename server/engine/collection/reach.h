@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "stats/distance_calibration.h"
 #include "geometry/metric.h"
+#include "server/engine/api/types.h"
 #include "server/engine/collection/adapters.h"
 #include "server/engine/collection/meta.h"
-#include "server/engine/api/types.h"
+#include "stats/distance_calibration.h"
 
 namespace lightcone::server {
 
@@ -37,10 +37,10 @@ class Reach {
   // as they have. By adapters: the pairs that have one.
   Reach(const std::vector<GenerationRecord>& generations, AdapterSet adapters);
 
-  // No way is open between numbers that are no generations. By default a pair that passed a validation goes the way that
-  // it found best, ranked by the calibration that won there, as long as the adapters are those that it saw; any other
-  // takes all, and plain distances. An item adapter that passed carries every item, also where it is asked for by its
-  // mode, if the validation saw that the candidates of the other ways miss too much.
+  // No way is open between numbers that are no generations. By default a pair that passed a validation goes the way
+  // that it found best, ranked by the calibration that won there, as long as the adapters are those that it saw; any
+  // other takes all, and plain distances. An item adapter that passed carries every item, also where it is asked for by
+  // its mode, if the validation saw that the candidates of the other ways miss too much.
   Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
   // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
   const std::vector<uint32_t>& Of(uint32_t query_generation) const { return all_[query_generation - 1]; }

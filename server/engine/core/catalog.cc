@@ -205,9 +205,8 @@ absl::StatusOr<CollectionStatus> EngineImpl::CreateCollection(const CreateCollec
   batch.Put(Table::kCollections, keys::Collection(number), encoded);
   RecordRequest(call.request_id, {"CreateCollection", fingerprint, number, 0, 0, 0, NowMicros()}, &batch);
   // The index first: a folder without a record is nothing, a record without an index would fail the answer.
-  LC_ASSIGN_OR_RETURN(auto collection,
-                      Collection::Open(number, store_.get(), IndexFolder(number), std::move(record), std::move(encoded),
-                                       {}, {}, {}, LimitsOfIndex()));
+  LC_ASSIGN_OR_RETURN(auto collection, Collection::Open(number, store_.get(), IndexFolder(number), std::move(record),
+                                                        std::move(encoded), {}, {}, {}, LimitsOfIndex()));
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) {
     collection.reset();

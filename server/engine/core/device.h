@@ -7,12 +7,12 @@
 
 namespace lightcone::server {
 
-// Looks for it, tries it and logs what came of it; later calls change nothing while it serves. INVALID_ARGUMENT names the
-// option that is wrong; that there is no device is no error.
+// Looks for it, tries it and logs what came of it; later calls change nothing while it serves. INVALID_ARGUMENT names
+// the option that is wrong; that there is no device is no error.
 absl::Status StartDevice(const DeviceOptions& options);
 
-// Once for each StartDevice that went well, after the engine has gone: the last one ends the device's thread, so that it
-// does not run while main returns.
+// Once for each StartDevice that went well, after the engine has gone: the last one ends the device's thread, so that
+// it does not run while main returns.
 void StopDevice();
 
 }  // namespace lightcone::server

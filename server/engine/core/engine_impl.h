@@ -12,18 +12,18 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
-#include "server/engine/collection/adapters.h"
+#include "base/thread_pool.h"
+#include "server/engine/api/engine.h"
 #include "server/engine/backfill/backfill.h"
-#include "server/engine/rollout/canary.h"
+#include "server/engine/collection/adapters.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/embed/embed_worker.h"
 #include "server/engine/embed/embedder.h"
-#include "server/engine/api/engine.h"
 #include "server/engine/jobs/jobs.h"
 #include "server/engine/live/live_figures.h"
 #include "server/engine/live/live_sampler.h"
+#include "server/engine/rollout/canary.h"
 #include "server/engine/search/search.h"
-#include "base/thread_pool.h"
 #include "server/engine/validation/validation.h"
 #include "server/engine/write/writer.h"
 
@@ -42,7 +42,7 @@ struct Served {
   // Of EmbedBackfills alone.
   Pace embed_pace;
   absl::Time embed_after = absl::InfinitePast();
-  std::unique_ptr<EmbedWorker> embed_worker;  // nullptr: none is needed now
+  std::unique_ptr<EmbedWorker> embed_worker;   // nullptr: none is needed now
   absl::Time embedded = absl::InfinitePast();  // the last time
   int embed_failures = 0;                      // of the encoder to start, one after another
   uint64_t embed_starts = 0;                   // of the backfill, when that was counted
@@ -77,7 +77,8 @@ class EngineImpl final : public Engine {
   absl::Status DropAdapter(const DropAdapterCall& call) override;
   absl::StatusOr<std::vector<AdapterStatus>> ListAdapters(const std::string& collection) override;
   absl::StatusOr<std::string> FitAdapter(const FitAdapterCall& call) override;
-  absl::StatusOr<std::vector<SampledItem>> SampleItems(const SampleItemsCall& call, const CallContext& context) override;
+  absl::StatusOr<std::vector<SampledItem>> SampleItems(const SampleItemsCall& call,
+                                                       const CallContext& context) override;
   absl::StatusOr<ProbeSetStatus> PutProbes(const PutProbesCall& call) override;
   absl::Status DropProbes(const std::string& collection, const std::string& set,
                           const std::string& request_id) override;
@@ -141,20 +142,21 @@ class EngineImpl final : public Engine {
   absl::Status Admit(const CollectionRecord& record, absl::StatusOr<std::shared_ptr<Collection>> collection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mu_);
   absl::Status LoadBackfill(Served& served);  // backfill_calls.cc
-  void Maintain();        // a thread: trims change logs
-  void CarryGalleries();  // a thread: carries galleries that item adapters reach
-  void EmbedBackfills();  // a thread (embed_backfills.cc)
+  void Maintain();                            // a thread: trims change logs
+  void CarryGalleries();                      // a thread: carries galleries that item adapters reach
+  void EmbedBackfills();                      // a thread (embed_backfills.cc)
   // A few items of a collection's backfill; whether there are more.
   absl::StatusOr<bool> EmbedSome(Served& served);
   absl::StatusOr<bool> EmbedSafely(Served& served);  // what it throws is its status
   // Items `begin` .. of a turn, as many as their inputs' bytes allow; the end of them.
-  absl::StatusOr<size_t> EmbedFrom(Served& served, const GenerationRecord& generation, const EmbedTurn& turn, size_t begin,
-                                   std::vector<AsideItem>* failed);
-  // Inputs as they are stored, in a process beside this one where there is a program for it. Whatever an input of them is
-  // refused for there is the input's fault.
+  absl::StatusOr<size_t> EmbedFrom(Served& served, const GenerationRecord& generation, const EmbedTurn& turn,
+                                   size_t begin, std::vector<AsideItem>* failed);
+  // Inputs as they are stored, in a process beside this one where there is a program for it. Whatever an input of them
+  // is refused for there is the input's fault.
   absl::StatusOr<EmbeddedInputs> EmbedStored(Served& served, const GenerationRecord& generation, const EmbedTurn& turn,
                                              const std::vector<std::string>& inputs);
-  absl::StatusOr<std::unique_ptr<EmbedWorker>> WorkerFor(const Collection& collection, const GenerationRecord& generation,
+  absl::StatusOr<std::unique_ptr<EmbedWorker>> WorkerFor(const Collection& collection,
+                                                         const GenerationRecord& generation,
                                                          std::string_view purpose) const;
   void NoteEncoder(Served& served, const EmbedTurn& turn, const absl::Status& outcome);
   AdapterCaches CachesOf(uint32_t collection) const {
@@ -190,8 +192,8 @@ class EngineImpl final : public Engine {
     bool validated = false;  // a passing validation that is still true stands behind it
     uint64_t out_of_reach = 0;
   };
-  // FAILED_PRECONDITION unless `force`: for a generation that the gate keeps out (`gate`), or that reaches not every item.
-  // `what`: "activate".
+  // FAILED_PRECONDITION unless `force`: for a generation that the gate keeps out (`gate`), or that reaches not every
+  // item. `what`: "activate".
   absl::StatusOr<MayServe> CheckMayServe(Collection& collection, const CollectionState& state, uint32_t generation,
                                          bool force, bool gate, std::string_view what) const;
   // `generation`: the one to activate; nullopt: roll back.
@@ -205,7 +207,8 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::vector<uint32_t>> EarlierByAudit(uint32_t collection, uint32_t active) const;
 
   // Searching (retrieval.cc); by a key (canary_calls.cc).
-  absl::StatusOr<SearchAnswer> SearchServed(const ServedPtr& served, const SearchCall& call, const CallContext& context);
+  absl::StatusOr<SearchAnswer> SearchServed(const ServedPtr& served, const SearchCall& call,
+                                            const CallContext& context);
   absl::StatusOr<SearchAnswer> SearchByKey(const ServedPtr& served, const SearchCall& call, const CallContext& context);
 
   // Live recall (live_recall.cc): has one query of a search that was answered repeated, now and then. REQUIRES: it was
@@ -220,8 +223,9 @@ class EngineImpl final : public Engine {
   static constexpr std::string_view kFitAdapterJob = "fit-adapter";
   // Adds the job to the batch; when that is in the store, calls `written` and begins the job; answers its id.
   // `request`: method and fingerprint. REQUIRES: the collection's operator mutex is held.
-  absl::StatusOr<std::string> BeginJob(JobRecord job, const std::string& request_id, RequestRecord request,
-                                       WriteBatch batch = {}, absl::FunctionRef<void()> written = [] {});
+  absl::StatusOr<std::string> BeginJob(
+      JobRecord job, const std::string& request_id, RequestRecord request, WriteBatch batch = {},
+      absl::FunctionRef<void()> written = [] {});
   absl::StatusOr<ServedPtr> FindNumber(const JobRecord& job) const;
   absl::StatusOr<std::vector<ProbeSet>> ReadProbeSets(uint32_t collection, const CollectionRecord& record) const;
   absl::StatusOr<ProbeVectors> VectorsOf(const Collection& collection, const GenerationRecord& generation,
@@ -272,8 +276,8 @@ class EngineImpl final : public Engine {
   ThreadPool pool_;
   const std::shared_ptr<AdaptedBudget> adapted_memory_;
   const std::shared_ptr<AdaptedBudget> carried_disk_;  // nullptr: nothing is carried into files
-  Embedder embedder_, background_embedder_;  // of calls; of EmbedBackfills without a program beside this one
-  Jobs jobs_;  // its runners use the rest: halted first
+  Embedder embedder_, background_embedder_;            // of calls; of EmbedBackfills without a program beside this one
+  Jobs jobs_;                                          // its runners use the rest: halted first
 
   absl::Mutex operator_mu_;  // one change of the catalog at a time
   uint32_t next_collection_ ABSL_GUARDED_BY(operator_mu_) = 1;

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr absl::Duration kRequestAgeMax = absl::Hours(24 * 30);
 constexpr absl::Duration kMaintainEvery = absl::Seconds(1);
-constexpr int kCarrierNice = 10;  // searches and writes come first
+constexpr int kCarrierNice = 10;     // searches and writes come first
 constexpr int kBackgroundNice = 19;  // of encoders that nobody waits for
 
 // An existing folder must be empty or hold a store: nothing of ours is put among somebody else's files.
@@ -187,14 +187,18 @@ absl::StatusOr<AdapterSet> EngineImpl::LoadAdapters(uint32_t number, const std::
 }
 
 absl::Status EngineImpl::Load() {
-  jobs_.Define(std::string(kValidateJob), [this](const JobRun& run) { return RunValidateJob(run); },
-               /*cancellable=*/true);
-  jobs_.Define(std::string(kRetireJob), [this](const JobRun& run) { return RunRetireJob(run); },
-               /*cancellable=*/false);
-  jobs_.Define(std::string(kFitAdapterJob), [this](const JobRun& run) { return RunFitAdapterJob(run); },
-               /*cancellable=*/true);
-  jobs_.Define(std::string(kTrainJob), [this](const JobRun& run) { return RunTrainJob(run); }, /*cancellable=*/true,
-               [this](uint64_t job) { RemoveTraining(job); });
+  jobs_.Define(
+      std::string(kValidateJob), [this](const JobRun& run) { return RunValidateJob(run); },
+      /*cancellable=*/true);
+  jobs_.Define(
+      std::string(kRetireJob), [this](const JobRun& run) { return RunRetireJob(run); },
+      /*cancellable=*/false);
+  jobs_.Define(
+      std::string(kFitAdapterJob), [this](const JobRun& run) { return RunFitAdapterJob(run); },
+      /*cancellable=*/true);
+  jobs_.Define(
+      std::string(kTrainJob), [this](const JobRun& run) { return RunTrainJob(run); }, /*cancellable=*/true,
+      [this](uint64_t job) { RemoveTraining(job); });
   std::error_code error;
   RemoveEndedTrainings();
   fs::remove_all(JobsFolder(), error);  // of a run that was cut short
@@ -229,8 +233,8 @@ absl::Status EngineImpl::Load() {
     absl::Status status = Admit(record, std::move(opened[i]));
     if (status.ok()) continue;
     if (absl::IsDataLoss(status)) status = Annotate(status, StrCat("collection '", record.name, "'"));
-    // The others have memory enough, and are as they were. What else fails (no descriptor, no permission) ends the start:
-    // it would meet them as well.
+    // The others have memory enough, and are as they were. What else fails (no descriptor, no permission) ends the
+    // start: it would meet them as well.
     const bool too_large = status.GetPayload(ToAbsl(kMemoryLimitUrl)).has_value();
     if (!too_large && !absl::IsDataLoss(status)) return status;
     if (!too_large) damaged.Update(status);

@@ -8,7 +8,7 @@ namespace lightcone::server {
 absl::StatusOr<JobStatus> EngineImpl::GetJob(const std::string& id) { return jobs_.Get(id); }
 
 absl::StatusOr<JobPage> EngineImpl::ListJobs(const std::string& name, std::string_view kind, uint32_t page_size,
-                                            const std::string& token) {
+                                             const std::string& token) {
   uint32_t number = 0;
   if (!name.empty()) {
     LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));

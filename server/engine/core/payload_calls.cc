@@ -61,9 +61,7 @@ absl::StatusOr<CollectionStatus> EngineImpl::IndexPayload(const IndexPayloadCall
       WriteBatch batch;
       batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
       batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));
-      RecordRequest(call.request_id,
-                    {"IndexPayload", fingerprint, collection.number(), 0, 0, 0, NowMicros()},
-                    &batch);
+      RecordRequest(call.request_id, {"IndexPayload", fingerprint, collection.number(), 0, 0, 0, NowMicros()}, &batch);
       const OperatorWrite written = WriteOperation(batch);
       if (!written.in_store) return written.status;
       collection.Publish(std::move(record), state->generations);

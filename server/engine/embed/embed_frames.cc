@@ -111,7 +111,8 @@ absl::StatusOr<std::string> ReadFrame(const ReadBytes& read, FrameKind kind, uin
   if (head.bytes > bytes_max) return Damaged(StrCat(head.bytes, " bytes long; allowed: 0 .. ", bytes_max));
   std::string body(static_cast<size_t>(head.bytes), '\0');
   LC_RETURN_IF_ERROR(read(body.data(), body.size()));
-  if (Crc32c(body) != head.crc32c) return Damaged(StrCat("CRC-32C of its body is ", Crc32c(body), ", its head says ", head.crc32c));
+  if (Crc32c(body) != head.crc32c)
+    return Damaged(StrCat("CRC-32C of its body is ", Crc32c(body), ", its head says ", head.crc32c));
   return body;
 }
 
@@ -202,7 +203,8 @@ absl::StatusOr<EmbeddedInputs> DecodeVectors(std::string_view body, uint64_t num
   BodyReader reader(body);
   const auto answered = reader.Take<uint64_t>(), count = reader.Take<uint64_t>();
   if (!reader.ok() || answered != number || count != inputs) {
-    return Damaged(StrCat("an answer to ", answered, " for ", count, " inputs; expected: to ", number, " for ", inputs));
+    return Damaged(
+        StrCat("an answer to ", answered, " for ", count, " inputs; expected: to ", number, " for ", inputs));
   }
   EmbeddedInputs outputs;
   for (size_t i = 0; i < inputs; ++i) {

@@ -17,10 +17,10 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int kTriesKilled = 2;       // of an input alone at which SIGKILL comes: the kernel, or a person, may mean another
-constexpr int kFailedInARowMax = 10;  // inputs; then something that must work tells whether it is the encoder
+constexpr int kTriesKilled = 2;  // of an input alone at which SIGKILL comes: the kernel, or a person, may mean another
+constexpr int kFailedInARowMax = 10;         // inputs; then something that must work tells whether it is the encoder
 constexpr size_t kWorkedBytesMax = 1 << 20;  // of an input that is kept for that
-constexpr int kLoadFactor = 5;        // loading takes longer than a batch
+constexpr int kLoadFactor = 5;               // loading takes longer than a batch
 constexpr uint64_t kSaidBytesMax = 1 << 20;  // of what the process printed: an encoder may print at every input
 constexpr uint64_t kReadyBytesMax = 4'096;
 constexpr absl::Duration kLastMoment = absl::Seconds(2);  // for a process that hung up to end as it was about to
@@ -131,9 +131,10 @@ absl::Status EmbedWorker::EmbedAlone(const std::string& input, const std::functi
       *output = std::move((*answer)[0]);
       return absl::OkStatus();
     }
-    what = answer.ok() ? LastLine(MessageOf((*answer)[0].status())) : StrCat("the encoder ", MessageOf(answer.status()));
-    // It may be what earlier batches left in the process, memory that was never given back say. Once a batch at most: what
-    // is started here is fresh.
+    what =
+        answer.ok() ? LastLine(MessageOf((*answer)[0].status())) : StrCat("the encoder ", MessageOf(answer.status()));
+    // It may be what earlier batches left in the process, memory that was never given back say. Once a batch at most:
+    // what is started here is fresh.
     if (worn) {
       child_.reset();
       continue;
@@ -192,8 +193,7 @@ absl::StatusOr<EmbeddedInputs> EmbedWorker::Embed(std::span<const std::string> i
   worn_ = answered_;
   absl::StatusOr<EmbeddedInputs> together = Ask(inputs, cancelled);
   if (absl::IsCancelled(together.status())) return together;
-  EmbeddedInputs outputs =
-      together.ok() ? *std::move(together) : EmbeddedInputs(inputs.size(), together.status());
+  EmbeddedInputs outputs = together.ok() ? *std::move(together) : EmbeddedInputs(inputs.size(), together.status());
   const auto worked = std::find_if(outputs.begin(), outputs.end(), [](const auto& one) { return one.ok(); });
   if (worked != outputs.end()) NoteWorked(inputs[static_cast<size_t>(worked - outputs.begin())]);
   // One by one rather than by halves: each that fails costs a process, each that does not next to nothing.

@@ -1,6 +1,6 @@
-// An encoder in a process of its own, `lightcone embed-worker`: what crashes, hangs or eats memory there ends that process
-// alone. It is started when it is needed, again when it ended; an input that ends it by itself is found, and said.
-// Threads: one at a time.
+// An encoder in a process of its own, `lightcone embed-worker`: what crashes, hangs or eats memory there ends that
+// process alone. It is started when it is needed, again when it ended; an input that ends it by itself is found, and
+// said. Threads: one at a time.
 #pragma once
 
 #include <cstddef>

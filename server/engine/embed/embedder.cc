@@ -89,9 +89,11 @@ absl::StatusOr<Embedder::Input> Embedder::Prepare(const RawInput& input, const M
   return prepared;
 }
 
-absl::StatusOr<EmbeddedInputs> Embedder::Embed(
-    Key key, const std::string& encoder_path, const std::string& manifest_json, std::span<const RawInput* const> inputs,
-    const std::function<std::string(size_t)>& field_of, const CallContext& context) {
+absl::StatusOr<EmbeddedInputs> Embedder::Embed(Key key, const std::string& encoder_path,
+                                               const std::string& manifest_json,
+                                               std::span<const RawInput* const> inputs,
+                                               const std::function<std::string(size_t)>& field_of,
+                                               const CallContext& context) {
   LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Encoder> encoder, EncoderOf(key, encoder_path, manifest_json));
   EmbeddedInputs outputs(inputs.size(), std::vector<float>());
   // A large call goes through the queue piece by piece, so that it neither fills it nor starves the others.
@@ -119,7 +121,8 @@ absl::StatusOr<EmbeddedInputs> Embedder::Embed(
 
 absl::StatusOr<EmbeddedInputs> Embedder::EmbedStored(Key key, const std::string& encoder_path,
                                                      const std::string& manifest_json,
-                                                     std::span<const std::string_view> stored, const CallContext& context) {
+                                                     std::span<const std::string_view> stored,
+                                                     const CallContext& context) {
   EmbeddedInputs outputs;
   std::vector<RawInput> inputs;
   std::vector<size_t> places;
@@ -189,7 +192,8 @@ EmbeddedInputs Embedder::Run(std::span<const std::shared_ptr<Ticket>> batch) {
     for (const auto& t : batch) pixels.insert(pixels.end(), t->input.pixels.begin(), t->input.pixels.end());
     all = encoder.EmbedPixels(pixels, count);
   }
-  if (!all.ok() && batch.size() > 1 && (!options_.halves || Stopping())) return EmbeddedInputs(batch.size(), all.status());
+  if (!all.ok() && batch.size() > 1 && (!options_.halves || Stopping()))
+    return EmbeddedInputs(batch.size(), all.status());
   if (!all.ok() && batch.size() > 1) {  // because of one of them, it may be: the others' callers have no part in it
     EmbeddedInputs outputs = Run(batch.first(batch.size() / 2));
     EmbeddedInputs rest = Run(batch.subspan(batch.size() / 2));

@@ -50,10 +50,9 @@ class Embedder {
 
   // Vectors before the clip, or each input's own error; `field_of(i)` names input i in messages. The outer status: no
   // encoder could be loaded, RESOURCE_EXHAUSTED when the queue is full, DEADLINE_EXCEEDED, CANCELLED.
-  absl::StatusOr<EmbeddedInputs> Embed(
-      Key key, const std::string& encoder_path, const std::string& manifest_json,
-      std::span<const RawInput* const> inputs, const std::function<std::string(size_t)>& field_of,
-      const CallContext& context);
+  absl::StatusOr<EmbeddedInputs> Embed(Key key, const std::string& encoder_path, const std::string& manifest_json,
+                                       std::span<const RawInput* const> inputs,
+                                       const std::function<std::string(size_t)>& field_of, const CallContext& context);
 
   // The same for inputs as the store keeps them (raw_input.h), each called "input" in messages.
   absl::StatusOr<EmbeddedInputs> EmbedStored(Key key, const std::string& encoder_path, const std::string& manifest_json,

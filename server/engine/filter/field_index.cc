@@ -60,7 +60,7 @@ struct OnlyValue {
 
 // Half of a million ids are asked one by one in a fraction of the time that it takes to put them together; of few, most
 // would be asked in vain.
-constexpr uint64_t kTestedShare = 6;  // of the places of a column: one in so many at least
+constexpr uint64_t kTestedShare = 6;   // of the places of a column: one in so many at least
 constexpr uint64_t kPlacesAValue = 3;  // at most, on average
 constexpr uint64_t kPlacesFree = 1 << 18;
 
@@ -249,8 +249,10 @@ std::shared_ptr<const IdTest> FieldIndex::CollectRange(std::span<const FilterNod
                                                        IdPieces* out) const {
   return std::visit(
       [&]<typename T>(const ValueIndex<T>& index) -> std::shared_ptr<const IdTest> {
-        // From here on its own least and greatest values stand for the bounds: nothing is converted that could be rounded.
-        const auto ends = WithSides(type_, ranges, [&](const auto& below, const auto& above) { return index.Ends(below, above); });
+        // From here on its own least and greatest values stand for the bounds: nothing is converted that could be
+        // rounded.
+        const auto ends =
+            WithSides(type_, ranges, [&](const auto& below, const auto& above) { return index.Ends(below, above); });
         if (!ends) return nullptr;
         if (may_test) {
           if (auto test = TestOfRange(index, *ends)) return test;
@@ -331,8 +333,8 @@ IdBounds FieldIndex::Bounds(const IdPieces& met, bool of_kind, bool of_others) c
 }
 
 size_t FieldIndex::bytes() const {
-  size_t bytes = std::visit([](const auto& index) { return index.bytes(); }, values_) + present_.bytes() + odd_.bytes() +
-                 other_.bytes() + several_.bytes();
+  size_t bytes = std::visit([](const auto& index) { return index.bytes(); }, values_) + present_.bytes() +
+                 odd_.bytes() + other_.bytes() + several_.bytes();
   OnColumn(*this, [&](const auto& column) { bytes += column.bytes(); });
   return bytes;
 }

@@ -1,9 +1,9 @@
 // The index over one field of the payloads: for a condition of a filter, the ids whose payloads meet it.
 //
-// Numbers and times are held by id as well (value_column.h), as long as a third of the places there have one; once fewer do
-// until the next start. Then a range that very many ids meet is a test of one id after another, and their set is not put
-// together. Not while any id has several values, or one that does not fit.
-// Threads: none of its own; const methods are safe together.
+// Numbers and times are held by id as well (value_column.h), as long as a third of the places there have one; once
+// fewer do until the next start. Then a range that very many ids meet is a test of one id after another, and their set
+// is not put together. Not while any id has several values, or one that does not fit. Threads: none of its own; const
+// methods are safe together.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,8 @@ class FieldIndex {
   static Kind KindOf(const FilterValue& value);
   void CollectEqual(const FilterValue& value, IdPieces* out) const;
   // The ids of what ranges have in common, or the test that very many meet.
-  std::shared_ptr<const IdTest> CollectRange(std::span<const FilterNode* const> ranges, bool may_test, IdPieces* out) const;
+  std::shared_ptr<const IdTest> CollectRange(std::span<const FilterNode* const> ranges, bool may_test,
+                                             IdPieces* out) const;
   // Of a condition about values of the index's kind, or of others, that these ids meet.
   IdBounds Bounds(const IdPieces& met, bool of_kind, bool of_others) const;
   // Of the range between two values that ids have; nullptr: to be put together.

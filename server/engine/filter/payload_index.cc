@@ -106,9 +106,10 @@ absl::StatusOr<size_t> PayloadIndex::Build(const std::vector<FieldPtr>& fields) 
     Change(entries, fields, [](FieldIndex& index, uint64_t id, const PayloadValues& values) { index.Add(id, values); });
     read.clear();
     absl::ReaderMutexLock lock(&mu_);
-    const bool wanted = std::any_of(fields.begin(), fields.end(), [this](const FieldPtr& field) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return std::find(fields_.begin(), fields_.end(), field) != fields_.end();
-    });
+    const bool wanted =
+        std::any_of(fields.begin(), fields.end(), [this](const FieldPtr& field) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+          return std::find(fields_.begin(), fields_.end(), field) != fields_.end();
+        });
     if (stopping_ || !wanted) return MakeStatus(absl::StatusCode::kCancelled, "nobody wants these fields any more");
     return absl::OkStatus();
   };
@@ -211,12 +212,14 @@ IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, 
     case FilterNode::Kind::kAnd: {
       if (may_test) return CompileAnd(node, generation, out);
       IdBounds all = IdBounds::Known(true);
-      for (const FilterNode& child : node.children) all = And(std::move(all), CompileNode(child, generation, false, out));
+      for (const FilterNode& child : node.children)
+        all = And(std::move(all), CompileNode(child, generation, false, out));
       return all;
     }
     case FilterNode::Kind::kOr: {
       IdBounds any = IdBounds::Known(false);
-      for (const FilterNode& child : node.children) any = Or(std::move(any), CompileNode(child, generation, false, out));
+      for (const FilterNode& child : node.children)
+        any = Or(std::move(any), CompileNode(child, generation, false, out));
       return any;
     }
     case FilterNode::Kind::kNot:
@@ -231,7 +234,8 @@ IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, 
 }
 
 const PayloadIndex::Field* PayloadIndex::Find(const std::string& path) const {
-  const auto field = std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field.path == path; });
+  const auto field =
+      std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field.path == path; });
   return field == fields_.end() || !(*field)->ready ? nullptr : field->get();
 }
 
@@ -274,12 +278,12 @@ IdBounds PayloadIndex::CompileAnd(const FilterNode& node, uint32_t generation, C
     take(evaluate(true), [evaluate] { return evaluate(false); });
   }
   for (const FilterNode* child : others) {
-    const auto compile = [=, this](bool may_test) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return CompileNode(*child, generation, may_test, out);
-    };
+    const auto compile = [=, this](bool may_test)
+                             ABSL_NO_THREAD_SAFETY_ANALYSIS { return CompileNode(*child, generation, may_test, out); };
     take(compile(true), [compile] { return compile(false); });
   }
-  // Of few ids each is asked. What many tests leave between them may be few as well: then sets are the cheaper way to them.
+  // Of few ids each is asked. What many tests leave between them may be few as well: then sets are the cheaper way to
+  // them.
   double share = 1;
   std::erase_if(tested, [&](const auto& one) {
     uint64_t met = UINT64_MAX;

@@ -76,8 +76,8 @@ class PayloadIndex {
   // Now and then. Errors of the store; what is left is swept the next time.
   absl::Status Sweep() ABSL_LOCKS_EXCLUDED(mu_, discard_mu_);
 
-  // For rows of one generation. For a view that was pinned before the call. With `may_test` the filter may have tests of
-  // what very many ids meet.
+  // For rows of one generation. For a view that was pinned before the call. With `may_test` the filter may have tests
+  // of what very many ids meet.
   CompiledFilter Compile(const FilterNode& root, uint32_t generation, bool may_test) const ABSL_LOCKS_EXCLUDED(mu_);
 
   std::vector<PayloadIndexStatus> Status() const ABSL_LOCKS_EXCLUDED(mu_);

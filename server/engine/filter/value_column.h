@@ -1,5 +1,5 @@
-// The values of ids that have one, by id: eight bytes each, in chunks of neighbouring ids. What a search holds of it stays
-// as it was for the ids that were there, whatever is set and cleared meanwhile, and is asked without a lock.
+// The values of ids that have one, by id: eight bytes each, in chunks of neighbouring ids. What a search holds of it
+// stays as it was for the ids that were there, whatever is set and cleared meanwhile, and is asked without a lock.
 // Threads: Set and Clear one at a time, and Values not beside them; what Values gave is safe from any thread.
 #pragma once
 
@@ -20,7 +20,8 @@ template <typename T>
 class ValueColumn {
  public:
   // Says that an id has no value; it is none itself.
-  static constexpr T kNone = std::is_floating_point_v<T> ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::lowest();
+  static constexpr T kNone =
+      std::is_floating_point_v<T> ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::lowest();
   static bool IsNone(T value) { return std::is_floating_point_v<T> ? value != value : value == kNone; }
 
  private:
@@ -84,7 +85,8 @@ class ValueColumn {
     }
     place.store(value, std::memory_order_relaxed);
     if (value < chunk->least.load(std::memory_order_relaxed)) chunk->least.store(value, std::memory_order_relaxed);
-    if (value > chunk->greatest.load(std::memory_order_relaxed)) chunk->greatest.store(value, std::memory_order_relaxed);
+    if (value > chunk->greatest.load(std::memory_order_relaxed))
+      chunk->greatest.store(value, std::memory_order_relaxed);
   }
 
   void Clear(uint64_t id) {

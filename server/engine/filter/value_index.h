@@ -1,9 +1,8 @@
 // Which ids have which value: a tree in the order of the values. A leaf has the ids of one frequent value, or about a
 // thousand of rarer values side by side; where values have a size, a node above has the set of all ids below it. So a
-// single value, some values and a range of values are each a union of a few sets and at most two parts of leaves: half of
-// a million ids is put together from a few bitmaps, not from a thousand leaves. Texts are asked for one by one, as a rule,
-// and have sets in their leaves alone.
-// Threads: none of its own; const methods are safe together.
+// single value, some values and a range of values are each a union of a few sets and at most two parts of leaves: half
+// of a million ids is put together from a few bitmaps, not from a thousand leaves. Texts are asked for one by one, as a
+// rule, and have sets in their leaves alone. Threads: none of its own; const methods are safe together.
 #pragma once
 
 #include <algorithm>
@@ -94,8 +93,8 @@ class ValueIndex {
     return ends;
   }
 
-  // How many ids there are of such values, those of several values more than once. Only where nodes above leaves have sets
-  // is that less work than to collect them.
+  // How many ids there are of such values, those of several values more than once. Only where nodes above leaves have
+  // sets is that less work than to collect them.
   template <typename Below, typename Above>
   uint64_t Count(const Below& below, const Above& above) const {
     uint64_t count = 0;
@@ -121,7 +120,7 @@ class ValueIndex {
 
   // A leaf has no children; what has some is no leaf. But for an empty root none is empty.
   struct Node {
-    T least{};                      // of the values here
+    T least{};  // of the values here
     IdSet ids;
     std::vector<Entry> entries;     // of a leaf, ascending; none: every id has the value `least`
     std::vector<NodePtr> children;  // ascending, all leaves or none

@@ -1,6 +1,6 @@
 #include "base/status.h"
-#include "server/engine/jobs/jobs.h"
 #include "server/engine/collection/record_json.h"
+#include "server/engine/jobs/jobs.h"
 
 namespace lightcone::server {
 namespace {

@@ -18,7 +18,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int kJobNice = 10;              // jobs give way to searches
+constexpr int kJobNice = 10;           // jobs give way to searches
 constexpr size_t kUnendedMax = 1'000;  // jobs that wait or run
 constexpr size_t kEndedMax = 1'000;    // that are remembered
 constexpr uint32_t kAttemptsMax = 20;  // a job that takes the server down each time must not do so for ever

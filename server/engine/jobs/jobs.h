@@ -59,13 +59,13 @@ class Jobs {
   explicit Jobs(Store* store) : store_(store) {}  // must outlive it
   ~Jobs() { Halt(); }
 
-  // `cancellable`: an operator may cancel jobs of this kind. `ended`: called with the number of one once its end is in the
-  // store; not for those that a crash comes before.
+  // `cancellable`: an operator may cancel jobs of this kind. `ended`: called with the number of one once its end is in
+  // the store; not for those that a crash comes before.
   void Define(const std::string& kind, JobRunner runner, bool cancellable,
               std::function<void(uint64_t number)> ended = {});
   // Reads the table and begins again what had not ended; jobs of a collection that is not served (its index needs more
-  // memory than is allowed, or its records are damaged) wait for a start that serves it. A job whose own record is damaged is
-  // passed over: Get answers DATA_LOSS, Cancel puts a cancelled one in its place.
+  // memory than is allowed, or its records are damaged) wait for a start that serves it. A job whose own record is
+  // damaged is passed over: Get answers DATA_LOSS, Cancel puts a cancelled one in its place.
   absl::Status Load(const std::function<bool(uint32_t collection)>& served);
   // Ends the threads; what runs goes on with the next start.
   void Halt();
@@ -123,7 +123,7 @@ class Jobs {
   uint64_t next_ ABSL_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, absl::Status> damaged_ ABSL_GUARDED_BY(mu_);  // why the records of these jobs cannot be read
-  std::map<std::string, std::unique_ptr<Kind>> kinds_;  // set before Load; a Kind's parts are guarded by mu_
+  std::map<std::string, std::unique_ptr<Kind>> kinds_;             // set before Load; a Kind's parts are guarded by mu_
 };
 
 }  // namespace lightcone::server

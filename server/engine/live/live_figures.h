@@ -22,9 +22,8 @@ double DistributionDistance(std::vector<float> a, std::vector<float> b);
 
 class LiveFigures {
  public:
-  // One search: what it answered, and what the exact search of the same view did. A hit of the latter is found if it, or
-  // another that is exactly as near, is among the former.
-  // `filter`: "none", "broad" or "narrow".
+  // One search: what it answered, and what the exact search of the same view did. A hit of the latter is found if it,
+  // or another that is exactly as near, is among the former. `filter`: "none", "broad" or "narrow".
   void Record(uint32_t query_generation, const std::string& filter, const std::vector<EngineHit>& answered,
               const std::vector<EngineHit>& exact);
   void RecordFailure();

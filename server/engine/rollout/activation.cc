@@ -66,9 +66,9 @@ void KeepSteps(const CollectionState& state, std::vector<uint32_t>* earlier) {
 
 }  // namespace
 
-absl::StatusOr<EngineImpl::MayServe> EngineImpl::CheckMayServe(Collection& collection,
-                                                               const CollectionState& state, uint32_t generation,
-                                                               bool force, bool gate, std::string_view what) const {
+absl::StatusOr<EngineImpl::MayServe> EngineImpl::CheckMayServe(Collection& collection, const CollectionState& state,
+                                                               uint32_t generation, bool force, bool gate,
+                                                               std::string_view what) const {
   const absl::Status validated = CheckValidated(collection, state, generation);
   if (gate && !force && !validated.ok() && Guarded(state.record, generation)) {
     return FailedPrecondition(StrCat("generation ", generation, " of collection '", state.record.name, "' ",
@@ -76,9 +76,9 @@ absl::StatusOr<EngineImpl::MayServe> EngineImpl::CheckMayServe(Collection& colle
   }
   const auto out_of_reach = static_cast<uint64_t>(OutOfReach(*collection.Pin(), state, state.reach, generation));
   if (out_of_reach == 0 || force) return MayServe{validated.ok(), out_of_reach};
-  return FailedPrecondition(StrCat("generation ", generation, " cannot reach ", out_of_reach, " items of collection '",
-                                   state.record.name, "', which other generations embedded; give force and a reason to ",
-                                   what, " it all the same"));
+  return FailedPrecondition(
+      StrCat("generation ", generation, " cannot reach ", out_of_reach, " items of collection '", state.record.name,
+             "', which other generations embedded; give force and a reason to ", what, " it all the same"));
 }
 
 absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const CollectionState& state, const SwitchCall& call,
@@ -110,9 +110,10 @@ absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const Collectio
   batch.Expect(Table::kCollections, keys::Collection(number), state.encoded);
   batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
   batch.Put(Table::kGenerations, keys::Generation(number, generation), Encode(generations[generation - 1]));
-  batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)),
-            Encode(AuditRecord{record.name, rollback, generation, previous, call.force, call.reason, may.out_of_reach, now,
-                               call.request_id, /*retired=*/false, may.validated, std::nullopt, call.operator_name}));
+  batch.Put(
+      Table::kMeta, keys::Meta(AuditName(now, number)),
+      Encode(AuditRecord{record.name, rollback, generation, previous, call.force, call.reason, may.out_of_reach, now,
+                         call.request_id, /*retired=*/false, may.validated, std::nullopt, call.operator_name}));
   RecordRequest(call.request_id, std::move(request), &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
@@ -210,8 +211,8 @@ absl::StatusOr<std::vector<AuditEntry>> EngineImpl::ListAudit(const std::string&
   std::deque<AuditEntry> last;
   LC_RETURN_IF_ERROR(ReadAudit(served->collection->number(), [&](AuditRecord r) {
     last.push_front({absl::FromUnixMicros(r.time_us), r.rollback, r.generation, r.previous_generation, r.forced,
-                     std::move(r.reason), r.out_of_reach, std::move(r.request_id), r.retired, r.validated, r.canary_share,
-                     std::move(r.operator_name)});
+                     std::move(r.reason), r.out_of_reach, std::move(r.request_id), r.retired, r.validated,
+                     r.canary_share, std::move(r.operator_name)});
     if (last.size() > (limit == 0 ? kAuditLimitDefault : limit)) last.pop_back();
   }));
   return std::vector<AuditEntry>(std::make_move_iterator(last.begin()), std::make_move_iterator(last.end()));

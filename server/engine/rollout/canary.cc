@@ -32,8 +32,9 @@ void CanaryTally::Note(bool canary, absl::Duration took, const absl::StatusOr<Se
       failed = failed || !result.status.ok();
       if (!result.status.ok() || result.hits.empty()) continue;
       // A calibration may put another before the nearest.
-      const auto nearest = std::min_element(result.hits.begin(), result.hits.end(),
-                                            [](const EngineHit& a, const EngineHit& b) { return a.distance < b.distance; });
+      const auto nearest =
+          std::min_element(result.hits.begin(), result.hits.end(),
+                           [](const EngineHit& a, const EngineHit& b) { return a.distance < b.distance; });
       side.distances += nearest->distance;
       side.uncertainties += nearest->uncertainty;
       ++side.nearest;

@@ -1,5 +1,5 @@
-// A canary: a generation that serves a share of the searches before it is active, and how it does beside the active one.
-// Threads: CanaryHas is pure; every method is safe from any thread.
+// A canary: a generation that serves a share of the searches before it is active, and how it does beside the active
+// one. Threads: CanaryHas is pure; every method is safe from any thread.
 #pragma once
 
 #include <array>

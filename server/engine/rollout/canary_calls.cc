@@ -87,13 +87,13 @@ absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
     if (call.generation == record.active_generation) {
       return InvalidField("generation", StrCat(call.generation), "another one than the active generation");
     }
-    LC_ASSIGN_OR_RETURN(may, CheckMayServe(collection, *state, call.generation, call.force, /*gate=*/true,
-                                           "make a canary of"));
+    LC_ASSIGN_OR_RETURN(
+        may, CheckMayServe(collection, *state, call.generation, call.force, /*gate=*/true, "make a canary of"));
   }
   const int64_t now = NowMicros();
   const RequestRecord request{"SetCanary", fingerprint, number, call.generation, 0, may.out_of_reach, now};
   if (call.generation == 0 && earlier == 0) {  // nothing to do, which is remembered: a later canary is another one's
-    LC_RETURN_IF_ERROR(store_->Sync());  // The disk may have refused the call that ended the last one.
+    LC_RETURN_IF_ERROR(store_->Sync());        // The disk may have refused the call that ended the last one.
     if (call.request_id.empty()) return CanaryOf(*served, record);
     WriteBatch nothing;
     RecordRequest(call.request_id, request, &nothing);

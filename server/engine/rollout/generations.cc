@@ -12,8 +12,8 @@
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
 #include "server/engine/collection/external_manifest.h"
+#include "server/engine/core/engine_impl.h"
 #include "server/engine/validation/validation.h"
 #include "store/keys.h"
 
@@ -183,7 +183,8 @@ absl::StatusOr<GenerationStatus> EngineImpl::TakeUpDraft(Collection& collection,
   batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
   batch.Put(Table::kGenerations, keys::Generation(collection.number(), call.draft), Encode(record));
   RecordRequest(call.request_id,
-                {"RegisterGeneration", fingerprint, collection.number(), call.draft, 0, 0, record.registered_us}, &batch);
+                {"RegisterGeneration", fingerprint, collection.number(), call.draft, 0, 0, record.registered_us},
+                &batch);
   const OperatorWrite written = WriteOperation(batch);
   if (!written.in_store) return written.status;
   collection.PublishGenerations(std::move(generations));
@@ -218,8 +219,7 @@ GenerationStatus EngineImpl::StatusOf(const Collection& collection, const Collec
   status.generation = generation;
   status.validation = record.validation;
   if (record.validation != nullptr) {
-    status.validation_outdated =
-        MessageOf(CheckCurrent(state, collection.progress(), generation, *record.validation));
+    status.validation_outdated = MessageOf(CheckCurrent(state, collection.progress(), generation, *record.validation));
   }
   const bool validated =
       record.validation != nullptr && record.validation->passed && status.validation_outdated.empty();

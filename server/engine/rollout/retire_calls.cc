@@ -9,8 +9,8 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
 #include "server/engine/collection/record_json.h"
+#include "server/engine/core/engine_impl.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -90,9 +90,10 @@ absl::Status EngineImpl::CheckRetirable(Served& served, const CollectionState& s
   if (!ended.ok()) {
     collection.SetClosed(generation, false);
     if (!absl::IsDeadlineExceeded(ended)) return ended;
-    return MakeStatus(absl::StatusCode::kDeadlineExceeded,
-                      StrCat("generation ", generation, " of collection '", state.record.name, "' is not retired: writes that ",
-                             "came before have waited for longer than ", absl::FormatDuration(kBarrierMax), "; try again"));
+    return MakeStatus(
+        absl::StatusCode::kDeadlineExceeded,
+        StrCat("generation ", generation, " of collection '", state.record.name, "' is not retired: writes that ",
+               "came before have waited for longer than ", absl::FormatDuration(kBarrierMax), "; try again"));
   }
   const Stranded stranded = CountStranded(state, collection.progress(), generation);
   if (stranded.only + stranded.unreachable == 0) return absl::OkStatus();

@@ -6,9 +6,9 @@
 #include "base/status.h"
 #include "server/engine/collection/answer_bytes.h"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
 #include "server/engine/collection/item_reader.h"
 #include "server/engine/collection/raw_input.h"
+#include "server/engine/core/engine_impl.h"
 #include "server/engine/search/scroll_token.h"
 #include "server/engine/search/search.h"
 #include "store/keys.h"
@@ -17,7 +17,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr int64_t kDefaultPage = 1'000;
-constexpr int kAliveEvery = 256;  // items between looks at the deadline
+constexpr int kAliveEvery = 256;   // items between looks at the deadline
 constexpr int kInputRetries = 20;  // An item that is replaced before its input is read is read again.
 
 absl::Status CheckSearch(const SearchCall& call, const Limits& limits) {
@@ -83,7 +83,8 @@ absl::StatusOr<SearchAnswer> EngineImpl::SearchServed(const ServedPtr& served, c
     if (!bound.status.ok()) continue;
     const std::string field = StrCat("queries[", i, "]");
     if (const auto* vector = std::get_if<std::vector<float>>(&query.content)) {
-      bound.status = CheckVector(generation->space, *vector, field + (query.is_canary_vector ? ".canary_vector" : ".vector"));
+      bound.status =
+          CheckVector(generation->space, *vector, field + (query.is_canary_vector ? ".canary_vector" : ".vector"));
       if (bound.status.ok()) bound.z = *vector;
     } else if (const auto* item = std::get_if<QueryByItem>(&query.content)) {
       bound.status = LookUpItem(collection, generation->generation, item->id, field + ".item", options_.limits, &bound);

@@ -329,7 +329,8 @@ QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, b
     }
     any = true;
     for (const SearchHit& hit : leg->result->hits) {
-      candidates.push_back({hit, leg->generation, leg->calibration ? leg->calibration->Of(hit.distance) : hit.distance});
+      candidates.push_back(
+          {hit, leg->generation, leg->calibration ? leg->calibration->Of(hit.distance) : hit.distance});
     }
   }
   if (!any) {

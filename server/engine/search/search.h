@@ -14,13 +14,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "stats/distance_calibration.h"
+#include "base/thread_pool.h"
+#include "server/engine/api/types.h"
 #include "server/engine/collection/answer_bytes.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_index.h"
-#include "base/thread_pool.h"
-#include "server/engine/api/types.h"
+#include "stats/distance_calibration.h"
 
 namespace lightcone::server {
 

@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mix.h"
+#include "server/engine/api/types.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/embed/embedder.h"
-#include "server/engine/api/types.h"
 
 namespace lightcone::server {
 

@@ -11,11 +11,11 @@
 #include "base/npy.h"
 #include "base/number_text.h"
 #include "base/status.h"
-#include "server/engine/training/adapter_pairs.h"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/collection/record_json.h"
+#include "server/engine/core/engine_impl.h"
+#include "server/engine/training/adapter_pairs.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -156,12 +156,12 @@ struct FitSides {
 };
 
 absl::Status NoPairs(const FitSides& sides, const AdapterPairs& pairs) {
-  return FailedPrecondition(StrCat(
-      "no item of collection '", sides.state.record.name, "' is embedded by generations ", sides.older.generation, " and ",
-      sides.newer.generation, " both",
-      pairs.unlabelled > 0 ? StrCat(" and has a label in '", sides.call.label_field, "'") : "",
-      ": upsert embeddings of generation ", sides.newer.generation,
-      " with same_content for some, 2,000 are a good number; SampleItems names them"));
+  return FailedPrecondition(
+      StrCat("no item of collection '", sides.state.record.name, "' is embedded by generations ",
+             sides.older.generation, " and ", sides.newer.generation, " both",
+             pairs.unlabelled > 0 ? StrCat(" and has a label in '", sides.call.label_field, "'") : "",
+             ": upsert embeddings of generation ", sides.newer.generation,
+             " with same_content for some, 2,000 are a good number; SampleItems names them"));
 }
 
 std::vector<std::string> CommandLine(const std::string& program, const std::string& folder, const FitSides& sides,
@@ -183,7 +183,8 @@ std::vector<std::string> CommandLine(const std::string& program, const std::stri
   add("--map", call.map);
   // Jobs that an older server began may name what the map does not have, and the program refuses it.
   if (HasLoss(call.map)) add("--loss", call.loss);
-  if (call.width > 0 && HasWidth(call.map)) add(call.map == "low-rank-affine" ? "--rank" : "--width", StrCat(call.width));
+  if (call.width > 0 && HasWidth(call.map))
+    add(call.map == "low-rank-affine" ? "--rank" : "--width", StrCat(call.width));
   add("--test-share", "0");
   add("--seed", StrCat(call.seed));
   add("--out", folder + "/adapter");
@@ -255,13 +256,16 @@ absl::StatusOr<std::string> EngineImpl::RunFitAdapterJob(const JobRun& run) {
   Collection& collection = *served->collection;
   const auto state = collection.state();
   LC_RETURN_IF_ERROR(CheckSides(*state, call));
-  const FitSides sides{*state, *state->Find(std::min(call.from, call.to)), *state->Find(std::max(call.from, call.to)), call};
+  const FitSides sides{*state, *state->Find(std::min(call.from, call.to)), *state->Find(std::max(call.from, call.to)),
+                       call};
   const auto gone = [&] { return run.cancelled() || collection.dropped(); };
   PairsRun gather{gone, run.report, {}};
   std::unique_ptr<EmbedWorker> worker;
   if (sides.newer.has_encoder && call.embed_max > 0) {
     LC_ASSIGN_OR_RETURN(worker, WorkerFor(collection, sides.newer, "fit"));
-    gather.embed = [&](const std::vector<std::string>& inputs) { return EmbedForFit(*worker, sides.newer, inputs, gone); };
+    gather.embed = [&](const std::vector<std::string>& inputs) {
+      return EmbedForFit(*worker, sides.newer, inputs, gone);
+    };
   }
   const PairsWanted wanted{sides.older.generation, sides.newer.generation, call.pairs_max,
                            call.embed_max,         call.label_field,       call.seed};
@@ -269,7 +273,8 @@ absl::StatusOr<std::string> EngineImpl::RunFitAdapterJob(const JobRun& run) {
   worker.reset();
   if (pairs.count == 0) return NoPairs(sides, pairs);
   run.report(static_cast<uint64_t>(pairs.count), static_cast<uint64_t>(pairs.count), "fitting");
-  LC_ASSIGN_OR_RETURN(std::string file, FitBeside(options_, StrCat(JobsFolder(), "/", run.job.number), sides, pairs, gone));
+  LC_ASSIGN_OR_RETURN(std::string file,
+                      FitBeside(options_, StrCat(JobsFolder(), "/", run.job.number), sides, pairs, gone));
   LC_ASSIGN_OR_RETURN(file, WithEncoders(std::move(file), *state->Find(call.from), *state->Find(call.to)));
   if (gone()) return MakeStatus(absl::StatusCode::kCancelled, "the adapter is fitted, and not wanted any more");
   LC_ASSIGN_OR_RETURN(const AdapterStatus put,

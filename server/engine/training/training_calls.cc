@@ -1,5 +1,5 @@
-// Training inside the server: a job that runs `lightcone train` in a process of its own, from what the collection holds or
-// from a data set on this machine, and adds what comes out as a draft.
+// Training inside the server: a job that runs `lightcone train` in a process of its own, from what the collection holds
+// or from a data set on this machine, and adds what comes out as a draft.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -12,8 +12,8 @@
 #include "base/status.h"
 #include "models/manifest.h"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
 #include "server/engine/collection/record_json.h"
+#include "server/engine/core/engine_impl.h"
 #include "server/engine/training/training_images.h"
 #include "server/engine/training/training_recipe.h"
 #include "spdlog/spdlog.h"
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFruitlessMax = 3;  // processes that ended by a signal one after another, none having got further
+constexpr int kFruitlessMax = 3;   // processes that ended by a signal one after another, none having got further
 constexpr int kExitUsage = 2;      // of `lightcone`: a wrong flag or value
 constexpr int kExitExhausted = 6;  // and: a full disk, or no memory
 constexpr int64_t kProgressBytesMax = 4 << 20;
@@ -71,7 +71,8 @@ absl::Status CheckParent(const CollectionState& state, const TrainingRecipe& rec
 }
 
 // The folder of a generation's model, as training reads it.
-absl::Status WriteModel(const std::string& folder, const GenerationRecord& generation, const std::string& encoder_path) {
+absl::Status WriteModel(const std::string& folder, const GenerationRecord& generation,
+                        const std::string& encoder_path) {
   LC_RETURN_IF_ERROR(MakeFolders(folder));
   LC_ASSIGN_OR_RETURN(const Manifest manifest, ParseManifest(generation.manifest_json));
   const std::string encoder = folder + "/" + manifest.encoder_file;
@@ -164,8 +165,8 @@ absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()
     fruitless = progress->step() > furthest ? 1 : fruitless + 1;
     furthest = std::max(furthest, progress->step());
     ++*restarts;
-    spdlog::warn("a training's process was ended by signal {} at step {}; it goes on from its last checkpoint", code - 128,
-                 progress->step());
+    spdlog::warn("a training's process was ended by signal {} at step {}; it goes on from its last checkpoint",
+                 code - 128, progress->step());
     if (fruitless < kFruitlessMax) continue;
     return Internal(StrCat("the training was ended by signal ", code - 128, " ", kFruitlessMax,
                            " times without getting further (9 is what a lack of memory looks like): ", said));
@@ -214,7 +215,8 @@ void EngineImpl::RemoveEndedTrainings() const {
 void EngineImpl::RemoveTraining(uint64_t job) const {
   std::error_code error;
   fs::remove_all(TrainingFolder(job), error);
-  if (error) spdlog::warn("what training {} left in '{}' cannot be removed: {}", job, TrainingFolder(job), error.message());
+  if (error)
+    spdlog::warn("what training {} left in '{}' cannot be removed: {}", job, TrainingFolder(job), error.message());
 }
 
 absl::StatusOr<std::string> EngineImpl::RunTrainJob(const JobRun& run) {
@@ -240,13 +242,15 @@ absl::StatusOr<std::string> EngineImpl::RunTrainJob(const JobRun& run) {
     }
     if (call.parent != 0) {
       places.old = folder + "/old";
-      LC_RETURN_IF_ERROR(WriteModel(places.old, *state->Find(call.parent), EncoderPath(collection.number(), call.parent)));
+      LC_RETURN_IF_ERROR(
+          WriteModel(places.old, *state->Find(call.parent), EncoderPath(collection.number(), call.parent)));
     }
     const std::string threads = StrCat(options_.helper_threads);
     ChildProgram program;
-    program.words = TrainingWords(options_.helper_program, recipe, places, state->record.metric, state->record.curvature,
-                                  options_.helper_threads);
-    program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads, "MKL_NUM_THREADS=" + threads};
+    program.words = TrainingWords(options_.helper_program, recipe, places, state->record.metric,
+                                  state->record.curvature, options_.helper_threads);
+    program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
+                           "MKL_NUM_THREADS=" + threads};
     program.output = folder + "/said.txt";
     program.niceness = options_.helper_niceness;
     program.memory_bytes_max = options_.helper_memory_bytes_max;

@@ -15,9 +15,9 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "models/image.h"
-#include "server/engine/validation/item_class.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/collection/record_json.h"
+#include "server/engine/validation/item_class.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -86,8 +86,8 @@ class Export {
       }
       classes_[*label].push_back(item.internal_id);
       if (classes_.size() > kClassesMax) {
-        return ResourceExhausted(StrCat("field 'label_field' is '", label_field_, "', which tells more than ", kClassesMax,
-                                        " classes apart; it is none"));
+        return ResourceExhausted(StrCat("field 'label_field' is '", label_field_, "', which tells more than ",
+                                        kClassesMax, " classes apart; it is none"));
       }
       ++total_;
     }

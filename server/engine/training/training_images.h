@@ -27,12 +27,12 @@ struct ExportRun {
   std::function<void(uint64_t done, uint64_t total, std::string_view step)> report;
 };
 
-// Bytes left on the disk of `folder` where they are fewer than what trainings leave to the store's writes; nullopt: there
-// is room, or nobody can tell.
+// Bytes left on the disk of `folder` where they are fewer than what trainings leave to the store's writes; nullopt:
+// there is room, or nobody can tell.
 std::optional<uint64_t> TooFewBytesLeft(const std::string& folder);
 
-// Writes the stored images of all items, as they are now, to `folder`, made anew. A class is the value of `label_field` in
-// the payload. An export that a crash cut short is made anew; one that had ended is left as it is.
+// Writes the stored images of all items, as they are now, to `folder`, made anew. A class is the value of `label_field`
+// in the payload. An export that a crash cut short is made anew; one that had ended is left as it is.
 // FAILED_PRECONDITION where fewer than two classes have two images (says what was left out). Errors of files and store.
 // RESOURCE_EXHAUSTED where the disk has less room left than the store needs, and where there are more than a million
 // classes.

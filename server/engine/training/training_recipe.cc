@@ -21,13 +21,15 @@ constexpr int kRecipeClassesMax = 10'000'000;
 constexpr std::string_view kFields = "method, recipe, name, data, seed, classes, fraction, options";
 
 absl::Status Bad(std::string_view field, const Json& value, std::string_view allowed) {
-  return InvalidField(StrCat("recipe_json.", field), value.dump(-1, ' ', false, Json::error_handler_t::replace), allowed);
+  return InvalidField(StrCat("recipe_json.", field), value.dump(-1, ' ', false, Json::error_handler_t::replace),
+                      allowed);
 }
 
 // Of a command line's word: what is none ends it.
 bool IsWord(const std::string& text, size_t bytes_max) {
-  return text.size() <= bytes_max && IsUtf8(text) &&
-         std::none_of(text.begin(), text.end(), [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
+  return text.size() <= bytes_max && IsUtf8(text) && std::none_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_iscntrl(static_cast<unsigned char>(c));
+         });
 }
 
 absl::Status ReadText(std::string_view field, const Json& value, size_t bytes_max, std::string* out) {
@@ -78,7 +80,8 @@ absl::Status ReadOne(const std::string& name, const Json& value, TrainingRecipe*
     return absl::OkStatus();
   }
   if (name == "classes") {
-    const bool right = value.is_number_unsigned() && value.get<uint64_t>() <= kRecipeClassesMax && value.get<uint64_t>() != 1;
+    const bool right =
+        value.is_number_unsigned() && value.get<uint64_t>() <= kRecipeClassesMax && value.get<uint64_t>() != 1;
     if (!right) return Bad(name, value, StrCat("0 (all), 2 .. ", kRecipeClassesMax));
     recipe->classes = value.get<int>();
     return absl::OkStatus();
@@ -108,7 +111,8 @@ absl::StatusOr<TrainingRecipe> ParseTrainingRecipe(const std::string& text) {
 
 absl::Status CheckTrainingSpace(const TrainingRecipe& recipe, Metric metric, double curvature) {
   if (metric == Metric::kInnerProduct) {
-    return FailedPrecondition("the collection measures by inner_product; models are trained for lorentz, cosine, euclidean");
+    return FailedPrecondition(
+        "the collection measures by inner_product; models are trained for lorentz, cosine, euclidean");
   }
   for (const auto& [name, value] : recipe.options) {
     const std::string field = StrCat("recipe_json.options.", name);
@@ -116,7 +120,8 @@ absl::Status CheckTrainingSpace(const TrainingRecipe& recipe, Metric metric, dou
       return InvalidField(field, value, StrCat(MetricName(metric), ", of the collection"));
     }
     double number = 0;
-    if (name == "curvature" && metric == Metric::kLorentz && (!absl::SimpleAtod(value, &number) || number != curvature)) {
+    if (name == "curvature" && metric == Metric::kLorentz &&
+        (!absl::SimpleAtod(value, &number) || number != curvature)) {
       return InvalidField(field, value, StrCat(NumberText(curvature), ", of the collection"));
     }
     if (name == "learn_curvature" && value != "false") {
@@ -129,16 +134,17 @@ absl::Status CheckTrainingSpace(const TrainingRecipe& recipe, Metric metric, dou
 std::vector<std::string> TrainingWords(const std::string& program, const TrainingRecipe& recipe,
                                        const TrainingPlaces& places, Metric metric, double curvature, int threads) {
   // Values behind '=', none of them empty: none can be taken for a flag.
-  std::vector<std::string> words = {program,
-                                    "train",
-                                    StrCat("--method=", recipe.method),
-                                    StrCat("--recipe=", recipe.recipe),
-                                    StrCat("--name=", recipe.name),
-                                    StrCat("--data=", recipe.data.empty() ? StrCat("folder:", places.data) : recipe.data),
-                                    StrCat("--seed=", recipe.seed),
-                                    StrCat("--fraction=", NumberText(recipe.fraction)),
-                                    StrCat("--out=", places.model),
-                                    StrCat("--progress=", places.progress)};
+  std::vector<std::string> words = {
+      program,
+      "train",
+      StrCat("--method=", recipe.method),
+      StrCat("--recipe=", recipe.recipe),
+      StrCat("--name=", recipe.name),
+      StrCat("--data=", recipe.data.empty() ? StrCat("folder:", places.data) : recipe.data),
+      StrCat("--seed=", recipe.seed),
+      StrCat("--fraction=", NumberText(recipe.fraction)),
+      StrCat("--out=", places.model),
+      StrCat("--progress=", places.progress)};
   words.push_back(StrCat("--set=metric=", MetricName(metric)));
   if (metric == Metric::kLorentz) words.push_back(StrCat("--set=curvature=", NumberText(curvature)));
   if (recipe.classes > 0) words.push_back(StrCat("--classes=", recipe.classes));

@@ -20,8 +20,8 @@ struct TrainingRecipe {
   std::string name;  // of the model; empty: the server makes one up
   std::string data;  // a data set on this machine; empty: stored inputs
   uint64_t seed = 1;
-  int classes = 0;      // only the first; 0: all
-  double fraction = 1;  // of each class, above 0 .. 1
+  int classes = 0;                                           // only the first; 0: all
+  double fraction = 1;                                       // of each class, above 0 .. 1
   std::vector<std::pair<std::string, std::string>> options;  // as --set
 };
 
@@ -40,7 +40,8 @@ struct TrainingPlaces {
   std::string progress;  // file
 };
 
-// The words of the command line, the program first, for a model of this space. `threads`: unless the recipe says how many.
+// The words of the command line, the program first, for a model of this space. `threads`: unless the recipe says how
+// many.
 std::vector<std::string> TrainingWords(const std::string& program, const TrainingRecipe& recipe,
                                        const TrainingPlaces& places, Metric metric, double curvature, int threads);
 

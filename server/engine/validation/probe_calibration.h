@@ -1,5 +1,6 @@
 // Learns how distances to older items come on the scale of the new generation's own, and measures on probes that it has
-// not seen whether mixed galleries are ranked better so. Threads: a HalvedCounts belongs to one thread; the rest is pure.
+// not seen whether mixed galleries are ranked better so. Threads: a HalvedCounts belongs to one thread; the rest is
+// pure.
 #pragma once
 
 #include <array>
@@ -8,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "stats/distance_calibration.h"
-#include "server/engine/validation/probe_mixture.h"
 #include "server/engine/api/validation_types.h"
+#include "server/engine/validation/probe_mixture.h"
+#include "stats/distance_calibration.h"
 
 namespace lightcone::server {
 

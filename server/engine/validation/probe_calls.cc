@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
+#include "server/engine/collection/raw_input.h"
 #include "server/engine/core/engine_impl.h"
 #include "server/engine/validation/probe_record.h"
-#include "server/engine/collection/raw_input.h"
 #include "store/keys.h"
 
 namespace lightcone::server {

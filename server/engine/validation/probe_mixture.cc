@@ -16,8 +16,8 @@ constexpr size_t kItemsMax = 10'000;
 constexpr size_t kMixtureItems = 1'024;
 constexpr size_t kCandidates = 160'000;  // ids that are looked up at most, before the generation is walked again
 
-// The next items of a generation in the order by Mixed, behind `after`, at most kCandidates: a gallery has more ids than a
-// job may keep.
+// The next items of a generation in the order by Mixed, behind `after`, at most kCandidates: a gallery has more ids
+// than a job may keep.
 absl::StatusOr<std::vector<uint64_t>> NextIds(Collection* collection, uint32_t generation,
                                               std::optional<uint64_t> after, const RankingRun& run) {
   const auto sooner = [](uint64_t a, uint64_t b) { return Mixed(a) < Mixed(b); };

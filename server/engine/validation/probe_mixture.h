@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "stats/distance_calibration.h"
-#include "server/engine/validation/probe_ranking.h"
 #include "server/engine/api/validation_types.h"
+#include "server/engine/validation/probe_ranking.h"
+#include "stats/distance_calibration.h"
 
 namespace lightcone::server {
 

@@ -110,8 +110,8 @@ class BlockRanker {
   }
   bool Lost(const RankingWay& way, size_t i) const { return way.carry != nullptr && lost_[i] != 0; }
 
-  // Scores of the whole block for every probe that has a query, by probe: in both walks the same, so that an item that is
-  // as far as a relevant one has the very same score.
+  // Scores of the whole block for every probe that has a query, by probe: in both walks the same, so that an item that
+  // is as far as a relevant one has the very same score.
   void Score(size_t w, const Block& block) {
     queries_.clear();
     probes_.clear();
@@ -123,8 +123,8 @@ class BlockRanker {
     if (queries_.empty()) return;
     const Seen seen = SeenBy(ways_[w], block);
     scores_.resize(queries_.size() * block.ids.size());
-    ScoreRowsBatch(QueryBatch(queries_), seen.rows, seen.stride, seen.factors,
-                   block.ids.size(), scores_.data(), block.ids.size());
+    ScoreRowsBatch(QueryBatch(queries_), seen.rows, seen.stride, seen.factors, block.ids.size(), scores_.data(),
+                   block.ids.size());
   }
 
   void ScoreRelevant(const Block& block) {
@@ -188,9 +188,9 @@ class BlockRanker {
   const std::span<const ProbeTarget> targets_;
   const size_t begin_, end_;  // of the probes
   const RankingRun& run_;
-  std::vector<std::vector<Standing>> standings_;                 // by way and probe
-  absl::flat_hash_set<uint64_t> wanted_;                         // items that are relevant to some probe
-  std::vector<float> carried_, scores_;                          // of Score: one row a query
+  std::vector<std::vector<Standing>> standings_;  // by way and probe
+  absl::flat_hash_set<uint64_t> wanted_;          // items that are relevant to some probe
+  std::vector<float> carried_, scores_;           // of Score: one row a query
   std::vector<const BoundQuery*> queries_;
   std::vector<size_t> probes_;  // of them
   std::vector<RowFactors> carried_factors_;

@@ -12,9 +12,9 @@
 #include "absl/status/statusor.h"
 #include "geometry/adapter.h"
 #include "geometry/bound_query.h"
-#include "stats/metrics.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/validation/probe_relevance.h"
+#include "stats/metrics.h"
 
 namespace lightcone::server {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/engine/collection/collection.h"
 #include "server/engine/api/rollout_types.h"
+#include "server/engine/collection/collection.h"
 
 namespace lightcone::server {
 

@@ -9,10 +9,10 @@
 
 #include "absl/time/clock.h"
 #include "base/status.h"
-#include "stats/metrics.h"
 #include "index/search/adapted_search.h"
 #include "server/engine/validation/probe_calibration.h"
 #include "server/engine/validation/probe_mixture.h"
+#include "stats/metrics.h"
 
 namespace lightcone::server {
 namespace {
@@ -170,10 +170,11 @@ class Validation {
                               WayReport* way, MixtureEnds* ends);
   // On the new generation's own items.
   absl::Status MeasureNewer(ValidationReport* report);
-  // Where it has embedded every item: its own queries beside those of the generation that serves, on what both embedded.
+  // Where it has embedded every item: its own queries beside those of the generation that serves, on what both
+  // embedded.
   absl::Status MeasureReplaced(const GenerationRecord& active, PairReport* pair);
-  // A generation's own queries on common items. Where there are queries to compare it with: those that fail find nothing
-  // of what the others have.
+  // A generation's own queries on common items. Where there are queries to compare it with: those that fail find
+  // nothing of what the others have.
   absl::StatusOr<ProbeMeasures> SelfOn(const CommonItems& common, uint32_t generation,
                                        const ProbeMeasures* has = nullptr);
 
@@ -449,9 +450,7 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
                                      " serves now: validate it again"));
   }
   for (const uint32_t head : OlderHeads(progress, generation)) {
-    const auto of_head = [head](const PairReport& pair) {
-      return pair.item_generation == head && !pair.replaced;
-    };
+    const auto of_head = [head](const PairReport& pair) { return pair.item_generation == head && !pair.replaced; };
     if (std::none_of(report.pairs.begin(), report.pairs.end(), of_head)) {
       return FailedPrecondition(StrCat("items of generation ", head, " came since: validate it again"));
     }

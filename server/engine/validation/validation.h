@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/engine/api/validation_types.h"
 #include "server/engine/collection/collection.h"
 #include "server/engine/validation/probe_ranking.h"
-#include "server/engine/api/validation_types.h"
 
 namespace lightcone::server {
 
@@ -43,8 +43,8 @@ absl::Status CheckCurrent(const CollectionState& state, const ProgressRecord& pr
 // Older generations of which a view of `generation` serves items, ascending.
 std::vector<uint32_t> OlderHeads(const ProgressRecord& progress, uint32_t generation);
 
-// Decides by the gains of the ways and what they do in mixed galleries as searches would rank them, and fills verdict and
-// chosen. stats/bootstrap.h says what an interval holds.
+// Decides by the gains of the ways and what they do in mixed galleries as searches would rank them, and fills verdict
+// and chosen. stats/bootstrap.h says what an interval holds.
 void Decide(double tolerance, PairReport* pair);
 
 }  // namespace lightcone::server

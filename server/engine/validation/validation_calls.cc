@@ -5,9 +5,9 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
+#include "server/engine/collection/record_json.h"
 #include "server/engine/core/engine_impl.h"
 #include "server/engine/validation/probe_record.h"
-#include "server/engine/collection/record_json.h"
 #include "server/engine/validation/validation.h"
 #include "store/keys.h"
 
@@ -147,7 +147,8 @@ absl::StatusOr<ProbeVectors> EngineImpl::VectorsOf(const Collection& collection,
           code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kUnavailable) {
         return Annotate(made[i].status(), "the probes' inputs");
       }
-      // An input that no encoder can decode counts for nobody; one that only this encoder makes no vector of, against it.
+      // An input that no encoder can decode counts for nobody; one that only this encoder makes no vector of, against
+      // it.
       const bool good = made[i].ok() && CheckVector(generation.space, *made[i], "input").ok();
       vectors[places[begin + i]] = good ? *std::move(made[i]) : std::vector<float>();
     }

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status.h"
-#include "server/engine/collection/record_json.h"
 #include "server/engine/api/validation_types.h"
+#include "server/engine/collection/record_json.h"
 
 namespace lightcone::server {
 namespace {
@@ -291,7 +291,8 @@ std::string TextOf(const PairReport& pair) {
       return StrCat(
           text, "; passed by ",
           pair.chosen == AdapterMode::kNone ? "plain distance" : StrCat("its ", WayName(pair.chosen), " adapter"),
-          HowRanked(pair), pair.every_item ? ", which carries every item: candidates of another way miss too much" : "");
+          HowRanked(pair),
+          pair.every_item ? ", which carries every item: candidates of another way miss too much" : "");
     case Verdict::kWorse:
       return text + "; no way that is open finds them as well as their own generation does";
     case Verdict::kUncertain:

@@ -7,8 +7,8 @@
 #include "base/status.h"
 #include "geometry/uncertainty.h"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
 #include "server/engine/collection/raw_input.h"
+#include "server/engine/core/engine_impl.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -81,7 +81,8 @@ absl::Status EngineImpl::EmbedInputs(const Collection& collection, const Generat
                                                     EncoderPath(collection.number(), generation.generation),
                                                     generation.manifest_json, inputs, field_of, context));
   for (size_t i = 0; i < vectors.size(); ++i) {
-    if (absl::IsInternal(vectors[i].status())) return Annotate(vectors[i].status(), field_of(i));  // the network fails at it
+    if (absl::IsInternal(vectors[i].status()))
+      return Annotate(vectors[i].status(), field_of(i));  // the network fails at it
     LC_RETURN_IF_ERROR(vectors[i].status());
     PreparedItem& item = (*items)[positions[i]];
     item.z = std::move(*vectors[i]);

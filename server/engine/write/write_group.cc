@@ -161,8 +161,8 @@ absl::StatusOr<std::vector<size_t>> WriteGroup::ItemsToWrite(const WriteJob& job
 
 void WriteGroup::PlanUpsert(WriteJob* job) {
   if (collection_->closed(job->generation)) {
-    job->status = FailedPrecondition(StrCat("generation ", job->generation, " of collection '", collection_->name(),
-                                            "' is being retired"));
+    job->status = FailedPrecondition(
+        StrCat("generation ", job->generation, " of collection '", collection_->name(), "' is being retired"));
     return;
   }
   std::vector<uint32_t> outdated;

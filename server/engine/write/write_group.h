@@ -72,8 +72,8 @@ class WriteGroup {
   ProgressRecord* const leader_progress_;
   ProgressRecord progress_;  // as this group leaves it
   WriteBatch batch_;
-  bool durable_ = false;                          // a job asks for it
-  absl::flat_hash_map<std::string, Head> heads_;  // by key of kItems
+  bool durable_ = false;                                    // a job asks for it
+  absl::flat_hash_map<std::string, Head> heads_;            // by key of kItems
   absl::flat_hash_map<std::string, absl::Status> damaged_;  // those that cannot be read, and why; by key of kItems
   // What earlier jobs of the group embed, by internal id and generation; the vectors are the jobs'.
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, std::span<const float>> planned_;

@@ -15,7 +15,7 @@ namespace lightcone::server {
 namespace {
 
 constexpr size_t kGroupJobsMax = 256;
-constexpr size_t kGroupItemsMax = 20'000;  // bounds the latency of one store batch
+constexpr size_t kGroupItemsMax = 20'000;    // bounds the latency of one store batch
 constexpr size_t kGroupBytesMax = 64 << 20;  // and its memory; a job of more has a group of its own
 constexpr absl::Duration kWriterPoll = absl::Milliseconds(50);
 

@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/engine/collection/collection.h"
 #include "server/engine/api/types.h"
+#include "server/engine/collection/collection.h"
 
 namespace lightcone::server {
 
