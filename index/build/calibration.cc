@@ -16,7 +16,6 @@
 namespace lightcone {
 namespace {
 
-constexpr int64_t kQueries = 128;
 constexpr size_t kAskedAtOnce = 8;  // where very many rows are as near, each keeps all of them for a while
 constexpr int kWalks[] = {10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
 constexpr int kProbes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
@@ -147,26 +146,7 @@ class Calibration {
   std::vector<BoundQuery> queries_;
 };
 
-int Scaled(int breadth, double factor) { return static_cast<int>(std::min(std::ceil(breadth * factor), 1e9)); }
-
-// The least breadth that reaches the target, times `factor`; 0: none does.
-int LeastFor(std::span<const RecallAt> measured, double target, double factor) {
-  for (const RecallAt& point : measured) {
-    if (point.recall >= target) return Scaled(point.breadth, factor);
-  }
-  return 0;
-}
-
-double ProbesFactor(int64_t k) { return std::sqrt(static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK); }
-
 }  // namespace
-
-std::vector<int64_t> CalibrationRows(int64_t rows) {
-  const int64_t n = std::min(kQueries, rows);
-  std::vector<int64_t> asked;
-  for (int64_t i = 0; i < n; ++i) asked.push_back(i * rows / n);
-  return asked;
-}
 
 absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const Segment>& segment,
                                                     const std::function<bool()>& stop) {
@@ -174,19 +154,6 @@ absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const 
   if ((segment->graph() == nullptr && segment->lists() == nullptr) || rows <= kCalibrationK)
     return std::vector<RecallAt>();
   return Calibration(segment, rows, segment->bias_max(), stop).Run();
-}
-
-int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k) {
-  return LeastFor(measured, target, static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK);
-}
-
-int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k) {
-  return LeastFor(measured, target, ProbesFactor(k));
-}
-
-int DefaultProbes(std::span<const RecallAt> measured, int64_t k, double target) {
-  const int probes = ProbesFor(measured, target, k);
-  return probes > 0 || measured.empty() ? probes : Scaled(measured.back().breadth, ProbesFactor(k));
 }
 
 }  // namespace lightcone

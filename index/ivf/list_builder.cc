@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "geometry/bound_query.h"
 #include "geometry/kernels.h"
-#include "index/build/calibration.h"
+#include "index/rows/measured_recall.h"
 #include "index/rows/segment.h"
 
 namespace lightcone {

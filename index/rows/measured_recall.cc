@@ -1,0 +1,50 @@
+#include "index/rows/measured_recall.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/dcheck.h"
+
+namespace lightcone {
+namespace {
+
+constexpr int64_t kQueries = 128;
+
+int Scaled(int breadth, double factor) { return static_cast<int>(std::min(std::ceil(breadth * factor), 1e9)); }
+
+// The least breadth that reaches the target, times `factor`; 0: none does.
+int LeastFor(std::span<const RecallAt> measured, double target, double factor) {
+  for (const RecallAt& point : measured) {
+    if (point.recall >= target) return Scaled(point.breadth, factor);
+  }
+  return 0;
+}
+
+double GrowthOf(int64_t k) {
+  LC_DCHECK(k >= 1);
+  return static_cast<double>(std::max(k, kCalibrationK)) / kCalibrationK;
+}
+
+}  // namespace
+
+std::vector<int64_t> CalibrationRows(int64_t rows) {
+  const int64_t n = std::min(kQueries, rows);
+  std::vector<int64_t> asked;
+  for (int64_t i = 0; i < n; ++i) asked.push_back(i * rows / n);
+  return asked;
+}
+
+int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k) {
+  return LeastFor(measured, target, GrowthOf(k));
+}
+
+int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k) {
+  return LeastFor(measured, target, std::sqrt(GrowthOf(k)));
+}
+
+int DefaultProbes(std::span<const RecallAt> measured, int64_t k, double target) {
+  const int probes = ProbesFor(measured, target, k);
+  return probes > 0 || measured.empty() ? probes : Scaled(measured.back().breadth, std::sqrt(GrowthOf(k)));
+}
+
+}  // namespace lightcone
