@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "geometry/kernels-inl.h"
 #include "geometry/kernels.h"
 #include "geometry/query_batch.h"
 #include "geometry/row_factors.h"

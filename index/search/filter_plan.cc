@@ -9,7 +9,7 @@ namespace {
 // What things cost, in rows scored one after the other. Which way is taken decides the speed, and how surely a
 // walk finds what it should; hits always pass.
 // A walk of breadth ef scores about so many rows per accepted result, each at a random address.
-constexpr double kEvaluationsPerResult = 24;
+constexpr double kEvaluationsPerResultOfWalk = 24;
 constexpr double kRandomRow = 2;
 // A scan of those that pass has to be so much cheaper: one of all rows serves several searches at once.
 constexpr double kWorthPicking = 0.8;
@@ -49,7 +49,7 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
   if (f.breadth <= 0) return best;
   double least = ScanCost(f);
   const double breadth = static_cast<double>(f.breadth);
-  const double walk = kEvaluationsPerResult * kRandomRow * breadth;
+  const double walk = kEvaluationsPerResultOfWalk * kRandomRow * breadth;
   const auto consider = [&](SearchPlan plan, double ef, double cost) {
     if (cost >= least) return false;
     best = {plan, static_cast<int>(std::min(ef, 1e9))};
