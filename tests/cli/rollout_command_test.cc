@@ -1,4 +1,4 @@
-// docs/afternoon.md by a program: a model from elsewhere, of another dimension, from its folder into service; what the
+// docs/start/afternoon.md by a program: a model from elsewhere, of another dimension, from its folder into service; what the
 // gate lets through and what not; and everything that an operator may answer on the way.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -53,7 +53,7 @@ std::vector<std::string> QueriesOf(const json& dashboard) {
 TEST(PrometheusRules, EachAlertIsTestedAndDescribed) {
   const std::string rules = Text(std::string(kDeploy) + "prometheus/rules.yml");
   const std::string tests = Text(std::string(kDeploy) + "prometheus/rules_test.yml");
-  const std::string page = Text(LIGHTCONE_SOURCE_DIR "/docs/operations.md");
+  const std::string page = Text(LIGHTCONE_SOURCE_DIR "/docs/operate/monitoring.md");
   static const std::regex alert("- alert: (\\w+)");
   int alerts = 0;
   for (std::sregex_iterator it(rules.begin(), rules.end(), alert), end; it != end; ++it, ++alerts) {

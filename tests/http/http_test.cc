@@ -191,7 +191,7 @@ TEST_F(Http, WhatAnOperatorDoesFromTheConsoleIsInTheLogAndInTheMetrics) {
 }
 
 TEST_F(Http, EachFamilyHasHelpAndTypeOnceAndStandsInTheDocumentation) {
-  std::ifstream page(LIGHTCONE_SOURCE_DIR "/docs/operations.md");
+  std::ifstream page(LIGHTCONE_SOURCE_DIR "/docs/reference/metrics.md");
   std::stringstream documentation;
   documentation << page.rdbuf();
   Metrics calls("1");

@@ -103,7 +103,7 @@ TEST(Options, EachIsSettableFromFlagEnvironmentAndFile) {
   }
 }
 
-constexpr char kPage[] = LIGHTCONE_SOURCE_DIR "/docs/operations.md";
+constexpr char kPage[] = LIGHTCONE_SOURCE_DIR "/docs/reference/options.md";
 
 std::string Documentation() {
   std::ifstream page(kPage);
@@ -112,7 +112,7 @@ std::string Documentation() {
   return text.str();
 }
 
-// The table of docs/operations.md.
+// The table of docs/reference/options.md.
 std::string OptionsAsMarkdown() {
   std::string out = "| key | default | allowed | what it is | when to change it |\n| --- | --- | --- | --- | --- |\n";
   for (const Option& option : OptionTable()) {

@@ -1,4 +1,4 @@
-// docs/afternoon.md as it stands: every command of the guide, in one shell, against a server.
+// docs/start/afternoon.md as it stands: every command of the guide, in one shell, against a server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ void DrawPictures(const std::string& folder) {
 }
 
 TEST(Guide, EveryCommandOfTheAfternoonWorksInItsOrder) {
-  const auto page = ReadFile(LIGHTCONE_SOURCE_DIR "/docs/afternoon.md");
+  const auto page = ReadFile(LIGHTCONE_SOURCE_DIR "/docs/start/afternoon.md");
   ASSERT_TRUE(page.ok()) << page.status();
   const std::string commands = CommandsOf(*page);
   ASSERT_GT(std::count(commands.begin(), commands.end(), '\n'), 20);

@@ -1,4 +1,4 @@
-// The example of docs/training.md (A method of your own), word for word.
+// The example of docs/internals/HACKING.md (Add a training method), word for word.
 #include "trainer/methods/baseline_torch.h"
 
 namespace lightcone {
@@ -21,7 +21,7 @@ class Pull : public Baseline {
 
 MethodEntry PullMethod() {
   MethodEntry entry = BaselineEntry("pull", "turns embeddings towards the old ones of the same images",
-                                    "an example of docs/training.md", {"cached_old_features"});
+                                    "an example of docs/internals/HACKING.md", {"cached_old_features"});
   entry.info.options = {kWeight};
   entry.make = MakeBaseline<Pull>;
   return entry;

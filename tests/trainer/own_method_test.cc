@@ -1,4 +1,4 @@
-// A method of one's own: the example of docs/training.md, and options that a method's file declares.
+// A method of one's own: the example of docs/internals/HACKING.md, and options that a method's file declares.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -26,7 +26,7 @@ TEST(OwnMethod, TheExampleOfTheDocsIsTheFileThatIsCompiledHere) {
   const std::string source = LIGHTCONE_SOURCE_DIR;
   const std::string file = ReadFile(source + "/tests/trainer/own_method_example.cc").value();
   const std::string code = file.substr(file.find("#include"));
-  EXPECT_THAT(ReadFile(source + "/docs/training.md").value(), HasSubstr("```cpp\n" + code + "```\n"));
+  EXPECT_THAT(ReadFile(source + "/docs/internals/HACKING.md").value(), HasSubstr("```cpp\n" + code + "```\n"));
 }
 
 TEST(OwnMethod, ItsOptionsAreReadSetAndCheckedLikeAllOthers) {
