@@ -21,7 +21,8 @@ build:
 demo: build
 	build/bin/lightcone demo --data $(DATA) --seed $(SEED) --dir demo --json demo/result.json
 
-# The long studies: the recipes sized for two cores, one after the other (docs/experiments.md). Many hours; stopped, it goes on.
+# The long studies: the recipes sized for two cores, one after the other (docs/reference/recipes.md). Many hours;
+# stopped, it goes on.
 #   make studies OMNIGLOT=npy:DIR/background CIFAR100=cifar100:DIR
 # What is not given is left out. STUDY_FLAGS=--dry-run tells what would be trained, and for how long.
 STUDIES ?= studies

@@ -21,7 +21,7 @@ constexpr int kSearchers = 2;
 constexpr int kRounds = 7;  // a p99 varies by a third from one to the next
 constexpr int kSearchesPerSecond = 200;
 constexpr absl::Duration kPhase = absl::Seconds(6);
-// The server begins a backfill at no rate of its own: this is the one of docs/operations.md.
+// The server begins a backfill at no rate of its own: this is the one of docs/guides/back-fill.md.
 constexpr int64_t kBackfillRate = 200;  // items a second
 constexpr int64_t kWorkerBatch = 500;
 

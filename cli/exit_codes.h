@@ -1,4 +1,4 @@
-// What `lightcone` gives back to its caller. docs/cli.md lists the same table; programs may rely on it.
+// What `lightcone` gives back to its caller. docs/reference/cli.md lists the same table; programs may rely on it.
 #pragma once
 
 #include "absl/status/status.h"

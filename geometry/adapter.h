@@ -1,5 +1,6 @@
 // Adapters: small maps fitted after training that carry the embeddings of one generation into the space of another
-// (docs/adapters.md). Inference only, without libtorch; trainer/adapt/ fits them, models/adapter_file.h stores them.
+// (docs/internals/adapters.md). Inference only, without libtorch; trainer/adapt/ fits them, models/adapter_file.h
+// stores them.
 //
 // Input is an embedding *before the clip*, as encoders give it and the store keeps it. Output is one as well: the
 // adapter does NOT clip. Everything that measures in the target space (BoundQuery, FactorsOf, UncertaintyOf) clips

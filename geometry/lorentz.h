@@ -1,6 +1,6 @@
 // The hyperboloid of curvature -K in float64: the reference the kernels, the server's exact re-ranking and the golden
 // vectors are compared with. A point h is kept as its space part s; its time is sqrt(1/K + |s|^2).
-// Formulas of maps, clip and cone: docs/training.md. Threads: pure functions.
+// Formulas of maps, clip and cone: docs/concepts/geometry.md. Threads: pure functions.
 // REQUIRES throughout: curvature > 0, spans of one length.
 #pragma once
 
@@ -58,7 +58,7 @@ double ExteriorAngle(Vector s_o, Vector s_n, double curvature);
 // max(0, ExteriorAngle - HalfAperture): 0 where h_n lies in the cone of h_o.
 double Entailment(Vector s_o, Vector s_n, double curvature, double epsilon = kConeEpsilon);
 
-// Whether h_n lies in the cone of h_o, without trigonometry (docs/training.md, Entailment).
+// Whether h_n lies in the cone of h_o, without trigonometry (docs/internals/training-methods.md, Entailment).
 bool InCone(Vector s_o, Vector s_n, double curvature, double epsilon = kConeEpsilon);
 
 // Entailment with its gradients: by the space part of h_n (time following from it) and by the tangent vector z_n with

@@ -1,4 +1,5 @@
-// Entailment cones: exterior angle, half aperture, membership, gradient (docs/training.md, Entailment).
+// Entailment cones: exterior angle, half aperture, membership, gradient (docs/internals/training-methods.md,
+// Entailment).
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -26,7 +26,7 @@ double UncertaintyOf(const Space& space, std::span<const float> z);
 double ClippedUncertaintyOf(const Space& space, std::span<const float> z);
 
 // Entropy in nats of softmax(-d_i / tau) over the distances d_i of an item to its nearest neighbours: how evenly they
-// share it (docs/uncertainty.md). In [0, log n]. REQUIRES: 1 or more distances, finite; tau > 0.
+// share it (docs/concepts/uncertainty.md). In [0, log n]. REQUIRES: 1 or more distances, finite; tau > 0.
 double NeighbourEntropy(std::span<const double> distances, double tau);
 
 // The radius at which UncertaintyOfRadius has this value: atanh(1 - u)/k. REQUIRES: 0 < u <= 1.

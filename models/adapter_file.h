@@ -1,5 +1,5 @@
 // The file of an adapter: one self-checking file in the checkpoint form (models/checkpoint.h) with a JSON section
-// "adapter" and one section of little-endian float32 numbers a matrix (docs/adapters.md, The file).
+// "adapter" and one section of little-endian float32 numbers a matrix (docs/reference/formats/adapters.md).
 // Threads: all functions are safe. No torch here.
 #pragma once
 

@@ -22,7 +22,7 @@ struct EncoderConfig {
   std::string stem = "auto";
   std::string backbone_file;  // torchscript: the module, float32 [n, c, h, w] -> float32 [n, features]
   bool frozen = false;        // torchscript: train the head only
-  // Head (docs/training.md): v = Linear(features), then z' = v * alpha.
+  // Head (docs/internals/training-methods.md): v = Linear(features), then z' = v * alpha.
   std::string rescale = "none";  // none: alpha = 1; fixed: d^-1/2; learnable: exp(parameter), starts at d^-1/2, <= 1
   bool head_bias = true;         // bias of the linear layer
   bool head_batch_norm = false;  // BatchNorm1d after the linear layer (AdvBCT); IResNets have it always

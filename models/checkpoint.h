@@ -1,4 +1,4 @@
-// The native checkpoint file: named sections of bytes under one checked header (docs/formats-models.md).
+// The native checkpoint file: named sections of bytes under one checked header (docs/reference/formats/models.md).
 // This part knows no torch; checkpoint_torch.h turns modules and optimisers into sections. Threads: safe.
 #pragma once
 

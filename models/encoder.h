@@ -20,7 +20,8 @@ struct EncoderOptions {
 };
 
 // Owns the TorchScript module. Threads: every method is safe concurrently (calls run side by side). Vectors are z:
-// after the rescale and *before the clip* (docs/training.md), so that their norm still tells uncertainty.
+// after the rescale and *before the clip* (docs/internals/training-methods.md), so that their norm still tells
+// uncertainty.
 class Encoder {
  public:
   // Loads the TorchScript file at `path`, whose CRC-32C must be manifest.encoder_crc32c, and tries it on one zero

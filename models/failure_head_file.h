@@ -1,5 +1,5 @@
 // The file of a failure head: one self-checking file in the checkpoint form (models/checkpoint.h) with a JSON section
-// "failure_head" and the class means as little-endian float32 numbers (docs/uncertainty.md, The head's file).
+// "failure_head" and the class means as little-endian float32 numbers (docs/reference/formats/models.md).
 // Threads: all functions are safe. No torch here.
 #pragma once
 

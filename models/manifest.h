@@ -1,5 +1,6 @@
 // The manifest of a trained encoder: everything that a server or an application must know to use its vectors.
-// One JSON file ("manifest.json") beside the TorchScript file that it describes; docs/formats-models.md has the fields.
+// One JSON file ("manifest.json") beside the TorchScript file that it describes; docs/reference/formats/models.md has
+// the fields.
 // Threads: all functions are safe. No torch here.
 #pragma once
 

@@ -12,8 +12,8 @@
 
 namespace lightcone {
 
-// Backbone, linear head and rescale (docs/training.md, steps 1 and 2): images [n, c, h, w] -> z' [n, d], before the
-// clip.
+// Backbone, linear head and rescale (docs/internals/training-methods.md, steps 1 and 2): images [n, c, h, w] -> z' [n,
+// d], before the clip.
 // Threads: forward in eval mode is safe concurrently; training is for one thread.
 class EncoderNetwork : public torch::nn::Module {
  public:

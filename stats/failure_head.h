@@ -1,6 +1,7 @@
 // A small head that tells which stored items a newer model will fail to find, from where an item stands among its
-// nearest neighbours in its own gallery and among the classes of the model that embedded it (docs/uncertainty.md, The
-// head). trainer/uncertainty fits it; the server orders a backfill by it. Threads: values and pure functions.
+// nearest neighbours in its own gallery and among the classes of the model that embedded it
+// (docs/internals/training-steps.md, Uncertainty). trainer/uncertainty fits it; the server orders a backfill by it.
+// Threads: values and pure functions.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Retrieval metrics of the papers (docs/training.md, Evaluation): CMC@k, mAP, P_com, P_up, AUROC.
+// Retrieval metrics of the papers (docs/reference/evaluation.md): CMC@k, mAP, P_com, P_up, AUROC.
 // Threads: pure functions.
 #pragma once
 

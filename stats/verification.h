@@ -1,5 +1,6 @@
-// Face-style measures (docs/training.md, Faces): verification, TAR@FAR over pairs, and open-set identification,
-// TPIR@FPIR of probes against a gallery. Scores grow with similarity (a distance is negated). Thresholds are exact:
+// Face-style measures (docs/reference/evaluation.md, Faces): verification, TAR@FAR over pairs, and open-set
+// identification, TPIR@FPIR of probes against a gallery. Scores grow with similarity (a distance is negated).
+// Thresholds are exact:
 // no curve is sampled or interpolated. Memory never grows with the number of pairs. Threads: pure functions.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What the tables hold: records and their byte layout (docs/formats.md). Encoders never fail; decoders return DATA_LOSS
-// with the record's kind and what was wrong, and are fuzzed.
+// What the tables hold: records and their byte layout (docs/reference/formats/README.md). Encoders never fail; decoders
+// return DATA_LOSS with the record's kind and what was wrong, and are fuzzed.
 #pragma once
 
 #include <cstdint>

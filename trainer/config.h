@@ -15,7 +15,8 @@
 
 namespace lightcone {
 
-// Switches of the method "hbct" (docs/training.md, HBCT); the defaults are the paper's, or ours where it is silent.
+// Switches of the method "hbct" (docs/internals/training-methods.md, HBCT); the defaults are the paper's, or ours where
+// it is silent.
 struct HbctConfig {
   double lambda = 0.3;                // weight of entailment + contrast in the total
   double lambda_until = 0;            // share of the steps over which lambda falls in a line to 0; 0: it stays
@@ -33,14 +34,14 @@ struct HbctConfig {
       "drawn";                   // where Lorentz MLR's normals point at first: drawn | old-means (of each class) | auto
   bool mask_same_class = false;  // leave other old embeddings of the same class out of the sum
   bool cached_old_features = false;  // old features once an image (plain), instead of on the same augmented batch
-  // Studied beside the paper's method (docs/beyond.md); 0: not.
+  // Studied beside the paper's method (research/notes/beyond-hbct.md); 0: not.
   double prototypes = 0;   // weight, under lambda, of a contrast with the old embeddings' class means
   double entail_clip = 0;  // clip radius of both sides in the entailment loss, in place of their own
   double clip_from = 0;    // clip radius of the first step; it comes to clip_radius in a line by half of the steps
   double self = 0;         // weight of a contrast with the network's own embeddings of an epoch before
 };
 
-// Switches of the method "lightcone" (docs/training.md, Lightcone).
+// Switches of the method "lightcone" (docs/internals/training-methods.md, Lightcone).
 struct LightconeConfig {
   std::string compatible = "hbct";    // hbct | none: old embeddings compare through the adapter alone
   double lambda = 0;                  // pull of the carried old embeddings on the network
@@ -49,7 +50,7 @@ struct LightconeConfig {
   int64_t width = 256;                // hidden units of the adapter that is trained beside the network
 };
 
-// Switches of the Euclidean baselines (docs/training.md, Euclidean baselines); the defaults are their releases'
+// Switches of the Euclidean baselines (docs/internals/training-baselines.md); the defaults are their releases'
 // unless it says so.
 struct L2Config {
   double lambda = 10;
@@ -97,7 +98,7 @@ struct AdvbctConfig {
   bool elastic = true;     // boundaries with a learnt part
 };
 
-// Switches of the method "mixbct" (docs/training.md, MixBCT).
+// Switches of the method "mixbct" (docs/internals/training-baselines.md, mixbct).
 struct MixbctConfig {
   double alpha = 0.3;                           // share of a batch's rows that become old embeddings; 0: no mixing
   bool denoise = true;                          // mix in trustworthy old embeddings only
@@ -105,7 +106,7 @@ struct MixbctConfig {
   std::string old_features = "augmented-once";  // FrozenFeatures::Create
 };
 
-// Switches of the method "bt2" (docs/training.md, BT2); extra_dimensions is d, encoder.dimension n.
+// Switches of the method "bt2" (docs/internals/training-baselines.md, bt2); extra_dimensions is d, encoder.dimension n.
 struct Bt2Config {
   int64_t new_dimension = 0;  // m; 0: as encoder.dimension
   std::string base_model;     // folder of the model trained alone on the new data; empty only with lambda1 = 0
@@ -116,7 +117,7 @@ struct Bt2Config {
   std::string old_features = "augmented-once";
 };
 
-// Switches of the method "hypmix" (docs/training.md, HypMix); the defaults are those for CUB-200.
+// Switches of the method "hypmix" (docs/internals/training-baselines.md, hypmix); the defaults are those for CUB-200.
 struct HypmixConfig {
   std::string geometry = "mixed";  // mixed | spherical | hyperbolic
   double tau_e = 0.05, tau_h = 0.2;
@@ -232,14 +233,16 @@ absl::StatusOr<TrainConfig> RecipeFor(const Dataset& dataset, std::string_view r
 // they have norm 0.58, and no logit of an embedding within radius 1 exceeds that: the softmax over many classes stays
 // flat, and hundreds of steps pass in which the normals only grow. The factor brings the norm to ln(classes), where a
 // logit of that size against zeros gives its class half (compare the bound of NormFace, Wang et al. 2017, section 3.3).
-// docs/training.md has what it changed. REQUIRES: classes >= 2.
+// docs/internals/training-methods.md has what it changed. REQUIRES: classes >= 2.
 double ClassifierScaleFor(int64_t classes);
 
 // What hbct.normals=auto comes to for a training on these images: "old-means" where a class of theirs is met 1,000
-// times or less (its images times epochs, in the mean), else "drawn"; another value as it is. Ours (docs/beyond.md).
+// times or less (its images times epochs, in the mean), else "drawn"; another value as it is. Ours
+// (research/notes/beyond-hbct.md).
 std::string NormalsFor(const TrainConfig& config, const ImageSet& train);
 
-// zeta of the t-th model of a chain of compatible models, t = 0, 1, ...: 1.0 + 0.2 t (docs/training.md, step 3).
+// zeta of the t-th model of a chain of compatible models, t = 0, 1, ...: 1.0 + 0.2 t
+// (docs/internals/training-methods.md, step 3).
 double ClipRadiusFor(int position_in_chain);
 
 }  // namespace lightcone

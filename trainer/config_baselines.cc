@@ -1,4 +1,4 @@
-// Options of the Euclidean baselines (docs/training.md, Euclidean baselines).
+// Options of the Euclidean baselines (docs/internals/training-baselines.md).
 #include "trainer/config_rows.h"
 
 namespace lightcone::internal {

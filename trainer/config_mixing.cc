@@ -1,4 +1,4 @@
-// Options of MixBCT, BT2, HypMix and Lightcone's own method (docs/training.md).
+// Options of MixBCT, BT2, HypMix and Lightcone's own method (docs/internals/training-methods.md).
 #include "trainer/config_rows.h"
 
 namespace lightcone::internal {

@@ -1,4 +1,4 @@
-// Evaluation of encoders by retrieval (docs/training.md, Evaluation), without a server. Threads: all functions are
+// Evaluation of encoders by retrieval (docs/reference/evaluation.md), without a server. Threads: all functions are
 // safe. No torch here.
 #pragma once
 

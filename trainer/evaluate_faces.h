@@ -1,5 +1,6 @@
-// Face-style evaluation of embeddings (stats/verification.h has the measures; docs/training.md, Faces). The score of
-// a pair is minus its distance, in float32: geodesic between clipped points for lorentz, 1 - cosine for cosine.
+// Face-style evaluation of embeddings (stats/verification.h has the measures; docs/reference/evaluation.md, Faces). The
+// score of a pair is minus its distance, in float32: geodesic between clipped points for lorentz, 1 - cosine for
+// cosine.
 // Distances are made in blocks. Threads: all functions are safe. No torch here.
 #pragma once
 

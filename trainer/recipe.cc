@@ -21,7 +21,7 @@ constexpr int64_t kEpochsMin = 4, kEpochsMax = 60;
 
 // hbct.normals=auto: a class that is met more often has its normal start as drawn, one that is met less where the old
 // model put the class. Old means were far ahead at 180 times (Omniglot), drawn ones at 1,020 (glyphs, a little), 1,200
-// and 4,000 (CIFAR-100); at 400 (CIFAR-100) and 576 (glyphs) neither was: docs/beyond.md.
+// and 4,000 (CIFAR-100); at 400 (CIFAR-100) and 576 (glyphs) neither was: research/notes/beyond-hbct.md.
 constexpr double kMeetingsMax = 1'000;
 
 int64_t QuickEpochs(const TrainConfig& config, int64_t images) {

@@ -1,5 +1,6 @@
 // The scenarios in which an older and a newer model differ (HBCT 5, MixBCT 4, AdvBCT 4): which training images each
-// model of a chain sees, and where the architecture changes. docs/training.md, Scenarios. Threads: pure functions.
+// model of a chain sees, and where the architecture changes. docs/reference/evaluation.md, Scenarios. Threads: pure
+// functions.
 #pragma once
 
 #include <cstdint>

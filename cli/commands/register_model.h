@@ -16,7 +16,8 @@ namespace lightcone::cli {
 // of the files. Threads: safe.
 absl::Status SetModelFolder(const std::string& folder, const std::string& encoder, v1::RegisterRequest* request);
 
-// Where a training by a method that ends with an adapter leaves it, and what it was fitted by (docs/formats-models.md).
+// Where a training by a method that ends with an adapter leaves it, and what it was fitted by
+// (docs/reference/formats/models.md).
 std::string ModelAdapterPath(const std::string& folder);
 std::string ModelAdapterSealPath(const std::string& folder);
 

@@ -1,4 +1,5 @@
-// The text form of filters, as people type it, into the wire's Filter message. docs/cli.md has the grammar:
+// The text form of filters, as people type it, into the wire's Filter message. docs/reference/filters.md has the
+// grammar:
 //
 //   class = "cat" and (year >= 2020 or not exists(flag)) and color in ("red", "blue") and $generation = 2
 //

@@ -25,7 +25,7 @@ struct ServedPair {
   std::string order = "random";
 };
 
-// Retrieval figures (docs/training.md, Evaluation) with a share of the items embedded by the query model.
+// Retrieval figures (docs/reference/evaluation.md) with a share of the items embedded by the query model.
 struct ServedPoint {
   double share = 0;
   double cmc1 = 0, cmc5 = 0, map = 0;
@@ -35,7 +35,7 @@ struct ServedFigures {
   std::vector<ServedPoint> points;  // in the order asked for
   int64_t queries = 0;              // asked
   // Under the server's order: how well it tells the items that the query model will retrieve wrongly, behind the
-  // adapter where there is one (docs/uncertainty.md); empty where all or none are.
+  // adapter where there is one (docs/concepts/uncertainty.md); empty where all or none are.
   std::optional<double> auroc;
   std::string how;  // "native" (parent and child), "item adapter", "query adapter", "override of the reach", "itself"
 };

@@ -1,7 +1,7 @@
 // The links of an HNSW graph (Malkov and Yashunin, arXiv 1603.09320) as one flat block of bytes that is used where it
 // is mapped: graph_inserter.h builds it in this layout, graph_walk.h walks it.
 //
-// Layout, little endian; docs/formats-index.md:
+// Layout, little endian; docs/reference/formats/index.md:
 //   header        64 bytes: Header below
 //   base          rows x base_width int32: neighbours on layer 0, then (where there are some) the row itself and copies
 //                 of it, then -1

@@ -1,6 +1,6 @@
 // Builds an HNSW graph (Malkov and Yashunin, arXiv 1603.09320, algorithms 1, 3 and 4) in the layout of graph.h.
 // Why not by FAISS: its insertion asks for one distance at a time, at addresses that nobody could ask memory for ahead
-// (docs/benchmarks.md); here a row's links are scored together, and the graph is written where it will stay.
+// (docs/benchmarks/search.md); here a row's links are scored together, and the graph is written where it will stay.
 // Copies of a row (blank images) are no points of it: they would fill one another's lists, and nothing would lead out.
 // The graph is one of distinct rows; copies get the links of the row that they are copies of, and links to one another.
 #pragma once

@@ -263,7 +263,8 @@ absl::StatusOr<WalkResult> Run(const Graph& graph, Walk& walk, const WalkLimits&
 // has nothing nearer beside it more often than the rows' own neighbours are missed.
 constexpr size_t kLeadMin = 10;
 // The same for inner products, unless a search is narrower: rows of the greatest products lie apart from the query and
-// from one another, and with 10 a collection of many segments lost .012 of recall to one of three (docs/benchmarks.md).
+// from one another, and with 10 a collection of many segments lost .012 of recall to one of three
+// (docs/benchmarks/search.md).
 constexpr size_t kLeadMinOfProducts = 40;
 constexpr int64_t kSharedMarksMax = 16 << 20;  // rows: a byte each, in every thread that searches
 

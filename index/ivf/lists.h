@@ -1,7 +1,7 @@
 // The inverted lists of an IVF segment as one flat block of bytes that is used where it is mapped. The segment's rows
 // lie list by list, so that a list is a range of rows: probing it is a scan of neighbouring pages.
 //
-// Layout, little endian; docs/formats-index.md:
+// Layout, little endian; docs/reference/formats/index.md:
 //   header    64 bytes: Header below
 //   centres   lists x stride float32, in h_space (row_factors.h: what scale * z is of a row)
 //   factors   lists x RowFactors: with them the float32 kernels score a centre as they score a row

@@ -4,7 +4,7 @@
 // a table of M x 256 products that is made once a query. They carry no bound: candidates by them are ranked by their
 // vectors, and `exact` does not read them.
 //
-// Layout, little endian; docs/formats-index.md:
+// Layout, little endian; docs/reference/formats/index.md:
 //   header     64 bytes: Header below
 //   codebooks  M x words x (dimension / M) float32
 //   biases     rows float32: as CodeFactors::bias (geometry/codes.h), with the list's centre for m

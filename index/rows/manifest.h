@@ -1,5 +1,5 @@
-// The two kinds of JSON files that describe an index on disk (docs/formats-index.md): a segment's manifest, written
-// last into its folder, and the checkpoint, which says which segments count and up to which change they hold
+// The two kinds of JSON files that describe an index on disk (docs/reference/formats/index.md): a segment's manifest,
+// written last into its folder, and the checkpoint, which says which segments count and up to which change they hold
 // everything. Both carry a CRC-32C of themselves. Decoders are total: any bytes give a value or DATA_LOSS. Threads:
 // plain values and pure functions.
 #pragma once

@@ -1,4 +1,4 @@
-// Trained models in folders named by what they were trained with (docs/experiments.md, The folder). No torch here.
+// Trained models in folders named by what they were trained with (docs/reference/recipes.md). No torch here.
 #pragma once
 
 #include <atomic>

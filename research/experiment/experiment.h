@@ -1,5 +1,5 @@
 // `lightcone experiment`: trains what a recipe needs and is not there yet, measures it, writes tables and plots
-// (docs/experiments.md). A killed experiment that is started again ends with the same bytes. No torch here.
+// (docs/reference/recipes.md). A killed experiment that is started again ends with the same bytes. No torch here.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct ExperimentHooks {
 
 struct ExperimentOutcome {
   ExperimentResult result;
-  std::string folder;               // with the files that docs/experiments.md lists
+  std::string folder;               // with the files that docs/reference/recipes.md lists
   int64_t trained = 0, cached = 0;  // models, in this run
 };
 

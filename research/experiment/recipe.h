@@ -1,5 +1,5 @@
 // The recipe of an experiment: a TOML file that says which models are trained on what, and what the paper found
-// (docs/experiments.md lists the keys). No torch here. Threads: values and pure functions.
+// (docs/reference/recipes.md lists the keys). No torch here. Threads: values and pure functions.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What embedding one item anew does to a query's average precision: the oracle of a backfill (docs/uncertainty.md). No
-// torch here. Threads: pure functions.
+// What embedding one item anew does to a query's average precision: the oracle of a backfill
+// (research/notes/uncertainty.md). No torch here. Threads: pure functions.
 #pragma once
 
 #include <cstdint>

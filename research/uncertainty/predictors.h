@@ -1,5 +1,5 @@
 // What can be known of a stored item before a newer model exists, as a guess how badly that model will find it
-// (docs/uncertainty.md says what each computes). No torch here. Threads: pure functions.
+// (research/notes/uncertainty.md says what each computes). No torch here. Threads: pure functions.
 #pragma once
 
 #include <cstdint>

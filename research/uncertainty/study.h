@@ -1,5 +1,5 @@
 // How well each predictor tells the gallery items that a newer model will find badly, and how good a backfill is that
-// follows it (docs/uncertainty.md). No torch here. Threads: pure functions; they use all cores.
+// follows it (research/notes/uncertainty.md). No torch here. Threads: pure functions; they use all cores.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // What Prometheus sees. Names start with lightcone_, base units, labels of low cardinality: methods and codes of the
-// wire, names of collections (an operator's), numbers of generations. The list is in docs/operations.md.
+// wire, names of collections (an operator's), numbers of generations. The list is in docs/reference/metrics.md.
 // Threads: every method is safe from any thread.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The one table of options. From it come the command line's flags, the LIGHTCONE_* variables, the keys of the TOML
 // file,
-// --print-config and the table in docs/operations.md.
+// --print-config and the table in docs/reference/options.md.
 // Threads: the table is built once and immutable.
 #pragma once
 

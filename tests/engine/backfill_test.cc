@@ -7,7 +7,7 @@
 namespace lightcone::server {
 namespace {
 
-// What docs/uncertainty.md says, from all pairs of items.
+// What research/notes/uncertainty.md says, from all pairs of items.
 class NaiveOrder {
  public:
   explicit NaiveOrder(const std::vector<std::vector<float>>& rows) : rows_(rows), near_(rows.size()) {

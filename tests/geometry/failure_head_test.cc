@@ -1,4 +1,4 @@
-// What a failure head reads of an item, against the definitions of docs/uncertainty.md spelled out.
+// What a failure head reads of an item, against the definitions of research/notes/uncertainty.md spelled out.
 #include "stats/failure_head.h"
 
 #include <gtest/gtest.h>

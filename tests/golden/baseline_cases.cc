@@ -1,5 +1,5 @@
-// The losses of the Euclidean baselines in plain float64 C++ (formulas: docs/training.md): a second witness beside the
-// trainer's torch code.
+// The losses of the Euclidean baselines in plain float64 C++ (formulas: docs/internals/training-methods.md): a second
+// witness beside the trainer's torch code.
 #include <cmath>
 #include <functional>
 #include <stdexcept>

@@ -1,5 +1,5 @@
 // RINCE, InfoNCE and the Lorentz classifier in plain float64 C++ with hand-written gradients: a second witness beside
-// the trainer's torch code, used by tests only. Formulas: docs/training.md.
+// the trainer's torch code, used by tests only. Formulas: docs/internals/training-methods.md.
 #pragma once
 
 #include <string_view>

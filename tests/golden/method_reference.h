@@ -1,5 +1,5 @@
 // MixBCT, BT2 and HypMix in plain float64 C++: a second witness beside the trainer's torch code, used by tests only.
-// Formulas: docs/training.md.
+// Formulas: docs/internals/training-methods.md.
 #pragma once
 
 #include <cstdint>

@@ -219,7 +219,7 @@ TEST(ShippedRecipes, TheSmallOnesTrainEveryMethod) {
   }
 }
 
-// Dividing by sqrt(d) is a step towards the hyperboloid (docs/training.md, From an image to a point).
+// Dividing by sqrt(d) is a step towards the hyperboloid (docs/internals/training-methods.md, From an image to a point).
 TEST(ShippedRecipes, RescaleNoEmbeddingsButThoseOfLorentzSpaces) {
   for (const ShippedRecipe& shipped : ShippedRecipes()) {
     const Recipe recipe = OpenRecipe(shipped.name).value();

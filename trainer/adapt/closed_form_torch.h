@@ -1,4 +1,5 @@
-// Closed-form maps from pairs, in float64 (docs/adapters.md, Start). Only .cc files of trainer/ and tests include this.
+// Closed-form maps from pairs, in float64 (docs/internals/adapters.md, A fit). Only .cc files of trainer/ and tests
+// include this.
 // Threads: pure functions. Rows may be float32; sums are float64 and blocked, so that no float64 copy of all rows
 // exists.
 #pragma once

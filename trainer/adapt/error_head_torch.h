@@ -1,4 +1,4 @@
-// The regression of an adapter's own error (docs/adapters.md, Predicted error). Only .cc files of trainer/ and tests
+// The regression of an adapter's own error (docs/internals/adapters.md, A fit). Only .cc files of trainer/ and tests
 // include this. Threads: pure functions.
 #pragma once
 

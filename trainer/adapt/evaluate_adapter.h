@@ -1,4 +1,4 @@
-// What an adapter gains, from embeddings of a test set by both models (docs/adapters.md, Evaluation). No torch here.
+// What an adapter gains, from embeddings of a test set by both models (docs/reference/evaluation.md). No torch here.
 // Threads: safe; uses the tensor library's threads.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Fits an adapter from pairs of embeddings of the same items (docs/adapters.md). No torch here.
+// Fits an adapter from pairs of embeddings of the same items (docs/internals/adapters.md). No torch here.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Kernel ridge regression on what a linear map leaves, in closed form (docs/adapters.md, Kernel). Only .cc files of
-// trainer/ and tests include this. Threads: pure functions; they use the tensor library's threads.
+// Kernel ridge regression on what a linear map leaves, in closed form (docs/internals/adapters.md, A fit). Only .cc
+// files of trainer/ and tests include this. Threads: pure functions; they use the tensor library's threads.
 #pragma once
 
 #include <torch/torch.h>

@@ -1,5 +1,5 @@
-// Distances and losses of adapters with gradients (docs/adapters.md, Losses), in the dtype of their points. Only .cc
-// files of trainer/ and tests include this. Threads: pure functions.
+// Distances and losses of adapters with gradients (docs/internals/adapters.md, Losses), in the dtype of their points.
+// Only .cc files of trainer/ and tests include this. Threads: pure functions.
 #pragma once
 
 #include <torch/torch.h>

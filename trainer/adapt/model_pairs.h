@@ -20,7 +20,7 @@ struct ModelPairs {
 
 inline constexpr int kViewsMax = 64;
 
-// Views of each image that a fit gains from (docs/adapters.md, Start and training): the image alone where there are
+// Views of each image that a fit gains from (docs/internals/adapters.md, A fit): the image alone where there are
 // 10,000 or more, else so many that 64,000 pairs come together, but at most 32.
 int ViewsFor(int64_t images);
 

@@ -1,4 +1,5 @@
-// An adapter's map with gradients (docs/adapters.md, Maps). Only .cc files of trainer/ and tests include this.
+// An adapter's map with gradients (docs/internals/adapters.md, Maps). Only .cc files of trainer/ and tests include
+// this.
 // Threads: one at a time.
 #pragma once
 

@@ -1,4 +1,5 @@
-// What an adapter is fitted from, and how (docs/adapters.md). No torch here. Threads: values and pure functions.
+// What an adapter is fitted from, and how (docs/internals/adapters.md). No torch here. Threads: values and pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace lightcone {
 // Raised when the same pairs and options give another adapter than before, or a default changes: cached ones are old.
 constexpr int AdaptFitVersion(AdapterKind kind) { return kind == AdapterKind::kKernel ? 4 : 3; }
 // What the loss "auto" stands for, with labels and without. The weight of `sup` is chosen so that a mixed gallery does
-// not dip (docs/adapters.md, Losses).
+// not dip (docs/internals/adapters.md, Losses).
 inline constexpr char kAutoLossLabelled[] = "reg+rel+0.3*sup";
 inline constexpr char kAutoLossUnlabelled[] = "reg+rel";
 inline constexpr int64_t kAdaptPairsMin = 64;     // 48 to fit, 16 to hold out
@@ -34,7 +35,7 @@ struct EmbeddingPairs {
                                     // fitted or held out together
 };
 
-// A weighted sum of loss terms (docs/adapters.md, Losses).
+// A weighted sum of loss terms (docs/internals/adapters.md, Losses).
 struct AdaptLoss {
   double reg = 0, rel = 0, sup = 0, contra = 0;
   bool needs_labels() const { return sup > 0; }

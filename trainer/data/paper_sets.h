@@ -1,5 +1,6 @@
-// The data sets of the papers, in their authors' layouts (docs/datasets.md). Each Open... reads folders and lists but
-// decodes no image; each Parse... reads a list in memory, with `what` (its path) for messages, and never trusts it.
+// The data sets of the papers, in their authors' layouts (docs/reference/data-sets.md). Each Open... reads folders and
+// lists but decodes no image; each Parse... reads a list in memory, with `what` (its path) for messages, and never
+// trusts it.
 // DATA_LOSS names path:line of a damaged list; NOT_FOUND: a file is missing; INVALID_ARGUMENT: valid, but not what the
 // layout holds. Threads: all are safe.
 #pragma once

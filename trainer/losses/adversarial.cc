@@ -17,7 +17,7 @@ Tensor Normal(const Tensor& rows, const Tensor& scale, const Tensor& shift) {
 }
 
 // Each number of the embeddings with mean 0 and variance 1 over the batch. The release's embeddings leave a batch norm;
-// ours do not, and the length of raw ones runs away under the reversed gradient (docs/training.md).
+// ours do not, and the length of raw ones runs away under the reversed gradient (docs/internals/training-methods.md).
 Tensor Standardised(const Tensor& rows) { return Normal(rows, {}, {}); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// AdvBCT's discriminator of new against old embeddings (Pan et al., CVPR 2023; docs/training.md, Euclidean baselines).
+// AdvBCT's discriminator of new against old embeddings (Pan et al., CVPR 2023; docs/internals/training-baselines.md).
 // Only .cc files of trainer/ and tests include this.
 #pragma once
 

@@ -1,5 +1,6 @@
-// BT2 (Zhou et al., BT2: Backward-compatible Training with Basis Transformation, Algorithm 1; docs/training.md): the
-// output transform and its losses. Only .cc files of trainer/ and tests include this.
+// BT2 (Zhou et al., BT2: Backward-compatible Training with Basis Transformation, Algorithm 1;
+// docs/internals/training-methods.md): the output transform and its losses. Only .cc files of trainer/ and tests
+// include this.
 #pragma once
 
 #include <torch/torch.h>

@@ -1,5 +1,5 @@
 // What the Euclidean baselines know of a class from old embeddings: prototypes, credibility, boundaries; and the losses
-// on them (docs/training.md, Euclidean baselines). Only .cc files of trainer/ and tests include this. Threads: pure
+// on them (docs/internals/training-baselines.md). Only .cc files of trainer/ and tests include this. Threads: pure
 // functions.
 #pragma once
 

@@ -1,5 +1,5 @@
-// RINCE and InfoNCE between new and old embeddings (docs/training.md, Contrast). Only .cc files of trainer/ and tests
-// include this.
+// RINCE and InfoNCE between new and old embeddings (docs/internals/training-methods.md, Contrast). Only .cc files of
+// trainer/ and tests include this.
 #pragma once
 
 #include <torch/torch.h>

@@ -1,5 +1,5 @@
-// HypMix (docs/training.md): contrast of two views by cosine and hyperbolic distance at once. Only .cc files of
-// trainer/ and tests include this. Threads: pure functions.
+// HypMix (docs/internals/training-methods.md): contrast of two views by cosine and hyperbolic distance at once. Only
+// .cc files of trainer/ and tests include this. Threads: pure functions.
 #pragma once
 
 #include <torch/torch.h>

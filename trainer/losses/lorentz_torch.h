@@ -1,5 +1,5 @@
-// Lorentz geometry with gradients (equations: docs/training.md), in the dtype of its inputs: float32 to train, float64
-// to check.
+// Lorentz geometry with gradients (equations: docs/internals/training-methods.md), in the dtype of its inputs: float32
+// to train, float64 to check.
 // Rows are points; k = sqrt(K). Only .cc files of trainer/ and their tests include this. Threads: pure functions.
 #pragma once
 
@@ -34,11 +34,13 @@ torch::Tensor UncertaintyOfClipped(const torch::Tensor& z, double curvature, boo
 // apexes are old embeddings.
 torch::Tensor HalfAperture(const LorentzPoints& points, double curvature, double epsilon);
 
-// Exterior angle at each apex row towards the row of `points`, [n], in [0, pi]: atan2(Y, X) of docs/training.md, with
-// 1e-12 under Y's root (float64: 1e-30), 0 with zero gradient where both coordinates vanish.
+// Exterior angle at each apex row towards the row of `points`, [n], in [0, pi]: atan2(Y, X) of
+// docs/internals/training-methods.md, with 1e-12 under Y's root (float64: 1e-30), 0 with zero gradient where both
+// coordinates vanish.
 torch::Tensor ExteriorAngle(const LorentzPoints& apex, const LorentzPoints& points, double curvature);
 
-// Lorentz multinomial logits (Bdeir et al.; docs/training.md): a [c], normals [c, d], points of n rows -> [n, c].
+// Lorentz multinomial logits (Bdeir et al.; docs/internals/training-methods.md): a [c], normals [c, d], points of n
+// rows -> [n, c].
 torch::Tensor LorentzLogits(const LorentzPoints& points, const torch::Tensor& a, const torch::Tensor& normals,
                             double curvature);
 

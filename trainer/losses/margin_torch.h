@@ -1,5 +1,5 @@
-// Losses of a linear classification head (docs/training.md, Base loss). In the dtype of their inputs; gradients are
-// finite everywhere. Only .cc files of trainer/ and tests include this. Threads: pure functions.
+// Losses of a linear classification head (docs/internals/training-methods.md, Base loss). In the dtype of their inputs;
+// gradients are finite everywhere. Only .cc files of trainer/ and tests include this. Threads: pure functions.
 #pragma once
 
 #include <torch/torch.h>

@@ -1,5 +1,6 @@
-// MixBCT (Liang et al., 2023, section 3; docs/training.md): which old embeddings a training may trust, and how they
-// take the place of new ones in a batch. Only .cc files of trainer/ and tests include this. Threads: pure functions.
+// MixBCT (Liang et al., 2023, section 3; docs/internals/training-methods.md): which old embeddings a training may
+// trust, and how they take the place of new ones in a batch. Only .cc files of trainer/ and tests include this.
+// Threads: pure functions.
 #pragma once
 
 #include <torch/torch.h>

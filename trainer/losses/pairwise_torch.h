@@ -1,6 +1,7 @@
-// Compatibility losses between the new and the old embeddings of one batch, on unit rows (docs/training.md, Euclidean
-// baselines). All take raw embeddings [n, d], `old` without gradient, and int64 labels [n]; they normalise. Gradients
-// are finite everywhere. Only .cc files of trainer/ and tests include this. Threads: pure functions.
+// Compatibility losses between the new and the old embeddings of one batch, on unit rows
+// (docs/internals/training-methods.md, Euclidean baselines). All take raw embeddings [n, d], `old` without gradient,
+// and int64 labels [n]; they normalise. Gradients are finite everywhere. Only .cc files of trainer/ and tests include
+// this. Threads: pure functions.
 #pragma once
 
 #include <torch/torch.h>

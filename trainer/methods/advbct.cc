@@ -1,4 +1,4 @@
-// AdvBCT (docs/training.md, Euclidean baselines): new embeddings stay within elastic balls around the old class
+// AdvBCT (docs/internals/training-baselines.md): new embeddings stay within elastic balls around the old class
 // centres, and a discriminator must not tell new ones from old ones.
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// BCT (docs/training.md, Euclidean baselines): new embeddings are classified by the frozen old head, too.
+// BCT (docs/internals/training-baselines.md): new embeddings are classified by the frozen old head, too.
 #include "base/files.h"
 #include "trainer/losses/classwise_torch.h"
 #include "trainer/losses/mix_torch.h"

@@ -1,4 +1,4 @@
-// bct+32 (docs/training.md, Euclidean baselines): BCT on the leading numbers of a longer vector.
+// bct+32 (docs/internals/training-baselines.md): BCT on the leading numbers of a longer vector.
 #include "trainer/methods/method_torch.h"
 
 namespace lightcone {

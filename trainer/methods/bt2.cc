@@ -1,5 +1,5 @@
-// BT2 (docs/training.md, BT2): the embedding is longer than the old one. Its first numbers compare with old embeddings,
-// and orthogonal changes of basis keep room beside them for what an independent new model knows.
+// BT2 (docs/internals/training-baselines.md, bt2): the embedding is longer than the old one. Its first numbers compare
+// with old embeddings, and orthogonal changes of basis keep room beside them for what an independent new model knows.
 #include <optional>
 #include <utility>
 #include <vector>

@@ -1,5 +1,5 @@
-// The classification head that every method trains with (docs/training.md, Base loss): Lorentz MLR, or a linear
-// layer for the other metrics. Only .cc files of trainer/ and their tests include this.
+// The classification head that every method trains with (docs/internals/training-methods.md, Base loss): Lorentz MLR,
+// or a linear layer for the other metrics. Only .cc files of trainer/ and their tests include this.
 #pragma once
 
 #include <torch/torch.h>

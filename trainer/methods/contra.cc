@@ -1,4 +1,4 @@
-// Contrast of new embeddings with old ones only (docs/training.md, Euclidean baselines): what Hot-Refresh adds to.
+// Contrast of new embeddings with old ones only (docs/internals/training-baselines.md): what Hot-Refresh adds to.
 #include "trainer/losses/pairwise_torch.h"
 #include "trainer/methods/baseline_torch.h"
 

@@ -1,5 +1,6 @@
-// HBCT (docs/training.md): L = L_base + lambda (L_entail + L_contrast). New embeddings are pulled into the entailment
-// cones of the old ones and towards the old embedding of the same image, the less so the less sure the old model was.
+// HBCT (docs/internals/training-methods.md): L = L_base + lambda (L_entail + L_contrast). New embeddings are pulled
+// into the entailment cones of the old ones and towards the old embedding of the same image, the less so the less sure
+// the old model was.
 #include <algorithm>
 #include <limits>
 #include <optional>

@@ -1,4 +1,4 @@
-// HOC (docs/training.md, Euclidean baselines): higher-order compatibility, contrast with old embeddings as anchors.
+// HOC (docs/internals/training-baselines.md): higher-order compatibility, contrast with old embeddings as anchors.
 #include "trainer/losses/pairwise_torch.h"
 #include "trainer/methods/baseline_torch.h"
 

@@ -1,4 +1,4 @@
-// Hot-Refresh (docs/training.md, Euclidean baselines): contrast with old and new embeddings of other classes.
+// Hot-Refresh (docs/internals/training-baselines.md): contrast with old and new embeddings of other classes.
 #include "trainer/losses/pairwise_torch.h"
 #include "trainer/methods/baseline_torch.h"
 

@@ -1,5 +1,5 @@
-// HypMix (docs/training.md, HypMix): two images of a class are two views; each finds the other in the batch by cosine
-// and hyperbolic distance. Knows of no old model and needs no head.
+// HypMix (docs/internals/training-baselines.md, hypmix): two images of a class are two views; each finds the other in
+// the batch by cosine and hyperbolic distance. Knows of no old model and needs no head.
 #include <vector>
 
 #include "base/status.h"

@@ -1,7 +1,8 @@
-// Lightcone's own method (docs/training.md, Lightcone): a compatible training that ends with an adapter, which is
-// fitted to the finished models (docs/adapters.md). Compatible as HBCT is, or not at all. Besides, an adapter g may be
-// trained along that carries old embeddings into the space that is being learnt; the network is drawn towards g(old),
-// not towards the old embeddings themselves, and so keeps its freedom. g itself is thrown away.
+// Lightcone's own method (docs/internals/training-methods.md, Lightcone): a compatible training that ends with an
+// adapter, which is fitted to the finished models (docs/internals/adapters.md). Compatible as HBCT is, or not at all.
+// Besides, an adapter g may be trained along that carries old embeddings into the space that is being learnt; the
+// network is drawn towards g(old), not towards the old embeddings themselves, and so keeps its freedom. g itself is
+// thrown away.
 #include <cmath>
 
 #include "base/status.h"
@@ -125,7 +126,8 @@ MethodEntry LightconeMethod() {
   entry.info.name = "lightcone";
   entry.info.help =
       "HBCT with a weight that falls to 0, or a training drawn towards carried old embeddings; then an item adapter";
-  entry.info.source = "ours (docs/training.md, Lightcone); the adapter as FCT and FastFill, the rest as HBCT";
+  entry.info.source =
+      "ours (docs/internals/training-methods.md, Lightcone); the adapter as FCT and FastFill, the rest as HBCT";
   entry.info.needs_old_model = true;
   entry.info.ends_with_adapter = true;
   entry.info.switches = HbctMethod().info.switches;
@@ -133,8 +135,9 @@ MethodEntry LightconeMethod() {
        {"lightcone.compatible", "lightcone.lambda", "lightcone.alignment", "lightcone.tau", "lightcone.width"}) {
     entry.info.switches.emplace_back(own);
   }
-  // Chosen on validation images (docs/training.md): pulled to the old embeddings while the network finds its shape,
-  // then left to itself, since an adapter will lead back to them. And with a head that starts as NormalsFor says.
+  // Chosen on validation images (docs/internals/training-methods.md): pulled to the old embeddings while the network
+  // finds its shape, then left to itself, since an adapter will lead back to them. And with a head that starts as
+  // NormalsFor says.
   entry.info.defaults = {{"hbct.lambda", "1"}, {"hbct.lambda_until", "0.5"}, {"hbct.normals", "auto"}};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
     const MethodEntry inner = OnlyThroughAdapter(context.config) ? IndependentMethod() : HbctMethod();

@@ -31,7 +31,8 @@ struct MethodInfo {
   std::string help;    // one sentence
   std::string source;  // paper and equations
   bool needs_old_model = false;
-  // An item adapter (docs/adapters.md) belongs to the model. It is fitted to the finished models, not by Train.
+  // An item adapter (docs/internals/adapters.md) belongs to the model. It is fitted to the finished models, not by
+  // Train.
   bool ends_with_adapter = false;
   int64_t same_class = 1;  // images of one class side by side in a batch (LoaderOptions::same_class)
   std::string metric;      // the only metric that it works with, which choosing it sets; empty: any

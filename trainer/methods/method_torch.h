@@ -108,9 +108,9 @@ struct HbctSides {
   Embedded fresh, old;
 };
 
-// L_entail + L_contrast of docs/training.md with every switch of `config`, apart from the training loop so that tests
-// can differentiate it. Returns total = the weighted sum (without lambda) and its parts. `cones`: what the entailment
-// looks at where it is not the same (hbct.entail_clip).
+// L_entail + L_contrast of docs/internals/training-methods.md with every switch of `config`, apart from the training
+// loop so that tests can differentiate it. Returns total = the weighted sum (without lambda) and its parts. `cones`:
+// what the entailment looks at where it is not the same (hbct.entail_clip).
 LossTerms HbctCompatibility(const HbctConfig& config, double curvature, const HbctSides& sides,
                             const torch::Tensor& labels, const HbctSides* cones = nullptr);
 

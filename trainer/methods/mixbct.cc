@@ -1,5 +1,5 @@
-// MixBCT (docs/training.md, MixBCT): the base loss alone, but part of each batch's rows are the old model's embeddings
-// of the same images, so that one head classifies both.
+// MixBCT (docs/internals/training-baselines.md, mixbct): the base loss alone, but part of each batch's rows are the old
+// model's embeddings of the same images, so that one head classifies both.
 #include <bit>
 #include <optional>
 #include <utility>

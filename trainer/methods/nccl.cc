@@ -1,4 +1,4 @@
-// NCCL (docs/training.md, Euclidean baselines): neighbourhood consensus. New embeddings are pulled towards the old ones
+// NCCL (docs/internals/training-baselines.md): neighbourhood consensus. New embeddings are pulled towards the old ones
 // of their class, the more the likelier these are of one sub-cluster, in embedding space and before the new head.
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-// UniBCT (docs/training.md, Euclidean baselines): classification by prototypes of old features, which are refined along
+// UniBCT (docs/internals/training-baselines.md): classification by prototypes of old features, which are refined along
 // the new model's similarities as the training goes on.
 #include <algorithm>
 #include <cmath>

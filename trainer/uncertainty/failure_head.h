@@ -1,5 +1,5 @@
 // Fits the head of stats/failure_head.h. It learns from training images, whose labels say what failing is
-// (docs/uncertainty.md, The head).
+// (docs/internals/training-steps.md, Uncertainty).
 // No torch here. Threads: values and pure functions; they use all cores.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Where items stand among their nearest neighbours, in numbers that need no label (docs/uncertainty.md). No torch here.
+// Where items stand among their nearest neighbours, in numbers that need no label (research/notes/uncertainty.md). No
+// torch here.
 // Threads: pure functions; they use all cores.
 #pragma once
 

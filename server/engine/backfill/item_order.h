@@ -1,5 +1,6 @@
 // The order in which a lazy backfill embeds items anew: an estimate, for every item of an older generation, of how
-// badly the newer model will find it (docs/uncertainty.md). Threads: pure functions over a collection in service.
+// badly the newer model will find it (docs/concepts/uncertainty.md). Threads: pure functions over a collection in
+// service.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,6 @@
-// The engine's own records in the store: JSON objects with a format version (docs/formats.md). Encoders never fail;
-// decoders return DATA_LOSS with the record's kind and the field at fault, or FAILED_PRECONDITION for a newer format.
+// The engine's own records in the store: JSON objects with a format version (docs/reference/formats/README.md).
+// Encoders never fail; decoders return DATA_LOSS with the record's kind and the field at fault, or FAILED_PRECONDITION
+// for a newer format.
 // Threads: pure functions and plain values.
 #pragma once
 

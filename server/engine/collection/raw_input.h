@@ -1,4 +1,4 @@
-// Raw inputs as the store keeps them (docs/formats-engine.md). Threads: pure functions.
+// Raw inputs as the store keeps them (docs/reference/formats/engine.md). Threads: pure functions.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What the server and the process that embeds for it say to each other (docs/formats-engine.md): frames of a fixed
-// head, whose body is checked by its length and CRC-32C, and the bodies. Each side takes the other's for what it may
-// be: every length is checked before it is used. Threads: pure functions.
+// What the server and the process that embeds for it say to each other (docs/reference/formats/engine.md): frames of a
+// fixed head, whose body is checked by its length and CRC-32C, and the bodies. Each side takes the other's for what it
+// may be: every length is checked before it is used. Threads: pure functions.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Probe sets in the store (docs/formats-engine.md): a head, and the probes themselves.
+// Probe sets in the store (docs/reference/formats/engine.md): a head, and the probes themselves.
 // Encoders never fail; decoders answer DATA_LOSS with the field at fault, FAILED_PRECONDITION for a newer format.
 // Threads: pure functions.
 #pragma once

@@ -1,4 +1,4 @@
-// Calls of /api/v1. The header tells the server that a page of its own asks (docs/operations.md, Console).
+// Calls of /api/v1. The header tells the server that a page of its own asks (docs/operate/security.md).
 
 export class ApiError extends Error {
   constructor(code, message) { super(message); this.code = code; }
