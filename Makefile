@@ -51,7 +51,7 @@ bench:
 	cmake --preset release -DLIGHTCONE_TESTS=OFF -DLIGHTCONE_BENCH=ON
 	cmake --build build -j $(JOBS) --target lightcone lightcone_bench
 	mkdir -p build/bench
-	build/bin/lightcone_bench --json build/bench/results.json
+	build/bin/lightcone_bench --json build/bench/results.json --publish docs/benchmarks
 
 # The decoders of files and wire values (tests/fuzz/CMakeLists.txt), each for $(FUZZ_SECONDS) seconds.
 fuzz:

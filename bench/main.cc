@@ -1,4 +1,4 @@
-// lightcone_bench [--json FILE] [--only SUBJECT] [--folder DIR]: ours beside the raw part.
+// lightcone_bench [--json FILE] [--only SUBJECT] [--publish DIR]: ours beside the raw part.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -8,16 +8,19 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "bench/benches.h"
+#include "bench/published.h"
 #include "cli/served/child_server.h"
 
 int main(int argc, char** argv) {
   using namespace lightcone;
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as the server does
   CLI::App app("Lightcone's benchmarks");
-  std::string json = "build/bench/results.json", only;
+  std::string json = "build/bench/results.json", only, publish;
   bench::BenchOptions options;
   options.folder = "build/bench/data";
   app.add_option("--json", json, "where the figures go");
+  app.add_option("--publish", publish,
+                 "folder whose results.json and README.md get the figures measured, docs/benchmarks");
   app.add_option("--only", only, "one subject")
       ->check(
           CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest",
@@ -64,7 +67,8 @@ int main(int argc, char** argv) {
   std::printf("%s", report.Table().c_str());
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(json).parent_path(), ignored);
-  const absl::Status written = WriteFileAtomically(json, report.Json());
+  absl::Status written = WriteFileAtomically(json, report.Json());
+  if (written.ok() && !publish.empty()) written = bench::Publish(publish, report.figures(), bench::MachineName());
   if (!written.ok()) {
     std::fprintf(stderr, "%s\n", MessageOf(written).c_str());
     return 1;

@@ -20,9 +20,8 @@ constexpr char kBegin[] = "<!-- table:begin (written by `make bench`) -->\n", kE
 bool Belongs(const Json& row, const Figure& figure) {
   const std::string text = StrCat(figure.name, "; ", figure.peer);
   const Json& parts = row.at("figure");
-  return std::all_of(parts.begin(), parts.end(), [&](const Json& part) {
-    return text.find(part.get<std::string>()) != std::string::npos;
-  });
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const Json& part) { return text.find(part.get<std::string>()) != std::string::npos; });
 }
 
 // Three significant digits, with commas between thousands.
@@ -46,12 +45,13 @@ std::string NumberOf(const Json& row, const char* key, const char* missing) {
   return it == row.end() || it->is_null() ? missing : Rounded(it->get<double>());
 }
 
-std::string LineOf(const Json& row) {
+std::string LineOf(const Json& row, char machine) {
   const std::string unit = row.at("unit"), peer = row.at("peer");
   const std::string ours = NumberOf(row, "value", ""), theirs = NumberOf(row, "peer_value", "");
-  return StrCat("| ", row.at("what").get<std::string>(), " | ", ours.empty() ? "" : StrCat(ours, " ", unit), " | ", peer,
-                theirs.empty() ? "" : StrCat(": ", theirs, " ", unit), " | ", NumberOf(row, "ratio", ""), " | ", row.at("goal").get<std::string>(), " | ",
-                row.at("met").get<bool>() ? "yes" : "**no**", " | ", row.at("machine").get<std::string>(), " |\n");
+  return StrCat("| ", row.at("what").get<std::string>(), " | ", ours.empty() ? "" : StrCat(ours, " ", unit), " | ",
+                peer, theirs.empty() ? "" : StrCat(": ", theirs, " ", unit), " | ", NumberOf(row, "ratio", ""), " | ",
+                row.at("goal").get<std::string>(), " | ", row.at("met").get<bool>() ? "yes" : "**no**", " | ",
+                std::string(1, machine), " |\n");
 }
 
 }  // namespace
@@ -85,7 +85,17 @@ absl::StatusOr<std::string> PageWithTable(const std::string& page, const std::st
   }
   std::string table =
       "| what | ours | peer | ratio | goal | met | machine |\n| --- | ---: | --- | ---: | --- | --- | --- |\n";
-  for (const Json& row : rows) table += LineOf(row);
+  std::vector<std::string> machines;  // a letter each, in the order of the rows
+  for (const Json& row : rows) {
+    const std::string machine = row.at("machine");
+    const auto at = std::find(machines.begin(), machines.end(), machine) - machines.begin();
+    if (at == std::ssize(machines)) machines.push_back(machine);
+    table += LineOf(row, static_cast<char>('A' + at));
+  }
+  table += '\n';
+  for (size_t i = 0; i < machines.size(); ++i) {
+    table += StrCat("- Machine ", std::string(1, static_cast<char>('A' + i)), ": ", machines[i], "\n");
+  }
   return StrCat(page.substr(0, begin), kBegin, table, page.substr(end));
 }
 

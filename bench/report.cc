@@ -72,7 +72,7 @@ double Spread(const std::vector<double>& values) {
   return (*high - *low) / Median(values);
 }
 
-std::string MachineText() {
+std::string MachineName() {
   std::string cpu = "unknown CPU";
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -84,10 +84,11 @@ std::string MachineText() {
   const double gib = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) /
                      (1024.0 * 1024 * 1024);
   char text[400];
-  std::snprintf(text, sizeof text, "%s, %d cores, %.0f GiB; gcc %s; lightcone %s\n", cpu.c_str(), AvailableCores(), gib,
-                __VERSION__, kVersion);
+  std::snprintf(text, sizeof text, "%s, %d cores, %.0f GiB", cpu.c_str(), AvailableCores(), gib);
   return text;
 }
+
+std::string MachineText() { return StrCat(MachineName(), "; gcc ", __VERSION__, "; lightcone ", kVersion, "\n"); }
 
 absl::StatusOr<int64_t> MemoryOf(int pid, const std::string& field) {
   const std::string path = StrCat("/proc/", pid, "/status");

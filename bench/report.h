@@ -44,7 +44,10 @@ double Spread(const std::vector<double>& values);
 // A size in /proc/PID/status, such as VmRSS (resident) or VmHWM (its peak), in bytes.
 absl::StatusOr<int64_t> MemoryOf(int pid, const std::string& field);
 
-// CPU model, cores, memory, compiler and library versions of this machine: one line each.
+// CPU model, cores and memory of this machine.
+std::string MachineName();
+
+// The same with the versions of compiler and program: one line.
 std::string MachineText();
 
 }  // namespace lightcone::bench
