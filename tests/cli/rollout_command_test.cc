@@ -1,5 +1,5 @@
-// docs/start/afternoon.md by a program: a model from elsewhere, of another dimension, from its folder into service; what the
-// gate lets through and what not; and everything that an operator may answer on the way.
+// docs/start/afternoon.md by a program: a model from elsewhere, of another dimension, from its folder into service;
+// what the gate lets through and what not; and everything that an operator may answer on the way.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
