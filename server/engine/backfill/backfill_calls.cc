@@ -1,12 +1,12 @@
-// The calls of the lazy backfill: starting, pausing, looking, leasing.
+#include "server/engine/backfill/backfill_calls.h"
+
 #include <utility>
 
-#include "absl/time/clock.h"
-#include "base/clock.h"
 #include "base/number_text.h"
 #include "base/status.h"
+#include "server/engine/backfill/backfill.h"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/services/operator_transaction.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -59,136 +59,131 @@ absl::Status CheckPace(const StartBackfillCall& call) {
   return absl::OkStatus();
 }
 
+absl::Status SetPaused(const Context& engine, Backfill& backfill, OperatorTransaction& change, bool paused,
+                       const StartBackfillCall* pace = nullptr) {
+  const auto write = [&](const WriteBatch& all) { return WriteOperatorBatch(*engine.store, all); };
+  return backfill.SetPaused(paused, write, change.TakeBatch(), pace);
+}
+
 }  // namespace
 
-absl::StatusOr<BackfillStatus> EngineImpl::StartBackfill(const StartBackfillCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  if (static_cast<int64_t>(call.failure_head.size()) > options_.limits.adapter_bytes_max) {
+absl::StatusOr<BackfillStatus> BackfillCalls::Start(const StartBackfillCall& call) {
+  const int64_t head_bytes_max = context_.options.limits.adapter_bytes_max;
+  if (static_cast<int64_t>(call.failure_head.size()) > head_bytes_max) {
     return InvalidField("failure_head", StrCat(call.failure_head.size(), " bytes long"),
-                        StrCat("at most ", options_.limits.adapter_bytes_max));
+                        StrCat("at most ", head_bytes_max));
   }
   if (call.failure_head.empty() && call.head_generation != 0) {
     return InvalidField("head_generation", StrCat(call.head_generation), "nothing without a failure_head");
   }
   LC_RETURN_IF_ERROR(CheckPace(call));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
-  Collection& collection = *served->collection;
-  const uint32_t number = collection.number();
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
+  Backfill& backfill = *served->backfill;
+  const uint32_t number = served->collection->number();
   std::string fingerprint = StrCat(number, "|", call.head_generation, "|", DigestOf(call.failure_head));
   const double rate = call.embed_rate.value_or(0);
   if (call.embed_rate) fingerprint += StrCat("|", NumberText(rate), "|", NumberText(call.p99_ms_max));
-  absl::MutexLock lock(&collection.operator_mutex());
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "StartBackfill", fingerprint));
-  if (before) return served->backfill.Status();
-  const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state->Resolve(0));
+  LC_ASSIGN_OR_RETURN(
+      OperatorTransaction change,
+      OperatorTransaction::Begin(context_, *served->collection, {call.request_id, "StartBackfill", fingerprint}));
+  if (change.earlier() != nullptr) return backfill.Status();
+  const CollectionState& state = change.before();
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* active, state.Resolve(0));
   if (rate > 0 && !active->has_encoder) {
-    return FailedPrecondition(StrCat("generation ", active->generation, " of collection '", state->record.name,
+    return FailedPrecondition(StrCat("generation ", active->generation, " of collection '", state.record.name,
                                      "' has no encoder here: leave embed_rate at 0, and have workers lease the items"));
   }
-  const std::optional<BackfillRecord> now = served->backfill.record();
-  const BackfillStatus shown = served->backfill.Status();
+  change.request().generation = active->generation;
+  const std::optional<BackfillRecord> now = backfill.record();
+  const BackfillStatus shown = backfill.Status();
+  const bool same = now && now->generation == active->generation;
   // An error of the encoder that is tried again by itself holds nothing up.
-  const bool held = shown.state == BackfillState::kPaused || shown.state == BackfillState::kFailed ||
-                    served->backfill.EmbeddingStopped();
-  if (call.failure_head.empty() && held && now->generation == active->generation) {
-    WriteBatch batch;
-    RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, now->generation, 0, 0, now->started_us},
-                  &batch);
-    const auto write = [this](const WriteBatch& all) { return WriteOperation(all); };
-    LC_RETURN_IF_ERROR(served->backfill.SetPaused(false, write, std::move(batch), &call));
-    return served->backfill.Status();
+  const bool held =
+      shown.state == BackfillState::kPaused || shown.state == BackfillState::kFailed || backfill.EmbeddingStopped();
+  if (call.failure_head.empty() && held && same) {
+    LC_RETURN_IF_ERROR(SetPaused(context_, backfill, change, false, &call));
+    return backfill.Status();
   }
+  const bool keep_pace = same && !call.embed_rate;
   BackfillRecord record;
   record.generation = active->generation;
-  record.started_us = NowMicros();
-  const bool again = !call.embed_rate && now && now->generation == active->generation;
-  record.embed_rate = again ? now->embed_rate : rate;
-  record.p99_ms_max = again ? now->p99_ms_max : call.p99_ms_max;
+  record.started_us = change.time_us();
+  record.embed_rate = keep_pace ? now->embed_rate : rate;
+  record.p99_ms_max = keep_pace ? now->p99_ms_max : call.p99_ms_max;
   std::optional<FailureHeadFile> head;
   if (!call.failure_head.empty()) {
-    LC_ASSIGN_OR_RETURN(record.head_generation, HeadGenerationOf(*state, *active, call.head_generation));
-    LC_ASSIGN_OR_RETURN(head, ReadHeadFor(*state->Find(record.head_generation), call.failure_head));
-  }
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
-  batch.Put(Table::kMeta, keys::Meta(BackfillName(number)), Encode(record));
-  if (head) {
-    batch.Put(Table::kMeta, keys::Meta(BackfillHeadName(number)), call.failure_head);
+    LC_ASSIGN_OR_RETURN(record.head_generation, HeadGenerationOf(state, *active, call.head_generation));
+    LC_ASSIGN_OR_RETURN(head, ReadHeadFor(*state.Find(record.head_generation), call.failure_head));
+    change.batch().Put(Table::kMeta, keys::Meta(BackfillHeadName(number)), call.failure_head);
   } else {
-    batch.Delete(Table::kMeta, keys::Meta(BackfillHeadName(number)));
+    change.batch().Delete(Table::kMeta, keys::Meta(BackfillHeadName(number)));
   }
-  RecordRequest(call.request_id, {"StartBackfill", fingerprint, number, record.generation, 0, 0, record.started_us},
-                &batch);
-  served->backfill.Halt();  // Its thread writes the record that this call replaces.
-  const OperatorWrite written = WriteOperation(batch);
+  change.batch().Expect(Table::kCollections, keys::Collection(number), state.encoded);
+  change.batch().Put(Table::kMeta, keys::Meta(BackfillName(number)), Encode(record));
+  backfill.Halt();  // Its thread writes the record that this call replaces.
+  const OperatorWrite written = change.Write();
   if (written.in_store) {
-    served->backfill.Begin(record, std::move(head));
+    backfill.Begin(record, std::move(head));
   } else {
-    served->backfill.Resume();
+    backfill.Resume();
   }
   LC_RETURN_IF_ERROR(written.status);
-  return served->backfill.Status();
+  return backfill.Status();
 }
 
-absl::StatusOr<BackfillStatus> EngineImpl::PauseBackfill(const std::string& name, const std::string& request_id) {
-  LC_RETURN_IF_ERROR(CheckRequestId(request_id));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+absl::StatusOr<BackfillStatus> BackfillCalls::Pause(const std::string& name, const std::string& request_id) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   Collection& collection = *served->collection;
-  const std::string fingerprint = StrCat(collection.number());
-  absl::MutexLock lock(&collection.operator_mutex());
+  LC_ASSIGN_OR_RETURN(
+      OperatorTransaction change,
+      OperatorTransaction::Begin(context_, collection, {request_id, "PauseBackfill", StrCat(collection.number())}));
   // A start in between is somebody else's: a pause that is asked for again does not undo it.
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, request_id, "PauseBackfill", fingerprint));
-  if (before) return served->backfill.Status();
-  WriteBatch batch;
-  RecordRequest(request_id, {"PauseBackfill", fingerprint, collection.number(), 0, 0, 0, NowMicros()}, &batch);
-  const auto write = [this](const WriteBatch& all) { return WriteOperation(all); };
-  LC_RETURN_IF_ERROR(served->backfill.SetPaused(true, write, std::move(batch)));
-  return served->backfill.Status();
+  if (change.earlier() == nullptr) LC_RETURN_IF_ERROR(SetPaused(context_, *served->backfill, change, true));
+  return served->backfill->Status();
 }
 
-absl::StatusOr<BackfillStatus> EngineImpl::GetBackfill(const std::string& name) {
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
-  return served->backfill.Status();
+absl::StatusOr<BackfillStatus> BackfillCalls::Get(const std::string& name) const {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  return served->backfill->Status();
 }
 
-absl::StatusOr<LeaseAnswer> EngineImpl::LeaseBackfill(const LeaseCall& call) {
+absl::StatusOr<LeaseAnswer> BackfillCalls::Lease(const LeaseCall& call) {
   const bool renews = !call.renew_token.empty();
   if (renews && (call.items_max != 0 || !call.finished_token.empty())) {
     return InvalidField(call.items_max != 0 ? "items_max" : "finished_token",
                         call.items_max != 0 ? StrCat(call.items_max) : call.finished_token,
                         "nothing beside a renew_token");
   }
-  if (!renews && (call.items_max < 1 || call.items_max > options_.limits.batch_items_max)) {
-    return InvalidField("items_max", StrCat(call.items_max), StrCat("1 .. ", options_.limits.batch_items_max));
+  if (!renews && (call.items_max < 1 || call.items_max > context_.options.limits.batch_items_max)) {
+    return InvalidField("items_max", StrCat(call.items_max), StrCat("1 .. ", context_.options.limits.batch_items_max));
   }
   if (call.timeout < kLeaseMin || call.timeout > kLeaseMax) {
     return InvalidField("timeout", absl::FormatDuration(call.timeout),
                         StrCat(absl::FormatDuration(kLeaseMin), " .. ", absl::FormatDuration(kLeaseMax)));
   }
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
-  return served->backfill.Lease(call);
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
+  return served->backfill->Lease(call);
 }
 
-absl::Status EngineImpl::LoadBackfill(Served& served) {
+absl::Status BackfillCalls::Load(const Served& served) {
   Collection& collection = *served.collection;
   const uint32_t number = collection.number();
   const std::string of = StrCat("the backfill of collection '", collection.name(), "'");
-  const auto stored = store_->Get(Table::kMeta, keys::Meta(BackfillName(number)));
+  const auto stored = context_.store->Get(Table::kMeta, keys::Meta(BackfillName(number)));
   if (absl::IsNotFound(stored.status())) return absl::OkStatus();
   LC_RETURN_IF_ERROR(stored.status());
   absl::StatusOr<BackfillRecord> record = DecodeBackfill(*stored);
   LC_RETURN_IF_ERROR(Annotate(record.status(), of));
   std::optional<FailureHeadFile> head;
   if (record->head_generation != 0) {
-    const auto bytes = store_->Get(Table::kMeta, keys::Meta(BackfillHeadName(number)));
+    const auto bytes = context_.store->Get(Table::kMeta, keys::Meta(BackfillHeadName(number)));
     if (absl::IsNotFound(bytes.status())) return DataLoss(StrCat(of, ": its failure head is not in the store"));
     LC_RETURN_IF_ERROR(bytes.status());
     absl::StatusOr<FailureHeadFile> file = ParseFailureHead(*bytes);
     LC_RETURN_IF_ERROR(Annotate(file.status(), of));
     head = *std::move(file);
   }
-  served.backfill.Begin(*record, std::move(head));
+  served.backfill->Begin(*record, std::move(head));
   return absl::OkStatus();
 }
 

@@ -1,5 +1,4 @@
-// The thread that embeds galleries anew from their stored inputs: a few items at a time, at the lowest priority and
-// with encoders in processes of their own, so that queries neither wait behind it nor end with it.
+#include "server/engine/backfill/embed_backfills.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,10 +6,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
-#include "base/files.h"
-#include "base/priority.h"
 #include "base/status.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/embed/embedder.h"
+#include "server/engine/embed/make_worker.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
 
@@ -18,7 +16,6 @@ namespace lightcone::server {
 namespace {
 
 constexpr int kEmbedNice = 10;  // as jobs; not less: it may lead the writer of a collection for others
-constexpr int kBehindJobs = 4;  // how much further than jobs an encoder's process stands back: nobody waits for it
 constexpr int64_t kItemsATurn = 64;
 constexpr absl::Duration kIdle = absl::Milliseconds(200);  // between looks while there is nothing to embed
 constexpr absl::Duration kBusy = absl::Milliseconds(5);    // until the rate allows more
@@ -45,84 +42,83 @@ bool IsForEver(const absl::Status& status) {
          absl::IsFailedPrecondition(status);
 }
 
-// Whether a try that failed is to be followed by none yet. What a start changed is tried at once; a clock that was set
-// back makes nobody wait longer.
-bool MustWait(Served* served, absl::Time now) {
-  const uint64_t starts = served->backfill.starts();
-  if (std::exchange(served->embed_starts, starts) != starts) {
-    served->embed_failures = 0;
-    served->embed_after = absl::InfinitePast();
-  }
-  return now < served->embed_after && served->embed_after - now <= kRetryMax;
-}
-
 }  // namespace
 
-void EngineImpl::EmbedBackfills() {
-  StandBack(kEmbedNice);
-  const auto stopping = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; };
-  absl::Duration wait = kIdle;
-  while (true) {
-    {
-      absl::MutexLock lock(&maintain_mu_);
-      if (maintain_mu_.AwaitWithTimeout(absl::Condition(&stopping), wait)) return;
-    }
-    std::vector<std::weak_ptr<Served>> all;
-    {
-      absl::ReaderMutexLock catalog(&catalog_mu_);
-      for (const auto& [name, served] : collections_) all.push_back(served);
-    }
-    wait = kIdle;
-    for (const auto& one : all) {
-      const ServedPtr served = one.lock();
-      if (served == nullptr || MustWait(served.get(), absl::Now())) continue;
-      const absl::StatusOr<bool> more = EmbedSafely(*served);
-      if (more.ok() && *more) wait = kBusy;
-      if (more.ok() || absl::IsCancelled(more.status())) continue;
-      spdlog::warn("collection '{}': embedding stored inputs anew failed: {}", served->collection->name(),
-                   MessageOf(more.status()));
-      const int doublings = std::clamp(served->embed_failures - 1, 0, kDoublingsMax);
-      served->embed_after = absl::Now() + std::min(kRetryMax, options_.embed_retry * (1 << doublings));
-    }
+EmbedBackfills::EmbedBackfills(Context& context, WriteVectors write)
+    : context_(context), write_(std::move(write)), thread_(kEmbedNice, kIdle, [this] { return EmbedAll(); }) {}
+
+void EmbedBackfills::RefreshSides() {
+  std::map<uint32_t, Side> kept;
+  for (const ServedPtr& served : context_.catalog.All()) {
+    const uint32_t number = served->collection->number();
+    if (auto side = sides_.extract(number)) kept.insert(std::move(side));
+    kept[number].served = served;
   }
+  sides_ = std::move(kept);
 }
 
-absl::StatusOr<bool> EngineImpl::EmbedSafely(Served& served) {
+absl::Duration EmbedBackfills::EmbedAll() {
+  RefreshSides();
+  absl::Duration pause = kIdle;
+  for (auto& [number, side] : sides_) {
+    const ServedPtr served = side.served.lock();
+    if (served == nullptr || MustWait(*served, side, absl::Now())) continue;
+    const absl::StatusOr<bool> more = EmbedSafely(*served, side);
+    if (more.ok() && *more) pause = kBusy;
+    if (more.ok() || absl::IsCancelled(more.status())) continue;
+    spdlog::warn("collection '{}': embedding stored inputs anew failed: {}", served->collection->name(),
+                 MessageOf(more.status()));
+    const int doublings = std::clamp(side.failures - 1, 0, kDoublingsMax);
+    side.next_try = absl::Now() + std::min(kRetryMax, context_.options.embed_retry * (1 << doublings));
+  }
+  return pause;
+}
+
+bool EmbedBackfills::MustWait(const Served& served, Side& side, absl::Time now) {
+  const uint64_t starts = served.backfill->starts();
+  if (std::exchange(side.starts, starts) != starts) {
+    side.failures = 0;
+    side.next_try = absl::InfinitePast();
+  }
+  return now < side.next_try && side.next_try - now <= kRetryMax;
+}
+
+absl::StatusOr<bool> EmbedBackfills::EmbedSafely(const Served& served, Side& side) {
   try {
-    return EmbedSome(served);
+    return EmbedSome(served, side);
   } catch (...) {
     return StatusOfException();
   }
 }
 
-absl::StatusOr<bool> EngineImpl::EmbedSome(Served& served) {
+absl::StatusOr<bool> EmbedBackfills::EmbedSome(const Served& served, Side& side) {
   const auto state = served.collection->state();
-  const std::optional<BackfillRecord> backfill = served.backfill.record();
+  const std::optional<BackfillRecord> backfill = served.backfill->record();
   const GenerationRecord* const generation = EmbedsHere(*state, backfill);
   const absl::Time now = absl::Now();
-  served.backfill.NoteProgress(now);
-  const bool wanted_here = generation != nullptr && served.backfill.HasEmbeddable(now);
-  if (generation == nullptr || (!wanted_here && now - served.embedded > kKeepIdle)) served.embed_worker.reset();
+  served.backfill->NoteProgress(now);
+  const bool wanted_here = generation != nullptr && served.backfill->HasEmbeddable(now);
+  if (generation == nullptr || (!wanted_here && now - side.embedded > kKeepIdle)) side.worker.reset();
   if (!wanted_here) return false;
-  const auto p99 = backfill->p99_ms_max > 0 ? served.search_times.P99(now) : std::nullopt;
-  served.embed_pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
-  const int64_t wanted = served.embed_pace.Take(now, backfill->embed_rate, kItemsATurn);
+  const auto p99 = backfill->p99_ms_max > 0 ? served.search_times->P99(now) : std::nullopt;
+  side.pace.Adapt(now, p99 && *p99 > absl::Milliseconds(backfill->p99_ms_max));
+  const int64_t wanted = side.pace.Take(now, backfill->embed_rate, kItemsATurn);
   if (wanted == 0) return true;
   LC_ASSIGN_OR_RETURN(const EmbedTurn turn,
-                      served.backfill.TakeEmbeddable(static_cast<size_t>(wanted), options_.embed_pass_pause));
+                      served.backfill->TakeEmbeddable(static_cast<size_t>(wanted), context_.options.embed_pass_pause));
   std::vector<AsideItem> failed;
-  const absl::Cleanup finish = [&] { served.backfill.FinishEmbedding(turn, std::move(failed)); };
+  const absl::Cleanup finish = [&] { served.backfill->FinishEmbedding(turn, std::move(failed)); };
   // Unless another generation's backfill has begun meanwhile.
   if (turn.generation == generation->generation) {
     for (size_t begin = 0; begin < turn.items.size();) {
-      LC_ASSIGN_OR_RETURN(begin, EmbedFrom(served, *generation, turn, begin, &failed));
+      LC_ASSIGN_OR_RETURN(begin, EmbedFrom(served, side, *generation, turn, begin, &failed));
     }
   }
   return !turn.items.empty();
 }
 
-absl::StatusOr<size_t> EngineImpl::EmbedFrom(Served& served, const GenerationRecord& generation, const EmbedTurn& turn,
-                                             size_t begin, std::vector<AsideItem>* failed) {
+absl::StatusOr<size_t> EmbedBackfills::EmbedFrom(const Served& served, Side& side, const GenerationRecord& generation,
+                                                 const EmbedTurn& turn, size_t begin, std::vector<AsideItem>* failed) {
   Collection& collection = *served.collection;
   const auto set_aside = [&](const EmbedTurn::Item& item, const absl::Status& status) {
     failed->push_back({item.id, item.internal_id, MessageOf(status)});
@@ -132,7 +128,7 @@ absl::StatusOr<size_t> EngineImpl::EmbedFrom(Served& served, const GenerationRec
   size_t end = begin;
   for (size_t bytes = 0; end < turn.items.size() && bytes < kInputBytesAtOnce; ++end) {
     const EmbedTurn::Item& item = turn.items[end];
-    const auto stored = store_->Get(Table::kInputs, keys::Input(collection.number(), item.internal_id));
+    const auto stored = context_.store->Get(Table::kInputs, keys::Input(collection.number(), item.internal_id));
     if (absl::IsNotFound(stored.status())) continue;  // deleted or replaced meanwhile
     if (!stored.ok() && !IsInputsFault(stored.status())) return stored.status();
     if (!stored.ok()) {
@@ -144,7 +140,7 @@ absl::StatusOr<size_t> EngineImpl::EmbedFrom(Served& served, const GenerationRec
     places.push_back(end);
   }
   if (inputs.empty()) return end;
-  LC_ASSIGN_OR_RETURN(auto vectors, EmbedStored(served, generation, turn, inputs));
+  LC_ASSIGN_OR_RETURN(auto vectors, EmbedStored(served, side, generation, turn, inputs));
   UpsertBatch batch;
   batch.generation = generation.generation;
   batch.same_content = true;
@@ -167,69 +163,49 @@ absl::StatusOr<size_t> EngineImpl::EmbedFrom(Served& served, const GenerationRec
     to.expected_sequence = item.sequence;
   }
   CallContext context;
-  context.cancelled = [&] { return ending_.load() || collection.dropped(); };
-  if (!batch.items.empty()) LC_RETURN_IF_ERROR(WriteVectors(served, generation, std::move(batch), context).status());
+  context.cancelled = [&] { return context_.ending.load() || collection.dropped(); };
+  if (!batch.items.empty()) LC_RETURN_IF_ERROR(write_(served, generation, std::move(batch), context).status());
   return end;
 }
 
-absl::StatusOr<EmbeddedInputs> EngineImpl::EmbedStored(Served& served, const GenerationRecord& generation,
-                                                       const EmbedTurn& turn, const std::vector<std::string>& inputs) {
+absl::StatusOr<EmbeddedInputs> EmbedBackfills::EmbedStored(const Served& served, Side& side,
+                                                           const GenerationRecord& generation, const EmbedTurn& turn,
+                                                           const std::vector<std::string>& inputs) {
   const Collection& collection = *served.collection;
   CallContext context;
-  context.cancelled = [&] { return ending_.load() || collection.dropped() || !served.backfill.StillWanted(turn); };
-  const std::string path = EncoderPath(collection.number(), generation.generation);
-  if (options_.helper_program.empty()) {
+  context.cancelled = [&] {
+    return context_.ending.load() || collection.dropped() || !served.backfill->StillWanted(turn);
+  };
+  const std::string path = context_.folders.Encoder(collection.number(), generation.generation);
+  if (context_.options.helper_program.empty()) {
     const std::vector<std::string_view> stored(inputs.begin(), inputs.end());
-    return background_embedder_.EmbedStored({collection.number(), generation.generation}, path,
-                                            generation.manifest_json, stored, context);
+    return context_.background_embedder->EmbedStored({collection.number(), generation.generation}, path,
+                                                     generation.manifest_json, stored, context);
   }
-  if (served.embed_worker == nullptr || served.embed_worker->encoder_path() != path) {
-    LC_ASSIGN_OR_RETURN(served.embed_worker, WorkerFor(collection, generation, "backfill"));
+  if (side.worker == nullptr || side.worker->encoder_path() != path) {
+    LC_ASSIGN_OR_RETURN(side.worker, MakeEmbedWorker(context_, collection, generation, "backfill"));
   }
-  absl::StatusOr<EmbeddedInputs> vectors = served.embed_worker->Embed(inputs, context.cancelled);
-  served.embedded = absl::Now();
-  if (!absl::IsCancelled(vectors.status())) NoteEncoder(served, turn, vectors.status());
+  absl::StatusOr<EmbeddedInputs> vectors = side.worker->Embed(inputs, context.cancelled);
+  side.embedded = absl::Now();
+  if (!absl::IsCancelled(vectors.status())) NoteEncoder(served, side, turn, vectors.status());
   return vectors;
 }
 
-absl::StatusOr<std::unique_ptr<EmbedWorker>> EngineImpl::WorkerFor(const Collection& collection,
-                                                                   const GenerationRecord& generation,
-                                                                   std::string_view purpose) const {
-  LC_RETURN_IF_ERROR(MakeFolders(JobsFolder()));
-  const std::string threads = StrCat(options_.helper_threads);
-  EmbedWorkerOptions options;
-  options.program.words = {options_.helper_program, "embed-worker"};
-  options.program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
-                                 "MKL_NUM_THREADS=" + threads};
-  options.program.output = StrCat(JobsFolder(), "/", purpose, "-", collection.number(), ".txt");
-  options.program.niceness = std::min(19, options_.helper_niceness + kBehindJobs);
-  options.program.memory_bytes_max = options_.helper_memory_bytes_max;
-  options.setup = {EncoderPath(collection.number(), generation.generation),
-                   generation.manifest_json,
-                   generation.generation,
-                   options_.helper_threads,
-                   options_.encoder_batch_max,
-                   options_.limits.input_bytes_max};
-  options.dimension = static_cast<size_t>(generation.space.dimension);
-  options.time_max = options_.helper_embed_time_max;
-  return std::make_unique<EmbedWorker>(std::move(options));
-}
-
 // Each failure is shown at once; what need not be the encoder's for ever is tried again, ever later.
-void EngineImpl::NoteEncoder(Served& served, const EmbedTurn& turn, const absl::Status& outcome) {
+void EmbedBackfills::NoteEncoder(const Served& served, Side& side, const EmbedTurn& turn, const absl::Status& outcome) {
   if (outcome.ok()) {
-    served.backfill.NoteEmbedding(turn, absl::OkStatus());
-    served.embed_failures = 0;
+    served.backfill->NoteEmbedding(turn, absl::OkStatus());
+    side.failures = 0;
     return;
   }
   const bool stop = IsForEver(outcome);
-  if (!stop) ++served.embed_failures;
+  if (!stop) ++side.failures;
   const std::string then =
       stop ? "embedding here has stopped until the backfill is started again" : "embedding here is tried again soon";
-  served.backfill.NoteEmbedding(turn, MakeStatus(outcome.code(), StrCat(then, ": ", MessageOf(outcome))), stop);
+  served.backfill->NoteEmbedding(turn, MakeStatus(outcome.code(), StrCat(then, ": ", MessageOf(outcome))), stop);
   if (!stop) return;
-  served.embed_failures = 0;
-  served.embed_worker.reset();
+  side.failures = 0;
+  side.worker.reset();
 }
 
 }  // namespace lightcone::server

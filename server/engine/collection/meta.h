@@ -112,14 +112,14 @@ struct RequestRecord {
 
 // Table kMeta, "audit/<time>/<collection>": an activation, a rollback, a retirement or a canary, for people.
 struct AuditRecord {
-  std::string collection;
+  std::string collection = {};
   bool rollback = false;
   uint32_t generation = 0, previous_generation = 0;
   bool forced = false;
-  std::string reason;
+  std::string reason = {};
   uint64_t out_of_reach = 0;
   int64_t time_us = 0;
-  std::string request_id;
+  std::string request_id = {};
   bool retired = false;    // instead of an activation: `generation` was retired while `previous_generation` served
   bool validated = false;  // it had passed a validation that was still true
   std::optional<double> canary_share = {};  // instead: `generation` has it beside `previous_generation`; 0: no more

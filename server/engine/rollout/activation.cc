@@ -1,21 +1,21 @@
-// Which generation serves: activating, rolling back, and the log of both.
+#include "server/engine/rollout/activation.h"
+
 #include <algorithm>
 #include <deque>
 #include <iterator>
 #include <vector>
 
-#include "absl/time/clock.h"
-#include "base/clock.h"
+#include "absl/functional/function_ref.h"
 #include "base/status.h"
+#include "server/engine/backfill/backfill.h"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/rollout/generation_status.h"
 #include "server/engine/validation/validation.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
 
-constexpr char kRollback[] = "RollbackGeneration";  // RequestRecord::method
 constexpr uint32_t kAuditLimitMax = 10'000, kAuditLimitDefault = 100;
 
 // Of two operators the second hears what the first one did, and when.
@@ -64,120 +64,10 @@ void KeepSteps(const CollectionState& state, std::vector<uint32_t>* earlier) {
   if (!earlier->empty() && earlier->back() == state.record.active_generation) earlier->pop_back();
 }
 
-}  // namespace
-
-absl::StatusOr<EngineImpl::MayServe> EngineImpl::CheckMayServe(Collection& collection, const CollectionState& state,
-                                                               uint32_t generation, bool force, bool gate,
-                                                               std::string_view what) const {
-  const absl::Status validated = CheckValidated(collection, state, generation);
-  if (gate && !force && !validated.ok() && Guarded(state.record, generation)) {
-    return FailedPrecondition(StrCat("generation ", generation, " of collection '", state.record.name, "' ",
-                                     MessageOf(validated), ". Give force and a reason to ", what, " it all the same"));
-  }
-  const auto out_of_reach = static_cast<uint64_t>(OutOfReach(*collection.Pin(), state, state.reach, generation));
-  if (out_of_reach == 0 || force) return MayServe{validated.ok(), out_of_reach};
-  return FailedPrecondition(
-      StrCat("generation ", generation, " cannot reach ", out_of_reach, " items of collection '", state.record.name,
-             "', which other generations embedded; give force and a reason to ", what, " it all the same"));
-}
-
-absl::StatusOr<ActivateAnswer> EngineImpl::Serve(Served& served, const CollectionState& state, const SwitchCall& call,
-                                                 uint32_t generation, std::vector<uint32_t> earlier,
-                                                 RequestRecord request) {
-  Collection& collection = *served.collection;
-  const bool rollback = request.method == kRollback;
-  const uint32_t previous = state.record.active_generation;
-  LC_ASSIGN_OR_RETURN(const MayServe may, CheckMayServe(collection, state, generation, call.force, /*gate=*/!rollback,
-                                                        rollback ? "roll back to" : "activate"));
-  CollectionRecord record = state.record;
-  record.active_generation = generation;
-  record.canary_generation = 0;  // it was measured beside another one
-  record.canary_share = 0;
-  record.canary_us = 0;
-  if (earlier.size() > kEarlierActiveMax) earlier.erase(earlier.begin(), earlier.end() - kEarlierActiveMax);
-  record.earlier_active = std::move(earlier);
-  std::vector<GenerationRecord> generations = state.generations;
-  const int64_t now = NowMicros();
-  generations[generation - 1].activated_us = now;
-  generations[generation - 1].activated_by = call.operator_name;
-  const uint32_t number = collection.number();
-  request.collection = number;
-  request.generation = generation;
-  request.previous_generation = previous;
-  request.out_of_reach = may.out_of_reach;
-  request.time_us = now;
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state.encoded);
-  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
-  batch.Put(Table::kGenerations, keys::Generation(number, generation), Encode(generations[generation - 1]));
-  batch.Put(
-      Table::kMeta, keys::Meta(AuditName(now, number)),
-      Encode(AuditRecord{record.name, rollback, generation, previous, call.force, call.reason, may.out_of_reach, now,
-                         call.request_id, /*retired=*/false, may.validated, std::nullopt, call.operator_name}));
-  RecordRequest(call.request_id, std::move(request), &batch);
-  const OperatorWrite written = WriteOperation(batch);
-  if (!written.in_store) return written.status;
-  collection.Publish(std::move(record), std::move(generations));
-  served.backfill.Resume();  // one of this generation that a rollback ended
-  LC_RETURN_IF_ERROR(written.status);
-  return ActivateAnswer{StatusOf(collection, *collection.state(), generation), previous, may.out_of_reach};
-}
-
-absl::StatusOr<ActivateAnswer> EngineImpl::SwitchGeneration(const SwitchCall& call,
-                                                            std::optional<uint32_t> generation) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
-  LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
-  Collection& collection = *served->collection;
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  RequestRecord request;
-  request.method = generation ? "ActivateGeneration" : kRollback;
-  request.fingerprint = StrCat(collection.number(), "|", generation ? StrCat(*generation, "|") : "", call.force, "|",
-                               DigestOf(call.reason), "|", call.expect_active ? StrCat(*call.expect_active) : "any");
-  LC_ASSIGN_OR_RETURN(const auto before,
-                      FindRequestOn(collection, call.request_id, request.method, request.fingerprint));
-  if (before) {
-    return ActivateAnswer{StatusOf(collection, *state, before->generation), before->previous_generation,
-                          before->out_of_reach};
-  }
-  if (generation) {
-    if (*generation == 0) return InvalidField("generation", "0", "the number of a generation");
-    LC_RETURN_IF_ERROR(state->Resolve(*generation).status());
-  }
-  LC_RETURN_IF_ERROR(CheckExpected(*state, call.expect_active));
-  const uint32_t active = state->record.active_generation;
-  std::vector<uint32_t> earlier = state->record.earlier_active;
-  if (generation) {
-    if (active != 0 && active != *generation) earlier.push_back(active);
-    return Serve(*served, *state, call, *generation, std::move(earlier), std::move(request));
-  }
-  KeepSteps(*state, &earlier);
-  if (earlier.empty()) {
-    LC_ASSIGN_OR_RETURN(earlier, EarlierByAudit(collection.number(), active));
-    KeepSteps(*state, &earlier);
-  }
-  if (earlier.empty()) {
-    return FailedPrecondition(StrCat("collection '", state->record.name, "' has no generation to roll back to: ",
-                                     active == 0 ? "none is active" : StrCat("none served before ", active)));
-  }
-  const uint32_t back = earlier.back();
-  earlier.pop_back();
-  return Serve(*served, *state, call, back, std::move(earlier), std::move(request));
-}
-
-absl::StatusOr<ActivateAnswer> EngineImpl::ActivateGeneration(const ActivateCall& call) {
-  return SwitchGeneration(call, call.generation);
-}
-
-absl::StatusOr<ActivateAnswer> EngineImpl::RollbackGeneration(const SwitchCall& call) {
-  return SwitchGeneration(call, std::nullopt);
-}
-
-absl::Status EngineImpl::ReadAudit(uint32_t collection, absl::FunctionRef<void(AuditRecord)> visit) const {
+// Visits a collection's records of the audit log, oldest first. DATA_LOSS for a damaged one.
+absl::Status ReadAudit(const Store& store, uint32_t collection, absl::FunctionRef<void(AuditRecord)> visit) {
   const std::string end = StrCat("/", collection);
-  const auto rows = store_->Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta("audit0"));  // by time
+  const auto rows = store.Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta("audit0"));  // by time
   for (; rows->Valid(); rows->Next()) {
     if (!std::string_view(rows->key().data(), rows->key().size()).ends_with(end)) continue;
     LC_ASSIGN_OR_RETURN(AuditRecord record, DecodeAudit(rows->value()));
@@ -186,10 +76,12 @@ absl::Status EngineImpl::ReadAudit(uint32_t collection, absl::FunctionRef<void(A
   return rows->status();
 }
 
-absl::StatusOr<std::vector<uint32_t>> EngineImpl::EarlierByAudit(uint32_t collection, uint32_t active) const {
+// CollectionRecord::earlier_active of a record without: the record is older than the field, or an older server wrote
+// it.
+absl::StatusOr<std::vector<uint32_t>> EarlierByAudit(const Store& store, uint32_t collection, uint32_t active) {
   std::vector<uint32_t> earlier;
   uint32_t serves = 0;
-  LC_RETURN_IF_ERROR(ReadAudit(collection, [&](const AuditRecord& record) {
+  LC_RETURN_IF_ERROR(ReadAudit(store, collection, [&](const AuditRecord& record) {
     if (record.retired || record.canary_share) return;
     if (record.rollback) {  // over those that had been retired
       while (!earlier.empty() && earlier.back() != record.generation) earlier.pop_back();
@@ -203,16 +95,119 @@ absl::StatusOr<std::vector<uint32_t>> EngineImpl::EarlierByAudit(uint32_t collec
   return earlier;
 }
 
-absl::StatusOr<std::vector<AuditEntry>> EngineImpl::ListAudit(const std::string& name, uint32_t limit) {
+}  // namespace
+
+absl::StatusOr<MayServe> CheckMayServe(Collection& collection, const CollectionState& state, uint32_t generation,
+                                       bool force, bool gate, std::string_view what) {
+  const absl::Status validated = CheckValidated(collection, state, generation);
+  if (gate && !force && !validated.ok() && Guarded(state.record, generation)) {
+    return FailedPrecondition(StrCat("generation ", generation, " of collection '", state.record.name, "' ",
+                                     MessageOf(validated), ". Give force and a reason to ", what, " it all the same"));
+  }
+  const auto out_of_reach = static_cast<uint64_t>(OutOfReach(*collection.Pin(), state, state.reach, generation));
+  if (out_of_reach == 0 || force) return MayServe{validated.ok(), out_of_reach};
+  return FailedPrecondition(
+      StrCat("generation ", generation, " cannot reach ", out_of_reach, " items of collection '", state.record.name,
+             "', which other generations embedded; give force and a reason to ", what, " it all the same"));
+}
+
+absl::StatusOr<ActivateAnswer> ActivationCalls::Serve(const Served& served, OperatorTransaction& change,
+                                                      const SwitchCall& call, bool rollback, uint32_t generation,
+                                                      std::vector<uint32_t> earlier) {
+  Collection& collection = *served.collection;
+  const uint32_t previous = change.before().record.active_generation;
+  LC_ASSIGN_OR_RETURN(const MayServe may, CheckMayServe(collection, change.before(), generation, call.force,
+                                                        /*gate=*/!rollback, rollback ? "roll back to" : "activate"));
+  CollectionRecord& record = change.records().record();
+  record.active_generation = generation;
+  record.canary_generation = 0;  // The canary was measured beside another active generation.
+  record.canary_share = 0;
+  record.canary_us = 0;
+  if (earlier.size() > kEarlierActiveMax) earlier.erase(earlier.begin(), earlier.end() - kEarlierActiveMax);
+  record.earlier_active = std::move(earlier);
+  GenerationRecord& activated = change.records().generation(generation);
+  activated.activated_us = change.time_us();
+  activated.activated_by = call.operator_name;
+  change.request().generation = generation;
+  change.request().previous_generation = previous;
+  change.request().out_of_reach = may.out_of_reach;
+  change.Audit({.rollback = rollback,
+                .generation = generation,
+                .previous_generation = previous,
+                .forced = call.force,
+                .reason = call.reason,
+                .out_of_reach = may.out_of_reach,
+                .validated = may.validated,
+                .operator_name = call.operator_name});
+  const OperatorWrite written = change.Write();
+  if (!written.in_store) return written.status;
+  change.Publish();
+  served.backfill->Resume();  // A rollback may have ended a backfill of this generation.
+  LC_RETURN_IF_ERROR(written.status);
+  return ActivateAnswer{StatusOf(collection, *collection.state(), generation), previous, may.out_of_reach};
+}
+
+absl::StatusOr<ActivateAnswer> ActivationCalls::Switch(const SwitchCall& call, std::optional<uint32_t> generation) {
+  LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
+  LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
+  Collection& collection = *served->collection;
+  const std::string fingerprint =
+      StrCat(collection.number(), "|", generation ? StrCat(*generation, "|") : "", call.force, "|",
+             DigestOf(call.reason), "|", call.expect_active ? StrCat(*call.expect_active) : "any");
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change,
+                      OperatorTransaction::Begin(
+                          context_, collection,
+                          {call.request_id, generation ? "ActivateGeneration" : "RollbackGeneration", fingerprint}));
+  const CollectionState& state = change.before();
+  if (const RequestRecord* before = change.earlier()) {
+    return ActivateAnswer{StatusOf(collection, state, before->generation), before->previous_generation,
+                          before->out_of_reach};
+  }
+  if (generation) {
+    if (*generation == 0) return InvalidField("generation", "0", "the number of a generation");
+    LC_RETURN_IF_ERROR(state.Resolve(*generation).status());
+  }
+  LC_RETURN_IF_ERROR(CheckExpected(state, call.expect_active));
+  const uint32_t active = state.record.active_generation;
+  std::vector<uint32_t> earlier = state.record.earlier_active;
+  if (generation) {
+    if (active != 0 && active != *generation) earlier.push_back(active);
+    return Serve(*served, change, call, /*rollback=*/false, *generation, std::move(earlier));
+  }
+  KeepSteps(state, &earlier);
+  if (earlier.empty()) {
+    LC_ASSIGN_OR_RETURN(earlier, EarlierByAudit(*context_.store, collection.number(), active));
+    KeepSteps(state, &earlier);
+  }
+  if (earlier.empty()) {
+    return FailedPrecondition(StrCat("collection '", state.record.name, "' has no generation to roll back to: ",
+                                     active == 0 ? "none is active" : StrCat("none served before ", active)));
+  }
+  const uint32_t back = earlier.back();
+  earlier.pop_back();
+  return Serve(*served, change, call, /*rollback=*/true, back, std::move(earlier));
+}
+
+absl::StatusOr<std::vector<AuditEntry>> ActivationCalls::ListAudit(const std::string& name, uint32_t limit) const {
   if (limit > kAuditLimitMax) {
     return InvalidField("limit", StrCat(limit), StrCat("0 .. ", kAuditLimitMax, "; 0: ", kAuditLimitDefault));
   }
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   std::deque<AuditEntry> last;
-  LC_RETURN_IF_ERROR(ReadAudit(served->collection->number(), [&](AuditRecord r) {
-    last.push_front({absl::FromUnixMicros(r.time_us), r.rollback, r.generation, r.previous_generation, r.forced,
-                     std::move(r.reason), r.out_of_reach, std::move(r.request_id), r.retired, r.validated,
-                     r.canary_share, std::move(r.operator_name)});
+  LC_RETURN_IF_ERROR(ReadAudit(*context_.store, served->collection->number(), [&](AuditRecord r) {
+    last.push_front({.time = absl::FromUnixMicros(r.time_us),
+                     .rollback = r.rollback,
+                     .generation = r.generation,
+                     .previous_generation = r.previous_generation,
+                     .forced = r.forced,
+                     .reason = std::move(r.reason),
+                     .out_of_reach = r.out_of_reach,
+                     .request_id = std::move(r.request_id),
+                     .retired = r.retired,
+                     .validated = r.validated,
+                     .canary_share = r.canary_share,
+                     .operator_name = std::move(r.operator_name)});
     if (last.size() > (limit == 0 ? kAuditLimitDefault : limit)) last.pop_back();
   }));
   return std::vector<AuditEntry>(std::make_move_iterator(last.begin()), std::make_move_iterator(last.end()));

@@ -1,13 +1,12 @@
-// Adapters of a collection: putting, dropping, listing.
+#include "server/engine/rollout/adapter_calls.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
-#include "base/clock.h"
 #include "base/status.h"
 #include "server/engine/collection/adapters.h"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/services/operator_transaction.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -48,86 +47,79 @@ absl::StatusOr<AdapterStatus> PutAgain(const CollectionState& state, const PutAd
 
 }  // namespace
 
-absl::StatusOr<AdapterStatus> EngineImpl::PutAdapter(const PutAdapterCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
-  if (call.file.empty() || static_cast<int64_t>(call.file.size()) > options_.limits.adapter_bytes_max) {
+absl::StatusOr<AdapterStatus> AdapterCalls::Put(const PutAdapterCall& call) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
+  const Limits& limits = context_.options.limits;
+  if (call.file.empty() || static_cast<int64_t>(call.file.size()) > limits.adapter_bytes_max) {
     return InvalidField("adapter", call.file.empty() ? "empty" : StrCat(call.file.size(), " bytes long"),
-                        StrCat("1 .. ", options_.limits.adapter_bytes_max, " bytes"));
+                        StrCat("1 .. ", limits.adapter_bytes_max, " bytes"));
   }
-  Collection& collection = *served->collection;
-  const uint32_t number = collection.number();
-  const std::string fingerprint = StrCat(number, "|", call.from, "|", call.to, "|", DigestOf(call.file));
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "PutAdapter", fingerprint));
-  if (before) return PutAgain(*state, call, before->version);
-  LC_ASSIGN_OR_RETURN(const Pair pair, PairOf(*state, call.from, call.to));
+  const uint32_t number = served->collection->number();
+  LC_ASSIGN_OR_RETURN(
+      OperatorTransaction change,
+      OperatorTransaction::Begin(
+          context_, *served->collection,
+          {call.request_id, "PutAdapter", StrCat(number, "|", call.from, "|", call.to, "|", DigestOf(call.file))}));
+  const CollectionState& state = change.before();
+  if (change.earlier() != nullptr) return PutAgain(state, call, change.earlier()->version);
+  LC_ASSIGN_OR_RETURN(const Pair pair, PairOf(state, call.from, call.to));
   LC_ASSIGN_OR_RETURN(const AdapterFile file, ReadAdapterFor(*pair.from, *pair.to, call.file));
-  AdapterSet adapters = state->reach.adapters();
-  if (!adapters.contains({call.from, call.to}) &&
-      static_cast<int64_t>(adapters.size()) >= options_.limits.adapters_max) {
-    return ResourceExhausted(StrCat("collection '", state->record.name, "' has ", adapters.size(),
-                                    " adapters; allowed: at most ", options_.limits.adapters_max));
+  AdapterSet& adapters = change.records().adapters();
+  if (!adapters.contains({call.from, call.to}) && static_cast<int64_t>(adapters.size()) >= limits.adapters_max) {
+    return ResourceExhausted(StrCat("collection '", state.record.name, "' has ", adapters.size(),
+                                    " adapters; allowed: at most ", limits.adapters_max));
   }
-  CollectionRecord record = state->record;
-  const AdapterRecord made{call.from, call.to, ++record.last_adapter_version, NowMicros(), call.file};
-  LC_ASSIGN_OR_RETURN(auto adapter, ServeAdapter(made, file, CachesOf(number)));
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
-  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
-  batch.Put(Table::kGenerations, keys::Adapter(number, call.from, call.to), Encode(made));
-  RequestRecord request{"PutAdapter", fingerprint, number, call.from, call.to, 0, made.put_us};
-  request.version = made.version;
-  RecordRequest(call.request_id, std::move(request), &batch);
-  const OperatorWrite written = WriteOperation(batch);
-  if (!written.in_store) return written.status;
+  const AdapterRecord made{.from = call.from,
+                           .to = call.to,
+                           .version = ++change.records().record().last_adapter_version,
+                           .put_us = change.time_us(),
+                           .file = call.file};
+  LC_ASSIGN_OR_RETURN(const auto adapter, ServeAdapter(made, file, context_.CachesOf(number)));
   adapters[std::pair(call.from, call.to)] = adapter;
-  collection.Publish(std::move(record), state->generations, std::move(adapters));
-  LC_RETURN_IF_ERROR(written.status);
+  change.batch().Put(Table::kGenerations, keys::Adapter(number, call.from, call.to), Encode(made));
+  change.request().generation = call.from;
+  change.request().previous_generation = call.to;
+  change.request().version = made.version;
+  LC_RETURN_IF_ERROR(change.Commit());
   return adapter->status;
 }
 
-absl::Status EngineImpl::DropAdapter(const DropAdapterCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+absl::Status AdapterCalls::Drop(const DropAdapterCall& call) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   const uint32_t number = collection.number();
-  const std::string fingerprint = StrCat(number, "|", call.from, "|", call.to, "|", call.force);
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "DropAdapter", fingerprint));
-  if (before) return absl::OkStatus();
-  AdapterSet adapters = state->reach.adapters();
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change,
+                      OperatorTransaction::Begin(context_, collection,
+                                                 {call.request_id, "DropAdapter",
+                                                  StrCat(number, "|", call.from, "|", call.to, "|", call.force)}));
+  if (change.earlier() != nullptr) return absl::OkStatus();
+  const CollectionState& state = change.before();
+  AdapterSet& adapters = change.records().adapters();
   if (adapters.erase({call.from, call.to}) == 0) {
-    return NotFound(StrCat("no adapter ", ArrowOf(call.from, call.to), " in collection '", state->record.name,
+    return NotFound(StrCat("no adapter ", ArrowOf(call.from, call.to), " in collection '", state.record.name,
                            "'; there are: ", ListOf(adapters)));
   }
   const PinnedView view = collection.Pin();
-  const Reach left(state->generations, adapters);
-  for (const uint32_t serving : {state->record.active_generation, state->record.canary_generation}) {
+  const Reach left(state.generations, adapters);
+  for (const uint32_t serving : {state.record.active_generation, state.record.canary_generation}) {
     if (serving == 0 || call.force) continue;
-    const int64_t lost = OutOfReach(*view, *state, left, serving) - OutOfReach(*view, *state, state->reach, serving);
+    const int64_t lost = OutOfReach(*view, state, left, serving) - OutOfReach(*view, state, state.reach, serving);
     if (lost > 0) {
-      const bool active = serving == state->record.active_generation;
+      const bool active = serving == state.record.active_generation;
       return FailedPrecondition(StrCat("without adapter ", ArrowOf(call.from, call.to), " the ",
                                        active ? "active generation " : "canary, generation ", serving,
-                                       " of collection '", state->record.name, "' cannot reach ", lost,
+                                       " of collection '", state.record.name, "' cannot reach ", lost,
                                        " items that it reaches now; give force to drop it all the same"));
     }
   }
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
-  batch.Delete(Table::kGenerations, keys::Adapter(number, call.from, call.to));
-  RecordRequest(call.request_id, {"DropAdapter", fingerprint, number, call.from, call.to, 0, NowMicros()}, &batch);
-  const OperatorWrite written = WriteOperation(batch);
-  if (!written.in_store) return written.status;
-  collection.PublishGenerations(state->generations, std::move(adapters));
-  return written.status;
+  change.batch().Delete(Table::kGenerations, keys::Adapter(number, call.from, call.to));
+  change.request().generation = call.from;
+  change.request().previous_generation = call.to;
+  return change.Commit();
 }
 
-absl::StatusOr<std::vector<AdapterStatus>> EngineImpl::ListAdapters(const std::string& name) {
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+absl::StatusOr<std::vector<AdapterStatus>> AdapterCalls::List(const std::string& name) const {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   const auto state = served->collection->state();
   std::vector<AdapterStatus> list;
   for (const auto& [pair, adapter] : state->reach.adapters()) list.push_back(adapter->status);

@@ -1,21 +1,17 @@
-// Canaries: letting one serve, searching by a key, and both sides side by side.
-#include <algorithm>
-#include <cmath>
-#include <utility>
+#include "server/engine/rollout/canary_calls.h"
 
-#include "absl/time/clock.h"
-#include "base/clock.h"
+#include <optional>
+
 #include "base/number_text.h"
 #include "base/status.h"
-#include "base/utf8.h"
 #include "server/engine/collection/checks.h"
-#include "server/engine/core/engine_impl.h"
-#include "store/keys.h"
+#include "server/engine/live/live_figures.h"
+#include "server/engine/rollout/activation.h"
+#include "server/engine/rollout/canary.h"
+#include "server/engine/services/operator_transaction.h"
 
 namespace lightcone::server {
 namespace {
-
-constexpr size_t kKeyBytesMax = 256;
 
 // Recall of a generation's queries, of the searches that were sampled lately.
 std::optional<double> RecallOf(const LiveRecallStatus& live, uint32_t generation) {
@@ -36,8 +32,8 @@ CanaryStatus CanaryOf(const Served& served, const CollectionRecord& record) {
   status.began = absl::FromUnixMicros(record.canary_us);
   status.canary.generation = record.canary_generation;
   status.active.generation = record.active_generation;
-  served.canary.Fill(&status);
-  const LiveRecallStatus live = served.live.Status();
+  served.canary->Fill(&status);
+  const LiveRecallStatus live = served.live->Status();
   status.canary.live_recall = RecallOf(live, record.canary_generation);
   status.active.live_recall = RecallOf(live, record.active_generation);
   return status;
@@ -53,122 +49,63 @@ absl::Status CheckShare(const SetCanaryCall& call) {
   return absl::OkStatus();
 }
 
-// Whether a generation could be asked every query of the call.
-bool CanAsk(const GenerationRecord& generation, const SearchCall& call) {
-  return std::all_of(call.queries.begin(), call.queries.end(), [&](const Query& query) {
-    if (!query.error.ok() || std::holds_alternative<QueryByItem>(query.content)) return true;
-    if (std::holds_alternative<RawInput>(query.content)) return generation.has_encoder;
-    return !query.canary_vector.empty();
-  });
-}
-
 }  // namespace
 
-absl::StatusOr<CanaryStatus> EngineImpl::SetCanary(const SetCanaryCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+absl::StatusOr<CanaryStatus> CanaryCalls::Set(const SetCanaryCall& call) {
   LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
   LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
   LC_RETURN_IF_ERROR(CheckShare(call));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
-  const uint32_t number = collection.number();
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  const std::string fingerprint =
-      StrCat(number, "|", call.generation, "|", NumberText(call.share), "|", call.force, "|", DigestOf(call.reason));
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "SetCanary", fingerprint));
-  if (before) return CanaryOf(*served, state->record);
-  CollectionRecord record = state->record;
-  const uint32_t earlier = record.canary_generation;
+  const std::string fingerprint = StrCat(collection.number(), "|", call.generation, "|", NumberText(call.share), "|",
+                                         call.force, "|", DigestOf(call.reason));
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change,
+                      OperatorTransaction::Begin(context_, collection, {call.request_id, "SetCanary", fingerprint}));
+  const CollectionState& state = change.before();
+  if (change.earlier() != nullptr) return CanaryOf(*served, state.record);
+  const uint32_t earlier = state.record.canary_generation;
+  const uint32_t active = state.record.active_generation;
   MayServe may;
   if (call.generation != 0) {
-    LC_RETURN_IF_ERROR(state->Resolve(0).status());  // somebody has to serve the rest
-    LC_RETURN_IF_ERROR(state->Resolve(call.generation).status());
-    if (call.generation == record.active_generation) {
+    LC_RETURN_IF_ERROR(state.Resolve(0).status());  // The active generation serves the rest.
+    LC_RETURN_IF_ERROR(state.Resolve(call.generation).status());
+    if (call.generation == active) {
       return InvalidField("generation", StrCat(call.generation), "another one than the active generation");
     }
     LC_ASSIGN_OR_RETURN(
-        may, CheckMayServe(collection, *state, call.generation, call.force, /*gate=*/true, "make a canary of"));
+        may, CheckMayServe(collection, state, call.generation, call.force, /*gate=*/true, "make a canary of"));
   }
-  const int64_t now = NowMicros();
-  const RequestRecord request{"SetCanary", fingerprint, number, call.generation, 0, may.out_of_reach, now};
-  if (call.generation == 0 && earlier == 0) {  // nothing to do, which is remembered: a later canary is another one's
-    LC_RETURN_IF_ERROR(store_->Sync());        // The disk may have refused the call that ended the last one.
-    if (call.request_id.empty()) return CanaryOf(*served, record);
-    WriteBatch nothing;
-    RecordRequest(call.request_id, request, &nothing);
-    LC_RETURN_IF_ERROR(WriteOperation(nothing).status);
-    return CanaryOf(*served, record);
+  change.request().generation = call.generation;
+  change.request().out_of_reach = may.out_of_reach;
+  if (call.generation == 0 && earlier == 0) {
+    LC_RETURN_IF_ERROR(context_.store->Sync());  // The disk may have refused the call that ended the last canary.
+    // The request is remembered: a later canary belongs to somebody else.
+    if (!call.request_id.empty()) LC_RETURN_IF_ERROR(change.Commit());
+    return CanaryOf(*served, state.record);
   }
-  if (call.generation != earlier) record.canary_us = call.generation == 0 ? 0 : now;
+  CollectionRecord& record = change.records().record();
+  if (call.generation != earlier) record.canary_us = call.generation == 0 ? 0 : change.time_us();
   record.canary_generation = call.generation;
   record.canary_share = call.share;
-  AuditRecord audit;
-  audit.collection = record.name;
-  audit.generation = call.generation == 0 ? earlier : call.generation;
-  audit.previous_generation = record.active_generation;
-  audit.forced = call.force;
-  audit.reason = call.reason;
-  audit.out_of_reach = may.out_of_reach;
-  audit.time_us = now;
-  audit.request_id = call.request_id;
-  audit.validated = may.validated;
-  audit.canary_share = call.share;
-  audit.operator_name = call.operator_name;
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
-  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
-  batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)), Encode(audit));
-  RecordRequest(call.request_id, request, &batch);
-  const OperatorWrite written = WriteOperation(batch);
+  change.Audit({.generation = call.generation == 0 ? earlier : call.generation,
+                .previous_generation = active,
+                .forced = call.force,
+                .reason = call.reason,
+                .out_of_reach = may.out_of_reach,
+                .validated = may.validated,
+                .canary_share = call.share,
+                .operator_name = call.operator_name});
+  const OperatorWrite written = change.Write();
   if (!written.in_store) return written.status;
-  if (call.generation != earlier) served->canary.Restart();
-  collection.Publish(std::move(record), state->generations);
+  if (call.generation != earlier) served->canary->Restart();
+  change.Publish();
   LC_RETURN_IF_ERROR(written.status);
   return CanaryOf(*served, collection.state()->record);
 }
 
-absl::StatusOr<CanaryStatus> EngineImpl::GetCanary(const std::string& name) {
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+absl::StatusOr<CanaryStatus> CanaryCalls::Get(const std::string& name) const {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   return CanaryOf(*served, served->collection->state()->record);
-}
-
-absl::StatusOr<SearchAnswer> EngineImpl::SearchByKey(const ServedPtr& served, const SearchCall& call,
-                                                     const CallContext& context) {
-  if (call.canary_key.size() > kKeyBytesMax || !IsUtf8(call.canary_key)) {
-    return InvalidField("canary_key", StrCat(call.canary_key.size(), " bytes long, or not UTF-8"),
-                        StrCat("at most ", kKeyBytesMax, " bytes of UTF-8"));
-  }
-  if (call.generation != 0) {
-    return InvalidField("canary_key", "given", StrCat("empty where generation is ", call.generation));
-  }
-  const auto state = served->collection->state();
-  const uint32_t canary = state->record.canary_generation;
-  if (canary == 0) return SearchServed(served, call, context);
-  const bool chosen = CanaryHas(call.canary_key, served->collection->number(), canary, state->record.canary_share);
-  const bool able = chosen && CanAsk(*state->Find(canary), call);
-  if (chosen && !able) served->canary.NoteUnroutable();
-  const absl::Time began = absl::Now();
-  absl::StatusOr<SearchAnswer> answer;
-  if (able) {
-    SearchCall routed = call;
-    routed.generation = canary;
-    for (Query& query : routed.queries) {
-      if (!std::holds_alternative<std::vector<float>>(query.content)) continue;
-      query.content = std::move(query.canary_vector);
-      query.is_canary_vector = true;
-    }
-    answer = SearchServed(served, routed, context);
-    if (answer.ok()) {
-      answer->canary = true;
-    } else if (served->collection->state()->record.canary_generation != canary) {
-      return SearchServed(served, call, context);  // it ended while this waited, and may be retired by now
-    }
-  } else {
-    answer = SearchServed(served, call, context);
-  }
-  served->canary.Note(able, absl::Now() - began, answer);
-  return answer;
 }
 
 }  // namespace lightcone::server

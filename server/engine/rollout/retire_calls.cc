@@ -1,16 +1,21 @@
-// Retiring a generation: the call, which takes it out of service at once, and the job, which gives its space back.
+#include "server/engine/rollout/retire_calls.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
-#include "base/clock.h"
 #include "base/files.h"
 #include "base/status.h"
+#include "server/engine/backfill/backfill.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/record_json.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/embed/embedder.h"
+#include "server/engine/jobs/job_calls.h"
+#include "server/engine/rollout/generation_status.h"
+#include "server/engine/services/operator_transaction.h"
+#include "server/engine/write/writer.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -59,18 +64,17 @@ void DropAdaptersOf(uint32_t collection, uint32_t generation, AdapterSet* adapte
   });
 }
 
-absl::StatusOr<WriteResult> Sweep(Served& served, uint32_t generation, const std::vector<ResolvedRow>& items) {
+absl::StatusOr<WriteResult> Sweep(const Served& served, uint32_t generation, const std::vector<ResolvedRow>& items) {
   WriteJob job;
   job.drop_generation = generation;
   for (const ResolvedRow& item : items) {
     if (item.found) job.ids.push_back(item.id);
   }
-  return served.writer.Submit(&job, {});
+  return served.writer->Submit(&job, {});
 }
 
-}  // namespace
-
-absl::Status EngineImpl::CheckRetirable(Served& served, const CollectionState& state, uint32_t generation) {
+// After OK the generation takes no more writes.
+absl::Status CheckRetirable(const Served& served, const CollectionState& state, uint32_t generation) {
   Collection& collection = *served.collection;
   LC_RETURN_IF_ERROR(state.ResolveAny(generation).status());
   if (state.record.canary_generation == generation) {
@@ -86,7 +90,7 @@ absl::Status EngineImpl::CheckRetirable(Served& served, const CollectionState& s
   WriteJob barrier;
   CallContext soon;  // a rollback waits for the operator's lock meanwhile, also where writes wait for room
   soon.deadline = absl::Now() + kBarrierMax;
-  const absl::Status ended = served.writer.Submit(&barrier, soon).status();
+  const absl::Status ended = served.writer->Submit(&barrier, soon).status();
   if (!ended.ok()) {
     collection.SetClosed(generation, false);
     if (!absl::IsDeadlineExceeded(ended)) return ended;
@@ -104,72 +108,49 @@ absl::Status EngineImpl::CheckRetirable(Served& served, const CollectionState& s
       stranded.unreachable, " by nothing else that what serves reaches; embed them anew first"));
 }
 
-absl::StatusOr<RetireAnswer> EngineImpl::RetireGeneration(const RetireCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+}  // namespace
+
+absl::StatusOr<RetireAnswer> RetireCalls::Retire(const RetireCall& call) {
   LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
-  if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  const uint32_t generation = call.generation;
+  if (generation == 0) return InvalidField("generation", "0", "the number of a generation");
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
-  const uint32_t number = collection.number();
-  const std::string fingerprint = StrCat(number, "|", call.generation);
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "RetireGeneration", fingerprint));
-  if (before) return RetireAnswer{StatusOf(collection, *state, call.generation), before->job};
-  if (const GenerationRecord* known = state->Find(call.generation); known != nullptr && known->retired) {
+  LC_ASSIGN_OR_RETURN(
+      OperatorTransaction change,
+      OperatorTransaction::Begin(context_, collection,
+                                 {call.request_id, "RetireGeneration", StrCat(collection.number(), "|", generation)}));
+  const CollectionState& state = change.before();
+  if (change.earlier() != nullptr) return RetireAnswer{StatusOf(collection, state, generation), change.earlier()->job};
+  if (const GenerationRecord* known = state.Find(generation); known != nullptr && known->retired) {
     // Again: the job that gives its space back, or a new one if that failed.
-    LC_RETURN_IF_ERROR(store_->Sync());  // The disk may have refused the call that retired it.
-    std::string job = jobs_.Find(kRetireJob, number, call.generation);
+    LC_RETURN_IF_ERROR(context_.store->Sync());  // The disk may have refused the call that retired it.
+    std::string job = context_.jobs->Find(kJob, collection.number(), generation);
     if (job.empty() && !known->removed) {
-      LC_ASSIGN_OR_RETURN(job, BeginJob(RetireJobOf(*state, number, call.generation), call.request_id,
-                                        {"RetireGeneration", fingerprint, 0, 0, 0, 0, 0}));
+      LC_ASSIGN_OR_RETURN(job, BeginJob(*context_.jobs, change, kJob, generation));
     }
-    return RetireAnswer{StatusOf(collection, *state, call.generation), job};
+    return RetireAnswer{StatusOf(collection, state, generation), job};
   }
-  LC_RETURN_IF_ERROR(CheckRetirable(*served, *state, call.generation));
-  CollectionRecord record = state->record;
-  std::erase(record.earlier_active, call.generation);
-  std::vector<GenerationRecord> generations = state->generations;
-  generations[call.generation - 1].retired = true;
-  const int64_t now = NowMicros();
-  AuditRecord audit;
-  audit.collection = record.name;
-  audit.retired = true;
-  audit.generation = call.generation;
-  audit.previous_generation = record.active_generation;
-  audit.reason = call.reason;
-  audit.time_us = now;
-  audit.request_id = call.request_id;
-  audit.operator_name = call.operator_name;
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
-  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
-  batch.Put(Table::kGenerations, keys::Generation(number, call.generation), Encode(generations[call.generation - 1]));
-  batch.Put(Table::kMeta, keys::Meta(AuditName(now, number)), Encode(audit));
-  RequestRecord request{"RetireGeneration", fingerprint, 0, 0, 0, 0, 0};
-  const auto published = [&] { collection.Publish(std::move(record), std::move(generations)); };
-  const auto job = BeginJob(RetireJobOf(*state, number, call.generation), call.request_id, std::move(request),
-                            std::move(batch), published);
-  if (!job.ok() && !collection.state()->Find(call.generation)->retired) collection.SetClosed(call.generation, false);
+  LC_RETURN_IF_ERROR(CheckRetirable(*served, state, generation));
+  std::erase(change.records().record().earlier_active, generation);
+  change.records().generation(generation).retired = true;
+  change.Audit({.generation = generation,
+                .previous_generation = state.record.active_generation,
+                .reason = call.reason,
+                .retired = true,
+                .operator_name = call.operator_name});
+  const auto job = BeginJob(*context_.jobs, change, kJob, generation);
+  if (!job.ok() && !collection.state()->Find(generation)->retired) collection.SetClosed(generation, false);
   LC_RETURN_IF_ERROR(job.status());
-  return RetireAnswer{StatusOf(collection, *collection.state(), call.generation), *job};
+  return RetireAnswer{StatusOf(collection, *collection.state(), generation), *job};
 }
 
-JobRecord EngineImpl::RetireJobOf(const CollectionState& state, uint32_t number, uint32_t generation) {
-  JobRecord job;
-  job.kind = std::string(kRetireJob);
-  job.collection = state.record.name;
-  job.collection_number = number;
-  job.generation = generation;
-  return job;
-}
-
-absl::StatusOr<uint64_t> EngineImpl::SweepEmbeddings(Served& served, uint32_t generation, const JobRun& run) {
+absl::StatusOr<uint64_t> RetireCalls::SweepEmbeddings(const Served& served, uint32_t generation, const JobRun& run) {
   Collection& collection = *served.collection;
   const keys::Range range = keys::GenerationRange(collection.number(), generation);
   const uint64_t total = StatusOf(collection, *collection.state(), generation).items;
   uint64_t swept = 0;
-  const auto rows = store_->Scan(Table::kEmbeddings, range.begin, range.end);
+  const auto rows = context_.store->Scan(Table::kEmbeddings, range.begin, range.end);
   while (rows->Valid()) {
     if (run.cancelled() || collection.dropped()) return absl::CancelledError("the retirement was interrupted");
     std::vector<uint64_t> internal_ids;
@@ -198,9 +179,10 @@ absl::StatusOr<uint64_t> EngineImpl::SweepEmbeddings(Served& served, uint32_t ge
   return swept;
 }
 
-absl::StatusOr<std::string> EngineImpl::RunRetireJob(const JobRun& run) {
+absl::StatusOr<std::string> RetireCalls::RunJob(const JobRun& run) {
   const uint32_t generation = run.job.generation;
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, FindNumber(run.job));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served,
+                      context_.catalog.FindByNumber(run.job.collection_number, run.job.collection));
   Collection& collection = *served->collection;
   const uint32_t number = collection.number();
   // The index has the rows in files before their embeddings go: a start in between does not miss them.
@@ -211,31 +193,24 @@ absl::StatusOr<std::string> EngineImpl::RunRetireJob(const JobRun& run) {
   LC_ASSIGN_OR_RETURN(const uint64_t swept, SweepEmbeddings(*served, generation, run));
   // Before the lock: a rollback must not wait for a look at all that was superseded.
   LC_RETURN_IF_ERROR(collection.PrepareDrop(generation, [&] { return run.cancelled() || collection.dropped(); }));
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  served->backfill.Halt();  // it may be ordering items of this generation
-  const absl::Cleanup resume = [&] { served->backfill.Resume(); };
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::Begin(context_, collection, {}));
+  served->backfill->Halt();  // It may be ordering items of this generation.
+  const absl::Cleanup resume = [&] { served->backfill->Resume(); };
   LC_RETURN_IF_ERROR(collection.DropGeneration(generation));
   const keys::Range range = keys::GenerationRange(number, generation);
   for (const Table table : {Table::kEmbeddings, Table::kOrder}) {
-    LC_RETURN_IF_ERROR(store_->DeleteRange(table, range.begin, range.end));
+    LC_RETURN_IF_ERROR(context_.store->DeleteRange(table, range.begin, range.end));
   }
+  const std::string encoder = context_.folders.Encoder(number, generation);
   std::error_code error;
-  std::filesystem::remove(EncoderPath(number, generation), error);
-  if (error) return ErrnoStatus(error.value(), "remove", EncoderPath(number, generation));
-  for (Embedder* embedder : {&embedder_, &background_embedder_}) embedder->Forget(number);  // the others load again
-  std::vector<GenerationRecord> generations = state->generations;
-  generations[generation - 1].removed = true;
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
-  batch.Put(Table::kGenerations, keys::Generation(number, generation), Encode(generations[generation - 1]));
+  std::filesystem::remove(encoder, error);
+  if (error) return ErrnoStatus(error.value(), "remove", encoder);
+  // The encoders of other generations load again.
+  for (const auto& embedder : {context_.embedder, context_.background_embedder}) embedder->Forget(number);
+  change.records().generation(generation).removed = true;
   // Only now: until it left the index, items may have been found by nothing but its rows and an adapter.
-  AdapterSet adapters = state->reach.adapters();
-  DropAdaptersOf(number, generation, &adapters, &batch);
-  const OperatorWrite written = WriteOperation(batch);
-  if (!written.in_store) return written.status;
-  collection.PublishGenerations(std::move(generations), std::move(adapters));
-  LC_RETURN_IF_ERROR(written.status);
+  DropAdaptersOf(number, generation, &change.records().adapters(), &change.batch());
+  LC_RETURN_IF_ERROR(change.Commit());
   return Dump({{"items", swept}});
 }
 

@@ -1,5 +1,5 @@
-// Adapters for models from elsewhere: which items to embed, and the job that fits one in a process of its own, where it
-// can neither take the server's memory nor end it.
+#include "server/engine/training/fit_calls.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -14,7 +14,9 @@
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/collection/record_json.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/embed/make_worker.h"
+#include "server/engine/jobs/job_calls.h"
+#include "server/engine/services/operator_transaction.h"
 #include "server/engine/training/adapter_pairs.h"
 #include "store/keys.h"
 
@@ -224,73 +226,8 @@ absl::StatusOr<std::string> WithEncoders(std::string file, const GenerationRecor
   return EncodeAdapter(*adapter);
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> EngineImpl::FitAdapter(const FitAdapterCall& asked) {
-  LC_RETURN_IF_ERROR(CheckRequestId(asked.request_id));
-  LC_ASSIGN_OR_RETURN(const FitAdapterCall call, Completed(asked));
-  if (options_.helper_program.empty()) {
-    return FailedPrecondition(
-        "this server has no program beside it that fits adapters: run `lightcone adapt` and PutAdapter");
-  }
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
-  Collection& collection = *served->collection;
-  const std::string fingerprint = StrCat(collection.number(), "|", DigestOf(Encode(call)));
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "FitAdapter", fingerprint));
-  if (before) return before->job;
-  LC_RETURN_IF_ERROR(CheckSides(*state, call));
-  JobRecord job;
-  job.kind = std::string(kFitAdapterJob);
-  job.collection = state->record.name;
-  job.collection_number = collection.number();
-  job.generation = std::max(call.from, call.to);
-  job.arguments_json = Encode(call);
-  return BeginJob(std::move(job), call.request_id, {"FitAdapter", fingerprint, 0, 0, 0, 0, 0});
-}
-
-absl::StatusOr<std::string> EngineImpl::RunFitAdapterJob(const JobRun& run) {
-  LC_ASSIGN_OR_RETURN(FitAdapterCall call, DecodeFit(run.job.arguments_json));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, FindNumber(run.job));
-  Collection& collection = *served->collection;
-  const auto state = collection.state();
-  LC_RETURN_IF_ERROR(CheckSides(*state, call));
-  const FitSides sides{*state, *state->Find(std::min(call.from, call.to)), *state->Find(std::max(call.from, call.to)),
-                       call};
-  const auto gone = [&] { return run.cancelled() || collection.dropped(); };
-  PairsRun gather{gone, run.report, {}};
-  std::unique_ptr<EmbedWorker> worker;
-  if (sides.newer.has_encoder && call.embed_max > 0) {
-    LC_ASSIGN_OR_RETURN(worker, WorkerFor(collection, sides.newer, "fit"));
-    gather.embed = [&](const std::vector<std::string>& inputs) {
-      return EmbedForFit(*worker, sides.newer, inputs, gone);
-    };
-  }
-  const PairsWanted wanted{sides.older.generation, sides.newer.generation, call.pairs_max,
-                           call.embed_max,         call.label_field,       call.seed};
-  LC_ASSIGN_OR_RETURN(const AdapterPairs pairs, GatherPairs(collection, wanted, gather));
-  worker.reset();
-  if (pairs.count == 0) return NoPairs(sides, pairs);
-  run.report(static_cast<uint64_t>(pairs.count), static_cast<uint64_t>(pairs.count), "fitting");
-  LC_ASSIGN_OR_RETURN(std::string file,
-                      FitBeside(options_, StrCat(JobsFolder(), "/", run.job.number), sides, pairs, gone));
-  LC_ASSIGN_OR_RETURN(file, WithEncoders(std::move(file), *state->Find(call.from), *state->Find(call.to)));
-  if (gone()) return MakeStatus(absl::StatusCode::kCancelled, "the adapter is fitted, and not wanted any more");
-  LC_ASSIGN_OR_RETURN(const AdapterStatus put,
-                      PutAdapter({"", state->record.name, call.from, call.to, std::move(file)}));
-  return Dump({{"version", put.version},
-               {"pairs", pairs.count},
-               {"embedded", pairs.embedded},
-               {"undecodable", pairs.undecodable},
-               {"unlabelled", pairs.unlabelled},
-               {"loss", put.loss},
-               {"held_out_error", put.held_out_error}});
-}
-
-absl::StatusOr<EmbeddedInputs> EngineImpl::EmbedForFit(EmbedWorker& worker, const GenerationRecord& generation,
-                                                       const std::vector<std::string>& inputs,
-                                                       const std::function<bool()>& gone) {
+absl::StatusOr<EmbeddedInputs> EmbedForFit(EmbedWorker& worker, const GenerationRecord& generation,
+                                           const std::vector<std::string>& inputs, const std::function<bool()>& gone) {
   LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors, worker.Embed(inputs, gone));
   for (auto& vector : vectors) {
     if (!vector.ok()) continue;
@@ -300,18 +237,83 @@ absl::StatusOr<EmbeddedInputs> EngineImpl::EmbedForFit(EmbedWorker& worker, cons
   return vectors;
 }
 
-absl::StatusOr<std::vector<SampledItem>> EngineImpl::SampleItems(const SampleItemsCall& call,
-                                                                 const CallContext& context) {
+}  // namespace
+
+absl::StatusOr<std::string> FitCalls::Fit(const FitAdapterCall& asked) {
+  LC_ASSIGN_OR_RETURN(const FitAdapterCall call, Completed(asked));
+  if (context_.options.helper_program.empty()) {
+    return FailedPrecondition(
+        "this server has no program beside it that fits adapters: run `lightcone adapt` and PutAdapter");
+  }
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
+  Collection& collection = *served->collection;
+  const std::string fingerprint = StrCat(collection.number(), "|", DigestOf(Encode(call)));
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change,
+                      OperatorTransaction::Begin(context_, collection, {call.request_id, "FitAdapter", fingerprint}));
+  if (change.earlier() != nullptr) return change.earlier()->job;
+  LC_RETURN_IF_ERROR(CheckSides(change.before(), call));
+  return BeginJob(*context_.jobs, change, kJob, std::max(call.from, call.to), Encode(call));
+}
+
+absl::StatusOr<std::string> FitCalls::RunJob(const JobRun& run) {
+  LC_ASSIGN_OR_RETURN(FitAdapterCall call, DecodeFit(run.job.arguments_json));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served,
+                      context_.catalog.FindByNumber(run.job.collection_number, run.job.collection));
+  Collection& collection = *served->collection;
+  const auto state = collection.state();
+  LC_RETURN_IF_ERROR(CheckSides(*state, call));
+  const FitSides sides{*state, *state->Find(std::min(call.from, call.to)), *state->Find(std::max(call.from, call.to)),
+                       call};
+  const auto gone = [&] { return run.cancelled() || collection.dropped(); };
+  PairsRun gather{gone, run.report, {}};
+  std::unique_ptr<EmbedWorker> worker;
+  if (sides.newer.has_encoder && call.embed_max > 0) {
+    LC_ASSIGN_OR_RETURN(worker, MakeEmbedWorker(context_, collection, sides.newer, "fit"));
+    gather.embed = [&](const std::vector<std::string>& inputs) {
+      return EmbedForFit(*worker, sides.newer, inputs, gone);
+    };
+  }
+  const PairsWanted wanted{.older = sides.older.generation,
+                           .newer = sides.newer.generation,
+                           .pairs_max = call.pairs_max,
+                           .embed_max = call.embed_max,
+                           .label_field = call.label_field,
+                           .seed = call.seed};
+  LC_ASSIGN_OR_RETURN(const AdapterPairs pairs, GatherPairs(collection, wanted, gather));
+  worker.reset();
+  if (pairs.count == 0) return NoPairs(sides, pairs);
+  run.report(static_cast<uint64_t>(pairs.count), static_cast<uint64_t>(pairs.count), "fitting");
+  LC_ASSIGN_OR_RETURN(
+      std::string file,
+      FitBeside(context_.options, StrCat(context_.folders.Jobs(), "/", run.job.number), sides, pairs, gone));
+  LC_ASSIGN_OR_RETURN(file, WithEncoders(std::move(file), *state->Find(call.from), *state->Find(call.to)));
+  if (gone()) return MakeStatus(absl::StatusCode::kCancelled, "the adapter is fitted, and not wanted any more");
+  LC_ASSIGN_OR_RETURN(const AdapterStatus put, adapters_.Put({.request_id = "",
+                                                              .collection = state->record.name,
+                                                              .from = call.from,
+                                                              .to = call.to,
+                                                              .file = std::move(file)}));
+  return Dump({{"version", put.version},
+               {"pairs", pairs.count},
+               {"embedded", pairs.embedded},
+               {"undecodable", pairs.undecodable},
+               {"unlabelled", pairs.unlabelled},
+               {"loss", put.loss},
+               {"held_out_error", put.held_out_error}});
+}
+
+absl::StatusOr<std::vector<SampledItem>> FitCalls::SampleItems(const SampleItemsCall& call,
+                                                               const CallContext& context) const {
   if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
   if (call.items < 0 || call.items > kSampleLimit) {
     return InvalidField("items", StrCat(call.items), StrCat("0 (", kSampleDefault, ") .. ", kSampleLimit));
   }
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   const Collection& collection = *served->collection;
   LC_RETURN_IF_ERROR(collection.state()->Resolve(call.generation).status());
   Draw<SampledItem> draw(call.items == 0 ? kSampleDefault : call.items, call.seed);
   const keys::Range range = keys::ItemRange(collection.number());
-  const auto items = store_->Scan(Table::kItems, range.begin, range.end);
+  const auto items = context_.store->Scan(Table::kItems, range.begin, range.end);
   absl::Status status;
   uint64_t seen = 0;
   for (; items->Valid() && status.ok(); items->Next()) {

@@ -1,5 +1,5 @@
-// Training inside the server: a job that runs `lightcone train` in a process of its own, from what the collection holds
-// or from a data set on this machine, and adds what comes out as a draft.
+#include "server/engine/training/training_calls.h"
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -13,7 +13,8 @@
 #include "models/manifest.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/record_json.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/jobs/job_calls.h"
+#include "server/engine/services/operator_transaction.h"
 #include "server/engine/training/training_images.h"
 #include "server/engine/training/training_recipe.h"
 #include "spdlog/spdlog.h"
@@ -175,57 +176,55 @@ absl::Status TrainBeside(const ChildProgram& program, const std::function<bool()
 
 }  // namespace
 
-absl::StatusOr<std::string> EngineImpl::StartTraining(const StartTrainingCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+absl::StatusOr<std::string> TrainingCalls::Start(const StartTrainingCall& call) {
   LC_ASSIGN_OR_RETURN(const TrainingRecipe recipe, ParseTrainingRecipe(call.recipe_json));
   LC_RETURN_IF_ERROR(CheckData(recipe, call));
-  if (options_.helper_program.empty()) {
+  if (context_.options.helper_program.empty()) {
     return FailedPrecondition("this server has no program beside it that trains: run `lightcone train`");
   }
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
-  const std::string fingerprint = StrCat(collection.number(), "|", DigestOf(Encode(call)));
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "StartTraining", fingerprint));
-  if (before) return before->job;
-  LC_RETURN_IF_ERROR(CheckTrainingSpace(recipe, state->record.metric, state->record.curvature));
-  LC_RETURN_IF_ERROR(CheckParent(*state, recipe, call.parent));
-  JobRecord job;
-  job.kind = std::string(kTrainJob);
-  job.collection = state->record.name;
-  job.collection_number = collection.number();
-  job.generation = call.parent;
-  job.arguments_json = Encode(call);
-  return BeginJob(std::move(job), call.request_id, {"StartTraining", fingerprint, 0, 0, 0, 0, 0});
+  const std::string arguments = Encode(call);
+  const std::string fingerprint = StrCat(collection.number(), "|", DigestOf(arguments));
+  LC_ASSIGN_OR_RETURN(
+      OperatorTransaction change,
+      OperatorTransaction::Begin(context_, collection, {call.request_id, "StartTraining", fingerprint}));
+  if (change.earlier() != nullptr) return change.earlier()->job;
+  const CollectionState& state = change.before();
+  LC_RETURN_IF_ERROR(CheckTrainingSpace(recipe, state.record.metric, state.record.curvature));
+  LC_RETURN_IF_ERROR(CheckParent(state, recipe, call.parent));
+  return BeginJob(*context_.jobs, change, kJob, call.parent, arguments);
 }
 
-void EngineImpl::RemoveEndedTrainings() const {
+void TrainingCalls::RemoveEnded() const {
   std::error_code error;
   std::vector<uint64_t> ended;
-  for (fs::directory_iterator at(TrainingsFolder(), error), end; !error && at != end; at.increment(error)) {
+  for (fs::directory_iterator at(context_.folders.Trainings(), error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     uint64_t number = 0;
     const auto [stop, bad] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (bad == std::errc() && stop == name.data() + name.size() && !jobs_.Unended(number)) ended.push_back(number);
+    if (bad == std::errc() && stop == name.data() + name.size() && !context_.jobs->Unended(number))
+      ended.push_back(number);
   }
-  for (const uint64_t job : ended) RemoveTraining(job);
+  for (const uint64_t job : ended) Remove(job);
 }
 
-void EngineImpl::RemoveTraining(uint64_t job) const {
+void TrainingCalls::Remove(uint64_t job) const {
   std::error_code error;
-  fs::remove_all(TrainingFolder(job), error);
+  fs::remove_all(context_.folders.Training(job), error);
   if (error)
-    spdlog::warn("what training {} left in '{}' cannot be removed: {}", job, TrainingFolder(job), error.message());
+    spdlog::warn("what training {} left in '{}' cannot be removed: {}", job, context_.folders.Training(job),
+                 error.message());
 }
 
-absl::StatusOr<std::string> EngineImpl::RunTrainJob(const JobRun& run) {
+absl::StatusOr<std::string> TrainingCalls::RunJob(const JobRun& run) {
   LC_ASSIGN_OR_RETURN(const StartTrainingCall call, DecodeTraining(run.job.arguments_json));
   LC_ASSIGN_OR_RETURN(TrainingRecipe recipe, ParseTrainingRecipe(call.recipe_json));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, FindNumber(run.job));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served,
+                      context_.catalog.FindByNumber(run.job.collection_number, run.job.collection));
   Collection& collection = *served->collection;
   const auto state = collection.state();
-  const std::string folder = TrainingFolder(run.job.number);
+  const std::string folder = context_.folders.Training(run.job.number);
   LC_RETURN_IF_ERROR(MakeFolders(folder));
   const auto gone = [&] { return run.cancelled() || collection.dropped(); };
   TrainingPlaces places{folder + "/images", "", folder + "/model", folder + "/progress.json"};
@@ -242,18 +241,18 @@ absl::StatusOr<std::string> EngineImpl::RunTrainJob(const JobRun& run) {
     }
     if (call.parent != 0) {
       places.old = folder + "/old";
-      LC_RETURN_IF_ERROR(
-          WriteModel(places.old, *state->Find(call.parent), EncoderPath(collection.number(), call.parent)));
+      LC_RETURN_IF_ERROR(WriteModel(places.old, *state->Find(call.parent),
+                                    context_.folders.Encoder(collection.number(), call.parent)));
     }
-    const std::string threads = StrCat(options_.helper_threads);
+    const std::string threads = StrCat(context_.options.helper_threads);
     ChildProgram program;
-    program.words = TrainingWords(options_.helper_program, recipe, places, state->record.metric,
-                                  state->record.curvature, options_.helper_threads);
+    program.words = TrainingWords(context_.options.helper_program, recipe, places, state->record.metric,
+                                  state->record.curvature, context_.options.helper_threads);
     program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
                            "MKL_NUM_THREADS=" + threads};
     program.output = folder + "/said.txt";
-    program.niceness = options_.helper_niceness;
-    program.memory_bytes_max = options_.helper_memory_bytes_max;
+    program.niceness = context_.options.helper_niceness;
+    program.memory_bytes_max = context_.options.helper_memory_bytes_max;
     LC_RETURN_IF_ERROR(TrainBeside(program, gone, &progress, &restarts));
   } else if (recipe.data.empty()) {
     images = KeptTrainingImages(places.data).value_or(TrainingImages());
@@ -291,17 +290,17 @@ std::string RequestOf(const JobRecord& job, std::string_view what) {
 
 }  // namespace
 
-absl::StatusOr<std::optional<uint32_t>> EngineImpl::DraftOf(const JobRecord& job) const {
-  const auto stored = store_->Get(Table::kMeta, keys::Meta(RequestName(RequestOf(job, "draft"))));
+absl::StatusOr<std::optional<uint32_t>> TrainingCalls::DraftOf(const JobRecord& job) const {
+  const auto stored = context_.store->Get(Table::kMeta, keys::Meta(RequestName(RequestOf(job, "draft"))));
   if (absl::IsNotFound(stored.status())) return std::optional<uint32_t>();
   LC_RETURN_IF_ERROR(stored.status());
   LC_ASSIGN_OR_RETURN(const RequestRecord record, DecodeRequest(*stored));
   return std::optional<uint32_t>(record.generation);
 }
 
-absl::StatusOr<EngineImpl::TrainedDraft> EngineImpl::AddDraft(const JobRecord& job, uint32_t parent,
-                                                              const std::string& model) {
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, FindNumber(job));
+absl::StatusOr<TrainingCalls::TrainedDraft> TrainingCalls::AddDraft(const JobRecord& job, uint32_t parent,
+                                                                    const std::string& model) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.FindByNumber(job.collection_number, job.collection));
   const std::string collection = served->collection->state()->record.name;
   TrainedDraft made;
   LC_ASSIGN_OR_RETURN(const std::optional<uint32_t> added, DraftOf(job));
@@ -317,12 +316,16 @@ absl::StatusOr<EngineImpl::TrainedDraft> EngineImpl::AddDraft(const JobRecord& j
     call.parent = manifest.through_adapter ? 0 : parent;
     call.expects_adapter = call.parent == 0;
     call.as_draft = true;
-    LC_ASSIGN_OR_RETURN(const GenerationStatus draft, RegisterGeneration(call));
+    LC_ASSIGN_OR_RETURN(const GenerationStatus draft, generations_.Register(call));
     made.generation = draft.generation;
   }
   const auto adapter = ReadFile(model + "/old-items.adapter");
   if (!adapter.ok() || parent == 0) return made;
-  const auto put = PutAdapter({RequestOf(job, "adapter"), collection, parent, made.generation, *adapter});
+  const auto put = adapters_.Put({.request_id = RequestOf(job, "adapter"),
+                                  .collection = collection,
+                                  .from = parent,
+                                  .to = made.generation,
+                                  .file = *adapter});
   if (put.ok()) made.adapter_version = put->version;
   if (!put.ok()) made.adapter_error = MessageOf(put.status());  // the model is there; one can be fitted again
   return made;

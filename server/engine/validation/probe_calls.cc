@@ -1,15 +1,14 @@
-// Probe sets of a collection: putting, listing, dropping, reading.
+#include "server/engine/validation/probe_calls.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "absl/time/clock.h"
-#include "base/clock.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/raw_input.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/services/operator_transaction.h"
 #include "server/engine/validation/probe_record.h"
 #include "store/keys.h"
 
@@ -131,80 +130,61 @@ std::string ListOf(const CollectionRecord& record) {
 
 }  // namespace
 
-absl::StatusOr<ProbeSetStatus> EngineImpl::PutProbes(const PutProbesCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+absl::StatusOr<ProbeSetStatus> ProbeCalls::Put(const PutProbesCall& call) {
   LC_RETURN_IF_ERROR(CheckName(call.name, "name"));
-  LC_RETURN_IF_ERROR(CheckCount(call.probes.size(), options_.limits.probes_max, "probes"));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+  LC_RETURN_IF_ERROR(CheckCount(call.probes.size(), context_.options.limits.probes_max, "probes"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   const uint32_t number = collection.number();
   for (size_t i = 0; i < call.probes.size(); ++i) {
-    LC_RETURN_IF_ERROR(CheckProbe(*collection.state(), call, options_.limits, i));
+    LC_RETURN_IF_ERROR(CheckProbe(*collection.state(), call, context_.options.limits, i));
   }
   const std::string body = EncodeProbes(call.probes);
-  if (static_cast<int64_t>(body.size()) > options_.limits.probe_set_bytes_max) {
+  if (static_cast<int64_t>(body.size()) > context_.options.limits.probe_set_bytes_max) {
     return InvalidField("probes", StrCat(body.size(), " bytes long"),
-                        StrCat("at most ", options_.limits.probe_set_bytes_max, " bytes"));
+                        StrCat("at most ", context_.options.limits.probe_set_bytes_max, " bytes"));
   }
   const std::string fingerprint = StrCat(number, "|", call.name, "|", DigestOf(call.label_field), "|", DigestOf(body));
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "PutProbes", fingerprint));
-  if (before) return StatusOfSet(call, body.size(), before->time_us);
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change,
+                      OperatorTransaction::Begin(context_, collection, {call.request_id, "PutProbes", fingerprint}));
+  if (change.earlier() != nullptr) return StatusOfSet(call, body.size(), change.earlier()->time_us);
   LC_RETURN_IF_ERROR(CheckItemsExist(collection, call.probes));
-  CollectionRecord record = state->record;
+  CollectionRecord& record = change.records().record();
   const auto known = record.probe_sets.find(call.name);
   if (known == record.probe_sets.end() && record.probe_sets.size() >= kSetsMax) {
     return ResourceExhausted(StrCat("collection '", record.name, "' has ", kSetsMax, " probe sets; drop some"));
   }
   // Never twice the same for one name, whatever the clock does: it tells the versions of a set apart.
-  int64_t put_us = NowMicros();
+  int64_t& put_us = change.request().time_us;
   if (known != record.probe_sets.end()) put_us = std::max(put_us, known->second + 1);
   record.probe_sets[call.name] = put_us;
   const ProbeSetStatus set = StatusOfSet(call, body.size(), put_us);
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
-  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
-  batch.Put(Table::kProbes, keys::ProbeHead(number, call.name), EncodeProbeHead(set));
-  batch.Put(Table::kProbes, keys::ProbeBody(number, call.name), body);
-  RecordRequest(call.request_id, {"PutProbes", fingerprint, number, 0, 0, 0, put_us}, &batch);
-  const OperatorWrite written = WriteOperation(batch);
-  if (!written.in_store) return written.status;
-  collection.Publish(std::move(record), state->generations);
-  LC_RETURN_IF_ERROR(written.status);
+  change.batch().Put(Table::kProbes, keys::ProbeHead(number, call.name), EncodeProbeHead(set));
+  change.batch().Put(Table::kProbes, keys::ProbeBody(number, call.name), body);
+  LC_RETURN_IF_ERROR(change.Commit());
   return set;
 }
 
-absl::Status EngineImpl::DropProbes(const std::string& name, const std::string& set, const std::string& request_id) {
-  LC_RETURN_IF_ERROR(CheckRequestId(request_id));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
-  Collection& collection = *served->collection;
-  const uint32_t number = collection.number();
-  const std::string fingerprint = StrCat(number, "|", set);
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, request_id, "DropProbes", fingerprint));
-  if (before) return absl::OkStatus();
-  CollectionRecord record = state->record;
+absl::Status ProbeCalls::Drop(const std::string& name, const std::string& set, const std::string& request_id) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  const uint32_t number = served->collection->number();
+  LC_ASSIGN_OR_RETURN(
+      OperatorTransaction change,
+      OperatorTransaction::Begin(context_, *served->collection, {request_id, "DropProbes", StrCat(number, "|", set)}));
+  if (change.earlier() != nullptr) return absl::OkStatus();
+  CollectionRecord& record = change.records().record();
   if (record.probe_sets.erase(set) == 0) {
     return NotFound(StrCat("no probe set '", set, "' in collection '", record.name, "'; there are: ", ListOf(record)));
   }
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(number), state->encoded);
-  batch.Put(Table::kCollections, keys::Collection(number), Encode(record));
-  batch.Delete(Table::kProbes, keys::ProbeHead(number, set));
-  batch.Delete(Table::kProbes, keys::ProbeBody(number, set));
-  RecordRequest(request_id, {"DropProbes", fingerprint, number, 0, 0, 0, NowMicros()}, &batch);
-  const OperatorWrite written = WriteOperation(batch);
-  if (!written.in_store) return written.status;
-  collection.Publish(std::move(record), state->generations);
-  return written.status;
+  change.batch().Delete(Table::kProbes, keys::ProbeHead(number, set));
+  change.batch().Delete(Table::kProbes, keys::ProbeBody(number, set));
+  return change.Commit();
 }
 
-absl::StatusOr<std::vector<ProbeSetStatus>> EngineImpl::ListProbes(const std::string& name) {
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+absl::StatusOr<std::vector<ProbeSetStatus>> ProbeCalls::List(const std::string& name) const {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   const keys::Range range = keys::ProbeHeadRange(served->collection->number());
-  const auto rows = store_->Scan(Table::kProbes, range.begin, range.end);
+  const auto rows = context_.store->Scan(Table::kProbes, range.begin, range.end);
   std::vector<ProbeSetStatus> sets;
   for (; rows->Valid(); rows->Next()) {
     LC_ASSIGN_OR_RETURN(sets.emplace_back(), DecodeProbeHead(rows->value()));

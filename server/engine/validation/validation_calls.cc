@@ -1,12 +1,14 @@
-// Validating a generation: the call, the job, and what becomes of its report.
+#include "server/engine/validation/validation_calls.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/record_json.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/embed/embedder.h"
+#include "server/engine/jobs/job_calls.h"
+#include "server/engine/services/operator_transaction.h"
 #include "server/engine/validation/probe_record.h"
 #include "server/engine/validation/validation.h"
 #include "store/keys.h"
@@ -41,72 +43,16 @@ absl::StatusOr<Arguments> DecodeArguments(const std::string& text) {
   return arguments;
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> EngineImpl::ValidateGeneration(const ValidateCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  const Arguments arguments{call.tolerance.value_or(kToleranceDefault), call.reference_generation, call.calibrate};
-  if (!(arguments.tolerance >= 0 && arguments.tolerance <= 1)) {
-    return InvalidField("tolerance", StrCat(arguments.tolerance), "0 .. 1");
-  }
-  if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
-  Collection& collection = *served->collection;
-  const std::string fingerprint = StrCat(collection.number(), "|", call.generation, "|", DigestOf(Encode(arguments)));
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "ValidateGeneration", fingerprint));
-  if (before) return before->job;
-  LC_RETURN_IF_ERROR(state->Resolve(call.generation).status());
-  if (call.reference_generation != 0) {
-    LC_RETURN_IF_ERROR(Annotate(state->Resolve(call.reference_generation).status(), "reference_generation"));
-  }
-  if (state->record.probe_sets.empty()) {
-    return FailedPrecondition(StrCat("collection '", state->record.name, "' has no probe set to validate by; put one"));
-  }
-  JobRecord job;
-  job.kind = std::string(kValidateJob);
-  job.collection = state->record.name;
-  job.collection_number = collection.number();
-  job.generation = call.generation;
-  job.arguments_json = Encode(arguments);
-  return BeginJob(std::move(job), call.request_id, {"ValidateGeneration", fingerprint, 0, 0, 0, 0, 0});
-}
-
-absl::StatusOr<std::string> EngineImpl::BeginJob(JobRecord job, const std::string& request_id, RequestRecord request,
-                                                 WriteBatch batch, absl::FunctionRef<void()> written) {
-  LC_ASSIGN_OR_RETURN(const JobRecord made, jobs_.Prepare(std::move(job), &batch));
-  request.collection = made.collection_number;
-  request.generation = made.generation;
-  request.time_us = made.created_us;
-  request.job = StrCat(made.number);
-  RecordRequest(request_id, std::move(request), &batch);
-  const OperatorWrite write = WriteOperation(batch);
-  if (!write.in_store) return write.status;
-  written();
-  jobs_.Begin(made);
-  LC_RETURN_IF_ERROR(write.status);
-  return StrCat(made.number);
-}
-
-absl::StatusOr<EngineImpl::ServedPtr> EngineImpl::FindNumber(const JobRecord& job) const {
-  absl::ReaderMutexLock lock(&catalog_mu_);
-  for (const auto& [name, served] : collections_) {
-    if (served->collection->number() == job.collection_number) return served;
-  }
-  return NotFound(StrCat("collection '", job.collection, "' has been dropped"));
-}
-
-absl::StatusOr<std::vector<ProbeSet>> EngineImpl::ReadProbeSets(uint32_t collection,
-                                                                const CollectionRecord& record) const {
+absl::StatusOr<std::vector<ProbeSet>> ReadProbeSets(const Store& store, uint32_t collection,
+                                                    const CollectionRecord& record) {
   std::vector<ProbeSet> sets;
   for (const auto& [name, put_us] : record.probe_sets) {
     const std::string what = StrCat("probe set '", name, "'");
-    const auto head = store_->Get(Table::kProbes, keys::ProbeHead(collection, name));
+    const auto head = store.Get(Table::kProbes, keys::ProbeHead(collection, name));
     if (absl::IsNotFound(head.status())) return Aborted(StrCat(what, " was dropped meanwhile: validate again"));
     LC_RETURN_IF_ERROR(head.status());
     LC_ASSIGN_OR_RETURN(const ProbeSetStatus status, DecodeProbeHead(*head));
-    const auto body = store_->Get(Table::kProbes, keys::ProbeBody(collection, name));
+    const auto body = store.Get(Table::kProbes, keys::ProbeBody(collection, name));
     if (absl::IsNotFound(body.status())) return Aborted(StrCat(what, " was dropped meanwhile: validate again"));
     LC_RETURN_IF_ERROR(body.status());
     absl::StatusOr<std::vector<Probe>> probes = DecodeProbes(*body);
@@ -116,8 +62,9 @@ absl::StatusOr<std::vector<ProbeSet>> EngineImpl::ReadProbeSets(uint32_t collect
   return sets;
 }
 
-absl::StatusOr<ProbeVectors> EngineImpl::VectorsOf(const Collection& collection, const GenerationRecord& generation,
-                                                   const std::vector<ProbeSet>& sets, const JobRun& run) {
+absl::StatusOr<ProbeVectors> VectorsOf(const Context& engine, const Collection& collection,
+                                       const GenerationRecord& generation, const std::vector<ProbeSet>& sets,
+                                       const JobRun& run) {
   ProbeVectors vectors;
   std::vector<const RawInput*> inputs;
   std::vector<size_t> places;
@@ -138,9 +85,10 @@ absl::StatusOr<ProbeVectors> EngineImpl::VectorsOf(const Collection& collection,
     const size_t count = std::min(kEmbedInputs, inputs.size() - begin);
     const auto field_of = [&](size_t i) { return StrCat("probe ", places[begin + i], ", input"); };
     LC_ASSIGN_OR_RETURN(
-        auto made, embedder_.Embed({collection.number(), generation.generation},
-                                   EncoderPath(collection.number(), generation.generation), generation.manifest_json,
-                                   std::span<const RawInput* const>(inputs).subspan(begin, count), field_of, context));
+        auto made, engine.embedder->Embed(
+                       {collection.number(), generation.generation},
+                       engine.folders.Encoder(collection.number(), generation.generation), generation.manifest_json,
+                       std::span<const RawInput* const>(inputs).subspan(begin, count), field_of, context));
     for (size_t i = 0; i < count; ++i) {
       const absl::StatusCode code = made[i].status().code();
       if (code == absl::StatusCode::kCancelled || code == absl::StatusCode::kDeadlineExceeded ||
@@ -156,9 +104,43 @@ absl::StatusOr<ProbeVectors> EngineImpl::VectorsOf(const Collection& collection,
   return vectors;
 }
 
-absl::StatusOr<std::string> EngineImpl::RunValidateJob(const JobRun& run) {
+absl::Status KeepReport(const Context& engine, Collection& collection, uint32_t generation, ValidationReport report) {
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::Begin(engine, collection, {}));
+  LC_RETURN_IF_ERROR(change.before().Resolve(generation).status());
+  change.records().generation(generation).validation = std::make_shared<const ValidationReport>(std::move(report));
+  return change.Commit();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ValidationCalls::Validate(const ValidateCall& call) {
+  const Arguments arguments{call.tolerance.value_or(kToleranceDefault), call.reference_generation, call.calibrate};
+  if (!(arguments.tolerance >= 0 && arguments.tolerance <= 1)) {
+    return InvalidField("tolerance", StrCat(arguments.tolerance), "0 .. 1");
+  }
+  if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
+  Collection& collection = *served->collection;
+  const std::string fingerprint = StrCat(collection.number(), "|", call.generation, "|", DigestOf(Encode(arguments)));
+  LC_ASSIGN_OR_RETURN(
+      OperatorTransaction change,
+      OperatorTransaction::Begin(context_, collection, {call.request_id, "ValidateGeneration", fingerprint}));
+  if (change.earlier() != nullptr) return change.earlier()->job;
+  const CollectionState& state = change.before();
+  LC_RETURN_IF_ERROR(state.Resolve(call.generation).status());
+  if (call.reference_generation != 0) {
+    LC_RETURN_IF_ERROR(Annotate(state.Resolve(call.reference_generation).status(), "reference_generation"));
+  }
+  if (state.record.probe_sets.empty()) {
+    return FailedPrecondition(StrCat("collection '", state.record.name, "' has no probe set to validate by; put one"));
+  }
+  return BeginJob(*context_.jobs, change, kJob, call.generation, Encode(arguments));
+}
+
+absl::StatusOr<std::string> ValidationCalls::RunJob(const JobRun& run) {
   LC_ASSIGN_OR_RETURN(const Arguments arguments, DecodeArguments(run.job.arguments_json));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, FindNumber(run.job));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served,
+                      context_.catalog.FindByNumber(run.job.collection_number, run.job.collection));
   Collection& collection = *served->collection;
   ValidationInput input;
   input.collection = &collection;
@@ -167,32 +149,19 @@ absl::StatusOr<std::string> EngineImpl::RunValidateJob(const JobRun& run) {
   input.tolerance = arguments.tolerance;
   input.reference_generation = arguments.reference_generation;
   input.calibrate = arguments.calibrate;
-  LC_ASSIGN_OR_RETURN(const std::vector<ProbeSet> sets, ReadProbeSets(collection.number(), input.state->record));
+  LC_ASSIGN_OR_RETURN(const std::vector<ProbeSet> sets,
+                      ReadProbeSets(*context_.store, collection.number(), input.state->record));
   input.sets = &sets;
-  input.vectors = [&](const GenerationRecord& generation) { return VectorsOf(collection, generation, sets, run); };
+  input.vectors = [&](const GenerationRecord& generation) {
+    return VectorsOf(context_, collection, generation, sets, run);
+  };
   uint64_t steps = 0;
   const RankingRun ranking{[&] { return run.cancelled() || collection.dropped(); },
                            [&](std::string_view step) { run.report(steps++, 0, step); }};
   LC_ASSIGN_OR_RETURN(ValidationReport report, RunValidation(input, ranking));
   std::string result = Encode(report);
-  LC_RETURN_IF_ERROR(KeepReport(collection, run.job.generation, std::move(report)));
+  LC_RETURN_IF_ERROR(KeepReport(context_, collection, run.job.generation, std::move(report)));
   return result;
-}
-
-absl::Status EngineImpl::KeepReport(Collection& collection, uint32_t generation, ValidationReport report) {
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
-  LC_RETURN_IF_ERROR(state->Resolve(generation).status());
-  std::vector<GenerationRecord> generations = state->generations;
-  generations[generation - 1].validation = std::make_shared<const ValidationReport>(std::move(report));
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
-  batch.Put(Table::kGenerations, keys::Generation(collection.number(), generation),
-            Encode(generations[generation - 1]));
-  const OperatorWrite written = WriteOperation(batch);
-  if (!written.in_store) return written.status;
-  collection.PublishGenerations(std::move(generations));
-  return written.status;
 }
 
 }  // namespace lightcone::server

@@ -1,9 +1,9 @@
-// The line of generations: registering and listing.
+#include "server/engine/rollout/generation_calls.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/number_text.h"
@@ -13,9 +13,9 @@
 #include "nlohmann/json.hpp"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/external_manifest.h"
-#include "server/engine/core/engine_impl.h"
-#include "server/engine/validation/validation.h"
-#include "store/keys.h"
+#include "server/engine/embed/embedder.h"
+#include "server/engine/rollout/generation_status.h"
+#include "server/engine/services/operator_transaction.h"
 
 namespace lightcone::server {
 namespace {
@@ -56,22 +56,20 @@ absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, 
                        other.generation, "; another dimension needs an adapter: set expects_adapter, and put one"));
 }
 
-}  // namespace
-
-struct EngineImpl::NewGeneration {
+struct NewGeneration {
   GenerationRecord record;
   std::optional<Manifest> manifest;  // when there is an encoder
 };
 
-absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const CollectionState& state,
-                                                                        const RegisterCall& call) const {
+absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, const RegisterCall& call,
+                                                const Limits& limits) {
   if (call.manifest_json.size() > kManifestBytesMax) {
     return InvalidField("manifest_json", StrCat(call.manifest_json.size(), " bytes long"),
                         StrCat("at most ", kManifestBytesMax));
   }
-  if (static_cast<int64_t>(call.encoder.size()) > options_.limits.encoder_bytes_max) {
+  if (static_cast<int64_t>(call.encoder.size()) > limits.encoder_bytes_max) {
     return InvalidField("encoder", StrCat(call.encoder.size(), " bytes long"),
-                        StrCat("at most ", options_.limits.encoder_bytes_max));
+                        StrCat("at most ", limits.encoder_bytes_max));
   }
   LC_RETURN_IF_ERROR(CheckPayload(call.manifest_json, kManifestBytesMax, "manifest_json"));
   NewGeneration made;
@@ -111,13 +109,14 @@ absl::StatusOr<EngineImpl::NewGeneration> EngineImpl::CheckRegistration(const Co
   return made;
 }
 
-absl::Status EngineImpl::StoreEncoder(uint32_t collection, const NewGeneration& made, const RegisterCall& call) {
+absl::Status StoreEncoder(const Context& engine, uint32_t collection, const NewGeneration& made,
+                          const RegisterCall& call) {
   if (call.encoder.empty()) return absl::OkStatus();
-  LC_RETURN_IF_ERROR(MakeFolders(EncoderFolder(collection)));
-  const std::string path = EncoderPath(collection, made.record.generation);
+  LC_RETURN_IF_ERROR(MakeFolders(engine.folders.Encoders(collection)));
+  const std::string path = engine.folders.Encoder(collection, made.record.generation);
   // A crash from here on leaves a file without a record; the next generation of this number replaces it.
   LC_RETURN_IF_ERROR(WriteFileAtomically(path, call.encoder));
-  const absl::Status loads = embedder_.Try(path, *made.manifest);
+  const absl::Status loads = engine.embedder->Try(path, *made.manifest);
   if (loads.ok()) return loads;
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
@@ -126,74 +125,59 @@ absl::Status EngineImpl::StoreEncoder(uint32_t collection, const NewGeneration& 
   return Annotate(loads, "field 'encoder'");
 }
 
-absl::StatusOr<GenerationStatus> EngineImpl::RegisterGeneration(const RegisterCall& call) {
-  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(call.collection));
+}  // namespace
+
+absl::StatusOr<GenerationStatus> GenerationCalls::Register(const RegisterCall& call) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
-  absl::MutexLock lock(&collection.operator_mutex());
-  const auto state = collection.state();
   if (call.draft != 0) return TakeUpDraft(collection, call);
   // A training that is begun again may write another manifest: its draft is known by its request alone.
   const std::string fingerprint =
       call.as_draft ? StrCat(collection.number(), "|a draft")
                     : StrCat(collection.number(), "|", call.parent, "|", DigestOf(call.manifest_json), "|",
                              DigestOf(call.encoder), call.expects_adapter ? "|expects_adapter" : "");
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "RegisterGeneration", fingerprint));
-  if (before) return StatusOf(collection, *state, before->generation);
-  LC_ASSIGN_OR_RETURN(const NewGeneration made, CheckRegistration(*state, call));
-  LC_RETURN_IF_ERROR(StoreEncoder(collection.number(), made, call));
-
-  CollectionRecord record = state->record;
-  record.last_generation = made.record.generation;
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
-  batch.Put(Table::kCollections, keys::Collection(collection.number()), Encode(record));
-  batch.Put(Table::kGenerations, keys::Generation(collection.number(), made.record.generation), Encode(made.record));
-  RecordRequest(call.request_id,
-                {"RegisterGeneration", fingerprint, collection.number(), made.record.generation, 0, 0, NowMicros()},
-                &batch);
-  const OperatorWrite written = WriteOperation(batch);
+  LC_ASSIGN_OR_RETURN(
+      OperatorTransaction change,
+      OperatorTransaction::Begin(context_, collection, {call.request_id, "RegisterGeneration", fingerprint}));
+  if (change.earlier() != nullptr) return StatusOf(collection, change.before(), change.earlier()->generation);
+  LC_ASSIGN_OR_RETURN(const NewGeneration made, CheckRegistration(change.before(), call, context_.options.limits));
+  LC_RETURN_IF_ERROR(StoreEncoder(context_, collection.number(), made, call));
+  const uint32_t generation = made.record.generation;
+  change.records().record().last_generation = generation;
+  change.records().generation(generation) = made.record;
+  change.request().generation = generation;
+  const OperatorWrite written = change.Write();
   if (!written.in_store) return written.status;
-  LC_RETURN_IF_ERROR(collection.AddGeneration(made.record.generation, made.record.space));
-  std::vector<GenerationRecord> generations = state->generations;
-  generations.push_back(made.record);
-  collection.Publish(std::move(record), std::move(generations));
+  LC_RETURN_IF_ERROR(collection.AddGeneration(generation, made.record.space));
+  change.Publish();
   LC_RETURN_IF_ERROR(written.status);
-  return StatusOf(collection, *collection.state(), made.record.generation);
+  return StatusOf(collection, *collection.state(), generation);
 }
 
-absl::StatusOr<GenerationStatus> EngineImpl::TakeUpDraft(Collection& collection, const RegisterCall& call) {
+absl::StatusOr<GenerationStatus> GenerationCalls::TakeUpDraft(Collection& collection, const RegisterCall& call) {
   if (call.parent != 0 || call.expects_adapter || !call.manifest_json.empty() || !call.encoder.empty()) {
     return InvalidField("draft", StrCat(call.draft), "0, or the number of a draft and nothing beside it");
   }
-  const auto state = collection.state();
-  const std::string fingerprint = StrCat(collection.number(), "|draft|", call.draft);
-  LC_ASSIGN_OR_RETURN(const auto before, FindRequestOn(collection, call.request_id, "RegisterGeneration", fingerprint));
-  if (before) return StatusOf(collection, *state, before->generation);
-  LC_ASSIGN_OR_RETURN(const GenerationRecord* found, state->ResolveAny(call.draft));
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change,
+                      OperatorTransaction::Begin(
+                          context_, collection,
+                          {call.request_id, "RegisterGeneration", StrCat(collection.number(), "|draft|", call.draft)}));
+  if (change.earlier() != nullptr) return StatusOf(collection, change.before(), change.earlier()->generation);
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* found, change.before().ResolveAny(call.draft));
   if (!found->draft) {
-    return FailedPrecondition(StrCat("generation ", call.draft, " of collection '", state->record.name,
+    return FailedPrecondition(StrCat("generation ", call.draft, " of collection '", change.before().record.name,
                                      "' is no draft: it has been registered"));
   }
-  std::vector<GenerationRecord> generations = state->generations;
-  GenerationRecord& record = generations[call.draft - 1];
+  GenerationRecord& record = change.records().generation(call.draft);
   record.draft = false;
-  record.registered_us = NowMicros();
-  WriteBatch batch;
-  batch.Expect(Table::kCollections, keys::Collection(collection.number()), state->encoded);
-  batch.Put(Table::kGenerations, keys::Generation(collection.number(), call.draft), Encode(record));
-  RecordRequest(call.request_id,
-                {"RegisterGeneration", fingerprint, collection.number(), call.draft, 0, 0, record.registered_us},
-                &batch);
-  const OperatorWrite written = WriteOperation(batch);
-  if (!written.in_store) return written.status;
-  collection.PublishGenerations(std::move(generations));
-  LC_RETURN_IF_ERROR(written.status);
+  record.registered_us = change.time_us();
+  change.request().generation = call.draft;
+  LC_RETURN_IF_ERROR(change.Commit());
   return StatusOf(collection, *collection.state(), call.draft);
 }
 
-absl::StatusOr<std::vector<GenerationStatus>> EngineImpl::ListGenerations(const std::string& name) {
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+absl::StatusOr<std::vector<GenerationStatus>> GenerationCalls::List(const std::string& name) const {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   const auto state = served->collection->state();
   std::vector<GenerationStatus> list;
   for (const GenerationRecord& g : state->generations) {
@@ -202,45 +186,14 @@ absl::StatusOr<std::vector<GenerationStatus>> EngineImpl::ListGenerations(const 
   return list;
 }
 
-absl::StatusOr<GenerationStatus> EngineImpl::GetGeneration(const std::string& name, uint32_t generation) {
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
+absl::StatusOr<GenerationStatus> GenerationCalls::Get(const std::string& name, uint32_t generation) const {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   const auto state = served->collection->state();
   if (generation == 0) LC_RETURN_IF_ERROR(state->Resolve(0).status());
   const uint32_t wanted = generation == 0 ? state->record.active_generation : generation;
   // A retired one and a draft are described, too; one that never was is not.
   if (state->Find(wanted) == nullptr) return state->Resolve(wanted).status();
   return StatusOf(*served->collection, *state, wanted);
-}
-
-GenerationStatus EngineImpl::StatusOf(const Collection& collection, const CollectionState& state,
-                                      uint32_t generation) const {
-  const GenerationRecord& record = *state.Find(generation);
-  GenerationStatus status;
-  status.generation = generation;
-  status.validation = record.validation;
-  if (record.validation != nullptr) {
-    status.validation_outdated = MessageOf(CheckCurrent(state, collection.progress(), generation, *record.validation));
-  }
-  const bool validated =
-      record.validation != nullptr && record.validation->passed && status.validation_outdated.empty();
-  status.state = record.retired                                 ? GenerationState::kRetired
-                 : record.draft                                 ? GenerationState::kDraft
-                 : state.record.active_generation == generation ? GenerationState::kActive
-                 : validated                                    ? GenerationState::kValidated
-                                                                : GenerationState::kRegistered;
-  status.parent = record.parent;
-  status.space = record.space;
-  status.compatible_prefix = record.compatible_prefix;
-  status.method = record.method;
-  status.has_encoder = record.has_encoder;
-  status.reach = state.reach.Of(generation);
-  for (const auto& [generations, count] : collection.progress().items) {
-    if (std::binary_search(generations.begin(), generations.end(), generation)) status.items += count;
-  }
-  status.registered = absl::FromUnixMicros(record.registered_us);
-  if (record.activated_us) status.activated = absl::FromUnixMicros(*record.activated_us);
-  status.manifest_json = record.manifest_json;
-  return status;
 }
 
 }  // namespace lightcone::server

@@ -1,9 +1,10 @@
-// Live recall: sampled searches are repeated, as they were asked and exactly, on one view of the index.
+#include "server/engine/search/live_recall.h"
+
 #include <utility>
 
 #include "base/exceptions.h"
 #include "base/status.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/live/live_figures.h"
 
 namespace lightcone::server {
 namespace {
@@ -12,10 +13,10 @@ constexpr double kNarrow = 0.1;  // share of items that pass a filter
 
 }  // namespace
 
-void EngineImpl::SampleSearch(const ServedPtr& served, const SearchCall& call, const std::vector<BoundVector>& queries,
-                              const SearchAnswer& answer) {
+void LiveRecall::Sample(const ServedPtr& served, const SearchCall& call, const std::vector<BoundVector>& queries,
+                        const SearchAnswer& answer) {
   // One that was cut off by its deadline tells nothing about the others.
-  if (answer.partial || !live_sampler_.Chosen()) return;
+  if (answer.partial || !sampler_.Chosen()) return;
   size_t at = 0;
   while (at < answer.results.size() && !answer.results[at].status.ok()) ++at;
   if (at == answer.results.size()) return;
@@ -24,26 +25,26 @@ void EngineImpl::SampleSearch(const ServedPtr& served, const SearchCall& call, c
   again.generation = answer.serving_generation;
   again.with_payload = again.with_vector = false;
   // Not holding the collection: it may be dropped while this waits.
-  live_sampler_.Offer([this, weak = std::weak_ptr<Served>(served), again = std::move(again),
-                       query = queries[at]](const CallContext& context) {
+  sampler_.Offer([this, weak = std::weak_ptr<const Served>(served), again = std::move(again),
+                  query = queries[at]](const CallContext& context) {
     const ServedPtr held = weak.lock();
     if (held == nullptr || held->collection->dropped()) return;
     try {
-      RepeatSearch(*held, again, query, context);
+      Repeat(*held, again, query, context);
     } catch (...) {
-      held->live.RecordFailure();
+      held->live->RecordFailure();
     }
   });
 }
 
-void EngineImpl::RepeatSearch(Served& served, const SearchCall& call, const BoundVector& query,
-                              const CallContext& context) {
+void LiveRecall::Repeat(const Served& served, const SearchCall& call, const BoundVector& query,
+                        const CallContext& context) {
   Collection& collection = *served.collection;
   const auto state = collection.state();
   std::optional<Filter> filter;
   if (call.filter) {
     absl::StatusOr<Filter> made = Filter::Make(*call.filter);
-    if (!made.ok()) return served.live.RecordFailure();
+    if (!made.ok()) return served.live->RecordFailure();
     filter = *std::move(made);
   }
   // The live answer itself is not compared: what was written meanwhile would look like a loss.
@@ -54,20 +55,20 @@ void EngineImpl::RepeatSearch(Served& served, const SearchCall& call, const Boun
     asked.exact = exact;
     if (exact) asked.ef = asked.nprobe = 0, asked.target_recall = 0;
     // One query runs in this thread alone, so that its cost is this thread's.
-    SearchRun run(&collection, *state, call.generation, asked, filter ? &*filter : nullptr, &pool_, context,
+    SearchRun run(&collection, *state, call.generation, asked, filter ? &*filter : nullptr, &context_.pool, context,
                   view.Again());
     answers.push_back(run.Run({query}));
     if (answers.back().ok() && answers.back()->results[0].status.ok() && !answers.back()->partial) continue;
-    if (!ending_.load()) served.live.RecordFailure();
+    if (!context_.ending.load()) served.live->RecordFailure();
     return;
   }
   const std::string filter_class = !filter ? "none" : answers[0]->filter_share < kNarrow ? "narrow" : "broad";
-  served.live.Record(call.generation, filter_class, answers[0]->results[0].hits, answers[1]->results[0].hits);
+  served.live->Record(call.generation, filter_class, answers[0]->results[0].hits, answers[1]->results[0].hits);
 }
 
-absl::StatusOr<LiveRecallStatus> EngineImpl::GetLiveRecall(const std::string& collection) {
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(collection));
-  return served->live.Status();
+absl::StatusOr<LiveRecallStatus> LiveRecall::Get(const std::string& collection) const {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(collection));
+  return served->live->Status();
 }
 
 }  // namespace lightcone::server

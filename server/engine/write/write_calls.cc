@@ -1,14 +1,15 @@
-// Writing: Upsert and Delete of the engine. Everything that can be checked or computed without the collection's writer
-// happens here, in the caller's thread.
-#include <algorithm>
+#include "server/engine/write/write_calls.h"
+
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "geometry/uncertainty.h"
+#include "server/engine/backfill/backfill.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/raw_input.h"
-#include "server/engine/core/engine_impl.h"
+#include "server/engine/embed/embedder.h"
+#include "server/engine/write/writer.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -33,10 +34,7 @@ absl::Status CheckIds(const UpsertBatch& batch, const Limits& limits) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status EngineImpl::CheckUpsert(const UpsertBatch& batch) const {
-  const Limits& limits = options_.limits;
+absl::Status CheckUpsert(const UpsertBatch& batch, const Limits& limits) {
   LC_RETURN_IF_ERROR(CheckCount(batch.items.size(), limits.batch_items_max, "items"));
   LC_RETURN_IF_ERROR(CheckIds(batch, limits));
   for (size_t i = 0; i < batch.items.size(); ++i) {
@@ -59,9 +57,8 @@ absl::Status EngineImpl::CheckUpsert(const UpsertBatch& batch) const {
   return absl::OkStatus();
 }
 
-absl::Status EngineImpl::EmbedInputs(const Collection& collection, const GenerationRecord& generation,
-                                     const UpsertBatch& batch, const CallContext& context,
-                                     std::vector<PreparedItem>* items) {
+absl::Status EmbedInputs(const Context& engine, const Collection& collection, const GenerationRecord& generation,
+                         const UpsertBatch& batch, const CallContext& context, std::vector<PreparedItem>* items) {
   std::vector<const RawInput*> inputs;
   std::vector<size_t> positions;
   for (size_t i = 0; i < batch.items.size(); ++i) {
@@ -77,9 +74,10 @@ absl::Status EngineImpl::EmbedInputs(const Collection& collection, const Generat
                                      "; send a vector, or register a generation with an encoder"));
   }
   const auto field_of = [&](size_t i) { return ItemField(positions[i], ".input"); };
-  LC_ASSIGN_OR_RETURN(auto vectors, embedder_.Embed({collection.number(), generation.generation},
-                                                    EncoderPath(collection.number(), generation.generation),
-                                                    generation.manifest_json, inputs, field_of, context));
+  LC_ASSIGN_OR_RETURN(auto vectors,
+                      engine.embedder->Embed({collection.number(), generation.generation},
+                                             engine.folders.Encoder(collection.number(), generation.generation),
+                                             generation.manifest_json, inputs, field_of, context));
   for (size_t i = 0; i < vectors.size(); ++i) {
     if (absl::IsInternal(vectors[i].status()))
       return Annotate(vectors[i].status(), field_of(i));  // the network fails at it
@@ -91,9 +89,8 @@ absl::Status EngineImpl::EmbedInputs(const Collection& collection, const Generat
   return absl::OkStatus();
 }
 
-absl::Status EngineImpl::PrepareItems(const Collection& collection, const GenerationRecord& generation,
-                                      UpsertBatch* batch, const CallContext& context,
-                                      std::vector<PreparedItem>* items) {
+absl::Status PrepareItems(const Context& engine, const Collection& collection, const GenerationRecord& generation,
+                          UpsertBatch* batch, const CallContext& context, std::vector<PreparedItem>* items) {
   items->resize(batch->items.size());
   // Vectors first: a batch with a bad one must not cost the encoder anything.
   for (size_t i = 0; i < batch->items.size(); ++i) {
@@ -104,7 +101,7 @@ absl::Status EngineImpl::PrepareItems(const Collection& collection, const Genera
     }
     (*items)[i].z = std::move(*vector);
   }
-  LC_RETURN_IF_ERROR(EmbedInputs(collection, generation, *batch, context, items));
+  LC_RETURN_IF_ERROR(EmbedInputs(engine, collection, generation, *batch, context, items));
   for (size_t i = 0; i < items->size(); ++i) {
     UpsertItem& given = batch->items[i];
     PreparedItem& item = (*items)[i];
@@ -123,39 +120,41 @@ absl::Status EngineImpl::PrepareItems(const Collection& collection, const Genera
   return absl::OkStatus();
 }
 
-absl::StatusOr<WriteResult> EngineImpl::Upsert(UpsertBatch batch, const CallContext& context) {
+}  // namespace
+
+absl::StatusOr<WriteResult> WriteCalls::Upsert(UpsertBatch batch, const CallContext& context) {
   LC_RETURN_IF_ERROR(CheckAlive(context, "upsert"));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(batch.collection));
-  LC_RETURN_IF_ERROR(CheckUpsert(batch));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(batch.collection));
+  LC_RETURN_IF_ERROR(CheckUpsert(batch, context_.options.limits));
   const auto state = served->collection->state();
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(batch.generation));
   return WriteVectors(*served, *generation, std::move(batch), context);
 }
 
-absl::StatusOr<WriteResult> EngineImpl::WriteVectors(Served& served, const GenerationRecord& generation,
+absl::StatusOr<WriteResult> WriteCalls::WriteVectors(const Served& served, const GenerationRecord& generation,
                                                      UpsertBatch batch, const CallContext& context) {
   WriteJob job;
   job.generation = generation.generation;
   job.same_content = batch.same_content;
   job.durability = batch.durability;
-  LC_RETURN_IF_ERROR(PrepareItems(*served.collection, generation, &batch, context, &job.items));
-  LC_ASSIGN_OR_RETURN(WriteResult result, served.writer.Submit(&job, context));
-  if (job.same_content) served.backfill.NoteEmbedded(job.generation, job.written);
+  LC_RETURN_IF_ERROR(PrepareItems(context_, *served.collection, generation, &batch, context, &job.items));
+  LC_ASSIGN_OR_RETURN(WriteResult result, served.writer->Submit(&job, context));
+  if (job.same_content) served.backfill->NoteEmbedded(job.generation, job.written);
   return result;
 }
 
-absl::StatusOr<WriteResult> EngineImpl::Delete(const std::string& name, const std::vector<ItemId>& ids,
+absl::StatusOr<WriteResult> WriteCalls::Delete(const std::string& name, const std::vector<ItemId>& ids,
                                                Durability durability, const CallContext& context) {
   LC_RETURN_IF_ERROR(CheckAlive(context, "delete"));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, Find(name));
-  LC_RETURN_IF_ERROR(CheckCount(ids.size(), options_.limits.batch_items_max, "ids"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  LC_RETURN_IF_ERROR(CheckCount(ids.size(), context_.options.limits.batch_items_max, "ids"));
   for (size_t i = 0; i < ids.size(); ++i) {
-    LC_RETURN_IF_ERROR(CheckItemId(ids[i], options_.limits.id_bytes_max, StrCat("ids[", i, "]")));
+    LC_RETURN_IF_ERROR(CheckItemId(ids[i], context_.options.limits.id_bytes_max, StrCat("ids[", i, "]")));
   }
   WriteJob job;
   job.ids = ids;
   job.durability = durability;
-  return served->writer.Submit(&job, context);
+  return served->writer->Submit(&job, context);
 }
 
 }  // namespace lightcone::server

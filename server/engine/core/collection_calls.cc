@@ -1,0 +1,264 @@
+#include "server/engine/core/collection_calls.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/status.h"
+#include "server/engine/backfill/backfill.h"
+#include "server/engine/backfill/pace.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/core/collection_status.h"
+#include "server/engine/embed/embedder.h"
+#include "server/engine/live/live_figures.h"
+#include "server/engine/rollout/canary.h"
+#include "server/engine/services/operator_transaction.h"
+#include "server/engine/write/writer.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+std::string TextOf(const IndexChange& c) {
+  const auto text = [](const auto& value) { return value ? StrCat(*value) : std::string("-"); };
+  return StrCat(
+      c.kind ? StrCat(static_cast<int>(*c.kind)) : "-", ",", text(c.growing_rows_max), ",", text(c.merge_rows_max), ",",
+      text(c.tombstones_share_max), ",", text(c.hnsw_m), ",", text(c.hnsw_ef_construction), ",", text(c.hnsw_ef_search),
+      ",", text(c.build_threads), c.codes ? StrCat(",", static_cast<int>(*c.codes)) : "",
+      c.ivf_lists || c.ivf_nprobe || c.pq_m ? StrCat(",", text(c.ivf_lists), ",", text(c.ivf_nprobe), ",", text(c.pq_m))
+                                            : "");
+}
+
+// The fields after the call. Errors as Engine::IndexPayload.
+absl::StatusOr<std::vector<PayloadField>> ChangedFields(std::vector<PayloadField> fields,
+                                                        const IndexPayloadCall& call) {
+  const auto at = [&fields](const std::string& path) {
+    return std::find_if(fields.begin(), fields.end(), [&](const PayloadField& f) { return f.path == path; });
+  };
+  for (size_t i = 0; i < call.drop.size(); ++i) {
+    const auto found = at(call.drop[i]);
+    if (found == fields.end()) {
+      return NotFound(StrCat("drop[", i, "]: no payload index on '", call.drop[i],
+                             "'; there are: ", fields.empty() ? "none" : TextOf(fields)));
+    }
+    fields.erase(found);
+  }
+  for (size_t i = 0; i < call.add.size(); ++i) {
+    const auto found = at(call.add[i].path);
+    if (found == fields.end()) {
+      fields.push_back(call.add[i]);
+    } else if (found->type != call.add[i].type) {
+      return AlreadyExists(StrCat("add[", i, "]: '", found->path, "' has an index of type ",
+                                  PayloadTypeName(found->type), "; drop that one in the same call"));
+    }
+  }
+  LC_RETURN_IF_ERROR(CheckPayloadFields(fields, "payload_fields"));
+  return fields;
+}
+
+}  // namespace
+
+ServedPtr MakeServed(std::shared_ptr<Collection> collection, const EngineOptions& options) {
+  Collection* const c = collection.get();
+  return std::make_shared<const Served>(Served{.collection = std::move(collection),
+                                               .writer = std::make_shared<CollectionWriter>(c, options.write_queue_max),
+                                               .backfill = std::make_shared<Backfill>(c),
+                                               .live = std::make_shared<LiveFigures>(),
+                                               .search_times = std::make_shared<SearchTimes>(),
+                                               .canary = std::make_shared<CanaryTally>()});
+}
+
+IndexLimits IndexLimitsOf(const EngineOptions& options) {
+  return {options.index_memory_bytes_max, options.index_unsealed_bytes_max, options.index_build_bytes_per_second_max};
+}
+
+absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionCall& call) {
+  LC_RETURN_IF_ERROR(CheckName(call.name, "name"));
+  LC_RETURN_IF_ERROR(CheckPayloadFields(call.payload_fields, "payload_fields"));
+  const bool lorentz = call.metric == Metric::kLorentz;
+  if (lorentz && !(call.curvature >= kCurvatureMin && call.curvature <= kCurvatureMax)) {
+    return InvalidField("curvature", StrCat(call.curvature), StrCat(kCurvatureMin, " .. ", kCurvatureMax));
+  }
+  const std::string fingerprint =
+      StrCat(call.name, "|", MetricName(call.metric), "|", call.curvature, "|", TextOf(call.index),
+             call.payload_fields.empty() ? "" : StrCat("|", DigestOf(TextOf(call.payload_fields))));
+  Catalog& catalog = context_.catalog;
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::BeginOnCatalog(
+                                                      context_, {call.request_id, "CreateCollection", fingerprint}));
+  if (const RequestRecord* before = change.earlier()) {
+    for (const ServedPtr& served : catalog.All()) {
+      if (served->collection->number() == before->collection) return StatusOf(*served);
+    }
+    return NotFound(StrCat("collection '", call.name, "' was made by this request, and dropped since"));
+  }
+  CollectionRecord record;
+  record.name = call.name;
+  record.metric = call.metric;
+  record.curvature = lorentz ? call.curvature : 1.0;
+  record.index = call.index.Over(call.index_defaults);
+  record.payload_fields = call.payload_fields;
+  record.created_us = change.time_us();
+  LC_RETURN_IF_ERROR(record.index.Validate());
+  LC_RETURN_IF_ERROR(catalog.CheckNew(call.name, context_.options.limits.collections_max));
+  catalog.operator_mutex().AssertHeld();  // by the transaction
+  const uint32_t number = change.request().collection = catalog.TakeNumber();
+  std::string encoded = Encode(record);
+  WriteBatch& batch = change.batch();
+  batch.Put(Table::kMeta, keys::Meta(kNextCollectionName), StrCat(number + 1));
+  batch.Expect(Table::kMeta, keys::CollectionName(call.name), std::nullopt);
+  batch.Put(Table::kMeta, keys::CollectionName(call.name), StrCat(number));
+  batch.Put(Table::kCollections, keys::Collection(number), encoded);
+  // The index first: a folder without a record is nothing, a record without an index would fail the answer.
+  const std::string folder = context_.folders.Index(number);
+  LC_ASSIGN_OR_RETURN(auto collection,
+                      Collection::Open(number, context_.store.get(), folder, std::move(record), std::move(encoded), {},
+                                       {}, {}, IndexLimitsOf(context_.options)));
+  const OperatorWrite written = change.Write();
+  if (!written.in_store) {
+    collection.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    return written.status;
+  }
+  const ServedPtr served = MakeServed(std::move(collection), context_.options);
+  const CollectionStatus status = StatusOf(*served);
+  catalog.Add(served);
+  LC_RETURN_IF_ERROR(written.status);
+  return status;
+}
+
+absl::StatusOr<std::vector<CollectionStatus>> CollectionCalls::List() const {
+  std::vector<CollectionStatus> list;
+  for (const ServedPtr& served : context_.catalog.All()) list.push_back(StatusOf(*served));
+  return list;
+}
+
+absl::StatusOr<CollectionStatus> CollectionCalls::Get(const std::string& name) const {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  return StatusOf(*served);
+}
+
+absl::Status CollectionCalls::Drop(const std::string& name, const std::string& request_id) {
+  ServedPtr served;  // declared before the transaction: what the last holder ends must not happen under its locks
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change,
+                      OperatorTransaction::BeginOnCatalog(context_, {request_id, "DropCollection", name}));
+  if (change.earlier() != nullptr) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(served, context_.catalog.FindByName(name));
+  Collection& collection = *served->collection;
+  const uint32_t number = change.request().collection = collection.number();
+  const CollectionRecord& record = change.Join(collection).before().record;
+  WriteBatch& batch = change.batch();
+  batch.Delete(Table::kMeta, keys::CollectionName(name));
+  for (const std::string& alias : record.aliases) batch.Delete(Table::kMeta, keys::CollectionName(alias));
+  batch.Delete(Table::kCollections, keys::Collection(number));
+  // From here on a start ends the drop.
+  batch.Put(Table::kMeta, keys::Meta(DroppingName(number)), "");
+  const OperatorWrite written = change.Write();
+  if (!written.in_store) return written.status;
+  collection.MarkDropped();
+  context_.catalog.Remove(record);
+  std::error_code ignored;
+  std::filesystem::remove_all(context_.folders.Encoders(number), ignored);
+  for (const auto& embedder : {context_.embedder, context_.background_embedder}) embedder->Forget(number);
+  return written.status;  // Whoever lets go of the collection last, most often we now, removes its data.
+}
+
+absl::Status CollectionCalls::SetAlias(const std::string& alias, const std::string& name,
+                                       const std::string& request_id) {
+  LC_RETURN_IF_ERROR(CheckName(alias, "alias"));
+  Catalog& catalog = context_.catalog;
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::BeginOnCatalog(
+                                                      context_, {request_id, "SetAlias", StrCat(alias, "|", name)}));
+  if (change.earlier() != nullptr) return absl::OkStatus();
+  LC_RETURN_IF_ERROR(catalog.RefusalOf(alias));
+  const ServedPtr old = catalog.TargetOf(alias);
+  ServedPtr target;
+  if (!name.empty()) {
+    LC_ASSIGN_OR_RETURN(target, catalog.Find(name));
+    LC_RETURN_IF_ERROR(catalog.CheckNoCollection(alias));
+  } else if (old == nullptr) {
+    return NotFound(StrCat("no alias '", alias, "'"));
+  }
+  // Both records stay as they are meanwhile; the lower number first, as everybody who needs two does.
+  std::map<uint32_t, Collection*> changed;
+  for (const ServedPtr& one : {target, old}) {
+    if (one != nullptr) changed[one->collection->number()] = one->collection.get();
+  }
+  for (const auto& [number, collection] : changed) {
+    std::vector<std::string>& aliases = change.Join(*collection).record().aliases;
+    std::erase(aliases, alias);
+    if (target == nullptr || collection != target->collection.get()) continue;
+    aliases.insert(std::upper_bound(aliases.begin(), aliases.end(), alias), alias);
+  }
+  change.request().collection = (target != nullptr ? target : old)->collection->number();
+  if (target != nullptr) {
+    change.batch().Put(Table::kMeta, keys::CollectionName(alias), StrCat(change.request().collection));
+  } else {
+    change.batch().Delete(Table::kMeta, keys::CollectionName(alias));
+  }
+  const OperatorWrite written = change.Write();
+  if (!written.in_store) return written.status;
+  change.Publish();
+  catalog.SetAlias(alias, std::move(target));
+  return written.status;
+}
+
+absl::StatusOr<CollectionStatus> CollectionCalls::Rebuild(const std::string& name, const IndexChange& index, bool wait,
+                                                          const std::string& request_id, const CallContext& context) {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  Collection& collection = *served->collection;
+  {
+    LC_ASSIGN_OR_RETURN(
+        OperatorTransaction change,
+        OperatorTransaction::Begin(context_, collection, {request_id, "Rebuild", StrCat(name, "|", TextOf(index))}));
+    if (change.earlier() == nullptr) {
+      const CollectionState& state = change.before();
+      IndexSettings settings = index.Over(state.record.index);
+      ++settings.rebuild;  // so that a start goes on with what this one does not end
+      LC_RETURN_IF_ERROR(settings.Validate());
+      for (const GenerationRecord& generation : state.generations) {
+        if (!generation.retired) LC_RETURN_IF_ERROR(settings.ValidateFor(generation.space.dimension));
+      }
+      change.records().record().index = settings;
+      const OperatorWrite written = change.Write();
+      if (!written.in_store) return written.status;
+      change.Publish();
+      LC_RETURN_IF_ERROR(collection.Reconfigure(settings));
+      LC_RETURN_IF_ERROR(written.status);
+    }
+  }
+  if (wait) LC_RETURN_IF_ERROR(collection.Flush(context));
+  return StatusOf(*served);
+}
+
+absl::StatusOr<CollectionStatus> CollectionCalls::IndexPayload(const IndexPayloadCall& call,
+                                                               const CallContext& context) {
+  LC_RETURN_IF_ERROR(CheckPayloadFields(call.add, "add"));
+  if (call.drop.size() > kPayloadFieldsMax) {
+    return InvalidField("drop", StrCat(call.drop.size(), " long"), StrCat("at most ", kPayloadFieldsMax, " paths"));
+  }
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
+  Collection& collection = *served->collection;
+  {
+    std::string content = StrCat(call.collection, "|", TextOf(call.add));
+    for (const std::string& path : call.drop) content += StrCat("|", path);
+    LC_ASSIGN_OR_RETURN(
+        OperatorTransaction change,
+        OperatorTransaction::Begin(context_, collection, {call.request_id, "IndexPayload", DigestOf(content)}));
+    if (change.earlier() == nullptr) {
+      std::vector<PayloadField>& fields = change.records().record().payload_fields;
+      LC_ASSIGN_OR_RETURN(fields, ChangedFields(std::move(fields), call));
+      LC_RETURN_IF_ERROR(change.Commit());
+    }
+  }
+  absl::Status alive;
+  const auto give_up = [&] {
+    alive = CheckAlive(context, "index payload");
+    if (alive.ok() && context_.ending.load()) alive = Unavailable("index payload: the server is shutting down");
+    return !alive.ok();
+  };
+  if (call.wait && !collection.payloads().WaitReady(give_up)) return alive;
+  return StatusOf(*served);
+}
+
+}  // namespace lightcone::server

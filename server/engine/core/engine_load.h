@@ -1,0 +1,21 @@
+// The start of the engine: what a crash interrupted is ended, and the collections of the data folder are opened.
+// Threads: the functions come before every other use of the context.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/engine/backfill/backfill_calls.h"
+#include "server/engine/services/context.h"
+
+namespace lightcone::server {
+
+// FAILED_PRECONDITION for a folder that is neither empty nor holds a store of ours.
+absl::Status CheckDataFolder(const std::string& folder);
+
+// Fills the catalog; the numbers of the collections that are refused.
+absl::StatusOr<std::set<uint32_t>> LoadCollections(Context& context, BackfillCalls& backfills);
+
+}  // namespace lightcone::server

@@ -1,0 +1,41 @@
+#include "server/engine/embed/make_worker.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/files.h"
+#include "base/status.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr int kBehindJobs = 4;  // How much further than jobs the process stands back: nobody waits for it.
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeEmbedWorker(const Context& context, const Collection& collection,
+                                                             const GenerationRecord& generation,
+                                                             std::string_view purpose) {
+  const EngineOptions& given = context.options;
+  LC_RETURN_IF_ERROR(MakeFolders(context.folders.Jobs()));
+  const std::string threads = StrCat(given.helper_threads);
+  EmbedWorkerOptions options;
+  options.program.words = {given.helper_program, "embed-worker"};
+  options.program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
+                                 "MKL_NUM_THREADS=" + threads};
+  options.program.output = StrCat(context.folders.Jobs(), "/", purpose, "-", collection.number(), ".txt");
+  options.program.niceness = std::min(19, given.helper_niceness + kBehindJobs);
+  options.program.memory_bytes_max = given.helper_memory_bytes_max;
+  options.setup = {.encoder_path = context.folders.Encoder(collection.number(), generation.generation),
+                   .manifest_json = generation.manifest_json,
+                   .generation = generation.generation,
+                   .threads = given.helper_threads,
+                   .batch_max = given.encoder_batch_max,
+                   .input_bytes_max = given.limits.input_bytes_max};
+  options.dimension = static_cast<size_t>(generation.space.dimension);
+  options.time_max = given.helper_embed_time_max;
+  return std::make_unique<EmbedWorker>(std::move(options));
+}
+
+}  // namespace lightcone::server

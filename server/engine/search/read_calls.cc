@@ -1,0 +1,173 @@
+#include "server/engine/search/read_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "server/engine/collection/answer_bytes.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/collection/item_reader.h"
+#include "server/engine/collection/raw_input.h"
+#include "server/engine/search/scroll_token.h"
+#include "store/keys.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr int64_t kDefaultPage = 1'000;
+constexpr int kAliveEvery = 256;   // items between looks at the deadline
+constexpr int kInputRetries = 20;  // An item that is replaced before its input is read is read again.
+
+absl::StatusOr<std::optional<Filter>> MakeFilter(const std::optional<FilterNode>& node) {
+  if (!node) return std::optional<Filter>();
+  LC_ASSIGN_OR_RETURN(Filter filter, Filter::Make(*node));
+  return std::optional<Filter>(std::move(filter));
+}
+
+uint32_t ViewGeneration(const CollectionState& state) {
+  return state.record.active_generation != 0 ? state.record.active_generation : UINT32_MAX;
+}
+
+}  // namespace
+
+absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vector<ItemId>& ids, uint32_t generation,
+                                         bool with_vector, const CallContext& context) const {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "get"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  LC_RETURN_IF_ERROR(CheckCount(ids.size(), context_.options.limits.batch_items_max, "ids"));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    LC_RETURN_IF_ERROR(CheckItemId(ids[i], context_.options.limits.id_bytes_max, StrCat("ids[", i, "]")));
+  }
+  const auto state = served->collection->state();
+  uint32_t view_generation = ViewGeneration(*state);
+  if (generation != 0) {
+    LC_RETURN_IF_ERROR(state->Resolve(generation).status());
+    view_generation = generation;
+  }
+  const ItemReader reader(served->collection.get());
+  GetAnswer answer;
+  AnswerBytes bytes(context.answer_bytes_max);
+  ReadSize size;
+  for (std::span<const ItemId> left = ids; !left.empty();) {
+    LC_RETURN_IF_ERROR(CheckAlive(context, "get"));
+    const std::span<const ItemId> now = left.first(size.Of(left.size()));
+    left = left.subspan(now.size());
+    LC_ASSIGN_OR_RETURN(auto read, reader.ReadItems(now, view_generation, /*exactly=*/generation != 0));
+    int64_t read_bytes = 0;
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (read[i].found) {
+        answer.items.push_back(ItemReader::ToStored(now[i], std::move(read[i]), with_vector));
+        read_bytes += BytesOf(answer.items.back());
+      } else {
+        answer.missing.push_back(now[i]);
+        read_bytes += BytesOf(now[i]);
+      }
+    }
+    LC_RETURN_IF_ERROR(bytes.Add(read_bytes));
+    size.Note(read_bytes);
+  }
+  return answer;
+}
+
+absl::StatusOr<RawInput> ReadCalls::GetInput(const std::string& name, const ItemId& id) const {
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  const Collection& collection = *served->collection;
+  LC_RETURN_IF_ERROR(CheckItemId(id, context_.options.limits.id_bytes_max, "item"));
+  const ItemReader reader(&collection);
+  for (int attempt = 0; attempt < kInputRetries; ++attempt) {
+    LC_ASSIGN_OR_RETURN(auto read, reader.ReadItems({&id, 1}, ViewGeneration(*collection.state()), /*exactly=*/false));
+    if (!read[0].found) return NotFound(StrCat("no item ", ToString(id), " in collection '", collection.name(), "'"));
+    const auto stored =
+        context_.store->Get(Table::kInputs, keys::Input(collection.number(), read[0].record.internal_id));
+    if (stored.ok()) return DecodeInput(*stored);
+    if (!absl::IsNotFound(stored.status())) return stored.status();
+    if (!read[0].record.has_input) {
+      return FailedPrecondition(StrCat("the input of item ", ToString(id), " was not kept (keep_input)"));
+    }
+  }
+  return DataLoss(StrCat("item ", ToString(id), ": its input is missing from the store"));
+}
+
+absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std::optional<FilterNode>& node,
+                                             int64_t page_size, const std::string& token, bool with_vector,
+                                             const CallContext& context) const {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "scroll"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  const Collection& collection = *served->collection;
+  if (page_size < 0 || page_size > context_.options.limits.page_items_max) {
+    return InvalidField("page_size", StrCat(page_size),
+                        StrCat("0 (the default) .. ", context_.options.limits.page_items_max));
+  }
+  if (page_size == 0) page_size = std::min(kDefaultPage, context_.options.limits.page_items_max);
+  LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(node));
+  const keys::Range range = keys::ItemRange(collection.number());
+  std::string begin = range.begin;
+  if (!token.empty()) {
+    LC_ASSIGN_OR_RETURN(ScrollToken from, DecodeScrollToken(token));
+    if (from.collection != collection.number() || from.last_key < range.begin || from.last_key >= range.end) {
+      return InvalidField("token", "of another collection", "the token of an earlier page of this collection");
+    }
+    begin = std::move(from.last_key);
+    begin.push_back('\0');  // the smallest key behind it
+  }
+  const uint32_t view_generation = ViewGeneration(*collection.state());
+  const ItemReader reader(&collection);
+  const auto iterator = collection.store()->Scan(Table::kItems, begin, range.end);
+  ScrollPage page;
+  const int64_t bytes_max = context.answer_bytes_max == 0 ? INT64_MAX : context.answer_bytes_max;
+  int64_t bytes = 0;
+  std::string last_key;
+  bool more = false;
+  while (iterator->Valid() && !more) {
+    // A chunk of items is read with its embeddings in one go.
+    const auto want = static_cast<size_t>(page_size) - page.items.size();
+    LC_RETURN_IF_ERROR(CheckAlive(context, "scroll"));
+    const size_t chunk_items = std::clamp<size_t>(want + 1, filter ? kAliveEvery : 1, 4096);
+    const int64_t bytes_left = std::max<int64_t>(1, bytes_max - bytes);
+    LC_ASSIGN_OR_RETURN(auto chunk, reader.ReadChunk(iterator.get(), chunk_items, bytes_left, view_generation,
+                                                     filter ? &*filter : nullptr));
+    for (auto& entry : chunk) {
+      StoredItem item = ItemReader::ToStored(entry.id, std::move(entry.read), with_vector);
+      bytes += BytesOf(item);
+      more = page.items.size() == static_cast<size_t>(page_size) || (!page.items.empty() && bytes > bytes_max);
+      if (more) break;
+      last_key = std::move(entry.key);
+      page.items.push_back(std::move(item));
+    }
+  }
+  LC_RETURN_IF_ERROR(iterator->status());
+  if (more) page.token = EncodeScrollToken({collection.number(), std::move(last_key)});
+  return page;
+}
+
+absl::StatusOr<CountAnswer> ReadCalls::Count(const std::string& name, const std::optional<FilterNode>& node,
+                                             const CallContext& context) const {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "count"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  const Collection& collection = *served->collection;
+  LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(node));
+  const uint32_t view_generation = ViewGeneration(*collection.state());
+  std::map<uint32_t, uint64_t> counts;
+  if (!filter) {
+    for (const auto& [generations, count] : collection.progress().items) {
+      counts[HeadGeneration(generations, view_generation)] += count;
+    }
+  } else {
+    const keys::Range range = keys::ItemRange(collection.number());
+    const ItemReader reader(&collection);
+    const auto iterator = collection.store()->Scan(Table::kItems, range.begin, range.end);
+    while (iterator->Valid()) {
+      LC_RETURN_IF_ERROR(CheckAlive(context, "count"));
+      LC_RETURN_IF_ERROR(reader.CountChunk(iterator.get(), kAliveEvery, view_generation, *filter, &counts));
+    }
+    LC_RETURN_IF_ERROR(iterator->status());
+  }
+  CountAnswer answer;
+  for (const auto& [generation, count] : counts) {
+    answer.by_generation.emplace_back(generation, count);
+    answer.count += count;
+  }
+  return answer;
+}
+
+}  // namespace lightcone::server

@@ -1,0 +1,185 @@
+#include "server/engine/search/search_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "base/utf8.h"
+#include "server/engine/backfill/backfill.h"
+#include "server/engine/backfill/pace.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/collection/item_reader.h"
+#include "server/engine/embed/embedder.h"
+#include "server/engine/rollout/canary.h"
+#include "server/engine/search/search.h"
+
+namespace lightcone::server {
+namespace {
+
+constexpr size_t kKeyBytesMax = 256;
+
+absl::Status CheckSearch(const SearchCall& call, const Limits& limits) {
+  LC_RETURN_IF_ERROR(CheckCount(call.queries.size(), limits.queries_max, "queries"));
+  if (call.k < 1 || call.k > limits.k_max) return InvalidField("k", StrCat(call.k), StrCat("1 .. ", limits.k_max));
+  if (call.ef < 0 || call.ef > limits.ef_max) {
+    return InvalidField("ef", StrCat(call.ef), StrCat("0 (the collection's setting) .. ", limits.ef_max));
+  }
+  if (call.nprobe < 0) return InvalidField("nprobe", StrCat(call.nprobe), "0 (the collection's setting) or more");
+  return absl::OkStatus();
+}
+
+// "More like this": the item's embedding by the query generation, or else the one that its view serves.
+absl::Status LookUpItem(const Collection& collection, uint32_t generation, const ItemId& id, const std::string& field,
+                        const Limits& limits, BoundVector* out) {
+  LC_RETURN_IF_ERROR(CheckItemId(id, limits.id_bytes_max, field));
+  const ItemReader reader(&collection);
+  LC_ASSIGN_OR_RETURN(std::vector<ItemReader::Read> read, reader.ReadItems({&id, 1}, generation, /*exactly=*/false));
+  if (!read[0].found)
+    return NotFound(StrCat(field, ": no item ", ToString(id), " in collection '", collection.name(), "'"));
+  out->z = std::move(read[0].embedding.z);
+  out->generation = read[0].generation;
+  out->left_out = id;
+  return absl::OkStatus();
+}
+
+// Fills in the vector of a query that is a vector or an item, or the reason why there is none.
+void BindQuery(const Collection& collection, const CollectionState& state, const GenerationRecord& generation,
+               const SearchCall& call, size_t i, const Limits& limits, BoundVector* bound) {
+  const Query& query = call.queries[i];
+  bound->status = query.error;
+  bound->generation = generation.generation;
+  if (!bound->status.ok() || std::holds_alternative<RawInput>(query.content)) return;
+  const std::string field = StrCat("queries[", i, "]");
+  if (const auto* vector = std::get_if<std::vector<float>>(&query.content)) {
+    bound->status =
+        CheckVector(generation.space, *vector, field + (query.is_canary_vector ? ".canary_vector" : ".vector"));
+    if (bound->status.ok()) bound->z = *vector;
+    return;
+  }
+  const ItemId& item = std::get<QueryByItem>(query.content).id;
+  bound->status = LookUpItem(collection, generation.generation, item, field + ".item", limits, bound);
+  if (bound->status.ok() && state.Find(bound->generation) == nullptr) {
+    bound->status = Aborted(StrCat(field, ".item: embedded by a generation that is being registered; try again"));
+  }
+  if (bound->status.ok()) bound->status = CarryQuery(state, generation.generation, call.adapter_mode, bound);
+}
+
+// Embeds the raw inputs of a call, side by side.
+absl::Status EmbedQueries(const Context& engine, const Collection& collection, const CollectionState& state,
+                          const GenerationRecord& generation, const SearchCall& call, const CallContext& context,
+                          std::vector<BoundVector>* queries) {
+  std::vector<const RawInput*> inputs;
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < queries->size(); ++i) {
+    const auto* input = std::get_if<RawInput>(&call.queries[i].content);
+    if (input == nullptr || !(*queries)[i].status.ok()) continue;
+    inputs.push_back(input);
+    positions.push_back(i);
+  }
+  if (inputs.empty()) return absl::OkStatus();
+  if (!generation.has_encoder) {
+    return FailedPrecondition(StrCat("generation ", generation.generation, " of collection '", state.record.name,
+                                     "' has no encoder: the server cannot embed queries[", positions[0],
+                                     "].input; send a vector, or register a generation with an encoder"));
+  }
+  const auto field_of = [&](size_t i) { return StrCat("queries[", positions[i], "].input"); };
+  LC_ASSIGN_OR_RETURN(auto vectors,
+                      engine.embedder->Embed({collection.number(), generation.generation},
+                                             engine.folders.Encoder(collection.number(), generation.generation),
+                                             generation.manifest_json, inputs, field_of, context));
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    BoundVector& bound = (*queries)[positions[i]];
+    bound.status = vectors[i].status();
+    if (bound.status.ok()) bound.status = CheckVector(generation.space, *vectors[i], field_of(i) + " embedded");
+    if (bound.status.ok()) bound.z = std::move(*vectors[i]);
+  }
+  return absl::OkStatus();
+}
+
+// Whether a generation could be asked every query of the call.
+bool CanAsk(const GenerationRecord& generation, const SearchCall& call) {
+  return std::all_of(call.queries.begin(), call.queries.end(), [&](const Query& query) {
+    if (!query.error.ok() || std::holds_alternative<QueryByItem>(query.content)) return true;
+    if (std::holds_alternative<RawInput>(query.content)) return generation.has_encoder;
+    return !query.canary_vector.empty();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<SearchAnswer> SearchCalls::Search(const SearchCall& call, const CallContext& context) {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "search"));
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
+  return call.canary_key.empty() ? SearchServed(served, call, context) : SearchByKey(served, call, context);
+}
+
+absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, const SearchCall& call,
+                                                       const CallContext& context) {
+  Collection& collection = *served->collection;
+  LC_RETURN_IF_ERROR(CheckSearch(call, context_.options.limits));
+  std::optional<Filter> filter;
+  if (call.filter) {
+    LC_ASSIGN_OR_RETURN(filter, Filter::Make(*call.filter));
+  }
+  if (call.wait_for_sequence > 0) LC_RETURN_IF_ERROR(collection.WaitVisible(call.wait_for_sequence, context));
+  const absl::Time began = absl::Now();  // A wait for writes does not count as a slow search.
+  const auto state = collection.state();
+  LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(call.generation));
+  std::vector<BoundVector> queries(call.queries.size());
+  for (size_t i = 0; i < queries.size(); ++i) {
+    BindQuery(collection, *state, *generation, call, i, context_.options.limits, &queries[i]);
+  }
+  LC_RETURN_IF_ERROR(EmbedQueries(context_, collection, *state, *generation, call, context, &queries));
+  SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &context_.pool,
+                context);
+  absl::StatusOr<SearchAnswer> answer = run.Run(queries);
+  const absl::Time ended = absl::Now();
+  served->search_times->Note(ended, ended - began);
+  // Exact searches are taken for an evaluation, too: their hits say nothing of what applications look at.
+  if (answer.ok() && !call.exact && call.evaluate_generations.empty()) {
+    served->backfill->NoteFound(*answer);
+    live_recall_.Sample(served, call, queries, *answer);
+  }
+  return answer;
+}
+
+absl::StatusOr<SearchAnswer> SearchCalls::SearchByKey(const ServedPtr& served, const SearchCall& call,
+                                                      const CallContext& context) {
+  if (call.canary_key.size() > kKeyBytesMax || !IsUtf8(call.canary_key)) {
+    return InvalidField("canary_key", StrCat(call.canary_key.size(), " bytes long, or not UTF-8"),
+                        StrCat("at most ", kKeyBytesMax, " bytes of UTF-8"));
+  }
+  if (call.generation != 0) {
+    return InvalidField("canary_key", "given", StrCat("empty where generation is ", call.generation));
+  }
+  const auto state = served->collection->state();
+  const uint32_t canary = state->record.canary_generation;
+  if (canary == 0) return SearchServed(served, call, context);
+  const bool chosen = CanaryHas(call.canary_key, served->collection->number(), canary, state->record.canary_share);
+  const bool able = chosen && CanAsk(*state->Find(canary), call);
+  if (chosen && !able) served->canary->NoteUnroutable();
+  const absl::Time began = absl::Now();
+  absl::StatusOr<SearchAnswer> answer;
+  if (able) {
+    SearchCall routed = call;
+    routed.generation = canary;
+    for (Query& query : routed.queries) {
+      if (!std::holds_alternative<std::vector<float>>(query.content)) continue;
+      query.content = std::move(query.canary_vector);
+      query.is_canary_vector = true;
+    }
+    answer = SearchServed(served, routed, context);
+    if (answer.ok()) {
+      answer->canary = true;
+    } else if (served->collection->state()->record.canary_generation != canary) {
+      return SearchServed(served, call, context);  // it ended while this waited, and may be retired by now
+    }
+  } else {
+    answer = SearchServed(served, call, context);
+  }
+  served->canary->Note(able, absl::Now() - began, answer);
+  return answer;
+}
+
+}  // namespace lightcone::server

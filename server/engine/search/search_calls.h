@@ -1,0 +1,30 @@
+// Search: binds the queries of a call to vectors, runs it, and lets a canary serve its share of the keys.
+// Threads: every method is safe from any thread.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "server/engine/api/types.h"
+#include "server/engine/search/live_recall.h"
+#include "server/engine/services/context.h"
+
+namespace lightcone::server {
+
+// See engine.h.
+class SearchCalls {
+ public:
+  // Both must outlive it.
+  SearchCalls(Context& context, LiveRecall& live_recall) : context_(context), live_recall_(live_recall) {}
+
+  absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context);
+
+ private:
+  absl::StatusOr<SearchAnswer> SearchServed(const ServedPtr& served, const SearchCall& call,
+                                            const CallContext& context);
+  // By the active generation or the canary, as the call's key says.
+  absl::StatusOr<SearchAnswer> SearchByKey(const ServedPtr& served, const SearchCall& call, const CallContext& context);
+
+  Context& context_;
+  LiveRecall& live_recall_;
+};
+
+}  // namespace lightcone::server
