@@ -167,7 +167,7 @@ class EngineImpl final : public Engine {
   // The end comes in this order: the destructor halts the jobs, whose runners use everything else; then the members end
   // from the last to the first, threads before what they use, the live sampler's thread the last of them.
   Context context_;
-  LiveRecall live_recall_{context_};
+  LiveRecallCalls live_recall_{context_};
   CollectionCalls collections_{context_};
   GenerationCalls generations_{context_};
   ActivationCalls activations_{context_};

@@ -13,8 +13,8 @@ constexpr double kNarrow = 0.1;  // share of items that pass a filter
 
 }  // namespace
 
-void LiveRecall::Sample(const ServedPtr& served, const SearchCall& call, const std::vector<BoundVector>& queries,
-                        const SearchAnswer& answer) {
+void LiveRecallCalls::Sample(const ServedPtr& served, const SearchCall& call, const std::vector<BoundVector>& queries,
+                             const SearchAnswer& answer) {
   // One that was cut off by its deadline tells nothing about the others.
   if (answer.partial || !sampler_.Chosen()) return;
   size_t at = 0;
@@ -37,8 +37,8 @@ void LiveRecall::Sample(const ServedPtr& served, const SearchCall& call, const s
   });
 }
 
-void LiveRecall::Repeat(const Served& served, const SearchCall& call, const BoundVector& query,
-                        const CallContext& context) {
+void LiveRecallCalls::Repeat(const Served& served, const SearchCall& call, const BoundVector& query,
+                             const CallContext& context) {
   Collection& collection = *served.collection;
   const auto state = collection.state();
   std::optional<Filter> filter;
@@ -66,7 +66,7 @@ void LiveRecall::Repeat(const Served& served, const SearchCall& call, const Boun
   served.live->Record(call.generation, filter_class, answers[0]->results[0].hits, answers[1]->results[0].hits);
 }
 
-absl::StatusOr<LiveRecallStatus> LiveRecall::Get(const std::string& collection) const {
+absl::StatusOr<LiveRecallStatus> LiveRecallCalls::Get(const std::string& collection) const {
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(collection));
   return served->live->Status();
 }

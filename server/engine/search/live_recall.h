@@ -13,10 +13,10 @@
 
 namespace lightcone::server {
 
-class LiveRecall {
+class LiveRecallCalls {
  public:
   // May use a share of as many cores as the context has threads. `context` must outlive it.
-  explicit LiveRecall(Context& context)
+  explicit LiveRecallCalls(Context& context)
       : context_(context), sampler_(context.options.live_recall, context.pool.threads()) {}
 
   // Has a query of an answered search repeated, now and then. The search must not be exact, which finds everything, nor

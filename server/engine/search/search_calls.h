@@ -13,7 +13,7 @@ namespace lightcone::server {
 class SearchCalls {
  public:
   // Both must outlive it.
-  SearchCalls(Context& context, LiveRecall& live_recall) : context_(context), live_recall_(live_recall) {}
+  SearchCalls(Context& context, LiveRecallCalls& live_recall) : context_(context), live_recall_(live_recall) {}
 
   absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context);
 
@@ -24,7 +24,7 @@ class SearchCalls {
   absl::StatusOr<SearchAnswer> SearchByKey(const ServedPtr& served, const SearchCall& call, const CallContext& context);
 
   Context& context_;
-  LiveRecall& live_recall_;
+  LiveRecallCalls& live_recall_;
 };
 
 }  // namespace lightcone::server
