@@ -4,6 +4,8 @@
 
 #include "absl/time/clock.h"
 #include "engine_testing.h"
+#include "server/engine/collection/meta.h"
+#include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
@@ -227,6 +229,55 @@ TEST_F(BadInput, NamesOfCollectionsAndRequestsAreChecked) {
   call.index = {};
   call.request_id = std::string(200, 'r');
   EXPECT_TRUE(Fails(engine_->CreateCollection(call), Code::kInvalidArgument, {"request_id", "128"}));
+}
+
+TEST_F(BadInput, ANewNameIsNeitherAFolderNorAnOption) {
+  for (const char* name : {".", "..", "-s", "--help"}) {
+    CreateCollectionCall call;
+    call.name = name;
+    EXPECT_TRUE(
+        Fails(engine_->CreateCollection(call), Code::kInvalidArgument, {"name", name, "without a '-' in front"}));
+    EXPECT_TRUE(
+        Fails(engine_->SetAlias(name, "c", ""), Code::kInvalidArgument, {"alias", name, "neither '.' nor '..'"}));
+  }
+  CreateCollectionCall call;
+  for (const char* name : {"...", ".s", "s-", "_-"}) {
+    call.name = name;
+    EXPECT_TRUE(engine_->CreateCollection(call).ok()) << name;
+  }
+}
+
+// As an older server may have made them.
+TEST_F(BadInput, NamesLikeOptionsThatExistAlreadyStayUsable) {
+  ASSERT_TRUE(engine_->SetAlias("a", "c", "").ok());
+  engine_.reset();
+  {
+    auto store = OpenStore(folder_.path() + "/store", OptionsFor(folder_.path()).store);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const auto number = (*store)->Get(Table::kMeta, keys::CollectionName("c"));
+    ASSERT_TRUE(number.ok());
+    const std::string key = keys::Collection(static_cast<uint32_t>(std::stoul(*number)));
+    auto record = DecodeCollection((*store)->Get(Table::kCollections, key).value());
+    ASSERT_TRUE(record.ok());
+    record->name = "--help";
+    record->aliases = {"-s"};
+    WriteBatch batch;
+    batch.Put(Table::kCollections, key, Encode(*record));
+    for (const char* gone : {"c", "a"}) batch.Delete(Table::kMeta, keys::CollectionName(gone));
+    for (const char* name : {"--help", "-s"}) batch.Put(Table::kMeta, keys::CollectionName(name), *number);
+    ASSERT_TRUE((*store)->Write(batch, Durability::kDurable).ok());
+  }
+  engine_ = OpenEngine(folder_.path());
+  UpsertBatch batch = BatchOf({ItemOf(Id("b"), {0, 1, 0, 0})});
+  batch.collection = "--help";
+  EXPECT_TRUE(engine_->Upsert(std::move(batch), {}).ok());
+  EXPECT_EQ(engine_->Count("-s", std::nullopt, {})->count, 2u);
+  EXPECT_TRUE(engine_->Rebuild("--help", {}, /*wait=*/true, "", {}).ok());
+  EXPECT_TRUE(engine_->SetAlias("-s", "--help", "").ok());
+  EXPECT_TRUE(engine_->SetAlias("-s", "", "").ok());
+  EXPECT_TRUE(engine_->DropCollection("--help", "").ok());
+  MakeCollection();
+  Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0})}));
 }
 
 TEST_F(BadInput, AScrollTokenMustBeOneOfOurs) {

@@ -112,6 +112,13 @@ absl::Status CheckName(std::string_view name, std::string_view field) {
   return good ? absl::OkStatus() : InvalidField(field, StrCat("'", Shortened(name), "'"), kAllowed);
 }
 
+absl::Status CheckNewName(std::string_view name, std::string_view field) {
+  LC_RETURN_IF_ERROR(CheckName(name, field));
+  if (name[0] != '-' && name != "." && name != "..") return absl::OkStatus();
+  return InvalidField(field, StrCat("'", Shortened(name), "'"),
+                      "1 .. 128 letters, digits, '-', '_' and '.', without a '-' in front, and neither '.' nor '..'");
+}
+
 absl::Status CheckRequestId(std::string_view request_id) {
   if (request_id.size() > kNameBytesMax) {
     return InvalidField("request_id", StrCat(request_id.size(), " bytes long"), "at most 128 bytes");

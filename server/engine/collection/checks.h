@@ -18,6 +18,8 @@ absl::Status CheckPayload(std::string_view json, int64_t bytes_max, std::string_
 
 // 1 .. 128 of [A-Za-z0-9._-]. `field`: "name", "alias".
 absl::Status CheckName(std::string_view name, std::string_view field);
+// Names that older servers allowed stay usable: a new one is neither '.' nor '..', nor like an option of a command.
+absl::Status CheckNewName(std::string_view name, std::string_view field);
 
 // At most 128 bytes of UTF-8; empty: the call is not idempotent.
 absl::Status CheckRequestId(std::string_view request_id);

@@ -91,6 +91,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
     }
     return NotFound(StrCat("collection '", call.name, "' was made by this request, and dropped since"));
   }
+  LC_RETURN_IF_ERROR(CheckNewName(call.name, "name"));
   CollectionRecord record;
   record.name = call.name;
   record.metric = call.metric;
@@ -174,6 +175,7 @@ absl::Status CollectionCalls::SetAlias(const std::string& alias, const std::stri
   const ServedPtr old = catalog.TargetOf(alias);
   ServedPtr target;
   if (!name.empty()) {
+    if (old == nullptr) LC_RETURN_IF_ERROR(CheckNewName(alias, "alias"));
     LC_ASSIGN_OR_RETURN(target, catalog.Find(name));
     LC_RETURN_IF_ERROR(catalog.CheckNoCollection(alias));
   } else if (old == nullptr) {
