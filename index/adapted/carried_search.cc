@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "index/adapted/carried_segments.h"
-#include "index/search/adapted_search.h"
+#include "index/search/adapted_ranking.h"
 
 namespace lightcone {
 namespace {

@@ -21,7 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "index/adapted/carry.h"
-#include "index/search/adapted_rows.h"
+#include "index/rows/adapted_rows.h"
 
 namespace lightcone {
 

@@ -20,7 +20,7 @@
 #include "index/build/calibration.h"
 #include "index/build/segment_writer.h"
 #include "index/rows/segment_codes.h"
-#include "index/search/adapted_rows.h"
+#include "index/rows/adapted_rows.h"
 
 namespace lightcone {
 namespace {

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,62 +18,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "geometry/adapter.h"
-#include "geometry/bound_query.h"
 #include "geometry/metric.h"
+#include "index/api/search.h"
+#include "index/api/settings.h"
 
 namespace lightcone {
-
-class AdaptedRows;
-class CarriedSegments;
-struct IdFilter;
-
-// kAuto: by size, dimension and memory limit (kind_choice.h).
-enum class SealedKind { kFlat, kHnsw, kIvf, kAuto };
-
-// What a scan or a walk reads of a sealed segment's rows. Exact answers are the same with either, and the rows that are
-// found are ranked by their float32 vectors. kPq has no bound and is for IVF alone: exact answers read the vectors
-// there.
-enum class RowCodes { kFloat32, kInt8, kHalf, kPq, kAuto };
-
-// "flat", "hnsw", "ivf", "auto"; "float32", "int8", "fp16", "pq", "auto". Parsing gives nothing for any other text.
-std::string_view SealedKindName(SealedKind kind);
-std::string_view RowCodesName(RowCodes codes);
-std::optional<SealedKind> ParseSealedKind(std::string_view name);
-std::optional<RowCodes> ParseRowCodes(std::string_view name);
-// Every name, as in "flat, hnsw, ivf, auto".
-std::string SealedKindNames();
-std::string RowCodesNames();
-
-struct IndexSettings {
-  SealedKind kind = SealedKind::kHnsw;
-  // kFloat32: no codes. Cost: a quarter (kInt8), half (kHalf) or a sixteenth (kPq) of the vectors' bytes, once more on
-  // disk. Rows too short for kInt8 or kHalf (CodeDimensionMin in geometry/codes.h) have no codes.
-  RowCodes codes = RowCodes::kInt8;
-  // A growing segment is sealed here, or at a 16th of the unsealed bytes allowed. Cost: scan time of the growing part.
-  int64_t growing_rows_max = 20'000;
-  int64_t merge_rows_max = 2'000'000;  // Sealed segments are merged up to this size. Cost: build memory and time.
-  double tombstones_share_max = 0.2;   // A segment with a greater dead share is compacted.
-  int hnsw_m = 16;                     // links a node (2M on the base layer)
-  int hnsw_ef_construction = 200;
-  int hnsw_ef_search = 128;  // default breadth; a search may ask for another
-  int ivf_lists = 0;         // lists of a segment; 0: by its rows
-  int ivf_nprobe = 0;        // lists that a search reads by default; 0: what was measured to find 95 % of the nearest
-  int pq_m = 0;              // parts that kPq cuts a row into, a byte each; 0: of four numbers, or some more
-  int build_threads = 1;     // of the background builder. Cost: CPU beside searches.
-  uint32_t rebuild = 0;      // counts the rebuilds that were asked for: a segment of an earlier one is rebuilt
-  absl::Status Validate() const;  // names field, value, allowed
-  // Whether rows of this dimension can be kept so; INVALID_ARGUMENT names the field and what is allowed.
-  absl::Status ValidateFor(int dimension) const;
-};
-
-// Of one index; 0: no limit.
-struct IndexLimits {
-  int64_t memory_bytes_max = 0;    // what searches of its segments may need (kind_choice.h)
-  int64_t unsealed_bytes_max = 0;  // rows in memory that wait for the builder: AwaitRoom
-  // What builds write, of all indexes of the process together; while writes wait for the builder it does not hold.
-  int64_t build_bytes_per_second_max = 0;
-};
 
 // What the writer tells the index, in the order of the store's change log.
 struct RowChange {
@@ -101,71 +49,6 @@ class RowSource {
   // For each id the newer generations that embedded the same content (all generations that embedded it, ascending);
   // an empty list means that the item is gone.
   virtual absl::StatusOr<std::vector<uint32_t>> GenerationsOf(uint64_t internal_id) = 0;
-};
-
-struct SearchRequest {
-  // Not 0: requests of one call with this number are legs of one query. Its k nearest rows are surely among their hits,
-  // and of rows that are farther none of them has to be: that makes the legs cheaper than searches of their own.
-  uint32_t query_number = 0;
-  const BoundQuery* query = nullptr;  // bound to the generation's space; may be null with an adapter
-  uint32_t generation = 0;            // whose rows are searched
-  uint32_t view_generation = 0;       // a row is seen if superseded_by is 0 or > view_generation
-  int64_t k = 10;
-  bool exact = false;  // scan everything: results provably equal brute force in double precision
-  int ef = 0;          // breadth of graph walks; 0: the settings' default
-  // Lists that are read of an IVF segment; 0: the settings' default. A provisional one (architecture, Background
-  // builds) is read at least as broadly as it was measured to need.
-  int nprobe = 0;
-  // Above 0, instead of `ef` and `nprobe`: the breadth that each segment was measured to need for this share of the
-  // nearest k, by its own rows as queries; where none is known to reach it the segment is scanned. At most 1.
-  double target_recall = 0;
-  // Optional filter: only rows of these ids. Cheap to ask, so that each segment can be searched by it (filter_plan.h).
-  const IdFilter* ids = nullptr;
-  // Optional filter: true keeps the row. Called with live, visible rows of `ids` only; must be safe from several
-  // threads. Expensive: asked as late as possible.
-  std::function<bool(uint64_t internal_id, float uncertainty)> keep;
-  // Optional: share of all rows that `keep` is expected to pass (1: unknown or all).
-  double keep_share = 1.0;
-  bool profile = false;  // fill SearchResult::segments
-  // Optional: rank rows by their distance in another space, into which an item adapter carries them. `query` then only
-  // finds the max(4 k, 200, ef) candidates that are carried; without one, and with `exact`, every row is. A row of
-  // which the adapter makes no vector of its target (a norm out of range) is left out.
-  const Adapter* adapter = nullptr;           // takes rows of the generation's space
-  const BoundQuery* adapted_query = nullptr;  // bound to adapter->target(); required with an adapter
-  AdaptedRows* adapted_rows = nullptr;        // optional: where carried rows are kept for the next search
-  // Optional: segments that the adapter has carried over. They are searched as rows of its target space are: along a
-  // graph where one leads through them, by the adapted query alone.
-  const CarriedSegments* carried = nullptr;
-  absl::Time deadline = absl::InfiniteFuture();
-  const std::function<bool()>* cancelled = nullptr;
-};
-
-struct SearchHit {
-  uint64_t internal_id = 0;
-  double distance = 0;  // exact, in double precision from the stored (with an adapter: the carried) float32 vector
-  float uncertainty = 0;
-  std::string_view segment = {};  // kind of the segment that holds the row; lives as long as the view searched
-};
-
-// How a segment was searched; filter_plan.h says when which.
-enum class SearchPlan { kScan, kPassingScan, kWalk, kPassingWalk, kPostFilter, kProbe };
-
-// What a search did in one segment.
-struct SegmentProfile {
-  uint64_t id = 0;
-  SearchPlan plan = SearchPlan::kScan;
-  int64_t rows = 0;
-  double passing_share = 1;  // of the rows, as expected before
-  bool fell_back = false;    // that did not find enough, and the segment was scanned after all
-};
-
-struct SearchResult {
-  std::vector<SearchHit> hits;           // ascending distance, ties by internal id
-  int64_t rows_scored = 0;               // kernel evaluations, of codes or vectors
-  int64_t rows_refined = 0;              // scores of vectors, of rows that their codes let through
-  int64_t rows_reranked = 0;             // exact distances
-  int64_t rows_adapted = 0;              // carried for this search alone
-  std::vector<SegmentProfile> segments;  // in their order, if asked for
 };
 
 struct SegmentInfo {

@@ -1,8 +1,10 @@
+#include "index/api/settings.h"
+
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
-#include "index/api/collection_index.h"
-#include "index/ivf/pq_builder.h"
+#include "geometry/metric.h"
 
 namespace lightcone {
 namespace {
@@ -57,6 +59,14 @@ std::optional<SealedKind> ParseSealedKind(std::string_view name) { return ValueO
 std::optional<RowCodes> ParseRowCodes(std::string_view name) { return ValueOf(kCodes, name); }
 std::string SealedKindNames() { return Listed(kKinds); }
 std::string RowCodesNames() { return Listed(kCodes); }
+
+int PqParts(int pq_m, int dimension) {
+  if (pq_m > 0) return dimension % pq_m == 0 ? pq_m : 0;
+  for (int parts = std::max(1, dimension / 4); parts >= 1; --parts) {
+    if (dimension % parts == 0) return dimension / parts <= kPqPartLengthMax ? parts : 0;
+  }
+  return 0;
+}
 
 absl::Status IndexSettings::Validate() const {
   if (SealedKindName(kind).empty()) {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "index/gpu/device_copy.h"
+#include "index/rows/device_copy.h"
 #include "index/gpu/device_machine.h"
 
 namespace lightcone::gpu {

@@ -8,16 +8,9 @@
 #include <limits>
 #include <vector>
 
+#include "index/rows/scored_row.h"
+
 namespace lightcone {
-
-struct ScoredRow {
-  float score = 0;  // higher is nearer
-  uint32_t row = 0;
-};
-
-// Objects, not functions: heaps call them inline.
-inline constexpr auto Better = [](const auto& x, const auto& y) { return x.score > y.score; };
-inline constexpr auto Worse = [](const auto& x, const auto& y) { return x.score < y.score; };
 
 // Marks of visited rows: a new epoch clears them. Old ones are wiped a part at a time, all of them before their epoch
 // comes again. Small marks stay in the cache, large ones need less wiping. One a thread.

@@ -103,14 +103,6 @@ uint8_t NearestWord(const Codebooks& books, size_t part, const float* r) {
 
 }  // namespace
 
-int PqParts(int pq_m, int dimension) {
-  if (pq_m > 0) return dimension % pq_m == 0 ? pq_m : 0;
-  for (int parts = std::max(1, dimension / 4); parts >= 1; --parts) {
-    if (dimension % parts == 0) return dimension / parts <= kPqPartLengthMax ? parts : 0;
-  }
-  return 0;
-}
-
 absl::StatusOr<std::string> EncodePq(const Space& space, const Lists& lists, absl::FunctionRef<RowValues(int64_t)> row,
                                      const PqSettings& settings, const std::function<bool()>& stop) {
   const int64_t rows = lists.rows();

@@ -19,12 +19,6 @@ struct PqSettings {
   int threads = 1;
 };
 
-// Into how many parts vectors of this dimension are cut where `pq_m` asks for that, which has to divide it; for 0 the
-// most that divide it and leave four numbers or more each, but not more than kPqPartLengthMax. 0: they cannot be cut
-// so.
-inline constexpr int kPqPartLengthMax = 16;
-int PqParts(int pq_m, int dimension);
-
 // The bytes of a file of codes (pq_codes.h). Row i of the segment, which `row(i)` gives, lies in the lists of `lists`.
 // CANCELLED soon after `stop` says so; RESOURCE_EXHAUSTED without memory. REQUIRES: the parts divide the dimension.
 absl::StatusOr<std::string> EncodePq(const Space& space, const Lists& lists, absl::FunctionRef<RowValues(int64_t)> row,

@@ -19,7 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "geometry/bound_query.h"
-#include "index/graph/beam.h"
+#include "index/rows/scored_row.h"
 
 namespace lightcone {
 

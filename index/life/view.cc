@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "index/adapted/carried_search.h"
 #include "index/adapted/carried_segments.h"
-#include "index/search/adapted_rows.h"
+#include "index/rows/adapted_rows.h"
 
 namespace lightcone {
 namespace {

@@ -17,7 +17,7 @@
 #include "geometry/metric.h"
 #include "geometry/row_factors.h"
 #include "index/api/collection_index.h"
-#include "index/gpu/device_copy.h"
+#include "index/rows/device_copy.h"
 #include "index/rows/row_states.h"
 
 namespace lightcone {

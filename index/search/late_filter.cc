@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "index/graph/beam.h"
-#include "index/search/filter_plan.h"
+#include "index/rows/scored_row.h"
+#include "index/search/plan_cost.h"
 
 namespace lightcone {
 

@@ -1,4 +1,4 @@
-// Rows that walks without a filter have met, filtered in the end (filter_plan.h, post-filter).
+// Rows that walks without a filter have met, filtered in the end (plan_cost.h, post-filter).
 // Threads: reentrant.
 #pragma once
 

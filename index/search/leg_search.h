@@ -23,7 +23,7 @@
 #include "index/ivf/lists.h"
 #include "index/ivf/pq_codes.h"
 #include "index/rows/measured_recall.h"
-#include "index/search/adapted_search.h"
+#include "index/search/adapted_ranking.h"
 #include "index/search/candidates.h"
 #include "index/search/late_filter.h"
 #include "index/search/passing_rows.h"

@@ -11,8 +11,8 @@
 #include "geometry/code_kernels.h"
 #include "geometry/kernels.h"
 #include "index/graph/graph_walk.h"
-#include "index/search/filter_plan.h"
 #include "index/search/passing_rows.h"
+#include "index/search/plan_cost.h"
 
 namespace lightcone {
 namespace {

@@ -1,5 +1,5 @@
 // Searches a segment of which not every row can be a hit: by the rows that pass, where that is cheaper than to look at
-// all of them (filter_plan.h).
+// all of them (plan_cost.h).
 // Threads: reentrant.
 #pragma once
 

@@ -12,7 +12,7 @@
 #include "geometry/code_kernels.h"
 #include "geometry/kernels.h"
 #include "index/graph/graph_walk.h"
-#include "index/search/adapted_search.h"
+#include "index/search/adapted_ranking.h"
 #include "index/search/device_search.h"
 #include "index/search/late_filter.h"
 #include "index/search/leg_search.h"

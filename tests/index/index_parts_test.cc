@@ -22,7 +22,7 @@
 #include "index/rows/manifest.h"
 #include "index/rows/segment_codes.h"
 #include "index/search/candidates.h"
-#include "index/search/filter_plan.h"
+#include "index/search/plan_cost.h"
 #include "index/search/late_filter.h"
 #include "tests/support/temporary_folder.h"
 

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "geometry/adapter.h"
 #include "index/adapted/carried_segments.h"
-#include "index/search/adapted_rows.h"
+#include "index/rows/adapted_rows.h"
 #include "models/adapter_file.h"
 #include "server/engine/api/types.h"
 #include "server/engine/collection/meta.h"

@@ -9,7 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "base/status.h"
-#include "index/search/adapted_search.h"
+#include "index/api/search.h"
 #include "server/engine/validation/probe_calibration.h"
 #include "server/engine/validation/probe_mixture.h"
 #include "stats/metrics.h"

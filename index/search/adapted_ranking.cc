@@ -1,4 +1,4 @@
-#include "index/search/adapted_search.h"
+#include "index/search/adapted_ranking.h"
 
 #include <algorithm>
 #include <array>

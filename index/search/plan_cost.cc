@@ -1,4 +1,4 @@
-#include "index/search/filter_plan.h"
+#include "index/search/plan_cost.h"
 
 #include <algorithm>
 #include <cmath>

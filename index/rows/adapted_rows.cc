@@ -1,4 +1,4 @@
-#include "index/search/adapted_rows.h"
+#include "index/rows/adapted_rows.h"
 
 #include <algorithm>
 #include <utility>
