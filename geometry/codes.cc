@@ -151,7 +151,7 @@ CodeQuery::CodeQuery(const BoundQuery& query) : query_(&query) {
   euclidean_ = query.item_space().metric == Metric::kEuclidean;
 }
 
-void CodeQuery::TurnTo(const CodeBlock& block) {
+void CodeQuery::Bind(const CodeBlock& block) {
   // Euclid: |q - m|^2, with a = 2 q. Else c - <a, m>.
   double constant = euclidean_ ? 0 : double{query_->c()}, centre_squares = 0;
   for (int i = 0; i < dimension(); ++i) {

@@ -65,7 +65,7 @@ class CodeQuery {
   explicit CodeQuery(const BoundQuery& query);
 
   // Turns to the rows of `block`, for which c() and the bounds then hold.
-  void TurnTo(const CodeBlock& block);
+  void Bind(const CodeBlock& block);
 
   // |score of a kernel of code_kernels.h - exact score| of a row with this score and error, by any target's kernel.
   double ErrorOf(float score, float row_error) const;

@@ -106,7 +106,7 @@ class Calibration {
     for (size_t i = 0; i < queries_.size(); ++i) {
       const BoundQuery& query = queries_[i];
       CodeQuery coded(query);
-      if (codes != nullptr) coded.TurnTo(*codes);
+      if (codes != nullptr) coded.Bind(*codes);
       const ScoredRows score{block, query, codes, &coded};
       LC_ASSIGN_OR_RETURN(
           const WalkResult walk,

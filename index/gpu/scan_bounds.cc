@@ -54,7 +54,7 @@ QueryArgs DeviceQueryCode::ArgsFor(const DeviceRows& rows, bool many) {
   args.b = query_->b();
   double slack = 0, gap = 0;
   if (rows.storage() == DeviceStorage::kHalf) {
-    coded_.TurnTo(bounds);
+    coded_.Bind(bounds);
     args.c = coded_.c();
     args.row_error = coded_.a_norm();
     args.euclidean = coded_.euclidean() ? 1 : 0;

@@ -1,39 +1,23 @@
-// Ranks rows as an item adapter carries them into another space: the candidates that a search of the rows' own space
-// found, or every row. Distances are exact: float64 from the carried float32 vector.
+// Ranks rows by their distance in the target space of an item adapter: candidates that a search of the rows' own space
+// found, or every row. Distances are exact: float64 from the adapted float32 vector.
 // Threads: one owner.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "index/api/collection_index.h"
+#include "absl/status/statusor.h"
 #include "index/rows/adapted_rows.h"
 #include "index/search/candidates.h"
-#include "index/search/search_context.h"
+#include "index/search/scoped_request.h"
+#include "index/search/top_hits.h"
 
 namespace lightcone {
 
-// The k nearest hits of those offered: ascending distance, ties by internal id.
-class TopHits {
- public:
-  // REQUIRES: k >= 1.
-  explicit TopHits(int64_t k) : k_(static_cast<size_t>(k)) {}
-
-  // No hit beyond this distance gets in; +inf until there are k.
-  double worst() const { return hits_.size() < k_ ? std::numeric_limits<double>::infinity() : hits_.front().distance; }
-  bool Add(const SearchHit& hit);  // true when it got in
-  std::vector<SearchHit> Take();
-
- private:
-  const size_t k_;
-  std::vector<SearchHit> hits_;  // a heap, the farthest first
-};
-
-// Whether a search has to carry every row: it is to be exact, or nothing leads into the rows' own space.
+// Whether a search has to adapt every row: it is exact, or no query leads into the rows' own space.
 inline bool AdaptsEveryRow(const SearchRequest& request) {
   return request.adapter != nullptr && (request.exact || request.query == nullptr);
 }
@@ -45,7 +29,7 @@ int64_t AdaptedCandidates(const SearchRequest& request);
 class AdaptedRanking {
  public:
   // REQUIRES: the request has an adapter and a query that is bound to the adapter's target.
-  explicit AdaptedRanking(const SearchContext& context) : context_(context), top_(context.request.k) {}
+  explicit AdaptedRanking(const ScopedRequest& scoped);
 
   // Offers every row of the scope that the view serves and the filter keeps. CANCELLED, DEADLINE_EXCEEDED.
   absl::Status AddAll();
@@ -56,17 +40,21 @@ class AdaptedRanking {
 
  private:
   absl::Status AddSegment(const PinnedSegment& pinned);
-  void AddKept(const PinnedSegment& pinned, int64_t begin, const AdaptedBlock& block);
-  // The row waits until there are enough to carry together.
+  void AddBlock(const PinnedSegment& pinned, int64_t begin, const AdaptedBlock& block);
+  // Keeps the row until there are enough to adapt together.
   absl::Status Gather(const PinnedSegment& pinned, uint32_t row);
   absl::Status Flush();
   void Offer(const PinnedSegment& pinned, uint32_t row, std::span<const float> adapted);
 
-  const SearchContext& context_;
+  const ScopedRequest& scoped_;
+  const SearchRequest& request_;
   TopHits top_;
   SearchResult result_;
   std::vector<std::pair<const PinnedSegment*, uint32_t>> waiting_;
-  std::vector<float> waiting_vectors_;  // of the same rows, side by side
+  std::vector<float> waiting_vectors_;  // vectors of the waiting rows, side by side
 };
+
+// The answer of a request that adapts every row.
+absl::StatusOr<SearchResult> RankEveryRow(const ScopedRequest& scoped);
 
 }  // namespace lightcone

@@ -8,87 +8,87 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/priority.h"
 #include "index/gpu/serving_device.h"
-#include "index/search/leg_search.h"
 
 namespace lightcone {
 namespace {
 
-// What one search asks of the device, and which tasks that is.
-struct Asked {
-  LegSearch* search = nullptr;
+// The query of one leg, and the number of the segment that each of its parts is.
+struct LegQuery {
+  LegSearch* leg = nullptr;
   gpu::DeviceQuery query;
-  std::vector<DeviceTask*> tasks;  // a part of the query each
+  std::vector<size_t> segments;
 };
 
-// Adds the task's segment to what is asked, if it is there.
-bool AddPart(gpu::ScanDevice& device, const DeviceTask& task, gpu::DeviceQuery* query) {
-  const PinnedSegment& pinned = task.search->segment(task.index);
+// Adds the segment to the query, if it is on the device.
+bool AddPart(gpu::ScanDevice& device, const LegSegment& one, gpu::DeviceQuery* query) {
+  const ScopedRequest& scoped = one.leg->scoped();
+  const PinnedSegment& pinned = one.leg->segment(one.index);
   if (pinned.rows < device.options().rows_min) return false;
   gpu::DevicePart part;
   part.rows = device.RowsOf(pinned.segment);
   if (part.rows == nullptr || part.rows->count() != pinned.rows) return false;
-  if (!task.search->ServesAll(task.index)) {
-    part.allowed = device.BitsOf(*part.rows, pinned.counts, task.search->request().view_generation,
-                                 [&task](uint32_t row) { return task.search->Serves(task.index, row); });
+  if (!scoped.EveryRowPasses(pinned)) {
+    part.allowed = device.BitsOf(*part.rows, pinned.counts, scoped.request->view_generation,
+                                 [&](uint32_t row) { return scoped.Passes(pinned, row); });
     if (part.allowed == nullptr) return false;
   }
   query->parts.push_back(std::move(part));
   return true;
 }
 
-std::vector<Asked> AskedOf(gpu::ScanDevice& device, std::span<DeviceTask> tasks) {
-  std::vector<Asked> all;
+std::vector<LegQuery> QueriesOf(gpu::ScanDevice& device, std::span<const LegSegment> segments) {
+  std::vector<LegQuery> all;
   absl::flat_hash_map<LegSearch*, size_t> known;
   absl::flat_hash_set<LegSearch*> gone;
-  for (DeviceTask& task : tasks) {
-    LegSearch& search = *task.search;
-    // What it needs of the device may take long to make. The CPU says why there is no answer.
-    if (gone.contains(&search)) continue;
-    if (!search.Interrupted().ok()) {
-      gone.insert(&search);
+  for (size_t i = 0; i < segments.size(); ++i) {
+    LegSearch& leg = *segments[i].leg;
+    // Bitmaps may take long to make. The CPU says why there is no answer.
+    if (gone.contains(&leg)) continue;
+    if (!leg.scoped().Interrupted().ok()) {
+      gone.insert(&leg);
       continue;
     }
-    if (!search.FitsDevice() || search.wanted() > gpu::kDeviceKMax) continue;
-    const auto [at, news] = known.try_emplace(&search, all.size());
-    if (news) {
-      all.push_back({&search, {}, {}});
-      all.back().query.query = &search.query();
-      all.back().query.k = search.wanted();
-      all.back().query.floor = search.floor();
-      all.back().query.gave_up = [&search] { return !search.Interrupted().ok(); };
+    // The device does not ask filters.
+    if (leg.scoped().IsFiltered() || leg.k() > gpu::kDeviceKMax) continue;
+    const auto [at, is_new] = known.try_emplace(&leg, all.size());
+    if (is_new) {
+      all.push_back({&leg, {}, {}});
+      all.back().query.query = &leg.query();
+      all.back().query.k = leg.k();
+      all.back().query.floor = leg.floor();
+      all.back().query.gave_up = [&leg] { return !leg.scoped().Interrupted().ok(); };
     }
-    if (AddPart(device, task, &all[at->second].query)) all[at->second].tasks.push_back(&task);
+    if (AddPart(device, segments[i], &all[at->second].query)) all[at->second].segments.push_back(i);
   }
-  std::erase_if(all, [&](const Asked& asked) { return asked.tasks.empty() || gone.contains(asked.search); });
+  std::erase_if(all, [&](const LegQuery& one) { return one.segments.empty() || gone.contains(one.leg); });
   return all;
 }
 
 }  // namespace
 
-bool ScanOnDevice(std::span<DeviceTask> tasks) {
-  if (tasks.empty()) return false;
+std::vector<bool> ScanOnDevice(std::span<const LegSegment> segments) {
+  std::vector<bool> done(segments.size(), false);
+  if (segments.empty()) return done;
   const std::shared_ptr<gpu::ScanDevice> device = gpu::ServingDevice();
-  if (device == nullptr || device->lost()) return false;
-  // Measurements and jobs have the CPU's spare time: on the device, where they take turns, searches would wait for
-  // them.
-  if (ThreadStandsBack()) return false;
-  std::vector<Asked> asked = AskedOf(*device, tasks);
+  if (device == nullptr || device->lost()) return done;
+  // Measurements and jobs use the CPU's spare time. On the device, which takes turns, searches would wait for them.
+  if (ThreadStandsBack()) return done;
+  std::vector<LegQuery> asked = QueriesOf(*device, segments);
   std::vector<gpu::DeviceQuery> queries;
-  for (Asked& one : asked) queries.push_back(std::move(one.query));
+  for (LegQuery& one : asked) queries.push_back(std::move(one.query));
   const std::vector<gpu::DeviceAnswer> answers = device->Scan(queries);
-  bool any = false;
   for (size_t i = 0; i < asked.size(); ++i) {
     if (!answers[i].complete) continue;
-    any = true;
-    for (DeviceTask* task : asked[i].tasks) {
-      asked[i].search->BeginScan(task->index);
-      task->done = true;
+    LegSearch& leg = *asked[i].leg;
+    for (const size_t segment : asked[i].segments) {
+      leg.BeginScan(segments[segment].index);
+      done[segment] = true;
     }
     for (const gpu::FoundRow& found : answers[i].rows) {
-      asked[i].search->TakeFound(asked[i].tasks[found.part]->index, found.score, found.error, found.row);
+      leg.TakeDeviceRow(segments[asked[i].segments[found.part]].index, found.score, found.error, found.row);
     }
   }
-  return any;
+  return done;
 }
 
 }  // namespace lightcone

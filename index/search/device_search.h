@@ -1,24 +1,17 @@
-// Scans that a device makes for searches, before the CPU makes the others.
+// Scans by a device, before the CPU makes the other scans.
 // Threads: reentrant.
 #pragma once
 
-#include <cstdint>
 #include <span>
+#include <vector>
+
+#include "index/search/leg_search.h"
 
 namespace lightcone {
 
-class LegSearch;
-
-// A segment that a search has to scan.
-struct DeviceTask {
-  LegSearch* search = nullptr;
-  uint32_t index = 0;  // of the segment
-  bool done = false;
-};
-
-// Marks the tasks that the device has done: the searches have their rows. True if there are any. Where there is no
-// device, where a segment is not (or not yet) on it, for threads of lower priority than the process, for searches that
-// nobody waits for, and where anything goes wrong, the CPU does as it would have.
-bool ScanOnDevice(std::span<DeviceTask> tasks);
+// Which of these segments the device scanned; their legs have the rows. The CPU scans the others: where there is no
+// device, where a segment is not (yet) on it, for threads of lower priority than the process, for searches that nobody
+// waits for, and where anything goes wrong.
+std::vector<bool> ScanOnDevice(std::span<const LegSegment> segments);
 
 }  // namespace lightcone

@@ -10,18 +10,16 @@
 namespace lightcone {
 namespace {
 
-constexpr size_t kRowsACall = 512;
-constexpr int64_t kSampledForTests = 64;     // the plan asks no more than about how many pass
-constexpr int64_t kRowsBetweenLooks = 4096;  // where none passes `visit` has no chance to look at the deadline
+constexpr int64_t kSampledForTests = 64;     // rows sampled for a rough share
+constexpr int64_t kRowsBetweenLooks = 4096;  // rows between looks at the deadline: `visit` may find none to look at it
 
 }  // namespace
 
-PassingRows::PassingRows(const SearchContext& context, const PinnedSegment& pinned)
-    : context_(context),
+PassingRows::PassingRows(const ScopedRequest& scoped, const PinnedSegment& pinned)
+    : scoped_(scoped),
       pinned_(pinned),
-      ids_(context.request.ids),
-      served_share_(static_cast<double>(pinned.counts->Visible(context.request.view_generation)) /
-                    static_cast<double>(pinned.rows)),
+      ids_(scoped.request->ids),
+      served_share_(static_cast<double>(scoped.VisibleRows(pinned)) / static_cast<double>(pinned.rows)),
       all_served_(served_share_ == 1) {
   if (ids_ == nullptr || !pinned.segment->ordered_by_id()) return;
   const uint64_t* const of_rows = pinned.segment->block().ids;
@@ -52,7 +50,7 @@ PassingRows::Sampled PassingRows::Sample(int64_t asked) const {
   Sampled sampled;
   asked = std::min(asked, pinned_.rows);
   for (int64_t i = 0; i < asked; ++i) {
-    // Anywhere in its part: what passes may come again at even distances.
+    // A random row of its part: rows that pass may come at even distances.
     const int64_t begin = i * pinned_.rows / asked, end = (i + 1) * pinned_.rows / asked;
     const uint64_t within = Mixed(static_cast<uint64_t>(i)) % static_cast<uint64_t>(end - begin);
     const uint32_t row = static_cast<uint32_t>(begin + static_cast<int64_t>(within));
@@ -74,7 +72,7 @@ absl::Status PassingRows::ForEach(absl::FunctionRef<absl::Status(std::span<const
       n += Passes(static_cast<uint32_t>(row));
       if (n == found.size()) LC_RETURN_IF_ERROR(visit({found.data(), std::exchange(n, 0)}));
     }
-    if (end - begin == kRowsBetweenLooks) LC_RETURN_IF_ERROR(context_.Interrupted());
+    if (end - begin == kRowsBetweenLooks) LC_RETURN_IF_ERROR(scoped_.Interrupted());
   }
   return visit({found.data(), n});
 }
@@ -100,7 +98,7 @@ absl::Status PassingRows::ForEachListed(absl::FunctionRef<absl::Status(std::span
         if (Served(row)) found[n++] = row;
         continue;
       }
-      // In steps that double, from where the last one was: ids that follow one another are next to one another.
+      // Steps double from the last row found: consecutive ids lie next to each other.
       size_t step = 1;
       while (static_cast<size_t>(end - at) > step && at[step] <= id) {
         at += step;

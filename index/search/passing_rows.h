@@ -1,4 +1,4 @@
-// The rows of a segment that a view serves and whose ids a search asks for: how many they are, a sample of them, and
+// The rows of a segment that pass: the view serves them and the request asks for their ids. Their share, a sample, and
 // all of them.
 // Threads: reentrant.
 #pragma once
@@ -9,14 +9,16 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "index/search/search_context.h"
+#include "index/search/scoped_request.h"
 
 namespace lightcone {
 
 class PassingRows {
  public:
+  static constexpr size_t kRowsACall = 512;
+
   // Refers to both.
-  PassingRows(const SearchContext& context, const PinnedSegment& pinned);
+  PassingRows(const ScopedRequest& scoped, const PinnedSegment& pinned);
 
   bool Passes(uint32_t row) const {
     if (ids_ != nullptr && !ids_->Contains(IdOf(row))) return false;
@@ -24,37 +26,38 @@ class PassingRows {
   }
   // Whether ForEach finds the rows without asking each one.
   bool listed() const;
-  // The expected share of the segment's rows: that of the view times that of the ids, or that of a sample where ids are
-  // in no order or tested one by one. Not counted(), it is wrong as far as other segments have the ids between its own.
+  // The expected share of the segment's rows: the view's share times the ids' share, or the share of a sample where ids
+  // have no order or are tested one by one. Unless counted(), it is wrong as far as ids of other segments lie between
+  // the segment's own.
   double Share() const;
-  // Whether Share() needs no sample to be about right.
+  // Whether Share() is about right without a sample.
   bool counted() const { return gapless_ || sampled(); }
-  // Some of the rows, spread over the segment: of up to `asked`, those that pass, and the others.
+  // Up to `asked` rows, spread over the segment: those that pass, and the others.
   struct Sampled {
     std::vector<uint32_t> passing, others;
-    double share = 0;  // of those asked
+    double share = 0;  // share of the passing rows
   };
   Sampled Sample(int64_t asked = 1'024) const;
-  // All of them in ascending order, some hundreds a call. Ends with the first error of `visit`; CANCELLED and
-  // DEADLINE_EXCEEDED also where few pass.
+  // Calls `visit` with all passing rows in ascending order, at most kRowsACall a call. Returns the first error of
+  // `visit`; CANCELLED and DEADLINE_EXCEEDED also where few rows pass.
   absl::Status ForEach(absl::FunctionRef<absl::Status(std::span<const uint32_t> rows)> visit) const;
 
  private:
   bool sampled() const { return ids_ != nullptr && (!pinned_.segment->ordered_by_id() || !ids_->tests.empty()); }
-  // False: the tests hold for none of the rows begin .. end - 1.
+  // False: none of the rows begin .. end - 1 meets the tests.
   bool MayPass(int64_t begin, int64_t end) const;
   absl::Status ForEachListed(absl::FunctionRef<absl::Status(std::span<const uint32_t>)> visit) const;
-  // Where ids follow one another without a gap no memory is read.
+  // Reads no memory where ids follow one another without a gap.
   uint64_t IdOf(uint32_t row) const { return gapless_ ? first_id_ + row : pinned_.segment->block().ids[row]; }
-  // By the view. A row's state is another place in memory: not looked at where all rows are served.
+  // Whether the view serves the row. A row's state is another place in memory, which is not read where all are served.
   bool Served(uint32_t row) const {
     return all_served_ ||
-           pinned_.segment->states().Visible(row, context_.request.view_generation, context_.scope.sequence);
+           pinned_.segment->states().Visible(row, scoped_.request->view_generation, scoped_.scope.sequence);
   }
 
-  const SearchContext& context_;
+  const ScopedRequest& scoped_;
   const PinnedSegment& pinned_;
-  const IdFilter* const ids_;  // nullptr: any
+  const IdFilter* const ids_;  // nullptr: all ids pass
   const double served_share_;
   const bool all_served_;
   uint64_t first_id_ = 0;

@@ -1,37 +1,37 @@
-// Chooses how one segment is searched when not all of its rows can be hits: because the view does not serve them
-// (deleted, superseded) or because a filter leaves them out. All ways give the same hits, as far as a walk is trusted;
-// they differ in what they cost.
+// Estimates what the plans for a filtered segment cost, and chooses the cheapest. Rows do not pass because the view
+// does not serve them (deleted, superseded) or because a filter leaves them out. Plans find the same hits, as far as a
+// walk is trusted; they differ in cost.
 //
-//   scan          every row is scored in order; one that could be a hit is asked whether it passes
-//   passing scan  rows are asked first ("pre-filter"), and those that pass are scored
-//   walk          the graph is walked by all rows; those that enter the beam are asked
-//   passing walk  the graph is walked by passing rows alone ("in the walk"; graph_walk.h)
-//   post-filter   the graphs of all segments are walked as one without a filter, broader where it has to be; the rows
-//                 found are asked. Right where enough of the rows that are near pass: where fewer do, it falls short.
-//                 By ids each graph is walked by all rows then, as far as those that pass; for a filter that is
-//                 expensive to ask each is walked as broadly, and scanned where that falls short as well
-// Rows that pass and that a sample says lie away from the query are scanned (passing_search.cc).
-// A segment with inverted lists is probed first (segment_search.cc).
+//   scan          scores every row in order, and asks rows that could be hits whether they pass
+//   passing scan  pre-filtering: asks rows first, and scores those that pass
+//   walk          walks the graph by all rows, and asks those that enter the candidate queue
+//   passing walk  walks the graph by passing rows alone (graph_walk.h)
+//   post-filter   walks the graphs of all segments together without a filter, with a greater `ef` where needed, and
+//   asks
+//                 the rows found. Fast where enough near rows pass; where fewer do, it falls short. Searches by ids
+//                 then plan each graph again. An expensive filter walks each graph alone, and scans where that falls
+//                 short.
+// A scan of the passing rows replaces a walk where a sample shows that they lie away from the query (plan.cc).
 // Threads: pure functions.
 #pragma once
 
 #include <cstdint>
 
-#include "index/api/collection_index.h"
+#include "index/api/search.h"
 
 namespace lightcone {
 
 struct FilterFacts {
   int64_t rows = 0;
-  double cheap_share = 1;   // of the rows, expected: those that the view serves and whose ids are among those asked for
-  double share = 1;         // expected: those that the request's `keep` lets through besides
-  bool by_ids = false;      // rows may not pass because of their ids, not only because the view does not serve them
+  double cheap_share = 1;   // expected share of rows that the view serves and whose ids are asked for
+  double share = 1;         // expected share of rows that the request's `keep` lets through besides
+  bool by_ids = false;      // the request has a filter by ids
   bool listed = false;      // passing rows are found without asking every row
-  bool asks = false;        // there is a `keep`
-  bool fell_short = false;  // a walk that was filtered in the end found too few rows that pass
-  int64_t breadth = 0;      // of a walk; 0: none is to be taken
-  bool for_recall = false;  // the breadth is what so many hits need for a recall that was asked for
-  int64_t wanted = 0;       // hits
+  bool asks = false;        // the request has a `keep`
+  bool fell_short = false;  // a post-filter found too few rows that pass
+  int64_t breadth = 0;      // `ef` of a walk; 0: no walk is possible
+  bool for_recall = false;  // `ef` is what k hits need for the request's target recall
+  int64_t k = 0;            // hits
 };
 
 struct ChosenPlan {
@@ -45,11 +45,14 @@ ChosenPlan ChoosePlan(const FilterFacts& facts);
 // The cheaper of the two scans.
 SearchPlan PlanOfScan(const FilterFacts& facts);
 
-// Of the rows that a walk filtered in the end has found, so many have to pass before it is trusted: more than the hits,
-// so that the nearest of them are well within its breadth, at whose edge rows are missed.
-int64_t LeastOfPostFilter(int64_t wanted);
+// The cost of a walk by all rows, in rows scored one after the other.
+double WalkCost(double ef);
 
-// A walk that has scored so many rows has cost more than the scan that would have found everything.
+// The number of rows found by a post-filter's walks that have to pass before the walks are trusted. It is more than k,
+// so that the nearest k lie well within the walks' breadth, at whose edge rows are missed.
+int64_t LeastOfPostFilter(int64_t k);
+
+// The number of scores at which a walk has cost more than the scan that would have found everything.
 int64_t WalkEvaluationsMax(const FilterFacts& facts);
 
 }  // namespace lightcone

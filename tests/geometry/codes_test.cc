@@ -85,7 +85,7 @@ void ExpectTrueBounds(const Space& space, const CodedRows& coded, const std::vec
                       const std::string& what) {
   const BoundQuery query = BoundQuery::Make(space, space, z).value();
   CodeQuery code_query(query);
-  code_query.TurnTo(coded.block);
+  code_query.Bind(coded.block);
   std::vector<CodeHit> hits(coded.rows.size());
   ASSERT_EQ(ScanCodes(code_query, coded.codes.data(), coded.block.stride, hits.size(), kNoFloor, hits.data()),
             hits.size());
@@ -190,7 +190,7 @@ TEST_P(CodesOnEveryTarget, ProductsThatUnderflowAreWithinTheBound) {
   for (const CodeKind kind : kCodeKinds) {
     const CodedRows coded(kind, space, rows);
     CodeQuery code_query(query);
-    code_query.TurnTo(coded.block);
+    code_query.Bind(coded.block);
     std::vector<CodeHit> hits(rows.size());
     ScanCodes(code_query, coded.codes.data(), coded.block.stride, hits.size(), kNoFloor, hits.data());
     for (const CodeHit& hit : hits) EXPECT_NEAR(hit.score, ExactScore(query, rows[hit.row]), hit.error);
@@ -204,7 +204,7 @@ TEST_P(CodesOnEveryTarget, AScanKeepsTheRowsThatReachTheFloorAndNoOther) {
       const CodedRows coded(kCodeKinds[random() % 2], random, space, 203);
       const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, d, 1.0)).value();
       CodeQuery code_query(query);
-      code_query.TurnTo(coded.block);
+      code_query.Bind(coded.block);
       std::vector<CodeHit> all(coded.rows.size()), kept(coded.rows.size());
       ScanCodes(code_query, coded.codes.data(), coded.block.stride, all.size(), kNoFloor, all.data());
       for (std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{7}, all.size()}) {
@@ -233,7 +233,7 @@ TEST_P(CodesOnEveryTarget, AScanForManyQueriesFindsWhatOneForEachOfThemFinds) {
         bound.push_back(BoundQuery::Make(space, space, RandomVector(random, d, RandomNorm(random))).value());
       }
       std::vector<CodeQuery> queries(bound.begin(), bound.end());
-      for (CodeQuery& query : queries) query.TurnTo(coded.block);
+      for (CodeQuery& query : queries) query.Bind(coded.block);
       for (const std::size_t count : {1, 2, 3, 15, 16, 18, 19, 32, 35}) {
         std::vector<const CodeQuery*> pointers;
         for (std::size_t q = 0; q < count; ++q) pointers.push_back(&queries[q]);
@@ -305,7 +305,7 @@ TEST_P(CodesOnEveryTarget, TheBoundIsTightEnoughToBeOfUse) {
   const CodedRows coded(CodeKind::kInt8, random, space, 100);
   const BoundQuery query = BoundQuery::Make(space, space, RandomVector(random, 128, 1.2)).value();
   CodeQuery code_query(query);
-  code_query.TurnTo(coded.block);
+  code_query.Bind(coded.block);
   // |a| = sinh(1.2) = 1.5; a row of that length loses about .6 % of it.
   EXPECT_LT(code_query.ErrorOf(0, coded.block.error_max), 0.03);
   EXPECT_LT(code_query.slack(), 3e-4);
@@ -327,7 +327,7 @@ TEST_P(CodesOnEveryTarget, TheBoundIsTightEnoughToBeOfUse) {
   EXPECT_LT(far.block.error_max, 0.15);
   const BoundQuery near = BoundQuery::Make(euclid, euclid, rows[0]).value();
   CodeQuery near_query(near);
-  near_query.TurnTo(far.block);
+  near_query.Bind(far.block);
   EXPECT_LT(near_query.ErrorOf(-256, far.block.error_max), 5) << "of a squared distance of 256";
 
   // Half precision loses a sixteenth of that at most: 11 bits of each number instead of 7 of the largest.

@@ -88,7 +88,7 @@ class Gallery {
       std::vector<float> best = scores;
       std::nth_element(best.begin(), best.begin() + kWanted - 1, best.end(), std::greater<>());
       CodeQuery coded(query);
-      if (by_codes_) coded.TurnTo(codes_);
+      if (by_codes_) coded.Bind(codes_);
       const ScoredRows score{block_, query, by_codes_ ? &codes_ : nullptr, &coded};
       const auto walk = WalkGraph(
           *graph_, score, {64, size()}, [](uint32_t) { return true; }, [] { return absl::OkStatus(); });

@@ -23,7 +23,7 @@
 #include "index/rows/segment_codes.h"
 #include "index/search/candidates.h"
 #include "index/search/plan_cost.h"
-#include "index/search/late_filter.h"
+#include "index/search/post_filter.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lightcone {
@@ -477,7 +477,7 @@ TEST(FilterPlan, FollowsTheShareOfRowsThatPass) {
   facts.rows = 200'000;
   facts.by_ids = facts.listed = true;
   facts.breadth = 128;
-  facts.wanted = 10;
+  facts.k = 10;
   const auto plan = [&](double share) {
     facts.cheap_share = facts.share = share;
     return ChoosePlan(facts).plan;
@@ -489,7 +489,7 @@ TEST(FilterPlan, FollowsTheShareOfRowsThatPass) {
   EXPECT_EQ(plan(0.0), SearchPlan::kPassingScan);
   facts.wanted = 128;  // a walk by which three times as many are found is dearer than one by passing rows
   EXPECT_EQ(plan(0.5), SearchPlan::kPassingWalk);
-  facts.wanted = 10;
+  facts.k = 10;
   facts.for_recall = true;  // so is one that finds the nearest 10 of a tenth as surely as the breadth finds 10
   EXPECT_EQ(plan(0.1), SearchPlan::kPassingWalk);
   facts.for_recall = false;
@@ -502,10 +502,10 @@ TEST(FilterPlan, FollowsTheShareOfRowsThatPass) {
 }
 
 TEST(LateFilters, LeaveWhatIsAcceptedAndAskAboutNoRowThatIsSurelyNoHit) {
-  std::vector<MetRow> met;
+  std::vector<WalkedRow> met;
   for (uint32_t row = 0; row < 40; ++row) met.push_back({1.0f - 0.01f * static_cast<float>(row), 0.001, row % 3, row});
   std::vector<uint32_t> asked;
-  const auto accepts = [&](const MetRow& row) {
+  const auto accepts = [&](const WalkedRow& row) {
     asked.push_back(row.row);
     EXPECT_EQ(row.walk, row.row % 3);
     return row.row % 2 == 0;
@@ -516,24 +516,24 @@ TEST(LateFilters, LeaveWhatIsAcceptedAndAskAboutNoRowThatIsSurelyNoHit) {
   auto accepted = NearestAccepted(met, 4, ends, accepts);
   ASSERT_TRUE(accepted.has_value());
   std::vector<uint32_t> rows;
-  for (const MetRow& row : *accepted) rows.push_back(row.row);
+  for (const WalkedRow& row : *accepted) rows.push_back(row.row);
   EXPECT_EQ(rows, (std::vector<uint32_t>{0, 2, 4, 6, 8, 10})) << "half as many again as are wanted";
   EXPECT_EQ(asked.size(), 11u);
   EXPECT_NEAR(ends.floor(), 1 - 0.06 - 0.001, 1e-6);
 
   // Rows whose scores say little are asked about as long as they may be hits.
-  for (MetRow& row : met) row.error = row.row == 6 ? 0.5 : row.row < 12 ? 0.001 : 0.0;
+  for (WalkedRow& row : met) row.error = row.row == 6 ? 0.5 : row.row < 12 ? 0.001 : 0.0;
   ends = LowerEnds(4, kNone);
   accepted = NearestAccepted(met, 4, ends, accepts);
   ASSERT_TRUE(accepted.has_value());
   EXPECT_NEAR(ends.floor(), 1 - 0.08 - 0.001, 1e-6) << "the fourth largest of what they are at least";
 
   // Too few are accepted, unless what is farther than all that was met is no hit anyway.
-  const auto few = [&](const MetRow& row) { return row.row < 5; };
+  const auto few = [&](const WalkedRow& row) { return row.row < 5; };
   ends = LowerEnds(4, 0.5);
   EXPECT_FALSE(NearestAccepted(met, 4, ends, few).has_value());
   EXPECT_EQ(ends.floor(), 0.5);
-  for (MetRow& row : met) row.error = 0.001;
+  for (WalkedRow& row : met) row.error = 0.001;
   ends = LowerEnds(4, 0.99);
   accepted = NearestAccepted(met, 4, ends, few);
   ASSERT_TRUE(accepted.has_value());

@@ -1,0 +1,183 @@
+#include "index/search/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/dcheck.h"
+#include "index/graph/graph_walk.h"
+#include "index/ivf/lists.h"
+#include "index/rows/measured_recall.h"
+#include "index/search/passing_rows.h"
+#include "index/search/plan_cost.h"
+
+namespace lightcone {
+namespace {
+
+// Rows that a filter leaves in the probed lists, for each result. With fewer, the nearest rows may well lie elsewhere.
+constexpr double kAcceptedPerResult = 32;
+constexpr int64_t kSampledForShare = 256;
+
+// Passing rows that lie away from the query are about equally near, and the codes' proven error would let a quarter of
+// the segment through. The error of one code knows nothing of the query: <a, h - h'> of codes.h deviates by
+// |a| |h - h'| / sqrt(d), while the proven error is |a| |h - h'|. A scan allows for this many deviations.
+constexpr double kDeviations = 3;
+
+class Planner {
+ public:
+  explicit Planner(const PlanInput& input)
+      : input_(input),
+        request_(*input.scoped.request),
+        pinned_(input.segment),
+        segment_(*input.segment.segment),
+        passing_(input.scoped, input.segment) {}
+
+  SegmentPlan Plan() {
+    const int64_t breadth = Breadth();
+    if (!input_.fell_short) {
+      if (std::optional<SegmentPlan> probe = PlanProbe(breadth)) return *std::move(probe);
+      if (input_.scoped.EveryRowPasses(pinned_)) return PlanPlainWalk(breadth);
+    }
+    SegmentPlan plan = PlanFiltered(segment_.graph() == nullptr ? 0 : breadth);
+    // Nearly all rows pass: the segment takes part in the walk over all graphs.
+    return plan.plan == SearchPlan::kWalk && !input_.fell_short ? PlanPlainWalk(breadth) : plan;
+  }
+
+ private:
+  // `ef` of a walk, or the number of lists to probe; 0: the segment has to be scanned.
+  int64_t Breadth() const {
+    if (request_.exact) return 0;
+    const SearchScope& scope = input_.scoped.scope;
+    const double target = request_.target_recall;
+    if (segment_.lists() == nullptr) {
+      if (target > 0) return BreadthFor(segment_.measured(), target, input_.k);
+      return request_.ef > 0 ? request_.ef : scope.ef_default;
+    }
+    if (target > 0) return ProbesFor(segment_.measured(), target, input_.k);
+    // `nprobe` counts the lists of the collection's settings; a provisional segment's lists are others.
+    if (segment_.provisional()) {
+      return std::max(request_.nprobe, DefaultProbes(segment_.measured(), input_.k, kProvisionalRecall));
+    }
+    if (request_.nprobe > 0) return request_.nprobe;
+    return scope.nprobe_default > 0 ? scope.nprobe_default : DefaultProbes(segment_.measured(), input_.k);
+  }
+
+  double KeepShare() const { return request_.keep ? std::clamp(request_.keep_share, 0.0, 1.0) : 1.0; }
+
+  // Share of the rows that the view serves and that `keep` is expected to pass.
+  double ServedShare() const {
+    return KeepShare() * static_cast<double>(input_.scoped.VisibleRows(pinned_)) / static_cast<double>(pinned_.rows);
+  }
+
+  // More lists than `nprobe` where these hold fewer than kAcceptedPerResult rows that pass for each result; none where
+  // that would be a scan of everything.
+  std::optional<SegmentPlan> PlanProbe(int64_t nprobe) const {
+    const Lists* const lists = segment_.lists();
+    if (nprobe <= 0 || lists == nullptr) return std::nullopt;
+    // Rows that pass a filter may lie where no near list is, and provisional lists were never measured with one.
+    if (segment_.provisional() && input_.scoped.IsFiltered()) return std::nullopt;
+    double share = ServedShare();
+    if (request_.ids != nullptr) share = std::min(share, passing_.Share());
+    if (share <= 0) return std::nullopt;
+    const double rows_a_list = static_cast<double>(pinned_.rows) / lists->count();
+    const double needed = kAcceptedPerResult * static_cast<double>(input_.k) / (share * rows_a_list);
+    if (std::max(static_cast<double>(nprobe), needed) >= lists->count()) return std::nullopt;
+    return SegmentPlan{
+        .plan = SearchPlan::kProbe, .breadth = std::max(nprobe, static_cast<int64_t>(needed)), .passing_share = share};
+  }
+
+  // A walk by all rows, together with those of other segments, or a scan where that is cheaper.
+  SegmentPlan PlanPlainWalk(int64_t breadth) const {
+    const double share = ServedShare();
+    const int64_t ef = std::max(breadth, input_.k);
+    if (breadth <= 0 || segment_.graph() == nullptr ||
+        WalkCost(static_cast<double>(ef)) >= share * static_cast<double>(pinned_.rows)) {
+      return {};
+    }
+    return {.plan = SearchPlan::kWalk,
+            .breadth = ef,
+            .evaluations_max = WalkEvaluationsMax({.rows = pinned_.rows}),
+            .passing_share = share};
+  }
+
+  SegmentPlan PlanFiltered(int64_t breadth) {
+    FilterFacts facts{.rows = pinned_.rows,
+                      .by_ids = request_.ids != nullptr,
+                      .listed = passing_.listed(),
+                      .asks = static_cast<bool>(request_.keep),
+                      .fell_short = input_.fell_short,
+                      .breadth = breadth > 0 ? std::max(breadth, input_.k) : 0,
+                      .for_recall = request_.target_recall > 0,
+                      .k = input_.k};
+    SegmentPlan plan;
+    const auto choose = [&](double share) {
+      facts.cheap_share = share;
+      facts.share = facts.asks ? std::min(share, KeepShare()) : share;
+      const ChosenPlan chosen = ChoosePlan(facts);
+      plan.plan = chosen.plan;
+      plan.breadth = chosen.ef;
+    };
+    choose(passing_.Share());
+    // Samples tell more than counts where a walk would be taken.
+    if (plan.plan == SearchPlan::kPostFilter && facts.by_ids && !passing_.counted()) {
+      choose(passing_.Sample(kSampledForShare).share);
+    }
+    if (plan.plan == SearchPlan::kPassingWalk) {
+      PassingRows::Sampled sampled = passing_.Sample();
+      plan.seeds = std::move(sampled.passing);
+      choose(sampled.share);
+    }
+    plan.fallback = PlanOfScan(facts);
+    plan.evaluations_max = WalkEvaluationsMax(facts);
+    plan.passing_share = facts.share;
+    // A post-filter that found enough passing rows shows that they lie near: it is tried before the sample is scored.
+    const bool in_doubt = plan.plan == SearchPlan::kPassingWalk || facts.fell_short;
+    if (in_doubt && facts.by_ids && LieAway(facts.cheap_share)) {
+      plan.plan = plan.fallback;
+      if (input_.codes != nullptr) {
+        plan.error_share = std::min(1.0, kDeviations / std::sqrt(static_cast<double>(segment_.space().dimension)));
+      }
+    }
+    return plan;
+  }
+
+  // Whether the passing rows lie away from the query: in a sample more others are nearer than every passing row than
+  // chance allows. A walk finds no way there, among very many rows that are about equally near.
+  bool LieAway(double passing_share) const {
+    constexpr double kScoredMax = 1'024;
+    constexpr double kByChance = 1e-6;
+    if (passing_share >= 1 || passing_share <= 0) return false;
+    const double too_many = std::log(kByChance) / std::log1p(-passing_share);
+    if (too_many >= kScoredMax * (1 - passing_share)) return false;  // no sample can tell: too few rows pass
+    const double enough = std::min(kScoredMax, std::ceil(1.5 * too_many / (1 - passing_share)));
+    const PassingRows::Sampled sampled = passing_.Sample(static_cast<int64_t>(enough));
+    if (sampled.passing.empty()) return false;
+    const std::vector<float> passing = Scores(sampled.passing), others = Scores(sampled.others);
+    const float nearest = *std::max_element(passing.begin(), passing.end());
+    const auto nearer = std::count_if(others.begin(), others.end(), [&](float score) { return score > nearest; });
+    return static_cast<double>(nearer) > too_many;
+  }
+
+  std::vector<float> Scores(const std::vector<uint32_t>& rows) const {
+    std::vector<float> scores(rows.size());
+    ScoredRows{segment_.block(), *request_.query, pinned_.codes(), input_.codes}(rows.data(), rows.size(),
+                                                                                 scores.data());
+    return scores;
+  }
+
+  const PlanInput& input_;
+  const SearchRequest& request_;
+  const PinnedSegment& pinned_;
+  const Segment& segment_;
+  const PassingRows passing_;
+};
+
+}  // namespace
+
+SegmentPlan PlanSegment(const PlanInput& input) {
+  LC_DCHECK(input.scoped.VisibleRows(input.segment) > 0);
+  return Planner(input).Plan();
+}
+
+}  // namespace lightcone
