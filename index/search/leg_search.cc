@@ -12,10 +12,12 @@ LegSearch::LegSearch(const ScopedRequest& scoped)
   if (request().query != nullptr) coded_query_.emplace(query());
 }
 
-void LegSearch::Enter(uint32_t index) {
-  if (scoped_.VisibleRows(segment(index)) == 0) return;
-  Bind(index);
-  Continue(Search(index, PlanSegment({scoped_, segment(index), CodesOf(index), k_})));
+void LegSearch::Begin() {
+  for (uint32_t index = 0; ok() && index < scoped_.scope.segments->size(); ++index) {
+    if (scoped_.VisibleRows(segment(index)) == 0) continue;
+    Bind(index);
+    Continue(Search(index, PlanSegment({scoped_, segment(index), Scorer(index), k_})));
+  }
 }
 
 absl::Status LegSearch::Search(uint32_t index, SegmentPlan plan) {
@@ -47,7 +49,7 @@ absl::Status LegSearch::ReplacePostFilter(const PlannedWalk& walk) {
     Note(index, SearchPlan::kPostFilter, walk.plan.passing_share, true);
     return Scan(index, walk.plan.fallback, walk.plan.error_share);
   }
-  const SegmentPlan plan = PlanSegment({scoped_, segment(index), CodesOf(index), k_, /*fell_short=*/true});
+  const SegmentPlan plan = PlanSegment({scoped_, segment(index), Scorer(index), k_, /*fell_short=*/true});
   if (plan.plan == SearchPlan::kWalk) return WalkAlone(index, plan);
   Note(index, plan.plan, plan.passing_share, true);
   return Scan(index, plan.plan, plan.error_share);

@@ -23,16 +23,12 @@
 
 namespace lightcone {
 
-class BestRows;
-class Lists;
-class PqQuery;
-
 inline constexpr int64_t kRowsABlock = 512;          // rows of one kernel call; their scores stay in the first cache
 inline constexpr int64_t kRowsBetweenChecks = 4096;  // rows between looks at deadline and cancellation
 
 // A walk that goes together with those of other segments.
 struct PlannedWalk {
-  uint32_t index = 0;  // of the segment
+  uint32_t index = 0;  // number of the segment
   int64_t visible = 0;
   SegmentPlan plan;
 };
@@ -46,7 +42,6 @@ class LegSearch {
   const ScopedRequest& scoped() const { return scoped_; }
   const SearchRequest& request() const { return *scoped_.request; }
   const PinnedSegment& segment(uint32_t index) const { return (*scoped_.scope.segments)[index]; }
-  uint32_t segments() const { return static_cast<uint32_t>(scoped_.scope.segments->size()); }
   const BoundQuery& query() const { return *request().query; }
   const CodeQuery& code_query() const { return *coded_query_; }
   int64_t k() const { return k_; }
@@ -59,10 +54,19 @@ class LegSearch {
     return ok();
   }
 
-  // Plans the segment and searches it now, unless its walk or scan goes together with others: walks(), scans().
-  void Enter(uint32_t index);
+  // Plans every segment and searches it, unless its walk or scan goes together with those of others: walks(), scans().
+  void Begin();
   // Ranks the candidates. A deadline ends only what is left of several thousand.
   absl::StatusOr<SearchResult> Finish();
+
+  // Binds the query to the codes and the error bound of the segment's rows.
+  void Bind(uint32_t index);
+  // Error bound of a row's score. REQUIRES: the segment is bound.
+  double ErrorOf(uint32_t index, float score) const {
+    LC_DCHECK(bound_ == index);
+    const CodeBlock* const codes = segment(index).codes();
+    return codes == nullptr ? error_ : coded_query_->ErrorOf(score, codes->error_max);
+  }
 
   // Walks (walk.cc), of plan kWalk or kPostFilter.
   const std::vector<PlannedWalk>& walks(SearchPlan plan) const {
@@ -70,11 +74,6 @@ class LegSearch {
   }
   // Adds the walks' tasks. Their scores refer to code queries in `coded`.
   void AddTasks(SearchPlan plan, std::vector<WalkTask>& tasks, std::deque<CodeQuery>& coded);
-  // Adds what the `walk`th post-filter's walk found, as walk `number`, unless the walk gave up: other walks may not
-  // find those rows again.
-  void AddWalked(const WalkResult& result, size_t walk, size_t number, std::vector<WalkedRow>& walked);
-  // Adds the lower ends of the scores that these walks found.
-  void AddLowerEnds(SearchPlan plan, std::span<const WalkResult> results, std::vector<double>& ends);
   // Takes what the walks found, one result a walk. Rows whose score plus error is below `floor` are not needed.
   // `enough`: all legs together found their k rows. Segments whose walk failed are searched by their fallback.
   void TakeWalks(SearchPlan plan, std::span<const WalkResult> results, double floor, bool enough);
@@ -82,8 +81,6 @@ class LegSearch {
   // Scans (scan.cc): segments that are scanned together with those of other legs.
   std::vector<uint32_t>& scans() { return scans_; }
   void BeginScan(uint32_t index);
-  // Least score plus error of a row by its codes. The bounds' slack has room for the rounding to float.
-  float CodeFloor() const { return static_cast<float>(candidates_.floor()); }
   // Least score of a row by its vector: no lower score reaches the floor with its error.
   float LeastScore() const {
     const double least = candidates_.floor() - error_;
@@ -97,17 +94,9 @@ class LegSearch {
   void TakeDeviceRow(uint32_t index, float score, double error, uint32_t row);
 
  private:
-  // Binds the query to the codes and the error bound of the segment's rows.
-  void Bind(uint32_t index);
-  const CodeQuery* CodesOf(uint32_t index) { return segment(index).codes() == nullptr ? nullptr : &*coded_query_; }
-  // Error bound of a row's score. REQUIRES: the segment is bound.
-  double ErrorOf(uint32_t index, float score) const {
-    LC_DCHECK(bound_ == index);
-    const CodeBlock* const codes = segment(index).codes();
-    return codes == nullptr ? error_ : coded_query_->ErrorOf(score, codes->error_max);
-  }
   ScoredRows Scorer(uint32_t index) {
-    return {segment(index).segment->block(), query(), segment(index).codes(), CodesOf(index)};
+    const CodeBlock* const codes = segment(index).codes();
+    return {segment(index).segment->block(), query(), codes, codes == nullptr ? nullptr : &*coded_query_};
   }
   void Note(uint32_t index, SearchPlan plan, double share, bool fell_back);
 
@@ -115,7 +104,6 @@ class LegSearch {
   absl::Status Search(uint32_t index, SegmentPlan plan);
   absl::Status Probe(uint32_t index, const SegmentPlan& plan);
   void ProbeRows(uint32_t index, int64_t begin, int64_t end);
-  void ProbePq(uint32_t index, const Lists& lists, uint32_t list, float score, const PqQuery& pq, BestRows& best) const;
   absl::Status WalkAlone(uint32_t index, const SegmentPlan& plan);
   absl::Status Scan(uint32_t index, SearchPlan scan, double error_share);
   absl::Status ScanPassing(uint32_t index, double error_share);
@@ -132,9 +120,7 @@ class LegSearch {
 
   // Ranking (rank.cc).
   absl::Status Refine();
-  absl::StatusOr<SearchResult> RankAdapted();
   absl::Status Rank();
-  absl::Status StillWanted(int64_t handled) const;
 
   const ScopedRequest scoped_;
   const int64_t k_;  // rows that the segments give together: the request's k, or the candidates to be adapted

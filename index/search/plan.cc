@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/dcheck.h"
-#include "index/graph/graph_walk.h"
 #include "index/ivf/lists.h"
 #include "index/rows/measured_recall.h"
 #include "index/search/passing_rows.h"
@@ -135,7 +134,7 @@ class Planner {
     const bool in_doubt = plan.plan == SearchPlan::kPassingWalk || facts.fell_short;
     if (in_doubt && facts.by_ids && LieAway(facts.cheap_share)) {
       plan.plan = plan.fallback;
-      if (input_.codes != nullptr) {
+      if (input_.score.codes != nullptr) {
         plan.error_share = std::min(1.0, kDeviations / std::sqrt(static_cast<double>(segment_.space().dimension)));
       }
     }
@@ -161,8 +160,7 @@ class Planner {
 
   std::vector<float> Scores(const std::vector<uint32_t>& rows) const {
     std::vector<float> scores(rows.size());
-    ScoredRows{segment_.block(), *request_.query, pinned_.codes(), input_.codes}(rows.data(), rows.size(),
-                                                                                 scores.data());
+    input_.score(rows.data(), rows.size(), scores.data());
     return scores;
   }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "geometry/codes.h"
+#include "index/graph/graph_walk.h"
 #include "index/search/scoped_request.h"
 
 namespace lightcone {
@@ -14,8 +14,8 @@ namespace lightcone {
 struct PlanInput {
   const ScopedRequest& scoped;
   const PinnedSegment& segment;
-  const CodeQuery* codes = nullptr;  // bound to the segment's codes; nullptr: it has none
-  int64_t k = 0;                     // rows that all segments give together
+  ScoredRows score;
+  int64_t k = 0;  // rows that all segments give together
   // A post-filter found too few rows in this segment. Only searches by ids plan a segment again then.
   bool fell_short = false;
 };

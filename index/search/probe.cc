@@ -18,6 +18,22 @@ namespace {
 constexpr size_t kScoresAtOnce = 32;   // scores compared with the floor in one go; divides kRowsABlock
 constexpr int64_t kPqRankedMin = 512;  // rows that a probe by pq codes ranks for kCalibrationK + 1 results
 
+// Adds the accepted rows of a list to the best by pq codes. `score` is the score of the list's centre.
+void ProbePq(const ScopedRequest& scoped, const PinnedSegment& pinned, uint32_t list, float score, const PqQuery& pq,
+             BestRows& best) {
+  const Lists& lists = *pinned.segment->lists();
+  std::array<float, kRowsABlock> scores;
+  for (int64_t begin = lists.begin(list); begin < lists.end(list); begin += kRowsABlock) {
+    const size_t n = static_cast<size_t>(std::min(kRowsABlock, lists.end(list) - begin));
+    pq.Score(begin, n, score, lists.bias(list), scores.data());
+    for (size_t i = 0; i < n; ++i) {
+      if (!best.Wants(scores[i])) continue;
+      const uint32_t row = static_cast<uint32_t>(begin) + static_cast<uint32_t>(i);
+      if (scoped.Accepts(pinned, row)) best.Add({scores[i], row});
+    }
+  }
+}
+
 }  // namespace
 
 // Scans the lists nearest to the query: as many as planned, and more while not even k rows are known.
@@ -47,7 +63,7 @@ absl::Status LegSearch::Probe(uint32_t index, const SegmentPlan& plan) {
     if (i >= probes && enough) break;
     if (i == probes) std::sort(planned_end, order.end(), nearer);
     if (pq != nullptr) {
-      ProbePq(index, lists, order[i], scores[order[i]], *pq_query, best);
+      ProbePq(scoped_, segment(index), order[i], scores[order[i]], *pq_query, best);
     } else {
       ProbeRows(index, lists.begin(order[i]), lists.end(order[i]));
     }
@@ -63,20 +79,6 @@ absl::Status LegSearch::Probe(uint32_t index, const SegmentPlan& plan) {
   return absl::OkStatus();
 }
 
-void LegSearch::ProbePq(uint32_t index, const Lists& lists, uint32_t list, float score, const PqQuery& pq,
-                        BestRows& best) const {
-  std::array<float, kRowsABlock> scores;
-  for (int64_t begin = lists.begin(list); begin < lists.end(list); begin += kRowsABlock) {
-    const size_t n = static_cast<size_t>(std::min(kRowsABlock, lists.end(list) - begin));
-    pq.Score(begin, n, score, lists.bias(list), scores.data());
-    for (size_t i = 0; i < n; ++i) {
-      if (!best.Wants(scores[i])) continue;
-      const uint32_t row = static_cast<uint32_t>(begin) + static_cast<uint32_t>(i);
-      if (scoped_.Accepts(segment(index), row)) best.Add({scores[i], row});
-    }
-  }
-}
-
 void LegSearch::ProbeRows(uint32_t index, int64_t begin, int64_t end) {
   const CodeBlock* const codes = segment(index).codes();
   const RowBlock& block = segment(index).segment->block();
@@ -86,8 +88,8 @@ void LegSearch::ProbeRows(uint32_t index, int64_t begin, int64_t end) {
     const size_t first = static_cast<size_t>(begin);
     const size_t n = static_cast<size_t>(std::min(kRowsABlock, end - begin));
     if (codes != nullptr) {
-      const size_t found =
-          ScanCodes(*coded_query_, codes->rows + first * codes->stride, codes->stride, n, CodeFloor(), hits.data());
+      const size_t found = ScanCodes(*coded_query_, codes->rows + first * codes->stride, codes->stride, n,
+                                     static_cast<float>(floor()), hits.data());
       TakeCodeHits(index, begin, {hits.data(), found});
       continue;
     }

@@ -18,14 +18,27 @@ constexpr int64_t kRankedBetweenChecks = 1024;  // rows between looks at cancell
 constexpr int64_t kLateRowsMax = 16'384;
 constexpr int64_t kLateRowsAHit = 4;
 
+// Ranking takes little time, unless very many rows are as near as the k-th.
+absl::Status StillWanted(const ScopedRequest& scoped, int64_t k, int64_t handled) {
+  return handled < std::max(kLateRowsMax, kLateRowsAHit * k) ? scoped.Cancelled() : scoped.Interrupted();
+}
+
 }  // namespace
 
 absl::StatusOr<SearchResult> LegSearch::Finish() {
   LC_RETURN_IF_ERROR(status_);
   LC_RETURN_IF_ERROR(Refine());
-  if (request().adapter != nullptr) return RankAdapted();
-  LC_RETURN_IF_ERROR(Rank());
-  return std::move(result_);
+  if (request().adapter == nullptr) {
+    LC_RETURN_IF_ERROR(Rank());
+    return std::move(result_);
+  }
+  AdaptedRanking ranking(scoped_);
+  LC_RETURN_IF_ERROR(ranking.Add(candidates_.Take()));
+  SearchResult ranked = ranking.Take();
+  ranked.segments = std::move(result_.segments);
+  ranked.rows_scored += result_.rows_scored;
+  ranked.rows_refined += result_.rows_refined;
+  return ranked;
 }
 
 // Codes leave many candidates; the scores of their vectors leave about as many as are wanted.
@@ -44,7 +57,7 @@ absl::Status LegSearch::Refine() {
       rows[n] = coarse[begin + n].row;
       ++n;
     }
-    LC_RETURN_IF_ERROR(StillWanted(static_cast<int64_t>(begin)));
+    LC_RETURN_IF_ERROR(StillWanted(scoped_, k_, static_cast<int64_t>(begin)));
     TakeByVectors(index, {rows.data(), n});
     begin += n;
   }
@@ -65,21 +78,11 @@ void LegSearch::TakeByVectors(uint32_t index, std::span<const uint32_t> rows) {
   result_.rows_refined += static_cast<int64_t>(rows.size());
 }
 
-absl::StatusOr<SearchResult> LegSearch::RankAdapted() {
-  AdaptedRanking ranking(scoped_);
-  LC_RETURN_IF_ERROR(ranking.Add(candidates_.Take()));
-  SearchResult ranked = ranking.Take();
-  ranked.segments = std::move(result_.segments);
-  ranked.rows_scored += result_.rows_scored;
-  ranked.rows_refined += result_.rows_refined;
-  return ranked;
-}
-
 absl::Status LegSearch::Rank() {
   TopHits top(request().k);
   int64_t ranked = 0;
   for (const Candidate& candidate : candidates_.Take()) {
-    if (ranked % kRankedBetweenChecks == kRankedBetweenChecks - 1) LC_RETURN_IF_ERROR(StillWanted(ranked));
+    if (ranked % kRankedBetweenChecks == kRankedBetweenChecks - 1) LC_RETURN_IF_ERROR(StillWanted(scoped_, k_, ranked));
     const Segment& segment = *this->segment(candidate.segment).segment;
     const RowBlock& block = segment.block();
     const double distance = query().Distance(segment.row(candidate.row));
@@ -93,11 +96,6 @@ absl::Status LegSearch::Rank() {
   result_.rows_reranked = ranked;
   result_.hits = top.Take();
   return absl::OkStatus();
-}
-
-// Ranking takes little time, unless very many rows are as near as the k-th.
-absl::Status LegSearch::StillWanted(int64_t handled) const {
-  return handled < std::max(kLateRowsMax, kLateRowsAHit * k_) ? scoped_.Cancelled() : scoped_.Interrupted();
 }
 
 }  // namespace lightcone

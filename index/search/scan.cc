@@ -52,7 +52,8 @@ class BlockScan {
     LC_DCHECK(by.size() == floors_.size());
     const size_t first = static_cast<size_t>(begin);
     if (by_codes_) {
-      for (size_t i = 0; i < by.size(); ++i) floors_[i] = by[i].leg->CodeFloor();
+      // The errors' slack has room for the rounding to float.
+      for (size_t i = 0; i < by.size(); ++i) floors_[i] = static_cast<float>(by[i].leg->floor());
       ScanCodesBatch(*coded_, codes_->rows + first * codes_->stride, codes_->stride, n, floors_.data(),
                      code_hits_.data(), found_.data());
       for (size_t i = 0; i < by.size(); ++i) {

@@ -23,7 +23,7 @@ std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedR
   }
   std::vector<LegSearch*> walking;
   for (LegSearch& leg : legs) {
-    for (uint32_t index = 0; leg.ok() && index < leg.segments(); ++index) leg.Enter(index);
+    leg.Begin();
     if (leg.ok()) walking.push_back(&leg);
   }
   WalkLegs(std::move(walking));

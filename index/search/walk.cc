@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<WalkResult>> WalkEach(std::span<const WalkTask> tasks
 // that went alone, each that found too few gave up.
 bool PostFilter(Legs legs, bool alone, std::vector<WalkResult>& walks) {
   std::vector<std::vector<WalkedRow>> groups(alone ? walks.size() : 1);
-  std::vector<std::pair<const LegSearch*, uint32_t>> segments;  // one a walk
+  std::vector<std::pair<const LegSearch*, uint32_t>> segments;  // segment of each walk
   int64_t k = 0;
   double floor = kNoFloor;
   for (LegSearch* leg : legs) {
@@ -60,7 +60,13 @@ bool PostFilter(Legs legs, bool alone, std::vector<WalkResult>& walks) {
     for (size_t i = 0; i < planned.size(); ++i) {
       const size_t number = segments.size();
       segments.emplace_back(leg, planned[i].index);
-      leg->AddWalked(walks[number], i, number, groups[alone ? number : 0]);
+      // Rows of a walk that gave up count for nothing: other walks may not find them again.
+      if (walks[number].gave_up) continue;
+      leg->Bind(planned[i].index);
+      for (const ScoredRow& row : walks[number].rows) {
+        const double error = leg->ErrorOf(planned[i].index, row.score);
+        groups[alone ? number : 0].push_back({row.score, error, number, row.row});
+      }
     }
   }
   for (WalkResult& walk : walks) walk.rows.clear();
@@ -123,16 +129,21 @@ void WalkPlanned(Legs legs, SearchPlan plan) {
     return;
   }
   std::span<const WalkResult> rest = *walked;
-  std::vector<std::span<const WalkResult>> results;  // one span a leg
+  std::vector<std::span<const WalkResult>> results;  // results of each leg
   int64_t k = 0, visible = 0;
   std::vector<double> ends;
   for (LegSearch* leg : legs) {
     const std::vector<PlannedWalk>& planned = leg->walks(plan);
     results.push_back(rest.first(planned.size()));
     rest = rest.subspan(planned.size());
-    leg->AddLowerEnds(plan, results.back(), ends);
     k = std::max(k, leg->k());
-    for (const PlannedWalk& walk : planned) visible += walk.visible;
+    for (size_t i = 0; i < planned.size(); ++i) {
+      visible += planned[i].visible;
+      leg->Bind(planned[i].index);
+      for (const ScoredRow& row : results.back()[i].rows) {
+        ends.push_back(row.score - leg->ErrorOf(planned[i].index, row.score));
+      }
+    }
   }
   if (!legs[0]->scoped().IsFiltered()) k = std::min(k, visible);
   // The k rows come from all legs together: a row below k lower ends is none of them.
@@ -176,21 +187,6 @@ void LegSearch::AddTasks(SearchPlan plan, std::vector<WalkTask>& tasks, std::deq
                      std::move(accept),
                      {static_cast<int>(walk.plan.breadth), walk.plan.evaluations_max},
                      walk.plan.passing_share * static_cast<double>(pinned.rows)});
-  }
-}
-
-void LegSearch::AddWalked(const WalkResult& result, size_t walk, size_t number, std::vector<WalkedRow>& walked) {
-  if (result.gave_up) return;
-  const uint32_t index = post_filters_[walk].index;
-  Bind(index);
-  for (const ScoredRow& row : result.rows) walked.push_back({row.score, ErrorOf(index, row.score), number, row.row});
-}
-
-void LegSearch::AddLowerEnds(SearchPlan plan, std::span<const WalkResult> results, std::vector<double>& ends) {
-  for (size_t i = 0; i < results.size(); ++i) {
-    const uint32_t index = walks(plan)[i].index;
-    Bind(index);
-    for (const ScoredRow& row : results[i].rows) ends.push_back(row.score - ErrorOf(index, row.score));
   }
 }
 
