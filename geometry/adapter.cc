@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kTileRows = 48;       // a multiple of the kernel's six; 48 x 512 hidden units are 100 KiB
 constexpr std::size_t kStackFloats = 4096;  // hidden units of small blocks need no allocation
 constexpr double kLogErrorMax = 60;         // keeps exp() finite; no distance comes near e^60
-constexpr float kSquareMin = 1e-24f;        // of a float32 sum of squares whose terms have all their digits
+constexpr float kSquareMin = 1e-24f;        // least float32 sum of squares whose terms have all their digits
 
 // |z| of any vector that CheckVector allows.
 double LengthOf(const float* z, std::size_t n) {

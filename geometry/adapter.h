@@ -54,18 +54,18 @@ inline constexpr float kAdapterWeightMax = 1e6f;  // |weight|; then f of every a
 struct AdapterSpec {
   AdapterDirection direction = AdapterDirection::kItem;
   AdapterKind kind = AdapterKind::kResidualMlp;
-  int input_dimension = 0;  // of z
-  Space target;             // of f(z): metric, output dimension, curvature, clip radius
+  int input_dimension = 0;  // dimension of z
+  Space target;             // space of f(z): metric, dimension, curvature, clip radius
   int width = 0;            // hidden units of residual-mlp, centres of kernel, rank of low-rank-affine; else 0
   float input_radius = 0;   // r of kernel, above 0; 0 for the others
   float sharpness = 0;      // gamma of kernel, above 0; 0 for the others
   bool unit_input = false;  // f(z) = f(z / |z|): of spaces whose distances do not know the length (cosine)
 
-  std::vector<float> linear;         // out x in: sQ, W or P; empty means the identity (low-rank-affine only)
-  std::vector<float> offset;         // out: c; empty for procrustes
-  std::vector<float> hidden;         // width x in: A, V^T, or the centres
-  std::vector<float> hidden_offset;  // width: a; residual-mlp only
-  std::vector<float> output;         // out x width: B, or U
+  std::vector<float> linear;         // sQ, W or P, out x in; empty: the identity (low-rank-affine only)
+  std::vector<float> offset;         // c, out numbers; empty for procrustes
+  std::vector<float> hidden;         // A, V^T or the centres, width x in
+  std::vector<float> hidden_offset;  // a, width numbers; residual-mlp only
+  std::vector<float> output;         // B or U, out x width
 
   // log of the predicted error = <head_weights, (features, |z|)> + head_bias, features by `head`: the expected distance
   // in the target space between f(z) and the embedding that the target's own model would give the same item.
@@ -118,7 +118,7 @@ class Adapter {
   int output_dimension() const;
   const Space& target() const;
   bool has_uncertainty() const;
-  std::size_t bytes() const;  // of the packed weights
+  std::size_t bytes() const;  // bytes of the packed weights
 
  private:
   struct Packed;

@@ -252,7 +252,7 @@ void LaplaceImpl(float sharpness, const DenseLayer& layer, const float* squares,
       if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Lt(distance2, least)))) {
         distance2 = FromDifferences(layer, r, c, distance2, least);
       }
-      distance2 = hn::Max(distance2, hn::Zero(d));  // of what stands behind the last column
+      distance2 = hn::Max(distance2, hn::Zero(d));  // columns behind the last that are overwritten
       hn::StoreU(hn::Exp(d, hn::Mul(slope, hn::Sqrt(distance2))), d, row + c);
     }
   }

@@ -11,7 +11,7 @@
 namespace lightcone {
 namespace {
 
-constexpr double kUnitRoundoff = 0x1p-24;  // of float32, round to nearest
+constexpr double kUnitRoundoff = 0x1p-24;  // unit roundoff of float32
 
 std::string Describe(const Space& space) {
   std::string text = StrCat(MetricName(space.metric), " of dimension ", space.dimension);
@@ -148,7 +148,7 @@ double BoundQuery::ScoreErrorMax(float bias_max) const {
   // them takes at most 8 steps. The rest: rounding of a, scale, b, bias and c themselves, of three products and two
   // sums.
   const double bias = static_cast<double>(bias_max) * (1.0 + 2.0 * kUnitRoundoff);
-  double row_norm = 1.0;  // of scale * z
+  double row_norm = 1.0;  // largest |scale * z|
   switch (item_space_.metric) {
     case Metric::kLorentz:
       row_norm = std::sqrt(std::max(0.0, bias * bias - 1.0 / item_space_.curvature));

@@ -44,9 +44,9 @@ void DotCodesGathered(CodeKind kind, const std::uint8_t* x, const std::uint8_t* 
 // A coded row: its step, and sums over the numbers r' that its codes stand for.
 struct RowCoding {
   float step = 0;
-  double lost = 0;   // of (r - r')^2
-  double kept = 0;   // of r'^2
-  double along = 0;  // of m r'
+  double lost = 0;   // sum of (r - r')^2
+  double kept = 0;   // sum of r'^2
+  double along = 0;  // sum of m r'
 };
 
 // Writes the codes of r = scale * z - m, n bytes c + 128. `centre` is m; nullptr: the origin. REQUIRES: finite numbers.

@@ -27,7 +27,7 @@ constexpr std::size_t kGatherPrefetchMax = 1024;
 struct Bound {
   const std::int8_t* high;
   const std::int8_t* low;
-  std::size_t whole_vectors;  // of 64 codes
+  std::size_t whole_vectors;  // steps of 64 codes
   __mmask64 tail;             // codes after them
   std::size_t factors_at;
 };

@@ -16,7 +16,7 @@ namespace lightcone {
 class CodeQueryBatch {
  public:
   static constexpr std::size_t kGroup = 16;    // queries of a group
-  static constexpr std::size_t kAloneMax = 2;  // so few that no group is full of are faster one by one
+  static constexpr std::size_t kAloneMax = 2;  // queries beside full groups that are faster one by one
 
   // Turns of the queries to other rows after this are not seen. REQUIRES: the queries outlive this, have one dimension,
   // and have turned to one block.
@@ -29,7 +29,7 @@ class CodeQueryBatch {
   // do not.
   std::size_t grouped() const { return grouped_; }
   std::size_t groups() const { return (grouped_ + kGroup - 1) / kGroup; }
-  std::size_t steps() const { return steps_; }  // of four codes
+  std::size_t steps() const { return steps_; }  // steps of four codes
 
   // The two parts of A (CodeQuery::high, low) of a group's queries, four codes of each after one another:
   // 2 * 4 * kGroup bytes a step, high ones first.

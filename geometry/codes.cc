@@ -10,19 +10,19 @@
 namespace lightcone {
 namespace {
 
-constexpr double kWholeMax = 127 * 256;  // its high part stays within int8
+constexpr double kWholeMax = 127 * 256;  // largest A whose high part is an int8
 // Float32 values, sums of squares in double and square roots of them: a little more than they can be wrong by.
 constexpr double kRoundUp = 1 + 1e-6;
-constexpr double kLeast = 1e-37;  // of what underflows
+constexpr double kLeast = 1e-37;  // bound of what underflows
 
 // The nearest whole number, for |x| < 2^51: std::nearbyint is a call where no instruction set is given.
 double Whole(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 float RoundUp(double x) { return std::nextafter(static_cast<float>(x), std::numeric_limits<float>::infinity()); }
 
-constexpr int kHalfBits = 10;          // of a significand, the leading one left out
-constexpr int kHalfExponentMin = -14;  // of the normal numbers
-constexpr int kHalfExponentMax = 14;   // that codes have: one below the largest, so that rounding up stays finite
+constexpr int kHalfBits = 10;          // bits of a significand without the leading one
+constexpr int kHalfExponentMin = -14;  // least exponent of normal numbers
+constexpr int kHalfExponentMax = 14;   // largest exponent of codes: rounding up stays finite
 constexpr int kStepExponentMin = -126;
 
 // The float16 next to a value of at most 2^15, as bits.
@@ -84,7 +84,7 @@ std::size_t CodeFactorsAt(CodeKind kind, int dimension) {
 std::size_t CodeStride(CodeKind kind, int dimension) { return CodeFactorsAt(kind, dimension) + sizeof(CodeFactors); }
 
 int CodeDimensionMin(CodeKind kind) {
-  int dimension = 64;  // from here on padding is little
+  int dimension = 64;  // blocks of codes from which on padding is little
   const auto worth = [kind](int d) {
     return CodeStride(kind, d) < static_cast<std::size_t>(d) * sizeof(float) + sizeof(RowFactors);
   };

@@ -42,7 +42,7 @@ struct CodeBlock {
   const std::uint8_t* rows = nullptr;
   std::size_t stride = 0;         // bytes
   const float* centre = nullptr;  // m, `dimension` numbers; nullptr: the origin
-  float error_max = 0;            // of the rows
+  float error_max = 0;            // largest CodeFactors::error
   float norm_max = 0;             // largest |r'|, rounded up
   float bias_max = 0;             // largest |CodeFactors::bias|
 };
@@ -73,7 +73,7 @@ class CodeQuery {
   float slack() const { return slack_; }
   float a_norm() const { return a_norm_; }
   bool euclidean() const { return euclidean_; }
-  CodeKind kind() const { return kind_; }  // of the block turned to
+  CodeKind kind() const { return kind_; }  // kind of the bound block
 
   // Half: score = step * <a, c> - b * bias - c, with `dimension` floats and then zeros up to a multiple of 16.
   const float* a() const { return query_->a(); }
@@ -96,7 +96,7 @@ class CodeQuery {
   bool euclidean_ = false;
   CodeKind kind_ = CodeKind::kInt8;
   float sigma_ = 0;
-  float a_norm_ = 0;  // of the exact a, rounded up
+  float a_norm_ = 0;  // |a| of the exact a, rounded up
   double a_gap_ = 0;  // |a - a'|, rounded up
   float c_ = 0, slack_ = 0;
 };

@@ -28,7 +28,7 @@ using V = hn::Vec<Lanes1>;
 using Four = hn::FixedTag<float, 4>;
 using V4 = hn::Vec<Four>;
 
-constexpr size_t kPrefetchBytes = 32 * 1024;  // how far ahead of a sequential scan: too far for the first-level cache
+constexpr size_t kPrefetchBytes = 32 * 1024;  // prefetch distance of a sequential scan, beyond the first-level cache
 constexpr size_t kGatherPrefetchMax = 2048;   // bytes of one row worth prefetching; the hardware follows a longer one
 
 // The last, partial vector of a row of `dim` floats is loaded from dim - N, overlapping what was already counted; this

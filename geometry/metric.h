@@ -29,7 +29,7 @@ inline constexpr double kCurvatureMax = 1e3;
 // Of sqrt(K) * clip radius: cosh(10)^2 is 1e8, scores of longer rows drown in float32 rounding.
 inline constexpr double kScaledClipRadiusMax = 10.0;
 inline constexpr double kNormMax = 1e18;         // squares and inner products of allowed vectors stay in float32
-inline constexpr double kCosineNormMin = 1e-18;  // below it 1/|z| leaves the range in which float32 is exact
+inline constexpr double kCosineNormMin = 1e-18;  // least |z| whose inverse is in the exact range of float32
 
 // The space of one generation.
 struct Space {

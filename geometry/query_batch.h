@@ -15,7 +15,7 @@ namespace lightcone {
 class QueryBatch {
  public:
   static constexpr std::size_t kGroup = 16;    // queries of a group, the lanes of the widest register
-  static constexpr std::size_t kAloneMax = 4;  // so few that no group is full of are faster one by one
+  static constexpr std::size_t kAloneMax = 4;  // queries beside full groups that are faster one by one
 
   // REQUIRES: the queries outlive this; all of one dimension.
   explicit QueryBatch(std::span<const BoundQuery* const> queries);
@@ -31,7 +31,7 @@ class QueryBatch {
   std::size_t groups() const { return (grouped_ + kGroup - 1) / kGroup; }
   // Number k of the queries of group g, kGroup floats: a() + (g * dimension() + k) * kGroup.
   const float* a() const { return a_.data(); }
-  const float* b() const { return b_.data(); }  // groups() * kGroup of them
+  const float* b() const { return b_.data(); }  // groups() * kGroup queries
   const float* c() const { return c_.data(); }
 
  private:

@@ -93,7 +93,7 @@ class IndexView {
                                              int64_t asked) const = 0;
   // Generations with at least one visible row for this view, ascending.
   virtual std::vector<uint32_t> Generations(uint32_t view_generation) const = 0;
-  virtual uint64_t sequence() const = 0;  // of the last change that this view is sure to contain
+  virtual uint64_t sequence() const = 0;  // the last change that this view surely contains
 };
 
 // On the RESOURCE_EXHAUSTED of an index that needs more memory than it is allowed.
@@ -102,12 +102,12 @@ inline constexpr std::string_view kMemoryLimitUrl = "lightcone/index-memory-limi
 struct IndexStats {
   std::vector<SegmentInfo> segments;
   int64_t builds_running = 0, builds_total = 0, rebuilds_total = 0;
-  int64_t segments_unchecked = 0;  // whose files have not been read through since the start
-  int64_t segments_damaged = 0;    // whose rows are being taken from the source again
+  int64_t segments_unchecked = 0;  // segments whose files were not checked since the start
+  int64_t segments_damaged = 0;    // segments whose rows are being rebuilt from the source
   int64_t mapped_bytes = 0, heap_bytes = 0;
   uint64_t sealed_sequence = 0;  // changes up to here are in files: the store may trim its log before it
-  std::string choice;       // why segments are of the kind they are, where the settings leave that open; else empty
-  absl::Status last_error;  // of sealing, rewriting or mending, each the last time; OK when all succeeded
+  std::string choice;            // reason for the kind of segments where the settings are kAuto; else empty
+  absl::Status last_error;       // error of the last seal, rewrite or repair; OK when all succeeded
 };
 
 class CollectionIndex {

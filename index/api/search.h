@@ -84,7 +84,7 @@ struct SearchResult {
   int64_t rows_refined = 0;              // vectors scored again after their codes
   int64_t rows_reranked = 0;             // exact distances
   int64_t rows_adapted = 0;              // rows adapted for this search alone
-  std::vector<SegmentProfile> segments;  // one a segment, if asked for
+  std::vector<SegmentProfile> segments;  // profile of each segment, if asked for
 };
 
 }  // namespace lightcone

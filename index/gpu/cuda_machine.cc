@@ -17,7 +17,7 @@ constexpr unsigned kBlocksAProcessor = 8;  // more than run at once: the last on
 // Of all that was started before something is read. A run takes milliseconds; what takes this long does not end.
 constexpr std::chrono::seconds kWaitMax{5};
 constexpr std::chrono::microseconds kSpin{50}, kNapMax{200};  // short waits are looked at without a break
-constexpr int kMajorMin = 8;                                  // what the kernels are compiled for begins with 8.0
+constexpr int kMajorMin = 8;                                  // least compute capability of the compiled kernels
 
 absl::Status StatusOf(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
@@ -33,7 +33,7 @@ class CudaMachine final : public DeviceMachine {
                      properties.totalGlobalMem >> 20, " MiB")),
         blocks_max_(static_cast<unsigned>(properties.multiProcessorCount) * kBlocksAProcessor) {}
   ~CudaMachine() override {
-    if (hung_) return;  // to destroy a stream is to wait for it
+    if (hung_) return;  // Destroying a stream waits for its work.
     if (scans_ != nullptr) cudaStreamDestroy(scans_);
     if (uploads_ != nullptr) cudaStreamDestroy(uploads_);
   }
@@ -68,7 +68,7 @@ class CudaMachine final : public DeviceMachine {
   }
 
   absl::Status Write(void* to, const void* from, int64_t bytes) override {
-    return Copy(to, from, bytes, scans_);  // from pageable memory: staged before the call returns
+    return Copy(to, from, bytes, scans_);  // Pageable memory is staged before the call returns.
   }
   absl::Status Scan(ScanKernel kernel, const ScanLaunch& launch) override {
     return StatusOf(static_cast<cudaError_t>(LaunchScan(kernel, launch, blocks_max_, scans_)), "scan kernel");

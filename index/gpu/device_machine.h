@@ -18,7 +18,7 @@ namespace lightcone::gpu {
 class DeviceMachine {
  public:
   virtual ~DeviceMachine() = default;
-  virtual const std::string& name() const = 0;  // as an operator knows it
+  virtual const std::string& name() const = 0;  // name that an operator knows
   virtual absl::StatusOr<int64_t> FreeBytes() = 0;
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* memory) = 0;

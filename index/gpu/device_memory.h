@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "index/rows/device_copy.h"
 #include "index/gpu/device_machine.h"
+#include "index/rows/device_copy.h"
 
 namespace lightcone::gpu {
 
@@ -50,7 +50,7 @@ class DeviceBudget : public std::enable_shared_from_this<DeviceBudget> {
   BudgetState state() const {
     return {serial_, rows_gone_.load(std::memory_order_acquire), bytes_max_ - bytes_.load(std::memory_order_acquire)};
   }
-  uint64_t serial() const { return serial_; }  // in this process; never 0
+  uint64_t serial() const { return serial_; }  // number unique in this process; never 0
   // A segment's rows have gone, and their memory was given back. Other memory comes and goes with every few searches.
   void CountRowsGone() { rows_gone_.fetch_add(1, std::memory_order_release); }
 

@@ -6,7 +6,7 @@ namespace lightcone {
 namespace {
 
 constexpr int64_t kBytesMax = int64_t{1} << 50;
-constexpr int64_t kBytesMin = int64_t{16} << 20;  // below it not even what searches find has room
+constexpr int64_t kBytesMin = int64_t{16} << 20;  // least budget that has room for found rows
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 namespace lightcone {
 
 enum class DeviceMode { kAuto, kOff };         // kAuto: use a device if there is one that gives right answers
-enum class DeviceStorage { kFloat32, kHalf };  // of rows on it
+enum class DeviceStorage { kFloat32, kHalf };  // storage of rows on the device
 std::string_view DeviceStorageName(DeviceStorage storage);  // "float32", "fp16"
 std::optional<DeviceStorage> ParseDeviceStorage(std::string_view name);
 
@@ -20,9 +20,9 @@ struct DeviceOptions {
   // start.
   int64_t memory_bytes_max = 0;
   DeviceStorage storage = DeviceStorage::kHalf;  // kHalf: half the bytes; answers are the same
-  int64_t rows_min = 20'000;  // smaller segments stay with the CPU, which is done before a device has begun
-  bool copy_at_once = false;  // a search waits for the copy of a segment; else it is made beside searches, which go on
-  absl::Status Validate() const;  // names the field and what is allowed
+  int64_t rows_min = 20'000;                     // The CPU scans smaller segments faster.
+  bool copy_at_once = false;                     // A search waits for the copy of a segment.
+  absl::Status Validate() const;                 // Errors name the field and the range allowed.
 };
 
 }  // namespace lightcone

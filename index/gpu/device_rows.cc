@@ -12,9 +12,9 @@
 namespace lightcone::gpu {
 namespace {
 
-constexpr int64_t kCopyBytes = 8 << 20;   // that are packed and copied at a time
-constexpr int64_t kCentreRows = 100'000;  // of which the mean is taken; any centre gives right answers
-constexpr size_t kBitsKept = 3;           // of a segment: views of that many generations take turns
+constexpr int64_t kCopyBytes = 8 << 20;   // bytes packed and copied at a time
+constexpr int64_t kCentreRows = 100'000;  // rows whose mean is the centre; any centre gives right answers
+constexpr size_t kBitsKept = 3;           // bitmaps kept of a segment, for views of as many generations
 
 int64_t PaddedTo(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -34,7 +34,7 @@ DeviceRows::~DeviceRows() {
     kept_.clear();
   }
   memory_ = DeviceMemory();
-  budget_->CountRowsGone();  // once there is room
+  budget_->CountRowsGone();  // The memory is free by now.
 }
 
 int64_t DeviceRows::BytesOf(int64_t rows, int dimension, DeviceStorage storage) {
@@ -146,7 +146,7 @@ const DeviceRows::KeptBits* DeviceRows::Kept(const std::shared_ptr<const StateCo
 
 // Instead of others of that generation: these are out of use, or soon will be.
 void DeviceRows::Keep(KeptBits bits) const {
-  std::vector<KeptBits> gone;  // after the lock: a device may wait for scans before it frees memory
+  std::vector<KeptBits> gone;  // freed after the lock: a device may wait for scans
   absl::MutexLock lock(&mu_);
   const auto from = std::stable_partition(
       kept_.begin(), kept_.end(), [&](const KeptBits& kept) { return kept.view_generation != bits.view_generation; });
@@ -175,8 +175,8 @@ absl::StatusOr<std::shared_ptr<const DeviceBits>> DeviceRows::BitsOf(const std::
   auto bits = std::make_shared<DeviceBits>();
   absl::StatusOr<DeviceMemory> memory = budget_->Take(bytes);
   if (absl::IsResourceExhausted(memory.status())) {
-    Keep({counts, view_generation, nullptr, rows_gone});  // until it is better known
-    memory = budget_->Take(bytes);                        // what that replaced has left as much room, mostly
+    Keep({counts, view_generation, nullptr, rows_gone});  // refusal, unless the next Take succeeds
+    memory = budget_->Take(bytes);                        // Keep may have freed bits of the same size.
   }
   LC_RETURN_IF_ERROR(memory.status());
   bits->memory = std::move(*memory);

@@ -31,7 +31,7 @@ class DeviceRows {
   struct Source {
     const Space* space = nullptr;
     const RowBlock* block = nullptr;
-    const CodeBlock* codes = nullptr;  // nullptr: none, or of another kind
+    const CodeBlock* codes = nullptr;  // nullptr: no half codes
     int64_t rows = 0;
   };
 
@@ -39,7 +39,7 @@ class DeviceRows {
   DeviceRows(const DeviceRows&) = delete;
   DeviceRows& operator=(const DeviceRows&) = delete;
 
-  static int64_t BytesOf(int64_t rows, int dimension, DeviceStorage storage);  // what Make takes of the device's memory
+  static int64_t BytesOf(int64_t rows, int dimension, DeviceStorage storage);  // device memory that Make takes
 
   // RESOURCE_EXHAUSTED: it does not fit. DATA_LOSS: a number is not finite, which no row that was let in is; the row is
   // named. CANCELLED when `stop` says so. Any other error: the device is lost.
@@ -50,7 +50,7 @@ class DeviceRows {
   int64_t count() const { return count_; }
   int dimension() const { return dimension_; }
   DeviceStorage storage() const { return storage_; }
-  uint32_t vectors() const { return vectors_; }  // of 16 bytes in a row
+  uint32_t vectors() const { return vectors_; }  // vectors of 16 bytes in a row
   uint32_t numbers() const { return vectors_ * (storage_ == DeviceStorage::kHalf ? 8 : 4); }
   int64_t bytes() const { return memory_.bytes(); }
   const void* rows() const { return memory_.at(); }
@@ -68,9 +68,9 @@ class DeviceRows {
 
  private:
   struct KeptBits {
-    std::shared_ptr<const StateCounts> counts;  // held, so that its address stands for it
+    std::shared_ptr<const StateCounts> counts;  // held so that no other counts have its address
     uint32_t view_generation = 0;
-    std::shared_ptr<const DeviceBits> bits;  // nullptr: there was no room, when rows_gone was this
+    std::shared_ptr<const DeviceBits> bits;  // nullptr: no room when rows_gone had this value
     uint64_t rows_gone = 0;
   };
 
@@ -89,8 +89,8 @@ class DeviceRows {
   int dimension_ = 0;
   DeviceStorage storage_ = DeviceStorage::kHalf;
   uint32_t vectors_ = 0;
-  DeviceMemory memory_;  // rows, and their tails behind them: taken at once, so that a lack of room is known at once
-  bool whole_ = false;   // copied to the end
+  DeviceMemory memory_;  // rows, then their tails: one allocation shows a lack of room at once
+  bool whole_ = false;   // every row was copied
   std::vector<float> centre_;
   CodeBlock bounds_;
 

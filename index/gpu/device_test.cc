@@ -15,10 +15,10 @@ namespace lightcone::gpu {
 namespace {
 
 constexpr int kNearest = 10;
-constexpr double kExactError = 1e-12;  // of what is called exact here, relative
+constexpr double kExactError = 1e-12;  // relative error of the exact distances here
 
 enum class Numbers {
-  kAny,       // around the origin: sums stay small
+  kAny,       // numbers around the origin: sums stay small
   kSameSign,  // sums grow step by step, and so do their roundings
   kMixed      // magnitudes apart by powers of ten, in rows and queries: small terms are cut beside large ones
 };
@@ -27,7 +27,7 @@ struct Trial {
   Metric metric = Metric::kLorentz;
   Numbers numbers = Numbers::kAny;
   int dimension = 0, rows = 0, segments = 1;
-  std::vector<int> together;  // so many queries at once
+  std::vector<int> together;  // numbers of queries at once
   std::vector<int> nearest;   // k: all rows, or few
 };
 

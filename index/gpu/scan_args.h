@@ -6,11 +6,11 @@
 
 namespace lightcone::gpu {
 
-inline constexpr uint32_t kTileRows = 128;          // that a block of threads scores at once
-inline constexpr uint32_t kFewQueries = 4;          // up to so many are held beside a row that passes by
-inline constexpr uint32_t kTileQueries = 64;        // of a product of rows and queries
-inline constexpr uint32_t kBlockThreads = 256;      // of every kernel
-inline constexpr uint32_t kFewBytesMax = 48 << 10;  // of queries in shared memory, as every device has it
+inline constexpr uint32_t kTileRows = 128;          // rows that a block of threads scores at once
+inline constexpr uint32_t kFewQueries = 4;          // queries held in shared memory while rows pass
+inline constexpr uint32_t kTileQueries = 64;        // queries of one product of rows and queries
+inline constexpr uint32_t kBlockThreads = 256;      // threads of a block in every kernel
+inline constexpr uint32_t kFewBytesMax = 48 << 10;  // shared memory for queries that every device has
 
 // Beside every row. score = step * <a, row> - b * bias - c; |exact row - step * row| is at most `error`.
 struct RowTail {
@@ -22,27 +22,28 @@ struct SegmentArgs {
   const void* rows;
   const RowTail* tails;
   uint32_t count;       // rows
-  uint32_t vectors;     // of 16 bytes in a row
+  uint32_t vectors;     // vectors of 16 bytes in a row
   uint32_t tile_begin;  // number of its first tile among those of the launch
   uint32_t query_begin, queries;
 };
 
 // A query as one segment's rows are scored for it.
 struct QueryArgs {
-  const void* a;  // as many numbers as a row: float32 in ScanFew, else of the rows' type; |a exact| = sigma * |a|
-  const uint32_t* allowed;  // a bit a row: those that may be found; nullptr: all
+  const void*
+      a;  // numbers of the query divided by sigma, as many as a row has: float32 in ScanFew, else the rows' type
+  const uint32_t* allowed;  // a bit a row: whether it may be found; nullptr: all may
   float sigma, b, c;
   float slack, row_error;  // a score errs by at most slack + row_error * RowTail::error ...
   uint32_t euclidean;      // ... or, if not 0, by slack + error * (2 sqrt(slack - score) + error)
-  uint32_t state;          // whose floor counts and where found rows go
-  uint32_t part;           // what they are called
+  uint32_t state;          // state that has the floor and takes found rows
+  uint32_t part;           // FoundRow::part of found rows
 };
 
 // A query over all its segments.
 struct StateArgs {
-  float floor;  // of score + error; the k-th best score - error once k rows are known
+  float floor;  // floor of score + error: the k-th best score - error once k rows are known
   uint32_t count;
-  uint32_t overflowed;  // not 0: rows were found that had no place
+  uint32_t overflowed;  // not 0: found rows had no place
   uint32_t k;
 };
 

@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kUnitRoundoff = 0x1p-24;
 constexpr double kCompared = 8;        // roundings of a score, its error and a floor
-constexpr double kCutANumber = 4;      // of a sum by tensor cores, in units of u
-constexpr double kRoundUp = 1 + 1e-6;  // as in geometry/codes.cc
+constexpr double kCutANumber = 4;      // cut of each number in a sum by tensor cores, in units of u
+constexpr double kRoundUp = 1 + 1e-6;  // factor of geometry/codes.cc
 
 }  // namespace
 

@@ -43,7 +43,7 @@ class DeviceQueryCode {
   CodeQuery coded_;
   double a_norm_ = 0;            // |a|, rounded up
   std::vector<uint8_t> halves_;  // a' / sigma
-  float sigma_ = 0;              // of a'
+  float sigma_ = 0;              // scale of a'
   double gap_ = 0;               // |a - a'|, rounded up
 };
 

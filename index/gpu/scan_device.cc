@@ -13,15 +13,15 @@
 namespace lightcone::gpu {
 namespace {
 
-constexpr double kShareOfFree = 0.9;          // of the device's memory, by default
-constexpr int64_t kFoundBytesMax = 64 << 20;  // for rows found; less of a small budget, but room for one query
-constexpr int64_t kFoundShare = 16;           // one of so many parts of the budget
-constexpr int64_t kArgsBytesMax = 16 << 20;   // for what runs are told: a thousand queries of 1,536 numbers ...
+constexpr double kShareOfFree = 0.9;          // default share of the device's free memory
+constexpr int64_t kFoundBytesMax = 64 << 20;  // bytes for found rows; fewer of a small budget, but room for one query
+constexpr int64_t kFoundShare = 16;           // the budget's share for arguments is one in this many
+constexpr int64_t kArgsBytesMax = 16 << 20;   // bytes for arguments: a thousand queries of 1,536 numbers
 constexpr int64_t kArgsShare = 32;            // ... or so many fewer that they fit into this part of a small budget
-constexpr absl::Duration kTurnMax = absl::Seconds(1);            // to wait for; a CPU is done with a scan by then
-constexpr absl::Duration kBetweenLooks = absl::Milliseconds(2);  // while waiting, at deadlines and cancellations
-constexpr int kCopierNice = 10;                                  // as the thread that builds segments
-constexpr int kTries = 3;                                        // of a query that found more rows than it had room for
+constexpr absl::Duration kTurnMax = absl::Seconds(1);            // longest wait for a turn; a CPU has scanned by then
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(2);  // time between looks at deadlines while waiting
+constexpr int kCopierNice = 10;                                  // priority of the thread that builds segments
+constexpr int kTries = 3;  // tries of a query that found more rows than it had room for
 
 }  // namespace
 

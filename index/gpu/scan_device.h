@@ -27,9 +27,9 @@
 namespace lightcone::gpu {
 
 struct DeviceStats {
-  int64_t bytes = 0, bytes_max = 0;                   // of the device's memory: taken, and allowed
-  int64_t segments_copied = 0, segments_refused = 0;  // since it was opened
-  int64_t scans = 0;                                  // of a query each, answered
+  int64_t bytes = 0, bytes_max = 0;                   // device memory taken, and allowed
+  int64_t segments_copied = 0, segments_refused = 0;  // counts since the device was opened
+  int64_t scans = 0;                                  // queries answered
   int64_t incomplete = 0;                             // given back to the CPU
   bool lost = false;
 };
@@ -96,7 +96,7 @@ class ScanDevice {
   bool turn_taken_ ABSL_GUARDED_BY(turn_mu_) = false;
 
   absl::Mutex queue_mu_;
-  std::deque<std::weak_ptr<const Segment>> wanted_ ABSL_GUARDED_BY(queue_mu_);  // bounded by the segments there are
+  std::deque<std::weak_ptr<const Segment>> wanted_ ABSL_GUARDED_BY(queue_mu_);  // segments to copy, each at most once
   std::once_flag copier_stopped_;
   std::thread copier_;
 };

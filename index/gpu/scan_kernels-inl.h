@@ -13,7 +13,7 @@ constexpr uint32_t kWarps = kBlockThreads / kWarp;
 
 // Storage of rows: how 16 bytes of them become numbers.
 struct Floats {
-  static constexpr uint32_t kNumbers = 4;  // in 16 bytes
+  static constexpr uint32_t kNumbers = 4;  // numbers in 16 bytes
   static __device__ void Unpack(uint4 bits, float* out) {
     out[0] = __uint_as_float(bits.x);
     out[1] = __uint_as_float(bits.y);

@@ -28,7 +28,7 @@ int LaunchScan(ScanKernel kernel, const ScanLaunch& launch, unsigned blocks_max,
   const unsigned bytes = FewBytes(launch, kernel);
   const auto on = static_cast<cudaStream_t>(stream);
   const bool one = launch.queries_held == 1;
-  cudaGetLastError();  // what an earlier call of this thread left is not this launch's; a broken device says so again
+  cudaGetLastError();  // clears an earlier call's error; a broken device reports it again
   switch (kernel) {
     case ScanKernel::kFewFloats:
       if (one) {
@@ -56,7 +56,7 @@ int LaunchScan(ScanKernel kernel, const ScanLaunch& launch, unsigned blocks_max,
 
 int LaunchSelect(const ScanLaunch& launch, void* stream) {
   if (launch.state_count == 0) return cudaSuccess;
-  cudaGetLastError();  // as above
+  cudaGetLastError();  // clears an earlier call's error
   Select<<<launch.state_count, kBlockThreads, 0, static_cast<cudaStream_t>(stream)>>>(launch);
   return cudaGetLastError();
 }

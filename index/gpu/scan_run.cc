@@ -12,7 +12,7 @@
 namespace lightcone::gpu {
 namespace {
 
-constexpr size_t kAlign = 256;  // of what is put into args
+constexpr size_t kAlign = 256;  // alignment of arguments
 constexpr int64_t kGrowthMax = 32;
 constexpr int64_t kPlacesABest = 8;
 

@@ -23,25 +23,25 @@ namespace lightcone::gpu {
 // A segment that a query scans.
 struct DevicePart {
   std::shared_ptr<const DeviceRows> rows;
-  std::shared_ptr<const DeviceBits> allowed;  // nullptr: all of them
+  std::shared_ptr<const DeviceBits> allowed;  // rows that may be found; nullptr: all
 };
 
 struct DeviceQuery {
   const BoundQuery* query = nullptr;
   int64_t k = 0;
-  double floor = 0;  // rows whose score with its error is below it are not wanted
+  double floor = 0;  // Rows whose score plus error is below it are not wanted.
   std::vector<DevicePart> parts;
-  std::function<bool()> gave_up = nullptr;  // whether nobody waits for the answer any more; empty: somebody does
+  std::function<bool()> gave_up = nullptr;  // true: nobody waits for the answer; empty: somebody does
 };
 
 struct DeviceAnswer {
   bool complete = false;
   std::vector<FoundRow> rows;  // all allowed rows that may belong to the k nearest; `part` counts DeviceQuery::parts
-  double floor = 0;            // of an answer that is not complete: for the next try
+  double floor = 0;            // floor for the next try of an incomplete answer
 };
 
-inline constexpr int64_t kDeviceKMax = 1'024;  // a query that wants more rows is not for a device
-inline constexpr int64_t kFoundMin = 4'096;    // places a query; eight times k if that is more
+inline constexpr int64_t kDeviceKMax = 1'024;  // largest k of a query on a device
+inline constexpr int64_t kFoundMin = 4'096;    // least places for found rows of a query
 inline constexpr int64_t kStatesMax = 1'024;   // queries of a run
 
 // The rows that a query can get at most: its k, or all there are.
@@ -71,7 +71,7 @@ class ScanRun {
     size_t segments_at = 0, queries_at = 0;  // bytes
     size_t uses = 0;                         // QueryArgs
   };
-  struct Use {  // of a segment by a query
+  struct Use {  // A query's scan of a segment.
     uint32_t state = 0, part = 0;
   };
   struct Scanned {
@@ -82,7 +82,7 @@ class ScanRun {
   void Plan();
   void PlanPass(std::span<const Scanned> segments, bool many);
   size_t Append(const void* bytes, size_t count);
-  size_t NumbersAt(uint32_t state, bool halves, uint32_t numbers);  // of a query in args_, put there once
+  size_t NumbersAt(uint32_t state, bool halves, uint32_t numbers);  // place of a query's numbers in args_
   absl::Status RunPass(Pass pass, uint8_t* args, uint8_t* found);
   absl::StatusOr<std::vector<DeviceAnswer>> Collect(const uint8_t* args, const uint8_t* found) const;
   absl::Status Take(std::span<const FoundRow> found, uint32_t query, DeviceAnswer* answer) const;
@@ -92,9 +92,9 @@ class ScanRun {
   std::vector<DeviceQueryCode> codes_;
   int64_t wanted_max_ = 1;
   uint32_t found_max_ = 0;
-  std::vector<uint8_t> args_;  // as the device gets it, but QueryArgs::a, which are offsets into it until Go
+  std::vector<uint8_t> args_;  // arguments for the device; QueryArgs::a are offsets until Go
   std::vector<Pass> passes_;
-  std::vector<size_t> numbers_at_[2];  // by state: where a query's floats and halves are; 0: nowhere
+  std::vector<size_t> numbers_at_[2];  // place of each state's floats and halves in args_; 0: none
   size_t states_at_ = 0;
 };
 

@@ -14,8 +14,8 @@ struct Serving {
   absl::Mutex mu;
   std::shared_ptr<ScanDevice> device ABSL_GUARDED_BY(mu);
   std::string reason ABSL_GUARDED_BY(mu) = kNotAskedFor;
-  bool opened ABSL_GUARDED_BY(mu) = false;  // the device, by StartServingDevice
-  int users ABSL_GUARDED_BY(mu) = 0;        // who called that
+  bool opened ABSL_GUARDED_BY(mu) = false;  // StartServingDevice opened the device
+  int users ABSL_GUARDED_BY(mu) = 0;        // callers of StartServingDevice
 };
 
 // Never destroyed: when static objects go, the driver may have gone before.

@@ -42,13 +42,13 @@ class VisitedMarks {
 
   std::vector<Mark> marks_;
   Mark epoch_ = 0;
-  size_t wiped_ = 0;  // marks before it were, since the last time that it was 0
+  size_t wiped_ = 0;  // end of the marks wiped in this round
 };
 using Visited = VisitedMarks<uint8_t>;
 
 struct BeamRow {
   float score = 0;
-  uint32_t row : 30 = 0;  // below Graph::kRowsMax
+  uint32_t row : 30 = 0;  // row number below Graph::kRowsMax
   uint32_t accepted : 1 = 0;
   uint32_t expanded : 1 = 0;
 };
@@ -68,7 +68,7 @@ struct GraphRow : BeamRow {
 //   ForEach(take)      all of them
 // As in HNSW's algorithm 2; of rows that are as near as the last of the best, a broad beam expands those that fell off,
 // a narrow one does not.
-inline constexpr size_t kNarrowBeam = 1024;  // beyond, moving entries costs more than heaps do
+inline constexpr size_t kNarrowBeam = 1024;  // breadth from which on heaps are cheaper than moving entries
 
 // Accepted rows in one sorted list, which is the frontier as well: whatever falls off its end would never be expanded.
 template <typename Entry = BeamRow>
@@ -151,8 +151,8 @@ class ListBeam {
 
   size_t breadth_ = 0;
   std::vector<Entry> list_;    // accepted, nearest first
-  std::vector<Entry> others_;  // max-heap: not accepted and to be expanded
-  size_t next_ = 0;            // of the list, the first to be expanded; its end or behind it: there is none
+  std::vector<Entry> others_;  // max-heap of rows not accepted that are to be expanded
+  size_t next_ = 0;            // place of the first entry to be expanded; size or more: none
 };
 
 // Everything in heaps.
@@ -210,13 +210,13 @@ class HeapBeam {
  private:
   struct Place {
     float score = 0;
-    size_t entry = 0;  // of met_
+    size_t entry = 0;  // place in met_
   };
 
   const size_t breadth_;
   std::vector<Entry> met_;
-  std::vector<Place> best_;      // min-heap: accepted
-  std::vector<Place> frontier_;  // max-heap: to be expanded
+  std::vector<Place> best_;      // min-heap of accepted rows
+  std::vector<Place> frontier_;  // max-heap of rows to be expanded
 };
 
 }  // namespace lightcone

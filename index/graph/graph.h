@@ -34,7 +34,7 @@ class Graph {
     uint32_t rows = 0;
     uint32_t base_width = 0;
     uint32_t upper_width = 0;
-    uint32_t layers = 1;  // of the entry row, base layer included
+    uint32_t layers = 1;  // layers of the entry row, base layer included
     uint32_t entry = 0;
     uint32_t upper_lists = 0;
     uint32_t reserved[8] = {};

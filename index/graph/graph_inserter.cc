@@ -19,9 +19,9 @@ constexpr uint64_t kSeed = 0x9a0e;
 constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;
 constexpr int kLayersMax = 32;
 constexpr size_t kRowsBetweenChecks = 256;
-constexpr size_t kLinksACopyLink = 8;  // of a row that has copies, one in so many links leads to them
-constexpr size_t kWaysIn = 8;          // of a row and its copies, as many are linked to from other rows
-constexpr size_t kChosenAtOnce = 8;    // scored together where most candidates fail at one of the first
+constexpr size_t kLinksACopyLink = 8;  // links of a row for each link to one of its copies
+constexpr size_t kWaysIn = 8;          // rows of a group of copies that other rows link to
+constexpr size_t kChosenAtOnce = 8;    // rows scored together: most candidates fail at one of the first
 
 // Lists are read while other threads write them: a reader sees old links and new ones, each of them a row, and of a row
 // that it meets the lists that its insertion wrote.
@@ -49,7 +49,7 @@ GraphInserter::GraphInserter(int64_t rows, int m, int breadth, PairScorer score,
   std::mt19937_64 random(kSeed);
   std::vector<uint32_t> upper_first(n + 1, 0);
   for (size_t i = 0; i < n; ++i) {
-    const double drawn = 1 - static_cast<double>(random() >> 11) * 0x1p-53;  // in (0, 1]
+    const double drawn = 1 - static_cast<double>(random() >> 11) * 0x1p-53;  // number in (0, 1]
     const double layer = std::min(std::floor(-std::log(drawn) / std::log(double(m))), double(kLayersMax - 1));
     upper_first[i + 1] = upper_first[i] + static_cast<uint32_t>(layer);
   }
@@ -96,7 +96,7 @@ bool GraphInserter::InsertAll(int threads, absl::FunctionRef<bool()> stop) {
         if (i >= order_.size()) return;
         Insert(order_[i], scratch);
       }
-    } catch (...) {  // no memory: for the calling thread to tell
+    } catch (...) {  // The calling thread throws it.
       failures[static_cast<size_t>(thread)] = std::current_exception();
       stopped = true;
     }
@@ -222,7 +222,7 @@ void GraphInserter::AttachCopies() {
   });
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   std::vector<std::span<const uint32_t>> groups;
-  std::vector<uint32_t> group_of(copy_of_.size(), 0);  // of a row that has copies, counted from 1
+  std::vector<uint32_t> group_of(copy_of_.size(), 0);  // group of a row with copies, counted from 1
   for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
     for (end = begin + 1; end < rows.size() && copy_of_[rows[end]] == rows[begin];) ++end;
     groups.push_back(std::span(rows).subspan(begin, end - begin));

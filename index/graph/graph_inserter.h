@@ -50,7 +50,7 @@ class GraphInserter {
     VisitedMarks<uint16_t> visited;
     ListBeam<> beam{1};
     std::vector<ScoredRow> found, kept;
-    std::vector<std::vector<ScoredRow>> links;  // chosen, a layer each
+    std::vector<std::vector<ScoredRow>> links;  // links chosen on each layer
     std::vector<uint32_t> ids;
     std::vector<float> scores;
   };
@@ -85,12 +85,12 @@ class GraphInserter {
   size_t base_width_ = 0, upper_width_ = 0;
   std::vector<uint32_t> order_;  // order_[0] reaches every layer: the entry from first to last
   std::string bytes_;
-  int32_t* base_ = nullptr;                        // into bytes_
-  uint32_t* upper_first_ = nullptr;                // into bytes_
-  int32_t* upper_ = nullptr;                       // into bytes_
-  std::vector<float> base_scores_, upper_scores_;  // of the links; under the row's lock
-  std::vector<uint32_t> copy_of_;                  // the inserted row that a row is a copy of; itself: of none
-  std::unique_ptr<std::atomic_flag[]> locks_;      // a row each: of writers
+  int32_t* base_ = nullptr;                        // pointer into bytes_
+  uint32_t* upper_first_ = nullptr;                // pointer into bytes_
+  int32_t* upper_ = nullptr;                       // pointer into bytes_
+  std::vector<float> base_scores_, upper_scores_;  // scores of the links, under the row's lock
+  std::vector<uint32_t> copy_of_;                  // the row that a row is a copy of; itself: no copy
+  std::unique_ptr<std::atomic_flag[]> locks_;      // one lock a row, for writers
 };
 
 }  // namespace lightcone

@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 constexpr int64_t kEvaluationsBetweenChecks = 4096;
-constexpr int kLinksAnEvaluation = 8;  // that are asked whether they pass, at about the cost of one score
+constexpr int kLinksAnEvaluation = 8;  // links whose filter tests cost as much as one score
 // A share of a row's links, one in so many, with which the rows that pass are a graph of their own.
 constexpr size_t kEnoughOfLinks = 4;
 
@@ -173,7 +173,7 @@ class Walk {
   uint32_t id(size_t i) const { return ids_[i]; }
   float score(size_t i) const { return scores_[i]; }
   int64_t evaluations() const { return evaluations_; }
-  int64_t work() const { return work_; }  // the same, and links that were only looked at
+  int64_t work() const { return work_; }  // evaluations, and links that were only looked at
 
  private:
   void AskForRows(size_t n) const {
@@ -201,7 +201,7 @@ class Walk {
   std::vector<uint32_t> ids_;
   std::vector<float> scores_;
   std::vector<uint32_t> bridges_;
-  std::vector<ScoredRow> with_copies_;  // that were expanded
+  std::vector<ScoredRow> with_copies_;  // expanded rows that have copies
   int64_t evaluations_ = 0, work_ = 0;
 };
 
@@ -272,7 +272,7 @@ constexpr int64_t kSharedMarksMax = 16 << 20;  // rows: a byte each, in every th
 // large together that marks for all of their rows would take too much memory in every thread.
 class SharedMarks {
  public:
-  SharedMarks() = default;  // a set
+  SharedMarks() = default;  // a set of its own
   SharedMarks(Visited* all, uint32_t begin) : all_(all), begin_(begin) {}
   bool TestAndSet(uint32_t row) { return all_ != nullptr ? all_->TestAndSet(begin_ + row) : !rows_.insert(row).second; }
 
@@ -390,10 +390,10 @@ class SharedWalk {
   bool gave_up_ = false;
   const int64_t evaluations_between_checks_;
   int64_t check_at_ = evaluations_between_checks_;
-  Beam beam_;                     // on the way
-  size_t collected_ = 0;          // rows of the step begun
-  std::vector<GraphRow> left_;    // the beam
-  std::vector<ScoredRow> spare_;  // were not let into it, and neither expanded nor accepted yet
+  Beam beam_;                     // queue of the way to the query
+  size_t collected_ = 0;          // rows that the current step collected
+  std::vector<GraphRow> left_;    // rows that left beam_
+  std::vector<ScoredRow> spare_;  // rows that beam_ did not want: neither expanded nor asked about
 };
 
 template <typename Accept>

@@ -20,15 +20,15 @@
 namespace lightcone {
 
 struct WalkLimits {
-  int ef = 128;                 // breadth: accepted rows kept
-  int64_t evaluations_max = 0;  // the walk gives up beyond
-  int64_t leave_out = -1;       // a row that WalkGraph goes past as if the graph did not have it
+  int ef = 128;                 // breadth of the candidate queue: accepted rows kept
+  int64_t evaluations_max = 0;  // evaluations after which the walk gives up
+  int64_t leave_out = -1;       // row that WalkGraph ignores; -1: none
 };
 
 struct WalkResult {
   std::vector<ScoredRow> rows;  // up to ef best accepted rows found, no particular order
   int64_t evaluations = 0;      // scores computed
-  bool gave_up = false;         // `rows` are some that it met, not the best: scan instead
+  bool gave_up = false;         // `rows` are not the best: scan instead
 };
 
 // Where the scores of rows are read from: asked for while the rows are collected. Empty: nowhere that helps.
@@ -77,8 +77,8 @@ struct WalkTask {
   const Graph* graph = nullptr;
   ScoredRows score;
   std::function<bool(uint32_t)> accept;  // empty: EveryRow
-  WalkLimits limits;                     // what a walk of this graph alone would have
-  double weight = 1;                     // its share of the rows that are asked for, to any scale
+  WalkLimits limits;                     // limits of a walk of this graph alone
+  double weight = 1;                     // the graph's share of the rows wanted, on any scale
 };
 
 // Walks that go on together as one of the greatest breadth among them would over all graphs: each first finds its way,

@@ -173,7 +173,7 @@ class CentreIndex final : public faiss::Index {
     std::vector<std::thread> helpers;
     try {
       for (int t = 1; t < std::min<int64_t>(threads_, batches); ++t) helpers.emplace_back(work);
-    } catch (const std::system_error&) {  // as many as there are
+    } catch (const std::system_error&) {  // Fewer threads do the work.
     }
     work();
     for (std::thread& helper : helpers) helper.join();
@@ -194,7 +194,7 @@ class CentreIndex final : public faiss::Index {
       write(i, asked.data());
       points_.TurnAsked(asked.data());
       absl::StatusOr<BoundQuery> query = BoundQuery::Make(space_, space_, asked);
-      if (query.ok()) {  // its norm is within what kernels bear, as that of the row was
+      if (query.ok()) {  // The norm is in the range of the kernels.
         queries.push_back(std::move(*query));
         whose.push_back(i);
       } else {
@@ -255,7 +255,7 @@ Partition Cluster(const Space& space, int64_t rows, absl::FunctionRef<RowValues(
   parameters.min_points_per_centroid = 1;  // fewer than its default are no reason to warn on the terminal
   parameters.max_points_per_centroid = static_cast<int>(training_rows);
   const std::vector<float> sample = TrainingPoints(points, rows, lists * training_rows);
-  omp_set_num_threads(threads);  // of this thread alone
+  omp_set_num_threads(threads);  // setting of this thread alone
   faiss::Clustering clustering(static_cast<int>(points.width()), static_cast<int>(lists), parameters);
   clustering.train(static_cast<int64_t>(sample.size() / points.width()), sample.data(), index);
   index.reset();

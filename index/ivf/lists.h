@@ -74,7 +74,7 @@ class Lists {
 struct Partition {
   std::vector<float> centres;  // StrideOf(dimension) floats each
   std::vector<RowFactors> factors;
-  std::vector<uint32_t> list_of;  // of each row, in the order in which they were given
+  std::vector<uint32_t> list_of;  // list of each row, in the order given
 };
 
 // The bytes of a file whose rows are those of `partition` list by list, within one list in the order given; `place[i]`

@@ -62,9 +62,9 @@ absl::StatusOr<Codebooks> Train(const Residuals& residuals, int dimension, int64
   if (bits == 0) {
     books.numbers = std::move(sample);
   } else {
-    omp_set_num_threads(settings.threads);  // of this thread alone
+    omp_set_num_threads(settings.threads);  // setting of this thread alone
     std::vector<float> slice(static_cast<size_t>(n) * books.length);
-    for (size_t part = 0; part < books.parts; ++part) {  // each by itself, as FAISS does: it asks nobody between them
+    for (size_t part = 0; part < books.parts; ++part) {  // One part at a time, as FAISS does, so that `stop` is asked.
       if (stop()) return MakeStatus(absl::StatusCode::kCancelled, "code build stopped");
       for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
         std::copy_n(&sample[i * static_cast<size_t>(dimension) + part * books.length], books.length,
@@ -72,7 +72,7 @@ absl::StatusOr<Codebooks> Train(const Residuals& residuals, int dimension, int64
       }
       faiss::ProductQuantizer quantizer(books.length, 1, bits);
       quantizer.cp.niter = kCodebookIterations;
-      quantizer.cp.min_points_per_centroid = 1;  // fewer than its default are no reason to warn on the terminal
+      quantizer.cp.min_points_per_centroid = 1;  // no warning on the terminal for few rows
       quantizer.train(static_cast<size_t>(n), slice.data());
       books.numbers.insert(books.numbers.end(), quantizer.centroids.begin(), quantizer.centroids.end());
     }

@@ -35,7 +35,7 @@ class PqCodes {
     uint32_t rows = 0;
     uint32_t dimension = 0;
     uint32_t parts = 0;  // M
-    uint32_t words = 0;  // in each part's codebook
+    uint32_t words = 0;  // vectors in each part's codebook
     uint32_t reserved[10] = {};
   };
   static_assert(sizeof(Header) == 64);
@@ -81,7 +81,7 @@ class BestRows {
   // Whether a row of this score would be kept.
   bool Wants(float score) const { return !full() || score > rows_.front().score; }
   void Add(ScoredRow row);
-  const std::vector<ScoredRow>& rows() const { return rows_; }  // in no particular order
+  const std::vector<ScoredRow>& rows() const { return rows_; }  // the best rows, in any order
 
  private:
   const size_t size_;

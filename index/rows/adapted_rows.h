@@ -47,8 +47,8 @@ class AdaptedBudget {
 // Carried rows, side by side.
 struct AdaptedBlock {
   AlignedFloats rows;               // `stride` floats from row to row
-  size_t stride = 0;                // of the target space
-  std::vector<RowFactors> factors;  // one a row
+  size_t stride = 0;                // stride of the target space
+  std::vector<RowFactors> factors;  // factors of each row
   std::vector<uint8_t> valid;       // 0: what came out is no vector of the target space; the row is zeros then
   float bias_max = 0;               // largest bias of the rows
 };
@@ -77,11 +77,11 @@ class AdaptedRows {
   void Clear();
   void Forget(const std::shared_ptr<const Segment>& segment);
 
-  int64_t bytes() const;  // of the blocks kept
+  int64_t bytes() const;  // bytes of the blocks kept
 
  private:
   struct Entry {
-    std::weak_ptr<const Segment> segment;  // the key may be another segment's address by now
+    std::weak_ptr<const Segment> segment;  // The key may be the address of another segment by now.
     std::vector<std::shared_ptr<const AdaptedBlock>> blocks;
   };
 

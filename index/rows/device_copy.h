@@ -17,7 +17,7 @@ class DeviceRows;
 // addresses are.
 struct BudgetState {
   uint64_t serial = 0;     // 0: none
-  uint64_t rows_gone = 0;  // how many copies have gone from it so far
+  uint64_t rows_gone = 0;  // copies that have left the budget so far
   int64_t room = 0;        // bytes
 };
 
@@ -28,7 +28,7 @@ class DeviceCopy {
     kWanted,
     kHere,
     kRefused,  // no room: wanted again once another copy has gone and there is as much as it needs
-    kNever     // its rows are damaged
+    kNever     // damaged rows
   };
 
   // The rows, if they are on the device of this budget.
@@ -40,7 +40,7 @@ class DeviceCopy {
   // True for the one caller who has to make it. A refusal does not ask for itself again: neither the memory of an
   // attempt that failed nor that of bitmaps counts as a copy that has gone.
   bool Want(const BudgetState& budget) ABSL_LOCKS_EXCLUDED(mu_) {
-    std::shared_ptr<const DeviceRows> old;  // of another device: goes after the lock
+    std::shared_ptr<const DeviceRows> old;  // rows on another device, freed after the lock
     absl::MutexLock lock(&mu_);
     if (state_ == State::kNever) return false;
     if (budget.serial == serial_) {
@@ -76,9 +76,9 @@ class DeviceCopy {
  private:
   mutable absl::Mutex mu_;
   State state_ ABSL_GUARDED_BY(mu_) = State::kNone;
-  uint64_t serial_ ABSL_GUARDED_BY(mu_) = 0;     // of the budget that was last asked
-  uint64_t rows_gone_ ABSL_GUARDED_BY(mu_) = 0;  // of that budget, when it refused
-  int64_t needed_ ABSL_GUARDED_BY(mu_) = 0;      // bytes, then
+  uint64_t serial_ ABSL_GUARDED_BY(mu_) = 0;     // serial number of the budget asked last
+  uint64_t rows_gone_ ABSL_GUARDED_BY(mu_) = 0;  // the budget's rows_gone when it refused
+  int64_t needed_ ABSL_GUARDED_BY(mu_) = 0;      // bytes that the copy needed then
   std::shared_ptr<const DeviceRows> rows_ ABSL_GUARDED_BY(mu_);
 };
 

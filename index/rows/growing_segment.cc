@@ -7,7 +7,7 @@
 namespace lightcone {
 namespace {
 
-constexpr int64_t kIdBytes = 17;  // of a place in the table of ids
+constexpr int64_t kIdBytes = 17;  // bytes of an entry in the table of ids
 
 }  // namespace
 

@@ -54,10 +54,9 @@ class GrowingSegment : public Segment {
   void Encode(int64_t row);
 
   const int64_t rows_max_;
-  const int64_t
-      centre_rows_;  // their mean is the centre of the codes; fewer have none, and a scan of them costs nothing
+  const int64_t centre_rows_;  // rows whose mean is the centre of the codes
   Mapping vectors_, factors_, ids_, uncertainty_, codes_;
-  CodeBlock coded_;  // of all rows, once they are centre_rows_; without rows: they never are
+  CodeBlock coded_;  // codes of all rows from centre_rows_ rows on; no rows: no codes
   std::vector<float> centre_;
   absl::flat_hash_map<uint64_t, int64_t> row_of_id_;  // newest row of the id
   uint64_t id_max_ = 0;                               // largest internal id of a row

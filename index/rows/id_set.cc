@@ -31,7 +31,7 @@ IdSet::~IdSet() {
 }
 
 const IdSet::Part* IdSet::Find(uint32_t upper) const {
-  for (const Part& part : parts_) {  // one, but after four billion upserts
+  for (const Part& part : parts_) {  // One part holds four billion ids.
     if (part.upper == upper) return &part;
   }
   return nullptr;
@@ -121,7 +121,7 @@ IdSet& IdSet::operator&=(const IdSet& other) {
 }
 
 IdSet& IdSet::operator-=(const IdSet& other) {
-  if (&other == this) return *this = IdSet();  // the library's part cannot
+  if (&other == this) return *this = IdSet();  // Roaring does not allow it.
   for (Part& part : parts_) {
     if (const Part* const with = other.Find(part.upper))
       roaring_bitmap_andnot_inplace(Bits(part.lower), Bits(with->lower));

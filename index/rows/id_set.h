@@ -26,9 +26,9 @@ class IdSet {
   }
   ~IdSet();
 
-  bool Add(uint64_t id);  // false: it was in already
+  bool Add(uint64_t id);  // false: the set had the id already
   void AddMany(std::span<const uint64_t> ids);
-  bool Remove(uint64_t id);  // false: it was not in
+  bool Remove(uint64_t id);  // false: the set did not have the id
   bool Contains(uint64_t id) const;
   bool empty() const { return parts_.empty(); }
   uint64_t Count() const;
@@ -43,7 +43,7 @@ class IdSet {
   // Ids of first .. last in ascending order, some hundreds a call, until `visit` says false.
   void ForEachIn(uint64_t first, uint64_t last, absl::FunctionRef<bool(std::span<const uint64_t>)> visit) const;
 
-  size_t bytes() const;  // about, in memory
+  size_t bytes() const;  // approximate bytes in memory
 
  private:
   // Ids of one upper half; never empty.
@@ -81,7 +81,7 @@ struct IdFilter {
 
   bool Contains(uint64_t id) const { return ids.Contains(id) != others && MeetsTests(id); }
   bool MeetsTests(uint64_t id) const {
-    for (const auto& test : tests) {  // not all_of, which is called even for none: most filters have none
+    for (const auto& test : tests) {  // No all_of: most filters have no test, and the call would cost.
       if (!test->Holds(id)) return false;
     }
     return true;

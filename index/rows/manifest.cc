@@ -18,13 +18,13 @@ using Json = nlohmann::json;
 
 constexpr size_t kDocumentBytesMax = 16 << 20;
 
-constexpr uint32_t kStatesVersion = 2;  // another one is rebuilt from the store, as damage is
+constexpr uint32_t kStatesVersion = 2;  // A file of another version counts as damaged.
 
 struct StatesHeader {
   uint32_t magic = 0x5347434c;  // "LCGS"
   uint32_t version = kStatesVersion;
   uint32_t rows = 0;
-  uint32_t crc32c = 0;  // of the sequence and the states
+  uint32_t crc32c = 0;  // checksum of the sequence and the states
   uint64_t sequence = 0;
 };
 static_assert(sizeof(StatesHeader) == kStatesHeaderBytes);

@@ -30,13 +30,14 @@ inline constexpr std::string_view kListsFile = "lists.ivf";
 // At most one of these, where the settings ask for codes.
 inline constexpr std::string_view kInt8CodesFile = "codes.i8";
 inline constexpr std::string_view kHalfCodesFile = "codes.f16";
-inline constexpr std::string_view kPqCodesFile = "codes.pq";  // of ivf alone
+inline constexpr std::string_view kPqCodesFile = "codes.pq";  // ivf segments alone
 inline constexpr CodeKind kCodeKinds[] = {CodeKind::kInt8, CodeKind::kHalf};
 constexpr std::string_view CodesFileOf(CodeKind kind) {
   return kind == CodeKind::kInt8 ? kInt8CodesFile : kHalfCodesFile;
 }
-inline constexpr std::string_view kCarriedFile = "carried.json";  // only of carried segments
-inline constexpr std::string_view kStatesFile = "states.u32";  // the only file that is rewritten; carries its own sum
+inline constexpr std::string_view kCarriedFile = "carried.json";  // carried segments alone
+inline constexpr std::string_view kStatesFile =
+    "states.u32";  // the only file that is rewritten; holds its own checksum
 
 struct FileEntry {
   std::string name;
@@ -51,13 +52,13 @@ struct SegmentManifest {
   std::string kind;  // "flat", "hnsw", "ivf"
   int64_t rows = 0;
   int64_t stride = 0;           // floats from row to row
-  uint64_t first_sequence = 0;  // of the changes that added the rows
+  uint64_t first_sequence = 0;  // first change that added a row
   uint64_t last_sequence = 0;
   std::optional<float> bias_max;  // largest bias factor of the rows; none in a file of an earlier version
-  int hnsw_m = 0;                 // hnsw only: what the graph was built with
+  int hnsw_m = 0;                 // hnsw only: the graph's settings
   int hnsw_ef_construction = 0;
-  uint32_t rebuild = 0;            // IndexSettings::rebuild when it was planned
-  bool provisional = false;        // sealed in a hurry, flat or in a few lists, whatever the settings: to be rewritten
+  uint32_t rebuild = 0;            // IndexSettings::rebuild at the time of the plan
+  bool provisional = false;        // Sealed in a hurry, flat or with few lists: the builder rewrites it.
   std::vector<RecallAt> measured;  // hnsw and ivf; empty: not measured (few rows, or a file of an earlier version)
   std::vector<FileEntry> files;
 
@@ -69,11 +70,11 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text);
 
 // Beside the manifest of a carried segment (carried_segments.h) and written after it: what was carried, by what.
 struct CarriedManifest {
-  uint64_t segment = 0;         // whose rows were carried
-  uint32_t vectors_crc32c = 0;  // of that segment's vectors
-  uint32_t adapter_crc32c = 0;  // of the adapter's file
-  bool old_graph = false;       // walks go along that segment's graph, not along one of the folder's own
-  std::vector<RecallAt> walks;  // along the old graph; empty without
+  uint64_t segment = 0;         // id of the segment that was carried
+  uint32_t vectors_crc32c = 0;  // checksum of the segment's vectors file
+  uint32_t adapter_crc32c = 0;  // checksum of the adapter's file
+  bool old_graph = false;       // Walks use the carried segment's graph.
+  std::vector<RecallAt> walks;  // recall measured along the old graph; else empty
 };
 std::string EncodeCarried(const CarriedManifest& manifest);
 absl::StatusOr<CarriedManifest> DecodeCarried(std::string_view text);

@@ -59,7 +59,7 @@ class Mapping {
   void* data_ = nullptr;
   size_t bytes_ = 0;
   File file_;
-  std::unique_ptr<FaultWatch> watch_;  // of a file
+  std::unique_ptr<FaultWatch> watch_;  // watch of a mapped file
 };
 
 }  // namespace lightcone

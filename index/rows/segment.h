@@ -116,17 +116,17 @@ class Segment {
   virtual const Lists* lists() const { return nullptr; }
   // Of all rows, at the same places; nullptr where there are none, or more rows may come.
   virtual const CodeBlock* codes() const { return nullptr; }
-  virtual const PqCodes* pq() const { return nullptr; }  // the same, of IVF segments alone, instead of `codes`
-  virtual std::span<const RecallAt> measured() const { return {}; }  // when it was sealed, breadth ascending
+  virtual const PqCodes* pq() const { return nullptr; }              // codes of IVF segments alone, instead of codes()
+  virtual std::span<const RecallAt> measured() const { return {}; }  // recall measured at sealing, breadth ascending
   virtual bool provisional() const { return false; }                 // SegmentManifest::provisional
-  virtual bool lasting() const { return false; }  // its rows never change, and searches to come will meet it
+  virtual bool lasting() const { return false; }  // Its rows never change, and later searches will meet it.
   gpu::DeviceCopy& device_copy() const { return device_copy_; }
 
   // Writer only from here.
   int64_t rows() const { return counts_.rows; }
   float bias_max() const { return bias_max_; }
   const StateCounts& counts() const { return counts_; }
-  virtual std::optional<int64_t> Find(uint64_t internal_id) const = 0;  // the row of this id that is not deleted
+  virtual std::optional<int64_t> Find(uint64_t internal_id) const = 0;  // the live row of this id
   // The codes of the rows that are there now; without rows where there are none.
   virtual CodeBlock PinCodes() const { return codes() == nullptr ? CodeBlock() : *codes(); }
   // What searches read first of a row: "float32", "int8", "fp16", "pq".
@@ -168,12 +168,12 @@ class Segment {
   const Space space_;
   RowBlock block_;
   RowStates states_;
-  const RowStates* states_seen_ = &states_;  // another segment's where that one's rows are these, carried
+  const RowStates* states_seen_ = &states_;  // states of the carried segment where there is one
   StateCounts counts_;
   float bias_max_ = 0;  // largest bias factor of the rows
   bool dirty_ = false;
-  mutable std::atomic<bool> damaged_{false};  // before the mappings that raise it
-  mutable gpu::DeviceCopy device_copy_;       // of a segment that lasts
+  mutable std::atomic<bool> damaged_{false};  // stands before the mappings that raise it
+  mutable gpu::DeviceCopy device_copy_;       // copy of a lasting segment
 
  private:
   friend class GrowingSegment;

@@ -11,7 +11,7 @@ namespace lightcone {
 namespace {
 
 constexpr int64_t kSampledForTests = 64;     // rows sampled for a rough share
-constexpr int64_t kRowsBetweenLooks = 4096;  // rows between looks at the deadline: `visit` may find none to look at it
+constexpr int64_t kRowsBetweenLooks = 4096;  // rows between looks at the deadline where few rows pass
 
 }  // namespace
 

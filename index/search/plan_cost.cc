@@ -23,7 +23,7 @@ constexpr double kNearlyAll = 0.9;
 // A post-filter's walks find, on average, this many times the hits. With less than kPostFilterLeast they are not
 // trusted.
 constexpr double kPostFilterMargin = 3, kPostFilterLeast = 1.5;
-constexpr double kPostFilterBreadthMax = 8;  // in units of the breadth asked for
+constexpr double kPostFilterBreadthMax = 8;  // multiple of the breadth asked for
 // A passing walk misses rows that begin away from the query, all around it, and cannot tell (recall 0.5 where the
 // nearest twentieth does not pass). So it has to be this much cheaper than a walk that can.
 constexpr double kPassingWalkDoubt = 1.5;
@@ -62,7 +62,7 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
     const double enough = std::ceil(kPostFilterMargin * static_cast<double>(f.k) / f.share);
     const double ef = std::max(f.for_recall ? breadth / f.share : breadth, enough);
     const bool chosen = ef <= kPostFilterBreadthMax * breadth && consider(SearchPlan::kPostFilter, ef, WalkCost(ef));
-    if (chosen && f.asks) return best;  // It asks the fewest rows.
+    if (chosen && f.asks) return best;  // This plan asks the filter about the fewest rows.
   }
   const double kept = f.cheap_share > 0 ? f.share / f.cheap_share : 0;
   if (kept <= 0) return best;

@@ -36,7 +36,7 @@ struct FilterFacts {
 
 struct ChosenPlan {
   SearchPlan plan = SearchPlan::kScan;
-  int ef = 0;  // of a walk
+  int ef = 0;  // breadth of a walk
 };
 
 // REQUIRES: rows >= 1; shares in [0, 1].

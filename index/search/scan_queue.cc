@@ -10,8 +10,7 @@
 namespace lightcone {
 namespace {
 
-constexpr absl::Duration kBetweenLooks =
-    absl::Milliseconds(2);  // of a scan that waits, at its deadline and cancellation
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(2);  // time between looks of a waiting scan at its deadline
 
 }  // namespace
 
@@ -43,7 +42,7 @@ bool ScanQueue::Wait(Waiting& mine, absl::FunctionRef<bool()> gave_up) {
   while (!mine.scans && !mine.done) {
     changed_.WaitWithTimeout(&mu_, kBetweenLooks);
     if (mine.taken || mine.scans) continue;
-    mu_.Unlock();  // it may ask what takes its time
+    mu_.Unlock();  // gave_up() may take its time.
     const bool gone = gave_up();
     mu_.Lock();
     if (!gone || mine.taken || mine.scans) continue;

@@ -20,7 +20,7 @@ class ScanQueue {
  public:
   // Scans of rows of fewer bytes never wait: they are over before waiting for others pays.
   static constexpr int64_t kBytesMin = 8 << 20;
-  static constexpr size_t kQueriesMax = 32;  // that others' scans bring the one to which they are added
+  static constexpr size_t kQueriesMax = 32;  // queries of scans taken together
 
   // Which rows: scans of the same may be taken together.
   struct Rows {
