@@ -20,7 +20,7 @@ struct CodeHit {
 };
 
 // The rows i < n with score + error >= floor, ascending, with their errors (CodeQuery::ErrorOf, a little more); returns
-// their number. `hits` has room for n; floor may be -inf. REQUIRES: the query has turned to the rows' block.
+// their number. `hits` has room for n; floor may be -inf. REQUIRES: the query is bound to the rows' block.
 std::size_t ScanCodes(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n, float floor,
                       CodeHit* hits);
 

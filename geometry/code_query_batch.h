@@ -18,8 +18,8 @@ class CodeQueryBatch {
   static constexpr std::size_t kGroup = 16;    // queries of a group
   static constexpr std::size_t kAloneMax = 2;  // queries beside full groups that are faster one by one
 
-  // Turns of the queries to other rows after this are not seen. REQUIRES: the queries outlive this, have one dimension,
-  // and have turned to one block.
+  // Does not see later calls of CodeQuery::Bind. REQUIRES: the queries outlive this, have one dimension, and are bound
+  // to one block.
   explicit CodeQueryBatch(std::span<const CodeQuery* const> queries);
 
   std::size_t size() const { return queries_.size(); }

@@ -1,5 +1,5 @@
 // Codes of stored rows, int8 or half precision, and a query bound to them: a quarter or half of the bytes, and a bound
-// on what that costs.
+// of the error.
 //
 // A row's scaled vector h = scale * z (row_factors.h) is kept as h' = m + r', r' = step * c with m the centre of all
 // rows and c either integers in [-127, 127]^d or float16 numbers (then step is a power of two), beside the length of
@@ -64,7 +64,7 @@ class CodeQuery {
  public:
   explicit CodeQuery(const BoundQuery& query);
 
-  // Turns to the rows of `block`, for which c() and the bounds then hold.
+  // Binds the query to the rows of `block`: c() and the bounds hold for them.
   void Bind(const CodeBlock& block);
 
   // |score of a kernel of code_kernels.h - exact score| of a row with this score and error, by any target's kernel.

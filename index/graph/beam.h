@@ -1,5 +1,6 @@
-// The beam search of HNSW (Malkov and Yashunin, arXiv 1603.09320, algorithm 2), over the links of a finished graph
-// (graph_walk.h) and of one that grows (graph_inserter.h).
+// Candidate queues and visited sets of HNSW's beam search (Malkov and Yashunin, arXiv 1603.09320, algorithm 2), for
+// finished graphs (graph_walk.h) and growing ones (graph_inserter.h).
+// Threads: one owner.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 
 namespace lightcone {
 
-// Marks of visited rows: a new epoch clears them. Old ones are wiped a part at a time, all of them before their epoch
-// comes again. Small marks stay in the cache, large ones need less wiping. One a thread.
+// A visited set: a new epoch clears its marks. Old marks are wiped a part at a time, before their epoch comes again.
+// Small marks stay in the cache, large ones need less wiping.
 template <typename Mark>
 class VisitedMarks {
  public:
@@ -30,7 +31,7 @@ class VisitedMarks {
     wiped_ = end == marks_.size() ? 0 : end;
   }
   bool Test(uint32_t row) const { return marks_[row] == epoch_; }
-  // Without a branch, which nobody could predict.
+  // No branch: no processor could predict it.
   bool TestAndSet(uint32_t row) {
     const bool was = marks_[row] == epoch_;
     marks_[row] = epoch_;
@@ -52,25 +53,22 @@ struct BeamRow {
   uint32_t accepted : 1 = 0;
   uint32_t expanded : 1 = 0;
 };
-// Of one of several graphs that one search walks.
+// A row of one of several graphs that one search walks.
 struct GraphRow : BeamRow {
   uint32_t graph = 0;
 };
 
-// The rows that a search has met and that matter to it: the `breadth` best that are accepted, and of all others those
-// that are still to be expanded. Two ways to hold them, for narrow beams and for broad ones, with the same functions:
-//   Wants(score)       whether a row of that score would be one of the best
-//   Add(entry, leave)  REQUIRES: Wants. leave(entry) is called for an accepted one that is none of the best any more.
-//                      True: it is the next to be expanded
-//   Peek, Next         the nearest row that is to be expanded, not farther than the last of the best; Next takes it.
-//   False:
-//                      there is none
-//   ForEach(take)      all of them
-// As in HNSW's algorithm 2; of rows that are as near as the last of the best, a broad beam expands those that fell off,
-// a narrow one does not.
+// A candidate queue holds the `breadth` best accepted rows, and other rows that are still to be expanded. Two classes,
+// for narrow and for broad queues, have the same functions:
+//   Wants(score)       whether a row of this score would be one of the best
+//   Add(entry, leave)  adds a wanted row; calls leave(entry) for an accepted row that is none of the best any more.
+//                      True: the added row is the next to be expanded
+//   Peek, Next         the nearest row to be expanded, not farther than the last of the best; Next takes it. False:
+//   none ForEach(take)      all rows
+// Of rows as near as the last of the best, a broad queue expands those that fell off; a narrow one does not.
 inline constexpr size_t kNarrowBeam = 1024;  // breadth from which on heaps are cheaper than moving entries
 
-// Accepted rows in one sorted list, which is the frontier as well: whatever falls off its end would never be expanded.
+// One sorted list of accepted rows, which is the frontier as well: rows that fall off its end are never expanded.
 template <typename Entry = BeamRow>
 class ListBeam {
  public:
@@ -155,7 +153,7 @@ class ListBeam {
   size_t next_ = 0;            // place of the first entry to be expanded; size or more: none
 };
 
-// Everything in heaps.
+// Heaps of rows.
 template <typename Entry = BeamRow>
 class HeapBeam {
  public:

@@ -1,4 +1,5 @@
-// Builds an HNSW graph over rows that stay where they are: the distances of their space, by their codes or vectors.
+// Builds an HNSW graph over rows of a segment, by the distances of their space.
+// Threads: reentrant.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,14 @@
 namespace lightcone {
 
 struct GraphSettings {
-  int m = 16;                 // links a row; 2m on the base layer
-  int ef_construction = 200;  // breadth while inserting
+  int m = 16;                 // links of a row; 2m on the base layer
+  int ef_construction = 200;  // breadth of the search for a row's neighbours
   int threads = 1;
 };
 
-// The bytes of a graph (graph.h) over rows 0 .. rows - 1 of `block`, or of `codes` where they are given: what is walked
-// by codes is built by codes, and reads a quarter of the memory. Deterministic with one thread.
-// CANCELLED soon after `stop` says so (asked every few hundred rows); RESOURCE_EXHAUSTED without memory.
-// REQUIRES: 1 <= rows <= Graph::kRowsMax.
+// The bytes of a graph (graph.h) over rows 0 .. rows - 1 of `block`, or of `codes` where they are given: a graph that
+// is walked by codes is built by codes, which reads a quarter of the memory. Deterministic with one thread. CANCELLED
+// soon after `stop` says so; RESOURCE_EXHAUSTED without memory. REQUIRES: 1 <= rows <= Graph::kRowsMax.
 absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, const CodeBlock* codes, int64_t rows,
                                        const GraphSettings& settings, const std::function<bool()>& stop);
 

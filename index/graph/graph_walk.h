@@ -1,6 +1,6 @@
-// The beam search over a graph (graph.h), filtered in one of two ways: rows that do not pass lead the way but are no
-// results, which is right when nearly all rows pass; or the walk goes by passing rows alone.
-// Threads: reentrant; the marks of visited rows are kept per thread.
+// The beam search over a graph (graph.h), with one of two filters. Rows that do not pass lead the way but are no
+// results, which suits filters that nearly all rows pass; or the walk goes by passing rows alone.
+// Threads: reentrant; each thread has a visited set.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +31,14 @@ struct WalkResult {
   bool gave_up = false;         // `rows` are not the best: scan instead
 };
 
-// Where the scores of rows are read from: asked for while the rows are collected. Empty: nowhere that helps.
+// The memory that scores of rows are read from, for prefetching. Empty: no prefetching.
 struct RowBytes {
   const void* first = nullptr;
   size_t stride = 0;
 };
 
-// scores[i] = score of row ids[i], i < n; higher is nearer. Refers to the function that it is made of; where that has
-// bytes(), to the rows that it reads.
+// scores[i] = score of row ids[i], i < n; higher is nearer. Refers to the function that it is made of, and to the rows
+// that the function's bytes() names.
 struct RowScorer {
   template <typename Score>
   RowScorer(const Score& score) : score(score) {
@@ -48,7 +48,8 @@ struct RowScorer {
   RowBytes bytes;
 };
 
-// By codes where there are some, else by vectors. Refers to what it is made of; `coded` has turned to the codes.
+// Scores rows by their codes, if they have some, else by their vectors. Refers to its members; `coded` is bound to the
+// codes.
 struct ScoredRows {
   const RowBlock& block;
   const BoundQuery& query;
@@ -67,7 +68,7 @@ struct ScoredRows {
   }
 };
 
-// Accepts every row, which a walk need not ask then.
+// Accepts every row, so that a walk asks nobody.
 struct EveryRow {
   bool operator()(uint32_t) const { return true; }
 };
@@ -81,25 +82,25 @@ struct WalkTask {
   double weight = 1;                     // the graph's share of the rows wanted, on any scale
 };
 
-// Walks that go on together as one of the greatest breadth among them would over all graphs: each first finds its way,
-// with its share of that breadth (where scores are inner products with up to 40 rows), and then goes on only where it
-// meets rows that belong to the best of all, so many as the breadth says. A result has those of its graph that do.
-//
-// One result a task; of one that gave up all rows may be needed. Errors as WalkGraph.
+// Walks several graphs with one candidate queue of the greatest `ef` among them. Each walk first finds its way with its
+// share of that breadth (at least 10 rows, up to 40 for inner products). Then it goes on only where it finds rows that
+// belong to the `ef` best of all graphs. One result a task, with its graph's rows among the best. Where a walk gave up,
+// all rows may be needed. Errors as WalkGraph.
 absl::StatusOr<std::vector<WalkResult>> WalkTogether(std::span<const WalkTask> tasks,
                                                      absl::FunctionRef<absl::Status()> interrupted);
 
-// `interrupted` is asked every few thousand evaluations; its error is returned. `accept` is called at most once a row.
+// Walks one graph. Asks `interrupted` every few thousand evaluations and returns its error. Calls `accept` at most once
+// a row.
 absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits,
                                      absl::FunctionRef<bool(uint32_t)> accept,
                                      absl::FunctionRef<absl::Status()> interrupted);
 absl::StatusOr<WalkResult> WalkGraph(const Graph& graph, RowScorer score, const WalkLimits& limits, EveryRow,
                                      absl::FunctionRef<absl::Status()> interrupted);
 
-// The same among the rows that pass(row) alone, as in ACORN (Patel et al., arXiv 2403.04871): only those are scored,
-// and where too few links of a row lead to any, the links of the links do. So the walk's cost hardly depends on how
-// many rows pass or on whether they lie near the query. It begins at `seeds`, passing rows spread over the graph, and
-// where the upper layers lead. `accept` is asked about passing rows alone.
+// Walks among passing rows alone, as in ACORN (Patel et al., arXiv 2403.04871): only they are scored. Where too few
+// links of a row lead to passing rows, the links of its links do. So the cost hardly depends on how many rows pass, or
+// where they lie. The walk begins at `seeds`, passing rows spread over the graph, and where the upper layers lead.
+// `accept` is asked about passing rows alone.
 absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, const WalkLimits& limits,
                                        std::span<const uint32_t> seeds, absl::FunctionRef<bool(uint32_t)> pass,
                                        absl::FunctionRef<bool(uint32_t)> accept,

@@ -1,5 +1,6 @@
-// Partitions rows into the lists of an IVF segment: centres trained by FAISS's k-means, each row in the list of the
-// centre that is nearest in the rows' own geometry. Threads: reentrant.
+// Partitions rows into the lists of an IVF segment. FAISS's k-means trains the centres; each row goes into the list of
+// the centre that is nearest in the rows' own geometry.
+// Threads: reentrant.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct ListSettings {
       false;  // centres from fewer rows, moved less often: about a quarter of the work, lists that are less even
 };
 
-// How many lists suit so many rows: scoring the centres then costs about what scanning the probed lists does.
+// The number of lists for this many rows: scoring the centres costs about as much as scanning the probed lists.
 uint32_t DefaultLists(int64_t rows);
 
 struct RowValues {
@@ -29,8 +30,8 @@ struct RowValues {
   RowFactors factors;
 };
 
-// Deterministic with one thread. `row(i)` gives row i < rows, from several threads. CANCELLED soon after `stop` says
-// so; RESOURCE_EXHAUSTED without memory or threads. REQUIRES: 1 <= rows < 2^31.
+// Deterministic with one thread. Several threads call `row(i)`, i < rows. CANCELLED soon after `stop` says so;
+// RESOURCE_EXHAUSTED without memory or threads. REQUIRES: 1 <= rows < 2^31.
 absl::StatusOr<Partition> PartitionRows(const Space& space, int64_t rows, absl::FunctionRef<RowValues(int64_t)> row,
                                         const ListSettings& settings, const std::function<bool()>& stop);
 

@@ -39,13 +39,12 @@ class Lists {
   };
   static_assert(sizeof(Header) == 64);
 
-  // Checks sizes, and that every row is in one list; not whether by_id is in order: that takes the ids. `bytes` must
+  // Checks sizes, and that every row is in one list, but not the order of by_id, which takes the ids. `bytes` must
   // outlive the lists and start on a multiple of 4. DATA_LOSS says what is wrong.
   static absl::StatusOr<Lists> Parse(std::string_view bytes, int dimension, int64_t rows);
 
   uint32_t count() const { return count_; }
-  // Within the rows, and end never before begin, whatever becomes of the file under the running process
-  // (fault_watch.h).
+  // Always within the rows, and end never before begin, even if the file is damaged while it is mapped (fault_watch.h).
   int64_t begin(uint32_t list) const { return std::min(first_[list], rows_); }
   int64_t end(uint32_t list) const { return std::max(begin(list), int64_t{std::min(first_[list + 1], rows_)}); }
   int64_t rows() const { return rows_; }
@@ -70,15 +69,15 @@ class Lists {
   const uint32_t* by_id_ = nullptr;
 };
 
-// What a partition of rows came out as (list_builder.h).
+// A partition of rows into lists (list_builder.h).
 struct Partition {
   std::vector<float> centres;  // StrideOf(dimension) floats each
   std::vector<RowFactors> factors;
   std::vector<uint32_t> list_of;  // list of each row, in the order given
 };
 
-// The bytes of a file whose rows are those of `partition` list by list, within one list in the order given; `place[i]`
-// is where that leaves the i-th row given. REQUIRES: they were given in ascending order of internal id.
+// The bytes of a lists file. Rows lie list by list, and within a list in the order given; `place[i]` is the place of
+// the i-th row given. REQUIRES: rows are given in ascending order of internal id.
 std::string EncodeLists(const Partition& partition, int dimension, std::vector<uint32_t>* place);
 
 }  // namespace lightcone

@@ -1,4 +1,5 @@
-// Trains the codebooks of product-quantised codes by FAISS, and codes rows with them. Threads: reentrant.
+// Trains the codebooks of product-quantised codes with FAISS, and codes rows with them.
+// Threads: reentrant.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct PqSettings {
   int threads = 1;
 };
 
-// The bytes of a file of codes (pq_codes.h). Row i of the segment, which `row(i)` gives, lies in the lists of `lists`.
+// The bytes of a file of codes (pq_codes.h) of the segment's rows, row(i), which lie in `lists`.
 // CANCELLED soon after `stop` says so; RESOURCE_EXHAUSTED without memory. REQUIRES: the parts divide the dimension.
 absl::StatusOr<std::string> EncodePq(const Space& space, const Lists& lists, absl::FunctionRef<RowValues(int64_t)> row,
                                      const PqSettings& settings, const std::function<bool()>& stop);

@@ -1,10 +1,9 @@
-// The rows of a generation as an item adapter carries them into another space, kept in memory block by block, so that
-// only the first scan of a block pays for the adapter. A cache: whoever asks first fills it, a budget bounds it, and
-// what was kept for segments that are gone makes room when something new is kept.
+// Rows of a generation as an item adapter maps them into another space: a cache in memory, block by block, so that only
+// the first scan of a block pays for the adapter. A budget bounds it. Blocks of segments that are gone make room for
+// new ones.
 //
-// Why: a gallery that no query can walk (neither compatible training nor a query adapter leads into its space) has to
-// be scanned as carried, and a carried row is then scored by the same kernel as any other.
-// Threads: every method is safe from any thread.
+// Why: no query can walk a gallery into whose space neither compatible training nor a query adapter leads. Searches
+// scan its adapted rows, by the same kernels as any other row. Threads: every method is safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -22,12 +21,12 @@
 
 namespace lightcone {
 
-// Memory, or disk, that all caches of one program share.
+// Memory or disk that all caches of one program share.
 class AdaptedBudget {
  public:
   explicit AdaptedBudget(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // False, and nothing taken, when less than `bytes` is left.
+  // False, without taking anything, when less than `bytes` is left.
   bool Take(int64_t bytes) {
     int64_t used = used_.load(std::memory_order_relaxed);
     while (used + bytes <= bytes_max_) {
@@ -44,16 +43,16 @@ class AdaptedBudget {
   std::atomic<int64_t> used_{0};
 };
 
-// Carried rows, side by side.
+// Adapted rows, side by side.
 struct AdaptedBlock {
   AlignedFloats rows;               // `stride` floats from row to row
   size_t stride = 0;                // stride of the target space
   std::vector<RowFactors> factors;  // factors of each row
-  std::vector<uint8_t> valid;       // 0: what came out is no vector of the target space; the row is zeros then
+  std::vector<uint8_t> valid;       // 0: the result is no vector of the target space; the row is zeros
   float bias_max = 0;               // largest bias of the rows
 };
 
-// Carries `n` rows that are `stride` floats apart. REQUIRES: they are vectors that the adapter takes.
+// Adapts `n` rows that are `stride` floats apart. REQUIRES: they are vectors of the adapter's input space.
 AdaptedBlock AdaptBlock(const Adapter& adapter, const float* rows, size_t stride, int64_t n);
 
 class AdaptedRows {
@@ -66,14 +65,14 @@ class AdaptedRows {
   AdaptedRows(const AdaptedRows&) = delete;
   AdaptedRows& operator=(const AdaptedRows&) = delete;
 
-  // Rows begin .. begin + kRowsABlock of the segment, carried now unless they are kept; nullptr when the budget is
-  // spent. REQUIRES: `begin` is a multiple of kRowsABlock, and all rows of the block are published.
+  // The block of the segment's rows from `begin` on, adapted now unless it is kept; nullptr when the budget is spent.
+  // REQUIRES: `begin` is a multiple of kRowsABlock, and all rows of the block are published.
   std::shared_ptr<const AdaptedBlock> Get(const std::shared_ptr<const Segment>& segment, int64_t begin);
 
-  // The same when they are kept, else nullptr.
+  // The block if it is kept, else nullptr.
   std::shared_ptr<const AdaptedBlock> Find(const std::shared_ptr<const Segment>& segment, int64_t begin) const;
 
-  // Lets go of everything kept, or of one segment's blocks. Searches that hold a block keep it.
+  // Drop all blocks, or one segment's. Searches that hold a block keep it.
   void Clear();
   void Forget(const std::shared_ptr<const Segment>& segment);
 

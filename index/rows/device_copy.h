@@ -1,4 +1,4 @@
-// A segment's copy on the device, as far as there is one. Belongs to the segment, and goes with it.
+// The state of a segment's copy on the device. It belongs to the segment.
 // Threads: safe from any thread.
 #pragma once
 
@@ -13,8 +13,7 @@ namespace lightcone::gpu {
 
 class DeviceRows;
 
-// A budget as one that asks for a copy sees it. Budgets are told apart by serial numbers, which are not used again as
-// addresses are.
+// A device's budget at one moment. Its serial number, which no later budget gets, identifies it.
 struct BudgetState {
   uint64_t serial = 0;     // 0: none
   uint64_t rows_gone = 0;  // copies that have left the budget so far
@@ -27,18 +26,18 @@ class DeviceCopy {
     kNone,
     kWanted,
     kHere,
-    kRefused,  // no room: wanted again once another copy has gone and there is as much as it needs
+    kRefused,  // No room: wanted again once a copy has gone and the room suffices.
     kNever     // damaged rows
   };
 
-  // The rows, if they are on the device of this budget.
+  // The rows, if the device of this budget has them.
   std::shared_ptr<const DeviceRows> rows(uint64_t serial) const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return state_ == State::kHere && serial == serial_ ? rows_ : nullptr;
   }
 
-  // True for the one caller who has to make it. A refusal does not ask for itself again: neither the memory of an
-  // attempt that failed nor that of bitmaps counts as a copy that has gone.
+  // True for the one caller who has to make the copy. After a refusal only a copy that has gone counts as room, not the
+  // memory of failed attempts or of bitmaps.
   bool Want(const BudgetState& budget) ABSL_LOCKS_EXCLUDED(mu_) {
     std::shared_ptr<const DeviceRows> old;  // rows on another device, freed after the lock
     absl::MutexLock lock(&mu_);
@@ -53,14 +52,14 @@ class DeviceCopy {
     return true;
   }
 
-  // What became of it on the device of this budget; nothing changes where another one was asked since.
+  // Sets the copy on the device of this budget, unless another budget was asked since.
   void Set(uint64_t serial, std::shared_ptr<const DeviceRows> rows) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (serial != serial_) return;
     state_ = State::kHere;
     rows_ = std::move(rows);
   }
-  // `before`: the budget as it was before the attempt, so that what goes meanwhile is not missed.
+  // `before`: the budget before the attempt, so that no copy that goes meanwhile is missed.
   void Refuse(const BudgetState& before, int64_t needed) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (before.serial != serial_) return;

@@ -1,7 +1,7 @@
 // A segment: rows of one generation in one contiguous block, growing (in memory) or sealed (mapped files).
 //
-// Threads: the rows below a count that was published (see view.h) never change, but their states, which are atomic.
-// `counts` and everything called "writer" are guarded by the index's mutex.
+// Threads: rows below a published count (view.h) never change, except for their states, which are atomic. The index's
+// mutex guards `counts` and everything called "writer".
 #pragma once
 
 #include <atomic>
@@ -35,30 +35,29 @@ struct RowBlock {
   const float* uncertainty = nullptr;
 };
 
-// How broadly a segment was searched, and which share of the nearest that was found to give.
+// The recall that was measured with one breadth of a segment's searches.
 struct RecallAt {
-  int breadth = 0;  // `ef` of a graph's walk, or how many lists were probed
+  int breadth = 0;  // `ef` of a walk, or the number of probed lists
   double recall = 0;
 };
 
-// Floats from row to row: rows start on cache lines where that costs at most an eighth more memory.
+// Floats from row to row. Rows start on cache lines where that costs at most an eighth more memory.
 inline size_t StrideOf(int dimension) {
   const size_t n = static_cast<size_t>(dimension);
   const size_t padded = (n + 15) / 16 * 16;
   return padded * 8 <= n * 9 ? padded : n;
 }
 
-// Outside Lorentz the index pays no heed to curvature and clip radius: any two equal spaces compare equal then, and odd
-// values never reach a file.
+// The space without curvature and clip radius where the metric ignores them, so that equal spaces compare equal.
 inline Space Normalized(Space space) {
   if (space.metric != Metric::kLorentz) space.curvature = space.clip_radius = 1;
   return space;
 }
 
-// How many rows of a segment are in which state other than live. Immutable once shared.
+// The number of a segment's rows in each state other than live. Immutable once shared.
 struct StateCounts {
   int64_t rows = 0;
-  std::vector<std::pair<uint32_t, int64_t>> by_state;  // superseding generation or kDeleted; no particular order
+  std::vector<std::pair<uint32_t, int64_t>> by_state;  // superseding generation or kDeleted, in any order
 
   int64_t Of(uint32_t state) const {
     for (const auto& [s, n] : by_state) {
@@ -105,8 +104,8 @@ class Segment {
     return {block_.rows + static_cast<size_t>(i) * block_.stride, static_cast<size_t>(space_.dimension)};
   }
 
-  // Whether something that was read of the segment cannot be what was written. A search looks after it has read: what
-  // it found is worth nothing then. Once raised it stays.
+  // Whether the segment's files turned out to be damaged; once true, always true. A search asks after it has read: rows
+  // of a damaged segment are worth nothing.
   bool damaged() const { return damaged_.load(std::memory_order_acquire); }
   void MarkDamaged() const { damaged_.store(true, std::memory_order_release); }
 
@@ -114,7 +113,7 @@ class Segment {
   virtual bool ordered_by_id() const { return false; }  // rows ascend by internal id
   virtual const Graph* graph() const { return nullptr; }
   virtual const Lists* lists() const { return nullptr; }
-  // Of all rows, at the same places; nullptr where there are none, or more rows may come.
+  // Codes of all rows, at the same places; nullptr where there are none, or more rows may come.
   virtual const CodeBlock* codes() const { return nullptr; }
   virtual const PqCodes* pq() const { return nullptr; }              // codes of IVF segments alone, instead of codes()
   virtual std::span<const RecallAt> measured() const { return {}; }  // recall measured at sealing, breadth ascending
@@ -127,9 +126,9 @@ class Segment {
   float bias_max() const { return bias_max_; }
   const StateCounts& counts() const { return counts_; }
   virtual std::optional<int64_t> Find(uint64_t internal_id) const = 0;  // the live row of this id
-  // The codes of the rows that are there now; without rows where there are none.
+  // The codes of the present rows; an empty block where there are none.
   virtual CodeBlock PinCodes() const { return codes() == nullptr ? CodeBlock() : *codes(); }
-  // What searches read first of a row: "float32", "int8", "fp16", "pq".
+  // Name of what searches read first of a row: "float32", "int8", "fp16", "pq".
   std::string_view codes_name() const {
     if (pq() != nullptr) return RowCodesName(RowCodes::kPq);
     const CodeBlock pinned = PinCodes();
@@ -139,7 +138,7 @@ class Segment {
   virtual int64_t mapped_bytes() const = 0;
   virtual int64_t heap_bytes() const = 0;
 
-  // Records that a row, which is not deleted yet, changed at `sequence`; true if that is news.
+  // Records that a live row changed its state at `sequence`. Returns whether it had another state.
   bool SetState(int64_t row, uint32_t state, uint64_t sequence) {
     const uint32_t old = states_.Get(static_cast<size_t>(row));
     if (old == state) return false;
@@ -156,7 +155,7 @@ class Segment {
     return pinned_counts_;
   }
 
-  // Whether states changed since the flag was last cleared: they have to be written to the state file.
+  // Whether states changed that the state file does not hold yet.
   bool dirty() const { return dirty_; }
   void set_dirty(bool dirty) { dirty_ = dirty; }
 

@@ -24,7 +24,7 @@ class CandidateSet {
   // REQUIRES: k >= 1.
   explicit CandidateSet(int64_t k) : k_(static_cast<size_t>(k)) {}
 
-  // A row whose score + error is below this cannot belong to the top k; -inf until k rows are known.
+  // No row whose score + error is below this belongs to the top k; -inf until k rows are known.
   double floor() const { return floor_; }
 
   // Adds a visible row that passed the filter. REQUIRES: score + error >= floor().

@@ -1,5 +1,5 @@
-// Scans of concurrent searches, taken together. While every core scans for some call, others wait; and what waits for
-// rows of one segment is then scanned by one of them, so that the rows are read from memory once for all.
+// Takes scans of concurrent searches together. While every core scans for some call, other calls wait. One of the calls
+// that wait for the same segment then scans for all of them, so that its rows are read from memory once.
 // Threads: safe from any thread.
 #pragma once
 
@@ -14,35 +14,35 @@
 
 namespace lightcone {
 
-struct SegmentScan;  // segment_search.cc
+struct SegmentScan;  // defined in scan.cc
 
 class ScanQueue {
  public:
-  // Scans of rows of fewer bytes never wait: they are over before waiting for others pays.
+  // Scans of fewer bytes never wait: they end before waiting would pay.
   static constexpr int64_t kBytesMin = 8 << 20;
   static constexpr size_t kQueriesMax = 32;  // queries of scans taken together
 
-  // Which rows: scans of the same may be taken together.
+  // The rows of a scan. Scans of the same rows may be taken together.
   struct Rows {
     const void* first = nullptr;
     int64_t count = 0, bytes = 0;
     friend bool operator==(const Rows&, const Rows&) = default;
   };
-  // Tells that nothing more is done of one of the scans, which its caller may take back then.
+  // Returns one of the scans to its caller: nothing more is done for it.
   using Release = absl::FunctionRef<void(SegmentScan*)>;
-  // Does all of them. REQUIRES: the first, which is the caller's own, is not released.
+  // Does all scans. REQUIRES: the first scan, which is the caller's own, is not released.
   using Scanner = absl::FunctionRef<void(std::span<SegmentScan* const>, Release)>;
 
-  explicit ScanQueue(int at_once) : at_once_(at_once) {}  // scans of this many callers run side by side. At least 1.
+  // At most `at_once` callers, one or more, scan side by side.
+  explicit ScanQueue(int at_once) : at_once_(at_once) {}
 
-  // The one of this process, with a scan for each core.
+  // The queue of this process, with a scan for each core.
   static ScanQueue& OfProcess();
 
-  // Returns once `scan`, of so many `queries`, is done: by `scan_all` here, with what else waits for the same rows, or
-  // by that of another caller. While it waits `gave_up` is asked now and then, beside whoever may have taken the scan;
-  // when that says so, nothing of it was scanned, and false comes back. Where `scan_all` throws, its caller gets the
-  // exception, and those whose scans it had taken false. A thread of lower priority than the process neither waits nor
-  // scans for others: they would wait for it.
+  // Returns once `scan`, which has this many `queries`, is done: by `scan_all` here, together with scans that wait for
+  // the same rows, or by another caller's. While it waits, it asks `gave_up` now and then; if that is true, it returns
+  // false, and nothing was scanned. Where `scan_all` throws, its caller gets the exception, and callers whose scans it
+  // had taken get false. A thread of lower priority than the process neither waits nor scans for others.
   bool Run(const Rows& rows, SegmentScan* scan, size_t queries, Scanner scan_all, absl::FunctionRef<bool()> gave_up);
 
  private:
@@ -54,9 +54,9 @@ class ScanQueue {
   };
 
   void Scan(Waiting& mine, Scanner scan_all);
-  // Until somebody has done it, it is this caller's turn, or it gave up. False: that.
+  // Waits until another caller has done the scan or this caller may scan. False: the caller gave up.
   bool Wait(Waiting& mine, absl::FunctionRef<bool()> gave_up);
-  // Gives a core to whoever waits longest.
+  // Gives a core to the caller that has waited longest.
   void HandOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int at_once_;
