@@ -47,7 +47,7 @@ absl::Status WriteAll(int fd, std::string_view content, const std::string& path)
   return absl::OkStatus();
 }
 
-// 0 when `path` leads to a folder, else why not.
+// 0 when `path` leads to a folder, else the errno value.
 int FolderError(const char* path) {
   struct stat info {};
   if (::stat(path, &info) != 0) return errno;
@@ -144,13 +144,13 @@ absl::Status SyncFile(const std::string& path) { return SyncPath(path, O_RDONLY)
 absl::Status SyncFolder(const std::string& folder) { return SyncPath(folder, O_RDONLY | O_DIRECTORY); }
 
 absl::Status MakeFolders(const std::string& folder) {
-  std::vector<std::filesystem::path> missing;  // the deepest first
+  std::vector<std::filesystem::path> missing;  // missing folders, the deepest first
   std::filesystem::path at(folder);
-  if (!at.has_filename()) at = at.parent_path();  // "a/b/" is "a/b"
+  if (!at.has_filename()) at = at.parent_path();  // "a/b/" means "a/b"
   for (; !at.empty(); at = at.parent_path()) {
     const int error = FolderError(at.c_str());
     if (error == 0) break;
-    // ENOTDIR of a path below a file: the file itself is next.
+    // A path below a file gives ENOTDIR; its parent, the file itself, comes next.
     const bool look_above = error == ENOENT || (error == ENOTDIR && ::access(at.c_str(), F_OK) != 0);
     if (!look_above) return ErrnoStatus(error, "create folder", folder);
     missing.push_back(at);
@@ -158,10 +158,10 @@ absl::Status MakeFolders(const std::string& folder) {
   for (auto made = missing.rbegin(); made != missing.rend(); ++made) {
     if (::mkdir(made->c_str(), 0777) != 0) {
       const int error = errno;
-      const bool there = error == EEXIST && FolderError(made->c_str()) == 0;  // somebody else was first
-      if (!there) return ErrnoStatus(error, "create folder", folder);
+      const bool made_by_other = error == EEXIST && FolderError(made->c_str()) == 0;
+      if (!made_by_other) return ErrnoStatus(error, "create folder", folder);
     }
-    // Without it a power loss takes the new folder and all that is synced inside.
+    // Without this sync a power loss removes the new folder with all synced files inside.
     const std::string parent = made->parent_path().string();
     LC_RETURN_IF_ERROR(SyncFolder(parent.empty() ? "." : parent));
   }

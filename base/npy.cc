@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/half.h"
 #include "base/status.h"
@@ -14,26 +15,39 @@ namespace lightcone {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr int64_t kHeaderBytesMax = 1 << 20;  // real headers have about 100 bytes
+constexpr int64_t kHeaderBytesMax = 1 << 20;  // limit far above real headers of about 100 bytes
 constexpr size_t kDimensionsMax = 8;
+
+template <typename T>
+T ElementAt(const std::string& data, int64_t i) {
+  T value;
+  std::memcpy(&value, data.data() + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+template <typename T>
+int64_t IntegerAt(const std::string& data, int64_t i) {
+  return static_cast<int64_t>(ElementAt<T>(data, i));
+}
 
 struct TypeRow {
   NpyType type;
   std::string_view code, name;  // NumPy's kind and size, and its usual name
   int64_t bytes;
+  int64_t (*integer_at)(const std::string& data, int64_t i);  // nullptr for floats
 };
-constexpr std::array<TypeRow, 12> kTypes = {{{NpyType::kBool, "b1", "bool", 1},
-                                             {NpyType::kInt8, "i1", "int8", 1},
-                                             {NpyType::kUint8, "u1", "uint8", 1},
-                                             {NpyType::kInt16, "i2", "int16", 2},
-                                             {NpyType::kUint16, "u2", "uint16", 2},
-                                             {NpyType::kInt32, "i4", "int32", 4},
-                                             {NpyType::kUint32, "u4", "uint32", 4},
-                                             {NpyType::kInt64, "i8", "int64", 8},
-                                             {NpyType::kUint64, "u8", "uint64", 8},
-                                             {NpyType::kFloat16, "f2", "float16", 2},
-                                             {NpyType::kFloat32, "f4", "float32", 4},
-                                             {NpyType::kFloat64, "f8", "float64", 8}}};
+constexpr std::array<TypeRow, 12> kTypes = {{{NpyType::kBool, "b1", "bool", 1, IntegerAt<uint8_t>},
+                                             {NpyType::kInt8, "i1", "int8", 1, IntegerAt<int8_t>},
+                                             {NpyType::kUint8, "u1", "uint8", 1, IntegerAt<uint8_t>},
+                                             {NpyType::kInt16, "i2", "int16", 2, IntegerAt<int16_t>},
+                                             {NpyType::kUint16, "u2", "uint16", 2, IntegerAt<uint16_t>},
+                                             {NpyType::kInt32, "i4", "int32", 4, IntegerAt<int32_t>},
+                                             {NpyType::kUint32, "u4", "uint32", 4, IntegerAt<uint32_t>},
+                                             {NpyType::kInt64, "i8", "int64", 8, IntegerAt<int64_t>},
+                                             {NpyType::kUint64, "u8", "uint64", 8, IntegerAt<uint64_t>},
+                                             {NpyType::kFloat16, "f2", "float16", 2, nullptr},
+                                             {NpyType::kFloat32, "f4", "float32", 4, nullptr},
+                                             {NpyType::kFloat64, "f8", "float64", 8, nullptr}}};
 
 const TypeRow& RowOf(NpyType type) { return kTypes[static_cast<size_t>(type)]; }
 
@@ -118,7 +132,7 @@ class DictParser {
       if (value > (std::numeric_limits<int64_t>::max() - 9) / 10) return false;
       value = value * 10 + (text_[position_++] - '0');
     }
-    if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // NumPy under Python 2 wrote 3L
+    if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // suffix that NumPy under Python 2 wrote
     *out = value;
     return true;
   }
@@ -172,18 +186,6 @@ uint64_t LittleEndian(const char* bytes, int count) {
   uint64_t value = 0;
   for (int i = 0; i < count; ++i) value |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[i])) << (8 * i);
   return value;
-}
-
-template <typename T>
-T ElementAt(const std::string& data, int64_t i) {
-  T value;
-  std::memcpy(&value, data.data() + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
-  return value;
-}
-
-template <typename T>
-void Append(const std::string& data, int64_t n, std::vector<int64_t>* out) {
-  for (int64_t i = 0; i < n; ++i) out->push_back(static_cast<int64_t>(ElementAt<T>(data, i)));
 }
 
 }  // namespace
@@ -253,42 +255,14 @@ absl::StatusOr<NpyArray> ReadNpy(const std::string& path, int64_t bytes_max) {
 }
 
 absl::StatusOr<std::vector<int64_t>> NpyIntegers(const NpyArray& array, std::string_view what) {
-  const int64_t n = array.elements();
-  std::vector<int64_t> out;
-  out.reserve(static_cast<size_t>(n));
-  switch (array.type) {
-    case NpyType::kBool:
-    case NpyType::kUint8:
-      Append<uint8_t>(array.data, n, &out);
-      break;
-    case NpyType::kInt8:
-      Append<int8_t>(array.data, n, &out);
-      break;
-    case NpyType::kInt16:
-      Append<int16_t>(array.data, n, &out);
-      break;
-    case NpyType::kUint16:
-      Append<uint16_t>(array.data, n, &out);
-      break;
-    case NpyType::kInt32:
-      Append<int32_t>(array.data, n, &out);
-      break;
-    case NpyType::kUint32:
-      Append<uint32_t>(array.data, n, &out);
-      break;
-    case NpyType::kInt64:
-      Append<int64_t>(array.data, n, &out);
-      break;
-    case NpyType::kUint64:
-      Append<uint64_t>(array.data, n, &out);
-      for (int64_t i = 0; i < n; ++i) {
-        if (out[i] < 0) {
-          return InvalidField(StrCat(what, ": element ", i), StrCat(static_cast<uint64_t>(out[i])), "up to 2^63 - 1");
-        }
-      }
-      break;
-    default:
-      return InvalidField(StrCat(what, ": dtype"), NpyTypeName(array.type), "an integer type");
+  const TypeRow& row = RowOf(array.type);
+  if (row.integer_at == nullptr) return InvalidField(StrCat(what, ": dtype"), row.name, "an integer type");
+  std::vector<int64_t> out(static_cast<size_t>(array.elements()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = row.integer_at(array.data, static_cast<int64_t>(i));
+    if (array.type == NpyType::kUint64 && out[i] < 0) {
+      return InvalidField(StrCat(what, ": element ", i), StrCat(static_cast<uint64_t>(out[i])), "up to 2^63 - 1");
+    }
   }
   return out;
 }
@@ -313,6 +287,8 @@ absl::StatusOr<std::vector<float>> NpyFloats(const NpyArray& array, std::string_
 }
 
 std::string NpyHeaderBytes(NpyType type, const std::vector<int64_t>& shape) {
+  LC_DCHECK(shape.size() <= kDimensionsMax &&
+            std::all_of(shape.begin(), shape.end(), [](auto side) { return side >= 0; }));
   const TypeRow& row = RowOf(type);
   std::string dict = StrCat("{'descr': '", row.bytes == 1 ? "|" : "<", row.code,
                             "', 'fortran_order': False, 'shape': ", NpyShapeText(shape), ", }");
@@ -327,9 +303,7 @@ std::string NpyHeaderBytes(NpyType type, const std::vector<int64_t>& shape) {
 }
 
 std::string EncodeNpy(NpyType type, const std::vector<int64_t>& shape, std::string_view data) {
-  std::string bytes = NpyHeaderBytes(type, shape);
-  bytes.append(data);
-  return bytes;
+  return NpyHeaderBytes(type, shape).append(data);
 }
 
 }  // namespace lightcone

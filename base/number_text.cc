@@ -6,7 +6,7 @@
 namespace lightcone {
 
 std::string NumberText(double x) {
-  // People read 0.0005 and 100000 sooner than 5e-04 and 1e+05, which std::to_chars would choose: they are shorter.
+  // People read 0.0005 and 100000 faster than the shorter 5e-04 and 1e+05, which std::to_chars would choose.
   const double size = std::abs(x);
   const bool plain = size == 0 || (size >= 1e-4 && size < 1e15);
   const std::chars_format format = plain ? std::chars_format::fixed : std::chars_format::general;

@@ -9,7 +9,7 @@ namespace lightcone {
 
 namespace {
 
-// On Linux, the number 0 is the calling thread, and the process's number that of its first thread.
+// On Linux, 0 means the calling thread, and the process's id is that of its first thread.
 int NicenessOfProcess() { return ::getpriority(PRIO_PROCESS, static_cast<id_t>(::getpid())); }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "absl/strings/str_replace.h"
+#include "base/dcheck.h"
 #include "base/strings.h"
 
 namespace lightcone {
@@ -74,7 +76,7 @@ std::string Bar(const BarPlot& plot, const BarValue& bar, double x, double width
     label = std::min(label, top - 5);
   }
   const bool cut = bar.value < plot.low || bar.value > plot.high;
-  if (cut) svg += Box(x - 1, end + (bar.value < 0 ? -8 : 5), width + 2, 3, "#ffffff");  // it goes on
+  if (cut) svg += Box(x - 1, end + (bar.value < 0 ? -8 : 5), width + 2, 3, "#ffffff");  // a gap: the bar continues
   if (cut || width >= 24) svg += Text(x + width / 2, label, "middle", Format("%.*f", plot.decimals, bar.value));
   return svg;
 }
@@ -82,29 +84,8 @@ std::string Bar(const BarPlot& plot, const BarValue& bar, double x, double width
 }  // namespace
 
 std::string EscapeXml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+  return absl::StrReplaceAll(ToAbsl(text),
+                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
 std::string SeriesColor(size_t i) {
@@ -114,6 +95,7 @@ std::string SeriesColor(size_t i) {
 }
 
 std::string BarsSvg(const BarPlot& plot) {
+  LC_DCHECK(plot.low <= 0 && 0 < plot.high);
   std::string svg = Open(272 + LegendHeight(plot.series), plot.title);
   for (int tick = 0; tick <= 4; ++tick) {
     const double value = plot.low + (plot.high - plot.low) * tick / 4, y = HeightOf(plot, value);
@@ -166,6 +148,7 @@ std::string HistogramSvg(const HistogramPlot& plot) {
 }
 
 std::string HeatSvg(const HeatPlot& plot) {
+  LC_DCHECK(plot.side >= 1 && plot.cells.size() == plot.side * plot.side);
   constexpr double kTop = 20, kSize = 400, kX = 200;
   const double cell = kSize / static_cast<double>(plot.side);
   double top = std::max(1e-9, *std::max_element(plot.cells.begin(), plot.cells.end()));
@@ -174,7 +157,7 @@ std::string HeatSvg(const HeatPlot& plot) {
   for (size_t row = 0; row < plot.side; ++row) {
     for (size_t column = 0; column < plot.side; ++column) {
       const double share = plot.cells[row * plot.side + column] / top;
-      if (share < 0.004) continue;  // white
+      if (share < 0.004) continue;  // the cell stays white
       // The square root keeps small shares of confusion visible beside a strong diagonal.
       svg += Box(kX + static_cast<double>(column) * cell, kTop + static_cast<double>(row) * cell, cell, cell, "#1c4f9c",
                  Format(" fill-opacity='%.2f'", std::sqrt(share)).c_str());

@@ -5,12 +5,13 @@
 #include <memory>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/exceptions.h"
 
 namespace lightcone::server {
 namespace {
 
-// What the threads of one ParallelFor share; outlives the call, because a helper may start after all work is done.
+// The state that the threads of one ParallelFor share. It outlives the call: a helper may start after all work is done.
 struct Loop {
   Loop(int64_t n, const std::function<void(int64_t)>* b) : count(n), body(b) {}
 
@@ -33,16 +34,17 @@ struct Loop {
   }
 
   const int64_t count;
-  const std::function<void(int64_t)>* const body;  // valid while an index is left to take
+  const std::function<void(int64_t)>* const body;  // body, valid while an index is left to take
   std::atomic<int64_t> next{0};
   absl::Mutex mu;
   int64_t done ABSL_GUARDED_BY(mu) = 0;
-  absl::Status status ABSL_GUARDED_BY(mu);  // of the first body that threw
+  absl::Status status ABSL_GUARDED_BY(mu);  // status of the first body that threw
 };
 
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
+  LC_DCHECK(threads >= 1);
   for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { Work(); });
 }
 
@@ -61,14 +63,16 @@ absl::Status ThreadPool::ParallelFor(int64_t count, const std::function<void(int
     absl::MutexLock lock(&mu_);
     try {
       for (int64_t i = 0; i < helpers; ++i) tasks_.push_back([loop] { loop->Run(); });
-    } catch (const std::bad_alloc&) {  // Fewer help: the caller does the work all the same, and waits for those who do.
+    } catch (const std::bad_alloc&) {
+      // Fewer threads help: the caller still works, and waits for the helpers that it has.
     }
   }
   loop->Run();
   absl::MutexLock lock(&loop->mu);
   const auto finished = [&loop]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return loop->done == loop->count; };
   loop->mu.Await(absl::Condition(&finished));
-  return std::move(loop->status);  // the caller's alone: a helper may drop the loop while the caller reads the message
+  // The caller takes the status: a helper may drop the loop while the caller reads the message.
+  return std::move(loop->status);
 }
 
 void ThreadPool::Work() {

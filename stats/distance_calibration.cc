@@ -7,27 +7,28 @@
 #include <map>
 #include <vector>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 
 namespace lightcone {
 namespace {
 
-constexpr int kBitsLeft = 14;  // of a float64's 52 behind the leading one
+constexpr int kBitsLeft = 14;  // kept bits of a float64's 52 after the leading one
 constexpr double kRidge = 1e-9;
 constexpr int kSteps = 100, kHalvings = 40;
-constexpr double kLossRounding = 1e-12;  // of a loss
-constexpr double kConverged = 1e-7;      // a step, in log odds: the one behind it would be about its square
+constexpr double kLossRounding = 1e-12;  // relative rounding error of a loss
+constexpr double kConverged = 1e-7;      // size of the last step in log odds; the next would be about its square
 
 struct Point {
   double x = 0, weight = 0;
   bool relevant = false;
 };
 
-// log(1 + exp(t)) and the logistic function, wherever t lies.
+// log(1 + exp(t)) and the logistic function, without overflow.
 double Softplus(double t) { return t > 0 ? t + std::log1p(std::exp(-t)) : std::log1p(std::exp(t)); }
 double Logistic(double t) { return t > 0 ? 1 / (1 + std::exp(-t)) : std::exp(t) / (1 + std::exp(t)); }
 
-// Points in ascending order, so that sums are the same each time.
+// Points in ascending order, so that sums are reproducible.
 std::vector<Point> PointsOf(const DistanceCounts& counts) {
   std::vector<Point> points;
   for (const auto& [bits, kinds] : counts.bins()) {
@@ -42,8 +43,9 @@ std::vector<Point> PointsOf(const DistanceCounts& counts) {
   return points;
 }
 
-// Whether a distance separates the kinds, touching or not. REQUIRES: both are there, and the order of PointsOf.
+// Whether a distance separates the kinds, touching or not. REQUIRES: both kinds, in the order of PointsOf.
 bool Separated(const std::vector<Point>& points) {
+  LC_DCHECK(std::ranges::is_sorted(points, {}, &Point::x));
   for (const bool first : {false, true}) {
     double end = -std::numeric_limits<double>::infinity(), begin = std::numeric_limits<double>::infinity();
     for (const Point& p : points) {
@@ -65,8 +67,8 @@ double Loss(const std::vector<Point>& points, double ridge, double a, double b) 
   return loss;
 }
 
-// Newton's method with steps halved until they do not ascend, rounding aside: near the end a step gains less than it.
-// REQUIRES: x of mean 0 and deviation 1, kinds that overlap.
+// Newton's method with steps halved until the loss does not rise by more than rounding, which exceeds the gain near the
+// end. REQUIRES: x of mean 0 and deviation 1, kinds that overlap.
 absl::StatusOr<RelevanceFit> Newton(const std::vector<Point>& points, double total, double relevant) {
   const double ridge = kRidge * total;
   double a = std::log(relevant / (total - relevant)), b = 0;
@@ -149,7 +151,7 @@ absl::StatusOr<RelevanceFit> FitRelevance(const DistanceCounts& counts) {
   for (const Point& p : points) variance += p.weight * (p.x - mean) * (p.x - mean);
   const double deviation = std::sqrt(variance / total);
   if (!std::isfinite(deviation)) return FailedPrecondition("distances are too great to be fitted");
-  // Sums of equal distances may differ in their last bits.
+  // Means of equal distances may differ in their last bits.
   if (!(deviation > 1e-12 * std::abs(mean))) return FailedPrecondition("all distances are the same");
   if (Separated(points)) return FailedPrecondition("a distance separates what is relevant from all else");
   for (Point& p : points) p.x = (p.x - mean) / deviation;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "geometry/metric.h"
 #include "geometry/uncertainty.h"
@@ -15,7 +16,7 @@ constexpr double kTemperature = 0.1, kSharpTemperature = 0.05;
 constexpr double kLimit = 5;
 constexpr double kWeightMax = 1e6;
 constexpr size_t kBehind = 15;
-constexpr size_t kReturned = 4, kAlike = 9;  // places among the features
+constexpr size_t kReturned = 4, kAlike = 9;  // positions of features
 
 double Mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -31,6 +32,7 @@ absl::Status CheckNumbers(const char* field, std::span<const double> values) {
 }  // namespace
 
 ClassEvidence EvidenceOf(const ClassMeans& means, std::span<const float> z) {
+  LC_DCHECK(means.classes() >= 1 && z.size() == means.dimension);
   const size_t d = means.dimension, classes = means.classes();
   const double norm = std::max(NormOf(z), 1e-30);
   std::vector<double> distances(classes);
@@ -58,6 +60,7 @@ double Steepness(std::span<const double> distances) {
 }
 
 HeadFeatures HeadFeaturesOf(const HeadFacts& facts) {
+  LC_DCHECK(!facts.distances.empty() && facts.d1 > 0);
   const std::span<const double> near = facts.distances;
   const auto entropy = [&](size_t k, double share) {
     return NeighbourEntropy(near.first(std::min(k, near.size())), share * facts.d1);
@@ -97,7 +100,7 @@ absl::Status FailureHead::Validate() const {
   LC_RETURN_IF_ERROR(CheckNumbers("failure_head.deviation", deviation));
   LC_RETURN_IF_ERROR(CheckNumbers("failure_head.weights", weights));
   LC_RETURN_IF_ERROR(CheckNumbers("failure_head.bias", {&bias, 1}));
-  // Far beyond what a fit gives; without a bound a score could be infinity less infinity.
+  // The bound lies far beyond fitted weights. Without it a score could be infinity less infinity.
   for (const double value : weights) {
     if (std::abs(value) > kWeightMax) return InvalidField("failure_head.weights", StrCat(value), "-1e6 .. 1e6");
   }

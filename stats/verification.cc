@@ -7,12 +7,13 @@
 #include <optional>
 #include <queue>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 
 namespace lightcone {
 namespace {
 
-constexpr std::size_t kHalf = 65536;  // values of half the bits of a float
+constexpr std::size_t kHalf = 65536;  // number of values of half the bits of a float
 constexpr float kAcceptAll = -std::numeric_limits<float>::infinity();
 
 // Unsigned numbers in the order of the floats; both zeros give one key.
@@ -23,9 +24,9 @@ std::uint32_t KeyOf(float score) {
 
 float ScoreOf(std::uint32_t key) { return std::bit_cast<float>((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key); }
 
-// floor(rate x n) that does not fall one short where the product of two doubles does (0.29 x 100 < 29), and leaves one.
-// REQUIRES: n >= 1.
+// floor(rate x n), at most n - 1, without the rounding error of the product (0.29 x 100 < 29). REQUIRES: n >= 1.
 std::int64_t Allowed(double rate, std::int64_t n) {
+  LC_DCHECK(n >= 1);
   return std::min(n - 1, static_cast<std::int64_t>(std::floor(rate * static_cast<double>(n) * (1 + 1e-12))));
 }
 
@@ -47,7 +48,7 @@ struct Histogram {
   }
 };
 
-// The place that holds the impostor before whom `allowed` others stand from the top, with what stands above the place.
+// The place of the impostor with `allowed` others above, and the counts above the place.
 struct Place {
   std::size_t place = 0;
   std::int64_t genuine_above = 0, impostor_above = 0;
@@ -55,6 +56,7 @@ struct Place {
 
 // REQUIRES: more than `allowed` impostors.
 Place FindPlace(const Histogram& histogram, std::int64_t allowed) {
+  LC_DCHECK(histogram.Impostor() > allowed);
   Place found{kHalf - 1, 0, 0};
   while (found.place > 0 && found.impostor_above + histogram.impostor[found.place] <= allowed) {
     found.impostor_above += histogram.impostor[found.place];
@@ -72,7 +74,7 @@ absl::Status CheckRates(const char* field, std::span<const double> rates, bool z
   return absl::OkStatus();
 }
 
-// The low halves of the scores in those high halves where a threshold lies.
+// The low halves of the scores in high halves with a threshold.
 struct FineHistograms {
   explicit FineHistograms(std::span<const Place> places) : slot(kHalf, -1) {
     for (const Place& place : places) {
@@ -83,7 +85,7 @@ struct FineHistograms {
   }
   Histogram& Of(std::size_t place) { return histograms[static_cast<std::size_t>(slot[place])]; }
 
-  std::vector<int> slot;  // of a high half; -1: no threshold lies there
+  std::vector<int> slot;  // histogram of each high half; -1 without a threshold
   std::vector<Histogram> histograms;
 };
 
@@ -177,12 +179,12 @@ std::int64_t CountAbove(std::span<const float> values, float threshold) {
   return std::count_if(values.begin(), values.end(), [&](float v) { return v > threshold; });
 }
 
-// What is left of the rows of scores.
+// The summary of the rows of scores.
 struct Identified {
   std::vector<float> mates;         // best score of each mated probe's own subject
-  std::vector<std::uint8_t> first;  // 1 where that is ranked first
+  std::vector<std::uint8_t> first;  // 1 where the own subject is ranked first
   std::vector<float> strangers;     // best score of each non-mated probe
-  std::vector<float> other_pairs;   // kAllOtherPairs: the largest, descending
+  std::vector<float> other_pairs;   // largest other scores, descending; kAllOtherPairs only
 };
 
 absl::Status AddProbe(std::size_t probe, std::int64_t subject, std::span<const float> row,

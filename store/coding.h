@@ -1,5 +1,5 @@
-// Fixed-width integers of the store's keys (big endian: byte order is numeric order) and values (little endian: a
-// vector of floats is copied as it lies in memory). Header only, no allocation beyond the appended string; thread safe.
+// Fixed-width integers of the store. Keys are big endian, so that byte order is numeric order. Values are little
+// endian, so that a vector of floats is copied as it lies in memory. Threads: pure functions.
 #pragma once
 
 #include <bit>
@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+
+#include "base/dcheck.h"
 
 namespace lightcone::coding {
 
@@ -29,12 +31,14 @@ void AppendBig(std::string* out, T value) {
 // REQUIRES: bytes.size() >= sizeof(T).
 template <typename T>
 T ReadBig(std::string_view bytes) {
+  LC_DCHECK(bytes.size() >= sizeof(T));
   T value = 0;
   for (size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value << 8) | static_cast<uint8_t>(bytes[i]);
   return value;
 }
 
-// Takes little-endian values off the front of a record; false (and nothing taken) when too few bytes are left.
+// Takes little-endian values off the front of a record. Take returns false and takes nothing when too few bytes are
+// left. Threads: one at a time.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}

@@ -14,10 +14,10 @@ namespace lightcone {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr int kBloomBitsPerKey = 10;  // 1 % false positives.
+constexpr int kBloomBitsPerKey = 10;  // bits for 1 % false positives
 
-// What this build of RocksDB can do of the wish: a distribution may have left a codec out.
-rocksdb::CompressionType Supported(rocksdb::CompressionType wish) {
+// `wish`, or no compression where this build of RocksDB lacks the codec.
+rocksdb::CompressionType SupportedOrNone(rocksdb::CompressionType wish) {
   const auto supported = rocksdb::GetSupportedCompressions();
   const bool found = std::find(supported.begin(), supported.end(), wish) != supported.end();
   return found ? wish : rocksdb::kNoCompression;
@@ -26,7 +26,7 @@ rocksdb::CompressionType Supported(rocksdb::CompressionType wish) {
 rocksdb::BlockBasedTableOptions TableOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
-  // Index and filter blocks count against memory_bytes, too; those of level 0 stay, for every read needs them.
+  // Index and filter blocks count against memory_bytes. Those of level 0 stay, since every read needs them.
   table.cache_index_and_filter_blocks = true;
   table.cache_index_and_filter_blocks_with_high_priority = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
@@ -42,7 +42,7 @@ rocksdb::ColumnFamilyOptions OptionsOf(Table table, const StoreOptions& options,
   rocksdb::BlockBasedTableOptions blocks = TableOptions(cache);
   const uint64_t memory = static_cast<uint64_t>(options.memory_bytes);
   family.write_buffer_size = std::clamp(memory / 16, kMiB, 64 * kMiB);
-  family.compression = Supported(rocksdb::kLZ4Compression);
+  family.compression = SupportedOrNone(rocksdb::kLZ4Compression);
   // Levels sized from the largest one: at most a tenth of the disk holds outdated values, whatever the store's size.
   family.level_compaction_dynamic_level_bytes = true;
   // A scan inside one collection skips the files that hold no key of it.
@@ -50,11 +50,11 @@ rocksdb::ColumnFamilyOptions OptionsOf(Table table, const StoreOptions& options,
 
   switch (table) {
     case Table::kItems:
-      // New ids are not in the memtables either: a filter there spares the walk of each skip list.
+      // Memtables hold no new ids either: a filter there saves the walk of each skip list.
       family.memtable_prefix_bloom_size_ratio = 0.02;
       family.memtable_whole_key_filtering = true;
       // Payloads are JSON: the last level, where nine tenths of the bytes lie, is worth the slower codec.
-      family.bottommost_compression = Supported(rocksdb::kZSTD);
+      family.bottommost_compression = SupportedOrNone(rocksdb::kZSTD);
       break;
     case Table::kEmbeddings:
       // Mantissas of floats do not compress: a codec would only cost time. Large blocks suit the long scans.
@@ -63,13 +63,13 @@ rocksdb::ColumnFamilyOptions OptionsOf(Table table, const StoreOptions& options,
       break;
     case Table::kOrder:
     case Table::kChanges:
-      // Only ever scanned: a filter on whole keys would be dead weight, the one on collections stays.
+      // These tables are only scanned: a filter on whole keys would be dead weight. The filter on collections stays.
       blocks.whole_key_filtering = false;
       blocks.block_size = 16 << 10;
       break;
     case Table::kInputs:
-      // Images are written once and seldom read: in blob files compaction moves only references to them. Most are
-      // compressed already, so no codec.
+      // Images are written once and seldom read. In blob files, compaction moves only references to them. Most images
+      // are compressed already, so no codec is used.
       family.enable_blob_files = true;
       family.min_blob_size = 4 << 10;
       family.enable_blob_garbage_collection = true;
@@ -85,17 +85,7 @@ rocksdb::ColumnFamilyOptions OptionsOf(Table table, const StoreOptions& options,
 }  // namespace
 
 bool HasCollectionPrefix(Table table) {
-  switch (table) {
-    case Table::kGenerations:
-    case Table::kItems:
-    case Table::kEmbeddings:
-    case Table::kOrder:
-    case Table::kChanges:
-    case Table::kInputs:
-      return true;
-    default:
-      return false;
-  }
+  return IsBulk(table) || table == Table::kGenerations || table == Table::kItems;
 }
 
 bool IsBulk(Table table) {
@@ -108,19 +98,19 @@ rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* en
   db.create_if_missing = true;
   db.create_missing_column_families = true;
   db.paranoid_checks = true;
-  // Only a torn last record, of a write that nobody was told of, is dropped. Any other damage of the log refuses to
-  // open: the default would open and silently lose every acknowledged write behind the damage. Who opens knows better
-  // where there is a synced point.
+  // Only a torn last record is dropped: its write was never acknowledged. Any other damage of the log refuses to open.
+  // RocksDB's default would open and silently lose every acknowledged write behind the damage. A store with a synced
+  // point replaces this mode.
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   db.max_background_jobs = options.background_threads;
-  // Memtables of all tables share a quarter of the memory; families that are seldom written flush before they hold a
-  // log back, which bounds the log's size and with it the time of a restart after a crash.
+  // Memtables of all tables share a quarter of the memory. A bounded log makes seldom written families flush, and a
+  // restart after a crash short.
   const size_t memtables = static_cast<size_t>(options.memory_bytes / 4);
   db.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(memtables);
   db.max_total_wal_size = std::max<uint64_t>(memtables, 16 * kMiB);
-  // Background writes and unsynced log reach the disk bit by bit: no fsync of a writer waits behind a gigabyte.
+  // Background writes and the unsynced log reach the disk bit by bit: no writer's fsync waits behind a gigabyte.
   db.bytes_per_sync = kMiB;
-  // The log in larger bits: each stops the writer for a moment, and durable writers sync long before.
+  // The log is synced in larger parts: each stops the writer for a moment, and durable writers sync long before.
   db.wal_bytes_per_sync = 8 * kMiB;
   db.max_open_files = 512;
   db.max_log_file_size = 8 * kMiB;

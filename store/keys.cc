@@ -21,12 +21,14 @@ constexpr char kInternal = '\x80';
 constexpr char kProbeHead = 0x01;
 constexpr char kProbeBody = 0x02;
 constexpr size_t kStringBytesMax = 512;
-// Where a generation's number stands in a key of kGenerations: no generation has this one.
+// The number in an adapter's key where a generation's key has the generation. No generation has this number.
 constexpr uint32_t kAdapters = UINT32_MAX;
 
-std::string Prefix(uint32_t collection) {
+// The numbers one after the other, big endian; a char is one byte.
+template <typename... Numbers>
+std::string Joined(Numbers... numbers) {
   std::string key;
-  AppendBig(&key, collection);
+  (AppendBig(&key, numbers), ...);
   return key;
 }
 
@@ -39,8 +41,8 @@ std::string BehindPrefix(std::string prefix) {
 
 Range PrefixRange(const std::string& prefix) { return {prefix, BehindPrefix(prefix)}; }
 
-// Maps a float to an integer of the opposite order. The bits of IEEE floats of one sign order like integers; a NaN,
-// which no encoder gives, sorts first as the most uncertain, and -0 sorts as 0.
+// Maps a float to an integer of the opposite order. The bits of IEEE floats of one sign order like integers. A NaN,
+// which no encoder gives, sorts first as the most uncertain; -0 sorts as 0.
 uint32_t DescendingBits(float value) {
   if (std::isnan(value)) return 0;
   const uint32_t bits = std::bit_cast<uint32_t>(value + 0.0f);
@@ -56,77 +58,39 @@ absl::Status WrongShape(std::string_view kind, std::string_view key) {
 
 std::string Meta(std::string_view name) { return StrCat("m/", name); }
 std::string CollectionName(std::string_view name) { return StrCat("n/", name); }
-std::string Collection(uint32_t collection) { return Prefix(collection); }
-
-std::string Generation(uint32_t collection, uint32_t generation) {
-  std::string key = Prefix(collection);
-  AppendBig(&key, generation);
-  return key;
-}
-
-std::string Adapter(uint32_t collection, uint32_t from, uint32_t to) {
-  std::string key = Generation(collection, kAdapters);
-  AppendBig(&key, from);
-  AppendBig(&key, to);
-  return key;
-}
-
-std::string Item(uint32_t collection, const ItemId& id) { return Prefix(collection) + EncodeItemId(id); }
-
-std::string InternalId(uint32_t collection, uint64_t internal_id) {
-  std::string key = Prefix(collection);
-  key.push_back(kInternal);
-  AppendBig(&key, internal_id);
-  return key;
-}
-
+std::string Collection(uint32_t collection) { return Joined(collection); }
+std::string Generation(uint32_t collection, uint32_t generation) { return Joined(collection, generation); }
+std::string Adapter(uint32_t collection, uint32_t from, uint32_t to) { return Joined(collection, kAdapters, from, to); }
+std::string Item(uint32_t collection, const ItemId& id) { return Joined(collection) + EncodeItemId(id); }
+std::string InternalId(uint32_t collection, uint64_t internal_id) { return Joined(collection, kInternal, internal_id); }
 std::string Embedding(uint32_t collection, uint32_t generation, uint64_t internal_id) {
-  std::string key = Generation(collection, generation);
-  AppendBig(&key, internal_id);
-  return key;
+  return Joined(collection, generation, internal_id);
 }
-
 std::string Order(uint32_t collection, uint32_t generation, float uncertainty, uint64_t internal_id) {
-  std::string key = Generation(collection, generation);
-  AppendBig(&key, DescendingBits(uncertainty));
-  AppendBig(&key, internal_id);
-  return key;
+  return Joined(collection, generation, DescendingBits(uncertainty), internal_id);
 }
-
-std::string Change(uint32_t collection, uint64_t sequence) {
-  std::string key = Prefix(collection);
-  AppendBig(&key, sequence);
-  return key;
-}
-
-std::string Input(uint32_t collection, uint64_t internal_id) { return Change(collection, internal_id); }
-
+std::string Change(uint32_t collection, uint64_t sequence) { return Joined(collection, sequence); }
+std::string Input(uint32_t collection, uint64_t internal_id) { return Joined(collection, internal_id); }
 std::string ProbeHead(uint32_t collection, std::string_view name) {
-  return StrCat(Prefix(collection) + kProbeHead, name);
+  return StrCat(Joined(collection, kProbeHead), name);
 }
 std::string ProbeBody(uint32_t collection, std::string_view name) {
-  return StrCat(Prefix(collection) + kProbeBody, name);
+  return StrCat(Joined(collection, kProbeBody), name);
 }
-
-std::string Job(uint64_t number) {
-  std::string key;
-  AppendBig(&key, number);
-  return key;
-}
+std::string Job(uint64_t number) { return Joined(number); }
 
 Range ItemRange(uint32_t collection) {
-  const std::string prefix = Prefix(collection);
-  return {prefix + kNumber, prefix + static_cast<char>(kString + 1)};
+  return {Joined(collection, kNumber), Joined(collection, static_cast<char>(kString + 1))};
 }
 
-Range InternalIdRange(uint32_t collection) { return PrefixRange(Prefix(collection) + kInternal); }
-Range CollectionRange(uint32_t collection) { return PrefixRange(Prefix(collection)); }
+Range InternalIdRange(uint32_t collection) { return PrefixRange(Joined(collection, kInternal)); }
+Range CollectionRange(uint32_t collection) { return PrefixRange(Joined(collection)); }
 Range GenerationRange(uint32_t collection, uint32_t generation) {
   return PrefixRange(Generation(collection, generation));
 }
 
-Range GenerationRecordRange(uint32_t collection) { return {Prefix(collection), Generation(collection, kAdapters)}; }
-Range ProbeHeadRange(uint32_t collection) { return PrefixRange(Prefix(collection) + kProbeHead); }
+Range GenerationRecordRange(uint32_t collection) { return {Joined(collection), Generation(collection, kAdapters)}; }
+Range ProbeHeadRange(uint32_t collection) { return PrefixRange(Joined(collection, kProbeHead)); }
 Range AdapterRange(uint32_t collection) { return PrefixRange(Generation(collection, kAdapters)); }
 
 absl::StatusOr<ItemId> ParseItem(std::string_view key) {

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "rocksdb/db.h"
@@ -54,7 +55,7 @@ absl::Status ToStatus(const rocksdb::Status& status, std::string_view step) {
   return Internal(text);
 }
 
-// As RocksDB names it.
+// The path that RocksDB gives log `number`.
 std::string LogPath(const std::string& folder, uint64_t number) {
   std::string digits = StrCat(number);
   if (digits.size() < 6) digits.insert(0, 6 - digits.size(), '0');
@@ -65,7 +66,7 @@ std::string LogPath(const std::string& folder, uint64_t number) {
 bool InOneCollection(std::string_view begin, std::string_view end) {
   if (begin.size() < kPrefixBytes || end.size() < kPrefixBytes) return false;
   if (begin.substr(0, kPrefixBytes) == end.substr(0, kPrefixBytes)) return true;
-  // [c, c + 1) is the commonest range and lies in one collection as well.
+  // [c, c + 1) is the most common range and lies in one collection as well.
   std::string next(begin.substr(0, kPrefixBytes));
   for (size_t i = kPrefixBytes; i-- > 0;) {
     next[i] = static_cast<char>(static_cast<uint8_t>(next[i]) + 1);
@@ -87,13 +88,14 @@ class RocksIterator final : public Iterator {
     read.fill_cache = !IsBulk(table);
     iterator_.reset(db->NewIterator(read, family));
     iterator_->Seek(ToSlice(begin));
-    Open();
+    OpenValue();
   }
 
   bool Valid() const override { return status_.ok() && iterator_->Valid(); }
   void Next() override {
+    LC_DCHECK(iterator_->Valid());
     iterator_->Next();
-    Open();
+    OpenValue();
   }
   std::string_view key() const override { return ToView(iterator_->key()); }
   std::string_view value() const override { return value_; }
@@ -108,7 +110,7 @@ class RocksIterator final : public Iterator {
 
  private:
   // Verifies the value under the cursor, or keeps the error that ended the walk.
-  void Open() {
+  void OpenValue() {
     if (!iterator_->Valid()) {
       status_ = ToStatus(iterator_->status(), StrCat("scan table '", TableName(table_), "'"));
       return;
@@ -129,6 +131,21 @@ class RocksIterator final : public Iterator {
   absl::Status status_;
 };
 
+// The values of `count` keys of one table, read at once.
+struct RawValues {
+  template <typename KeyAt>
+  RawValues(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, size_t count, const KeyAt& key_at)
+      : raw(count), status(count) {
+    std::vector<rocksdb::Slice> keys;
+    keys.reserve(count);
+    for (size_t i = 0; i < count; ++i) keys.push_back(key_at(i));
+    db.MultiGet(rocksdb::ReadOptions(), family, count, keys.data(), raw.data(), status.data());
+  }
+
+  std::vector<rocksdb::PinnableSlice> raw;
+  std::vector<rocksdb::Status> status;
+};
+
 class RocksStore final : public Store {
  public:
   RocksStore(std::string folder, const StoreInternals& internals)
@@ -136,7 +153,7 @@ class RocksStore final : public Store {
 
   ~RocksStore() override {
     if (db_ == nullptr) return;
-    // What PROCESS writers left unsynced: a clean stop makes it durable. An error here has nobody left to be told.
+    // A clean stop makes durable what PROCESS writers left unsynced. No caller is left to hear of an error.
     if (group_.failure().ok()) (void)SyncLog();
     for (rocksdb::ColumnFamilyHandle* family : families_) (void)db_->DestroyColumnFamilyHandle(family);
     (void)db_->Close();
@@ -147,7 +164,7 @@ class RocksStore final : public Store {
     LC_RETURN_IF_ERROR(PrepareStoreFolder(folder_));
     LC_RETURN_IF_ERROR(OpenDatabase(options));
     const std::string step = StrCat("open store '", folder_, "'");
-    // What the log held is in tables by now, so the point lies before the log that begins.
+    // The tables hold the old log's content by now, so the point lies before the log that begins.
     SyncedPoint point = SyncedNow();
     if (point.log > 0) --point.log;
     LC_RETURN_IF_ERROR(Annotate(synced_.Open(folder_, point), step));
@@ -182,19 +199,14 @@ class RocksStore final : public Store {
   }
 
   std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const override {
-    std::vector<rocksdb::Slice> slices;
-    slices.reserve(keys.size());
-    for (const std::string& key : keys) slices.emplace_back(key);
-    std::vector<rocksdb::PinnableSlice> raw(keys.size());
-    std::vector<rocksdb::Status> found(keys.size());
-    db_->MultiGet(rocksdb::ReadOptions(), Family(table), keys.size(), slices.data(), raw.data(), found.data());
+    const RawValues values(*db_, Family(table), keys.size(), [&](size_t i) { return rocksdb::Slice(keys[i]); });
     std::vector<absl::StatusOr<std::string>> out;
     out.reserve(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (found[i].IsNotFound()) {
+      if (values.status[i].IsNotFound()) {
         out.emplace_back(absl::Status(absl::StatusCode::kNotFound, ""));
       } else {
-        out.push_back(Unwrap(table, keys[i], found[i], raw[i]));
+        out.push_back(Unwrap(table, keys[i], values.status[i], values.raw[i]));
       }
     }
     return out;
@@ -216,12 +228,12 @@ class RocksStore final : public Store {
       LC_RETURN_IF_ERROR(Append(&raw));
     }
     LC_RETURN_IF_ERROR(group_.Commit());
-    // A memtable that holds a range tombstone asks its filter no more: point reads get a fresh one. What is lost if
-    // this fails is speed.
+    // A memtable with a range tombstone no longer asks its filter: a flush gives point reads a fresh memtable. A
+    // failure costs speed alone.
     if (table == Table::kItems) {
       rocksdb::FlushOptions in_background;
       in_background.wait = false;
-      in_background.allow_write_stall = true;  // else it would wait for an earlier flush
+      in_background.allow_write_stall = true;  // without it the call would wait for an earlier flush
       (void)db_->Flush(in_background, Family(table));
     }
     return absl::OkStatus();
@@ -280,7 +292,7 @@ class RocksStore final : public Store {
     return std::string(value);
   }
 
-  // What Convert makes of it, about and not less: a large batch must not be moved while it grows.
+  // An upper bound near the size of Convert's result: a large batch must not be moved while it grows.
   static size_t BytesOf(const WriteBatch& batch) {
     constexpr size_t kHeader = 12, kPerOperation = 32;
     size_t bytes = kHeader;
@@ -291,9 +303,9 @@ class RocksStore final : public Store {
   }
 
   absl::Status Convert(const WriteBatch& batch, rocksdb::WriteBatch* raw) const {
-    // In the order of keys: neighbours in a memtable are found from each other, which makes an insert several times
-    // cheaper than one at a random place. Operations on the same key keep their order. Table kMeta comes last: who sees
-    // a batch's key there sees all of it.
+    // The order of keys makes an insert several times cheaper than a random place, since a memtable finds neighbours
+    // from each other. Operations on the same key keep their order. Table kMeta comes last: a reader of a batch's key
+    // there sees the whole batch.
     const std::vector<WriteBatch::Operation>& operations = batch.operations();
     std::vector<uint32_t> sorted(operations.size());
     std::iota(sorted.begin(), sorted.end(), 0u);
@@ -322,7 +334,7 @@ class RocksStore final : public Store {
     if (!end.empty()) {
       return ToStatus(raw->DeleteRange(Family(table), ToSlice(begin), ToSlice(end)), Place(table, begin));
     }
-    // RocksDB has no open end: remove up to the last key, and that one by itself.
+    // RocksDB has no open end: remove up to the last key, then the last key itself.
     rocksdb::ReadOptions read;
     read.total_order_seek = true;
     const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(read, Family(table)));
@@ -336,7 +348,7 @@ class RocksStore final : public Store {
 
   absl::Status CheckExpectations(const WriteBatch& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
 
-  // Log and memtables, no sync.
+  // Writes to the log and memtables without a sync.
   absl::Status Append(rocksdb::WriteBatch* raw) ABSL_SHARED_LOCKS_REQUIRED(write_mutex_) {
     if (raw->Count() == 0) return absl::OkStatus();
     const rocksdb::Status written = db_->Write(rocksdb::WriteOptions(), raw);
@@ -349,7 +361,7 @@ class RocksStore final : public Store {
     return failure;
   }
 
-  // What a sync from here on covers: what has been appended, in the current log or before it.
+  // The last appended operation, which a sync from here on covers, and the current log.
   SyncedPoint SyncedNow() const {
     const uint64_t sequence = db_->GetLatestSequenceNumber();
     std::unique_ptr<rocksdb::LogFile> log;
@@ -361,13 +373,14 @@ class RocksStore final : public Store {
     const SyncedPoint point = SyncedNow();
     const rocksdb::Status synced = db_->SyncWAL();
     if (!synced.ok()) {
-      // Where an append has just failed, a sync of the same log only says that something did. The append knows what,
-      // and tells before it gives its lock back.
+      // After a failed append, a sync of the same log reports only that something failed. The append knows the cause
+      // and records it before it releases its lock.
       { absl::WriterMutexLock wait(&write_mutex_); }
       const absl::Status cause = group_.failure();
       return cause.ok() ? WriteFailure(synced, "sync") : cause;
     }
-    if (point.log > 0 && group_.failure().ok()) synced_.Note(point);  // a failed append may have used numbers up
+    // A failed append may have used sequence numbers up.
+    if (point.log > 0 && group_.failure().ok()) synced_.Note(point);
     return absl::OkStatus();
   }
 
@@ -375,20 +388,20 @@ class RocksStore final : public Store {
     if (IsFullDisk(error)) return ToStatus(error, StrCat("store '", folder_, "': ", step));
     const std::string why = StrCat("store '", folder_, "' is read-only since an I/O error: ", step, ": ",
                                    error.ToString(), "; check the disk and start again");
-    spdlog::error("{}", why);  // callers that are told are many, and not the operator
+    spdlog::error("{}", why);  // the operator reads the log, not the callers' answers
     return Unavailable(why);
   }
 
-  // RocksDB leaves a log that failed for a new one when it flushes, and it flushes only what is not empty. So there is
-  // always something: one key in the family that nothing else uses.
+  // RocksDB replaces a failed log when it flushes, and it flushes only memtables that are not empty. A key in the
+  // family that nothing else uses makes sure of one.
   rocksdb::Status FillMemtable() { return db_->Put(rocksdb::WriteOptions(), families_.back(), "filled", ""); }
 
-  // OK when writes may be tried; resumes after a full disk.
+  // OK when writes may be tried. Resumes RocksDB after a full disk.
   absl::Status Ready() ABSL_LOCKS_EXCLUDED(recovery_mutex_) {
     const absl::Status failure = group_.failure();
     if (failure.ok() || !absl::IsResourceExhausted(failure)) return failure;
     absl::MutexLock lock(&recovery_mutex_);
-    if (group_.failure().ok()) return absl::OkStatus();  // Another writer has resumed it.
+    if (group_.failure().ok()) return absl::OkStatus();  // another writer has resumed RocksDB
     const absl::Time now = absl::Now();
     if (now - last_recovery_ < internals_.recovery_interval_min) return failure;
     last_recovery_ = now;
@@ -397,7 +410,7 @@ class RocksStore final : public Store {
     if (resumed.ok()) resumed = FillMemtable();
     if (resumed.ok()) resumed = db_->SyncWAL();
     if (!resumed.ok()) {
-      // Busy: RocksDB's own recovery is at work; anything else that is not a full disk will not get better.
+      // Busy means that RocksDB's own recovery is at work. Other errors than a full disk do not go away.
       if (!IsFullDisk(resumed) && !resumed.IsBusy()) group_.Fail(WriteFailure(resumed, "resume"));
       return group_.failure();
     }
@@ -407,11 +420,11 @@ class RocksStore final : public Store {
 
   const std::string folder_;
   const StoreInternals internals_;
-  LogWatch watch_;     // of the open
-  SyncedFile synced_;  // SyncLog's
+  LogWatch watch_;     // watch over the log while the store opens
+  SyncedFile synced_;  // file of the synced point
   std::unique_ptr<rocksdb::DB> db_;
-  std::vector<rocksdb::ColumnFamilyHandle*> families_;  // in the order of Table; the last is RocksDB's "default"
-  mutable absl::Mutex write_mutex_;                     // exclusive: check and append as one step; shared: append only
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;  // handles in the order of Table, then RocksDB's "default"
+  mutable absl::Mutex write_mutex_;                     // exclusive: check and append as one step; shared: append
   std::atomic<uint64_t> writes_{0};
   GroupSync group_;
   absl::Mutex recovery_mutex_;
@@ -451,7 +464,7 @@ absl::Status RocksStore::OpenDatabase(const StoreOptions& options) {
   return absl::OkStatus();
 }
 
-// OK when a log that is cut at its first damage still has everything up to the synced point. Changes nothing on disk.
+// OK when a log cut at its first damage still holds everything up to the synced point. Changes nothing on disk.
 absl::Status RocksStore::CheckCut(const StoreOptions& options, SyncedPoint point, const rocksdb::Status& damage) const {
   // RocksDB removes a log once all of it is in tables.
   std::error_code error;
@@ -481,21 +494,18 @@ absl::Status RocksStore::CheckExpectations(const WriteBatch& batch) const {
     const auto& expected = by_table[t];
     if (expected.empty()) continue;
     const Table table = static_cast<Table>(t);
-    std::vector<rocksdb::Slice> slices;
-    slices.reserve(expected.size());
-    for (const auto* expectation : expected) slices.emplace_back(expectation->key);
-    std::vector<rocksdb::PinnableSlice> raw(slices.size());
-    std::vector<rocksdb::Status> found(slices.size());
-    db_->MultiGet(rocksdb::ReadOptions(), Family(table), slices.size(), slices.data(), raw.data(), found.data());
+    const RawValues values(*db_, Family(table), expected.size(),
+                           [&](size_t i) { return rocksdb::Slice(expected[i]->key); });
     for (size_t i = 0; i < expected.size(); ++i) {
       const std::string& key = expected[i]->key;
       const auto& wanted = expected[i]->value;
-      if (!found[i].ok() && !found[i].IsNotFound()) return ToStatus(found[i], Place(table, key));
-      if (found[i].IsNotFound()) {
+      const rocksdb::Status& found = values.status[i];
+      if (!found.ok() && !found.IsNotFound()) return ToStatus(found, Place(table, key));
+      if (found.IsNotFound()) {
         if (!wanted.has_value()) continue;
         return Aborted(StrCat(Place(table, key), " does not exist; the batch expects a value"));
       }
-      LC_ASSIGN_OR_RETURN(const std::string_view value, OpenEnvelope(table, key, ToView(raw[i])));
+      LC_ASSIGN_OR_RETURN(const std::string_view value, OpenEnvelope(table, key, ToView(values.raw[i])));
       if (!wanted.has_value()) return Aborted(StrCat(Place(table, key), " exists; the batch expects that it does not"));
       if (value != *wanted) return Aborted(StrCat(Place(table, key), " has another value than the batch expects"));
     }
@@ -534,7 +544,7 @@ StoreStats RocksStore::Stats() const {
   StoreStats stats;
   std::error_code error;
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
-    std::error_code gone;  // RocksDB removes files while we walk.
+    std::error_code gone;  // error of a file that RocksDB removes during the walk
     const uintmax_t bytes = it->is_regular_file(gone) ? it->file_size(gone) : 0;
     if (!gone) stats.disk_bytes += bytes;
   }

@@ -70,7 +70,7 @@ rocksdb::WalFilter::WalProcessingOption LogWatch::LogRecordFound(unsigned long l
                                                                  bool*) {
   uint64_t first = 0;
   uint32_t count = 0;
-  coding::Reader head(batch.Data());  // RocksDB's own layout: sequence of the first operation, and how many there are
+  coding::Reader head(batch.Data());  // RocksDB's layout: sequence of the first operation, number of operations
   if (!head.Take(&first) || !head.Take(&count)) return WalProcessingOption::kCorruptedRecord;
   if (last_ != 0 && first != last_ + 1) return WalProcessingOption::kCorruptedRecord;
   last_ = first + count - 1;

@@ -1,5 +1,5 @@
-// The section "classes" of a training's checkpoint: the class that each row of its classifier stands for. No torch
-// here. Threads: pure functions.
+// The section "classes" of a training's checkpoint: the class of each row of the classifier. No torch here. Threads:
+// pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace lightcone {
 
 std::string ClassNamesToJson(const std::vector<std::string>& names);
 
-// `rows` names, in the order of the rows. DATA_LOSS when the text is not that.
+// The names in the order of the rows. DATA_LOSS for a text without exactly `rows` names.
 absl::StatusOr<std::vector<std::string>> ParseClassNames(std::string_view text, int64_t rows);
 
 }  // namespace lightcone

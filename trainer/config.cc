@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "base/dcheck.h"
 #include "base/number_text.h"
 #include "base/status.h"
 #include "geometry/metric.h"
@@ -24,134 +26,83 @@ using internal::MakeRow;
 using internal::Row;
 using internal::ShowJson;
 
-constexpr int64_t kDimensionMax = 4096;  // of anything that a network gives
-// Of sqrt(K) * hbct.entail_clip: an angle is told from a difference of products of sinh and cosh, which is noise in
-// float32 where both sides lie further out.
-constexpr double kScaledConeRadiusMax = 5.0;
+constexpr int64_t kDimensionMax = 4096;  // largest dimension of a network's output
+// Options that were deleted. Configurations of that time hold them at 0, which changed nothing.
+constexpr char kDeletedOptions[] = "hbct.prototypes, hbct.entail_clip, hbct.clip_from, hbct.self";
 
-std::string ArchitectureNames() {
-  std::string names;
-  for (const ArchitectureInfo& info : Architectures()) names += (names.empty() ? "" : ", ") + info.name;
-  return names;
-}
-
-std::string MethodNames() {
-  std::string names;
-  for (const MethodInfo& info : TrainingMethods()) names += (names.empty() ? "" : ", ") + info.name;
-  return names;
+// "a, b, c": the names of the rows of a table.
+template <typename Table>
+std::string NamesOf(const Table& table) {
+  return absl::StrJoin(table, ", ", [](std::string* out, const auto& row) { *out += row.name; });
 }
 
 std::vector<Row> ModelRows() {
-  std::vector<Row> rows;
-  rows.push_back(LC_TEXT("name", name, 1, 128, "name of the model in its manifest"));
-  rows.push_back(LC_TEXT("recipe", recipe, 1, 64, "the preset that these options came from"));
-  rows.push_back(MakeRow("method", "training method", MethodNames(), LC_FIELD(method),
-                         [](const TrainConfig& c) { return FindTrainingMethod(c.method) != nullptr; }));
-  rows.push_back(MakeRow("encoder.architecture", "network", ArchitectureNames(), LC_FIELD(encoder.architecture),
-                         [](const TrainConfig& c) { return IsWord(c.encoder.architecture, ArchitectureNames()); }));
-  rows.push_back(LC_NUMBER("encoder.width", encoder.width, 0.0625, 8.0, "factor on the channels of every layer"));
-  rows.push_back(LC_WORD("encoder.stem", encoder.stem, "auto, cifar, imagenet",
-                         "first layers of resnet18, resnet50 and alexnet; auto: cifar below 128 pixels"));
-  rows.push_back(
-      LC_TEXT("encoder.backbone_file", encoder.backbone_file, 0, 4096, "torchscript: file of the backbone module"));
-  rows.push_back(LC_BOOL("encoder.frozen", encoder.frozen, "torchscript: train the head only"));
-  rows.push_back(LC_NUMBER("encoder.dimension", encoder.dimension, 2, 4096, "d, numbers in an embedding"));
-  rows.push_back(LC_WORD("encoder.rescale", encoder.rescale, "none, fixed, learnable",
-                         "factor on the embedding before the clip: 1, d^-1/2, or learnt from d^-1/2 on"));
-  rows.push_back(LC_BOOL("encoder.head_bias", encoder.head_bias, "bias in the embedding layer"));
-  rows.push_back(LC_BOOL("encoder.head_batch_norm", encoder.head_batch_norm, "batch norm after the embedding layer"));
-  rows.push_back(LC_WORD("metric", metric, "lorentz, cosine, euclidean",
-                         "space of the embeddings; lorentz trains Lorentz MLR, the others a softmax"));
-  rows.push_back(LC_WORD("base_loss", base_loss, "auto, lorentz-mlr, softmax, arcface, cosface, bce",
-                         "loss of the head; auto: lorentz-mlr for metric lorentz, else softmax"));
-  rows.push_back(LC_NUMBER("base_scale", base_scale, 1e-3, 1000.0, "s of arcface and cosface"));
-  rows.push_back(
-      LC_NUMBER("base_margin", base_margin, 0.0, 1.5, "m of arcface and cosface; 0: 0.5 and 0.35, the papers'"));
-  rows.push_back(LC_NUMBER("curvature", curvature, 0.001, 1000.0, "K: the hyperboloid has curvature -K"));
-  rows.push_back(LC_BOOL("learn_curvature", learn_curvature,
-                         "lorentz: K is learnt from `curvature` on, as log K within a factor of 10"));
-  rows.push_back(LC_NUMBER("curvature_learning_rate", curvature_learning_rate, 0.0, 1.0,
-                           "of log K at the start, before the schedule; it has no weight decay"));
-  rows.push_back(LC_NUMBER("classifier_scale", classifier_scale, 0.001, 1000.0,
-                           "lorentz: factor on the class normals at the start; they are drawn with norm 0.58"));
-  rows.push_back(LC_NUMBER("clip_radius", clip_radius, 0.0, 100.0,
-                           "zeta, largest tangent norm; 0: the old model's + clip_step, or 1 without an old model"));
-  rows.push_back(LC_NUMBER("clip_step", clip_step, 0.0, 10.0, "what clip_radius 0 adds to the old model's"));
-  rows.push_back(LC_NUMBER("extra_dimensions", extra_dimensions, 1, 4096,
-                           "numbers that bct+32 and bt2 append to the old model's d"));
-  return rows;
+  return {
+      LC_TEXT(name, 1, 128, "name of the model in its manifest"),
+      LC_TEXT(recipe, 1, 64, "preset that these options came from"),
+      MakeRow("method", "training method", NamesOf(TrainingMethods()), LC_FIELD(method),
+              [](const TrainConfig& c) { return FindTrainingMethod(c.method) != nullptr; }),
+      MakeRow("encoder.architecture", "network", NamesOf(Architectures()), LC_FIELD(encoder.architecture),
+              [](const TrainConfig& c) { return IsWord(c.encoder.architecture, NamesOf(Architectures())); }),
+      LC_NUMBER(encoder.width, 0.0625, 8.0, "factor on the channels of every layer"),
+      LC_WORD(encoder.stem, "auto, cifar, imagenet",
+              "first layers of resnet18, resnet50 and alexnet; auto: cifar below 128 pixels"),
+      LC_TEXT(encoder.backbone_file, 0, 4096, "torchscript: file of the backbone module"),
+      LC_BOOL(encoder.frozen, "torchscript: the head alone is trained"),
+      LC_NUMBER(encoder.dimension, 2, 4096, "d: numbers in an embedding"),
+      LC_WORD(encoder.rescale, "none, fixed, learnable",
+              "factor on the embedding before the clip: 1, d^-1/2, or learnt from d^-1/2 on"),
+      LC_BOOL(encoder.head_bias, "bias in the embedding layer"),
+      LC_BOOL(encoder.head_batch_norm, "batch norm after the embedding layer"),
+      LC_WORD(metric, "lorentz, cosine, euclidean",
+              "space of the embeddings; lorentz trains Lorentz MLR, the others a softmax"),
+      LC_WORD(base_loss, "auto, lorentz-mlr, softmax, arcface, cosface, bce",
+              "loss of the head; auto: lorentz-mlr for metric lorentz, else softmax"),
+      LC_NUMBER(base_scale, 1e-3, 1000.0, "s of arcface and cosface"),
+      LC_NUMBER(base_margin, 0.0, 1.5, "m of arcface and cosface; 0: 0.5 and 0.35, the papers'"),
+      LC_NUMBER(curvature, 0.001, 1000.0, "K: the hyperboloid has curvature -K"),
+      LC_BOOL(learn_curvature, "lorentz: K is learnt from `curvature` on, as log K within a factor of 10"),
+      LC_NUMBER(curvature_learning_rate, 0.0, 1.0,
+                "learning rate of log K before the schedule; log K has no weight decay"),
+      LC_NUMBER(classifier_scale, 0.001, 1000.0,
+                "lorentz: factor on the class normals at the start; they are drawn with norm 0.58"),
+      LC_NUMBER(clip_radius, 0.0, 100.0,
+                "zeta: largest tangent norm; 0: the old model's + clip_step, or 1 without an old model"),
+      LC_NUMBER(clip_step, 0.0, 10.0, "difference to the old model's clip radius where clip_radius is 0"),
+      LC_NUMBER(extra_dimensions, 1, 4096, "numbers that bct+32 and bt2 append to the old model's d"),
+  };
 }
 
 std::vector<Row> OptimisationRows() {
-  std::vector<Row> rows;
-  rows.push_back(LC_NUMBER("epochs", epochs, 1, 100000, "passes over the training set"));
-  rows.push_back(LC_NUMBER("batch", batch, 2, 65536, "images a step"));
-  rows.push_back(LC_NUMBER("learning_rate", learning_rate, 1e-8, 100.0, "at the start, before the schedule"));
-  rows.push_back(LC_NUMBER("momentum", momentum, 0.0, 0.9999, "of SGD"));
-  rows.push_back(LC_BOOL("nesterov", nesterov, "Nesterov momentum"));
-  rows.push_back(
-      LC_NUMBER("weight_decay", weight_decay, 0.0, 1.0, "on the network, but not on a learnt rescale factor"));
-  rows.push_back(LC_NUMBER("classifier_weight_decay", classifier_weight_decay, 0.0, 1.0, "on the head"));
-  rows.push_back(LC_WORD(
-      "schedule", schedule, "cosine-step, cosine-epoch, linear-step, step, constant",
-      "learning rate: to 0 along a cosine by step or by epoch, or linearly; x 0.2 at 30, 60, 80 %; or constant"));
-  rows.push_back(LC_NUMBER("warmup_epochs", warmup_epochs, 0.0, 1000.0, "linear rise of the learning rate from 0"));
-  rows.push_back(LC_NUMBER("gradient_clip", gradient_clip, 0.0, 1e6, "largest global gradient norm; 0: none"));
-  rows.push_back(
-      LC_WORD("augment", augment, "auto, none, photo, drawing", "random changes; auto: what the data set says"));
-  rows.push_back(LC_BOOL("channels_last", channels_last, "memory layout of images and filters"));
-  rows.push_back(LC_WORD("precision", precision, "float32, bf16, auto",
-                         "of the backbone in training steps; auto: bf16 where the processor has it"));
-  rows.push_back(LC_WORD("device", device, "auto, cpu, cuda", "where it trains; auto: CUDA where there is one"));
-  rows.push_back(LC_NUMBER("seed", seed, 0, 1.8446744073709552e19, "of weights, order and augmentation"));
-  rows.push_back(LC_NUMBER("threads", threads, 0, 1024, "of the tensor library; 0: OMP_NUM_THREADS, else every core"));
-  rows.push_back(LC_NUMBER("loader_threads", loader_threads, 1, 64, "threads that prepare batches"));
-  rows.push_back(
-      LC_NUMBER("checkpoint_seconds", checkpoint_seconds, 0.0, 86400.0, "between checkpoints; 0: each step"));
-  return rows;
-}
-
-std::vector<Row> HbctRows() {
-  std::vector<Row> rows;
-  rows.push_back(LC_TEXT("old_model", old_model, 0, 4096, "folder of the model to be compatible with"));
-  rows.push_back(LC_BOOL("cached_old_features", cached_old_features,
-                         "old embeddings once an image, not on each augmented batch (hbct has a switch of its own)"));
-  rows.push_back(LC_NUMBER("hbct.lambda", hbct.lambda, 0.0, 1000.0, "weight of entailment + contrast"));
-  rows.push_back(LC_NUMBER("hbct.lambda_until", hbct.lambda_until, 0.0, 1.0,
-                           "share of the steps over which lambda falls to 0; 0: it stays"));
-  rows.push_back(LC_BOOL("hbct.entailment", hbct.entailment, "entailment loss"));
-  rows.push_back(LC_NUMBER("hbct.epsilon", hbct.epsilon, 1e-6, 10.0, "minimum radius of the entailment cones"));
-  rows.push_back(LC_WORD("hbct.contrast", hbct.contrast, "rince, infonce, distance, none", "contrastive loss"));
-  rows.push_back(
-      LC_WORD("hbct.distance", hbct.distance, "geodesic, inner, squared", "distance in the contrastive loss"));
-  rows.push_back(LC_NUMBER("hbct.tau", hbct.tau, 1e-4, 1000.0, "temperature"));
-  rows.push_back(LC_NUMBER("hbct.beta", hbct.beta, 1e-9, 1000.0, "weight of the sum in RINCE"));
-  rows.push_back(
-      LC_WORD("hbct.q_mode", hbct.q_mode, "sample, fixed", "q of RINCE: old uncertainty of the sample, or q_fixed"));
-  rows.push_back(LC_NUMBER("hbct.q_fixed", hbct.q_fixed, 1e-6, 1.0, "q when q_mode is fixed"));
-  rows.push_back(LC_NUMBER("hbct.q_min", hbct.q_min, 1e-6, 1.0, "lower bound of q"));
-  rows.push_back(LC_WORD("hbct.uncertainty", hbct.uncertainty, "ratio, paper-line3", "1 - |s|/t, or 1 - tanh(k|z|)/k"));
-  rows.push_back(LC_WORD("hbct.normals", hbct.normals, "drawn, old-means, auto",
-                         "directions of the class normals at the start: random, or of the class's mean old embedding; "
-                         "auto: those of the means where a class is met 1,000 times or less in the training"));
-  rows.push_back(LC_BOOL("hbct.mask_same_class", hbct.mask_same_class, "same-class old embeddings are no negatives"));
-  rows.push_back(LC_BOOL("hbct.cached_old_features", hbct.cached_old_features,
-                         "old embeddings once an image, not on each augmented batch"));
-  rows.push_back(LC_NUMBER("hbct.prototypes", hbct.prototypes, 0.0, 1000.0,
-                           "weight, under lambda, of a contrast with the old embeddings' class means; 0: none"));
-  rows.push_back(LC_NUMBER("hbct.entail_clip", hbct.entail_clip, 0.0, 100.0,
-                           "clip radius of both sides in the entailment loss; 0: their own"));
-  rows.push_back(LC_NUMBER("hbct.clip_from", hbct.clip_from, 0.0, 100.0,
-                           "clip radius of the first step, which comes to clip_radius by half of the steps; 0: as it"));
-  rows.push_back(LC_NUMBER("hbct.self", hbct.self, 0.0, 1000.0,
-                           "weight of a contrast with the network's own embeddings of an epoch before; 0: none"));
-  return rows;
+  return {
+      LC_NUMBER(epochs, 1, 100000, "passes over the training set"),
+      LC_NUMBER(batch, 2, 65536, "images a step"),
+      LC_NUMBER(learning_rate, 1e-8, 100.0, "learning rate before the schedule"),
+      LC_NUMBER(momentum, 0.0, 0.9999, "momentum of SGD"),
+      LC_BOOL(nesterov, "Nesterov momentum"),
+      LC_NUMBER(weight_decay, 0.0, 1.0, "weight decay of the network without a learnt rescale factor"),
+      LC_NUMBER(classifier_weight_decay, 0.0, 1.0, "weight decay of the head"),
+      LC_WORD(
+          schedule, "cosine-step, cosine-epoch, linear-step, step, constant",
+          "learning rate: to 0 along a cosine by step or by epoch, or linearly; x 0.2 at 30, 60, 80 %; or constant"),
+      LC_NUMBER(warmup_epochs, 0.0, 1000.0, "linear rise of the learning rate from 0"),
+      LC_NUMBER(gradient_clip, 0.0, 1e6, "largest global gradient norm; 0: none"),
+      LC_WORD(augment, "auto, none, photo, drawing", "random changes of an image; auto: those of the data set"),
+      LC_BOOL(channels_last, "memory layout of images and filters"),
+      LC_WORD(precision, "float32, bf16, auto",
+              "number format of the backbone in training steps; auto: bf16 where the processor has it"),
+      LC_WORD(device, "auto, cpu, cuda", "device of the training; auto: CUDA where there is one"),
+      LC_NUMBER(seed, 0, 1.8446744073709552e19, "seed of weights, order and augmentation"),
+      LC_NUMBER(threads, 0, 1024, "threads of the tensor library; 0: OMP_NUM_THREADS, else every core"),
+      LC_NUMBER(loader_threads, 1, 64, "threads that prepare batches"),
+      LC_NUMBER(checkpoint_seconds, 0.0, 86400.0, "seconds between checkpoints; 0: a checkpoint each step"),
+  };
 }
 
 const std::vector<Row>& Rows() {
   static const auto* const kRows = [] {
     auto* rows = new std::vector<Row>(ModelRows());
-    for (auto make : {OptimisationRows, HbctRows, internal::BaselineRows, internal::MixingRows}) {
+    for (auto make : {OptimisationRows, internal::MethodRows}) {
       for (Row& row : make()) rows->push_back(std::move(row));
     }
     for (const MethodInfo& method : TrainingMethods()) {
@@ -177,7 +128,7 @@ absl::Status CheckRow(const Row& row, const TrainConfig& config) {
 absl::Status CheckBaseLoss(const TrainConfig& c) {
   std::string allowed = "auto, softmax, bce";
   if (c.metric == "lorentz") allowed = "auto, lorentz-mlr, bce";
-  if (c.metric == "cosine") allowed = "auto, softmax, arcface, cosface, bce";  // only angles count there
+  if (c.metric == "cosine") allowed = "auto, softmax, arcface, cosface, bce";  // cosine embeddings have no length
   if (IsWord(c.base_loss, allowed)) return absl::OkStatus();
   return InvalidField("base_loss", c.base_loss, StrCat(allowed, " for metric '", c.metric, "'"));
 }
@@ -210,11 +161,7 @@ absl::Status CheckCombinations(const TrainConfig& c) {
   return absl::OkStatus();
 }
 
-absl::Status UnknownOption(std::string_view name) {
-  std::string names;
-  for (const Row& row : Rows()) names += (names.empty() ? "" : ", ") + row.name;
-  return InvalidField("option", name, names);
-}
+absl::Status UnknownOption(std::string_view name) { return InvalidField("option", name, NamesOf(Rows())); }
 
 }  // namespace
 
@@ -232,15 +179,10 @@ absl::Status TrainConfig::Validate() const {
   LC_RETURN_IF_ERROR(CheckCombinations(*this));
   const double curvature_max = learn_curvature ? 10 * curvature : curvature;
   const double radius_max = kScaledClipRadiusMax / std::sqrt(curvature_max);
-  const double cone_max = kScaledConeRadiusMax / std::sqrt(curvature_max);
-  for (const auto& [name, radius, most, scaled_most] :
-       {std::tuple{"clip_radius", clip_radius, radius_max, kScaledClipRadiusMax},
-        {"hbct.clip_from", hbct.clip_from, radius_max, kScaledClipRadiusMax},
-        {"hbct.entail_clip", hbct.entail_clip, cone_max, kScaledConeRadiusMax}}) {
-    if (metric != "lorentz" || radius <= most) continue;  // sinh(k zeta) and its square stay exact in float32
-    return InvalidField(name, NumberText(radius),
-                        StrCat("0 .. ", NumberText(most), " at curvature ", NumberText(curvature_max),
-                               " (sqrt(curvature) * ", name, " is at most ", NumberText(scaled_most), ")"));
+  if (metric == "lorentz" && clip_radius > radius_max) {  // sinh(k zeta) and its square must stay exact in float32
+    return InvalidField("clip_radius", NumberText(clip_radius),
+                        StrCat("0 .. ", NumberText(radius_max), " at curvature ", NumberText(curvature_max),
+                               " (sqrt(curvature) * clip_radius is at most ", NumberText(kScaledClipRadiusMax), ")"));
   }
   if (nesterov && momentum == 0) return InvalidField("momentum", "0", "above 0 with nesterov, or nesterov false");
   return absl::OkStatus();
@@ -275,6 +217,7 @@ absl::Status SetTrainOption(TrainConfig& config, std::string_view name, std::str
 
 std::string GetTrainOption(const TrainConfig& config, std::string_view name) {
   const Row* row = FindRow(name);
+  LC_DCHECK(row != nullptr);
   return row == nullptr ? std::string() : ShowJson(row->get(config));
 }
 
@@ -325,6 +268,7 @@ absl::StatusOr<TrainConfig> ParseTrainConfig(std::string_view text) {
   TrainConfig config;
   for (const auto& [name, value] : object.items()) {
     const Row* row = FindRow(name);
+    if (row == nullptr && IsWord(name, kDeletedOptions) && value == 0) continue;
     if (row == nullptr) return UnknownOption(name);
     LC_RETURN_IF_ERROR(row->set(config, value));
     LC_RETURN_IF_ERROR(CheckRow(*row, config));

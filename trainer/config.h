@@ -1,4 +1,5 @@
 // Every number of a training in one struct, with one table that names, explains, checks, reads and writes each of them.
+// The table (trainer/config*.cc) has the allowed values. Threads: values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -15,160 +16,154 @@
 
 namespace lightcone {
 
-// Switches of the method "hbct" (docs/internals/training-methods.md, HBCT); the defaults are the paper's, or ours where
+// Switches of the method "hbct" (docs/internals/training-methods.md, HBCT). The defaults are the paper's, or ours where
 // it is silent.
 struct HbctConfig {
   double lambda = 0.3;                // weight of entailment + contrast in the total
-  double lambda_until = 0;            // share of the steps over which lambda falls in a line to 0; 0: it stays
-  bool entailment = true;             // false: "w/o entail"
+  double lambda_until = 0;            // share of the steps over which lambda falls in a line to 0; 0: lambda stays
+  bool entailment = true;             // whether the entailment loss is part of the total
   double epsilon = 0.1;               // minimum radius of the entailment cones
-  std::string contrast = "rince";     // rince | infonce | distance (mean distortion) | none
-  std::string distance = "geodesic";  // geodesic | inner | squared (Table 5)
+  std::string contrast = "rince";     // rince, infonce, distance (mean distortion) or none
+  std::string distance = "geodesic";  // geodesic, inner or squared (Table 5)
   double tau = 0.5;                   // temperature, inside both exponents
   double beta = 0.01;                 // weight of the sum in RINCE
-  std::string q_mode = "sample";      // sample: q_i = uncertainty of the old embedding; fixed: q_fixed
+  std::string q_mode = "sample";      // sample: q is the uncertainty of the old embedding; fixed: q_fixed
   double q_fixed = 0.5;
-  double q_min = 0.001;               // lower clamp of q (never active at K = 1)
+  double q_min = 0.001;               // lower clamp of q, never active at K = 1
   std::string uncertainty = "ratio";  // ratio: 1 - |s|/t (U1); paper-line3: 1 - tanh(k|z|)/k (U3)
-  std::string normals =
-      "drawn";                   // where Lorentz MLR's normals point at first: drawn | old-means (of each class) | auto
-  bool mask_same_class = false;  // leave other old embeddings of the same class out of the sum
-  bool cached_old_features = false;  // old features once an image (plain), instead of on the same augmented batch
-  // Studied beside the paper's method (research/notes/beyond-hbct.md); 0: not.
-  double prototypes = 0;   // weight, under lambda, of a contrast with the old embeddings' class means
-  double entail_clip = 0;  // clip radius of both sides in the entailment loss, in place of their own
-  double clip_from = 0;    // clip radius of the first step; it comes to clip_radius in a line by half of the steps
-  double self = 0;         // weight of a contrast with the network's own embeddings of an epoch before
+  std::string normals = "drawn";      // first directions of Lorentz MLR's normals: drawn, old-means or auto
+  bool mask_same_class = false;       // whether the sum leaves out other old embeddings of the same class
+  bool cached_old_features = false;   // old features of the plain image in place of the augmented batch
 };
 
 // Switches of the method "lightcone" (docs/internals/training-methods.md, Lightcone).
 struct LightconeConfig {
-  std::string compatible = "hbct";    // hbct | none: old embeddings compare through the adapter alone
-  double lambda = 0;                  // pull of the carried old embeddings on the network
-  std::string alignment = "infonce";  // infonce | distance
+  std::string compatible = "hbct";    // hbct; none: old embeddings compare through the adapter alone
+  double lambda = 0;                  // pull of the adapted old embeddings on the network
+  std::string alignment = "infonce";  // infonce or distance
   double tau = 0.5;                   // temperature of infonce
   int64_t width = 256;                // hidden units of the adapter that is trained beside the network
 };
 
-// Switches of the Euclidean baselines (docs/internals/training-baselines.md); the defaults are their releases'
-// unless it says so.
+// Switches of the Euclidean baselines (docs/internals/training-baselines.md). The defaults are those of their releases
+// where no other source is named.
 struct L2Config {
   double lambda = 10;
-  std::string form = "norm";  // norm: mean |n - o| (MixBCT) | mse: mean squared element (OpenCompatible)
+  std::string form = "norm";  // norm: mean |n - o| (MixBCT); mse: mean squared element (OpenCompatible)
 };
 
-struct ContraConfig {  // contra and hot-refresh, with HBCT's tau; the release has tau 0.01 and 10 negatives
+// Switches of contra and hot-refresh, with HBCT's tau. The release has tau 0.01 and 10 negatives.
+struct ContraConfig {
   double lambda = 1;
   double tau = 0.5;
-  int64_t negatives = 0;  // the hardest of each kind; 0: all
+  int64_t negatives = 0;  // number of hardest negatives of each kind; 0: all
 };
 
 struct HocConfig {
   double lambda = 0.9, base_weight = 0.1;
   double mu = 10;                      // inverse temperature
-  std::string same_class = "removed";  // removed | zeroed (the release)
+  std::string same_class = "removed";  // removed, or zeroed as in the release
 };
 
-struct BctConfig {  // bct and bct+32
+// Switches of bct and bct+32.
+struct BctConfig {
   double lambda = 1;
-  std::string head = "old";  // old: the old model's own | old-means: class means of its features (new classes, too)
-  double scale = 1;          // of old-means: factor on the cosines
+  std::string head = "old";  // old: the old model's own; old-means: means of its features, for new classes as well
+  double scale = 1;          // factor on the cosines of old-means
 };
 
 struct UnibctConfig {
   double lambda = 1;
   double scale = 1;         // factor on the cosines to the prototypes
-  double damping = 0.9;     // of the walk over each class's graph
-  double tau = 0.05;        // temperature of its edges
-  int64_t refinements = 2;  // evenly spread over the training
-  bool wait = true;         // no prototype loss before the first of them
+  double damping = 0.9;     // damping of the walk over each class's graph
+  double tau = 0.05;        // temperature of the graph's edges
+  int64_t refinements = 2;  // number of refinements, evenly spread over the training
+  bool wait = true;         // whether the prototype loss waits for the first refinement
 };
 
 struct NcclConfig {
-  double lambda = 1;            // in embedding space
-  double lambda_logits = 0.01;  // in discrimination space
+  double lambda = 1;            // weight of the loss in embedding space
+  double lambda_logits = 0.01;  // weight of the loss in discrimination space
   double tau = 1;
-  int64_t queue = 8192;   // old embeddings of the last batches. Cost: queue x classes products a step
-  double credible = 0.5;  // an old embedding's entropy may be this share of log(classes); 1: no filter
+  int64_t queue = 8192;   // number of old embeddings of the last batches; cost: queue x classes products a step
+  double credible = 0.5;  // largest entropy of a credible old embedding, as a share of log(classes)
 };
 
 struct AdvbctConfig {
-  double lambda = 1;       // point to set
-  double adversarial = 1;  // at the start; falls to 0 by epoch
-  bool elastic = true;     // boundaries with a learnt part
+  double lambda = 1;       // weight of the point-to-set loss
+  double adversarial = 1;  // weight of the adversarial loss at the start, which falls to 0 by epoch
+  bool elastic = true;     // whether boundaries have a learnt part
 };
 
 // Switches of the method "mixbct" (docs/internals/training-baselines.md, mixbct).
 struct MixbctConfig {
-  double alpha = 0.3;                           // share of a batch's rows that become old embeddings; 0: no mixing
-  bool denoise = true;                          // mix in trustworthy old embeddings only
-  double kept_share = 0.9;                      // of each class, the nearest to its mean; the rest is not trustworthy
-  std::string old_features = "augmented-once";  // FrozenFeatures::Create
+  double alpha = 0.3;                           // share of a batch's rows that become old embeddings
+  bool denoise = true;                          // whether only trustworthy old embeddings are mixed in
+  double kept_share = 0.9;                      // trustworthy share of each class: the nearest to its mean
+  std::string old_features = "augmented-once";  // form of FrozenFeatures::Create
 };
 
 // Switches of the method "bt2" (docs/internals/training-baselines.md, bt2); extra_dimensions is d, encoder.dimension n.
 struct Bt2Config {
   int64_t new_dimension = 0;  // m; 0: as encoder.dimension
-  std::string base_model;     // folder of the model trained alone on the new data; empty only with lambda1 = 0
+  std::string base_model;     // folder of the model trained alone on the new data; empty for lambda1 = 0
   double scale = 2;           // C
   double lambda1 = 1, lambda2 = 10, lambda3 = 5;
-  std::string orthogonal = "exponential";  // exponential | cayley
-  std::string f = "released";              // released: f reads relu(phi_1); paper: phi_1
+  std::string orthogonal = "exponential";  // exponential or cayley
+  std::string f = "released";              // input of f: relu(phi_1) (released) or phi_1 (paper)
   std::string old_features = "augmented-once";
 };
 
-// Switches of the method "hypmix" (docs/internals/training-baselines.md, hypmix); the defaults are those for CUB-200.
+// Switches of the method "hypmix" (docs/internals/training-baselines.md, hypmix). The defaults are those for CUB-200.
 struct HypmixConfig {
-  std::string geometry = "mixed";  // mixed | spherical | hyperbolic
+  std::string geometry = "mixed";  // mixed, spherical or hyperbolic
   double tau_e = 0.05, tau_h = 0.2;
   double lambda = 3;
   double curvature = 0.1;  // c
 };
 
 struct TrainConfig {
-  std::string name = "model";          // of the model, goes into its manifest
-  std::string recipe = "custom";       // which preset it came from
-  std::string method = "independent";  // a name of TrainingMethods() (trainer/methods/method.h)
-  EncoderConfig encoder;               // input sizes are taken from the data set
+  std::string name = "model";          // name of the model in its manifest
+  std::string recipe = "custom";       // preset that the values came from
+  std::string method = "independent";  // name of TrainingMethods() (trainer/methods/method.h)
+  EncoderConfig encoder;               // network, whose input sizes come from the data set
 
-  std::string metric = "lorentz";  // lorentz: Lorentz MLR head; cosine, euclidean: a linear layer on z', then softmax
-  // auto: lorentz-mlr for lorentz, else softmax. arcface, cosface: metric cosine only; bce: any metric.
-  std::string base_loss = "auto";
+  std::string metric = "lorentz";         // lorentz: Lorentz MLR head; cosine, euclidean: a linear layer, then softmax
+  std::string base_loss = "auto";         // loss of the head; auto: lorentz-mlr for lorentz, else softmax
   double base_scale = 64;                 // s of arcface and cosface
   double base_margin = 0;                 // m of arcface and cosface; 0: 0.5 and 0.35, the papers'
   double curvature = 1.0;                 // K
-  bool learn_curvature = false;           // K starts there and is learnt (lorentz)
-  double curvature_learning_rate = 1e-4;  // of log K
-  double classifier_scale = 1.0;          // lorentz: factor on the class normals as drawn; ClassifierScaleFor
-  double clip_radius = 0;  // zeta of the model being trained; 0: the old model's + clip_step, or 1.0 without one
+  bool learn_curvature = false;           // whether K is learnt from there on (lorentz)
+  double curvature_learning_rate = 1e-4;  // learning rate of log K
+  double classifier_scale = 1.0;          // factor on the drawn class normals of lorentz (ClassifierScaleFor)
+  double clip_radius = 0;                 // zeta; 0: the old model's + clip_step, or 1.0 without an old model
   double clip_step = 0.2;
-  int64_t extra_dimensions = 32;  // that bct+32 and bt2 append to encoder.dimension (LayoutOf, methods/method.h)
+  int64_t extra_dimensions = 32;  // dimensions that bct+32 and bt2 append to encoder.dimension (LayoutOf)
   int64_t epochs = 20;
   int64_t batch = 128;
   double learning_rate = 0.1;
   double momentum = 0.9;
   bool nesterov = true;
   double weight_decay = 5e-4;
-  double classifier_weight_decay = 5e-4;  // of the head
-  std::string schedule =
-      "cosine-step";  // cosine-step | cosine-epoch | linear-step | step (x0.2 at 30, 60, 80 %) | constant
+  double classifier_weight_decay = 5e-4;  // weight decay of the head
+  std::string schedule = "cosine-step";   // cosine-step, cosine-epoch, linear-step, step or constant
   double warmup_epochs = 0;
-  double gradient_clip = 0;      // largest global gradient norm; 0: none
-  std::string augment = "auto";  // auto (the data set's) | none | photo | drawing
+  double gradient_clip = 0;      // largest global gradient norm; 0: no limit
+  std::string augment = "auto";  // auto (the data set's), none, photo or drawing
   bool channels_last = true;     // memory layout of the network; the result is the same up to rounding
-  // float32 | bf16 | auto: what the backbone computes in during training steps. Weights, head, losses and everything
-  // that is exported or measured are float32.
+  // Number format of the backbone in training steps: float32, bf16 or auto. Weights, head, losses, exports and
+  // measurements are float32.
   std::string precision = "float32";
-  // auto | cpu | cuda: where a training runs; auto takes a CUDA device when libtorch knows one (models/device.h). Data
-  // sets in memory are kept, changed and normalised there, too.
+  // Device of the training: auto, cpu or cuda. auto takes a CUDA device when libtorch knows one (models/device.h). Data
+  // sets in memory are kept, changed and normalised there.
   std::string device = "auto";
   uint64_t seed = 1;
-  int64_t threads = 0;  // of the tensor library; 0: DefaultTensorThreads()
+  int64_t threads = 0;  // threads of the tensor library; 0: DefaultTensorThreads()
   int64_t loader_threads = 1;
-  double checkpoint_seconds = 60;  // between checkpoints; 0: after every step
+  double checkpoint_seconds = 60;  // seconds between checkpoints; 0: a checkpoint after every step
 
-  std::string old_model;  // folder of the model to be compatible with; needed by methods that say so (MethodInfo)
-  bool cached_old_features = false;  // old features once an image (plain) instead of on the batch; hbct has its own
+  std::string old_model;             // folder of the model to be compatible with (MethodInfo::needs_old_model)
+  bool cached_old_features = false;  // old features of the plain image in place of the batch; hbct has its own
   HbctConfig hbct;
   L2Config l2;
   ContraConfig contra, hot_refresh;
@@ -181,9 +176,9 @@ struct TrainConfig {
   Bt2Config bt2;
   HypmixConfig hypmix;
   LightconeConfig lightcone;
-  std::map<std::string, double, std::less<>> own;  // what was set of the options that a method's file declares
+  std::map<std::string, double, std::less<>> own;  // set options of those that a method's file declares
 
-  // Names the first field out of range: "field 'tau' is 0; allowed: ...".
+  // INVALID_ARGUMENT names the first field out of range: "field 'tau' is 0; allowed: ...".
   absl::Status Validate() const;
 };
 
@@ -193,29 +188,28 @@ struct TrainOption {
 };
 const std::vector<TrainOption>& TrainOptions();
 
-// Sets one option by name ("hbct.tau", "epochs"). INVALID_ARGUMENT for an unknown name or a value that is not allowed.
+// Sets one option by name ("hbct.tau", "epochs"). INVALID_ARGUMENT for an unknown name or a forbidden value.
 absl::Status SetTrainOption(TrainConfig& config, std::string_view name, std::string_view value);
-// REQUIRES: a name of TrainOptions().
+// The value as text. REQUIRES: a name of TrainOptions().
 std::string GetTrainOption(const TrainConfig& config, std::string_view name);
 
-// One flat JSON object of every option; and back (unknown or ill-typed fields are errors; absent ones keep the
-// default).
+// One flat JSON object of every option, and back. Unknown or ill-typed fields are errors. Absent ones keep the default.
 std::string ToJson(const TrainConfig& config);
 absl::StatusOr<TrainConfig> ParseTrainConfig(std::string_view json);
 
-// Sets of up to so many training images are small: an answer is expected while one waits.
+// Largest number of training images of a small set, which is trained while the user waits.
 constexpr int64_t kSmallSetImages = 10'000;
 
-// The changes of the images that `config.augment` asks for on this data set.
+// The kind of image changes that `config.augment` means on this data set.
 AugmentKind AugmentOf(const TrainConfig& config, const Dataset& dataset);
 
-// Where `config` trains: "cpu" or "cuda" (DeviceFor). A TorchScript backbone does on the processor: constants of its
-// file stay where they were loaded. INVALID_ARGUMENT when cuda was asked for it; errors of DeviceFor.
+// The device of a training: "cpu" or "cuda" (DeviceFor). A TorchScript backbone trains on the processor, since
+// constants of its file stay where they were loaded. INVALID_ARGUMENT for cuda with such a backbone; errors of
+// DeviceFor.
 absl::StatusOr<std::string> DeviceOf(const TrainConfig& config);
 
-// What `config.precision` comes to on that device: "float32" or "bf16". INVALID_ARGUMENT when it is bf16 and the
-// processor has no instructions for it: the products would be slower than in float32, or not to be had at all. Errors
-// of DeviceOf.
+// The number format of `config.precision` on that device: "float32" or "bf16". INVALID_ARGUMENT for bf16 on a processor
+// without its instructions, where products would be slower than in float32 or missing. Errors of DeviceOf.
 absl::StatusOr<std::string> PrecisionOf(const TrainConfig& config);
 
 struct RecipeInfo {
@@ -223,22 +217,21 @@ struct RecipeInfo {
 };
 const std::vector<RecipeInfo>& TrainRecipes();
 
-// A preset sized for the data set: "quick" (CPU, minutes) or "paper" (HBCT section 5; a GPU, or days). Call it with the
-// *whole* data set, for the old model of an ext-class experiment too, so that all its models train for the same number
-// of epochs. Sets the method-independent fields; then set name, method, old_model and seed (and
-// clip_radius where the default does not do: ClipRadiusFor).
+// A preset sized for the data set: "quick" (minutes on a CPU) or "paper" (HBCT section 5; a GPU, or days). Pass the
+// *whole* data set, also for the old model of an ext-class experiment, so that all models train for the same number of
+// epochs. The preset sets the method-independent fields. The caller then sets name, method, old_model, seed, and
+// clip_radius where the default is wrong (ClipRadiusFor).
 absl::StatusOr<TrainConfig> RecipeFor(const Dataset& dataset, std::string_view recipe);
 
-// Factor on the normals of Lorentz MLR from which `classes` classes can be told apart within the clip at once. As drawn
-// they have norm 0.58, and no logit of an embedding within radius 1 exceeds that: the softmax over many classes stays
-// flat, and hundreds of steps pass in which the normals only grow. The factor brings the norm to ln(classes), where a
-// logit of that size against zeros gives its class half (compare the bound of NormFace, Wang et al. 2017, section 3.3).
-// docs/internals/training-methods.md has what it changed. REQUIRES: classes >= 2.
+// Factor on the normals of Lorentz MLR with which `classes` classes are separable within the clip from the start. Drawn
+// normals have norm 0.58, which bounds the logits of embeddings within radius 1. The softmax over many classes would
+// stay flat for hundreds of steps in which the normals only grow. The factor brings the norm to ln(classes): a logit of
+// that size against zeros gives its class half (compare NormFace, Wang et al. 2017, section 3.3).
+// REQUIRES: classes >= 2.
 double ClassifierScaleFor(int64_t classes);
 
-// What hbct.normals=auto comes to for a training on these images: "old-means" where a class of theirs is met 1,000
-// times or less (its images times epochs, in the mean), else "drawn"; another value as it is. Ours
-// (research/notes/beyond-hbct.md).
+// The value of hbct.normals for a training on these images. "auto" becomes "old-means" where the images of a class are
+// met 1,000 times or less in the mean (images times epochs), else "drawn". Ours (research/notes/beyond-hbct.md).
 std::string NormalsFor(const TrainConfig& config, const ImageSet& train);
 
 // zeta of the t-th model of a chain of compatible models, t = 0, 1, ...: 1.0 + 0.2 t

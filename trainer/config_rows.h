@@ -1,5 +1,5 @@
-// How one option of a training is named, explained, checked, read and written; and the tables that are not in
-// config.cc. Only trainer/config*.cc and a test include this: it defines macros. Threads: pure functions.
+// One row of the options table: how an option is named, explained, checked, read and written. Only trainer/config*.cc
+// and a test include this header, which defines macros. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace lightcone::internal {
 struct Row {
   std::string name, help, allowed;
   std::function<nlohmann::ordered_json(const TrainConfig&)> get;
-  std::function<absl::Status(TrainConfig&, const nlohmann::json&)> set;  // type check only
+  std::function<absl::Status(TrainConfig&, const nlohmann::json&)> set;  // setter, which checks the type alone
   std::function<bool(const TrainConfig&)> in_range;
 };
 
@@ -34,10 +34,8 @@ bool IsWord(std::string_view value, std::string_view words);
 // The option that a method declares in its own file.
 Row OwnRow(const OwnOption& option);
 
-// Options of the Euclidean baselines.
-std::vector<Row> BaselineRows();
-// Options of MixBCT, BT2 and HypMix.
-std::vector<Row> MixingRows();
+// The options of the training methods.
+std::vector<Row> MethodRows();
 
 template <typename T>
 bool HasType(const nlohmann::json& value) {
@@ -70,20 +68,21 @@ Row MakeRow(std::string name, std::string help, std::string allowed, Field field
 
 }  // namespace lightcone::internal
 
-// Every kind of option in one line each; `path` is the member of TrainConfig. For code in namespace lightcone.
+// A row for each kind of option. `path` is the member of TrainConfig and the option's name. For code in namespace
+// lightcone.
 #define LC_FIELD(path) \
   [](TrainConfig & c) -> auto& { return c.path; }
-#define LC_NUMBER(name, path, min, max, help)                                                              \
-  internal::MakeRow(name, help, StrCat(NumberText(min), " .. ", NumberText(max)), LC_FIELD(path),          \
+#define LC_NUMBER(path, min, max, help)                                                                    \
+  internal::MakeRow(#path, help, StrCat(NumberText(min), " .. ", NumberText(max)), LC_FIELD(path),         \
                     [](const TrainConfig& c) {                                                             \
                       return static_cast<double>(c.path) >= (min) && static_cast<double>(c.path) <= (max); \
                     })
-#define LC_BOOL(name, path, help) \
-  internal::MakeRow(name, help, "true or false", LC_FIELD(path), [](const TrainConfig&) { return true; })
-#define LC_WORD(name, path, words, help)               \
-  internal::MakeRow(name, help, words, LC_FIELD(path), \
+#define LC_BOOL(path, help) \
+  internal::MakeRow(#path, help, "true or false", LC_FIELD(path), [](const TrainConfig&) { return true; })
+#define LC_WORD(path, words, help)                      \
+  internal::MakeRow(#path, help, words, LC_FIELD(path), \
                     [](const TrainConfig& c) { return internal::IsWord(c.path, words); })
-#define LC_TEXT(name, path, min, max, help)                                                                         \
-  internal::MakeRow(name, help, StrCat(min, " .. ", max, " characters"), LC_FIELD(path), [](const TrainConfig& c) { \
-    return std::cmp_greater_equal(c.path.size(), min) && std::cmp_less_equal(c.path.size(), max);                   \
+#define LC_TEXT(path, min, max, help)                                                                                \
+  internal::MakeRow(#path, help, StrCat(min, " .. ", max, " characters"), LC_FIELD(path), [](const TrainConfig& c) { \
+    return std::cmp_greater_equal(c.path.size(), min) && std::cmp_less_equal(c.path.size(), max);                    \
   })

@@ -1,3 +1,4 @@
+#include "base/dcheck.h"
 #include "trainer/device_images_torch.h"
 
 namespace lightcone {
@@ -15,6 +16,7 @@ Tensor OnDevice(const std::vector<float>& values, torch::Device device) { return
 
 DeviceImages::DeviceImages(const ImageSet& set, const Normalisation& normalisation, torch::Device device)
     : height_(set.height), width_(set.width), channels_(set.channels) {
+  LC_DCHECK(set.in_memory());
   // from_blob takes no const pointer; what it gives is copied, never written. (On the CPU `to` would not copy.)
   pixels_ = torch::from_blob(const_cast<uint8_t*>(set.pixels.data()), {set.size(), height_ * width_, channels_},
                              torch::kUInt8)
@@ -33,9 +35,10 @@ Tensor DeviceImages::Changed(std::span<const int64_t> rows, AugmentKind kind,
     return torch::from_blob(const_cast<void*>(numbers), shape, type).to(device, /*non_blocking=*/true);
   };
   const Tensor images = pixels_.index_select(0, upload(rows.data(), {n}, torch::kInt64));
-  const Tensor change = upload(changes.data(), {n, 6}, torch::kFloat64).unsqueeze(2).unsqueeze(3);  // [n, 6, 1, 1]
+  const Tensor change =
+      upload(changes.data(), {n, 6}, torch::kFloat64).unsqueeze(2).unsqueeze(3);  // shape [n, 6, 1, 1]
   const auto number = [&change](int64_t i) { return change.select(1, i); };
-  const Tensor dx = x_ - number(4), dy = y_ - number(5);  // [n, 1, w] and [n, h, 1]
+  const Tensor dx = x_ - number(4), dy = y_ - number(5);  // shapes [n, 1, w] and [n, h, 1]
   const double right = static_cast<double>(width_ - 1), bottom = static_cast<double>(height_ - 1);
   const Tensor sx = number(0) * dx + number(1) * dy + right / 2.0, sy = number(2) * dx + number(3) * dy + bottom / 2.0;
   // [n, h w, c] float32: pixels at whole places inside the image.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "geometry/uncertainty.h"
 #include "stats/metrics.h"
@@ -18,20 +19,33 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kEmbedImages = 256;  // whose pixels are copied at once
-constexpr int64_t kNeighbours = 10;    // of OwnAmongNearest
+constexpr int64_t kEmbedImages = 256;  // images whose pixels are copied at once
+constexpr int64_t kNeighbours = 10;    // neighbours that OwnAmongNearest counts
 
 std::vector<int64_t> WideLabels(std::span<const int32_t> labels) { return {labels.begin(), labels.end()}; }
 
 }  // namespace
 
 std::vector<float> FirstNumbers(std::span<const float> rows, int dimension, int length) {
+  LC_DCHECK(1 <= length && length <= dimension && rows.size() % static_cast<size_t>(dimension) == 0);
   const size_t d = static_cast<size_t>(dimension), n = static_cast<size_t>(length);
   std::vector<float> out;
   out.reserve(rows.size() / d * n);
   for (size_t i = 0; i + d <= rows.size(); i += d) {
     const auto row = rows.subspan(i, n);
     out.insert(out.end(), row.begin(), row.end());
+  }
+  return out;
+}
+
+OwnedEmbeddings SelectRows(const RetrievalSpace& space, const LabelledEmbeddings& side,
+                           const std::vector<int64_t>& rows) {
+  const size_t d = static_cast<size_t>(space.dimension);
+  OwnedEmbeddings out{{}, {}, side.clip_radius};
+  for (const int64_t row : rows) {
+    const std::span<const float> z = side.z.subspan(static_cast<size_t>(row) * d, d);
+    out.z.insert(out.z.end(), z.begin(), z.end());
+    out.labels.push_back(side.labels[static_cast<size_t>(row)]);
   }
   return out;
 }
@@ -46,7 +60,7 @@ absl::StatusOr<std::vector<float>> EmbedSplit(const Encoder& encoder, const Imag
     const int64_t n = std::min(kEmbedImages, images.size() - begin);
     std::vector<Image> block(static_cast<size_t>(n), Image{images.height, images.width, images.channels, {}});
     std::vector<absl::Status> read(block.size());
-    ParallelFor(n, [&](int64_t i) {  // files are decoded here
+    ParallelFor(n, [&](int64_t i) {  // this loop decodes files
       block[i].pixels.resize(static_cast<size_t>(images.bytes_per_image()));
       read[i] = images.Read(begin + i, block[i].pixels.data());
     });
@@ -88,23 +102,12 @@ absl::Status CheckCameras(const LabelledEmbeddings& queries, const LabelledEmbed
   return absl::OkStatus();
 }
 
-// The rows of one side that a protocol asks for.
-struct PickedRows {
-  std::vector<float> z;
-  std::vector<int32_t> labels, cameras;
-};
-
-PickedRows Pick(const Dataset& dataset, std::span<const float> z, size_t dimension, const std::vector<int64_t>& rows) {
-  PickedRows out;
-  for (const int64_t row : rows) {
-    const auto from = z.subspan(static_cast<size_t>(row) * dimension, dimension);
-    out.z.insert(out.z.end(), from.begin(), from.end());
-    out.labels.push_back(dataset.test.labels[static_cast<size_t>(row)]);
-    if (!dataset.protocol->cameras.empty()) {
-      out.cameras.push_back(dataset.protocol->cameras[static_cast<size_t>(row)]);
-    }
-  }
-  return out;
+// The cameras of the rows; none for a protocol without cameras.
+std::vector<int32_t> CamerasOf(const TestProtocol& protocol, const std::vector<int64_t>& rows) {
+  std::vector<int32_t> cameras;
+  if (protocol.cameras.empty()) return cameras;
+  for (const int64_t row : rows) cameras.push_back(protocol.cameras[static_cast<size_t>(row)]);
+  return cameras;
 }
 
 }  // namespace
@@ -150,11 +153,12 @@ absl::StatusOr<RetrievalFigures> EvaluateTestSet(const RetrievalSpace& space, co
   rules.same_items = true;
   if (!dataset.protocol.has_value()) return EvaluateRetrieval(space, all_queries, all_gallery, rules);
   LC_RETURN_IF_ERROR(CheckComparison(space, all_queries, all_gallery, /*same_items=*/true));
-  const size_t d = static_cast<size_t>(space.dimension);
-  const PickedRows q = Pick(dataset, queries.z, d, dataset.protocol->queries);
-  const PickedRows g = Pick(dataset, gallery.z, d, dataset.protocol->gallery);
-  rules = {false, q.cameras, g.cameras};
-  return EvaluateRetrieval(space, {q.z, q.labels, queries.clip_radius}, {g.z, g.labels, gallery.clip_radius}, rules);
+  const TestProtocol& protocol = *dataset.protocol;
+  const std::vector<int32_t> query_cameras = CamerasOf(protocol, protocol.queries);
+  const std::vector<int32_t> gallery_cameras = CamerasOf(protocol, protocol.gallery);
+  rules = {false, query_cameras, gallery_cameras};
+  return EvaluateRetrieval(space, SelectRows(space, all_queries, protocol.queries).View(),
+                           SelectRows(space, all_gallery, protocol.gallery).View(), rules);
 }
 
 absl::StatusOr<std::vector<int>> OwnAmongNearest(const RetrievalSpace& space, const LabelledEmbeddings& queries,

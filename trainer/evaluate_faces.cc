@@ -101,7 +101,7 @@ absl::StatusOr<IdentificationFigures> EvaluateIdentification(const RetrievalSpac
   const std::vector<int64_t> gallery_subjects(gallery.labels.begin(), gallery.labels.end());
   const int64_t count = static_cast<int64_t>(probe_subjects.size());
   const int64_t block_rows = BlockRows(static_cast<int64_t>(gallery_subjects.size()));
-  Tensor block;  // of the probes begin .. begin + block_rows
+  Tensor block;  // scores of the probes begin .. begin + block_rows
   const auto fill = [&](size_t probe, std::span<float> out) {
     const int64_t within = static_cast<int64_t>(probe) % block_rows, begin = static_cast<int64_t>(probe) - within;
     if (within == 0) block = Scores(space, OrderBlock(q, g, begin, std::min(block_rows, count - begin)));

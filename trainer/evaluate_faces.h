@@ -15,16 +15,16 @@
 
 namespace lightcone {
 
-// TAR@FAR over a list of pairs (IJB 1:1): `first` and `second` of a pair are rows of the two sides, which are the same
-// templates embedded by the query model and by the gallery model. Labels are not used. INVALID_ARGUMENT: as
-// EvaluateRetrieval and VerifyPairs; a pair outside the rows.
+// TAR@FAR over a list of pairs (IJB 1:1). `first` and `second` of a pair are rows of the two sides: the same templates
+// by the query model and by the gallery model. Labels are not used. INVALID_ARGUMENT as EvaluateRetrieval and
+// VerifyPairs, and for a pair outside the rows.
 absl::StatusOr<VerificationFigures> EvaluatePairs(const RetrievalSpace& space, const LabelledEmbeddings& queries,
                                                   const LabelledEmbeddings& gallery,
                                                   std::span<const TemplatePair> pairs,
                                                   std::span<const double> far_wanted);
 
-// TAR@FAR over every pair of a query and a gallery item; genuine where the labels agree. `same_items`: an item is not
-// paired with itself.
+// TAR@FAR over every pair of a query and a gallery item; a pair with equal labels is genuine. With `same_items` an item
+// is not paired with itself.
 absl::StatusOr<VerificationFigures> EvaluateAllPairs(const RetrievalSpace& space, const LabelledEmbeddings& queries,
                                                      const LabelledEmbeddings& gallery, bool same_items,
                                                      std::span<const double> far_wanted);

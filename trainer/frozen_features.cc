@@ -14,7 +14,7 @@ namespace {
 
 using torch::Tensor;
 
-constexpr uint64_t kOnceStream = 0x0ce;  // apart from the streams of weights, order and augmentation
+constexpr uint64_t kOnceStream = 0x0ce;  // stream apart from those of weights, order and augmentation
 constexpr int64_t kBlockImages = 256;
 
 // One augmented view of every image, in the order of the set, through the model.

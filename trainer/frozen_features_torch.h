@@ -1,5 +1,5 @@
-// Unit embeddings of the training images by a frozen model: what MixBCT and BT2 are given of the old one. Only .cc
-// files of trainer/ and tests include this.
+// Unit embeddings of the training images by a frozen model, for MixBCT and BT2. Only .cc files of trainer/ and tests
+// include this.
 #pragma once
 
 #include <torch/torch.h>
@@ -16,18 +16,17 @@ namespace lightcone {
 // Threads: const methods are safe concurrently.
 class FrozenFeatures {
  public:
-  // `form` says which view of an image is embedded. "augmented-once": one augmented view for the whole training, drawn
-  // from config.seed (MixBCT's and BT2's releases); "plain": the image as it is; "batch": the augmented batch that the
-  // new model sees, anew each step. `model` must outlive the object. Memory: images x dimension floats. Errors as
-  // BatchLoader::Create and Encoder.
+  // `form` names the embedded view of an image. "augmented-once": one augmented view for the whole training, drawn from
+  // config.seed (MixBCT's and BT2's releases); "plain": the plain image; "batch": each step's augmented batch. `model`
+  // must outlive the object. Memory: images x dimension floats. Errors as BatchLoader::Create and Encoder.
   static absl::StatusOr<FrozenFeatures> Create(const OldModel& model, const Dataset& dataset, const TrainConfig& config,
                                                std::string_view form);
 
-  // [b, d] unit rows, without gradient, on the device of the images. `rows` [b], on the CPU: positions in the training
-  // set.
+  // Unit rows without gradient, [b, d], on the device of the images. `rows` [b], on the CPU, are positions in the
+  // training set.
   torch::Tensor Of(const torch::Tensor& images, const torch::Tensor& rows) const;
 
-  // Of every training image, [n, d] on the CPU; the plain images for "batch".
+  // Unit rows of every training image, [n, d] on the CPU; of plain images for "batch".
   const torch::Tensor& all() const { return all_; }
 
  private:

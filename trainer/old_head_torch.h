@@ -1,5 +1,5 @@
-// The frozen classification head of an old model, for methods that train a new one through it. Only .cc files of
-// trainer/ and tests include this.
+// The frozen classification head of an old model, for methods that train a new model through the head. Only .cc files
+// of trainer/ and tests include this.
 #pragma once
 
 #include <torch/torch.h>
@@ -16,29 +16,29 @@ namespace lightcone {
 
 // Threads: const methods are safe concurrently.
 struct OldHead {
-  torch::Tensor weight;  // [old classes, d]
-  torch::Tensor offset;  // [old classes]; undefined for losses of the angle
-  HeadLossOptions loss;  // the one that it was trained with
-  torch::Tensor row_of;  // int64 [classes of the new set]: the class's row in `weight`, or -1 for a class it never saw
+  torch::Tensor weight;  // weight, [old classes, d]
+  torch::Tensor offset;  // bias, [old classes]; undefined for losses of the angle
+  HeadLossOptions loss;  // loss of the head's training
+  torch::Tensor row_of;  // row in `weight` of each new class, int64; -1 for an unknown class
 
-  // Mean loss of `z` [n, d] over the samples of classes that the head knows; 0 when there is none.
+  // Mean loss of `z` [n, d] over the samples of known classes; 0 without such samples.
   torch::Tensor Loss(const torch::Tensor& z, const torch::Tensor& labels) const;
 };
 
-// A head as its training left it in FOLDER/checkpoint.bin.
+// A head in the FOLDER/checkpoint.bin of its training.
 struct StoredHead {
-  torch::Tensor weight;  // [classes, d]
-  torch::Tensor offset;  // [classes]; undefined for losses of the angle
-  TrainConfig config;    // of the training
-  std::string classes;   // section of names; empty for a checkpoint without them
+  torch::Tensor weight;  // weight, [classes, d]
+  torch::Tensor offset;  // bias, [classes]; undefined for losses of the angle
+  TrainConfig config;    // configuration of the training
+  std::string classes;   // section of class names; empty for a checkpoint without one
 };
 
-// NOT_FOUND: no such file. DATA_LOSS for a damaged one. Both name it.
+// NOT_FOUND for a missing file, DATA_LOSS for a damaged one. Both name the file.
 absl::StatusOr<StoredHead> ReadStoredHead(const std::string& folder);
 
-// Reads the head out of FOLDER/checkpoint.bin and finds `class_names` (of the new set) in it by name; by position in a
-// checkpoint without names. FAILED_PRECONDITION, which says what else can be done: no such file, a head of metric
-// lorentz or of another dimension than the model's embeddings, or no class in common. DATA_LOSS for a damaged file.
+// Reads the head of FOLDER/checkpoint.bin and finds the `class_names` of the new set in it: by name, or by position in
+// a checkpoint without names. FAILED_PRECONDITION names an alternative: a missing file, a head of metric lorentz or of
+// another dimension than the model's embeddings, or no common class. DATA_LOSS for a damaged file.
 absl::StatusOr<OldHead> LoadOldHead(const std::string& folder, const Manifest& manifest,
                                     const std::vector<std::string>& class_names);
 

@@ -33,7 +33,7 @@ torch::Tensor PerChannel(const std::vector<float>& values) {
   return torch::tensor(values).reshape({1, static_cast<int64_t>(values.size()), 1, 1});
 }
 
-// `made` where it is that matrix.
+// `made` where it has this size, else the matrix on the device.
 torch::Tensor ResizeAxis(const torch::Tensor& made, int64_t from, int64_t to, const torch::Device& device) {
   if (made.defined() && made.size(1) == from) return made;
   return torch::tensor(ResizeMatrix(static_cast<int>(from), static_cast<int>(to))).reshape({to, from}).to(device);
@@ -64,7 +64,7 @@ torch::Tensor OldModel::Embed(const torch::Tensor& images) const {
   torch::NoGradGuard no_grad;
   const ManifestInput& input = manifest().input;
   torch::Tensor x = images.to(encoder_->impl().device);
-  // As the server resizes what it embeds: the averages over footprints, which no interpolation of this library is.
+  // Resizes like the server, by averages over footprints, which this library's interpolations do not offer.
   if (x.size(2) != input.height) x = torch::matmul(ResizeAxis(rows_, x.size(2), input.height, x.device()), x);
   if (x.size(3) != input.width) x = torch::matmul(x, ResizeAxis(columns_, x.size(3), input.width, x.device()).t());
   if (scale_.defined()) x = x * scale_ + shift_;

@@ -16,18 +16,18 @@ namespace lightcone {
 // Threads: const methods are safe concurrently.
 class OldModel {
  public:
-  // Loads a trained folder (manifest.json and encoder). FAILED_PRECONDITION when its metric,
-  // dimension (VectorLayout::prefix of `config`; methods that go through an adapter take any) or, lorentz, curvature
-  // are not `config`'s, or it takes another number of channels: such models cannot share a space.
+  // Loads a trained folder (manifest.json and encoder). FAILED_PRECONDITION for a model that cannot share a space with
+  // `config`: another metric, curvature (lorentz), number of channels, or dimension than VectorLayout::prefix. Methods
+  // that go through an adapter accept any dimension.
   static absl::StatusOr<std::unique_ptr<OldModel>> Load(const std::string& folder, const TrainConfig& config,
                                                         const Normalisation& normalisation);
 
-  // z of the old model before its clip, [n, d], without gradients, for a batch that was normalised for the *new* model:
-  // the difference of the two normalisations is made up here, and another input size is resampled as EmbedAll and the
-  // server do it, without rounding to bytes. Images and z lie on config.device.
+  // z of the old model before its clip, [n, d], without gradients, for a batch that was normalised for the *new* model.
+  // This function converts between the two normalisations, and resamples another input size like EmbedAll and the
+  // server, without rounding to bytes. Images and z lie on config.device.
   torch::Tensor Embed(const torch::Tensor& images) const;
 
-  // The same for a whole set of unaugmented images: [n, d] on the CPU.
+  // z of a whole set of unaugmented images, [n, d] on the CPU.
   absl::StatusOr<torch::Tensor> EmbedAll(const ImageSet& images) const;
 
   const Manifest& manifest() const { return encoder_->manifest(); }
@@ -36,8 +36,8 @@ class OldModel {
   explicit OldModel(std::unique_ptr<Encoder> encoder) : encoder_(std::move(encoder)) {}
 
   std::unique_ptr<Encoder> encoder_;
-  torch::Tensor scale_, shift_;   // [1, c, 1, 1]; undefined when the normalisations agree
-  torch::Tensor rows_, columns_;  // ResizeMatrix from `config`'s image size: a step uploads nothing
+  torch::Tensor scale_, shift_;   // change of normalisation, [1, c, 1, 1]; undefined without one
+  torch::Tensor rows_, columns_;  // ResizeMatrix of the configured image size, uploaded once
 };
 
 }  // namespace lightcone

@@ -1,4 +1,4 @@
-// Shows the progress of a training: a bar that redraws itself on a terminal, one line a minute elsewhere.
+// The progress of a training for people: a redrawn bar on a terminal, one line a minute elsewhere.
 #pragma once
 
 #include <chrono>
@@ -9,19 +9,19 @@
 
 namespace lightcone {
 
-// "hbct-new  [=====>    ]  epoch 3/20  step 310/1100  total 3.41 base 2.9 ...  1234 img/s  ETA 01:20"; `bar_width` 0:
-// no bar.
+// "hbct-new  [=====>    ]  epoch 3/20  step 310/1100  total 3.41 base 2.9 ...  1234 img/s  ETA 01:20", without a bar
+// for `bar_width` 0.
 std::string FormatProgress(const TrainProgress& progress, int bar_width);
 
 // Threads: one at a time. Writes to `out` (not owned).
 class ProgressPrinter {
  public:
-  // Finds out itself whether `out` is a terminal.
+  // Checks whether `out` is a terminal.
   explicit ProgressPrinter(std::FILE* out);
   ProgressPrinter(std::FILE* out, bool terminal, std::chrono::steady_clock::duration line_interval);
 
   void Show(const TrainProgress& progress);
-  // For Train(): the printer must outlive the callback.
+  // A callback for Train(), which the printer must outlive.
   TrainCallback callback() {
     return [this](const TrainProgress& progress) { Show(progress); };
   }

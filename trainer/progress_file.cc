@@ -41,7 +41,7 @@ void ProgressFile::Show(const TrainProgress& progress) {
   const auto now = std::chrono::steady_clock::now();
   if (!progress.finished && now - last_ < kWriteEvery) return;
   if (curve_.size() > kPointsMax) {
-    size_t kept = 0;  // the odd places, and the last
+    size_t kept = 0;  // number of kept points: odd places and the last
     for (size_t i = 0; i < curve_.size(); ++i) {
       if (i % 2 == 1 || i + 1 == curve_.size()) std::swap(curve_[kept++], curve_[i]);
     }

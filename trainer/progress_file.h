@@ -1,5 +1,4 @@
-// The progress of a training as a file that another process reads: one JSON object, written anew, whole at every
-// moment.
+// The progress of a training as a file for another process: one JSON object, replaced atomically.
 #pragma once
 
 #include <chrono>
@@ -13,13 +12,13 @@
 namespace lightcone {
 
 // {"name", "method", "epoch", "epochs", "step", "steps", "losses": {...}, "images_per_second", "elapsed_seconds",
-// "eta_seconds", "line": what people read, "curve": [{"epoch", losses...}, ...]}. The curve goes on from the file that
-// a training that was cut short left. Threads: one at a time.
+// "eta_seconds", "line": FormatProgress, "curve": [{"epoch", losses...}, ...]}. A resumed training continues the curve
+// of its file. Threads: one at a time.
 class ProgressFile {
  public:
   explicit ProgressFile(std::string path);
-  // Writes it, at most five times a second but for the last one of all. Of a long curve every second point goes. A file
-  // that cannot be written costs the training nothing: status() says so.
+  // Writes the progress at most five times a second, and at the end. A long curve loses every second point. A write
+  // error does not stop the training; status() reports the error.
   void Show(const TrainProgress& progress);
   const absl::Status& status() const { return status_; }
 
@@ -28,7 +27,7 @@ class ProgressFile {
   void Write(const TrainProgress& progress);
 
   const std::string path_;
-  std::vector<std::pair<int64_t, Losses>> curve_;  // by epoch
+  std::vector<std::pair<int64_t, Losses>> curve_;  // losses by epoch
   std::chrono::steady_clock::time_point last_{};
   absl::Status status_;
 };

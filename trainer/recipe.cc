@@ -3,25 +3,25 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "trainer/config.h"
 
 namespace lightcone {
 namespace {
 
-// An assumption about two cores of a current x86 server and the small CNN: the cost model errs with it.
+// Assumed speed of the small CNN on two cores of a current x86 server.
 constexpr double kMacsPerSecond = 50e9;
 // One training forward and backward costs three forward passes. Old model (half the images), independent model, and
 // compatible model (a frozen forward more): 0.5 + 1 + 4/3 trainings.
 constexpr double kForwardsPerStep = 3;
 constexpr double kTrainings = 0.5 + 1 + 4.0 / 3.0;
-constexpr double kSmallSetSeconds = 200;    // for all three trainings together, up to kSmallSetImages,
-constexpr double kLargeSetSeconds = 1'500;  // else half an hour or so: within the hour on a busy machine, too
+constexpr double kSmallSetSeconds = 200;    // time of all three trainings for up to kSmallSetImages
+constexpr double kLargeSetSeconds = 1'500;  // time of all three trainings for larger sets
 constexpr int64_t kEpochsMin = 4, kEpochsMax = 60;
 
-// hbct.normals=auto: a class that is met more often has its normal start as drawn, one that is met less where the old
-// model put the class. Old means were far ahead at 180 times (Omniglot), drawn ones at 1,020 (glyphs, a little), 1,200
-// and 4,000 (CIFAR-100); at 400 (CIFAR-100) and 576 (glyphs) neither was: research/notes/beyond-hbct.md.
+// hbct.normals=auto: a class that is met more often starts with a drawn normal, another one at the old model's class
+// mean. Old means were far ahead at 180 times, drawn normals at 1,020 and more (research/notes/beyond-hbct.md).
 constexpr double kMeetingsMax = 1'000;
 
 int64_t QuickEpochs(const TrainConfig& config, int64_t images) {
@@ -50,7 +50,7 @@ TrainConfig Quick(const Dataset& dataset) {
     config.hbct.normals = "old-means";
   }
   const int64_t images = dataset.train.size();
-  // Small sets need the steps; and half of the images must still fill a batch.
+  // Small sets need the steps, and half of the images must fill a batch.
   config.batch = std::clamp<int64_t>(images <= 20'000 ? 64 : 128, 2, std::max<int64_t>(2, images / 4));
   config.epochs = QuickEpochs(config, images);
   return config;
@@ -94,13 +94,14 @@ absl::StatusOr<TrainConfig> RecipeFor(const Dataset& dataset, std::string_view r
 }
 
 double ClassifierScaleFor(int64_t classes) {
+  LC_DCHECK(classes >= 2);
   const double norm = std::log(static_cast<double>(classes));
   return norm * std::sqrt(3.0);  // d numbers uniform in +-d^-1/2 have norm 3^-1/2
 }
 
 std::string NormalsFor(const TrainConfig& config, const ImageSet& train) {
   if (config.hbct.normals != "auto") return config.hbct.normals;
-  const std::unordered_set<int32_t> classes(train.labels.begin(), train.labels.end());  // some are of test images alone
+  const std::unordered_set<int32_t> classes(train.labels.begin(), train.labels.end());  // classes with training images
   const double met = static_cast<double>(train.size()) * static_cast<double>(config.epochs);
   return met <= kMeetingsMax * static_cast<double>(classes.size()) ? "old-means" : "drawn";
 }

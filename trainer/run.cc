@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "models/checkpoint_torch.h"
@@ -14,8 +15,9 @@ namespace lightcone {
 
 namespace {
 
-// Whether the scalar is a number. REQUIRES: it lies on the CPU, where that is a look at memory.
+// Whether the scalar is finite. REQUIRES: a scalar on the CPU, where this reads memory.
 bool IsFinite(const torch::Tensor& scalar) {
+  LC_DCHECK(scalar.device().is_cpu());
   if (scalar.scalar_type() == torch::kFloat32) return std::isfinite(*scalar.data_ptr<float>());
   return std::isfinite(scalar.item<double>());
 }
@@ -81,20 +83,20 @@ std::optional<LossWatch::Bad> LossWatch::First() const {
 
 namespace {
 
-// The name of the first trained tensor with a number that is none.
+// The name of the first trained tensor with a number that is not finite.
 std::optional<std::string> FirstNotFinite(const torch::nn::Module& module, const std::string& what) {
   torch::NoGradGuard no_grad;
   for (const auto& item : module.named_parameters()) {
     const torch::Tensor& t = item.value();
-    // What is not trained may be what it likes: an operator's module has its own constants.
+    // Untrained tensors are free: an operator's module has its own constants.
     if (!t.requires_grad() || !t.is_floating_point()) continue;
     if (!torch::isfinite(t).all().item<bool>()) return StrCat(what, ".", item.key());
   }
   return std::nullopt;
 }
 
-// Independent streams out of one seed: weights, head, order and augmentation.
-constexpr uint64_t kWeightStream = 1, kClassifierStream = 2, kScriptStream = 4;  // 3: train.cc, kDataStream
+// Independent streams of one seed: weights, head, order and augmentation.
+constexpr uint64_t kWeightStream = 1, kClassifierStream = 2, kScriptStream = 4;  // stream 3 is kDataStream of train.cc
 
 absl::Status CheckDataset(const Dataset& dataset, const TrainConfig& config) {
   const ImageSet& train = dataset.train;
@@ -113,7 +115,7 @@ absl::Status CheckDataset(const Dataset& dataset, const TrainConfig& config) {
   if (together > 1) {
     std::vector<int64_t> images(static_cast<size_t>(dataset.classes()), 0);
     for (const int32_t label : train.labels) ++images[static_cast<size_t>(label)];
-    // What a batch holds of one class is told from what it holds of another.
+    // A batch needs images of two classes to tell them apart.
     const auto large = std::count_if(images.begin(), images.end(), [&](int64_t n) { return n >= together; });
     if (large < 2) {
       return InvalidField("dataset.train", StrCat(large, " classes of ", together, " images or more"),
@@ -135,7 +137,7 @@ absl::Status CheckDataset(const Dataset& dataset, const TrainConfig& config) {
 
 absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainConfig& config) {
   TrainConfig resolved = config;
-  if (dataset.train.size() > 0) {  // first: some architectures take only some sizes
+  if (dataset.train.size() > 0) {  // some architectures accept only some sizes
     resolved.encoder.height = dataset.train.height;
     resolved.encoder.width_px = dataset.train.width;
     resolved.encoder.channels = dataset.train.channels;
@@ -152,22 +154,22 @@ absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainCon
       if (!old.ok()) return Annotate(old.status(), "old_model");
       resolved.clip_radius = old->clip_radius + config.clip_step;
     }
-    LC_RETURN_IF_ERROR(resolved.Validate());  // the radius just set, at this curvature
+    LC_RETURN_IF_ERROR(resolved.Validate());  // the new radius must suit the curvature
   }
   return resolved;
 }
 
 absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const Dataset& dataset, const TrainConfig& config) {
   auto run = std::unique_ptr<TrainingRun>(new TrainingRun(dataset, config));
-  // Data and method enter the seed: two models of one experiment that started from the same weights would be half
-  // compatible by that alone.
+  // Data and method enter the seed: models of one experiment with the same start would be half compatible by that
+  // alone.
   const uint64_t seed = MixSeed({config.seed, DataChecksum(dataset), Crc32c(config.method)});
   const VectorLayout layout = LayoutOf(config);
   EncoderConfig encoder = config.encoder;
   encoder.dimension = static_cast<int>(layout.network);
   LC_ASSIGN_OR_RETURN(run->network_, BuildNetwork(encoder, MixSeed({seed, kWeightStream})));
   run->device_ = torch::Device(config.device);
-  if (run->device_.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);  // shapes do not change from step to step
+  if (run->device_.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);  // shapes are the same in all steps
   run->network_->to(run->device_);
   run->network_->train();
   run->network_->TrainInBf16(config.precision == "bf16");
@@ -186,7 +188,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const Dataset& 
   if (!run->device_.is_cpu() && dataset.train.in_memory()) {
     try {
       run->device_images_.emplace(dataset.train, dataset.normalisation, run->device_);
-    } catch (const c10::OutOfMemoryError&) {  // the loader makes the batches then, as of files
+    } catch (const c10::OutOfMemoryError&) {  // the loader makes the batches instead, as for files
     }
   }
   return run;
@@ -263,7 +265,7 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress)
   const torch::Tensor rows = torch::from_blob(batch.indices.data(), {batch.size()}, torch::kInt64);
   const torch::Tensor labels = labels32.to(device_, /*non_blocking=*/true).to(torch::kInt64);
   const StepBatch step{InputOf(batch), labels, rows, progress};
-  // An operator's module draws from torch's own generator (dropout): a function of seed and step, as everything else.
+  // An operator's module draws from torch's own generator (dropout), which becomes a function of seed and step.
   if (network_->script() != nullptr) {
     torch::manual_seed(MixSeed({config_.seed, kScriptStream, std::bit_cast<uint64_t>(progress)}));
   }
@@ -278,11 +280,11 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress)
   return terms;
 }
 
-// torch's own function asks for the norm as a number, and so waits for the device.
+// torch's own function reads the norm as a number, and so waits for the device.
 void TrainingRun::ClipGradients() {
   torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> gradients, norms;
-  for (const torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {  // one norm over every group
+  for (const torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {  // one norm spans all groups
     for (const torch::Tensor& parameter : group.params()) {
       if (parameter.grad().defined()) gradients.push_back(parameter.grad());
     }

@@ -21,7 +21,7 @@ std::string_view BytesOf(const auto& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])};
 }
 
-// The same pixels may be opened by another kind of data set, and their mean may be that of images which came later.
+// Another kind of data set may open the same pixels, and images that came later may change their mean.
 uint32_t ReadingChecksum(const Dataset& dataset, const TrainConfig& config) {
   const json reading = {{"mean", dataset.normalisation.mean},
                         {"stddev", dataset.normalisation.stddev},
@@ -68,7 +68,7 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
   LC_ASSIGN_OR_RETURN(const std::string_view progress_text, checkpoint.Section("progress"));
   absl::StatusOr<TrainConfig> saved = ParseTrainConfig(config_text);
   if (!saved.ok()) return DataLoss(StrCat("section 'config': ", MessageOf(saved.status())));
-  // Checkpoints that are older than the option were trained without HBCT's part.
+  // Checkpoints without this option were trained without HBCT's part.
   if (config_text.find("\"lightcone.compatible\"") == std::string_view::npos) saved->lightcone.compatible = "none";
   const MethodInfo& method = *FindTrainingMethod(identity.config.method);
   for (const TrainOption& option : TrainOptions()) {
@@ -89,7 +89,7 @@ absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Chec
     const auto found = object.find(key);
     return found != object.end() && found->is_number() ? found->get<double>() : 0.0;
   };
-  // Checkpoints that are older than the number do not say.
+  // Older checkpoints do not hold the number.
   if (object.contains("reading_crc32c") && number("reading_crc32c") != static_cast<double>(identity.reading_crc32c)) {
     return Differs("dataset", "the same images with another mean, deviation, augmentation or names of classes",
                    "these");

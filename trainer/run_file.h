@@ -1,4 +1,5 @@
-// Where a training stands, and the checkpoint sections "config" and "progress" that say so. No torch here.
+// The state of a training and its checkpoint sections "config" and "progress". No torch here. Threads: values and pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +15,23 @@
 namespace lightcone {
 
 struct RunProgress {
-  int64_t step = 0;            // steps done
+  int64_t step = 0;            // number of steps done
   double epoch_loss = 0;       // sum of the total loss over the steps of the current epoch
-  double last_epoch_loss = 0;  // mean over the epoch before
-  double seconds = 0;          // of training, over all runs
+  double last_epoch_loss = 0;  // mean of the total loss over the last epoch
+  double seconds = 0;          // seconds of training in all runs
 };
 
-// What a checkpoint belongs to: the options that its steps depend on, the data and the old model.
+// The identity of a checkpoint: the options that its steps depend on, the data and the old model.
 struct RunIdentity {
   TrainConfig config;
-  uint32_t data_crc32c = 0;          // of the training pixels and labels
-  uint32_t reading_crc32c = 0;       // of how they are read: normalisation, changes of the images, names of the classes
-  uint32_t old_model_crc32c = 0;     // of the old encoder's file; 0 without one
-  uint32_t other_models_crc32c = 0;  // TrainingMethod::OtherModelsCrc32c
+  uint32_t data_crc32c = 0;          // checksum of the training pixels and labels
+  uint32_t reading_crc32c = 0;       // checksum of normalisation, augmentation and class names
+  uint32_t old_model_crc32c = 0;     // checksum of the old encoder's file; 0 without one
+  uint32_t other_models_crc32c = 0;  // result of TrainingMethod::OtherModelsCrc32c
 };
 
-// Whether a training's steps depend on what the option itself says. Not those that change no step (threads changes
-// rounding only), those that say where other models lie (whose checksums count instead), and those that the method does
-// not read.
+// Whether a training's steps depend on the option's value. Excluded are options that change no step (threads changes
+// rounding alone), folders of other models, whose checksums count instead, and options that the method does not read.
 bool StepsDependOn(const std::string& option, const MethodInfo& method);
 
 // CRC-32C of the training pixels and labels.
@@ -42,11 +42,11 @@ RunIdentity IdentityOf(const Dataset& dataset, const TrainConfig& config, uint32
 
 void SaveProgress(const RunIdentity& identity, const RunProgress& progress, Checkpoint& checkpoint);
 
-// FAILED_PRECONDITION when the checkpoint belongs to another identity (names the option and both values); DATA_LOSS
-// when its sections cannot be read.
+// FAILED_PRECONDITION for a checkpoint of another identity, with the option and both values; DATA_LOSS for unreadable
+// sections.
 absl::StatusOr<RunProgress> LoadProgress(const RunIdentity& identity, const Checkpoint& checkpoint);
 
-// The threads that the checkpoint's steps were computed with; 0 where it does not say or cannot be read.
+// Number of threads of the checkpoint's steps; 0 where it is missing or unreadable.
 int SavedThreads(const Checkpoint& checkpoint);
 
 }  // namespace lightcone

@@ -19,7 +19,7 @@
 
 namespace lightcone {
 
-// Sums of the losses over some steps; kept as tensors, so that no step waits for a number.
+// Sums of the losses over some steps, as tensors, so that no step waits for the device.
 class LossMeter {
  public:
   void Add(const LossTerms& terms);
@@ -33,20 +33,20 @@ class LossMeter {
   std::vector<std::pair<std::string, torch::Tensor>> sums_;
 };
 
-// The first step with a loss that is no number, and which part of it was. On the CPU it is known at once; elsewhere it
-// stays on the device until First asks, so that no step waits.
+// The first step with a loss that is not finite, and the part of the loss. On the CPU it is known at once. On a device
+// the result stays there until First is called, so that no step waits.
 class LossWatch {
  public:
   struct Bad {
-    std::string part;  // "total" when every part is finite
+    std::string part;  // name of the part; "total" when all parts are finite
     int64_t step = 0;
   };
   void Add(const LossTerms& terms, int64_t step);
   std::optional<Bad> First() const;
 
  private:
-  std::optional<Bad> first_;                                // on the CPU
-  std::vector<std::pair<std::string, torch::Tensor>> bad_;  // elsewhere: first bad step by part, "total" last
+  std::optional<Bad> first_;                                // first bad step on the CPU
+  std::vector<std::pair<std::string, torch::Tensor>> bad_;  // first bad step by part on a device, "total" last
 };
 
 // Threads: one at a time.
@@ -55,27 +55,27 @@ class TrainingRun {
   // `config` must be resolved (ResolveConfig); `dataset` and `config` must outlive the run.
   static absl::StatusOr<std::unique_ptr<TrainingRun>> Create(const Dataset& dataset, const TrainConfig& config);
 
-  // Before the first step of a training that is not resumed: lets the method set what the head starts from.
+  // Lets the method set the head's start. Call it before the first step, not when a training resumes.
   absl::Status Start() { return method_->Start(*classifier_); }
 
-  // One step of SGD on `batch` at the given learning rate; `progress` is StepBatch's. On the CPU a loss that is no
-  // number changes nothing: the weights stay those before the step.
+  // One step of SGD on `batch` at the given learning rate; `progress` is StepBatch's. On the CPU the weights stay as
+  // they are when the loss is not finite.
   LossTerms Step(Batch& batch, double learning_rate, double progress = 0);
 
   // Whether every weight that is trained is finite; waits for the device. INTERNAL names the first tensor
   // that is not.
   absl::Status CheckFinite() const;
 
-  // Adds the sections "network", "classifier", "optimizer" and, when the method has a module, "method", or reads them:
-  // everything that later steps depend on. "classes", the names, is for models that are trained on this one.
+  // Write and read the sections "network", "classifier", "optimizer" and, for a method with a module, "method": all
+  // that later steps depend on. "classes" holds the names for models that are trained on this one.
   absl::Status Save(Checkpoint& checkpoint) const;
   absl::Status Load(const Checkpoint& checkpoint);
 
   const EncoderNetwork& network() const { return *network_; }
-  double curvature() const { return classifier_->curvature(); }  // K as it is now: it may be learnt
+  double curvature() const { return classifier_->curvature(); }  // current K, which may be learnt
   const TrainingMethod& method() const { return *method_; }
   const OldModel* old_model() const { return old_model_.get(); }
-  // Whether the images lie on the device already: batches may then come without (LoaderOptions::draw_only).
+  // Whether the images lie on the device. Batches may then come without images (LoaderOptions::draw_only).
   bool has_images() const { return device_images_.has_value(); }
 
  private:
@@ -94,10 +94,10 @@ class TrainingRun {
   std::unique_ptr<OldModel> old_model_;
   std::unique_ptr<TrainingMethod> method_;
   std::unique_ptr<torch::optim::SGD> optimizer_;
-  std::vector<double> rate_factors_;  // of each of its groups, on the learning rate
+  std::vector<double> rate_factors_;  // factor of each parameter group on the learning rate
 };
 
-// Fills in what depends on the data set and the old model (input sizes, clip radius 0), and checks everything.
+// Sets what depends on the data set and the old model (input sizes, clip radius 0), and checks everything.
 absl::StatusOr<TrainConfig> ResolveConfig(const Dataset& dataset, const TrainConfig& config);
 
 }  // namespace lightcone

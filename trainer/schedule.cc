@@ -4,9 +4,12 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/dcheck.h"
+
 namespace lightcone {
 
 double LearningRateAt(const TrainConfig& config, int64_t step, int64_t steps_per_epoch) {
+  LC_DCHECK(steps_per_epoch > 0);
   const double epochs_done = static_cast<double>(step) / static_cast<double>(steps_per_epoch);
   const double share = epochs_done / static_cast<double>(config.epochs);
   double factor = 1;

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int64_t kSealedBytesMax = int64_t{64} << 20;
-constexpr int kDepthMax = 64;  // the text of a value is made by recursion
+constexpr int kDepthMax = 64;  // limit of the recursion that prints a value
 
 std::string TextOf(const ordered_json& content) {
   return content.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
@@ -35,7 +35,5 @@ absl::StatusOr<ordered_json> ReadSealed(const std::string& path) {
   }
   return file["content"];
 }
-
-absl::Status Removable(const absl::Status& status) { return Annotate(status, "remove the file to compute it again"); }
 
 }  // namespace lightcone

@@ -9,9 +9,9 @@ namespace lightcone {
 
 void KeepFreedMemory() {
 #if defined(__GLIBC__)
-  mallopt(M_MMAP_MAX, 0);                                      // a tensor of its own mapping goes back when it is freed
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());  // and so does the end of the heap
-  mallopt(M_ARENA_MAX, 1);                                     // heaps of other threads go back as a whole
+  mallopt(M_MMAP_MAX, 0);  // tensors get no mapping of their own, which would return when freed
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());  // the end of the heap stays
+  mallopt(M_ARENA_MAX, 1);  // one heap serves all threads, as others return as a whole
 #endif
 }
 

@@ -1,13 +1,11 @@
-// What a process does with memory that tensors gave back.
+// Memory that tensors free.
 #pragma once
 
 namespace lightcone {
 
-// From now on this process keeps it for the next tensors and gives none of it back to the kernel: for processes that
-// train. Every step frees what the next one asks for again, and glibc as it comes returns it in between, so that each
-// step faults the same pages in again: 45,000 a step of ResNet-18, one twentieth of its time
-// (docs/internals/training-steps.md).
-// Nothing happens where the C library is not glibc. Once is enough; another call changes nothing. Threads: safe.
+// From this call on, the process keeps freed memory for the next tensors and returns none to the kernel. Trainings call
+// it: each step frees the memory that the next one needs. By default glibc returns the memory in between, and each step
+// of ResNet-18 faults 45,000 pages in again, a twentieth of its time. Other C libraries are left alone. Threads: safe.
 void KeepFreedMemory();
 
 }  // namespace lightcone

@@ -1,15 +1,15 @@
-// How many threads the tensor library and the BLAS under it work with. Both are settings of the whole process.
+// The threads of the tensor library and its BLAS. Both are settings of the whole process.
 #pragma once
 
 #include <string>
 
 namespace lightcone {
 
-// What a training that was told nothing works with: OMP_NUM_THREADS, which the tensor library's users know, where it is
-// a number from 1 to AvailableCores(), else all of these. Threads: safe, while nobody changes the environment.
+// The default number of threads of a training: OMP_NUM_THREADS where it is a number from 1 to AvailableCores(), else
+// AvailableCores(). Threads: safe, while no thread changes the environment.
 int DefaultTensorThreads();
 
-// While it lives, the BLAS works with so many threads (from 1), where it is OpenBLAS. Threads: one at a time in a
+// Sets the number of OpenBLAS threads (from 1) while it lives. Another BLAS is left alone. Threads: one at a time in a
 // process.
 class BlasThreads {
  public:
@@ -19,14 +19,13 @@ class BlasThreads {
   BlasThreads& operator=(const BlasThreads&) = delete;
 
  private:
-  const int before_;  // 0: another BLAS
+  const int before_;  // number of threads before; 0: another BLAS
 };
 
-// While it lives: `threads` (from 1) for tensor operations, and for the BLAS as many where the network of
-// `architecture` is made of matrix products, but one where it is made of convolutions. Those run on the tensor
-// library's own threads, and two pools that wait for work by spinning take each other's cores: steps of the small CNN
-// take 65 ms with one BLAS thread, 57 .. 200 ms with two (two cores), while an mlp needs both (18,000 against 12,000
-// images/s). Threads: one at a time in a process.
+// Sets `threads` (from 1) for tensor operations while it lives. The BLAS gets as many for a network of matrix products,
+// and one for a network of convolutions, which run on the tensor library's own threads. Two pools that spin while they
+// wait take each other's cores: on two cores, steps of the small CNN take 65 ms with one BLAS thread and 57 .. 200 ms
+// with two. An mlp needs both (18,000 against 12,000 images/s). Threads: one at a time in a process.
 class TensorThreads {
  public:
   TensorThreads(int threads, const std::string& architecture);

@@ -50,7 +50,7 @@ class Trainer {
     LC_RETURN_IF_ERROR(MakeFolders(folder_));
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(CheckpointPath());
     if (!checkpoint.ok() && !absl::IsNotFound(checkpoint.status())) return checkpoint.status();
-    // Always set: a resumed training must not depend on what ran in this process before, nor on the environment of now.
+    // Always set the threads: a resumed training must not depend on this process's past or environment.
     if (config_.threads == 0 && checkpoint.ok())
       config_.threads = std::min(SavedThreads(*checkpoint), AvailableCores());
     if (config_.threads == 0) config_.threads = DefaultTensorThreads();
@@ -104,7 +104,7 @@ class Trainer {
       }
       if (SecondsSince(last_checkpoint_) >= config_.checkpoint_seconds) LC_RETURN_IF_ERROR(WriteState());
     }
-    return loader->status();  // OK unless an image could not be read
+    return loader->status();  // OK unless an image was unreadable
   }
 
   absl::Status Account(const LossTerms& terms) {
@@ -143,11 +143,11 @@ class Trainer {
     p.name = config_.name;
     p.method = config_.method;
     p.epochs = config_.epochs;
-    p.epoch = (std::max<int64_t>(progress_.step, 1) - 1) / steps_per_epoch_ + 1;  // of the last step
+    p.epoch = (std::max<int64_t>(progress_.step, 1) - 1) / steps_per_epoch_ + 1;  // epoch of the last step
     p.step = progress_.step;
     p.steps = steps();
     p.losses = meter_.Means();
-    // An epoch's last total is the mean of all of it, however often it was told of or interrupted on the way.
+    // An epoch's last total is the mean of the whole epoch, whatever reports and interruptions came before.
     if (finished && resumed_at_ == steps()) p.losses.assign(1, {"total", 0.0});
     if (!p.losses.empty() && progress_.step % steps_per_epoch_ == 0) p.losses[0].second = progress_.last_epoch_loss;
     p.elapsed_seconds = SecondsSince(start_);
@@ -162,7 +162,7 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  // Of this run's steps; of all runs' where this one had nothing left to do.
+  // Images per second of this run, or of all runs where this run had nothing left to do.
   double Rate() const {
     const bool was_done = resumed_at_ == steps();
     const double seconds = was_done ? progress_.seconds : SecondsSince(start_);
@@ -174,7 +174,7 @@ class Trainer {
     RunProgress now = progress_;
     now.epoch_loss = EpochLoss();
     now.seconds += SecondsSince(start_);
-    // Never over a good checkpoint, and never into an encoder.
+    // A bad loss or weight must not replace a good checkpoint or reach an encoder.
     LC_RETURN_IF_ERROR(CheckLosses());
     if (const absl::Status finite = run_->CheckFinite(); !finite.ok()) return Diverged(MessageOf(finite), now.step);
     Checkpoint checkpoint;
@@ -233,7 +233,7 @@ class Trainer {
     LC_ASSIGN_OR_RETURN(result.manifest.encoder_crc32c,
                         ExportTorchScript(run_->network(), folder_ + "/" + result.manifest.encoder_file,
                                           run_->method().ExportedTransform()));
-    LC_RETURN_IF_ERROR(WriteManifest(folder_, result.manifest));  // last: a folder with a manifest is complete
+    LC_RETURN_IF_ERROR(WriteManifest(folder_, result.manifest));  // a folder with a manifest is complete
     result.folder = folder_;
     result.steps = steps();
     result.resumed_at = resumed_at_;
@@ -255,7 +255,7 @@ class Trainer {
   int64_t steps_per_epoch_ = 0, resumed_at_ = 0;
   LossMeter meter_;
   LossWatch watch_;
-  torch::Tensor epoch_meter_ = torch::zeros({}, torch::kFloat64);  // since the checkpoint or the epoch's start
+  torch::Tensor epoch_meter_ = torch::zeros({}, torch::kFloat64);  // sum since the checkpoint or the epoch's start
   Clock::time_point start_, last_checkpoint_, last_report_;
 };
 

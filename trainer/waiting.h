@@ -1,13 +1,12 @@
-// How the tensor library's threads wait for each other.
+// The waiting of the tensor library's threads.
 #pragma once
 
 namespace lightcone {
 
-// Call it first in main(). Threads of OpenMP spin at every barrier by default; as soon as anything else wants a core (a
-// loader thread, a server, a compiler) a spinning thread keeps the one it waits for from running, and a training was
-// measured at a fourteenth of its speed. OMP_WAIT_POLICY=passive lets them sleep, but is read before main(): so, unless
-// the user chose a policy, this sets it and executes the same program again with the same arguments. Returns in the new
-// process, or at once where the policy is set already, or when the program cannot be executed again.
+// Sets OMP_WAIT_POLICY=passive and executes the program again with the same arguments, unless the user chose a policy.
+// Call it first in main(), as OpenMP reads the policy before main(). By default OpenMP's threads spin at every barrier.
+// Beside other load a spinning thread keeps the thread that it waits for from running: a training ran at a fourteenth
+// of its speed. Returns in the new process, where the policy is set already, and where the program cannot be executed.
 void WaitPassively(char** argv);
 
 }  // namespace lightcone

@@ -113,4 +113,6 @@ absl::StatusOr<ModelCost> ModelCache::Get(const ExperimentPlan& plan, const Plan
   return ModelCost{seal.value("seconds", 0.0), seal.value("images_per_second", 0.0)};
 }
 
+absl::Status Removable(const absl::Status& status) { return Annotate(status, "remove the file to compute it again"); }
+
 }  // namespace lightcone

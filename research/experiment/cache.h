@@ -11,8 +11,11 @@
 
 namespace lightcone {
 
+// The error of a file that is only a cached result, with the way out: remove the file.
+absl::Status Removable(const absl::Status& status);
+
 struct ModelCost {
-  double seconds = 0, images_per_second = 0;  // of the training, over all its runs
+  double seconds = 0, images_per_second = 0;  // cost of the training over all its runs
 };
 
 // Threads: one at a time; one process a folder (ExperimentLock).

@@ -148,7 +148,7 @@ class Runner {
       files.emplace_back("uncertainty.md", PredictorsMarkdown(result));
       files.emplace_back("uncertainty.json", PredictorsJson(result));
     }
-    for (const char* name : kResultFiles) {  // of the same recipe on the data as they were before
+    for (const char* name : kResultFiles) {  // results of the same recipe on other data
       const bool written =
           std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.first == name; });
       if (!written) LC_RETURN_IF_ERROR(Remove(name));

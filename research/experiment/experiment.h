@@ -16,23 +16,23 @@
 namespace lightcone {
 
 struct ExperimentOptions {
-  std::string recipe;                         // as OpenRecipe
-  std::string out = "lightcone-experiments";  // models, figures and adapters of all recipes, and a folder a recipe
-  std::string data;                           // of OpenDataset; empty: the recipe's
-  std::vector<uint64_t> seeds;                // empty: the recipe's
-  bool resume = false;  // only go on with what stands there: same recipe, and its data and seeds where none are given
+  std::string recipe;                         // file or name for OpenRecipe
+  std::string out = "lightcone-experiments";  // folder of models, figures, adapters and results
+  std::string data;                           // name for OpenDataset; empty: the recipe's
+  std::vector<uint64_t> seeds;                // seeds; empty: the recipe's
+  bool resume = false;                        // whether to continue the experiment in `out`, with its data and seeds
 };
 
 struct ExperimentHooks {
-  std::function<void(const std::string&)> say = {};  // a line about what comes next
-  TrainCallback progress = {};                       // of each training
-  const std::atomic<bool>* stop = nullptr;           // ends with CANCELLED after a checkpoint
+  std::function<void(const std::string&)> say = {};  // receiver of a line about the next step
+  TrainCallback progress = {};                       // progress of each training
+  const std::atomic<bool>* stop = nullptr;           // request to end with CANCELLED after a checkpoint
 };
 
 struct ExperimentOutcome {
   ExperimentResult result;
-  std::string folder;               // with the files that docs/reference/recipes.md lists
-  int64_t trained = 0, cached = 0;  // models, in this run
+  std::string folder;               // folder of the result files
+  int64_t trained = 0, cached = 0;  // numbers of models in this run
 };
 
 // Errors: those of OpenRecipe, OpenDataset, CheckStudied, CheckQueries, MakePlan, Train, Measurer and StudyRow, with
@@ -46,16 +46,16 @@ struct ForecastModel {
   std::string id, role, method;
   uint64_t seed = 0;
   int64_t images = 0, epochs = 0;
-  double gigamacs_per_image = 0;  // multiply-accumulates of a forward pass, 1e9; 0: not known (torchscript)
+  double gigamacs_per_image = 0;  // 1e9 multiply-accumulates of a forward pass; 0: unknown (torchscript)
   bool cached = false;
-  std::optional<double> seconds;  // empty: not known; 0 when cached
+  std::optional<double> seconds;  // seconds of the training; 0 when cached, empty when unknown
 };
 
 struct ExperimentForecast {
   std::vector<ForecastModel> models;
-  std::string measured_on;       // id of the model whose speed the estimate is from; empty: nothing to train
-  double images_per_second = 0;  // of that model
-  double seconds = 0;            // in all, where known; without fitting adapters and measuring
+  std::string measured_on;       // id of the model whose speed is the base; empty without a training
+  double images_per_second = 0;  // speed of that model
+  double seconds = 0;            // known seconds of all trainings, without adapters and measurements
 };
 
 // What RunExperiment would train and how long that takes. Trains and writes nothing in `options.out`: the newest

@@ -11,7 +11,7 @@
 namespace lightcone {
 namespace {
 
-constexpr double kForwardsPerStep = 3;  // a step of training costs three forward passes; trainer/recipe.cc counts alike
+constexpr double kForwardsPerStep = 3;  // forward passes that a training step costs, as in trainer/recipe.cc
 constexpr double kCalibrationSeconds = 5;
 
 double MacsOf(const PlannedModel& model) { return MacsPerImage(model.config.encoder); }
@@ -20,7 +20,7 @@ double MacsOf(const PlannedModel& model) { return MacsPerImage(model.config.enco
 std::optional<double> StepMacs(const ExperimentPlan& plan, const PlannedModel& model) {
   if (MacsOf(model) == 0) return std::nullopt;
   double macs = kForwardsPerStep * MacsOf(model);
-  if (model.old_model >= 0) {  // the frozen old model sees the batch, too
+  if (model.old_model >= 0) {  // the frozen old model also sees the batch
     const double old = MacsOf(plan.models[static_cast<size_t>(model.old_model)]);
     if (old == 0) return std::nullopt;
     macs += old;
@@ -29,7 +29,7 @@ std::optional<double> StepMacs(const ExperimentPlan& plan, const PlannedModel& m
 }
 
 double TrainedImages(const PlannedModel& model) {
-  const int64_t steps = model.images / model.config.batch;  // an epoch leaves out what fills no batch
+  const int64_t steps = model.images / model.config.batch;  // an epoch leaves out images that fill no batch
   return static_cast<double>(steps * model.config.batch * model.config.epochs);
 }
 
@@ -45,7 +45,7 @@ absl::StatusOr<double> MeasureFirstSteps(const ExperimentPlan& plan, const Plann
       first_step = p.step;
       first_seconds = p.elapsed_seconds;
       rate = p.images_per_second;
-    } else if (p.step > first_step) {  // the last report may be of the first one's step
+    } else if (p.step > first_step) {  // two reports may come from one step
       rate = static_cast<double>((p.step - first_step) * model.config.batch) / (p.elapsed_seconds - first_seconds);
     }
     if (p.elapsed_seconds > kCalibrationSeconds || (stop != nullptr && stop->load())) enough.store(true);

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "geometry/adapter.h"
 #include "models/adapter_file.h"
+#include "research/experiment/cache.h"
 #include "research/experiment/row_adapter.h"
 #include "trainer/adapt/model_pairs.h"
 #include "trainer/adapt/options.h"
@@ -205,7 +206,7 @@ absl::StatusOr<std::optional<PairMeasure>> Measurer::Compute(int query, int gall
     fresh.z = FirstNumbers(fresh.z, query_space.dimension, item_space.dimension);
     query_space.dimension = item_space.dimension;
   }
-  item_space.curvature = query_space.curvature;  // they differ where the newer model learnt its own
+  item_space.curvature = query_space.curvature;  // curvatures differ where the newer model learnt K
   PairMeasure m;
   const RetrievalSpace space = {std::string(MetricName(query_space.metric)), query_space.curvature,
                                 query_space.dimension};

@@ -22,7 +22,7 @@ namespace lightcone {
 
 struct PairMeasure {
   RetrievalFigures figures;
-  double tar = 0;  // TAR@Recipe::far over all pairs of the test set; 0 when that is 0
+  double tar = 0;  // TAR at Recipe::far over all pairs of the test set; 0 without a rate
   // How often a query of a class found an item of another one first: side x side shares of each row, neighbouring class
   // ids together where there are more than `side`.
   std::vector<double> confusion;
@@ -60,7 +60,7 @@ class Measurer {
 
   struct Side {
     Manifest manifest;
-    std::vector<float> z;  // of the test set, before the clip
+    std::vector<float> z;  // embeddings of the test set before the clip
   };
   // Read and embedded when first asked for. Errors of Encoder.
   absl::StatusOr<const Manifest*> ManifestOf(int model);

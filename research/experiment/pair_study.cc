@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "models/encoder.h"
+#include "research/experiment/cache.h"
 #include "research/uncertainty/head_logits.h"
 #include "trainer/adapt/model_pairs.h"
 #include "trainer/sealed.h"

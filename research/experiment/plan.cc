@@ -39,14 +39,11 @@ absl::StatusOr<ordered_json> OptionsJson(TrainConfig config, const ImageSet& tra
   } else {
     options["precision"] = precision;
   }
-  // As are these where they change nothing.
-  for (const char* const later :
-       {"hbct.lambda_until", "hbct.prototypes", "hbct.entail_clip", "hbct.clip_from", "hbct.self"}) {
-    if (options.contains(later) && options[later] == "0") options.erase(later);
-  }
+  // So is a weight that does not fall.
+  if (options.contains("hbct.lambda_until") && options["hbct.lambda_until"] == "0") options.erase("hbct.lambda_until");
   LC_ASSIGN_OR_RETURN(const std::string device, DeviceOf(config));
   if (device != "cpu") options["device"] = device;
-  if (!config.encoder.backbone_file.empty()) {  // what it holds counts, not where it lies
+  if (!config.encoder.backbone_file.empty()) {  // the file's content counts, not its path
     absl::StatusOr<std::string> bytes = ReadFile(config.encoder.backbone_file);
     if (!bytes.ok()) return Annotate(bytes.status(), "encoder.backbone_file");
     options["encoder.backbone_file"] = StrCat("crc32c ", Crc32c(*bytes));

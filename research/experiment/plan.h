@@ -18,26 +18,26 @@ namespace lightcone {
 inline constexpr int kExperimentFormat = 1;
 
 struct PlannedModel {
-  std::string id;      // METHOD-sSEED-CHECKSUM of `key`: the name of its folder
-  std::string key;     // JSON of all that its steps depend on: options, data, old and other models, kExperimentFormat
-  std::string role;    // for people: "old (lorentz)", "hbct"; of the first that needs it
-  TrainConfig config;  // without the folders of other models
-  int step = 0;        // generation: which training set
-  int old_model = -1, base_model = -1;  // of ExperimentPlan::models; -1: none
-  int64_t images = 0;                   // of its training set
+  std::string id;                       // METHOD-sSEED-CHECKSUM of `key`, the name of the model's folder
+  std::string key;                      // JSON of everything that the training's steps depend on
+  std::string role;                     // role for people, "old (lorentz)" or "hbct", in the first row that needs it
+  TrainConfig config;                   // configuration without the folders of other models
+  int step = 0;                         // generation, which gives the training set
+  int old_model = -1, base_model = -1;  // positions in ExperimentPlan::models; -1: no model
+  int64_t images = 0;                   // number of training images
 };
 
 // The generations of a row, or of a space's independent models.
 struct PlannedChain {
-  std::vector<int> models;  // one a generation, oldest first; indices of ExperimentPlan::models
+  std::vector<int> models;  // positions in ExperimentPlan::models, one a generation, oldest first
 };
 
 struct ExperimentPlan {
   uint64_t seed = 0;
-  std::vector<GenerationData> steps;      // what each generation is trained on
-  std::vector<PlannedModel> models;       // a model stands behind those that it needs
-  std::vector<PlannedChain> independent;  // one a RecipeSpace
-  std::vector<PlannedChain> rows;         // one a RecipeRow
+  std::vector<GenerationData> steps;      // training data of each generation
+  std::vector<PlannedModel> models;       // models, each after those that it needs
+  std::vector<PlannedChain> independent;  // one chain for each RecipeSpace
+  std::vector<PlannedChain> rows;         // one chain for each RecipeRow
 };
 
 // REQUIRES: `recipe` comes from ParseRecipe. Errors: those of RecipeConfig and StepDatasets; INVALID_ARGUMENT naming

@@ -34,7 +34,7 @@ Dataset UsualDataset(const std::string& data) {
   for (const Size& one : kSizes) {
     if (data.starts_with(one.kind)) size = one;
   }
-  const size_t at = data.find('@');  // KIND@SIDE
+  const size_t at = data.find('@');  // position of the side in KIND@SIDE
   if (at < data.find(':') && at + 1 < data.size()) {
     int side = 0;
     std::from_chars(data.data() + at + 1, data.data() + data.size(), side);
@@ -116,7 +116,7 @@ absl::StatusOr<TrainConfig> RecipeConfig(const Recipe& recipe, const Dataset& wh
   if (row != nullptr) {
     const std::string metric = config.metric;
     LC_RETURN_IF_ERROR(ChooseMethod(row->method, config));
-    config.metric = metric;  // the space's to say: its old model has it, too
+    config.metric = metric;  // the space sets the metric, also of its old model
   }
   config.recipe = recipe.name;
   config.seed = seed;
@@ -131,9 +131,9 @@ absl::StatusOr<TrainConfig> RecipeConfig(const Recipe& recipe, const Dataset& wh
     LC_RETURN_IF_ERROR(Apply(row->set, &config));
     what = StrCat("row '", row->name, "', generation ", step);
   }
-  TrainConfig checked = config;  // the folder of the old model is known when that one is trained
+  TrainConfig checked = config;  // the old model's folder is unknown before its training
   if (FindTrainingMethod(config.method)->needs_old_model) checked.old_model = "old";
-  LC_RETURN_IF_ERROR(Annotate(checked.Validate(), what));  // RecipeFor took the input sizes from the data set
+  LC_RETURN_IF_ERROR(Annotate(checked.Validate(), what));  // RecipeFor set the input sizes by the data set
   return config;
 }
 
@@ -196,7 +196,7 @@ absl::Status CheckRecipe(const Recipe& recipe, int steps) {
     for (const RecipeSpace& space : recipe.spaces) {
       LC_RETURN_IF_ERROR(RecipeConfig(recipe, usual, space, step, nullptr, 1).status());
     }
-    if (step == 0 && steps > 1) continue;  // rows share their space's old model
+    if (step == 0 && steps > 1) continue;  // rows share the old model of their space
     for (const RecipeRow& row : recipe.rows) {
       LC_RETURN_IF_ERROR(RecipeConfig(recipe, usual, *recipe.Space(row.space), step, &row, 1).status());
     }

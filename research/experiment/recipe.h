@@ -19,7 +19,7 @@ namespace lightcone {
 // An option of trainer/config.h as it stands in the recipe.
 struct RecipeSetting {
   std::string name, value;
-  std::string where;  // "FILE:LINE", for messages
+  std::string where;  // "FILE:LINE" for messages
 };
 using RecipeSettings = std::vector<RecipeSetting>;
 
@@ -29,17 +29,17 @@ struct MeasureInfo {
 };
 // self.cmc1 self.cmc5 self.map self.tar, cross. likewise, p_up.cmc1 p_up.map p_com.cmc1 p_com.map, in this order.
 const std::vector<MeasureInfo>& ExperimentMeasures();
-using PaperFigures = std::map<std::string, double>;  // by MeasureInfo::key
+using PaperFigures = std::map<std::string, double>;  // figures by MeasureInfo::key
 
 // An adapter that is fitted to a row's finished models; cross retrieval goes through it.
 struct RecipeAdapter {
-  std::string direction = "item";    // AdapterDirectionName
-  std::string map = "residual-mlp";  // AdapterKindName
-  std::string loss = "auto";         // ParseAdaptLoss; auto: kAutoLossLabelled
-  int64_t pairs = 0;                 // images of the newer model's training set, drawn at random; 0: all
-  int64_t views = 0;                 // each plain, and views - 1 changed copies; 0: ViewsFor
+  std::string direction = "item";    // name by AdapterDirectionName
+  std::string map = "residual-mlp";  // name by AdapterKindName
+  std::string loss = "auto";         // text for ParseAdaptLoss; auto: kAutoLossLabelled
+  int64_t pairs = 0;                 // number of random images of the newer model's training set; 0: all
+  int64_t views = 0;                 // number of views of an image, the plain one included; 0: ViewsFor
   int64_t width = 0, rank = 32, steps = 1500;
-  RecipeSettings given;  // the keys that the recipe names
+  RecipeSettings given;  // keys that the recipe names
 };
 
 // Rows of one space share their options, their old models and the models that are trained alone.
@@ -50,33 +50,33 @@ struct RecipeSpace {
 };
 
 struct RecipeRow {
-  std::string name, title;  // name: the key's, unique
-  std::string method;       // of TrainingMethods()
-  std::string space;        // a RecipeSpace
-  std::string reference;    // the space whose old and independent models P_com and P_up refer to; mostly `space`
-  RecipeSettings set;       // for the compatible models of this row only
+  std::string name, title;  // unique name of the key, and title
+  std::string method;       // name of TrainingMethods()
+  std::string space;        // name of a RecipeSpace
+  std::string reference;    // space of the models that P_com and P_up refer to
+  RecipeSettings set;       // options of this row's compatible models
   std::optional<RecipeAdapter> adapter;
   PaperFigures paper;
 };
 
 struct Recipe {
-  std::string name;                     // of the shipped recipe, or the file's without folder and ending
-  std::string text;                     // the file
-  std::string title, source, settings;  // where it comes from; what of the paper's settings is known and what is ours
-  std::string data;                     // of OpenDataset; a kind without its folder where the user must name that
-  std::string data_help;                // what to give as the data set
-  std::string preset = "quick";         // RecipeFor
+  std::string name;                     // name of the shipped recipe, or of the file without folder and ending
+  std::string text;                     // text of the file
+  std::string title, source, settings;  // title, paper, and which settings are the paper's
+  std::string data;                     // name for OpenDataset, or a kind whose folder the user names
+  std::string data_help;                // help about the data set
+  std::string preset = "quick";         // name for RecipeFor
   std::vector<uint64_t> seeds = {1};
-  double validation = 0;    // share of each class's training images that stands in for the test set; 0: the test set
-  double far = 0;           // false accept rate at which TAR is measured over all pairs of the test set; 0: not at all
-  std::string uncertainty;  // name of the row whose models study it (trainer/uncertainty); empty: none
-  std::string scenario;     // a name of trainer/scenario.h
+  double validation = 0;    // share of the training images that replaces the test set; 0: the test set
+  double far = 0;           // false accept rate for TAR over all pairs of the test set; 0: no TAR
+  std::string uncertainty;  // name of the row of the uncertainty study; empty: no study
+  std::string scenario;     // name of research/experiment/scenario.h
   RecipeSettings scenario_options;
-  RecipeSettings train;                 // for all models
-  std::map<int, RecipeSettings> steps;  // for the models of one generation: 0 is the old one
-  RecipeSettings fresh;                 // for those of generations 1 and up ([new])
-  std::vector<RecipeSpace> spaces;      // in the file's order, at least one
-  std::vector<RecipeRow> rows;          // likewise
+  RecipeSettings train;                 // options of all models
+  std::map<int, RecipeSettings> steps;  // options by generation; 0 is the old model
+  RecipeSettings fresh;                 // options of generations 1 and up ([new])
+  std::vector<RecipeSpace> spaces;      // spaces in the file's order, at least one
+  std::vector<RecipeRow> rows;          // rows in the file's order, at least one
 
   const RecipeSpace* Space(std::string_view space) const;
   // Position of the row of that name; empty: no such row.

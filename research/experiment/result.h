@@ -20,18 +20,18 @@ using GainMatrix = std::vector<std::optional<double>>;
 
 struct ExperimentRow {
   std::string name, title, method, space;
-  std::string kind;  // old: a space's old models; independent: its models trained alone; row: of the recipe
+  std::string kind;  // old, independent (models trained alone) or row
   PaperFigures paper;
   // One a seed. Measures (by MeasureInfo::key) of the newest generation; cross: its queries on the gallery of the one
   // before. Absent where not defined.
   std::vector<std::map<std::string, double>> values;
-  std::vector<GainMatrix> p_com_cmc1, p_com_map;   // empty for the kind "old"
-  std::vector<double> seconds, images_per_second;  // to train its own models; of the newest
+  std::vector<GainMatrix> p_com_cmc1, p_com_map;   // P_com of all pairs of generations; none for the kind "old"
+  std::vector<double> seconds, images_per_second;  // cost of the row's own models, and speed of the newest
 };
 
 struct ExperimentPlots {
   // Of the first space with Lorentz embeddings and the first seed: of the test items by the old model.
-  std::vector<double> norms_seen, norms_unseen;  // before the clip
+  std::vector<double> norms_seen, norms_unseen;  // norms before the clip
   double curvature = 1, clip_radius = 1;
   // Title, and shares of the first seed's cross retrieval (PairMeasure::confusion).
   std::vector<std::pair<std::string, std::vector<double>>> confusions;
@@ -46,21 +46,21 @@ struct TestQueries {
 struct ExperimentResult {
   std::string name, title, source, settings, data, scenario;
   std::vector<uint64_t> seeds;
-  int steps = 2;                     // generations
-  double validation = 0;             // share of the training images that stood in for the test set; 0: none
-  double far = 0;                    // Recipe::far: where TAR is measured
-  std::vector<TestQueries> queries;  // one a seed
+  int steps = 2;                     // number of generations
+  double validation = 0;             // share of the training images that replaced the test set; 0: none
+  double far = 0;                    // false accept rate for TAR (Recipe::far)
+  std::vector<TestQueries> queries;  // one entry for each seed
   std::vector<ExperimentRow> rows;
-  std::string studied_row;                // Recipe::uncertainty
-  std::vector<UncertaintyStudy> studies;  // one a seed; empty when the recipe asks for none
+  std::string studied_row;                // name of the studied row (Recipe::uncertainty)
+  std::vector<UncertaintyStudy> studies;  // one study for each seed; empty without a studied row
   ExperimentPlots plots;
 };
 
 struct MeanDeviation {
-  double mean = 0, deviation = 0;  // of a sample (n - 1); 0 for one value
-  int64_t count = 0, of = 0;       // values, and seeds: more where a seed has none
+  double mean = 0, deviation = 0;  // mean and deviation of a sample (n - 1); 0 for one value
+  int64_t count = 0, of = 0;       // number of values, and of seeds
 };
-using SeedValues = std::vector<std::optional<double>>;  // one a seed; empty where it is not defined
+using SeedValues = std::vector<std::optional<double>>;  // one value for each seed; empty where undefined
 
 // Empty without any value.
 std::optional<MeanDeviation> Summarise(const SeedValues& values);

@@ -17,7 +17,7 @@ namespace lightcone {
 struct TrainedModel {
   std::string id, folder;
   Manifest manifest;
-  std::string device = "cpu";  // where it embeds (DeviceFor)
+  std::string device = "cpu";  // device of the embeddings (DeviceFor)
 };
 
 // Views of each image that the fit takes: the recipe's, or ViewsFor. `train`: the newer model's training set.

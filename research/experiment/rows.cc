@@ -14,8 +14,8 @@ namespace {
 struct RowMaterial {
   ExperimentRow* row = nullptr;
   const PlannedChain* chain = nullptr;
-  const PlannedChain* reference = nullptr;  // models trained alone that P_com and P_up refer to
-  bool own_reference = true;                // of the same space
+  const PlannedChain* reference = nullptr;  // models trained alone, the base of P_com and P_up
+  bool own_reference = true;                // whether the reference is of the same space
   const RecipeAdapter* adapter = nullptr;
 };
 
@@ -130,8 +130,8 @@ TestQueries CountQueries(const Dataset& whole) {
   const std::vector<int32_t>& labels = whole.test.labels;
   const auto label = [&](int64_t row) { return labels[static_cast<size_t>(row)]; };
   TestQueries queries;
-  std::map<int32_t, int64_t> items;                            // of a class, that a query may find
-  std::map<std::pair<int32_t, int32_t>, int64_t> own_cameras;  // of a class and camera
+  std::map<int32_t, int64_t> items;                            // items that a query may find, by class
+  std::map<std::pair<int32_t, int32_t>, int64_t> own_cameras;  // items by class and camera
   if (!whole.protocol.has_value()) {
     for (const int32_t one : labels) ++items[one];
     queries.all = whole.test.size();

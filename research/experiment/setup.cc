@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "research/experiment/plan.h"
-#include "trainer/data/split.h"
+#include "research/experiment/scenario.h"
 
 namespace lightcone {
 namespace {

@@ -15,7 +15,7 @@ struct ExperimentSetup {
   Recipe recipe;
   std::string data, out;
   std::vector<uint64_t> seeds;
-  std::vector<std::string> notes;  // for the log: versions that differ from those of what is resumed
+  std::vector<std::string> notes;  // lines for the log about versions that differ from the resumed experiment's
 
   std::string folder() const { return out + "/" + recipe.name; }
   std::string models() const { return out + "/models"; }

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/status.h"
-#include "trainer/scenario.h"
+#include "research/experiment/scenario.h"
 
 namespace lightcone {
 namespace {
@@ -82,7 +82,7 @@ absl::Status CheckRanges(const Recipe& recipe, const ScenarioOptions& options) {
   const std::string field = PartsOf(status).field;
   std::string where = recipe.scenario_options.front().where;
   for (const RecipeSetting& setting : recipe.scenario_options) {
-    if (field.starts_with(setting.name)) where = setting.where;  // chain_shares[1]
+    if (field.starts_with(setting.name)) where = setting.where;  // fields may have an index, as chain_shares[1]
   }
   return Annotate(Annotate(status, "scenario"), where);
 }

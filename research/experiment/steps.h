@@ -10,7 +10,8 @@
 
 namespace lightcone {
 
-// One generation on all images and nothing to be compatible with, beside the scenarios of trainer/scenario.h.
+// One generation on all images and nothing to be compatible with, beside the scenarios of
+// research/experiment/scenario.h.
 inline constexpr char kAloneScenario[] = "alone";
 
 // Generations of the recipe's scenario: 2 for an old and a new model. INVALID_ARGUMENT for an unknown scenario (lists
@@ -18,8 +19,8 @@ inline constexpr char kAloneScenario[] = "alone";
 absl::StatusOr<int> CountSteps(const Recipe& recipe);
 
 struct GenerationData {
-  Dataset dataset;  // the images that it is trained on, in `train`; `test` is empty: all are measured on the whole set
-  bool architecture_changes = false;  // against the generation before
+  Dataset dataset;  // training images in `train`; `test` is empty, since all are measured on the whole set
+  bool architecture_changes = false;  // whether the architecture differs from the generation before
 };
 
 // Oldest first. INVALID_ARGUMENT when the set is too small for the scenario.

@@ -11,8 +11,8 @@ namespace {
 struct Ranking {
   std::vector<size_t> order;
   std::vector<double> distances;
-  std::vector<double> found;                                          // relevant items in front of position 0 .. m
-  std::vector<double> as_is, one_more, hit_more, one_less, hit_less;  // sums in front of position 0 .. m
+  std::vector<double> found;  // number of relevant items before positions 0 .. m
+  std::vector<double> as_is, one_more, hit_more, one_less, hit_less;  // sums before positions 0 .. m
 };
 
 Ranking Rank(std::span<const double> before, std::span<const uint8_t> relevant, size_t own) {
@@ -52,16 +52,16 @@ std::vector<double> MoveGains(std::span<const double> before, std::span<const do
   if (all == 0) return gains;
   for (size_t p = 0; p < r.order.size(); ++p) {
     const size_t item = r.order[p];
-    if (after[item] == before[item]) continue;  // where it was, also among others at its distance
+    if (after[item] == before[item]) continue;  // the item keeps its place, also among equal distances
     const bool hit = relevant[item] != 0;
     // Position among all of them, the item itself among them.
     const size_t to = static_cast<size_t>(std::lower_bound(r.distances.begin(), r.distances.end(), after[item]) -
                                           r.distances.begin());
     double gain = 0;
-    if (to <= p) {  // nearer, or where it was: those from `to` on get one more in front of them
+    if (to <= p) {  // the item moves nearer: items from `to` on get one more before them
       gain = Between(hit ? r.hit_more : r.one_more, to, p) - Between(r.as_is, to, p);
       if (hit) gain += (r.found[to] + 1) / static_cast<double>(to + 1) - Between(r.as_is, p, p + 1);
-    } else {  // farther: those between lose one; it ends at rank `to`, since itself it is no longer in front
+    } else {  // the item moves farther: items between lose one, and it ends at rank `to`
       gain = Between(hit ? r.hit_less : r.one_less, p + 1, to) - Between(r.as_is, p + 1, to);
       if (hit) gain += r.found[to] / static_cast<double>(to) - Between(r.as_is, p, p + 1);
     }

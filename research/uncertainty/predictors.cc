@@ -18,7 +18,7 @@ namespace lightcone {
 namespace {
 
 constexpr int64_t kNeighboursMax = 512, kTrainingNeighbours = 64;
-constexpr size_t kListLength = 16;  // of the predictors that compare lists
+constexpr size_t kListLength = 16;  // length of the lists that predictors compare
 
 constexpr char kNothing[] = "nothing", kGallery[] = "the old gallery", kTraining[] = "the training set",
                kMeans[] = "class means", kGalleryAndMeans[] = "the old gallery, class means", kLabels[] = "labels",
@@ -29,7 +29,7 @@ constexpr char kNothing[] = "nothing", kGallery[] = "the old gallery", kTraining
 
 struct Facts {
   const PredictorMaterial& material;
-  Neighbourhood near, trained;  // in the gallery without the item itself; in the training set
+  Neighbourhood near, trained;  // neighbours in the gallery without the item itself, and in the training set
   ClassMeans means;
   std::vector<ClassEvidence> classes;
   std::vector<HeadFeatures> head;
@@ -43,6 +43,17 @@ struct Facts {
     return material.gallery.z.subspan(i * d, d);
   }
 };
+
+// Entropy over the `k` nearest, or as many as there are, at tau = `share` d1 (geometry/uncertainty.h).
+Scores NeighbourEntropies(const Neighbourhood& near, size_t k, double share) {
+  return ForEachItem(near.lists.size(), [&](size_t i) {
+    return NeighbourEntropy(near.lists.DistancesOf(i).first(std::min(k, near.lists.k)), share * near.d1);
+  });
+}
+
+Scores NearestDistances(const Neighbourhood& near) {
+  return ForEachItem(near.lists.size(), [&](size_t i) { return near.lists.DistancesOf(i)[0]; });
+}
 
 bool Lists(const Facts& f, int32_t item, int32_t wanted) {
   const std::span<const int32_t> list = f.near.lists.FirstOf(static_cast<size_t>(item), kListLength);

@@ -14,7 +14,7 @@ namespace lightcone {
 inline constexpr int kImageCopies = 4;
 
 struct PredictorInfo {
-  const char *name, *needs;  // for people; names are unique
+  const char *name, *needs;  // unique name, and needed material, for people
 };
 // In the order of the results below.
 const std::vector<PredictorInfo>& PredictorList();
@@ -22,12 +22,12 @@ const std::vector<PredictorInfo>& PredictorList();
 // All by the old model but `pairs_next`. Only predictors that need "labels" read the gallery's.
 struct PredictorMaterial {
   RetrievalSpace space;
-  LabelledEmbeddings gallery;      // n items
-  LabelledEmbeddings training;     // the model's training images, labelled by its classes from 0
-  std::span<const uint8_t> known;  // n: whether the model was trained on the item's class
+  LabelledEmbeddings gallery;      // gallery of n items
+  LabelledEmbeddings training;     // training images of the model, labelled by its classes from 0
+  std::span<const uint8_t> known;  // whether the model was trained on each item's class, n
   // The gallery's images in kImageCopies changed copies each: one block of n embeddings a copy, before the clip.
   std::span<const float> copies;
-  std::span<const float> head_logits;  // n x classes: what the old model's own head says of the items
+  std::span<const float> head_logits;  // logits of the old model's own head, n x classes
   // Training images of the newer model, by both. Only the head that learns from both models reads them.
   LabelledEmbeddings pairs_old, pairs_next;
 };

@@ -18,28 +18,28 @@ inline constexpr int kBackfillSteps = 10;
 inline constexpr int kRandomOrders = 3;
 
 struct BackfillCurve {
-  std::vector<double> cmc1, map;  // with 0, 1/kBackfillSteps, ..., 1 of the gallery embedded anew
+  std::vector<double> cmc1, map;  // figures with 0, 1/kBackfillSteps, ..., 1 of the gallery embedded anew
 
-  double AreaOfMap() const;  // trapezoids: the mean over all shares
+  double AreaOfMap() const;  // mean over all shares, by trapezoids
 };
 
 struct PredictorOutcome {
   // For "the new model retrieves this item wrongly" (EvaluateUncertainty); empty when no or every item is.
   std::optional<double> auroc;
-  BackfillCurve curve;  // worst first
+  BackfillCurve curve;  // curve of the order, worst first
 };
 
 struct UncertaintyStudy {
   // Items of classes with fewer than kOwnClassNeeded other images are wrong whatever a model does: no AUROC has them.
   int64_t items = 0, items_wrong = 0, items_left_out = 0;
-  std::vector<BackfillCurve> random;  // kRandomOrders
+  std::vector<BackfillCurve> random;  // kRandomOrders curves of random orders
   BackfillCurve oracle;
-  std::vector<PredictorOutcome> predictors;  // as PredictorList
+  std::vector<PredictorOutcome> predictors;  // outcomes in the order of PredictorList
 };
 
 struct StudyMaterial {
-  PredictorMaterial old;    // gallery: the items by the old model
-  LabelledEmbeddings next;  // the same images by the new one: queries, and what the backfill puts in place
+  PredictorMaterial old;    // material of the old model, whose gallery holds the items
+  LabelledEmbeddings next;  // images by the new model: queries and backfilled embeddings
 };
 
 // The oracle embeds anew first the items whose new embedding, alone in the old gallery, raises the mean average

@@ -8,6 +8,7 @@
 
 #include "base/half.h"
 #include "base/status.h"
+#include "tests/base/float_to_half.h"
 
 namespace lightcone {
 namespace {

@@ -511,7 +511,7 @@ TEST_F(GateTest, FiguresAreThoseOfAPlainRanking) {
       for (int d = 0; d < kOld; ++d) sum += (queries[i][d] - z[d]) * (queries[i][d] - z[d]);
       distances.push_back(sum);
     }
-    truth.AddDistances(labels[i * 7], distances, labels, i * 7);
+    truth.Add(SummariseRanks(RelevantRanks(labels[i * 7], distances, labels, i * 7)));
   }
   const RankingMetrics expected = truth.Finish();
   const RankingFigures& found = now.validation->pairs[0].old_self;

@@ -9,6 +9,7 @@
 #include "geometry/lorentz.h"
 #include "geometry/uncertainty.h"
 #include "stats/metrics.h"
+#include "tests/geometry/rank_distances.h"
 #include "tests/golden/cases.h"
 
 namespace lightcone::golden {

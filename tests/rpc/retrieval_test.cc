@@ -3,7 +3,7 @@
 #include <array>
 #include <thread>
 
-#include "base/half.h"
+#include "tests/base/float_to_half.h"
 #include "tests/rpc/wire_fixture.h"
 
 namespace lightcone::server {

@@ -75,6 +75,9 @@ TEST(TrainConfig, WrongTypesUnknownOptionsAndMalformedJsonAreErrors) {
   EXPECT_THAT(MessageOf(ParseTrainConfig("{\"batch\": 0}").status()),
               HasSubstr("field 'batch' is 0; allowed: 2 .. 65536"));
   EXPECT_THAT(MessageOf(ParseTrainConfig("{\"lr\": 0}").status()), HasSubstr("field 'option' is lr"));
+  EXPECT_TRUE(ParseTrainConfig("{\"hbct.prototypes\": 0, \"hbct.self\": 0.0}").ok()) << "a deleted option, not set";
+  EXPECT_THAT(MessageOf(ParseTrainConfig("{\"hbct.prototypes\": 1}").status()),
+              HasSubstr("field 'option' is hbct.prototypes"));
 }
 
 TEST(TrainConfig, OptionsThatDoNotFitTogetherAreNamed) {

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "geometry/lorentz.h"
 #include "stats/metrics.h"
+#include "tests/geometry/rank_distances.h"
 #include "trainer/data/rng.h"
 
 namespace lightcone {

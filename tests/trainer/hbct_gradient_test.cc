@@ -28,22 +28,7 @@ Tensor LossOf(const HbctConfig& config, double curvature, const Tensor& z_new, c
               const Tensor& labels) {
   const Embedded fresh = EmbedPoints(z_new, true, curvature, kNewClip);
   const Embedded old = EmbedPoints(z_old, true, curvature, kOldClip);
-  const HbctSides cones{EmbedPoints(z_new, true, curvature, config.entail_clip),
-                        EmbedPoints(z_old, true, curvature, config.entail_clip)};
-  Tensor loss =
-      HbctCompatibility(config, curvature, {fresh, old}, labels, config.entail_clip > 0 ? &cones : nullptr).total;
-  // Rows 0 .. 2 of the old embeddings as the means of three classes; all but the last as the network's own of before.
-  if (config.prototypes > 0) {
-    const Embedded means = EmbedPoints(z_old.narrow(0, 0, 3), true, curvature, kOldClip);
-    loss = loss + config.prototypes *
-                      HbctPrototypeLoss(config, curvature, fresh, means, torch::zeros({3}, torch::kBool), labels);
-  }
-  if (config.self > 0) {
-    Tensor last = z_old.clone();
-    last[-1].zero_();
-    loss = loss + config.self * HbctSelfLoss(config, curvature, fresh, EmbedPoints(last, true, curvature, kNewClip));
-  }
-  return loss;
+  return HbctCompatibility(config, curvature, {fresh, old}, labels).total;
 }
 
 TEST_P(HbctGradient, AgreesWithFiniteDifferences) {
@@ -87,10 +72,6 @@ std::vector<Case> Cases() {
       {"MaskedSameClass", [](HbctConfig& c) { c.mask_same_class = true; }},
       {"MaskedInfoNce", [](HbctConfig& c) { c.mask_same_class = true, c.contrast = "infonce"; }},
       {"TauAndBeta", [](HbctConfig& c) { c.tau = 1.0, c.beta = 1.0; }},
-      {"Prototypes", [](HbctConfig& c) { c.prototypes = 0.7; }},
-      {"PrototypesCurvedByTheSquare", [](HbctConfig& c) { c.prototypes = 0.7, c.distance = "squared"; }, 1.5},
-      {"ConesBeyondTheClip", [](HbctConfig& c) { c.entail_clip = 3; }},
-      {"OwnEmbeddings", [](HbctConfig& c) { c.self = 0.6; }},
   };
   for (const char* distance : {"geodesic", "inner", "squared"}) {
     for (double curvature : {0.1, 1.5}) {
@@ -131,11 +112,7 @@ void ExpectFiniteOnDegeneratePairs(const HbctConfig& config, double curvature, b
     const Embedded old = EmbedPoints(pairs.z_old.narrow(0, first, rows), true, curvature, kOldClip);
     const Tensor labels = torch::zeros({rows}, torch::kInt64);
     const Embedded fresh = head.Embed(z, kNewClip);
-    const HbctSides cones{head.Embed(z, 3.0), EmbedPoints(old.z, true, curvature, 3.0)};
-    const Tensor loss = HbctCompatibility(config, curvature, {fresh, old}, labels, &cones).total +
-                        HbctCompatibility(config, curvature, {fresh, old}, labels).total +
-                        HbctPrototypeLoss(config, curvature, fresh, old, torch::zeros({rows}, torch::kBool), labels) +
-                        HbctSelfLoss(config, curvature, fresh, old);
+    const Tensor loss = HbctCompatibility(config, curvature, {fresh, old}, labels).total;
     loss.backward();
     EXPECT_TRUE(torch::isfinite(loss).item<bool>());
     EXPECT_TRUE(torch::isfinite(z.grad()).all().item<bool>());
@@ -200,38 +177,6 @@ TEST(Classifier, NormalsTurnTowardsGivenDirectionsAndKeepTheirNorms) {
   EXPECT_TRUE(torch::allclose(after[0] / after[0].norm(), directions[0] / 2.0));
   EXPECT_TRUE(torch::equal(after[1], before[1])) << "a class without a direction";
   EXPECT_TRUE(torch::allclose(after[2] / after[2].norm(), directions[2] / 5.0));
-}
-
-TEST(HbctPrototypeLoss, KnowsNoClassWithoutImages) {
-  const HbctConfig config;
-  torch::Generator generator = at::detail::createCPUGenerator(4);
-  const Embedded fresh = EmbedPoints(torch::empty({4, 6}).normal_(0, 0.4, generator), true, 1.0, kNewClip);
-  const Tensor means = torch::empty({3, 6}).normal_(0, 0.4, generator);
-  const Tensor labels = torch::tensor(std::vector<int64_t>{0, 2, 2, 0});
-  const auto loss = [&](const Tensor& rows, const std::vector<int64_t>& absent, const Tensor& of) {
-    return HbctPrototypeLoss(config, 1.0, fresh, EmbedPoints(rows, true, 1.0, kOldClip),
-                             torch::tensor(absent, torch::kInt64).to(torch::kBool), of)
-        .item<double>();
-  };
-  const Tensor kept = means.index_select(0, torch::tensor(std::vector<int64_t>{0, 2}));
-  EXPECT_NEAR(loss(means, {0, 1, 0}, labels), loss(kept, {0, 0}, labels.div(2, "trunc")), 1e-6);
-  EXPECT_GT(loss(means, {0, 0, 0}, labels), loss(means, {0, 1, 0}, labels));
-}
-
-TEST(HbctSelfLoss, CountsOnlyImagesThatWereEmbeddedBefore) {
-  const HbctConfig config;
-  torch::Generator generator = at::detail::createCPUGenerator(3);
-  const Tensor z = torch::empty({4, 6}).normal_(0, 0.4, generator);
-  Tensor last = torch::empty({4, 6}).normal_(0, 0.4, generator);
-  const auto loss = [&](const Tensor& fresh, const Tensor& own) {
-    return HbctSelfLoss(config, 1.0, EmbedPoints(fresh, true, 1.0, kNewClip), EmbedPoints(own, true, 1.0, kNewClip))
-        .item<double>();
-  };
-  EXPECT_EQ(loss(z, torch::zeros({4, 6})), 0) << "the first epoch";
-  last[2].zero_();
-  const auto rows = torch::tensor(std::vector<int64_t>{0, 1, 3});
-  EXPECT_NEAR(loss(z, last), loss(z.index_select(0, rows), last.index_select(0, rows)), 1e-6)
-      << "an image without an embedding of before is neither asked nor compared with";
 }
 
 TEST(HbctWeight, StaysOrFallsInALineToZero) {

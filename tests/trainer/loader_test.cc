@@ -44,8 +44,8 @@ LoaderOptions Options() {
 
 TEST(Rng, GivesTheNumbersOfThePublishedGenerators) {
   // splitmix64 from state 0 gives e220a8397b1dcdaf, 6e789e6aa1b965f4 ...
-  EXPECT_EQ(MixBits(0), 0xe220a8397b1dcdafu);
-  EXPECT_EQ(MixBits(0x9e3779b97f4a7c15u), 0x6e789e6aa1b965f4u);
+  EXPECT_EQ(Mixed(0), 0xe220a8397b1dcdafu);
+  EXPECT_EQ(Mixed(0x9e3779b97f4a7c15u), 0x6e789e6aa1b965f4u);
   EXPECT_NE(MixSeed({1, 2}), MixSeed({2, 1}));
   Rng rng(1);
   double sum = 0, squares = 0;
@@ -251,48 +251,6 @@ TEST(Split, SelectsClassesRowsAndShares) {
   EXPECT_NE(SelectFraction(set, 0.3, 2).pixels, half.pixels);
   EXPECT_EQ(SelectFraction(set, 0.001, 1).size(), 5);
   EXPECT_EQ(SelectFraction(set, 1.0, 1).pixels, set.pixels);
-}
-
-TEST(Split, HoldsOutAShareOfEachClassAndLosesNoImage) {
-  Dataset dataset;
-  dataset.class_names = {"a", "b", "c", "d", "e"};
-  dataset.train = MakeSet(50, 2, 1);
-  dataset.test = MakeSet(5, 2, 1);
-  dataset.protocol.emplace();
-  const std::vector<uint8_t> all = dataset.train.pixels;
-  Dataset again = dataset;
-  ASSERT_TRUE(HoldOut(0.3, 1, &dataset).ok());
-  EXPECT_EQ(dataset.test.size(), 15);
-  EXPECT_EQ(dataset.train.size(), 35);
-  EXPECT_FALSE(dataset.protocol.has_value());
-  for (int label = 0; label < 5; ++label) {
-    EXPECT_EQ(std::count(dataset.test.labels.begin(), dataset.test.labels.end(), label), 3) << label;
-  }
-  std::vector<uint8_t> both = dataset.train.pixels;
-  both.insert(both.end(), dataset.test.pixels.begin(), dataset.test.pixels.end());
-  EXPECT_TRUE(std::is_permutation(both.begin(), both.end(), all.begin(), all.end()));
-  ASSERT_TRUE(HoldOut(0.3, 1, &again).ok());
-  EXPECT_EQ(again.test.pixels, dataset.test.pixels);
-}
-
-TEST(Split, TwoOfAClassAreHeldOutWhereOneIsLeftSoThatEachFindsAnother) {
-  Dataset dataset;
-  dataset.class_names = {"two", "three", "many"};
-  dataset.train = MakeSet(15, 2, 1);
-  dataset.train.labels = {0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
-  ASSERT_TRUE(HoldOut(0.05, 1, &dataset).ok());
-  EXPECT_EQ(dataset.test.labels, (std::vector<int32_t>{0, 1, 1, 2, 2}));
-}
-
-TEST(Split, HoldingOutRefusesAClassOfOneImage) {
-  Dataset dataset;
-  dataset.class_names = {"many", "lonely"};
-  dataset.train = MakeSet(3, 2, 1);
-  dataset.train.labels = {0, 0, 1};
-  const absl::Status status = HoldOut(0.5, 1, &dataset);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(MessageOf(status), testing::HasSubstr("lonely"));
-  EXPECT_EQ(dataset.train.size(), 3) << "untouched";
 }
 
 }  // namespace

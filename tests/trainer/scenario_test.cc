@@ -1,4 +1,4 @@
-#include "trainer/scenario.h"
+#include "research/experiment/scenario.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -167,6 +167,56 @@ TEST(Scenario, EveryDefectIsNamed) {
   options = {};
   options.chain_change = 5;
   EXPECT_THAT(message("sequential", options, all), HasSubstr("'chain_change' is 5; allowed: 0 .. 4"));
+}
+
+ImageSet MakeSet(int64_t n, int side, int channels) {
+  ImageSet set{side, side, channels, {}, {}};
+  Rng rng(5);
+  for (int64_t i = 0; i < n * set.bytes_per_image(); ++i) set.pixels.push_back(static_cast<uint8_t>(rng.Below(256)));
+  for (int64_t i = 0; i < n; ++i) set.labels.push_back(static_cast<int32_t>(i % 5));
+  return set;
+}
+
+TEST(Split, HoldsOutAShareOfEachClassAndLosesNoImage) {
+  Dataset dataset;
+  dataset.class_names = {"a", "b", "c", "d", "e"};
+  dataset.train = MakeSet(50, 2, 1);
+  dataset.test = MakeSet(5, 2, 1);
+  dataset.protocol.emplace();
+  const std::vector<uint8_t> all = dataset.train.pixels;
+  Dataset again = dataset;
+  ASSERT_TRUE(HoldOut(0.3, 1, &dataset).ok());
+  EXPECT_EQ(dataset.test.size(), 15);
+  EXPECT_EQ(dataset.train.size(), 35);
+  EXPECT_FALSE(dataset.protocol.has_value());
+  for (int label = 0; label < 5; ++label) {
+    EXPECT_EQ(std::count(dataset.test.labels.begin(), dataset.test.labels.end(), label), 3) << label;
+  }
+  std::vector<uint8_t> both = dataset.train.pixels;
+  both.insert(both.end(), dataset.test.pixels.begin(), dataset.test.pixels.end());
+  EXPECT_TRUE(std::is_permutation(both.begin(), both.end(), all.begin(), all.end()));
+  ASSERT_TRUE(HoldOut(0.3, 1, &again).ok());
+  EXPECT_EQ(again.test.pixels, dataset.test.pixels);
+}
+
+TEST(Split, TwoOfAClassAreHeldOutWhereOneIsLeftSoThatEachFindsAnother) {
+  Dataset dataset;
+  dataset.class_names = {"two", "three", "many"};
+  dataset.train = MakeSet(15, 2, 1);
+  dataset.train.labels = {0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
+  ASSERT_TRUE(HoldOut(0.05, 1, &dataset).ok());
+  EXPECT_EQ(dataset.test.labels, (std::vector<int32_t>{0, 1, 1, 2, 2}));
+}
+
+TEST(Split, HoldingOutRefusesAClassOfOneImage) {
+  Dataset dataset;
+  dataset.class_names = {"many", "lonely"};
+  dataset.train = MakeSet(3, 2, 1);
+  dataset.train.labels = {0, 0, 1};
+  const absl::Status status = HoldOut(0.5, 1, &dataset);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(status), testing::HasSubstr("lonely"));
+  EXPECT_EQ(dataset.train.size(), 3) << "untouched";
 }
 
 }  // namespace

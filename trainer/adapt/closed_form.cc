@@ -48,7 +48,7 @@ class RidgePath {
   explicit RidgePath(const Moments& moments) : moments_(moments) {
     std::tie(values_, vectors_) = torch::linalg_eigh(moments.xx);
     values_ = torch::clamp_min(values_, 0.0);
-    // The floor makes W 0 for any lambda where all inputs are equal but for rounding.
+    // The floor makes W 0 for any lambda where all inputs are equal up to rounding.
     const double spread = values_.mean().item<double>(), square = moments.mean_x.square().mean().item<double>();
     mean_ = std::max({spread, 1e-12 * square, 1e-200});
     rotated_ = torch::matmul(moments.yx, vectors_);
@@ -102,7 +102,7 @@ Tensor FitProcrustes(const Tensor& x, const Tensor& y, bool scaled) {
 LowRank FactorLowRank(const Tensor& w, const Tensor& x, int64_t rank) {
   torch::NoGradGuard no_grad;
   const auto [values, vectors] = torch::linalg_eigh(MomentsOf(x, x.narrow(1, 0, 1), x.size(0)).xx);
-  // A floor for directions that no row has: they would be divided by 0 below.
+  // The floor avoids a division by 0 in directions that no row has.
   const double floor = std::max(values.max().item<double>() * 1e-9, 1e-300);
   const Tensor root = torch::sqrt(torch::clamp_min(values, floor));
   const auto [u, s, vt] = torch::linalg_svd(torch::matmul(w, vectors) * root.unsqueeze(0), /*full_matrices=*/false);

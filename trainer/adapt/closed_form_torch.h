@@ -1,7 +1,6 @@
-// Closed-form maps from pairs, in float64 (docs/internals/adapters.md, A fit). Only .cc files of trainer/ and tests
-// include this.
-// Threads: pure functions. Rows may be float32; sums are float64 and blocked, so that no float64 copy of all rows
-// exists.
+// Closed-form maps from pairs, in float64 (docs/internals/adapters.md, A fit). Rows may be float32: sums are float64
+// over blocks, without a float64 copy of all rows. Only .cc files of trainer/ and tests include this. Threads: pure
+// functions.
 #pragma once
 
 #include <torch/torch.h>
@@ -9,14 +8,14 @@
 namespace lightcone {
 
 struct LinearMap {
-  torch::Tensor w;    // [out, in] float64
-  torch::Tensor c;    // [out] float64
-  double lambda = 0;  // ridge that was chosen, relative to the mean square of the centred inputs
+  torch::Tensor w;    // matrix, [out, in] float64
+  torch::Tensor c;    // offset, [out] float64
+  double lambda = 0;  // chosen ridge, relative to the mean square of the centred inputs
 };
 
-// argmin sum |W x + c - y|^2 + lambda |W|^2. lambda (1e-8 .. 1, times the mean eigenvalue of the inputs' covariance) is
-// the one with the least error over the last fifth of the rows when fitted to the others; then all rows are used. Rows
-// should come in random order. x [n, in], y [n, out], n >= 10.
+// argmin sum |W x + c - y|^2 + lambda |W|^2 for x [n, in], y [n, out], n >= 10, in random order. A fit to the first
+// four fifths of the rows chooses the lambda with the least error over the last fifth: 1e-8 .. 1 times the mean
+// eigenvalue of the inputs' covariance. The result is a fit to all rows.
 LinearMap FitRidge(const torch::Tensor& x, const torch::Tensor& y);
 
 // Q [out, in] float64 with orthonormal rows (out <= in) or columns that maximises tr(Q sum x y^T), by the singular

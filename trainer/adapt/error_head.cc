@@ -13,10 +13,10 @@ using torch::Tensor;
 constexpr int64_t kFolds = 5;
 constexpr int64_t kManyFeatures = 1024;
 constexpr double kRidges[] = {1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0};
-// Errors below this share of their mean count as this: the logarithm of a lucky exact hit would outweigh all others.
+// Least error as a share of the mean error: the logarithm of an exact hit would outweigh all others.
 constexpr double kErrorFloorShare = 1e-3;
 
-// The normal equations of some rows; any ridge is one solve away.
+// The normal equations of some rows, which any ridge needs one solve for.
 struct Normal {
   Tensor mean_x, gram, right;
   double mean_y = 0;
@@ -44,8 +44,8 @@ Solution Solve(const Normal& normal, double ridge) {
   return {w, normal.mean_y - w.dot(normal.mean_x).item<double>()};
 }
 
-// The ridge with the greatest share of the variance explained by the other four folds, and that share; ridge 0 when
-// none explains any.
+// The ridge with the greatest cross-validated share of explained variance, and that share. Ridge 0 without such a
+// share.
 std::pair<double, double> ChooseRidge(const Tensor& x, const Tensor& y) {
   const double variance = (y - y.mean()).square().sum().item<double>();
   if (!(variance > 0)) return {0, 0};
@@ -79,7 +79,7 @@ std::pair<double, double> ChooseRidge(const Tensor& x, const Tensor& y) {
 ErrorHead FitOn(AdapterHead kind, const Tensor& features, const Tensor& norms, const Tensor& y) {
   const Tensor x = torch::cat({features.to(torch::kFloat64), norms.unsqueeze(1)}, 1);
   const Tensor mean = x.mean(0), deviation = torch::sqrt((x - mean).square().mean(0));
-  // Units that hardly ever fire say nothing, and dividing by their deviation would make weights without bound.
+  // Units that hardly ever fire are left out: a division by their deviation would give weights without bound.
   const Tensor used = deviation > 1e-6 * torch::clamp_min(deviation.max(), 1e-12);
   const Tensor scale = torch::where(used, 1.0 / torch::clamp_min(deviation, 1e-300), torch::zeros_like(deviation));
   const Tensor standard = (x - mean) * scale;

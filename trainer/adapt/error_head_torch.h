@@ -11,15 +11,14 @@
 namespace lightcone {
 
 struct ErrorHead {
-  AdapterHead head = AdapterHead::kNone;  // kNone when no regression beats the mean
-  std::vector<float> weights;             // features + 1
+  AdapterHead head = AdapterHead::kNone;  // kind of features; kNone when no regression beats the mean
+  std::vector<float> weights;             // one weight a feature, and one for |z|
   float bias = 0;
-  double r2 = 0;  // of the log error, five-fold cross-validated
+  double r2 = 0;  // R^2 of the log error, five-fold cross-validated
 };
 
-// log(error) regressed on (features, |z|) by ridge, for each kind of features given, the better kind by
-// cross-validation. `z` [n, in], `hidden` [n, width] or undefined, `errors` [n] distances >= 0. Rows should come in
-// random order; n >= 10.
+// The ridge regression of log(error) on (features, |z|), for the kind of features with the better cross-validation. `z`
+// [n, in], `hidden` [n, width] or undefined, `errors` [n] distances >= 0; n >= 10 rows in random order.
 ErrorHead FitErrorHead(const torch::Tensor& z, const torch::Tensor& hidden, const torch::Tensor& errors);
 
 }  // namespace lightcone

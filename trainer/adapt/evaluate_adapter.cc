@@ -20,22 +20,14 @@ namespace {
 using torch::Tensor;
 
 absl::Status CheckSide(const char* name, std::span<const float> z, const Space& space, size_t items) {
-  const absl::Status valid = space.Validate();
-  if (!valid.ok()) {
-    const FieldErrorParts parts = PartsOf(valid);
-    return InvalidField(StrCat("test.", name, "_space.", parts.field), parts.value, parts.allowed);
-  }
-  if (space.metric != Metric::kLorentz && space.metric != Metric::kCosine) {
-    return InvalidField(StrCat("test.", name, "_space.metric"), MetricName(space.metric), "lorentz, cosine");
-  }
+  LC_RETURN_IF_ERROR(CheckAdapterSpace(StrCat("test.", name, "_space"), space));
   const size_t d = static_cast<size_t>(space.dimension);
   if (z.size() != items * d) {
     return InvalidField(StrCat("test.", name, "_z"), StrCat(z.size(), " numbers"),
                         StrCat("exactly ", items * d, " (", items, " labels x ", d, ")"));
   }
   for (size_t i = 0; i < items; ++i) {
-    const absl::Status row = CheckVector(space, z.subspan(i * d, d), StrCat("test.", name, "_z[", i, "]"));
-    if (!row.ok()) return row;
+    LC_RETURN_IF_ERROR(CheckVector(space, z.subspan(i * d, d), StrCat("test.", name, "_z[", i, "]")));
   }
   return absl::OkStatus();
 }
@@ -86,7 +78,7 @@ CompatibilityGains PComOf(const RetrievalFigures& cross, const RetrievalFigures&
           PCom(cross.map, old_old.map, base.map)};
 }
 
-// Items in random order are backfilled one after the other: a larger share holds all items of a smaller one.
+// Masks of items in random order: a larger share holds all items of a smaller one.
 std::vector<std::vector<uint8_t>> BackfillMasks(size_t items, uint64_t seed) {
   std::vector<size_t> order(items);
   std::iota(order.begin(), order.end(), size_t{0});

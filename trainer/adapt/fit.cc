@@ -27,7 +27,7 @@ namespace {
 using torch::Tensor;
 
 const int64_t kFittedMin = FittedAtMost(kAdaptPairsMin, 0);
-constexpr int64_t kEvaluationBank = 2048, kEvaluationQueries = 512;  // of the held-out loss
+constexpr int64_t kEvaluationBank = 2048, kEvaluationQueries = 512;  // sizes of the batch for the held-out loss
 
 // Rows of the pairs, in an order drawn by item: the first ones are fitted, the others held out.
 struct Split {
@@ -53,7 +53,7 @@ absl::StatusOr<Split> SplitPairs(const EmbeddingPairs& pairs, const AdaptOptions
   }
   Split split;
   for (const auto& [key, row] : keyed) split.rows.push_back(row);
-  if (!pairs.items.empty()) {  // of those that are left
+  if (!pairs.items.empty()) {  // pairs_max may have left fewer items
     absl::flat_hash_set<int64_t> items;
     for (const int64_t row : split.rows) items.insert(item(row));
     const int64_t different = std::ssize(items);
@@ -64,7 +64,7 @@ absl::StatusOr<Split> SplitPairs(const EmbeddingPairs& pairs, const AdaptOptions
   }
   const int64_t count = static_cast<int64_t>(split.rows.size());
   split.fitted = FittedAtMost(count, options.held_out);
-  // The item at the border is held out as a whole.
+  // All pairs of the item at the border are held out.
   const auto at = [&](int64_t i) { return item(split.rows[static_cast<size_t>(i)]); };
   while (split.fitted > 0 && at(split.fitted - 1) == at(split.fitted)) --split.fitted;
   if (split.fitted < kFittedMin) {
@@ -86,12 +86,20 @@ Tensor Gather(std::span<const float> values, int dimension, const std::vector<in
   return out;
 }
 
-// Where the least-squares start aims: what of an embedding the metric looks at.
+// The chosen numbers, int64; undefined for no numbers.
+Tensor GatherNumbers(std::span<const int32_t> values, const std::vector<int64_t>& rows) {
+  if (values.empty()) return {};
+  std::vector<int64_t> numbers;
+  for (const int64_t row : rows) numbers.push_back(values[static_cast<size_t>(row)]);
+  return torch::tensor(numbers, torch::kInt64);
+}
+
+// The target of the least-squares start: the part of an embedding that the metric sees.
 Tensor Aim(const Space& space, const Tensor& z) {
   return space.metric == Metric::kLorentz ? ClipNorm(z, space.clip_radius) : LiftTo(space, z).space;
 }
 
-// What a cosine looks at, of any length that it allows. Adapters from such a space do the same
+// Unit rows for a cosine space, else the rows themselves. Adapters from a cosine space do the same
 // (AdapterSpec::unit_input).
 Tensor WithoutLength(const Space& space, Tensor z) {
   constexpr int64_t kRowsAtOnce = 8192;
@@ -102,10 +110,15 @@ Tensor WithoutLength(const Space& space, Tensor z) {
   return z;
 }
 
+// A batch of the rows that `take` takes from each of its tensors.
+template <typename Take>
+AdaptBatch TakeRows(const AdaptBatch& all, int64_t queries, const Take& take) {
+  return {take(all.source), take(all.target), all.labels.defined() ? take(all.labels) : Tensor(), queries,
+          all.items.defined() ? take(all.items) : Tensor()};
+}
+
 AdaptBatch Narrow(const AdaptBatch& all, int64_t begin, int64_t n, int64_t queries) {
-  return {all.source.narrow(0, begin, n), all.target.narrow(0, begin, n),
-          all.labels.defined() ? all.labels.narrow(0, begin, n) : Tensor(), queries,
-          all.items.defined() ? all.items.narrow(0, begin, n) : Tensor()};
+  return TakeRows(all, queries, [&](const Tensor& t) { return t.narrow(0, begin, n); });
 }
 
 // Distance of f(z) to its partner for each row of `batch`, float64.
@@ -143,16 +156,8 @@ class Fit {
       : options_(options), objective_(loss, options), fitted_(split.fitted), rng_(MixSeed({options.seed, 0xf17u})) {
     all_.source = WithoutLength(options.source, Gather(pairs.source, options.source.dimension, split.rows));
     all_.target = WithoutLength(options.target, Gather(pairs.target, options.target.dimension, split.rows));
-    if (!pairs.labels.empty()) {
-      std::vector<int64_t> labels;
-      for (const int64_t row : split.rows) labels.push_back(pairs.labels[static_cast<size_t>(row)]);
-      all_.labels = torch::tensor(labels, torch::kInt64);
-    }
-    if (!pairs.items.empty()) {
-      std::vector<int64_t> items;
-      for (const int64_t row : split.rows) items.push_back(pairs.items[static_cast<size_t>(row)]);
-      all_.items = torch::tensor(items, torch::kInt64);
-    }
+    all_.labels = GatherNumbers(pairs.labels, split.rows);
+    all_.items = GatherNumbers(pairs.items, split.rows);
     order_.resize(static_cast<size_t>(fitted_));
     std::iota(order_.begin(), order_.end(), int64_t{0});
     const int64_t held_out = split.held_out();
@@ -181,7 +186,7 @@ class Fit {
   }
 
  private:
-  // Kernel ridge regression: a closed form whose ridge the held-out pairs choose.
+  // Kernel ridge regression, a closed form with a ridge chosen by the held-out pairs.
   absl::StatusOr<AdapterFile> RunKernel(const std::atomic<bool>* stop) {
     LC_RETURN_IF_ERROR(CheckCentres("width", options_.kind, options_.width, fitted_));
     const bool lorentz = options_.source.metric == Metric::kLorentz;
@@ -199,13 +204,13 @@ class Fit {
     return file;
   }
 
-  // By how much the map's held-out points are nearer to the origin than their partners, in the mean; 1 to 2, as pairs
-  // that say next to nothing have no length to give back. Least squares shorten what they cannot tell, and a point
-  // nearer to the origin is nearer to every query: carried items would stand in front of others of a mixed gallery.
+  // Ratio of mean lengths of the held-out partners and the map's points, limited to 1 .. 2. Least squares shorten what
+  // they cannot tell, and a point nearer to the origin is nearer to every query: adapted items would precede others in
+  // a mixed gallery.
   double Shortening(const KernelMap& map) const {
     torch::NoGradGuard no_grad;
-    if (options_.target.metric != Metric::kLorentz) return 1;      // a cosine sees no lengths
-    if (options_.direction == AdapterDirection::kQuery) return 1;  // what it would do to queries is not measured
+    if (options_.target.metric != Metric::kLorentz) return 1;      // cosines do not depend on lengths
+    if (options_.direction == AdapterDirection::kQuery) return 1;  // the effect on queries is not measured
     const auto length = [&](const Tensor& z) {
       return Aim(options_.target, z.to(torch::kFloat64)).norm(2, 1).mean().item<double>();
     };
@@ -217,8 +222,8 @@ class Fit {
     return network.Hidden(held_out_.source);
   }
 
-  // Everything of the file but the map: figures on the held-out pairs and the error's own regression, which may read
-  // `hidden` units of these pairs. `start`: the linear map whose error is the baseline.
+  // Sets all of the file but the map: figures on the held-out pairs and the regression of the error, which may read
+  // `hidden` units of these pairs. `start` is the linear map whose error is the baseline.
   template <typename Start, typename Map>
   absl::Status Finish(const Start& start, const Map& map, const Tensor& hidden, AdapterFile& file) const {
     file.spec.unit_input = options_.source.metric == Metric::kCosine;
@@ -246,9 +251,8 @@ class Fit {
       std::swap(order_[i], order_[i + rng_.Below(static_cast<uint32_t>(order_.size() - i))]);
     }
     const Tensor rows = torch::from_blob(order_.data(), {m}, torch::kInt64);
-    return {all_.source.index_select(0, rows), all_.target.index_select(0, rows),
-            all_.labels.defined() ? all_.labels.index_select(0, rows) : Tensor(), std::min<int64_t>(options_.batch, m),
-            all_.items.defined() ? all_.items.index_select(0, rows) : Tensor()};
+    return TakeRows(all_, std::min<int64_t>(options_.batch, m),
+                    [&](const Tensor& t) { return t.index_select(0, rows); });
   }
 
   double HeldOutLoss(const AdapterNetwork& network) const {
@@ -314,9 +318,9 @@ class Fit {
   const AdaptObjective objective_;
   const int64_t fitted_;
   Rng rng_;
-  AdaptBatch all_;         // every chosen pair: fitted ones, then held-out ones
+  AdaptBatch all_;         // chosen pairs: fitted ones, then held-out ones
   AdaptBatch held_out_;    // views of all_
-  AdaptBatch evaluation_;  // of the held-out ones, float64
+  AdaptBatch evaluation_;  // first held-out pairs, float64
   std::vector<int64_t> order_;
 };
 

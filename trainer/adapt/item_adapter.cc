@@ -11,7 +11,7 @@ namespace lightcone {
 namespace {
 
 constexpr int kSmallSteps = 500, kViews = 2;
-constexpr int64_t kImagesMax = 200'000;  // pairs stay in memory; more of them gain nothing (docs/internals/adapters.md)
+constexpr int64_t kImagesMax = 200'000;  // limit of the pairs in memory; more pairs gain nothing
 constexpr uint64_t kImagesStream = 0x17e3ada;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The adapter that follows a training, from its models and images alone. No torch here.
+// The adapter that follows a training, fitted from the training's models and images. No torch here.
 #pragma once
 
 #include <atomic>
@@ -12,15 +12,15 @@
 
 namespace lightcone {
 
-// An item adapter from `old_model` to `new_model` (docs/internals/adapters.md) with the usual options. Each training
-// image of `dataset`, plain and in one changed copy (`augment`), is a pair with its label; of sets of more than 200,000
-// images so many are drawn from `seed`, plain only. Sets of up to kSmallSetImages are fitted in a third of the steps.
-// Errors of CheckItemAdapter, EmbedPairs and FitAdapter; CANCELLED once `stop` (may be null) is set, which is looked at
-// while fitting. Threads: safe.
+// An item adapter from `old_model` to `new_model` with the usual options (docs/internals/adapters.md). Each training
+// image of `dataset` gives two labelled pairs: the plain image and a changed copy (`augment`). A set above 200,000
+// images gives 200,000 plain pairs drawn by `seed`. Sets of up to kSmallSetImages are fitted in a third of the steps.
+// Errors of CheckItemAdapter, EmbedPairs and FitAdapter; CANCELLED once `stop` (may be null) is set during the fit.
+// Threads: safe.
 absl::StatusOr<AdapterFile> FitItemAdapter(const Encoder& old_model, const Encoder& new_model, const Dataset& dataset,
                                            AugmentKind augment, uint64_t seed, const std::atomic<bool>* stop = nullptr);
 
-// Whether there are images enough, before any model is trained. INVALID_ARGUMENT.
+// INVALID_ARGUMENT when the data set has too few images for an adapter. Call it before a training.
 absl::Status CheckItemAdapter(const Dataset& dataset);
 
 }  // namespace lightcone

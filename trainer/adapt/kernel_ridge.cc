@@ -11,7 +11,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kKernelBlockRows = 4096;
-constexpr double kRelativeSharpness = 0.25;  // times 1 / radius
+constexpr double kRelativeSharpness = 0.25;  // sharpness in units of 1 / radius
 constexpr double kKernelRidges[] = {1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100};
 
 Tensor Shortened(const Tensor& z, double radius) { return ClipNorm(z.to(torch::kFloat64), radius); }
@@ -75,7 +75,7 @@ absl::StatusOr<KernelMap> FitKernel(const Tensor& z, const Tensor& y, const Tens
   for (const double lambda : kKernelRidges) {
     if (stopped()) return absl::CancelledError("fitting was stopped");
     const auto [factor, info] = torch::linalg_cholesky_ex(normal + own * lambda + tiny);
-    if (info.item<int>() != 0) continue;  // not positive definite in float64: a greater lambda is
+    if (info.item<int>() != 0) continue;  // not positive definite in float64; a greater lambda works
     const Tensor output = torch::cholesky_solve(right, factor);
     const double error = (torch::matmul(held, output) - held_rest).square().sum(1).mean().item<double>();
     if (error < best) {

@@ -1,5 +1,5 @@
-// Kernel ridge regression on what a linear map leaves, in closed form (docs/internals/adapters.md, A fit). Only .cc
-// files of trainer/ and tests include this. Threads: pure functions; they use the tensor library's threads.
+// Kernel ridge regression on the residuals of a linear map, in closed form (docs/internals/adapters.md, A fit). Only
+// .cc files of trainer/ and tests include this. Threads: pure functions; they use the tensor library's threads.
 #pragma once
 
 #include <torch/torch.h>
@@ -12,21 +12,21 @@
 namespace lightcone {
 
 struct KernelMap {
-  LinearMap linear;                                        // of the shortened inputs
-  torch::Tensor centres;                                   // [m, in] float32, shortened
-  torch::Tensor output;                                    // [out, m] float64
-  double radius = 0;                                       // inputs longer than this are shortened to it
+  LinearMap linear;                                        // linear map of the shortened inputs
+  torch::Tensor centres;                                   // shortened centres, [m, in] float32
+  torch::Tensor output;                                    // weights of the centres, [out, m] float64
+  double radius = 0;                                       // length to which longer inputs are shortened
   double sharpness = 0;                                    // gamma
-  double lambda = 0;                                       // ridge of the kernel part that was chosen
-  torch::Tensor Linear(const torch::Tensor& z) const;      // its linear part alone
-  void Lengthen(double factor);                            // every output by this factor from now on
+  double lambda = 0;                                       // chosen ridge of the kernel part
+  torch::Tensor Linear(const torch::Tensor& z) const;      // linear part of the map
+  void Lengthen(double factor);                            // multiplies all outputs by `factor`
   torch::Tensor operator()(const torch::Tensor& z) const;  // [n, in] -> [n, out] float64, before the clip
 };
 
-// min over B of sum |W x + c + B k(x) - y|^2 + lambda tr(B K B^T) with k_j(x) = exp(-gamma |x - a_j|), K the centres'
-// own kernel: kernel ridge regression restricted to m centres (Nystroem; Rudi, Camoriano & Rosasco 2015, equation 8). W
-// and c are FitRidge's. The centres are m rows of x evenly spread; gamma is 0.25 / radius. lambda is the one with the
-// least squared error on `held_x`, `held_y`. All sums are float64. z [n, in], y [n, out] with n >= m; cost n m^2.
+// min over B of sum |W x + c + B k(x) - y|^2 + lambda tr(B K B^T) with k_j(x) = exp(-gamma |x - a_j|) and K the
+// centres' own kernel: kernel ridge regression restricted to m centres (Nystroem; Rudi, Camoriano & Rosasco 2015,
+// equation 8). FitRidge gives W and c. The centres are m evenly spread rows of x; gamma is 0.25 / radius; lambda has
+// the least squared error on `held_z`, `held_y`. All sums are float64. z [n, in], y [n, out] with n >= m; cost n m^2.
 // FAILED_PRECONDITION where no lambda can be solved; CANCELLED soon after `stop` is set.
 absl::StatusOr<KernelMap> FitKernel(const torch::Tensor& z, const torch::Tensor& y, const torch::Tensor& held_z,
                                     const torch::Tensor& held_y, int64_t centres, double radius,

@@ -9,10 +9,10 @@ namespace {
 
 using torch::Tensor;
 
-// A logit that no softmax sees and whose product with a probability of 0 is 0, unlike -inf.
+// A logit without weight in a softmax. Its product with a probability of 0 is 0, unlike that of -inf.
 constexpr double kNoLogit = -1e9;
 
-constexpr double kScaledClipRadiusOfFloats = 4;  // k zeta up to which float32 points do
+constexpr double kScaledClipRadiusOfFloats = 4;  // largest k zeta for points in float32
 
 MetricPoints First(const MetricPoints& points, int64_t n) {
   return {points.space.narrow(0, 0, n), points.time.defined() ? points.time.narrow(0, 0, n) : Tensor()};
@@ -49,14 +49,14 @@ Tensor MetricRowDistances(const Space& space, const MetricPoints& a, const Metri
   return torch::asinh(torch::sqrt(torch::clamp_min(chord2, floor)) * (0.5 * k)) * (2.0 / k);
 }
 
-// `student` [q, m]: distances as they will be searched, query i to bank row j.
+// `student` [q, m]: distances of a search, query i to bank row j.
 Tensor AdaptObjective::BankTerms(const Tensor& student, const AdaptBatch& batch, const MetricPoints& targets) const {
   const int64_t q = batch.queries, m = batch.source.size(0);
   const Tensor own = torch::arange(q).unsqueeze(1) == torch::arange(m).unsqueeze(0);
   const Tensor logits = student * (-1.0 / temperature_);
-  Tensor item = own;  // rows of the query's item: its views are no neighbours
+  Tensor item = own;  // rows of the query's item, whose views are no neighbours
   if (batch.items.defined()) item = batch.items.narrow(0, 0, q).unsqueeze(1) == batch.items.unsqueeze(0);
-  Tensor same = item;  // rows of the query's class, its own among them
+  Tensor same = item;  // rows of the query's class, with its own
   if (batch.labels.defined()) same = batch.labels.narrow(0, 0, q).unsqueeze(1) == batch.labels.unsqueeze(0);
   Tensor sum = torch::zeros({}, student.options());
   if (loss_.contra > 0) {
@@ -69,8 +69,7 @@ Tensor AdaptObjective::BankTerms(const Tensor& student, const AdaptBatch& batch,
     Tensor teacher;
     {
       torch::NoGradGuard no_grad;
-      // The newer model's own neighbours: its embeddings are the targets of an item adapter, the sources of a query
-      // one.
+      // The newer model's own neighbours: targets of an item adapter, sources of a query adapter.
       const bool of_items = direction_ == AdapterDirection::kItem;
       const Space& space = of_items ? target_ : source_;
       const MetricPoints newer = of_items ? targets : LiftTo(source_, batch.source);

@@ -10,26 +10,26 @@
 
 namespace lightcone {
 
-// Embeddings before the clip, brought to where distances are taken: the hyperboloid (clipped at zeta) or the unit
-// sphere. In the dtype of `z`, but float64 from a clip radius on (k zeta above 4) where the products of float32 points
-// differ by less than their rounding: at k zeta = 8 a distance from them would be .4 off.
+// Points of the space that distances are taken in: the hyperboloid (clipped at zeta) or the unit sphere. They have the
+// dtype of `z`, but float64 where k zeta is above 4: products of float32 points then differ by less than their
+// rounding. At k zeta = 8 a distance would be 0.4 off.
 struct MetricPoints {
-  torch::Tensor space;  // [n, d]
-  torch::Tensor time;   // [n]; lorentz only
+  torch::Tensor space;  // coordinates in space, [n, d]
+  torch::Tensor time;   // time coordinates, [n]; lorentz only
 };
 MetricPoints LiftTo(const Space& space, const torch::Tensor& z);
 
-// Distance of every row of `a` to every row of `b`, [n, m]; of row i to row i, [n]. Lorentz geodesic (the second by the
-// half chord, without cancellation), cosine 1 - cos.
+// Distances of every row of `a` to every row of `b`, [n, m]; and of row i to row i, [n]. Lorentz: geodesic, between
+// rows i by the half chord, without cancellation. Cosine: 1 - cos.
 torch::Tensor MetricDistances(const Space& space, const MetricPoints& a, const MetricPoints& b);
 torch::Tensor MetricRowDistances(const Space& space, const MetricPoints& a, const MetricPoints& b);
 
 // A bank of pairs whose first `queries` rows are the queries.
 struct AdaptBatch {
-  torch::Tensor source, target;  // [m, in], [m, out], before the clip
-  torch::Tensor labels;          // [m] int64, or undefined
+  torch::Tensor source, target;  // embeddings before the clip, [m, in] and [m, out]
+  torch::Tensor labels;          // classes, [m] int64, or undefined
   int64_t queries = 0;
-  torch::Tensor items = {};  // [m] int64: rows of one number are views of one item; or undefined: each row its own
+  torch::Tensor items = {};  // items of which rows are views, [m] int64; undefined: one item a row
 };
 
 // The loss terms with a map f given as a function of source rows.
@@ -42,10 +42,10 @@ class AdaptObjective {
         target_(options.target),
         temperature_(options.temperature) {}
 
-  // The weighted sum, a scalar with a gradient. With sup: 0 for that term when no query has another item of its class.
+  // The weighted sum, a scalar with a gradient. The term `sup` is 0 when no query has another item of its class.
   template <typename Map>
   torch::Tensor operator()(const Map& map, const AdaptBatch& batch) const {
-    // Item adapters carry the whole bank over, query adapters the queries.
+    // Item adapters map the whole bank, query adapters the queries.
     const bool all = direction_ == AdapterDirection::kItem && loss_.needs_bank();
     return Sum(LiftTo(target_, map(all ? batch.source : batch.source.narrow(0, 0, batch.queries))), batch);
   }

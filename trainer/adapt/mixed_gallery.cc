@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dcheck.h"
 #include "stats/metrics.h"
 #include "trainer/adapt/mixed_gallery_torch.h"
 #include "trainer/data/parallel.h"
@@ -14,7 +15,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kQueryRows = 256;
-constexpr uint64_t kOnes = 0x0101010101010101;  // eight bytes of 1
+constexpr uint64_t kOnes = 0x0101010101010101;  // eight bytes of value 1
 
 Tensor Block(const GalleryLeg& leg, int64_t begin, int64_t n) {
   const MetricPoints queries{leg.queries.space.narrow(0, begin, n),
@@ -22,8 +23,8 @@ Tensor Block(const GalleryLeg& leg, int64_t begin, int64_t n) {
   return MetricDistances(leg.space, queries, leg.items).contiguous();
 }
 
-// Both legs' copies of all items but the query's own, the nearest first, equal distances by item: 4 item + 2 (relevant)
-// + 1 (of the second leg). Of an item one copy is in a gallery, so one order serves all galleries.
+// Both legs' copies of all items but the query's own, nearest first, equal distances by item: 4 item + 2 (relevant) + 1
+// (of the second leg). A gallery holds one copy of each item, so one order serves all galleries.
 std::vector<uint32_t> OrderOfBoth(const double* first, const double* second, std::span<const int32_t> labels,
                                   size_t query) {
   std::vector<std::pair<double, uint32_t>> copies;
@@ -50,8 +51,8 @@ std::vector<std::vector<uint64_t>> EightByEight(const std::vector<std::vector<ui
   return eights;
 }
 
-// How the query ranks in the galleries of eight masks at once. Ranks are counted in bytes and carried over before one
-// of them can overflow.
+// The query's ranking in the galleries of eight masks at once. Ranks are counted in bytes, which are added up before
+// one can overflow.
 std::array<QueryRanking, 8> RankEight(std::span<const uint32_t> order, std::span<const uint64_t> masks) {
   std::array<size_t, 8> rank = {}, hits = {}, first = {};
   std::array<double, 8> sum = {};
@@ -86,6 +87,7 @@ std::array<QueryRanking, 8> RankEight(std::span<const uint32_t> order, std::span
 std::vector<RetrievalFigures> RankTwoLegs(const GalleryLeg& first, const GalleryLeg& second,
                                           std::span<const int32_t> labels,
                                           const std::vector<std::vector<uint8_t>>& masks) {
+  LC_DCHECK(labels.size() < size_t{1} << 30);
   torch::NoGradGuard no_grad;
   const int64_t count = static_cast<int64_t>(labels.size());
   const std::vector<std::vector<uint64_t>> eights = EightByEight(masks, labels.size());

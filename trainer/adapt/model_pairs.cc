@@ -11,7 +11,7 @@
 namespace lightcone {
 namespace {
 
-constexpr int64_t kBlockImages = 1024;  // decoded at once: the set itself may be larger than memory
+constexpr int64_t kBlockImages = 1024;  // images decoded at once, as the set may exceed memory
 
 // Writes a changed copy of `pixels` over it, as pixels again, so that each model normalises it its own way.
 void Change(const ImageSet& set, AugmentKind kind, uint64_t seed, uint8_t* pixels) {

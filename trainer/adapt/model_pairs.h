@@ -12,21 +12,21 @@
 
 namespace lightcone {
 
-// The same images through both models, before the clip; row i of all four belongs together.
+// The same images through both models, before the clip. Row i of all four vectors belongs to one view.
 struct ModelPairs {
-  std::vector<float> old_z, new_z;     // n x dimension of the model
-  std::vector<int32_t> labels, items;  // n; items: index of the image, which all its views share
+  std::vector<float> old_z, new_z;     // embeddings, n x dimension of the model
+  std::vector<int32_t> labels, items;  // class and image index of each pair, n; views share the index
 };
 
 inline constexpr int kViewsMax = 64;
 
-// Views of each image that a fit gains from (docs/internals/adapters.md, A fit): the image alone where there are
-// 10,000 or more, else so many that 64,000 pairs come together, but at most 32.
+// Number of views of each image for a fit (docs/internals/adapters.md): 1 for 10,000 images or more, else enough for
+// 64,000 pairs, at most 32.
 int ViewsFor(int64_t images);
 
-// Each image plain and in views - 1 changed copies (AugmentImage, `kind`). The copies are drawn from `seed`, and both
-// models see the same ones. INVALID_ARGUMENT when a model takes another number of channels; `views` outside 1 ..
-// kViewsMax; errors of Encoder. Threads: safe.
+// Each image plain and in views - 1 changed copies (AugmentImage, `kind`), which are drawn from `seed` and the same for
+// both models. INVALID_ARGUMENT for a model of another number of channels and for `views` outside 1 .. kViewsMax;
+// errors of Encoder. Threads: safe.
 absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& new_model, const ImageSet& images,
                                       AugmentKind kind, int views, uint64_t seed);
 
@@ -35,7 +35,7 @@ absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& n
 absl::StatusOr<std::vector<float>> EmbedView(const Encoder& model, const ImageSet& images, AugmentKind kind, int view,
                                              uint64_t seed);
 
-// What a model's manifest says about its space. INVALID_ARGUMENT as Space::Validate.
+// The space of a model's manifest. INVALID_ARGUMENT as Space::Validate.
 absl::StatusOr<Space> SpaceOf(const Manifest& manifest);
 
 }  // namespace lightcone

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "trainer/adapt/network_torch.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 namespace {
@@ -25,6 +24,13 @@ std::vector<float> Numbers(const Tensor& values, double factor) {
 }
 
 }  // namespace
+
+Tensor DrawUniform(c10::IntArrayRef shape, double bound, Rng& rng) {
+  Tensor values = torch::empty(shape, torch::kFloat32);
+  float* numbers = values.data_ptr<float>();
+  for (int64_t i = 0; i < values.numel(); ++i) numbers[i] = static_cast<float>(rng.Uniform(-bound, bound));
+  return values;
+}
 
 AdapterNetwork::AdapterNetwork(const AdaptOptions& options, const LinearMap& linear, const Tensor& x, const Tensor& y) {
   frame_.direction = options.direction;
@@ -71,14 +77,8 @@ void AdapterNetwork::StartHidden(const AdaptOptions& options) {
   const int64_t width = options.width, in = options.source.dimension;
   Rng rng(MixSeed({options.seed, 0xada97e5u}));
   const double bound = 1.0 / std::sqrt(static_cast<double>(in));
-  const auto drawn = [&](c10::IntArrayRef shape) {
-    Tensor values = torch::empty(shape, torch::kFloat32);
-    float* numbers = values.data_ptr<float>();
-    for (int64_t i = 0; i < values.numel(); ++i) numbers[i] = static_cast<float>(rng.Uniform(-bound, bound));
-    return Parameter(values);
-  };
-  hidden_ = drawn({width, in});
-  hidden_offset_ = drawn({width});
+  hidden_ = Parameter(DrawUniform({width, in}, bound, rng));
+  hidden_offset_ = Parameter(DrawUniform({width}, bound, rng));
   output_ = Parameter(torch::zeros({options.target.dimension, width}));
 }
 

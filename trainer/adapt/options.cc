@@ -14,7 +14,7 @@ constexpr std::string_view kLossAllowed =
 
 constexpr int64_t kHeldOutMin = 16, kHeldOutMax = 4096;
 
-constexpr size_t kLossTextMax = 100;  // it becomes a label in the adapter's file
+constexpr size_t kLossTextMax = 100;  // limit of a label in the adapter's file
 
 absl::Status CheckInt(const char* field, int64_t value, int64_t min, int64_t max) {
   if (value >= min && value <= max) return absl::OkStatus();
@@ -26,15 +26,8 @@ absl::Status CheckReal(const char* field, double value, double above, double max
   return InvalidField(field, StrCat(value), StrCat("above ", above, ", at most ", max));
 }
 
-absl::Status CheckSpace(const char* field, const Space& space) {
-  const absl::Status valid = space.Validate();
-  if (!valid.ok()) {
-    const FieldErrorParts parts = PartsOf(valid);
-    return InvalidField(StrCat(field, ".", parts.field), parts.value, parts.allowed);
-  }
-  if (space.metric != Metric::kLorentz && space.metric != Metric::kCosine) {
-    return InvalidField(StrCat(field, ".metric"), MetricName(space.metric), "lorentz, cosine");
-  }
+absl::Status CheckFittedSpace(const char* field, const Space& space) {
+  LC_RETURN_IF_ERROR(CheckAdapterSpace(field, space));
   return CheckInt(StrCat(field, ".dimension").c_str(), space.dimension, 1, kAdaptDimensionMax);
 }
 
@@ -57,6 +50,15 @@ absl::Status CheckRows(const char* field, size_t values, int dimension) {
 }
 
 }  // namespace
+
+absl::Status CheckAdapterSpace(const std::string& field, const Space& space) {
+  if (const absl::Status valid = space.Validate(); !valid.ok()) {
+    const FieldErrorParts parts = PartsOf(valid);
+    return InvalidField(StrCat(field, ".", parts.field), parts.value, parts.allowed);
+  }
+  if (space.metric == Metric::kLorentz || space.metric == Metric::kCosine) return absl::OkStatus();
+  return InvalidField(StrCat(field, ".metric"), MetricName(space.metric), "lorentz, cosine");
+}
 
 absl::StatusOr<AdaptLoss> ParseAdaptLoss(std::string_view text, bool has_labels) {
   AdaptLoss loss;
@@ -112,8 +114,8 @@ int WidthFor(AdapterKind kind, AdapterDirection direction) {
 }
 
 absl::Status AdaptOptions::Validate() const {
-  LC_RETURN_IF_ERROR(CheckSpace("source", source));
-  LC_RETURN_IF_ERROR(CheckSpace("target", target));
+  LC_RETURN_IF_ERROR(CheckFittedSpace("source", source));
+  LC_RETURN_IF_ERROR(CheckFittedSpace("target", target));
   if (AdapterKindName(kind) == "unknown") {
     return InvalidField("map", StrCat(static_cast<int>(kind)),
                         "procrustes, affine, low-rank-affine, residual-mlp, kernel");

@@ -4,12 +4,13 @@
 #include <array>
 #include <cmath>
 
+#include "base/dcheck.h"
 #include "trainer/data/rng.h"
 
 namespace lightcone {
 namespace {
 
-constexpr int kCropPaddingMax = 4;  // pixels, for images of 32 as of 64 (the paper's crops)
+constexpr int kCropPaddingMax = 4;  // padding in pixels, for images of 32 and of 64 (the paper's crops)
 
 // One channel's table from pixel value to normalised float.
 std::array<float, 256> MakeTable(const Normalisation& normalisation, int channel) {
@@ -102,6 +103,8 @@ ImageChange DrawChange(AugmentKind kind, int height, int width, uint64_t seed) {
 
 void AugmentImage(AugmentKind kind, const uint8_t* in, int height, int width, int channels, uint64_t seed,
                   const Normalisation& normalisation, float* out) {
+  LC_DCHECK(std::cmp_equal(normalisation.mean.size(), channels) &&
+            std::cmp_equal(normalisation.stddev.size(), channels));
   Rng rng(seed);
   switch (kind) {
     case AugmentKind::kNone:

@@ -9,12 +9,11 @@
 namespace lightcone {
 
 // One drawn change: pixel (x, y) of the result shows the image's point centre + M ((x, y) - centre - shift), as M_xx,
-// M_xy, M_yx, M_yy, shift_x, shift_y in pixels. What lies outside the image is black (kPhoto; such points are whole
-// pixels) or repeats its border (kDrawing; read between pixels bilinearly).
+// M_xy, M_yx, M_yy, shift_x, shift_y in pixels. kPhoto has whole pixels and black outside the image. kDrawing reads
+// between pixels bilinearly and repeats the border.
 using ImageChange = std::array<double, 6>;
 
-// The change that AugmentImage draws from `seed`, for whoever applies it elsewhere (trainer/device_images_torch.h).
-// Threads: safe.
+// The change that AugmentImage draws from `seed`, for trainer/device_images_torch.h. Threads: safe.
 ImageChange DrawChange(AugmentKind kind, int height, int width, uint64_t seed);
 
 // Changes one image at random and writes it normalised, (pixel / 255 - mean) / stddev, as `out`[channels x height x

@@ -89,8 +89,7 @@ absl::StatusOr<ListedDataset> OpenCars196(const std::string& folder, ClassSplit 
     LC_ASSIGN_OR_RETURN(const int64_t label, annotation.Integer("class", 1, classes));
     LC_ASSIGN_OR_RETURN(const int64_t test, annotation.Integer("test", 0, 1));
     const bool train = split == ClassSplit::kByClass ? label <= classes / 2 : test == 0;
-    (train ? listed.train : *listed.test).Add(static_cast<int64_t>(paths.size()), label);
-    paths.push_back(std::move(path));
+    (train ? listed.train : *listed.test).AddPath(std::move(path), label, &paths);
   }
   LC_ASSIGN_OR_RETURN(listed.source, OpenImageFiles(folder, std::move(paths)));
   return listed;

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "trainer/data/formats.h"
+#include "trainer/data/image_folders.h"
 
 namespace lightcone {
 namespace {
@@ -16,7 +17,7 @@ absl::StatusOr<RawImages> ReadPart(const std::string& path) {
   return ParseCifar100(bytes, path);
 }
 
-// One name a line, in the order of the labels. The file is optional, but one that is there must be whole.
+// Reads one name a line, in the order of the labels. The file is optional, but an existing one must be whole.
 absl::Status ReadNames(const std::string& path, std::map<int64_t, std::string>* names) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return absl::OkStatus();
@@ -62,9 +63,7 @@ absl::StatusOr<RawImages> ParseCifar100(std::string_view bytes, std::string_view
 }
 
 absl::StatusOr<RawDataset> OpenCifar100(const std::string& folder) {
-  std::error_code ignored;
-  const std::string inner = folder + "/cifar-100-binary";
-  const std::string home = std::filesystem::is_directory(inner, ignored) ? inner : folder;
+  const std::string home = UnpackedFolder(folder, "cifar-100-binary");
   RawDataset raw;
   LC_ASSIGN_OR_RETURN(raw.train, ReadPart(home + "/train.bin"));
   LC_ASSIGN_OR_RETURN(raw.test, ReadPart(home + "/test.bin"));

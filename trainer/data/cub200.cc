@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kIdMax = 100'000'000;
 constexpr int64_t kListBytesMax = 1 << 28;
 
-// A list of "image_id value" with the values low .. high, in the order of `order` (positions of the image ids).
+// A list of "image_id value" with values low .. high, ordered by `order`: positions of the image ids.
 absl::StatusOr<std::vector<int64_t>> ParseValues(std::string_view text, std::string_view what, std::string_view name,
                                                  int64_t low, int64_t high, const std::map<int64_t, size_t>& order) {
   std::vector<int64_t> values(order.size(), low - 1);
@@ -71,8 +71,7 @@ absl::StatusOr<CubLists> ParseCub200(const CubTexts& texts, std::string_view fol
 }
 
 absl::StatusOr<ListedDataset> OpenCub200(const std::string& folder, ClassSplit split) {
-  const std::string inner = folder + "/CUB_200_2011";
-  const std::string home = IsFolder(inner) ? inner : folder;
+  const std::string home = UnpackedFolder(folder, "CUB_200_2011");
   LC_ASSIGN_OR_RETURN(const std::string images, ReadFile(home + "/images.txt", kListBytesMax));
   LC_ASSIGN_OR_RETURN(const std::string labels, ReadFile(home + "/image_class_labels.txt", kListBytesMax));
   LC_ASSIGN_OR_RETURN(const std::string classes, ReadFile(home + "/classes.txt", kListBytesMax));
@@ -91,8 +90,7 @@ absl::StatusOr<ListedDataset> OpenCub200(const std::string& folder, ClassSplit s
   for (size_t i = 0; i < lists.images.size(); ++i) {
     LabelledPath& image = lists.images[i];
     const bool train = split == ClassSplit::kByClass ? image.label <= classes_first : bool{lists.trains[i]};
-    (train ? listed.train : *listed.test).Add(static_cast<int64_t>(paths.size()), image.label);
-    paths.push_back(std::move(image.path));
+    (train ? listed.train : *listed.test).AddPath(std::move(image.path), image.label, &paths);
   }
   LC_ASSIGN_OR_RETURN(listed.source, OpenImageFiles(home, std::move(paths)));
   return listed;

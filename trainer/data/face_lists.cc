@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "trainer/data/image_source.h"
@@ -133,8 +134,9 @@ absl::StatusOr<FaceLists> OpenFaceLists(const std::string& folder) {
 
 std::vector<float> PoolTemplates(std::span<const float> z, int dimension, std::span<const int32_t> templates_of,
                                  std::span<const int64_t> media, int64_t templates) {
+  LC_DCHECK(templates_of.size() == media.size() && z.size() == media.size() * static_cast<size_t>(dimension));
   const size_t d = static_cast<size_t>(dimension);
-  std::map<std::pair<int32_t, int64_t>, std::vector<size_t>> groups;  // images of a medium of a template
+  std::map<std::pair<int32_t, int64_t>, std::vector<size_t>> groups;  // images by template and medium
   for (size_t i = 0; i < templates_of.size(); ++i) groups[{templates_of[i], media[i]}].push_back(i);
   std::vector<double> sums(static_cast<size_t>(templates) * d, 0.0);
   std::vector<int64_t> counts(static_cast<size_t>(templates), 0);

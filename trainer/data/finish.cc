@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <set>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "models/image.h"
 #include "trainer/data/parallel.h"
@@ -43,15 +45,16 @@ ImageSet Take(const RawImages& raw, const std::vector<int64_t>& rows, const std:
   return set;
 }
 
-// How many images of a class of n the split gives to the test set. REQUIRES: n >= 2.
+// Number of test images of a class of n. REQUIRES: n >= 2.
 int64_t TestShare(int64_t n) {
-  const int64_t least = n >= 4 ? 2 : 1;  // two, so that each test item finds another one of its class
+  LC_DCHECK(n >= 2);
+  const int64_t least = n >= 4 ? 2 : 1;  // two test items of a class find each other
   return std::max(least, (n + 2) / 4);
 }
 
 std::vector<int64_t> AllRows(size_t n) {
   std::vector<int64_t> rows(n);
-  for (size_t i = 0; i < n; ++i) rows[i] = static_cast<int64_t>(i);
+  std::iota(rows.begin(), rows.end(), int64_t{0});
   return rows;
 }
 
@@ -77,13 +80,15 @@ void FitImageSize(int side_max, int side, RawDataset* raw) {
     Resize(to_height, to_width, &*raw->test);
   }
   Resize(to_height, to_width, &raw->train);
-  raw->notes += StrCat(raw->notes.empty() ? "" : "; ", "images resized from ", height, " x ", width, " to ", to_height,
-                       " x ", to_width);
+  AddNote(StrCat("images resized from ", height, " x ", width, " to ", to_height, " x ", to_width), &raw->notes);
 }
 
+void AddNote(std::string_view note, std::string* notes) { *notes += StrCat(notes->empty() ? "" : "; ", note); }
+
 Normalisation MeasureNormalisation(const ImageSet& images) {
+  LC_DCHECK(images.in_memory());
   const int channels = images.channels;
-  std::vector<uint64_t> sum(channels, 0), squares(channels, 0);  // exact, so the order of summing cannot matter
+  std::vector<uint64_t> sum(channels, 0), squares(channels, 0);  // exact sums do not depend on their order
   const size_t n = images.pixels.size() / std::max(1, channels);
   for (size_t i = 0; i < n; ++i) {
     for (int c = 0; c < channels; ++c) {
@@ -165,7 +170,7 @@ absl::StatusOr<Dataset> FinishDataset(std::string_view name, RawDataset raw, uin
     const SplitRows rows = SplitPerClass(raw.train.labels, seed);
     out.train = Take(raw.train, rows.train, numbers.ids);
     out.test = Take(raw.train, rows.test, numbers.ids);
-    out.notes += StrCat(out.notes.empty() ? "" : "; ", "no test files: a quarter of each class was set aside");
+    AddNote("no test files: a quarter of each class was set aside", &out.notes);
   }
   out.normalisation = MeasureNormalisation(out.train);
   out.augment = out.train.channels == 1 ? AugmentKind::kDrawing : AugmentKind::kPhoto;

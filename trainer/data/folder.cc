@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kSideMax = 64, kSideMin = 16;
 
-// A decoded file, shrunk at once when it is large, so that a folder of photographs fits into memory.
+// A decoded file. A large one is shrunk at once, so that a folder of photographs fits into memory.
 struct Loaded {
   Image image;
   int side = 0;  // shorter side of the file
@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Loaded>> LoadAll(const std::string& folder, const std
   std::vector<Loaded> images;
   images.reserve(files.size());
   for (absl::StatusOr<Loaded>& result : results) {
-    if (!result.ok()) return result.status();  // the first by name, whichever thread failed first
+    if (!result.ok()) return result.status();  // the first error in order of names
     images.push_back(*std::move(result));
   }
   return images;
@@ -48,8 +48,8 @@ struct Target {
   bool resized = false;
 };
 
-// Colour if any file has colour. The common size when there is one of at most 64; else a square of the median shorter
-// side, a multiple of 4 in 16 .. 64.
+// Colour if any file has colour. The size is the common one up to 64, else a square of the median shorter side, a
+// multiple of 4 in 16 .. 64.
 Target ChooseTarget(const std::vector<Loaded>& train, const std::vector<Loaded>& test) {
   Target target{train.front().image.height, train.front().image.width, 1, false};
   std::vector<int> sides;

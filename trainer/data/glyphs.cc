@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "trainer/data/glyph_classes.h"
 #include "trainer/data/glyph_face.h"
@@ -23,45 +24,19 @@ constexpr int kSide = 28;
 constexpr int kFontsMin = 3;
 
 // What Debian's fonts-dejavu-core, fonts-liberation and fonts-freefont-ttf install.
-constexpr std::array<const char*, 34> kFontFiles = {"DejaVuSans.ttf",
-                                                    "DejaVuSans-Bold.ttf",
-                                                    "DejaVuSansMono.ttf",
-                                                    "DejaVuSansMono-Bold.ttf",
-                                                    "DejaVuSerif.ttf",
-                                                    "DejaVuSerif-Bold.ttf",
-                                                    "FreeMono.ttf",
-                                                    "FreeMonoBold.ttf",
-                                                    "FreeMonoBoldOblique.ttf",
-                                                    "FreeMonoOblique.ttf",
-                                                    "FreeSans.ttf",
-                                                    "FreeSansBold.ttf",
-                                                    "FreeSansBoldOblique.ttf",
-                                                    "FreeSansOblique.ttf",
-                                                    "FreeSerif.ttf",
-                                                    "FreeSerifBold.ttf",
-                                                    "FreeSerifBoldItalic.ttf",
-                                                    "FreeSerifItalic.ttf",
-                                                    "LiberationMono-Bold.ttf",
-                                                    "LiberationMono-BoldItalic.ttf",
-                                                    "LiberationMono-Italic.ttf",
-                                                    "LiberationMono-Regular.ttf",
-                                                    "LiberationSans-Bold.ttf",
-                                                    "LiberationSans-BoldItalic.ttf",
-                                                    "LiberationSans-Italic.ttf",
-                                                    "LiberationSans-Regular.ttf",
-                                                    "LiberationSansNarrow-Bold.ttf",
-                                                    "LiberationSansNarrow-BoldItalic.ttf",
-                                                    "LiberationSansNarrow-Italic.ttf",
-                                                    "LiberationSansNarrow-Regular.ttf",
-                                                    "LiberationSerif-Bold.ttf",
-                                                    "LiberationSerif-BoldItalic.ttf",
-                                                    "LiberationSerif-Italic.ttf",
-                                                    "LiberationSerif-Regular.ttf"};
+constexpr std::string_view kFonts =
+    "DejaVuSans DejaVuSans-Bold DejaVuSansMono DejaVuSansMono-Bold DejaVuSerif DejaVuSerif-Bold FreeMono "
+    "FreeMonoBold FreeMonoBoldOblique FreeMonoOblique FreeSans FreeSansBold FreeSansBoldOblique "
+    "FreeSansOblique FreeSerif FreeSerifBold FreeSerifBoldItalic FreeSerifItalic LiberationMono-Bold "
+    "LiberationMono-BoldItalic LiberationMono-Italic LiberationMono-Regular LiberationSans-Bold "
+    "LiberationSans-BoldItalic LiberationSans-Italic LiberationSans-Regular LiberationSansNarrow-Bold "
+    "LiberationSansNarrow-BoldItalic LiberationSansNarrow-Italic LiberationSansNarrow-Regular "
+    "LiberationSerif-Bold LiberationSerif-BoldItalic LiberationSerif-Italic LiberationSerif-Regular";
 
 std::vector<char32_t> AllCharacters() {
   std::vector<char32_t> all;
   for (const std::u32string_view group : internal::kGlyphGroups) all.insert(all.end(), group.begin(), group.end());
-  Rng rng(20);  // fixed: the classes and their order are part of the data set, not of a run
+  Rng rng(20);  // a fixed seed: the order of classes is part of the data set
   rng.Shuffle(&all);
   return all;
 }
@@ -73,10 +48,10 @@ std::string Utf8(char32_t c) {
   return {byte(0xe0 | c >> 12), byte(0x80 | (c >> 6 & 63)), byte(0x80 | (c & 63))};
 }
 
-// A picture while it is drawn: ink 0 .. 1, row major.
+// A picture in progress: ink 0 .. 1, row major.
 using Canvas = std::array<float, kSide * kSide>;
 
-// Lays a glyph with its centre at (x, y); where two overlap, the darker ink wins.
+// Draws a glyph with its centre at (x, y). The stronger ink wins where two overlap.
 void Lay(const GlyphBitmap& glyph, double x, double y, float strength, Canvas* canvas) {
   const int left = static_cast<int>(std::lround(x - glyph.width / 2.0));
   const int top = static_cast<int>(std::lround(y - glyph.height / 2.0));
@@ -231,7 +206,7 @@ int GlyphClasses() { return static_cast<int>(AllCharacters().size()); }
 
 std::vector<std::string> FindGlyphFonts(const std::string& folder) {
   namespace fs = std::filesystem;
-  std::map<std::string, std::string> found;  // file name -> path; of equal names the smallest path
+  std::map<std::string, std::string> found;  // smallest path of each file name
   std::error_code error;
   fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, error);
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
@@ -240,8 +215,8 @@ std::vector<std::string> FindGlyphFonts(const std::string& folder) {
     if (!fresh) place->second = std::min(place->second, path);
   }
   std::vector<std::string> fonts;
-  for (const char* name : kFontFiles) {
-    const auto at = found.find(name);
+  for (const absl::string_view name : absl::StrSplit(ToAbsl(kFonts), ' ')) {
+    const auto at = found.find(StrCat(name, ".ttf"));
     if (at != found.end()) fonts.push_back(at->second);
   }
   return fonts;

@@ -43,6 +43,11 @@ bool IsFolder(const std::string& path) {
   return fs::is_directory(path, ignored);
 }
 
+std::string UnpackedFolder(const std::string& folder, const std::string& name) {
+  std::string inner = StrCat(folder, "/", name);
+  return IsFolder(inner) ? inner : folder;
+}
+
 bool HoldsFolders(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
@@ -58,7 +63,6 @@ absl::Status ListImages(const std::string& root, const std::string& folder, cons
     const std::string path = Below(folder, entry), extension = LowerExtension(entry);
     if (extension == ".txt") continue;
     const bool image = extension == ".png" || extension == ".jpg" || extension == ".jpeg" || extension == ".webp";
-    // Only an entry that does not look like an image is worth a look at the disk: there may be millions.
     if (!image) {
       return InvalidField("image file", StrCat("'", root, "/", path, "'"),
                           ".png, .jpg, .jpeg or .webp (hidden files and .txt are ignored)");

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "trainer/data/parallel.h"
@@ -28,7 +29,10 @@ class ImageFiles : public ImageSource {
       : root_(std::move(root)), paths_(std::move(paths)), sizes_(std::move(sizes)) {}
 
   int64_t size() const override { return static_cast<int64_t>(paths_.size()); }
-  absl::StatusOr<std::string> Bytes(int64_t i) const override { return ReadFile(Name(i), kFileBytesMax); }
+  absl::StatusOr<std::string> Bytes(int64_t i) const override {
+    LC_DCHECK(0 <= i && i < size());
+    return ReadFile(Name(i), kFileBytesMax);
+  }
   std::string Name(int64_t i) const override { return StrCat(root_, "/", paths_[static_cast<size_t>(i)]); }
   uint32_t Checksum() const override {
     std::call_once(summed_, [this] {

@@ -24,8 +24,6 @@ ListedImages Pick(const ListedImages& images, const std::vector<int64_t>& positi
   return out;
 }
 
-void AddNote(std::string_view note, std::string* notes) { *notes += StrCat(notes->empty() ? "" : "; ", note); }
-
 }  // namespace
 
 absl::StatusOr<Dataset> FinishListed(std::string_view name, ListedDataset listed, uint64_t seed,

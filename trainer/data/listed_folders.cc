@@ -7,24 +7,14 @@
 namespace lightcone {
 namespace {
 
-std::vector<std::string> ClassNames(const std::vector<ImageFile>& train, const std::vector<ImageFile>& test) {
-  std::map<std::string, int> names;
-  for (const std::vector<ImageFile>* files : {&train, &test}) {
-    for (const ImageFile& file : *files) names.emplace(file.class_name, 0);
-  }
-  std::vector<std::string> sorted;
-  for (const auto& [name, unused] : names) sorted.push_back(name);
-  return sorted;
-}
-
-// `test_names`: the first of them that holds folders is the test set.
+// The first of `test_names` that holds folders is the test set.
 absl::StatusOr<ListedDataset> OpenParts(const std::string& folder, std::initializer_list<const char*> test_names) {
   std::string test_folder;
   if (HoldsFolders(folder + "/train")) {
     for (const char* name : test_names) {
       if (test_folder.empty() && HoldsFolders(StrCat(folder, "/", name))) test_folder = name;
     }
-    for (const char* name : test_names) {  // neither has any: the listing names what is wrong
+    for (const char* name : test_names) {  // without any folder, the listing reports the error
       if (test_folder.empty() && IsFolder(StrCat(folder, "/", name))) test_folder = name;
     }
   }
@@ -37,16 +27,16 @@ absl::StatusOr<ListedDataset> OpenParts(const std::string& folder, std::initiali
   }
   ListedDataset listed;
   std::map<std::string, int64_t> labels;
-  for (const std::string& name : ClassNames(train, test)) {
-    listed.class_names.emplace(static_cast<int64_t>(labels.size()), name);
-    labels.emplace(name, static_cast<int64_t>(labels.size()));
+  for (const std::vector<ImageFile>* files : {&train, &std::as_const(test)}) {
+    for (const ImageFile& file : *files) labels.emplace(file.class_name, 0);
+  }
+  for (auto& [name, label] : labels) {
+    label = static_cast<int64_t>(listed.class_names.size());
+    listed.class_names.emplace(label, name);
   }
   std::vector<std::string> paths;
   const auto add = [&](const std::vector<ImageFile>& files, ListedImages* images) {
-    for (const ImageFile& file : files) {
-      images->Add(static_cast<int64_t>(paths.size()), labels.at(file.class_name));
-      paths.push_back(file.path);
-    }
+    for (const ImageFile& file : files) images->AddPath(file.path, labels.at(file.class_name), &paths);
   };
   add(train, &listed.train);
   if (!test_folder.empty()) add(test, &listed.test.emplace());
@@ -61,7 +51,7 @@ absl::StatusOr<ListedDataset> OpenListedFolders(const std::string& folder) {
 }
 
 absl::StatusOr<ListedDataset> OpenImageNetFolders(const std::string& folder) {
-  return OpenParts(folder, {"val", "test"});  // ILSVRC's test/ holds files without labels, in one folder or in none
+  return OpenParts(folder, {"val", "test"});  // ILSVRC's test/ holds unlabelled files
 }
 
 }  // namespace lightcone

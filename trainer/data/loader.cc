@@ -21,7 +21,7 @@ absl::Status CheckRange(std::string_view field, int64_t value, int64_t low, int6
 
 // Turns a random order into one of runs of `run` images of a class.
 void GroupByClass(const std::vector<int32_t>& labels, int64_t run, Rng& rng, std::vector<int64_t>* order) {
-  std::vector<int64_t> by_class = *order;  // stable: within a class the order stays random
+  std::vector<int64_t> by_class = *order;  // a stable sort keeps the random order within a class
   std::stable_sort(by_class.begin(), by_class.end(), [&](int64_t a, int64_t b) { return labels[a] < labels[b]; });
   std::vector<int64_t> starts, rest;
   const int64_t n = static_cast<int64_t>(by_class.size());

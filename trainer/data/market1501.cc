@@ -18,12 +18,12 @@ struct Person {
   MarketName name;
 };
 
-// The files of one of the three folders; junk is counted and left out.
+// The files of one of the three folders without junk, which is counted.
 absl::StatusOr<std::vector<Person>> ListPersons(const std::string& home, const std::string& folder, int64_t* junk) {
   LC_ASSIGN_OR_RETURN(const std::vector<std::string> entries, ListFolder(StrCat(home, "/", folder)));
   std::vector<Person> persons;
   for (const std::string& entry : entries) {
-    if (!entry.ends_with(".jpg") && !entry.ends_with(".png")) continue;  // Thumbs.db lies in the release
+    if (!entry.ends_with(".jpg") && !entry.ends_with(".png")) continue;  // the release contains Thumbs.db
     const absl::StatusOr<MarketName> name = ParseMarketName(entry);
     if (!name.ok()) return Annotate(name.status(), StrCat(home, "/", folder));
     if (name->person < 0) {
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<Person>> ListPersons(const std::string& home, const s
   return persons;
 }
 
-// A query or training image of nobody: the set was unpacked wrongly.
+// Refuses a distractor among queries or training images: the set was unpacked wrongly.
 absl::Status RefuseDistractors(const std::vector<Person>& persons) {
   for (const Person& person : persons) {
     if (person.name.person > 0) continue;
@@ -69,8 +69,7 @@ absl::StatusOr<MarketName> ParseMarketName(std::string_view file_name) {
 }
 
 absl::StatusOr<ListedDataset> OpenMarket1501(const std::string& folder) {
-  const std::string inner = folder + "/Market-1501-v15.09.15";
-  const std::string home = IsFolder(inner) ? inner : folder;
+  const std::string home = UnpackedFolder(folder, "Market-1501-v15.09.15");
   int64_t junk = 0;
   LC_ASSIGN_OR_RETURN(const std::vector<Person> train, ListPersons(home, "bounding_box_train", &junk));
   LC_ASSIGN_OR_RETURN(const std::vector<Person> gallery, ListPersons(home, "bounding_box_test", &junk));
@@ -80,16 +79,13 @@ absl::StatusOr<ListedDataset> OpenMarket1501(const std::string& folder) {
   ListedDataset listed;
   listed.height = kHeight;
   listed.width = kWidth;
-  listed.single_images = true;  // distractors are nobody twice
+  listed.single_images = true;  // distractors may appear once
   listed.class_names.emplace(0, "distractors");
   listed.protocol.emplace();
   listed.test.emplace();
   std::vector<std::string> paths;
   const auto add = [&](const std::vector<Person>& persons, ListedImages* images) {
-    for (const Person& person : persons) {
-      images->Add(static_cast<int64_t>(paths.size()), person.name.person);
-      paths.push_back(person.path);
-    }
+    for (const Person& person : persons) images->AddPath(person.path, person.name.person, &paths);
   };
   add(train, &listed.train);
   for (const std::vector<Person>* part : {&gallery, &queries}) {

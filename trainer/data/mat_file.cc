@@ -42,7 +42,7 @@ class Reader {
   absl::StatusOr<Element> Next() {
     if (bytes_.size() - at_ < 8) return Corrupt("truncated: an element needs 8 bytes");
     const uint32_t first = Load<uint32_t>(bytes_.data() + at_), small = first >> 16;
-    if (small != 0) {  // type, size and up to four bytes of data in one
+    if (small != 0) {  // type, size and up to four bytes of data in one tag
       if (small > 4) return Corrupt(StrCat("corrupt: a small element of ", small, " bytes; allowed: 1 .. 4"));
       const Element element{first & 0xffffu, bytes_.substr(at_ + 4, small)};
       at_ += 8;
@@ -207,7 +207,7 @@ absl::Status ParseContent(Reader* reader, uint32_t array_class, std::string_view
     LC_ASSIGN_OR_RETURN(const Element data, reader->Next());
     LC_RETURN_IF_ERROR(AppendAny(*reader, data, &array->numbers));
   }
-  if (!text && static_cast<int64_t>(array->numbers.size()) != array->size()) {  // text may be UTF-8
+  if (!text && static_cast<int64_t>(array->numbers.size()) != array->size()) {  // a text's length may differ in UTF-8
     return reader->Corrupt(StrCat("corrupt: ", array->numbers.size(), " numbers; the shape has ", array->size()));
   }
   if (!text) return absl::OkStatus();
@@ -219,7 +219,7 @@ absl::Status ParseContent(Reader* reader, uint32_t array_class, std::string_view
 
 absl::StatusOr<Named> ParseMatrix(std::string_view bytes, std::string_view what, int depth) {
   Named out;
-  if (bytes.empty()) return out;  // an empty array, which MATLAB may write without anything
+  if (bytes.empty()) return out;  // MATLAB may write an empty array without content
   Reader reader(bytes, what);
   if (depth > kDepthMax) return reader.Corrupt(StrCat("corrupt: nested deeper than ", kDepthMax));
   LC_ASSIGN_OR_RETURN(const Element flags, reader.Expect(kUint32, "array flags"));

@@ -1,6 +1,6 @@
-// MATLAB 5 files (.mat), as far as lists of annotations need them: numbers, text, cells and structs, compressed or not.
-// (MathWorks, "MAT-File Format", R2023b, level 5; little-endian.) Sparse arrays, objects, complex numbers and level
-// 7.3 (which is HDF5) are refused by name; integers above 2^53 lose digits.
+// MATLAB 5 files (.mat) with lists of annotations: numbers, text, cells and structs, compressed or not (MathWorks,
+// "MAT-File Format", R2023b, level 5; little-endian). Sparse arrays, objects, complex numbers and level 7.3, which is
+// HDF5, are refused by name. Integers above 2^53 lose digits.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct MatArray {
   enum class Kind { kNumbers, kText, kCells, kStructs };
   Kind kind = Kind::kNumbers;
   std::vector<int64_t> shape;
-  std::vector<double> numbers;      // column major, as the file has it
-  std::string text;                 // code points above 127 become '?'
-  std::vector<std::string> fields;  // of structs
-  std::vector<MatArray> items;      // cells; or of structs, element by element, the fields in their order
+  std::vector<double> numbers;      // numbers in column-major order
+  std::string text;                 // text with '?' for code points above 127
+  std::vector<std::string> fields;  // names of a struct's fields
+  std::vector<MatArray> items;      // cells, or the fields of each struct in order
 
   int64_t size() const;  // product of the shape
 };

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "trainer/data/paper_sets.h"
@@ -13,7 +14,7 @@ namespace lightcone {
 namespace {
 
 constexpr int kSide = 112;
-constexpr float kLabelMax = 16'777'216;  // every whole number below is a float
+constexpr float kLabelMax = 16'777'216;  // limit below which every whole number is a float
 constexpr int64_t kTestIdentitiesMax = 2500, kTestImagesMin = 4, kTestShareMax = 4;
 
 class RecordSource : public ImageSource {
@@ -21,7 +22,10 @@ class RecordSource : public ImageSource {
   explicit RecordSource(std::unique_ptr<RecordFile> records) : records_(std::move(records)) {}
 
   int64_t size() const override { return static_cast<int64_t>(records_->entries().size()); }
-  absl::StatusOr<std::string> Bytes(int64_t i) const override { return records_->ReadImage(static_cast<size_t>(i)); }
+  absl::StatusOr<std::string> Bytes(int64_t i) const override {
+    LC_DCHECK(0 <= i && i < size());
+    return records_->ReadImage(static_cast<size_t>(i));
+  }
   std::string Name(int64_t i) const override { return records_->Name(static_cast<size_t>(i)); }
   uint32_t Checksum() const override {
     std::call_once(summed_, [this] {
@@ -44,8 +48,8 @@ absl::StatusOr<int64_t> WholeLabel(float label, int64_t limit, const std::string
   return DataLoss(StrCat(what, ": field 'label' is ", label, "; allowed: a whole number, 0 .. ", limit));
 }
 
-// The positions of the images among the entries. Record 0 of InsightFace's files is none: its two labels say that
-// images have the keys 1 .. label[0] - 1 and identities those from label[0] on.
+// The positions of the images among the entries. Record 0 of InsightFace's files holds no image. Its first label ends
+// the keys of images, 1 .. label[0] - 1, which identities follow.
 absl::StatusOr<std::pair<size_t, size_t>> ImageRange(const RecordFile& records) {
   const std::vector<IndexEntry>& entries = records.entries();
   const size_t count = entries.size();
@@ -82,7 +86,7 @@ absl::StatusOr<std::vector<int64_t>> ReadLabels(const RecordFile& records, size_
   return labels;
 }
 
-// Divides as paper_sets.h says.
+// Divides into training and test images (paper_sets.h).
 void Divide(const std::vector<int64_t>& labels, int64_t first_row, ListedDataset* listed) {
   std::map<int64_t, std::vector<int64_t>> members;
   for (size_t i = 0; i < labels.size(); ++i) members[labels[i]].push_back(first_row + static_cast<int64_t>(i));
@@ -110,7 +114,7 @@ absl::StatusOr<ListedDataset> OpenMs1m(const std::string& folder) {
   LC_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadLabels(*records, range.first, range.second));
   ListedDataset listed;
   listed.height = listed.width = kSide;
-  listed.single_images = true;  // an identity with one image still trains
+  listed.single_images = true;  // identities with one image are trained on
   Divide(labels, static_cast<int64_t>(range.first), &listed);
   listed.notes = StrCat(listed.test->rows.size(), " images set aside to test");
   listed.source = std::make_shared<RecordSource>(std::move(records));

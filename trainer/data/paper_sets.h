@@ -23,20 +23,20 @@ struct LabelledPath {
   int64_t label = 0;
 };
 
-// How a set with a split of its own is divided.
+// The division of a set with a split of its own.
 enum class ClassSplit {
-  kByClass,    // the retrieval protocol (Oh Song et al. 2016): the first half of the classes trains, the other tests
+  kByClass,    // first half of the classes trains, second half tests (Oh Song et al. 2016)
   kByAuthors,  // the authors' training and test images of all classes
 };
 
 // train/ and test/ (or val/) with one folder a class; or one folder a class alone.
 absl::StatusOr<ListedDataset> OpenListedFolders(const std::string& folder);
 
-// As ImageNet is usually unpacked: where val/ holds folders it tests, whatever there is in test/.
+// ImageNet as it is usually unpacked. A val/ of folders tests, whatever test/ holds.
 absl::StatusOr<ListedDataset> OpenImageNetFolders(const std::string& folder);
 
-// TinyImageNet: wnids.txt, train/WNID/images/*.JPEG, val/val_annotations.txt with val/images. Classes in the order of
-// their WNIDs; val tests. `labels` of the parser: of each WNID.
+// TinyImageNet: wnids.txt, train/WNID/images/*.JPEG, val/val_annotations.txt with val/images, which tests. Classes are
+// in the order of their WNIDs. `labels` are the labels by WNID.
 absl::StatusOr<ListedDataset> OpenTinyImageNet(const std::string& folder);
 absl::StatusOr<std::vector<LabelledPath>> ParseTinyImageNetVal(std::string_view text, std::string_view what,
                                                                const std::map<std::string, int64_t>& labels);
@@ -44,8 +44,8 @@ absl::StatusOr<std::vector<LabelledPath>> ParseTinyImageNetVal(std::string_view 
 // CUB-200-2011: images.txt, image_class_labels.txt, classes.txt, train_test_split.txt (by authors only), images/.
 struct CubLists {
   std::vector<LabelledPath> images;
-  std::vector<bool> trains;                    // by authors; empty without that list
-  std::map<int64_t, std::string> class_names;  // labels are 1 .. classes
+  std::vector<bool> trains;                    // authors' split; empty without that list
+  std::map<int64_t, std::string> class_names;  // names of the labels 1 .. classes
 };
 absl::StatusOr<ListedDataset> OpenCub200(const std::string& folder, ClassSplit split);
 struct CubTexts {
@@ -54,18 +54,18 @@ struct CubTexts {
 };
 absl::StatusOr<CubLists> ParseCub200(const CubTexts& texts, std::string_view folder);
 
-// Cars-196: cars_annos.mat (MATLAB 5; fields relative_im_path, class, test) and the images that it names.
+// Cars-196: cars_annos.mat (MATLAB 5; fields relative_im_path, class, test) and its images.
 absl::StatusOr<ListedDataset> OpenCars196(const std::string& folder, ClassSplit split);
 
 // Stanford Online Products: Ebay_train.txt and Ebay_test.txt, lines of "image_id class_id super_class_id path".
 absl::StatusOr<ListedDataset> OpenSop(const std::string& folder);
 absl::StatusOr<std::vector<LabelledPath>> ParseSop(std::string_view text, std::string_view what);
 
-// Market-1501: bounding_box_train trains; query and bounding_box_test test, by the protocol of Zheng et al. 2015: junk
-// (person -1) is left out, distractors (person 0) stay in the gallery, and a gallery image of the query's person and
-// camera is left out of its ranking (TestProtocol::cameras).
+// Market-1501: bounding_box_train trains; query and bounding_box_test test by the protocol of Zheng et al. 2015. Junk
+// (person -1) is left out, and distractors (person 0) stay in the gallery. A query's ranking leaves out gallery images
+// of its person and camera (TestProtocol::cameras).
 struct MarketName {
-  int64_t person = 0;  // -1 junk, 0 distractor, else the person
+  int64_t person = 0;  // person; -1 for junk, 0 for a distractor
   int32_t camera = 0;
 };
 absl::StatusOr<ListedDataset> OpenMarket1501(const std::string& folder);

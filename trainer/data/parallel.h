@@ -1,4 +1,4 @@
-// A loop over independent items on all cores, for decoding and resizing when a data set is opened.
+// A loop over independent items on all cores, for decoding and resizing when a data set is opened. Threads: safe.
 #pragma once
 
 #include <algorithm>

@@ -58,7 +58,7 @@ absl::StatusOr<std::string> ReadRecord(const ReadAt& read, int64_t file_bytes, i
     data.resize(begin + static_cast<size_t>(wanted));
     LC_RETURN_IF_ERROR(read(offset + kFrameBytes, wanted, data.data() + begin));
     if (part == 0 || part == 3 || wanted < length) return data;
-    // The writer cut the data where it held the magic number.
+    // The writer divides the data at each magic number.
     data.append({'\x0a', '\x23', '\xd7', '\xce'});
     if (static_cast<int64_t>(data.size()) >= bytes_max) {
       data.resize(static_cast<size_t>(bytes_max));

@@ -1,10 +1,10 @@
 // MXNet's RecordIO with image records, as InsightFace packs face sets: train.rec with train.idx.
 //   record   uint32 magic 0xced7230a; uint32: 3 bits part, 29 bits length; data; padding to a multiple of 4.
 //            part 0: whole; 1, 2, 3: first, middle, last piece of data that held the magic, which stood between pieces.
-//   data     IRHeader: uint32 flag, float label, uint64 id, uint64 id2; `flag` > 0: so many float labels follow, in
+//   data     IRHeader: uint32 flag, float label, uint64 id, uint64 id2; `flag` > 0: `flag` float labels follow, in
 //            place of `label`; then the encoded image. All little-endian.
 //   index    lines of "key <tab> offset".
-// (dmlc-core recordio.h, mxnet image_recordio.h.) DATA_LOSS for everything that does not fit. Threads: safe.
+// Sources: dmlc-core recordio.h, mxnet image_recordio.h. DATA_LOSS for everything that does not fit. Threads: safe.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ absl::StatusOr<std::string> ReadRecord(const ReadAt& read, int64_t file_bytes, i
                                        std::string_view what);
 
 struct ImageRecordHeader {
-  std::vector<float> labels;  // one or more
-  bool listed = false;        // the labels came from a list (flag > 0)
-  size_t bytes = 0;           // where the image begins
+  std::vector<float> labels;  // labels, at least one
+  bool listed = false;        // whether the labels came from a list (flag > 0)
+  size_t bytes = 0;           // position of the image
 };
 absl::StatusOr<ImageRecordHeader> ParseImageRecordHeader(std::string_view record, std::string_view what);
 

@@ -6,20 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/dcheck.h"
+#include "base/mix.h"
+
 namespace lightcone {
 
-// splitmix64 (Steele, Lea, Flood 2014): a bijection that spreads close inputs far apart.
-inline uint64_t MixBits(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-// One seed out of several numbers (seed, epoch, index ...); their order matters.
+// One seed from several numbers (seed, epoch, index ...). The order of the numbers counts.
 inline uint64_t MixSeed(std::initializer_list<uint64_t> parts) {
   uint64_t state = 0;
-  for (const uint64_t part : parts) state = MixBits(state ^ part);
+  for (const uint64_t part : parts) state = Mixed(state ^ part);
   return state;
 }
 
@@ -27,7 +22,7 @@ inline uint64_t MixSeed(std::initializer_list<uint64_t> parts) {
 class Rng {
  public:
   explicit Rng(uint64_t seed) {
-    for (uint64_t& word : state_) word = MixBits(seed++);
+    for (uint64_t& word : state_) word = Mixed(seed++);
   }
 
   uint64_t Next() {
@@ -45,10 +40,13 @@ class Rng {
   double Uniform() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
   double Uniform(double low, double high) { return low + (high - low) * Uniform(); }
 
-  // Uniform in 0 .. n-1. REQUIRES: n > 0. (Multiply and shift; the bias is below n / 2^32.)
-  uint32_t Below(uint32_t n) { return static_cast<uint32_t>(((Next() >> 32) * n) >> 32); }
+  // Uniform in 0 .. n-1. REQUIRES: n > 0. A multiplication and a shift: the bias is below n / 2^32.
+  uint32_t Below(uint32_t n) {
+    LC_DCHECK(n > 0);
+    return static_cast<uint32_t>(((Next() >> 32) * n) >> 32);
+  }
 
-  // About normal with mean 0 and deviation 1: the sum of four 16-bit uniforms, which needs no libm and ends at 3.46.
+  // Approximately normal with mean 0 and deviation 1, within +-3.46: the sum of four 16-bit uniforms, without libm.
   double Normal() {
     const uint64_t bits = Next();
     const int64_t sum =

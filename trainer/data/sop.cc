@@ -29,8 +29,7 @@ absl::StatusOr<std::vector<LabelledPath>> ParseSop(std::string_view text, std::s
 }
 
 absl::StatusOr<ListedDataset> OpenSop(const std::string& folder) {
-  const std::string inner = folder + "/Stanford_Online_Products";
-  const std::string home = IsFolder(inner) ? inner : folder;
+  const std::string home = UnpackedFolder(folder, "Stanford_Online_Products");
   ListedDataset listed;
   std::vector<std::string> paths;
   for (const bool train : {true, false}) {
@@ -39,8 +38,7 @@ absl::StatusOr<ListedDataset> OpenSop(const std::string& folder) {
     LC_ASSIGN_OR_RETURN(std::vector<LabelledPath> images, ParseSop(text, list));
     ListedImages& part = train ? listed.train : listed.test.emplace();
     for (LabelledPath& image : images) {
-      part.Add(static_cast<int64_t>(paths.size()), image.label);
-      paths.push_back(std::move(image.path));
+      part.AddPath(std::move(image.path), image.label, &paths);
     }
   }
   LC_ASSIGN_OR_RETURN(listed.source, OpenImageFiles(home, std::move(paths)));

@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/status.h"
+#include "base/dcheck.h"
 #include "trainer/data/rng.h"
 
 namespace lightcone {
@@ -15,6 +15,7 @@ ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows) {
   out.labels.reserve(rows.size());
   if (set.in_memory()) out.pixels.reserve(rows.size() * static_cast<size_t>(set.bytes_per_image()));
   for (const int64_t row : rows) {
+    LC_DCHECK(0 <= row && row < set.size());
     out.labels.push_back(set.labels[row]);
     if (!set.in_memory()) {
       out.source_rows.push_back(set.source_rows[row]);
@@ -26,6 +27,7 @@ ImageSet SelectRows(const ImageSet& set, const std::vector<int64_t>& rows) {
 }
 
 ImageSet DrawImages(const ImageSet& set, int64_t count, uint64_t seed) {
+  LC_DCHECK(count >= 0);
   if (count >= set.size()) return set;
   std::vector<int64_t> rows(static_cast<size_t>(set.size()));
   std::iota(rows.begin(), rows.end(), int64_t{0});
@@ -61,29 +63,6 @@ std::vector<int64_t> FractionRows(const std::vector<int32_t>& labels, double sha
 
 ImageSet SelectFraction(const ImageSet& set, double share, uint64_t seed) {
   return SelectRows(set, FractionRows(set.labels, share, seed));
-}
-
-absl::Status HoldOut(double share, uint64_t seed, Dataset* dataset) {
-  const std::vector<int32_t>& labels = dataset->train.labels;
-  const std::vector<int64_t> held = FractionRows(labels, share, MixSeed({seed, 0x4e1d007}), /*least=*/2);
-  std::vector<int64_t> kept;
-  std::vector<bool> stays(static_cast<size_t>(dataset->classes()), false);
-  for (int64_t i = 0; i < dataset->train.size(); ++i) {
-    if (std::binary_search(held.begin(), held.end(), i)) continue;
-    kept.push_back(i);
-    stays[static_cast<size_t>(labels[static_cast<size_t>(i)])] = true;
-  }
-  for (const int64_t row : held) {
-    const auto label = static_cast<size_t>(labels[static_cast<size_t>(row)]);
-    if (stays[label]) continue;
-    return InvalidField("validation", StrCat(share),
-                        StrCat("a share that leaves class '", dataset->class_names[label],
-                               "' something to train on: 0 .. 0.5, with 2 images or more a class"));
-  }
-  dataset->test = SelectRows(dataset->train, held);
-  dataset->train = SelectRows(dataset->train, kept);
-  dataset->protocol.reset();
-  return absl::OkStatus();
 }
 
 }  // namespace lightcone

@@ -12,10 +12,10 @@
 
 namespace lightcone {
 
-// One line of a list, for the time of a visit.
+// One line of a list, valid during a visit.
 struct TextLine {
   std::string_view what;  // path of the file
-  int64_t number = 0;     // from 1
+  int64_t number = 0;     // number of the line, from 1
   std::vector<std::string_view> fields;
 
   // DATA_LOSS "path:line: field 'F' is 'V'; allowed: A".
@@ -26,8 +26,8 @@ struct TextLine {
   absl::StatusOr<std::string> Path(size_t i, std::string_view name) const;
 };
 
-// Visits each line that is not blank, in order; stops at the first error. `separator` ' ' takes any run of blanks and
-// tabs between fields, any other character separates exactly. A line with fewer than `fields_min` fields is an error.
+// Visits each line that is not blank, in order, up to the first error. The separator ' ' means any run of blanks and
+// tabs; any other character separates exactly. A line with fewer than `fields_min` fields is an error.
 absl::Status ForEachLine(std::string_view text, std::string_view what, char separator, size_t fields_min,
                          const std::function<absl::Status(const TextLine&)>& visit);
 

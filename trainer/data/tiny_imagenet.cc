@@ -52,8 +52,7 @@ absl::StatusOr<std::vector<LabelledPath>> ParseTinyImageNetVal(std::string_view 
 }
 
 absl::StatusOr<ListedDataset> OpenTinyImageNet(const std::string& folder) {
-  const std::string inner = folder + "/tiny-imagenet-200";
-  const std::string home = IsFolder(inner) ? inner : folder;
+  const std::string home = UnpackedFolder(folder, "tiny-imagenet-200");
   LC_ASSIGN_OR_RETURN(const std::vector<std::string> wnids, ReadWnids(home + "/wnids.txt"));
   ListedDataset listed;
   listed.height = listed.width = kSide;
@@ -66,8 +65,7 @@ absl::StatusOr<ListedDataset> OpenTinyImageNet(const std::string& folder) {
     std::vector<ImageFile> files;
     LC_RETURN_IF_ERROR(ListImages(home, StrCat("train/", wnid, "/images"), wnid, &files));
     for (ImageFile& file : files) {
-      listed.train.Add(static_cast<int64_t>(paths.size()), label);
-      paths.push_back(std::move(file.path));
+      listed.train.AddPath(std::move(file.path), label, &paths);
     }
   }
   LC_RETURN_IF_ERROR(CheckTrainFolders(home + "/train", labels));
@@ -76,8 +74,7 @@ absl::StatusOr<ListedDataset> OpenTinyImageNet(const std::string& folder) {
   LC_ASSIGN_OR_RETURN(std::vector<LabelledPath> images, ParseTinyImageNetVal(text, val, labels));
   listed.test.emplace();
   for (LabelledPath& image : images) {
-    listed.test->Add(static_cast<int64_t>(paths.size()), image.label);
-    paths.push_back(std::move(image.path));
+    listed.test->AddPath(std::move(image.path), image.label, &paths);
   }
   LC_ASSIGN_OR_RETURN(listed.source, OpenImageFiles(home, std::move(paths)));
   return listed;

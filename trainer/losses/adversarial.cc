@@ -10,14 +10,14 @@ using torch::Tensor;
 
 constexpr int64_t kHidden = 100;
 
-// Over the rows given, always.
+// Batch norm over the given rows, in training and evaluation.
 Tensor Normal(const Tensor& rows, const Tensor& scale, const Tensor& shift) {
   return torch::batch_norm(rows, scale, shift, /*running_mean=*/{}, /*running_var=*/{}, /*training=*/true,
                            /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
 }
 
-// Each number of the embeddings with mean 0 and variance 1 over the batch. The release's embeddings leave a batch norm;
-// ours do not, and the length of raw ones runs away under the reversed gradient (docs/internals/training-methods.md).
+// Each number of the embeddings with mean 0 and variance 1 over the batch. The release's embeddings leave a batch norm.
+// Ours do not, and the length of raw ones runs away under the reversed gradient.
 Tensor Standardised(const Tensor& rows) { return Normal(rows, {}, {}); }
 
 }  // namespace

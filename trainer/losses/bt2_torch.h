@@ -10,17 +10,17 @@
 
 namespace lightcone {
 
-// n, m, d of the paper. REQUIRES (CheckBt2Shape): 1 <= extra < old_dimension, old_dimension - extra <= new_dimension.
+// n, m, d of the paper. REQUIRES: 1 <= extra < old_dimension, old_dimension - extra <= new_dimension.
 struct Bt2Shape {
-  int64_t old_dimension = 128;  // n
-  int64_t new_dimension = 128;  // m, of phi_3, which carries what the new model can do
-  int64_t extra = 32;           // d: what the new vector is longer than m
-  double scale = 2;             // C, weight of phi_3 beside phi_2
-  bool cayley = false;          // orthogonal matrices by the Cayley map; else by the matrix exponential
-  bool relu_input = true;       // f reads relu(phi_1) (released code); else phi_1 (paper)
+  int64_t old_dimension = 128;  // n: dimension of old vectors
+  int64_t new_dimension = 128;  // m: dimension of phi_3, the new model's own part
+  int64_t extra = 32;           // d: additional dimensions beyond m
+  double scale = 2;             // C: weight of phi_3 beside phi_2
+  bool cayley = false;          // Cayley map in place of the matrix exponential
+  bool relu_input = true;       // f reads relu(phi_1) as the released code, else phi_1 as the paper
 
-  int64_t input() const { return new_dimension + old_dimension; }  // of phi_1, what the network puts out
-  int64_t output() const { return new_dimension + extra; }         // of phi_new
+  int64_t input() const { return new_dimension + old_dimension; }  // dimension of phi_1, the network's output
+  int64_t output() const { return new_dimension + extra; }         // dimension of phi_new
 };
 
 // The orthogonal matrix of a free square one: with A = strict lower triangle of `free` minus its transpose, e^A or
@@ -28,9 +28,9 @@ struct Bt2Shape {
 torch::Tensor OrthogonalOf(const torch::Tensor& free, bool cayley);
 
 struct Bt2Parts {
-  torch::Tensor phi2, phi3;  // [b, d], [b, m]: unit rows
-  torch::Tensor phi5;        // [b, n]: what compares with old vectors
-  torch::Tensor phi_new;     // [b, m + d] = [phi5; rest of phi4]; |phi_new|^2 = 1 + C^2 always
+  torch::Tensor phi2, phi3;  // unit rows, [b, d] and [b, m]
+  torch::Tensor phi5;        // part that compares with old vectors, [b, n]
+  torch::Tensor phi_new;     // [phi5; rest of phi4], [b, m + d], with |phi_new|^2 = 1 + C^2
 };
 
 // phi3 = unit(phi1[:m]), phi2 = unit(f phi1), phi4 = C B1 phi3, phi5 = B2 [phi2; phi4[:n-d]],
@@ -56,19 +56,19 @@ class Bt2Transform : public torch::nn::Module {
 
   const Bt2Shape shape_;
   torch::Tensor f_weight_, f_bias_;
-  torch::Tensor free1_, free2_;  // [m, m], [n, n]
-  torch::Tensor base1_, base2_;  // buffers
+  torch::Tensor free1_, free2_;  // free matrices, [m, m] and [n, n]
+  torch::Tensor base1_, base2_;  // drawn orthogonal matrices, in buffers
 };
 
 struct Bt2Weights {
-  double lambda1 = 1;   // phi_3 to the independent new model's vector
-  double lambda2 = 10;  // phi_5 to the old classes
-  double lambda3 = 5;   // phi_5 to the old vector of the same image
+  double lambda1 = 1;   // weight of phi_3 against the independent new model's vector
+  double lambda2 = 10;  // weight of phi_5 against the old classes
+  double lambda3 = 5;   // weight of phi_5 against the old vector of the same image
 };
 
 // The compatibility terms, each before its weight, and their weighted sum.
 struct Bt2Losses {
-  torch::Tensor total, pseudo, old, base_model;  // base_model is undefined without `base_vectors`
+  torch::Tensor total, pseudo, old, base_model;  // losses; base_model is undefined without `base_vectors`
 };
 
 // lambda2 CE(pseudo_heads unit(phi5)) + lambda3 (1 - <unit(phi5), old>) + lambda1 (1 - <phi3, base>), batch means, no

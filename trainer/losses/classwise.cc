@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <vector>
 
 #include "trainer/losses/classwise_torch.h"
@@ -11,29 +10,17 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kBlockRows = 1024;  // of distances to every class at a time
+constexpr int64_t kBlockRows = 1024;  // rows whose distances to all classes are computed at once
 
 // |x| of each row; its gradient at 0 is 0.
 Tensor LengthOf(const Tensor& rows) { return torch::sqrt(torch::clamp_min((rows * rows).sum(1), 1e-16)); }
 
-// The largest of `distances` after outliers.
+// The largest of `distances` without outliers.
 Tensor RadiusOf(const Tensor& distances) {
   const Tensor low = torch::quantile(distances, 0.25), high = torch::quantile(distances, 0.75);
   const Tensor reach = (high - low) * 1.5;
   const Tensor inside = torch::logical_and(distances >= low - reach, distances <= high + reach);
   return torch::where(inside, distances, torch::zeros_like(distances)).max();
-}
-
-// Calls visit(c, rows) for every class that has rows; `rows` in the order of the set.
-void ForEachClass(const Tensor& labels, int64_t classes, const std::function<void(int64_t, const Tensor&)>& visit) {
-  const Tensor order = labels.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
-  const Tensor counts = torch::bincount(labels, /*weights=*/{}, /*minlength=*/classes);
-  int64_t begin = 0;
-  for (int64_t c = 0; c < classes; ++c) {
-    const int64_t count = counts[c].item<int64_t>();
-    if (count > 0) visit(c, order.narrow(0, begin, count));
-    begin += count;
-  }
 }
 
 }  // namespace
@@ -56,10 +43,10 @@ Tensor RefinedPrototypes(const Tensor& fresh, const Tensor& old, const Tensor& l
                          const RefineOptions& options) {
   torch::NoGradGuard no_grad;
   const Tensor prototypes = torch::zeros({classes, old.size(1)}, old.options());
-  ForEachClass(labels, classes, [&](int64_t c, const Tensor& all_rows) {
+  ForEachClass(labels, [&](int64_t c, const Tensor& all_rows) {
     const Tensor rows = all_rows.narrow(0, 0, std::min(all_rows.size(0), kRefineRowsMax));
     const Tensor vertices = fresh.index_select(0, rows);
-    // A single vertex keeps its edge to itself: -1e9 alone is a softmax of 1, -inf alone none.
+    // A single vertex keeps its edge to itself: the softmax of -1e9 alone is 1, that of -inf is undefined.
     const Tensor edges =
         torch::softmax((torch::matmul(vertices, vertices.t()) / options.tau).fill_diagonal_(-1e9), /*dim=*/1);
     const Tensor system = torch::eye(rows.size(0), edges.options()) - edges * options.damping;
@@ -100,7 +87,7 @@ ClassBalls ClassBallsOf(const Tensor& features, const Tensor& labels, int64_t cl
   torch::NoGradGuard no_grad;
   ClassBalls balls{ClassMeansOf(features, labels, classes), torch::zeros({classes}, features.options())};
   const Tensor distances = LengthOf(features - balls.centres.index_select(0, labels));
-  ForEachClass(labels, classes,
+  ForEachClass(labels,
                [&](int64_t c, const Tensor& rows) { balls.radii[c].copy_(RadiusOf(distances.index_select(0, rows))); });
   return balls;
 }

@@ -7,20 +7,20 @@
 namespace lightcone {
 
 struct ContrastOptions {
-  double tau = 0.5;    // > 0
-  double beta = 0.01;  // > 0
+  double tau = 0.5;    // positive number
+  double beta = 0.01;  // positive number
 };
 
-// `distances` [n, n]: new row i to old row i'; positives on the diagonal. `excluded` (bool [n, n], or undefined): pairs
-// left out of the sum over old embeddings; never the diagonal. `q` [n] in (0, 1], a constant. Per-sample loss [n] =
-// [expm1(q (log beta + lse_j s_ij)) - expm1(q s_ii)] / q, s = -distances / tau.
+// Per-sample loss [n] = [expm1(q (log beta + lse_j s_ij)) - expm1(q s_ii)] / q with s = -distances / tau. `distances`
+// [n, n] lead from new to old rows, with positives on the diagonal. `excluded` (bool [n, n], or undefined) are pairs
+// outside the sum over old embeddings, never the diagonal. `q` [n] in (0, 1] is a constant.
 torch::Tensor RinceLoss(const torch::Tensor& distances, const torch::Tensor& q, const ContrastOptions& options,
                         const torch::Tensor& excluded = {});
 
 // The limit q -> 0 without its constant log beta: lse_j s_ij - s_ii, [n].
 torch::Tensor InfoNceLoss(const torch::Tensor& distances, double tau, const torch::Tensor& excluded = {});
 
-// True where two different rows have the same label: what `excluded` is for the switch mask_same_class.
+// True where two different rows have the same label: `excluded` of the switch mask_same_class.
 torch::Tensor SameClassPairs(const torch::Tensor& labels);
 
 }  // namespace lightcone

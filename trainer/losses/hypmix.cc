@@ -49,7 +49,7 @@ Tensor HypMixLoss(const Tensor& view0, const Tensor& view1, const HypMixOptions&
 
 ViewPairs PairsOfOneClass(const std::vector<int64_t>& labels) {
   ViewPairs pairs;
-  std::map<int64_t, int64_t> waiting;  // label -> position without a partner
+  std::map<int64_t, int64_t> waiting;  // position without a partner, by label
   for (size_t i = 0; i < labels.size(); ++i) {
     const int64_t position = static_cast<int64_t>(i);
     const auto [found, fresh] = waiting.emplace(labels[i], position);

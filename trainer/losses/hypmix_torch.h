@@ -23,15 +23,15 @@ struct HypMixOptions {
 // 2/sqrt(c) artanh( sqrt(c) |(-x) (+) y| ), every row of `x` to every row of `y`. [n, d], [m, d] -> [n, m].
 torch::Tensor HypMixDistances(const torch::Tensor& x, const torch::Tensor& y, double curvature);
 
-// Mean cross entropy of telling row i of the other view among [the other view | the own view without i], summed over
-// the two directions. Logits: cos/tau_e - lambda D/tau_h (mixed), cos/tau_e (spherical), -D/tau_h (hyperbolic, as in
-// Ermolov et al., CVPR 2022). view0, view1 [n, d], not normalised; `labels` int64 [n] or undefined: rows of one class
-// but i itself are no negatives. A view of no rows gives 0.
+// Mean cross entropy of row i of the other view among [the other view | the own view without i], summed over the two
+// directions. Logits: cos/tau_e - lambda D/tau_h (mixed), cos/tau_e (spherical), -D/tau_h (hyperbolic, as in Ermolov et
+// al., CVPR 2022). view0, view1 [n, d] are not normalised. With `labels` (int64 [n]) other rows of a class are no
+// negatives. Empty views give 0.
 torch::Tensor HypMixLoss(const torch::Tensor& view0, const torch::Tensor& view1, const HypMixOptions& options,
                          const torch::Tensor& labels = {});
 
-// Positions of a batch as two views: first[i] and second[i] are of one class, in the order of the batch; no position
-// occurs twice, and an odd one out of a class occurs in neither.
+// Positions of a batch as two views, in the order of the batch: first[i] and second[i] are of one class. Each position
+// occurs at most once; the odd position of a class occurs in neither view.
 struct ViewPairs {
   std::vector<int64_t> first, second;
 };

@@ -10,7 +10,7 @@ using torch::Tensor;
 
 bool IsDouble(const Tensor& x) { return x.scalar_type() == torch::kFloat64; }
 
-// sqrt(sum of squares + nothing): the floor keeps the gradient finite at 0 and is far below any meaningful norm.
+// sqrt(sum of squares) with a floor far below any meaningful norm, which keeps the gradient finite at 0.
 Tensor NormFloor(const Tensor& x, double floor) {
   return torch::sqrt(torch::clamp_min((x * x).sum(-1, /*keepdim=*/true), floor * floor));
 }
@@ -25,7 +25,7 @@ Tensor ClipNorm(const Tensor& z, double zeta) {
 LorentzPoints ExpOrigin(const Tensor& z, double curvature) {
   const Tensor x2 = (z * z).sum(-1, /*keepdim=*/true) * curvature;
   const Tensor small = x2 < 1e-8;
-  // The branch not taken must be finite too, or its 0 x inf gradient poisons the other.
+  // The unused branch must be finite too: its gradient of 0 x inf would spoil the other's.
   const Tensor x = torch::sqrt(torch::where(small, torch::ones_like(x2), x2));
   const Tensor factor = torch::where(small, 1.0 + x2 / 6.0 + x2 * x2 / 120.0, torch::sinh(x) / x);
   const Tensor space = z * factor;
@@ -37,8 +37,8 @@ Tensor DistanceMatrix(const LorentzPoints& a, const LorentzPoints& b, double cur
   if (distance == LossDistance::kInner) return minus_inner;
   const Tensor chord2 = 2.0 * minus_inner - 2.0 / curvature;
   if (distance == LossDistance::kSquared) return chord2;
-  // Float32 knows chord^2 to about 1e-7 t^2 only, and t^2 is at least 1/K; below the floor the direction of the
-  // gradient would be noise.
+  // Float32 resolves chord^2 to about 1e-7 t^2, and t^2 is at least 1/K. Below the floor the gradient's direction would
+  // be noise.
   const double k = std::sqrt(curvature);
   const double floor = (IsDouble(chord2) ? 1e-24 : 1e-7) * std::max(1.0, 1.0 / curvature);
   return torch::asinh(torch::sqrt(torch::clamp_min(chord2, floor)) * (0.5 * k)) * (2.0 / k);
@@ -51,7 +51,7 @@ Tensor UncertaintyOfClipped(const Tensor& z, double curvature, bool paper_line3)
 }
 
 Tensor HalfAperture(const LorentzPoints& points, double curvature, double epsilon) {
-  torch::NoGradGuard no_grad;  // asin has an infinite slope where the clamp sets in
+  torch::NoGradGuard no_grad;  // asin has an infinite slope at the clamp
   const Tensor norm = NormFloor(points.space, 1e-8).squeeze(-1);
   return torch::asin(torch::clamp_max((2.0 * epsilon / std::sqrt(curvature)) / norm, 1.0));
 }

@@ -1,6 +1,6 @@
 // Lorentz geometry with gradients (equations: docs/internals/training-methods.md), in the dtype of its inputs: float32
-// to train, float64 to check.
-// Rows are points; k = sqrt(K). Only .cc files of trainer/ and their tests include this. Threads: pure functions.
+// to train, float64 to check. Rows are points; k = sqrt(K). Only .cc files of trainer/ and their tests include this.
+// Threads: pure functions.
 #pragma once
 
 #include <torch/torch.h>
@@ -16,7 +16,7 @@ struct LorentzPoints {
 
 enum class LossDistance { kGeodesic, kInner, kSquared };
 
-// z min(1, zeta / |z|) per row; no radial gradient where it clips. [n, d] -> [n, d].
+// z min(1, zeta / |z|) per row, [n, d] -> [n, d]. Clipped rows have no radial gradient.
 torch::Tensor ClipNorm(const torch::Tensor& z, double zeta);
 
 // exp_0: s = z sinh(k|z|)/(k|z|), with the series below k|z| = 1e-4. [n, d] -> points.
@@ -30,8 +30,8 @@ torch::Tensor DistanceMatrix(const LorentzPoints& a, const LorentzPoints& b, dou
 // 1 - tanh(k|z|)/k when `paper_line3` (its last line, can fall below 0 for K < 1).
 torch::Tensor UncertaintyOfClipped(const torch::Tensor& z, double curvature, bool paper_line3);
 
-// Half-aperture of the entailment cone at each point, [n]: asin(min(1, 2 eps / (k|s|))). Without gradient:
-// apexes are old embeddings.
+// Half-aperture of the entailment cone at each point, [n]: asin(min(1, 2 eps / (k|s|))), without gradient, as apexes
+// are old embeddings.
 torch::Tensor HalfAperture(const LorentzPoints& points, double curvature, double epsilon);
 
 // Exterior angle at each apex row towards the row of `points`, [n], in [0, pi]: atan2(Y, X) of

@@ -11,7 +11,7 @@ enum class HeadLoss { kSoftmax, kArcFace, kCosFace, kBce };
 struct HeadLossOptions {
   HeadLoss loss = HeadLoss::kSoftmax;
   double scale = 64;    // s of ArcFace and CosFace, > 0
-  double margin = 0.5;  // m of ArcFace (radians, in [0, pi/2)) and CosFace
+  double margin = 0.5;  // m of ArcFace (in [0, pi/2)) and CosFace
 };
 
 // Whether `loss` reads cosines, not logits.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/dcheck.h"
 #include "trainer/losses/mix_torch.h"
 
 namespace lightcone {
@@ -8,9 +9,9 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kBlockRows = 65536;  // of float64 copies at a time
+constexpr int64_t kBlockRows = 65536;  // rows that are copied to float64 at once
 
-// n times a share given in decimals: 0.9 x 10 is 9, whatever the rounding of 0.9.
+// n times a decimal share, independent of the share's rounding: 0.9 x 10 is 9.
 int64_t ShareUp(double share, int64_t n) {
   return static_cast<int64_t>(std::ceil(share * static_cast<double>(n) - 1e-9));
 }
@@ -33,27 +34,32 @@ Tensor UnitRows(const Tensor& rows) {
   return rows / torch::sqrt(torch::clamp_min((rows * rows).sum(-1, /*keepdim=*/true), 1e-16));
 }
 
+void ForEachClass(const Tensor& labels, const std::function<void(int64_t, const Tensor&)>& visit) {
+  const Tensor order = labels.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
+  const Tensor counts = torch::bincount(labels);
+  int64_t begin = 0;
+  for (int64_t c = 0; c < counts.size(0); ++c) {
+    const int64_t count = counts[c].item<int64_t>();
+    if (count > 0) visit(c, order.narrow(0, begin, count));
+    begin += count;
+  }
+}
+
 DenoisedRows DenoiseRows(const Tensor& features, const Tensor& labels, double kept_share) {
+  LC_DCHECK(kept_share > 0 && kept_share <= 1);
   torch::NoGradGuard no_grad;
   const Tensor all = features.cpu(), classes = labels.cpu();
   const int64_t n = all.size(0);
   DenoisedRows out{torch::zeros({n}, torch::kBool), torch::zeros({n}, torch::kFloat64), ColumnNorms(all)};
   const Tensor scale = torch::clamp_min(out.column_norms, 1e-12);
-  const Tensor order = classes.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
-  const Tensor counts = torch::bincount(classes);
-  int64_t begin = 0;
-  for (int64_t c = 0; c < counts.size(0); ++c) {
-    const int64_t count = counts[c].item<int64_t>();
-    if (count == 0) continue;
-    const Tensor rows = order.narrow(0, begin, count);
-    begin += count;
+  ForEachClass(classes, [&](int64_t, const Tensor& rows) {
     const Tensor scaled = UnitRows(all.index_select(0, rows).to(torch::kFloat64)) / scale;
     const Tensor distance = (scaled - scaled.mean(0, /*keepdim=*/true)).norm(2, /*dim=*/1);
     const Tensor nearest = distance.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
-    const int64_t kept = ShareUp(kept_share, count);
+    const int64_t kept = ShareUp(kept_share, rows.size(0));
     out.distance.index_copy_(0, rows, distance);
     out.keep.index_fill_(0, rows.index_select(0, nearest.narrow(0, 0, kept)), true);
-  }
+  });
   return out;
 }
 

@@ -1,5 +1,5 @@
 // AdvBCT (docs/internals/training-baselines.md): new embeddings stay within elastic balls around the old class
-// centres, and a discriminator must not tell new ones from old ones.
+// centres, and a discriminator must not tell new embeddings from old ones.
 #include <cmath>
 
 #include "trainer/data/rng.h"
@@ -13,7 +13,7 @@ namespace {
 
 using torch::Tensor;
 
-constexpr uint64_t kSeedStream = 0xadb;  // apart from the streams of weights, head, order and augmentation
+constexpr uint64_t kSeedStream = 0xadb;  // stream apart from those of weights, head, order and augmentation
 
 // The discriminator and the elastic part of every class's boundary.
 class AdvbctModule : public Discriminator {
@@ -27,7 +27,7 @@ class AdvbctModule : public Discriminator {
   const Tensor& elastic() const { return elastic_; }
 
  private:
-  Tensor elastic_;  // [classes]; undefined without
+  Tensor elastic_;  // elastic part, [classes]; undefined without one
 };
 
 class Advbct : public Baseline {
@@ -72,7 +72,7 @@ MethodEntry AdvbctMethod() {
       BaselineEntry("advbct", "elastic balls around old class centres, and a discriminator of new against old",
                     "Pan et al., Boundary-Aware Backward-Compatible Representation via Adversarial Learning, CVPR 2023",
                     {"cached_old_features", "advbct.lambda", "advbct.adversarial", "advbct.elastic"});
-  entry.info.revision = 1;  // both kinds of embeddings are standardised before the discriminator
+  entry.info.revision = 1;  // embeddings are standardised before the discriminator
   entry.make = MakeBaseline<Advbct>;
   return entry;
 }

@@ -32,11 +32,6 @@ absl::StatusOr<Tensor> Baseline::OldOfTrainingSet() const {
   return context_.old_model->EmbedAll(context_.dataset.train);
 }
 
-Tensor Baseline::TrainingLabels() const {
-  const std::vector<int32_t>& labels = context_.dataset.train.labels;
-  return torch::tensor(std::vector<int64_t>(labels.begin(), labels.end()), torch::kInt64);
-}
-
 MethodEntry BaselineEntry(const char* name, const char* help, const char* source, std::vector<std::string> switches) {
   MethodEntry entry;
   entry.info.name = name;

@@ -1,4 +1,4 @@
-// BCT (docs/internals/training-baselines.md): new embeddings are classified by the frozen old head, too.
+// BCT (docs/internals/training-baselines.md): the frozen old head classifies new embeddings as well.
 #include "base/files.h"
 #include "trainer/losses/classwise_torch.h"
 #include "trainer/losses/mix_torch.h"
@@ -10,7 +10,7 @@ namespace {
 
 using torch::Tensor;
 
-// Also bct+32: its layout says which leading numbers the old head reads.
+// Also bct+32, whose layout has the leading numbers that the old head reads.
 class Bct : public Baseline {
  public:
   explicit Bct(const MethodContext& context) : Baseline(context), prefix_(LayoutOf(context.config).prefix) {}
@@ -53,7 +53,7 @@ class Bct : public Baseline {
 
   const int64_t prefix_;
   OldHead head_;
-  Tensor means_;  // [classes, d]; undefined when the old head is used
+  Tensor means_;  // old class means, [classes, d]; undefined with the old head
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // BT2 (docs/internals/training-baselines.md, bt2): the embedding is longer than the old one. Its first numbers compare
-// with old embeddings, and orthogonal changes of basis keep room beside them for what an independent new model knows.
+// with old embeddings. Orthogonal changes of basis keep room for the knowledge of an independent new model.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -39,11 +39,11 @@ absl::Status CheckShape(const Bt2Shape& shape) {
   return absl::OkStatus();
 }
 
-// What the steps read: made once.
+// The inputs of the steps, made once.
 struct Bt2Inputs {
   FrozenFeatures old;
-  torch::Tensor pseudo_heads;            // [classes, n]
-  std::unique_ptr<OldModel> base_model;  // null without lambda1
+  torch::Tensor pseudo_heads;            // heads of the old classes, [classes, n]
+  std::unique_ptr<OldModel> base_model;  // base model; null without lambda1
   std::optional<FrozenFeatures> base;
 };
 
@@ -51,9 +51,7 @@ absl::StatusOr<Bt2Inputs> MakeInputs(const MethodContext& context, const Bt2Shap
   const TrainConfig& c = context.config;
   LC_ASSIGN_OR_RETURN(FrozenFeatures old,
                       FrozenFeatures::Create(*context.old_model, context.dataset, c, c.bt2.old_features));
-  const std::vector<int32_t>& labels = context.dataset.train.labels;
-  torch::Tensor heads = ClassMeansOf(old.all(), torch::tensor(std::vector<int64_t>(labels.begin(), labels.end())),
-                                     context.dataset.classes());
+  torch::Tensor heads = ClassMeansOf(old.all(), LabelTensor(context.dataset.train), context.dataset.classes());
   Bt2Inputs inputs{std::move(old), std::move(heads), nullptr, std::nullopt};
   if (c.bt2.lambda1 == 0) return inputs;
   if (c.bt2.base_model.empty()) {
@@ -105,7 +103,7 @@ class Bt2 : public TrainingMethod {
 
  private:
   const MethodContext context_;
-  Bt2Inputs inputs_;  // constant, but for where its tensors lie
+  Bt2Inputs inputs_;  // inputs of the steps, whose tensors may move between devices
   std::shared_ptr<Bt2Transform> transform_;
 };
 
@@ -132,7 +130,7 @@ MethodEntry Bt2Method() {
     const Bt2Shape shape = ShapeOf(context.config);
     LC_RETURN_IF_ERROR(CheckShape(shape));
     LC_ASSIGN_OR_RETURN(Bt2Inputs inputs, MakeInputs(context, shape));
-    return std::unique_ptr<TrainingMethod>(std::make_unique<Bt2>(context, shape, std::move(inputs)));
+    return std::make_unique<Bt2>(context, shape, std::move(inputs));
   };
   return entry;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/dcheck.h"
 #include "trainer/losses/mix_torch.h"
 #include "trainer/methods/classifier_torch.h"
 #include "trainer/methods/method.h"
@@ -14,10 +15,11 @@ Embedded EmbedPoints(const torch::Tensor& z, bool lorentz, double curvature, dou
 }
 
 HeadOptions HeadOptionsOf(const TrainConfig& config) {
+  LC_DCHECK(FindTrainingMethod(config.method) != nullptr);
   HeadOptions options;
   HeadLossOptions& loss = options.loss;
   std::string name = config.base_loss;
-  if (name == "auto") name = FindTrainingMethod(config.method)->base_loss;  // or empty: as the metric has it
+  if (name == "auto") name = FindTrainingMethod(config.method)->base_loss;  // an empty name keeps the metric's loss
   if (name == "arcface") loss.loss = HeadLoss::kArcFace;
   if (name == "cosface") loss.loss = HeadLoss::kCosFace;
   if (name == "bce") loss.loss = HeadLoss::kBce;

@@ -1,4 +1,4 @@
-// Contrast of new embeddings with old ones only (docs/internals/training-baselines.md): what Hot-Refresh adds to.
+// Contrast of new embeddings with old ones alone (docs/internals/training-baselines.md): the base of Hot-Refresh.
 #include "trainer/losses/pairwise_torch.h"
 #include "trainer/methods/baseline_torch.h"
 

@@ -1,5 +1,5 @@
-// HypMix (docs/internals/training-baselines.md, hypmix): two images of a class are two views; each finds the other in
-// the batch by cosine and hyperbolic distance. Knows of no old model and needs no head.
+// HypMix (docs/internals/training-baselines.md, hypmix): two images of a class are two views, each of which finds the
+// other in the batch by cosine and hyperbolic distance. It needs no old model and no head.
 #include <vector>
 
 #include "base/status.h"
@@ -54,7 +54,7 @@ MethodEntry HypmixMethod() {
   entry.info.same_class = 2;
   entry.info.switches = {"hypmix.geometry", "hypmix.tau_e", "hypmix.tau_h", "hypmix.lambda", "hypmix.curvature"};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
-    return std::unique_ptr<TrainingMethod>(std::make_unique<Hypmix>(context));
+    return std::make_unique<Hypmix>(context);
   };
   return entry;
 }

@@ -1,4 +1,4 @@
-// No compatibility: the base loss alone. The old models and the baseline "*" of P_com and P_up.
+// The base loss alone, without compatibility: old models, and the baseline "*" of P_com and P_up.
 #include "trainer/methods/method_torch.h"
 
 namespace lightcone {
@@ -26,7 +26,7 @@ MethodEntry IndependentMethod() {
   entry.info.help = "base loss only: a model that knows of no other";
   entry.info.source = "Bdeir et al., Fully Hyperbolic CNNs (Lorentz MLR); else softmax, ArcFace, CosFace: base_loss";
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
-    return std::unique_ptr<TrainingMethod>(std::make_unique<Independent>(context));
+    return std::make_unique<Independent>(context);
   };
   return entry;
 }

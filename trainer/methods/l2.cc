@@ -1,4 +1,4 @@
-// l2 (docs/internals/training-baselines.md): every new embedding is pulled onto the old one of the same image.
+// l2 (docs/internals/training-baselines.md): each new embedding is pulled to the old one of its image.
 #include "trainer/losses/pairwise_torch.h"
 #include "trainer/methods/baseline_torch.h"
 

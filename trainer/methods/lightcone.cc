@@ -1,11 +1,11 @@
-// Lightcone's own method (docs/internals/training-methods.md, Lightcone): a compatible training that ends with an
-// adapter, which is fitted to the finished models (docs/internals/adapters.md). Compatible as HBCT is, or not at all.
-// Besides, an adapter g may be trained along that carries old embeddings into the space that is being learnt; the
-// network is drawn towards g(old), not towards the old embeddings themselves, and so keeps its freedom. g itself is
-// thrown away.
+// Lightcone's own method (docs/internals/training-methods.md, Lightcone): a training, compatible as HBCT's or not at
+// all, that ends with an adapter fitted to the finished models (docs/internals/adapters.md). An adapter g may be
+// trained beside the network and map old embeddings into the space that is being learnt. The network is drawn towards
+// g(old) in place of the old embeddings, and so keeps its freedom. g is not exported.
 #include <cmath>
 
 #include "base/status.h"
+#include "trainer/adapt/network_torch.h"
 #include "trainer/data/rng.h"
 #include "trainer/losses/contrast_torch.h"
 #include "trainer/losses/mix_torch.h"
@@ -25,12 +25,7 @@ class Carrier : public torch::nn::Module {
   Carrier(int64_t from, int64_t to, int64_t width, uint64_t seed) {
     Rng rng(MixSeed({seed, kCarrierStream}));
     const double bound = 1.0 / std::sqrt(static_cast<double>(from));
-    const auto drawn = [&](c10::IntArrayRef shape) {
-      Tensor values = torch::empty(shape, torch::kFloat32);
-      float* numbers = values.data_ptr<float>();
-      for (int64_t i = 0; i < values.numel(); ++i) numbers[i] = static_cast<float>(rng.Uniform(-bound, bound));
-      return values;
-    };
+    const auto drawn = [&](c10::IntArrayRef shape) { return DrawUniform(shape, bound, rng); };
     linear_ = register_parameter("linear", from == to ? torch::eye(from) : drawn({to, from}));
     offset_ = register_parameter("offset", torch::zeros({to}));
     hidden_ = register_parameter("hidden", drawn({width, from}));
@@ -47,29 +42,15 @@ class Carrier : public torch::nn::Module {
   Tensor linear_, offset_, hidden_, hidden_offset_, output_;
 };
 
-// What a checkpoint keeps where both g and the inner training have something to keep.
-struct Both : torch::nn::Module {
-  Both(const std::shared_ptr<torch::nn::Module>& carrier, const std::shared_ptr<torch::nn::Module>& inner) {
-    register_module("carrier", carrier);
-    register_module("inner", inner);
-  }
-};
-
 class Lightcone : public TrainingMethod {
  public:
-  // `inner`: the training that this one adds to, HBCT or one that knows no old model.
+  // `inner`: the training that this one adds to. It has no module of its own.
   Lightcone(const MethodContext& context, std::unique_ptr<TrainingMethod> inner)
       : context_(context), inner_(std::move(inner)) {
     const TrainConfig& c = context.config;
     if (OnlyThroughAdapter(c) || c.lightcone.lambda > 0) {
       carrier_ = std::make_shared<Carrier>(context.old_model->manifest().dimension, c.encoder.dimension,
                                            c.lightcone.width, c.seed);
-    }
-    module_ = inner_->module();
-    if (module_ == nullptr) {
-      module_ = carrier_;
-    } else if (carrier_ != nullptr) {
-      module_ = std::make_shared<Both>(carrier_, module_);
     }
   }
 
@@ -79,7 +60,7 @@ class Lightcone : public TrainingMethod {
     LossTerms terms = inner_->Loss(batch, z);
     if (carrier_ == nullptr) return terms;
     const Tensor carried = carrier_->Forward(OldOf(batch));
-    // Two halves, so that g is fitted at full weight however little the network is drawn towards it.
+    // Two terms, so that g is fitted at full weight while the network may be drawn weakly.
     const Tensor fit = Alignment(z.detach(), carried, batch.labels);
     terms.total = terms.total + fit;
     terms.parts.emplace_back("carry", fit.detach());
@@ -88,10 +69,10 @@ class Lightcone : public TrainingMethod {
     return terms;
   }
 
-  std::shared_ptr<torch::nn::Module> module() override { return module_; }
+  std::shared_ptr<torch::nn::Module> module() override { return carrier_; }
 
  private:
-  // What g reads: the numbers before the clip, or unit vectors where only angles count.
+  // The input of g: embeddings before the clip, or unit vectors for cosine.
   Tensor OldOf(const StepBatch& batch) const {
     torch::NoGradGuard no_grad;
     const Tensor old = context_.old_model->Embed(batch.images);
@@ -107,8 +88,7 @@ class Lightcone : public TrainingMethod {
 
   const MethodContext context_;
   const std::unique_ptr<TrainingMethod> inner_;
-  std::shared_ptr<Carrier> carrier_;           // g; nullptr where nothing is drawn towards it
-  std::shared_ptr<torch::nn::Module> module_;  // g, the inner training's, both or none
+  std::shared_ptr<Carrier> carrier_;  // g; nullptr without an adapter in training
 };
 
 }  // namespace
@@ -135,14 +115,13 @@ MethodEntry LightconeMethod() {
        {"lightcone.compatible", "lightcone.lambda", "lightcone.alignment", "lightcone.tau", "lightcone.width"}) {
     entry.info.switches.emplace_back(own);
   }
-  // Chosen on validation images (docs/internals/training-methods.md): pulled to the old embeddings while the network
-  // finds its shape, then left to itself, since an adapter will lead back to them. And with a head that starts as
-  // NormalsFor says.
+  // Chosen on validation images (research/notes/beyond-hbct.md): the pull to the old embeddings ends at half of the
+  // steps, since an adapter leads back to them.
   entry.info.defaults = {{"hbct.lambda", "1"}, {"hbct.lambda_until", "0.5"}, {"hbct.normals", "auto"}};
   entry.make = [](const MethodContext& context) -> absl::StatusOr<std::unique_ptr<TrainingMethod>> {
     const MethodEntry inner = OnlyThroughAdapter(context.config) ? IndependentMethod() : HbctMethod();
     LC_ASSIGN_OR_RETURN(std::unique_ptr<TrainingMethod> made, inner.make(context));
-    return std::unique_ptr<TrainingMethod>(std::make_unique<Lightcone>(context, std::move(made)));
+    return std::make_unique<Lightcone>(context, std::move(made));
   };
   return entry;
 }

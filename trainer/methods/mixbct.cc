@@ -1,5 +1,5 @@
-// MixBCT (docs/internals/training-baselines.md, mixbct): the base loss alone, but part of each batch's rows are the old
-// model's embeddings of the same images, so that one head classifies both.
+// MixBCT (docs/internals/training-baselines.md, mixbct): the base loss on batches in which old embeddings of the same
+// images replace some rows, so that one head classifies both.
 #include <bit>
 #include <optional>
 #include <utility>
@@ -22,9 +22,7 @@ class Mixbct : public TrainingMethod {
       : context_(context), old_(std::move(old)), keep_(static_cast<size_t>(context.dataset.train.size()), true) {
     const MixbctConfig& c = context.config.mixbct;
     if (!c.denoise) return;
-    const ImageSet& images = context.dataset.train;
-    const torch::Tensor labels = torch::tensor(std::vector<int64_t>(images.labels.begin(), images.labels.end()));
-    const torch::Tensor keep = DenoiseRows(old_.all(), labels, c.kept_share).keep;
+    const torch::Tensor keep = DenoiseRows(old_.all(), LabelTensor(context.dataset.train), c.kept_share).keep;
     for (size_t i = 0; i < keep_.size(); ++i) keep_[i] = keep.data_ptr<bool>()[i];
   }
 
@@ -49,7 +47,7 @@ class Mixbct : public TrainingMethod {
 
   const MethodContext context_;
   const FrozenFeatures old_;
-  std::vector<bool> keep_;  // of every training image: whether its old embedding may be mixed in
+  std::vector<bool> keep_;  // whether each training image's old embedding may be mixed in
 };
 
 }  // namespace
@@ -71,7 +69,7 @@ MethodEntry MixbctMethod() {
     }
     LC_ASSIGN_OR_RETURN(FrozenFeatures old,
                         FrozenFeatures::Create(*context.old_model, context.dataset, c, c.mixbct.old_features));
-    return std::unique_ptr<TrainingMethod>(std::make_unique<Mixbct>(context, std::move(old)));
+    return std::make_unique<Mixbct>(context, std::move(old));
   };
   return entry;
 }

@@ -1,8 +1,9 @@
-// NCCL (docs/internals/training-baselines.md): neighbourhood consensus. New embeddings are pulled towards the old ones
-// of their class, the more the likelier these are of one sub-cluster, in embedding space and before the new head.
+// NCCL (docs/internals/training-baselines.md): neighbourhood consensus. New embeddings are pulled towards old ones of
+// their class, in embedding space and in the new head's logits. Likely members of one sub-cluster pull more.
 #include <algorithm>
 #include <vector>
 
+#include "base/dcheck.h"
 #include "trainer/losses/classwise_torch.h"
 #include "trainer/losses/mix_torch.h"
 #include "trainer/methods/baseline_torch.h"
@@ -12,7 +13,7 @@ namespace {
 
 using torch::Tensor;
 
-// Old embeddings of the last batches, as a ring; a resumed training takes it up again.
+// Old embeddings of the last batches, as a ring, which checkpoints keep.
 class NcclQueue : public torch::nn::Module {
  public:
   NcclQueue(int64_t size, int64_t dimension) {
@@ -23,6 +24,7 @@ class NcclQueue : public torch::nn::Module {
 
   // REQUIRES: at most `size` rows.
   void Push(const Tensor& rows, const Tensor& labels) {
+    LC_DCHECK(rows.size(0) <= rows_.size(0));
     torch::NoGradGuard no_grad;
     const int64_t begin = pushed();
     const Tensor places =
@@ -38,15 +40,15 @@ class NcclQueue : public torch::nn::Module {
 
  private:
   int64_t filled() const { return std::min(pushed(), rows_.size(0)); }
-  // Asks the buffer the first time only (it may have been loaded by then): a step does not wait for a device.
+  // Reads the buffer once, after a checkpoint may have been loaded: later steps do not wait for a device.
   int64_t pushed() const {
     if (count_ < 0) count_ = pushed_.item<int64_t>();
     return count_;
   }
 
-  Tensor rows_, labels_;        // [size, d], [size]
-  Tensor pushed_;               // [1]: rows ever pushed
-  mutable int64_t count_ = -1;  // the same number
+  Tensor rows_, labels_;        // ring of embeddings and labels, [size, d] and [size]
+  Tensor pushed_;               // number of rows ever pushed, [1]
+  mutable int64_t count_ = -1;  // copy of pushed_; -1 before the first read
 };
 
 class Nccl : public Baseline {
@@ -99,7 +101,7 @@ class Nccl : public Baseline {
   Embedded Embed(const Tensor& z) const { return context_.classifier.Embed(z, context_.config.clip_radius); }
 
   std::shared_ptr<NcclQueue> queue_;
-  Tensor credible_;  // bool [images], on the CPU; undefined: all are
+  Tensor credible_;  // credible images, bool [images] on the CPU; undefined: all
 };
 
 }  // namespace
@@ -109,7 +111,7 @@ MethodEntry NcclMethod() {
       "nccl", "neighbourhood consensus contrast with a queue of credible old embeddings",
       "Wu et al., Neighborhood Consensus Contrastive Learning, AAAI 2022",
       {"cached_old_features", "nccl.lambda", "nccl.lambda_logits", "nccl.tau", "nccl.queue", "nccl.credible"});
-  entry.info.revision = 1;  // cosines of logits without the logits of the queue: other roundings
+  entry.info.revision = 1;  // logit cosines round differently without the queue's logits
   entry.make = MakeBaseline<Nccl>;
   return entry;
 }

@@ -2,6 +2,7 @@
 #include <functional>
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "trainer/methods/method_torch.h"
 
@@ -13,6 +14,10 @@ const std::vector<MethodEntry>& Entries() {
   static const auto* const kEntries = new std::vector<MethodEntry>{LC_TRAINING_METHODS(LC_CALL_METHOD)};
 #undef LC_CALL_METHOD
   return *kEntries;
+}
+
+std::string MethodNames() {
+  return absl::StrJoin(Entries(), ", ", [](std::string* out, const MethodEntry& entry) { *out += entry.info.name; });
 }
 
 }  // namespace
@@ -38,11 +43,7 @@ const MethodInfo* FindTrainingMethod(std::string_view name) {
 
 absl::Status ChooseMethod(std::string_view name, TrainConfig& config) {
   const MethodInfo* const method = FindTrainingMethod(name);
-  if (method == nullptr) {
-    std::string known;
-    for (const MethodInfo& one : TrainingMethods()) known += StrCat(known.empty() ? "" : ", ", one.name);
-    return InvalidField("method", StrCat("'", name, "'"), known);
-  }
+  if (method == nullptr) return InvalidField("method", StrCat("'", name, "'"), MethodNames());
   config.method = name;
   if (!method->metric.empty()) config.metric = method->metric;
   for (const auto& [option, value] : method->defaults) LC_RETURN_IF_ERROR(SetTrainOption(config, option, value));
@@ -73,12 +74,10 @@ VectorLayout LayoutOf(const TrainConfig& config) {
 }
 
 absl::StatusOr<std::unique_ptr<TrainingMethod>> MakeTrainingMethod(const MethodContext& context) {
-  std::string names;
   for (const MethodEntry& entry : Entries()) {
     if (entry.info.name == context.config.method) return entry.make(context);
-    names += (names.empty() ? "" : ", ") + entry.info.name;
   }
-  return NotFound(StrCat("no training method '", context.config.method, "'; there are: ", names));
+  return NotFound(StrCat("no training method '", context.config.method, "'; there are: ", MethodNames()));
 }
 
 }  // namespace lightcone

@@ -1,5 +1,5 @@
-// UniBCT (docs/internals/training-baselines.md): classification by prototypes of old features, which are refined along
-// the new model's similarities as the training goes on.
+// UniBCT (docs/internals/training-baselines.md): classification by prototypes of old features, which the training
+// refines along the new model's similarities.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -13,15 +13,15 @@ namespace {
 
 using torch::Tensor;
 
-// What a resumed training takes up again.
+// The state that checkpoints keep.
 class UnibctState : public torch::nn::Module {
  public:
   explicit UnibctState(const Tensor& start) {
     prototypes = register_buffer("prototypes", start.clone());
     refined = register_buffer("refined", torch::zeros({1}, torch::kInt64));
   }
-  Tensor prototypes;  // [classes, d]
-  Tensor refined;     // [1]: refinements done
+  Tensor prototypes;  // prototypes, [classes, d]
+  Tensor refined;     // number of refinements done, [1]
 };
 
 class Unibct : public Baseline {
@@ -55,7 +55,8 @@ class Unibct : public Baseline {
     const UnibctConfig& c = context_.config.unibct;
     const int64_t passed = static_cast<int64_t>(std::floor(progress * static_cast<double>(c.refinements + 1) + 1e-9));
     const int64_t due = std::min(c.refinements, passed);
-    // The first step only: the buffer may have been loaded by then, and later ones should not wait for a device.
+    // Reads the buffer at the first step, after a checkpoint may have been loaded: later steps do not wait for a
+    // device.
     if (refined_ < 0) refined_ = state_->refined.item<int64_t>();
     if (refined_ >= due) return;
     const absl::StatusOr<Tensor> fresh = context_.embed_train();
@@ -67,9 +68,9 @@ class Unibct : public Baseline {
     state_->refined.fill_(due);
   }
 
-  Tensor old_, labels_;  // of every training image: unit rows [images, d], [images]
+  Tensor old_, labels_;  // old unit rows and labels of the training images
   std::shared_ptr<UnibctState> state_;
-  int64_t refined_ = -1;  // state_->refined, once a step has asked for it
+  int64_t refined_ = -1;  // copy of state_->refined; -1 before the first step
 };
 
 }  // namespace

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <span>
 
+#include "base/dcheck.h"
 #include "geometry/metric.h"
 #include "trainer/data/parallel.h"
 
 namespace lightcone {
 
 ClassMeans ClassMeansOf(const RetrievalSpace& space, const LabelledEmbeddings& training) {
+  LC_DCHECK(!training.labels.empty() && std::ranges::min(training.labels) >= 0);
   const size_t d = static_cast<size_t>(space.dimension);
   const size_t classes = static_cast<size_t>(*std::max_element(training.labels.begin(), training.labels.end())) + 1;
   std::vector<double> sums(classes * d, 0.0);

@@ -1,5 +1,5 @@
-// What the items' directions say of the classes of the old model's training set. No torch here.
-// Threads: pure functions; they use all cores.
+// Evidence of the items' directions about the classes of the old model's training set. No torch here. Threads: pure
+// functions; they use all cores.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace lightcone {
 // REQUIRES: labels of `training` >= 0, one or more.
 ClassMeans ClassMeansOf(const RetrievalSpace& space, const LabelledEmbeddings& training);
 
-// One an item.
+// The evidence of each item.
 std::vector<ClassEvidence> EvidenceOf(const RetrievalSpace& space, const LabelledEmbeddings& items,
                                       const ClassMeans& means);
 

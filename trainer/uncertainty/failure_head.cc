@@ -36,25 +36,6 @@ std::vector<int64_t> EvenSample(std::span<const int32_t> labels, int64_t most) {
   return sample;
 }
 
-struct OwnedSide {
-  std::vector<float> z;
-  std::vector<int32_t> labels;
-  double clip_radius = 1;
-
-  LabelledEmbeddings View() const { return {z, labels, clip_radius}; }
-};
-
-OwnedSide RowsOf(const RetrievalSpace& space, const LabelledEmbeddings& side, const std::vector<int64_t>& rows) {
-  const size_t d = static_cast<size_t>(space.dimension);
-  OwnedSide out{{}, {}, side.clip_radius};
-  for (const int64_t row : rows) {
-    const std::span<const float> z = side.z.subspan(static_cast<size_t>(row) * d, d);
-    out.z.insert(out.z.end(), z.begin(), z.end());
-    out.labels.push_back(side.labels[static_cast<size_t>(row)]);
-  }
-  return out;
-}
-
 void Standardise(const std::vector<HeadFeatures>& rows, FailureHead* head) {
   const double n = static_cast<double>(rows.size());
   for (size_t f = 0; f < kHeadFeatures; ++f) {
@@ -66,8 +47,9 @@ void Standardise(const std::vector<HeadFeatures>& rows, FailureHead* head) {
   }
 }
 
-// Mean logistic loss + ridge/2 |w|^2 by Newton's method; a step that does not lower it is halved. The bias is free.
-torch::Tensor Logistic(const torch::Tensor& x, const torch::Tensor& y) {
+// Minimises mean logistic loss + ridge/2 |w|^2 by Newton's method. A step that does not lower the loss is halved. The
+// bias has no ridge.
+torch::Tensor FitLogistic(const torch::Tensor& x, const torch::Tensor& y) {
   const int64_t n = x.size(0), columns = x.size(1);
   torch::Tensor ridge = torch::full({columns}, kRidge, torch::kFloat64);
   ridge[columns - 1] = 0;
@@ -129,7 +111,7 @@ absl::StatusOr<std::optional<FittedHead>> FitFailureHead(const RetrievalSpace& s
                                                          const LabelledEmbeddings& queries, int64_t most) {
   LC_RETURN_IF_ERROR(CheckComparison(space, queries, old, /*same_items=*/true, {"head.queries", "head.old"}));
   const std::vector<int64_t> rows = EvenSample(old.labels, most);
-  const OwnedSide items = RowsOf(space, old, rows), asking = RowsOf(space, queries, rows);
+  const OwnedEmbeddings items = SelectRows(space, old, rows), asking = SelectRows(space, queries, rows);
   LC_ASSIGN_OR_RETURN(const Failures failures, FailuresOf(space, asking.View(), items.View()));
   LC_ASSIGN_OR_RETURN(
       const Neighbourhood near,
@@ -148,13 +130,13 @@ absl::StatusOr<std::optional<FittedHead>> FitFailureHead(const RetrievalSpace& s
   FailureHead head;
   Standardise(kept, &head);
   torch::NoGradGuard no_grad;
-  constexpr size_t kColumns = FailureHead::kTerms + 1;  // the last one is 1: the bias
+  constexpr size_t kColumns = FailureHead::kTerms + 1;  // terms, and a 1 for the bias
   torch::Tensor x = torch::ones({std::ssize(kept), static_cast<int64_t>(kColumns)}, torch::kFloat64);
   for (size_t i = 0; i < kept.size(); ++i) {
     const auto terms = head.TermsOf(kept[i]);
     std::copy(terms.begin(), terms.end(), x.data_ptr<double>() + i * kColumns);
   }
-  const torch::Tensor w = Logistic(x, torch::tensor(wrong, torch::kFloat64));
+  const torch::Tensor w = FitLogistic(x, torch::tensor(wrong, torch::kFloat64));
   std::copy_n(w.data_ptr<double>(), FailureHead::kTerms, head.weights.begin());
   head.bias = w[static_cast<int64_t>(FailureHead::kTerms)].item<double>();
   return std::optional<FittedHead>({head, std::ssize(kept), count});

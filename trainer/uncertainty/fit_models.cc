@@ -47,19 +47,14 @@ absl::StatusOr<FailureHeadFile> FitHeadOfModels(const Encoder& old_model, const 
   const RetrievalSpace space{old_manifest.metric, old_manifest.curvature, old_manifest.dimension};
   const LabelledEmbeddings old{old_z, images.labels, old_manifest.clip_radius};
   const LabelledEmbeddings queries{new_z, images.labels, new_manifest.clip_radius};
-  std::vector<float> known_z;
-  std::vector<int32_t> known_labels;
-  const size_t d = static_cast<size_t>(old_manifest.dimension);
-  for (size_t i = 0; i < images.labels.size(); ++i) {
-    if (images.labels[i] >= old_manifest.classes) continue;
-    known_labels.push_back(images.labels[i]);
-    known_z.insert(known_z.end(), old_z.begin() + static_cast<std::ptrdiff_t>(i * d),
-                   old_z.begin() + static_cast<std::ptrdiff_t>((i + 1) * d));
+  std::vector<int64_t> known;  // images of the old model's classes
+  for (int64_t i = 0; i < images.size(); ++i) {
+    if (images.labels[static_cast<size_t>(i)] < old_manifest.classes) known.push_back(i);
   }
   FailureHeadFile file;
   file.from = old_manifest.name;
   file.to = new_manifest.name;
-  file.means = ClassMeansOf(space, {known_z, known_labels, old_manifest.clip_radius});
+  file.means = ClassMeansOf(space, SelectRows(space, old, known).View());
   const int64_t most = items == 0 ? images.size() : items;
   LC_ASSIGN_OR_RETURN(const std::optional<FittedHead> fitted, FitFailureHead(space, file.means, old, queries, most));
   if (!fitted.has_value()) {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/status.h"
-#include "geometry/uncertainty.h"
 #include "stats/failure_head.h"
 
 namespace lightcone {
+
 absl::StatusOr<Neighbourhood> NeighbourhoodOf(const RetrievalSpace& space, const NamedSide& items,
                                               const NamedSide& among, bool same_items, int64_t k_max) {
   Neighbourhood out;
@@ -24,16 +24,6 @@ absl::StatusOr<Neighbourhood> NeighbourhoodOf(const RetrievalSpace& space, const
   std::nth_element(apart.begin(), apart.begin() + static_cast<int64_t>(apart.size() / 2), apart.end());
   out.d1 = apart[apart.size() / 2];
   return out;
-}
-
-Scores NeighbourEntropies(const Neighbourhood& near, size_t k, double share) {
-  return ForEachItem(near.lists.size(), [&](size_t i) {
-    return NeighbourEntropy(near.lists.DistancesOf(i).first(std::min(k, near.lists.k)), share * near.d1);
-  });
-}
-
-Scores NearestDistances(const Neighbourhood& near) {
-  return ForEachItem(near.lists.size(), [&](size_t i) { return near.lists.DistancesOf(i)[0]; });
 }
 
 Scores Steepness(const Neighbourhood& near) {

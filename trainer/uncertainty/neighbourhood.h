@@ -1,6 +1,5 @@
-// Where items stand among their nearest neighbours, in numbers that need no label (research/notes/uncertainty.md). No
-// torch here.
-// Threads: pure functions; they use all cores.
+// Label-free measures of items among their nearest neighbours (research/notes/uncertainty.md). No torch here. Threads:
+// pure functions; they use all cores.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +12,18 @@ namespace lightcone {
 
 struct Neighbourhood {
   NeighbourLists lists;
-  double d1 = 0;  // the unit of distances: median distance of an item to the nearest that is no copy of it
+  double d1 = 0;  // unit of distances: median distance of an item to its nearest non-copy
 };
 
 // Errors as NearestNeighbours; also INVALID_ARGUMENT when all neighbours are copies of their items.
 absl::StatusOr<Neighbourhood> NeighbourhoodOf(const RetrievalSpace& space, const NamedSide& items,
                                               const NamedSide& among, bool same_items, int64_t k_max);
 
-// Entropy over the `k` nearest (or as many as there are) at tau = `share` d1 (geometry/uncertainty.h).
-Scores NeighbourEntropies(const Neighbourhood& near, size_t k, double share);
-
-// Distance to the nearest.
-Scores NearestDistances(const Neighbourhood& near);
-
-// stats/failure_head.h
+// Steepness of stats/failure_head.h for each item.
 Scores Steepness(const Neighbourhood& near);
 
-// Of an item's `length` nearest (or as many as there are), how many have it among theirs. Neighbours of items in their
-// own gallery only.
+// Number of an item's `length` nearest that have the item among theirs. `near` must hold neighbours in the items' own
+// gallery.
 Scores Returned(const Neighbourhood& near, size_t length);
 
 }  // namespace lightcone

@@ -12,28 +12,28 @@
 
 namespace lightcone {
 
-// For each of n items its k nearest, nearest first.
+// The k nearest of each of n items, nearest first.
 struct NeighbourLists {
   size_t k = 0;
-  std::vector<int32_t> ids;       // n x k
-  std::vector<double> distances;  // n x k, by the space's metric
+  std::vector<int32_t> ids;       // neighbours, n x k
+  std::vector<double> distances;  // distances by the space's metric, n x k
 
   size_t size() const { return k == 0 ? 0 : ids.size() / k; }
   std::span<const int32_t> IdsOf(size_t item) const { return {ids.data() + item * k, k}; }
-  // The `length` nearest of them, or as many as there are.
+  // The `length` nearest, or as many as there are.
   std::span<const int32_t> FirstOf(size_t item, size_t length) const { return IdsOf(item).first(std::min(length, k)); }
   std::span<const double> DistancesOf(size_t item) const { return {distances.data() + item * k, k}; }
 };
 
-// One side of a search for neighbours, by the name that errors give it.
+// One side of a search for neighbours, and its name in errors.
 struct NamedSide {
   const char* name;
   LabelledEmbeddings embeddings;
 };
 
-// The min(k_max, number there is) nearest of `among` to each of `items`; `same_items`: row i of both is the same image
-// and is left out. INVALID_ARGUMENT as EvaluateRetrieval, and when nothing is left to be a neighbour. Memory: 12 bytes
-// a neighbour, and a block of distances.
+// The at most k_max nearest of `among` to each of `items`. With `same_items` row i of both is one image, which is no
+// neighbour of itself. INVALID_ARGUMENT as EvaluateRetrieval, and without any neighbour. Memory: 12 bytes a neighbour,
+// and a block of distances.
 absl::StatusOr<NeighbourLists> NearestNeighbours(const RetrievalSpace& space, const NamedSide& items,
                                                  const NamedSide& among, bool same_items, int64_t k_max);
 

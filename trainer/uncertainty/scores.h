@@ -1,4 +1,4 @@
-// One number an item. No torch here.
+// One number for each item. No torch here. Threads: safe; uses all cores.
 #pragma once
 
 #include <cstdint>

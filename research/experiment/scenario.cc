@@ -1,4 +1,4 @@
-#include "trainer/scenario.h"
+#include "research/experiment/scenario.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "trainer/data/rng.h"
 #include "trainer/data/split.h"
 
 namespace lightcone {
@@ -217,6 +218,29 @@ Dataset StepDataset(const Dataset& dataset, const ScenarioStep& step) {
     for (int32_t& label : set->labels) label = ids.at(label);
   }
   return out;
+}
+
+absl::Status HoldOut(double share, uint64_t seed, Dataset* dataset) {
+  const std::vector<int32_t>& labels = dataset->train.labels;
+  const std::vector<int64_t> held = FractionRows(labels, share, MixSeed({seed, 0x4e1d007}), /*least=*/2);
+  std::vector<int64_t> kept;
+  std::vector<bool> stays(static_cast<size_t>(dataset->classes()), false);
+  for (int64_t i = 0; i < dataset->train.size(); ++i) {
+    if (std::binary_search(held.begin(), held.end(), i)) continue;
+    kept.push_back(i);
+    stays[static_cast<size_t>(labels[static_cast<size_t>(i)])] = true;
+  }
+  for (const int64_t row : held) {
+    const auto label = static_cast<size_t>(labels[static_cast<size_t>(row)]);
+    if (stays[label]) continue;
+    return InvalidField("validation", StrCat(share),
+                        StrCat("a share that leaves class '", dataset->class_names[label],
+                               "' something to train on: 0 .. 0.5, with 2 images or more a class"));
+  }
+  dataset->test = SelectRows(dataset->train, held);
+  dataset->train = SelectRows(dataset->train, kept);
+  dataset->protocol.reset();
+  return absl::OkStatus();
 }
 
 }  // namespace lightcone

@@ -15,13 +15,13 @@
 namespace lightcone {
 
 struct ScenarioOptions {
-  double old_share = 0;  // of the images or classes, for the first model; 0: the scenario's default. Between 0 and 1
-  uint64_t seed = 1;     // which images (ext-data, open-data)
+  double old_share = 0;  // first model's share of images or classes, in (0, 1); 0: the default
+  uint64_t seed = 1;     // seed of the choice of images (ext-data, open-data)
   // Which classes come first: "ascending" class ids, or "lexicographic": of their decimal digits, as BT2's folders are
   // ('0', '1', '10', ...: the first half of 100 classes is 0-5 and 10-53).
   std::string class_order = "ascending";
-  std::vector<double> chain_shares = {0.2, 0.4, 0.6, 0.8, 1.0};  // sequential: of the classes, rising, up to 1
-  int64_t chain_change = 2;  // sequential: the first model with the new architecture; 0: none
+  std::vector<double> chain_shares = {0.2, 0.4, 0.6, 0.8, 1.0};  // rising shares of the classes, up to 1 (sequential)
+  int64_t chain_change = 2;  // first model with the new architecture (sequential); 0: none
 
   // INVALID_ARGUMENT names the field, its value and the allowed range.
   absl::Status Validate() const;
@@ -29,20 +29,20 @@ struct ScenarioOptions {
 
 // What one model of a chain is trained on.
 struct ScenarioStep {
-  std::vector<int64_t> rows;          // of the training set, ascending
-  std::vector<int32_t> classes;       // of these rows, in the order in which the model numbers them
-  bool architecture_changes = false;  // against the step before
+  std::vector<int64_t> rows;          // rows of the training set, ascending
+  std::vector<int32_t> classes;       // classes of these rows, in the order of their numbers
+  bool architecture_changes = false;  // whether the architecture differs from the step before
 };
 
 struct Scenario {
   std::string name, help;
-  std::vector<ScenarioStep> steps;  // oldest first; two, or as many as chain_shares
+  std::vector<ScenarioStep> steps;  // steps, oldest first: two, or as many as chain_shares
 };
 
 struct ScenarioInfo {
   std::string name, help;
-  double old_share = 0;              // default; 0: the scenario takes none
-  std::vector<std::string> options;  // those of ScenarioOptions that it reads, but for the seed
+  double old_share = 0;              // default share; 0: the scenario takes none
+  std::vector<std::string> options;  // options of ScenarioOptions that the scenario reads, without the seed
 };
 // ext-data, ext-class, open-data, open-class, new-arch, both, sequential.
 const std::vector<ScenarioInfo>& ScenarioKinds();
@@ -58,5 +58,10 @@ absl::StatusOr<Scenario> MakeScenario(std::string_view name, const Dataset& data
 // image alike. A test protocol does not survive a division by classes: evaluations use the whole data set.
 // REQUIRES: a step of a scenario of this data set.
 Dataset StepDataset(const Dataset& dataset, const ScenarioStep& step);
+
+// Replaces the test images by a share (0, 1) of each class's training images, drawn from `seed`. Choices are made on
+// these, so that the test images stay unseen. A class of three images or more gives at least two, so that each finds
+// another one. The test set's protocol is dropped. INVALID_ARGUMENT when a class has one image.
+absl::Status HoldOut(double share, uint64_t seed, Dataset* dataset);
 
 }  // namespace lightcone
