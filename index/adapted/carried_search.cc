@@ -13,7 +13,7 @@ namespace {
 
 struct Parts {
   std::vector<PinnedSegment> carried, others;
-  std::vector<std::shared_ptr<const AdaptedSegment>> adapted;  // those of `carried`
+  std::vector<std::shared_ptr<const AdaptedSegment>> adapted;  // the segments of `carried`
 };
 
 // A graph of the old space finds candidates sooner than a scan of carried rows finds the nearest.
@@ -70,7 +70,7 @@ void Merge(absl::StatusOr<SearchResult>& into, absl::StatusOr<SearchResult> othe
 }  // namespace
 
 std::vector<absl::StatusOr<SearchResult>> SearchLegs(std::span<const ScopedRequest> legs) {
-  std::deque<Parts> split;  // what asked refers to
+  std::deque<Parts> split;  // segments that `asked` refers to
   std::deque<SearchRequest> in_target;
   std::vector<ScopedRequest> asked;
   std::vector<size_t> leg_of;
@@ -101,8 +101,8 @@ std::vector<absl::StatusOr<SearchResult>> SearchLegs(std::span<const ScopedReque
       answers.push_back(std::move(found[i]));
     }
   }
-  // What was read of damaged files may have been any score, and legs of one query share what is near enough: all of
-  // them are asked again, carried by the search itself.
+  // Damaged files may give any score, and legs of one query share the distance that is near enough. So all legs of the
+  // query are searched again, and the search itself carries their rows.
   absl::flat_hash_set<uint32_t> damaged;
   std::vector<size_t> again;
   for (size_t i = 0; i < legs.size(); ++i) {

@@ -26,7 +26,7 @@ absl::Status Remove(const std::string& path) {
   return error ? ErrnoStatus(error.value(), "remove", path) : absl::OkStatus();
 }
 
-// Removes what lies in the folder under another name than these; a folder that is not there is empty.
+// Removes every entry of the folder whose name is none of these numbers. A missing folder is empty.
 absl::Status KeepOnlyNames(const std::string& folder, std::span<const uint64_t> numbers) {
   std::error_code error;
   if (!fs::exists(folder, error)) return absl::OkStatus();
@@ -107,11 +107,11 @@ absl::Status CarriedSegments::Carry(const std::shared_ptr<const SealedSegment>& 
   absl::Status status;
   try {
     status = CarryOrOpen({segment, adapter_, settings}, stop);
-  } catch (...) {  // no memory, no thread
+  } catch (...) {  // out of memory or threads
     status = StatusOfException();
   }
   if (status.ok()) return status;
-  // What is whole stays: it was only not read through to the end. Other things that stay are tried again.
+  // A whole segment stays: only its check was cut short.
   std::error_code error;
   const bool whole = absl::IsCancelled(status) && fs::exists(StrCat(PathOf(segment->id()), "/", kCarriedFile), error);
   for (const char* end : {"", ".flat"}) {

@@ -19,17 +19,17 @@
 #include "geometry/codes.h"
 #include "index/build/calibration.h"
 #include "index/build/segment_writer.h"
-#include "index/rows/segment_codes.h"
 #include "index/rows/adapted_rows.h"
+#include "index/rows/segment_codes.h"
 
 namespace lightcone {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 1024;
-// A walk along the old graph may find this much less of the nearest carried rows than one among the segment's own.
+// Recall along the old graph may be this much lower among carried rows than among the segment's own.
 constexpr double kRecallLossMax = 0.01;
 
-// Rows in their file, in the layout of vectors.f32, and their factors: what a segment is written from.
+// Source of a carried segment: rows in their file, in the layout of vectors.f32, and their factors.
 class CarriedSource final : public Segment {
  public:
   CarriedSource(const Segment& segment, const Space& target, std::vector<RowFactors> factors)
@@ -77,7 +77,7 @@ class RowCarrier {
         throw;
       }
       Work(/*first=*/true);
-    }  // joined
+    }  // joins the threads
     absl::MutexLock lock(&mu_);
     return status_;
   }
@@ -141,7 +141,7 @@ class RowCarrier {
   const std::string path_;
   const std::function<bool()>& stop_;
   int fd_ = -1;
-  std::vector<RowFactors> factors_;  // each block by the thread that carries it
+  std::vector<RowFactors> factors_;  // Each thread writes the factors of its blocks.
   std::atomic<int64_t> next_{0};
   std::atomic<bool> failed_{false};
   absl::Mutex mu_;
@@ -212,11 +212,11 @@ absl::StatusOr<bool> OldGraphHolds(const CarryPlan& plan, const std::shared_ptr<
   walks->clear();
   if (plan.segment->graph() == nullptr) return false;
   const auto led = std::make_shared<const CarriedSegment>(CarriedSegment{carried, /*old_graph=*/true, {}});
-  // Every row counts, as it did when the segment itself was measured: states of its own.
+  // Every row counts, as when the segment itself was measured: the carried files have states of their own.
   LC_ASSIGN_OR_RETURN(*walks,
                       MeasureRecall(std::make_shared<AdaptedSegment>(plan.segment, led, &carried->states()), stop));
   const std::span<const RecallAt> own = plan.segment->measured();
-  if (own.empty()) return walks->empty();  // too few rows to measure; or a file of an earlier version
+  if (own.empty()) return walks->empty();  // too few rows to measure, or a file of an earlier version
   bool compared = false;
   for (size_t i = 0, j = 0; i < own.size() && j < walks->size();) {
     if (own[i].breadth != (*walks)[j].breadth) {

@@ -1,6 +1,6 @@
-// Carries the rows of a sealed segment, flat or with a graph, through an item adapter into the adapter's target space,
-// into files of their own: a sealed segment of that space, its rows at the same places. And how a search meets them: as
-// a segment of the target space whose ids and states are those of the rows that were carried.
+// Carries the rows of a sealed segment, flat or with a graph, through an item adapter into the adapter's target space.
+// Its files are a sealed segment of that space, with the rows at the same places. A search meets an AdaptedSegment: the
+// carried vectors with the ids and states of the original rows.
 //
 // Threads: functions are reentrant; an AdaptedSegment is what segment.h says, and const.
 #pragma once
@@ -20,8 +20,8 @@ namespace lightcone {
 // Immutable.
 struct CarriedSegment {
   std::shared_ptr<const SealedSegment> files;
-  bool old_graph = false;       // walks go along the graph of the segment that was carried
-  std::vector<RecallAt> walks;  // along that graph
+  bool old_graph = false;       // searches use the original segment's graph
+  std::vector<RecallAt> walks;  // measured recall along that graph
 };
 
 class AdaptedSegment final : public Segment {
@@ -41,7 +41,7 @@ class AdaptedSegment final : public Segment {
   int64_t mapped_bytes() const override { return carried_->files->mapped_bytes(); }
   int64_t heap_bytes() const override { return 0; }
 
-  // Whether the files turned out to be damaged, by this search or by another one: they have to be made again.
+  // Whether a search found the files damaged: they have to be made again.
   bool files_damaged() const {
     if (damaged()) carried_->files->MarkDamaged();
     return carried_->files->damaged();
@@ -52,10 +52,10 @@ class AdaptedSegment final : public Segment {
   const std::shared_ptr<const CarriedSegment> carried_;
 };
 
-// Bytes on disk that a carried segment takes at most, its graph included.
+// Most bytes of disk that a carried segment takes, its graph included.
 int64_t CarriedBytes(const SealedSegment& segment, const Adapter& adapter, const IndexSettings& settings);
 
-// What the steps below share. The settings are those of the collection; their build_threads carry the rows.
+// Input of the steps below. The settings are the collection's; their build_threads carry the rows.
 struct CarryPlan {
   std::shared_ptr<const SealedSegment> segment;
   const Adapter* adapter = nullptr;
@@ -68,12 +68,12 @@ struct CarryPlan {
 absl::StatusOr<std::shared_ptr<SealedSegment>> CarryRows(const CarryPlan& plan, const std::string& folder,
                                                          const std::function<bool()>& stop);
 
-// Whether the segment's own graph leads through the carried rows as it does through its own: `walks` gets what walks
-// along it were measured to find. False for a segment without a graph. CANCELLED.
+// Whether the segment's own graph finds carried rows as well as its own rows. `walks` gets the measured recall. False
+// for a segment without a graph. CANCELLED.
 absl::StatusOr<bool> OldGraphHolds(const CarryPlan& plan, const std::shared_ptr<const SealedSegment>& carried,
                                    const std::function<bool()>& stop, std::vector<RecallAt>* walks);
 
-// The carried rows once more, in `folder`, with a graph that is built over them. Errors as CarryRows.
+// Writes the carried rows to `folder` with a graph that is built over them. Errors as CarryRows.
 absl::StatusOr<std::shared_ptr<SealedSegment>> GraphCarried(const CarryPlan& plan,
                                                             const std::shared_ptr<SealedSegment>& carried,
                                                             const std::string& vectors_file, const std::string& folder,

@@ -16,7 +16,7 @@
 namespace lightcone {
 namespace {
 
-constexpr size_t kAskedAtOnce = 8;  // where very many rows are as near, each keeps all of them for a while
+constexpr size_t kAskedAtOnce = 8;  // Each query keeps all rows that are equally near for a while.
 constexpr int kWalks[] = {10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
 constexpr int kProbes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
 constexpr double kRecallEnough = 0.9995;
@@ -44,7 +44,7 @@ class Calibration {
     std::vector<RecallAt> measured;
     const Lists* const lists = segments_[0].segment->lists();
     for (const int breadth : lists == nullptr ? std::span<const int>(kWalks) : std::span<const int>(kProbes)) {
-      if (lists != nullptr && breadth >= static_cast<int>(lists->count())) break;  // all of them are a scan
+      if (lists != nullptr && breadth >= static_cast<int>(lists->count())) break;  // A probe of all lists is a scan.
       LC_ASSIGN_OR_RETURN(const Neighbours found, lists == nullptr ? WalkPast(breadth) : Ask({.nprobe = breadth}));
       measured.push_back({breadth, Recall(right, found)});
       if (measured.back().recall >= kRecallEnough) break;
@@ -96,8 +96,8 @@ class Calibration {
     return neighbours;
   }
 
-  // What walks of this breadth find. A walk that meets the row that it asks for finds the row's neighbours by the row's
-  // own links, which no query has: it is left out of the graph.
+  // Searches the graph with this `ef`. The row that serves as query is left out of the graph: its own links would lead
+  // to its neighbours, and no other query has such links.
   absl::StatusOr<Neighbours> WalkPast(int ef) const {
     const Segment& segment = *segments_[0].segment;
     const RowBlock& block = segment.block();
@@ -122,12 +122,12 @@ class Calibration {
     return neighbours;
   }
 
-  // The mean over the queries, less one standard error of it: what a hundred queries leave open is not promised.
+  // The mean over the queries less one standard error, because about a hundred queries leave so much open.
   static double Recall(const Neighbours& right, const Neighbours& found) {
     double sum = 0, squares = 0, n = 0;
     for (size_t i = 0; i < right.size(); ++i) {
       if (right[i].empty()) continue;
-      const double farthest = right[i].back().distance;  // what is as near counts, whichever of several it is
+      const double farthest = right[i].back().distance;  // any row that is as near counts
       const auto near = std::count_if(found[i].begin(), found[i].end(),
                                       [&](const SearchHit& hit) { return hit.distance <= farthest; });
       const double share = std::min(1.0, static_cast<double>(near) / static_cast<double>(right[i].size()));
@@ -142,7 +142,7 @@ class Calibration {
 
   const std::function<bool()>& stop_;
   std::vector<PinnedSegment> segments_;
-  std::vector<int64_t> rows_;  // that are asked for
+  std::vector<int64_t> rows_;  // rows that serve as queries
   std::vector<BoundQuery> queries_;
 };
 

@@ -17,7 +17,7 @@
 namespace lightcone {
 namespace {
 
-constexpr size_t kCheckBytes = 1 << 16;  // read at once
+constexpr size_t kCheckBytes = 1 << 16;  // bytes of one read
 
 float LargestBias(const RowFactors* factors, int64_t rows) {
   float largest = 0;
@@ -25,7 +25,7 @@ float LargestBias(const RowFactors* factors, int64_t rows) {
   return largest;
 }
 
-// No file of ours is that large: one that is was damaged, and reading it has not failed.
+// The index writes no file that large: a larger one is damaged, and reading it has not failed.
 absl::StatusOr<std::string> ReadOwn(const std::string& path, int64_t bytes_max) {
   absl::StatusOr<std::string> bytes = ReadFile(path, bytes_max);
   if (absl::IsResourceExhausted(bytes.status())) return DataLoss(MessageOf(bytes.status()));
@@ -160,7 +160,7 @@ absl::Status SealedSegment::CheckFile(const MappedFile& file, absl::FunctionRef<
 absl::Status SealedSegment::Check(absl::FunctionRef<bool(size_t)> go_on) const {
   LC_RETURN_IF_ERROR(CheckFiles());
   for (const MappedFile& file : files_) LC_RETURN_IF_ERROR(CheckFile(file, go_on));
-  // What was read is what was written: these look for a writer that was wrong.
+  // The files are as they were written. These checks look for errors of the writer.
   if (LargestBias(block_.factors, rows()) > bias_max_) return DataLoss(StrCat("'", folder_, "': bias_max is too low"));
   if (graph() != nullptr) LC_RETURN_IF_ERROR(graph_.Check());
   return damaged() ? DataLoss(StrCat("'", folder_, "': mapped bytes cannot be read any more")) : absl::OkStatus();
@@ -174,7 +174,7 @@ std::vector<uint32_t> SealedSegment::CopyStates() const {
 
 std::optional<int64_t> SealedSegment::Find(uint64_t internal_id) const {
   if (internal_id < block_.ids[RowById(0)] || internal_id > block_.ids[RowById(rows() - 1)]) return std::nullopt;
-  int64_t low = 0, high = rows() - 1;  // the first that is not less lies within
+  int64_t low = 0, high = rows() - 1;  // The first id that is not less lies within.
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     if (block_.ids[RowById(middle)] < internal_id) {

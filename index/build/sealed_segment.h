@@ -1,8 +1,8 @@
-// A segment of immutable, mapped files: flat or with an HNSW graph, its rows in ascending order of internal id; or IVF,
-// its rows list by list.
+// A segment of immutable, mapped files. Rows of a flat segment, or of one with an HNSW graph, ascend by internal id;
+// rows of an IVF segment lie list by list.
 //
-// Opening one costs little, whatever its size: the manifest, the states, the ids and the lists are read and checked,
-// the rest is mapped, and nothing that it may hold makes a search leave its files. Check reads them all, beside the
+// Opening a segment costs little, whatever its size: it reads and checks the manifest, the states, the ids and the
+// lists, and maps the rest. No content of the rest makes a search leave the files. Check reads all files, beside
 // searches. Threads: see segment.h; the checks are safe from any thread.
 #pragma once
 
@@ -23,17 +23,17 @@ namespace lightcone {
 
 class SealedSegment : public Segment {
  public:
-  // Maps the segment in `folder`. Checked at once: manifest, sizes, headers, and ids and lists, on which writes rest;
-  // with `with_states` also the state file, else every row is live (a segment that is not in a checkpoint yet).
-  // DATA_LOSS, NOT_FOUND and FAILED_PRECONDITION (no file at its path, but something else) say what is wrong: the
-  // segment must be rebuilt then. Other errors say nothing about it.
+  // Maps the segment in `folder`. Checks manifest, sizes, headers, and the ids and lists, on which writes rest. Without
+  // `with_states` (a segment that is not in a checkpoint yet) the state file is not read, and every row is live.
+  // DATA_LOSS, NOT_FOUND and FAILED_PRECONDITION (a path that is no file): the segment must be rebuilt. Other errors
+  // say nothing about the segment.
   static absl::StatusOr<std::shared_ptr<SealedSegment>> Open(const std::string& folder, bool with_states);
 
-  // Reads every file through, by way of the file system and not of the mapping, so that it takes no memory, and checks
-  // sums and structure. `go_on` is asked after every read of `bytes`; CANCELLED when it says no. DATA_LOSS says what is
-  // wrong; the caller marks the segment then. Other errors (no file descriptor left) say nothing about the segment.
+  // Reads every file through and checks checksums and structure. It reads by the file system, not by the mapping, so
+  // that it takes no memory. `go_on` is asked after every read of `bytes`; CANCELLED when it says no. DATA_LOSS: the
+  // caller marks the segment. Other errors (no file descriptor left) say nothing about the segment.
   absl::Status Check(absl::FunctionRef<bool(size_t bytes)> go_on) const;
-  // Whether the files that are mapped are still there, at their paths and of their sizes. Cheap. DATA_LOSS if not.
+  // DATA_LOSS unless the mapped files are still at their paths, with their sizes. Cheap.
   absl::Status CheckFiles() const;
 
   const std::string& folder() const { return folder_; }
@@ -42,12 +42,12 @@ class SealedSegment : public Segment {
   // Marks the segment for a rewrite with new settings. Writer only.
   bool stale() const { return stale_; }
   void set_stale() { stale_ = true; }
-  // Before searches meet it: an index serves it from now on. One that is opened to be measured or carried does not
-  // last.
+  // Says that an index serves the segment from now on, before searches meet it. A segment that is opened to be measured
+  // or carried does not last.
   void set_lasting() { lasting_ = true; }
 
   std::vector<uint32_t> CopyStates() const;
-  // Of the newest change that the state file held when it was read; 0 without one.
+  // Sequence of the newest change in the state file when it was read; 0 without a state file.
   uint64_t sequence_of_states() const { return sequence_of_states_; }
 
   std::string_view kind() const override { return kind_; }
@@ -86,13 +86,13 @@ class SealedSegment : public Segment {
     if (lists() == nullptr) return i;
     const uint32_t row = lists_.by_id()[static_cast<size_t>(i)];
     if (row < rows()) return row;
-    MarkDamaged();  // it was in range when the file was opened
+    MarkDamaged();  // The place was in range when the file was opened.
     return 0;
   }
 
   const std::string folder_;
   const SegmentManifest manifest_;
-  const std::string_view kind_;  // of static storage: hits name it when the segment may be gone
+  const std::string_view kind_;  // static text: hits name it when the segment may be gone
   std::vector<MappedFile> files_;
   Graph graph_;
   Lists lists_;

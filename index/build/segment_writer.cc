@@ -21,8 +21,8 @@ namespace lightcone {
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
-// The disk begins with what has been written every so often: left to the sync at the end, all of it would stand before
-// the syncs of writes that somebody waits for.
+// The disk begins to write after this many bytes. One sync at the end would keep the syncs of waiting writes behind all
+// of the file.
 constexpr size_t kBytesPerSync = 8 << 20;
 
 // A file written front to back, with its checksum.
@@ -139,7 +139,7 @@ class SegmentWriter {
     return WriteFileAtomically(StrCat(folder_, "/", kManifestFile), EncodeManifest(manifest_));
   }
 
-  // Searches it as it will be, over the files as they will be served.
+  // Searches the files as they will be served.
   absl::Status Measure() {
     LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Segment> segment, SealedSegment::Open(folder_, false));
     LC_ASSIGN_OR_RETURN(manifest_.measured, MeasureRecall(segment, control_.stop));
@@ -163,7 +163,7 @@ class SegmentWriter {
     const std::string path = StrCat(folder_, "/", kVectorsFile);
     std::error_code error;
     std::filesystem::create_hard_link(plan_.vectors_file, path, error);
-    if (error) std::filesystem::copy_file(plan_.vectors_file, path, error);  // where the file system has no links
+    if (error) std::filesystem::copy_file(plan_.vectors_file, path, error);  // for file systems without links
     if (error) return ErrnoStatus(error.value(), "link", path);
     LC_RETURN_IF_ERROR(SyncFile(path));
     std::atomic<bool> damaged{false};
@@ -261,7 +261,7 @@ class SegmentWriter {
     return WriteWhole(kPqCodesFile, codes);
   }
 
-  // Over the files just written, so that the graph's rows are the segment's rows.
+  // Builds the graph over the written files, so that its rows are the segment's rows.
   absl::Status WriteGraph() {
     std::atomic<bool> damaged{false};
     LC_ASSIGN_OR_RETURN(const Mapping vectors, Mapping::OfFile(StrCat(folder_, "/", kVectorsFile), &damaged));

@@ -133,7 +133,7 @@ std::vector<SampledRow> SegmentView::SampleRows(std::span<const uint32_t> genera
   }
   asked = std::min(asked, rows);
   std::vector<SampledRow> sample;
-  int64_t next = 0, begin = 0;  // of the sample; of the segment, among all rows
+  int64_t next = 0, begin = 0;  // next place in the sample; first row of the segment among all rows
   for (const PinnedSegment* pinned : segments) {
     const Segment& segment = *pinned->segment;
     for (; next < asked && next * rows / asked < begin + pinned->rows; ++next) {
@@ -152,6 +152,12 @@ std::vector<uint32_t> SegmentView::Generations(uint32_t view_generation) const {
     if (VisibleRows(generation, view_generation) > 0) generations.push_back(generation);
   }
   return generations;
+}
+
+void PublishedView::Publish(uint64_t sequence, int ef_default, int nprobe_default) {
+  auto view = std::make_shared<const SegmentView>(legs_, sequence, ef_default, nprobe_default);
+  absl::MutexLock lock(&mu_);
+  view_.swap(view);
 }
 
 }  // namespace lightcone

@@ -1,12 +1,15 @@
-// The view that searches hold: which segments and how many rows of each, as of one change.
-// Threads: immutable.
+// The view that searches hold: segments and the number of rows of each, as of one change.
+// Threads: a SegmentView is immutable; see PublishedView for its own.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "index/api/collection_index.h"
 #include "index/search/segment_search.h"
 
@@ -40,6 +43,24 @@ class SegmentView : public IndexView {
   const uint64_t sequence_;
   const int ef_default_;
   const int nprobe_default_;
+};
+
+// The newest view of an index. Threads: Get is safe from any thread, the others are called under the index's mutex.
+class PublishedView {
+ public:
+  void SetLeg(uint32_t generation, std::shared_ptr<const ViewLeg> leg) { legs_[generation] = std::move(leg); }
+  void RemoveLeg(uint32_t generation) { legs_.erase(generation); }
+  // Makes a view of the legs as they are.
+  void Publish(uint64_t sequence, int ef_default, int nprobe_default) ABSL_LOCKS_EXCLUDED(mu_);
+  std::shared_ptr<const SegmentView> Get() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return view_;
+  }
+
+ private:
+  SegmentView::Legs legs_;
+  mutable absl::Mutex mu_;
+  std::shared_ptr<const SegmentView> view_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace lightcone

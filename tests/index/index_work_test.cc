@@ -8,7 +8,9 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "base/cores.h"
 #include "base/files.h"
+#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "index/rows/manifest.h"
@@ -38,6 +40,34 @@ TEST_F(IndexWork, AGenerationThatGetsNoMoreRowsDoesNotKeepTheChangeLog) {
   Open();
   EXPECT_GT(index_->replay_after(), 260u);
   ExpectEqual("opened again");
+}
+
+TEST_F(IndexWork, ThreadsDoNotGrowWithIndexes) {
+  const auto threads = [] {
+    return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
+  };
+  const auto pools = 3 * std::max(4, AvailableCores());
+  Open();
+  Add(1, 120, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  const auto with_one = threads();
+  struct Other {
+    Oracle oracle;
+    std::unique_ptr<CollectionIndex> index;
+  };
+  std::vector<Other> others(200);
+  for (size_t i = 0; i < others.size(); ++i) {
+    auto index = CollectionIndex::Open(StrCat(folder_.path(), "/other", i), settings_, generations_, &others[i].oracle);
+    ASSERT_TRUE(index.ok()) << index.status();
+    others[i].index = std::move(*index);
+    for (uint64_t id = 1; id <= 60; ++id) {
+      ASSERT_TRUE(others[i].oracle.Write(others[i].index.get(), {Oracle::Add(id, 1, Vector())}).ok());
+    }
+  }
+  EXPECT_LE(threads(), with_one + pools) << "while all of them seal";
+  for (Other& other : others) ASSERT_TRUE(other.index->Flush().ok());
+  EXPECT_LE(threads(), with_one + pools);
+  for (const Other& other : others) EXPECT_EQ(other.index->Stats().builds_total, 2);
 }
 
 TEST_F(IndexWork, ReplayNeedsNoVectorOfRowsThatFilesHold) {
