@@ -487,7 +487,7 @@ TEST(FilterPlan, FollowsTheShareOfRowsThatPass) {
   EXPECT_EQ(plan(0.05), SearchPlan::kPassingScan);
   EXPECT_EQ(plan(0.001), SearchPlan::kPassingScan);
   EXPECT_EQ(plan(0.0), SearchPlan::kPassingScan);
-  facts.wanted = 128;  // a walk by which three times as many are found is dearer than one by passing rows
+  facts.k = 128;  // a walk by which three times as many are found is dearer than one by passing rows
   EXPECT_EQ(plan(0.5), SearchPlan::kPassingWalk);
   facts.k = 10;
   facts.for_recall = true;  // so is one that finds the nearest 10 of a tenth as surely as the breadth finds 10
