@@ -10,20 +10,102 @@
 namespace lightcone::server {
 namespace {
 
+constexpr auto kIndexFields = [](auto& f, auto& s) {
+  f.Field("growing_rows_max", s.growing_rows_max);
+  f.Field("merge_rows_max", s.merge_rows_max);
+  f.Field("tombstones_share_max", s.tombstones_share_max);
+  f.Field("hnsw_m", s.hnsw_m);
+  f.Field("hnsw_ef_construction", s.hnsw_ef_construction);
+  f.Field("hnsw_ef_search", s.hnsw_ef_search);
+  f.Field("build_threads", s.build_threads);
+  f.Later("ivf_lists", s.ivf_lists);
+  f.Later("ivf_nprobe", s.ivf_nprobe);
+  f.Later("pq_m", s.pq_m);
+  f.Optional("rebuild", s.rebuild);
+};
+
+constexpr auto kCollectionFields = [](auto& f, auto& r) {
+  f.Field("name", r.name);
+  f.Field("metric", r.metric);
+  f.Field("curvature", r.curvature);
+  f.Field("active_generation", r.active_generation);
+  f.Field("last_generation", r.last_generation);
+  f.Field("created_us", r.created_us);
+  f.Optional("last_adapter_version", r.last_adapter_version);
+};
+
+constexpr auto kGenerationFields = [](auto& f, auto& r) {
+  f.Field("generation", r.generation);
+  f.Field("parent", r.parent);
+  f.Field("metric", r.space.metric);
+  f.Field("dimension", r.space.dimension);
+  f.Field("curvature", r.space.curvature);
+  f.Field("clip_radius", r.space.clip_radius);
+  f.Field("method", r.method);
+  f.Field("has_encoder", r.has_encoder);
+  f.Field("retired", r.retired);
+  f.Field("registered_us", r.registered_us);
+  f.Field("manifest_json", r.manifest_json);
+  f.Optional("compatible_prefix", r.compatible_prefix);
+  f.Optional("activated_us", r.activated_us);
+  f.Optional("activated_by", r.activated_by);
+  f.Optional("removed", r.removed);
+  f.Optional("draft", r.draft);
+};
+
+constexpr auto kAdapterFields = [](auto& f, auto& r) {
+  f.Field("from_generation", r.from);
+  f.Field("to_generation", r.to);
+  f.Field("version", r.version);
+  f.Field("put_us", r.put_us);
+};
+
+constexpr auto kBackfillFields = [](auto& f, auto& r) {
+  f.Field("generation", r.generation);
+  f.Field("head_generation", r.head_generation);
+  f.Field("ordered", r.ordered);
+  f.Field("paused", r.paused);
+  f.Field("ordered_sequence", r.ordered_sequence);
+  f.Field("started_us", r.started_us);
+  f.Later("embed_rate", r.embed_rate);
+  f.Later("p99_ms_max", r.p99_ms_max);
+  f.Check("generation", r.generation != 0);
+};
+
+constexpr auto kRequestFields = [](auto& f, auto& r) {
+  f.Field("method", r.method);
+  f.Field("fingerprint", r.fingerprint);
+  f.Field("collection", r.collection);
+  f.Field("generation", r.generation);
+  f.Field("previous_generation", r.previous_generation);
+  f.Field("out_of_reach", r.out_of_reach);
+  f.Field("time_us", r.time_us);
+  f.Optional("version", r.version);
+  f.Optional("job", r.job);
+};
+
+constexpr auto kAuditFields = [](auto& f, auto& r) {
+  f.Field("collection", r.collection);
+  f.Field("generation", r.generation);
+  f.Field("previous_generation", r.previous_generation);
+  f.Field("forced", r.forced);
+  f.Field("reason", r.reason);
+  f.Field("out_of_reach", r.out_of_reach);
+  f.Field("time_us", r.time_us);
+  f.Optional("rollback", r.rollback);
+  f.Optional("request_id", r.request_id);
+  f.Optional("operator_name", r.operator_name);
+  f.Optional("validated", r.validated);
+  f.Optional("retired", r.retired);
+  f.Optional("canary_share", r.canary_share);
+};
+
 Json ToJson(const IndexSettings& s) {
-  Json json = {{"kind", SealedKindName(s.kind)},
-               {"codes", RowCodesName(s.codes)},
-               {"growing_rows_max", s.growing_rows_max},
-               {"merge_rows_max", s.merge_rows_max},
-               {"tombstones_share_max", s.tombstones_share_max},
-               {"hnsw_m", s.hnsw_m},
-               {"hnsw_ef_construction", s.hnsw_ef_construction},
-               {"hnsw_ef_search", s.hnsw_ef_search},
-               {"ivf_lists", s.ivf_lists},
-               {"ivf_nprobe", s.ivf_nprobe},
-               {"pq_m", s.pq_m},
-               {"build_threads", s.build_threads}};
-  if (s.rebuild > 0) json["rebuild"] = s.rebuild;
+  Json json = {{"kind", SealedKindName(s.kind)}, {"codes", RowCodesName(s.codes)}};
+  FieldWriter fields;
+  kIndexFields(fields, s);
+  fields.json().erase("format");
+  json.update(fields.json());
   return json;
 }
 
@@ -31,20 +113,9 @@ absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
   IndexSettings s;
   FieldReader reader("collection", json);
   std::string kind, codes = "float32";
-  reader.Read("kind", &kind);
-  // Records of older servers lack what came later.
-  if (reader.Has("codes")) reader.Read("codes", &codes);
-  if (reader.Has("ivf_lists")) reader.Read("ivf_lists", &s.ivf_lists);
-  if (reader.Has("ivf_nprobe")) reader.Read("ivf_nprobe", &s.ivf_nprobe);
-  if (reader.Has("pq_m")) reader.Read("pq_m", &s.pq_m);
-  if (reader.Has("rebuild")) reader.Read("rebuild", &s.rebuild);
-  reader.Read("growing_rows_max", &s.growing_rows_max);
-  reader.Read("merge_rows_max", &s.merge_rows_max);
-  reader.Read("tombstones_share_max", &s.tombstones_share_max);
-  reader.Read("hnsw_m", &s.hnsw_m);
-  reader.Read("hnsw_ef_construction", &s.hnsw_ef_construction);
-  reader.Read("hnsw_ef_search", &s.hnsw_ef_search);
-  reader.Read("build_threads", &s.build_threads);
+  reader.Field("kind", kind);
+  reader.Later("codes", codes);
+  kIndexFields(reader, s);
   const std::optional<SealedKind> known_kind = ParseSealedKind(kind);
   const std::optional<RowCodes> known_codes = ParseRowCodes(codes);
   if (!known_kind) reader.Fail("kind");
@@ -72,20 +143,14 @@ bool ReadGenerations(const Json& json, std::vector<uint32_t>* out) {
 }  // namespace
 
 std::string Encode(const CollectionRecord& r) {
-  Json json = {{"format", kFormat},
-               {"name", r.name},
-               {"metric", std::string(MetricName(r.metric))},
-               {"curvature", r.curvature},
-               {"index", ToJson(r.index)},
-               {"active_generation", r.active_generation},
-               {"last_generation", r.last_generation},
-               {"aliases", r.aliases},
-               {"created_us", r.created_us}};
-  if (r.last_adapter_version != 0) json["last_adapter_version"] = r.last_adapter_version;
+  FieldWriter out(r.canary_generation != 0 ? kFormatOfCanaries : kFormat);
+  kCollectionFields(out, r);
+  Json& json = out.json();
+  json["index"] = ToJson(r.index);
+  json["aliases"] = r.aliases;
   if (!r.earlier_active.empty()) json["earlier_active"] = r.earlier_active;
   if (!r.probe_sets.empty()) json["probe_sets"] = r.probe_sets;
   if (r.canary_generation != 0) {
-    json["format"] = kFormatOfCanaries;
     json["canary"] = {{"generation", r.canary_generation}, {"share", r.canary_share}, {"began_us", r.canary_us}};
   }
   for (const PayloadField& field : r.payload_fields) {
@@ -95,38 +160,17 @@ std::string Encode(const CollectionRecord& r) {
 }
 
 std::string Encode(const GenerationRecord& r) {
-  Json json = {{"format", kFormat},
-               {"generation", r.generation},
-               {"parent", r.parent},
-               {"metric", std::string(MetricName(r.space.metric))},
-               {"dimension", r.space.dimension},
-               {"curvature", r.space.curvature},
-               {"clip_radius", r.space.clip_radius},
-               {"method", r.method},
-               {"has_encoder", r.has_encoder},
-               {"retired", r.retired},
-               {"registered_us", r.registered_us},
-               {"manifest_json", r.manifest_json}};
-  if (r.compatible_prefix != 0) json["compatible_prefix"] = r.compatible_prefix;
-  if (r.activated_us) json["activated_us"] = *r.activated_us;
-  if (!r.activated_by.empty()) json["activated_by"] = r.activated_by;
-  if (r.removed) json["removed"] = true;
-  if (r.draft) {
-    json["format"] = kFormatOfCanaries;
-    json["draft"] = true;
-  }
-  if (r.validation != nullptr) json["validation_json"] = Encode(*r.validation);
-  return Dump(json);
+  FieldWriter out(r.draft ? kFormatOfCanaries : kFormat);
+  kGenerationFields(out, r);
+  if (r.validation != nullptr) out.json()["validation_json"] = Encode(*r.validation);
+  return Dump(out.json());
 }
 
 std::string Encode(const AdapterRecord& r) {
-  const std::string head = Dump({{"format", kFormat},
-                                 {"from_generation", r.from},
-                                 {"to_generation", r.to},
-                                 {"version", r.version},
-                                 {"put_us", r.put_us},
-                                 {"file_bytes", r.file.size()}});
-  return head + "\n" + r.file;
+  FieldWriter out;
+  kAdapterFields(out, r);
+  out.json()["file_bytes"] = r.file.size();
+  return Dump(out.json()) + "\n" + r.file;
 }
 
 std::string Encode(const ProgressRecord& r) {
@@ -140,51 +184,10 @@ std::string Encode(const ProgressRecord& r) {
                {"items", std::move(items)}});
 }
 
-std::string Encode(const BackfillRecord& r) {
-  return Dump({{"format", kFormat},
-               {"generation", r.generation},
-               {"head_generation", r.head_generation},
-               {"ordered", r.ordered},
-               {"paused", r.paused},
-               {"ordered_sequence", r.ordered_sequence},
-               {"started_us", r.started_us},
-               {"embed_rate", r.embed_rate},
-               {"p99_ms_max", r.p99_ms_max}});
-}
-
-std::string Encode(const RequestRecord& r) {
-  Json json = {{"format", kFormat},
-               {"method", r.method},
-               {"fingerprint", r.fingerprint},
-               {"collection", r.collection},
-               {"generation", r.generation},
-               {"previous_generation", r.previous_generation},
-               {"out_of_reach", r.out_of_reach},
-               {"time_us", r.time_us}};
-  if (r.version != 0) json["version"] = r.version;
-  if (!r.job.empty()) json["job"] = r.job;
-  return Dump(json);
-}
-
+std::string Encode(const BackfillRecord& r) { return EncodeFields(r, kBackfillFields); }
+std::string Encode(const RequestRecord& r) { return EncodeFields(r, kRequestFields); }
 std::string Encode(const AuditRecord& r) {
-  Json json = {{"format", kFormat},
-               {"collection", r.collection},
-               {"generation", r.generation},
-               {"previous_generation", r.previous_generation},
-               {"forced", r.forced},
-               {"reason", r.reason},
-               {"out_of_reach", r.out_of_reach},
-               {"time_us", r.time_us}};
-  if (r.rollback) json["rollback"] = true;
-  if (!r.request_id.empty()) json["request_id"] = r.request_id;
-  if (!r.operator_name.empty()) json["operator_name"] = r.operator_name;
-  if (r.validated) json["validated"] = true;
-  if (r.retired) json["retired"] = true;
-  if (r.canary_share) {
-    json["format"] = kFormatOfCanaries;
-    json["canary_share"] = *r.canary_share;
-  }
-  return Dump(json);
+  return EncodeFields(r, kAuditFields, r.canary_share ? kFormatOfCanaries : kFormat);
 }
 
 namespace {
@@ -220,12 +223,7 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
   LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("collection", bytes, kFormatOfCanaries));
   CollectionRecord r;
   FieldReader reader("collection", json);
-  reader.Read("name", &r.name);
-  reader.Read("metric", &r.metric);
-  reader.Read("curvature", &r.curvature);
-  reader.Read("active_generation", &r.active_generation);
-  reader.Read("last_generation", &r.last_generation);
-  reader.Read("created_us", &r.created_us);
+  kCollectionFields(reader, r);
   if (const Json* aliases = reader.Find("aliases")) {
     if (!aliases->is_array()) reader.Fail("aliases");
     for (const Json& alias : *aliases) {
@@ -238,7 +236,6 @@ absl::StatusOr<CollectionRecord> DecodeCollection(std::string_view bytes) {
   }
   const Json* index = reader.Find("index");
   if (index != nullptr && !index->is_object()) reader.Fail("index");
-  if (reader.Has("last_adapter_version")) reader.Read("last_adapter_version", &r.last_adapter_version);
   if (const Json* earlier = reader.Has("earlier_active") ? reader.Find("earlier_active") : nullptr) {
     if (!earlier->is_array() || earlier->size() > kEarlierActiveMax) {
       reader.Fail("earlier_active");
@@ -277,30 +274,11 @@ absl::StatusOr<GenerationRecord> DecodeGeneration(std::string_view bytes) {
   LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("generation", bytes, kFormatOfCanaries));
   GenerationRecord r;
   FieldReader reader("generation", json);
-  reader.Read("generation", &r.generation);
-  reader.Read("parent", &r.parent);
-  reader.Read("metric", &r.space.metric);
-  reader.Read("dimension", &r.space.dimension);
-  reader.Read("curvature", &r.space.curvature);
-  reader.Read("clip_radius", &r.space.clip_radius);
-  reader.Read("method", &r.method);
-  reader.Read("has_encoder", &r.has_encoder);
-  reader.Read("retired", &r.retired);
-  reader.Read("registered_us", &r.registered_us);
-  reader.Read("manifest_json", &r.manifest_json);
-  if (reader.Has("activated_us")) {
-    int64_t activated = 0;
-    reader.Read("activated_us", &activated);
-    r.activated_us = activated;
-  }
-  if (reader.Has("activated_by")) reader.Read("activated_by", &r.activated_by);
-  if (reader.Has("compatible_prefix")) reader.Read("compatible_prefix", &r.compatible_prefix);
+  kGenerationFields(reader, r);
   if (r.compatible_prefix < 0 || r.compatible_prefix > r.space.dimension) reader.Fail("compatible_prefix");
   if (r.generation == 0 || r.parent >= r.generation) reader.Fail("parent");
-  if (reader.Has("removed")) reader.Read("removed", &r.removed);
-  if (reader.Has("draft")) reader.Read("draft", &r.draft);
   std::string validation;
-  if (reader.Has("validation_json")) reader.Read("validation_json", &validation);
+  reader.Optional("validation_json", validation);
   LC_RETURN_IF_ERROR(reader.status());
   const absl::Status valid = r.space.Validate();
   if (!valid.ok()) return DataLoss(StrCat("generation record: ", MessageOf(valid)));
@@ -316,10 +294,7 @@ absl::StatusOr<AdapterRecord> DecodeAdapterRecord(std::string_view bytes) {
   AdapterRecord r;
   FieldReader reader("adapter", json);
   uint64_t file_bytes = 0;
-  reader.Read("from_generation", &r.from);
-  reader.Read("to_generation", &r.to);
-  reader.Read("version", &r.version);
-  reader.Read("put_us", &r.put_us);
+  kAdapterFields(reader, r);
   reader.Read("file_bytes", &file_bytes);
   if (r.from == 0 || r.to == 0 || r.from == r.to) reader.Fail("from_generation");
   if (line == bytes.size() || bytes.size() - line - 1 != file_bytes) reader.Fail("file_bytes");
@@ -349,60 +324,15 @@ absl::StatusOr<ProgressRecord> DecodeProgress(std::string_view bytes) {
 }
 
 absl::StatusOr<BackfillRecord> DecodeBackfill(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("backfill", bytes));
-  BackfillRecord r;
-  FieldReader reader("backfill", json);
-  reader.Read("generation", &r.generation);
-  reader.Read("head_generation", &r.head_generation);
-  reader.Read("ordered", &r.ordered);
-  reader.Read("paused", &r.paused);
-  reader.Read("ordered_sequence", &r.ordered_sequence);
-  reader.Read("started_us", &r.started_us);
-  if (json.contains("embed_rate")) {  // records of older servers have neither
-    reader.Read("embed_rate", &r.embed_rate);
-    reader.Read("p99_ms_max", &r.p99_ms_max);
-  }
-  if (r.generation == 0) reader.Fail("generation");
-  LC_RETURN_IF_ERROR(reader.status());
-  return r;
+  return DecodeFields<BackfillRecord>("backfill", bytes, kBackfillFields);
 }
 
 absl::StatusOr<RequestRecord> DecodeRequest(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("request", bytes));
-  RequestRecord r;
-  FieldReader reader("request", json);
-  reader.Read("method", &r.method);
-  reader.Read("fingerprint", &r.fingerprint);
-  reader.Read("collection", &r.collection);
-  reader.Read("generation", &r.generation);
-  reader.Read("previous_generation", &r.previous_generation);
-  reader.Read("out_of_reach", &r.out_of_reach);
-  reader.Read("time_us", &r.time_us);
-  if (reader.Has("version")) reader.Read("version", &r.version);
-  if (reader.Has("job")) reader.Read("job", &r.job);
-  LC_RETURN_IF_ERROR(reader.status());
-  return r;
+  return DecodeFields<RequestRecord>("request", bytes, kRequestFields);
 }
 
 absl::StatusOr<AuditRecord> DecodeAudit(std::string_view bytes) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("audit", bytes, kFormatOfCanaries));
-  AuditRecord r;
-  FieldReader reader("audit", json);
-  reader.Read("collection", &r.collection);
-  reader.Read("generation", &r.generation);
-  reader.Read("previous_generation", &r.previous_generation);
-  reader.Read("forced", &r.forced);
-  reader.Read("reason", &r.reason);
-  reader.Read("out_of_reach", &r.out_of_reach);
-  reader.Read("time_us", &r.time_us);
-  if (reader.Has("rollback")) reader.Read("rollback", &r.rollback);
-  if (reader.Has("request_id")) reader.Read("request_id", &r.request_id);
-  if (reader.Has("operator_name")) reader.Read("operator_name", &r.operator_name);
-  if (reader.Has("retired")) reader.Read("retired", &r.retired);
-  if (reader.Has("validated")) reader.Read("validated", &r.validated);
-  if (reader.Has("canary_share")) reader.Read("canary_share", &r.canary_share.emplace());
-  LC_RETURN_IF_ERROR(reader.status());
-  return r;
+  return DecodeFields<AuditRecord>("audit", bytes, kAuditFields, kFormatOfCanaries);
 }
 
 std::string BackfillName(uint32_t collection) { return StrCat("backfill/", collection); }

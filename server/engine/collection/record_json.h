@@ -1,10 +1,13 @@
 // Records of the engine as JSON objects with a format version: what their encoders and decoders share.
-// Threads: pure functions; a FieldReader belongs to one thread.
+// A record lists its fields once, for both directions: [](auto& f, auto& r) { f.Field("name", r.name); }
+// Threads: pure functions; a FieldReader or FieldWriter belongs to one thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
@@ -24,6 +27,36 @@ inline constexpr uint32_t kFormatOfCanaries = 2;
 class FieldReader {
  public:
   FieldReader(std::string_view kind, const Json& json) : kind_(kind), json_(json) {}
+
+  template <typename T>
+  void Field(const char* name, T& out) {
+    Read(name, &out);
+  }
+  // Records of older servers lack it.
+  template <typename T>
+  void Later(const char* name, T& out) {
+    if (Has(name)) Read(name, &out);
+  }
+  // Not written where it is the default.
+  template <typename T>
+  void Optional(const char* name, T& out, const T& /*default_value*/ = T()) {
+    Later(name, out);
+  }
+  void Check(const char* name, bool good) {
+    if (!good) Fail(name);
+  }
+  // One of these names.
+  template <typename T, size_t n>
+  void Named(const char* name, const std::pair<T, std::string_view> (&names)[n], T& out) {
+    std::string text;
+    Read(name, &text);
+    for (const auto& [value, known] : names) {
+      if (known != text) continue;
+      out = value;
+      return;
+    }
+    Fail(name);
+  }
 
   void Read(const char* name, std::string* out) {
     if (const Json* value = Find(name)) Take(name, value->is_string(), *value, out);
@@ -63,6 +96,10 @@ class FieldReader {
     if (!metric.ok()) return Fail(name);
     *out = *metric;
   }
+  template <typename T>
+  void Read(const char* name, std::optional<T>* out) {
+    Read(name, &out->emplace());
+  }
   const Json* Find(const char* name) {
     const auto found = json_.find(name);
     if (found != json_.end()) return &*found;
@@ -87,11 +124,63 @@ class FieldReader {
   absl::Status status_;
 };
 
+// Writes what a FieldReader reads.
+class FieldWriter {
+ public:
+  explicit FieldWriter(uint32_t format = kFormat) { json_["format"] = format; }
+
+  template <typename T>
+  void Field(const char* name, const T& value) {
+    json_[name] = value;
+  }
+  void Field(const char* name, const Metric& value) { json_[name] = MetricName(value); }
+  template <typename T>
+  void Field(const char* name, const std::optional<T>& value) {
+    json_[name] = *value;
+  }
+  template <typename T>
+  void Later(const char* name, const T& value) {
+    Field(name, value);
+  }
+  template <typename T>
+  void Optional(const char* name, const T& value, const T& default_value = T()) {
+    if (value != default_value) Field(name, value);
+  }
+  template <typename T, size_t n>
+  void Named(const char* name, const std::pair<T, std::string_view> (&names)[n], const T& value) {
+    for (const auto& [known, text] : names) {
+      if (known == value) json_[name] = text;
+    }
+  }
+  void Check(const char* /*name*/, bool /*good*/) {}
+  Json& json() { return json_; }
+
+ private:
+  Json json_;
+};
+
 // DATA_LOSS when the bytes are no object with a format; FAILED_PRECONDITION for one above `newest`.
 absl::StatusOr<Json> ParseRecord(std::string_view kind, std::string_view bytes, uint32_t newest = kFormat);
 
 // Never fails: what is not UTF-8 is replaced.
 std::string Dump(const Json& json);
+
+template <typename Record, typename Fields>
+std::string EncodeFields(const Record& record, const Fields& fields, uint32_t format = kFormat) {
+  FieldWriter writer(format);
+  fields(writer, record);
+  return Dump(writer.json());
+}
+template <typename Record, typename Fields>
+absl::StatusOr<Record> DecodeFields(std::string_view kind, std::string_view bytes, const Fields& fields,
+                                    uint32_t newest = kFormat) {
+  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord(kind, bytes, newest));
+  Record record;
+  FieldReader reader(kind, json);
+  fields(reader, record);
+  LC_RETURN_IF_ERROR(reader.status());
+  return record;
+}
 
 // An item's id: a number or a text, as it is.
 Json ToJson(const ItemId& id);

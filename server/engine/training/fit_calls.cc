@@ -33,34 +33,22 @@ constexpr size_t kLossBytesMax = 64;
 constexpr int64_t kSampleDefault = 2'000, kSampleLimit = 100'000;
 constexpr uint64_t kSampledBetweenChecks = 4'096;
 
-std::string Encode(const FitAdapterCall& call) {
-  return Dump({{"format", kFormat},
-               {"from", call.from},
-               {"to", call.to},
-               {"map", call.map},
-               {"loss", call.loss},
-               {"width", call.width},
-               {"pairs_max", call.pairs_max},
-               {"embed_max", call.embed_max},
-               {"label_field", call.label_field},
-               {"seed", call.seed}});
-}
+constexpr auto kFitFields = [](auto& f, auto& call) {
+  f.Field("from", call.from);
+  f.Field("to", call.to);
+  f.Field("map", call.map);
+  f.Field("loss", call.loss);
+  f.Field("width", call.width);
+  f.Field("pairs_max", call.pairs_max);
+  f.Field("embed_max", call.embed_max);
+  f.Field("label_field", call.label_field);
+  f.Field("seed", call.seed);
+};
+
+std::string Encode(const FitAdapterCall& call) { return EncodeFields(call, kFitFields); }
 
 absl::StatusOr<FitAdapterCall> DecodeFit(const std::string& text) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("arguments of fitting", text));
-  FitAdapterCall call;
-  FieldReader reader("arguments of fitting", json);
-  reader.Read("from", &call.from);
-  reader.Read("to", &call.to);
-  reader.Read("map", &call.map);
-  reader.Read("loss", &call.loss);
-  reader.Read("width", &call.width);
-  reader.Read("pairs_max", &call.pairs_max);
-  reader.Read("embed_max", &call.embed_max);
-  reader.Read("label_field", &call.label_field);
-  reader.Read("seed", &call.seed);
-  LC_RETURN_IF_ERROR(reader.status());
-  return call;
+  return DecodeFields<FitAdapterCall>("arguments of fitting", text, kFitFields);
 }
 
 // Which maps have what `width` and `loss` say, as `lightcone adapt` has it.

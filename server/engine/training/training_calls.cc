@@ -33,22 +33,16 @@ constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
 constexpr absl::Duration kTryAgain = absl::Seconds(5);
 constexpr size_t kCurvePoints = 200;
 
-std::string Encode(const StartTrainingCall& call) {
-  return Dump({{"format", kFormat},
-               {"recipe_json", call.recipe_json},
-               {"label_field", call.label_field},
-               {"parent", call.parent}});
-}
+constexpr auto kTrainingFields = [](auto& f, auto& call) {
+  f.Field("recipe_json", call.recipe_json);
+  f.Field("label_field", call.label_field);
+  f.Field("parent", call.parent);
+};
+
+std::string Encode(const StartTrainingCall& call) { return EncodeFields(call, kTrainingFields); }
 
 absl::StatusOr<StartTrainingCall> DecodeTraining(const std::string& text) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("arguments of training", text));
-  StartTrainingCall call;
-  FieldReader reader("arguments of training", json);
-  reader.Read("recipe_json", &call.recipe_json);
-  reader.Read("label_field", &call.label_field);
-  reader.Read("parent", &call.parent);
-  LC_RETURN_IF_ERROR(reader.status());
-  return call;
+  return DecodeFields<StartTrainingCall>("arguments of training", text, kTrainingFields);
 }
 
 absl::Status CheckData(const TrainingRecipe& recipe, const StartTrainingCall& call) {

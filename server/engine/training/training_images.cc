@@ -162,31 +162,15 @@ void SyncDisk(const std::string& folder) {
   ::close(file);
 }
 
-std::string Encode(const TrainingImages& i) {
-  return Dump({{"format", kFormat},
-               {"images", i.images},
-               {"classes", i.classes},
-               {"without_input", i.without_input},
-               {"unlabelled", i.unlabelled},
-               {"tensors", i.tensors},
-               {"undecodable", i.undecodable},
-               {"alone", i.alone}});
-}
-
-absl::StatusOr<TrainingImages> DecodeImages(const std::string& text) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("training's images", text));
-  TrainingImages i;
-  FieldReader reader("training's images", json);
-  reader.Read("images", &i.images);
-  reader.Read("classes", &i.classes);
-  reader.Read("without_input", &i.without_input);
-  reader.Read("unlabelled", &i.unlabelled);
-  reader.Read("tensors", &i.tensors);
-  reader.Read("undecodable", &i.undecodable);
-  reader.Read("alone", &i.alone);
-  LC_RETURN_IF_ERROR(reader.status());
-  return i;
-}
+constexpr auto kImagesFields = [](auto& f, auto& i) {
+  f.Field("images", i.images);
+  f.Field("classes", i.classes);
+  f.Field("without_input", i.without_input);
+  f.Field("unlabelled", i.unlabelled);
+  f.Field("tensors", i.tensors);
+  f.Field("undecodable", i.undecodable);
+  f.Field("alone", i.alone);
+};
 
 }  // namespace
 
@@ -206,13 +190,13 @@ absl::StatusOr<TrainingImages> ExportTrainingImages(const Collection& collection
   LC_RETURN_IF_ERROR(MakeFolders(folder));
   LC_ASSIGN_OR_RETURN(const TrainingImages made, Export(collection, label_field, folder, run).Run());
   SyncDisk(folder);  // the seal vouches for the images
-  LC_RETURN_IF_ERROR(WriteFileAtomically(SealOf(folder), Encode(made)));
+  LC_RETURN_IF_ERROR(WriteFileAtomically(SealOf(folder), EncodeFields(made, kImagesFields)));
   return made;
 }
 
 absl::StatusOr<TrainingImages> KeptTrainingImages(const std::string& folder) {
   LC_ASSIGN_OR_RETURN(const std::string kept, ReadFile(SealOf(folder)));
-  return DecodeImages(kept);
+  return DecodeFields<TrainingImages>("training's images", kept, kImagesFields);
 }
 
 }  // namespace lightcone::server

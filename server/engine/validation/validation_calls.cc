@@ -24,24 +24,11 @@ struct Arguments {
   bool calibrate = true;
 };
 
-std::string Encode(const Arguments& arguments) {
-  Json json = {{"format", kFormat},
-               {"tolerance", arguments.tolerance},
-               {"reference_generation", arguments.reference_generation}};
-  if (!arguments.calibrate) json["calibrate"] = false;
-  return Dump(json);
-}
-
-absl::StatusOr<Arguments> DecodeArguments(const std::string& text) {
-  LC_ASSIGN_OR_RETURN(const Json json, ParseRecord("validation's arguments", text));
-  Arguments arguments;
-  FieldReader reader("validation's arguments", json);
-  reader.Read("tolerance", &arguments.tolerance);
-  reader.Read("reference_generation", &arguments.reference_generation);
-  if (reader.Has("calibrate")) reader.Read("calibrate", &arguments.calibrate);
-  LC_RETURN_IF_ERROR(reader.status());
-  return arguments;
-}
+constexpr auto kArgumentFields = [](auto& f, auto& a) {
+  f.Field("tolerance", a.tolerance);
+  f.Field("reference_generation", a.reference_generation);
+  f.Optional("calibrate", a.calibrate, true);
+};
 
 absl::StatusOr<std::vector<ProbeSet>> ReadProbeSets(const Store& store, uint32_t collection,
                                                     const CollectionRecord& record) {
@@ -121,7 +108,8 @@ absl::StatusOr<std::string> ValidationCalls::Validate(const ValidateCall& call) 
   if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
-  const std::string fingerprint = StrCat(collection.number(), "|", call.generation, "|", DigestOf(Encode(arguments)));
+  const std::string encoded = EncodeFields(arguments, kArgumentFields);
+  const std::string fingerprint = StrCat(collection.number(), "|", call.generation, "|", DigestOf(encoded));
   LC_ASSIGN_OR_RETURN(
       OperatorTransaction change,
       OperatorTransaction::Begin(context_, collection, {call.request_id, "ValidateGeneration", fingerprint}));
@@ -134,11 +122,12 @@ absl::StatusOr<std::string> ValidationCalls::Validate(const ValidateCall& call) 
   if (state.record.probe_sets.empty()) {
     return FailedPrecondition(StrCat("collection '", state.record.name, "' has no probe set to validate by; put one"));
   }
-  return BeginJob(*context_.jobs, change, kJob, call.generation, Encode(arguments));
+  return BeginJob(*context_.jobs, change, kJob, call.generation, encoded);
 }
 
 absl::StatusOr<std::string> ValidationCalls::RunJob(const JobRun& run) {
-  LC_ASSIGN_OR_RETURN(const Arguments arguments, DecodeArguments(run.job.arguments_json));
+  LC_ASSIGN_OR_RETURN(const Arguments arguments,
+                      DecodeFields<Arguments>("validation's arguments", run.job.arguments_json, kArgumentFields));
   LC_ASSIGN_OR_RETURN(const ServedPtr served,
                       context_.catalog.FindByNumber(run.job.collection_number, run.job.collection));
   Collection& collection = *served->collection;
