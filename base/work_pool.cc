@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/cores.h"
 #include "base/dcheck.h"
 
 namespace lightcone {
@@ -94,7 +95,7 @@ void WorkPool::RunFirst() {
 void WorkPool::Wake(Entry& entry) {
   if (entry.woken.exchange(true)) return;
   absl::MutexLock lock(&mu_);
-  if (!entry.queued) return;  // Its running step is followed by another one.
+  if (!entry.queued) return;  // Another step follows the running one.
   const Clock::time_point now = Clock::now();
   if (entry.turn.first <= now) return;
   Dequeue(entry);
@@ -106,6 +107,13 @@ void WorkPool::Remove(Entry& entry) {
   entry.removed = true;
   Dequeue(entry);
   while (entry.running) step_ended_.Wait(&mu_);
+}
+
+std::shared_ptr<WorkPool> SharedPool::Get() {
+  absl::MutexLock lock(&mu_);
+  std::shared_ptr<WorkPool> pool = pool_.lock();
+  if (pool == nullptr) pool_ = pool = std::make_shared<WorkPool>(std::max(4, AvailableCores()), begin_);
+  return pool;
 }
 
 RecurringWork::RecurringWork(std::shared_ptr<WorkPool> pool, std::function<absl::Duration()> step)

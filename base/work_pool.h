@@ -64,6 +64,20 @@ class WorkPool {
   absl::CondVar step_ended_;
 };
 
+// The pool of one kind of work in the process: it lives while somebody has it.
+class SharedPool {
+ public:
+  // Each thread calls `begin` first.
+  explicit SharedPool(std::function<void()> begin) : begin_(std::move(begin)) {}
+  // The pool has a thread for each core, but at least four: a few large pieces of work do not hold all of them.
+  std::shared_ptr<WorkPool> Get() ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  const std::function<void()> begin_;
+  absl::Mutex mu_;
+  std::weak_ptr<WorkPool> pool_ ABSL_GUARDED_BY(mu_);
+};
+
 // Work of one owner.
 class RecurringWork {
  public:

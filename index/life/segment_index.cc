@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "absl/time/clock.h"
-#include "base/cores.h"
 #include "base/priority.h"
 #include "base/status.h"
 #include "index/life/index_loader.h"
@@ -27,21 +26,13 @@ void GiveWayOnDisk() {
 // Threads that all indexes of the process share. Each kind of work has its own: a seal, for which writes wait, does not
 // wait behind rewrites that take minutes.
 struct IndexPools {
-  // The last index that closes ends the threads.
-  static std::shared_ptr<IndexPools> OfProcess() {
-    static absl::Mutex mu;
-    static std::weak_ptr<IndexPools> shared;
-    absl::MutexLock lock(&mu);
-    std::shared_ptr<IndexPools> pools = shared.lock();
-    if (pools == nullptr) shared = pools = std::make_shared<IndexPools>();
-    return pools;
-  }
-
-  const int threads_max = std::max(4, AvailableCores());  // a few large collections do not hold all of them
-  WorkPool builds{threads_max, StandBackForSearches};
-  WorkPool rewrites{threads_max, StandBackForSearches};
-  WorkPool checks{threads_max, GiveWayOnDisk};
+  SharedPool builds{StandBackForSearches}, rewrites{StandBackForSearches}, checks{GiveWayOnDisk};
 };
+
+IndexPools& Pools() {
+  static auto* const pools = new IndexPools;
+  return *pools;
+}
 
 }  // namespace
 
@@ -80,15 +71,13 @@ absl::Status SegmentIndex::Start(const std::vector<std::pair<uint32_t, Space>>& 
     newest_in_files_ = state_.newest_in_files;
   }
   for (const uint32_t number : incomplete) LC_RETURN_IF_ERROR(builder_.repair().Recover(number));
-  const std::shared_ptr<IndexPools> pools = IndexPools::OfProcess();
   absl::MutexLock lock(&state_.mu);  // no step begins before all is set
   state_.Publish();
-  builder_.rewrites().Open({pools, &pools->rewrites});
-  building_ = std::make_unique<RecurringWork>(std::shared_ptr<WorkPool>(pools, &pools->builds),
-                                              [this] { return builder_.Step(); });
+  builder_.rewrites().Open(Pools().rewrites.Get());
+  building_ = std::make_unique<RecurringWork>(Pools().builds.Get(), [this] { return builder_.Step(); });
   state_.builder.work = building_.get();
   if (state_.unchecked.empty()) return absl::OkStatus();
-  checking_ = std::make_unique<RecurringWork>(std::shared_ptr<WorkPool>(pools, &pools->checks),
+  checking_ = std::make_unique<RecurringWork>(Pools().checks.Get(),
                                               [this] { return builder_.checks().CheckNext(/*hurry=*/false); });
   return absl::OkStatus();
 }

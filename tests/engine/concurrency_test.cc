@@ -1,8 +1,11 @@
 // Writers and searchers at once, with an oracle of what each answer may hold.
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "base/cores.h"
 #include "base/thread_pool.h"
 #include "engine_testing.h"
 
@@ -10,6 +13,30 @@ namespace lightcone::server {
 namespace {
 
 class Concurrency : public EngineTest {};
+
+TEST_F(Concurrency, ThreadsDoNotGrowWithCollections) {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+  };
+  const auto make = [&](const std::string& name) {
+    CreateCollectionCall create;
+    create.name = name;
+    create.payload_fields = {{"kind", PayloadType::kKeyword}};
+    ASSERT_TRUE(engine_->CreateCollection(create).ok());
+    RegisterCall generation;
+    generation.collection = name;
+    generation.manifest_json = ManifestFor(kDimension);
+    ASSERT_TRUE(engine_->RegisterGeneration(generation).ok());
+  };
+  make("first");
+  const auto with_one = threads();
+  for (int i = 1; i < 200; ++i) make(StrCat("c", i));
+  const auto pools = 4 * std::max(4, AvailableCores());  // builds, rewrites, checks, payload indexes
+  EXPECT_LE(threads(), with_one + pools);
+  engine_.reset();
+  engine_ = OpenEngine(folder_.path());
+  EXPECT_LE(threads(), with_one + pools) << "after a start";
+}
 
 // Each item is written again and again; version n lies at distance ~n from the origin and says so in its payload.
 TEST_F(Concurrency, AnItemUnderConstantReplacementIsNeverMissingNorTwiceNorMixed) {

@@ -17,6 +17,12 @@ constexpr double kTestedShareMin = 1.0 / 6;
 constexpr absl::Duration kRetry = absl::Seconds(10);
 constexpr absl::Duration kIndexPoll = absl::Milliseconds(20);
 
+// Threads that build the payload indexes of all collections.
+SharedPool& BuildPool() {
+  static auto* const pool = new SharedPool([] {});
+  return *pool;
+}
+
 void AddName(std::vector<std::string>* names, const std::string& name) {
   if (std::find(names->begin(), names->end(), name) == names->end()) names->push_back(name);
 }
@@ -24,72 +30,64 @@ void AddName(std::vector<std::string>* names, const std::string& name) {
 }  // namespace
 
 PayloadIndex::~PayloadIndex() {
-  std::thread builder;
-  {
-    absl::MutexLock lock(&mu_);
-    stopping_ = true;
-    builder.swap(builder_);
-  }
-  if (builder.joinable()) builder.join();
+  std::unique_ptr<RecurringWork> work;
+  absl::MutexLock lock(&mu_);
+  stopping_ = true;
+  work.swap(work_);
 }
 
 void PayloadIndex::Declare(std::span<const PayloadField> fields) {
-  std::thread old;
-  {
-    absl::MutexLock lock(&mu_);
-    std::vector<FieldPtr> next;
-    for (const PayloadField& field : fields) {
-      const auto known =
-          std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field == field; });
-      next.push_back(known != fields_.end() ? *known : std::make_shared<Field>(field));
-    }
-    fields_ = std::move(next);
-    active_ = !fields_.empty();
-    if (!Building() || building_ || stopping_) return;
-    old.swap(builder_);  // It has ended.
-    builder_ = std::thread([this] { BuilderLoop(); });
-    building_ = true;
+  absl::MutexLock lock(&mu_);
+  std::vector<FieldPtr> next;
+  for (const PayloadField& field : fields) {
+    const auto known =
+        std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field == field; });
+    next.push_back(known != fields_.end() ? *known : std::make_shared<Field>(field));
   }
-  if (old.joinable()) old.join();
+  fields_ = std::move(next);
+  active_ = !fields_.empty();
+  if (!Building() || stopping_) return;
+  if (work_ != nullptr) {
+    work_->Wake();
+  } else {
+    work_ = std::make_unique<RecurringWork>(BuildPool().Get(), [this] { return BuildDeclared(); });
+  }
 }
 
 bool PayloadIndex::Building() const {
   return std::any_of(fields_.begin(), fields_.end(), [](const FieldPtr& field) { return !field->ready; });
 }
 
-void PayloadIndex::BuilderLoop() {
-  const auto stopping = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; };
-  absl::MutexLock lock(&mu_);
-  while (!stopping_) {
-    std::vector<FieldPtr> building;
+absl::Duration PayloadIndex::BuildDeclared() {
+  std::vector<FieldPtr> building;
+  {
+    absl::MutexLock lock(&mu_);
     for (const FieldPtr& field : fields_) {
       if (!field->ready) building.push_back(field);
     }
-    if (building.empty()) break;
+    if (building.empty() || stopping_) return absl::InfiniteDuration();
     reading_ = true;
-    mu_.Unlock();
-    absl::StatusOr<size_t> damaged = size_t{0};
-    try {
-      damaged = Build(building);
-    } catch (...) {
-      damaged = StatusOfException();
-    }
-    const absl::Status status = damaged.status();
-    mu_.Lock();
-    reading_ = false;
-    for (const FieldPtr& field : building) {
-      field->ready = status.ok();
-      if (field->ready) field->index.Settle();
-      field->error = status;
-      if (status.ok() && *damaged > 0) {
-        field->error = DataLoss(StrCat(*damaged, " items are damaged (the log names them); they pass no filter here"));
-      }
-    }
-    if (status.ok() || absl::IsCancelled(status)) continue;
-    spdlog::warn("payload index: {}; trying again in {} s", MessageOf(status), absl::ToInt64Seconds(kRetry));
-    mu_.AwaitWithTimeout(absl::Condition(&stopping), kRetry);
   }
-  building_ = false;
+  absl::StatusOr<size_t> damaged = size_t{0};
+  try {
+    damaged = Build(building);
+  } catch (...) {
+    damaged = StatusOfException();
+  }
+  const absl::Status status = damaged.status();
+  absl::MutexLock lock(&mu_);
+  reading_ = false;
+  for (const FieldPtr& field : building) {
+    field->ready = status.ok();
+    if (field->ready) field->index.Settle();
+    field->error = status;
+    if (status.ok() && *damaged > 0) {
+      field->error = DataLoss(StrCat(*damaged, " items are damaged (the log names them); they pass no filter here"));
+    }
+  }
+  if (status.ok() || absl::IsCancelled(status)) return absl::ZeroDuration();  // Other fields may have been declared.
+  spdlog::warn("payload index: {}; trying again in {} s", MessageOf(status), absl::ToInt64Seconds(kRetry));
+  return kRetry;
 }
 
 absl::StatusOr<size_t> PayloadIndex::Build(const std::vector<FieldPtr>& fields) {

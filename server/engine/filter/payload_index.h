@@ -2,9 +2,9 @@
 // payload belongs to its internal id for good (new content has new ids), so nothing here knows of segments,
 // generations or views: sealing, merging, backfill and activation leave it untouched.
 //
-// It is a cache of the store, in memory. A field takes every write from the moment it is declared, and a thread reads
-// the payloads that were there before; until that is through, and after every start, conditions on the field are
-// answered by reading payloads, as those on fields without an index are.
+// It is a cache of the store, in memory. A field takes every write from the moment it is declared, and a build in the
+// background reads the payloads that were there before; until that is through, and after every start, conditions on the
+// field are answered by reading payloads, as those on fields without an index are.
 //
 // Nobody knows what a damaged payload holds: its item passes no filter that an index answers, and its field says so as
 // its error.
@@ -21,7 +21,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +29,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/work_pool.h"
 #include "server/engine/filter/field_index.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_field.h"
@@ -105,7 +106,8 @@ class PayloadIndex {
   // nullptr: no index answers conditions on it.
   const Field* Find(const std::string& path) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool Building() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  void BuilderLoop() ABSL_LOCKS_EXCLUDED(mu_);
+  // Builds the fields that are not ready. Returns how long the next build may wait.
+  absl::Duration BuildDeclared() ABSL_LOCKS_EXCLUDED(mu_);
   // Reads every payload into these fields, as far as they are still declared; how many items were left out as damaged.
   absl::StatusOr<size_t> Build(const std::vector<FieldPtr>& fields) ABSL_LOCKS_EXCLUDED(mu_);
   // What the payloads hold in the fields given: one row an entry.
@@ -122,9 +124,8 @@ class PayloadIndex {
   std::vector<FieldPtr> fields_ ABSL_GUARDED_BY(mu_);
   IdSet damaged_ ABSL_GUARDED_BY(mu_);  // whose payloads nobody can read
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  bool building_ ABSL_GUARDED_BY(mu_) = false;  // the thread is at work
-  bool reading_ ABSL_GUARDED_BY(mu_) = false;   // it reads payloads
-  std::thread builder_ ABSL_GUARDED_BY(mu_);
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;                 // whether a build reads payloads
+  std::unique_ptr<RecurringWork> work_ ABSL_GUARDED_BY(mu_);  // builds; null until a field was declared
 
   absl::Mutex sweep_mu_ ABSL_ACQUIRED_BEFORE(mu_);
   absl::Mutex discard_mu_;
