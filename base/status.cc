@@ -1,6 +1,9 @@
 #include "base/status.h"
 
+#include <utility>
+
 #include "absl/strings/cord.h"
+#include "base/dcheck.h"
 
 namespace lightcone {
 namespace {
@@ -19,10 +22,15 @@ absl::Status Annotate(const absl::Status& status, std::string_view step) {
 
 absl::Status FieldError(absl::StatusCode code, std::string_view field, std::string_view value,
                         std::string_view allowed) {
-  absl::Status out = MakeStatus(code, StrCat("field '", field, "' is ", value, "; allowed: ", allowed));
-  const std::string parts = StrCat(field, std::string(1, kSeparator), value, std::string(1, kSeparator), allowed);
-  out.SetPayload(kFieldUrl, absl::Cord(parts));
-  return out;
+  return WithField(MakeStatus(code, StrCat("field '", field, "' is ", value, "; allowed: ", allowed)),
+                   {std::string(field), std::string(value), std::string(allowed)});
+}
+
+absl::Status WithField(absl::Status status, const FieldErrorParts& parts) {
+  LC_DCHECK(!status.ok());
+  const std::string separator(1, kSeparator);
+  status.SetPayload(kFieldUrl, absl::Cord(StrCat(parts.field, separator, parts.value, separator, parts.allowed)));
+  return status;
 }
 
 absl::Status InvalidField(std::string_view field, std::string_view value, std::string_view allowed) {

@@ -25,6 +25,8 @@ absl::Status InvalidField(std::string_view field, std::string_view value, std::s
 struct FieldErrorParts {
   std::string field, value, allowed;
 };
+// `status` with the parts of a FieldError and the message that it has. REQUIRES: status is not OK.
+absl::Status WithField(absl::Status status, const FieldErrorParts& parts);
 FieldErrorParts PartsOf(const absl::Status& status);
 
 // absl::Status factories that take std::string_view whatever absl was built with.

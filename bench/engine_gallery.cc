@@ -41,7 +41,7 @@ absl::Status EngineGallery::Fill(int64_t both) {
     LC_RETURN_IF_ERROR(Upsert(begin, n, Durability::kProcess));
     if (begin < both) LC_RETURN_IF_ERROR(Upsert(begin, std::min(n, both - begin), Durability::kProcess, 2, true));
   }
-  server::IndexChange usual;
+  IndexChange usual;
   usual.growing_rows_max = IndexSettings().growing_rows_max;
   return engine_->Rebuild(kName, usual, /*wait=*/true, "", {}).status();
 }

@@ -3,7 +3,6 @@
 #include <map>
 
 #include "base/strings.h"
-#include "index/gpu/serving_device.h"
 
 namespace lightcone::server {
 
@@ -115,9 +114,9 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
              static_cast<double>(status.segments_damaged), labels);
 }
 
-// Of the process: all collections share it.
-void AddDevice(FamilyList* out) {
-  const gpu::ServingStatus device = gpu::ServingDeviceStatus();
+}  // namespace
+
+void AddDevice(const gpu::ServingStatus& device, FamilyList* out) {
   out->Gauge("lightcone_gpu_info", "1: what scans sealed segments (serving: the device; none, lost: the CPU), and why.",
              1, {{"state", device.state}, {"reason", device.reason}});
   if (device.state == "none") return;
@@ -134,8 +133,6 @@ void AddDevice(FamilyList* out) {
   out->Counter("lightcone_gpu_lost_total", "1 once the device has failed; the CPU serves from then on.",
                device.stats.lost ? 1 : 0);
 }
-
-}  // namespace
 
 void AddEngineFamilies(Engine& engine, FamilyList* out) {
   const absl::StatusOr<std::vector<CollectionStatus>> collections = engine.ListCollections();
@@ -160,7 +157,7 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
     for (const JobStatus& job : trainings->jobs) AddTraining(job, out);
   }
   AddLiveSampling(engine.LiveSampling(), out);
-  AddDevice(out);
+  AddDevice(gpu::ServingDeviceStatus(), out);
   AddDisk(engine.options().data_folder, out);
   const StoreStats store = engine.StoreStatistics();
   out->Gauge("lightcone_store_size_bytes", "Bytes of the store on disk.", static_cast<double>(store.disk_bytes));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "index/gpu/serving_device.h"
 #include "prometheus/metric_family.h"
 #include "server/engine/api/engine.h"
 #include "server/metrics/metrics.h"
@@ -34,13 +35,15 @@ class FamilyList {
 void AddRpcFamilies(const RpcFigures& figures, FamilyList* out);
 void AddEngineFamilies(Engine& engine, FamilyList* out);
 void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& status, FamilyList* out);
-// Of a collection whose backfill was started once.
+// The device of the process, which all collections share.
+void AddDevice(const gpu::ServingStatus& device, FamilyList* out);
+// The backfill of a collection, once one was started.
 void AddBackfill(const std::string& collection, const BackfillStatus& status, FamilyList* out);
-// Of a training that runs.
+// A training that runs.
 void AddTraining(const JobStatus& job, FamilyList* out);
 // Both sides of a canary; nothing where there is none.
 void AddCanary(const std::string& collection, const CanaryStatus& status, FamilyList* out);
-// Of the file system that holds the data folder; nothing when it cannot be asked.
+// The file system that holds the data folder; nothing when it cannot be asked.
 void AddDisk(const std::string& data_folder, FamilyList* out);
 void AddLiveSampling(const LiveSamplerStatus& status, FamilyList* out);
 

@@ -320,18 +320,24 @@ void AddHelper(std::vector<Option>* out) {
 }
 
 void AddIndex(std::vector<Option>* out) {
-  out->push_back(Choice(
-      "index.kind", [](const ServerConfig& c) { return std::string(SealedKindName(c.index.kind)); },
-      [](ServerConfig& c, const std::string& v) { c.index.kind = *ParseSealedKind(v); },
-      {"flat", "hnsw", "ivf", "auto"},
-      {"", "How sealed segments of new collections are searched; auto: by their size and index.memory_bytes_max.",
-       "flat for small galleries or exact answers, ivf for galleries that outgrow memory."}));
-  out->push_back(Choice(
-      "index.codes", [](const ServerConfig& c) { return std::string(RowCodesName(c.index.codes)); },
-      [](ServerConfig& c, const std::string& v) { c.index.codes = *ParseRowCodes(v); },
-      {"float32", "int8", "fp16", "pq", "auto"},
-      {"", "What searches of new collections read first of a row; exact answers are the same. pq: ivf alone.",
-       "float32 where disk is dearer than speed. An existing collection: `collection rebuild --codes`."}));
+  ForEachIndexSetting([out]<typename T>(const IndexSetting<T>& one) {
+    const std::string key = StrCat("index.", one.name);
+    Texts texts = {one.unit, one.help, one.when};
+    const auto setting = one.setting;
+    if constexpr (std::is_enum_v<T>) {
+      out->push_back(Choice(
+          key, [setting](const ServerConfig& c) { return std::string(SettingName(c.index.*setting)); },
+          [setting](ServerConfig& c, const std::string& v) { c.index.*setting = *ParseSettingName<T>(v); },
+          {kSettingNames<T>.begin(), kSettingNames<T>.end()}, std::move(texts)));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      out->push_back(Number(
+          key, [setting](const ServerConfig& c) { return c.index.*setting; },
+          [setting](ServerConfig& c, double v) { c.index.*setting = v; }, one.low, one.high, std::move(texts)));
+    } else {
+      out->push_back(Whole(
+          key, [setting](ServerConfig & c) -> auto& { return c.index.*setting; }, one.low, one.high, std::move(texts)));
+    }
+  });
   out->push_back(Whole("index.memory_bytes_max", FIELD(engine.index_memory_bytes_max), 0, int64_t{1} << 50,
                        {"bytes",
                         "Memory that searches of one collection may need; a collection that needs more is not "
@@ -349,42 +355,6 @@ void AddIndex(std::vector<Option>* out) {
                         "What the builders of all collections write together, but for what adapters carry; not held to "
                         "while writes wait for room. 0: no limit.",
                         "A third of what the disk writes, where searches read from it or writes are synced to it."}));
-  out->push_back(Whole("index.growing_rows_max", FIELD(index.growing_rows_max), 1, 10'000'000,
-                       {"rows",
-                        "A growing segment is sealed at this size, or at a 16th of index.unsealed_bytes_max; at most "
-                        "index.merge_rows_max.",
-                        "Lower it when fresh rows make searches slow, raise it for fewer builds."}));
-  out->push_back(Whole("index.merge_rows_max", FIELD(index.merge_rows_max), 1, 1'000'000'000,
-                       {"rows", "Sealed segments are merged up to this size; at least index.growing_rows_max.",
-                        "Lower it when merges take too much memory or time."}));
-  out->push_back(Number(
-      "index.tombstones_share_max", [](const ServerConfig& c) { return c.index.tombstones_share_max; },
-      [](ServerConfig& c, double v) { c.index.tombstones_share_max = v; }, 0.01, 1,
-      {"", "A segment with a greater share of dead rows is compacted.",
-       "Raise it when many rows change all the time."}));
-  out->push_back(Whole("index.hnsw_m", FIELD(index.hnsw_m), 2, 128,
-                       {"links", "Links a graph node.", "Raise it for hard data; costs memory and build time."}));
-  out->push_back(
-      Whole("index.hnsw_ef_construction", FIELD(index.hnsw_ef_construction), 8, 4'096,
-            {"nodes", "Breadth of the walk while a graph is built.", "Raise it for recall; costs build time."}));
-  out->push_back(
-      Whole("index.hnsw_ef_search", FIELD(index.hnsw_ef_search), 1, 10'000,
-            {"nodes", "Default breadth of the walk of a search.", "Raise it for recall; costs search time."}));
-  out->push_back(Whole("index.ivf_lists", FIELD(index.ivf_lists), 0, 1 << 20,
-                       {"lists", "Lists of an ivf segment; 0: about three times the root of its rows.",
-                        "Raise it where probed lists are long; costs build time and the ranking of the lists."}));
-  out->push_back(Whole("index.ivf_nprobe", FIELD(index.ivf_nprobe), 0, 1 << 20,
-                       {"lists", "Lists that a search reads; 0: as many as were measured to find 95 % of the nearest.",
-                        "Raise it for recall; costs search time. A search may ask for another number."}));
-  out->push_back(Whole("index.pq_m", FIELD(index.pq_m), 0, 65'536,
-                       {"bytes",
-                        "Parts that pq cuts a vector into, a byte each; must divide the dimension. 0: of four "
-                        "numbers, or a few more.",
-                        "Raise it for better candidates; costs memory."}));
-  out->push_back(
-      Whole("index.build_threads", FIELD(index.build_threads), 1, 256,
-            {"threads", "Threads of each background build of a collection: one seals new rows, one rewrites segments.",
-             "Raise it for faster bulk loads; costs CPU beside searches."}));
 }
 
 #undef FIELD

@@ -14,7 +14,6 @@ using Context = grpc::CallbackServerContext;
 using Unary = grpc::ServerUnaryReactor;
 
 constexpr size_t kPageDefault = 1'000;
-constexpr std::string_view kSnapshotHint = "stop the server and copy its data folder instead";
 
 class CollectionsService final : public v1::Collections::CallbackService {
  public:
@@ -69,11 +68,11 @@ class CollectionsService final : public v1::Collections::CallbackService {
   }
 
   Unary* Snapshot(Context* context, const v1::SnapshotRequest*, v1::SnapshotResponse*) override {
-    return StartUnimplemented(core_, context, "Collections/Snapshot", kSnapshotHint);
+    return Refuse(context, "Collections/Snapshot");
   }
 
   Unary* Restore(Context* context, const v1::RestoreRequest*, v1::RestoreResponse*) override {
-    return StartUnimplemented(core_, context, "Collections/Restore", kSnapshotHint);
+    return Refuse(context, "Collections/Restore");
   }
 
   Unary* Rebuild(Context* context, const v1::RebuildRequest* request, v1::RebuildResponse* response) override {
@@ -101,6 +100,13 @@ class CollectionsService final : public v1::Collections::CallbackService {
   }
 
  private:
+  Unary* Refuse(Context* context, std::string_view method) {
+    return Operate(context, method, [method](const CallContext&) {
+      return Unimplemented(StrCat(method, " is not implemented in this version of Lightcone; ",
+                                  "stop the server and copy its data folder instead"));
+    });
+  }
+
   Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
     return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "base/status.h"
@@ -11,46 +12,57 @@
 namespace lightcone::server {
 namespace {
 
-// Unsigned wire numbers into the engine's signed ones; 0 is not set.
-template <typename To>
-absl::Status SetUnlessZero(uint64_t value, std::string_view field, std::optional<To>* out) {
-  if (value > static_cast<uint64_t>(std::numeric_limits<To>::max())) {
-    return InvalidField(field, StrCat(value), StrCat("at most ", std::numeric_limits<To>::max()));
+// The wire's fields of index settings, by the names of the table; nullptr: the wire does not have the setting.
+const google::protobuf::FieldDescriptor* WireField(const char* name) {
+  return v1::IndexSettings::descriptor()->FindFieldByName(name);
+}
+
+// A wire enum numbers its values as the engine's does, from 1 on; 0 is not set.
+template <typename Enum>
+absl::Status Read(const v1::IndexSettings& settings, const google::protobuf::FieldDescriptor& field,
+                  std::optional<Enum>* out) requires std::is_enum_v<Enum> {
+  const int number = settings.GetReflection()->GetEnumValue(settings, &field);
+  if (number == 0) return absl::OkStatus();
+  *out = static_cast<Enum>(number - 1);
+  if (!SettingName(**out).empty()) return absl::OkStatus();
+  std::string allowed;
+  for (int i = 1; i < field.enum_type()->value_count(); ++i) {
+    allowed += StrCat(field.enum_type()->value(i)->name(), " (", field.enum_type()->value(i)->number(), "), ");
   }
-  if (value != 0) *out = static_cast<To>(value);
+  return InvalidField(StrCat("index.", field.name()), StrCat(number), StrCat(allowed, "or 0 for the default"));
+}
+
+template <typename Number>
+absl::Status Read(const v1::IndexSettings& settings, const google::protobuf::FieldDescriptor& field,
+                  std::optional<Number>* out) requires std::is_integral_v<Number> {
+  const auto* reflection = settings.GetReflection();
+  const uint64_t value =
+      sizeof(Number) == 8 ? reflection->GetUInt64(settings, &field) : reflection->GetUInt32(settings, &field);
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<Number>::max());
+  if (value > kMost) return InvalidField(StrCat("index.", field.name()), StrCat(value), StrCat("at most ", kMost));
+  if (value != 0) *out = static_cast<Number>(value);
   return absl::OkStatus();
 }
 
-// Wire enums and the engine's, pair by pair.
-constexpr std::pair<v1::IndexKind, SealedKind> kIndexKinds[] = {{v1::INDEX_KIND_FLAT, SealedKind::kFlat},
-                                                                {v1::INDEX_KIND_HNSW, SealedKind::kHnsw},
-                                                                {v1::INDEX_KIND_IVF, SealedKind::kIvf},
-                                                                {v1::INDEX_KIND_AUTO, SealedKind::kAuto}};
-constexpr std::pair<v1::RowCodes, RowCodes> kRowCodes[] = {{v1::ROW_CODES_FLOAT32, RowCodes::kFloat32},
-                                                           {v1::ROW_CODES_INT8, RowCodes::kInt8},
-                                                           {v1::ROW_CODES_FP16, RowCodes::kHalf},
-                                                           {v1::ROW_CODES_PQ, RowCodes::kPq},
-                                                           {v1::ROW_CODES_AUTO, RowCodes::kAuto}};
-
-template <typename Wire, typename Ours, size_t n>
-absl::Status SetUnlessUnspecified(const std::pair<Wire, Ours> (&all)[n], Wire value, std::string_view field,
-                                  const std::string& (*name)(Wire), std::optional<Ours>* out) {
-  if (value == Wire{}) return absl::OkStatus();
-  std::string allowed;
-  for (const auto& [wire, ours] : all) {
-    if (wire == value) *out = ours;
-    allowed += StrCat(name(wire), " (", static_cast<int>(wire), "), ");
-  }
-  if (out->has_value()) return absl::OkStatus();
-  return InvalidField(field, StrCat(static_cast<int>(value)), StrCat(allowed, "or 0 for the default"));
+absl::Status Read(const v1::IndexSettings& settings, const google::protobuf::FieldDescriptor& field,
+                  std::optional<double>* out) {
+  const double value = settings.GetReflection()->GetDouble(settings, &field);
+  if (value != 0) *out = value;
+  return absl::OkStatus();
 }
 
-template <typename Wire, typename Ours, size_t n>
-Wire WireOf(const std::pair<Wire, Ours> (&all)[n], Ours value) {
-  for (const auto& [wire, ours] : all) {
-    if (ours == value) return wire;
+template <typename T>
+void Write(T value, const google::protobuf::FieldDescriptor& field, v1::IndexSettings* out) {
+  const auto* reflection = out->GetReflection();
+  if constexpr (std::is_enum_v<T>) {
+    reflection->SetEnumValue(out, &field, static_cast<int>(value) + 1);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    reflection->SetDouble(out, &field, value);
+  } else if constexpr (sizeof(T) == 8) {
+    reflection->SetUInt64(out, &field, static_cast<uint64_t>(value));
+  } else {
+    reflection->SetUInt32(out, &field, static_cast<uint32_t>(value));
   }
-  return Wire{};
 }
 
 v1::Geometry GeometryOf(Metric metric) {
@@ -137,19 +149,12 @@ absl::StatusOr<Metric> FromWire(v1::Geometry geometry) {
 
 absl::StatusOr<IndexChange> FromWire(const v1::IndexSettings& settings) {
   IndexChange out;
-  LC_RETURN_IF_ERROR(
-      SetUnlessUnspecified(kIndexKinds, settings.kind(), "index.kind", v1::IndexKind_Name<v1::IndexKind>, &out.kind));
-  LC_RETURN_IF_ERROR(
-      SetUnlessUnspecified(kRowCodes, settings.codes(), "index.codes", v1::RowCodes_Name<v1::RowCodes>, &out.codes));
-  LC_RETURN_IF_ERROR(SetUnlessZero(settings.hnsw_m(), "index.hnsw_m", &out.hnsw_m));
-  LC_RETURN_IF_ERROR(
-      SetUnlessZero(settings.hnsw_ef_construction(), "index.hnsw_ef_construction", &out.hnsw_ef_construction));
-  LC_RETURN_IF_ERROR(SetUnlessZero(settings.hnsw_ef_search(), "index.hnsw_ef_search", &out.hnsw_ef_search));
-  LC_RETURN_IF_ERROR(SetUnlessZero(settings.ivf_lists(), "index.ivf_lists", &out.ivf_lists));
-  LC_RETURN_IF_ERROR(SetUnlessZero(settings.ivf_nprobe(), "index.ivf_nprobe", &out.ivf_nprobe));
-  LC_RETURN_IF_ERROR(SetUnlessZero(settings.pq_m(), "index.pq_m", &out.pq_m));
-  LC_RETURN_IF_ERROR(SetUnlessZero(settings.growing_rows_max(), "index.growing_rows_max", &out.growing_rows_max));
-  LC_RETURN_IF_ERROR(SetUnlessZero(settings.merge_rows_max(), "index.merge_rows_max", &out.merge_rows_max));
+  absl::Status status;
+  ForEachIndexSetting([&](const auto& one) {
+    const auto* field = WireField(one.name);
+    if (field != nullptr && status.ok()) status = Read(settings, *field, &(out.*one.change));
+  });
+  LC_RETURN_IF_ERROR(status);
   return out;
 }
 
@@ -239,20 +244,12 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   out->set_name(status.name);
   out->set_geometry(GeometryOf(status.metric));
   if (status.metric == Metric::kLorentz) out->set_curvature(status.curvature);
-  v1::IndexSettings* index = out->mutable_index();
-  index->set_kind(WireOf(kIndexKinds, status.index.kind));
-  index->set_codes(WireOf(kRowCodes, status.index.codes));
-  index->set_hnsw_m(status.index.hnsw_m);
-  index->set_hnsw_ef_construction(status.index.hnsw_ef_construction);
-  index->set_hnsw_ef_search(status.index.hnsw_ef_search);
-  index->set_ivf_lists(status.index.ivf_lists);
-  index->set_ivf_nprobe(status.index.ivf_nprobe);
-  index->set_pq_m(status.index.pq_m);
+  ForEachIndexSetting([&](const auto& one) {
+    if (const auto* field = WireField(one.name)) Write(status.index.*one.setting, *field, out->mutable_index());
+  });
   out->set_index_choice(status.index_choice);
   if (!status.index_error.ok()) out->set_index_error(MessageOf(status.index_error));
   out->set_exact_scans(gpu::ServingDeviceText());
-  index->set_growing_rows_max(status.index.growing_rows_max);
-  index->set_merge_rows_max(status.index.merge_rows_max);
   out->set_active_generation(status.active_generation);
   out->set_items(status.items);
   for (const auto& [generation, items] : status.items_by_generation) {

@@ -37,7 +37,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   void End(const absl::Status& status) {
     core_->Observe(method_, status, started_);
-    Finish(ToGrpc(status));  // the reactor may be gone when this returns
+    Finish(ToGrpc(status));  // The reactor may be gone when Finish returns.
   }
 
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
@@ -62,17 +62,6 @@ grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackSe
   auto* call = new UnaryCall(core, context, method);
   call->Start(lane, std::move(work));
   return call;
-}
-
-grpc::ServerUnaryReactor* StartUnimplemented(RpcCore* core, grpc::CallbackServerContext* context,
-                                             std::string_view method, std::string_view hint) {
-  auto* call = new UnaryCall(core, context, method);
-  call->End(UnimplementedText(method, hint));
-  return call;
-}
-
-absl::Status UnimplementedText(std::string_view method, std::string_view hint) {
-  return Unimplemented(StrCat(method, " is not implemented in this version of Lightcone; ", hint));
 }
 
 absl::Status Guarded(const std::function<absl::Status()>& work) {

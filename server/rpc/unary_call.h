@@ -18,11 +18,6 @@ namespace lightcone::server {
 grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackServerContext* context,
                                      std::string_view method, std::function<absl::Status(const CallContext&)> work);
 
-// Answers UNIMPLEMENTED: "METHOD is not implemented in this version of Lightcone; HINT".
-grpc::ServerUnaryReactor* StartUnimplemented(RpcCore* core, grpc::CallbackServerContext* context,
-                                             std::string_view method, std::string_view hint);
-absl::Status UnimplementedText(std::string_view method, std::string_view hint);
-
 // Runs `work` and turns an exception (out of memory, a third party's) into a status.
 absl::Status Guarded(const std::function<absl::Status()>& work);
 

@@ -164,54 +164,12 @@ struct CountAnswer {
   std::vector<std::pair<uint32_t, uint64_t>> by_generation;
 };
 
-// Index settings as a caller gives them: what is not set stays as it is, or is the server's default. A request is
-// recognised by what it said, not by what that meant when it came.
-struct IndexChange {
-  std::optional<SealedKind> kind;
-  std::optional<RowCodes> codes;
-  std::optional<int64_t> growing_rows_max, merge_rows_max;
-  std::optional<double> tombstones_share_max;
-  std::optional<int> hnsw_m, hnsw_ef_construction, hnsw_ef_search, ivf_lists, ivf_nprobe, pq_m, build_threads;
-
-  IndexChange() = default;
-  IndexChange(const IndexSettings& all)  // NOLINT(google-explicit-constructor): settings are a change of everything
-      : kind(all.kind),
-        codes(all.codes),
-        growing_rows_max(all.growing_rows_max),
-        merge_rows_max(all.merge_rows_max),
-        tombstones_share_max(all.tombstones_share_max),
-        hnsw_m(all.hnsw_m),
-        hnsw_ef_construction(all.hnsw_ef_construction),
-        hnsw_ef_search(all.hnsw_ef_search),
-        ivf_lists(all.ivf_lists),
-        ivf_nprobe(all.ivf_nprobe),
-        pq_m(all.pq_m),
-        build_threads(all.build_threads) {}
-
-  IndexSettings Over(const IndexSettings& base) const {
-    IndexSettings out;
-    out.kind = kind.value_or(base.kind);
-    out.codes = codes.value_or(base.codes);
-    out.growing_rows_max = growing_rows_max.value_or(base.growing_rows_max);
-    out.merge_rows_max = merge_rows_max.value_or(base.merge_rows_max);
-    out.tombstones_share_max = tombstones_share_max.value_or(base.tombstones_share_max);
-    out.hnsw_m = hnsw_m.value_or(base.hnsw_m);
-    out.hnsw_ef_construction = hnsw_ef_construction.value_or(base.hnsw_ef_construction);
-    out.hnsw_ef_search = hnsw_ef_search.value_or(base.hnsw_ef_search);
-    out.ivf_lists = ivf_lists.value_or(base.ivf_lists);
-    out.ivf_nprobe = ivf_nprobe.value_or(base.ivf_nprobe);
-    out.pq_m = pq_m.value_or(base.pq_m);
-    out.build_threads = build_threads.value_or(base.build_threads);
-    out.rebuild = base.rebuild;
-    return out;
-  }
-};
-
 struct CreateCollectionCall {
   std::string request_id;
   std::string name;
   Metric metric = Metric::kLorentz;
   double curvature = 1.0;
+  // A request is recognised by what it said, not by what that meant when it came.
   IndexChange index;
   IndexSettings index_defaults;              // the server's, for what `index` leaves open: no part of what is asked
   std::vector<PayloadField> payload_fields;  // to keep an index over

@@ -3,26 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <type_traits>
 
 #include "base/status.h"
 #include "server/engine/collection/record_json.h"
 
 namespace lightcone::server {
 namespace {
-
-constexpr auto kIndexFields = [](auto& f, auto& s) {
-  f.Field("growing_rows_max", s.growing_rows_max);
-  f.Field("merge_rows_max", s.merge_rows_max);
-  f.Field("tombstones_share_max", s.tombstones_share_max);
-  f.Field("hnsw_m", s.hnsw_m);
-  f.Field("hnsw_ef_construction", s.hnsw_ef_construction);
-  f.Field("hnsw_ef_search", s.hnsw_ef_search);
-  f.Field("build_threads", s.build_threads);
-  f.Later("ivf_lists", s.ivf_lists);
-  f.Later("ivf_nprobe", s.ivf_nprobe);
-  f.Later("pq_m", s.pq_m);
-  f.Optional("rebuild", s.rebuild);
-};
 
 constexpr auto kCollectionFields = [](auto& f, auto& r) {
   f.Field("name", r.name);
@@ -100,32 +87,40 @@ constexpr auto kAuditFields = [](auto& f, auto& r) {
   f.Optional("canary_share", r.canary_share);
 };
 
-Json ToJson(const IndexSettings& s) {
-  Json json = {{"kind", SealedKindName(s.kind)}, {"codes", RowCodesName(s.codes)}};
-  FieldWriter fields;
-  kIndexFields(fields, s);
-  fields.json().erase("format");
-  json.update(fields.json());
+Json ToJson(const IndexSettings& settings) {
+  Json json;
+  ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
+    if constexpr (std::is_enum_v<T>) {
+      json[one.name] = SettingName(settings.*one.setting);
+    } else {
+      json[one.name] = settings.*one.setting;
+    }
+  });
+  if (settings.rebuild > 0) json["rebuild"] = settings.rebuild;
   return json;
 }
 
+// A setting that the record does not have is at its default.
 absl::StatusOr<IndexSettings> IndexFromJson(const Json& json) {
-  IndexSettings s;
+  IndexSettings settings;
   FieldReader reader("collection", json);
-  std::string kind, codes = "float32";
-  reader.Field("kind", kind);
-  reader.Later("codes", codes);
-  kIndexFields(reader, s);
-  const std::optional<SealedKind> known_kind = ParseSealedKind(kind);
-  const std::optional<RowCodes> known_codes = ParseRowCodes(codes);
-  if (!known_kind) reader.Fail("kind");
-  if (!known_codes) reader.Fail("codes");
+  ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
+    if (!reader.Has(one.name)) return;
+    if constexpr (std::is_enum_v<T>) {
+      std::string name;
+      reader.Read(one.name, &name);
+      const std::optional<T> known = ParseSettingName<T>(name);
+      if (!known) return reader.Fail(one.name);
+      settings.*one.setting = *known;
+    } else {
+      reader.Read(one.name, &(settings.*one.setting));
+    }
+  });
+  if (reader.Has("rebuild")) reader.Read("rebuild", &settings.rebuild);
   LC_RETURN_IF_ERROR(reader.status());
-  s.kind = *known_kind;
-  s.codes = *known_codes;
-  const absl::Status valid = s.Validate();
+  const absl::Status valid = settings.Validate();
   if (!valid.ok()) return DataLoss(StrCat("collection record: ", MessageOf(valid)));
-  return s;
+  return settings;
 }
 
 // Generations of an item: ascending, none twice, none 0.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <type_traits>
 #include <utility>
 
 #include "base/status.h"
@@ -19,14 +21,33 @@
 namespace lightcone::server {
 namespace {
 
-std::string TextOf(const IndexChange& c) {
-  const auto text = [](const auto& value) { return value ? StrCat(*value) : std::string("-"); };
-  return StrCat(
-      c.kind ? StrCat(static_cast<int>(*c.kind)) : "-", ",", text(c.growing_rows_max), ",", text(c.merge_rows_max), ",",
-      text(c.tombstones_share_max), ",", text(c.hnsw_m), ",", text(c.hnsw_ef_construction), ",", text(c.hnsw_ef_search),
-      ",", text(c.build_threads), c.codes ? StrCat(",", static_cast<int>(*c.codes)) : "",
-      c.ivf_lists || c.ivf_nprobe || c.pq_m ? StrCat(",", text(c.ivf_lists), ",", text(c.ivf_nprobe), ",", text(c.pq_m))
-                                            : "");
+// Part of the fingerprints that the store keeps: the older settings have their places in it, and a newer one is named
+// where it is set.
+std::string TextOf(const IndexChange& change) {
+  std::map<std::string_view, std::string> texts;
+  ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
+    if (!(change.*one.change)) return;
+    if constexpr (std::is_enum_v<T>) {
+      texts[one.name] = StrCat(static_cast<int>(*(change.*one.change)));
+    } else {
+      texts[one.name] = StrCat(*(change.*one.change));
+    }
+  });
+  const auto take = [&](std::string_view name) {
+    const auto text = texts.extract(name);
+    return text.empty() ? std::string("-") : text.mapped();
+  };
+  std::string out = take("kind");
+  for (const char* name : {"growing_rows_max", "merge_rows_max", "tombstones_share_max", "hnsw_m",
+                           "hnsw_ef_construction", "hnsw_ef_search", "build_threads"}) {
+    out += StrCat(",", take(name));
+  }
+  if (change.codes) out += StrCat(",", take("codes"));
+  if (change.ivf_lists || change.ivf_nprobe || change.pq_m) {
+    out += StrCat(",", take("ivf_lists"), ",", take("ivf_nprobe"), ",", take("pq_m"));
+  }
+  for (const auto& [name, text] : texts) out += StrCat(",", name, "=", text);
+  return out;
 }
 
 // The fields after the call. Errors as Engine::IndexPayload.

@@ -132,14 +132,17 @@ absl::Status WriteGroup::CheckSameContent(const WriteJob& job, size_t i) const {
   const PreparedItem& item = job.items[i];
   const Head& head = heads_.find(item.key)->second;
   if (!head) {
-    return NotFound(StrCat("items[", i, "]: no item ", ToString(item.id), " in collection '", collection_->name(),
-                           "', of which this could be the same content"));
+    return WithField(NotFound(StrCat("items[", i, "]: no item ", ToString(item.id), " in collection '",
+                                     collection_->name(), "', of which this could be the same content")),
+                     {StrCat("items[", i, "].id"), ToString(item.id), "ids of stored items"});
   }
   const uint32_t newest = head->generations.empty() ? 0 : head->generations.back();
   if (newest < job.generation) return absl::OkStatus();
-  return FailedPrecondition(StrCat("items[", i, "]: item ", ToString(item.id), " is embedded by generation ", newest,
-                                   " already; the same content by generation ", job.generation,
-                                   newest == job.generation ? " has another embedding there" : " would be older"));
+  return WithField(
+      FailedPrecondition(StrCat("items[", i, "]: item ", ToString(item.id), " is embedded by generation ", newest,
+                                " already; the same content by generation ", job.generation,
+                                newest == job.generation ? " has another embedding there" : " would be older")),
+      {StrCat("items[", i, "].id"), ToString(item.id), StrCat("items of generations below ", job.generation)});
 }
 
 absl::StatusOr<std::vector<size_t>> WriteGroup::ItemsToWrite(const WriteJob& job,
