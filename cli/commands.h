@@ -11,6 +11,8 @@
 
 namespace lightcone::cli {
 
+class ProgressBar;
+
 // A subcommand of `parent`, which owns it. (A call of CLI11's own from every file would compile most of CLI11 in each.)
 CLI::App* AddCommand(CLI::App& parent, const std::string& name, const std::string& help);
 
@@ -21,7 +23,7 @@ void AddTrain(CLI::App& root, Context& context);
 void AddTraining(CLI::App& root, Context& context);
 void AddEval(CLI::App& root, Context& context);
 void AddEmbed(CLI::App& root, Context& context);
-void AddEmbedWorker(CLI::App& root, Context& context);  // hidden
+void AddEmbedWorker(CLI::App& root, Context& context);  // Hidden from the help.
 void AddExperiment(CLI::App& root, Context& context);
 void AddAdapt(CLI::App& root, Context& context);
 void AddCollection(CLI::App& root, Context& context);
@@ -45,10 +47,13 @@ void AddStatus(CLI::App& root, Context& context);
 void AddVersion(CLI::App& root, Context& context);
 void AddCompletion(CLI::App& root, Context& context);
 
-// Follows a job until it has ended, with a progress bar, and shows it. CANCELLED, or the error of a job that failed.
-// `call`: how long; absent: Context::Waiting.
+// Follows a job with a progress bar until it has ended, and shows it. CANCELLED, or the error of a job that failed.
+// `call` is absent: the options are Context::Waiting.
 absl::StatusOr<v1::JobInfo> WaitForJob(Context& context, const std::string& id, bool show = true,
                                        std::optional<client::CallOptions> call = std::nullopt);
+
+// Shows on a progress bar how far a job is.
+void ShowProgress(const v1::JobInfo& job, ProgressBar* bar);
 
 // The completion script of `shell` (bash, zsh or fish) for `root` and its subcommands, as they are declared.
 // INVALID_ARGUMENT for another shell.

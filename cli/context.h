@@ -25,15 +25,27 @@ class Context {
 
   // The client, made at the first call. INVALID_ARGUMENT for an address or timeout that is not allowed.
   absl::StatusOr<client::Client*> Client();
-  // Of a call that waits until the server has done something: as long as that takes, unless --timeout is given.
+  // Options of a call that waits until the server has done something. The call has no deadline unless --timeout is
+  // given.
   client::CallOptions Waiting() const;
+
+  // One call of the client: Call(&client::Client::Get, request).
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(absl::StatusOr<Response> (client::Client::*method)(const Request& request,
+                                                                                   const client::CallOptions& options),
+                                const Request& request, const client::CallOptions& options = {}) {
+    absl::StatusOr<client::Client*> client = Client();
+    if (!client.ok()) return client.status();
+    return ((*client)->*method)(request, options);
+  }
 
   // Ends a subcommand: sets the exit code and shows an error on stderr, as text or, with --json, as an object
   // {"error": {"code", "message", "field", "value", "allowed"}}.
   void Finish(const absl::Status& status);
   int exit_code() const { return exit_code_; }
 
-  // Prints to stdout.
+  // Prints to stdout: `json` with --json, else `text`.
+  void Show(const nlohmann::ordered_json& value, std::string_view text) const { json ? PrintJson(value) : Print(text); }
   void Print(std::string_view text) const;
   void PrintJson(const nlohmann::ordered_json& value) const;
   // Whether some of that could not be written. A command that prints for long asks, and ends; FinishOutput tells.

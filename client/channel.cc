@@ -56,11 +56,8 @@ std::optional<v1::FieldViolation> ViolationOf(const std::string& details) {
   return std::nullopt;
 }
 
-absl::Status WithViolation(const absl::Status& status, const v1::FieldViolation& violation) {
-  const absl::Status parts = FieldError(status.code(), violation.field(), violation.value(), violation.allowed());
-  absl::Status out = status;
-  parts.ForEachPayload([&out](absl::string_view url, const absl::Cord& payload) { out.SetPayload(url, payload); });
-  return out;
+absl::Status WithViolation(absl::Status status, const v1::FieldViolation& violation) {
+  return WithField(std::move(status), {violation.field(), violation.value(), violation.allowed()});
 }
 
 absl::StatusCode CodeOf(int code) {

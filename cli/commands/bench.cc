@@ -194,7 +194,7 @@ absl::Status Bench(Context& context, BenchFlags& flags, const std::atomic<bool>*
     LC_ASSIGN_OR_RETURN(const v1::CollectionsGetResponse got, target.client->GetCollection(get));
     report.data = StrCat("collection ", flags.collection);
     report.items = static_cast<int64_t>(got.collection().items());
-    report.metric = GeometryName(got.collection().geometry());
+    report.metric = EnumName(got.collection().geometry());
     LC_RETURN_IF_ERROR(MeasurePoints(*target.client, context, flags, vectors, report));
     return WriteOut(flags, report);
   }

@@ -1,10 +1,9 @@
 #include "cli/commands/canary.h"
 
-#include <memory>
 #include <optional>
 
 #include "base/status.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 #include "cli/table.h"
 
 namespace lightcone::cli {
@@ -18,43 +17,42 @@ struct CanaryFlags {
 };
 
 OrderedJson SideJson(const v1::CanarySide& side) {
-  OrderedJson json = {{"generation", side.generation()},
-                      {"searches", side.searches()},
-                      {"failures", side.failures()},
-                      {"p50_ms", side.p50_ms()},
-                      {"p99_ms", side.p99_ms()},
-                      {"nearest_distance", side.nearest_distance()},
-                      {"nearest_uncertainty", side.nearest_uncertainty()},
-                      {"live_recall", nullptr}};
-  if (side.has_live_recall()) json["live_recall"] = side.live_recall();
+  OrderedJson json = FieldsJson(
+      side, {"generation", "searches", "failures", "p50_ms", "p99_ms", "nearest_distance", "nearest_uncertainty"});
+  json["live_recall"] = side.has_live_recall() ? OrderedJson(side.live_recall()) : OrderedJson(nullptr);
   return json;
 }
 
 absl::Status RunCanary(Context& context, const CanaryFlags& flags) {
-  if (flags.end && flags.generation != 0) return InvalidArgument("say one of GENERATION (with --share) and --end");
+  if (flags.end && flags.generation != 0)
+    return InvalidArgument("GENERATION (with --share) and --end exclude each other");
   if (flags.generation == 0 && (flags.share || (!flags.end && (flags.force || !flags.reason.empty())))) {
-    return InvalidField("generation", "0 or absent", "the number of the one that is to serve the --share");
+    return InvalidField("generation", "0 or absent", "the number of the generation that serves the --share");
   }
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::CanaryInfo canary;
   if (flags.generation == 0 && !flags.end) {
-    v1::GetCanaryRequest request;
-    request.set_collection(flags.collection);
-    LC_ASSIGN_OR_RETURN(v1::GetCanaryResponse response, client->GetCanary(request));
+    LC_ASSIGN_OR_RETURN(auto response,
+                        context.Call(&client::Client::GetCanary, RequestOf<v1::GetCanaryRequest>(flags)));
     canary = std::move(*response.mutable_canary());
   } else {
-    v1::SetCanaryRequest request;
-    request.set_request_id(flags.request_id);
-    request.set_collection(flags.collection);
-    request.set_generation(flags.generation);
-    request.set_share(flags.share.value_or(0));
-    request.set_force(flags.force);
-    request.set_reason(flags.reason);
-    LC_ASSIGN_OR_RETURN(v1::SetCanaryResponse response, client->SetCanary(request));
+    LC_ASSIGN_OR_RETURN(auto response,
+                        context.Call(&client::Client::SetCanary, RequestOf<v1::SetCanaryRequest>(flags)));
     canary = std::move(*response.mutable_canary());
   }
-  context.json ? context.PrintJson(CanaryJson(canary)) : context.Print(CanaryTable(canary));
+  context.Show(CanaryJson(canary), CanaryTable(canary));
   return absl::OkStatus();
+}
+
+void AddCanaryFlags(CLI::App* app, CanaryFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  app->add_option("generation", flags->generation,
+                  "Number of the generation to serve the share; absent: show the canary that there is");
+  app->add_option("--share", flags->share, "Share of the searches with a key that the canary serves, above 0 .. 1");
+  app->add_flag("--end", flags->end, "End the canary: the active generation serves every search");
+  app->add_flag("--force", flags->force,
+                "Start the canary without a passed validation, or with items out of its reach; needs --reason");
+  app->add_option("--reason", flags->reason, "Reason that the audit log keeps");
+  AddRequestId(app, &flags->request_id);
 }
 
 }  // namespace
@@ -84,24 +82,15 @@ std::string CanaryTable(const v1::CanaryInfo& canary) {
                 " % of the searches that give a key\n", table.Text(),
                 canary.unroutable() == 0
                     ? ""
-                    : StrCat(Grouped(canary.unroutable()), " more were its share, and had a vector of ",
-                             "the active generation alone: the active one served them\n"));
+                    : StrCat("the active generation served ", Grouped(canary.unroutable()),
+                             " searches of the canary's share, whose vector was of the active generation alone\n"));
 }
 
 void AddGenerationCanary(CLI::App& generation, Context& context) {
-  auto flags = std::make_shared<CanaryFlags>();
-  CLI::App* app =
-      AddCommand(generation, "canary",
-                 "Let a generation serve a share of the searches before it is active; show how it does; end it");
-  app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option("generation", flags->generation, "Its number; without one the canary there is, is shown");
-  app->add_option("--share", flags->share, "Of the searches that give a key, above 0 .. 1");
-  app->add_flag("--end", flags->end, "The active generation serves everything again");
-  app->add_flag("--force", flags->force,
-                "Although it has not passed a validation, or reaches not every item; needs --reason");
-  app->add_option("--reason", flags->reason, "Why; kept in the audit log");
-  app->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  app->callback([&context, flags] { context.Finish(RunCanary(context, *flags)); });
+  AddCommands<CanaryFlags>(
+      generation, context,
+      {{"canary", "Let a generation serve a share of the searches before it is active; show or end that canary",
+        &RunCanary, &AddCanaryFlags}});
 }
 
 }  // namespace lightcone::cli

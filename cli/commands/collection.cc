@@ -1,38 +1,40 @@
-#include <memory>
+#include <algorithm>
+#include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 #include "cli/json/message_json.h"
+#include "index/api/settings.h"
 
 namespace lightcone::cli {
 namespace {
 
 struct CollectionFlags {
   std::string name, alias, request_id;
-  std::string geometry = "lorentz", kind, codes;
+  std::string geometry = "lorentz";
   double curvature = 0;
-  uint32_t hnsw_m = 0, ef_construction = 0, ef_search = 0, ivf_lists = 0, ivf_nprobe = 0, pq_m = 0;
-  uint64_t growing_rows_max = 0, merge_rows_max = 0;
+  v1::IndexSettings index;
+  std::map<std::string, std::string> index_names;  // Values of the flags that take a name, by their setting.
   bool remove = false, yes = false, wait = false;
   std::vector<std::string> payload_fields, drop;
 };
 
-// The value of a wire enum that `name_of` gives this name; all but the unspecified one are allowed.
-template <typename Enum>
-absl::StatusOr<Enum> ParseName(std::string_view flag, std::string_view text, int values, std::string (*name_of)(Enum)) {
+// GEOMETRY_LORENTZ for "lorentz"; all but the unspecified one are allowed.
+absl::StatusOr<v1::Geometry> ParseGeometry(std::string_view text) {
   std::string all;
-  for (int i = 1; i <= values; ++i) {
-    const std::string name = name_of(static_cast<Enum>(i));
-    if (name == text) return static_cast<Enum>(i);
+  for (int i = 1; i <= v1::Geometry_MAX; ++i) {
+    const std::string name = EnumName(static_cast<v1::Geometry>(i));
+    if (name == text) return static_cast<v1::Geometry>(i);
     all += StrCat(all.empty() ? "" : ", ", name);
   }
-  return InvalidField(flag, StrCat("'", text, "'"), all);
+  return InvalidField("--geometry", StrCat("'", text, "'"), all);
 }
 
-// PATH=TYPE.
+// Adds the fields of texts PATH=TYPE.
 absl::Status AddPayloadFields(const std::vector<std::string>& texts, const std::string& flag,
                               google::protobuf::RepeatedPtrField<v1::PayloadField>* fields) {
   for (const std::string& text : texts) {
@@ -41,7 +43,7 @@ absl::Status AddPayloadFields(const std::vector<std::string>& texts, const std::
     field->set_path(text.substr(0, at));
     for (int i = v1::PayloadType_MIN + 1; i <= v1::PayloadType_MAX && at != std::string::npos; ++i) {
       const auto type = static_cast<v1::PayloadType>(i);
-      if (PayloadTypeName(type) == text.substr(at + 1)) field->set_type(type);
+      if (EnumName(type) == text.substr(at + 1)) field->set_type(type);
     }
     if (field->type() == v1::PAYLOAD_TYPE_UNSPECIFIED) {
       return InvalidField(flag, StrCat("'", text, "'"),
@@ -51,24 +53,33 @@ absl::Status AddPayloadFields(const std::vector<std::string>& texts, const std::
   return absl::OkStatus();
 }
 
+const google::protobuf::FieldDescriptor* IndexField(const char* setting) {
+  return v1::IndexSettings::descriptor()->FindFieldByName(setting);
+}
+
+std::string IndexFlag(std::string_view setting) {
+  if (setting == "kind") return "--index";
+  std::string flag = StrCat("--", setting);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
 absl::Status SetIndex(const CollectionFlags& flags, v1::IndexSettings* index) {
-  if (!flags.kind.empty()) {
-    LC_ASSIGN_OR_RETURN(const v1::IndexKind kind, ParseName("--index", flags.kind, v1::IndexKind_MAX, IndexKindName));
-    index->set_kind(kind);
-  }
-  if (!flags.codes.empty()) {
-    LC_ASSIGN_OR_RETURN(const v1::RowCodes codes, ParseName("--codes", flags.codes, v1::RowCodes_MAX, RowCodesName));
-    index->set_codes(codes);
-  }
-  index->set_hnsw_m(flags.hnsw_m);
-  index->set_hnsw_ef_construction(flags.ef_construction);
-  index->set_hnsw_ef_search(flags.ef_search);
-  index->set_ivf_lists(flags.ivf_lists);
-  index->set_ivf_nprobe(flags.ivf_nprobe);
-  index->set_pq_m(flags.pq_m);
-  index->set_growing_rows_max(flags.growing_rows_max);
-  index->set_merge_rows_max(flags.merge_rows_max);
-  return absl::OkStatus();
+  *index = flags.index;
+  absl::Status status;
+  ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
+    if constexpr (std::is_enum_v<T>) {
+      const auto text = flags.index_names.find(one.name);
+      if (text == flags.index_names.end() || text->second.empty()) return;
+      const std::optional<T> value = ParseSettingName<T>(text->second);
+      if (!value) {
+        status.Update(InvalidField(IndexFlag(one.name), StrCat("'", text->second, "'"), AllSettingNames<T>()));
+        return;
+      }
+      index->GetReflection()->SetEnumValue(index, IndexField(one.name), static_cast<int>(*value) + 1);
+    }
+  });
+  return status;
 }
 
 void ShowCollection(const Context& context, const v1::CollectionInfo& info, std::string_view did) {
@@ -81,17 +92,13 @@ void ShowCollection(const Context& context, const v1::CollectionInfo& info, std:
 }
 
 absl::Status CreateCollection(Context& context, const CollectionFlags& flags) {
-  v1::CreateRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_name(flags.name);
-  LC_ASSIGN_OR_RETURN(const v1::Geometry geometry,
-                      ParseName("--geometry", flags.geometry, v1::Geometry_MAX, GeometryName));
+  auto request = RequestOf<v1::CreateRequest>(flags);
+  LC_ASSIGN_OR_RETURN(const v1::Geometry geometry, ParseGeometry(flags.geometry));
   request.set_geometry(geometry);
   request.set_curvature(flags.curvature);
   LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
   LC_RETURN_IF_ERROR(AddPayloadFields(flags.payload_fields, "--payload-index", request.mutable_payload_fields()));
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::CreateResponse response, client->CreateCollection(request));
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::CreateCollection, request));
   ShowCollection(context, response.collection(), "");
   return absl::OkStatus();
 }
@@ -99,22 +106,17 @@ absl::Status CreateCollection(Context& context, const CollectionFlags& flags) {
 absl::Status ListCollections(Context& context, const CollectionFlags&) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   LC_ASSIGN_OR_RETURN(const std::vector<v1::CollectionInfo> infos, client->AllCollections());
-  if (context.json) {
-    OrderedJson all = OrderedJson::array();
-    for (const v1::CollectionInfo& info : infos) all.push_back(CollectionJson(info));
-    context.PrintJson(all);
+  if (infos.empty() && !context.json) {
+    context.Print("no collections; make one with 'lightcone collection create NAME'\n");
   } else {
-    context.Print(infos.empty() ? "no collections; make one with 'lightcone collection create NAME'\n"
-                                : CollectionsTable(infos));
+    ShowAll(context, infos, CollectionJson, CollectionsTable);
   }
   return absl::OkStatus();
 }
 
 absl::Status GetCollection(Context& context, const CollectionFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::CollectionsGetRequest request;
-  request.set_name(flags.name);
-  LC_ASSIGN_OR_RETURN(const v1::CollectionsGetResponse response, client->GetCollection(request));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::GetCollection, RequestOf<v1::CollectionsGetRequest>(flags)));
   ShowCollection(context, response.collection(), "");
   return absl::OkStatus();
 }
@@ -124,82 +126,106 @@ absl::Status DropCollection(Context& context, const CollectionFlags& flags) {
     return InvalidArgument(
         StrCat("this removes collection '", flags.name, "' and everything in it; add --yes to do so"));
   }
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::DropRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_name(flags.name);
-  LC_RETURN_IF_ERROR(client->DropCollection(request).status());
-  if (context.json) {
-    context.PrintJson({{"dropped", flags.name}});
-  } else {
-    context.Print(StrCat("dropped collection '", flags.name, "'\n"));
-  }
+  LC_RETURN_IF_ERROR(context.Call(&client::Client::DropCollection, RequestOf<v1::DropRequest>(flags)).status());
+  context.Show({{"dropped", flags.name}}, StrCat("dropped collection '", flags.name, "'\n"));
   return absl::OkStatus();
 }
 
-absl::Status Alias(Context& context, const CollectionFlags& flags) {
+absl::Status SetAlias(Context& context, const CollectionFlags& flags) {
   if (flags.remove == !flags.name.empty()) {
     return InvalidArgument("name the collection that the alias is to point at, or --remove the alias");
   }
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   v1::SetAliasRequest request;
   request.set_request_id(flags.request_id);
   request.set_alias(flags.alias);
   request.set_collection(flags.name);
-  LC_RETURN_IF_ERROR(client->SetAlias(request).status());
-  if (context.json) {
-    context.PrintJson({{"alias", flags.alias}, {"collection", flags.name}});
-  } else if (flags.remove) {
-    context.Print(StrCat("removed alias '", flags.alias, "'\n"));
-  } else {
-    context.Print(StrCat("alias '", flags.alias, "' points at collection '", flags.name, "'\n"));
-  }
+  LC_RETURN_IF_ERROR(context.Call(&client::Client::SetAlias, request).status());
+  context.Show({{"alias", flags.alias}, {"collection", flags.name}},
+               flags.remove ? StrCat("removed alias '", flags.alias, "'\n")
+                            : StrCat("alias '", flags.alias, "' points at collection '", flags.name, "'\n"));
   return absl::OkStatus();
 }
 
-client::CallOptions CallOf(const Context& context, const CollectionFlags& flags) {
+client::CallOptions OptionsOf(const Context& context, const CollectionFlags& flags) {
   return flags.wait ? context.Waiting() : client::CallOptions();
 }
 
 absl::Status Rebuild(Context& context, const CollectionFlags& flags) {
-  v1::RebuildRequest request;
-  request.set_request_id(flags.request_id);
+  auto request = RequestOf<v1::RebuildRequest>(flags);
   request.set_collection(flags.name);
-  request.set_wait(flags.wait);
   LC_RETURN_IF_ERROR(SetIndex(flags, request.mutable_index()));
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::RebuildResponse response, client->RebuildCollection(request, CallOf(context, flags)));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::RebuildCollection, request, OptionsOf(context, flags)));
   ShowCollection(context, response.collection(), flags.wait ? "rebuilt\n" : "rebuilding in the background\n");
   return absl::OkStatus();
 }
 
 absl::Status IndexPayload(Context& context, const CollectionFlags& flags) {
-  v1::IndexPayloadRequest request;
-  request.set_request_id(flags.request_id);
+  auto request = RequestOf<v1::IndexPayloadRequest>(flags);
   request.set_collection(flags.name);
-  request.set_wait(flags.wait);
   LC_RETURN_IF_ERROR(AddPayloadFields(flags.payload_fields, "--add", request.mutable_add()));
   for (const std::string& path : flags.drop) request.add_drop(path);
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::IndexPayloadResponse response, client->IndexPayload(request, CallOf(context, flags)));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::IndexPayload, request, OptionsOf(context, flags)));
   ShowCollection(context, response.collection(), "");
   return absl::OkStatus();
 }
 
 void AddIndexFlags(CLI::App* app, CollectionFlags* flags) {
-  app->add_option("--index", flags->kind,
-                  "Kind of sealed segments: flat (exact scan), hnsw, ivf or auto; the server's default");
-  app->add_option(
-      "--codes", flags->codes,
-      "What searches read first of a row: float32, int8, fp16, pq (ivf alone) or auto; the server's default");
-  app->add_option("--hnsw-m", flags->hnsw_m, "Edges of a graph node; 0: the default");
-  app->add_option("--hnsw-ef-construction", flags->ef_construction, "Breadth while building; 0: the default");
-  app->add_option("--hnsw-ef-search", flags->ef_search, "Breadth while searching; 0: the default");
-  app->add_option("--ivf-lists", flags->ivf_lists, "Lists of a segment; 0: the default");
-  app->add_option("--ivf-nprobe", flags->ivf_nprobe, "Lists that a search reads; 0: the default");
-  app->add_option("--pq-m", flags->pq_m, "Parts that pq cuts a vector into, a byte each; 0: the default");
-  app->add_option("--growing-rows-max", flags->growing_rows_max, "Rows at which a segment is sealed; 0: the default");
-  app->add_option("--merge-rows-max", flags->merge_rows_max, "Segments up to this size are merged; 0: the default");
+  ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
+    const auto* field = IndexField(one.name);
+    if (field == nullptr) return;
+    const std::string help = StrCat(one.help, " Default: the server's.");
+    if constexpr (std::is_enum_v<T>) {
+      app->add_option(IndexFlag(one.name), flags->index_names[one.name], StrCat(AllSettingNames<T>(), ". ", help));
+    } else if constexpr (std::is_integral_v<T>) {
+      using Number = std::make_unsigned_t<T>;
+      app->add_option_function<Number>(
+          IndexFlag(one.name),
+          [flags, field](const Number& value) {
+            const auto* reflection = flags->index.GetReflection();
+            if constexpr (sizeof(T) == 8) {
+              reflection->SetUInt64(&flags->index, field, value);
+            } else {
+              reflection->SetUInt32(&flags->index, field, value);
+            }
+          },
+          help);
+    }
+  });
+}
+
+void AddCollectionName(CLI::App* app, CollectionFlags* flags) {
+  app->add_option("name", flags->name, "Name of the collection, or an alias of it")->required();
+}
+
+void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
+  app->add_option("name", flags->name, "Name of the collection: letters, digits, '-', '_', '.'")->required();
+  app->add_option("--geometry", flags->geometry,
+                  "Geometry of the embeddings: lorentz, cosine, inner_product or euclidean")
+      ->capture_default_str();
+  app->add_option("--curvature", flags->curvature, "K of the Lorentz geometry, whose curvature is -K; 0: 1");
+  AddIndexFlags(app, flags);
+  app->add_option("--payload-index", flags->payload_fields,
+                  "PATH=TYPE of a payload field to keep an index over, for filters: keyword, integer, float, boolean "
+                  "or time; may be repeated");
+  AddRequestId(app, &flags->request_id);
+}
+
+void AddAliasFlags(CLI::App* app, CollectionFlags* flags) {
+  app->add_option("alias", flags->alias, "Name of the alias")->required();
+  app->add_option("collection", flags->name, "Collection that the alias points at from now on");
+  app->add_flag("--remove", flags->remove, "Remove the alias");
+  AddRequestId(app, &flags->request_id);
+}
+
+void AddPayloadFlags(CLI::App* app, CollectionFlags* flags) {
+  AddCollectionName(app, flags);
+  app->add_option("--add", flags->payload_fields,
+                  "PATH=TYPE of an index to add: keyword, integer, float, boolean or time; may be repeated");
+  app->add_option("--drop", flags->drop, "PATH of an index to drop; may be repeated");
+  app->add_flag("--wait", flags->wait, "Wait until every index is ready");
+  AddRequestId(app, &flags->request_id);
 }
 
 }  // namespace
@@ -207,54 +233,25 @@ void AddIndexFlags(CLI::App* app, CollectionFlags* flags) {
 void AddCollection(CLI::App& root, Context& context) {
   CLI::App* app = AddCommand(root, "collection", "Create, list, show, drop, alias, rebuild and index collections");
   app->require_subcommand(1);
-  auto flags = std::make_shared<CollectionFlags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const CollectionFlags&)) {
-    CLI::App* sub = AddCommand(*app, name, help);
-    sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
-    return sub;
-  };
-  const auto request_id = [&flags](CLI::App* sub) {
-    sub->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  };
-
-  CLI::App* create = add("create", "Create a collection", &CreateCollection);
-  create->add_option("name", flags->name, "Letters, digits, '-', '_', '.'")->required();
-  create->add_option("--geometry", flags->geometry, "lorentz, cosine, inner_product or euclidean")
-      ->capture_default_str();
-  create->add_option("--curvature", flags->curvature, "K of the Lorentz geometry (curvature -K); 0: 1");
-  AddIndexFlags(create, flags.get());
-  create->add_option("--payload-index", flags->payload_fields,
-                     "PATH=TYPE of a payload field that filters will ask for: keyword, integer, float, boolean, time");
-  request_id(create);
-
-  add("list", "List collections", &ListCollections);
-  add("get", "Show one collection and its segments", &GetCollection)
-      ->add_option("name", flags->name, "Collection or alias")
-      ->required();
-
-  CLI::App* drop = add("drop", "Remove a collection and everything in it", &DropCollection);
-  drop->add_option("name", flags->name, "Collection")->required();
-  drop->add_flag("--yes", flags->yes, "Really do it");
-  request_id(drop);
-
-  CLI::App* alias = add("alias", "Point an alias at a collection, atomically", &Alias);
-  alias->add_option("alias", flags->alias, "The alias")->required();
-  alias->add_option("collection", flags->name, "What it points at from now on");
-  alias->add_flag("--remove", flags->remove, "Remove the alias");
-  request_id(alias);
-
-  CLI::App* rebuild = add("rebuild", "Change index settings and build the sealed segments again", &Rebuild);
-  rebuild->add_option("name", flags->name, "Collection or alias")->required();
-  AddIndexFlags(rebuild, flags.get());
-  rebuild->add_flag("--wait", flags->wait, "Wait until the segments are built");
-  request_id(rebuild);
-
-  CLI::App* payload = add("index-payload", "Add and drop payload indexes", &IndexPayload);
-  payload->add_option("name", flags->name, "Collection or alias")->required();
-  payload->add_option("--add", flags->payload_fields, "PATH=TYPE: keyword, integer, float, boolean, time");
-  payload->add_option("--drop", flags->drop, "PATH of an index to drop");
-  payload->add_flag("--wait", flags->wait, "Wait until all indexes are ready");
-  request_id(payload);
+  AddCommands<CollectionFlags>(*app, context,
+                               {{"create", "Create a collection", &CreateCollection, &AddCreateFlags},
+                                {"list", "List collections", &ListCollections, [](CLI::App*, CollectionFlags*) {}},
+                                {"get", "Show one collection and its segments", &GetCollection, &AddCollectionName},
+                                {"drop", "Remove a collection and everything in it", &DropCollection,
+                                 [](CLI::App* drop, CollectionFlags* flags) {
+                                   drop->add_option("name", flags->name, "Name of the collection")->required();
+                                   drop->add_flag("--yes", flags->yes, "Confirm the removal");
+                                   AddRequestId(drop, &flags->request_id);
+                                 }},
+                                {"alias", "Point an alias at a collection, atomically", &SetAlias, &AddAliasFlags},
+                                {"rebuild", "Change index settings and build the sealed segments again", &Rebuild,
+                                 [](CLI::App* rebuild, CollectionFlags* flags) {
+                                   AddCollectionName(rebuild, flags);
+                                   AddIndexFlags(rebuild, flags);
+                                   rebuild->add_flag("--wait", flags->wait, "Wait until the segments are built");
+                                   AddRequestId(rebuild, &flags->request_id);
+                                 }},
+                                {"index-payload", "Add and drop payload indexes", &IndexPayload, &AddPayloadFlags}});
 }
 
 }  // namespace lightcone::cli

@@ -1,10 +1,9 @@
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 
 namespace lightcone::cli {
 namespace {
@@ -15,32 +14,29 @@ struct DeleteFlags {
 };
 
 absl::Status RunDelete(Context& context, const DeleteFlags& flags) {
-  v1::DeleteRequest request;
-  request.set_collection(flags.collection);
+  auto request = RequestOf<v1::DeleteRequest>(flags);
   LC_ASSIGN_OR_RETURN(const v1::Durability durability, ParseDurability(flags.durability));
   request.set_durability(durability);
   LC_RETURN_IF_ERROR(AddIds(flags.ids, request.mutable_ids()));
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::DeleteResponse response, client->Delete(request));
-  if (context.json) {
-    context.PrintJson({{"deleted", response.deleted()}, {"sequence", response.sequence()}});
-  } else {
-    context.Print(StrCat("deleted ", response.deleted(), " of ", flags.ids.size(), " items, sequence ",
-                         response.sequence(), "\n"));
-  }
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::Delete, request));
+  context.Show(
+      {{"deleted", response.deleted()}, {"sequence", response.sequence()}},
+      StrCat("deleted ", response.deleted(), " of ", flags.ids.size(), " items, sequence ", response.sequence(), "\n"));
   return absl::OkStatus();
+}
+
+void AddDeleteFlags(CLI::App* app, DeleteFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  app->add_option("ids", flags->ids, kItemIdHelp)->required();
+  AddDurability(app, &flags->durability);
 }
 
 }  // namespace
 
 void AddDelete(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<DeleteFlags>();
-  CLI::App* app = AddCommand(root, "delete", "Delete items by id; what is not there is no error");
-  app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option("ids", flags->ids, "Digits are a number, anything else a name; \"42\" in quotes is a name")
-      ->required();
-  app->add_option("--durability", flags->durability, "durable (default): after fsync; process: survives kill -9");
-  app->callback([&context, flags] { context.Finish(RunDelete(context, *flags)); });
+  AddCommands<DeleteFlags>(
+      root, context,
+      {{"delete", "Delete items by id; an item that does not exist is no error", &RunDelete, &AddDeleteFlags}});
 }
 
 }  // namespace lightcone::cli

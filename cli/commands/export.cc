@@ -6,7 +6,7 @@
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 #include "cli/formats/rows.h"
 #include "cli/json/message_json.h"
 #include "cli/table.h"
@@ -30,8 +30,8 @@ absl::StatusOr<Row> RowOf(const v1::StoredItem& item) {
   return row;
 }
 
-// How many items to expect, for the progress bar.
-absl::StatusOr<int64_t> Expect(client::Client* client, const v1::ScrollRequest& scroll) {
+// The number of items that the progress bar counts to.
+absl::StatusOr<int64_t> CountExpected(client::Client* client, const v1::ScrollRequest& scroll) {
   v1::CountRequest request;
   request.set_collection(scroll.collection());
   if (scroll.has_filter()) *request.mutable_filter() = scroll.filter();
@@ -42,14 +42,11 @@ absl::StatusOr<int64_t> Expect(client::Client* client, const v1::ScrollRequest& 
 
 absl::Status RunExport(Context& context, const ExportFlags& flags) {
   LC_ASSIGN_OR_RETURN(const RowFormat format, RowFormatOf(flags.format, flags.file));
-  v1::ScrollRequest request;
-  request.set_collection(flags.collection);
-  request.set_limit(flags.limit);
-  request.set_page_size(flags.page_size);
+  auto request = RequestOf<v1::ScrollRequest>(flags);
   request.set_with_vector(true);
   if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const int64_t expected, Expect(client, request));
+  LC_ASSIGN_OR_RETURN(const int64_t expected, CountExpected(client, request));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<RowWriter> writer, CreateRows(flags.file, format));
 
   const absl::Time began = absl::Now();
@@ -84,19 +81,24 @@ absl::Status RunExport(Context& context, const ExportFlags& flags) {
   return absl::OkStatus();
 }
 
+void AddExportFlags(CLI::App* app, ExportFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  app->add_option("file", flags->file,
+                  "File to write, as a whole or not at all; ids and payloads go beside it into NAME.ids.jsonl")
+      ->required();
+  app->add_option("--format", flags->format, "Format of the file: auto (by extension), npy, fvecs, bvecs or jsonl")
+      ->capture_default_str();
+  AddFilter(app, &flags->filter);
+  app->add_option("--limit", flags->limit, "Most items to write; 0: all")->capture_default_str();
+  app->add_option("--page-size", flags->page_size, "Items in a message of the server; 0: the server's default");
+}
+
 }  // namespace
 
 void AddExport(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<ExportFlags>();
-  CLI::App* app = AddCommand(root, "export", "Write items with their vectors to an npy, fvecs, bvecs or jsonl file");
-  app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option("file", flags->file, "Written as a whole or not at all; ids and payloads beside it in NAME.ids.jsonl")
-      ->required();
-  app->add_option("--format", flags->format, "auto (by extension), npy, fvecs, bvecs, jsonl")->capture_default_str();
-  app->add_option("--filter", flags->filter, "For example: class = \"cat\" and $generation = 2");
-  app->add_option("--limit", flags->limit, "Items at most; 0: all")->capture_default_str();
-  app->add_option("--page-size", flags->page_size, "Items a message; 0: the server's default");
-  app->callback([&context, flags] { context.Finish(RunExport(context, *flags)); });
+  AddCommands<ExportFlags>(root, context,
+                           {{"export", "Write items with their vectors to an npy, fvecs, bvecs or jsonl file",
+                             &RunExport, &AddExportFlags}});
 }
 
 }  // namespace lightcone::cli

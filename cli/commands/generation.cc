@@ -1,13 +1,11 @@
 #include <cstdio>
-#include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/files.h"
 #include "base/status.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 #include "cli/commands/put_adapter.h"
 #include "cli/commands/register_model.h"
 #include "cli/json/message_json.h"
@@ -18,11 +16,12 @@ namespace {
 
 struct GenerationFlags {
   std::string collection, model, manifest, encoder, method = "external", reason, request_id;
-  uint32_t generation = 0, draft = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0, reference = 0;
+  uint32_t generation = 0, draft = 0, parent = 0, dimension = 0, compatible_prefix = 0, limit = 0;
+  uint32_t reference_generation = 0;
   double curvature = 0, clip_radius = 0;
   bool activate = false, force = false, expects_adapter = false, no_adapter = false, wait = false;
   std::optional<double> tolerance;
-  bool no_calibration = false;
+  bool without_calibration = false;
   std::optional<uint32_t> expect_active;
 };
 
@@ -32,21 +31,23 @@ void ShowGeneration(const Context& context, const v1::GenerationInfo& info, std:
                        did.empty() && info.has_validation() ? ValidationTable(info.validation()) : ""));
 }
 
-// From --model DIR, from --manifest FILE (and --encoder FILE), or from --dimension and its companions.
+// Fills a registration from --model DIR, from --manifest FILE (and --encoder FILE), or from --dimension and its
+// companions.
 absl::Status SetModel(const GenerationFlags& flags, v1::RegisterRequest* request) {
   const int ways = !flags.model.empty() + !flags.manifest.empty() + (flags.dimension > 0) + (flags.draft > 0);
   if (ways != 1) {
-    return InvalidArgument("say what to register: one of --model DIR, --manifest FILE, --dimension D, --draft N");
+    return InvalidArgument(
+        "one of --model DIR, --manifest FILE, --dimension D and --draft N must say what to register");
   }
-  request->set_draft(flags.draft);
   if (flags.draft > 0 && !flags.encoder.empty()) {
-    return InvalidField("--encoder", StrCat("'", flags.encoder, "'"), "absent with --draft, which has one");
+    return InvalidField("--encoder", StrCat("'", flags.encoder, "'"), "absent with --draft: a draft has an encoder");
   }
   if (flags.dimension == 0) {
     for (const auto& [flag, given] :
          {std::pair("--curvature", flags.curvature != 0), std::pair("--clip-radius", flags.clip_radius != 0),
           std::pair("--compatible-prefix", flags.compatible_prefix != 0)}) {
-      if (given) return InvalidField(flag, "given", "absent without --dimension: a model's manifest says it");
+      if (given)
+        return InvalidField(flag, "given", "absent without --dimension: the manifest of a model holds the value");
     }
   }
   if (flags.draft > 0) return absl::OkStatus();
@@ -66,22 +67,26 @@ absl::Status SetModel(const GenerationFlags& flags, v1::RegisterRequest* request
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::ActivateResponse> Activate(client::Client* client, const GenerationFlags& flags, uint32_t generation,
+absl::StatusOr<v1::ActivateResponse> Activate(Context& context, const GenerationFlags& flags, uint32_t generation,
                                               const std::string& request_id) {
-  v1::ActivateRequest request;
-  request.set_request_id(request_id);
-  request.set_collection(flags.collection);
+  auto request = RequestOf<v1::ActivateRequest>(flags);
   request.set_generation(generation);
-  request.set_force(flags.force);
-  request.set_reason(flags.reason);
-  if (flags.expect_active.has_value()) request.set_expect_active(*flags.expect_active);
-  return client->ActivateGeneration(request);
+  request.set_request_id(request_id);
+  return context.Call(&client::Client::ActivateGeneration, request);
+}
+
+absl::StatusOr<v1::GenerationInfo> GenerationOf(Context& context, const std::string& collection, uint32_t generation) {
+  v1::GenerationsGetRequest request;
+  request.set_collection(collection);
+  request.set_generation(generation);
+  LC_ASSIGN_OR_RETURN(auto response, context.Call(&client::Client::GetGeneration, request));
+  return std::move(*response.mutable_generation());
 }
 
 // The adapter of a pair of generations.
 struct PairAdapter {
   std::optional<v1::AdapterInfo> info;
-  std::string did;  // about it, for people
+  std::string did;  // What became of the adapter, for people.
 };
 
 // The adapter of --model, between the old model's generation and the new one. A registration that is asked for again
@@ -91,10 +96,7 @@ absl::StatusOr<PairAdapter> PutAdapterOf(Context& context, const GenerationFlags
   if (!adapter.note.empty()) std::fprintf(stderr, "lightcone: %s\n", adapter.note.c_str());
   if (adapter.file.empty()) return PairAdapter();
   const std::string arrow = StrCat("adapter ", adapter.from, " -> ", generation);
-  v1::ListAdaptersRequest list;
-  list.set_collection(flags.collection);
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  const absl::StatusOr<v1::ListAdaptersResponse> all = client->ListAdapters(list);
+  const auto all = context.Call(&client::Client::ListAdapters, RequestOf<v1::ListAdaptersRequest>(flags));
   if (!all.ok()) return Annotate(all.status(), StrCat("generation ", generation, " is registered; its ", arrow));
   for (const v1::AdapterInfo& one : all->adapters()) {
     if (one.from_generation() != adapter.from || one.to_generation() != generation) continue;
@@ -114,11 +116,7 @@ absl::StatusOr<PairAdapter> PutAdapterOf(Context& context, const GenerationFlags
 }
 
 absl::Status Register(Context& context, const GenerationFlags& flags) {
-  v1::RegisterRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_collection(flags.collection);
-  request.set_parent(flags.parent);
-  request.set_expects_adapter(flags.expects_adapter);
+  auto request = RequestOf<v1::RegisterRequest>(flags);
   LC_RETURN_IF_ERROR(SetModel(flags, &request));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   ModelAdapter adapter;
@@ -127,24 +125,22 @@ absl::Status Register(Context& context, const GenerationFlags& flags) {
   }
   LC_ASSIGN_OR_RETURN(const v1::RegisterResponse response, client->RegisterGeneration(request));
   const uint32_t generation = response.generation().generation();
-  if (adapter.from >= generation) {  // registered by an earlier call, and the old model once more since
+  // An earlier call registered the model, and the old model was registered once more since.
+  if (adapter.from >= generation) {
     LC_ASSIGN_OR_RETURN(adapter, FindModelAdapter(*client, flags.collection, flags.model, flags.parent, generation));
   }
   LC_ASSIGN_OR_RETURN(const PairAdapter put, PutAdapterOf(context, flags, adapter, generation));
   if (flags.activate) {
     const std::string activation_id = flags.request_id.empty() ? "" : flags.request_id + "-activate";
-    const auto activated = Activate(client, flags, generation, activation_id);
+    const auto activated = Activate(context, flags, generation, activation_id);
     if (!activated.ok()) {
       return Annotate(activated.status(), StrCat("generation ", generation, " is registered, but not active"));
     }
   }
   v1::GenerationInfo now = response.generation();
-  if (flags.activate || put.info) {  // its state, or whom it reaches
-    v1::GenerationsGetRequest get;
-    get.set_collection(flags.collection);
-    get.set_generation(generation);
-    LC_ASSIGN_OR_RETURN(v1::GenerationsGetResponse again, client->GetGeneration(get));
-    now = std::move(*again.mutable_generation());
+  // An activation changes the state, and an adapter changes the reach.
+  if (flags.activate || put.info) {
+    LC_ASSIGN_OR_RETURN(now, GenerationOf(context, flags.collection, generation));
   }
   if (context.json) {
     OrderedJson json = GenerationJson(now);
@@ -157,60 +153,36 @@ absl::Status Register(Context& context, const GenerationFlags& flags) {
 }
 
 absl::Status ListGenerations(Context& context, const GenerationFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::GenerationsListRequest request;
-  request.set_collection(flags.collection);
-  LC_ASSIGN_OR_RETURN(const v1::GenerationsListResponse response, client->ListGenerations(request));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::ListGenerations, RequestOf<v1::GenerationsListRequest>(flags)));
   ShowAll(context, response.generations(), GenerationJson, GenerationsTable);
   return absl::OkStatus();
 }
 
 absl::Status GetGeneration(Context& context, const GenerationFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::GenerationsGetRequest request;
-  request.set_collection(flags.collection);
-  request.set_generation(flags.generation);
-  LC_ASSIGN_OR_RETURN(const v1::GenerationsGetResponse response, client->GetGeneration(request));
-  ShowGeneration(context, response.generation(), "");
+  LC_ASSIGN_OR_RETURN(const v1::GenerationInfo info, GenerationOf(context, flags.collection, flags.generation));
+  ShowGeneration(context, info, "");
   return absl::OkStatus();
 }
 
 absl::Status Validate(Context& context, const GenerationFlags& flags) {
-  v1::ValidateRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_collection(flags.collection);
-  request.set_generation(flags.generation);
-  request.set_reference_generation(flags.reference);
-  if (flags.tolerance.has_value()) request.set_tolerance(*flags.tolerance);
-  request.set_without_calibration(flags.no_calibration);
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::ValidateResponse response, client->ValidateGeneration(request));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::ValidateGeneration, RequestOf<v1::ValidateRequest>(flags)));
   if (!flags.wait) {
-    if (context.json) {
-      context.PrintJson({{"job", response.job()}});
-    } else {
-      context.Print(StrCat("job ", response.job(), " validates generation ", flags.generation, "\n"));
-    }
+    context.Show({{"job", response.job()}},
+                 StrCat("job ", response.job(), " validates generation ", flags.generation, "\n"));
     return absl::OkStatus();
   }
   LC_RETURN_IF_ERROR(WaitForJob(context, response.job(), /*show=*/false).status());
-  v1::GenerationsGetRequest get;
-  get.set_collection(flags.collection);
-  get.set_generation(flags.generation);
-  LC_ASSIGN_OR_RETURN(const v1::GenerationsGetResponse now, client->GetGeneration(get));
-  ShowGeneration(context, now.generation(), "");
-  if (now.generation().validation().passed()) return absl::OkStatus();
+  LC_ASSIGN_OR_RETURN(const v1::GenerationInfo now, GenerationOf(context, flags.collection, flags.generation));
+  ShowGeneration(context, now, "");
+  if (now.validation().passed()) return absl::OkStatus();
   return FailedPrecondition(StrCat("generation ", flags.generation, " did not pass its validation"));
 }
 
 absl::Status Retire(Context& context, const GenerationFlags& flags) {
-  v1::RetireRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_collection(flags.collection);
-  request.set_generation(flags.generation);
-  request.set_reason(flags.reason);
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::RetireResponse response, client->RetireGeneration(request));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::RetireGeneration, RequestOf<v1::RetireRequest>(flags)));
   if (flags.wait && !response.job().empty()) return WaitForJob(context, response.job()).status();
   if (context.json) {
     OrderedJson json = GenerationJson(response.generation());
@@ -225,57 +197,87 @@ absl::Status Retire(Context& context, const GenerationFlags& flags) {
   return absl::OkStatus();
 }
 
-// Which generation serves after an activation or a rollback.
+// Shows which generation serves after an activation or a rollback.
 template <typename Response>
-void ShowSwitch(const Context& context, const Response& response) {
+absl::Status ShowSwitch(const Context& context, const absl::StatusOr<Response>& response) {
+  if (!response.ok()) return response.status();
   if (context.json) {
-    OrderedJson json = GenerationJson(response.generation());
-    json["previous_generation"] = response.previous_generation();
-    json["out_of_reach"] = response.out_of_reach();
-    return context.PrintJson(json);
+    OrderedJson json = GenerationJson(response->generation());
+    json.update(FieldsJson(*response, {"previous_generation", "out_of_reach"}));
+    context.PrintJson(json);
+    return absl::OkStatus();
   }
   ShowGeneration(
-      context, response.generation(),
-      StrCat("generation ", response.generation().generation(), " serves; before it: ",
-             response.previous_generation() == 0 ? std::string("none") : StrCat(response.previous_generation()),
-             "; items out of its reach: ", response.out_of_reach(), "\n"));
+      context, response->generation(),
+      StrCat("generation ", response->generation().generation(), " serves; before it: ",
+             response->previous_generation() == 0 ? std::string("none") : StrCat(response->previous_generation()),
+             "; items out of its reach: ", response->out_of_reach(), "\n"));
+  return absl::OkStatus();
 }
 
 absl::Status ActivateOne(Context& context, const GenerationFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::ActivateResponse response, Activate(client, flags, flags.generation, flags.request_id));
-  ShowSwitch(context, response);
-  return absl::OkStatus();
+  return ShowSwitch(context, Activate(context, flags, flags.generation, flags.request_id));
 }
 
 absl::Status Rollback(Context& context, const GenerationFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::RollbackRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_collection(flags.collection);
-  request.set_force(flags.force);
-  request.set_reason(flags.reason);
-  if (flags.expect_active.has_value()) request.set_expect_active(*flags.expect_active);
-  LC_ASSIGN_OR_RETURN(const v1::RollbackResponse response, client->RollbackGeneration(request));
-  ShowSwitch(context, response);
-  return absl::OkStatus();
+  return ShowSwitch(context, context.Call(&client::Client::RollbackGeneration, RequestOf<v1::RollbackRequest>(flags)));
 }
 
 absl::Status Audit(Context& context, const GenerationFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::AuditRequest request;
-  request.set_collection(flags.collection);
-  request.set_limit(flags.limit);
-  LC_ASSIGN_OR_RETURN(const v1::AuditResponse response, client->Audit(request));
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::Audit, RequestOf<v1::AuditRequest>(flags)));
   ShowAll(context, response.entries(), AuditJson, AuditTable);
   return absl::OkStatus();
 }
 
 void AddActivationFlags(CLI::App* app, GenerationFlags* flags) {
   app->add_flag("--force", flags->force,
-                "Although items would be out of its reach, or no validation was passed; needs --reason");
-  app->add_option("--reason", flags->reason, "Why; kept in the audit log");
-  app->add_option("--expect-active", flags->expect_active, "Refuse unless this generation is active now");
+                "Activate without a passed validation, or with items out of reach; needs --reason");
+  app->add_option("--reason", flags->reason, "Reason that the audit log keeps");
+  app->add_option("--expect-active", flags->expect_active, "Generation that must be active now, else the call refuses");
+  AddRequestId(app, &flags->request_id);
+}
+
+void AddRegisterFlags(CLI::App* app, GenerationFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  app->add_option("--draft", flags->draft,
+                  "Number of a draft that a training left, to make it a generation like others");
+  app->add_option("--model", flags->model, "Folder that `lightcone train` wrote: manifest and encoder");
+  app->add_option("--manifest", flags->manifest, "File of a manifest alone, for applications that embed on their side");
+  app->add_option("--encoder", flags->encoder, "TorchScript file of the encoder; default: the one beside the manifest");
+  app->add_option("--dimension", flags->dimension, "Dimension of a model from elsewhere, which has no manifest");
+  app->add_option("--curvature", flags->curvature, "K of a Lorentz model from elsewhere");
+  app->add_option("--clip-radius", flags->clip_radius, "Clip radius of a Lorentz model from elsewhere");
+  app->add_option("--method", flags->method, "Training method of a model from elsewhere")->capture_default_str();
+  app->add_option("--parent", flags->parent, "Generation that the model was trained to be compatible with; 0: none");
+  app->add_option("--compatible-prefix", flags->compatible_prefix,
+                  "Leading numbers of a model from elsewhere that compare with older generations; 0: all");
+  app->add_flag("--expects-adapter", flags->expects_adapter,
+                "Allow another dimension than the parent's: an adapter will lead to older generations");
+  app->add_flag("--no-adapter", flags->no_adapter,
+                "Leave out the adapter for the old model's items that a training left in --model");
+  app->add_flag("--activate", flags->activate, "Activate the generation at once");
+  AddActivationFlags(app, flags);
+}
+
+void AddValidateFlags(CLI::App* app, GenerationFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  AddGenerationArgument(app, &flags->generation);
+  app->add_option("--tolerance", flags->tolerance,
+                  "Loss against the older generation's own queries that the 95 % interval must exclude; default: 0.02");
+  app->add_option("--reference", flags->reference_generation,
+                  "Generation trained alone on the same data, for P_com and P_up; 0: none");
+  app->add_flag("--no-calibration", flags->without_calibration,
+                "Measure and rank mixed galleries by plain distances alone");
+  app->add_flag("--wait", flags->wait, "Wait for the job; the exit code is 5 when the validation is not passed");
+  AddRequestId(app, &flags->request_id);
+}
+
+void AddRetireFlags(CLI::App* app, GenerationFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  AddGenerationArgument(app, &flags->generation);
+  app->add_option("--reason", flags->reason, "Reason that the audit log keeps");
+  app->add_flag("--wait", flags->wait, "Wait until the space of the generation is given back");
+  AddRequestId(app, &flags->request_id);
 }
 
 }  // namespace
@@ -285,66 +287,35 @@ void AddGeneration(CLI::App& root, Context& context) {
       AddCommand(root, "generation",
                  "Register, list, show, activate and roll back generations of the model; adapters between them");
   app->require_subcommand(1);
-  auto flags = std::make_shared<GenerationFlags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const GenerationFlags&)) {
-    CLI::App* sub = AddCommand(*app, name, help);
-    sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
-    sub->add_option("collection", flags->collection, "Collection or alias")->required();
-    return sub;
-  };
-
-  CLI::App* reg = add("register", "Add the next generation, or take up a draft", &Register);
-  reg->add_option("--draft", flags->draft,
-                  "Number of a draft that a training left: it is a generation like others then");
-  reg->add_option("--model", flags->model, "Folder that 'lightcone train' wrote: manifest and encoder");
-  reg->add_option("--manifest", flags->manifest, "Manifest alone, for applications that embed on their side");
-  reg->add_option("--encoder", flags->encoder, "TorchScript file, when it is not the one beside the manifest");
-  reg->add_option("--dimension", flags->dimension, "Of a model from elsewhere, instead of a manifest");
-  reg->add_option("--curvature", flags->curvature, "K of a Lorentz model from elsewhere");
-  reg->add_option("--clip-radius", flags->clip_radius, "Clip radius of a Lorentz model from elsewhere");
-  reg->add_option("--method", flags->method, "How a model from elsewhere was trained")->capture_default_str();
-  reg->add_option("--parent", flags->parent, "Generation that it was trained to be compatible with");
-  reg->add_option("--compatible-prefix", flags->compatible_prefix,
-                  "Leading numbers of a model from elsewhere that compare with older generations; 0: all");
-  reg->add_flag("--expects-adapter", flags->expects_adapter,
-                "An adapter will lead to older generations: another dimension is allowed");
-  reg->add_flag("--no-adapter", flags->no_adapter,
-                "Leave out the adapter for the old model's items that a training left in --model");
-  reg->add_flag("--activate", flags->activate, "Activate it at once");
-  reg->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  AddActivationFlags(reg, flags.get());
-
-  add("list", "List the generations of a collection", &ListGenerations);
-  add("get", "Show one generation", &GetGeneration)
-      ->add_option("generation", flags->generation, "Its number")
-      ->required();
-
-  CLI::App* validate = add("validate", "Measure a generation by the probe sets, on the items of older ones", &Validate);
-  validate->add_option("generation", flags->generation, "Its number")->required();
-  validate->add_option("--tolerance", flags->tolerance,
-                       "Loss against the older generation's own queries that the 95 % interval has to exclude; 0.02");
-  validate->add_option("--reference", flags->reference,
-                       "Generation trained alone on the same data, for P_com and P_up; 0: none");
-  validate->add_flag("--no-calibration", flags->no_calibration,
-                     "Measure, and rank, mixed galleries by plain distances alone");
-  validate->add_flag("--wait", flags->wait, "Wait for the job, and end with 5 when it is not passed");
-  validate->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-
-  CLI::App* activate = add("activate", "Make a generation the serving one", &ActivateOne);
-  activate->add_option("generation", flags->generation, "Its number")->required();
-  activate->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  AddActivationFlags(activate, flags.get());
-
-  CLI::App* rollback = add("rollback", "Serve again by the generation that served before the active one", &Rollback);
-  rollback->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  AddActivationFlags(rollback, flags.get());
-  CLI::App* retire = add("retire", "Take a generation out of service for good, and give its space back", &Retire);
-  retire->add_option("generation", flags->generation, "Its number")->required();
-  retire->add_option("--reason", flags->reason, "Why; kept in the audit log");
-  retire->add_flag("--wait", flags->wait, "Wait until its space is given back");
-  retire->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  add("audit", "List activations, rollbacks, retirements and canaries, newest first", &Audit)
-      ->add_option("--limit", flags->limit, "How many, 1 .. 10000; 0: 100");
+  AddCommands<GenerationFlags>(
+      *app, context,
+      {{"register", "Add the next generation, or take up a draft", &Register, &AddRegisterFlags},
+       {"list", "List the generations of a collection", &ListGenerations,
+        [](CLI::App* list, GenerationFlags* flags) { AddCollectionArgument(list, &flags->collection); }},
+       {"get", "Show one generation", &GetGeneration,
+        [](CLI::App* get, GenerationFlags* flags) {
+          AddCollectionArgument(get, &flags->collection);
+          AddGenerationArgument(get, &flags->generation);
+        }},
+       {"validate", "Measure a generation by the probe sets, on the items of older generations", &Validate,
+        &AddValidateFlags},
+       {"activate", "Make a generation the serving one", &ActivateOne,
+        [](CLI::App* activate, GenerationFlags* flags) {
+          AddCollectionArgument(activate, &flags->collection);
+          AddGenerationArgument(activate, &flags->generation);
+          AddActivationFlags(activate, flags);
+        }},
+       {"rollback", "Go back to the generation that served before the active one", &Rollback,
+        [](CLI::App* rollback, GenerationFlags* flags) {
+          AddCollectionArgument(rollback, &flags->collection);
+          AddActivationFlags(rollback, flags);
+        }},
+       {"retire", "Take a generation out of service for good, and give its space back", &Retire, &AddRetireFlags},
+       {"audit", "List activations, rollbacks, retirements and canaries, newest first", &Audit,
+        [](CLI::App* audit, GenerationFlags* flags) {
+          AddCollectionArgument(audit, &flags->collection);
+          audit->add_option("--limit", flags->limit, "Most entries to list, 1 .. 10000; 0: 100");
+        }}});
   AddGenerationCanary(*app, context);
   AddGenerationAdapter(*app, context);
   AddGenerationProbes(*app, context);

@@ -1,7 +1,6 @@
 // lightcone generation probes put | list | drop
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -12,7 +11,7 @@
 #include "base/npy.h"
 #include "base/status.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 #include "cli/formats/probe_lines.h"
 #include "cli/json/rollout_json.h"
 
@@ -47,11 +46,7 @@ absl::Status AddVectors(const std::string& text, v1::PutProbesRequest* request) 
 }
 
 absl::Status PutProbes(Context& context, const GenerationProbesFlags& flags) {
-  v1::PutProbesRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_collection(flags.collection);
-  request.set_name(flags.name);
-  request.set_label_field(flags.label_field);
+  auto request = RequestOf<v1::PutProbesRequest>(flags);
   LC_ASSIGN_OR_RETURN(const std::string text, ReadFile(flags.file));
   std::istringstream lines(text);
   int64_t number = 0;
@@ -69,35 +64,35 @@ absl::Status PutProbes(Context& context, const GenerationProbesFlags& flags) {
     *request.add_probes() = std::move(probe->probe);
   }
   for (const std::string& vectors : flags.vectors) LC_RETURN_IF_ERROR(AddVectors(vectors, &request));
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::PutProbesResponse response, client->PutProbes(request));
-  context.json ? context.PrintJson(ProbeSetJson(response.probes()))
-               : context.Print(ProbeSetsTable({response.probes()}));
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::PutProbes, request));
+  context.Show(ProbeSetJson(response.probes()), ProbeSetsTable({response.probes()}));
   return absl::OkStatus();
 }
 
 absl::Status ListProbeSets(Context& context, const GenerationProbesFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::ListProbesRequest request;
-  request.set_collection(flags.collection);
-  LC_ASSIGN_OR_RETURN(const v1::ListProbesResponse response, client->ListProbes(request));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::ListProbes, RequestOf<v1::ListProbesRequest>(flags)));
   ShowAll(context, response.probes(), ProbeSetJson, ProbeSetsTable);
   return absl::OkStatus();
 }
 
 absl::Status DropProbes(Context& context, const GenerationProbesFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::DropProbesRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_collection(flags.collection);
-  request.set_name(flags.name);
-  LC_RETURN_IF_ERROR(client->DropProbes(request).status());
-  if (context.json) {
-    context.PrintJson({{"dropped", flags.name}});
-  } else {
-    context.Print(StrCat("probe set ", flags.name, " is dropped\n"));
-  }
+  LC_RETURN_IF_ERROR(context.Call(&client::Client::DropProbes, RequestOf<v1::DropProbesRequest>(flags)).status());
+  context.Show({{"dropped", flags.name}}, StrCat("probe set ", flags.name, " is dropped\n"));
   return absl::OkStatus();
+}
+
+void AddPutFlags(CLI::App* put, GenerationProbesFlags* flags) {
+  AddCollectionArgument(put, &flags->collection);
+  put->add_option("name", flags->name, "Name of the probe set")->required();
+  put->add_option("file", flags->file,
+                  "File with a JSON object a line: \"relevant\" (ids) or \"label\", \"vectors\" ({\"1\": [...]}) "
+                  "or \"image\" (a path), \"item\" (an id that the probe leaves out)")
+      ->required();
+  put->add_option("--label-field", flags->label_field, "Payload field whose values the labels are");
+  put->add_option("--vectors", flags->vectors,
+                  "GENERATION=FILE.npy: vectors of the probes by a generation, a row a probe; may be repeated");
+  AddRequestId(put, &flags->request_id);
 }
 
 }  // namespace
@@ -105,27 +100,16 @@ absl::Status DropProbes(Context& context, const GenerationProbesFlags& flags) {
 void AddGenerationProbes(CLI::App& generation, Context& context) {
   CLI::App* app = AddCommand(generation, "probes", "Put, list and drop the labelled queries that measure generations");
   app->require_subcommand(1);
-  auto flags = std::make_shared<GenerationProbesFlags>();
-  const auto add = [&](const char* name, const char* help,
-                       absl::Status (*run)(Context&, const GenerationProbesFlags&)) {
-    CLI::App* sub = AddCommand(*app, name, help);
-    sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
-    sub->add_option("collection", flags->collection, "Collection or alias")->required();
-    return sub;
-  };
-  CLI::App* put = add("put", "Give a collection a set of probes, or another one in its place", &PutProbes);
-  put->add_option("name", flags->name, "Of the set")->required();
-  put->add_option("file", flags->file,
-                  "A JSON object a line: \"relevant\" (ids) or \"label\", \"vectors\" ({\"1\": [...]}) or \"image\" (a "
-                  "path), \"item\" (an id that is left out)")
-      ->required();
-  put->add_option("--label-field", flags->label_field, "Payload field that the labels are values of");
-  put->add_option("--vectors", flags->vectors, "GENERATION=FILE.npy, a row a probe; may be repeated");
-  put->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  add("list", "List the probe sets of a collection", &ListProbeSets);
-  CLI::App* drop = add("drop", "Drop a probe set", &DropProbes);
-  drop->add_option("name", flags->name, "Of the set")->required();
-  drop->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
+  AddCommands<GenerationProbesFlags>(
+      *app, context,
+      {{"put", "Give a collection a probe set, or replace the one of that name", &PutProbes, &AddPutFlags},
+       {"list", "List the probe sets of a collection", &ListProbeSets,
+        [](CLI::App* list, GenerationProbesFlags* flags) { AddCollectionArgument(list, &flags->collection); }},
+       {"drop", "Drop a probe set", &DropProbes, [](CLI::App* drop, GenerationProbesFlags* flags) {
+          AddCollectionArgument(drop, &flags->collection);
+          drop->add_option("name", flags->name, "Name of the probe set")->required();
+          AddRequestId(drop, &flags->request_id);
+        }}});
 }
 
 }  // namespace lightcone::cli

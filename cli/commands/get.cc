@@ -1,10 +1,9 @@
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 #include "cli/formats/ids.h"
 #include "cli/json/message_json.h"
 
@@ -19,13 +18,9 @@ struct GetFlags {
 };
 
 absl::Status RunGet(Context& context, const GetFlags& flags) {
-  v1::GetRequest request;
-  request.set_collection(flags.collection);
-  request.set_generation(flags.generation);
-  request.set_with_vector(flags.with_vector);
+  auto request = RequestOf<v1::GetRequest>(flags);
   LC_RETURN_IF_ERROR(AddIds(flags.ids, request.mutable_ids()));
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::GetResponse response, client->Get(request));
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::Get, request));
   if (context.json) {
     OrderedJson json = {{"items", OrderedJson::array()}, {"missing", OrderedJson::array()}};
     for (const v1::StoredItem& item : response.items()) json["items"].push_back(StoredItemJson(item));
@@ -40,17 +35,17 @@ absl::Status RunGet(Context& context, const GetFlags& flags) {
   return NotFound(StrCat("no item ", missing, " in collection '", flags.collection, "'"));
 }
 
+void AddGetFlags(CLI::App* app, GetFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  app->add_option("ids", flags->ids, kItemIdHelp)->required();
+  app->add_option("--generation", flags->generation, "Generation whose embedding is read; 0: the newest");
+  app->add_flag("--with-vector", flags->with_vector, "Read vectors (shown with --json)");
+}
+
 }  // namespace
 
 void AddGet(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<GetFlags>();
-  CLI::App* app = AddCommand(root, "get", "Read items by id");
-  app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option("ids", flags->ids, "Digits are a number, anything else a name; \"42\" in quotes is a name")
-      ->required();
-  app->add_option("--generation", flags->generation, "The embedding of this generation instead of the newest");
-  app->add_flag("--with-vector", flags->with_vector, "Give vectors (with --json)");
-  app->callback([&context, flags] { context.Finish(RunGet(context, *flags)); });
+  AddCommands<GetFlags>(root, context, {{"get", "Read items by id", &RunGet, &AddGetFlags}});
 }
 
 }  // namespace lightcone::cli

@@ -13,7 +13,7 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 #include "cli/formats/import_state.h"
 #include "cli/formats/rows.h"
 #include "cli/json/message_json.h"
@@ -23,7 +23,7 @@
 namespace lightcone::cli {
 namespace {
 
-// A batch is sent when it has this many bytes, whatever its rows: messages stay small enough to be quick to repeat.
+// A batch is sent when it has this many bytes: a message stays small enough to be repeated quickly.
 constexpr int64_t kBatchBytesMax = 8 << 20;
 
 struct ImportFlags {
@@ -35,19 +35,19 @@ struct ImportFlags {
   bool same_content = false, number_rows = false, keep_input = false, ignore_generation = false;
 };
 
-// What has been acknowledged. Told from the stream's thread, asked from the command's.
+// What the server has acknowledged. The stream's thread writes it, the command's thread reads it.
 class Ledger {
  public:
   Ledger(const ImportFlags& flags, int64_t start)
       : state_file_(flags.state), start_(start), state_({start, flags.collection, flags.file, flags.generation, 0}) {}
 
-  // `checksum`: of all rows of the file up to the last one of the batch.
-  void Sent(uint64_t tag, int64_t first_row, int64_t rows, uint32_t checksum) {
+  // `checksum` is of all rows of the file up to the last row of the batch.
+  void RecordSent(uint64_t tag, int64_t first_row, int64_t rows, uint32_t checksum) {
     absl::MutexLock lock(&mutex_);
     batches_.push_back({tag, first_row, rows, checksum});
   }
 
-  void Acknowledged(uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome) {
+  void RecordAcknowledged(uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome) {
     absl::MutexLock lock(&mutex_);
     const Batch& batch = batches_[tag];
     if (!outcome.ok()) {
@@ -74,7 +74,7 @@ class Ledger {
     absl::MutexLock lock(&mutex_);
     return rows_written_;
   }
-  // The row at which a later import goes on.
+  // The row from which a later import goes on.
   int64_t written_to() const {
     absl::MutexLock lock(&mutex_);
     return state_.next_row;
@@ -100,9 +100,9 @@ class Ledger {
     uint32_t checksum;
   };
 
-  // The server names the item by its place in the batch; people know their rows.
+  // The server names an item by its place in the batch; the user knows its row in the file.
   static absl::Status Explain(const absl::Status& status, const Batch& batch) {
-    const std::string field = PartsOf(status).field.empty() ? MessageOf(status) : PartsOf(status).field;
+    const std::string field = PartsOf(status).field;
     int64_t place = 0;
     const size_t open = field.find("items[");
     const size_t close = open == std::string::npos ? open : field.find(']', open);
@@ -309,7 +309,7 @@ absl::Status SendAll(const ImportFlags& flags, v1::Durability durability, uint32
     if (source->next() >= end) more = false;
     if (batch.items_size() > 0) {
       batch.set_generation(generations->written());
-      ledger->Sent(tag, first_row, batch.items_size(), checksum);
+      ledger->RecordSent(tag, first_row, batch.items_size(), checksum);
       LC_RETURN_IF_ERROR(stream->Send(std::move(batch), tag++));
     }
     LC_RETURN_IF_ERROR(bad_row);
@@ -335,7 +335,7 @@ absl::Status RunImport(Context& context, const ImportFlags& flags) {
   client::UpsertStreamOptions options;
   options.in_flight_max = flags.in_flight;
   options.on_acknowledge = [&ledger](uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome) {
-    ledger.Acknowledged(tag, outcome);
+    ledger.RecordAcknowledged(tag, outcome);
   };
   const std::unique_ptr<client::UpsertStream> stream = client->OpenUpsertStream(std::move(options));
   absl::Status status = SendAll(flags, durability, checksum, source.get(), &generations, stream.get(), &ledger);
@@ -351,53 +351,56 @@ absl::Status RunImport(Context& context, const ImportFlags& flags) {
   }
   LC_RETURN_IF_ERROR(saved);
   const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
-  if (context.json) {
-    context.PrintJson({{"rows", ledger.rows_written()},
-                       {"next_row", ledger.written_to()},
-                       {"generation", ledger.generation()},
-                       {"sequence", ledger.sequence()},
-                       {"seconds", seconds}});
-  } else {
-    context.Print(StrCat("imported ", Grouped(static_cast<uint64_t>(ledger.rows_written())), " rows in ",
-                         Number(seconds), " s, sequence ", ledger.sequence(), "\n"));
-  }
+  context.Show({{"rows", ledger.rows_written()},
+                {"next_row", ledger.written_to()},
+                {"generation", ledger.generation()},
+                {"sequence", ledger.sequence()},
+                {"seconds", seconds}},
+               StrCat("imported ", Grouped(static_cast<uint64_t>(ledger.rows_written())), " rows in ", Number(seconds),
+                      " s, sequence ", ledger.sequence(), "\n"));
   return absl::OkStatus();
+}
+
+void AddImportFlags(CLI::App* app, ImportFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  app->add_option(
+         "file", flags->file,
+         "File of rows, or folder of images. npy: floats (rows, dimension). jsonl: {\"id\", \"vector\", \"payload\"} a "
+         "line. A folder: the server embeds the images; paths are ids, payloads hold \"class\" (the folder) and "
+         "\"file\"")
+      ->required();
+  app->add_option("--format", flags->format,
+                  "Format of the rows: auto (by extension), npy, fvecs, bvecs, jsonl or images")
+      ->capture_default_str();
+  app->add_option("--ids", flags->ids,
+                  "File of ids and payloads: npy of integers, or a line for each row; default: row numbers");
+  app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")
+      ->delimiter(',');
+  app->add_flag("--number-rows", flags->number_rows, "Give rows of jsonl without an id their number, from 0");
+  app->add_flag("--keep-input", flags->keep_input,
+                "Keep the images, so that later generations can embed them and trainings learn from them");
+  app->add_option("--generation", flags->generation,
+                  "Generation that embedded the vectors, or is to embed the images; 0: the active one. A row of "
+                  "another generation is refused");
+  app->add_flag("--ignore-generation", flags->ignore_generation,
+                "Take rows whatever their generation, from a collection with other numbers");
+  app->add_flag("--same-content", flags->same_content,
+                "Add another model's embeddings of stored items, and keep their payloads");
+  app->add_option("--batch", flags->batch, "Rows of a batch")->capture_default_str();
+  app->add_option("--in-flight", flags->in_flight, "Most batches under way at once")->capture_default_str();
+  app->add_option("--start", flags->start, "First row to import, from 0")->capture_default_str();
+  app->add_option("--limit", flags->limit, "Most rows to import; 0: all")->capture_default_str();
+  app->add_option("--state", flags->state, "File that keeps the next row, so that a later run goes on from there");
+  AddDurability(app, &flags->durability);
 }
 
 }  // namespace
 
 void AddImport(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<ImportFlags>();
-  CLI::App* app =
-      AddCommand(root, "import", "Write the rows of an npy, fvecs, bvecs or jsonl file, or the pictures of a folder");
-  app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option(
-         "file", flags->file,
-         "npy: floats (rows, dimension); jsonl: {\"id\", \"vector\", \"payload\"} a line; or a folder of "
-         "images, which the server embeds: ids are their paths, the payload says \"class\", the folder, and \"file\"")
-      ->required();
-  app->add_option("--format", flags->format, "auto (by extension), npy, fvecs, bvecs, jsonl, images")
-      ->capture_default_str();
-  app->add_option("--ids", flags->ids,
-                  "Ids and payloads: npy of integers, or a line for each row; default: row numbers");
-  app->add_option("--payload-fields", flags->payload_fields, "Fields of a line that make up the payload")
-      ->delimiter(',');
-  app->add_flag("--number-rows", flags->number_rows, "Rows of jsonl without an id get their number, from 0");
-  app->add_flag("--keep-input", flags->keep_input,
-                "Keep the images, so that later generations can embed them and trainings learn from them");
-  app->add_option("--generation", flags->generation,
-                  "That embedded the vectors, or is to embed the images; 0: the active one. Refuses rows of another");
-  app->add_flag("--ignore-generation", flags->ignore_generation,
-                "Whatever generation the rows say: of a collection that numbers them otherwise");
-  app->add_flag("--same-content", flags->same_content,
-                "Another model's embeddings of items that are stored already; their payloads are kept");
-  app->add_option("--batch", flags->batch, "Rows a batch")->capture_default_str();
-  app->add_option("--in-flight", flags->in_flight, "Batches under way at once")->capture_default_str();
-  app->add_option("--start", flags->start, "First row, from 0")->capture_default_str();
-  app->add_option("--limit", flags->limit, "Rows at most; 0: all")->capture_default_str();
-  app->add_option("--state", flags->state, "File that keeps how far the import is; a later run goes on from there");
-  app->add_option("--durability", flags->durability, "durable (default): after fsync; process: survives kill -9");
-  app->callback([&context, flags] { context.Finish(RunImport(context, *flags)); });
+  AddCommands<ImportFlags>(
+      root, context,
+      {{"import", "Write the rows of an npy, fvecs, bvecs or jsonl file, or the images of a folder", &RunImport,
+        &AddImportFlags}});
 }
 
 }  // namespace lightcone::cli

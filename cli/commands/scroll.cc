@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 #include "cli/json/message_json.h"
 #include "client/scroll_cursor.h"
 
@@ -18,14 +18,9 @@ struct ScrollFlags {
   bool with_vector = false;
 };
 
-// With --json one object a line, so that a large answer can be read while it comes.
+// With --json prints one object a line, so that a reader need not wait for the end of a large answer.
 absl::Status RunScroll(Context& context, const ScrollFlags& flags) {
-  v1::ScrollRequest request;
-  request.set_collection(flags.collection);
-  request.set_limit(flags.limit);
-  request.set_page_size(flags.page_size);
-  request.set_token(flags.token);
-  request.set_with_vector(flags.with_vector);
+  auto request = RequestOf<v1::ScrollRequest>(flags);
   if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   const std::unique_ptr<client::ScrollCursor> cursor = client->Scroll(request);
@@ -49,7 +44,7 @@ absl::Status RunScroll(Context& context, const ScrollFlags& flags) {
     if (!cut) return absl::OkStatus();
     OrderedJson where;
     where["more"]["token"] = cursor->token();
-    std::fprintf(stderr, "%s\n", where.dump().c_str());  // beside the items: every line of stdout is one
+    std::fprintf(stderr, "%s\n", where.dump().c_str());  // Every line of stdout is an item.
     return absl::OkStatus();
   }
   context.Print(items.empty() ? "no items\n" : ItemsTable(items));
@@ -57,18 +52,20 @@ absl::Status RunScroll(Context& context, const ScrollFlags& flags) {
   return absl::OkStatus();
 }
 
+void AddScrollFlags(CLI::App* app, ScrollFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  AddFilter(app, &flags->filter);
+  app->add_option("--limit", flags->limit, "Most items to show; 0: all")->capture_default_str();
+  app->add_option("--page-size", flags->page_size, "Items in a message of the server; 0: the server's default");
+  app->add_option("--token", flags->token, "Token that an earlier scroll ended with, to go on from there");
+  app->add_flag("--with-vector", flags->with_vector, "Read vectors (shown with --json)");
+}
+
 }  // namespace
 
 void AddScroll(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<ScrollFlags>();
-  CLI::App* app = AddCommand(root, "scroll", "Walk items in the order of their ids");
-  app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option("--filter", flags->filter, "For example: class = \"cat\" and year >= 2020");
-  app->add_option("--limit", flags->limit, "Stop after so many items; 0: all")->capture_default_str();
-  app->add_option("--page-size", flags->page_size, "Items a message; 0: the server's default");
-  app->add_option("--token", flags->token, "Where an earlier scroll stood");
-  app->add_flag("--with-vector", flags->with_vector, "Give vectors (with --json)");
-  app->callback([&context, flags] { context.Finish(RunScroll(context, *flags)); });
+  AddCommands<ScrollFlags>(root, context,
+                           {{"scroll", "List items in the order of their ids", &RunScroll, &AddScrollFlags}});
 }
 
 }  // namespace lightcone::cli

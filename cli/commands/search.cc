@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 #include "cli/commands/search_profile.h"
 #include "cli/formats/ids.h"
 #include "cli/formats/rows.h"
@@ -21,9 +21,9 @@ struct SearchFlags {
   std::string collection, vector, vectors, image, item, filter, format = "auto", adapter_mode = "all", canary_key;
   std::vector<uint32_t> evaluate_generations;
   uint32_t generation = 0, k = 10, ef = 0, nprobe = 0;
-  uint64_t wait_for = 0;
+  uint64_t wait_for_sequence = 0;
   std::optional<double> target_recall;
-  bool exact = false, payload = false, with_vector = false, profile = false;
+  bool exact = false, with_payload = false, with_vector = false, profile = false;
 };
 
 absl::Status AddQueriesOfFile(const SearchFlags& flags, v1::SearchRequest* request) {
@@ -41,7 +41,7 @@ absl::Status AddQueriesOfFile(const SearchFlags& flags, v1::SearchRequest* reque
 
 absl::Status AddQueries(const SearchFlags& flags, v1::SearchRequest* request) {
   const int ways = !flags.vector.empty() + !flags.vectors.empty() + !flags.image.empty() + !flags.item.empty();
-  if (ways != 1) return InvalidArgument("say what to search for: one of --vector, --vectors, --image, --item");
+  if (ways != 1) return InvalidArgument("one of --vector, --vectors, --image and --item must say what to search for");
   if (!flags.vectors.empty()) return AddQueriesOfFile(flags, request);
   v1::Query* query = request->add_queries();
   if (!flags.image.empty()) return SetImage(flags.image, query->mutable_input());
@@ -76,12 +76,8 @@ OrderedJson AnswerJson(const v1::SearchResponse& response, bool with_payload) {
     }
     json["results"].push_back(std::move(one));
   }
-  json["serving_generation"] = response.serving_generation();
-  json["canary"] = response.canary();
-  json["out_of_reach"] = response.out_of_reach();
-  json["partial"] = response.partial();
-  json["reach_overridden"] = response.reach_overridden();
-  json["sequence"] = response.sequence();
+  json.update(FieldsJson(response,
+                         {"serving_generation", "canary", "out_of_reach", "partial", "reach_overridden", "sequence"}));
   if (response.has_profile()) json["profile"] = ProfileJson(response.profile());
   return json;
 }
@@ -95,7 +91,7 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
       text += StrCat("error: ", result.error().message(), "\n");
       continue;
     }
-    // With a calibration in force hits stand by their scores, which are no plain distances.
+    // A calibration orders hits by scores that are no plain distances.
     const bool calibrated = std::any_of(result.hits().begin(), result.hits().end(),
                                         [](const v1::Hit& hit) { return hit.score() != -hit.distance(); });
     std::vector<std::string> head = {"rank", "id", "distance", "generation", "uncertainty"};
@@ -124,71 +120,60 @@ std::string AnswerText(const v1::SearchResponse& response, bool with_payload) {
 }
 
 absl::Status RunSearch(Context& context, const SearchFlags& flags) {
-  v1::SearchRequest request;
-  request.set_collection(flags.collection);
-  request.set_generation(flags.generation);
-  request.set_k(flags.k);
-  request.set_ef(flags.ef);
-  request.set_nprobe(flags.nprobe);
-  if (flags.target_recall.has_value()) request.set_target_recall(*flags.target_recall);
-  request.set_exact(flags.exact);
-  request.set_with_payload(flags.payload);
-  request.set_with_vector(flags.with_vector);
-  request.set_profile(flags.profile);
-  request.set_wait_for_sequence(flags.wait_for);
+  auto request = RequestOf<v1::SearchRequest>(flags);
   for (const uint32_t generation : flags.evaluate_generations) request.add_evaluate_generations(generation);
   LC_ASSIGN_OR_RETURN(const v1::AdapterMode adapter_mode, AdapterModeOf(flags.adapter_mode));
   request.set_adapter_mode(adapter_mode);
-  request.set_canary_key(flags.canary_key);
   if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
   LC_RETURN_IF_ERROR(AddQueries(flags, &request));
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::SearchResponse response, client->Search(request));
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::Search, request));
   if (context.json) {
-    context.PrintJson(AnswerJson(response, flags.payload));
+    context.PrintJson(AnswerJson(response, flags.with_payload));
   } else {
-    context.Print(AnswerText(response, flags.payload));
+    context.Print(AnswerText(response, flags.with_payload));
   }
-  // One query that fails is a failure of the command; of several, the answer shows which.
+  // The command fails where its one query fails. An answer to several queries shows which of them failed.
   if (response.results_size() == 1 && response.results(0).has_error()) {
     return client::StatusOf(response.results(0).error());
   }
   return absl::OkStatus();
 }
 
+void AddSearchFlags(CLI::App* app, SearchFlags* flags) {
+  AddCollectionArgument(app, &flags->collection);
+  app->add_option("--vector", flags->vector,
+                  "Query vector, as the encoder gave it before the clip: 0.1,0.2,... or a JSON array");
+  app->add_option("--vectors", flags->vectors, "File of query vectors: npy, fvecs, bvecs or jsonl");
+  app->add_option("--format", flags->format,
+                  "Format of the file given with --vectors: auto (by extension), npy, fvecs, bvecs or jsonl")
+      ->capture_default_str();
+  app->add_option("--image", flags->image, "PNG, JPEG or WebP file to search by, which the server embeds");
+  app->add_option("--item", flags->item, "Id of a stored item to search by");
+  app->add_option("-k,--k", flags->k, "Number of hits for each query")->capture_default_str();
+  AddFilter(app, &flags->filter);
+  app->add_option("--generation", flags->generation, "Generation that embedded the query vector; 0: the active one");
+  app->add_flag("--exact", flags->exact, "Scan every row instead of walking the graph");
+  app->add_option("--ef", flags->ef, "Length of the candidate queue of a graph walk; 0: the collection's setting");
+  app->add_option("--nprobe", flags->nprobe, "Number of lists to read of an ivf segment; 0: the collection's setting");
+  app->add_option("--target-recall", flags->target_recall,
+                  "Share of the nearest items to find: sets ef and nprobe to what was measured to reach it");
+  app->add_flag("--payload", flags->with_payload, "Show payloads");
+  app->add_flag("--with-vector", flags->with_vector, "Read vectors (shown with --json)");
+  app->add_flag("--profile", flags->profile, "Show how the search read each segment");
+  app->add_option("--wait-for", flags->wait_for_sequence, "Sequence of a write that the search must see");
+  app->add_option("--evaluate-generations", flags->evaluate_generations,
+                  "Generations whose embeddings alone are compared, even out of reach; for evaluation")
+      ->delimiter(',');
+  app->add_option("--adapter-mode", flags->adapter_mode, "Adapters that the search may use: all, none, query or item")
+      ->capture_default_str();
+  app->add_option("--canary-key", flags->canary_key,
+                  "Key of the user: decides whether a canary serves the search (raw inputs and items)");
+}
+
 }  // namespace
 
 void AddSearch(CLI::App& root, Context& context) {
-  auto flags = std::make_shared<SearchFlags>();
-  CLI::App* app = AddCommand(root, "search", "Find the nearest items");
-  app->add_option("collection", flags->collection, "Collection or alias")->required();
-  app->add_option("--vector", flags->vector,
-                  "Query: the encoder's output before the clip, 0.1,0.2,... or a JSON array");
-  app->add_option("--vectors", flags->vectors, "Queries from an npy, fvecs, bvecs or jsonl file");
-  app->add_option("--format", flags->format, "Of --vectors")->capture_default_str();
-  app->add_option("--image", flags->image, "Query: a PNG, JPEG or WebP file that the server embeds");
-  app->add_option("--item", flags->item, "Query: more like this stored item");
-  app->add_option("-k,--k", flags->k, "Hits a query")->capture_default_str();
-  app->add_option("--filter", flags->filter, "For example: class = \"cat\" and year >= 2020");
-  app->add_option("--generation", flags->generation, "That embedded the query; 0: the active one");
-  app->add_flag("--exact", flags->exact, "Scan everything instead of walking the graph");
-  app->add_option("--ef", flags->ef, "Breadth of the graph walk; 0: the collection's setting");
-  app->add_option("--nprobe", flags->nprobe, "Lists read of an ivf segment; 0: the collection's setting");
-  app->add_option("--target-recall", flags->target_recall,
-                  "Walk as broadly as this share of the nearest needs, instead of --ef or --nprobe");
-  app->add_flag("--payload", flags->payload, "Show payloads");
-  app->add_flag("--with-vector", flags->with_vector, "Give vectors (with --json)");
-  app->add_flag("--profile", flags->profile, "Show how the search went about it");
-  app->add_option("--wait-for", flags->wait_for, "Wait until the write of this sequence is visible");
-  app->add_option("--evaluate-generations", flags->evaluate_generations,
-                  "For evaluation: compare with embeddings of these generations only, even out of reach")
-      ->delimiter(',');
-  app->add_option("--adapter-mode", flags->adapter_mode, "Adapters that may be used: all, none, query, item")
-      ->capture_default_str();
-  app->add_option(
-      "--canary-key", flags->canary_key,
-      "Of whom the search is: while there is a canary, it says whether that serves it (raw inputs and items)");
-  app->callback([&context, flags] { context.Finish(RunSearch(context, *flags)); });
+  AddCommands<SearchFlags>(root, context, {{"search", "Find the nearest items", &RunSearch, &AddSearchFlags}});
 }
 
 }  // namespace lightcone::cli

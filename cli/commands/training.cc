@@ -1,13 +1,10 @@
 // lightcone training start | list | get | watch | cancel: trainings inside the server.
-#include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/files.h"
 #include "base/status.h"
-#include "cli/commands.h"
-#include "cli/json/message_json.h"
+#include "cli/command_table.h"
 #include "cli/json/rollout_json.h"
 #include "cli/table.h"
 
@@ -18,14 +15,14 @@ struct TrainingFlags {
   std::string collection, id, request_id, recipe_file, label_field, method, recipe, name, data;
   std::vector<std::string> settings;
   uint64_t seed = 1;
-  uint32_t parent = 0, limit = 100, classes = 0;
+  uint32_t parent = 0, page_size = 100, classes = 0;
   double fraction = 1;
   bool wait = false;
 };
 
 OrderedJson TrainingJson(const v1::TrainingJob& job) {
   OrderedJson json = JobJson(job.job());
-  json["parent"] = json["generation"];  // of a training, the job is about its parent
+  json["parent"] = json["generation"];  // The generation that a training's job is about is its parent.
   json["generation"] = job.generation();
   return json;
 }
@@ -45,16 +42,15 @@ std::string TrainingsTable(const std::vector<v1::TrainingJob>& jobs) {
 }
 
 void ShowTraining(const Context& context, const v1::TrainingJob& job) {
-  context.json ? context.PrintJson(TrainingJson(job)) : context.Print(TrainingsTable({job}));
+  context.Show(TrainingJson(job), TrainingsTable({job}));
 }
 
-// From --recipe-file, or from the flags.
+// The recipe in --recipe-file, or what the flags say.
 absl::StatusOr<std::string> RecipeOf(const TrainingFlags& flags) {
-  if (!flags.recipe_file.empty()) {
-    return ReadFile(flags.recipe_file, 1 << 20);
-  }
-  if (flags.method.empty())
+  if (!flags.recipe_file.empty()) return ReadFile(flags.recipe_file, 1 << 20);
+  if (flags.method.empty()) {
     return InvalidField("--method", "absent", "a name of `lightcone train --list`, or --recipe-file");
+  }
   OrderedJson recipe = {{"method", flags.method}, {"seed", flags.seed}};
   if (!flags.recipe.empty()) recipe["recipe"] = flags.recipe;
   if (!flags.name.empty()) recipe["name"] = flags.name;
@@ -72,11 +68,7 @@ absl::StatusOr<std::string> RecipeOf(const TrainingFlags& flags) {
 absl::Status Follow(Context& context, const std::string& id) {
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   ProgressBar bar(StrCat("training ", id), 0, "");
-  const auto see = [&](const v1::TrainingJob& training) {
-    const v1::JobInfo& job = training.job();
-    const double total = job.total() == 0 ? 1.0 : static_cast<double>(job.total());
-    bar.Show(static_cast<double>(job.done()) / total, static_cast<int64_t>(job.done()));
-  };
+  const auto see = [&bar](const v1::TrainingJob& training) { ShowProgress(training.job(), &bar); };
   LC_ASSIGN_OR_RETURN(const v1::TrainingJob training, client->WatchTraining(id, see, context.Waiting()));
   bar.Clear();
   ShowTraining(context, training);
@@ -87,34 +79,24 @@ absl::Status Follow(Context& context, const std::string& id) {
 }
 
 absl::Status StartTraining(Context& context, const TrainingFlags& flags) {
-  v1::TrainingStartRequest request;
-  request.set_request_id(flags.request_id);
-  request.set_collection(flags.collection);
-  request.set_label_field(flags.label_field);
-  request.set_parent(flags.parent);
+  auto request = RequestOf<v1::TrainingStartRequest>(flags);
   LC_ASSIGN_OR_RETURN(*request.mutable_recipe_json(), RecipeOf(flags));
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  LC_ASSIGN_OR_RETURN(const v1::TrainingStartResponse response, client->StartTraining(request));
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::StartTraining, request));
   if (flags.wait) return Follow(context, response.job().id());
   ShowTraining(context, response.job());
   return absl::OkStatus();
 }
 
 absl::Status ListTrainings(Context& context, const TrainingFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::TrainingListRequest request;
-  request.set_collection(flags.collection);
-  request.set_page_size(flags.limit);
-  LC_ASSIGN_OR_RETURN(const v1::TrainingListResponse response, client->ListTrainings(request));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::ListTrainings, RequestOf<v1::TrainingListRequest>(flags)));
   ShowAll(context, response.jobs(), TrainingJson, TrainingsTable);
   return absl::OkStatus();
 }
 
 absl::Status GetTraining(Context& context, const TrainingFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::TrainingGetRequest request;
-  request.set_id(flags.id);
-  LC_ASSIGN_OR_RETURN(const v1::TrainingGetResponse response, client->GetTraining(request));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::GetTraining, RequestOf<v1::TrainingGetRequest>(flags)));
   ShowTraining(context, response.job());
   return absl::OkStatus();
 }
@@ -122,13 +104,35 @@ absl::Status GetTraining(Context& context, const TrainingFlags& flags) {
 absl::Status WatchTraining(Context& context, const TrainingFlags& flags) { return Follow(context, flags.id); }
 
 absl::Status CancelTraining(Context& context, const TrainingFlags& flags) {
-  LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
-  v1::CancelRequest request;
-  request.set_id(flags.id);
-  request.set_request_id(flags.request_id);
-  LC_ASSIGN_OR_RETURN(const v1::CancelResponse response, client->CancelTraining(request));
+  LC_ASSIGN_OR_RETURN(const auto response,
+                      context.Call(&client::Client::CancelTraining, RequestOf<v1::CancelRequest>(flags)));
   ShowTraining(context, response.job());
   return absl::OkStatus();
+}
+
+void AddStartFlags(CLI::App* start, TrainingFlags* flags) {
+  AddCollectionArgument(start, &flags->collection);
+  start->add_option("--method", flags->method, "Training method: a name of `lightcone train --list`");
+  start->add_option("--parent", flags->parent, "Generation that the model must be compatible with; 0: none");
+  start->add_option("--label-field", flags->label_field, "Payload field with the class of a stored input");
+  start->add_option("--data", flags->data,
+                    "Data set on the server's disk to learn from, as in `lightcone train`; "
+                    "default: the collection's stored inputs");
+  start->add_option("--recipe", flags->recipe, "Size of the training: quick or paper");
+  start->add_option("--name", flags->name, "Name of the model");
+  start->add_option("--seed", flags->seed, "Seed of the splits and of the training")->capture_default_str();
+  start->add_option("--classes", flags->classes, "Number of classes to train on, from the first; 0: all");
+  start->add_option("--fraction", flags->fraction, "Share of each class to train on");
+  start->add_option("--set", flags->settings,
+                    "NAME=VALUE of an option that `lightcone train --list` names; may be repeated");
+  start->add_option("--recipe-file", flags->recipe_file, "File with a JSON object of all the flags above")
+      ->excludes("--method", "--data", "--recipe", "--name", "--seed", "--classes", "--fraction", "--set");
+  start->add_flag("--wait", flags->wait, "Follow the training until it has ended");
+  AddRequestId(start, &flags->request_id);
+}
+
+void AddTrainingId(CLI::App* app, TrainingFlags* flags) {
+  app->add_option("id", flags->id, "Id of the training")->required();
 }
 
 }  // namespace
@@ -137,36 +141,22 @@ void AddTraining(CLI::App& root, Context& context) {
   CLI::App* app = AddCommand(
       root, "training", "Train inside the server, in a process of low priority: start, list, show, watch and cancel");
   app->require_subcommand(1);
-  auto flags = std::make_shared<TrainingFlags>();
-  const auto add = [&](const char* name, const char* help, absl::Status (*run)(Context&, const TrainingFlags&)) {
-    CLI::App* sub = AddCommand(*app, name, help);
-    sub->callback([&context, flags, run] { context.Finish(run(context, *flags)); });
-    return sub;
-  };
-  CLI::App* start = add("start", "Begin one; its result becomes a draft of the collection", &StartTraining);
-  start->add_option("collection", flags->collection, "Collection or alias")->required();
-  start->add_option("--method", flags->method, "A name of `lightcone train --list`");
-  start->add_option("--parent", flags->parent, "Generation that it is to be compatible with; 0: none");
-  start->add_option("--label-field", flags->label_field, "Payload field with the class of a stored input");
-  start->add_option("--data", flags->data, "Instead of stored inputs: a data set on the server's disk, as in `train`");
-  start->add_option("--recipe", flags->recipe, "quick or paper");
-  start->add_option("--name", flags->name, "Of the model");
-  start->add_option("--seed", flags->seed, "Of splits and training")->capture_default_str();
-  start->add_option("--classes", flags->classes, "Train on the first classes only; 0: all");
-  start->add_option("--fraction", flags->fraction, "Train on this share of each class");
-  start->add_option("--set", flags->settings, "NAME=VALUE of an option of `train --list`; may be repeated");
-  start->add_option("--recipe-file", flags->recipe_file, "Instead of those: a JSON object of them")
-      ->excludes("--method", "--data", "--recipe", "--name", "--seed", "--classes", "--fraction", "--set");
-  start->add_flag("--wait", flags->wait, "Follow it until it has ended");
-  start->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
-  CLI::App* list = add("list", "List trainings, newest first", &ListTrainings);
-  list->add_option("--collection", flags->collection, "Only those of this collection or alias");
-  list->add_option("--limit", flags->limit, "How many, 1 .. 1000")->capture_default_str();
-  add("get", "Show one with its losses", &GetTraining)->add_option("id", flags->id, "Its id")->required();
-  add("watch", "Follow one until it has ended", &WatchTraining)->add_option("id", flags->id, "Its id")->required();
-  CLI::App* cancel = add("cancel", "End one, and what it has learnt so far", &CancelTraining);
-  cancel->add_option("id", flags->id, "Its id")->required();
-  cancel->add_option("--request-id", flags->request_id, "Makes the call idempotent across runs");
+  AddCommands<TrainingFlags>(
+      *app, context,
+      {{"start", "Begin a training; its result becomes a draft of the collection", &StartTraining, &AddStartFlags},
+       {"list", "List trainings, newest first", &ListTrainings,
+        [](CLI::App* list, TrainingFlags* flags) {
+          list->add_option("--collection", flags->collection,
+                           "Collection or alias whose trainings are listed; default: all");
+          list->add_option("--limit", flags->page_size, "Most trainings to list, 1 .. 1000")->capture_default_str();
+        }},
+       {"get", "Show a training with its losses", &GetTraining, &AddTrainingId},
+       {"watch", "Follow a training until it has ended", &WatchTraining, &AddTrainingId},
+       {"cancel", "End a training; what it has learnt is lost", &CancelTraining,
+        [](CLI::App* cancel, TrainingFlags* flags) {
+          AddTrainingId(cancel, flags);
+          AddRequestId(cancel, &flags->request_id);
+        }}});
 }
 
 }  // namespace lightcone::cli

@@ -1,26 +1,20 @@
 // Answers of the server as JSON for programs and as tables for people. Threads: all functions are safe.
 #pragma once
 
-#include <google/protobuf/timestamp.pb.h>
-
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/context.h"
+#include "cli/json/field_json.h"
 #include "lightcone/v1/collections.pb.h"
 #include "lightcone/v1/generations.pb.h"
 #include "lightcone/v1/retrieval.pb.h"
-#include "nlohmann/json.hpp"
 
 namespace lightcone::cli {
 
-using OrderedJson = nlohmann::ordered_json;
-
 // A payload as the object it is; text that is no JSON as a string.
 OrderedJson PayloadJson(const std::string& payload_json);
-// "2026-01-31T12:00:00Z"; null when absent.
-OrderedJson TimeJson(bool present, const google::protobuf::Timestamp& time);
 OrderedJson CollectionJson(const v1::CollectionInfo& info);
 OrderedJson GenerationJson(const v1::GenerationInfo& info);
 OrderedJson AuditJson(const v1::AuditEntry& entry);
@@ -30,16 +24,6 @@ OrderedJson AdapterJson(const v1::AdapterInfo& info);
 // "vector" only when there is one.
 OrderedJson StoredItemJson(const v1::StoredItem& item);
 OrderedJson HitJson(const v1::Hit& hit, bool with_payload);
-
-// "lorentz", "hnsw", "active": the wire's names without their prefix, in lower case.
-// The name of an enumerator in lower case without `prefix`; "unknown" when nothing is left.
-std::string LowerWithout(const std::string& name, std::string_view prefix);
-std::string GeometryName(v1::Geometry geometry);
-std::string IndexKindName(v1::IndexKind kind);
-std::string RowCodesName(v1::RowCodes codes);
-std::string StateName(v1::GenerationState state);
-std::string DirectionName(v1::AdapterDirection direction);
-std::string PayloadTypeName(v1::PayloadType type);
 
 std::string CollectionsTable(const std::vector<v1::CollectionInfo>& infos);
 std::string GenerationsTable(const std::vector<v1::GenerationInfo>& infos);

@@ -1,8 +1,5 @@
 #include "cli/json/rollout_json.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "cli/formats/ids.h"
@@ -13,78 +10,32 @@ namespace lightcone::cli {
 namespace {
 
 std::string WayName(v1::ValidationWay way) {
-  std::string name = LowerWithout(v1::ValidationWay_Name(way), "VALIDATION_WAY_");
+  const std::string name = EnumName(way);
   return name.substr(0, name.find('_'));  // "none", "query", "item"
-}
-
-std::string VerdictName(v1::ValidationVerdict verdict) {
-  return LowerWithout(v1::ValidationVerdict_Name(verdict), "VALIDATION_VERDICT_");
-}
-
-OrderedJson EstimateJson(const v1::Estimate& e) {
-  return {{"value", e.value()}, {"low", e.low()}, {"high", e.high()}, {"probes", e.probes()}};
-}
-
-OrderedJson FiguresJson(const v1::RankingFigures& f) {
-  return {{"cmc1", EstimateJson(f.cmc1())}, {"cmc5", EstimateJson(f.cmc5())}, {"map", EstimateJson(f.map())}};
-}
-
-OrderedJson MixtureJson(const google::protobuf::RepeatedPtrField<v1::MixturePoint>& mixture) {
-  OrderedJson json = OrderedJson::array();
-  for (const v1::MixturePoint& point : mixture) {
-    json.push_back({{"share", point.share()}, {"cmc1", point.cmc1()}, {"map", point.map()}});
-  }
-  return json;
 }
 
 OrderedJson CalibrationJson(const v1::WayCalibration& calibration) {
   if (!calibration.none_because().empty()) return {{"none_because", calibration.none_because()}};
-  OrderedJson json;
-  json["offset"] = calibration.offset();
-  json["slope"] = calibration.slope();
-  json["cmc1_gain"] = EstimateJson(calibration.cmc1_gain());
-  json["map_gain"] = EstimateJson(calibration.map_gain());
-  json["mixture"] = MixtureJson(calibration.mixture());
-  json["dips"] = calibration.dips();
-  json["wins"] = calibration.wins();
-  return json;
+  return FieldsJson(calibration, {"offset", "slope", "cmc1_gain", "map_gain", "mixture", "dips", "wins"});
 }
 
 OrderedJson WayJson(const v1::WayValidation& way) {
-  OrderedJson json;
-  json["way"] = WayName(way.way());
-  json["in_reach"] = way.in_reach();
-  json["figures"] = FiguresJson(way.figures());
-  json["cmc1_gain"] = EstimateJson(way.cmc1_gain());
-  json["map_gain"] = EstimateJson(way.map_gain());
-  json["mixture"] = MixtureJson(way.mixture());
-  json["dips"] = way.dips();
+  OrderedJson json = {{"way", WayName(way.way())}};
+  json.update(FieldsJson(way, {"in_reach", "figures", "cmc1_gain", "map_gain", "mixture", "dips"}));
   if (way.has_calibration()) json["calibration"] = CalibrationJson(way.calibration());
-  if (way.has_missed()) json["missed"] = way.missed();
+  json.update(FieldsJson(way, {"missed?"}));
   return json;
 }
 
 OrderedJson PairJson(const v1::PairValidation& pair) {
-  OrderedJson json;
-  json["item_generation"] = pair.item_generation();
-  json["items"] = pair.items();
-  json["verdict"] = VerdictName(pair.verdict());
+  OrderedJson json = FieldsJson(pair, {"item_generation", "items", "verdict"});
   if (pair.verdict() == v1::VALIDATION_VERDICT_PASSED) json["chosen"] = WayName(pair.chosen());
-  if (pair.every_item()) json["every_item"] = true;
-  json["old_self"] = FiguresJson(pair.old_self());
+  json.update(FieldsJson(pair, {"every_item?", "old_self"}));
   json["ways"] = OrderedJson::array();
   for (const v1::WayValidation& way : pair.ways()) json["ways"].push_back(WayJson(way));
-  if (pair.has_reverse()) json["reverse"] = FiguresJson(pair.reverse());
-  json["common_items"] = pair.common_items();
-  if (pair.has_p_com_cmc1()) json["p_com_cmc1"] = pair.p_com_cmc1();
-  if (pair.has_p_com_map()) json["p_com_map"] = pair.p_com_map();
-  if (pair.has_p_up_cmc1()) json["p_up_cmc1"] = pair.p_up_cmc1();
-  if (pair.has_p_up_map()) json["p_up_map"] = pair.p_up_map();
-  if (pair.has_p_com_cmc1_interval()) json["p_com_cmc1_interval"] = EstimateJson(pair.p_com_cmc1_interval());
-  if (pair.has_p_com_map_interval()) json["p_com_map_interval"] = EstimateJson(pair.p_com_map_interval());
-  if (pair.has_p_up_cmc1_interval()) json["p_up_cmc1_interval"] = EstimateJson(pair.p_up_cmc1_interval());
-  if (pair.has_p_up_map_interval()) json["p_up_map_interval"] = EstimateJson(pair.p_up_map_interval());
-  json["summary"] = pair.summary();
+  json.update(FieldsJson(
+      pair, {"reverse?", "common_items", "p_com_cmc1?", "p_com_map?", "p_up_cmc1?", "p_up_map?", "p_com_cmc1_interval?",
+             "p_com_map_interval?", "p_up_cmc1_interval?", "p_up_map_interval?", "summary"}));
   return json;
 }
 
@@ -124,18 +75,8 @@ std::string CalibrationLines(const v1::PairValidation& pair) {
 }  // namespace
 
 OrderedJson ValidationJson(const v1::Validation& validation) {
-  OrderedJson json;
-  json["passed"] = validation.passed();
-  json["outdated"] = validation.outdated();
-  json["time"] = TimeJson(validation.has_time(), validation.time());
-  json["tolerance"] = validation.tolerance();
-  if (validation.reference_generation() != 0) json["reference_generation"] = validation.reference_generation();
-  json["probe_sets"] = OrderedJson::array();
-  for (const std::string& name : validation.probe_sets()) json["probe_sets"].push_back(name);
-  json["probes"] = validation.probes();
-  json["probes_without"] = validation.probes_without();
-  json["missing_items"] = validation.missing_items();
-  if (validation.has_new_self()) json["new_self"] = FiguresJson(validation.new_self());
+  OrderedJson json = FieldsJson(validation, {"passed", "outdated", "time", "tolerance", "reference_generation?",
+                                             "probe_sets", "probes", "probes_without", "missing_items", "new_self?"});
   json["pairs"] = OrderedJson::array();
   for (const v1::PairValidation& pair : validation.pairs()) json["pairs"].push_back(PairJson(pair));
   return json;
@@ -158,7 +99,7 @@ std::string ValidationTable(const v1::Validation& validation) {
           Shown(way.cmc1_gain()), Shown(way.map_gain()),
           chosen                                            ? "passed, chosen"
           : pair.verdict() == v1::VALIDATION_VERDICT_PASSED ? "-"
-                                                            : VerdictName(pair.verdict()));
+                                                            : EnumName(pair.verdict()));
     }
     if (pair.has_reverse()) add(old, "new", "-", pair.reverse(), "-", "-", "-");
     if (pair.has_p_com_map()) {
@@ -186,18 +127,7 @@ std::string ValidationTable(const v1::Validation& validation) {
 }
 
 OrderedJson ProbeSetJson(const v1::ProbeSetInfo& info) {
-  OrderedJson json;
-  json["name"] = info.name();
-  json["label_field"] = info.label_field();
-  json["probes"] = info.probes();
-  json["vectors"] = OrderedJson::array();
-  for (const auto& by : info.vectors()) {
-    json["vectors"].push_back({{"generation", by.generation()}, {"probes", by.probes()}});
-  }
-  json["inputs"] = info.inputs();
-  json["bytes"] = info.bytes();
-  json["put"] = TimeJson(info.has_put(), info.put());
-  return json;
+  return FieldsJson(info, {"name", "label_field", "probes", "vectors", "inputs", "bytes", "put"});
 }
 
 std::string ProbeSetsTable(const std::vector<v1::ProbeSetInfo>& infos) {
@@ -213,17 +143,7 @@ std::string ProbeSetsTable(const std::vector<v1::ProbeSetInfo>& infos) {
   return table.Text();
 }
 
-OrderedJson SampleJson(const v1::SampleItemsResponse& sample) {
-  OrderedJson json;
-  json["items"] = OrderedJson::array();
-  for (const v1::SampledItem& item : sample.items()) {
-    json["items"].push_back({{"id", ItemIdJson(item.id())},
-                             {"sequence", item.sequence()},
-                             {"generation", item.generation()},
-                             {"has_input", item.has_input()}});
-  }
-  return json;
-}
+OrderedJson SampleJson(const v1::SampleItemsResponse& sample) { return FieldsJson(sample, {"items"}); }
 
 std::string SampleTable(const v1::SampleItemsResponse& sample) {
   if (sample.items().empty()) return "no items: it, or a newer one, has embedded all that older generations have\n";
@@ -235,22 +155,9 @@ std::string SampleTable(const v1::SampleItemsResponse& sample) {
   return table.Text();
 }
 
-std::string JobStateName(v1::JobState state) { return LowerWithout(v1::JobState_Name(state), "JOB_STATE_"); }
-
 OrderedJson JobJson(const v1::JobInfo& job) {
-  OrderedJson json;
-  json["id"] = job.id();
-  json["kind"] = job.kind();
-  json["collection"] = job.collection();
-  json["generation"] = job.generation();
-  json["state"] = JobStateName(job.state());
-  json["done"] = job.done();
-  json["total"] = job.total();
-  json["step"] = job.step();
-  json["created"] = TimeJson(job.has_created(), job.created());
-  json["started"] = TimeJson(job.has_started(), job.started());
-  json["ended"] = TimeJson(job.has_ended(), job.ended());
-  json["attempts"] = job.attempts();
+  OrderedJson json = FieldsJson(job, {"id", "kind", "collection", "generation", "state", "done", "total", "step",
+                                      "created", "started", "ended", "attempts"});
   if (!job.progress_json().empty()) json["progress"] = PayloadJson(job.progress_json());
   if (!job.result_json().empty()) json["result"] = PayloadJson(job.result_json());
   if (job.has_error()) json["error"] = job.error().message();
@@ -261,7 +168,7 @@ std::string JobsTable(const std::vector<v1::JobInfo>& jobs) {
   Table table({"job", "kind", "collection", "generation", "state", "done", "step"});
   std::string errors;
   for (const v1::JobInfo& job : jobs) {
-    table.Add({job.id(), job.kind(), job.collection(), StrCat(job.generation()), JobStateName(job.state()),
+    table.Add({job.id(), job.kind(), job.collection(), StrCat(job.generation()), EnumName(job.state()),
                job.total() == 0 ? "-" : StrCat(job.done(), " of ", job.total()),
                job.step().empty() ? "-" : job.step()});
     if (job.has_error()) errors += StrCat("job ", job.id(), ": ", job.error().message(), "\n");

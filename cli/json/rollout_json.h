@@ -22,8 +22,6 @@ std::string ValidationTable(const v1::Validation& validation);
 OrderedJson SampleJson(const v1::SampleItemsResponse& sample);
 std::string SampleTable(const v1::SampleItemsResponse& sample);
 
-// "running".
-std::string JobStateName(v1::JobState state);
 OrderedJson JobJson(const v1::JobInfo& job);
 std::string JobsTable(const std::vector<v1::JobInfo>& jobs);
 

@@ -213,7 +213,7 @@ TEST_F(RolloutCommand, AsksBeforeEveryStepAndStopsWhereItIsTold) {
   for (const char* answers : {"", "n\n", "what?\n"}) {
     const Outcome stopped = Answering(answers, rollout);
     EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
-    EXPECT_THAT(stopped.err, HasSubstr("stopped before 'fit adapters'; nothing of it has been done"));
+    EXPECT_THAT(stopped.err, HasSubstr("stopped before 'fit adapters', which has not begun"));
     EXPECT_THAT(stopped.out, Not(HasSubstr("== validate")));
   }
   EXPECT_EQ(Run({"generation", "adapter", "list", "asked", "--json"}).json().size(), 0u);
