@@ -28,13 +28,13 @@ void AddExperiment(CLI::App& root, Context& context);
 void AddAdapt(CLI::App& root, Context& context);
 void AddCollection(CLI::App& root, Context& context);
 void AddGeneration(CLI::App& root, Context& context);
-void AddGenerationAdapter(CLI::App& generation, Context& context);  // below `generation`
-void AddGenerationProbes(CLI::App& generation, Context& context);   // below `generation`
-void AddGenerationCanary(CLI::App& generation, Context& context);   // below `generation`
+void AddGenerationAdapter(CLI::App& generation, Context& context);  // A subcommand of `generation`.
+void AddGenerationProbes(CLI::App& generation, Context& context);   // A subcommand of `generation`.
+void AddGenerationCanary(CLI::App& generation, Context& context);   // A subcommand of `generation`.
 void AddRollout(CLI::App& root, Context& context);
 void AddJob(CLI::App& root, Context& context);
 void AddBackfill(CLI::App& root, Context& context);
-void AddBackfillFit(CLI::App& backfill, Context& context);  // below `backfill`
+void AddBackfillFit(CLI::App& backfill, Context& context);  // A subcommand of `backfill`.
 void AddUpsert(CLI::App& root, Context& context);
 void AddSearch(CLI::App& root, Context& context);
 void AddGet(CLI::App& root, Context& context);

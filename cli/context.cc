@@ -47,7 +47,7 @@ std::string DefaultOperator() {
   if (gethostname(host, sizeof(host) - 1) != 0) host[0] = 0;
   const char* user = std::getenv("USER");
   const std::string named = StrCat(user == nullptr ? "" : user, "@", host);
-  constexpr size_t kBytesMax = 128;  // of ActivateRequest.operator_name
+  constexpr size_t kBytesMax = 128;  // bytes of ActivateRequest.operator_name
   return user != nullptr && named.size() <= kBytesMax && IsUtf8(named) ? named : StrCat("uid ", getuid());
 }
 

@@ -21,7 +21,7 @@ class Context {
   std::string operator_name;               // --operator; empty: USER@HOST
   bool timeout_given = false;
   bool json = false;          // --json
-  bool retry_writes = false;  // of the client; set before Client()
+  bool retry_writes = false;  // option of the client, set before Client()
 
   // The client, made at the first call. INVALID_ARGUMENT for an address or timeout that is not allowed.
   absl::StatusOr<client::Client*> Client();

@@ -14,7 +14,7 @@ enum ExitCode : int {
   kExitRefused = 5,      // the state does not allow it: FAILED_PRECONDITION, ABORTED, ALREADY_EXISTS
   kExitExhausted = 6,    // a limit, overload or a full disk: RESOURCE_EXHAUSTED
   kExitInterrupted = 130,  // CANCELLED: stopped by Ctrl-C
-  kExitClosedPipe = 141,   // who read stdout went away; the code of a program that SIGPIPE ends
+  kExitClosedPipe = 141,   // the reader of stdout went away, as for a program that SIGPIPE ends
 };
 
 // The exit code of a status.

@@ -5,7 +5,7 @@
 namespace lightcone::cli {
 namespace {
 
-std::atomic<bool> interrupted{false};  // what a signal handler may touch: lock-free
+std::atomic<bool> interrupted{false};  // Signal handlers may touch lock-free atomics alone.
 
 }  // namespace
 

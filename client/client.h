@@ -46,13 +46,13 @@ struct UpsertStreamOptions;
 
 struct ClientOptions {
   std::string address = "127.0.0.1:7700";                 // HOST:PORT
-  absl::Duration timeout = absl::Seconds(30);             // of a call that sets none, retries included; > 0
-  int retries_max = 4;                                    // after the first try of a call; 0 .. 100
+  absl::Duration timeout = absl::Seconds(30);             // timeout of a call without one, retries included; > 0
+  int retries_max = 4;                                    // most tries after the first one; 0 .. 100
   absl::Duration backoff_first = absl::Milliseconds(50);  // pause before the first retry; doubles, jittered by half
   absl::Duration backoff_max = absl::Seconds(2);          // longest pause; >= backoff_first
   bool retry_writes = false;                              // Upsert, Delete, UpsertStream: see above
-  std::string operator_name = {};                         // of requests that have one and leave it out; <= 128 bytes
-  int64_t message_bytes_max = int64_t{1} << 30;           // of one message, both ways; up to 2^31 - 1
+  std::string operator_name = {};                         // name for requests that leave it out; <= 128 bytes
+  int64_t message_bytes_max = int64_t{1} << 30;           // bytes of a message, both ways; up to 2^31 - 1
   // While calls are under way the server is asked this often whether it is there; without an answer in as long they end
   // UNAVAILABLE, so that a watch without a deadline notices a host that vanished. 1 s .. 1 h (a server takes no less).
   absl::Duration keepalive = absl::Seconds(20);

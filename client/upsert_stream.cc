@@ -229,7 +229,7 @@ class ReconnectingStream : public UpsertStream {
   absl::CondVar changed_;
   std::optional<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::UpsertStreamRequest> unacknowledged_ ABSL_GUARDED_BY(mutex_);
-  absl::Time progress_ ABSL_GUARDED_BY(mutex_) = absl::Now();  // of the last acknowledgement, or of a first batch
+  absl::Time progress_ ABSL_GUARDED_BY(mutex_) = absl::Now();  // time of the last acknowledgement, or of a first batch
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // the reader has done its last

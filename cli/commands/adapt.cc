@@ -40,7 +40,7 @@ struct AdaptFlags {
   int bank = AdaptOptions().bank;
   int64_t pairs = 0;
   uint64_t seed = 1;
-  std::vector<const CLI::Option*> of_embeddings, of_models;  // what only one of the two forms reads
+  std::vector<const CLI::Option*> of_embeddings, of_models;  // flags that only one of the two forms reads
   const CLI::Option *rank_given = nullptr, *loss_given = nullptr;
 };
 
@@ -53,7 +53,7 @@ struct Matrix {
 // What the pairs will come from: embeddings that were read, or models that will make them.
 struct Sides {
   Matrix old_z, new_z;
-  std::vector<int32_t> labels, items;             // of the embeddings, or empty
+  std::vector<int32_t> labels, items;             // labels and items of the embeddings; may be empty
   std::unique_ptr<Encoder> old_model, new_model;  // null: embeddings
   std::unique_ptr<Encoder> base_model;            // null: the new one
   Space old_space, new_space;
@@ -63,8 +63,8 @@ struct Sides {
 // Everything that fitting and evaluation need, wherever it came from.
 struct Inputs {
   ModelPairs pairs;
-  ModelPairs test;            // without labels: no evaluation
-  std::string not_evaluated;  // why, when there are none
+  ModelPairs test;            // Pairs without labels are not evaluated.
+  std::string not_evaluated;  // reason why there is no evaluation
   std::optional<RetrievalFigures> base;
 };
 
@@ -164,7 +164,7 @@ absl::StatusOr<Inputs> Share(const AdaptFlags& flags, const Sides& sides) {
   rng.Shuffle(&items);
   const double share = sides.labels.empty() ? 0 : flags.test_share;
   size_t tested = static_cast<size_t>(share * static_cast<double>(items.size()));
-  if (tested < 2) tested = 0;  // one query has no neighbour
+  if (tested < 2) tested = 0;  // A single query has no neighbour.
   std::vector<size_t> test_rows, fit_rows;
   for (size_t i = 0; i < items.size(); ++i) {
     if (i < tested) test_rows.push_back(items[i].front());
@@ -395,7 +395,7 @@ absl::Status RunAdapt(Context& context, const AdaptFlags& flags) {
   LC_ASSIGN_OR_RETURN(const Sides sides, embeddings ? OpenEmbeddings(flags) : OpenModels(flags));
   LC_ASSIGN_OR_RETURN(AdaptOptions options, OptionsOf(flags, sides));
   LC_ASSIGN_OR_RETURN(const Inputs inputs, embeddings ? Share(flags, sides) : Embed(flags, sides));
-  if (embeddings) options.pairs_max = flags.pairs;  // of models' images so many were embedded
+  if (embeddings) options.pairs_max = flags.pairs;  // --pairs already bounded the embedded images of models.
   const absl::StatusOr<AdapterFile> fitted = FitShown(inputs, options);
   LC_RETURN_IF_ERROR(InFlags(fitted.status(), flags, embeddings));
   const AdapterFile& file = *fitted;

@@ -25,7 +25,7 @@ struct BenchFlags {
   LoadPlan plan;
   std::string metric, mix = "search=1", filter, truth, out, collection;
   std::vector<uint32_t> efs;
-  std::vector<double> targets;  // of recall
+  std::vector<double> targets;  // recalls to reach
   int64_t recall_queries = 1000;
   bool embedded = false, keep = false;
 };
@@ -211,7 +211,7 @@ absl::Status Bench(Context& context, BenchFlags& flags, const std::atomic<bool>*
     if (!context.json) context.Print(StrCat("the collection stays: ", plan.collection, "\n"));
   } else {
     const absl::Status dropped = DropGallery(*target.client, plan.collection);
-    if (status.ok()) status = dropped;  // what went wrong first says more
+    if (status.ok()) status = dropped;  // The first error says more.
   }
   LC_RETURN_IF_ERROR(status);
   return WriteOut(flags, report);

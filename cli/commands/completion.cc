@@ -13,7 +13,7 @@ namespace {
 
 std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
   return app.get_subcommands(
-      [](const CLI::App* sub) { return !sub->get_group().empty(); });  // those that are not hidden
+      [](const CLI::App* sub) { return !sub->get_group().empty(); });  // A hidden command has no group.
 }
 
 std::vector<std::string> FlagsOf(const CLI::App& app) {

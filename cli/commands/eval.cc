@@ -28,10 +28,10 @@ struct EvalFlags {
   int64_t queries = 0;
   bool served = false;
   uint64_t seed = 1;
-  std::vector<const CLI::Option*> of_server;  // what only --served reads
-  std::vector<const CLI::Option*> of_pair;    // what --chain does not read
-  std::vector<const CLI::Option*> of_images;  // what --faces does not read
-  std::vector<const CLI::Option*> in_memory;  // what --served does not read
+  std::vector<const CLI::Option*> of_server;  // flags that only --served reads
+  std::vector<const CLI::Option*> of_pair;    // flags that --chain does not read
+  std::vector<const CLI::Option*> of_images;  // flags that --faces does not read
+  std::vector<const CLI::Option*> in_memory;  // flags that --served does not read
 };
 
 absl::Status CheckComparable(const Manifest& query, const Manifest& gallery) {
@@ -200,7 +200,7 @@ absl::Status RunEval(Context& context, const EvalFlags& flags) {
   const LabelledEmbeddings queries = {query_z, images.labels, query->manifest().clip_radius};
   const LabelledEmbeddings items = {gallery_z, images.labels, gallery->manifest().clip_radius};
   RetrievalFigures figures;
-  if (flags.split == "test") {  // by the data set's protocol, where it has one
+  if (flags.split == "test") {  // A test split has the data set's protocol, if any.
     LC_ASSIGN_OR_RETURN(
         figures, EvaluateTestSet(space, dataset, {query_z, queries.clip_radius}, {gallery_z, items.clip_radius}));
   } else {

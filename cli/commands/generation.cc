@@ -86,7 +86,7 @@ absl::StatusOr<v1::GenerationInfo> GenerationOf(Context& context, const std::str
 // The adapter of a pair of generations.
 struct PairAdapter {
   std::optional<v1::AdapterInfo> info;
-  std::string did;  // What became of the adapter, for people.
+  std::string did;  // outcome for the adapter, for people
 };
 
 // The adapter of --model, between the old model's generation and the new one. A registration that is asked for again

@@ -58,7 +58,7 @@ uint32_t ChooseOldGeneration(const google::protobuf::RepeatedPtrField<v1::Genera
     if (one.state() == v1::GENERATION_STATE_RETIRED || one.state() == v1::GENERATION_STATE_DRAFT) continue;
     if ((parent != 0 && one.generation() != parent) || (below != 0 && one.generation() >= below)) continue;
     const uint32_t encoder = EncoderCrc32cOf(one.manifest_json());
-    const bool unknown = encoder == 0 && parent != 0;  // then the operator's word counts
+    const bool unknown = encoder == 0 && parent != 0;  // The operator's word counts then.
     if (!unknown && (encoder == 0 || encoder != encoder_crc32c)) continue;
     best = std::max(
         best, std::tuple(one.state() == v1::GENERATION_STATE_ACTIVE, one.items() > 0, uint32_t{one.generation()}));

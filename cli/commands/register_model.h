@@ -22,9 +22,9 @@ std::string ModelAdapterPath(const std::string& folder);
 std::string ModelAdapterSealPath(const std::string& folder);
 
 struct ModelAdapter {
-  std::string file;   // to be put; empty: none is
+  std::string file;   // file to put; empty: no adapter is put
   uint32_t from = 0;  // generation whose items it carries to the model
-  std::string note;   // why the folder's one is not to be put, or that one is missing; for people; may be empty
+  std::string note;   // reason why no adapter is put, for people; may be empty
 };
 
 // The generation that holds the encoder of that checksum, 0: none. `parent`, or, at 0, the one that serves, else one

@@ -194,7 +194,7 @@ absl::Status FitBeside(const std::string& folder, const TrainConfig& config, con
 
 struct Trained {
   TrainResult result;
-  std::string adapter;  // empty: none belongs to it
+  std::string adapter;  // adapter of the model; empty: none
 };
 
 absl::StatusOr<Trained> TrainAndAdapt(const TrainFlags& flags, const Dataset& dataset, const TrainConfig& config,

@@ -37,12 +37,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char kMarker[] = "LIGHTCONE-DEMO";   // in the folder of every demo
+constexpr char kMarker[] = "LIGHTCONE-DEMO";   // file in the folder of every demo
 constexpr char kGallery[] = "gallery";         // embedded by the old model; the upgrade happens here
 constexpr char kGalleryNew[] = "gallery-new";  // embedded by the compatible new model
 constexpr char kGalleryIndependent[] = "gallery-independent";
 constexpr char kGalleryLightcone[] = "gallery-lightcone";
-constexpr char kGalleryRandom[] = "gallery-random";  // as the first, and embedded anew in a random order
+constexpr char kGalleryRandom[] = "gallery-random";  // gallery as the first one, embedded anew in a random order
 constexpr uint64_t kRandomOrderStream = 0xbac;
 constexpr int64_t kQueriesMax = 2'500;  // each asks for its whole ranking; larger test sets are sampled
 constexpr int64_t kRestartQueries = 50;
@@ -53,7 +53,7 @@ constexpr int kExampleNeighbours = 6;
 struct Model {
   std::string folder;
   TrainResult training;
-  Clock::time_point trained;  // when Train returned
+  Clock::time_point trained;  // time when Train returned
   std::unique_ptr<Encoder> encoder;
   std::vector<float> z;  // test images x dimension
 };

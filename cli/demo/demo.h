@@ -13,11 +13,11 @@ namespace lightcone::cli {
 
 struct DemoOptions {
   std::string data = "glyphs";  // a name that OpenDataset knows
-  uint64_t seed = 1;            // of drawing, splits, training
-  std::string folder;           // for models, server data and report; created; an earlier demo's is replaced
+  uint64_t seed = 1;            // seed of drawing, splits and training
+  std::string folder;           // folder to create for models, data and report; an earlier demo is replaced
   std::string recipe = "quick";
   bool keep = false;   // leave server, collection and models when done
-  std::string binary;  // of the server to start; empty: this program
+  std::string binary;  // program of the server to start; empty: this one
 };
 
 // Runs the demo and writes FOLDER/report.html. Progress goes to `out`. Every figure of the result was measured in this

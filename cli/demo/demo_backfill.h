@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<BackfillPoint>> MeasureBackfill(client::Client& clien
 
 struct SwitchTimes {
   double activation_ms = 0, rollback_ms = 0;  // medians
-  int64_t searches = 0;                       // that were answered meanwhile
+  int64_t searches = 0;                       // searches that were answered meanwhile
 };
 // Activates `older` and the generation of `queries` by turns, 20 times each, while another connection to the server at
 // `address` searches without a pause. Ends with the newer one active. The first search that fails is the result.

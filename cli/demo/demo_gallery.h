@@ -26,7 +26,7 @@ absl::Status CreateGallery(client::Client& client, const std::string& collection
 
 struct Registration {
   uint32_t parent = 0;           // generation that it was trained to be compatible with
-  bool expects_adapter = false;  // its dimension may differ
+  bool expects_adapter = false;  // The dimension may differ from the parent's.
 };
 // Registers the model in FOLDER (manifest.json, encoder.pt) as the collection's next generation; gives its number.
 absl::StatusOr<uint32_t> RegisterModel(client::Client& client, const std::string& collection, const std::string& folder,
@@ -49,9 +49,9 @@ std::vector<int64_t> ChooseQueries(int64_t images, int64_t queries_max, uint64_t
 
 struct GalleryQueries {
   std::string collection;
-  uint32_t generation = 0;                     // that embedded the queries
+  uint32_t generation = 0;                     // generation that embedded the queries
   std::vector<uint32_t> evaluate_generations;  // overrides the reach, for evaluation
-  std::span<const float> z;                    // of all images, n x dimension
+  std::span<const float> z;                    // vectors of all images, n x dimension
   int dimension = 0;
   std::span<const int64_t> queries;  // indices of the images asked for
   v1::AdapterMode adapters = v1::ADAPTER_MODE_NONE;

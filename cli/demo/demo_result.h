@@ -10,7 +10,7 @@
 namespace lightcone::cli {
 
 struct DemoRow {
-  std::string query, gallery;  // of: old, independent, new, lightcone; a query also with +adapter behind the name
+  std::string query, gallery;  // old, independent, new or lightcone; a query may end in +adapter
   double cmc1 = 0, cmc5 = 0, map = 0;
   std::string how;  // through which search it was measured
 };
@@ -19,10 +19,10 @@ struct DemoRow {
 struct DemoAdapter {
   std::string model;  // independent, new or lightcone
   std::string loss;
-  int64_t pairs = 0;   // that it was fitted to
-  double seconds = 0;  // of embedding the pairs and fitting
+  int64_t pairs = 0;   // pairs that the adapter was fitted to
+  double seconds = 0;  // seconds of embedding the pairs and of fitting
   double p_com_cmc1 = 0, p_com_map = 0;
-  double p_up_cmc1 = 0, p_up_map = 0;  // of the model alone
+  double p_up_cmc1 = 0, p_up_map = 0;  // figures of the model alone
 };
 
 // The new model's queries on the old gallery while `share` of it is embedded anew.
@@ -46,7 +46,7 @@ struct DemoExample {
 
 struct DemoEvent {
   std::string what;
-  double start_s = 0, end_s = 0;  // since the demo began
+  double start_s = 0, end_s = 0;  // seconds since the demo began
 };
 
 struct DemoResult {
@@ -55,9 +55,9 @@ struct DemoResult {
   std::vector<DemoRow> rows;
   double p_com_cmc1 = 0, p_com_map = 0, p_up_cmc1 = 0, p_up_map = 0;
   std::vector<DemoAdapter> adapters;
-  int64_t reembedded_items = 0;                                      // before the backfill
-  std::vector<BackfillPoint> backfill_curve, backfill_curve_random;  // in the server's order; in a random one
-  std::string backfill_order;                                        // what the server's order goes by
+  int64_t reembedded_items = 0;                                      // number of items embedded before the backfill
+  std::vector<BackfillPoint> backfill_curve, backfill_curve_random;  // curves in the server's order and in a random one
+  std::string backfill_order;                                        // figure that orders the items
   double activation_ms = 0, rollback_ms = 0;                         // medians, while searches go on
   double live_after_training_ms = 0;
   bool restart_identical = false;
@@ -70,7 +70,7 @@ struct DemoResult {
   int64_t train_images = 0, gallery_items = 0, queries = 0;
   std::vector<DemoExample> examples;
   std::vector<double> uncertainty_seen,
-      uncertainty_unseen;  // of gallery items, by whether the old model knew the class
+      uncertainty_unseen;  // gallery items by whether the old model knew the class
   std::vector<DemoEvent> events;
 
   const DemoRow* Row(const std::string& query, const std::string& gallery) const;

@@ -25,7 +25,7 @@ class Lexer {
   explicit Lexer(std::string_view text) : text_(text) {}
 
   absl::StatusOr<std::vector<Token>> Run() {
-    if (const auto bad = FirstNotUtf8(text_)) {  // Such a text cannot travel. What is shown of it ends there.
+    if (const auto bad = FirstNotUtf8(text_)) {  // The message shows the text up to that byte.
       return FilterError(text_.substr(0, *bad), *bad, "a byte that is not UTF-8");
     }
     std::vector<Token> tokens;

@@ -15,7 +15,7 @@ enum class TokenKind { kWord, kQuotedField, kText, kInteger, kNumber, kSymbol, k
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  std::string text;     // as written (kWord, kSymbol, numbers) or unquoted (kText, kQuotedField)
+  std::string text;     // text as written, unquoted for kText and kQuotedField
   size_t position = 0;  // byte offset in the source
   int64_t integer = 0;  // kInteger
   double number = 0;    // kNumber

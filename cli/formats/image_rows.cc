@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kImageBytesMax = int64_t{1} << 30;
 
 struct Picture {
-  std::string file;        // below the folder: "cat/1.png"
+  std::string file;        // path below the folder: "cat/1.png"
   std::string class_name;  // empty: in no folder of its own
 };
 

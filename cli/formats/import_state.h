@@ -17,9 +17,9 @@ inline constexpr int64_t kImportRowMax = int64_t{1} << 62;
 struct ImportState {
   int64_t next_row = 0;  // the row at which the import goes on, 0 .. kImportRowMax
   std::string collection;
-  std::string file;          // for people: the same rows under another name are the same import
-  uint32_t generation = 0;   // as given; 0: the active one
-  uint32_t rows_crc32c = 0;  // of the rows before next_row: AddToChecksum, row by row from 0
+  std::string file;          // name for people: the rows tell an import, not the name
+  uint32_t generation = 0;   // generation as given; 0: the active one
+  uint32_t rows_crc32c = 0;  // AddToChecksum of the rows before next_row, from row 0
 };
 
 std::string ImportStateText(const ImportState& state);

@@ -60,7 +60,7 @@ class NpyReader : public RowReader {
   const std::unique_ptr<InputFile> file_;
   const NpyHeader header_;
   const int64_t dimension_;
-  std::vector<float> values_;  // of rows block_begin_ .. block_end_ - 1
+  std::vector<float> values_;  // values of rows block_begin_ .. block_end_ - 1
   int64_t row_ = 0, block_begin_ = 0, block_end_ = 0;
 };
 

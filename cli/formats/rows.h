@@ -24,10 +24,10 @@ absl::StatusOr<RowFormat> RowFormatOf(std::string_view name, std::string_view pa
 
 struct Row {
   std::vector<float> vector;
-  std::optional<std::string> image;         // of OpenImages, in place of a vector: a file's bytes
+  std::optional<std::string> image;         // bytes of a file of OpenImages, in place of a vector
   std::optional<v1::ItemId> id;             // npy, fvecs, bvecs: none
   std::optional<std::string> payload_json;  // none: the row says nothing about a payload
-  uint32_t generation = 0;                  // that embedded the vector; 0: the row does not say
+  uint32_t generation = 0;                  // generation that embedded the vector; 0: not given
 };
 
 class RowReader {

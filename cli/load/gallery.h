@@ -17,7 +17,7 @@ namespace lightcone::cli {
 
 struct GalleryTimes {
   double fill_s = 0;  // upserts of all items over one stream
-  double seal_s = 0;  // until everything is in sealed segments
+  double seal_s = 0;  // seconds until every row is in a sealed segment
 };
 
 // Creates the collection with one active generation of the vectors' dimension (lorentz: curvature 1, clip radius 1.2),
@@ -30,7 +30,7 @@ absl::StatusOr<GalleryTimes> FillGallery(client::Client& client, const std::stri
 // searches rank by that), or, from a file of a data set, the ids of its k nearest.
 struct GroundTruth {
   std::vector<double> kth_distance;
-  std::vector<int64_t> hits;  // that a query has: k, or fewer where the collection or the filter leaves fewer
+  std::vector<int64_t> hits;               // number of hits of a query, k or fewer
   std::vector<std::vector<uint64_t>> ids;  // instead of the two above
   int64_t queries() const { return static_cast<int64_t>(ids.empty() ? hits.size() : ids.size()); }
 };

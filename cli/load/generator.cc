@@ -20,7 +20,7 @@ using Seconds = std::chrono::duration<double>;
 
 enum Kind { kSearch, kUpsert, kRemove, kKinds };
 
-constexpr Seconds kNapMax(0.05);  // between looks at `stop` while a client waits for its call to be due
+constexpr Seconds kNapMax(0.05);  // longest pause between reads of `stop`
 
 double Rank(const std::vector<float>& sorted, double share) {
   if (sorted.empty()) return 0;

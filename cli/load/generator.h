@@ -28,12 +28,12 @@ struct LoadPlan {
   int clients = 1;             // calls under way at once; 1 .. 1024
   int batch = 1;               // queries, items or ids of a call; 1 .. 10,000
   double rate = 0;             // calls a second of the open loop; 0: closed
-  double seconds = 5;          // that are measured; > 0
-  double warm_up_seconds = 1;  // before them, with the same load; >= 0
+  double seconds = 5;          // measured seconds; > 0
+  double warm_up_seconds = 1;  // seconds of the same load before the measured ones; >= 0
   LoadMix mix;
-  uint32_t k = 10, ef = 0;   // of the searches
-  double target_recall = 0;  // of the searches, instead of ef; 0: none
-  bool exact = false;        // of the searches
+  uint32_t k = 10, ef = 0;
+  double target_recall = 0;  // recall in place of ef; 0: none
+  bool exact = false;
   std::optional<v1::Filter> filter;
   uint64_t first_free_id = 0;  // upserts write ids from here on, and deletions take those
   uint64_t seed = 1;

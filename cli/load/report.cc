@@ -11,7 +11,7 @@
 namespace lightcone::cli {
 namespace {
 
-constexpr double kBehind = 0.99;  // of the rate asked for: below, the server does not keep up
+constexpr double kBehind = 0.99;  // share of the rate below which the server falls behind
 
 std::string Format(const char* format, double value) {
   char text[64];

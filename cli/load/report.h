@@ -14,7 +14,7 @@ struct LoadPoint {
   uint32_t ef = 0;           // 0: the collection's own
   double target_recall = 0;  // instead, where above 0
   bool exact = false;
-  double recall = 0;  // at k
+  double recall = 0;  // recall at k
   LoadFigures load;
 };
 
@@ -24,7 +24,7 @@ struct LoadReport {
   int dimension = 0;
   LoadPlan plan;  // ef and exact are the points'
   bool filled = false;
-  GalleryTimes times;  // where it was filled
+  GalleryTimes times;  // times of filling, if `filled`
   std::vector<LoadPoint> points;
 };
 

@@ -28,12 +28,12 @@ struct LoadVectors {
 };
 
 struct LoadSource {
-  std::string data = "random-clustered";  // or a file: npy, fvecs, bvecs, jsonl
+  std::string data = "random-clustered";  // a name, or a file: npy, fvecs, bvecs, jsonl
   std::string queries;                    // a file; empty: rows held out of the data
-  int64_t items = 0;                      // at most; 0: 100,000 clustered ones, or all of the file's
-  int64_t query_count = 1000;             // at most
-  int dimension = 128;                    // of clustered vectors
-  int clusters = 500;                     // of clustered vectors
+  int64_t items = 0;                      // most rows; 0: 100,000 clustered rows, or the whole file
+  int64_t query_count = 1000;             // most queries
+  int dimension = 128;                    // property of clustered vectors
+  int clusters = 500;                     // property of clustered vectors
   uint64_t seed = 1;
 };
 

@@ -63,10 +63,10 @@ std::string ValueAfter(const std::string& line, const std::string& name) {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
   if (outlives_parent) {
-    ::setpgid(0, 0);  // an interrupt at the terminal is not for it
+    ::setpgid(0, 0);  // An interrupt at the terminal does not reach the child.
   } else {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(127);  // it ended before the line above
+    if (::getppid() != parent) ::_exit(127);  // The parent ended before the line above.
   }
   ::execv(arguments[0], arguments);
   ::_exit(127);

@@ -16,8 +16,8 @@ namespace lightcone::cli {
 struct ServedPair {
   std::string query, gallery;  // folders of the models that embed queries and items; the same: one generation
   std::string adapter;         // file of an adapter between the two, or empty
-  std::string binary;          // of the server to start; empty: this program
-  int64_t queries_max = 0;     // of the test images, drawn from `seed`; 0: all
+  std::string binary;          // program of the server to start; empty: this one
+  int64_t queries_max = 0;     // most test images, drawn from `seed`; 0: all
   uint64_t seed = 1;
   const std::atomic<bool>* stop = nullptr;  // CANCELLED once it is set; may be null
   // In which order items are embedded anew: "random" (drawn from `seed`), or as the server's own backfill leases them:
@@ -32,7 +32,7 @@ struct ServedPoint {
 };
 
 struct ServedFigures {
-  std::vector<ServedPoint> points;  // in the order asked for
+  std::vector<ServedPoint> points;  // points in the order of the request
   int64_t queries = 0;              // asked
   // Under the server's order: how well it tells the items that the query model will retrieve wrongly, behind the
   // adapter where there is one (docs/concepts/uncertainty.md); empty where all or none are.

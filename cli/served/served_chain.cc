@@ -19,7 +19,7 @@ constexpr char kChainCollection[] = "chain";
 struct Link {
   uint32_t generation = 0;
   Manifest manifest;
-  std::vector<float> z;  // of the test images
+  std::vector<float> z;  // vectors of the test images
 };
 
 absl::StatusOr<std::vector<Link>> OpenLinks(const ServedChain& chain, const Dataset& dataset) {

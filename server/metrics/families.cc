@@ -58,7 +58,7 @@ void AddSegments(const CollectionStatus& status, FamilyList* out) {
   struct Sums {
     int64_t segments = 0, rows = 0, dead_rows = 0, bytes = 0;
   };
-  std::map<std::pair<uint32_t, std::string>, Sums> sums;  // by generation and kind
+  std::map<std::pair<uint32_t, std::string>, Sums> sums;  // sums by generation and kind
   for (const SegmentInfo& segment : status.segments) {
     Sums& sum = sums[{segment.generation, segment.kind}];
     ++sum.segments;

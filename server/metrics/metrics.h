@@ -31,10 +31,10 @@ struct RpcFigures {
 // The calls of one method since the start.
 struct CallFigures {
   std::string method;
-  std::vector<std::pair<std::string, uint64_t>> codes;  // and how many calls ended with each
+  std::vector<std::pair<std::string, uint64_t>> codes;  // codes, and the number of calls that ended with each
   std::vector<std::pair<std::string, uint64_t>>
       part_errors;                                   // codes, and how many parts of calls were answered by each
-  uint64_t count = 0;                                // of durations
+  uint64_t count = 0;                                // number of durations
   std::vector<std::pair<double, uint64_t>> buckets;  // seconds, and calls that took at most as long; ascending
 };
 

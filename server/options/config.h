@@ -32,8 +32,8 @@ struct ServerConfig {
   LaneConfig operate_lane = {4, 64};
   LaneConfig wait_lane = {8, 64};
   EngineOptions engine;
-  DeviceOptions device;  // of the process, which has one for all collections
-  IndexSettings index;   // of new collections
+  DeviceOptions device;  // device of the process, for all collections
+  IndexSettings index;   // settings of new collections
 
   ServerConfig() { engine.data_folder = "./lightcone-data"; }
 };

@@ -18,8 +18,8 @@ struct Option {
   std::string key;       // "limits.k_max"; a key without a dot stands at the top of the file
   std::string unit;      // "bytes", "seconds"; empty when it has none
   std::string allowed;   // "1 .. 100000", "text, json"
-  std::string help;      // one sentence: what it is
-  std::string when;      // one sentence: when to change it
+  std::string help;      // sentence: what the option is
+  std::string when;      // sentence: when to change the option
   bool is_text = false;  // written in quotes in the file
   // The value as text, without quotes; and back. Set returns INVALID_ARGUMENT that names key, value and what is
   // allowed.

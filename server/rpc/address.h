@@ -11,8 +11,8 @@ namespace lightcone::server {
 struct Address {
   bool is_unix = false;
   std::string path;          // unix
-  std::string host;          // without brackets
-  std::string printed_host;  // with brackets where needed
+  std::string host;          // host without brackets
+  std::string printed_host;  // host with brackets where needed
   int port = 0;              // 0: any
 };
 

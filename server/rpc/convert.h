@@ -75,7 +75,7 @@ absl::Status CheckDistinct(const std::vector<ItemId>& ids);
 v1::Durability ToWire(Durability durability);
 google::protobuf::Timestamp TimestampOf(absl::Time time);
 void ToWire(const ItemId& id, v1::ItemId* out);
-void ToWire(const std::vector<float>& vector, v1::Vector* out);  // as f32_le
+void ToWire(const std::vector<float>& vector, v1::Vector* out);  // The encoding is f32_le.
 void ToWire(const WriteResult& result, Durability durability, v1::UpsertResponse* out);
 void ToWire(SearchAnswer answer, v1::SearchResponse* out);
 void ToWire(StoredItem item, v1::StoredItem* out);

@@ -37,7 +37,7 @@ void Lane::Work() {
       ++running_;
     }
     job();
-    job = nullptr;  // what it holds is gone before the lane says that it is idle
+    job = nullptr;  // The job's data are gone before the lane is idle.
     absl::MutexLock lock(&mutex_);
     --running_;
   }

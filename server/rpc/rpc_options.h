@@ -21,7 +21,7 @@ struct CallRecord {
   std::string_view method;
   int code = 0;  // canonical
   absl::Duration elapsed;
-  std::string_view message;  // of the error, valid during the call of the observer
+  std::string_view message;  // message of the error, valid while the observer runs
   // 0: the call. Else so many of its parts (queries, batches) were answered by this error, the message being the first
   // one's; the call itself is told of apart, and may well end as OK.
   uint64_t parts = 0;
@@ -39,9 +39,9 @@ struct RpcOptions {
   LaneOptions wait_lane = {8, 64};                 // calls that wait for something: a sequence, a rebuild
   int64_t answer_bytes_max = 64 << 20;             // Largest answer of one Get or Search
   int64_t stream_batches_max = 8;                  // batches of one UpsertStream that are read ahead
-  IndexSettings index_defaults;                    // of new collections
+  IndexSettings index_defaults;                    // settings of new collections
   std::function<void(const CallRecord&)> observe;  // may be empty; called from any thread
-  std::function<absl::Time()> clock = absl::Now;   // what deadlines are compared with; called from any thread
+  std::function<absl::Time()> clock = absl::Now;   // clock for deadlines; called from any thread
 };
 
 }  // namespace lightcone::server

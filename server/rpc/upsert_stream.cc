@@ -71,7 +71,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
 
   void OnDone() override {
     core_->Remove(this);
-    size_t unanswered = 0;  // of a client that went away
+    size_t unanswered = 0;  // batches of a client that went away
     {
       absl::MutexLock lock(&mutex_);
       unanswered = pending_.size() + answers_.size();
@@ -210,9 +210,9 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
   const absl::Time started_;
   CallContext context_;
   std::atomic<bool> cancelled_{false};
-  v1::UpsertStreamRequest incoming_;                  // of the read in progress
-  v1::UpsertStreamRequest current_;                   // of the batch that runs
-  const v1::UpsertStreamResponse* answer_ = nullptr;  // of the write in progress; an element of answers_
+  v1::UpsertStreamRequest incoming_;                  // message of the read in progress
+  v1::UpsertStreamRequest current_;                   // message of the batch that runs
+  const v1::UpsertStreamResponse* answer_ = nullptr;  // message of the write in progress, an element of answers_
   absl::Mutex mutex_;
   std::deque<v1::UpsertStreamRequest> pending_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::UpsertStreamResponse> answers_ ABSL_GUARDED_BY(mutex_);

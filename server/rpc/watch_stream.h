@@ -93,7 +93,7 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
   CallContext context_;
   std::atomic<bool> cancelled_{false};
   bool written_ = false, last_ = false;
-  std::string seen_;  // as it was written last
+  std::string seen_;  // text that was written last
   Response response_;
   grpc::Alarm alarm_;
 };
