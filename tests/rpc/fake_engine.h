@@ -11,38 +11,8 @@
 
 namespace lightcone::server {
 
-class FakeEngine : public Engine {
+class FakeRollout : public Engine {
  public:
-  std::function<absl::StatusOr<SearchAnswer>(const SearchCall&, const CallContext&)> on_search;
-  std::function<absl::StatusOr<WriteResult>(const UpsertBatch&, const CallContext&)> on_upsert;
-  std::function<absl::StatusOr<ScrollPage>(int64_t page_size, const std::string& token, int64_t bytes_max)> on_scroll;
-  std::function<absl::StatusOr<CollectionStatus>(const std::string& name)> on_get_collection;
-  std::function<absl::StatusOr<CollectionStatus>(const CallContext&)> on_rebuild;
-
-  absl::StatusOr<CollectionStatus> CreateCollection(const CreateCollectionCall& call) override {
-    CollectionStatus status;
-    status.name = call.name;
-    status.index = call.index.Over(call.index_defaults);
-    return status;
-  }
-  absl::StatusOr<std::vector<CollectionStatus>> ListCollections() override { return std::vector<CollectionStatus>(); }
-  absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) override {
-    return on_get_collection ? on_get_collection(name) : CollectionStatus{};
-  }
-  absl::Status DropCollection(const std::string&, const std::string&) override { return absl::OkStatus(); }
-  absl::Status SetAlias(const std::string&, const std::string&, const std::string&) override {
-    return absl::OkStatus();
-  }
-  absl::StatusOr<CollectionStatus> Rebuild(const std::string&, const IndexChange& index, bool, const std::string&,
-                                           const CallContext& context) override {
-    if (on_rebuild) return on_rebuild(context);
-    CollectionStatus status;
-    status.index = index.Over({});
-    return status;
-  }
-  absl::StatusOr<CollectionStatus> IndexPayload(const IndexPayloadCall&, const CallContext&) override {
-    return CollectionStatus{};
-  }
   absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall&) override { return GenerationStatus{}; }
   absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string&) override {
     return std::vector<GenerationStatus>();
@@ -92,6 +62,40 @@ class FakeEngine : public Engine {
   }
   absl::StatusOr<BackfillStatus> GetBackfill(const std::string&) override { return BackfillStatus{}; }
   absl::StatusOr<LeaseAnswer> LeaseBackfill(const LeaseCall&) override { return LeaseAnswer{}; }
+};
+
+class FakeEngine : public FakeRollout {
+ public:
+  std::function<absl::StatusOr<SearchAnswer>(const SearchCall&, const CallContext&)> on_search;
+  std::function<absl::StatusOr<WriteResult>(const UpsertBatch&, const CallContext&)> on_upsert;
+  std::function<absl::StatusOr<ScrollPage>(int64_t page_size, const std::string& token, int64_t bytes_max)> on_scroll;
+  std::function<absl::StatusOr<CollectionStatus>(const std::string& name)> on_get_collection;
+  std::function<absl::StatusOr<CollectionStatus>(const CallContext&)> on_rebuild;
+
+  absl::StatusOr<CollectionStatus> CreateCollection(const CreateCollectionCall& call) override {
+    CollectionStatus status;
+    status.name = call.name;
+    status.index = call.index.Over(call.index_defaults);
+    return status;
+  }
+  absl::StatusOr<std::vector<CollectionStatus>> ListCollections() override { return std::vector<CollectionStatus>(); }
+  absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) override {
+    return on_get_collection ? on_get_collection(name) : CollectionStatus{};
+  }
+  absl::Status DropCollection(const std::string&, const std::string&) override { return absl::OkStatus(); }
+  absl::Status SetAlias(const std::string&, const std::string&, const std::string&) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<CollectionStatus> Rebuild(const std::string&, const IndexChange& index, bool, const std::string&,
+                                           const CallContext& context) override {
+    if (on_rebuild) return on_rebuild(context);
+    CollectionStatus status;
+    status.index = index.Over({});
+    return status;
+  }
+  absl::StatusOr<CollectionStatus> IndexPayload(const IndexPayloadCall&, const CallContext&) override {
+    return CollectionStatus{};
+  }
   absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) override {
     if (on_upsert) return on_upsert(batch, context);
     return WriteResult{++sequence_, 1, static_cast<uint32_t>(batch.items.size())};

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 
@@ -39,6 +40,7 @@ absl::StatusOr<AdapterFile> ReadAdapterFor(const GenerationRecord& from, const G
 
 absl::StatusOr<std::shared_ptr<const ServedAdapter>> ServeAdapter(const AdapterRecord& record, const AdapterFile& file,
                                                                   const AdapterCaches& caches) {
+  LC_DCHECK(ParseAdapter(record.file).ok());
   LC_ASSIGN_OR_RETURN(Adapter adapter, Adapter::Make(file.spec));
   AdapterStatus status;
   status.from = record.from;

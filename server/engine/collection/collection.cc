@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
+#include "server/engine/collection/stored_payloads.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
 
@@ -21,6 +23,58 @@ std::string ListOf(const std::vector<GenerationRecord>& generations) {
   std::string list;
   for (const GenerationRecord& g : generations) list += StrCat(list.empty() ? "" : ", ", g.generation);
   return list.empty() ? "none" : list;
+}
+
+// The ids of rows, from the cache or the store.
+absl::Status ResolveIds(const Store& store, uint32_t number, IdCache& cache, std::span<const uint64_t> internal_ids,
+                        std::vector<ResolvedRow>* rows) {
+  std::vector<std::string> id_keys;
+  std::vector<size_t> id_rows;
+  for (size_t i = 0; i < internal_ids.size(); ++i) {
+    ResolvedRow& row = (*rows)[i];
+    if (std::optional<ItemId> id = cache.Find(internal_ids[i])) {
+      row.id = std::move(*id);
+      row.found = true;
+      continue;
+    }
+    id_keys.push_back(keys::InternalId(number, internal_ids[i]));
+    id_rows.push_back(i);
+  }
+  if (id_keys.empty()) return absl::OkStatus();
+  const auto ids = store.MultiGet(Table::kItems, id_keys);
+  for (size_t j = 0; j < ids.size(); ++j) {
+    ResolvedRow& row = (*rows)[id_rows[j]];
+    if (absl::IsNotFound(ids[j].status())) continue;
+    if (!ids[j].ok()) return ids[j].status();
+    LC_ASSIGN_OR_RETURN(row.id, keys::DecodeItemId(*ids[j]));
+    row.found = true;
+    cache.Add(internal_ids[id_rows[j]], row.id);
+  }
+  return absl::OkStatus();
+}
+
+// The records of the rows that ResolveIds found.
+absl::Status ReadRecords(const Store& store, uint32_t number, std::span<const uint64_t> internal_ids,
+                         std::vector<ResolvedRow>* rows) {
+  std::vector<std::string> item_keys;
+  std::vector<size_t> item_rows;
+  for (size_t i = 0; i < rows->size(); ++i) {
+    if (!(*rows)[i].found) continue;
+    item_keys.push_back(keys::Item(number, (*rows)[i].id));
+    item_rows.push_back(i);
+  }
+  if (item_keys.empty()) return absl::OkStatus();
+  const auto items = store.MultiGet(Table::kItems, item_keys);
+  for (size_t j = 0; j < items.size(); ++j) {
+    ResolvedRow& row = (*rows)[item_rows[j]];
+    row.found = false;
+    if (absl::IsNotFound(items[j].status())) continue;
+    if (!items[j].ok()) return items[j].status();
+    LC_ASSIGN_OR_RETURN(row.record, DecodeItem(*items[j]));
+    // A newer content of the item has other ids: the row's own content is among the retired then.
+    row.found = row.record.internal_id == internal_ids[item_rows[j]];
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -54,11 +108,13 @@ absl::StatusOr<const GenerationRecord*> CollectionState::ResolveAny(uint32_t ask
 }
 
 uint32_t HeadGeneration(const std::vector<uint32_t>& generations, uint32_t view_generation) {
+  LC_DCHECK(!generations.empty());
   const auto above = std::upper_bound(generations.begin(), generations.end(), view_generation);
   return above == generations.begin() ? generations.front() : *std::prev(above);
 }
 
 int64_t OutOfReach(const IndexView& view, const CollectionState& state, const Reach& reach, uint32_t generation) {
+  LC_DCHECK(state.Find(generation) != nullptr);
   const uint32_t last = state.record.last_generation;
   int64_t items = 0;
   for (const uint32_t g : view.Generations(last)) items += view.VisibleRows(g, last);
@@ -82,7 +138,8 @@ Collection::Collection(uint32_t number, Store* store, std::string index_folder)
     : number_(number),
       store_(store),
       index_folder_(std::move(index_folder)),
-      payloads_(std::make_unique<PayloadIndex>(static_cast<PayloadSource*>(this))) {}
+      payload_source_(std::make_unique<StoredPayloads>(this)),
+      payloads_(std::make_unique<PayloadIndex>(payload_source_.get())) {}
 
 absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, Store* store,
                                                              const std::string& index_folder, CollectionRecord record,
@@ -114,7 +171,7 @@ absl::StatusOr<std::shared_ptr<Collection>> Collection::Open(uint32_t number, St
     absl::MutexLock lock(&collection->view_mu_);
     collection->progress_ = progress;
   }
-  collection->Publish(std::move(record), std::move(encoded), std::move(generations), std::move(adapters));
+  collection->SetState(std::move(record), std::move(encoded), std::move(generations), std::move(adapters));
   if (const absl::Status replayed = collection->Replay(progress.sequence); !replayed.ok()) {
     return Annotate(replayed, step);
   }
@@ -134,27 +191,27 @@ Collection::~Collection() {
   if (!dropped) return;
   std::error_code ignored;  // What is left is removed at the next start: the marker is still there.
   std::filesystem::remove_all(index_folder_, ignored);
-  if (!ignored && DeleteKeys(store_, number_).ok()) {
+  if (!ignored && DeleteKeysOf(*store_, number_).ok()) {
     WriteBatch batch;
     batch.Delete(Table::kMeta, keys::Meta(DroppingName(number_)));
     (void)store_->Write(batch, Durability::kDurable);
   }
 }
 
-absl::Status Collection::DeleteKeys(Store* store, uint32_t number) {
+absl::Status DeleteKeysOf(Store& store, uint32_t number) {
   const keys::Range whole = keys::CollectionRange(number);
   for (const Table table :
        {Table::kGenerations, Table::kEmbeddings, Table::kOrder, Table::kChanges, Table::kInputs, Table::kProbes}) {
-    LC_RETURN_IF_ERROR(store->DeleteRange(table, whole.begin, whole.end));
+    LC_RETURN_IF_ERROR(store.DeleteRange(table, whole.begin, whole.end));
   }
   for (const keys::Range& range : {keys::ItemRange(number), keys::InternalIdRange(number)}) {
-    LC_RETURN_IF_ERROR(store->DeleteRange(Table::kItems, range.begin, range.end));
+    LC_RETURN_IF_ERROR(store.DeleteRange(Table::kItems, range.begin, range.end));
   }
   WriteBatch batch;
   for (const std::string& name : {ProgressName(number), BackfillName(number), BackfillHeadName(number)}) {
     batch.Delete(Table::kMeta, keys::Meta(name));
   }
-  return store->Write(batch, Durability::kDurable);
+  return store.Write(batch, Durability::kDurable);
 }
 
 std::shared_ptr<const CollectionState> Collection::state() const {
@@ -162,26 +219,20 @@ std::shared_ptr<const CollectionState> Collection::state() const {
   return state_;
 }
 
-void Collection::Publish(CollectionRecord record, std::vector<GenerationRecord> generations) {
-  Publish(std::move(record), std::move(generations), state()->reach.adapters());
-}
-
 void Collection::Publish(CollectionRecord record, std::vector<GenerationRecord> generations, AdapterSet adapters) {
+  operator_mu_.AssertHeld();
   std::string encoded = Encode(record);
-  Publish(std::move(record), std::move(encoded), std::move(generations), std::move(adapters));
-}
-
-void Collection::PublishGenerations(std::vector<GenerationRecord> generations) {
-  PublishGenerations(std::move(generations), state()->reach.adapters());
+  SetState(std::move(record), std::move(encoded), std::move(generations), std::move(adapters));
 }
 
 void Collection::PublishGenerations(std::vector<GenerationRecord> generations, AdapterSet adapters) {
+  operator_mu_.AssertHeld();
   const auto before = state();
-  Publish(before->record, before->encoded, std::move(generations), std::move(adapters));
+  SetState(before->record, before->encoded, std::move(generations), std::move(adapters));
 }
 
-void Collection::Publish(CollectionRecord record, std::string encoded, std::vector<GenerationRecord> generations,
-                         AdapterSet adapters) {
+void Collection::SetState(CollectionRecord record, std::string encoded, std::vector<GenerationRecord> generations,
+                          AdapterSet adapters) {
   auto state = std::make_shared<CollectionState>();
   state->encoded = std::move(encoded);
   state->record = std::move(record);
@@ -217,6 +268,7 @@ absl::Status Collection::PrepareDrop(uint32_t generation, const std::function<bo
 }
 
 absl::Status Collection::DropGeneration(uint32_t generation) {
+  operator_mu_.AssertHeld();
   const absl::Status dropped = index_->DropGeneration(generation);
   return absl::IsNotFound(dropped) ? absl::OkStatus() : dropped;
 }
@@ -326,59 +378,11 @@ void Collection::Retire(std::vector<RetiredItem> items) {
   }
 }
 
-absl::Status Collection::ResolveIds(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const {
-  std::vector<std::string> id_keys;
-  std::vector<size_t> id_rows;
-  for (size_t i = 0; i < internal_ids.size(); ++i) {
-    ResolvedRow& row = (*rows)[i];
-    if (std::optional<ItemId> id = id_cache_.Find(internal_ids[i])) {
-      row.id = std::move(*id);
-      row.found = true;
-      continue;
-    }
-    id_keys.push_back(keys::InternalId(number_, internal_ids[i]));
-    id_rows.push_back(i);
-  }
-  if (id_keys.empty()) return absl::OkStatus();
-  const auto ids = store_->MultiGet(Table::kItems, id_keys);
-  for (size_t j = 0; j < ids.size(); ++j) {
-    ResolvedRow& row = (*rows)[id_rows[j]];
-    if (absl::IsNotFound(ids[j].status())) continue;
-    if (!ids[j].ok()) return ids[j].status();
-    LC_ASSIGN_OR_RETURN(row.id, keys::DecodeItemId(*ids[j]));
-    row.found = true;
-    id_cache_.Add(internal_ids[id_rows[j]], row.id);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Collection::ReadRecords(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const {
-  std::vector<std::string> item_keys;
-  std::vector<size_t> item_rows;
-  for (size_t i = 0; i < rows->size(); ++i) {
-    if (!(*rows)[i].found) continue;
-    item_keys.push_back(keys::Item(number_, (*rows)[i].id));
-    item_rows.push_back(i);
-  }
-  if (item_keys.empty()) return absl::OkStatus();
-  const auto items = store_->MultiGet(Table::kItems, item_keys);
-  for (size_t j = 0; j < items.size(); ++j) {
-    ResolvedRow& row = (*rows)[item_rows[j]];
-    row.found = false;
-    if (absl::IsNotFound(items[j].status())) continue;
-    if (!items[j].ok()) return items[j].status();
-    LC_ASSIGN_OR_RETURN(row.record, DecodeItem(*items[j]));
-    // A newer content of the item has other ids: the row's own content is among the retired then.
-    row.found = row.record.internal_id == internal_ids[item_rows[j]];
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::vector<ResolvedRow>> Collection::ResolveRows(std::span<const uint64_t> internal_ids,
                                                                  bool with_record) const {
   std::vector<ResolvedRow> rows(internal_ids.size());
-  LC_RETURN_IF_ERROR(ResolveIds(internal_ids, &rows));
-  if (with_record) LC_RETURN_IF_ERROR(ReadRecords(internal_ids, &rows));
+  LC_RETURN_IF_ERROR(ResolveIds(*store_, number_, id_cache_, internal_ids, &rows));
+  if (with_record) LC_RETURN_IF_ERROR(ReadRecords(*store_, number_, internal_ids, &rows));
   const auto lost = [](const ResolvedRow& row) { return !row.found; };
   if (std::none_of(rows.begin(), rows.end(), lost)) return rows;
   absl::MutexLock lock(&view_mu_);
@@ -392,8 +396,8 @@ absl::StatusOr<std::vector<ResolvedRow>> Collection::ResolveRows(std::span<const
 
 absl::StatusOr<std::vector<ResolvedRow>> Collection::CurrentRows(std::span<const uint64_t> internal_ids) const {
   std::vector<ResolvedRow> rows(internal_ids.size());
-  LC_RETURN_IF_ERROR(ResolveIds(internal_ids, &rows));
-  LC_RETURN_IF_ERROR(ReadRecords(internal_ids, &rows));
+  LC_RETURN_IF_ERROR(ResolveIds(*store_, number_, id_cache_, internal_ids, &rows));
+  LC_RETURN_IF_ERROR(ReadRecords(*store_, number_, internal_ids, &rows));
   return rows;
 }
 

@@ -64,6 +64,9 @@ struct RetiredItem {
   uint64_t sequence = 0;  // of the write that retired it
 };
 
+// Deletes all keys of a collection in every table, after its record is gone.
+absl::Status DeleteKeysOf(Store& store, uint32_t number);
+
 class Collection;
 
 // A view of the index, pinned: what its rows stand for stays resolvable. Movable; release it soon.
@@ -91,7 +94,7 @@ struct ResolvedRow {
   ItemRecord record;  // filled when asked for
 };
 
-class Collection final : private RowSource, private PayloadSource {
+class Collection final : private RowSource {
  public:
   // Opens the index and replays the change log. Errors name the collection. `encoded`: the record as the store holds
   // it, which an older server may have written.
@@ -112,11 +115,9 @@ class Collection final : private RowSource, private PayloadSource {
   // lock here.
   absl::Mutex& operator_mutex() ABSL_LOCK_RETURNED(operator_mu_) { return operator_mu_; }
   // Makes new records visible to calls that start from now on. The store must hold them already.
-  // Adapters stay as they are, or are replaced. REQUIRES: the caller holds operator_mutex(), or nobody else can.
-  void Publish(CollectionRecord record, std::vector<GenerationRecord> generations);
+  // REQUIRES: the caller holds operator_mutex().
   void Publish(CollectionRecord record, std::vector<GenerationRecord> generations, AdapterSet adapters);
   // The same where the collection's own record was not written.
-  void PublishGenerations(std::vector<GenerationRecord> generations);
   void PublishGenerations(std::vector<GenerationRecord> generations, AdapterSet adapters);
 
   // Index. The writer calls Apply; AddGeneration and Reconfigure keep it out meanwhile.
@@ -170,19 +171,13 @@ class Collection final : private RowSource, private PayloadSource {
   void MarkDropped();
   bool dropped() const;
 
-  // All keys of a collection in every table, after its record is gone.
-  static absl::Status DeleteKeys(Store* store, uint32_t number);
-
  private:
   friend class PinnedView;
+  friend class StoredPayloads;
   Collection(uint32_t number, Store* store, std::string index_folder);
 
-  // The two halves of ResolveRows: ids, from the cache or the store, and then the records of the rows found.
-  absl::Status ResolveIds(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const;
-  absl::Status ReadRecords(std::span<const uint64_t> internal_ids, std::vector<ResolvedRow>* rows) const;
-
-  void Publish(CollectionRecord record, std::string encoded, std::vector<GenerationRecord> generations,
-               AdapterSet adapters);
+  void SetState(CollectionRecord record, std::string encoded, std::vector<GenerationRecord> generations,
+                AdapterSet adapters);
   absl::Status Replay(uint64_t last_sequence);
   absl::Status ReplayOne(uint64_t sequence, const ChangeRecord& record);
   void Unpin(uint64_t sequence);
@@ -190,14 +185,6 @@ class Collection final : private RowSource, private PayloadSource {
 
   // RowSource, with ForEachEmbedding.
   absl::StatusOr<std::vector<uint32_t>> GenerationsOf(uint64_t internal_id) override;
-
-  // PayloadSource.
-  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit,
-                              std::vector<uint64_t>* damaged) override;
-  // The internal ids of these items (keys of kItems, whose heads are damaged): a walk over all of them.
-  absl::Status FindInternalIds(const std::vector<std::string>& item_keys, std::vector<uint64_t>* internal_ids) const;
-  uint64_t Payloads() override;
-  absl::StatusOr<std::vector<bool>> Gone(std::span<const uint64_t> internal_ids) override;
 
   const uint32_t number_;
   Store* const store_;
@@ -208,6 +195,7 @@ class Collection final : private RowSource, private PayloadSource {
   std::unique_ptr<CollectionIndex> index_;                  // set once in Open
   uint64_t trimmed_sequence_ = 0;                           // TrimChanges only
 
+  const std::unique_ptr<PayloadSource> payload_source_;
   std::unique_ptr<PayloadIndex> payloads_;  // set once; ends first
 
   mutable IdCache id_cache_;

@@ -1,13 +1,10 @@
 // How a collection's index gets rows back from the store: replay at a start, rebuilding of segments, trimming of the
 // log.
 #include <algorithm>
-#include <optional>
-#include <set>
 
 #include "base/status.h"
 #include "server/engine/collection/collection.h"
 #include "spdlog/spdlog.h"
-#include "store/envelope.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -103,79 +100,6 @@ absl::StatusOr<std::vector<uint32_t>> Collection::GenerationsOf(uint64_t interna
   if (absl::IsNotFound(id.status())) return std::vector<uint32_t>();
   LC_RETURN_IF_ERROR(id.status());
   return std::move(rows[0].record.generations);
-}
-
-absl::Status Collection::ForEachPayload(
-    absl::FunctionRef<absl::Status(uint64_t internal_id, std::string_view json)> visit,
-    std::vector<uint64_t>* damaged) {
-  const keys::Range range = keys::ItemRange(number_);
-  const auto items = store_->Scan(Table::kItems, range.begin, range.end);
-  std::vector<std::pair<uint64_t, std::string>> retired;
-  {
-    // After the scan's snapshot: what it has no more, and a view may still show, is here.
-    absl::MutexLock lock(&view_mu_);
-    for (const auto& [internal_id, item] : retired_) retired.emplace_back(internal_id, item.record.payload_json);
-  }
-  for (const auto& [internal_id, json] : retired) LC_RETURN_IF_ERROR(visit(internal_id, json));
-  std::vector<std::string> unread;
-  const auto leave_out = [&](std::string key, const absl::Status& why) {
-    const absl::StatusOr<ItemId> id = keys::ParseItem(key);
-    spdlog::error("collection '{}': item {} is damaged, and passes no filter that a payload index answers: {}", name(),
-                  id.ok() ? ToString(*id) : PrintableKey(key), MessageOf(why));
-    unread.push_back(std::move(key));
-  };
-  while (true) {
-    for (; items->Valid(); items->Next()) {
-      const absl::StatusOr<ItemRecord> record = DecodeItem(items->value());
-      if (!record.ok()) {
-        leave_out(std::string(items->key()), record.status());
-        continue;
-      }
-      LC_RETURN_IF_ERROR(visit(record->internal_id, record->payload_json));
-    }
-    const absl::Status why = items->status();
-    std::optional<std::string> key = items->SkipDamaged();
-    if (!key) {
-      LC_RETURN_IF_ERROR(why);
-      break;
-    }
-    leave_out(*std::move(key), why);
-  }
-  return unread.empty() ? absl::OkStatus() : FindInternalIds(unread, damaged);
-}
-
-absl::Status Collection::FindInternalIds(const std::vector<std::string>& item_keys,
-                                         std::vector<uint64_t>* internal_ids) const {
-  std::set<std::string, std::less<>> wanted;
-  for (const std::string& key : item_keys) {
-    LC_ASSIGN_OR_RETURN(const ItemId id, keys::ParseItem(key));
-    wanted.insert(keys::EncodeItemId(id));
-  }
-  const keys::Range range = keys::InternalIdRange(number_);
-  const auto ids = store_->Scan(Table::kItems, range.begin, range.end);
-  do {
-    for (; ids->Valid(); ids->Next()) {
-      if (!wanted.contains(ids->value())) continue;
-      LC_ASSIGN_OR_RETURN(internal_ids->emplace_back(), keys::ParseInternalId(ids->key()));
-    }
-  } while (ids->SkipDamaged());
-  return ids->status();
-}
-
-uint64_t Collection::Payloads() { return progress().ItemCount(); }
-
-absl::StatusOr<std::vector<bool>> Collection::Gone(std::span<const uint64_t> internal_ids) {
-  std::vector<std::string> id_keys;
-  for (const uint64_t id : internal_ids) id_keys.push_back(keys::InternalId(number_, id));
-  const auto ids = store_->MultiGet(Table::kItems, id_keys);
-  std::vector<bool> gone;
-  absl::MutexLock lock(&view_mu_);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (!ids[i].ok() && !absl::IsNotFound(ids[i].status())) return ids[i].status();
-    // Of a write that failed and came again: still there for a view.
-    gone.push_back(!ids[i].ok() && !retired_.contains(internal_ids[i]));
-  }
-  return gone;
 }
 
 absl::Status Collection::AdaptGalleries(const std::function<bool()>& cancelled) {

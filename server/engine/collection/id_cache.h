@@ -23,7 +23,7 @@ class IdCache {
 
   std::optional<ItemId> Find(uint64_t internal_id) const;
 
-  // REQUIRES: the store's key from `internal_id` holds `id`, or held it for a row that a view still has.
+  // `id`: what the store's key from `internal_id` holds, or held for a row that a view still has.
   void Add(uint64_t internal_id, const ItemId& id);
 
  private:

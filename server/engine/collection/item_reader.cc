@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "store/keys.h"
 
@@ -70,6 +71,7 @@ absl::StatusOr<std::vector<ItemReader::Read>> ItemReader::ReadItems(std::span<co
 absl::StatusOr<std::vector<ItemReader::Entry>> ItemReader::ReadChunk(Iterator* iterator, size_t items,
                                                                      int64_t bytes_max, uint32_t view_generation,
                                                                      const Filter* filter) const {
+  LC_DCHECK(bytes_max > 0);
   std::vector<Entry> entries;
   const auto state = collection_->state();
   int64_t bytes = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -13,6 +14,7 @@ static_assert(std::endian::native == std::endian::little, "stored tensors are li
 std::string EncodeInput(const RawInput& input) {
   if (const auto* file = std::get_if<std::string>(&input)) return "I" + *file;
   const auto& tensor = std::get<TensorInput>(input);
+  LC_DCHECK(tensor.shape.size() <= UINT8_MAX);
   std::string out(2 + tensor.shape.size() * 4 + tensor.values.size() * 4, '\0');
   out[0] = 'T';
   out[1] = static_cast<char>(tensor.shape.size());

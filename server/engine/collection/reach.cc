@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/dcheck.h"
+
 namespace lightcone::server {
 
 bool SameSpace(const Space& a, const Space& b) {
@@ -67,6 +69,7 @@ bool Reach::Saw(uint32_t generation, const std::map<std::pair<uint32_t, uint32_t
 }
 
 bool Reach::IsNative(uint32_t query_generation, uint32_t item_generation) const {
+  LC_DCHECK(query_generation >= 1 && query_generation <= native_.size());
   const std::vector<uint32_t>& native = native_[query_generation - 1];
   return std::binary_search(native.begin(), native.end(), item_generation);
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dcheck.h"
 #include "geometry/metric.h"
 #include "server/engine/api/types.h"
 #include "server/engine/collection/adapters.h"
@@ -43,7 +44,10 @@ class Reach {
   // its mode, if the validation saw that the candidates of the other ways miss too much.
   Route To(uint32_t query_generation, uint32_t item_generation, AdapterMode mode = AdapterMode::kDefault) const;
   // Generations, ascending, that queries of this one reach with all adapters. REQUIRES: it is one.
-  const std::vector<uint32_t>& Of(uint32_t query_generation) const { return all_[query_generation - 1]; }
+  const std::vector<uint32_t>& Of(uint32_t query_generation) const {
+    LC_DCHECK(query_generation >= 1 && query_generation <= all_.size());
+    return all_[query_generation - 1];
+  }
 
   // Whether compatible training leads there. REQUIRES: both are generations.
   bool IsNative(uint32_t query_generation, uint32_t item_generation) const;
@@ -72,6 +76,7 @@ bool SameSpace(const Space& a, const Space& b);
 
 // The space of the first `dimension` numbers of a vector. REQUIRES: 1 <= dimension <= space.dimension.
 inline Space LeadingSpace(Space space, int dimension) {
+  LC_DCHECK(dimension >= 1 && dimension <= space.dimension);
   space.dimension = dimension;
   return space;
 }

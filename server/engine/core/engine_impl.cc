@@ -45,11 +45,14 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& option
   return engine;
 }
 
-EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<Store> store)
+RolloutFacade::RolloutFacade(const EngineOptions& options, std::shared_ptr<Store> store)
     : context_(options, store, std::make_shared<Jobs>(store.get()),
                std::make_shared<Embedder>(EmbedderOptionsOf(options)),
                std::make_shared<Embedder>(BackgroundEmbedderOptionsOf(options)),
-               options.search_threads > 0 ? options.search_threads : AvailableCores()),
+               options.search_threads > 0 ? options.search_threads : AvailableCores()) {}
+
+EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<Store> store)
+    : RolloutFacade(options, std::move(store)),
       embed_backfills_(context_, [this](const Served& served, const GenerationRecord& generation, UpsertBatch batch,
                                         const CallContext& context) {
         return writes_.WriteVectors(served, generation, std::move(batch), context);

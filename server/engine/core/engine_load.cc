@@ -32,7 +32,7 @@ absl::Status FinishDrops(Context& context) {
     fs::remove_all(context.folders.Index(number), error);
     if (!error) fs::remove_all(context.folders.Encoders(number), error);
     if (error) return ErrnoStatus(error.value(), "remove", context.folders.Index(number));
-    LC_RETURN_IF_ERROR(Collection::DeleteKeys(context.store.get(), number));
+    LC_RETURN_IF_ERROR(DeleteKeysOf(*context.store, number));
     WriteBatch batch;
     batch.Delete(Table::kMeta, key);
     LC_RETURN_IF_ERROR(context.store->Write(batch, Durability::kDurable));

@@ -36,7 +36,7 @@ class RowFilter {
   bool Keeps(uint64_t internal_id, uint32_t generation, float uncertainty);
 
   // The share of the collection's items that passes, from a sample; small when unsure, so that legs scan then.
-  // REQUIRES: `next_internal_id` bounds the ids in use.
+  // `next_internal_id` bounds the ids in use.
   double EstimateShare(uint64_t next_internal_id, uint32_t view_generation);
   // The same of the rows of these generations that the view serves, for a filter that looks at more than payloads.
   double EstimateShareOfRows(const IndexView& view, std::span<const uint32_t> generations, uint32_t view_generation);
@@ -112,7 +112,7 @@ class SearchRun {
   };
 
   absl::Status ChooseGenerations();
-  // The filter as bitmaps and tests, for rows of each generation. REQUIRES: the generations are chosen.
+  // The filter as bitmaps and tests, for rows of each generation, which are chosen before. REQUIRES: the first call.
   void CompileFilter();
   // Of the collection's items, about: those that these let through, and that payloads do besides. 1 without a filter.
   double PassingShare() const;

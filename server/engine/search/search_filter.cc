@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/time/clock.h"
+#include "base/dcheck.h"
 #include "server/engine/search/search.h"
 
 namespace lightcone::server {
@@ -13,6 +14,7 @@ constexpr size_t kQueriesTested = 8;
 
 void SearchRun::CompileFilter() {
   if (filter_ == nullptr) return;
+  LC_DCHECK(compiled_.empty());
   const absl::Time start = absl::Now();
   const PayloadIndex& payloads = collection_->payloads();
   // A scan asks every row, and many queries ask many: a set is put together once for all of them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "store/envelope.h"
 #include "store/keys.h"
@@ -60,6 +61,8 @@ GroupOutcome WriteGroup::WriteToStore() {
 }
 
 void WriteGroup::Sync() {
+  LC_DCHECK(!synced_);
+  synced_ = true;
   if (!durable_) return;
   const absl::Status synced = collection_->store()->Sync();
   for (WriteJob* job : jobs_) {
@@ -68,6 +71,7 @@ void WriteGroup::Sync() {
 }
 
 absl::Status WriteGroup::ApplyToIndex() {
+  LC_DCHECK(synced_);
   for (const Change& change : changes_) {
     collection_->payloads().Add(change.payloads);
     const absl::Status applied = collection_->Apply(change.sequence, change.rows);

@@ -29,7 +29,8 @@ class WriteGroup {
   // Sets status and result of every job. In the log, but not on the disk yet.
   GroupOutcome WriteToStore();
 
-  // REQUIRES: in_store. Waits for the disk where a job asks for that; an error becomes the status of every job.
+  // REQUIRES: in_store, and the first call. Waits for the disk where a job asks for that; an error becomes the status
+  // of every job.
   void Sync();
 
   // REQUIRES: Sync has returned. Afterwards searches see the group. An error means that index and store differ.
@@ -72,7 +73,8 @@ class WriteGroup {
   ProgressRecord* const leader_progress_;
   ProgressRecord progress_;  // as this group leaves it
   WriteBatch batch_;
-  bool durable_ = false;                                    // a job asks for it
+  bool durable_ = false;                                    // A job asks for durability.
+  bool synced_ = false;                                     // Sync was called.
   absl::flat_hash_map<std::string, Head> heads_;            // by key of kItems
   absl::flat_hash_map<std::string, absl::Status> damaged_;  // those that cannot be read, and why; by key of kItems
   // What earlier jobs of the group embed, by internal id and generation; the vectors are the jobs'.
