@@ -16,11 +16,11 @@ namespace lightcone::server {
 
 // A labelled query. Exactly one of `relevant` and `label` says what it should find.
 struct Probe {
-  std::vector<std::pair<uint32_t, std::vector<float>>> vectors;  // by the generations that embedded it; before the clip
-  std::optional<RawInput> input;                                 // for generations with an encoder that have no vector
-  std::vector<ItemId> relevant;                                  // these items
-  std::optional<FilterValue> label;                              // those whose payload has it in the set's label_field
-  std::optional<ItemId> item;                                    // that the query is a copy of: left out of its ranking
+  std::vector<std::pair<uint32_t, std::vector<float>>> vectors;  // vectors before the clip, and their generations
+  std::optional<RawInput> input;                                 // the raw input, for generations without a vector
+  std::vector<ItemId> relevant;                                  // ids of the relevant items
+  std::optional<FilterValue> label;                              // value of the relevant items' label_field
+  std::optional<ItemId> item;  // the item that the query is a copy of: left out of the ranking
 };
 
 struct PutProbesCall {
@@ -44,7 +44,7 @@ struct ProbeSetStatus {
 struct FitAdapterCall {
   std::string request_id;
   std::string collection;
-  uint32_t from = 0, to = 0;  // as PutAdapterCall
+  uint32_t from = 0, to = 0;  // generations, as in PutAdapterCall
   std::string map;            // empty: "residual-mlp"; procrustes, affine, low-rank-affine, kernel
   std::string loss;           // empty: "auto"; sums of reg, rel, sup, contra ("reg+0.3*sup")
   int width = 0;              // 0: the map's usual one
@@ -65,7 +65,7 @@ struct SampleItemsCall {
 
 struct SampledItem {
   ItemId id;
-  uint64_t sequence = 0;    // for UpsertItem::expected_sequence
+  uint64_t sequence = 0;    // value for UpsertItem::expected_sequence
   uint32_t generation = 0;  // the newest before it that embedded the item
   bool has_input = false;
 };
@@ -75,15 +75,15 @@ struct StartTrainingCall {
   std::string request_id;
   std::string collection;
   std::string recipe_json;  // training_recipe.h
-  std::string label_field;  // of the payload: the classes of stored inputs. Empty with a recipe that names its data
-  uint32_t parent = 0;      // to be compatible with; 0: none
+  std::string label_field;  // payload field with the class; empty with a recipe that names its data
+  uint32_t parent = 0;      // generation to be compatible with; 0: none
 };
 
 struct SetCanaryCall {
   std::string request_id;
   std::string collection;
   uint32_t generation = 0;  // 0: end it
-  double share = 0;         // above 0, up to 1
+  double share = 0;         // share of the keys, above 0, up to 1
   bool force = false;
   std::string reason;
   std::string operator_name = {};
@@ -93,7 +93,7 @@ struct SetCanaryCall {
 struct CanarySide {
   uint32_t generation = 0;
   uint64_t searches = 0, failures = 0;
-  double p50_ms = 0, p99_ms = 0;                         // of the latest
+  double p50_ms = 0, p99_ms = 0;                         // percentiles of the latest searches
   double nearest_distance = 0, nearest_uncertainty = 0;  // means over the nearest hit of each query
   std::optional<double> live_recall;                     // lately
 };
@@ -116,7 +116,7 @@ struct RetireCall {
 
 struct RetireAnswer {
   GenerationStatus generation;
-  std::string job;  // that gives the space back; empty: that is done
+  std::string job;  // job that gives the space back; empty: the job is done
 };
 
 enum class JobState { kQueued, kRunning, kSucceeded, kFailed, kCancelled };
@@ -132,9 +132,9 @@ struct JobStatus {
   absl::Time created;
   std::optional<absl::Time> started, ended;
   uint32_t attempts = 0;
-  std::string result_json;    // of kSucceeded
-  std::string progress_json;  // what the numbers do not say; empty for kinds without
-  absl::Status error;         // of kFailed
+  std::string result_json;    // result of a succeeded job
+  std::string progress_json;  // details beside the numbers; empty for kinds without any
+  absl::Status error;         // error of a failed job
   uint64_t changes = 0;       // counts what happened to it in this run of the server
 
   bool final() const { return state != JobState::kQueued && state != JobState::kRunning; }

@@ -69,7 +69,7 @@ struct QueryByItem {
 };
 struct Query {
   std::variant<std::vector<float>, RawInput, QueryByItem> content;
-  std::vector<float> canary_vector;  // beside a vector: the same query by the canary's generation; or empty
+  std::vector<float> canary_vector;  // the same query by the canary's generation, beside a vector; or empty
   bool is_canary_vector = false;     // `content` is what the call had as canary_vector
   absl::Status error;  // set by the RPC layer when the query could not be converted; the engine passes it on
 };
@@ -93,7 +93,7 @@ struct SearchCall {
   std::vector<uint32_t> evaluate_generations;  // reach override, for evaluation only
   AdapterMode adapter_mode = AdapterMode::kDefault;
   bool profile = false;    // SearchAnswer::profile is wanted
-  std::string canary_key;  // with generation 0: who of active generation and canary serves; empty: the active one
+  std::string canary_key;  // key that chooses active generation or canary, with generation 0
 };
 
 // How a search went about it.
@@ -105,9 +105,9 @@ struct LegProfile {
 };
 struct SearchProfile {
   std::vector<LegProfile> legs;                               // finished ones
-  std::vector<std::string> indexed_fields, unindexed_fields;  // of the filter: answered by index, by reading payloads
-  double compile_ms = 0;                                      // of the filter into bitmaps
-  int64_t payloads_read = 0;                                  // for the filter
+  std::vector<std::string> indexed_fields, unindexed_fields;  // filter fields answered by an index, by reading payloads
+  double compile_ms = 0;                                      // time to make bitmaps of the filter
+  int64_t payloads_read = 0;                                  // payloads that the filter read
 };
 
 struct EngineHit {
@@ -122,7 +122,7 @@ struct EngineHit {
 };
 
 struct QueryAnswer {
-  absl::Status status;  // of this query alone
+  absl::Status status;  // status of this query alone
   std::vector<EngineHit> hits;
 };
 
@@ -133,7 +133,7 @@ struct SearchAnswer {
   bool partial = false;
   uint64_t sequence = 0;
   bool reach_overridden = false;
-  double filter_share = 1;  // of the collection's items, that pass the filter; estimated
+  double filter_share = 1;  // estimated share of the items that pass the filter
   std::optional<SearchProfile> profile;
   bool canary = false;  // the canary's generation served
 };
@@ -172,7 +172,7 @@ struct CreateCollectionCall {
   // A request is recognised by what it said, not by what that meant when it came.
   IndexChange index;
   IndexSettings index_defaults;              // the server's, for what `index` leaves open: no part of what is asked
-  std::vector<PayloadField> payload_fields;  // to keep an index over
+  std::vector<PayloadField> payload_fields;  // fields with an index
 };
 
 // Payload indexes to add and to drop, online.
@@ -193,9 +193,9 @@ struct CollectionStatus {
   uint64_t items = 0;
   std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
   std::vector<SegmentInfo> segments;
-  std::string index_choice;  // why they are of their kind, where the settings leave that open
-  absl::Status index_error;  // of background work, which is tried again
-  absl::Status write_error;  // why no writes are taken until a restart; OK: they are
+  std::string index_choice;  // reason for the segments' kind, where the settings leave that open
+  absl::Status index_error;  // error of background work, which is tried again
+  absl::Status write_error;  // reason why no writes are taken until a restart; OK: writes are taken
   std::vector<PayloadIndexStatus> payload_indexes;
   std::vector<std::string> aliases;
   absl::Time created;
@@ -206,7 +206,8 @@ struct CollectionStatus {
   int64_t payload_index_bytes = 0;
   int64_t mapped_bytes = 0, heap_bytes = 0, builds_total = 0, rebuilds_total = 0, builds_running = 0;
   int64_t segments_unchecked = 0, segments_damaged = 0;
-  int64_t carried_rows = 0, carried_bytes = 0;  // by item adapters into files; the bytes are among mapped_bytes
+  int64_t carried_rows = 0,
+          carried_bytes = 0;  // rows that item adapters carried into files; mapped_bytes includes the bytes
 };
 
 enum class GenerationState { kDraft, kRegistered, kValidated, kActive, kRetired };
@@ -239,7 +240,7 @@ struct GenerationStatus {
   std::optional<absl::Time> activated;
   std::string manifest_json;
   std::shared_ptr<const ValidationReport> validation;  // the last one; nullptr: none
-  std::string validation_outdated;                     // why it does not count any more; empty: it does
+  std::string validation_outdated;                     // reason why the validation does not count any more; or empty
 };
 
 // Another generation is to serve: the one that served before (a rollback), or the one named.
@@ -249,7 +250,7 @@ struct SwitchCall {
   bool force = false;
   std::string reason;
   std::optional<uint32_t> expect_active;
-  std::string operator_name = {};  // who asks, or empty
+  std::string operator_name = {};  // name of the operator, or empty
 };
 
 struct ActivateCall : SwitchCall {
@@ -272,7 +273,7 @@ struct AuditEntry {
   uint64_t out_of_reach = 0;
   std::string request_id;
   bool retired = false;    // `generation` was retired while `previous_generation` served
-  bool validated = false;  // it had passed a validation that was still true
+  bool validated = false;  // a valid passing validation stood behind it
   std::optional<double>
       canary_share;  // instead: `generation` was given this share beside `previous_generation`; 0: it ended
   std::string operator_name = {};
@@ -289,7 +290,7 @@ struct DropAdapterCall {
   std::string request_id;
   std::string collection;
   uint32_t from = 0, to = 0;
-  bool force = false;  // although items get out of the active generation's reach
+  bool force = false;  // drops although items get out of the active generation's reach
 };
 
 struct AdapterStatus {
@@ -299,10 +300,10 @@ struct AdapterStatus {
   AdapterKind kind = AdapterKind::kAffine;
   int input_dimension = 0, output_dimension = 0, width = 0;
   std::string loss;
-  int64_t pairs = 0;          // that it was fitted from
+  int64_t pairs = 0;          // pairs that the adapter was fitted from
   double held_out_error = 0;  // mean distance to the other model's embedding of the same item
-  int64_t bytes = 0;          // of the file
-  uint32_t crc32c = 0;        // of the file
+  int64_t bytes = 0;          // size of the file
+  uint32_t crc32c = 0;        // checksum of the file
   absl::Time put;
 };
 
@@ -310,7 +311,7 @@ struct StartBackfillCall {
   std::string request_id;
   std::string collection;
   std::string failure_head;      // models/failure_head_file.h; empty: the order comes from the neighbourhoods alone
-  uint32_t head_generation = 0;  // whose items the head is for; 0: the parent of the active one, or the one before it
+  uint32_t head_generation = 0;  // generation that the head is for; 0: the active one's parent, or predecessor
   // Items a second that the server itself embeds of those whose input is stored, worst first; 0: none. Absent: as
   // this generation's backfill was started before, p99_ms_max with it; else 0.
   std::optional<double> embed_rate = {};
@@ -330,48 +331,48 @@ enum class BackfillState {
   kOrdering,  // finding out which items are worst
   kRunning,   // items can be leased
   kPaused,
-  kStopped,  // its generation is not the active one any more
+  kStopped,  // another generation is active
   kDone,     // no item is left that the generation can embed
   kFailed,   // ordering failed; start it again
 };
 
 struct BackfillStatus {
   BackfillState state = BackfillState::kNone;
-  uint32_t generation = 0;       // that embeds the items anew
-  uint32_t head_generation = 0;  // whose items a failure head orders; 0: none
+  uint32_t generation = 0;       // generation that embeds the items anew
+  uint32_t head_generation = 0;  // generation whose items a failure head orders; 0: none
   uint64_t items_done = 0;       // backfill.h, CountsOf
   uint64_t items_left = 0;
   uint64_t items_leased = 0;
-  uint64_t items_ordered = 0;  // while it is ordering, of items_left
+  uint64_t items_ordered = 0;  // ordered part of items_left, while ordering
   std::optional<absl::Time> started;
-  absl::Status error;            // of kFailed; else why the server itself embeds nothing, if it should
-  double embed_rate = 0;         // as it was started with
-  double items_per_second = 0;   // that were done in the last minute, by anybody
-  uint64_t items_aside = 0;      // that the server could not embed
-  std::vector<AsideItem> aside;  // some of them
+  absl::Status error;            // error of kFailed, or why the server itself embeds nothing
+  double embed_rate = 0;         // rate that the start asked for
+  double items_per_second = 0;   // items a second in the last minute, by anybody
+  uint64_t items_aside = 0;      // items that the server could not embed
+  std::vector<AsideItem> aside;  // some of these items
   uint64_t embedded_total = 0;   // items embedded anew since the server started, by workers and by itself; for metrics
 };
 
 struct LeaseCall {
   std::string collection;
   int64_t items_max = 0;
-  absl::Duration timeout;        // after which an item that is not embedded anew is leased to somebody else
-  std::string finished_token;    // of a lease that is through: what is left of it goes back at once
-  std::string renew_token = {};  // of one that gets until `timeout` from now instead; nothing is leased then
+  absl::Duration timeout;        // time until an item that is not embedded anew is leased to somebody else
+  std::string finished_token;    // lease that is finished: its other items go back at once
+  std::string renew_token = {};  // lease that ends `timeout` from now instead; nothing is leased then
 };
 
 struct LeasedItem {
   ItemId id;
-  uint64_t sequence = 0;  // for UpsertItem::expected_sequence
+  uint64_t sequence = 0;  // value for UpsertItem::expected_sequence
   uint32_t generation = 0;
   double uncertainty = 0;  // server/engine/backfill/item_order.h
   bool has_input = false;
-  bool found_lately = false;  // by a search: before all others, whatever its uncertainty, which is 0 here
+  bool found_lately = false;  // found by a search: leased before all others, with uncertainty 0
 };
 
 struct LeaseAnswer {
   BackfillState state = BackfillState::kNone;  // items are leased in kRunning only
-  uint32_t generation = 0;                     // to embed by
+  uint32_t generation = 0;                     // generation to embed by
   std::string token;                           // empty without items
   absl::Time expires;
   std::vector<LeasedItem> items;
@@ -393,7 +394,7 @@ struct LiveSpread {
   std::string quantity;  // "distance", "uncertainty"
   uint64_t count = 0;
   double sum = 0;
-  std::vector<double> quantiles;  // of the last 512 values
+  std::vector<double> quantiles;  // quantiles of the last 512 values
   // Largest distance of the distribution functions (0 .. 1) of these and those of the query generation's own hits; for
   // its own, of these and those of the generation that served before. Not there before either has 50 values.
   std::optional<double> drift;
@@ -413,26 +414,26 @@ struct LiveSamplerStatus {
 };
 
 struct LiveRecallOptions {
-  double sample_share = 0.01;        // of the searches, that are repeated exactly in the background. 0: none.
-  double capacity_share_max = 0.02;  // of all cores' time, that this may cost. 0: nothing is repeated.
+  double sample_share = 0.01;        // share of the searches that are repeated exactly in the background. 0: none.
+  double capacity_share_max = 0.02;  // largest cost, as a share of all cores' time. 0: nothing is repeated.
   int64_t queue_max = 64;            // searches waiting to be repeated; more are dropped and counted
 };
 
 struct Limits {
-  int64_t k_max = 10'000;               // of one query
-  int64_t queries_max = 1'000;          // of one Search
-  int64_t batch_items_max = 10'000;     // of one Upsert, Get or Delete
-  int64_t payload_bytes_max = 1 << 20;  // of one item
+  int64_t k_max = 10'000;               // hits of one query
+  int64_t queries_max = 1'000;          // queries of one Search
+  int64_t batch_items_max = 10'000;     // items of one Upsert, Get or Delete
+  int64_t payload_bytes_max = 1 << 20;  // payload of one item
   int64_t id_bytes_max = 512;
-  int64_t input_bytes_max = 32 << 20;  // of one raw input
+  int64_t input_bytes_max = 32 << 20;  // size of one raw input
   int64_t ef_max = 100'000;
-  int64_t page_items_max = 10'000;      // of one Scroll page
-  int64_t answer_bytes_max = 64 << 20;  // of one Get or Search that came by the wire
+  int64_t page_items_max = 10'000;      // items of one Scroll page
+  int64_t answer_bytes_max = 64 << 20;  // answer of one Get or Search by the wire
   int64_t collections_max = 1'000;
   int64_t encoder_bytes_max = int64_t{1} << 30;
-  int64_t adapter_bytes_max = 64 << 20;  // of one adapter's file
-  int64_t adapters_max = 64;             // of one collection; they are held in memory
-  int64_t probes_max = 10'000;           // of one probe set
+  int64_t adapter_bytes_max = 64 << 20;  // size of one adapter's file
+  int64_t adapters_max = 64;             // adapters of one collection, which are held in memory
+  int64_t probes_max = 10'000;           // probes of one probe set
   int64_t probe_set_bytes_max = 64 << 20;
   absl::Status Validate() const;
 };
@@ -444,7 +445,7 @@ struct EngineOptions {
   int search_threads = 0;                                 // legs and queries of one call run in parallel; 0: one a core
   int encoder_threads = 1;                                // torch threads of raw-input embedding
   int encoder_batch_max = 64;                             // inputs of concurrent calls that are embedded together
-  absl::Duration encoder_linger = absl::Milliseconds(2);  // how long a batch waits for company
+  absl::Duration encoder_linger = absl::Milliseconds(2);  // time that a batch waits for company
   int64_t encoder_queue_max = 4'096;                      // inputs waiting; above: RESOURCE_EXHAUSTED
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
   // kept, and every such scan pays for the adapter.
@@ -466,14 +467,16 @@ struct EngineOptions {
   // `lightcone`, which jobs run beside this process to fit adapters and to train, and backfills to embed. Empty: there
   // is none; encoders of backfills then run in this process.
   std::string helper_program;
-  int helper_threads = 1;    // that it computes with
+  int helper_threads = 1;    // threads that the program computes with
   int helper_niceness = 19;  // 0 .. 19: how far it stands back behind this process; 19: it gets what nobody else wants
-  int64_t helper_memory_bytes_max = 0;                      // that it may ask for; 0: as much as there is
-  absl::Duration helper_embed_time_max = absl::Minutes(1);  // for one batch of a backfill's encoder; then it hangs
+  int64_t helper_memory_bytes_max = 0;  // memory that the program may ask for; 0: as much as there is
+  absl::Duration helper_embed_time_max =
+      absl::Minutes(1);  // time for one batch of a backfill's encoder before it counts as hanging
   // After a turn of embedding that failed; doubled each time while it is that the encoder cannot start. Tests change
   // it.
   absl::Duration embed_retry = absl::Seconds(5);
-  absl::Duration embed_pass_pause = absl::Seconds(10);  // until what was leased or failed is tried again; tests, too
+  absl::Duration embed_pass_pause =
+      absl::Seconds(10);  // pause until leased or failed items are tried again; tests change it, too
   absl::Status Validate() const;
 };
 

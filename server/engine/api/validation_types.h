@@ -27,7 +27,7 @@ struct MixturePoint {
 // A way's distances put on the scale of the new generation's own (stats/distance_calibration.h), and whether mixed
 // galleries are ranked better so.
 struct CalibrationReport {
-  std::string none_because;  // why there is none; empty: there is one, and the rest is filled
+  std::string none_because;  // reason why there is no calibration; empty: the rest is filled
   DistanceCalibration map;   // learnt from all probes
   // Over the plain distance, in the mean over the mixed shares; each half of the probes by a calibration learnt from
   // the other half, as the mixture is.
@@ -44,8 +44,8 @@ struct WayReport {
   AdapterMode way = AdapterMode::kNone;  // kNone: plain distance; kQuery, kItem: by that adapter
   bool in_reach = true;                  // false: a plain distance between models that do not claim to be compatible
   RankingFigures figures;
-  Estimate cmc1_gain, map_gain;                  // over the older generation's own queries, probe by probe
-  std::vector<MixturePoint> mixture;             // empty: too few items are embedded by both
+  Estimate cmc1_gain, map_gain;                  // gains over the older generation's own queries, probe by probe
+  std::vector<MixturePoint> mixture;             // points of the mixture; empty: too few items are embedded by both
   bool dips = false;                             // the mixture falls more than 0.01 below its start in mAP
   std::optional<CalibrationReport> calibration;  // nullopt: none was sought
   // Of an item adapter whose candidates another way finds: the share of the probes that rank a relevant item among
@@ -62,7 +62,7 @@ enum class Verdict {
   kWorse,       // no way finds the items as well as the older generation's own queries
   kUncertain,   // a way does, but its interval does not exclude a loss beyond the tolerance
   kDips,        // a way does, but a partly backfilled gallery would be worse than either
-  kUnmeasured,  // no way leads there, or no probe has vectors by both
+  kUnmeasured,  // No way leads there, or no probe has vectors by both.
 };
 
 // Queries of the validated generation on items of an older one.
@@ -70,7 +70,7 @@ struct PairReport {
   uint32_t item_generation = 0;
   uint64_t items = 0;  // embedded by it
   Verdict verdict = Verdict::kUnmeasured;
-  AdapterMode chosen = AdapterMode::kNone;  // of kPassed: the way that searches take from now on
+  AdapterMode chosen = AdapterMode::kNone;  // way that searches take from now on, after kPassed
   // Of kItem: searches carry every item, as the validation did, since the candidates of another way miss so many of the
   // probes that the gain in CMC@1 without them does not exclude a loss beyond the tolerance, or more of them than that.
   // Segments that are carried over need no candidates.
@@ -97,18 +97,18 @@ struct ValidationReport {
   // What it saw: it holds as long as they are the same.
   std::map<std::string, int64_t> probe_sets;                   // CollectionRecord::probe_sets
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> adapters;  // versions, of pairs of the validated generation
-  uint64_t probes = 0;                                         // in all sets
-  uint64_t probes_without = 0;                                 // that have nothing to find any more
-  uint64_t missing_items = 0;                                  // that probes name and that are gone
-  std::optional<RankingFigures> new_self;                      // its own queries on its own items
-  std::vector<PairReport> pairs;                               // by item_generation
+  uint64_t probes = 0;                                         // probes in all sets
+  uint64_t probes_without = 0;                                 // probes that have nothing to find any more
+  uint64_t missing_items = 0;                                  // items that probes name and nobody has any more
+  std::optional<RankingFigures> new_self;                      // the generation's own queries on its own items
+  std::vector<PairReport> pairs;                               // pairs by ascending item_generation
 };
 
 struct ValidateCall {
   std::string request_id;
   std::string collection;
   uint32_t generation = 0;
-  std::optional<double> tolerance;    // of a loss against the older generation's own queries; nullopt: 0.02
+  std::optional<double> tolerance;    // largest loss against the older generation's own queries; nullopt: 0.02
   uint32_t reference_generation = 0;  // trained alone on the same data; 0: none
   bool calibrate = true;              // false: mixed galleries are measured, and ranked, by plain distances
 };

@@ -48,8 +48,9 @@ inline std::string CarriedFolder(const std::string& index_folder) { return index
 
 // Where adapters of a collection keep what they have carried.
 struct AdapterCaches {
-  std::shared_ptr<AdaptedBudget> memory, disk;  // of the whole program; without the latter nothing goes into files
-  std::string folder;                           // a folder by version in it
+  std::shared_ptr<AdaptedBudget> memory,
+      disk;            // budgets of the whole program; without a disk budget nothing goes into files
+  std::string folder;  // folder with a subfolder for each version
 };
 
 // REQUIRES: `file` is that of the record.

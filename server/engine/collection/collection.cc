@@ -187,9 +187,9 @@ Collection::~Collection() {
     dropped = dropped_;
   }
   payloads_.reset();
-  index_.reset();  // Its background threads end before the folder goes.
+  index_.reset();  // The index ends its background threads before the folder goes.
   if (!dropped) return;
-  std::error_code ignored;  // What is left is removed at the next start: the marker is still there.
+  std::error_code ignored;  // The next start removes the rest: the marker is still there.
   std::filesystem::remove_all(index_folder_, ignored);
   if (!ignored && DeleteKeysOf(*store_, number_).ok()) {
     WriteBatch batch;

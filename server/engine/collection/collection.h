@@ -37,9 +37,9 @@ struct OperatorWrite {
 // The records as of one moment; immutable once published, so a call that holds one is untouched by an activation.
 struct CollectionState {
   CollectionRecord record;
-  std::string encoded;                        // of `record`, as the store holds it: what conditional batches expect
+  std::string encoded;                        // bytes of `record` in the store: conditional batches expect them
   std::vector<GenerationRecord> generations;  // [i] is generation i + 1
-  Reach reach;                                // with the adapters in force
+  Reach reach;                                // reach with the adapters in force
 
   // nullptr when there is none of that number.
   const GenerationRecord* Find(uint32_t generation) const;
@@ -61,7 +61,7 @@ int64_t OutOfReach(const IndexView& view, const CollectionState& state, const Re
 struct RetiredItem {
   ItemId id;
   ItemRecord record;
-  uint64_t sequence = 0;  // of the write that retired it
+  uint64_t sequence = 0;  // sequence of the write that retired the content
 };
 
 // Deletes all keys of a collection in every table, after its record is gone.
@@ -104,7 +104,7 @@ class Collection final : private RowSource {
                                                           std::vector<GenerationRecord> generations,
                                                           AdapterSet adapters, ProgressRecord progress,
                                                           const IndexLimits& index_limits);
-  ~Collection() override;  // when dropped: removes what is left of it on disk
+  ~Collection() override;  // removes the files of a dropped collection
 
   uint32_t number() const { return number_; }
   Store* store() const { return store_; }
@@ -208,7 +208,7 @@ class Collection final : private RowSource {
   mutable absl::Mutex view_mu_;
   std::multiset<uint64_t> pins_ ABSL_GUARDED_BY(view_mu_);  // sequences of the views in use
   uint64_t published_ ABSL_GUARDED_BY(view_mu_) = 0;
-  ProgressRecord progress_ ABSL_GUARDED_BY(view_mu_);  // as of `published_`
+  ProgressRecord progress_ ABSL_GUARDED_BY(view_mu_);  // progress as of `published_`
   absl::flat_hash_map<uint64_t, RetiredItem> retired_ ABSL_GUARDED_BY(view_mu_);
   std::multimap<uint64_t, uint64_t> retired_by_sequence_ ABSL_GUARDED_BY(view_mu_);
 };

@@ -10,7 +10,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int64_t kCountBytes = 16 << 20;  // that counting holds at once
+constexpr int64_t kCountBytes = 16 << 20;  // bytes that counting holds at once
 constexpr int kRetries = 20;               // An item that is replaced while it is read is read again.
 
 }  // namespace

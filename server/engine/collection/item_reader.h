@@ -21,7 +21,7 @@ class ItemReader {
   struct Read {
     bool found = false;
     ItemRecord record;
-    uint32_t generation = 0;  // of `embedding`
+    uint32_t generation = 0;  // generation of `embedding`
     EmbeddingRecord embedding;
   };
   // One a id, in order. `exactly`: only an embedding of `view_generation` itself counts as found; else the head.

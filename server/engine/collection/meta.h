@@ -35,11 +35,11 @@ struct CollectionRecord {
   std::vector<uint32_t> earlier_active;
   // When each probe set was put (microseconds since 1970), by its name: what a validation has to have seen.
   std::map<std::string, int64_t> probe_sets;
-  std::vector<PayloadField> payload_fields;  // that have an index, as the operator named them
+  std::vector<PayloadField> payload_fields;  // indexed fields, as the operator named them
   // Serves a share of the searches that give a key, beside the active generation; 0: none.
   uint32_t canary_generation = 0;
   double canary_share = 0;
-  int64_t canary_us = 0;  // when it began
+  int64_t canary_us = 0;  // start of the canary
 };
 
 inline constexpr size_t kEarlierActiveMax = 64;
@@ -52,9 +52,9 @@ struct GenerationRecord {
   int compatible_prefix = 0;  // leading numbers that compare with older generations; 0: all
   std::string method;
   bool has_encoder = false;
-  bool draft = false;    // of a training, and not taken up yet
-  bool retired = false;  // out of service for good
-  bool removed = false;  // of a retired one: its embeddings are gone
+  bool draft = false;    // draft of a training that is not taken up yet
+  bool retired = false;  // out of service, for good
+  bool removed = false;  // The embeddings of the retired generation are gone.
   int64_t registered_us = 0;
   std::optional<int64_t> activated_us;  // the last time
   std::string activated_by;             // whoever said so then; empty: they did not say
@@ -72,7 +72,7 @@ struct AdapterRecord {
 
 // Table kMeta, "progress/<collection>": written with every batch, so that counts and sequences need no scan at a start.
 struct ProgressRecord {
-  uint64_t sequence = 0;  // of the last write; the change log has no gaps
+  uint64_t sequence = 0;  // sequence of the last write; the change log has no gaps
   uint64_t next_internal_id = 1;
   // Items by the set of generations (ascending) that embedded their content.
   std::map<std::vector<uint32_t>, uint64_t> items;
@@ -87,27 +87,27 @@ struct ProgressRecord {
 // Table kMeta, "backfill/<collection>": the lazy backfill under way. Its failure head, a file, is
 // "backfill_head/<...>".
 struct BackfillRecord {
-  uint32_t generation = 0;       // that embeds the items anew
-  uint32_t head_generation = 0;  // whose items the failure head is for; 0: no head
+  uint32_t generation = 0;       // generation that embeds the items anew
+  uint32_t head_generation = 0;  // generation that the failure head is for; 0: no head
   bool ordered = false;          // table kOrder holds the order
   bool paused = false;
   uint64_t ordered_sequence = 0;  // the order knows what had been written then
   int64_t started_us = 0;
   double embed_rate = 0;  // items a second that the server embeds itself; 0: none
-  double p99_ms_max = 0;  // of searches, above which it embeds less; 0: whatever they take
+  double p99_ms_max = 0;  // latency of searches above which the server embeds less; 0: never
 };
 
 // Table kMeta, "request/<request id>": what an operator's call did, so that the same call again gives the same answer.
 struct RequestRecord {
   std::string method;       // "CreateCollection" ...
-  std::string fingerprint;  // of the call's content
+  std::string fingerprint;  // digest of the call's content
   uint32_t collection = 0;
   uint32_t generation = 0;
   uint32_t previous_generation = 0;
   uint64_t out_of_reach = 0;
   int64_t time_us = 0;
   uint64_t version = 0;  // PutAdapter: of the adapter
-  std::string job = {};  // of the job that it began
+  std::string job = {};  // id of the job that the call began
 };
 
 // Table kMeta, "audit/<time>/<collection>": an activation, a rollback, a retirement or a canary, for people.
@@ -121,9 +121,9 @@ struct AuditRecord {
   int64_t time_us = 0;
   std::string request_id = {};
   bool retired = false;    // instead of an activation: `generation` was retired while `previous_generation` served
-  bool validated = false;  // it had passed a validation that was still true
+  bool validated = false;  // A valid passing validation stood behind the generation.
   std::optional<double> canary_share = {};  // instead: `generation` has it beside `previous_generation`; 0: no more
-  std::string operator_name = {};           // who asked; empty: they did not say
+  std::string operator_name = {};           // name of the operator, or empty
 };
 
 std::string Encode(const CollectionRecord& record);

@@ -122,7 +122,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
   record.created_us = change.time_us();
   LC_RETURN_IF_ERROR(record.index.Validate());
   LC_RETURN_IF_ERROR(catalog.CheckNew(call.name, context_.options.limits.collections_max));
-  catalog.operator_mutex().AssertHeld();  // by the transaction
+  catalog.operator_mutex().AssertHeld();  // The transaction holds it.
   const uint32_t number = change.request().collection = catalog.TakeNumber();
   std::string encoded = Encode(record);
   WriteBatch& batch = change.batch();
@@ -237,7 +237,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Rebuild(const std::string& nam
     if (change.earlier() == nullptr) {
       const CollectionState& state = change.before();
       IndexSettings settings = index.Over(state.record.index);
-      ++settings.rebuild;  // so that a start goes on with what this one does not end
+      ++settings.rebuild;  // A start goes on with a rebuild that this run does not end.
       LC_RETURN_IF_ERROR(settings.Validate());
       for (const GenerationRecord& generation : state.generations) {
         if (!generation.retired) LC_RETURN_IF_ERROR(settings.ValidateFor(generation.space.dimension));

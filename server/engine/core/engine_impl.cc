@@ -13,7 +13,7 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int kBackgroundNice = 19;  // for encoders that nobody waits for
+constexpr int kBackgroundNice = 19;  // niceness of encoders that nobody waits for
 
 EmbedderOptions EmbedderOptionsOf(const EngineOptions& options) {
   return {.threads = options.encoder_threads,

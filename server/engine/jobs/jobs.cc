@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kJobNice = 10;           // jobs give way to searches
 constexpr size_t kUnendedMax = 1'000;  // jobs that wait or run
-constexpr size_t kEndedMax = 1'000;    // that are remembered
+constexpr size_t kEndedMax = 1'000;    // ended jobs that are remembered
 constexpr uint32_t kAttemptsMax = 20;  // a job that takes the server down each time must not do so for ever
 constexpr uint32_t kPageDefault = 100, kPageMax = 1'000;
 
@@ -124,11 +124,11 @@ void Jobs::Begin(const JobRecord& job) {
 
 void Jobs::Enqueue(uint64_t number) {
   const auto found = kinds_.find(entries_[number]->record.kind);
-  if (found == kinds_.end() || stop_) return;  // of a newer server: it stays as it is
+  if (found == kinds_.end() || stop_) return;  // A newer server's kind of job stays as it is.
   Kind* const kind = found->second.get();
   kind->queue.push_back(number);
   if (kind->running) return;
-  if (kind->thread.joinable()) kind->thread.join();  // at its end: it has said so under mu_
+  if (kind->thread.joinable()) kind->thread.join();  // The thread is at its end: `running` is false.
   try {
     kind->thread = std::thread([this, kind] { Work(kind); });
     kind->running = true;
@@ -199,7 +199,7 @@ void Jobs::RunOne(Kind* kind, const std::shared_ptr<Entry>& entry) {
 }
 
 bool Jobs::End(const std::shared_ptr<Entry>& entry, JobRecord record, absl::StatusOr<std::string> result) {
-  absl::MutexLock lock(&mu_);  // to the end: what is stored is what Cancel sees
+  absl::MutexLock lock(&mu_);  // The lock lasts to the end: Cancel sees what is stored.
   record.cancel = entry->record.cancel;
   record.ended_us = NowMicros();
   if (absl::IsCancelled(result.status()) && stop_ && !record.cancel) {
@@ -299,7 +299,7 @@ absl::StatusOr<JobStatus> Jobs::Cancel(const std::string& id) {
   uint64_t number = 0;
   if (!ended || !ParseId(id, &number)) return status;
   const auto kind = kinds_.find(status.kind);
-  for (const auto& [name, one] : kinds_) {  // of a damaged record nobody knows the kind
+  for (const auto& [name, one] : kinds_) {  // A damaged record does not tell its kind.
     if (one->ended && (kind == kinds_.end() || name == status.kind)) one->ended(number);
   }
   return status;

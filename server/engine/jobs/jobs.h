@@ -27,10 +27,10 @@ namespace lightcone::server {
 struct JobRecord {
   uint64_t number = 0;  // the id, in decimal
   std::string kind;
-  std::string collection;          // its name then
+  std::string collection;          // name of the collection at the call
   uint32_t collection_number = 0;  // 0: of no collection
   uint32_t generation = 0;
-  std::string arguments_json = "{}";  // what else the runner needs
+  std::string arguments_json = "{}";  // further arguments of the runner
   JobState state = JobState::kQueued;
   bool cancel = false;  // asked for
   int64_t created_us = 0, started_us = 0, ended_us = 0;
@@ -46,8 +46,8 @@ absl::StatusOr<JobRecord> DecodeJob(std::string_view bytes);
 // What a runner gets; only valid while it runs.
 struct JobRun {
   const JobRecord& job;
-  std::function<bool()> cancelled;  // by the operator, or because the server ends: return CANCELLED soon
-  std::function<bool()> halting;    // because the server ends: the next start begins the job again
+  std::function<bool()> cancelled;  // The operator cancels, or the server ends: return CANCELLED soon.
+  std::function<bool()> halting;    // The server ends: the next start begins the job again.
   std::function<void(uint64_t done, uint64_t total, std::string_view step)> report;
   std::function<void(std::string json)> detail;  // JobStatus::progress_json
 };
@@ -113,7 +113,7 @@ class Jobs {
   // The record of a job that is damaged, by one that says so: its number stays taken.
   absl::StatusOr<JobStatus> Replace(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<JobStatus> CancelNow(const std::string& id, bool* ended);
-  absl::Status Keep(const JobRecord& record) const;  // in the store
+  absl::Status Keep(const JobRecord& record) const;  // stores the record
   // What has ended long ago goes.
   void Forget(WriteBatch* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -122,8 +122,9 @@ class Jobs {
   mutable absl::Mutex mu_;
   uint64_t next_ ABSL_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mu_);
-  std::map<uint64_t, absl::Status> damaged_ ABSL_GUARDED_BY(mu_);  // why the records of these jobs cannot be read
-  std::map<std::string, std::unique_ptr<Kind>> kinds_;             // set before Load; a Kind's parts are guarded by mu_
+  std::map<uint64_t, absl::Status> damaged_
+      ABSL_GUARDED_BY(mu_);                             // reasons why the records of these jobs cannot be read
+  std::map<std::string, std::unique_ptr<Kind>> kinds_;  // set before Load; a Kind's parts are guarded by mu_
 };
 
 }  // namespace lightcone::server

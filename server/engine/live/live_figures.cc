@@ -11,8 +11,8 @@ namespace lightcone::server {
 namespace {
 
 constexpr double kRecentDecay = 1.0 - 1.0 / 128;  // a sample; half of the weight lies in the last 89
-constexpr size_t kValuesMax = 512;                // of a pair of generations
-constexpr size_t kValuesMin = 50;                 // below, a distance of distributions says nothing
+constexpr size_t kValuesMax = 512;                // values kept of a pair of generations
+constexpr size_t kValuesMin = 50;                 // least number of values for a distance of distributions
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void LiveFigures::Record(uint32_t query_generation, const std::string& filter, c
   for (const EngineHit& hit : answered) found.insert(hit.id);
   for (const EngineHit& hit : exact) wanted.insert(hit.id);
   // Of items that are equally near either search may answer any: each stands for one that the other has in its place.
-  absl::flat_hash_map<double, int> in_place;  // by distance, of hits that the exact search does not have
+  absl::flat_hash_map<double, int> in_place;  // number of hits at a distance that the exact search does not have
   for (const EngineHit& hit : answered) in_place[hit.distance] += !wanted.contains(hit.id);
   absl::MutexLock lock(&mu_);
   ++samples_;

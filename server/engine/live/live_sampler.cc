@@ -78,7 +78,7 @@ void LiveSampler::Work() {
     const absl::Time began = absl::Now();
     const absl::Duration before = ProcessorTimeOfThread();
     repeat(context);
-    repeat = nullptr;  // what it holds may be freed here, at this thread's cost
+    repeat = nullptr;  // This thread pays for freeing what the repetition holds.
     const absl::Duration cost = ProcessorTimeOfThread() - before;
     budget.Spend(began, cost);
     absl::MutexLock lock(&mu_);

@@ -67,7 +67,7 @@ void KeepSteps(const CollectionState& state, std::vector<uint32_t>* earlier) {
 // Visits a collection's records of the audit log, oldest first. DATA_LOSS for a damaged one.
 absl::Status ReadAudit(const Store& store, uint32_t collection, absl::FunctionRef<void(AuditRecord)> visit) {
   const std::string end = StrCat("/", collection);
-  const auto rows = store.Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta("audit0"));  // by time
+  const auto rows = store.Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta("audit0"));  // ascending times
   for (; rows->Valid(); rows->Next()) {
     if (!std::string_view(rows->key().data(), rows->key().size()).ends_with(end)) continue;
     LC_ASSIGN_OR_RETURN(AuditRecord record, DecodeAudit(rows->value()));
@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<uint32_t>> EarlierByAudit(const Store& store, uint32_
   uint32_t serves = 0;
   LC_RETURN_IF_ERROR(ReadAudit(store, collection, [&](const AuditRecord& record) {
     if (record.retired || record.canary_share) return;
-    if (record.rollback) {  // over those that had been retired
+    if (record.rollback) {  // The rollback went over retired generations.
       while (!earlier.empty() && earlier.back() != record.generation) earlier.pop_back();
       if (!earlier.empty()) earlier.pop_back();
     } else if (serves != 0 && serves != record.generation) {

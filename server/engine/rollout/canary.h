@@ -32,7 +32,7 @@ class CanaryTally {
  private:
   struct Side {
     uint64_t searches = 0, failures = 0;
-    std::array<float, 4'096> milliseconds = {};  // of the latest searches, a ring
+    std::array<float, 4'096> milliseconds = {};  // ring of the latest searches
     double distances = 0, uncertainties = 0;
     uint64_t nearest = 0;  // hits that they are the sums of
   };

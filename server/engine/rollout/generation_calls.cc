@@ -58,7 +58,7 @@ absl::Status CheckSpace(const CollectionState& state, const RegisterCall& call, 
 
 struct NewGeneration {
   GenerationRecord record;
-  std::optional<Manifest> manifest;  // when there is an encoder
+  std::optional<Manifest> manifest;  // manifest of a generation with an encoder
 };
 
 absl::StatusOr<NewGeneration> CheckRegistration(const CollectionState& state, const RegisterCall& call,

@@ -21,13 +21,13 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kSweepItems = 1'000;  // in one batch of the writer
+constexpr size_t kSweepItems = 1'000;  // items in one batch of the writer
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 constexpr absl::Duration kBarrierMax = absl::Seconds(5);
 
 struct Stranded {
   uint64_t only = 0;         // items that nobody else embedded
-  uint64_t unreachable = 0;  // of which the active generation, or a canary, reaches nothing that is left
+  uint64_t unreachable = 0;  // items whose other embeddings neither the active generation nor a canary reaches
 };
 
 Stranded CountStranded(const CollectionState& state, const ProgressRecord& progress, uint32_t generation) {
@@ -194,7 +194,7 @@ absl::StatusOr<std::string> RetireCalls::RunJob(const JobRun& run) {
   // Before the lock: a rollback must not wait for a look at all that was superseded.
   LC_RETURN_IF_ERROR(collection.PrepareDrop(generation, [&] { return run.cancelled() || collection.dropped(); }));
   LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::Begin(context_, collection, {}));
-  served->backfill->Halt();  // It may be ordering items of this generation.
+  served->backfill->Halt();  // The backfill may be ordering items of this generation.
   const absl::Cleanup resume = [&] { served->backfill->Resume(); };
   LC_RETURN_IF_ERROR(collection.DropGeneration(generation));
   const keys::Range range = keys::GenerationRange(number, generation);

@@ -9,13 +9,13 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kSampleRows = 256;          // whose payloads are read
-constexpr int64_t kSampleRowsAlone = 1'024;  // of the index, where none has to be
+constexpr size_t kSampleRows = 256;          // items whose payloads are read
+constexpr int64_t kSampleRowsAlone = 1'024;  // rows of the index, where no payload has to be read
 constexpr size_t kSampleRowsMin = 32;        // fewer say nothing
 
 constexpr int64_t kAskedMax = 1'000;           // rows; then all are looked at in one walk
 constexpr uint64_t kLoadItemsMax = 8'000'000;  // bounds the memory of one call: about 20 bytes each
-constexpr uint64_t kLoadShareMin = 8;          // of the items: fewer are looked up one by one
+constexpr uint64_t kLoadShareMin = 8;          // share of the items below which each is looked up alone
 constexpr int64_t kRowsBetweenChecks = 1'024;  // items between looks at the deadline
 
 }  // namespace

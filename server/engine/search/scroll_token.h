@@ -13,7 +13,7 @@ namespace lightcone::server {
 
 struct ScrollToken {
   uint32_t collection = 0;
-  std::string last_key;  // of kItems
+  std::string last_key;  // key in table kItems
 };
 
 std::string EncodeScrollToken(const ScrollToken& token);

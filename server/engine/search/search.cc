@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<float>> Carried(const ServedAdapter& by, const std::v
 }
 
 constexpr size_t kGroupsAThread = 2;
-constexpr size_t kQueriesATile = 4;  // that scoring takes at once
+constexpr size_t kQueriesATile = 4;  // queries that scoring takes at once
 constexpr size_t kQueriesAGroupMax = 32;
 
 // Of the time that is left when a search begins, for what comes after its legs.
@@ -212,7 +212,7 @@ absl::StatusOr<SearchAnswer> SearchRun::Run(const std::vector<BoundVector>& quer
     bool finished = true;
     answer.results[q] = Merge(queries[q], legs_of[q], &finished);
     LC_RETURN_IF_ERROR(filled_.status());
-    for (Leg* leg : legs_of[q]) leg->result = SearchResult();  // it is in the answer
+    for (Leg* leg : legs_of[q]) leg->result = SearchResult();  // The answer has the status.
     answer.partial = answer.partial || !finished;
     out_of_time += RanOut(answer.results[q].status);
     if (absl::IsCancelled(answer.results[q].status)) return answer.results[q].status;
@@ -297,7 +297,7 @@ void SearchRun::CountHits(std::span<const Leg> legs) {
     if (!legs[i].result.ok()) continue;
     of_query = std::max(of_query, std::min(call_.k, static_cast<int64_t>(legs[i].result->hits.size())));
   }
-  (void)found_.Add((hits + of_query) * kHitBytes);  // Run looks at it
+  (void)found_.Add((hits + of_query) * kHitBytes);  // Run looks at the status.
 }
 
 void SearchRun::KeepNewest(std::vector<Candidate>* candidates) {

@@ -55,7 +55,7 @@ class RowFilter {
   const Filter* const filter_;
   const CallContext& context_;
   uint64_t expected_ = UINT64_MAX;
-  std::atomic<int64_t> asked_{0};  // rows looked up one by one
+  std::atomic<int64_t> asked_{0};  // number of rows looked up one by one
   std::atomic<int64_t> read_{0};
   absl::Mutex load_mu_;
   bool loaded_ ABSL_GUARDED_BY(load_mu_) = false;
@@ -69,7 +69,7 @@ class RowFilter {
 struct BoundVector {
   absl::Status status;
   std::vector<float> z;
-  uint32_t generation = 0;         // whose space z lies in
+  uint32_t generation = 0;         // generation whose space z lies in
   std::optional<ItemId> left_out;  // "more like this": the item itself
   bool carried = false;            // z is what an adapter made of another generation's vector
 };
@@ -98,12 +98,12 @@ class SearchRun {
   struct Leg {
     size_t query = 0;
     uint32_t generation = 0;
-    std::optional<DistanceCalibration> calibration;  // of its distances, among those of the query's other legs
+    std::optional<DistanceCalibration> calibration;  // calibration of the leg's distances
     absl::StatusOr<SearchResult> result;
   };
   struct BoundLeg {
     std::optional<BoundQuery> query, adapted_query;
-    SearchRequest request;  // refers to them
+    SearchRequest request;  // request that refers to both queries
   };
   struct Candidate {
     SearchHit hit;
@@ -143,16 +143,16 @@ class SearchRun {
   const SearchCall& call_;
   const Filter* const filter_;
   ThreadPool* const pool_;
-  const CallContext context_;  // of its legs
+  const CallContext context_;  // context of the legs
   PinnedView view_;
   RowFilter rows_;
-  AnswerBytes found_, filled_;  // what hits will take at least, once they are found; what they take
+  AnswerBytes found_, filled_;  // least size of the hits found; size of the hits filled
   uint32_t view_generation_ = 0;
-  std::vector<uint32_t> generations_;  // with visible rows, in this view
+  std::vector<uint32_t> generations_;  // generations with visible rows in this view
   // By generation, or all under 0 where the filter does not tell generations apart. Searches refer to them.
   std::map<uint32_t, CompiledFilter> compiled_;
   absl::Duration compile_time_;
-  double keep_share_ = 1;  // of the rows, where payloads have to be read
+  double keep_share_ = 1;  // share of the rows, where payloads have to be read
 };
 
 }  // namespace lightcone::server

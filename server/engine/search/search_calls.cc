@@ -173,7 +173,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchByKey(const ServedPtr& served, c
     if (answer.ok()) {
       answer->canary = true;
     } else if (served->collection->state()->record.canary_generation != canary) {
-      return SearchServed(served, call, context);  // it ended while this waited, and may be retired by now
+      return SearchServed(served, call, context);  // The canary ended meanwhile, and may be retired by now.
     }
   } else {
     answer = SearchServed(served, call, context);

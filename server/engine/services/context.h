@@ -58,8 +58,9 @@ struct Context {
   const std::shared_ptr<Store> store;
   ThreadPool pool;
   const std::shared_ptr<AdaptedBudget> adapted_memory;
-  const std::shared_ptr<AdaptedBudget> carried_disk;              // nullptr: item adapters write no files
-  const std::shared_ptr<Embedder> embedder, background_embedder;  // for calls; for backfills without a helper program
+  const std::shared_ptr<AdaptedBudget> carried_disk;  // nullptr: item adapters write no files
+  const std::shared_ptr<Embedder> embedder,
+      background_embedder;  // encoders of calls; of backfills without a helper program
   const std::shared_ptr<Jobs> jobs;
   Catalog catalog;
   std::atomic<bool> ending{false};  // The server shuts down.

@@ -31,7 +31,7 @@ class RecordsChange {
   const CollectionState& before() const { return *before_; }
   // Each of these marks what it returns as changed.
   CollectionRecord& record();
-  GenerationRecord& generation(uint32_t number);  // one more than there are: a new one
+  GenerationRecord& generation(uint32_t number);  // a number above the last one adds a record
   AdapterSet& adapters();
 
   // Adds the changed records but for adapters, which the caller adds, under the condition that nobody changed them.

@@ -66,10 +66,10 @@ struct PairsWanted {
 
 // Row i of all belongs to one item.
 struct AdapterPairs {
-  std::vector<float> older, newer;  // before the clip, row major
+  std::vector<float> older, newer;  // vectors before the clip, row major
   std::vector<int64_t> labels;      // classes from 0, by the order they came in; empty: none asked for
   int64_t count = 0;
-  int64_t embedded = 0;     // of them, by the caller's encoder
+  int64_t embedded = 0;     // pairs that the caller's encoder embedded
   int64_t undecodable = 0;  // inputs that it could not embed
   int64_t unlabelled = 0;   // items left out, for they have no label
 };

@@ -26,9 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kPairsDefault = 50'000, kPairsLimit = 1'000'000;
-constexpr int64_t kPairBytesMax = int64_t{1} << 31;  // of all vectors, in this process
+constexpr int64_t kPairBytesMax = int64_t{1} << 31;  // size of all vectors in this process
 constexpr int64_t kEmbedLimit = 100'000;
-constexpr int kFitDimensionMax = 4'096;  // that fitting takes (docs/internals/adapters.md)
+constexpr int kFitDimensionMax = 4'096;  // largest dimension that fitting takes (docs/internals/adapters.md)
 constexpr size_t kLossBytesMax = 64;
 constexpr int64_t kSampleDefault = 2'000, kSampleLimit = 100'000;
 constexpr uint64_t kSampledBetweenChecks = 4'096;

@@ -26,8 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kFruitlessMax = 3;   // processes that ended by a signal one after another, none having got further
-constexpr int kExitUsage = 2;      // of `lightcone`: a wrong flag or value
-constexpr int kExitExhausted = 6;  // and: a full disk, or no memory
+constexpr int kExitUsage = 2;      // exit code of `lightcone` for a wrong flag or value
+constexpr int kExitExhausted = 6;  // exit code for a full disk, or no memory
 constexpr int64_t kProgressBytesMax = 4 << 20;
 constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
 constexpr absl::Duration kTryAgain = absl::Seconds(5);

@@ -36,7 +36,7 @@ class TrainingCalls {
   struct TrainedDraft {
     uint32_t generation = 0;
     uint64_t adapter_version = 0;  // 0: no adapter belongs to the draft
-    std::string adapter_error;     // why an adapter that belongs to the draft was not put
+    std::string adapter_error;     // reason why the draft's adapter was not put
   };
   // The draft that the job has added already.
   absl::StatusOr<std::optional<uint32_t>> DraftOf(const JobRecord& job) const;

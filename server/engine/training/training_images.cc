@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kItemsBetweenChecks = 4'096, kImagesBetweenChecks = 64;
 constexpr size_t kClassesMax = 1'000'000;
-constexpr uint64_t kRoomMin = uint64_t{1} << 30;  // bytes that trainings leave on the disk, or a twentieth of it
+constexpr uint64_t kRoomMin = uint64_t{1}
+                              << 30;  // Trainings leave so many bytes on the disk, or a twentieth of the disk.
 
 // What the folder loader goes by.
 std::string_view EndingOf(std::string_view image) {

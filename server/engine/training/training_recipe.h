@@ -15,14 +15,14 @@
 namespace lightcone::server {
 
 struct TrainingRecipe {
-  std::string method;  // of `lightcone train --list`; which there are is not known here
+  std::string method;  // a method of `lightcone train --list`
   std::string recipe = "quick";
-  std::string name;  // of the model; empty: the server makes one up
+  std::string name;  // name of the model; empty: the server makes one up
   std::string data;  // a data set on this machine; empty: stored inputs
   uint64_t seed = 1;
-  int classes = 0;                                           // only the first; 0: all
-  double fraction = 1;                                       // of each class, above 0 .. 1
-  std::vector<std::pair<std::string, std::string>> options;  // as --set
+  int classes = 0;                                           // number of the first classes; 0: all
+  double fraction = 1;                                       // share of each class, above 0 .. 1
+  std::vector<std::pair<std::string, std::string>> options;  // options, as with --set
 };
 
 // A JSON object of these names; "options" is an object of texts, numbers and booleans. INVALID_ARGUMENT names the field
@@ -34,7 +34,7 @@ absl::Status CheckTrainingSpace(const TrainingRecipe& recipe, Metric metric, dou
 
 // Where a training reads and writes.
 struct TrainingPlaces {
-  std::string data;      // of stored inputs, where the recipe names no data
+  std::string data;      // folder of stored inputs, where the recipe names no data
   std::string old;       // folder of the model to be compatible with; empty: none
   std::string model;     // folder that it makes
   std::string progress;  // file

@@ -80,7 +80,7 @@ absl::Status EmbedInputs(const Context& engine, const Collection& collection, co
                                              generation.manifest_json, inputs, field_of, context));
   for (size_t i = 0; i < vectors.size(); ++i) {
     if (absl::IsInternal(vectors[i].status()))
-      return Annotate(vectors[i].status(), field_of(i));  // the network fails at it
+      return Annotate(vectors[i].status(), field_of(i));  // The network fails at this input.
     LC_RETURN_IF_ERROR(vectors[i].status());
     PreparedItem& item = (*items)[positions[i]];
     item.z = std::move(*vectors[i]);

@@ -42,7 +42,7 @@ class WriteGroup {
   struct Change {
     uint64_t sequence = 0;
     std::vector<RowChange> rows;                // z points into the job
-    std::vector<PayloadIndex::Entry> payloads;  // of new contents; they point into the job
+    std::vector<PayloadIndex::Entry> payloads;  // vectors of new contents, which point into the job
   };
 
   void ReadHeads();
@@ -71,12 +71,12 @@ class WriteGroup {
   const uint32_t number_;
   const std::vector<WriteJob*> jobs_;
   ProgressRecord* const leader_progress_;
-  ProgressRecord progress_;  // as this group leaves it
+  ProgressRecord progress_;  // progress after this group
   WriteBatch batch_;
   bool durable_ = false;                                    // A job asks for durability.
   bool synced_ = false;                                     // Sync was called.
-  absl::flat_hash_map<std::string, Head> heads_;            // by key of kItems
-  absl::flat_hash_map<std::string, absl::Status> damaged_;  // those that cannot be read, and why; by key of kItems
+  absl::flat_hash_map<std::string, Head> heads_;            // heads by key in kItems
+  absl::flat_hash_map<std::string, absl::Status> damaged_;  // reasons why heads cannot be read, by key in kItems
   // What earlier jobs of the group embed, by internal id and generation; the vectors are the jobs'.
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, std::span<const float>> planned_;
   std::vector<Change> changes_;

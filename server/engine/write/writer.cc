@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kGroupJobsMax = 256;
 constexpr size_t kGroupItemsMax = 20'000;    // bounds the latency of one store batch
-constexpr size_t kGroupBytesMax = 64 << 20;  // and its memory; a job of more has a group of its own
+constexpr size_t kGroupBytesMax = 64 << 20;  // bounds the memory; a larger job has a group of its own
 constexpr absl::Duration kWriterPoll = absl::Milliseconds(50);
 
 // Of what the job puts into the store, about.
@@ -108,7 +108,8 @@ absl::Status CollectionWriter::Broken(const absl::Status& why) const {
 }
 
 void CollectionWriter::SetBroken(const absl::Status& why) {
-  if (broken_.ok()) spdlog::error("{}", MessageOf(why));  // once: callers that are told are many, and not the operator
+  if (broken_.ok())
+    spdlog::error("{}", MessageOf(why));  // The log tells the operator once; every caller gets the status.
   broken_ = why;
 }
 
@@ -128,7 +129,7 @@ GroupOutcome CollectionWriter::WriteToStore(const std::vector<WriteJob*>& jobs, 
       group->emplace(collection_, jobs, &progress_);
       outcome = (*group)->WriteToStore();
     }
-  } catch (...) {  // Before the write or after it: nobody knows what the store holds.
+  } catch (...) {  // Nobody knows what the store holds: the throw came before or after the write.
     refused = outcome.broken = Broken(StatusOfException());
   }
   for (WriteJob* job : jobs) {

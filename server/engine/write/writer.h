@@ -25,26 +25,26 @@ namespace lightcone::server {
 // One item of an upsert, checked and encoded by its caller.
 struct PreparedItem {
   ItemId id;
-  std::string key;       // of kItems
-  std::vector<float> z;  // before the clip
+  std::string key;       // key in table kItems
+  std::vector<float> z;  // vector before the clip
   float uncertainty = 0;
   std::string embedding;  // encoded EmbeddingRecord
   std::string payload_json;
-  std::optional<std::string> input;  // to be kept
+  std::optional<std::string> input;  // input to keep
   std::optional<uint64_t> expected_sequence;
 };
 
 // One RPC batch: an upsert (items) or a delete (ids). Takes effect as a whole or not at all.
 struct WriteJob {
   uint32_t generation = 0;       // 0: a delete
-  uint32_t drop_generation = 0;  // above 0: not the items go, but their embeddings by this retired generation
+  uint32_t drop_generation = 0;  // retired generation whose embeddings go; 0: the items themselves go
   bool same_content = false;
   std::vector<PreparedItem> items;
   std::vector<ItemId> ids;
   Durability durability = Durability::kDurable;
 
   // Owned by the writer from Submit on.
-  size_t bytes = 0;  // that it puts into the store, about
+  size_t bytes = 0;  // approximate bytes that the job puts into the store
   bool taken = false, done = false;
   absl::Status status;
   WriteResult result;
@@ -92,7 +92,7 @@ class CollectionWriter {
   uint64_t groups_applied_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status broken_ ABSL_GUARDED_BY(mu_);  // store and index may differ: writes are refused until a restart
 
-  ProgressRecord progress_;  // as of the last group in the store; the leader's alone
+  ProgressRecord progress_;  // progress of the last group in the store; only the leader uses it
 };
 
 }  // namespace lightcone::server
