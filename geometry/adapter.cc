@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "geometry/adapter_kernels.h"
 #include "geometry/aligned.h"
@@ -206,11 +207,14 @@ void Adapter::Apply(const float* rows, std::size_t stride, std::size_t n, float*
 }
 
 void Adapter::Apply(std::span<const float> rows, std::span<float> out, std::span<float> uncertainties) const {
+  LC_DCHECK(rows.size() % packed_->in == 0 && out.size() == rows.size() / packed_->in * packed_->out);
+  LC_DCHECK(uncertainties.empty() || uncertainties.size() == rows.size() / packed_->in);
   Apply(rows.data(), packed_->in, rows.size() / packed_->in, out.data(), packed_->out,
         uncertainties.empty() ? nullptr : uncertainties.data());
 }
 
 float Adapter::ApplyOne(std::span<const float> z, std::span<float> out) const {
+  LC_DCHECK(z.size() == packed_->in && out.size() == packed_->out);
   float uncertainty = 0;
   Apply(z.data(), packed_->in, 1, out.data(), packed_->out, has_uncertainty() ? &uncertainty : nullptr);
   return uncertainty;

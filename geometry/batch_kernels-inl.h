@@ -25,7 +25,7 @@ namespace lightcone {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
-constexpr size_t kRowsAtOnce = 8;  // with two vectors of queries 16 sums and 6 operands: 32 registers
+constexpr size_t kRowsAtOnce = 8;  // 16 sums and 6 operands with two vectors of queries: 32 registers
 #else
 constexpr size_t kRowsAtOnce = 4;  // 8 sums and 6 operands: 16 registers
 #endif
@@ -35,10 +35,10 @@ constexpr size_t kBatchTileBytes =
 
 // Named members and always-inlined functions, no arrays and no lambdas: only then do compilers keep sums in registers.
 struct FourSums {
-  V s0, s1, s2, s3;  // of one vector of queries with four rows
+  V s0, s1, s2, s3;  // sums of one vector of queries with four rows
 };
 struct QuadSums {
-  FourSums v0, v1;  // of two vectors of queries
+  FourSums v0, v1;  // sums of two vectors of queries
 };
 struct BatchSums {
   QuadSums low, high;  // the first four rows, and four more where kRowsAtOnce is 8
@@ -123,7 +123,7 @@ HWY_INLINE FourSums FinishRows(const QueryBatch& batch, size_t first, const RowF
 
 // Keeps every score: those of four rows go to four places side by side for each query.
 struct KeepScores {
-  float* scores;  // of the tile's first row for query 0
+  float* scores;  // scores of the tile's first row for query 0
   size_t stride;
 
   HWY_INLINE void Take(size_t first, size_t queries, size_t row, size_t rows, const FourSums& v) const {
@@ -158,8 +158,8 @@ struct KeepScores {
 struct KeepHits {
   const float* floors;
   size_t begin;   // row of the tile's first
-  RowHit* hits;   // of query 0
-  size_t stride;  // to the next query's
+  RowHit* hits;   // hits of query 0
+  size_t stride;  // places from query to query
   size_t* found;
 
   HWY_INLINE void Take(size_t first, size_t queries, size_t row, size_t rows, const FourSums& v) const {

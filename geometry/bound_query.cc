@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "geometry/lorentz.h"
 
@@ -87,6 +88,7 @@ BoundQuery::BoundQuery(const Space& query_space, const Space& item_space, std::s
 }
 
 double BoundQuery::Distance(std::span<const float> z_g) const {
+  LC_DCHECK(z_g.size() == z_exact_.size());
   const double* q = z_exact_.data();
   const float* g = z_g.data();
   const std::size_t n = z_exact_.size();

@@ -1,5 +1,6 @@
 #include "geometry/code_kernels.h"
 
+#include "base/dcheck.h"
 #include "geometry/code_kernels_vnni.h"
 #include "geometry/kernels.h"
 
@@ -59,6 +60,7 @@ void ScoreCodesGathered(const CodeQuery& query, const std::uint8_t* rows, std::s
 
 void DotCodesGathered(CodeKind kind, const std::uint8_t* x, const std::uint8_t* rows, std::size_t stride, int dimension,
                       const std::uint32_t* ids, std::size_t n, float* dots) {
+  LC_DCHECK(dimension <= 1 << 16);
   if (UseVnni(kind)) return DotCodesGatheredVnni(x, rows, stride, dimension, ids, n, dots);
   HWY_DYNAMIC_DISPATCH(DotCodesGatheredImpl)(kind, x, rows, stride, dimension, ids, n, dots);
 }

@@ -110,7 +110,7 @@ class Gathered {
   }
 
   const std::uint8_t* row[4] = {};
-  std::size_t last = 3;  // of the four, that is a row of its own
+  std::size_t last = 3;  // last of the four rows that is a row of its own
 
  private:
   const std::uint8_t* const rows_;

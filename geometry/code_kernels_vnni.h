@@ -9,10 +9,10 @@ namespace lightcone {
 // Whether this program holds these kernels and this processor runs them.
 bool HaveVnni();
 
-// As in code_kernels.h. REQUIRES: HaveVnni().
+// The functions of code_kernels.h, for machines where HaveVnni() is true.
 std::size_t ScanCodesVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride, std::size_t n,
                           float floor, CodeHit* hits);
-// Of the queries in groups.
+// Scans for the queries in groups alone.
 void ScanCodesBatchVnni(const CodeQueryBatch& queries, const std::uint8_t* rows, std::size_t stride, std::size_t n,
                         const float* floors, CodeHit* hits, std::size_t* found);
 void ScoreCodesGatheredVnni(const CodeQuery& query, const std::uint8_t* rows, std::size_t stride,

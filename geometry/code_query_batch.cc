@@ -2,9 +2,12 @@
 
 #include <cstring>
 
+#include "base/dcheck.h"
+
 namespace lightcone {
 
 CodeQueryBatch::CodeQueryBatch(std::span<const CodeQuery* const> queries) : queries_(queries.begin(), queries.end()) {
+  for (const CodeQuery* query : queries_) LC_DCHECK(query->dimension() == queries_[0]->dimension());
   if (queries_.empty() || queries_[0]->kind() != CodeKind::kInt8) return;
   grouped_ = queries_.size() % kGroup > kAloneMax ? queries_.size() : queries_.size() / kGroup * kGroup;
   steps_ = CodeFactorsAt(CodeKind::kInt8, queries_[0]->dimension()) / 4;

@@ -16,7 +16,7 @@ namespace lightcone {
 class CodeQueryBatch {
  public:
   static constexpr std::size_t kGroup = 16;    // queries of a group
-  static constexpr std::size_t kAloneMax = 2;  // queries beside full groups that are faster one by one
+  static constexpr std::size_t kAloneMax = 2;  // queries outside full groups that are faster alone
 
   // Does not see later calls of CodeQuery::Bind. REQUIRES: the queries outlive this, have one dimension, and are bound
   // to one block.

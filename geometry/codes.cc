@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/dcheck.h"
 #include "geometry/code_kernels.h"
 
 namespace lightcone {
@@ -94,6 +95,7 @@ int CodeDimensionMin(CodeKind kind) {
 
 void EncodeRow(Metric metric, const RowFactors& factors, std::span<const float> z, std::uint8_t* out,
                CodeBlock* block) {
+  LC_DCHECK(std::isfinite(factors.scale) && std::isfinite(factors.bias));
   const std::size_t factors_at = CodeFactorsAt(block->kind, static_cast<int>(z.size()));
   std::memset(out, block->kind == CodeKind::kInt8 ? 128 : 0, factors_at);
   const RowCoding coding = block->kind == CodeKind::kInt8

@@ -59,7 +59,7 @@ void EncodeRow(Metric metric, const RowFactors& factors, std::span<const float> 
 // r' of a coded row, `dimension` numbers, each rounded to float32. Any codes give some numbers.
 void DecodeRow(CodeKind kind, int dimension, const std::uint8_t* row, float* out);
 
-// REQUIRES: the query outlives this.
+// A query bound to coded rows. Refers to the query.
 class CodeQuery {
  public:
   explicit CodeQuery(const BoundQuery& query);

@@ -7,6 +7,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 // After foreach_target.h, which includes this file once for each instruction set.
+#include "base/dcheck.h"
 #include "geometry/batch_kernels-inl.h"
 #include "geometry/kernels-inl.h"
 #include "geometry/kernels_scalar-inl.h"
@@ -34,6 +35,7 @@ void ScoreRowsGathered(const BoundQuery& query, const float* rows, std::size_t s
 
 void ScoreRowsBatch(const QueryBatch& queries, const float* rows, std::size_t stride, const RowFactors* factors,
                     std::size_t n, float* scores, std::size_t score_stride) {
+  LC_DCHECK(score_stride >= n);
   HWY_DYNAMIC_DISPATCH(ScoreRowsBatchImpl)(queries, rows, stride, factors, n, scores, score_stride);
 }
 

@@ -1,7 +1,7 @@
 // The hyperboloid of curvature -K in float64: the reference the kernels, the server's exact re-ranking and the golden
 // vectors are compared with. A point h is kept as its space part s; its time is sqrt(1/K + |s|^2).
 // Formulas of maps, clip and cone: docs/concepts/geometry.md. Threads: pure functions.
-// REQUIRES throughout: curvature > 0, spans of one length.
+// Everywhere curvature > 0, and spans have one length.
 #pragma once
 
 #include <span>

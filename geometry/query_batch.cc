@@ -1,9 +1,12 @@
 #include "geometry/query_batch.h"
 
+#include "base/dcheck.h"
+
 namespace lightcone {
 
 QueryBatch::QueryBatch(std::span<const BoundQuery* const> queries) : queries_(queries.begin(), queries.end()) {
   if (queries_.empty()) return;
+  for (const BoundQuery* query : queries_) LC_DCHECK(query->dimension() == queries_[0]->dimension());
   dimension_ = static_cast<std::size_t>(queries_[0]->dimension());
   grouped_ = queries_.size() % kGroup > kAloneMax ? queries_.size() : queries_.size() / kGroup * kGroup;
   a_ = AlignedFloats(groups() * dimension_ * kGroup);

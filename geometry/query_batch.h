@@ -15,7 +15,7 @@ namespace lightcone {
 class QueryBatch {
  public:
   static constexpr std::size_t kGroup = 16;    // queries of a group, the lanes of the widest register
-  static constexpr std::size_t kAloneMax = 4;  // queries beside full groups that are faster one by one
+  static constexpr std::size_t kAloneMax = 4;  // queries outside full groups that are faster alone
 
   // REQUIRES: the queries outlive this; all of one dimension.
   explicit QueryBatch(std::span<const BoundQuery* const> queries);

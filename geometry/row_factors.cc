@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/dcheck.h"
 #include "geometry/lorentz.h"
 
 namespace lightcone {
 
 RowFactors FactorsOf(const Space& space, std::span<const float> z) {
+  LC_DCHECK(z.size() == static_cast<std::size_t>(space.dimension));
   const double norm = NormOf(z);
   switch (space.metric) {
     case Metric::kLorentz: {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/dcheck.h"
+
 namespace lightcone {
 
 // 1 - tanh(x) = 2 / (1 + exp(2x)) keeps its digits for long vectors.
@@ -31,6 +33,7 @@ double ClippedUncertaintyOf(const Space& space, std::span<const float> z) {
 
 // With w_i = exp(-(d_i - d_min)/tau) the entropy is log sum w + sum w (d - d_min)/tau / sum w: no underflow to 0/0.
 double NeighbourEntropy(std::span<const double> distances, double tau) {
+  LC_DCHECK(!distances.empty() && tau > 0);
   const double nearest = *std::min_element(distances.begin(), distances.end());
   double sum = 0, weighted = 0;
   for (const double distance : distances) {
@@ -42,6 +45,7 @@ double NeighbourEntropy(std::span<const double> distances, double tau) {
 }
 
 double RadiusOfUncertainty(double uncertainty, double curvature) {
+  LC_DCHECK(uncertainty > 0 && uncertainty <= 1);
   return std::log((2.0 - uncertainty) / uncertainty) / (2.0 * std::sqrt(curvature));
 }
 

@@ -52,7 +52,7 @@ struct SegmentInfo {
   uint32_t generation = 0;
   uint64_t id = 0;
   std::string kind;   // "growing", "flat", "hnsw", "ivf"
-  std::string codes;  // what searches read first: "float32", "int8", "fp16", "pq"
+  std::string codes;  // codes that searches read first: "float32", "int8", "fp16", "pq"
   int64_t rows = 0, dead_rows = 0, bytes = 0;
 };
 

@@ -27,7 +27,7 @@ namespace lightcone::gpu {
 // A float32 above x >= 0 by at least a millionth of it: more than what was rounded on the way to x.
 float RoundedUp(double x);
 
-// Of one query for all segments. REQUIRES: the query outlives it.
+// The numbers of one query for all segments. Refers to the query.
 class DeviceQueryCode {
  public:
   explicit DeviceQueryCode(const BoundQuery& query);

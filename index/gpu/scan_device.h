@@ -56,9 +56,9 @@ class ScanDevice {
   std::shared_ptr<const DeviceBits> BitsOf(const DeviceRows& rows, const std::shared_ptr<const StateCounts>& counts,
                                            uint32_t view_generation, absl::FunctionRef<bool(uint32_t)> visible);
 
-  // One answer a query, in their order; what is not complete the CPU has to scan. Never fails: a device that does is
-  // lost, which is logged once, and all of its answers are incomplete. REQUIRES: k >= 1, parts on this device.
-  // Queries that have given up are left out; where a turn on the device does not come for long, the CPU serves too.
+  // One answer a query, in their order; the CPU scans what is incomplete. Never fails: a device that fails is lost,
+  // which is logged once, and its answers are incomplete. So are answers of queries that gave up, and of all queries
+  // where the device is busy for long. The parts of all queries are on this device.
   std::vector<DeviceAnswer> Scan(std::span<const DeviceQuery> queries) ABSL_LOCKS_EXCLUDED(turn_mu_);
 
   // Ends the thread that copies segments; those that wait for it stay with the CPU. Called again it does nothing.

@@ -70,8 +70,7 @@ template <typename Storage, int kHeld>
 __global__ void __launch_bounds__(kBlockThreads) ScanFew(ScanLaunch launch) {
   constexpr uint32_t kLanes = 8, kRowsAtOnce = 4, kNumbers = Storage::kNumbers;
   LC_DYNAMIC_SHARED(float, held);  // the queries of the segment at hand, one after another
-  const uint32_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const uint32_t part = lane % kLanes, group = lane / kLanes;
+  const uint32_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, part = lane % kLanes, group = lane / kLanes;
   uint32_t current = kAllLanes;
   for (uint32_t position = launch.begin + blockIdx.x; position < launch.end; position += gridDim.x) {
     const uint32_t tile = TileAt(launch, position), at = SegmentOf(launch, tile);

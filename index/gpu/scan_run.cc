@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/dcheck.h"
 #include "base/status.h"
 
 namespace lightcone::gpu {
@@ -46,6 +47,7 @@ ScanRun::ScanRun(DeviceMachine& machine, std::span<const DeviceQuery> queries) :
   codes_.reserve(queries.size());
   for (const DeviceQuery& query : queries) {
     codes_.emplace_back(*query.query);
+    LC_DCHECK(WantedOf(query) >= 1 && WantedOf(query) <= kDeviceKMax);
     wanted_max_ = std::max(wanted_max_, WantedOf(query));
   }
   found_max_ = static_cast<uint32_t>(FoundPlaces(wanted_max_));

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "base/dcheck.h"
 
 namespace lightcone {
 
@@ -57,6 +58,7 @@ class Graph {
   // Links of a row on a layer; read up to the first that is no row (IsRow). Empty where a damaged file has no such
   // list. REQUIRES: row < rows().
   std::span<const int32_t> Links(uint32_t row, int layer) const {
+    LC_DCHECK(row < static_cast<uint32_t>(rows_));
     if (layer == 0) return {base_ + static_cast<size_t>(row) * base_width_, base_width_};
     const size_t list = size_t{upper_first_[row]} + static_cast<size_t>(layer - 1);
     if (list >= upper_lists_) return {};

@@ -8,10 +8,12 @@
 #include <system_error>
 #include <vector>
 
+#include "base/dcheck.h"
 #include "base/prefetch.h"
 #include "base/status.h"
 #include "geometry/code_kernels.h"
 #include "geometry/kernels.h"
+#include "index/graph/graph.h"
 #include "index/graph/graph_inserter.h"
 
 namespace lightcone {
@@ -162,6 +164,7 @@ absl::StatusOr<std::string> Build(const Space& space, const Points& points, int6
 
 absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, const CodeBlock* codes, int64_t rows,
                                        const GraphSettings& settings, const std::function<bool()>& stop) {
+  LC_DCHECK(rows >= 1 && rows <= int64_t{Graph::kRowsMax});
   if (codes != nullptr) return Build(space, CodedPoints(*codes, space, rows), rows, settings, stop);
   return Build(space, FloatPoints(block, space.dimension), rows, settings, stop);
 }

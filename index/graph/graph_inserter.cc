@@ -9,6 +9,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/dcheck.h"
 #include "base/prefetch.h"
 #include "index/graph/graph.h"
 
@@ -45,6 +46,7 @@ class RowLock {
 
 GraphInserter::GraphInserter(int64_t rows, int m, int breadth, PairScorer score, CopyTest is_copy)
     : score_(score), is_copy_(is_copy), breadth_(static_cast<size_t>(breadth)) {
+  LC_DCHECK(rows >= 1 && rows <= int64_t{Graph::kRowsMax} && m >= 2);
   const size_t n = static_cast<size_t>(rows);
   std::mt19937_64 random(kSeed);
   std::vector<uint32_t> upper_first(n + 1, 0);

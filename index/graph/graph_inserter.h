@@ -91,7 +91,7 @@ class GraphInserter {
   int32_t* upper_ = nullptr;                       // pointer into bytes_
   std::vector<float> base_scores_, upper_scores_;  // scores of the links, under the row's lock
   std::vector<uint32_t> copy_of_;                  // the row that a row is a copy of; itself: no copy
-  std::unique_ptr<std::atomic_flag[]> locks_;      // one lock a row, for writers
+  std::unique_ptr<std::atomic_flag[]> locks_;      // locks of rows, for writers
 };
 
 }  // namespace lightcone

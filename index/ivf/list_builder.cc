@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "geometry/bound_query.h"
 #include "geometry/kernels.h"
@@ -282,6 +283,7 @@ uint32_t DefaultLists(int64_t rows) {
 
 absl::StatusOr<Partition> PartitionRows(const Space& space, int64_t rows, absl::FunctionRef<RowValues(int64_t)> row,
                                         const ListSettings& settings, const std::function<bool()>& stop) {
+  LC_DCHECK(rows >= 1 && rows < int64_t{1} << 31);
   const int64_t lists = std::min<int64_t>(rows, settings.lists > 0 ? settings.lists : DefaultLists(rows));
   try {
     return Cluster(space, rows, row, lists, settings, stop);

@@ -77,7 +77,7 @@ struct Partition {
 };
 
 // The bytes of a lists file. Rows lie list by list, and within a list in the order given; `place[i]` is the place of
-// the i-th row given. REQUIRES: rows are given in ascending order of internal id.
+// the i-th row given. Callers give rows in ascending order of internal id.
 std::string EncodeLists(const Partition& partition, int dimension, std::vector<uint32_t>* place);
 
 }  // namespace lightcone

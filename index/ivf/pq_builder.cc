@@ -7,6 +7,7 @@
 #include <array>
 #include <new>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "index/ivf/pq_codes.h"
 
@@ -64,7 +65,7 @@ absl::StatusOr<Codebooks> Train(const Residuals& residuals, int dimension, int64
   } else {
     omp_set_num_threads(settings.threads);  // setting of this thread alone
     std::vector<float> slice(static_cast<size_t>(n) * books.length);
-    for (size_t part = 0; part < books.parts; ++part) {  // One part at a time, as FAISS does, so that `stop` is asked.
+    for (size_t part = 0; part < books.parts; ++part) {  // FAISS trains part by part as well; `stop` is asked between.
       if (stop()) return MakeStatus(absl::StatusCode::kCancelled, "code build stopped");
       for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
         std::copy_n(&sample[i * static_cast<size_t>(dimension) + part * books.length], books.length,
@@ -105,6 +106,7 @@ uint8_t NearestWord(const Codebooks& books, size_t part, const float* r) {
 
 absl::StatusOr<std::string> EncodePq(const Space& space, const Lists& lists, absl::FunctionRef<RowValues(int64_t)> row,
                                      const PqSettings& settings, const std::function<bool()>& stop) {
+  LC_DCHECK(settings.parts >= 1 && space.dimension % settings.parts == 0);
   const int64_t rows = lists.rows();
   const size_t dimension = static_cast<size_t>(space.dimension);
   const Residuals residuals(lists, space.dimension, row);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/dcheck.h"
 #include "geometry/bound_query.h"
 #include "index/rows/scored_row.h"
 
@@ -75,7 +76,7 @@ class PqQuery {
 class BestRows {
  public:
   // REQUIRES: size >= 1.
-  explicit BestRows(size_t size) : size_(size) {}
+  explicit BestRows(size_t size) : size_(size) { LC_DCHECK(size >= 1); }
   bool full() const { return rows_.size() >= size_; }
   size_t found() const { return rows_.size(); }
   // Whether a row of this score would be kept.

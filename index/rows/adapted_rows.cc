@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/dcheck.h"
+
 namespace lightcone {
 namespace {
 
@@ -14,6 +16,7 @@ int64_t BlockBytes(const Adapter& adapter) {
 }  // namespace
 
 AdaptedBlock AdaptBlock(const Adapter& adapter, const float* rows, size_t stride, int64_t n) {
+  LC_DCHECK(stride >= static_cast<size_t>(adapter.input_dimension()));
   const size_t count = static_cast<size_t>(n);
   const Space target = Normalized(adapter.target());
   AdaptedBlock out;
@@ -55,6 +58,7 @@ std::shared_ptr<const AdaptedBlock> AdaptedRows::Find(const std::shared_ptr<cons
 }
 
 std::shared_ptr<const AdaptedBlock> AdaptedRows::Get(const std::shared_ptr<const Segment>& segment, int64_t begin) {
+  LC_DCHECK(begin % kRowsABlock == 0);
   if (auto kept = Find(segment, begin)) return kept;
   if (!budget_->Take(block_bytes_)) {
     absl::MutexLock lock(&mu_);

@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/dcheck.h"
 
 namespace lightcone {
 
@@ -109,6 +110,7 @@ FaultWatch::FaultWatch(const void* begin, size_t bytes, std::atomic<bool>* damag
   // The last page of a mapping belongs to it as a whole.
   const uintptr_t page = static_cast<uintptr_t>(::getpagesize());
   const uintptr_t from = reinterpret_cast<uintptr_t>(begin);
+  LC_DCHECK(from % page == 0 && damaged != nullptr);
   slot_->Set(from, (from + bytes + page - 1) / page * page, damaged);
 }
 

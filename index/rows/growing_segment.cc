@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 
 namespace lightcone {
@@ -38,6 +39,7 @@ absl::StatusOr<std::shared_ptr<GrowingSegment>> GrowingSegment::Make(uint64_t id
 
 void GrowingSegment::Append(uint64_t internal_id, std::span<const float> z, float uncertainty, uint32_t state,
                             uint64_t sequence) {
+  LC_DCHECK(!full() && z.size() == static_cast<size_t>(space_.dimension));
   const size_t i = static_cast<size_t>(counts_.rows);
   const RowFactors factors = FactorsOf(space_, z);
   std::copy(z.begin(), z.end(), vectors_.as<float>() + i * block_.stride);

@@ -31,7 +31,7 @@ IdSet::~IdSet() {
 }
 
 const IdSet::Part* IdSet::Find(uint32_t upper) const {
-  for (const Part& part : parts_) {  // One part holds four billion ids.
+  for (const Part& part : parts_) {  // A part holds four billion ids.
     if (part.upper == upper) return &part;
   }
   return nullptr;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "base/dcheck.h"
 #include "index/rows/memory.h"
 
 namespace lightcone {
@@ -51,7 +52,10 @@ class RowStates {
   uint32_t SupersededBy(size_t row) const { return superseded_by_[row].load(std::memory_order_relaxed); }
   uint64_t SupersededAt(size_t row) const { return superseded_at_[row].load(std::memory_order_relaxed); }
   // REQUIRES: the row is deleted.
-  uint64_t DeletedAt(size_t row) const { return deleted_after_[row].load(std::memory_order_relaxed) - 1; }
+  uint64_t DeletedAt(size_t row) const {
+    LC_DCHECK(Get(row) == kDeleted);
+    return deleted_after_[row].load(std::memory_order_relaxed) - 1;
+  }
 
   // REQUIRES: the row is not deleted. The sequence is stored first: a reader that sees the new state sees at least this
   // sequence.

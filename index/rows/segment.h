@@ -118,7 +118,7 @@ class Segment {
   virtual const PqCodes* pq() const { return nullptr; }              // codes of IVF segments alone, instead of codes()
   virtual std::span<const RecallAt> measured() const { return {}; }  // recall measured at sealing, breadth ascending
   virtual bool provisional() const { return false; }                 // SegmentManifest::provisional
-  virtual bool lasting() const { return false; }  // Its rows never change, and later searches will meet it.
+  virtual bool lasting() const { return false; }  // The rows never change, and later searches will read them.
   gpu::DeviceCopy& device_copy() const { return device_copy_; }
 
   // Writer only from here.

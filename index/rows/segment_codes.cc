@@ -3,11 +3,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 
 namespace lightcone {
 
 std::optional<CodeKind> CodeKindOf(RowCodes codes, int dimension) {
+  LC_DCHECK(codes != RowCodes::kAuto);
   if (codes != RowCodes::kInt8 && codes != RowCodes::kHalf) return std::nullopt;
   const CodeKind kind = codes == RowCodes::kInt8 ? CodeKind::kInt8 : CodeKind::kHalf;
   return dimension >= CodeDimensionMin(kind) ? std::optional(kind) : std::nullopt;

@@ -7,6 +7,7 @@
 namespace lightcone {
 
 void CandidateSet::Add(float score, double error, uint32_t segment, uint32_t row) {
+  LC_DCHECK(!(score + error < floor_));
   rows_.push_back({static_cast<double>(score) + error, segment, row});
   const double lower = static_cast<double>(score) - error;
   if (lower_.size() < k_) {

@@ -11,6 +11,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/dcheck.h"
+
 namespace lightcone {
 
 struct Candidate {
@@ -22,7 +24,7 @@ struct Candidate {
 class CandidateSet {
  public:
   // REQUIRES: k >= 1.
-  explicit CandidateSet(int64_t k) : k_(static_cast<size_t>(k)) {}
+  explicit CandidateSet(int64_t k) : k_(static_cast<size_t>(k)) { LC_DCHECK(k >= 1); }
 
   // No row whose score + error is below this belongs to the top k; -inf until k rows are known.
   double floor() const { return floor_; }

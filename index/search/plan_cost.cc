@@ -62,7 +62,7 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
     const double enough = std::ceil(kPostFilterMargin * static_cast<double>(f.k) / f.share);
     const double ef = std::max(f.for_recall ? breadth / f.share : breadth, enough);
     const bool chosen = ef <= kPostFilterBreadthMax * breadth && consider(SearchPlan::kPostFilter, ef, WalkCost(ef));
-    if (chosen && f.asks) return best;  // This plan asks the filter about the fewest rows.
+    if (chosen && f.asks) return best;  // Post-filters ask the fewest rows.
   }
   const double kept = f.cheap_share > 0 ? f.share / f.cheap_share : 0;
   if (kept <= 0) return best;

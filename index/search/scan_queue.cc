@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/cores.h"
+#include "base/dcheck.h"
 #include "base/priority.h"
 
 namespace lightcone {
@@ -78,6 +79,7 @@ void ScanQueue::Scan(Waiting& mine, Scanner scan_all) {
     });
   }
   const auto release = [&](SegmentScan* scan) {
+    LC_DCHECK(scan != mine.scan);
     absl::MutexLock lock(&mu_);
     std::erase_if(others, [&](Waiting* other) {
       if (other->scan != scan) return false;

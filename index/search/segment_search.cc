@@ -12,6 +12,7 @@ std::vector<absl::StatusOr<SearchResult>> SearchSegments(std::span<const ScopedR
   std::deque<LegSearch> legs;
   std::vector<size_t> leg_requests, adapting;  // numbers of the requests
   for (size_t i = 0; i < requests.size(); ++i) {
+    LC_DCHECK(requests[i].request->k >= 1 && requests[i].request->ef >= 0);
     if (const absl::Status status = requests[i].Interrupted(); !status.ok()) {
       answers[i] = status;
     } else if (AdaptsEveryRow(*requests[i].request)) {

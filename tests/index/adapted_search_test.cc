@@ -1,10 +1,9 @@
 // Rows that an item adapter carries into another space, ranked there: against brute force, kept and not kept.
-#include "index/search/adapted_ranking.h"
-
 #include <algorithm>
 #include <random>
 
 #include "index/rows/adapted_rows.h"
+#include "index/search/adapted_ranking.h"
 #include "tests/index/adapted_world.h"
 
 namespace lightcone {
