@@ -15,14 +15,14 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kBatch = 1024;          // items between two looks at the store, and between two views
-constexpr size_t kScaleSample = 16'384;  // items that d1 is the median of
+constexpr size_t kBatch = 1024;          // items between two reads of the store, and between two views
+constexpr size_t kScaleSample = 16'384;  // items whose median is d1
 constexpr double kEntropyShare = 0.2;    // tau of the order without a head, in d1
 
-// An item among its neighbours, as far as it can be told without the others.
+// What one item's own neighbours tell.
 struct Standing {
   HeadFeatures features{};
-  std::array<uint64_t, kHeadFew> few{};  // internal ids of the nearest; 0: there are fewer
+  std::array<uint64_t, kHeadFew> few{};  // internal ids of the nearest; 0: none
   int32_t nearest_class = 0;
 };
 
@@ -39,12 +39,12 @@ class OrderEstimate {
     LC_RETURN_IF_ERROR(FindScale());
     if (call_.head != nullptr) standings_.resize(ids_.size());
     LC_RETURN_IF_ERROR(ForEachItem(1, [&](size_t i, std::span<const float> z, const SearchResult& near) {
-      call_.head != nullptr ? Stand(i, z, near) : Scatter(near, &order[i]);
+      call_.head != nullptr ? RecordStanding(i, z, near) : RecordEntropy(near, &order[i]);
       if (call_.done != nullptr) call_.done->fetch_add(1, std::memory_order_relaxed);
     }));
     for (size_t i = 0; i < standings_.size(); ++i) {
       if (i % kBatch == 0) LC_RETURN_IF_ERROR(CheckCancelled());
-      order[i].uncertainty = Foretell(i);
+      order[i].uncertainty = PredictFailure(i);
     }
     return order;
   }
@@ -77,8 +77,7 @@ class OrderEstimate {
     return keep();
   }
 
-  // Calls visit(i, z, neighbours of item i without itself) for every `stride`-th item. An item that was deleted
-  // meanwhile is left out.
+  // Calls visit(i, z, neighbours of item i without itself) for every `stride`-th item, but for items deleted meanwhile.
   absl::Status ForEachItem(size_t stride,
                            const std::function<void(size_t, std::span<const float>, const SearchResult&)>& visit) {
     size_t i = 0, since_pin = 0;
@@ -88,7 +87,7 @@ class OrderEstimate {
                                                 while (i < ids_.size() && ids_[i] < id) ++i;
                                                 if (i == ids_.size() || ids_[i] != id || i % stride != 0)
                                                   return absl::OkStatus();
-                                                // A pinned view keeps what is deleted in memory: never one for long.
+                                                // A pinned view keeps deleted rows in memory, so none lives long.
                                                 if (!view || ++since_pin == kBatch) {
                                                   LC_RETURN_IF_ERROR(CheckCancelled());
                                                   view.reset();
@@ -115,7 +114,7 @@ class OrderEstimate {
     return near;
   }
 
-  // d1: the median distance of an item to the nearest that is no copy of it.
+  // d1 is the median distance of an item to its nearest neighbour that is no copy.
   absl::Status FindScale() {
     std::vector<double> apart;
     const size_t stride = (ids_.size() + kScaleSample - 1) / kScaleSample;
@@ -124,7 +123,7 @@ class OrderEstimate {
       const auto first = std::find_if(near.hits.begin(), near.hits.end(), other);
       if (first != near.hits.end()) apart.push_back(first->distance);
     }));
-    if (apart.empty()) return absl::OkStatus();  // copies of one item: any unit gives the same order
+    if (apart.empty()) return absl::OkStatus();  // All items are copies: any unit gives the same order.
     const auto middle = apart.begin() + static_cast<std::ptrdiff_t>(apart.size() / 2);
     std::nth_element(apart.begin(), middle, apart.end());
     d1_ = *middle;
@@ -138,12 +137,12 @@ class OrderEstimate {
     return distances;
   }
 
-  void Scatter(const SearchResult& near, OrderedItem* item) const {
+  void RecordEntropy(const SearchResult& near, OrderedItem* item) const {
     const double entropy = NeighbourEntropy(DistancesOf(near), kEntropyShare * d1_);
     item->uncertainty = static_cast<float>(std::clamp(entropy / std::log(double{kHeadNeighbours}), 0.0, 1.0));
   }
 
-  void Stand(size_t i, std::span<const float> z, const SearchResult& near) {
+  void RecordStanding(size_t i, std::span<const float> z, const SearchResult& near) {
     const std::vector<double> distances = DistancesOf(near);
     Standing& standing = standings_[i];
     const ClassEvidence classes = EvidenceOf(call_.head->means, z);
@@ -152,8 +151,8 @@ class OrderEstimate {
     for (size_t n = 0; n < std::min(kHeadFew, near.hits.size()); ++n) standing.few[n] = near.hits[n].internal_id;
   }
 
-  // What the features still lack is about the neighbours' own neighbours.
-  float Foretell(size_t i) const {
+  // Adds the features that depend on the neighbours' own neighbours.
+  float PredictFailure(size_t i) const {
     double returned = 0, alike = 0;
     for (const uint64_t id : standings_[i].few) {
       const auto found = std::lower_bound(ids_.begin(), ids_.end(), id);
@@ -170,7 +169,7 @@ class OrderEstimate {
   const Space space_;
   std::vector<uint64_t> ids_;  // ascending
   double d1_ = 1;
-  std::vector<Standing> standings_;  // one an id, with a head
+  std::vector<Standing> standings_;  // one an id; empty without a head
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/dcheck.h"
+
 namespace lightcone::server {
 namespace {
 
@@ -29,9 +31,10 @@ std::optional<absl::Duration> SearchTimes::P99(absl::Time now) const {
 }
 
 int64_t Pace::Take(absl::Time now, double rate, int64_t most) {
+  LC_DCHECK(rate > 0);
   const double now_rate = rate * share_;
   const double burst = std::max(1.0, now_rate * kBurstSeconds);
-  // A clock that was set back counts for nothing, one that was set forward for one burst.
+  // A clock that was set back grants nothing. One that was set forward grants one burst.
   const double seconds = counted_ == absl::InfinitePast() ? burst / now_rate : absl::ToDoubleSeconds(now - counted_);
   ready_ = std::min(burst, ready_ + std::max(0.0, seconds) * now_rate);
   counted_ = now;

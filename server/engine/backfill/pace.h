@@ -1,6 +1,5 @@
-// How fast work in the background may go beside searches: a rate that is halved while searches are slower than a bound,
-// and comes back afterwards; and how fast a count grows, for an ETA.
-// Threads: SearchTimes is safe from any thread; the others belong to one.
+// How fast background work may go beside searches, and how fast a count grows, for an ETA.
+// Threads: SearchTimes is safe from any thread. A Pace and a Growth belong to one thread each.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +16,15 @@
 
 namespace lightcone::server {
 
-// What the searches of a collection took lately.
+// How long the latest searches of a collection took.
 class SearchTimes {
  public:
   void Note(absl::Time ended, absl::Duration took) {
     absl::MutexLock lock(&mu_);
     times_[next_++ % times_.size()] = {ended, took};
   }
-  // Of those that ended within the last ten seconds, up to 1,024 of them. Of fewer than 20 their median: a slow one
-  // among few is chance, most of them are not. nullopt where there were none.
+  // The 99th percentile of up to 1,024 searches that ended within the last ten seconds. Of fewer than 20 searches the
+  // median, because one slow search among few is chance. nullopt without searches.
   std::optional<absl::Duration> P99(absl::Time now) const;
 
  private:
@@ -37,12 +36,12 @@ class SearchTimes {
 // Items a second, with bursts of a fifth of a second.
 class Pace {
  public:
-  // So many items may be begun now, at most `most`; 0: come again later. REQUIRES: rate > 0.
+  // How many items may begin now, at most `most`. REQUIRES: rate > 0.
   int64_t Take(absl::Time now, double rate, int64_t most);
-  // Searches are slower than they may be, or not: the rate is halved, down to a 64th, or grows by a quarter, up to all
-  // of it, once a second.
+  // Once a second: halves the rate, down to a 64th, while searches are too slow. Else raises it by a quarter, up to the
+  // whole rate.
   void Adapt(absl::Time now, bool slow);
-  double share() const { return share_; }  // of the rate, that is taken now
+  double share() const { return share_; }  // share of the rate that Take grants
 
  private:
   double share_ = 1, ready_ = 0;
@@ -55,7 +54,7 @@ class Growth {
   bool Due(absl::Time now) const {
     return seen_.empty() || now < seen_.back().first || now >= seen_.back().first + absl::Seconds(1);
   }
-  // At most once a second. A count that falls begins anew.
+  // Takes at most one count a second. A count that falls begins anew.
   void Note(absl::Time now, uint64_t count);
   double PerSecond() const;
 

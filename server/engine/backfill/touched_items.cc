@@ -7,7 +7,7 @@
 namespace lightcone::server {
 namespace {
 
-// Once a backfill is through, searches find nothing older, and need no lock to know.
+// Once a backfill is done, searches return nothing older, and so take no lock.
 bool FoundOlder(const SearchAnswer& answer, uint32_t generation) {
   return std::any_of(answer.results.begin(), answer.results.end(), [&](const QueryAnswer& result) {
     return std::any_of(result.hits.begin(), result.hits.end(),
@@ -22,7 +22,7 @@ void TouchedItems::Note(const SearchAnswer& answer, uint32_t generation) {
   try {
     NoteHits(answer, generation);
   } catch (const std::bad_alloc&) {
-    // An id that waits in order_ alone may come twice, which costs a look.
+    // An id that order_ alone holds may come twice, which costs a read.
   }
   mu_.Unlock();
 }

@@ -1,5 +1,5 @@
-// Items of older generations that searches found lately, for a lazy backfill to take before all others: what users look
-// at is worth embedding anew first. In memory alone: after a restart searches tell it again. Threads: safe.
+// Items of older generations that searches returned lately. A lazy backfill takes them before all others, because users
+// look at them. They are in memory alone: after a restart searches return them again. Threads: safe.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ namespace lightcone::server {
 
 class TouchedItems {
  public:
-  static constexpr size_t kItemsMax = 16'384;  // that wait; while there are so many, no more are noted
-  static constexpr size_t kHitsMax = 100;      // of a query that count: further down nobody looks
+  static constexpr size_t kItemsMax = 16'384;  // items that wait; further ones are not noted
+  static constexpr size_t kHitsMax = 100;      // hits of a query that count, because nobody looks further down
 
-  // The hits whose embedding is older than `generation`. What waits already keeps its place. A search does not wait
-  // here, nor does it fail: beside another call, or without memory, it notes nothing, for there are more searches.
+  // Notes hits whose embedding is older than `generation`. An item that waits already keeps its place. Never waits or
+  // fails: beside another call, or without memory, it notes nothing, because more searches come.
   void Note(const SearchAnswer& answer, uint32_t generation);
-  // Up to `count`, in the order in which they were found; they wait no more until they are found again.
+  // Removes and returns up to `count` items, in the order in which searches returned them.
   std::vector<ItemId> Take(size_t count);
 
  private:
@@ -29,7 +29,7 @@ class TouchedItems {
 
   absl::Mutex mu_;
   std::deque<ItemId> order_ ABSL_GUARDED_BY(mu_);
-  absl::flat_hash_set<ItemId> waiting_ ABSL_GUARDED_BY(mu_);  // those in order_
+  absl::flat_hash_set<ItemId> waiting_ ABSL_GUARDED_BY(mu_);  // the items of order_
 };
 
 }  // namespace lightcone::server

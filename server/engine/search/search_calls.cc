@@ -138,7 +138,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   served->search_times->Note(ended, ended - began);
   // Exact searches are taken for an evaluation, too: their hits say nothing of what applications look at.
   if (answer.ok() && !call.exact && call.evaluate_generations.empty()) {
-    served->backfill->NoteFound(*answer);
+    served->backfill->RecordReturnedItems(*answer);
     live_recall_.Sample(served, call, queries, *answer);
   }
   return answer;
