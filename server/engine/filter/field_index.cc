@@ -30,19 +30,13 @@ std::optional<double> ExactDouble(Integer integer) {
 struct Addition {
   uint64_t id;
   void InSet(IdSet* set) const { set->Add(id); }
-  template <typename T>
-  void InIndex(ValueIndex<T>* index, const T& value) const {
-    index->Add(value, id);
-  }
+  void InIndex(auto* index, const auto& value) const { index->Add(value, id); }
 };
 
 struct Removal {
   uint64_t id;
   void InSet(IdSet* set) const { set->Remove(id); }
-  template <typename T>
-  void InIndex(ValueIndex<T>* index, const T& value) const {
-    index->Remove(value, id);
-  }
+  void InIndex(auto* index, const auto& value) const { index->Remove(value, id); }
 };
 
 // The value of an id that has one.
@@ -58,10 +52,9 @@ struct OnlyValue {
   }
 };
 
-// Half of a million ids are asked one by one in a fraction of the time that it takes to put them together; of few, most
-// would be asked in vain.
-constexpr uint64_t kTestedShare = 6;   // of the places of a column: one in so many at least
-constexpr uint64_t kPlacesAValue = 3;  // at most, on average
+// Testing half a million ids takes a fraction of the time of building their set. With few matches, most tests fail.
+constexpr uint64_t kTestedShare = 6;   // A test needs a match in one of so many places of the column.
+constexpr uint64_t kPlacesAValue = 3;  // most places for a value, on average
 constexpr uint64_t kPlacesFree = 1 << 18;
 
 template <typename T>
@@ -74,7 +67,7 @@ class RangeTest final : public IdTest {
         count_(count),
         share_(std::min(1.0, static_cast<double>(count) / static_cast<double>(column.room()))) {}
   bool Holds(uint64_t id) const override {
-    const T value = values_.At(id);  // kNone is less than any other, or nothing
+    const T value = values_.At(id);  // kNone lies in no range.
     return value >= least_ && value <= greatest_;
   }
   bool MayHold(uint64_t first, uint64_t last) const override {
@@ -224,7 +217,7 @@ void FieldIndex::CollectEqual(const FilterValue& wanted, IdPieces* out) const {
 
 namespace {
 
-// visit(below, above): on which side of ranges a value lies, of any of them.
+// Calls visit(below, above): whether a value lies below, or above, any of the ranges.
 template <typename Visit>
 auto WithSides(PayloadType type, std::span<const FilterNode* const> ranges, const Visit& visit) {
   const auto order = [type](const auto& value, const FilterValue& bound) { return OrderOf(type, value, bound); };
@@ -249,8 +242,7 @@ std::shared_ptr<const IdTest> FieldIndex::CollectRange(std::span<const FilterNod
                                                        IdPieces* out) const {
   return std::visit(
       [&]<typename T>(const ValueIndex<T>& index) -> std::shared_ptr<const IdTest> {
-        // From here on its own least and greatest values stand for the bounds: nothing is converted that could be
-        // rounded.
+        // The index's own least and greatest values stand for the bounds, so that no conversion rounds.
         const auto ends =
             WithSides(type_, ranges, [&](const auto& below, const auto& above) { return index.Ends(below, above); });
         if (!ends) return nullptr;
@@ -320,7 +312,7 @@ IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
 
 IdBounds FieldIndex::Bounds(const IdPieces& met, bool of_kind, bool of_others) const {
   IdBounds bounds{{met.Union(), false, {}}, std::nullopt};
-  // Payloads have to be read of items with a value that the condition may be about, and that is not in the index.
+  // The payloads of items must be read if the condition may be about a value that is not in the index.
   IdSet unsure;
   if (of_kind) unsure |= odd_;
   if (of_others) unsure |= other_;

@@ -1,9 +1,9 @@
 // The index over one field of the payloads: for a condition of a filter, the ids whose payloads meet it.
 //
-// Numbers and times are held by id as well (value_column.h), as long as a third of the places there have one; once
-// fewer do until the next start. Then a range that very many ids meet is a test of one id after another, and their set
-// is not put together. Not while any id has several values, or one that does not fit. Threads: none of its own; const
-// methods are safe together.
+// A column (value_column.h) also holds numbers and times by id. A range that very many ids meet then becomes a test of
+// single ids instead of a set. The index drops the column, until the next start, when fewer than a third of its places
+// are taken. It gives no test while any id has several values, or a value that does not fit.
+// Threads: none of its own; const methods are safe together.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,17 @@ class FieldIndex {
  public:
   explicit FieldIndex(PayloadType type);
 
-  // The payload of an id never changes. Adding once more, and removing what is not there, is no change.
+  // The payload of an id never changes. Adding it again, and removing an id that is not there, changes nothing.
   void Add(uint64_t id, const PayloadValues& values);
   void Remove(uint64_t id, const PayloadValues& values);
-  // About so many payloads come before Settle, in any order of ids: values by id take no more memory than those need.
+  // About how many payloads come before Settle, in any order of ids. Bounds the column's memory until then.
   void Expect(uint64_t payloads);
-  // Every payload that there was has been added.
+  // Says that every stored payload has been added.
   void Settle();
 
-  // REQUIRES: a leaf over this field. With `may_test`, the bounds may have a test: all ids that meet it, then.
+  // With `may_test`, the bounds may have a test for all ids that meet the condition. REQUIRES: a leaf over this field.
   IdBounds Evaluate(const FilterNode& leaf, bool may_test = false) const;
-  // What meets several ranges, where that is what meets the range that they have in common: no id has several values.
+  // Whether several ranges can be evaluated as their intersection, because no id has several values.
   bool CanJoin(const FilterNode& range) const;
   IdBounds EvaluateRanges(std::span<const FilterNode* const> ranges, bool may_test) const;
 
@@ -45,26 +45,26 @@ class FieldIndex {
   size_t bytes() const;
 
  private:
-  // What values compare with one another.
+  // Values of one kind compare with one another.
   enum class Kind { kText, kNumber, kTruth };
 
-  // Into the index, or into the set of what does not fit there.
+  // Calls `change` with the index, or with the set of ids whose value does not fit there.
   template <typename Change>
   void ForEachValue(const PayloadValues& values, Change&& change);
   static Kind KindOf(const FilterValue& value);
   void CollectEqual(const FilterValue& value, IdPieces* out) const;
-  // The ids of what ranges have in common, or the test that very many meet.
+  // Collects the ids in the intersection of the ranges, or returns a test that very many ids meet.
   std::shared_ptr<const IdTest> CollectRange(std::span<const FilterNode* const> ranges, bool may_test,
                                              IdPieces* out) const;
-  // Of a condition about values of the index's kind, or of others, that these ids meet.
+  // `met`: ids that meet a condition about values of the index's kind, or of other kinds.
   IdBounds Bounds(const IdPieces& met, bool of_kind, bool of_others) const;
-  // Of the range between two values that ids have; nullptr: to be put together.
+  // A test of the range between two values that ids have. nullptr: a set is cheaper.
   template <typename T>
   std::shared_ptr<const IdTest> TestOfRange(const ValueIndex<T>& index, const std::pair<T, T>& ends) const;
   void SetColumn(uint64_t id, const PayloadValues& values);
   void ClearColumn(uint64_t id);
   void DropColumn();
-  // Drops the column where too few of its places are taken.
+  // Drops the column if too few of its places are taken.
   void CheckColumn();
   template <typename Self, typename Call>
   static void OnColumn(Self& self, const Call& call) {
@@ -75,16 +75,16 @@ class FieldIndex {
   const PayloadType type_;
   const Kind kind_;
   std::variant<ValueIndex<std::string>, ValueIndex<int64_t>, ValueIndex<double>> values_;
-  // At most one of both; none for texts and truths, and where it was dropped.
+  // At most one column is there: none for texts and truth values, and none after DropColumn.
   std::optional<ValueColumn<int64_t>> integers_;
   std::optional<ValueColumn<double>> doubles_;
-  IdSet several_;  // ids with several values, or with one that the column cannot hold
+  IdSet several_;  // ids with several values, or with a value that the column cannot hold
   bool settled_ = false;
   uint64_t expected_ = 0;
 
   IdSet present_;  // the path leads somewhere
-  IdSet odd_;      // with values of the kind that do not fit: texts that are no time, numbers that are no integer
-  IdSet other_;    // with values of the other kinds
+  IdSet odd_;      // ids with values of the kind that do not fit: texts that are no time, numbers that are no integer
+  IdSet other_;    // ids with values of other kinds
 };
 
 }  // namespace lightcone::server

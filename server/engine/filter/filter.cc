@@ -4,9 +4,11 @@
 #include <compare>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/filter/numbers.h"
+#include "server/engine/filter/payload_path.h"
 
 namespace lightcone::server {
 namespace {
@@ -15,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr int kDepthMax = 32;
 constexpr int kNodesMax = 1024;
-constexpr size_t kValuesMax = 65'536;  // of all lists together: a row is compared with each
+constexpr size_t kValuesMax = 65'536;  // values of all lists together, because a row is compared with each
 
 std::optional<Number> NumberOf(const Json& value) {
   if (value.is_number_unsigned()) return server::NumberOf(value.get<uint64_t>());
@@ -57,23 +59,6 @@ bool LeafMatches(const FilterNode& node, const Json& value) {
   }
 }
 
-// The condition of a leaf on `value`, which is what the path before `rest` led to.
-bool PathMatches(const FilterNode& node, std::string_view rest, const Json& value) {
-  if (value.is_array()) {
-    if (rest.empty() && node.kind == FilterNode::Kind::kExists) return true;
-    for (const Json& element : value) {
-      if (PathMatches(node, rest, element)) return true;
-    }
-    return false;
-  }
-  if (rest.empty()) return LeafMatches(node, value);
-  if (!value.is_object()) return false;
-  const size_t dot = rest.find('.');
-  const auto found = value.find(std::string(rest.substr(0, dot)));
-  if (found == value.end()) return false;
-  return PathMatches(node, dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1), *found);
-}
-
 bool Evaluate(const FilterNode& node, const FilterSubject& subject, const Json& payload) {
   switch (node.kind) {
     case FilterNode::Kind::kAnd:
@@ -91,7 +76,7 @@ bool Evaluate(const FilterNode& node, const FilterSubject& subject, const Json& 
     default:
       if (node.field == kGenerationField) return LeafMatches(node, Json(subject.generation));
       if (node.field == kUncertaintyField) return LeafMatches(node, Json(subject.uncertainty));
-      return PathMatches(node, node.field, payload);
+      return VisitPath(payload, node.field, [&](const Json& value) { return LeafMatches(node, value); });
   }
 }
 
@@ -208,7 +193,10 @@ absl::Status CheckPayloadPath(const std::string& path, const std::string& field)
   return absl::OkStatus();
 }
 
-bool MatchesGeneration(const FilterNode& leaf, uint32_t generation) { return LeafMatches(leaf, Json(generation)); }
+bool MatchesGeneration(const FilterNode& leaf, uint32_t generation) {
+  LC_DCHECK(leaf.field == kGenerationField);
+  return LeafMatches(leaf, Json(generation));
+}
 
 absl::StatusOr<Filter> Filter::Make(FilterNode root) {
   Checker checker;
@@ -222,7 +210,7 @@ absl::StatusOr<Filter> Filter::Make(FilterNode root) {
 }
 
 bool Filter::Matches(const FilterSubject& subject) const {
-  // A payload was checked when it was written; one that does not parse has no fields.
+  // The write checked the payload. One that does not parse has no fields.
   Json payload;
   if (needs_payload_ && subject.payload_json != nullptr) {
     payload = Json::parse(*subject.payload_json, nullptr, /*allow_exceptions=*/false);

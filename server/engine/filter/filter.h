@@ -1,5 +1,4 @@
-// Conditions over payloads, as the engine evaluates them. The wire's Filter message and the command line's text form
-// both become this.
+// Conditions over payloads, as the engine evaluates them. The wire and the command line convert their forms to these.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +37,7 @@ bool MatchesGeneration(const FilterNode& leaf, uint32_t generation);
 // What a filter is evaluated on.
 struct FilterSubject {
   const std::string* payload_json = nullptr;
-  uint32_t generation = 0;  // of the embedding served
+  uint32_t generation = 0;  // generation of the served embedding
   double uncertainty = 0;
 };
 
@@ -54,10 +53,9 @@ class Filter {
   static absl::StatusOr<Filter> Make(FilterNode root);
   bool Matches(const FilterSubject& subject) const;
   const FilterNode& root() const { return root_; }
-  bool needs_payload() const { return needs_payload_; }          // false: only "$" fields, payload_json may be null
-  bool needs_uncertainty() const { return needs_uncertainty_; }  // false: subject.uncertainty is not looked at
-
-  bool needs_generation() const { return needs_generation_; }  // false: subject.generation is not looked at
+  bool needs_payload() const { return needs_payload_; }          // false: payload_json may be null
+  bool needs_uncertainty() const { return needs_uncertainty_; }  // false: subject.uncertainty is not read
+  bool needs_generation() const { return needs_generation_; }    // false: subject.generation is not read
 
  private:
   FilterNode root_;

@@ -7,9 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/dcheck.h"
+
 namespace lightcone::server {
 
 IdFilter Not(IdFilter a) {
+  LC_DCHECK(a.tests.empty());
   a.others = !a.others;
   return a;
 }
@@ -31,6 +34,7 @@ IdFilter And(IdFilter a, const IdFilter& b) {
 }
 
 IdFilter Or(IdFilter a, const IdFilter& b) {
+  LC_DCHECK(a.tests.empty() && b.tests.empty());
   if (!a.others && !b.others) {
     a.ids |= b.ids;
   } else if (!a.others) {
@@ -63,6 +67,7 @@ IdBounds Or(IdBounds a, const IdBounds& b) {
 }
 
 IdBounds Restrict(IdBounds a, const IdBounds& b) {
+  LC_DCHECK(!a.upper().others);
   const auto restrict = [](IdFilter* listed, const IdFilter& to) {
     std::vector<uint64_t> kept;
     listed->ids.ForEachIn(0, UINT64_MAX, [&](std::span<const uint64_t> ids) {

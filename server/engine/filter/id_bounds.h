@@ -1,4 +1,4 @@
-// What is known of a filter without reading a payload, and how that is put together from its conditions.
+// What the indexes know of a filter without reading a payload, and how its conditions combine.
 // Threads: plain values; pure functions.
 #pragma once
 
@@ -8,15 +8,15 @@
 
 namespace lightcone::server {
 
-// Not and Or REQUIRE filters without tests; And has those of both.
+// And keeps the tests of both. Not and Or REQUIRE filters without tests.
 IdFilter Not(IdFilter a);
 IdFilter And(IdFilter a, const IdFilter& b);
 IdFilter Or(IdFilter a, const IdFilter& b);
 
-// What is known of a condition without reading a payload.
+// What the indexes know of a condition.
 struct IdBounds {
-  IdFilter must;                // these meet it
-  std::optional<IdFilter> may;  // only these can; nullopt: the same
+  IdFilter must;                // ids that meet the condition
+  std::optional<IdFilter> may;  // ids that can meet it; nullopt: the same
 
   const IdFilter& upper() const { return may ? *may : must; }
   static IdBounds Known(bool truth) { return {{{}, truth, {}}, std::nullopt}; }
@@ -25,7 +25,7 @@ struct IdBounds {
 IdBounds Not(IdBounds a);
 IdBounds And(IdBounds a, const IdBounds& b);
 IdBounds Or(IdBounds a, const IdBounds& b);
-// As And, with every id of `a` asked about `b`. REQUIRES: !a.upper().others.
+// As And, by testing every id of `a` against `b`. REQUIRES: !a.upper().others.
 IdBounds Restrict(IdBounds a, const IdBounds& b);
 
 }  // namespace lightcone::server

@@ -5,7 +5,7 @@
 namespace lightcone::server {
 namespace {
 
-// The integer is -magnitude, magnitude in 1 .. 2^63, when it is negative.
+// A negative integer is -magnitude, with magnitude in 1 .. 2^63.
 std::partial_ordering CompareIntegerDouble(bool negative, uint64_t magnitude, double d) {
   if (std::isnan(d)) return std::partial_ordering::unordered;
   const double integral = std::trunc(d);

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/filter/filter.h"
+#include "server/engine/filter/payload_path.h"
 
 namespace lightcone::server {
 namespace {
@@ -39,35 +40,16 @@ void AddScalar(const Json& value, PayloadValues* out) {
   }
 }
 
-// As a leaf of a filter follows the path (filter.cc).
-void Collect(const Json& value, std::string_view rest, PayloadValues* out) {
-  if (value.is_array()) {
-    if (rest.empty()) out->present = true;
-    for (const Json& element : value) Collect(element, rest, out);
-    return;
-  }
-  if (rest.empty()) {
-    out->present = true;
-    AddScalar(value, out);
-    return;
-  }
-  if (!value.is_object()) return;
-  const size_t dot = rest.find('.');
-  const auto found = value.find(std::string(rest.substr(0, dot)));
-  if (found == value.end()) return;
-  Collect(*found, dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1), out);
-}
-
 // The parts of a time's key, from the lowest bits: a fraction in base 11, and then year to second, each in bits of its
-// own. A text ends in Z, which is behind every digit; so the fraction's digits are 0 .. 9, 10 stands for the Z, and a
-// text without a fraction has 1 before it all, for Z is behind the dot, too.
+// own. Texts end in Z, which orders behind every digit and the dot. So digit 10 stands for the Z, and a text without a
+// fraction has a 1 above the fraction's digits.
 constexpr int64_t kFractionDigits = 6;
 constexpr int64_t kElevenToTheSixth = 11 * 11 * 11 * 11 * 11 * 11;
 constexpr int kFractionBits = 22;  // 2 * 11^6 < 2^22
 constexpr int kPartBits[] = {14, 4, 5, 5, 6, 6};
 constexpr int kPartDigits[] = {4, 2, 2, 2, 2, 2};
 constexpr char kSeparators[] = "--T::";
-constexpr size_t kSecondsLength = 19;  // of 2024-05-01T12:30:00
+constexpr size_t kSecondsLength = 19;  // length of 2024-05-01T12:30:00
 
 }  // namespace
 
@@ -124,7 +106,11 @@ Payload::~Payload() = default;
 
 PayloadValues Payload::At(std::string_view path) const {
   PayloadValues values;
-  Collect(parsed_->json, path, &values);
+  VisitPath(parsed_->json, path, [&](const Json& value) {
+    values.present = true;
+    AddScalar(value, &values);
+    return false;
+  });
   return values;
 }
 

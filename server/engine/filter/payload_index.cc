@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/time/clock.h"
+#include "base/dcheck.h"
 #include "base/exceptions.h"
 #include "base/status.h"
 #include "spdlog/spdlog.h"
@@ -10,9 +11,9 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kEntriesALock = 64;  // then searches get their turn
+constexpr size_t kEntriesALock = 64;  // entries changed under one lock, because searches wait
 constexpr size_t kEntriesABatch = 1'024;
-constexpr uint64_t kAsksAMember = 8;  // to ask one id costs as much as to put so many into a set
+constexpr uint64_t kAsksAMember = 8;  // Testing one id costs as much as adding so many to a set.
 constexpr double kTestedShareMin = 1.0 / 6;
 constexpr absl::Duration kRetry = absl::Seconds(10);
 constexpr absl::Duration kIndexPoll = absl::Milliseconds(20);
@@ -37,6 +38,7 @@ PayloadIndex::~PayloadIndex() {
 }
 
 void PayloadIndex::Declare(std::span<const PayloadField> fields) {
+  LC_DCHECK(CheckPayloadFields(fields, "payload_fields").ok());
   absl::MutexLock lock(&mu_);
   std::vector<FieldPtr> next;
   for (const PayloadField& field : fields) {
@@ -244,7 +246,7 @@ void PayloadIndex::AddConditions(const FilterNode& node, std::vector<const Filte
 }
 
 IdBounds PayloadIndex::CompileAnd(const FilterNode& node, uint32_t generation, CompiledFilter* out) const {
-  // Ranges of one field are the range that they have in common: as tests of their own they would seem to be more.
+  // Ranges of one field become their intersection: separate tests would overestimate the share of ids that pass.
   std::vector<std::pair<const Field*, std::vector<const FilterNode*>>> ranges;
   std::vector<const FilterNode*> others;
   std::vector<const FilterNode*> conditions;
@@ -261,7 +263,7 @@ IdBounds PayloadIndex::CompileAnd(const FilterNode& node, uint32_t generation, C
         .push_back(condition);
   }
   IdBounds all = IdBounds::Known(true);
-  std::vector<std::pair<IdBounds, std::function<IdBounds()>>> tested;  // and what gives their sets
+  std::vector<std::pair<IdBounds, std::function<IdBounds()>>> tested;  // bounds with tests, and how to get their sets
   const auto take = [&](IdBounds bounds, std::function<IdBounds()> set) {
     if (bounds.upper().tests.empty()) {
       all = And(std::move(all), bounds);
@@ -280,8 +282,7 @@ IdBounds PayloadIndex::CompileAnd(const FilterNode& node, uint32_t generation, C
                              ABSL_NO_THREAD_SAFETY_ANALYSIS { return CompileNode(*child, generation, may_test, out); };
     take(compile(true), [compile] { return compile(false); });
   }
-  // Of few ids each is asked. What many tests leave between them may be few as well: then sets are the cheaper way to
-  // them.
+  // Few ids are tested one by one. If all tests together leave few ids, sets find them more cheaply.
   double share = 1;
   std::erase_if(tested, [&](const auto& one) {
     uint64_t met = UINT64_MAX;

@@ -1,6 +1,6 @@
-// The values of ids that have one, by id: eight bytes each, in chunks of neighbouring ids. What a search holds of it
-// stays as it was for the ids that were there, whatever is set and cleared meanwhile, and is asked without a lock.
-// Threads: Set and Clear one at a time, and Values not beside them; what Values gave is safe from any thread.
+// The values of ids, by id: eight bytes each, in chunks of neighbouring ids. A search reads a snapshot without a lock.
+// Later changes of other ids do not alter what the snapshot holds.
+// Threads: one thread at a time calls Set, Clear and Values. A snapshot is safe from any thread.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/dcheck.h"
+
 namespace lightcone::server {
 
 // T: int64_t or double.
 template <typename T>
 class ValueColumn {
  public:
-  // Says that an id has no value; it is none itself.
+  // Says that an id has no value.
   static constexpr T kNone =
       std::is_floating_point_v<T> ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::lowest();
   static bool IsNone(T value) { return std::is_floating_point_v<T> ? value != value : value == kNone; }
@@ -32,17 +34,17 @@ class ValueColumn {
     Chunk() {
       for (auto& value : values) value.store(kNone, std::memory_order_relaxed);
     }
-    // A search looks at those only that were set before it began; its neighbours may be set beside it.
+    // A search reads only values that were set before it began. Neighbouring values may be set meanwhile.
     std::array<std::atomic<T>, kChunkIds> values;
-    // Of all values that were ever set here: they only grow apart.
+    // Bounds of all values that were ever set in the chunk: they only grow apart.
     std::atomic<T> least{std::numeric_limits<T>::max()}, greatest{std::numeric_limits<T>::lowest()};
-    uint64_t count = 0;  // that are not kNone; for Set and Clear alone
+    uint64_t count = 0;  // values other than kNone; for Set and Clear alone
   };
   using Page = std::array<std::shared_ptr<Chunk>, kPageChunks>;
-  using Pages = std::vector<std::shared_ptr<const Page>>;  // nullptr: none of its ids has a value
+  using Pages = std::vector<std::shared_ptr<const Page>>;  // nullptr: no id of the page has a value
 
-  // nullptr: none of its ids has a value.
-  static Chunk* Find(const Pages& pages, uint64_t chunk) {
+  // nullptr: no id of the chunk has a value.
+  static Chunk* FindChunk(const Pages& pages, uint64_t chunk) {
     const uint64_t page = chunk / kPageChunks;
     return page >= pages.size() || pages[page] == nullptr ? nullptr : (*pages[page])[chunk % kPageChunks].get();
   }
@@ -50,16 +52,15 @@ class ValueColumn {
  public:
   class Snapshot {
    public:
-    // kNone: the id has no value.
     T At(uint64_t id) const {
-      const Chunk* const of_id = Find(*pages_, id / kChunkIds);
+      const Chunk* const of_id = FindChunk(*pages_, id / kChunkIds);
       return of_id == nullptr ? kNone : of_id->values[id % kChunkIds].load(std::memory_order_relaxed);
     }
-    // False: no value of first .. last lies between the two.
+    // false: no value of the ids first .. last lies in least .. greatest.
     bool MayLieBetween(uint64_t first, uint64_t last, T least, T greatest) const {
       const uint64_t end = std::min<uint64_t>(last / kChunkIds + 1, pages_->size() * kPageChunks);
       for (uint64_t chunk = first / kChunkIds; chunk < end; ++chunk) {
-        const Chunk* const values = Find(*pages_, chunk);
+        const Chunk* const values = FindChunk(*pages_, chunk);
         if (values != nullptr && values->least.load(std::memory_order_relaxed) <= greatest &&
             values->greatest.load(std::memory_order_relaxed) >= least) {
           return true;
@@ -76,7 +77,8 @@ class ValueColumn {
 
   // REQUIRES: !IsNone(value).
   void Set(uint64_t id, T value) {
-    Chunk* chunk = Find(*pages_, id / kChunkIds);
+    LC_DCHECK(!IsNone(value));
+    Chunk* chunk = FindChunk(*pages_, id / kChunkIds);
     if (chunk == nullptr) chunk = Put(id, std::make_shared<Chunk>());
     auto& place = chunk->values[id % kChunkIds];
     if (IsNone(place.load(std::memory_order_relaxed))) {
@@ -90,7 +92,7 @@ class ValueColumn {
   }
 
   void Clear(uint64_t id) {
-    Chunk* const chunk = Find(*pages_, id / kChunkIds);
+    Chunk* const chunk = FindChunk(*pages_, id / kChunkIds);
     if (chunk == nullptr) return;
     auto& place = chunk->values[id % kChunkIds];
     if (IsNone(place.load(std::memory_order_relaxed))) return;
@@ -101,13 +103,13 @@ class ValueColumn {
 
   Snapshot Values() const { return Snapshot(pages_); }
   uint64_t count() const { return count_; }
-  // Of count() values so many have room in what is taken of memory.
+  // Places for values in the memory that is taken.
   uint64_t room() const { return chunks_ * kChunkIds; }
-  // About: of pages that are gone, too.
+  // Approximate memory, with pages that are gone.
   size_t bytes() const { return chunks_ * sizeof(Chunk) + pages_->size() * (sizeof(Page) + sizeof(void*)); }
 
  private:
-  // Copies what leads to the chunk, so that a snapshot keeps its own way.
+  // Copies the path to the chunk, so that a snapshot keeps its own.
   Chunk* Put(uint64_t id, std::shared_ptr<Chunk> chunk) {
     const uint64_t at = id / kChunkIds, page = at / kPageChunks;
     auto pages = std::make_shared<Pages>(*pages_);

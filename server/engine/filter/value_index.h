@@ -1,8 +1,8 @@
 // Which ids have which value: a tree in the order of the values. A leaf has the ids of one frequent value, or about a
-// thousand of rarer values side by side; where values have a size, a node above has the set of all ids below it. So a
-// single value, some values and a range of values are each a union of a few sets and at most two parts of leaves: half
-// of a million ids is put together from a few bitmaps, not from a thousand leaves. Texts are asked for one by one, as a
-// rule, and have sets in their leaves alone. Threads: none of its own; const methods are safe together.
+// thousand ids of rarer values. For numbers, an inner node has the set of all ids below it. So the ids of a value, or
+// of a range, are the union of a few sets and at most two parts of leaves: a few bitmaps give half a million ids. Texts
+// are mostly asked for one by one, so only their leaves have sets. Threads: none of its own; const methods are safe
+// together.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace lightcone::server {
 
-// Ids that are to be put together.
+// Parts of a union of ids.
 struct IdPieces {
   std::vector<const IdSet*> sets;
   std::vector<uint64_t> ids;
@@ -35,7 +35,7 @@ struct IdPieces {
 template <typename T>
 class ValueIndex {
  public:
-  // Once more is no change.
+  // Adding a pair again changes nothing.
   void Add(const T& value, uint64_t id) {
     NodePtr upper = AddBelow(root_.get(), value, id);
     if (upper == nullptr) return;
@@ -47,15 +47,14 @@ class ValueIndex {
     Sum(root_.get());
   }
 
-  // Of all values of an id, one after the other: in between, others of the same node may be gone as well. What is not
-  // there is no change.
+  // Removing a pair that is not there changes nothing.
   void Remove(const T& value, uint64_t id) {
     RemoveBelow(root_.get(), value, id);
     while (root_->children.size() == 1 && !root_->children[0]->leaf()) root_ = NodePtr(std::move(root_->children[0]));
   }
 
   // The ids of values that are neither below nor above. `below` is true for the least values up to some point, `above`
-  // from some point on. The pieces point into this.
+  // for the greatest from some point on. The pieces point into this index.
   template <typename Below, typename Above>
   void Collect(const Below& below, const Above& above, IdPieces* out) const {
     Visit(
@@ -65,7 +64,7 @@ class ValueIndex {
         });
   }
 
-  // The least value that is not below and the greatest that is not above, of Collect's; nullopt where it finds none.
+  // The least and the greatest value that Collect finds; nullopt where it finds none.
   template <typename Below, typename Above>
   std::optional<std::pair<T, T>> Ends(const Below& below, const Above& above) const {
     const Node* least = root_.get();
@@ -93,8 +92,8 @@ class ValueIndex {
     return ends;
   }
 
-  // How many ids there are of such values, those of several values more than once. Only where nodes above leaves have
-  // sets is that less work than to collect them.
+  // How many ids Collect finds. An id with several such values counts once for each. Only for numbers is counting
+  // cheaper than collecting.
   template <typename Below, typename Above>
   uint64_t Count(const Below& below, const Above& above) const {
     uint64_t count = 0;
@@ -104,25 +103,24 @@ class ValueIndex {
     return count;
   }
 
-  // About, in memory; texts beyond what a string holds in itself not counted.
+  // Approximate memory. Texts too long for a string's own buffer do not count.
   size_t bytes() const { return BytesOf(*root_); }
 
  private:
   static constexpr size_t kEntriesMax = 1'024;
-  static constexpr size_t kSingleMin = 64;  // from here on a value gets a leaf of its own
+  static constexpr size_t kSingleMin = 64;  // ids of a value that gets a leaf of its own
   static constexpr size_t kChildrenMax = 8;
-  // Whether nodes above leaves have sets.
-  static constexpr bool kSums = !std::is_same_v<T, std::string>;
+  static constexpr bool kSums = !std::is_same_v<T, std::string>;  // Inner nodes have sets.
 
   struct Node;
   using NodePtr = std::unique_ptr<Node>;
   using Entry = std::pair<T, uint64_t>;
 
-  // A leaf has no children; what has some is no leaf. But for an empty root none is empty.
+  // A leaf has no children. Only a root may be empty.
   struct Node {
-    T least{};  // of the values here
+    T least{};  // least value of the node
     IdSet ids;
-    std::vector<Entry> entries;     // of a leaf, ascending; none: every id has the value `least`
+    std::vector<Entry> entries;     // a leaf's, ascending; none: every id has the value `least`
     std::vector<NodePtr> children;  // ascending, all leaves or none
 
     bool leaf() const { return children.empty(); }
@@ -135,14 +133,14 @@ class ValueIndex {
     return at->single() ? at->least : at->entries.back().first;
   }
 
-  // Which child has the value or would have it; of values below all others the first.
+  // The child that has the value or would have it.
   static size_t ChildFor(const Node& node, const T& value) {
     const auto behind = std::upper_bound(node.children.begin(), node.children.end(), value,
                                          [](const T& v, const NodePtr& child) { return v < child->least; });
     return behind == node.children.begin() ? 0 : static_cast<size_t>(behind - node.children.begin()) - 1;
   }
 
-  // Of a node that is no leaf, or an empty root; what no longer has room there.
+  // Adds below an inner node or an empty root; returns the half that no longer has room there, or nullptr.
   static NodePtr AddBelow(Node* node, const T& value, uint64_t id) {
     auto& children = node->children;
     if (children.empty()) {
@@ -154,7 +152,7 @@ class ValueIndex {
         upper = AddBelow(children[at].get(), value, id);
       } else {
         if (children[at]->single() && children[at]->least != value) {
-          // Before all others, or behind a leaf of one value: into the one that follows, if that has room for others.
+          // A leaf of one value takes no other: the pair goes to the next leaf if that one takes several values.
           if (children[at]->least < value) ++at;
           if (at == children.size() || children[at]->single()) children.insert(Place(children, at), NewLeaf(value, id));
         }
@@ -195,7 +193,7 @@ class ValueIndex {
     return leaf->entries.size() > kEntriesMax ? Split(leaf) : nullptr;
   }
 
-  // Between two values near the middle; a leaf that is left with one frequent value forgets its entries. What is above.
+  // Cuts between two values near the middle and returns the upper half. A leaf of one frequent value drops its entries.
   static NodePtr Split(Node* leaf) {
     auto& entries = leaf->entries;
     const auto less = [](const Entry& entry, const T& value) { return entry.first < value; };
@@ -237,7 +235,7 @@ class ValueIndex {
     node->ids = IdSet::Union(sets);
   }
 
-  // False: it was not there.
+  // Returns whether the pair was there.
   static bool RemoveBelow(Node* node, const T& value, uint64_t id) {
     auto& children = node->children;
     if (children.empty()) return false;
@@ -261,7 +259,7 @@ class ValueIndex {
     return true;
   }
 
-  // As VisitBelow, of all nodes.
+  // VisitBelow for the whole tree.
   template <typename Below, typename Above, typename OnSet, typename OnEntries>
   void Visit(const Below& below, const Above& above, const OnSet& on_set, const OnEntries& on_entries) const {
     if (root_->children.empty()) return;
@@ -272,7 +270,7 @@ class ValueIndex {
     }
   }
 
-  // on_set(ids) for nodes whose ids all have such values, on_entries(begin, end) for parts of leaves.
+  // Calls on_set(ids) for nodes whose ids all match, and on_entries(begin, end) for parts of leaves.
   template <typename Below, typename Above, typename OnSet, typename OnEntries>
   static void VisitBelow(const Node& node, const Below& below, const Above& above, const OnSet& on_set,
                          const OnEntries& on_entries) {
@@ -301,7 +299,7 @@ class ValueIndex {
     return bytes;
   }
 
-  NodePtr root_ = std::make_unique<Node>();  // no leaf: its children are, or have some
+  NodePtr root_ = std::make_unique<Node>();  // an inner node even when it is empty
 };
 
 }  // namespace lightcone::server

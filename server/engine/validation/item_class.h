@@ -1,4 +1,4 @@
-// The class of an item, as its payload tells it.
+// The class of an item, according to its payload.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 
 namespace lightcone::server {
 
-// The first scalar at the path as a text, in which values of different types differ; nullopt without one.
+// The first scalar at the path as a text. Values of different types have different texts. nullopt without a scalar.
 // Threads: pure.
 std::optional<std::string> ClassOf(const std::string& payload_json, const std::string& path);
 

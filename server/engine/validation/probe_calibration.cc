@@ -9,14 +9,14 @@
 namespace lightcone::server {
 namespace {
 
-constexpr double kDipMax = 0.01;  // in mAP below the start
-// Of each half: two numbers are learnt from it, and the other half's gain is known to some .02 then.
+constexpr double kDipMax = 0.01;  // mAP below the start
+// Fewest probes of a half. A fit learns two numbers from it, and knows the other half's gain to about 0.02.
 constexpr int64_t kHalfMin = 50;
 constexpr double kRounding = 1e-12;
 
 size_t HalfOf(size_t probe) { return Mixed(probe) & 1; }
 
-// Probe by probe, the mean over shares above 0 and below 1 of what `value` gains.
+// The gain of `value` probe by probe, in the mean over shares above 0 and below 1.
 template <typename Value>
 Estimate GainOf(std::span<const std::vector<QueryRanking>> now, std::span<const std::vector<QueryRanking>> before,
                 std::span<const double> shares, Value value) {

@@ -1,6 +1,5 @@
-// Learns how distances to older items come on the scale of the new generation's own, and measures on probes that it has
-// not seen whether mixed galleries are ranked better so. Threads: a HalvedCounts belongs to one thread; the rest is
-// pure.
+// Learns a map from distances to older items onto the scale of the new generation's own distances. Measures on unseen
+// probes whether mixed galleries rank better by it. Threads: a HalvedCounts belongs to one thread; the rest is pure.
 #pragma once
 
 #include <array>
@@ -15,17 +14,17 @@
 
 namespace lightcone::server {
 
-// Points of a mixture, and whether it dips: falls more than 0.01 in mAP below its start.
+// The points of a mixture, and whether it dips: falls more than 0.01 in mAP below its start.
 std::vector<MixturePoint> PointsOf(std::span<const std::vector<QueryRanking>> ranks, std::span<const double> shares);
 bool Dips(std::span<const MixturePoint> mixture);
 
-// Distances of both legs, of two halves of the probes: by a hash, so always the same ones.
+// Distances of both legs, for two halves of the probes. A hash splits them, so the halves are always the same.
 class HalvedCounts {
  public:
   // Leaves out items that a leg cannot rank, and probes that have nothing to find.
   void Add(size_t probe, const CommonItems::Distances& distances);
 
-  // Learnt from one half (0, 1), or from both. FAILED_PRECONDITION says why there is none.
+  // Learns from one half (0, 1) or from both. FAILED_PRECONDITION says why there is no calibration.
   absl::StatusOr<DistanceCalibration> Fit(std::span<const size_t> halves) const;
   int64_t probes(size_t half) const { return halves_[half].probes; }
 
@@ -37,7 +36,7 @@ class HalvedCounts {
   std::array<Half, 2> halves_;
 };
 
-// `plain`: the ranks by plain distance, by share and probe, of the same legs; `counts`: of their distances. CANCELLED.
+// `plain`: the ranks of the same legs by plain distance, by share and probe. `counts`: their distances. CANCELLED.
 absl::StatusOr<CalibrationReport> MeasureCalibration(const CommonItems& common, CommonItems::Leg older,
                                                      const CommonItems::Leg& newer, const HalvedCounts& counts,
                                                      std::span<const std::vector<QueryRanking>> plain,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/mix.h"
 #include "base/status.h"
 #include "store/keys.h"
@@ -14,10 +15,10 @@ namespace {
 
 constexpr size_t kItemsMax = 10'000;
 constexpr size_t kMixtureItems = 1'024;
-constexpr size_t kCandidates = 160'000;  // ids that are looked up at most, before the generation is walked again
+constexpr size_t kCandidates = 160'000;  // most ids that one walk of the generation keeps
 
-// The next items of a generation in the order by Mixed, behind `after`, at most kCandidates: a gallery has more ids
-// than a job may keep.
+// The next items of a generation in the order by Mixed, behind `after`. At most kCandidates, because a gallery has more
+// ids than a job may keep.
 absl::StatusOr<std::vector<uint64_t>> NextIds(Collection* collection, uint32_t generation,
                                               std::optional<uint64_t> after, const RankingRun& run) {
   const auto sooner = [](uint64_t a, uint64_t b) { return Mixed(a) < Mixed(b); };
@@ -111,6 +112,7 @@ absl::StatusOr<std::vector<std::vector<QueryRanking>>> CommonItems::Rank(const L
                                                                          std::span<const ProbeTarget> targets,
                                                                          const RankingRun& run,
                                                                          const SeeDistances& see) const {
+  LC_DCHECK(rows_.contains(older.generation) && rows_.contains(newer.generation));
   const std::vector<std::vector<float>> old_rows = SeenBy(older), new_rows = SeenBy(newer);
   std::vector<std::vector<QueryRanking>> all(shares.size(), std::vector<QueryRanking>(targets.size()));
   std::vector<double> old_distances(ids_.size()), new_distances(ids_.size()), mixed(ids_.size());

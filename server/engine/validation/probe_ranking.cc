@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kBlockRows = 512;
 constexpr size_t kBlockProbes = 1'024;
-constexpr size_t kBlockRelevant = 2'000'000;  // of all ways: what one pair of walks remembers
+constexpr size_t kBlockRelevant = 2'000'000;  // relevant items, over all ways, that one pair of walks remembers
 
 struct Block {
   std::vector<uint64_t> ids;
@@ -22,10 +22,10 @@ struct Block {
   std::vector<RowFactors> factors;
 };
 
-// What one probe knows of one way.
+// One probe's state in one way.
 struct Standing {
-  std::vector<float> relevant;  // scores, highest first once all are in
-  std::vector<uint32_t> ahead;  // [j]: others that outrank relevant item j but not j - 1
+  std::vector<float> relevant;  // scores, sorted from the highest after the first walk
+  std::vector<uint32_t> ahead;  // [j]: count of others that outrank relevant item j but not j - 1
 };
 
 class BlockRanker {
@@ -102,7 +102,7 @@ class BlockRanker {
     for (size_t i = 0; i < block.ids.size(); ++i) {
       const std::span<float> row(carried_.data() + i * dimension, dimension);
       lost_[i] = !CheckVector(way.carry->target(), row, "vector").ok();
-      // Scored as a harmless vector; its score is not used.
+      // A harmless vector stands in; its score is not used.
       if (lost_[i]) std::fill(row.begin(), row.end(), 1.0f);
       carried_factors_[i] = FactorsOf(way.carry->target(), row);
     }
@@ -110,9 +110,9 @@ class BlockRanker {
   }
   bool Lost(const RankingWay& way, size_t i) const { return way.carry != nullptr && lost_[i] != 0; }
 
-  // Scores of the whole block for every probe that has a query, by probe: in both walks the same, so that an item that
-  // is as far as a relevant one has the very same score.
-  void Score(size_t w, const Block& block) {
+  // Scores the whole block for every probe that has a query. Both walks score alike, so that an item as far away as a
+  // relevant one has the very same score.
+  void ScoreBlock(size_t w, const Block& block) {
     queries_.clear();
     probes_.clear();
     for (size_t p = begin_; p < end_; ++p) {
@@ -134,7 +134,7 @@ class BlockRanker {
     }
     if (wanted.empty()) return;
     for (size_t w = 0; w < ways_.size(); ++w) {
-      Score(w, block);
+      ScoreBlock(w, block);
       for (size_t q = 0; q < probes_.size(); ++q) {
         const ProbeTarget& target = targets_[probes_[q]];
         for (const size_t i : wanted) {
@@ -149,7 +149,7 @@ class BlockRanker {
 
   void ScoreOthers(const Block& block) {
     for (size_t w = 0; w < ways_.size(); ++w) {
-      Score(w, block);
+      ScoreBlock(w, block);
       for (size_t q = 0; q < probes_.size(); ++q) {
         Standing& standing = standings_[w][probes_[q] - begin_];
         if (standing.relevant.empty()) continue;
@@ -162,7 +162,7 @@ class BlockRanker {
                   Standing* standing) const {
     const float least = standing->relevant.back();
     for (size_t i = 0; i < block.ids.size(); ++i) {
-      // Those that are lost come behind everything, and before relevant ones that are lost, too.
+      // Lost items rank last, but before relevant items that are lost.
       const float score = Lost(way, i) ? -std::numeric_limits<float>::infinity() : scores[i];
       if (score < least || block.ids[i] == target.own || target.IsRelevant(block.ids[i])) continue;
       const auto outranked = std::upper_bound(standing->relevant.begin(), standing->relevant.end(), score,
@@ -186,15 +186,15 @@ class BlockRanker {
   const Space& space_;
   const std::span<const RankingWay> ways_;
   const std::span<const ProbeTarget> targets_;
-  const size_t begin_, end_;  // of the probes
+  const size_t begin_, end_;  // range of probes
   const RankingRun& run_;
   std::vector<std::vector<Standing>> standings_;  // by way and probe
-  absl::flat_hash_set<uint64_t> wanted_;          // items that are relevant to some probe
-  std::vector<float> carried_, scores_;           // of Score: one row a query
+  absl::flat_hash_set<uint64_t> wanted_;          // items relevant to some probe
+  std::vector<float> carried_, scores_;           // results of ScoreBlock: one row of scores a query
   std::vector<const BoundQuery*> queries_;
-  std::vector<size_t> probes_;  // of them
+  std::vector<size_t> probes_;  // the probe of each query
   std::vector<RowFactors> carried_factors_;
-  std::vector<uint8_t> lost_;  // the adapter makes no vector of it
+  std::vector<uint8_t> lost_;  // 1: the adapter makes no vector of the row
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The ranks of relevant items in whole galleries, without a distance matrix and without an index: two walks over the
-// store's embeddings, whatever the gallery's size. Threads: pure functions.
+// The ranks of relevant items in whole galleries, by two walks over the store's embeddings. No distance matrix, no
+// index. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ namespace lightcone::server {
 
 // One way from queries to the rows of a gallery.
 struct RankingWay {
-  std::vector<std::optional<BoundQuery>> queries;  // one a probe; empty: it has no vector. Bound to the rows' space
-  const Adapter* carry = nullptr;                  // rows are carried by it before they are scored
-  std::vector<size_t> failed;                      // probes whose vector an adapter made no vector of
+  std::vector<std::optional<BoundQuery>> queries;  // one a probe, bound to the rows' space; nullopt: no vector
+  const Adapter* carry = nullptr;                  // maps the rows before they are scored; nullptr: none
+  std::vector<size_t> failed;                      // probes of whose vector the adapter or encoder made none
 };
 
 struct RankingRun {
@@ -30,18 +30,17 @@ struct RankingRun {
   std::function<void(std::string_view step)> report;
 };
 
-// By way and probe: where the relevant items of the gallery (embeddings by `generation`) stand. `first` is 0 where the
-// gallery has none, or the probe no query. A probe's own item is left out; an item that an adapter makes no vector of
-// is behind everything; of items at one distance those that are not relevant come first, so that a model that makes one
-// vector of everything finds nothing. Scores are those of the float32 kernels.
-// CANCELLED; DATA_LOSS. `items`: rows of the gallery.
+// The ranks of relevant items in the gallery of embeddings by `generation`, by way and probe. `first` is 0 if the
+// gallery has no relevant item, or the probe no query. A probe's own item is left out. An item of which an adapter
+// makes no vector ranks last. Among items at one distance the relevant ones come last, so that a model that makes one
+// vector of everything finds nothing. Scores are those of the float32 kernels. CANCELLED; DATA_LOSS. `items`: rows of
+// the gallery.
 absl::StatusOr<std::vector<std::vector<QueryRanking>>> RankGallery(Collection* collection, uint32_t generation,
                                                                    const Space& space, std::span<const RankingWay> ways,
                                                                    std::span<const ProbeTarget> targets,
                                                                    const RankingRun& run, uint64_t* items);
 
-// Of one probe's values: average precision, and whether a relevant item is among the first k. Nothing where `first` is
-// 0.
+// One value a probe: average precision, and whether a relevant item is among the first k. nullopt if `first` is 0.
 struct ProbeMeasures {
   std::vector<std::optional<double>> cmc1, cmc5, ap;
 };

@@ -17,6 +17,10 @@ Json ToJson(const FilterValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
 
+bool IsPair(const Json& json) {
+  return json.is_array() && json.size() == 2 && json[0].is_number_unsigned() && json[1].is_number_unsigned();
+}
+
 bool ReadLabel(const Json& json, std::optional<FilterValue>* out) {
   if (json.is_string()) {
     *out = json.get<std::string>();
@@ -32,7 +36,7 @@ bool ReadLabel(const Json& json, std::optional<FilterValue>* out) {
   return true;
 }
 
-// Takes what a probe's line says off the front of the binary part.
+// Takes the bytes that a probe's line announces off the front of the binary part.
 class ProbeReader {
  public:
   explicit ProbeReader(std::string_view rest) : rest_(rest) {}
@@ -57,9 +61,7 @@ class ProbeReader {
   bool ReadVectors(const Json& json, Probe* out) {
     if (!json.is_array()) return false;
     for (const Json& one : json) {  // [generation, dimension]
-      if (!one.is_array() || one.size() != 2 || !one[0].is_number_unsigned() || !one[1].is_number_unsigned()) {
-        return false;
-      }
+      if (!IsPair(one)) return false;
       const uint64_t generation = one[0].get<uint64_t>(), dimension = one[1].get<uint64_t>();
       if (generation == 0 || generation > UINT32_MAX || dimension == 0 || dimension > kDimensionMax) return false;
       if (rest_.size() < dimension * 4) return false;
@@ -111,7 +113,7 @@ absl::StatusOr<ProbeSetStatus> DecodeProbeHead(std::string_view bytes) {
   if (vectors != nullptr && !vectors->is_array()) reader.Fail("vectors");
   LC_RETURN_IF_ERROR(reader.status());
   for (const Json& one : *vectors) {
-    if (!one.is_array() || one.size() != 2 || !one[0].is_number_unsigned() || !one[1].is_number_unsigned()) {
+    if (!IsPair(one)) {
       return DataLoss("probes record: field 'vectors' is missing or damaged");
     }
     set.vectors.emplace_back(one[0].get<uint32_t>(), one[1].get<uint32_t>());

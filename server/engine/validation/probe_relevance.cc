@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/collection/checks.h"
+#include "server/engine/filter/payload_path.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -20,7 +21,7 @@ using Ids = std::vector<uint64_t>;
 
 constexpr int kLabelsBetweenChecks = 1'024;
 
-// One text for each value that a label may have; numbers that are equal are the same one.
+// One text for each value of a label. Equal numbers have the same text.
 std::string KeyOf(double number) {
   if (std::trunc(number) == number && std::abs(number) < 0x1p53) return StrCat("i", static_cast<int64_t>(number));
   return StrCat("d", std::bit_cast<uint64_t>(number));
@@ -39,21 +40,7 @@ std::string KeyOf(const Json& value) {
   return value.is_number_float() ? KeyOf(value.get<double>()) : "";
 }
 
-// Every scalar that the path leads to, through any element of an array, as filters do.
-void VisitPath(const Json& value, std::string_view path, const std::function<void(const Json&)>& visit) {
-  if (value.is_array()) {
-    for (const Json& element : value) VisitPath(element, path, visit);
-    return;
-  }
-  if (path.empty()) return visit(value);
-  if (!value.is_object()) return;
-  const size_t dot = std::min(path.find('.'), path.size());
-  const auto found = value.find(std::string(path.substr(0, dot)));
-  if (found == value.end()) return;
-  VisitPath(*found, dot == path.size() ? std::string_view() : path.substr(dot + 1), visit);
-}
-
-// The items of each label that a probe has, by field.
+// The items of each label of a probe, by field.
 using Labels = std::map<std::string, absl::flat_hash_map<std::string, std::shared_ptr<Ids>>>;
 
 absl::Status CollectLabelled(const Collection& collection, const std::function<bool()>& cancelled, Labels* labels) {
@@ -64,11 +51,12 @@ absl::Status CollectLabelled(const Collection& collection, const std::function<b
     LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(rows->value()));
     const Json payload = Json::parse(record.payload_json, nullptr, /*allow_exceptions=*/false);
     for (auto& [field, by_label] : *labels) {
-      VisitPath(payload, field, [&](const Json& value) {
+      VisitPath(payload, field, [&record, &by_label = by_label](const Json& value) {
         const auto found = by_label.find(KeyOf(value));
-        if (found == by_label.end()) return;
+        if (found == by_label.end()) return false;
         Ids& ids = *found->second;
-        if (ids.empty() || ids.back() != record.internal_id) ids.push_back(record.internal_id);  // once an item
+        if (ids.empty() || ids.back() != record.internal_id) ids.push_back(record.internal_id);  // An item counts once.
+        return false;
       });
     }
   }
@@ -78,7 +66,7 @@ absl::Status CollectLabelled(const Collection& collection, const std::function<b
   return rows->status();
 }
 
-// Internal ids of those that are there; adds the others to `missing`.
+// The internal ids of the items that exist. Counts the others in `missing`.
 absl::StatusOr<Ids> IdsOf(const Collection& collection, const std::vector<ItemId>& items, uint64_t* missing) {
   std::vector<std::string> item_keys;
   for (const ItemId& id : items) item_keys.push_back(keys::Item(collection.number(), id));

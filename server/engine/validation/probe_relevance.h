@@ -1,4 +1,4 @@
-// What the probes of a collection have to find, as the store is now. Threads: pure functions.
+// The items that the probes of a collection have to find in the store. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ProbeSet {
 };
 
 struct ProbeTarget {
-  // Internal ids, ascending; shared by probes of one label. The probe's own item may be among them.
+  // Internal ids, ascending. Probes of one label share them. The probe's own item may be among them.
   std::shared_ptr<const std::vector<uint64_t>> relevant;
   uint64_t own = 0;  // 0: none
 
@@ -27,11 +27,11 @@ struct ProbeTarget {
 };
 
 struct ProbeTargets {
-  std::vector<ProbeTarget> targets;  // of all probes of all sets, in order
-  uint64_t missing_items = 0;        // that probes name, each once a probe
+  std::vector<ProbeTarget> targets;  // one a probe of all sets, in order
+  uint64_t missing_items = 0;        // items that probes name and that are gone, counted for each probe
 };
 
-// One walk over the items if a probe has a label. CANCELLED as soon as `cancelled` says so; DATA_LOSS.
+// Walks over all items if a probe has a label. CANCELLED once `cancelled` returns true; DATA_LOSS.
 absl::StatusOr<ProbeTargets> FindTargets(const Collection& collection, const std::vector<ProbeSet>& sets,
                                          const std::function<bool()>& cancelled);
 

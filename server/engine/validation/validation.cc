@@ -18,23 +18,21 @@ namespace lightcone::server {
 namespace {
 
 constexpr std::array<double, 5> kShares = {0, 0.25, 0.5, 0.75, 1};
-constexpr size_t kCommonMin = 50;  // items, below which a mixture says nothing
+constexpr size_t kCommonMin = 50;  // fewest items of a mixture
 
 using Values = std::vector<std::optional<double>>;
 
-std::vector<double> There(const Values& values) {
-  std::vector<double> there;
+Estimate MeanOf(const Values& values) {
+  std::vector<double> measured;
   for (const auto& v : values) {
-    if (v) there.push_back(*v);
+    if (v) measured.push_back(*v);
   }
-  return there;
+  return BootstrapMean(measured, 0, 1);
 }
 
-RankingFigures FiguresOf(const ProbeMeasures& m) {
-  return {BootstrapMean(There(m.cmc1), 0, 1), BootstrapMean(There(m.cmc5), 0, 1), BootstrapMean(There(m.ap), 0, 1)};
-}
+RankingFigures FiguresOf(const ProbeMeasures& m) { return {MeanOf(m.cmc1), MeanOf(m.cmc5), MeanOf(m.ap)}; }
 
-// Probe by probe, where both were measured.
+// Over the probes that both measured.
 Estimate GainOf(const Values& now, const Values& before) {
   std::vector<double> gains;
   for (size_t i = 0; i < now.size(); ++i) {
@@ -47,13 +45,13 @@ struct Share {
   std::optional<double> value;
   std::optional<Estimate> interval;
 };
-// The quotient of two means over the same probes, which PCom and PUp are, and how sure it is.
+// The quotient of two means over the same probes, with its interval. PCom and PUp are such quotients.
 Share ShareOf(const std::vector<double>& gained, const std::vector<double>& possible) {
   const double above = std::accumulate(gained.begin(), gained.end(), 0.0);
   const double below = std::accumulate(possible.begin(), possible.end(), 0.0);
   return {PCom(above, 0, below), BootstrapQuotient(gained, possible, -1, 1)};
 }
-// Over the probes that all were measured on.
+// Over the probes that all three measured.
 Share PComOf(const Values& cross, const Values& old_self, const Values& base_self) {
   std::vector<double> gained, possible;
   for (size_t i = 0; i < cross.size(); ++i) {
@@ -73,7 +71,7 @@ Share PUpOf(const Values& new_self, const Values& base_self) {
   return ShareOf(gained, base);
 }
 
-// Queries of one generation's space, bound to rows of another's after `carry`, or by their leading numbers.
+// Queries of one generation's space, bound to rows of another's: through `carry_query`, or by their leading numbers.
 absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query_space, const Space& row_space,
                                  const Adapter* carry_query, const Adapter* carry_rows) {
   RankingWay way;
@@ -96,7 +94,7 @@ absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query
       space = LeadingSpace(query_space, row_space.dimension);
     }
     auto bound = BoundQuery::Make(space, row_space, carried);
-    // An adapter may make no vector of a query: a search would answer with an error, so it finds nothing here.
+    // If an adapter makes no vector of a query, a search would fail. So the query finds nothing here.
     if (absl::IsInvalidArgument(bound.status())) {
       way.failed.push_back(way.queries.size() - 1);
       continue;
@@ -107,7 +105,7 @@ absl::StatusOr<RankingWay> WayOf(const ProbeVectors& vectors, const Space& query
   return way;
 }
 
-// Probes whose queries fail find nothing of what the others' gallery has for them.
+// Sets the measures of failed queries to 0, where `has` shows that the gallery has something for the probe.
 ProbeMeasures WithFailed(ProbeMeasures measures, const RankingWay& way, const ProbeMeasures& has) {
   for (const size_t p : way.failed) {
     if (!has.ap[p]) continue;
@@ -116,9 +114,9 @@ ProbeMeasures WithFailed(ProbeMeasures measures, const RankingWay& way, const Pr
   return measures;
 }
 
-// What searches would miss of the item way, if there is one, before its segments are carried over: they rank candidates
-// that another way finds (a query adapter goes before compatible training, as in server/engine/search/search.cc).
-// `ranks`: of the old generation itself, then of each way of the pair.
+// Sets what searches miss of an item way before its segments are carried over. Until then they rank candidates that
+// another way finds: a query adapter before compatible training, as in server/engine/search/search.cc.
+// `ranks`: those of the old generation itself, then those of each way of the pair.
 void CountMissed(const std::vector<std::vector<QueryRanking>>& ranks, PairReport* pair) {
   constexpr size_t kFirst = 5;
   std::optional<size_t> finder, item;
@@ -134,7 +132,7 @@ void CountMissed(const std::vector<std::vector<QueryRanking>>& ranks, PairReport
   size_t measured = 0, missed = 0;
   for (size_t p = 0; p < ranks[*item + 1].size(); ++p) {
     const size_t ranked = ranks[*item + 1][p].first;
-    const size_t found = ranks[*finder + 1][p].first;  // 0: an adapter makes no vector of the query
+    const size_t found = ranks[*finder + 1][p].first;  // 0: The adapter makes no vector of the query.
     measured += ranked > 0;
     missed += ranked > 0 && ranked <= kFirst && (found == 0 || found > size_t{kAdaptedCandidatesMin});
   }
@@ -162,21 +160,20 @@ class Validation {
   absl::StatusOr<RankingWay> Self(uint32_t generation);
   absl::StatusOr<std::vector<Way>> WaysTo(const GenerationRecord& older);
   absl::Status MeasurePair(const GenerationRecord& older, PairReport* pair);
-  // Mixture of each way, the verdict, P_com and P_up.
+  // Fills the mixture of each way, the verdict, P_com and P_up.
   absl::Status MeasureCommon(const GenerationRecord& older, const std::vector<Way>& ways, PairReport* pair);
-  // By the plain distance, and calibrated where that is wanted.
-  // Sets `ends` to what a gallery of old items alone, and of new ones alone, gives.
+  // Measures mixtures by the plain distance and, if wanted, calibrated. Sets `ends` to the measures of a gallery of old
+  // items alone and of new items alone.
   absl::Status MeasureMixture(const CommonItems& common, const CommonItems::Leg& older, const CommonItems::Leg& newer,
                               WayReport* way, MixtureEnds* ends);
-  // On the new generation's own items.
+  // Measures on the new generation's own items.
   absl::Status MeasureNewer(ValidationReport* report);
-  // Where it has embedded every item: its own queries beside those of the generation that serves, on what both
-  // embedded.
+  // If the new generation has embedded every item: compares its own queries with those of the generation that serves,
+  // on items that both embedded.
   absl::Status MeasureReplaced(const GenerationRecord& active, PairReport* pair);
-  // A generation's own queries on common items. Where there are queries to compare it with: those that fail find
-  // nothing of what the others have.
-  absl::StatusOr<ProbeMeasures> SelfOn(const CommonItems& common, uint32_t generation,
-                                       const ProbeMeasures* has = nullptr);
+  // A generation's own queries on common items. With `has`, failed queries count as in WithFailed.
+  absl::StatusOr<ProbeMeasures> MeasureSelf(const CommonItems& common, uint32_t generation,
+                                            const ProbeMeasures* has = nullptr);
 
   const ValidationInput& input_;
   const RankingRun& run_;
@@ -205,7 +202,7 @@ absl::StatusOr<std::vector<Validation::Way>> Validation::WaysTo(const Generation
   LC_ASSIGN_OR_RETURN(const ProbeVectors* vectors, VectorsOf(newer_.generation));
   std::vector<Way> ways;
   const bool native = reach.IsNative(newer_.generation, older.generation);
-  // Models of one shape that do not claim to be compatible are measured too: the figures say why they are not.
+  // Models of one shape that do not claim to be compatible are measured too, so that the figures show why.
   if (native || SameSpace(newer_.space, older.space)) {
     LC_ASSIGN_OR_RETURN(RankingWay way, WayOf(*vectors, newer_.space, older.space, nullptr, nullptr));
     ways.push_back({AdapterMode::kNone, native, std::move(way)});
@@ -268,7 +265,7 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
   }
   Decide(input_.tolerance, pair);
   if (pair->ways.empty()) return absl::OkStatus();
-  // P_com and P_up are those of the way that searches take; where none may be taken, of the one that finds most.
+  // P_com and P_up are about the way that searches take. If searches take none, about the way that finds most.
   const auto before = [&](const WayReport& a, const WayReport& b) {
     const auto key = [&](const WayReport& way) {
       const bool taken = pair->verdict == Verdict::kPassed && way.way == pair->chosen;
@@ -278,16 +275,16 @@ absl::Status Validation::MeasureCommon(const GenerationRecord& older, const std:
   };
   const auto best = std::max_element(pair->ways.begin(), pair->ways.end(), before);
   const size_t chosen = static_cast<size_t>(best - pair->ways.begin());
-  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, SelfOn(common, older.generation));
+  LC_ASSIGN_OR_RETURN(const ProbeMeasures old_self, MeasureSelf(common, older.generation));
   const MixtureEnds of_best = {WithFailed(std::move(ends[chosen].old_items), ways[chosen].way, old_self),
                                WithFailed(std::move(ends[chosen].new_items), newer_self, old_self)};
-  ProbeMeasures base = of_best.new_items;  // unless a reference says what to reach for
+  ProbeMeasures base = of_best.new_items;  // what to reach for, unless there is a reference
   const auto put = [](Share share, std::optional<double>* value, std::optional<Estimate>* interval) {
     *value = share.value;
     *interval = share.interval;
   };
   if (reference != 0) {
-    LC_ASSIGN_OR_RETURN(base, SelfOn(common, reference));
+    LC_ASSIGN_OR_RETURN(base, MeasureSelf(common, reference));
     put(PUpOf(of_best.new_items.cmc1, base.cmc1), &pair->p_up_cmc1, &pair->p_up_cmc1_interval);
     put(PUpOf(of_best.new_items.ap, base.ap), &pair->p_up_map, &pair->p_up_map_interval);
   }
@@ -312,8 +309,8 @@ absl::Status Validation::MeasureMixture(const CommonItems& common, const CommonI
   return absl::OkStatus();
 }
 
-absl::StatusOr<ProbeMeasures> Validation::SelfOn(const CommonItems& common, uint32_t generation,
-                                                 const ProbeMeasures* has) {
+absl::StatusOr<ProbeMeasures> Validation::MeasureSelf(const CommonItems& common, uint32_t generation,
+                                                      const ProbeMeasures* has) {
   LC_ASSIGN_OR_RETURN(const RankingWay way, Self(generation));
   const double none[] = {0};
   LC_ASSIGN_OR_RETURN(const auto ranks, common.Rank({generation, &way}, {generation, &way}, none, targets_, run_));
@@ -328,8 +325,8 @@ absl::Status Validation::MeasureReplaced(const GenerationRecord& active, PairRep
   LC_ASSIGN_OR_RETURN(const CommonItems common, CommonItems::Read(input_.collection, generations, run_));
   pair->items = pair->common_items = common.size();
   if (common.size() > 0) {
-    LC_ASSIGN_OR_RETURN(const ProbeMeasures before, SelfOn(common, active.generation));
-    LC_ASSIGN_OR_RETURN(const ProbeMeasures now, SelfOn(common, newer_.generation, &before));
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures before, MeasureSelf(common, active.generation));
+    LC_ASSIGN_OR_RETURN(const ProbeMeasures now, MeasureSelf(common, newer_.generation, &before));
     pair->old_self = FiguresOf(before);
     WayReport& way = pair->ways.emplace_back();
     way.figures = FiguresOf(now);
@@ -345,7 +342,7 @@ absl::Status Validation::MeasureNewer(ValidationReport* report) {
   std::vector<RankingWay> ways = {std::move(self)};
   std::vector<PairReport*> of;
   for (PairReport& pair : report->pairs) {
-    // After a rollback, old queries meet the new one's items: as they are, or carried as old items would be.
+    // After a rollback, old queries meet new items: plainly, or carried by the item adapter.
     const GenerationRecord& older = *state_.Find(pair.item_generation);
     const ServedAdapter* item = state_.reach.Between(older.generation, newer_.generation, AdapterMode::kItem);
     if (item == nullptr && !SameSpace(older.space, newer_.space)) continue;
@@ -413,7 +410,7 @@ void Decide(double tolerance, PairReport* pair) {
   for (const WayReport& way : pair->ways) {
     measured = measured || way.map_gain.samples > 0;
     if (!way.in_reach || way.map_gain.samples == 0) continue;
-    if (std::min(way.cmc1_gain.value, way.map_gain.value) < -kRounding) continue;  // the standard criterion
+    if (std::min(way.cmc1_gain.value, way.map_gain.value) < -kRounding) continue;  // This is the standard criterion.
     better = true;
     if (std::min(way.cmc1_gain.low, way.map_gain.low) < -tolerance - kRounding) continue;
     sure = true;
@@ -427,7 +424,7 @@ void Decide(double tolerance, PairReport* pair) {
                                   : Verdict::kDips;
   if (best == nullptr) return;
   pair->chosen = best->way;
-  // What is missed comes on top of what the interval does not exclude: the tolerance is not given twice.
+  // Missed probes come on top of the loss that the interval does not exclude: both share one tolerance.
   const double missed = best->way == AdapterMode::kItem ? best->missed.value_or(0) : 0;
   pair->every_item = missed > 0 && std::max(missed, missed - best->cmc1_gain.low) > tolerance + kRounding;
 }

@@ -16,6 +16,24 @@ constexpr std::pair<Verdict, std::string_view> kVerdicts[] = {{Verdict::kPassed,
                                                               {Verdict::kUnmeasured, "unmeasured"}};
 constexpr std::pair<AdapterMode, std::string_view> kWays[] = {
     {AdapterMode::kNone, "none"}, {AdapterMode::kQuery, "query"}, {AdapterMode::kItem, "item"}};
+constexpr std::pair<const char*, std::optional<double> PairReport::*> kCommonShares[] = {
+    {"p_com_cmc1", &PairReport::p_com_cmc1},
+    {"p_com_map", &PairReport::p_com_map},
+    {"p_up_cmc1", &PairReport::p_up_cmc1},
+    {"p_up_map", &PairReport::p_up_map}};
+constexpr std::pair<const char*, std::optional<Estimate> PairReport::*> kCommonIntervals[] = {
+    {"p_com_cmc1_interval", &PairReport::p_com_cmc1_interval},
+    {"p_com_map_interval", &PairReport::p_com_map_interval},
+    {"p_up_cmc1_interval", &PairReport::p_up_cmc1_interval},
+    {"p_up_map_interval", &PairReport::p_up_map_interval}};
+
+template <typename Value, size_t n>
+std::string_view NameOf(const std::pair<Value, std::string_view> (&names)[n], Value value, std::string_view other) {
+  for (const auto& [known, name] : names) {
+    if (known == value) return name;
+  }
+  return other;
+}
 
 Json ToJson(const Estimate& e) { return {{"value", e.value}, {"low", e.low}, {"high", e.high}, {"probes", e.samples}}; }
 Json ToJson(const RankingFigures& f) {
@@ -61,18 +79,16 @@ Json ToJson(const PairReport& p) {
   if (p.replaced) json["replaced"] = true;
   if (p.every_item) json["every_item"] = true;
   if (p.reverse) json["reverse"] = ToJson(*p.reverse);
-  if (p.p_com_cmc1) json["p_com_cmc1"] = *p.p_com_cmc1;
-  if (p.p_com_map) json["p_com_map"] = *p.p_com_map;
-  if (p.p_up_cmc1) json["p_up_cmc1"] = *p.p_up_cmc1;
-  if (p.p_up_map) json["p_up_map"] = *p.p_up_map;
-  if (p.p_com_cmc1_interval) json["p_com_cmc1_interval"] = ToJson(*p.p_com_cmc1_interval);
-  if (p.p_com_map_interval) json["p_com_map_interval"] = ToJson(*p.p_com_map_interval);
-  if (p.p_up_cmc1_interval) json["p_up_cmc1_interval"] = ToJson(*p.p_up_cmc1_interval);
-  if (p.p_up_map_interval) json["p_up_map_interval"] = ToJson(*p.p_up_map_interval);
+  for (const auto& [name, share] : kCommonShares) {
+    if (p.*share) json[name] = *(p.*share);
+  }
+  for (const auto& [name, interval] : kCommonIntervals) {
+    if (p.*interval) json[name] = ToJson(*(p.*interval));
+  }
   return json;
 }
 
-// Reads objects within objects; the first that is missing or of another type makes it fail.
+// Reads objects within objects. The first field that is missing or of another type makes it fail.
 class ReportReader {
  public:
   explicit ReportReader(const Json& json) : fields_(kValidationKind, json) {}
@@ -92,14 +108,10 @@ class ReportReader {
       in->Read("map", &out->map);
     });
   }
-  void Read(const char* name, std::optional<RankingFigures>* out) {
+  void Read(const char* name, double* out) { fields_.Read(name, out); }
+  template <typename Value>
+  void Read(const char* name, std::optional<Value>* out) {
     if (fields_.Has(name)) Read(name, &out->emplace());
-  }
-  void Read(const char* name, std::optional<Estimate>* out) {
-    if (fields_.Has(name)) Read(name, &out->emplace());
-  }
-  void Read(const char* name, std::optional<double>* out) {
-    if (fields_.Has(name)) fields_.Read(name, &out->emplace());
   }
   template <typename Value, size_t n>
   void Read(const char* name, const std::pair<Value, std::string_view> (&names)[n], Value* out) {
@@ -114,24 +126,25 @@ class ReportReader {
   }
   void ReadObject(const char* name, const std::function<void(ReportReader*)>& read) {
     const Json* json = fields_.Find(name);
-    if (json == nullptr || !json->is_object()) return fields_.Fail(name);
-    ReportReader inner(*json);
-    read(&inner);
-    if (!inner.fields_.status().ok()) fields_.Fail(name);
+    if (json == nullptr || !ReadInto(*json, read)) fields_.Fail(name);
   }
   void ReadList(const char* name, const std::function<void(ReportReader*)>& read) {
     const Json* json = fields_.Find(name);
     if (json == nullptr || !json->is_array()) return fields_.Fail(name);
     for (const Json& one : *json) {
-      if (!one.is_object()) return fields_.Fail(name);
-      ReportReader inner(one);
-      read(&inner);
-      if (!inner.fields_.status().ok()) return fields_.Fail(name);
+      if (!ReadInto(one, read)) return fields_.Fail(name);
     }
   }
   FieldReader& fields() { return fields_; }
 
  private:
+  static bool ReadInto(const Json& json, const std::function<void(ReportReader*)>& read) {
+    if (!json.is_object()) return false;
+    ReportReader inner(json);
+    read(&inner);
+    return inner.fields_.status().ok();
+  }
+
   FieldReader fields_;
 };
 
@@ -179,20 +192,14 @@ void ReadPair(ReportReader* in, PairReport* pair) {
   in->Read("chosen", kWays, &pair->chosen);
   in->Read("old_self", &pair->old_self);
   in->Read("reverse", &pair->reverse);
-  in->Read("p_com_cmc1", &pair->p_com_cmc1);
-  in->Read("p_com_map", &pair->p_com_map);
-  in->Read("p_up_cmc1", &pair->p_up_cmc1);
-  in->Read("p_up_map", &pair->p_up_map);
-  in->Read("p_com_cmc1_interval", &pair->p_com_cmc1_interval);
-  in->Read("p_com_map_interval", &pair->p_com_map_interval);
-  in->Read("p_up_cmc1_interval", &pair->p_up_cmc1_interval);
-  in->Read("p_up_map_interval", &pair->p_up_map_interval);
+  for (const auto& [name, share] : kCommonShares) in->Read(name, &(pair->*share));
+  for (const auto& [name, interval] : kCommonIntervals) in->Read(name, &(pair->*interval));
   in->ReadList("ways", [&](ReportReader* way) { ReadWay(way, &pair->ways.emplace_back()); });
 }
 
 std::string Shown(const Estimate& e) { return absl::StrFormat("%.3f (%.3f .. %.3f)", e.value, e.low, e.high); }
 
-// What searches do with the chosen way's distances, where they are not merged as they are.
+// What searches do with the chosen way's distances, unless they take plain ones.
 std::string HowRanked(const PairReport& pair) {
   for (const WayReport& way : pair.ways) {
     if (pair.replaced || way.way != pair.chosen || !way.calibrated()) continue;
@@ -204,19 +211,8 @@ std::string HowRanked(const PairReport& pair) {
 
 }  // namespace
 
-std::string_view VerdictName(Verdict verdict) {
-  for (const auto& [value, name] : kVerdicts) {
-    if (value == verdict) return name;
-  }
-  return "unmeasured";
-}
-
-std::string_view WayName(AdapterMode way) {
-  for (const auto& [value, name] : kWays) {
-    if (value == way) return name;
-  }
-  return "none";
-}
+std::string_view VerdictName(Verdict verdict) { return NameOf(kVerdicts, verdict, "unmeasured"); }
+std::string_view WayName(AdapterMode way) { return NameOf(kWays, way, "none"); }
 
 std::string Encode(const ValidationReport& r) {
   Json pairs = Json::array(), adapters = Json::array();
