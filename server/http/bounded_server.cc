@@ -20,12 +20,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kSilence{1'000};   // of a client that has sent nothing yet
-constexpr std::chrono::milliseconds kPatience{5'000};  // waits for one client in all, and those that its bytes pay for
+constexpr std::chrono::milliseconds kSilence{1'000};  // wait for a client that has sent nothing yet
+constexpr std::chrono::milliseconds kPatience{
+    5'000};  // wait for one client in all, beside the time that its bytes pay for
 constexpr size_t kBytesPerSecondMin = 128 << 10;
 constexpr absl::Duration kGrace = absl::Seconds(1);  // for answers under way when the server ends
 
-// One connection, read and written without blocking. Threads: belongs to one.
+// One connection, read and written without blocking. Threads: belongs to one thread.
 class BoundedStream final : public httplib::Stream {
  public:
   BoundedStream(int socket, const Connections* connections) : socket_(socket), connections_(connections) {}
@@ -33,8 +34,8 @@ class BoundedStream final : public httplib::Stream {
   // The head has been read; so many bytes follow.
   void BeginBody(size_t bytes) { left_ = bytes; }
 
-  // Reads what the client still sends, within its time: closing over unread bytes would reset the connection, and the
-  // client might never see why it was refused.
+  // Reads what the client still sends, within its time. Closing over unread bytes would reset the connection, and the
+  // client might not see the refusal.
   void Drain() {
     ::shutdown(socket_, SHUT_WR);
     left_ = kBodyBytesMax;
@@ -58,7 +59,7 @@ class BoundedStream final : public httplib::Stream {
     return static_cast<ssize_t>(taken);
   }
 
-  // All of it, or -1: from then on nothing more, as the library would send a page without its head.
+  // Writes all bytes or returns -1, and from then on writes nothing: the library would send a page without its head.
   ssize_t write(const char* bytes, size_t size) override {
     for (size_t sent = 0; sent < size && !broken_;) {
       const ssize_t now = ::send(socket_, bytes + sent, size - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -76,8 +77,7 @@ class BoundedStream final : public httplib::Stream {
   bool is_writable() const override { return !broken_; }
   void get_remote_ip_and_port(std::string& ip, int& port) const override { port = 0; }
   void get_local_ip_and_port(std::string& ip, int& port) const override { port = 0; }
-  // Asked for only to refuse descriptors that select(2) cannot watch. A server with many files open has them, and this
-  // stream polls.
+  // The library only refuses descriptors here that select(2) cannot watch. This stream polls, so it hides its own.
   socket_t socket() const override { return 0; }
 
  private:
@@ -91,7 +91,7 @@ class BoundedStream final : public httplib::Stream {
     }
   }
 
-  // Until the client has sent or taken something, or has hung up. False when it has been waited for too long.
+  // Waits until the client has sent or taken something, or has hung up. false: the client's time is over.
   bool Wait(short events) {
     const auto paid = std::chrono::milliseconds(1'000 * moved_ / kBytesPerSecondMin);
     const auto left = (moved_ == 0 ? kSilence : kPatience + paid) - waited_;
@@ -107,8 +107,8 @@ class BoundedStream final : public httplib::Stream {
   const int socket_;
   const Connections* const connections_;
   std::array<char, 16 << 10> buffer_;
-  size_t begin_ = 0, end_ = 0;   // of what is in the buffer and was not read yet
-  size_t left_ = kHeadBytesMax;  // that may still be read
+  size_t begin_ = 0, end_ = 0;   // range of the buffer that was not read yet
+  size_t left_ = kHeadBytesMax;  // bytes that may still be read
   size_t moved_ = 0;             // bytes in both directions
   Clock::duration waited_{};
   bool broken_ = false;
@@ -119,7 +119,7 @@ struct Refusal {
   std::string reason;
 };
 
-// Why the body of a request is not read: its size is not known before it is in memory. Else its size in *bytes.
+// Why the body of a request is not read. Its size must be known before it is in memory. Sets `bytes` to the size.
 Refusal RefusalOf(const httplib::Request& request, size_t* bytes) {
   *bytes = 0;
   if (request.has_header("Transfer-Encoding")) return {501, "Transfer-Encoding is not taken; send Content-Length"};
@@ -163,7 +163,7 @@ bool Connections::ending() const {
 void Connections::End() {
   absl::MutexLock lock(&mutex_);
   ending_ = true;
-  for (const int socket : open_) ::shutdown(socket, SHUT_RD);  // wakes those that wait for a request
+  for (const int socket : open_) ::shutdown(socket, SHUT_RD);  // wakes readers
   const auto none = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return open_.empty(); };
   if (mutex_.AwaitWithTimeout(absl::Condition(&none), kGrace)) return;
   for (const int socket : open_) ::shutdown(socket, SHUT_RDWR);
@@ -193,7 +193,7 @@ bool BoundedServer::process_and_close_socket(socket_t socket) {
     BoundedStream stream(socket, &connections_);
     bool hangs_up = false, refused = false;
     answered = process_request(stream, /*close_connection=*/true, hangs_up, [&](httplib::Request& request) {
-      request.ranges.clear();  // an answer with a page's bytes a thousand times over; the whole page is as good
+      request.ranges.clear();  // Ranges could ask for a page's bytes a thousand times over.
       size_t bytes = 0;
       refused = RefusalOf(request, &bytes).status != 0;
       stream.BeginBody(bytes);

@@ -1,8 +1,8 @@
-// The HTTP library's server with what it lacks: bounds on the time and the bytes that one client can take.
+// The HTTP library's server with bounds on the time and the bytes that one client can take.
 //
-// The library waits five seconds for each byte, keeps whatever a head sends, and compares only Content-Length with its
-// limit of a body. Here a client may keep its thread waiting for a few seconds in all, and for as long as its bytes
-// come at kBytesPerSecondMin; a head has kHeadBytesMax; and a body is read only when its size was said before.
+// The library waits five seconds for each byte, keeps a head of any size, and limits a body by Content-Length alone.
+// Here a client may keep its thread waiting for a few seconds in all, and for as long as its bytes come at
+// kBytesPerSecondMin. A head has at most kHeadBytesMax. A body is read only if the head gave its size.
 // Threads: Stop from one thread, beside the server's own.
 #pragma once
 
@@ -15,16 +15,16 @@
 namespace lightcone::server {
 
 constexpr size_t kBodyBytesMax = 16 << 20;  // an image that is searched by
-constexpr size_t kHeadBytesMax = 64 << 10;  // request line and headers; browsers send the cookies of a whole host
+constexpr size_t kHeadBytesMax = 64 << 10;  // request line and headers, with the cookies of a whole host
 
-// The sockets that requests are read from or answered on now. Threads: every method is safe from any thread.
+// The sockets of the requests that are read or answered now. Threads: every method is safe from any thread.
 class Connections {
  public:
-  // False when the server ends: the socket is only to be closed.
+  // false: the server ends, and the caller only closes the socket.
   bool Add(int socket);
   void Remove(int socket);
   bool ending() const;
-  // Requests that are being read end at once; answers under way have a second to reach their clients.
+  // Ends requests that are being read. Answers under way have a second to reach their clients.
   void End();
 
  private:
@@ -36,7 +36,7 @@ class Connections {
 class BoundedServer final : public httplib::Server {
  public:
   BoundedServer();
-  // Accepts nothing more and ends every connection. REQUIRES: it listens.
+  // Accepts nothing more and ends every connection. The library ignores a stop before the server listens.
   void Stop();
 
  private:

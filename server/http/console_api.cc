@@ -27,13 +27,10 @@ constexpr absl::Duration kCallTime = absl::Seconds(20);
 constexpr absl::Duration kWatchEvery = absl::Seconds(5);
 constexpr int kDepthMax = 32;
 constexpr uint32_t kAuditEntries = 200;
-constexpr char kOperator[] = "the console";  // which knows no more of who uses it
-constexpr uint32_t kJobs = 100;              // the newest
-constexpr size_t kJsonBytesMax = 4 << 20;    // parsed it takes many times as much
-constexpr int kSearchesMax = 4;  // at once: /healthz shares the threads, and is not to wait for long searches
-
-constexpr std::array kActions = {"activate", "rollback", "backfill-start", "backfill-pause", "validate",
-                                 "retire",   "take-up",  "canary-end",     "job-cancel"};
+constexpr char kOperator[] = "the console";  // The console does not know its users.
+constexpr uint32_t kJobs = 100;              // newest jobs that are listed
+constexpr size_t kJsonBytesMax = 4 << 20;    // JSON takes many times its size when it is parsed.
+constexpr int kSearchesMax = 4;              // searches at once, because /healthz shares the threads
 
 int HttpStatusOf(absl::StatusCode code) {
   switch (code) {
@@ -64,7 +61,7 @@ int HttpStatusOf(absl::StatusCode code) {
 }
 
 std::string Dumped(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);  // payloads may hold any bytes
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);  // Payloads may hold any bytes.
 }
 
 ApiAnswer AnswerOf(const absl::Status& status) {
@@ -96,6 +93,13 @@ json ToJson(const History::Point& point) {
           {"recall", point.recall < 0 ? json() : json(point.recall)}};
 }
 
+template <typename List>
+json ListToJson(const List& list) {
+  json all = json::array();
+  for (const auto& one : list) all.push_back(ToJson(one));
+  return all;
+}
+
 absl::StatusOr<uint32_t> GenerationFrom(const std::string& text) {
   uint32_t generation = 0;
   for (const char c : text) {
@@ -114,11 +118,111 @@ absl::StatusOr<json> BodyOf(const ApiRequest& request) {
   return body;
 }
 
+// What an operator asks for.
+struct Action {
+  Engine& engine;
+  const std::string& collection;
+  const json& body;
+
+  std::string Text(const char* key) const {
+    return body.contains(key) && body[key].is_string() ? body[key].get<std::string>() : std::string();
+  }
+  std::optional<uint32_t> Number(const char* key) const {
+    const bool fits = body.contains(key) && body[key].is_number_unsigned() && body[key].get<uint64_t>() <= UINT32_MAX;
+    return fits ? std::optional(body[key].get<uint32_t>()) : std::nullopt;
+  }
+  uint32_t Generation() const { return Number("generation").value_or(0); }
+  template <typename Call>
+  Call MakeCall() const {
+    Call call;
+    call.request_id = Text("request_id");
+    call.collection = collection;
+    return call;
+  }
+};
+
+template <typename Answer>
+absl::StatusOr<json> ToJsonOrError(const absl::StatusOr<Answer>& answer) {
+  LC_RETURN_IF_ERROR(answer.status());
+  return ToJson(*answer);
+}
+
+absl::StatusOr<json> SwitchGeneration(const Action& action, bool back) {
+  ActivateCall call = action.MakeCall<ActivateCall>();
+  call.force = action.body.contains("force") && action.body["force"] == true;
+  call.reason = action.Text("reason");
+  call.operator_name = kOperator;
+  call.expect_active = action.Number("expect_active");
+  if (!call.expect_active) {
+    return InvalidField("expect_active", "missing", "the generation that the page showed as active");
+  }
+  call.generation = action.Generation();
+  return ToJsonOrError(back ? action.engine.RollbackGeneration(call) : action.engine.ActivateGeneration(call));
+}
+absl::StatusOr<json> Activate(const Action& action) { return SwitchGeneration(action, /*back=*/false); }
+absl::StatusOr<json> RollBack(const Action& action) { return SwitchGeneration(action, /*back=*/true); }
+
+absl::StatusOr<json> StartBackfill(const Action& action) {
+  return ToJsonOrError(action.engine.StartBackfill(action.MakeCall<StartBackfillCall>()));
+}
+
+absl::StatusOr<json> PauseBackfill(const Action& action) {
+  return ToJsonOrError(action.engine.PauseBackfill(action.collection, action.Text("request_id")));
+}
+
+absl::StatusOr<json> Validate(const Action& action) {
+  ValidateCall call = action.MakeCall<ValidateCall>();
+  call.generation = action.Generation();
+  LC_ASSIGN_OR_RETURN(const std::string job, action.engine.ValidateGeneration(call));
+  return json{{"job", job}};
+}
+
+absl::StatusOr<json> Retire(const Action& action) {
+  LC_ASSIGN_OR_RETURN(const RetireAnswer done,
+                      action.engine.RetireGeneration({action.Text("request_id"), action.collection, action.Generation(),
+                                                      action.Text("reason"), kOperator}));
+  return json{{"generation", ToJson(done.generation)}, {"job", done.job}};
+}
+
+absl::StatusOr<json> TakeUpDraft(const Action& action) {
+  RegisterCall call = action.MakeCall<RegisterCall>();
+  call.draft = action.Generation();
+  if (call.draft == 0) return InvalidField("generation", "missing", "the number of a draft");
+  return ToJsonOrError(action.engine.RegisterGeneration(call));
+}
+
+absl::StatusOr<json> EndCanary(const Action& action) {
+  SetCanaryCall call = action.MakeCall<SetCanaryCall>();
+  call.operator_name = kOperator;
+  return ToJsonOrError(action.engine.SetCanary(call));
+}
+
+absl::StatusOr<json> CancelJob(const Action& action) {
+  const std::string id = action.Text("job");
+  LC_ASSIGN_OR_RETURN(const JobStatus job, action.engine.GetJob(id));
+  if (job.collection != action.collection) return NotFound(StrCat("no job '", id, "' of ", action.collection));
+  return ToJsonOrError(action.engine.CancelJob(id, action.Text("request_id")));
+}
+
+struct ActionHandler {
+  std::string_view name;
+  absl::StatusOr<json> (*handle)(const Action& action);
+};
+constexpr ActionHandler kActions[] = {{"activate", Activate},
+                                      {"rollback", RollBack},
+                                      {"backfill-start", StartBackfill},
+                                      {"backfill-pause", PauseBackfill},
+                                      {"validate", Validate},
+                                      {"retire", Retire},
+                                      {"take-up", TakeUpDraft},
+                                      {"canary-end", EndCanary},
+                                      {"job-cancel", CancelJob}};
+
 }  // namespace
 
 std::vector<std::string> ConsoleMethods() {
   std::vector<std::string> names;
-  for (const char* action : kActions) names.push_back(StrCat("Console/", action));
+  for (const ActionHandler& action : kActions) names.push_back(StrCat("Console/", action.name));
   return names;
 }
 
@@ -198,15 +302,11 @@ absl::StatusOr<ApiAnswer> ConsoleApi::Route(Engine& engine, const ApiRequest& re
     }
     if (what == "audit" && parts.size() == 6) {
       LC_ASSIGN_OR_RETURN(const std::vector<AuditEntry> entries, engine.ListAudit(name, kAuditEntries));
-      json list = json::array();
-      for (const AuditEntry& entry : entries) list.push_back(ToJson(entry));
-      return answer({{"entries", std::move(list)}});
+      return answer({{"entries", ListToJson(entries)}});
     }
     if (what == "jobs" && parts.size() == 6) {
       LC_ASSIGN_OR_RETURN(const JobPage jobs, engine.ListJobs(name, "", kJobs, ""));
-      json list = json::array();
-      for (const JobStatus& job : jobs.jobs) list.push_back(ToJson(job));
-      return answer({{"jobs", std::move(list)}, {"read_only", options_.read_only}});
+      return answer({{"jobs", ListToJson(jobs.jobs)}, {"read_only", options_.read_only}});
     }
     if (what == "input" && parts.size() == 6) return StoredPicture(engine, name, request);
   } else if (parts.size() == 6) {
@@ -230,7 +330,7 @@ json ConsoleApi::Overview(Engine& engine) {
     for (const CollectionStatus& status : *all) {
       const auto live = engine.GetLiveRecall(status.name);
       const auto backfill = engine.GetBackfill(status.name);
-      if (!live.ok() || !backfill.ok()) continue;  // dropped just now
+      if (!live.ok() || !backfill.ok()) continue;  // The collection was dropped just now.
       json one = ToJson(status);
       one.erase("segments");
       one["live"] = {{"recall", ToJson(*live)["recall"]}};
@@ -238,8 +338,6 @@ json ConsoleApi::Overview(Engine& engine) {
       collections.push_back(std::move(one));
     }
   }
-  json calls = json::array();
-  for (const CallFigures& figures : metrics_->Calls()) calls.push_back(ToJson(figures));
   const StoreStats store = engine.StoreStatistics();
   std::error_code error;
   const auto space = std::filesystem::space(engine.options().data_folder, error);
@@ -249,7 +347,7 @@ json ConsoleApi::Overview(Engine& engine) {
           {"grpc", grpc_address_},
           {"time", absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch())},
           {"collections", std::move(collections)},
-          {"calls", std::move(calls)},
+          {"calls", ListToJson(metrics_->Calls())},
           {"store", {{"bytes", store.disk_bytes}, {"stalled", store.stalled != 0}}},
           {"disk", {{"free", error ? json() : json(space.available)}, {"size", error ? json() : json(space.capacity)}}},
           {"sampling",
@@ -269,113 +367,39 @@ absl::StatusOr<json> ConsoleApi::CollectionPage(Engine& engine, const std::strin
   page["backfill"] = ToJson(backfill);
   page["live"] = ToJson(live);
   page["canary"] = ToJson(canary);
-  page["generations"] = json::array();
-  for (const GenerationStatus& generation : generations) page["generations"].push_back(ToJson(generation));
-  page["adapters"] = json::array();
-  for (const AdapterStatus& adapter : adapters) page["adapters"].push_back(ToJson(adapter));
-  page["probe_sets"] = json::array();
-  for (const ProbeSetStatus& set : probe_sets) page["probe_sets"].push_back(ToJson(set));
-  page["history"] = json::array();
-  for (const History::Point& point : history_.Of(status.name)) page["history"].push_back(ToJson(point));
+  page["generations"] = ListToJson(generations);
+  page["adapters"] = ListToJson(adapters);
+  page["probe_sets"] = ListToJson(probe_sets);
+  page["history"] = ListToJson(history_.Of(status.name));
   return page;
 }
 
-absl::StatusOr<json> ConsoleApi::Operate(Engine& engine, const std::string& collection, const std::string& action,
+absl::StatusOr<json> ConsoleApi::Operate(Engine& engine, const std::string& collection, const std::string& name,
                                          const ApiRequest& request) {
+  const auto handler = std::find_if(std::begin(kActions), std::end(kActions),
+                                    [&](const ActionHandler& one) { return one.name == name; });
+  const bool known = handler != std::end(kActions);
   const auto act = [&]() -> absl::StatusOr<json> {
     if (options_.read_only) {
       return MakeStatus(absl::StatusCode::kPermissionDenied,
                         "the console is read-only: start the server with --console-mode operate to act from it");
     }
     LC_ASSIGN_OR_RETURN(const json body, BodyOf(request));
+    if (!known) {
+      const auto append = [](std::string* out, const ActionHandler& one) { out->append(one.name); };
+      return NotFound(StrCat("no action '", name, "'; there are: ", absl::StrJoin(kActions, ", ", append)));
+    }
     try {
-      return Act(engine, collection, action, body);
+      return handler->handle({engine, collection, body});
     } catch (...) {
       return StatusOfException();
     }
   };
   const absl::Time began = absl::Now();
   absl::StatusOr<json> done = act();
-  // Others are not observed: their names are the client's, and there is no end of them.
-  const bool known = std::find(kActions.begin(), kActions.end(), action) != kActions.end();
-  if (known && options_.observe) options_.observe("Console/" + action, done.status(), absl::Now() - began);
+  // Clients make up unknown names without end, so those are not observed.
+  if (known && options_.observe) options_.observe("Console/" + name, done.status(), absl::Now() - began);
   return done;
-}
-
-absl::StatusOr<json> ConsoleApi::Act(Engine& engine, const std::string& collection, const std::string& action,
-                                     const json& body) {
-  const auto text = [&](const char* key) {
-    return body.contains(key) && body[key].is_string() ? body[key].get<std::string>() : std::string();
-  };
-  const auto number = [&](const char* key) -> std::optional<uint32_t> {
-    if (!body.contains(key) || !body[key].is_number_unsigned() || body[key].get<uint64_t>() > UINT32_MAX)
-      return std::nullopt;
-    return body[key].get<uint32_t>();
-  };
-  ActivateCall call;
-  call.request_id = text("request_id");
-  call.collection = collection;
-  call.force = body.contains("force") && body["force"].is_boolean() && body["force"].get<bool>();
-  call.reason = text("reason");
-  call.operator_name = kOperator;
-  call.expect_active = number("expect_active");
-  if (action == "activate" || action == "rollback") {
-    if (!call.expect_active)
-      return InvalidField("expect_active", "missing", "the generation that the page showed as active");
-    call.generation = number("generation").value_or(0);
-    auto done = action == "activate" ? engine.ActivateGeneration(call) : engine.RollbackGeneration(call);
-    LC_RETURN_IF_ERROR(done.status());
-    return ToJson(*done);
-  }
-  if (action == "backfill-pause") {
-    LC_ASSIGN_OR_RETURN(const BackfillStatus done, engine.PauseBackfill(collection, call.request_id));
-    return ToJson(done);
-  }
-  if (action == "backfill-start") {
-    StartBackfillCall start;
-    start.request_id = call.request_id;
-    start.collection = collection;
-    LC_ASSIGN_OR_RETURN(const BackfillStatus done, engine.StartBackfill(start));
-    return ToJson(done);
-  }
-  if (action == "validate") {
-    ValidateCall validate;
-    validate.request_id = call.request_id;
-    validate.collection = collection;
-    validate.generation = number("generation").value_or(0);
-    LC_ASSIGN_OR_RETURN(const std::string job, engine.ValidateGeneration(validate));
-    return json{{"job", job}};
-  }
-  if (action == "retire") {
-    LC_ASSIGN_OR_RETURN(const RetireAnswer done,
-                        engine.RetireGeneration(
-                            {call.request_id, collection, number("generation").value_or(0), call.reason, kOperator}));
-    return json{{"generation", ToJson(done.generation)}, {"job", done.job}};
-  }
-  if (action == "take-up") {
-    RegisterCall take;
-    take.request_id = call.request_id;
-    take.collection = collection;
-    take.draft = number("generation").value_or(0);
-    if (take.draft == 0) return InvalidField("generation", "missing", "the number of a draft");
-    LC_ASSIGN_OR_RETURN(const GenerationStatus done, engine.RegisterGeneration(take));
-    return ToJson(done);
-  }
-  if (action == "canary-end") {
-    SetCanaryCall end;
-    end.request_id = call.request_id;
-    end.collection = collection;
-    end.operator_name = kOperator;
-    LC_ASSIGN_OR_RETURN(const CanaryStatus done, engine.SetCanary(end));
-    return ToJson(done);
-  }
-  if (action == "job-cancel") {
-    LC_ASSIGN_OR_RETURN(const JobStatus job, engine.GetJob(text("job")));
-    if (job.collection != collection) return NotFound(StrCat("no job '", text("job"), "' of ", collection));
-    LC_ASSIGN_OR_RETURN(const JobStatus done, engine.CancelJob(text("job"), call.request_id));
-    return ToJson(done);
-  }
-  return NotFound(StrCat("no action '", action, "'; there are: ", absl::StrJoin(kActions, ", ")));
 }
 
 }  // namespace lightcone::server

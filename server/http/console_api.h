@@ -1,10 +1,5 @@
 // The console's JSON API under /api/v1/: what the engine says, and what an operator may do from a browser.
-//
-// A page of another site must not act through an operator's browser, nor read. Every call needs the header
-// X-Lightcone-Console, which only pages of the same origin may send, a Host that is an address, localhost or a name the
-// operator gave (a foreign name that resolves here is refused), and, where the browser says them, an Origin and a
-// Sec-Fetch-Site of this very server.
-//
+// A page of another site must neither act through an operator's browser nor read: same_origin.h says what a call needs.
 // Threads: every method is safe from any thread.
 #pragma once
 
@@ -41,9 +36,10 @@ struct ApiAnswer {
 
 struct ConsoleOptions {
   bool read_only = true;
-  std::string host;  // a name that browsers may reach the server by, beside addresses and localhost; may be empty
+  std::string host;  // name of the server for browsers, beside addresses and localhost; may be empty
   std::string version;
-  // What an operator did or tried: "Console/activate", how it ended, how long it took. May be empty; any thread.
+  // Observes what an operator did or tried: "Console/activate", how it ended, how long it took. May be empty. Runs on
+  // any thread.
   std::function<void(std::string_view method, const absl::Status& status, absl::Duration elapsed)> observe;
 };
 
@@ -58,21 +54,19 @@ class ConsoleApi {
   ConsoleApi(const ConsoleApi&) = delete;
   ConsoleApi& operator=(const ConsoleApi&) = delete;
 
-  // From now on calls are answered by this engine, whose gRPC address is shown; with nullptr by 503, and the calls that
-  // ran have ended when this returns. A thread takes points for the curves meanwhile.
+  // From now on this engine answers calls, and a thread takes points for the curves. With nullptr calls answer 503, and
+  // no earlier call runs when this returns.
   void SetEngine(Engine* engine, std::string grpc_address);
 
-  // An error is {"error": {"code", "message"}} with the HTTP status that fits the code.
+  // An error is {"error": {"code", "message"}} with the HTTP status for the code.
   ApiAnswer Handle(const ApiRequest& request);
 
  private:
-  absl::StatusOr<ApiAnswer> Route(Engine& engine, const ApiRequest& request);
-  nlohmann::json Overview(Engine& engine);
+  absl::StatusOr<ApiAnswer> Route(Engine& engine, const ApiRequest& request) ABSL_SHARED_LOCKS_REQUIRED(engine_mu_);
+  nlohmann::json Overview(Engine& engine) ABSL_SHARED_LOCKS_REQUIRED(engine_mu_);
   absl::StatusOr<nlohmann::json> CollectionPage(Engine& engine, const std::string& name);
-  absl::StatusOr<nlohmann::json> Operate(Engine& engine, const std::string& collection, const std::string& action,
+  absl::StatusOr<nlohmann::json> Operate(Engine& engine, const std::string& collection, const std::string& name,
                                          const ApiRequest& request);
-  absl::StatusOr<nlohmann::json> Act(Engine& engine, const std::string& collection, const std::string& action,
-                                     const nlohmann::json& body);
   CallContext Context() const;
   void Watch();
 
@@ -80,7 +74,7 @@ class ConsoleApi {
   const Metrics* const metrics_;
   History history_;
   std::atomic<bool> ending_{false};
-  std::atomic<int> searches_{0};  // that run now
+  std::atomic<int> searches_{0};  // searches that run now
 
   absl::Mutex engine_mu_;  // held in shared mode by every call
   Engine* engine_ ABSL_GUARDED_BY(engine_mu_) = nullptr;

@@ -18,65 +18,36 @@ json Seconds(const std::optional<absl::Time>& time) { return time ? json(Seconds
 // JSON has no infinity.
 json Finite(double x) { return std::isfinite(x) ? json(x) : json(); }
 
-const char* StateName(GenerationState state) {
-  switch (state) {
-    case GenerationState::kDraft:
-      return "draft";
-    case GenerationState::kRegistered:
-      return "registered";
-    case GenerationState::kValidated:
-      return "validated";
-    case GenerationState::kActive:
-      return "active";
-    case GenerationState::kRetired:
-      return "retired";
+constexpr std::pair<GenerationState, const char*> kGenerationStates[] = {{GenerationState::kDraft, "draft"},
+                                                                         {GenerationState::kRegistered, "registered"},
+                                                                         {GenerationState::kValidated, "validated"},
+                                                                         {GenerationState::kActive, "active"},
+                                                                         {GenerationState::kRetired, "retired"}};
+constexpr std::pair<BackfillState, const char*> kBackfillStates[] = {
+    {BackfillState::kNone, "none"},     {BackfillState::kOrdering, "ordering"}, {BackfillState::kRunning, "running"},
+    {BackfillState::kPaused, "paused"}, {BackfillState::kStopped, "stopped"},   {BackfillState::kDone, "done"},
+    {BackfillState::kFailed, "failed"}};
+constexpr std::pair<JobState, const char*> kJobStates[] = {{JobState::kQueued, "queued"},
+                                                           {JobState::kRunning, "running"},
+                                                           {JobState::kSucceeded, "succeeded"},
+                                                           {JobState::kFailed, "failed"},
+                                                           {JobState::kCancelled, "cancelled"}};
+
+template <typename State, size_t n>
+const char* NameOf(const std::pair<State, const char*> (&names)[n], State state) {
+  for (const auto& [known, name] : names) {
+    if (known == state) return name;
   }
   return "unknown";
 }
 
-const char* StateName(BackfillState state) {
-  switch (state) {
-    case BackfillState::kNone:
-      return "none";
-    case BackfillState::kOrdering:
-      return "ordering";
-    case BackfillState::kRunning:
-      return "running";
-    case BackfillState::kPaused:
-      return "paused";
-    case BackfillState::kStopped:
-      return "stopped";
-    case BackfillState::kDone:
-      return "done";
-    case BackfillState::kFailed:
-      return "failed";
-  }
-  return "unknown";
-}
-
-const char* StateName(JobState state) {
-  switch (state) {
-    case JobState::kQueued:
-      return "queued";
-    case JobState::kRunning:
-      return "running";
-    case JobState::kSucceeded:
-      return "succeeded";
-    case JobState::kFailed:
-      return "failed";
-    case JobState::kCancelled:
-      return "cancelled";
-  }
-  return "unknown";
-}
-
-// The text as JSON where it is that, else as a string: what a file holds is shown whatever it is.
+// The text as JSON, or as a string if it does not parse, so that the console shows any file.
 json Parsed(const std::string& text) {
   json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
   return parsed.is_discarded() ? json(text) : parsed;
 }
 
-// [[epoch, loss], ...] of what a training says, which it keeps short itself.
+// [[epoch, loss], ...] of a training's progress or result, which are short.
 json CurveOf(const json& said) {
   json curve = json::array();
   if (!said.contains("curve") || !said["curve"].is_array()) return curve;
@@ -143,7 +114,7 @@ json ToJson(const CollectionStatus& status) {
 
 json ToJson(const GenerationStatus& status) {
   return {{"generation", status.generation},
-          {"state", StateName(status.state)},
+          {"state", NameOf(kGenerationStates, status.state)},
           {"parent", status.parent},
           {"metric", MetricName(status.space.metric)},
           {"dimension", status.space.dimension},
@@ -173,10 +144,14 @@ json ToJson(const AdapterStatus& status) {
 }
 
 json ToJson(const BackfillStatus& status) {
-  return {{"state", StateName(status.state)},    {"generation", status.generation},
-          {"items_done", status.items_done},     {"items_left", status.items_left},
-          {"items_leased", status.items_leased}, {"items_ordered", status.items_ordered},
-          {"embed_rate", status.embed_rate},     {"started", Seconds(status.started)},
+  return {{"state", NameOf(kBackfillStates, status.state)},
+          {"generation", status.generation},
+          {"items_done", status.items_done},
+          {"items_left", status.items_left},
+          {"items_leased", status.items_leased},
+          {"items_ordered", status.items_ordered},
+          {"embed_rate", status.embed_rate},
+          {"started", Seconds(status.started)},
           {"error", MessageOf(status.error)}};
 }
 
@@ -242,7 +217,7 @@ json ToJson(const JobStatus& job) {
               {"kind", job.kind},
               {"collection", job.collection},
               {"generation", job.generation},
-              {"state", StateName(job.state)},
+              {"state", NameOf(kJobStates, job.state)},
               {"done", job.done},
               {"total", job.total},
               {"step", job.step},

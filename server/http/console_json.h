@@ -1,5 +1,5 @@
-// What the engine says, as the console's JSON. Times are seconds since 1970; ids are {"number": "7"} or {"name": "a"}:
-// JavaScript's numbers do not hold all of 64 bits.
+// What the engine says, as the console's JSON. Times are seconds since 1970. Ids are {"number": "7"} or {"name": "a"},
+// because JavaScript's numbers hold less than 64 bits.
 // Threads: pure functions.
 #pragma once
 
@@ -20,7 +20,7 @@ nlohmann::json ToJson(const LiveRecallStatus& status);
 nlohmann::json ToJson(const AuditEntry& entry);
 nlohmann::json ToJson(const ActivateAnswer& answer);
 nlohmann::json ToJson(const EngineHit& hit);
-nlohmann::json ToJson(const JobStatus& job);  // of a training with its losses by epoch, at most a few hundred
+nlohmann::json ToJson(const JobStatus& job);  // A training has its losses by epoch.
 nlohmann::json ToJson(const CanaryStatus& status);
 nlohmann::json ToJson(const ProbeSetStatus& set);
 

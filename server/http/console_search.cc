@@ -61,7 +61,7 @@ absl::StatusOr<Query> QueryFrom(const ApiRequest& request) {
   return query;
 }
 
-// What each generation contributed, and how queries come to it.
+// What each generation contributed, and how queries reach it.
 absl::StatusOr<json> LegsOf(Engine& engine, const std::string& collection, const SearchAnswer& answer) {
   LC_ASSIGN_OR_RETURN(const GenerationStatus serving, engine.GetGeneration(collection, answer.serving_generation));
   LC_ASSIGN_OR_RETURN(const std::vector<AdapterStatus> adapters, engine.ListAdapters(collection));

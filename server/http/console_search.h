@@ -11,9 +11,9 @@
 
 namespace lightcone::server {
 
-// A JSON body with `vector` or `item`, or, under a Content-Type image/..., the bytes of an image file. `k`, `ef`,
-// `exact` and `generation` come from the query string. The answer has the hits, whether their inputs are stored, and
-// the legs: hits, uncertainty and way by generation.
+// The body is JSON with `vector` or `item`, or, under a Content-Type image/..., an image file. The query string gives
+// `k`, `ef`, `exact` and `generation`. The answer has the hits, whether their inputs are stored, and the legs: hits,
+// uncertainty and way by generation.
 absl::StatusOr<nlohmann::json> SearchFromConsole(Engine& engine, const std::string& collection,
                                                  const ApiRequest& request, const CallContext& context);
 

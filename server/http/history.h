@@ -20,20 +20,20 @@ class History {
     absl::Time time;
     uint32_t active_generation = 0;
     std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
-    uint64_t items_done = 0, items_left = 0;  // of the backfill
-    double recall = -1;                       // of live searches lately; -1: none were sampled
+    uint64_t items_done = 0, items_left = 0;  // counts of the backfill
+    double recall = -1;                       // recent recall of live searches; -1: none were sampled
   };
   static constexpr size_t kPointsMax = 400;
 
-  // A point of every collection as it is now; collections that are gone are forgotten. When a collection has too many
-  // points every second one goes, and from then on points are taken half as often.
+  // Takes a point of every collection and forgets collections that are gone. When a collection has kPointsMax points,
+  // every second one goes, and from then on points are taken half as often.
   void Sample(Engine& engine, absl::Time now);
   std::vector<Point> Of(const std::string& collection) const;
 
  private:
   struct Line {
     std::vector<Point> points;
-    uint64_t every = 1, seen = 0;  // samples
+    uint64_t every = 1, seen = 0;  // samples between two points, and samples so far
   };
   mutable absl::Mutex mu_;
   std::map<std::string, Line> lines_ ABSL_GUARDED_BY(mu_);

@@ -10,12 +10,12 @@
 namespace lightcone::server {
 
 struct Picture {
-  std::string type;  // of the media, "image/png"
+  std::string type;  // media type, "image/png"
   std::string bytes;
 };
 
-// Image files (PNG, JPEG, WebP) as they are; a tensor 1 x H x W or 3 x H x W as a bitmap whose values are stretched
-// over black to white. FAILED_PRECONDITION for other inputs.
+// Returns image files (PNG, JPEG, WebP) as they are, and a tensor 1 x H x W or 3 x H x W as a bitmap whose values
+// stretch from black to white. FAILED_PRECONDITION for other inputs.
 absl::StatusOr<Picture> PictureOf(const RawInput& input);
 
 }  // namespace lightcone::server

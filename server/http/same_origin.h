@@ -1,5 +1,7 @@
-// Whether an HTTP request comes from a page of this server, or from no page at all.
-// Threads: pure functions.
+// Whether an HTTP request comes from a page of this server, or from no page at all. A request needs the header
+// X-Lightcone-Console, which only pages of the same origin may send. Its Host must be an address, localhost or the
+// server's name: a foreign name that resolves here is refused. Origin and Sec-Fetch-Site, if any, must be this
+// server's. Threads: pure functions.
 #pragma once
 
 #include <map>
@@ -9,8 +11,7 @@
 
 namespace lightcone::server {
 
-// PERMISSION_DENIED that names the header. `headers`: names in lower case. `name`: of this server beside its addresses
-// and localhost; may be empty.
+// PERMISSION_DENIED names the header. `headers` have names in lower case. `name` is the server's; may be empty.
 absl::Status CheckSameOrigin(const std::map<std::string, std::string>& headers, const std::string& name);
 
 }  // namespace lightcone::server

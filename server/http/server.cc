@@ -21,10 +21,10 @@ namespace lightcone::server {
 namespace {
 
 constexpr int kThreads = 8;
-constexpr size_t kQueuedMax = 64;  // accepted connections that wait for a thread; more wait in the kernel's backlog
+constexpr size_t kQueuedMax = 64;  // accepted connections that wait for a thread; others wait in the kernel
 constexpr char kPlainText[] = "text/plain; charset=utf-8";
 
-// The library's own pool takes any number of connections. This one lets the accepting thread wait for room, so that a
+// The library's pool takes any number of connections. This pool lets the accepting thread wait for room, so that a
 // flood of clients costs neither memory nor file descriptors.
 class BoundedThreads final : public httplib::TaskQueue {
  public:
@@ -39,7 +39,7 @@ class BoundedThreads final : public httplib::TaskQueue {
     jobs_.push_back(std::move(job));
   }
 
-  // The jobs that wait are run, because each owns a socket; they see that the server has stopped and only close it.
+  // Runs the jobs that wait, because each owns a socket. They see that the server has stopped and only close it.
   void shutdown() override {
     {
       absl::MutexLock lock(&mutex_);
@@ -70,7 +70,7 @@ class BoundedThreads final : public httplib::TaskQueue {
   std::vector<std::thread> threads_;
 };
 
-// Nothing from elsewhere is loaded, run or framed, and nothing is sent elsewhere.
+// The console loads, runs and frames nothing from elsewhere, and sends nothing elsewhere.
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -176,7 +176,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
     http->server_->listen_after_bind();
     http->ended_.store(true);
   });
-  // stop() before the loop runs would be lost. Connections already wait in the backlog, so this is no race for clients.
+  // The library ignores a stop() before its loop runs, so wait for that. Clients already queue in the kernel.
   while (!server.is_running() && !self->ended_.load()) std::this_thread::yield();
   if (self->ended_.load()) return Unavailable(StrCat("the http server on '", host, ":", port, "' ended at once"));
   return self;

@@ -1,5 +1,5 @@
 // The small HTTP server beside gRPC: /metrics, /healthz, /readyz, and the console with its JSON API.
-// Threads: Start and Stop from one thread; the handlers are called from the server's own threads.
+// Threads: one thread calls Start and Stop. The server's own threads call the handlers.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ struct HttpHandlers {
   std::function<std::string()> metrics;             // text exposition format
   std::function<std::string()> index;               // the page at "/" without a console, plain text
   std::function<ApiAnswer(const ApiRequest&)> api;  // /api/v1/...; empty: there is no console
-  // Empty: ready. Else the reason why not ("starting", "draining").
+  // Returns why the server is not ready ("starting", "draining"), or nothing.
   std::function<std::string()> not_ready;
 };
 
@@ -31,8 +31,7 @@ class HttpServer {
   ~HttpServer();
 
   int port() const { return port_; }
-  // Ends at once when nobody asks anything, else within about a second and what a handler takes, whatever the clients
-  // do. Idempotent.
+  // Ends at once without requests, else within about a second and the time of a handler. Idempotent.
   void Stop();
 
  private:
@@ -41,7 +40,7 @@ class HttpServer {
   HttpHandlers handlers_;
   std::unique_ptr<BoundedServer> server_;
   std::thread thread_;
-  std::atomic<bool> ended_{false};  // the listening thread has nothing more to do
+  std::atomic<bool> ended_{false};  // The listening thread has ended.
   int port_ = 0;
 };
 

@@ -20,14 +20,6 @@ prometheus::ClientMetric& FamilyList::Add(const std::string& name, const std::st
   return metric;
 }
 
-void FamilyList::Gauge(const std::string& name, const std::string& help, double value, const Labels& labels) {
-  Add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
-}
-
-void FamilyList::Counter(const std::string& name, const std::string& help, double value, const Labels& labels) {
-  Add(name, help, prometheus::MetricType::Counter, labels).counter.value = value;
-}
-
 void FamilyList::Summary(const std::string& name, const std::string& help, uint64_t count, double sum,
                          const std::vector<std::pair<double, double>>& quantiles, const Labels& labels) {
   prometheus::ClientMetric& metric = Add(name, help, prometheus::MetricType::Summary, labels);
@@ -39,16 +31,13 @@ void FamilyList::Summary(const std::string& name, const std::string& help, uint6
 void AddRpcFamilies(const RpcFigures& figures, FamilyList* out) {
   out->Gauge("lightcone_ready", "1 while new calls are taken, 0 while draining; absent while starting.",
              figures.ready ? 1 : 0);
-  out->Gauge("lightcone_in_flight_calls", "Calls that were taken and are not answered yet.",
-             static_cast<double>(figures.in_flight));
+  out->Gauge("lightcone_in_flight_calls", "Calls that were taken and are not answered yet.", figures.in_flight);
   for (const LaneFigures& lane : figures.lanes) {
     const FamilyList::Labels labels = {{"lane", lane.lane}};
-    out->Gauge("lightcone_lane_queued_calls", "Calls that wait for a thread of their lane.",
-               static_cast<double>(lane.queued), labels);
-    out->Gauge("lightcone_lane_running_calls", "Calls that run on a thread of their lane.",
-               static_cast<double>(lane.running), labels);
+    out->Gauge("lightcone_lane_queued_calls", "Calls that wait for a thread of their lane.", lane.queued, labels);
+    out->Gauge("lightcone_lane_running_calls", "Calls that run on a thread of their lane.", lane.running, labels);
     out->Counter("lightcone_lane_rejected_total", "Calls refused with RESOURCE_EXHAUSTED because the queue was full.",
-                 static_cast<double>(lane.rejected_total), labels);
+                 lane.rejected_total, labels);
   }
 }
 
@@ -69,11 +58,10 @@ void AddSegments(const CollectionStatus& status, FamilyList* out) {
   for (const auto& [key, sum] : sums) {
     const FamilyList::Labels labels = {
         {"collection", status.name}, {"generation", StrCat(key.first)}, {"kind", key.second}};
-    out->Gauge("lightcone_index_segments", "Segments of the index.", static_cast<double>(sum.segments), labels);
-    out->Gauge("lightcone_index_rows", "Rows of the index, dead ones included.", static_cast<double>(sum.rows), labels);
-    out->Gauge("lightcone_index_tombstones", "Rows of the index that are dead.", static_cast<double>(sum.dead_rows),
-               labels);
-    out->Gauge("lightcone_index_size_bytes", "Size of the segments.", static_cast<double>(sum.bytes), labels);
+    out->Gauge("lightcone_index_segments", "Segments of the index.", sum.segments, labels);
+    out->Gauge("lightcone_index_rows", "Rows of the index, dead ones included.", sum.rows, labels);
+    out->Gauge("lightcone_index_tombstones", "Rows of the index that are dead.", sum.dead_rows, labels);
+    out->Gauge("lightcone_index_size_bytes", "Size of the segments.", sum.bytes, labels);
   }
 }
 
@@ -81,37 +69,33 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
   const FamilyList::Labels labels = {{"collection", status.name}};
   out->Gauge("lightcone_active_generation", "The generation that serves; 0 before the first activation.",
              status.active_generation, labels);
-  out->Gauge("lightcone_sequence", "Sequence of the latest write.", static_cast<double>(status.sequence), labels);
+  out->Gauge("lightcone_sequence", "Sequence of the latest write.", status.sequence, labels);
   for (const auto& [generation, items] : status.items_by_generation) {
-    out->Gauge("lightcone_items", "Items by the generation of their head.", static_cast<double>(items),
+    out->Gauge("lightcone_items", "Items by the generation of their head.", items,
                {{"collection", status.name}, {"generation", StrCat(generation)}});
   }
   AddSegments(status, out);
-  out->Gauge("lightcone_index_mapped_bytes", "Bytes of segment files mapped into memory.",
-             static_cast<double>(status.mapped_bytes), labels);
+  out->Gauge("lightcone_index_mapped_bytes", "Bytes of segment files mapped into memory.", status.mapped_bytes, labels);
   out->Gauge("lightcone_payload_index_bytes", "Bytes of payload indexes, part of lightcone_index_heap_bytes.",
-             static_cast<double>(status.payload_index_bytes), labels);
-  out->Gauge("lightcone_index_heap_bytes", "Bytes of the index on the heap.", static_cast<double>(status.heap_bytes),
+             status.payload_index_bytes, labels);
+  out->Gauge("lightcone_index_heap_bytes", "Bytes of the index on the heap.", status.heap_bytes, labels);
+  out->Gauge("lightcone_carried_rows", "Rows that item adapters have carried over into files.", status.carried_rows,
              labels);
-  out->Gauge("lightcone_carried_rows", "Rows that item adapters have carried over into files.",
-             static_cast<double>(status.carried_rows), labels);
-  out->Gauge("lightcone_carried_bytes", "Bytes of those files, mapped.", static_cast<double>(status.carried_bytes),
-             labels);
-  out->Gauge("lightcone_index_builds_running", "Segments that are being built now.",
-             static_cast<double>(status.builds_running), labels);
-  out->Counter("lightcone_index_builds_total", "Segments built since the start.",
-               static_cast<double>(status.builds_total), labels);
+  out->Gauge("lightcone_carried_bytes", "Bytes of the files that lightcone_carried_rows counts, mapped.",
+             status.carried_bytes, labels);
+  out->Gauge("lightcone_index_builds_running", "Segments that are being built now.", status.builds_running, labels);
+  out->Counter("lightcone_index_builds_total", "Segments built since the start.", status.builds_total, labels);
   out->Gauge("lightcone_index_failing", "1: background work on the index fails, and is tried again.",
              status.index_error.ok() ? 0 : 1, labels);
   out->Gauge("lightcone_writes_refused", "1: the collection takes no writes until a restart.",
              status.write_error.ok() ? 0 : 1, labels);
   out->Counter("lightcone_index_rebuilds_total", "Damaged or missing segments rebuilt from the store since the start.",
-               static_cast<double>(status.rebuilds_total), labels);
+               status.rebuilds_total, labels);
   out->Gauge("lightcone_index_unchecked_segments", "Segments whose files have not been read through since the start.",
-             static_cast<double>(status.segments_unchecked), labels);
+             status.segments_unchecked, labels);
   out->Gauge("lightcone_index_damaged_segments",
              "Damaged segments whose rows are being taken from the store: searches of them answer UNAVAILABLE.",
-             static_cast<double>(status.segments_damaged), labels);
+             status.segments_damaged, labels);
 }
 
 }  // namespace
@@ -120,28 +104,25 @@ void AddDevice(const gpu::ServingStatus& device, FamilyList* out) {
   out->Gauge("lightcone_gpu_info", "1: what scans sealed segments (serving: the device; none, lost: the CPU), and why.",
              1, {{"state", device.state}, {"reason", device.reason}});
   if (device.state == "none") return;
-  const auto number = [](int64_t n) { return static_cast<double>(n); };
-  out->Gauge("lightcone_gpu_memory_bytes", "Memory of the device that is taken.", number(device.stats.bytes));
-  out->Gauge("lightcone_gpu_memory_max_bytes", "Memory of the device that may be taken.",
-             number(device.stats.bytes_max));
-  out->Counter("lightcone_gpu_scans_total", "Scans that the device answered, of a query each.",
-               number(device.stats.scans));
-  out->Counter("lightcone_gpu_incomplete_total", "Scans that it gave back to the CPU.",
-               number(device.stats.incomplete));
+  out->Gauge("lightcone_gpu_memory_bytes", "Memory of the device that is taken.", device.stats.bytes);
+  out->Gauge("lightcone_gpu_memory_max_bytes", "Memory of the device that may be taken.", device.stats.bytes_max);
+  out->Counter("lightcone_gpu_scans_total", "Scans that the device answered, of a query each.", device.stats.scans);
+  out->Counter("lightcone_gpu_incomplete_total", "Scans that the device gave back to the CPU.",
+               device.stats.incomplete);
   out->Counter("lightcone_gpu_refused_segments_total", "Segments that did not fit, and stayed with the CPU.",
-               number(device.stats.segments_refused));
+               device.stats.segments_refused);
   out->Counter("lightcone_gpu_lost_total", "1 once the device has failed; the CPU serves from then on.",
                device.stats.lost ? 1 : 0);
 }
 
 void AddEngineFamilies(Engine& engine, FamilyList* out) {
   const absl::StatusOr<std::vector<CollectionStatus>> collections = engine.ListCollections();
-  out->Gauge("lightcone_collections", "Collections.", collections.ok() ? static_cast<double>(collections->size()) : 0);
+  out->Gauge("lightcone_collections", "Collections.", collections.ok() ? collections->size() : 0);
   if (collections.ok()) {
     for (const CollectionStatus& status : *collections) {
       AddCollection(status, out);
       const absl::StatusOr<LiveRecallStatus> live = engine.GetLiveRecall(status.name);
-      if (live.ok()) AddLiveFamilies(status.name, *live, out);  // else it was dropped just now
+      if (live.ok()) AddLiveFamilies(status.name, *live, out);  // not ok: the collection was dropped just now
       const absl::StatusOr<BackfillStatus> backfill = engine.GetBackfill(status.name);
       if (backfill.ok()) AddBackfill(status.name, *backfill, out);
       const absl::StatusOr<CanaryStatus> canary = engine.GetCanary(status.name);
@@ -149,7 +130,7 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
     }
   }
   for (const auto& [name, why] : engine.RefusedCollections()) {
-    out->Gauge("lightcone_collection_refused", "1: it is stored, and was refused at the start; the log says why.", 1,
+    out->Gauge("lightcone_collection_refused", "1: the start refused this stored collection; the log says why.", 1,
                {{"collection", name}});
   }
   const absl::StatusOr<JobPage> trainings = engine.ListJobs("", Engine::kTrainJob, 100, "");
@@ -160,17 +141,14 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
   AddDevice(gpu::ServingDeviceStatus(), out);
   AddDisk(engine.options().data_folder, out);
   const StoreStats store = engine.StoreStatistics();
-  out->Gauge("lightcone_store_size_bytes", "Bytes of the store on disk.", static_cast<double>(store.disk_bytes));
-  out->Gauge("lightcone_store_memtable_bytes", "Bytes written and not yet flushed to tables.",
-             static_cast<double>(store.memtable_bytes));
-  out->Gauge("lightcone_store_stalled", "1 while the store delays or stops writes.",
-             static_cast<double>(store.stalled));
-  out->Gauge("lightcone_store_read_only", "1: an I/O error has ended writing, until a restart.",
-             static_cast<double>(store.read_only));
-  out->Gauge("lightcone_store_keys", "Keys of the store, estimated.", static_cast<double>(store.estimated_keys));
+  out->Gauge("lightcone_store_size_bytes", "Bytes of the store on disk.", store.disk_bytes);
+  out->Gauge("lightcone_store_memtable_bytes", "Bytes written and not yet flushed to tables.", store.memtable_bytes);
+  out->Gauge("lightcone_store_stalled", "1 while the store delays or stops writes.", store.stalled);
+  out->Gauge("lightcone_store_read_only", "1: an I/O error has ended writing, until a restart.", store.read_only);
+  out->Gauge("lightcone_store_keys", "Keys of the store, estimated.", store.estimated_keys);
   out->Counter("lightcone_store_syncs_total", "Syncs to disk for durable writes; concurrent writers share one.",
-               static_cast<double>(store.syncs_total));
-  out->Counter("lightcone_store_writes_total", "Batches written.", static_cast<double>(store.writes_total));
+               store.syncs_total);
+  out->Counter("lightcone_store_writes_total", "Batches written.", store.writes_total);
 }
 
 }  // namespace lightcone::server

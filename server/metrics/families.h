@@ -1,5 +1,5 @@
-// Figures that are read from their owners at each scrape, so that nothing has to be kept up to date (or forgotten when
-// a collection is dropped). Threads: FamilyList belongs to one thread.
+// Figures that each scrape reads from their owners. Nothing has to be kept up to date, or forgotten when a collection
+// is dropped. Threads: a FamilyList belongs to one thread.
 #pragma once
 
 #include <string>
@@ -17,8 +17,14 @@ namespace lightcone::server {
 class FamilyList {
  public:
   using Labels = std::vector<std::pair<std::string, std::string>>;
-  void Gauge(const std::string& name, const std::string& help, double value, const Labels& labels = {});
-  void Counter(const std::string& name, const std::string& help, double value, const Labels& labels = {});
+  template <typename Number>
+  void Gauge(const std::string& name, const std::string& help, Number value, const Labels& labels = {}) {
+    Add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = static_cast<double>(value);
+  }
+  template <typename Number>
+  void Counter(const std::string& name, const std::string& help, Number value, const Labels& labels = {}) {
+    Add(name, help, prometheus::MetricType::Counter, labels).counter.value = static_cast<double>(value);
+  }
   // `quantiles`: pairs of a quantile and its value.
   void Summary(const std::string& name, const std::string& help, uint64_t count, double sum,
                const std::vector<std::pair<double, double>>& quantiles, const Labels& labels);
@@ -37,13 +43,12 @@ void AddEngineFamilies(Engine& engine, FamilyList* out);
 void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& status, FamilyList* out);
 // The device of the process, which all collections share.
 void AddDevice(const gpu::ServingStatus& device, FamilyList* out);
-// The backfill of a collection, once one was started.
 void AddBackfill(const std::string& collection, const BackfillStatus& status, FamilyList* out);
-// A training that runs.
+// Adds nothing unless the training runs.
 void AddTraining(const JobStatus& job, FamilyList* out);
-// Both sides of a canary; nothing where there is none.
+// Adds both sides of a canary, if there is one.
 void AddCanary(const std::string& collection, const CanaryStatus& status, FamilyList* out);
-// The file system that holds the data folder; nothing when it cannot be asked.
+// Adds the size and free space of the file system that holds the data folder.
 void AddDisk(const std::string& data_folder, FamilyList* out);
 void AddLiveSampling(const LiveSamplerStatus& status, FamilyList* out);
 

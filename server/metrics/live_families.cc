@@ -30,10 +30,9 @@ void AddSpread(const std::string& collection, const LiveSpread& spread, FamilyLi
 
 void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& status, FamilyList* out) {
   const FamilyList::Labels whole = {{"collection", collection}};
-  out->Counter("lightcone_live_recall_samples_total", "Searches that were repeated exactly.",
-               static_cast<double>(status.samples), whole);
+  out->Counter("lightcone_live_recall_samples_total", "Searches that were repeated exactly.", status.samples, whole);
   out->Counter("lightcone_live_recall_failures_total", "Searches that were to be repeated and could not.",
-               static_cast<double>(status.failures), whole);
+               status.failures, whole);
   for (const LiveRecall& recall : status.recall) {
     const FamilyList::Labels labels = {{"collection", collection},
                                        {"query_generation", StrCat(recall.query_generation)},
@@ -41,10 +40,10 @@ void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& stat
                                        {"segment", recall.segment},
                                        {"filter", recall.filter}};
     out->Counter("lightcone_live_recall_expected_total", "Hits that exact search found for sampled searches.",
-                 static_cast<double>(recall.expected), labels);
-    out->Counter("lightcone_live_recall_found_total", "Those of them that the searches had found as they were asked.",
-                 static_cast<double>(recall.found), labels);
-    if (recall.recent_expected < 1) continue;  // nothing lately
+                 recall.expected, labels);
+    out->Counter("lightcone_live_recall_found_total", "Expected hits that the sampled searches had found.",
+                 recall.found, labels);
+    if (recall.recent_expected < 1) continue;  // Nothing was sampled lately.
     out->Gauge("lightcone_live_recall", "Found of expected hits of about the last hundred sampled searches.",
                recall.recent_found / recall.recent_expected, labels);
   }
@@ -53,7 +52,7 @@ void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& stat
 
 void AddLiveSampling(const LiveSamplerStatus& status, FamilyList* out) {
   out->Counter("lightcone_live_recall_dropped_total", "Sampled searches dropped because too many were waiting.",
-               static_cast<double>(status.dropped_total));
+               status.dropped_total);
   out->Counter("lightcone_live_recall_cpu_seconds_total", "Processor time spent on repeating searches.",
                status.seconds_total);
 }

@@ -31,10 +31,10 @@ struct Metrics::State {
   absl::Time started = absl::Now();
   prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>* requests = nullptr;
-  prometheus::Family<prometheus::Counter>* part_errors = nullptr;  // rare, so looked up each time
+  prometheus::Family<prometheus::Counter>* part_errors = nullptr;  // Such errors are rare, so each is looked up.
   prometheus::Family<prometheus::Histogram>* durations = nullptr;
   absl::Mutex calls_mutex;
-  // Families look labels up by building a map; a call should not pay for that.
+  // A family builds a map to look labels up. A call should not pay for that.
   absl::flat_hash_map<std::pair<std::string, std::string>, prometheus::Counter*> counters ABSL_GUARDED_BY(calls_mutex);
   absl::flat_hash_map<std::string, prometheus::Histogram*> histograms ABSL_GUARDED_BY(calls_mutex);
 
