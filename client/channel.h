@@ -1,5 +1,5 @@
-// What the client's source files share: the channel, the translation of errors, deadlines and the retry loop.
-// Internal: not for users of the client.
+// Shared by the client's source files: the channel, the translation of errors, deadlines and the retry loop. Internal:
+// not for users of the client.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -36,10 +36,10 @@ struct Client::Impl {
 // Code and message of the server; the FieldViolation of the error's details becomes a FieldError payload.
 absl::Status FromGrpc(const grpc::Status& status);
 
-// Whether the same call may be made again: the server was not there, or went away before it answered.
+// Whether the same call may be made again: the server was absent, or went away before it answered.
 inline bool MayRetry(const absl::Status& status) { return status.code() == absl::StatusCode::kUnavailable; }
 
-// When a call that starts now must be over.
+// Time by which a call that starts now must be over.
 absl::Time DeadlineOf(const ClientOptions& options, absl::Duration call_timeout);
 // Sets the deadline of `context` unless it is infinite.
 void SetDeadline(absl::Time deadline, grpc::ClientContext* context);
@@ -50,8 +50,7 @@ class Backoff {
   // `retries_max` -1: the client's.
   Backoff(const ClientOptions& options, int retries_max);
 
-  // How long to pause before the next try; a negative duration when no try is left, or none would fit in before
-  // `deadline`.
+  // Pause before the next try; negative when no try is left, or none would begin before `deadline`.
   absl::Duration Next(absl::Time deadline);
   // After progress: the next failure begins with the first pause again.
   void Reset();

@@ -53,8 +53,8 @@ struct ClientOptions {
   bool retry_writes = false;                              // Upsert, Delete, UpsertStream: see above
   std::string operator_name = {};                         // name for requests that leave it out; <= 128 bytes
   int64_t message_bytes_max = int64_t{1} << 30;           // bytes of a message, both ways; up to 2^31 - 1
-  // While calls are under way the server is asked this often whether it is there; without an answer in as long they end
-  // UNAVAILABLE, so that a watch without a deadline notices a host that vanished. 1 s .. 1 h (a server takes no less).
+  // How often the client asks the server during calls whether it is there, 1 s .. 1 h (a server takes no less). Without
+  // an answer in as long the calls end UNAVAILABLE. A watch without a deadline thereby notices a host that vanished.
   absl::Duration keepalive = absl::Seconds(20);
 
   // INVALID_ARGUMENT names the field, the value and what is allowed.
@@ -68,7 +68,7 @@ struct CallOptions {
 
 class Client {
  public:
-  // Checks the options and makes the channel. Does not wait for a server: the first call, or WaitUntilServing, does.
+  // Checks the options and makes the channel, without waiting for a server. The first call, or WaitUntilServing, waits.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   ~Client();
   Client(const Client&) = delete;
@@ -76,7 +76,7 @@ class Client {
 
   // grpc.health.v1: OK when the server says SERVING; UNAVAILABLE when it is not there, starting or draining.
   absl::Status CheckHealth(const CallOptions& options = {});
-  // Asks until the server serves. DEADLINE_EXCEEDED (with the last answer) after `timeout`.
+  // Asks for health until the server serves. DEADLINE_EXCEEDED, with the last answer, after `timeout`.
   absl::Status WaitUntilServing(absl::Duration timeout);
 
   // Retrieval.
@@ -85,7 +85,7 @@ class Client {
   absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::SearchResponse> Search(const v1::SearchRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::CountResponse> Count(const v1::CountRequest& request, const CallOptions& options = {});
-  // client/upsert_stream.h and client/scroll_cursor.h say how these behave.
+  // See client/upsert_stream.h and client/scroll_cursor.h.
   std::unique_ptr<UpsertStream> OpenUpsertStream(UpsertStreamOptions options);
   std::unique_ptr<ScrollCursor> Scroll(const v1::ScrollRequest& request, const CallOptions& options = {});
 
@@ -130,7 +130,7 @@ class Client {
   absl::StatusOr<v1::SampleItemsResponse> SampleItems(const v1::SampleItemsRequest& request,
                                                       const CallOptions& options = {});
 
-  // Probe sets, and the jobs that work with them.
+  // Probe sets and jobs.
   absl::StatusOr<v1::PutProbesResponse> PutProbes(const v1::PutProbesRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::DropProbesResponse> DropProbes(const v1::DropProbesRequest& request,
                                                     const CallOptions& options = {});
@@ -144,12 +144,12 @@ class Client {
   absl::StatusOr<v1::JobsListResponse> ListJobs(const v1::JobsListRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::JobsCancelResponse> CancelJob(const v1::JobsCancelRequest& request,
                                                    const CallOptions& options = {});
-  // Calls `see` with the job each time it changes, until it has ended; then answers it. After a broken connection it
-  // watches again. CallOptions::timeout bounds the whole: set InfiniteDuration() for long jobs.
+  // Calls `see` with the job after each change until the job has ended, and returns it. After a broken connection the
+  // client watches again. CallOptions::timeout bounds the whole: use InfiniteDuration() for long jobs.
   absl::StatusOr<v1::JobInfo> WatchJob(const std::string& id, const std::function<void(const v1::JobInfo&)>& see,
                                        const CallOptions& options = {});
 
-  // Trainings: jobs of one kind. WatchTraining as WatchJob.
+  // Trainings are jobs of one kind. WatchTraining behaves as WatchJob.
   absl::StatusOr<v1::TrainingStartResponse> StartTraining(const v1::TrainingStartRequest& request,
                                                           const CallOptions& options = {});
   absl::StatusOr<v1::TrainingGetResponse> GetTraining(const v1::TrainingGetRequest& request,
@@ -165,14 +165,13 @@ class Client {
   absl::StatusOr<v1::SetCanaryResponse> SetCanary(const v1::SetCanaryRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::GetCanaryResponse> GetCanary(const v1::GetCanaryRequest& request, const CallOptions& options = {});
 
-  // Lazy backfill. A lease whose answer got lost is retried with another set of items; the lost one ends by its
-  // timeout.
+  // Lazy backfill. A lease whose answer was lost is retried with other items. The lost lease ends by its timeout.
   absl::StatusOr<v1::BackfillStartResponse> StartBackfill(const v1::BackfillStartRequest& request,
                                                           const CallOptions& options = {});
   absl::StatusOr<v1::PauseResponse> PauseBackfill(const v1::PauseRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::StatusResponse> BackfillStatus(const v1::StatusRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::LeaseResponse> LeaseBackfill(const v1::LeaseRequest& request, const CallOptions& options = {});
-  // As WatchJob, until the backfill is done, stopped or has failed; at once where there is none.
+  // Watches as WatchJob until the backfill is done, stopped or failed; returns at once where there is none.
   absl::StatusOr<v1::StatusResponse> WatchBackfill(const std::string& collection,
                                                    const std::function<void(const v1::StatusResponse&)>& see,
                                                    const CallOptions& options = {});
@@ -187,16 +186,16 @@ class Client {
   const std::unique_ptr<Impl> impl_;
 };
 
-// The error of one query or one batch as a status with its FieldError payload.
+// Error of one query or one batch as a status with the parts of a FieldError.
 absl::Status StatusOf(const v1::PartError& error);
 
-// A fresh request_id: 32 hexadecimal digits. Threads: safe.
+// New request_id of 32 hexadecimal digits. Threads: safe.
 std::string NewRequestId();
 
-// Puts `count` float32 values into `vector` as f32_le, the encoding that costs least.
+// Puts `count` float32 values into `vector` as f32_le, the cheapest encoding.
 void SetVector(const float* values, int64_t count, v1::Vector* vector);
-// Values of any encoding, as float32. INVALID_ARGUMENT when no encoding is set or the bytes are no whole number of
-// elements.
+// Values of a vector of any encoding, as float32. INVALID_ARGUMENT when no encoding is set or the bytes are no whole
+// number of elements.
 absl::StatusOr<std::vector<float>> VectorOf(const v1::Vector& vector);
 
 }  // namespace lightcone::client

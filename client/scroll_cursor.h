@@ -10,18 +10,18 @@
 
 namespace lightcone::client {
 
-// After a broken connection, or a deadline that was over although pages came, it goes on from its last token, so that
-// an item that stays put is seen exactly once. CallOptions::timeout bounds the wait for a page, not the whole walk.
-// Threads: one at a time.
+// Walks items of a collection. After a broken connection, or a deadline that passed although pages came, the cursor
+// goes on from its last token. An item that stays in place is seen exactly once. CallOptions::timeout bounds the wait
+// for a page, not the whole walk. Threads: one at a time.
 class ScrollCursor {
  public:
   virtual ~ScrollCursor() = default;
 
-  // Reads the next page into `page`; false at the end. After an error the cursor may be asked again: it goes on from
+  // Reads the next page into `page`; false at the end. After an error the cursor may be asked again, and goes on from
   // its last token.
   virtual absl::StatusOr<bool> Next(v1::ScrollResponse* page) = 0;
 
-  // Where the walk stands: a later ScrollRequest with this token goes on behind the last page. Empty: at the start.
+  // Token of the last page: a later ScrollRequest with it goes on after that page. Empty: at the start.
   virtual const std::string& token() const = 0;
 };
 

@@ -11,8 +11,8 @@
 
 namespace lightcone::client {
 
-// Called once for each batch, in the order of Send, from the stream's own thread: the server's acknowledgement, or its
-// refusal of this batch. Must not call the stream.
+// Called once for each batch, in the order of Send, from the stream's own thread, with the server's acknowledgement or
+// refusal of the batch. It must not call the stream.
 using AcknowledgeCallback = std::function<void(uint64_t tag, const absl::StatusOr<v1::UpsertResponse>& outcome)>;
 
 struct UpsertStreamOptions {
@@ -22,18 +22,18 @@ struct UpsertStreamOptions {
   AcknowledgeCallback on_acknowledge = {};  // may be empty
 };
 
-// When the connection breaks (UNAVAILABLE), the stream fails; with ClientOptions::retry_writes it reconnects and sends
-// the unacknowledged batches again, in order; see client.h for when that is safe. Threads: one thread sends.
+// A stream fails when its connection breaks (UNAVAILABLE). With ClientOptions::retry_writes it reconnects and sends the
+// unacknowledged batches again, in order; client.h says when that is safe. Threads: one thread sends.
 class UpsertStream {
  public:
   virtual ~UpsertStream() = default;
 
-  // Queues one batch; blocks while `in_flight_max` are unacknowledged, or the server reads nothing. An error is the
-  // stream's: nothing further can be sent, and batches without an acknowledgement may or may not have been written.
+  // Queues one batch. Blocks while `in_flight_max` batches are unacknowledged, or the server reads nothing. After an
+  // error the stream takes no further batch, and batches without an acknowledgement may or may not be written.
   virtual absl::Status Send(v1::UpsertRequest batch, uint64_t tag) = 0;
 
-  // Waits for every acknowledgement and closes the stream. OK when the stream went well, even if single batches were
-  // refused (the callback has been told). Call it once, last. The destructor without it cancels what is under way.
+  // Waits for every acknowledgement and closes the stream. OK also when the server refused single batches, which the
+  // callback was told. Call it once, last. The destructor alone cancels what is under way.
   virtual absl::Status Finish() = 0;
 };
 

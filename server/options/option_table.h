@@ -1,7 +1,5 @@
-// The one table of options. From it come the command line's flags, the LIGHTCONE_* variables, the keys of the TOML
-// file,
-// --print-config and the table in docs/reference/options.md.
-// Threads: the table is built once and immutable.
+// The one table of options. Flags, LIGHTCONE_* variables, keys of the TOML file, --print-config and the table in
+// docs/reference/options.md come from it. Threads: the table is built once and immutable.
 #pragma once
 
 #include <functional>

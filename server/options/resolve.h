@@ -16,7 +16,7 @@ class App;
 
 namespace lightcone::server {
 
-// What the command line said. Filled by CLI11 while it parses; must outlive the parse.
+// Flags of the command line. CLI11 fills them while it parses. They must outlive the parse.
 struct ServerFlags {
   std::map<std::string, std::string> values;  // key -> value of the flags that were given
   std::string config_file;                    // --config; empty: LIGHTCONE_CONFIG, else none
@@ -34,8 +34,8 @@ struct ResolvedConfig {
   std::map<std::string, std::string> sources;  // key -> "default", "file PATH:LINE", "environment NAME", "flag --x"
 };
 
-// INVALID_ARGUMENT names key, value, what is allowed and where it came from; an unknown key of the file, its line and
-// the nearest known key; an unknown LIGHTCONE_ variable is not looked at. NOT_FOUND when the file does not exist.
+// INVALID_ARGUMENT names key, value, what is allowed and the source. For an unknown key of the file it names the line
+// and the nearest known key. Unknown LIGHTCONE_ variables are ignored. NOT_FOUND when the file does not exist.
 absl::StatusOr<ResolvedConfig> ResolveConfig(const ServerFlags& flags, const Environment& environment);
 
 // All effective values as a TOML file that gives the same config again; the source of each as a comment.

@@ -19,8 +19,8 @@ struct Address {
 // INVALID_ARGUMENT naming `field`.
 absl::StatusOr<Address> ParseAddress(std::string_view text, std::string_view field);
 
-// UNAVAILABLE naming the address and the system's reason when it cannot be listened on now. gRPC itself gives no
-// reason; the race between this look and the listening only costs the better message.
+// UNAVAILABLE names the address and the system's reason when nothing can listen there now. gRPC gives no reason.
+// Another process may take the address after this check, which costs the better message only.
 absl::Status CheckFree(const Address& address);
 
 }  // namespace lightcone::server

@@ -2,61 +2,49 @@
 
 #include "base/status.h"
 #include "lightcone/v1/backfill.grpc.pb.h"
-#include "server/rpc/convert.h"
+#include "server/rpc/operator_service.h"
 #include "server/rpc/services.h"
-#include "server/rpc/unary_call.h"
 #include "server/rpc/watch_stream.h"
 
 namespace lightcone::server {
 namespace {
 
-using Context = grpc::CallbackServerContext;
-using Unary = grpc::ServerUnaryReactor;
-
 constexpr std::chrono::milliseconds kBackfillLookEvery{500};
 
-// A paused one may go on.
+// Whether a backfill has ended. A paused backfill has not.
 bool Ended(BackfillState state) {
   return state == BackfillState::kNone || state == BackfillState::kStopped || state == BackfillState::kDone ||
          state == BackfillState::kFailed;
 }
 
-class BackfillService final : public v1::Backfill::CallbackService {
+class BackfillService final : public OperatorService<v1::Backfill::CallbackService> {
  public:
-  explicit BackfillService(RpcCore* core) : core_(core) {}
+  using OperatorService::OperatorService;
 
   Unary* Lease(Context* context, const v1::LeaseRequest* request, v1::LeaseResponse* response) override {
     return Operate(context, "Backfill/Lease", [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const LeaseCall call, FromWire(*request));
-      LC_ASSIGN_OR_RETURN(LeaseAnswer answer, core_->engine().LeaseBackfill(call));
-      ToWire(std::move(answer), response);
-      return absl::OkStatus();
+      return Convert(core_->engine().LeaseBackfill(call), response);
     });
   }
 
   Unary* Start(Context* context, const v1::BackfillStartRequest* request,
                v1::BackfillStartResponse* response) override {
-    return Operate(context, "Backfill/Start", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const BackfillStatus status, core_->engine().StartBackfill(FromWire(*request)));
-      ToWire(status, response->mutable_status());
-      return absl::OkStatus();
+    return Operate(context, "Backfill/Start", [=, this](const CallContext&) {
+      return Convert(core_->engine().StartBackfill(FromWire(*request)), response->mutable_status());
     });
   }
 
   Unary* Pause(Context* context, const v1::PauseRequest* request, v1::PauseResponse* response) override {
-    return Operate(context, "Backfill/Pause", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const BackfillStatus status,
-                          core_->engine().PauseBackfill(request->collection(), request->request_id()));
-      ToWire(status, response->mutable_status());
-      return absl::OkStatus();
+    return Operate(context, "Backfill/Pause", [=, this](const CallContext&) {
+      return Convert(core_->engine().PauseBackfill(request->collection(), request->request_id()),
+                     response->mutable_status());
     });
   }
 
   Unary* Status(Context* context, const v1::StatusRequest* request, v1::StatusResponse* response) override {
-    return Operate(context, "Backfill/Status", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const BackfillStatus status, core_->engine().GetBackfill(request->collection()));
-      ToWire(status, response);
-      return absl::OkStatus();
+    return Operate(context, "Backfill/Status", [=, this](const CallContext&) {
+      return Convert(core_->engine().GetBackfill(request->collection()), response);
     });
   }
 
@@ -72,13 +60,6 @@ class BackfillService final : public v1::Backfill::CallbackService {
           return Ended(status.state);
         });
   }
-
- private:
-  Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
-    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
-  }
-
-  RpcCore* const core_;
 };
 
 }  // namespace

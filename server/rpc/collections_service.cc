@@ -3,28 +3,22 @@
 
 #include "base/status.h"
 #include "lightcone/v1/collections.grpc.pb.h"
-#include "server/rpc/convert.h"
+#include "server/rpc/operator_service.h"
 #include "server/rpc/services.h"
-#include "server/rpc/unary_call.h"
 
 namespace lightcone::server {
 namespace {
 
-using Context = grpc::CallbackServerContext;
-using Unary = grpc::ServerUnaryReactor;
-
 constexpr size_t kPageDefault = 1'000;
 
-class CollectionsService final : public v1::Collections::CallbackService {
+class CollectionsService final : public OperatorService<v1::Collections::CallbackService> {
  public:
-  explicit CollectionsService(RpcCore* core) : core_(core) {}
+  using OperatorService::OperatorService;
 
   Unary* Create(Context* context, const v1::CreateRequest* request, v1::CreateResponse* response) override {
     return Operate(context, "Collections/Create", [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const CreateCollectionCall call, FromWire(*request, core_->options().index_defaults));
-      LC_ASSIGN_OR_RETURN(const CollectionStatus status, core_->engine().CreateCollection(call));
-      ToWire(status, response->mutable_collection());
-      return absl::OkStatus();
+      return Convert(core_->engine().CreateCollection(call), response->mutable_collection());
     });
   }
 
@@ -48,10 +42,8 @@ class CollectionsService final : public v1::Collections::CallbackService {
 
   Unary* Get(Context* context, const v1::CollectionsGetRequest* request,
              v1::CollectionsGetResponse* response) override {
-    return Operate(context, "Collections/Get", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const CollectionStatus status, core_->engine().GetCollection(request->name()));
-      ToWire(status, response->mutable_collection());
-      return absl::OkStatus();
+    return Operate(context, "Collections/Get", [=, this](const CallContext&) {
+      return Convert(core_->engine().GetCollection(request->name()), response->mutable_collection());
     });
   }
 
@@ -76,27 +68,22 @@ class CollectionsService final : public v1::Collections::CallbackService {
   }
 
   Unary* Rebuild(Context* context, const v1::RebuildRequest* request, v1::RebuildResponse* response) override {
-    Lane& lane = request->wait() ? core_->wait_lane() : core_->operate_lane();
-    return StartUnary(core_, &lane, context, "Collections/Rebuild", [=, this](const CallContext& call) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const IndexChange index, FromWire(request->index()));
-      LC_ASSIGN_OR_RETURN(
-          const CollectionStatus status,
-          core_->engine().Rebuild(request->collection(), index, request->wait(), request->request_id(), call));
-      ToWire(status, response->mutable_collection());
-      return absl::OkStatus();
-    });
+    return OperateOrWait(
+        request->wait(), context, "Collections/Rebuild", [=, this](const CallContext& call) -> absl::Status {
+          LC_ASSIGN_OR_RETURN(const IndexChange index, FromWire(request->index()));
+          return Convert(
+              core_->engine().Rebuild(request->collection(), index, request->wait(), request->request_id(), call),
+              response->mutable_collection());
+        });
   }
 
   Unary* IndexPayload(Context* context, const v1::IndexPayloadRequest* request,
                       v1::IndexPayloadResponse* response) override {
-    Lane& lane = request->wait() ? core_->wait_lane() : core_->operate_lane();
-    return StartUnary(core_, &lane, context, "Collections/IndexPayload",
-                      [=, this](const CallContext& call) -> absl::Status {
-                        LC_ASSIGN_OR_RETURN(const IndexPayloadCall change, FromWire(*request));
-                        LC_ASSIGN_OR_RETURN(const CollectionStatus status, core_->engine().IndexPayload(change, call));
-                        ToWire(status, response->mutable_collection());
-                        return absl::OkStatus();
-                      });
+    return OperateOrWait(request->wait(), context, "Collections/IndexPayload",
+                         [=, this](const CallContext& call) -> absl::Status {
+                           LC_ASSIGN_OR_RETURN(const IndexPayloadCall change, FromWire(*request));
+                           return Convert(core_->engine().IndexPayload(change, call), response->mutable_collection());
+                         });
   }
 
  private:
@@ -106,12 +93,6 @@ class CollectionsService final : public v1::Collections::CallbackService {
                                   "stop the server and copy its data folder instead"));
     });
   }
-
-  Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
-    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
-  }
-
-  RpcCore* const core_;
 };
 
 }  // namespace

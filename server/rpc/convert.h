@@ -1,7 +1,7 @@
-// Wire <-> engine: conversion and nothing more. Limits and meaning are the engine's business; what cannot be expressed
-// in the engine's types (an unknown enum value, bytes that are no whole number of floats, an unset oneof) is refused
-// here with INVALID_ARGUMENT that names the field by its path ("items[3].vector.f32_le"). Threads: pure functions. No
-// gRPC here, so that fuzzers and tests link little.
+// Conversion between wire and engine, and nothing more. The engine checks limits and meaning. A value that the engine's
+// types cannot express (an unknown enumerator, bytes that are no whole number of floats, an unset oneof) is refused
+// here with INVALID_ARGUMENT, which names the field by its path ("items[3].vector.f32_le"). Threads: pure functions. No
+// gRPC stands here, so that fuzzers and tests link little.
 #pragma once
 
 #include <optional>
@@ -26,10 +26,10 @@
 
 namespace lightcone::server {
 
-// Makes the path of a field for a message. Not a string: a batch has thousands of fields, and few are wrong.
+// Makes the path of a field for a message. It is no string: a batch has thousands of fields, and few are wrong.
 using FieldPath = absl::FunctionRef<std::string()>;
 
-// Pieces. `field` is the path for messages.
+// Parts of messages. `field` is the path for messages of errors.
 absl::StatusOr<ItemId> FromWire(const v1::ItemId& id, FieldPath field);
 absl::StatusOr<std::vector<float>> FromWire(const v1::Vector& vector, FieldPath field);
 absl::StatusOr<RawInput> FromWire(const v1::RawInput& input, FieldPath field);
@@ -38,10 +38,10 @@ absl::StatusOr<FilterValue> FromWire(const v1::FilterValue& value, std::string_v
 absl::StatusOr<std::vector<ItemId>> FromWire(const google::protobuf::RepeatedPtrField<v1::ItemId>& ids);
 absl::StatusOr<Durability> FromWire(v1::Durability durability);
 absl::StatusOr<Metric> FromWire(v1::Geometry geometry);
-// Fields that are 0 are not set.
+// Fields that are 0 stay unset.
 absl::StatusOr<IndexChange> FromWire(const v1::IndexSettings& settings);
 
-// nullopt when the message has no filter; a filter that is there but empty is refused.
+// nullopt when the message has no filter. An empty filter is refused.
 template <typename Message>
 absl::StatusOr<std::optional<FilterNode>> FilterOf(const Message& message) {
   if (!message.has_filter()) return std::optional<FilterNode>();
@@ -52,7 +52,7 @@ absl::StatusOr<std::optional<FilterNode>> FilterOf(const Message& message) {
 
 // Calls.
 absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request);
-// A query that cannot be converted carries its error; the call itself goes on.
+// A query that cannot be converted carries its error, and the call goes on.
 absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request);
 absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults);
 absl::StatusOr<IndexPayloadCall> FromWire(const v1::IndexPayloadRequest& request);
@@ -70,7 +70,7 @@ absl::StatusOr<PutProbesCall> FromWire(const v1::PutProbesRequest& request);
 absl::StatusOr<LeaseCall> FromWire(const v1::LeaseRequest& request);
 
 // Answers.
-// INVALID_ARGUMENT when an id stands twice: the answer would hold its item twice.
+// INVALID_ARGUMENT when an id stands twice, since the answer would hold its item twice.
 absl::Status CheckDistinct(const std::vector<ItemId>& ids);
 v1::Durability ToWire(Durability durability);
 google::protobuf::Timestamp TimestampOf(absl::Time time);

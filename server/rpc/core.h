@@ -1,5 +1,5 @@
-// What the services of one server share: the engine, the lanes, and who is busy, so that a drain knows when to end.
-// Threads: every method is safe from any thread.
+// State that the services of one server share: the engine, the lanes, and the number of busy calls, so that a drain
+// knows when to end. Threads: every method is safe from any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ namespace lightcone::server {
 class DrainableStream {
  public:
   virtual ~DrainableStream() = default;
-  // Keeps the stream alive until DrainPinned is called; false when it is ending anyway, and must not be touched again.
-  // Called under the registry's lock: must not block.
+  // Keeps the stream alive until DrainPinned is called. False: the stream is ending, and must not be touched any more.
+  // The registry's lock is held: Pin must not block.
   virtual bool Pin() = 0;
-  // Stop reading, answer what was read, finish with UNAVAILABLE; gives the pin back.
+  // Stops reading, answers what was read, finishes with UNAVAILABLE and gives the pin back.
   virtual void DrainPinned() = 0;
 };
 
@@ -46,16 +46,16 @@ class RpcCore {
   // UNAVAILABLE while draining; else the caller is busy until Leave.
   absl::Status Enter();
   void Leave();
-  // Streams: UNAVAILABLE while draining, else registered until Remove. They are busy only between
-  // EnterWork and Leave, once for each part of their work.
+  // UNAVAILABLE while draining; else the stream is registered until Remove. A stream is busy only between EnterWork and
+  // Leave, once for each part of its work.
   absl::Status Add(DrainableStream* stream);
   void Remove(DrainableStream* stream);
   void EnterWork();
 
-  // New calls are refused from now on, and streams asked to end.
+  // Refuses new calls from now on, and asks streams to end.
   void BeginDrain();
   bool draining() const;
-  // Whether nothing was busy any more before `deadline`.
+  // Waits until nothing is busy; false: something still is at `deadline`.
   bool WaitIdle(absl::Time deadline);
   int64_t busy() const;
   std::vector<LaneStats> Lanes() const;
@@ -63,7 +63,7 @@ class RpcCore {
   absl::Time Now() const { return options_.clock(); }
 
   void Observe(std::string_view method, const absl::Status& status, absl::Time started) const;
-  // Of parts of a call that is not over.
+  // Reports parts of a call that goes on.
   void ObserveParts(std::string_view method, const absl::Status& error, absl::Time started, uint64_t parts) const;
 
  private:

@@ -2,25 +2,19 @@
 
 #include "base/status.h"
 #include "lightcone/v1/generations.grpc.pb.h"
-#include "server/rpc/convert.h"
+#include "server/rpc/operator_service.h"
 #include "server/rpc/services.h"
-#include "server/rpc/unary_call.h"
 
 namespace lightcone::server {
 namespace {
 
-using Context = grpc::CallbackServerContext;
-using Unary = grpc::ServerUnaryReactor;
-
-class GenerationsService final : public v1::Generations::CallbackService {
+class GenerationsService final : public OperatorService<v1::Generations::CallbackService> {
  public:
-  explicit GenerationsService(RpcCore* core) : core_(core) {}
+  using OperatorService::OperatorService;
 
   Unary* Register(Context* context, const v1::RegisterRequest* request, v1::RegisterResponse* response) override {
-    return Operate(context, "Generations/Register", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const GenerationStatus status, core_->engine().RegisterGeneration(FromWire(*request)));
-      ToWire(status, response->mutable_generation());
-      return absl::OkStatus();
+    return Operate(context, "Generations/Register", [=, this](const CallContext&) {
+      return Convert(core_->engine().RegisterGeneration(FromWire(*request)), response->mutable_generation());
     });
   }
 
@@ -36,11 +30,9 @@ class GenerationsService final : public v1::Generations::CallbackService {
 
   Unary* Get(Context* context, const v1::GenerationsGetRequest* request,
              v1::GenerationsGetResponse* response) override {
-    return Operate(context, "Generations/Get", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const GenerationStatus status,
-                          core_->engine().GetGeneration(request->collection(), request->generation()));
-      ToWire(status, response->mutable_generation());
-      return absl::OkStatus();
+    return Operate(context, "Generations/Get", [=, this](const CallContext&) {
+      return Convert(core_->engine().GetGeneration(request->collection(), request->generation()),
+                     response->mutable_generation());
     });
   }
 
@@ -52,18 +44,14 @@ class GenerationsService final : public v1::Generations::CallbackService {
   }
 
   Unary* SetCanary(Context* context, const v1::SetCanaryRequest* request, v1::SetCanaryResponse* response) override {
-    return Operate(context, "Generations/SetCanary", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const CanaryStatus status, core_->engine().SetCanary(FromWire(*request)));
-      ToWire(status, response->mutable_canary());
-      return absl::OkStatus();
+    return Operate(context, "Generations/SetCanary", [=, this](const CallContext&) {
+      return Convert(core_->engine().SetCanary(FromWire(*request)), response->mutable_canary());
     });
   }
 
   Unary* GetCanary(Context* context, const v1::GetCanaryRequest* request, v1::GetCanaryResponse* response) override {
-    return Operate(context, "Generations/GetCanary", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const CanaryStatus status, core_->engine().GetCanary(request->collection()));
-      ToWire(status, response->mutable_canary());
-      return absl::OkStatus();
+    return Operate(context, "Generations/GetCanary", [=, this](const CallContext&) {
+      return Convert(core_->engine().GetCanary(request->collection()), response->mutable_canary());
     });
   }
 
@@ -84,10 +72,8 @@ class GenerationsService final : public v1::Generations::CallbackService {
   }
 
   Unary* PutAdapter(Context* context, const v1::PutAdapterRequest* request, v1::PutAdapterResponse* response) override {
-    return Operate(context, "Generations/PutAdapter", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const AdapterStatus status, core_->engine().PutAdapter(FromWire(*request)));
-      ToWire(status, response->mutable_adapter());
-      return absl::OkStatus();
+    return Operate(context, "Generations/PutAdapter", [=, this](const CallContext&) {
+      return Convert(core_->engine().PutAdapter(FromWire(*request)), response->mutable_adapter());
     });
   }
 
@@ -147,9 +133,7 @@ class GenerationsService final : public v1::Generations::CallbackService {
   Unary* PutProbes(Context* context, const v1::PutProbesRequest* request, v1::PutProbesResponse* response) override {
     return Operate(context, "Generations/PutProbes", [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const PutProbesCall call, FromWire(*request));
-      LC_ASSIGN_OR_RETURN(const ProbeSetStatus set, core_->engine().PutProbes(call));
-      ToWire(set, response->mutable_probes());
-      return absl::OkStatus();
+      return Convert(core_->engine().PutProbes(call), response->mutable_probes());
     });
   }
 
@@ -175,12 +159,6 @@ class GenerationsService final : public v1::Generations::CallbackService {
     response->set_out_of_reach(answer.out_of_reach);
     return absl::OkStatus();
   }
-
-  Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
-    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
-  }
-
-  RpcCore* const core_;
 };
 
 }  // namespace

@@ -2,28 +2,22 @@
 
 #include "base/status.h"
 #include "lightcone/v1/jobs.grpc.pb.h"
-#include "server/rpc/convert.h"
+#include "server/rpc/operator_service.h"
 #include "server/rpc/services.h"
-#include "server/rpc/unary_call.h"
 #include "server/rpc/watch_stream.h"
 
 namespace lightcone::server {
 namespace {
 
-using Context = grpc::CallbackServerContext;
-using Unary = grpc::ServerUnaryReactor;
-
 constexpr std::chrono::milliseconds kJobsLookEvery{100};
 
-class JobsService final : public v1::Jobs::CallbackService {
+class JobsService final : public OperatorService<v1::Jobs::CallbackService> {
  public:
-  explicit JobsService(RpcCore* core) : core_(core) {}
+  using OperatorService::OperatorService;
 
   Unary* Get(Context* context, const v1::JobsGetRequest* request, v1::JobsGetResponse* response) override {
-    return Operate(context, "Jobs/Get", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const JobStatus job, core_->engine().GetJob(request->id()));
-      ToWire(job, response->mutable_job());
-      return absl::OkStatus();
+    return Operate(context, "Jobs/Get", [=, this](const CallContext&) {
+      return Convert(core_->engine().GetJob(request->id()), response->mutable_job());
     });
   }
 
@@ -49,19 +43,10 @@ class JobsService final : public v1::Jobs::CallbackService {
   }
 
   Unary* Cancel(Context* context, const v1::JobsCancelRequest* request, v1::JobsCancelResponse* response) override {
-    return Operate(context, "Jobs/Cancel", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const JobStatus job, core_->engine().CancelJob(request->id(), request->request_id()));
-      ToWire(job, response->mutable_job());
-      return absl::OkStatus();
+    return Operate(context, "Jobs/Cancel", [=, this](const CallContext&) {
+      return Convert(core_->engine().CancelJob(request->id(), request->request_id()), response->mutable_job());
     });
   }
-
- private:
-  Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
-    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
-  }
-
-  RpcCore* const core_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Lanes: bounded executors that keep kinds of work from starving each other. Searches never wait behind an operator's
-// rebuild, and a full lane refuses at once instead of queueing without bound.
-// Threads: every method is safe from any thread, except Stop, which is called once.
+// Lanes: bounded executors that keep kinds of work from starving each other. A search never waits behind an operator's
+// rebuild, and a full lane refuses at once. Threads: every method is safe from any thread, except Stop, which is called
+// once.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Runs `job` later on a thread of the lane. RESOURCE_EXHAUSTED when the queue is full, UNAVAILABLE after Stop;
-  // the job is then not kept.
+  // Runs `job` later on a thread of the lane. RESOURCE_EXHAUSTED when the queue is full, UNAVAILABLE after Stop; the
+  // lane then drops the job.
   absl::Status Submit(std::function<void()> job);
-  // Runs what is queued, then ends the threads. Submit refuses from now on.
+  // Runs the queued jobs, then ends the threads. Submit refuses from now on.
   void Stop();
   LaneStats Stats() const;
 

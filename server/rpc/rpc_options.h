@@ -22,8 +22,8 @@ struct CallRecord {
   int code = 0;  // canonical
   absl::Duration elapsed;
   std::string_view message;  // message of the error, valid while the observer runs
-  // 0: the call. Else so many of its parts (queries, batches) were answered by this error, the message being the first
-  // one's; the call itself is told of apart, and may well end as OK.
+  // 0: the record is of a call. Otherwise: number of the call's parts (queries, batches) that this error answered, with
+  // the first one's message. The call has a record of its own and may end as OK.
   uint64_t parts = 0;
 };
 
@@ -31,9 +31,9 @@ struct RpcOptions {
   std::string listen = "127.0.0.1:0";     // HOST:PORT, port 0: any; or unix:/path
   int64_t message_bytes_max = 256 << 20;  // Largest request. Cost: memory for each call in flight. At start.
   LaneOptions read_lane = {8, 1'024};     // Get, Search, Scroll, Count
-  // Upsert, Delete; threads wait for the disk together (group commit). With the niceness a search that wakes goes
-  // before them: some 30 that each take a slice of 3 ms kept it from a core for tens. They have a third of a reader's
-  // share then.
+  // Upsert and Delete, whose threads wait for the disk together (group commit). The niceness lets a search that wakes
+  // run first: without it, some 30 writers with slices of 3 ms kept a search from its core for tens of milliseconds. A
+  // writer has a third of a reader's share.
   LaneOptions write_lane = {32, 1'024, 5};
   LaneOptions operate_lane = {4, 64};              // Collections and Generations
   LaneOptions wait_lane = {8, 64};                 // calls that wait for something: a sequence, a rebuild

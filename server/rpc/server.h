@@ -29,7 +29,7 @@ class RpcServer {
 
   // Health says NOT_SERVING, new calls are refused with UNAVAILABLE, streams are asked to end.
   void BeginDrain();
-  // Whether all running calls ended before `deadline`.
+  // Waits until every running call has ended; false: some still run at `deadline`.
   bool WaitIdle(absl::Time deadline);
   // Cancels what still runs, closes the port, ends the threads. Idempotent.
   void Stop();

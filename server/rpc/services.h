@@ -17,7 +17,7 @@ std::unique_ptr<grpc::Service> MakeBackfillService(RpcCore* core);
 std::unique_ptr<grpc::Service> MakeJobsService(RpcCore* core);
 std::unique_ptr<grpc::Service> MakeTrainingService(RpcCore* core);
 
-// Their full names, as health checks and reflection know them.
+// Full names of the services, as health checks and reflection know them.
 const std::vector<const char*>& ServiceNames();
 
 }  // namespace lightcone::server

@@ -1,18 +1,14 @@
-// Trainings are jobs of one kind, told in their own words.
+// Trainings, which are jobs of one kind, with fields of their own.
 #include <utility>
 
 #include "base/status.h"
 #include "lightcone/v1/training.grpc.pb.h"
-#include "server/rpc/convert.h"
+#include "server/rpc/operator_service.h"
 #include "server/rpc/services.h"
-#include "server/rpc/unary_call.h"
 #include "server/rpc/watch_stream.h"
 
 namespace lightcone::server {
 namespace {
-
-using Context = grpc::CallbackServerContext;
-using Unary = grpc::ServerUnaryReactor;
 
 constexpr std::chrono::milliseconds kTrainingLookEvery{100};
 
@@ -22,9 +18,9 @@ absl::StatusOr<JobStatus> FindTraining(RpcCore* core, const std::string& id) {
   return NotFound(StrCat("job '", id, "' is no training: its kind is ", job.kind));
 }
 
-class TrainingService final : public v1::Training::CallbackService {
+class TrainingService final : public OperatorService<v1::Training::CallbackService> {
  public:
-  explicit TrainingService(RpcCore* core) : core_(core) {}
+  using OperatorService::OperatorService;
 
   Unary* Start(Context* context, const v1::TrainingStartRequest* request,
                v1::TrainingStartResponse* response) override {
@@ -33,17 +29,13 @@ class TrainingService final : public v1::Training::CallbackService {
           const std::string id,
           core_->engine().StartTraining({request->request_id(), request->collection(), request->recipe_json(),
                                          request->label_field(), request->parent()}));
-      LC_ASSIGN_OR_RETURN(const JobStatus job, core_->engine().GetJob(id));
-      ToWire(job, response->mutable_job());
-      return absl::OkStatus();
+      return Convert(core_->engine().GetJob(id), response->mutable_job());
     });
   }
 
   Unary* Get(Context* context, const v1::TrainingGetRequest* request, v1::TrainingGetResponse* response) override {
-    return Operate(context, "Training/Get", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const JobStatus job, FindTraining(core_, request->id()));
-      ToWire(job, response->mutable_job());
-      return absl::OkStatus();
+    return Operate(context, "Training/Get", [=, this](const CallContext&) {
+      return Convert(FindTraining(core_, request->id()), response->mutable_job());
     });
   }
 
@@ -71,18 +63,9 @@ class TrainingService final : public v1::Training::CallbackService {
   Unary* Cancel(Context* context, const v1::CancelRequest* request, v1::CancelResponse* response) override {
     return Operate(context, "Training/Cancel", [=, this](const CallContext&) -> absl::Status {
       LC_RETURN_IF_ERROR(FindTraining(core_, request->id()).status());
-      LC_ASSIGN_OR_RETURN(const JobStatus job, core_->engine().CancelJob(request->id(), request->request_id()));
-      ToWire(job, response->mutable_job());
-      return absl::OkStatus();
+      return Convert(core_->engine().CancelJob(request->id(), request->request_id()), response->mutable_job());
     });
   }
-
- private:
-  Unary* Operate(Context* context, std::string_view method, std::function<absl::Status(const CallContext&)> work) {
-    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
-  }
-
-  RpcCore* const core_;
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// A server stream of what something looks like: at once, and each time that has changed, until it has ended.
-// Threads: the reactor owns itself.
+// A server stream of a state: at once, after each change, until the state is final. Threads: the reactor owns itself.
 #pragma once
 
 #include <atomic>
@@ -19,12 +18,13 @@
 
 namespace lightcone::server {
 
-// Fills in how it looks; whether it has ended.
+// Fills in the present state and returns whether it is final.
 template <typename Response>
 using LookAt = std::function<absl::StatusOr<bool>(Response* response)>;
 
-// Looks on the lane, writes what has changed, else sleeps in an alarm, which holds no thread. Exactly one of the three
-// is under way at a time, so the state needs no lock. Busy while it looks or writes: a drain ends it at its next look.
+// Reads the state on the lane, writes it if it has changed, else sleeps in an alarm, which holds no thread. Exactly one
+// of the three is under way at a time, so that the stream needs no lock. The stream is busy while it reads or writes: a
+// drain ends it at its next reading.
 template <typename Response>
 class WatchStream final : public grpc::ServerWriteReactor<Response> {
  public:

@@ -1,0 +1,42 @@
+// What the services for operators share: a call runs on the operate lane, and its answer is converted.
+// Threads: as gRPC calls them.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/unary_call.h"
+
+namespace lightcone::server {
+
+template <typename Service>
+class OperatorService : public Service {
+ public:
+  using Context = grpc::CallbackServerContext;
+  using Unary = grpc::ServerUnaryReactor;
+  explicit OperatorService(RpcCore* core) : core_(core) {}
+
+ protected:
+  using Work = std::function<absl::Status(const CallContext&)>;
+  Unary* Operate(Context* context, std::string_view method, Work work) {
+    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
+  }
+  Unary* OperateOrWait(bool wait, Context* context, std::string_view method, Work work) {
+    return StartUnary(core_, wait ? &core_->wait_lane() : &core_->operate_lane(), context, method, std::move(work));
+  }
+
+  // Converts an answer of the engine into `out`, or returns its error.
+  template <typename Answer, typename Message>
+  static absl::Status Convert(absl::StatusOr<Answer> answer, Message* out) {
+    if (!answer.ok()) return answer.status();
+    ToWire(*std::move(answer), out);
+    return absl::OkStatus();
+  }
+
+  RpcCore* const core_;
+};
+
+}  // namespace lightcone::server
