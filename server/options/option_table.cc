@@ -125,11 +125,11 @@ Option Choice(std::string key, Read read, Write write, std::vector<std::string> 
 
 void AddServer(std::vector<Option>* out) {
   out->push_back(Text("listen", FIELD(listen), "HOST:PORT (port 0: any free one), [IPV6]:PORT or unix:/path",
-                      {"", "Where the gRPC services listen.",
+                      {"", "Address at which the gRPC services listen.",
                        "To serve other machines, for example 0.0.0.0:7700; there is no encryption yet, so keep it "
                        "inside a trusted network."}));
   out->push_back(Text("http_listen", FIELD(http_listen), "HOST:PORT, [IPV6]:PORT, or empty for none",
-                      {"", "Where the console, /metrics, /healthz and /readyz listen; empty turns them off.",
+                      {"", "Address at which the console, /metrics, /healthz and /readyz listen; empty: none.",
                        "So that Prometheus or an orchestrator on another machine can reach them."}));
   out->push_back(
       Text("data", FIELD(engine.data_folder), "a folder that is empty, missing or a Lightcone's",
@@ -140,7 +140,7 @@ void AddServer(std::vector<Option>* out) {
   out->push_back(Number(
       "drain_seconds", [](const ServerConfig& c) { return c.drain_seconds; },
       [](ServerConfig& c, double v) { c.drain_seconds = v; }, 0, 86'400,
-      {"seconds", "How long running calls may go on after SIGTERM.",
+      {"seconds", "Time that running calls have after SIGTERM.",
        "Keep it below the grace period of what stops the server (Kubernetes: terminationGracePeriodSeconds)."}));
   out->push_back(Choice(
       "log.level", [](const ServerConfig& c) { return c.log_level; },
@@ -156,10 +156,10 @@ void AddConsole(std::vector<Option>* out) {
   out->push_back(Choice(
       "console.mode", [](const ServerConfig& c) { return c.console_mode; },
       [](ServerConfig& c, std::string v) { c.console_mode = std::move(v); }, {"auto", "operate", "read", "off"},
-      {"", "What the console at http_listen may do; auto: operate where only this machine reaches it, else read.",
+      {"", "Rights of the console at http_listen; auto: operate where only this machine reaches it, else read.",
        "operate where only operators reach the port: it knows no keys."}));
   out->push_back(Text("console.host", FIELD(console_host), "a host name, or empty",
-                      {"", "A name that browsers reach the console by, beside addresses and localhost.",
+                      {"", "Name by which browsers reach the console, beside addresses and localhost.",
                        "Behind a reverse proxy or a name of your own; other names are refused."}));
 }
 
@@ -221,11 +221,12 @@ void AddRpc(std::vector<Option>* out) {
                         "Raise it when the network between client and server is slow; costs memory."}));
   const auto lane = [out](std::string name, auto threads, auto queue, const std::string& what) {
     out->push_back(Whole("rpc." + name + "_threads", threads, 1, 1'024,
-                         {"threads", "How many " + what + " run at once.",
+                         {"threads", "Number of " + what + " that run at once.",
                           "Raise it when lightcone_lane_queued_calls stays above 0 while CPUs are idle."}));
-    out->push_back(Whole("rpc." + name + "_queue_max", queue, 1, 1'000'000,
-                         {"calls", "How many " + what + " may wait; more are answered RESOURCE_EXHAUSTED.",
-                          "Lower it when answers that late are useless to your clients."}));
+    out->push_back(
+        Whole("rpc." + name + "_queue_max", queue, 1, 1'000'000,
+              {"calls", "Number of " + what + " that may wait; further ones are answered RESOURCE_EXHAUSTED.",
+               "Lower it when late answers are useless to your clients."}));
   };
   lane("read", FIELD(read_lane.threads), FIELD(read_lane.queue_max), "searches, reads and pages");
   lane("write", FIELD(write_lane.threads), FIELD(write_lane.queue_max), "upserts and deletes");
@@ -235,10 +236,10 @@ void AddRpc(std::vector<Option>* out) {
       "engine.write_queue_max", FIELD(engine.write_queue_max), 1, 1'000'000,
       {"batches", "Batches that may wait for the writer of one collection.", "Lower it to hear of overload earlier."}));
   out->push_back(Whole("engine.adapted_rows_bytes_max", FIELD(engine.adapted_rows_bytes_max), 0, int64_t{1} << 40,
-                       {"bytes", "Memory for gallery rows that item adapters have carried; 0: none are kept.",
+                       {"bytes", "Memory for gallery rows that item adapters have carried; 0: none.",
                         "Raise it when a gallery that only an item adapter reaches does not fit; costs RAM."}));
   out->push_back(Whole("engine.carried_disk_bytes_max", FIELD(engine.carried_disk_bytes_max), 0, int64_t{1} << 50,
-                       {"bytes", "Disk for sealed segments as item adapters have carried them over; 0: none are.",
+                       {"bytes", "Disk for sealed segments that item adapters have carried over; 0: none.",
                         "Raise it when a gallery does not fit; lower it to keep disk for writes."}));
 }
 
@@ -247,7 +248,7 @@ void AddDevice(std::vector<Option>* out) {
       "engine.gpu", [](const ServerConfig& c) { return c.device.mode == DeviceMode::kOff ? "off" : "auto"; },
       [](ServerConfig& c, const std::string& v) { c.device.mode = v == "off" ? DeviceMode::kOff : DeviceMode::kAuto; },
       {"auto", "off"},
-      {"", "auto: a CUDA device, where one is found and gives right answers at the start, scans sealed segments.",
+      {"", "Device that scans sealed segments; auto: a CUDA device that is found and gives right answers at the start.",
        "off where the device is for others. The log and lightcone_gpu_info say what serves, and why."}));
   out->push_back(Whole("engine.gpu_memory_bytes_max", FIELD(device.memory_bytes_max), 0, int64_t{1} << 50,
                        {"bytes",
@@ -257,7 +258,7 @@ void AddDevice(std::vector<Option>* out) {
   out->push_back(Choice(
       "engine.gpu_storage", [](const ServerConfig& c) { return std::string(DeviceStorageName(c.device.storage)); },
       [](ServerConfig& c, const std::string& v) { c.device.storage = *ParseDeviceStorage(v); }, {"float32", "fp16"},
-      {"", "How rows are kept on the device; answers are the same.",
+      {"", "Type of the rows on the device; answers are the same.",
        "float32 where rows are so much alike that fp16 lets many through (lightcone_gpu_incomplete_total rises)."}));
 }
 
@@ -270,11 +271,11 @@ void AddLiveRecall(std::vector<Option>* out) {
   out->push_back(Number(
       "recall.capacity_share_max", [](const ServerConfig& c) { return c.engine.live_recall.capacity_share_max; },
       [](ServerConfig& c, double v) { c.engine.live_recall.capacity_share_max = v; }, 0, 1,
-      {"", "Most of the time of all cores that these repetitions may take; what does not fit is dropped and counted.",
+      {"", "Largest share of all cores' time for these repetitions; further ones are dropped and counted.",
        "Raise it for large galleries, where one exact search takes long; costs CPU beside searches."}));
   out->push_back(Whole(
       "recall.queue_max", FIELD(engine.live_recall.queue_max), 1, 1'000'000,
-      {"searches", "Searches that may wait to be repeated.", "Rarely: what is dropped is as good as what is kept."}));
+      {"searches", "Searches that may wait to be repeated.", "Rarely: a dropped search is as good as a kept one."}));
 }
 
 void AddEncoder(std::vector<Option>* out) {
@@ -286,37 +287,37 @@ void AddEncoder(std::vector<Option>* out) {
   out->push_back(Number(
       "encoder.linger_seconds", [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.engine.encoder_linger); },
       [](ServerConfig& c, double v) { c.engine.encoder_linger = absl::Seconds(v); }, 0, 10,
-      {"seconds", "How long a batch waits for company before it is embedded.",
+      {"seconds", "Time that a batch waits for further inputs before it is embedded.",
        "0 for the lowest latency of single queries."}));
   out->push_back(Whole("encoder.queue_max", FIELD(engine.encoder_queue_max), 1, 1'000'000,
                        {"inputs", "Inputs that may wait to be embedded; more are answered RESOURCE_EXHAUSTED.",
-                        "Lower it when answers that late are useless."}));
+                        "Lower it when late answers are useless."}));
 }
 
 void AddHelper(std::vector<Option>* out) {
-  out->push_back(Whole("helper.threads", FIELD(engine.helper_threads), 1, 256,
-                       {"threads",
-                        "Threads of a job's own process, which fits an adapter or trains a model beside this one at "
-                        "low priority, and of "
-                        "a backfill's encoder.",
-                        "Raise it where cores are idle and adapters are waited for."}));
+  out->push_back(
+      Whole("helper.threads", FIELD(engine.helper_threads), 1, 256,
+            {"threads",
+             "Threads of a helper process, which fits an adapter, trains a model or embeds a backfill at low "
+             "priority.",
+             "Raise it where cores are idle and adapters are awaited."}));
   out->push_back(Whole(
       "helper.niceness", FIELD(engine.helper_niceness), 0, 19,
       {"",
-       "How far a job's own process stands back behind this one, and a backfill's encoder by 4 more; from 19 on in the "
-       "kernel's idle class: it gets what nobody else wants, and gives way at once.",
+       "Niceness of a helper process; a backfill's encoder has 4 more. From 19 on it is in the kernel's idle class, "
+       "which runs when nothing else does.",
        "Lower it where trainings starve beside searches that never pause; searches then wait for it now and then."}));
   out->push_back(Whole("helper.memory_bytes_max", FIELD(engine.helper_memory_bytes_max), 0, int64_t{1} << 50,
-                       {"bytes", "Memory that a job's own process, or a backfill's encoder, may ask for; 0: no limit.",
+                       {"bytes", "Memory that a helper process may ask for; 0: no limit.",
                         "Set it where a training must not push the server's cache out of memory."}));
   out->push_back(Number(
       "helper.embed_seconds_max",
       [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.engine.helper_embed_time_max); },
       [](ServerConfig& c, double v) { c.engine.helper_embed_time_max = absl::Seconds(v); }, 1, 86'400,
       {"seconds",
-       "How long the encoder of a backfill, or of a fit with --embed, may take over a batch before its process counts "
-       "as hung and is ended.",
-       "Raise it for encoders that are slower at a batch of inputs than that, or at one."}));
+       "Longest time of an encoder for one batch of a backfill or of a fit with --embed. A slower process counts as "
+       "hung and is ended.",
+       "Raise it for slower encoders."}));
 }
 
 void AddIndex(std::vector<Option>* out) {
@@ -349,12 +350,12 @@ void AddIndex(std::vector<Option>* out) {
              "Rows of one collection that may wait in memory to be sealed; above it writes of items wait, and "
              "are refused where sealing fails. 0: no limit.",
              "Lower it where memory is short; raise it for bursts longer than the builder keeps up with."}));
-  out->push_back(Whole("index.build_bytes_per_second_max", FIELD(engine.index_build_bytes_per_second_max), 0,
-                       int64_t{1} << 50,
-                       {"bytes/s",
-                        "What the builders of all collections write together, but for what adapters carry; not held to "
-                        "while writes wait for room. 0: no limit.",
-                        "A third of what the disk writes, where searches read from it or writes are synced to it."}));
+  out->push_back(Whole(
+      "index.build_bytes_per_second_max", FIELD(engine.index_build_bytes_per_second_max), 0, int64_t{1} << 50,
+      {"bytes/s",
+       "Bytes that the builders of all collections write together, without those of adapters. The limit does not hold "
+       "while writes wait for room. 0: no limit.",
+       "A third of what the disk writes, where searches read from it or writes are synced to it."}));
 }
 
 #undef FIELD
