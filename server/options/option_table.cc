@@ -231,7 +231,7 @@ void AddRpc(std::vector<Option>* out) {
   lane("read", FIELD(read_lane.threads), FIELD(read_lane.queue_max), "searches, reads and pages");
   lane("write", FIELD(write_lane.threads), FIELD(write_lane.queue_max), "upserts and deletes");
   lane("operate", FIELD(operate_lane.threads), FIELD(operate_lane.queue_max), "operator calls");
-  lane("wait", FIELD(wait_lane.threads), FIELD(wait_lane.queue_max), "calls that wait for a sequence or a rebuild");
+  lane("wait", FIELD(wait_lane.threads), FIELD(wait_lane.queue_max), "waits for a sequence or a rebuild");
   out->push_back(Whole(
       "engine.write_queue_max", FIELD(engine.write_queue_max), 1, 1'000'000,
       {"batches", "Batches that may wait for the writer of one collection.", "Lower it to hear of overload earlier."}));
