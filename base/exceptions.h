@@ -1,17 +1,19 @@
-// Where an exception of the standard library (mostly: no memory) ends: a status, as every other error is.
+// Exceptions of the standard library, mostly of missing memory, as statuses.
 #pragma once
 
 #include <exception>
 #include <new>
 
 #include "absl/status/status.h"
+#include "base/dcheck.h"
 #include "base/status.h"
 
 namespace lightcone {
 
-// Of the exception being handled: RESOURCE_EXHAUSTED without memory, else INTERNAL with its text. REQUIRES: called in a
-// catch block. Threads: safe from any.
+// The status of the exception being handled: RESOURCE_EXHAUSTED without memory, else INTERNAL with the exception's
+// text. REQUIRES: called in a catch block. Threads: safe.
 inline absl::Status StatusOfException() {
+  LC_DCHECK(std::current_exception() != nullptr);
   try {
     throw;
   } catch (const std::bad_alloc&) {

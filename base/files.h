@@ -1,4 +1,4 @@
-// Durable file primitives: whole-file reads and atomic, fsynced writes. Thread safe; every error names the path.
+// Durable file primitives: whole-file reads and atomic, fsynced writes. Every error names the path. Threads: safe.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace lightcone {
 // Reads a whole file of at most `bytes_max` bytes. NOT_FOUND, RESOURCE_EXHAUSTED (too large) or the errno's code.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max = int64_t{1} << 32);
 
-// Writes to PATH.tmp, fsyncs, renames over PATH and fsyncs the folder: after a crash either the old or the new
-// content is there, never a mixture. RESOURCE_EXHAUSTED on a full disk; the temporary file is removed then.
+// Writes to PATH.tmp, fsyncs, renames over PATH and fsyncs the folder. A crash leaves the old or the new content, never
+// a mixture. RESOURCE_EXHAUSTED on a full disk, after the temporary file was removed.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
 
-// Makes a finished file durable: fsync(path). And a rename durable: fsync of the folder.
+// Make a finished file durable by fsync(path), and a rename by an fsync of the folder.
 absl::Status SyncFile(const std::string& path);
 absl::Status SyncFolder(const std::string& folder);
 
-// mkdir -p; folders that it made are there after a power loss too.
+// Makes the folder and its missing parents, durably.
 absl::Status MakeFolders(const std::string& folder);
 
-// CRC-32C (Castagnoli) of `bytes`, continued from `seed`. Used for every checksum that Lightcone writes.
+// CRC-32C (Castagnoli) of `bytes`, continued from `seed`: the checksum of all files that Lightcone writes.
 uint32_t Crc32c(std::string_view bytes, uint32_t seed = 0);
 
 // The status of an errno value: "step 'path': strerror" with ENOSPC/EDQUOT as RESOURCE_EXHAUSTED, ENOENT as NOT_FOUND.

@@ -1,4 +1,4 @@
-// A bijection of 64 bits that spreads numbers that are close far apart: for draws that are the same every time.
+// A bijection of 64 bits that spreads close numbers far apart, for reproducible draws. Threads: pure function.
 #pragma once
 
 #include <cstdint>

@@ -35,12 +35,12 @@ bool NpyIsInteger(NpyType type);
 struct NpyHeader {
   NpyType type = NpyType::kUint8;
   bool big_endian = false;
-  std::vector<int64_t> shape;  // row major; empty for a scalar
-  int64_t data_offset = 0;     // bytes from the start of the file to the first element
+  std::vector<int64_t> shape;  // sides, row major; empty for a scalar
+  int64_t data_offset = 0;     // position of the first element in the file
   int64_t elements = 1;        // product of `shape`
 };
 
-// An array in memory; `data` is row major and little-endian whatever the file was.
+// An array in memory. `data` is row major and little-endian, whatever the file is.
 struct NpyArray {
   NpyType type = NpyType::kUint8;
   std::vector<int64_t> shape;
@@ -69,8 +69,8 @@ absl::StatusOr<NpyArray> ReadNpy(const std::string& path, int64_t bytes_max = in
 absl::StatusOr<std::vector<int64_t>> NpyIntegers(const NpyArray& array, std::string_view what);
 absl::StatusOr<std::vector<float>> NpyFloats(const NpyArray& array, std::string_view what);
 
-// The header of a version 1.0 file (padded so that data starts at a multiple of 64), to be followed by the elements in
-// little-endian order: a writer of large files streams them. REQUIRES: at most 8 dimensions, none negative.
+// The header of a version 1.0 file, padded so that data starts at a multiple of 64. The elements follow in
+// little-endian order; a writer of large files streams them. REQUIRES: at most 8 dimensions, none negative.
 std::string NpyHeaderBytes(NpyType type, const std::vector<int64_t>& shape);
 
 // Header and data in one string. REQUIRES: data.size() fits type and shape.

@@ -1,6 +1,5 @@
-// Asking the processor for memory before it is read. GCC (12 at least) takes a function that does nothing else for one
-// without effect and drops the calls of it, so that helpers around __builtin_prefetch silently do nothing; this one
-// says that it has an effect, at no cost. Threads: pure functions; any address is safe.
+// Prefetch of memory. GCC 12 takes a function that only prefetches for one without effect and drops its calls. The
+// empty asm statement declares an effect, at no cost. Threads: pure functions; any address is safe.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +8,9 @@
 namespace lightcone {
 
 inline constexpr std::size_t kCacheLine = 64;
-inline constexpr int kFirstLevel = 3, kSecondLevel = 2;  // of the caches, as the compiler numbers them
+inline constexpr int kFirstLevel = 3, kSecondLevel = 2;  // cache levels, as the compiler numbers them
 
-// All lines of `bytes` bytes from `first` on.
+// Prefetches the cache lines of `bytes` bytes from `first` on.
 template <int kLevel = kFirstLevel>
 inline void Prefetch(const void* first, std::size_t bytes) {
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(first);

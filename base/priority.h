@@ -1,13 +1,13 @@
-// Threads whose work may wait. Threads: safe from any thread; each function is about the calling one.
+// The priority of background threads. Threads: safe; each function acts on the calling thread.
 #pragma once
 
 namespace lightcone {
 
-// Gives the calling thread, and those that it will start, less of a core than the process's first one has, by
-// `niceness` (1 .. 19). Where the system refuses, it runs as others do.
+// Lowers the priority of the calling thread, and of threads that it starts, below that of the process's first thread by
+// `niceness` (1 .. 19). The priority stays where the system refuses.
 void StandBack(int niceness);
 
-// Whether the thread has less priority than the process's first one.
+// Whether the thread has a lower priority than the process's first one.
 bool ThreadStandsBack();
 
 }  // namespace lightcone

@@ -1,4 +1,4 @@
-// What was computed so far. Threads: safe from any thread.
+// Processor time used so far. Threads: safe.
 #pragma once
 
 #include <time.h>
@@ -7,12 +7,12 @@
 
 namespace lightcone {
 
-inline absl::Duration ProcessorTimeBy(clockid_t clock) {
+inline absl::Duration ProcessorTimeOf(clockid_t clock) {
   timespec now = {};
   ::clock_gettime(clock, &now);
   return absl::DurationFromTimespec(now);
 }
-inline absl::Duration ProcessorTimeOfThread() { return ProcessorTimeBy(CLOCK_THREAD_CPUTIME_ID); }    // the calling one
-inline absl::Duration ProcessorTimeOfProcess() { return ProcessorTimeBy(CLOCK_PROCESS_CPUTIME_ID); }  // all its threads
+inline absl::Duration ProcessorTimeOfThread() { return ProcessorTimeOf(CLOCK_THREAD_CPUTIME_ID); }
+inline absl::Duration ProcessorTimeOfProcess() { return ProcessorTimeOf(CLOCK_PROCESS_CPUTIME_ID); }
 
 }  // namespace lightcone

@@ -1,4 +1,4 @@
-// What a failed step of reading a file says about the file.
+// The status of a failed read. Threads: pure function.
 #pragma once
 
 #include <cerrno>
@@ -10,8 +10,8 @@
 
 namespace lightcone {
 
-// As ErrnoStatus; DATA_LOSS where the disk or its file system says that what was written is lost (EIO, EUCLEAN,
-// EBADMSG), so that it has to be made anew. Other errors pass, and the file is good. Threads: pure.
+// ErrnoStatus, but DATA_LOSS where the disk or its file system reports lost content (EIO, EUCLEAN, EBADMSG): the file
+// must be made anew. Other errors are temporary.
 inline absl::Status ReadError(int error, std::string_view step, std::string_view path) {
   const absl::Status status = ErrnoStatus(error, step, path);
   return error == EIO || error == EUCLEAN || error == EBADMSG ? DataLoss(MessageOf(status)) : status;

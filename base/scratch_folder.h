@@ -1,4 +1,4 @@
-// A folder below the system's for temporary ones, gone with everything in it when this object goes.
+// A folder for temporary files, which is removed with its content when the object is destroyed.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace lightcone {
 // Threads: immutable.
 class ScratchFolder {
  public:
-  // Its name begins with lightcone-PURPOSE-. Errors of mkdtemp, with the path.
+  // Makes a folder whose name begins with lightcone-PURPOSE-. Errors of mkdtemp, with the path.
   static absl::StatusOr<std::unique_ptr<ScratchFolder>> Make(const std::string& purpose);
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;

@@ -10,7 +10,7 @@
 
 namespace lightcone {
 
-// Keeps the code (and payloads) of `status` and puts "step: " before its message. OK stays OK.
+// `status` with "step: " before its message; code and payloads stay. OK stays OK.
 absl::Status Annotate(const absl::Status& status, std::string_view step);
 
 // Builds "field 'F' is V; allowed: A" with the given code, and attaches the three parts as a payload, from which the
@@ -18,7 +18,7 @@ absl::Status Annotate(const absl::Status& status, std::string_view step);
 absl::Status FieldError(absl::StatusCode code, std::string_view field, std::string_view value,
                         std::string_view allowed);
 
-// FieldError with kInvalidArgument, the commonest.
+// FieldError with kInvalidArgument.
 absl::Status InvalidField(std::string_view field, std::string_view value, std::string_view allowed);
 
 // The parts of a FieldError; empty `field` when the status carries none.

@@ -1,6 +1,5 @@
-// Plots as SVG text for reports: bars with whiskers, histograms, heat maps, curves. No scripts, no fonts or files from
-// elsewhere: each is a file of its own, and may stand within a page. The same input gives the same bytes. Threads: pure
-// functions.
+// Plots as SVG text for reports: bars with whiskers, histograms, heat maps, curves. A plot needs no script, font or
+// other file, so it may stand alone or in a page. The same input gives the same bytes. Threads: pure functions.
 #pragma once
 
 #include <optional>
@@ -18,24 +17,25 @@ std::string SeriesColor(size_t i);
 
 struct BarValue {
   double value = 0;
-  double deviation = 0;  // whisker of this length up and down; 0: none
+  double deviation = 0;  // length of the whisker up and down; 0: no whisker
 };
 
 // Groups of bars side by side, their values above them where there is room, one legend.
 struct BarPlot {
   struct Series {
-    std::string label, color;  // any colour that SVG takes
+    std::string label, color;  // name and SVG colour
   };
-  std::string title;                // for screen readers
+  std::string title;                // text for screen readers
   std::vector<std::string> groups;  // names under the axis
   std::vector<Series> series;
-  std::vector<std::vector<std::optional<BarValue>>> values;  // [group][series]; absent: no bar
-  int decimals = 2;                                          // of the values above the bars
-  double low = 0, high = 1;  // of the axis; bars grow from 0, values outside are cut off. REQUIRES: low <= 0 < high
+  std::vector<std::vector<std::optional<BarValue>>> values;  // bars by [group][series]; an absent one is left out
+  int decimals = 2;                                          // decimals of the values above the bars
+  double low = 0, high = 1;                                  // ends of the axis, where longer bars are cut off
 };
+// REQUIRES: low <= 0 < high. Bars grow from 0.
 std::string BarsSvg(const BarPlot& plot);
 
-// The shares of each set of values in 30 bins between the least and the largest of all. Empty without any value.
+// The share of each set's values in each of 30 bins between the least and the largest value. Empty without a value.
 struct HistogramPlot {
   struct Set {
     std::string label, color;
@@ -48,14 +48,14 @@ std::string HistogramSvg(const HistogramPlot& plot);
 
 // A square matrix, row 0 on top: white for 0, darkest for the largest value (or 1 when that is more).
 struct HeatPlot {
-  std::string title, rows, columns;  // what the two axes are
+  std::string title, rows, columns;  // title and names of the two axes
   size_t side = 0;
-  std::vector<double> cells;  // side x side, row major, >= 0
+  std::vector<double> cells;  // values >= 0, side x side, row major
 };
 // REQUIRES: cells.size() == side * side, side >= 1.
 std::string HeatSvg(const HeatPlot& plot);
 
-// Lines through points whose y spans decades: a logarithmic y axis. A point's label stands beside it.
+// Lines through points over a logarithmic y axis. A point's label stands beside the point.
 struct CurvePlot {
   struct Point {
     double x = 0, y = 0;
@@ -63,12 +63,12 @@ struct CurvePlot {
   };
   struct Series {
     std::string label, color;
-    std::vector<Point> points;  // those with y <= 0 have no place on the axis and are left out
+    std::vector<Point> points;  // points with y <= 0 are left out
   };
   std::string title, x_label, y_label;
   std::vector<Series> series;
 };
-// Empty without any point that has a place.
+// Empty without a point of y > 0.
 std::string CurveSvg(const CurvePlot& plot);
 
 // Several plots, one below the other, as one SVG of the same width, each under its title.

@@ -18,16 +18,18 @@ class ThreadPool {
  public:
   // `threads` >= 1, the caller of ParallelFor included: 1 runs everything in the caller.
   explicit ThreadPool(int threads);
-  ~ThreadPool();  // REQUIRES: no ParallelFor is running.
+  // REQUIRES: no ParallelFor is running.
+  ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Calls body(0) .. body(count - 1), each once, in any order, and returns when all have returned. The caller works
-  // too, so progress never depends on a free thread. What a body throws (no memory) is the answer; the others still
-  // run.
+  // Calls body(0) .. body(count - 1), each once and in any order, and returns when all have returned. The caller works
+  // too, so progress never depends on a free thread. The first exception of a body becomes the status; other bodies
+  // still run.
   absl::Status ParallelFor(int64_t count, const std::function<void(int64_t)>& body);
 
-  int threads() const { return static_cast<int>(threads_.size()) + 1; }  // that work on one ParallelFor
+  // Number of threads that work on one ParallelFor.
+  int threads() const { return static_cast<int>(threads_.size()) + 1; }
 
  private:
   void Work();

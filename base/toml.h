@@ -12,13 +12,13 @@
 namespace lightcone {
 
 struct TomlEntry {
-  std::string key;       // with its section: "limits.k_max"
-  std::string value;     // without quotes, escapes resolved
-  bool is_text = false;  // it stood in quotes
-  int line = 0;          // from 1
+  std::string key;       // key with its section: "limits.k_max"
+  std::string value;     // value without quotes, escapes resolved
+  bool is_text = false;  // whether the value stood in quotes
+  int line = 0;          // number of the line, from 1
 };
 
-// INVALID_ARGUMENT "NAME:LINE: ..." for what is not understood or stands twice. `name` is the file, for messages.
+// INVALID_ARGUMENT "NAME:LINE: ..." for an unknown syntax or a repeated key. `name` is the file, for messages.
 absl::StatusOr<std::vector<TomlEntry>> ParseToml(std::string_view text, std::string_view name);
 
 // "text" as a TOML basic string, quotes included.

@@ -15,7 +15,7 @@ namespace lightcone {
 // d -> offset + slope d. It never turns a leg's own order round; rounding may make two distances one.
 struct DistanceCalibration {
   static constexpr double kSlopeMin = 1e-6, kSlopeMax = 1e6;
-  static constexpr double kOffsetMax = 1e18;  // either way: sums with any distance stay finite
+  static constexpr double kOffsetMax = 1e18;  // limit that keeps sums with any distance finite
 
   double offset = 0, slope = 1;
 

@@ -26,8 +26,8 @@ struct ClassMeans {
 
 // What an item's direction says of those classes; all of 1 - cosine to the means.
 struct ClassEvidence {
-  double entropy = 0, sharp = 0;  // of softmax(cosine / tau) at tau = .1 and .05
-  double cosine = 0, margin = 0;  // of the nearest mean; that less the second one's (0 if there is but one)
+  double entropy = 0, sharp = 0;  // entropies of softmax(cosine / tau) at tau = 0.1 and 0.05
+  double cosine = 0, margin = 0;  // distance to the nearest mean; difference to the second nearest, or 0
   int32_t nearest = 0;            // class of the nearest mean
 };
 // `z` before or after the clip: directions only. REQUIRES: one class or more; z of the means' dimension.
@@ -37,19 +37,19 @@ ClassEvidence EvidenceOf(const ClassMeans& means, std::span<const float> z);
 // `distances` ascends.
 double Steepness(std::span<const double> distances);
 
-inline constexpr size_t kHeadNeighbours = 64;  // whose distances the features read
-inline constexpr size_t kHeadFew = 4;          // of them are looked at one by one
+inline constexpr size_t kHeadNeighbours = 64;  // number of neighbours whose distances the features read
+inline constexpr size_t kHeadFew = 4;          // number of neighbours that the features read one by one
 inline constexpr size_t kHeadFeatures = 10;
 using HeadFeatures = std::array<double, kHeadFeatures>;
 
 // An item among its neighbours.
 struct HeadFacts {
-  std::span<const double> distances;  // to its kHeadNeighbours nearest (or as many as there are), ascending, itself out
-  double d1 = 1;                      // unit: the gallery's median distance to the nearest that is no copy
-  double norm = 0;                    // of z before the clip
+  std::span<const double> distances;  // ascending distances to its nearest others, at most kHeadNeighbours
+  double d1 = 1;                      // unit: median distance of the gallery's items to the nearest other
+  double norm = 0;                    // norm of z before the clip
   ClassEvidence classes;
-  double returned = 0;  // of its kHeadFew nearest, how many have the item among theirs
-  double alike = 0;     // of those, how many are nearest to the same class mean
+  double returned = 0;  // number of its kHeadFew nearest that have the item among theirs
+  double alike = 0;     // number of its kHeadFew nearest with the same nearest class mean
 };
 // Entropies of the 16 (tau = .3 d1) and 64 (.15 d1) nearest, steepness and distance to the nearest (both in d1),
 // returned, norm, cosine, margin, sharp entropy, alike. REQUIRES: a distance or more; d1 > 0.
@@ -61,7 +61,7 @@ struct FailureHead {
   // What the regression reads: the standardised features, limited to +-5, and their products of two, over 3.
   static constexpr size_t kTerms = kHeadFeatures + kHeadFeatures * (kHeadFeatures + 1) / 2;
 
-  HeadFeatures mean{}, deviation{};  // deviation > 0
+  HeadFeatures mean{}, deviation{};  // standardisation of the features; deviation > 0
   std::array<double, kTerms> weights{};
   double bias = 0;
 

@@ -22,14 +22,14 @@ using ScoreSink = std::function<void(std::span<const float> scores, std::span<co
 using ScoreSource = std::function<void(const ScoreSink& sink)>;
 
 struct VerificationPoint {
-  double far_wanted = 0;  // as asked
-  float threshold = 0;    // a pair is accepted when its score is *above* it; -infinity accepts all
+  double far_wanted = 0;  // wanted rate
+  float threshold = 0;    // score above which a pair is accepted; -infinity accepts all
   double far = 0;         // share of impostor pairs accepted, at most far_wanted
   double tar = 0;         // share of genuine pairs accepted
 };
 
 struct VerificationFigures {
-  std::vector<VerificationPoint> points;  // one a wanted rate, in their order
+  std::vector<VerificationPoint> points;  // one point for each wanted rate, in order
   std::int64_t genuine = 0, impostor = 0;
 };
 
@@ -54,14 +54,14 @@ enum class Impostors {
 
 struct IdentificationPoint {
   double fpir_wanted = 0;
-  float threshold = 0;  // a score counts when it is above; -infinity counts all
-  double fpir = 0;      // kNonMatedProbes: share of them; kAllOtherPairs: other pairs above the threshold a mated probe
+  float threshold = 0;  // score above which a probe counts; -infinity counts all
+  double fpir = 0;      // share of non-mated probes, or other pairs a mated probe (kAllOtherPairs)
   double tpir = 0;      // share of mated probes that count
 };
 
 struct IdentificationFigures {
-  std::vector<IdentificationPoint> points;  // one a wanted rate, in their order
-  std::int64_t mated = 0, non_mated = 0;    // probes
+  std::vector<IdentificationPoint> points;  // one point for each wanted rate, in order
+  std::int64_t mated = 0, non_mated = 0;    // numbers of probes
 };
 
 // `fill(probe, out)` writes the probe's gallery_subjects.size() scores; it is called once a probe, in order. Of a

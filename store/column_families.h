@@ -10,12 +10,12 @@
 
 namespace lightcone {
 
-// Keys of these tables start with the collection's number in this many bytes; a scan inside one collection may use the
-// prefix filters (ColumnFamilies sets the extractor).
+// Length of the collection's number at the start of a key of the tables with HasCollectionPrefix. A scan inside one
+// collection may use the prefix filters (ColumnFamilies sets the extractor).
 inline constexpr size_t kPrefixBytes = 4;
 bool HasCollectionPrefix(Table table);
 
-// Bulk tables are scanned from end to end (backfill, replay, rebuild); such scans must not wash the block cache.
+// Whether the table is scanned from end to end (backfill, replay, rebuild). Such scans must not flood the block cache.
 bool IsBulk(Table table);
 
 rocksdb::DBOptions DatabaseOptions(const StoreOptions& options, rocksdb::Env* env);

@@ -1,7 +1,7 @@
 // The envelope of every value on disk: format version (1 byte) | masked CRC-32C (4 bytes, little endian) | value.
-// The checksum covers version, table, key and value, so that a value that turns up under another key or in another
-// table is caught as well as a flipped bit. It is masked (as LevelDB does) because values may hold checksums
-// themselves. Thread safe; no function allocates except for messages.
+// The checksum covers version, table, key and value: it also detects a value under another key or in another table. It
+// is masked as in LevelDB, because values may hold checksums themselves. Threads: pure functions, which allocate for
+// messages only.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ inline constexpr size_t kEnvelopeBytes = 5;
 // The bytes that stand before `value` on disk.
 std::array<char, kEnvelopeBytes> EnvelopeOf(Table table, std::string_view key, std::string_view value);
 
-// The value inside `bytes` (a view into them). DATA_LOSS names table and key and what was wrong.
+// A view of the value inside `bytes`. DATA_LOSS names table, key and damage.
 absl::StatusOr<std::string_view> OpenEnvelope(Table table, std::string_view key, std::string_view bytes);
 
 // A key for a message: in quotes when every byte is printable ASCII, else in hexadecimal; long ones are cut.

@@ -1,4 +1,4 @@
-// A store's folder: the marker file LIGHTCONE says that it is ours and of which format. Thread safe.
+// A store's folder. Its marker file LIGHTCONE names the format and tells it from other folders. Threads: safe.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace lightcone {
 inline constexpr uint32_t kStoreFormat = 1;
 inline constexpr char kMarkerName[] = "LIGHTCONE";
 
-// Makes `folder` ready for opening: creates it and its marker when it is missing or empty. FAILED_PRECONDITION when it
-// holds something else or is of a newer format (says which version is needed).
+// Makes `folder` ready for opening. A missing or empty folder gets its marker. FAILED_PRECONDITION when the folder
+// holds something else or has a newer format; the error names the needed version.
 absl::Status PrepareStoreFolder(const std::string& folder);
 
 // Writes the marker, durably.

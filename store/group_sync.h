@@ -1,5 +1,5 @@
 // Group commit: writers that have appended to the log wait here until one sync covers them. The first waiter syncs for
-// all that have arrived; those who arrive meanwhile share the next one. Knows nothing of RocksDB. Thread safe.
+// all writers that have arrived; later ones share the next sync. Knows nothing of RocksDB. Threads: safe.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ class GroupSync {
   // `sync` makes everything appended before its call durable; one call runs at a time.
   explicit GroupSync(std::function<absl::Status()> sync) : sync_(std::move(sync)) {}
 
-  // Call after the append has returned. OK only once a sync that began after this call's start has succeeded. After a
-  // failure nobody is acknowledged: a later sync that succeeds says nothing about pages that an earlier one lost.
+  // Call after the append has returned. OK once a sync that began after this call's start has succeeded. After a
+  // failure no writer is acknowledged: a later successful sync proves nothing about pages that an earlier one lost.
   absl::Status Commit() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Makes every later Commit (and those that wait) fail with `failure`. The first failure stays until Clear,
-  // except that a full disk gives way to what is worse.
+  // Makes every waiting and later Commit fail with `failure`. The first failure stays until Clear; a worse one replaces
+  // a full disk.
   void Fail(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // REQUIRES: everything appended so far has been made durable in another way.
@@ -34,13 +34,13 @@ class GroupSync {
   const std::function<absl::Status()> sync_;
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;
-  uint64_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;  // writers that called Commit
-  uint64_t synced_ ABSL_GUARDED_BY(mutex_) = 0;   // of these, the first so many are durable
+  uint64_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;  // number of writers that called Commit
+  uint64_t synced_ ABSL_GUARDED_BY(mutex_) = 0;   // number of writers, in order of arrival, that are durable
   uint64_t syncs_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t failures_ ABSL_GUARDED_BY(mutex_) = 0;
   bool syncing_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);       // OK while healthy
-  absl::Status last_failure_ ABSL_GUARDED_BY(mutex_);  // what those get who still waited when Clear came
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);       // current failure; OK while healthy
+  absl::Status last_failure_ ABSL_GUARDED_BY(mutex_);  // error of writers that still waited when Clear was called
 };
 
 }  // namespace lightcone

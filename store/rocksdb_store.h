@@ -1,13 +1,13 @@
 // RocksDB behind Store, and the seam by which tests put faults under it. Applications call OpenStore (store/store.h).
 //
-// A write: the batch is appended to RocksDB's log and memtables without a sync, conditional batches under an exclusive
-// lock together with their checks, all others under a shared one. A durable writer then waits in GroupSync for the sync
-// that covers it. So readers may see a durable write shortly before it is acknowledged, and a power loss in that moment
-// takes it away again; a writer that builds on such a value is itself acknowledged only by a sync that covers both.
-// After a failed sync or append nothing is acknowledged any more: writes answer UNAVAILABLE until the store is opened
-// again, reads go on. A full disk answers RESOURCE_EXHAUSTED; once space is back the next write resumes RocksDB and
-// flushes every memtable, which makes durable what the failed log may have lost. A write that was answered with an
-// error of the disk may therefore be there or not, but always whole.
+// A write appends the batch to RocksDB's log and memtables without a sync. A conditional batch holds an exclusive lock
+// together with its checks; others hold a shared lock. A durable writer then waits in GroupSync for the sync that
+// covers its batch. Readers may therefore see a durable write shortly before it is acknowledged, and a power loss at
+// that moment removes the write. A writer that builds on such a value is acknowledged by a sync that covers both. After
+// a failed sync or append no write is acknowledged: writes answer UNAVAILABLE until the store is reopened, and reads
+// continue. A full disk answers RESOURCE_EXHAUSTED. Once there is space, the next write resumes RocksDB and flushes
+// every memtable; the flush makes durable what the failed log may have lost. A write that was answered with an error of
+// the disk may therefore be there or not, but never in part.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ class Env;
 namespace lightcone {
 
 struct StoreInternals {
-  rocksdb::Env* env = nullptr;                              // nullptr: the machine's. Must outlive the store.
-  absl::Duration recovery_interval_min = absl::Seconds(1);  // Between attempts to resume after a full disk.
+  rocksdb::Env* env = nullptr;  // environment that outlives the store; nullptr: the machine's
+  absl::Duration recovery_interval_min = absl::Seconds(1);  // time between attempts to resume after a full disk
 };
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStoreWith(const std::string& folder, const StoreOptions& options,

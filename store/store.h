@@ -1,8 +1,8 @@
 // The truth: ordered tables of keys and values with conditional, atomic, durable batches. The engine knows storage only
 // through this interface; RocksDB implements it for one machine (store/rocksdb_store.h).
-// Values are opaque here; the implementation wraps each in an envelope of format version and checksum, so that a
-// damaged value is reported by table and key (DATA_LOSS) and never served. Threads: every method is safe to call from
-// any thread, except Iterator, which belongs to one thread at a time.
+// Values are opaque here. The implementation wraps each in an envelope of format version and checksum. A damaged value
+// is reported by table and key (DATA_LOSS) and never served. Threads: every method is safe from any thread, except an
+// Iterator's, which belong to one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ namespace lightcone {
 
 enum class Table {
   kMeta,         // format version, collection ids, aliases
-  kCollections,  // collection id -> settings
-  kGenerations,  // collection | generation -> record; and collection | from | to -> adapter
-  kItems,        // collection | external id -> head record; and internal id -> external id
-  kEmbeddings,   // collection | generation | internal id -> z as float32, uncertainty
-  kOrder,        // collection | generation | uncertainty descending | internal id -> empty: a backfill
-  kChanges,      // collection | sequence -> operation: what an index replays
-  kInputs,       // collection | internal id -> raw input
+  kCollections,  // settings by collection id
+  kGenerations,  // records by collection, generation; adapters by collection, from, to
+  kItems,        // head records by collection, external id; external ids by internal id
+  kEmbeddings,   // z as float32 and uncertainty by collection, generation, internal id
+  kOrder,        // backfill order, empty values: collection, generation, uncertainty descending, internal id
+  kChanges,      // change log, which an index replays: operations by collection, sequence
+  kInputs,       // raw inputs by collection, internal id
   kProbes,
   kJobs,
 };
@@ -34,8 +34,8 @@ inline constexpr int kTableCount = 10;
 std::string_view TableName(Table table);
 
 enum class Durability {
-  kDurable,  // on disk (fsynced) before Write returns
-  kProcess,  // survives kill -9, not power loss
+  kDurable,  // Write returns after an fsync
+  kProcess,  // the batch survives kill -9, but no power loss
 };
 
 // A batch of puts and deletes that takes effect as a whole or not at all, under conditions.
@@ -44,9 +44,9 @@ class WriteBatch {
   struct Operation {
     Table table;
     std::string key;
-    std::optional<std::string> value;  // nullopt: delete
+    std::optional<std::string> value;  // new value; nullopt deletes the key
   };
-  // The batch applies only if the key holds exactly `value` (nullopt: does not exist).
+  // The batch applies only if the key holds exactly `value`, or does not exist for nullopt.
   struct Expectation {
     Table table;
     std::string key;
@@ -74,22 +74,23 @@ class WriteBatch {
 class Iterator {
  public:
   virtual ~Iterator() = default;
-  virtual bool Valid() const = 0;              // false at the end and after an error: look at status()
+  // False at the end and after an error, which status() tells apart. DATA_LOSS names table and key of a damaged value.
+  virtual bool Valid() const = 0;
+  virtual absl::Status status() const = 0;
   virtual void Next() = 0;                     // REQUIRES: Valid()
-  virtual std::string_view key() const = 0;    // valid until Next()
-  virtual std::string_view value() const = 0;  // valid until Next(); checksum already verified
-  virtual absl::Status status() const = 0;     // DATA_LOSS names table and key of a damaged value
-  // At a damaged value: goes on behind it, as Next does, and returns its key. nullopt: the walk has ended otherwise.
+  virtual std::string_view key() const = 0;    // key, until Next()
+  virtual std::string_view value() const = 0;  // value with a verified checksum, until Next()
+  // Moves past a damaged value, as Next does, and returns its key. nullopt where the walk ended otherwise.
   virtual std::optional<std::string> SkipDamaged() = 0;
 };
 
 struct StoreStats {
   uint64_t disk_bytes = 0;
   uint64_t memtable_bytes = 0;
-  uint64_t stalled = 0;       // 1 while writes are delayed or stopped
-  uint64_t read_only = 0;     // 1 since an I/O error other than a full disk, until a restart
-  uint64_t syncs_total = 0;   // fsyncs done for durable writes
-  uint64_t writes_total = 0;  // batches written
+  uint64_t stalled = 0;       // 1 while writes are delayed or stopped, else 0
+  uint64_t read_only = 0;     // 1 from an I/O error other than a full disk until a restart, else 0
+  uint64_t syncs_total = 0;   // number of fsyncs for durable writes
+  uint64_t writes_total = 0;  // number of written batches
   uint64_t estimated_keys = 0;
 };
 
@@ -99,18 +100,18 @@ class Store {
 
   // Applies the batch. ABORTED when an expectation fails (names table and key), RESOURCE_EXHAUSTED on a full disk,
   // UNAVAILABLE once the store has gone read-only after an I/O error. Concurrent durable writers share one fsync;
-  // a reader may see the batch shortly before it is acknowledged. A batch of expectations only is a check.
+  // a reader may see the batch shortly before it is acknowledged. A batch of expectations alone is a check.
   virtual absl::Status Write(const WriteBatch& batch, Durability durability) = 0;
 
-  // Makes every batch durable whose Write has returned; concurrent callers share one fsync. For writers that have work
-  // between the two: after an error the batches may be there or not after a restart, but never in part. Errors as
+  // Makes every batch durable whose Write has returned, for writers that have work between the two calls. Concurrent
+  // callers share one fsync. After an error and a restart the batches may be there or not, but never in part. Errors as
   // Write.
   virtual absl::Status Sync() = 0;
 
   // The value of a key. NOT_FOUND, or DATA_LOSS for a damaged value.
   virtual absl::StatusOr<std::string> Get(Table table, std::string_view key) const = 0;
 
-  // One result per key, in order. NOT_FOUND comes without a text: of a thousand new ids each would pay for one.
+  // One result per key, in order. NOT_FOUND has no text: each of a thousand new ids would pay for one.
   virtual std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const = 0;
 
   // Iterates begin <= key < end (empty end: to the table's end) over a snapshot taken now. The store must outlive the
@@ -127,17 +128,19 @@ class Store {
 };
 
 struct StoreOptions {
-  int64_t memory_bytes =
-      256 << 20;               // Block cache and memtables together. Cost: RAM. Raise for large galleries. At start.
-  int background_threads = 2;  // Flush and compaction. Cost: CPU beside searches. At start.
-  // A log that is damaged where it had been synced refuses to open (DATA_LOSS). true: open it and lose every write
-  // behind the damage. For one start, when no checkpoint is at hand. At start.
+  // Block cache and memtables together. Cost: RAM. Raise it for large galleries. Fixed at start.
+  int64_t memory_bytes = 256 << 20;
+  // Threads for flush and compaction. Cost: CPU beside searches. Fixed at start.
+  int background_threads = 2;
+  // A log that is damaged in its synced part refuses to open (DATA_LOSS). true opens it and loses every write behind
+  // the damage: for one start without a checkpoint.
   bool drop_damaged_log = false;
-  absl::Status Validate() const;  // names the field and the allowed range
+  // INVALID_ARGUMENT names the field and the allowed range.
+  absl::Status Validate() const;
 };
 
-// Opens or creates a store in `folder`. FAILED_PRECONDITION when the folder holds something that is not ours or a newer
-// format (says which version is needed), UNAVAILABLE when another process has it open, DATA_LOSS when it is damaged.
+// Opens or creates a store in `folder`. FAILED_PRECONDITION when the folder holds something else or a newer format, and
+// names the needed version; UNAVAILABLE when another process has the store open; DATA_LOSS when it is damaged.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const std::string& folder, const StoreOptions& options = {});
 
 }  // namespace lightcone

@@ -1,4 +1,4 @@
-// Walks over tables in which one damaged row is no reason to stop.
+// A walk over a table that continues after a damaged row.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,9 @@
 
 namespace lightcone {
 
-// Every row of `rows` goes to `visit`. One whose value is damaged, or of which `visit` answers DATA_LOSS, goes to
-// `pass_over` with why, and the walk goes on; any other error, also of `pass_over`, ends it. Threads: those of `rows`.
+// Calls `visit` with every row of `rows`. `pass_over` gets the key and error of a row whose value is damaged, and of a
+// row for which `visit` returns DATA_LOSS; the walk then continues. Any other error of either function ends the walk.
+// Threads: those of `rows`.
 absl::Status WalkPastDamage(Iterator& rows,
                             absl::FunctionRef<absl::Status(std::string_view key, std::string_view value)> visit,
                             absl::FunctionRef<absl::Status(std::string_view key, const absl::Status& why)> pass_over);
