@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -60,14 +61,17 @@ TEST_F(IndexWork, ThreadsDoNotGrowWithIndexes) {
     auto index = CollectionIndex::Open(StrCat(folder_.path(), "/other", i), settings_, generations_, &others[i].oracle);
     ASSERT_TRUE(index.ok()) << index.status();
     others[i].index = std::move(*index);
+  }
+  EXPECT_LE(threads(), with_one + pools);
+  const std::span<Other> busy = std::span(others).first(12);
+  for (Other& other : busy) {
     for (uint64_t id = 1; id <= 60; ++id) {
-      ASSERT_TRUE(others[i].oracle.Write(others[i].index.get(), {Oracle::Add(id, 1, Vector())}).ok());
+      ASSERT_TRUE(other.oracle.Write(other.index.get(), {Oracle::Add(id, 1, Vector())}).ok());
     }
   }
-  EXPECT_LE(threads(), with_one + pools) << "while all of them seal";
-  for (Other& other : others) ASSERT_TRUE(other.index->Flush().ok());
-  EXPECT_LE(threads(), with_one + pools);
-  for (const Other& other : others) {
+  EXPECT_LE(threads(), with_one + pools) << "while some of them seal";
+  for (Other& other : busy) {
+    ASSERT_TRUE(other.index->Flush().ok());
     int64_t sealed = 0;
     for (const SegmentInfo& segment : other.index->Stats().segments) {
       if (segment.kind != "growing") sealed += segment.rows;
