@@ -9,10 +9,10 @@ RUN make build
 
 FROM debian:12-slim
 COPY deploy/install-deps.sh /tmp/install-deps.sh
-RUN /tmp/install-deps.sh runtime && rm -rf /tmp/install-deps.sh /var/lib/apt/lists/* \
+RUN /tmp/install-deps.sh runtime runtime-model && rm -rf /tmp/install-deps.sh /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --home-dir /data lightcone \
  && install -d -o lightcone -g lightcone /data
-COPY --from=build /src/build/bin/lightcone /usr/local/bin/lightcone
+COPY --from=build /src/build/bin/lightcone /src/build/bin/lightcone-model /src/build/bin/lightcone-research /usr/local/bin/
 USER 10001
 ENV LIGHTCONE_DATA=/data
 VOLUME /data

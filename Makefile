@@ -15,7 +15,7 @@ deps:
 build:
 	deploy/install-deps.sh build
 	cmake --preset release -DLIGHTCONE_TESTS=OFF -DLIGHTCONE_BENCH=OFF
-	cmake --build build -j $(JOBS) --target lightcone
+	cmake --build build -j $(JOBS) --target lightcone lightcone-model lightcone-research
 
 # The whole story on data that is drawn on the spot: train, embed, upgrade without backfilling, kill, compare.
 demo: build
@@ -49,7 +49,7 @@ test:
 bench:
 	deploy/install-deps.sh build bench
 	cmake --preset release -DLIGHTCONE_TESTS=OFF -DLIGHTCONE_BENCH=ON
-	cmake --build build -j $(JOBS) --target lightcone lightcone_bench
+	cmake --build build -j $(JOBS) --target lightcone lightcone-model lightcone_bench
 	mkdir -p build/bench
 	build/bin/lightcone_bench --json build/bench/results.json --publish docs/benchmarks
 

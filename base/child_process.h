@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,7 +66,8 @@ class TalkingChild {
   std::chrono::steady_clock::time_point begun_;
   absl::Duration limit_;
   std::function<bool()> cancelled_;
-  std::map<std::string, int64_t> starved_;  // by thread, nanoseconds, when it was begun
+  // By thread, nanoseconds, when it was first waited for in vain.
+  std::optional<std::map<std::string, int64_t>> starved_;
 };
 
 // The last line that is in a program's output, at most 500 bytes of it, as UTF-8 whatever it printed; empty where there

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "bench/benches.h"
 #include "bench/blas.h"
@@ -13,7 +14,6 @@
 #include "geometry/aligned.h"
 #include "geometry/kernels.h"
 #include "trainer/adapt/fit.h"
-#include "trainer/data/rng.h"
 #include "trainer/tensor_threads.h"
 
 namespace lightcone::bench {

@@ -6,10 +6,10 @@
 #include <map>
 
 #include "base/files.h"
+#include "base/programs.h"
 #include "base/status.h"
 #include "bench/benches.h"
 #include "bench/published.h"
-#include "cli/served/child_server.h"
 
 int main(int argc, char** argv) {
   using namespace lightcone;
@@ -38,8 +38,7 @@ int main(int argc, char** argv) {
                  "data set (KIND:DIR) whose images' SIFT descriptors the graph benchmark searches")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  options.server_binary =
-      (std::filesystem::path(cli::OwnBinary().value_or("./lightcone_bench")).parent_path() / "lightcone").string();
+  options.server_binary = ProgramBeside("lightcone");
 
   std::printf("%s", bench::MachineText().c_str());
   bench::Report report;

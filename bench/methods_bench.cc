@@ -4,11 +4,11 @@
 #include <cstdio>
 
 #include "base/cores.h"
+#include "base/rng.h"
 #include "bench/training_bench.h"
 #include "bench/training_parts_torch.h"
-#include "models/checkpoint_torch.h"
-#include "models/encoder.h"
-#include "trainer/data/rng.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/encoder.h"
 #include "trainer/evaluate.h"
 
 namespace lightcone::bench {

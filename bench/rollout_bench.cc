@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/processor_time.h"
+#include "base/programs.h"
 #include "base/status.h"
 #include "bench/benches.h"
 #include "bench/engine_gallery.h"
@@ -172,7 +173,7 @@ class BackfillBench {
   BackfillBench(const BenchOptions& options, Report& report)
       : options_(options),
         report_(report),
-        gallery_(options.folder + "/backfill", options.dimension, options.items, options.server_binary) {}
+        gallery_(options.folder + "/backfill", options.dimension, options.items, ProgramBeside("lightcone-model")) {}
 
   absl::Status Run() {
     LC_RETURN_IF_ERROR(gallery_.Fill());

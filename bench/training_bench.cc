@@ -7,8 +7,8 @@
 
 #include "base/cores.h"
 #include "base/files.h"
+#include "base/rng.h"
 #include "bench/training_parts_torch.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone::bench {
 namespace {

@@ -2,8 +2,8 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "base/rng.h"
 #include "bench/training_parts_torch.h"
-#include "trainer/data/rng.h"
 #include "trainer/train.h"
 
 namespace lightcone::bench {

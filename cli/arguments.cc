@@ -7,7 +7,6 @@
 #include "base/status.h"
 #include "cli/formats/filter_parser.h"
 #include "cli/formats/ids.h"
-#include "trainer/data/dataset.h"
 
 namespace lightcone::cli {
 
@@ -52,12 +51,6 @@ absl::Status AddIds(const std::vector<std::string>& texts, google::protobuf::Rep
     LC_ASSIGN_OR_RETURN(*ids->Add(), ParseItemId(text));
   }
   return absl::OkStatus();
-}
-
-std::string DatasetNames() {
-  std::string text;
-  for (const auto& [name, help] : DatasetKinds()) text += StrCat(text.empty() ? "" : ", ", name);
-  return text;
 }
 
 absl::Status SetImage(const std::string& path, v1::RawInput* input) {

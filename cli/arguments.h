@@ -22,9 +22,6 @@ absl::Status SetFilter(const std::string& text, v1::Filter* filter);
 // Each text by ParseItemId.
 absl::Status AddIds(const std::vector<std::string>& texts, google::protobuf::RepeatedPtrField<v1::ItemId>* ids);
 
-// The names of data sets that --data takes, for its help: "glyphs, cifar100:DIR, ...".
-std::string DatasetNames();
-
 // The bytes of an image file of at most 32 MiB.
 absl::Status SetImage(const std::string& path, v1::RawInput* input);
 

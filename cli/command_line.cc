@@ -1,15 +1,48 @@
 #include "cli/command_line.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/dcheck.h"
+#include "base/programs.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 
 namespace lightcone::cli {
 namespace {
+
+// Subcommands that need libraries that not every program links.
+struct HeldCommand {
+  std::string_view words, program, help;
+  bool hidden = false;
+};
+constexpr HeldCommand kHeldCommands[] = {
+    {"demo", "lightcone-model",
+     "The whole story: train, embed, upgrade without backfilling, measure, kill -9, compare"},
+    {"train", "lightcone-model", "Train an encoder; a stopped training goes on when it is called again"},
+    {"eval", "lightcone-model", "Retrieval figures of one model's queries in another's gallery"},
+    {"embed", "lightcone-model", "Embed the images of a data set into a .npy file"},
+    {"embed-worker", "lightcone-model", "Embed what a server sends, as its child", /*hidden=*/true},
+    {"adapt", "lightcone-model",
+     "Fit an adapter between two models' embeddings, show what it gains, and put it into a collection if asked to"},
+    {"backfill fit", "lightcone-model", "Learn from training images which items the new model will not find"},
+    {"experiment", "lightcone-research",
+     "Train and measure all models of a recipe; tables and plots. What is trained already is used again"},
+    // The script names the flags of all subcommands, which only this program declares.
+    {"completion", "lightcone-research", "Print a completion script: bash, zsh or fish"},
+};
+
+const HeldCommand& FindHeldCommand(std::string_view words) {
+  const auto at = std::find_if(std::begin(kHeldCommands), std::end(kHeldCommands),
+                               [&](const HeldCommand& one) { return one.words == words; });
+  LC_DCHECK(at != std::end(kHeldCommands));
+  return *at;
+}
 
 void AddAll(CLI::App& root, Context& context) {
   root.add_option("-s,--server", context.address, "Address of the server, HOST:PORT")
@@ -26,14 +59,11 @@ void AddAll(CLI::App& root, Context& context) {
   // Global flags may stand behind the subcommand, too.
   root.fallthrough();
   AddServe(root, context);
-  AddDemo(root, context);
-  AddTrain(root, context);
+  AddHeld(root, context, "demo");
+  AddHeld(root, context, "train");
   AddTraining(root, context);
-  AddEval(root, context);
-  AddEmbed(root, context);
-  AddEmbedWorker(root, context);
-  AddExperiment(root, context);
-  AddAdapt(root, context);
+  for (const char* const words : {"eval", "embed", "embed-worker", "experiment", "adapt"})
+    AddHeld(root, context, words);
   AddCollection(root, context);
   AddGeneration(root, context);
   AddRollout(root, context);
@@ -50,7 +80,7 @@ void AddAll(CLI::App& root, Context& context) {
   AddStatus(root, context);
   AddBench(root, context);
   AddVersion(root, context);
-  AddCompletion(root, context);
+  AddHeld(root, context, "completion");
 }
 
 // "no subcommand 'serch'; there are: ..." when a word stands where a subcommand is needed; else empty.
@@ -75,7 +105,25 @@ CLI::App* AddCommand(CLI::App& parent, const std::string& name, const std::strin
   return parent.add_subcommand(name, help);
 }
 
-int RunCommandLine(int argc, const char* const* argv) {
+CLI::App* AddHeldCommand(CLI::App& parent, std::string_view words) {
+  const HeldCommand& command = FindHeldCommand(words);
+  CLI::App* app = parent.add_subcommand(std::string(words.substr(words.rfind(' ') + 1)), std::string(command.help));
+  if (command.hidden) app->group("");
+  return app;
+}
+
+void AddHeld(CLI::App& parent, Context& context, const std::string& words) {
+  const auto held = context.program->held.find(words);
+  if (held != context.program->held.end()) return held->second(parent, context);
+  // The other program parses everything behind the subcommand, --help too.
+  CLI::App* app = AddHeldCommand(parent, words);
+  app->set_help_flag();
+  app->fallthrough(false);
+  app->prefix_command();
+  app->callback([&context, words] { context.Finish(BecomeProgram(FindHeldCommand(words).program, context.argv)); });
+}
+
+int RunCommandLine(int argc, const char* const* argv, const Program& program) {
   // A reader that went away (`lightcone scroll ... | head`) is an error of a write, not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App root(
@@ -85,6 +133,8 @@ int RunCommandLine(int argc, const char* const* argv) {
       "Exit codes: 0 done, 1 failure, 2 wrong flag or value, 3 not found, 4 no server or no answer in time,\n"
       "5 refused in this state, 6 a limit or overload, 130 interrupted, 141 the reader of the output went away.");
   Context context;
+  context.program = &program;
+  context.argv = argv;
   AddAll(root, context);
   try {
     root.parse(argc, argv);

@@ -1,9 +1,31 @@
 // The whole program behind main(): flags, subcommands, exit code.
 #pragma once
 
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace CLI {
+class App;
+}
+namespace lightcone::server {
+struct ServerConfig;
+}
+
 namespace lightcone::cli {
 
+class Context;
+
+// What one program holds of the subcommands that not every program holds (kHeldCommands in command_line.cc). The
+// program runs another program for the rest.
+using HeldCommands = std::map<std::string, void (*)(CLI::App& parent, Context& context)>;
+struct Program {
+  HeldCommands held;                                             // by the words of the subcommand: "backfill fit"
+  absl::Status (*serve)(const server::ServerConfig&) = nullptr;  // runs a server; nullptr: `lightcone` does
+};
+
 // Runs one command line as the process' own and gives its exit code (cli/exit_codes.h). Threads: one at a time.
-int RunCommandLine(int argc, const char* const* argv);
+int RunCommandLine(int argc, const char* const* argv, const Program& program);
 
 }  // namespace lightcone::cli

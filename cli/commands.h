@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/context.h"
 #include "lightcone/v1/jobs.pb.h"
@@ -16,16 +17,14 @@ class ProgressBar;
 // A subcommand of `parent`, which owns it. (A call of CLI11's own from every file would compile most of CLI11 in each.)
 CLI::App* AddCommand(CLI::App& parent, const std::string& name, const std::string& help);
 
+// The same for a subcommand that not every program holds, with its help; "backfill fit": `fit` below `backfill`.
+CLI::App* AddHeldCommand(CLI::App& parent, std::string_view words);
+// What the program holds under these words, or a subcommand that runs the program that does.
+void AddHeld(CLI::App& parent, Context& context, const std::string& words);
+
 void AddBench(CLI::App& root, Context& context);
 void AddServe(CLI::App& root, Context& context);
-void AddDemo(CLI::App& root, Context& context);
-void AddTrain(CLI::App& root, Context& context);
 void AddTraining(CLI::App& root, Context& context);
-void AddEval(CLI::App& root, Context& context);
-void AddEmbed(CLI::App& root, Context& context);
-void AddEmbedWorker(CLI::App& root, Context& context);  // Hidden from the help.
-void AddExperiment(CLI::App& root, Context& context);
-void AddAdapt(CLI::App& root, Context& context);
 void AddCollection(CLI::App& root, Context& context);
 void AddGeneration(CLI::App& root, Context& context);
 void AddGenerationAdapter(CLI::App& generation, Context& context);  // A subcommand of `generation`.
@@ -34,7 +33,6 @@ void AddGenerationCanary(CLI::App& generation, Context& context);   // A subcomm
 void AddRollout(CLI::App& root, Context& context);
 void AddJob(CLI::App& root, Context& context);
 void AddBackfill(CLI::App& root, Context& context);
-void AddBackfillFit(CLI::App& backfill, Context& context);  // A subcommand of `backfill`.
 void AddUpsert(CLI::App& root, Context& context);
 void AddSearch(CLI::App& root, Context& context);
 void AddGet(CLI::App& root, Context& context);

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/command_line.h"
 #include "client/client.h"
 #include "nlohmann/json.hpp"
 
@@ -20,8 +21,10 @@ class Context {
   double timeout_seconds = 30;             // --timeout
   std::string operator_name;               // --operator; empty: USER@HOST
   bool timeout_given = false;
-  bool json = false;          // --json
-  bool retry_writes = false;  // option of the client, set before Client()
+  bool json = false;                  // --json
+  const Program* program = nullptr;   // the running program
+  const char* const* argv = nullptr;  // command line of the running program
+  bool retry_writes = false;          // option of the client, set before Client()
 
   // The client, made at the first call. INVALID_ARGUMENT for an address or timeout that is not allowed.
   absl::StatusOr<client::Client*> Client();

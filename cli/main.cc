@@ -1,20 +1,20 @@
-// `lightcone`: one program, one file a subcommand.
+// `lightcone`: the command line of a server and its clients, and the server itself. No libtorch.
 #include <algorithm>
 #include <string_view>
 
 #include "absl/synchronization/mutex.h"
+#include "base/programs.h"
 #include "cli/command_line.h"
-#include "trainer/waiting.h"
+#include "server/app/serve.h"
 
 int main(int argc, char** argv) {
+  using namespace lightcone;
   // Debian builds Abseil without NDEBUG: each lock of a mutex, and gRPC has many, would go through a global graph that
   // looks for deadlocks.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // The subcommands that run an encoder; the others are not worth starting the program twice.
-  const bool runs_encoder = std::any_of(argv, argv + argc, [](std::string_view word) {
-    return word == "adapt" || word == "demo" || word == "embed" || word == "embed-worker" || word == "eval" ||
-           word == "experiment" || word == "serve" || word == "train";
-  });
-  if (runs_encoder) lightcone::WaitPassively(argv);
-  return lightcone::cli::RunCommandLine(argc, argv);
+  // FAISS builds lists with OpenMP.
+  if (std::find(argv, argv + argc, std::string_view("serve")) != argv + argc) WaitPassively(argv);
+  cli::Program program;
+  program.serve = [](const server::ServerConfig& config) { return server::RunServer(config, {}); };
+  return cli::RunCommandLine(argc, argv, program);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Lightcone needs on Debian 12, and only what is missing. Asks for nothing; running it again does nothing.
-#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [runtime]     (default: build)
+#   deploy/install-deps.sh [build] [test] [bench] [fuzz] [runtime] [runtime-model]     (default: build)
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev
@@ -10,10 +10,11 @@ build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc
 test_group=(libgtest-dev libgmock-dev python3 python3-grpcio python3-protobuf python3-torch prometheus shellcheck chromium)
 bench=(libhnswlib-dev)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)
-# What the finished binary loads; the container's last stage holds nothing else.
-runtime=(libgrpc++1.51 libprotobuf32 libtorch1.13 libopenblas0-pthread libspdlog1.10 libgomp1 libcpp-httplib0.11
-  libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libfreetype6 libpng16-16 libjpeg62-turbo libwebp7 fonts-dejavu-core fonts-liberation
-  fonts-freefont-ttf libhwy1 libroaring0 curl)
+# What `lightcone` loads, and what `lightcone-model` and `lightcone-research` load besides.
+runtime=(libgrpc++1.51 libprotobuf32 libopenblas0-pthread libspdlog1.10 libgomp1 libcpp-httplib0.11
+  libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libhwy1 libroaring0 curl)
+runtime_model=(libtorch1.13 libfreetype6 libpng16-16 libjpeg62-turbo libwebp7 fonts-dejavu-core fonts-liberation
+  fonts-freefont-ttf)
 
 wanted=()
 for group in "${@:-build}"; do
@@ -23,8 +24,9 @@ for group in "${@:-build}"; do
     bench) wanted+=("${bench[@]}") ;;
     fuzz) wanted+=("${fuzz[@]}") ;;
     runtime) wanted+=("${runtime[@]}") ;;
+    runtime-model) wanted+=("${runtime_model[@]}") ;;
     *)
-      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz runtime" >&2
+      echo "install-deps.sh: group '$group' is not known; allowed: build test bench fuzz runtime runtime-model" >&2
       exit 2
       ;;
   esac

@@ -237,4 +237,16 @@ absl::Status WriteManifest(const std::string& folder, const Manifest& manifest) 
   return WriteFileAtomically(folder + "/manifest.json", ToJson(manifest));
 }
 
+absl::StatusOr<Space> SpaceOf(const Manifest& manifest) {
+  Space space;
+  LC_ASSIGN_OR_RETURN(space.metric, ParseMetric(manifest.metric));
+  space.dimension = manifest.dimension;
+  space.curvature = manifest.curvature;
+  space.clip_radius = manifest.clip_radius;
+  LC_RETURN_IF_ERROR(space.Validate());
+  return space;
+}
+
+bool EndsWithAdapter(std::string_view method) { return method == "lightcone"; }
+
 }  // namespace lightcone

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "geometry/metric.h"
 
 namespace lightcone {
 
@@ -34,7 +35,7 @@ struct Manifest {
 
   int format = kFormat;
   std::string name;          // 1 .. 128 characters
-  std::string architecture;  // a name of models/architecture.h, or "external"
+  std::string architecture;  // a name of models/encoders/architecture.h, or "external"
   double width = 1.0;        // width factor of the architecture
   std::string stem;          // cifar | imagenet, for architectures that have the choice; empty for others
   std::string backbone;      // architecture torchscript: the operator's file, for people; up to 4096 characters
@@ -75,5 +76,11 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder_or_file);
 
 // Writes FOLDER/manifest.json atomically, after Validate().
 absl::Status WriteManifest(const std::string& folder, const Manifest& manifest);
+
+// The space of the model's vectors. INVALID_ARGUMENT as Space::Validate.
+absl::StatusOr<Space> SpaceOf(const Manifest& manifest);
+
+// Whether a training by that method ends with an item adapter that belongs to the model.
+bool EndsWithAdapter(std::string_view method);
 
 }  // namespace lightcone

@@ -9,7 +9,7 @@
 #include "base/number_text.h"
 #include "base/status.h"
 #include "geometry/metric.h"
-#include "models/device.h"
+#include "models/encoders/device.h"
 #include "models/json_fields.h"
 #include "nlohmann/json.hpp"
 #include "trainer/config_rows.h"

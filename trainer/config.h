@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "models/architecture.h"
+#include "models/encoders/architecture.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone {
@@ -154,8 +154,8 @@ struct TrainConfig {
   // Number format of the backbone in training steps: float32, bf16 or auto. Weights, head, losses, exports and
   // measurements are float32.
   std::string precision = "float32";
-  // Device of the training: auto, cpu or cuda. auto takes a CUDA device when libtorch knows one (models/device.h). Data
-  // sets in memory are kept, changed and normalised there.
+  // Device of the training: auto, cpu or cuda. auto takes a CUDA device when libtorch knows one
+  // (models/encoders/device.h). Data sets in memory are kept, changed and normalised there.
   std::string device = "auto";
   uint64_t seed = 1;
   int64_t threads = 0;  // threads of the tensor library; 0: DefaultTensorThreads()

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone {

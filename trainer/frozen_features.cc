@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "trainer/data/loader.h"
-#include "trainer/data/rng.h"
 #include "trainer/frozen_features_torch.h"
 #include "trainer/losses/mix_torch.h"
 

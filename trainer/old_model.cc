@@ -1,6 +1,6 @@
 #include "base/number_text.h"
 #include "base/status.h"
-#include "models/encoder_torch.h"
+#include "models/encoders/encoder_torch.h"
 #include "trainer/evaluate.h"
 #include "trainer/methods/method.h"
 #include "trainer/old_model_torch.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "trainer/config.h"
 #include "trainer/data/dataset.h"
 

@@ -4,10 +4,10 @@
 
 #include "base/dcheck.h"
 #include "base/files.h"
+#include "base/rng.h"
 #include "base/status.h"
-#include "models/checkpoint_torch.h"
+#include "models/encoders/checkpoint_torch.h"
 #include "trainer/class_names.h"
-#include "trainer/data/rng.h"
 #include "trainer/run_file.h"
 #include "trainer/run_torch.h"
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/checkpoint.h"
-#include "models/network_torch.h"
+#include "models/encoders/network_torch.h"
 #include "trainer/data/loader.h"
 #include "trainer/device_images_torch.h"
 #include "trainer/methods/method_torch.h"

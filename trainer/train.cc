@@ -7,9 +7,9 @@
 
 #include "base/cores.h"
 #include "base/files.h"
+#include "base/rng.h"
 #include "base/status.h"
-#include "models/checkpoint_torch.h"
-#include "trainer/data/rng.h"
+#include "models/encoders/checkpoint_torch.h"
 #include "trainer/frozen_features_torch.h"
 #include "trainer/methods/method.h"
 #include "trainer/run_file.h"

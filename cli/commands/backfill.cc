@@ -113,7 +113,7 @@ void AddLeaseFlags(CLI::App* lease, BackfillFlags* flags) {
 void AddBackfill(CLI::App& root, Context& context) {
   CLI::App* app = AddCommand(root, "backfill", "Embed a gallery anew, lazily, worst items first");
   app->require_subcommand(1);
-  AddBackfillFit(*app, context);
+  AddHeld(*app, context, "backfill fit");
   AddCommands<BackfillFlags>(
       *app, context,
       {{"start", "Order the items of older generations, worst first; ends a pause", &StartBackfill, &AddStartFlags},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/programs.h"
 #include "base/scratch_folder.h"
 #include "base/status.h"
 #include "base/version.h"
@@ -49,8 +50,7 @@ absl::StatusOr<Target> Reach(Context& context, const BenchFlags& flags) {
     return target;
   }
   LC_ASSIGN_OR_RETURN(target.folder, ScratchFolder::Make("bench"));
-  LC_ASSIGN_OR_RETURN(const std::string binary, OwnBinary());
-  LC_ASSIGN_OR_RETURN(target.server, ChildServer::Start(binary, target.folder->path() + "/data"));
+  LC_ASSIGN_OR_RETURN(target.server, ChildServer::Start(ProgramBeside("lightcone"), target.folder->path() + "/data"));
   LC_ASSIGN_OR_RETURN(target.own_client, client::Client::Connect({.address = target.server->address()}));
   LC_RETURN_IF_ERROR(target.own_client->WaitUntilServing(absl::Seconds(60)));
   target.client = target.own_client.get();

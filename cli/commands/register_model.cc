@@ -6,13 +6,11 @@
 #include <tuple>
 
 #include "base/files.h"
+#include "base/sealed.h"
 #include "base/status.h"
 #include "models/adapter_file.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
-#include "trainer/adapt/model_pairs.h"
-#include "trainer/methods/method.h"
-#include "trainer/sealed.h"
 
 namespace lightcone::cli {
 namespace {
@@ -70,11 +68,10 @@ absl::StatusOr<ModelAdapter> FindModelAdapter(client::Client& client, const std:
                                               const std::string& folder, uint32_t parent, uint32_t below) {
   LC_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(folder));
   const std::string file = ModelAdapterPath(folder);
-  const MethodInfo* const method = FindTrainingMethod(manifest.method);
   std::error_code ignored;
   const bool there = std::filesystem::exists(file, ignored);
   ModelAdapter found;
-  if (!there && (method == nullptr || !method->ends_with_adapter)) return found;
+  if (!there && !EndsWithAdapter(manifest.method)) return found;
   if (!there || IsOutdated(folder, manifest)) {
     found.note = StrCat("'", file, there ? "' was fitted to another encoder than the folder's" : "' is missing",
                         ": the `lightcone train` that made the model fits it when it is given again");

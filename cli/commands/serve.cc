@@ -1,10 +1,7 @@
-#include "server/app/serve.h"
-
 #include <memory>
 
-#include "base/status.h"
+#include "base/programs.h"
 #include "cli/commands.h"
-#include "cli/served/child_server.h"
 #include "server/options/resolve.h"
 
 namespace lightcone::cli {
@@ -20,10 +17,11 @@ void AddServe(CLI::App& root, Context& context) {
     } else if (flags->print_config) {
       context.Print(server::PrintConfig(*resolved));
       context.Finish(absl::OkStatus());
+    } else if (context.program->serve == nullptr) {
+      context.Finish(BecomeProgram("lightcone", context.argv));
     } else {
-      resolved->config.engine.helper_program =
-          OwnBinary().value_or("");  // jobs fit adapters in processes of this program
-      context.Finish(server::RunServer(resolved->config, {}));
+      resolved->config.engine.helper_program = ProgramBeside("lightcone-model");
+      context.Finish(context.program->serve(resolved->config));
     }
   });
 }

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/programs.h"
+#include "base/rng.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "cli/demo/demo_backfill.h"
@@ -20,11 +22,10 @@
 #include "cli/served/served_backfill.h"
 #include "client/client.h"
 #include "geometry/uncertainty.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "nlohmann/json.hpp"
 #include "stats/metrics.h"
 #include "trainer/adapt/item_adapter.h"
-#include "trainer/data/rng.h"
 #include "trainer/data/split.h"
 #include "trainer/evaluate.h"
 #include "trainer/methods/method.h"
@@ -163,10 +164,7 @@ absl::Status Demo::Clear() const {
 absl::Status Demo::Prepare() {
   LC_RETURN_IF_ERROR(Claim(options_.folder));
   LC_RETURN_IF_ERROR(CheckNobodyServes(options_.folder + "/server"));
-  binary_ = options_.binary;
-  if (binary_.empty()) {
-    LC_ASSIGN_OR_RETURN(binary_, OwnBinary());
-  }
+  binary_ = options_.binary.empty() ? ProgramBeside("lightcone") : options_.binary;
   LC_RETURN_IF_ERROR(Timed("open data set " + options_.data, [&]() -> absl::Status {
     LC_ASSIGN_OR_RETURN(data_, OpenDataset(options_.data, options_.seed));
     LC_ASSIGN_OR_RETURN(recipe_, RecipeFor(data_, options_.recipe));

@@ -4,9 +4,9 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/demo/demo.h"
+#include "cli/model/commands.h"
 
 namespace lightcone::cli {
 namespace {
@@ -37,8 +37,7 @@ absl::Status RunDemoCommand(Context& context, DemoFlags& flags) {
 
 void AddDemo(CLI::App& root, Context& context) {
   auto flags = std::make_shared<DemoFlags>();
-  CLI::App* app =
-      AddCommand(root, "demo", "The whole story: train, embed, upgrade without backfilling, measure, kill -9, compare");
+  CLI::App* app = AddHeldCommand(root, "demo");
   app->add_option("--data", flags->options.data, DatasetNames())->capture_default_str();
   app->add_option("--seed", flags->options.seed, "Of drawing, splits and training")->capture_default_str();
   app->add_option("--dir", flags->options.folder,

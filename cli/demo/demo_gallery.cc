@@ -4,7 +4,6 @@
 #include <numeric>
 #include <random>
 
-#include "absl/strings/ascii.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "client/upsert_stream.h"
@@ -56,19 +55,6 @@ const char* Through(v1::AdapterMode adapters) {
 
 }  // namespace
 
-absl::Status CreateGallery(client::Client& client, const std::string& collection, const std::string& metric,
-                           double curvature) {
-  v1::CreateRequest request;
-  request.set_name(collection);
-  v1::Geometry geometry = v1::GEOMETRY_UNSPECIFIED;
-  if (!v1::Geometry_Parse(absl::AsciiStrToUpper(ToAbsl("geometry_" + metric)), &geometry)) {
-    return InvalidField("metric", metric, "lorentz, cosine, inner_product, euclidean");
-  }
-  request.set_geometry(geometry);
-  if (geometry == v1::GEOMETRY_LORENTZ) request.set_curvature(curvature);
-  return client.CreateCollection(request).status();
-}
-
 absl::StatusOr<uint32_t> RegisterModel(client::Client& client, const std::string& collection, const std::string& folder,
                                        const Registration& how) {
   v1::RegisterRequest request;
@@ -90,13 +76,6 @@ absl::Status PutAdapter(client::Client& client, const std::string& collection, u
   request.set_to_generation(to);
   LC_ASSIGN_OR_RETURN(*request.mutable_adapter(), EncodeAdapter(file));
   return client.PutAdapter(request).status();
-}
-
-absl::Status ActivateModel(client::Client& client, const std::string& collection, uint32_t generation) {
-  v1::ActivateRequest request;
-  request.set_collection(collection);
-  request.set_generation(generation);
-  return client.ActivateGeneration(request).status();
 }
 
 absl::Status UpsertVectors(client::Client& client, const std::string& collection, uint32_t generation,

@@ -14,15 +14,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/demo/demo_result.h"
+#include "cli/gallery_calls.h"
 #include "client/client.h"
 #include "models/adapter_file.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone::cli {
-
-// Creates a collection of a geometry by its metric's name; lorentz: with curvature -K.
-absl::Status CreateGallery(client::Client& client, const std::string& collection, const std::string& metric,
-                           double curvature);
 
 struct Registration {
   uint32_t parent = 0;           // generation that it was trained to be compatible with
@@ -35,8 +32,6 @@ absl::StatusOr<uint32_t> RegisterModel(client::Client& client, const std::string
 // Puts an adapter between two of its generations.
 absl::Status PutAdapter(client::Client& client, const std::string& collection, uint32_t from, uint32_t to,
                         const AdapterFile& file);
-
-absl::Status ActivateModel(client::Client& client, const std::string& collection, uint32_t generation);
 
 // Upserts n = labels.size() vectors (n x dimension, before the clip) under the ids 0 .. n-1 with payload {"class":
 // NAME}; of `rows` only where they are given.

@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "cli/demo/demo_gallery.h"
+#include "cli/gallery_calls.h"
 #include "client/upsert_stream.h"
 
 namespace lightcone::cli {

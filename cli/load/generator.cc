@@ -9,8 +9,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "base/rng.h"
 #include "base/status.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone::cli {
 namespace {

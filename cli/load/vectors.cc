@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "cli/formats/rows.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone::cli {
 namespace {

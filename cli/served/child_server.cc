@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <sstream>
 
 #include "absl/time/clock.h"
@@ -73,13 +72,6 @@ std::string ValueAfter(const std::string& line, const std::string& name) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> OwnBinary() {
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return ErrnoStatus(error.value(), "read link", "/proc/self/exe");
-  return path.string();
-}
 
 absl::StatusOr<std::unique_ptr<ChildServer>> ChildServer::Start(const std::string& binary, const std::string& folder,
                                                                 const std::vector<std::string>& extra,

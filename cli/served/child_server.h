@@ -45,7 +45,4 @@ class ChildServer {
   std::string address_, http_address_;
 };
 
-// The path of the running program (/proc/self/exe).
-absl::StatusOr<std::string> OwnBinary();
-
 }  // namespace lightcone::cli

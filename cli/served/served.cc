@@ -8,6 +8,8 @@
 #include <span>
 #include <utility>
 
+#include "base/programs.h"
+#include "base/rng.h"
 #include "base/scratch_folder.h"
 #include "base/status.h"
 #include "cli/demo/demo_gallery.h"
@@ -17,11 +19,10 @@
 #include "client/client.h"
 #include "geometry/adapter.h"
 #include "models/adapter_file.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "models/failure_head_file.h"
 #include "stats/metrics.h"
 #include "trainer/adapt/model_pairs.h"
-#include "trainer/data/rng.h"
 #include "trainer/evaluate.h"
 #include "trainer/uncertainty/failure_head.h"
 
@@ -203,10 +204,7 @@ class Served {
     queries_ = ChooseQueries(n, pair_.queries_max > 0 ? pair_.queries_max : n, pair_.seed);
     figures_.queries = static_cast<int64_t>(queries_.size());
     LC_ASSIGN_OR_RETURN(scratch_, ScratchFolder::Make("eval"));
-    std::string binary = pair_.binary;
-    if (binary.empty()) {
-      LC_ASSIGN_OR_RETURN(binary, OwnBinary());
-    }
+    const std::string binary = pair_.binary.empty() ? ProgramBeside("lightcone") : pair_.binary;
     LC_ASSIGN_OR_RETURN(server_, ChildServer::Start(binary, scratch_->path() + "/data",
                                                     {"--limits-k-max", StrCat(std::max<int64_t>(10'000, n))}));
     LC_ASSIGN_OR_RETURN(client_, client::Client::Connect({.address = server_->address()}));

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/programs.h"
 #include "base/scratch_folder.h"
 #include "base/status.h"
 #include "cli/demo/demo_gallery.h"
 #include "cli/served/child_server.h"
 #include "client/client.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "trainer/evaluate.h"
 
 namespace lightcone::cli {
@@ -85,10 +86,7 @@ absl::StatusOr<std::vector<ChainCell>> MeasureServedChain(const ServedChain& cha
   }
   LC_ASSIGN_OR_RETURN(std::vector<Link> links, OpenLinks(chain, dataset));
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<ScratchFolder> scratch, ScratchFolder::Make("chain"));
-  std::string binary = chain.binary;
-  if (binary.empty()) {
-    LC_ASSIGN_OR_RETURN(binary, OwnBinary());
-  }
+  const std::string binary = chain.binary.empty() ? ProgramBeside("lightcone") : chain.binary;
   const std::vector<std::string> extra = {"--limits-k-max", StrCat(std::max<int64_t>(10'000, dataset.test.size()))};
   LC_ASSIGN_OR_RETURN(const std::unique_ptr<ChildServer> server,
                       ChildServer::Start(binary, scratch->path() + "/data", extra));

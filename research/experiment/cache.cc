@@ -3,8 +3,8 @@
 #include <array>
 
 #include "base/files.h"
+#include "base/sealed.h"
 #include "base/status.h"
-#include "trainer/sealed.h"
 
 namespace lightcone {
 namespace {

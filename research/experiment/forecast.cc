@@ -1,4 +1,4 @@
-// --dry-run: what would be trained, and for how long by the cost model of models/architecture.h.
+// --dry-run: what would be trained, and for how long by the cost model of models/encoders/architecture.h.
 #include "base/scratch_folder.h"
 #include "base/status.h"
 #include "research/experiment/cache.h"

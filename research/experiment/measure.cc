@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/sealed.h"
 #include "base/status.h"
 #include "geometry/adapter.h"
 #include "models/adapter_file.h"
@@ -14,7 +15,6 @@
 #include "trainer/adapt/options.h"
 #include "trainer/data/image_source.h"
 #include "trainer/evaluate_faces.h"
-#include "trainer/sealed.h"
 
 namespace lightcone {
 namespace {

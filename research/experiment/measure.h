@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "geometry/metric.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "nlohmann/json.hpp"
 #include "research/experiment/cache.h"
 #include "research/experiment/plan.h"

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/sealed.h"
 #include "base/status.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "research/experiment/cache.h"
 #include "research/uncertainty/head_logits.h"
 #include "trainer/adapt/model_pairs.h"
-#include "trainer/sealed.h"
 
 namespace lightcone {
 namespace {

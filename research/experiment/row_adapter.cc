@@ -2,11 +2,11 @@
 
 #include <memory>
 
+#include "base/rng.h"
 #include "base/status.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "trainer/adapt/fit.h"
 #include "trainer/adapt/model_pairs.h"
-#include "trainer/data/rng.h"
 #include "trainer/data/split.h"
 #include "trainer/methods/method.h"
 

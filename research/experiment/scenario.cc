@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "base/rng.h"
 #include "base/status.h"
-#include "trainer/data/rng.h"
 #include "trainer/data/split.h"
 
 namespace lightcone {

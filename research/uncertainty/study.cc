@@ -6,12 +6,12 @@
 #include <numeric>
 #include <utility>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "research/uncertainty/move_gains.h"
 #include "stats/metrics.h"
 #include "trainer/adapt/mixed_gallery_torch.h"
 #include "trainer/data/parallel.h"
-#include "trainer/data/rng.h"
 #include "trainer/uncertainty/failure_head.h"
 
 namespace lightcone {

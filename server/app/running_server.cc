@@ -156,6 +156,8 @@ bool RunningServer::Stop(absl::Duration limit) {
   bool idle = true;
   if (parts_->rpc != nullptr) {
     idle = parts_->rpc->WaitIdle(absl::Now() + limit);
+    // A call that waits for an encoder looks at nothing else.
+    if (!idle) parts_->engine->StopEncoders();
     parts_->metrics.SetSources(nullptr, nullptr);
     parts_->rpc->Stop();
   }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -17,6 +18,8 @@
 
 namespace lightcone::server {
 namespace {
+
+constexpr int kSignals[] = {SIGTERM, SIGINT, SIGHUP};  // that end the server
 
 // What the signal handler may touch. Libraries start threads before main, so signals are not masked but handled on
 // whichever thread they come to; the handler only counts and writes one byte.
@@ -44,8 +47,7 @@ class SignalWait {
     action.sa_handler = &OnSignal;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGTERM, &action, &old_term_);
-    sigaction(SIGINT, &action, &old_int_);
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &action, &old_[i]);
     struct sigaction ignore = {};
     ignore.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &ignore, nullptr);
@@ -55,8 +57,7 @@ class SignalWait {
 
   ~SignalWait() {
     if (!installed_) return;
-    sigaction(SIGTERM, &old_term_, nullptr);
-    sigaction(SIGINT, &old_int_, nullptr);
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &old_[i], nullptr);
     close(ends_[0]);
     close(ends_[1]);
   }
@@ -75,7 +76,7 @@ class SignalWait {
  private:
   int ends_[2] = {-1, -1};
   bool installed_ = false;
-  struct sigaction old_term_ = {}, old_int_ = {};
+  struct sigaction old_[std::size(kSignals)] = {};
 };
 
 // While it lives, a signal ends the process at once: to open a data folder can take minutes and looks at no signal, no

@@ -49,9 +49,9 @@ class RunningServer {
 // The version of this build, "0.1.0".
 std::string_view ServerVersion();
 
-// Serves until SIGTERM or SIGINT, then drains and returns OK. A second signal ends the process at once with 128 + its
-// number (acknowledged durable writes are on disk). Prints "lightcone ready grpc=ADDRESS http=ADDRESS" to stdout when
-// calls are taken, then calls `on_ready` (may be empty). One such call a process at a time.
+// Serves until SIGTERM, SIGINT or SIGHUP, then drains and returns OK. A second signal ends the process at once with 128
+// + its number (acknowledged durable writes are on disk). Prints "lightcone ready grpc=ADDRESS http=ADDRESS" to stdout
+// when calls are taken, then calls `on_ready` (may be empty). One such call a process at a time.
 absl::Status RunServer(const ServerConfig& config, const std::function<void(const Bound&)>& on_ready);
 
 }  // namespace lightcone::server

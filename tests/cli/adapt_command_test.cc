@@ -9,11 +9,11 @@
 
 #include "base/files.h"
 #include "base/npy.h"
+#include "base/rng.h"
 #include "base/strings.h"
 #include "models/adapter_file.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/two_models.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone::cli {
 namespace {

@@ -1,5 +1,5 @@
 // `lightcone eval --faces`: the protocols of IJB-C between two models, on a small set in its layout.
-#include "cli/commands/eval_faces.h"
+#include "cli/model/eval_faces.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/paper_files.h"
 #include "trainer/data/face_lists.h"

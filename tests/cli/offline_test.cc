@@ -14,7 +14,7 @@
 #include "cli/served/served_backfill.h"
 #include "geometry/adapter.h"
 #include "models/adapter_file.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "models/failure_head_file.h"
 #include "stats/metrics.h"
 #include "tests/cli/run_program.h"

@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/npy.h"
+#include "base/sealed.h"
 #include "base/strings.h"
 #include "cli/commands/register_model.h"
 #include "cli/served/child_server.h"
@@ -17,7 +18,6 @@
 #include "tests/cli/served_test.h"
 #include "tests/trainer/data_files.h"
 #include "tests/trainer/two_models.h"
-#include "trainer/sealed.h"
 
 namespace lightcone::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/strings.h"
-#include "cli/command_line.h"
+#include "cli/research/commands.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/temporary_folder.h"
@@ -68,7 +68,7 @@ inline Outcome RunHere(const TemporaryFolder& scratch, std::vector<std::string> 
   Outcome outcome;
   {
     const Redirection out(STDOUT_FILENO, scratch / "stdout"), err(STDERR_FILENO, scratch / "stderr");
-    outcome.exit_code = RunCommandLine(static_cast<int>(arguments.size()), arguments.data());
+    outcome.exit_code = RunCommandLine(static_cast<int>(arguments.size()), arguments.data(), {ResearchCommands()});
   }
   outcome.out = ReadFile(scratch / "stdout").value();
   outcome.err = ReadFile(scratch / "stderr").value();

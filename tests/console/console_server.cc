@@ -13,9 +13,9 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "client/client.h"
-#include "models/checkpoint_torch.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/network_torch.h"
 #include "models/manifest.h"
-#include "models/network_torch.h"
 #include "server/app/serve.h"
 #include "tests/support/temporary_folder.h"
 
@@ -57,7 +57,7 @@ class Gallery {
     config.console_mode = mode;
     config.engine.data_folder = folder_ / "data";
     config.engine.store.memory_bytes = 32 << 20;
-    config.engine.helper_program = LIGHTCONE_BINARY_DIR "/bin/lightcone";
+    config.engine.helper_program = LIGHTCONE_BINARY_DIR "/bin/lightcone-model";
     config.engine.helper_niceness = 0;
     config.engine.live_recall = {.sample_share = 1, .capacity_share_max = 0.5, .queue_max = 256};
     server_ = Must(RunningServer::Start(config));

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_replace.h"
 #include "base/files.h"
-#include "models/checkpoint_torch.h"
-#include "models/network_torch.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/network_torch.h"
 
 namespace lightcone::server {
 

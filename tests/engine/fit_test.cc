@@ -26,7 +26,7 @@ constexpr int kItems = 400, kOldWide = 8, kNewWide = 10;
 
 class Fitting : public EngineTest {
  protected:
-  void SetUp() override { Open(LIGHTCONE_BINARY_DIR "/bin/lightcone"); }
+  void SetUp() override { Open(LIGHTCONE_BINARY_DIR "/bin/lightcone-model"); }
   void Open(const std::string& program) {
     engine_.reset();
     EngineOptions options = OptionsFor(folder_.path());
@@ -285,7 +285,7 @@ TEST_F(Fitting, AServerThatEndsMeanwhileBeginsItAgain) {
   const auto id = BegunByAProgramThatHangs(call);
   ASSERT_TRUE(id.ok()) << id.status();
   EXPECT_EQ(*engine_->FitAdapter(call), *id) << "the same request again";
-  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone");
+  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone-model");
   const JobStatus job = Ended(*id);
   EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
   EXPECT_EQ(engine_->ListAdapters("c")->size(), 1u);
@@ -307,7 +307,7 @@ TEST_F(Fitting, AJobOfAnOlderServerMayNameAWidthAndALossThatItsMapDoesNotHave) {
     record.arguments_json = arguments.dump();
     batch->Put(Table::kJobs, keys::Job(record.number), Encode(record));
   });
-  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone");
+  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone-model");
   const JobStatus job = Ended(*id);
   EXPECT_EQ(job.state, JobState::kSucceeded) << job.error;
 }

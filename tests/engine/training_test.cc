@@ -34,7 +34,7 @@ class Training : public EncoderTest {
  protected:
   void SetUp() override {
     EncoderTest::SetUp();
-    Open(LIGHTCONE_BINARY_DIR "/bin/lightcone");
+    Open(LIGHTCONE_BINARY_DIR "/bin/lightcone-model");
   }
   void Open(const std::string& program) {
     engine_.reset();
@@ -155,7 +155,7 @@ TEST_F(Training, AnInterruptedOneEndsAsOneThatNothingInterrupted) {
     ASSERT_NO_FATAL_FAILURE(KillNext(*id, killed, &killed));
   }
   ASSERT_NO_FATAL_FAILURE(AwaitStep(*id, 500));
-  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone");  // the server ends and starts; what it began goes on by itself
+  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone-model");  // the server ends and starts; what it began goes on by itself
   const JobStatus shaken = Ended(*id);
   ASSERT_EQ(shaken.state, JobState::kSucceeded) << shaken.error;
   const auto again = nlohmann::json::parse(shaken.result_json);
@@ -238,7 +238,7 @@ TEST_F(Training, AServerKilledBetweenTheDraftAndTheEndOfItsJobAddsNoSecondDraft)
     record->result_json.clear();
     batch->Put(Table::kJobs, keys::Job(1), Encode(*record));
   });
-  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone");
+  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone-model");
   const JobStatus again = Ended(done.id);
   ASSERT_EQ(again.state, JobState::kSucceeded) << again.error;
   EXPECT_EQ(nlohmann::json::parse(again.result_json)["generation"], 2);
@@ -278,7 +278,7 @@ TEST_F(Training, MemoryThatItMayNotHaveIsItsOwnFailure) {
   MakeGallery();
   engine_.reset();
   EngineOptions options = OptionsFor(folder_.path());
-  options.helper_program = LIGHTCONE_BINARY_DIR "/bin/lightcone";
+  options.helper_program = LIGHTCONE_BINARY_DIR "/bin/lightcone-model";
   options.helper_memory_bytes_max = 8 << 20;  // no tensor library starts in that
   engine_ = OpenEngine(options);
   ASSERT_NE(engine_, nullptr);

@@ -9,8 +9,8 @@
 
 #include "base/files.h"
 #include "base/scratch_folder.h"
+#include "base/sealed.h"
 #include "research/experiment/recipe.h"
-#include "trainer/sealed.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lightcone;  // NOLINT: a file of one function

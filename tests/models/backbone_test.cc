@@ -11,8 +11,8 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "models/checkpoint_torch.h"
-#include "models/network_torch.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/network_torch.h"
 #include "tests/models/small_encoders_torch.h"
 
 namespace lightcone {

@@ -1,5 +1,5 @@
 // An exported encoder in use: images, tensors, threads; damaged files are refused. (export_test.cc: the same vectors.)
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "models/checkpoint_torch.h"
-#include "models/network_torch.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/network_torch.h"
 #include "tests/models/small_encoders_torch.h"
 
 namespace lightcone {

@@ -9,9 +9,9 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "models/checkpoint_torch.h"
-#include "models/encoder.h"
-#include "models/network_torch.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/encoder.h"
+#include "models/encoders/network_torch.h"
 #include "tests/models/python_vectors_torch.h"
 #include "tests/models/small_encoders_torch.h"
 

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/status.h"
-#include "models/blocks_torch.h"
-#include "models/checkpoint_torch.h"
-#include "models/network_torch.h"
+#include "models/encoders/blocks_torch.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/network_torch.h"
 #include "tests/models/small_encoders_torch.h"
 
 namespace lightcone {

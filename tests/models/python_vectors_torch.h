@@ -13,7 +13,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "tests/models/small_encoders_torch.h"
 
 namespace lightcone {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/architecture.h"
+#include "models/encoders/architecture.h"
 
 namespace lightcone {
 

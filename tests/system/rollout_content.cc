@@ -6,9 +6,9 @@
 #include "base/files.h"
 #include "base/strings.h"
 #include "client/client.h"
-#include "models/checkpoint_torch.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/network_torch.h"
 #include "models/manifest.h"
-#include "models/network_torch.h"
 
 namespace lightcone {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "geometry/lorentz.h"
-#include "models/checkpoint_torch.h"
-#include "models/network_torch.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/network_torch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/tiny_set.h"
 #include "tests/trainer/two_models.h"

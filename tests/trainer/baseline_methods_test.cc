@@ -14,7 +14,7 @@
 #include "base/number_text.h"
 #include "base/status.h"
 #include "models/checkpoint.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "tests/trainer/tiny_set.h"
 #include "trainer/data/split.h"
 #include "trainer/methods/method.h"

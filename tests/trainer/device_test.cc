@@ -1,6 +1,6 @@
 // What lets a training run on a device: images changed there are those that a loader makes, and no step asks the device
 // for a number or makes a tensor without saying where. Checked on the CPU, by the operations that steps call.
-#include "models/device.h"
+#include "models/encoders/device.h"
 
 #include <ATen/record_function.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/tiny_set.h"
 #include "trainer/device_images_torch.h"

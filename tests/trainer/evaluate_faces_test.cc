@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "geometry/lorentz.h"
 #include "stats/metrics.h"
 #include "tests/geometry/rank_distances.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 namespace {

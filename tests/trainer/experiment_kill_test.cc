@@ -8,10 +8,10 @@
 #include <optional>
 #include <thread>
 
+#include "base/rng.h"
 #include "research/experiment/experiment.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/trainer/experiment_testing.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "models/manifest.h"
 #include "nlohmann/json.hpp"
 #include "research/experiment/plan.h"

@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 #include "models/checkpoint.h"
-#include "models/checkpoint_torch.h"
+#include "models/encoders/checkpoint_torch.h"
 #include "research/uncertainty/head_logits.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/finite_differences_torch.h"

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <set>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "tests/trainer/data_files.h"
 #include "trainer/data/augment.h"
 #include "trainer/data/raw.h"
-#include "trainer/data/rng.h"
 #include "trainer/data/split.h"
 
 namespace lightcone {

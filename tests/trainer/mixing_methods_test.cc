@@ -13,8 +13,8 @@
 
 #include "base/status.h"
 #include "models/checkpoint.h"
-#include "models/checkpoint_torch.h"
-#include "models/encoder.h"
+#include "models/encoders/checkpoint_torch.h"
+#include "models/encoders/encoder.h"
 #include "tests/models/python_vectors_torch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/trainer/tiny_set.h"

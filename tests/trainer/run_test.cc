@@ -11,7 +11,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "models/checkpoint_torch.h"
+#include "models/encoders/checkpoint_torch.h"
 #include "tests/trainer/tiny_set.h"
 #include "trainer/data/split.h"
 #include "trainer/old_model_torch.h"

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "base/rng.h"
 #include "trainer/config.h"
 #include "trainer/data/dataset.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/rng.h"
 #include "geometry/metric.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 

@@ -8,12 +8,12 @@
 #include <numeric>
 #include <set>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "geometry/lorentz.h"
 #include "geometry/metric.h"
 #include "research/uncertainty/move_gains.h"
 #include "research/uncertainty/study.h"
-#include "trainer/data/rng.h"
 #include "trainer/uncertainty/class_evidence.h"
 #include "trainer/uncertainty/failure_head.h"
 #include "trainer/uncertainty/neighbours.h"

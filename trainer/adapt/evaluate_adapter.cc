@@ -8,11 +8,11 @@
 #include <string>
 
 #include "base/exceptions.h"
+#include "base/rng.h"
 #include "base/status.h"
 #include "stats/metrics.h"
 #include "trainer/adapt/losses_torch.h"
 #include "trainer/adapt/mixed_gallery_torch.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 namespace {

@@ -12,13 +12,13 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/exceptions.h"
+#include "base/rng.h"
 #include "base/status.h"
 #include "trainer/adapt/closed_form_torch.h"
 #include "trainer/adapt/error_head_torch.h"
 #include "trainer/adapt/kernel_ridge_torch.h"
 #include "trainer/adapt/losses_torch.h"
 #include "trainer/adapt/network_torch.h"
-#include "trainer/data/rng.h"
 #include "trainer/losses/lorentz_torch.h"
 
 namespace lightcone {

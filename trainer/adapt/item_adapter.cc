@@ -1,10 +1,10 @@
 #include "trainer/adapt/item_adapter.h"
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "trainer/adapt/fit.h"
 #include "trainer/adapt/model_pairs.h"
 #include "trainer/config.h"
-#include "trainer/data/rng.h"
 #include "trainer/data/split.h"
 
 namespace lightcone {

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "models/adapter_file.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "trainer/data/augment.h"
-#include "trainer/data/rng.h"
 #include "trainer/evaluate.h"
 
 namespace lightcone {
@@ -101,16 +101,6 @@ absl::StatusOr<std::vector<float>> EmbedView(const Encoder& model, const ImageSe
   LC_RETURN_IF_ERROR(
       ForEachBlock(images, kind, view, seed, [&](const ImageSet& block) { return Append(model, block, z); }));
   return z;
-}
-
-absl::StatusOr<Space> SpaceOf(const Manifest& manifest) {
-  Space space;
-  LC_ASSIGN_OR_RETURN(space.metric, ParseMetric(manifest.metric));
-  space.dimension = manifest.dimension;
-  space.curvature = manifest.curvature;
-  space.clip_radius = manifest.clip_radius;
-  LC_RETURN_IF_ERROR(space.Validate());
-  return space;
 }
 
 }  // namespace lightcone

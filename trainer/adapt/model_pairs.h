@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "geometry/metric.h"
-#include "models/encoder.h"
-#include "models/manifest.h"
+#include "models/encoders/encoder.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone {
@@ -34,8 +32,5 @@ absl::StatusOr<ModelPairs> EmbedPairs(const Encoder& old_model, const Encoder& n
 // Errors as EmbedPairs. Threads: safe.
 absl::StatusOr<std::vector<float>> EmbedView(const Encoder& model, const ImageSet& images, AugmentKind kind, int view,
                                              uint64_t seed);
-
-// The space of a model's manifest. INVALID_ARGUMENT as Space::Validate.
-absl::StatusOr<Space> SpaceOf(const Manifest& manifest);
 
 }  // namespace lightcone

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rng.h"
 #include "trainer/adapt/network_torch.h"
 
 namespace lightcone {

@@ -7,10 +7,10 @@
 
 #include <vector>
 
+#include "base/rng.h"
 #include "geometry/adapter.h"
 #include "trainer/adapt/closed_form_torch.h"
 #include "trainer/adapt/options.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 

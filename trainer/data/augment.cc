@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/dcheck.h"
-#include "trainer/data/rng.h"
+#include "base/rng.h"
 
 namespace lightcone {
 namespace {

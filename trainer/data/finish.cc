@@ -5,11 +5,11 @@
 #include <set>
 
 #include "base/dcheck.h"
+#include "base/rng.h"
 #include "base/status.h"
 #include "models/image.h"
 #include "trainer/data/parallel.h"
 #include "trainer/data/raw.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 namespace {

@@ -7,11 +7,11 @@
 #include <map>
 
 #include "absl/strings/str_split.h"
+#include "base/rng.h"
 #include "base/status.h"
 #include "trainer/data/glyph_classes.h"
 #include "trainer/data/glyph_face.h"
 #include "trainer/data/raw.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 namespace {

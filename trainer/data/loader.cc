@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/rng.h"
 #include "base/status.h"
-#include "trainer/data/rng.h"
 
 namespace lightcone {
 namespace {

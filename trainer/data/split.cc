@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/dcheck.h"
-#include "trainer/data/rng.h"
+#include "base/rng.h"
 
 namespace lightcone {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "trainer/data/rng.h"
+#include "base/rng.h"
 
 namespace lightcone {
 

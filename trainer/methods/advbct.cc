@@ -2,7 +2,7 @@
 // centres, and a discriminator must not tell new embeddings from old ones.
 #include <cmath>
 
-#include "trainer/data/rng.h"
+#include "base/rng.h"
 #include "trainer/losses/adversarial_torch.h"
 #include "trainer/losses/classwise_torch.h"
 #include "trainer/losses/mix_torch.h"

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/rng.h"
 #include "base/status.h"
-#include "trainer/data/rng.h"
 #include "trainer/frozen_features_torch.h"
 #include "trainer/losses/bt2_torch.h"
 #include "trainer/losses/classwise_torch.h"

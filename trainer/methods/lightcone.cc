@@ -4,9 +4,9 @@
 // g(old) in place of the old embeddings, and so keeps its freedom. g is not exported.
 #include <cmath>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "trainer/adapt/network_torch.h"
-#include "trainer/data/rng.h"
 #include "trainer/losses/contrast_torch.h"
 #include "trainer/losses/mix_torch.h"
 #include "trainer/methods/method_torch.h"

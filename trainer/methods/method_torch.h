@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "models/checkpoint_torch.h"
+#include "models/encoders/checkpoint_torch.h"
 #include "trainer/config.h"
 #include "trainer/methods/classifier_torch.h"
 #include "trainer/methods/method.h"
@@ -56,7 +56,7 @@ class TrainingMethod {
   // "method".
   virtual std::shared_ptr<torch::nn::Module> module() { return nullptr; }
   // The map that an exported encoder applies to the network's output, from VectorLayout::network to ::embedding
-  // numbers, with the current weights (models/checkpoint_torch.h); empty: no map.
+  // numbers, with the current weights (models/encoders/checkpoint_torch.h); empty: no map.
   virtual OutputTransform ExportedTransform() const { return {}; }
   // CRC-32C over the models that the steps depend on besides the old one; 0 without others. A checkpoint made with
   // other models is refused.

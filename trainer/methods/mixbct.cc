@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/rng.h"
 #include "base/status.h"
-#include "trainer/data/rng.h"
 #include "trainer/frozen_features_torch.h"
 #include "trainer/losses/mix_torch.h"
 #include "trainer/methods/method_torch.h"

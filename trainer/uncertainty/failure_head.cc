@@ -7,9 +7,9 @@
 #include <map>
 #include <utility>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "geometry/metric.h"
-#include "trainer/data/rng.h"
 #include "trainer/distance_blocks_torch.h"
 #include "trainer/uncertainty/class_evidence.h"
 

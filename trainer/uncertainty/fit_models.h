@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "models/encoder.h"
+#include "models/encoders/encoder.h"
 #include "models/failure_head_file.h"
 #include "trainer/data/dataset.h"
 

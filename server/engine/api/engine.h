@@ -62,6 +62,8 @@ class Engine : public RolloutEngine {
   // A share of the live searches, as EngineOptions::live_recall says, is repeated exactly in the background.
   virtual absl::StatusOr<LiveRecallStatus> GetLiveRecall(const std::string& collection) = 0;
   virtual LiveSamplerStatus LiveSampling() = 0;
+  // Ends every process that embeds for a call. Those calls answer UNAVAILABLE, and so do all later ones.
+  virtual void StopEncoders() {}
   virtual StoreStats StoreStatistics() = 0;
   virtual const EngineOptions& options() const = 0;
 };

@@ -14,7 +14,6 @@
 #include "geometry/adapter.h"
 #include "geometry/metric.h"
 #include "index/api/collection_index.h"
-#include "models/image.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_field.h"
 #include "store/records.h"
@@ -443,10 +442,13 @@ struct EngineOptions {
   StoreOptions store;
   Limits limits;
   int search_threads = 0;                                 // legs and queries of one call run in parallel; 0: one a core
-  int encoder_threads = 1;                                // torch threads of raw-input embedding
+  int encoder_threads = 1;                                // torch threads of an encoder's process
   int encoder_batch_max = 64;                             // inputs of concurrent calls that are embedded together
   absl::Duration encoder_linger = absl::Milliseconds(2);  // time that a batch waits for company
   int64_t encoder_queue_max = 4'096;                      // inputs waiting; above: RESOURCE_EXHAUSTED
+  int encoder_processes_max = 4;                          // encoders that are kept in processes at once
+  absl::Duration encoder_run_time_max = absl::Seconds(30);  // of a batch, or to load an encoder; then it hangs
+  int64_t encoder_memory_bytes_max = int64_t{8} << 30;      // that an encoder's process may write to; 0: no limit
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
   // kept, and every such scan pays for the adapter.
   int64_t adapted_rows_bytes_max = int64_t{1} << 30;
@@ -464,8 +466,8 @@ struct EngineOptions {
   int64_t index_build_bytes_per_second_max = int64_t{256} << 20;
   int64_t write_queue_max = 1'024;  // batches waiting for the writer of a collection; above: RESOURCE_EXHAUSTED
   LiveRecallOptions live_recall;
-  // `lightcone`, which jobs run beside this process to fit adapters and to train, and backfills to embed. Empty: there
-  // is none; encoders of backfills then run in this process.
+  // `lightcone-model`, which runs encoders, fits adapters and trains in processes beside this one. Empty: there is
+  // none.
   std::string helper_program;
   int helper_threads = 1;    // threads that the program computes with
   int helper_niceness = 19;  // 0 .. 19: how far it stands back behind this process; 19: it gets what nobody else wants

@@ -7,7 +7,6 @@
 #include "absl/time/clock.h"
 #include "base/exceptions.h"
 #include "base/status.h"
-#include "server/engine/embed/embedder.h"
 #include "server/engine/embed/make_worker.h"
 #include "spdlog/spdlog.h"
 #include "store/keys.h"
@@ -177,13 +176,8 @@ absl::StatusOr<EmbeddedInputs> EmbedBackfills::EmbedStored(const Served& served,
     return context_.ending.load() || collection.dropped() || !served.backfill->StillWanted(turn);
   };
   const std::string path = context_.folders.Encoder(collection.number(), generation.generation);
-  if (context_.options.helper_program.empty()) {
-    const std::vector<std::string_view> stored(inputs.begin(), inputs.end());
-    return context_.background_embedder->EmbedStored({collection.number(), generation.generation}, path,
-                                                     generation.manifest_json, stored, context);
-  }
   if (side.worker == nullptr || side.worker->encoder_path() != path) {
-    LC_ASSIGN_OR_RETURN(side.worker, MakeEmbedWorker(context_, collection, generation, "backfill"));
+    LC_ASSIGN_OR_RETURN(side.worker, MakeEmbedWorker(context_, collection, &generation, "backfill"));
   }
   absl::StatusOr<EmbeddedInputs> vectors = side.worker->Embed(inputs, context.cancelled);
   side.embedded = absl::Now();

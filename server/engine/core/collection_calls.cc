@@ -181,7 +181,7 @@ absl::Status CollectionCalls::Drop(const std::string& name, const std::string& r
   context_.catalog.Remove(record);
   std::error_code ignored;
   std::filesystem::remove_all(context_.folders.Encoders(number), ignored);
-  for (const auto& embedder : {context_.embedder, context_.background_embedder}) embedder->Forget(number);
+  context_.embedder->Forget(number);
   return written.status;  // Whoever lets go of the collection last, most often we now, removes its data.
 }
 

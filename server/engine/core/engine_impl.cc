@@ -11,27 +11,6 @@
 #include "server/engine/jobs/jobs.h"
 
 namespace lightcone::server {
-namespace {
-
-constexpr int kBackgroundNice = 19;  // niceness of encoders that nobody waits for
-
-EmbedderOptions EmbedderOptionsOf(const EngineOptions& options) {
-  return {.threads = options.encoder_threads,
-          .batch_max = options.encoder_batch_max,
-          .linger = options.encoder_linger,
-          .queue_max = options.encoder_queue_max,
-          .input_bytes_max = options.limits.input_bytes_max};
-}
-
-EmbedderOptions BackgroundEmbedderOptionsOf(const EngineOptions& options) {
-  EmbedderOptions background = EmbedderOptionsOf(options);
-  background.threads = options.helper_threads;
-  background.linger = absl::ZeroDuration();
-  background.niceness = kBackgroundNice;
-  return background;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options) {
   LC_RETURN_IF_ERROR(options.Validate());
@@ -46,9 +25,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& option
 }
 
 RolloutFacade::RolloutFacade(const EngineOptions& options, std::shared_ptr<Store> store)
-    : context_(options, store, std::make_shared<Jobs>(store.get()),
-               std::make_shared<Embedder>(EmbedderOptionsOf(options)),
-               std::make_shared<Embedder>(BackgroundEmbedderOptionsOf(options)),
+    : context_(options, store, std::make_shared<Jobs>(store.get()), std::make_shared<Embedder>(options),
                options.search_threads > 0 ? options.search_threads : AvailableCores()) {}
 
 EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<Store> store)
@@ -62,6 +39,8 @@ EngineImpl::~EngineImpl() {
   context_.ending = true;
   context_.jobs->Halt();
 }
+
+void EngineImpl::StopEncoders() { context_.embedder->Stop(); }
 
 absl::Status EngineImpl::Load() {
   Jobs& jobs = *context_.jobs;

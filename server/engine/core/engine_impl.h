@@ -82,6 +82,7 @@ class EngineImpl final : public RolloutFacade {
     return live_recall_.Get(collection);
   }
   LiveSamplerStatus LiveSampling() override { return live_recall_.sampler().Status(); }
+  void StopEncoders() override;
   StoreStats StoreStatistics() override { return context_.store->Stats(); }
   const EngineOptions& options() const override { return context_.options; }
 

@@ -15,9 +15,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "frames are little endian");
 
 constexpr char kMagic[] = {'L', 'C', 'E', 'F'};
-constexpr uint32_t kFramesVersion = 1;
+constexpr uint32_t kFramesVersion = 2;
 constexpr size_t kMessageBytesMax = 1'000;  // of an error
-constexpr uint64_t kOutputHeadBytes = 2 * sizeof(uint32_t) + sizeof(uint64_t);
+constexpr size_t kPartBytesMax = 200;       // of each part of an error that names a field
+constexpr uint64_t kOutputHeadBytes = 2 * sizeof(uint32_t) + 4 * sizeof(uint64_t) + 3 * kPartBytesMax;
 
 // Of a frame; as it lies in memory it goes over the connection.
 struct Head {
@@ -70,22 +71,39 @@ absl::Status Damaged(std::string_view what) { return DataLoss(StrCat("a frame fo
 void PutStatus(const absl::Status& status, std::string* out) {
   Put<uint32_t>(static_cast<uint32_t>(status.code()), out);
   const FieldErrorParts parts = PartsOf(status);
-  Put<uint32_t>(parts.field.empty() ? 0 : 1, out);
-  // A long one is TorchScript's stack, which ends with what happened.
+  const bool names_field = !parts.field.empty();
+  Put<uint32_t>(names_field ? 1 : 0, out);
+  // A long message is TorchScript's stack, which ends with what happened.
   const std::string message = MessageOf(status);
   PutText(std::string_view(message).substr(message.size() - std::min(message.size(), kMessageBytesMax)), out);
+  if (!names_field) return;
+  for (const std::string& part : {parts.field, parts.value, parts.allowed}) {
+    PutText(std::string_view(part).substr(0, kPartBytesMax), out);
+  }
 }
 
-// Of an error. What named a field is the input's fault whatever its code, and keeps saying so: as INVALID_ARGUMENT.
+// What an encoder throws is any bytes. A caller could not read an answer that holds them.
+std::string TakeCleanText(BodyReader* reader) { return CleanUtf8(reader->TakeText().substr(0, kMessageBytesMax)); }
+
 absl::StatusOr<absl::Status> TakeStatus(uint32_t code, BodyReader* reader) {
   const auto names_field = reader->Take<uint32_t>();
-  const std::string_view message = reader->TakeText();
+  const std::string message = TakeCleanText(reader);
+  std::string field, value, allowed;
+  if (names_field == 1) {
+    field = TakeCleanText(reader);
+    value = TakeCleanText(reader);
+    allowed = TakeCleanText(reader);
+  }
   if (!reader->ok() || code > static_cast<uint32_t>(absl::StatusCode::kUnauthenticated) || names_field > 1) {
     return Damaged(StrCat("an error of code ", code));
   }
-  const auto said = names_field == 1 ? absl::StatusCode::kInvalidArgument : static_cast<absl::StatusCode>(code);
-  // What an encoder throws is any bytes, and it is told to callers, who could not read their answer.
-  return MakeStatus(said, CleanUtf8(message.substr(0, kMessageBytesMax)));
+  const auto said = static_cast<absl::StatusCode>(code);
+  if (names_field == 0 || said == absl::StatusCode::kOk) return MakeStatus(said, message);
+  // The message is that of the parts, behind the steps that it was annotated with.
+  const absl::Status named = FieldError(said, field, value, allowed);
+  const std::string tail = ": " + MessageOf(named);
+  if (!message.ends_with(tail)) return named;
+  return Annotate(named, message.substr(0, message.size() - tail.size()));
 }
 
 }  // namespace

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/engine/embed/embedder.h"
 
 namespace lightcone::server {
+
+// One an input, in order: a vector before the clip, or its own error.
+using EmbeddedInputs = std::vector<absl::StatusOr<std::vector<float>>>;
 
 inline constexpr size_t kFrameHeadBytes = 24;
 inline constexpr uint64_t kFrameBytesMax = uint64_t{1} << 31;  // of a body
@@ -37,7 +39,8 @@ using ReadBytes = std::function<absl::Status(char* out, size_t bytes)>;
 absl::StatusOr<std::string> ReadFrame(const ReadBytes& read, FrameKind kind, uint64_t bytes_max);
 
 struct EmbedSetup {
-  std::string encoder_path, manifest_json;
+  std::string encoder_path;  // empty: inputs are only decoded, and their vectors are empty
+  std::string manifest_json;
   uint32_t generation = 0;  // for messages
   int threads = 1, batch_max = 64;
   int64_t input_bytes_max = 32 << 20;

@@ -20,7 +20,6 @@ namespace {
 constexpr int kTriesKilled = 2;  // of an input alone at which SIGKILL comes: the kernel, or a person, may mean another
 constexpr int kFailedInARowMax = 10;         // inputs; then something that must work tells whether it is the encoder
 constexpr size_t kWorkedBytesMax = 1 << 20;  // of an input that is kept for that
-constexpr int kLoadFactor = 5;               // loading takes longer than a batch
 constexpr uint64_t kSaidBytesMax = 1 << 20;  // of what the process printed: an encoder may print at every input
 constexpr uint64_t kReadyBytesMax = 4'096;
 constexpr absl::Duration kLastMoment = absl::Seconds(2);  // for a process that hung up to end as it was about to
@@ -40,13 +39,12 @@ std::string LastLine(std::string text) {
 
 // What the encoder is to blame for, or the memory that it has: it may be one input of those that it got together.
 bool BlamesEncoder(const absl::Status& status) {
-  return !status.ok() && !absl::IsInvalidArgument(status) && !absl::IsDataLoss(status);
+  return !status.ok() && !absl::IsInvalidArgument(status) && !absl::IsDataLoss(status) && PartsOf(status).field.empty();
 }
 
 }  // namespace
 
 EmbedWorker::~EmbedWorker() {
-  if (child_ == nullptr) return;
   child_.reset();
   std::error_code ignored;
   std::filesystem::remove(options_.program.output, ignored);
@@ -61,7 +59,7 @@ absl::Status EmbedWorker::Ended(const absl::Status& failure) {
   const std::string said = LastWords(options_.program.output);
   const bool killed = absl::IsAborted(failure) && code == 128 + SIGKILL;
   std::string how = absl::IsAborted(failure) ? EndText(code)
-                    : hung                   ? MessageOf(failure)
+                    : hung                   ? StrCat(MessageOf(failure), ", the limit of ", options_.time_option)
                                              : StrCat("answered nonsense, ", MessageOf(failure));
   if (killed) how += ", which is what a lack of memory looks like";
   if (!said.empty()) how += StrCat(": ", said);
@@ -82,12 +80,17 @@ absl::Status EmbedWorker::Greet(absl::Status* loaded) {
 absl::Status EmbedWorker::Ready(const std::function<bool()>& cancelled) {
   if (child_ != nullptr && !child_->Gone()) return absl::OkStatus();
   child_.reset();
-  answered_ = worn_ = false;
+  answered_ = worn_ = failed_to_load_ = false;
+  if (options_.program.words[0].empty()) {
+    return FailedPrecondition("this server has no lightcone-model beside it, which runs encoders");
+  }
   LC_ASSIGN_OR_RETURN(child_, TalkingChild::Start(options_.program));
-  child_->Allow(kLoadFactor * options_.time_max, cancelled);
+  child_->Allow(options_.load_time_max, cancelled);
+  failed_to_load_ = true;
   absl::Status loaded;
   absl::Status greeted = Greet(&loaded);
   if (greeted.ok()) {
+    failed_to_load_ = false;
     if (!loaded.ok()) child_.reset();
     return loaded;
   }
@@ -152,6 +155,7 @@ void EmbedWorker::NoteWorked(const std::string& input) {
 
 absl::StatusOr<std::string> EmbedWorker::MustWork() const {
   if (!worked_.empty()) return worked_;
+  if (options_.setup.encoder_path.empty()) return EncodeInput(TensorInput());
   LC_ASSIGN_OR_RETURN(const Manifest manifest, ParseManifest(options_.setup.manifest_json));
   const ManifestInput& input = manifest.input;
   TensorInput zero;
@@ -176,7 +180,7 @@ absl::StatusOr<bool> EmbedWorker::Works(const std::function<bool()>& cancelled) 
 
 absl::Status EmbedWorker::Blame(const std::string& what, const std::function<bool()>& cancelled,
                                 absl::StatusOr<std::vector<float>>* output) {
-  *output = InvalidArgument(StrCat("input: ", what));
+  *output = MakeStatus(options_.fault, StrCat("input: ", what));
   if (++failed_in_a_row_ < kFailedInARowMax) return absl::OkStatus();
   failed_in_a_row_ = 0;
   // Neighbours in the order may well be bad together: of one camera, of one import.

@@ -15,15 +15,18 @@
 #include "absl/time/time.h"
 #include "base/child_process.h"
 #include "server/engine/embed/embed_frames.h"
-#include "server/engine/embed/embedder.h"
 
 namespace lightcone::server {
 
 struct EmbedWorkerOptions {
   ChildProgram program;  // that answers as `lightcone embed-worker` does
   EmbedSetup setup;
-  size_t dimension = 0;     // of its vectors
-  absl::Duration time_max;  // for one call's inputs; five times that to load the encoder
+  size_t dimension = 0;          // of its vectors
+  absl::Duration time_max;       // for one call's inputs
+  absl::Duration load_time_max;  // to load the encoder
+  std::string time_option;       // that sets these limits
+  // Code of an input at which the encoder fails.
+  absl::StatusCode fault = absl::StatusCode::kInvalidArgument;
 };
 
 // Of inputs that are handed over together, but one at least.
@@ -36,8 +39,14 @@ class EmbedWorker {
   EmbedWorker(const EmbedWorker&) = delete;
   EmbedWorker& operator=(const EmbedWorker&) = delete;
 
+  // Starts a process that has loaded the encoder, unless there is one. The errors of loading; CANCELLED; UNAVAILABLE:
+  // no process became ready.
+  absl::Status Ready(const std::function<bool()>& cancelled);
+  // Whether the last process that did not become ready began to load the encoder.
+  bool failed_to_load() const { return failed_to_load_; }
+
   // One an input (as the store keeps them), in order: a vector before the clip, or why this input gets none here, also
-  // that the encoder ended or hung at it: INVALID_ARGUMENT or DATA_LOSS, whatever it was. The outer status: CANCELLED,
+  // that the encoder ended or hung at it (EmbedWorkerOptions::fault). The outer status: CANCELLED,
   // within a tenth of a second; FAILED_PRECONDITION: there is no use in going on, the encoder fails at whatever it is
   // given; else that no process became ready, which may change.
   absl::StatusOr<EmbeddedInputs> Embed(std::span<const std::string> inputs, const std::function<bool()>& cancelled);
@@ -46,8 +55,6 @@ class EmbedWorker {
   const std::string& encoder_path() const { return options_.setup.encoder_path; }
 
  private:
-  // Starts a process unless there is one that is ready.
-  absl::Status Ready(const std::function<bool()>& cancelled);
   absl::Status Greet(absl::Status* loaded);
   // What the process answers. ABORTED, UNAVAILABLE (SIGKILL), DEADLINE_EXCEEDED: there was no answer, and it is gone.
   absl::StatusOr<EmbeddedInputs> Ask(std::span<const std::string> inputs, const std::function<bool()>& cancelled);
@@ -69,6 +76,7 @@ class EmbedWorker {
   const EmbedWorkerOptions options_;
   std::unique_ptr<TalkingChild> child_;
   uint64_t next_number_ = 1;
+  bool failed_to_load_ = false;
   bool answered_ = false;    // the process, to anything
   bool worn_ = false;        // it had, before this batch
   int failed_in_a_row_ = 0;  // inputs at which the encoder failed, one after another

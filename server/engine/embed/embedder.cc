@@ -1,243 +1,297 @@
 #include "server/engine/embed/embedder.h"
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
-#include "base/priority.h"
+#include "base/files.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/raw_input.h"
+#include "server/engine/embed/tensor_check.h"
 
 namespace lightcone::server {
 namespace {
 
-constexpr absl::Duration kEmbedderPoll = absl::Milliseconds(20);
+constexpr absl::Duration kPoll = absl::Milliseconds(20);  // for a caller that is gone
+constexpr absl::Duration kWarm = absl::Minutes(5);        // for which a child is kept without inputs
+constexpr absl::Duration kPatience = absl::Seconds(5);    // after which a busy encoder gives its seat to a waiting one
+constexpr int kTrialsMax = 2;                             // fewer than the threads for operators' calls
+constexpr char kTimeOption[] = "encoder.run_seconds_max";
+constexpr char kInput[] = "input";  // what a child calls each input
 
-std::string ShapeText(std::span<const uint32_t> shape) {
-  std::string text;
-  for (const uint32_t n : shape) text += StrCat(text.empty() ? "" : " x ", n);
-  return text.empty() ? "without a shape" : text;
+absl::Status Stopped() { return Unavailable("the server is shutting down: it embeds no raw inputs any more"); }
+
+// The child's error of an input, with the caller's name for it.
+absl::Status Renamed(const absl::Status& status, const std::string& field) {
+  const size_t length = sizeof(kInput) - 1;
+  const FieldErrorParts parts = PartsOf(status);
+  if (parts.field.starts_with(kInput)) {
+    return FieldError(status.code(), field + parts.field.substr(length), parts.value, parts.allowed);
+  }
+  if (!parts.field.empty()) {
+    return Annotate(FieldError(status.code(), parts.field, parts.value, parts.allowed), field);
+  }
+  const std::string message = MessageOf(status);
+  if (!message.starts_with(kInput)) return Annotate(status, field);
+  return MakeStatus(status.code(), field + message.substr(length));
 }
 
 }  // namespace
 
-Embedder::Embedder(const EmbedderOptions& options) : options_(options), thread_([this] { Work(); }) {}
+Embedder::Embedder(const EngineOptions& options) : options_(options), folders_{options.data_folder} {
+  absl::MutexLock lock(&mu_);
+  seats_.resize(static_cast<size_t>(options_.encoder_processes_max));
+  for (size_t i = 0; i < seats_.size(); ++i) seats_[i].thread = std::thread([this, i] { Work(i); });
+}
 
 Embedder::~Embedder() {
+  Stop();
+  std::vector<std::thread> threads;
   {
     absl::MutexLock lock(&mu_);
-    stopping_ = true;
+    for (Seat& seat : seats_) threads.push_back(std::move(seat.thread));
   }
-  thread_.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
-absl::Status Embedder::Try(const std::string& path, const Manifest& manifest) const {
-  return Encoder::Load(path, manifest, {options_.threads, options_.batch_max}).status();
+void Embedder::Stop() {
+  absl::MutexLock lock(&mu_);
+  stopping_ = true;
 }
 
-absl::StatusOr<std::shared_ptr<const Encoder>> Embedder::EncoderOf(Key key, const std::string& path,
-                                                                   const std::string& manifest_json) {
-  absl::MutexLock lock(&load_mu_);
-  const auto found = encoders_.find(key);
-  if (found != encoders_.end()) return found->second;
+EmbedWorkerOptions Embedder::WorkerOptions(const std::string& path, const std::string& manifest_json,
+                                           const Manifest& manifest, const std::string& output) const {
+  const std::string threads = StrCat(options_.encoder_threads);
+  EmbedWorkerOptions made;
+  made.program.words = {options_.helper_program, "embed-worker"};
+  made.program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
+                              "MKL_NUM_THREADS=" + threads, "OMP_WAIT_POLICY=passive"};
+  made.program.output = output;
+  made.program.niceness = 0;
+  made.program.memory_bytes_max = options_.encoder_memory_bytes_max;
+  made.setup.encoder_path = path;
+  made.setup.manifest_json = manifest_json;
+  made.setup.threads = options_.encoder_threads;
+  made.setup.batch_max = options_.encoder_batch_max;
+  made.setup.input_bytes_max = options_.limits.input_bytes_max;
+  made.dimension = static_cast<size_t>(manifest.dimension);
+  made.time_max = made.load_time_max = options_.encoder_run_time_max;
+  made.time_option = kTimeOption;
+  made.fault = absl::StatusCode::kInternal;
+  return made;
+}
+
+absl::Status Embedder::Try(const std::string& path, const std::string& manifest_json) {
   LC_ASSIGN_OR_RETURN(const Manifest manifest, ParseManifest(manifest_json));
-  auto loaded = Encoder::Load(path, manifest, {options_.threads, options_.batch_max});
-  if (!loaded.ok()) return Annotate(loaded.status(), StrCat("load the encoder of generation ", key.second));
-  std::shared_ptr<const Encoder> encoder = std::move(*loaded);
-  encoders_[key] = encoder;
-  return encoder;
-}
-
-void Embedder::Forget(uint32_t collection) {
-  absl::MutexLock lock(&load_mu_);
-  encoders_.erase(encoders_.lower_bound({collection, 0}), encoders_.upper_bound({collection, UINT32_MAX}));
-}
-
-absl::StatusOr<Embedder::Input> Embedder::Prepare(const RawInput& input, const Manifest& manifest,
-                                                  const std::string& field) const {
-  const ManifestInput& want = manifest.input;
-  Input prepared;
-  if (const auto* file = std::get_if<std::string>(&input)) {
-    ImageLimits limits;
-    limits.bytes_max = options_.input_bytes_max;
-    auto image = DecodeImage(*file, limits);
-    if (!image.ok()) return Annotate(image.status(), field);
-    prepared.pixels = ResizeImage(*image, want.height, want.width, want.channels).pixels;
-    return prepared;
-  }
-  const auto& tensor = std::get<TensorInput>(input);
-  prepared.is_tensor = true;
-  const uint32_t shape[] = {static_cast<uint32_t>(want.channels), static_cast<uint32_t>(want.height),
-                            static_cast<uint32_t>(want.width)};
-  const bool right_shape = std::equal(tensor.shape.begin(), tensor.shape.end(), std::begin(shape), std::end(shape));
-  if (!right_shape) {
-    return InvalidField(field + ".tensor.shape", ShapeText(tensor.shape),
-                        ShapeText(shape) + ", channels x height x width of this generation's encoder");
-  }
-  const size_t count = size_t{shape[0]} * shape[1] * shape[2];
-  if (tensor.values.size() != count) {
-    return InvalidField(field + ".tensor", StrCat(tensor.values.size(), " numbers"), StrCat(count, " numbers"));
-  }
-  for (size_t i = 0; i < count; ++i) {
-    if (!std::isfinite(tensor.values[i])) {
-      return InvalidField(StrCat(field, ".tensor[", i, "]"), StrCat(tensor.values[i]), "a finite number");
+  std::string output;
+  {
+    absl::MutexLock lock(&mu_);
+    if (trials_ >= kTrialsMax) {
+      return ResourceExhausted(StrCat(trials_, " encoders are being tried, the most at once; try again later"));
     }
+    ++trials_;
+    output = StrCat(folders_.Jobs(), "/trial-", next_trial_++, ".txt");
   }
-  prepared.tensor = tensor.values;
-  return prepared;
+  const absl::Cleanup end = [this] {
+    absl::MutexLock lock(&mu_);
+    --trials_;
+  };
+  LC_RETURN_IF_ERROR(MakeFolders(folders_.Jobs()));
+  EmbedWorker worker(WorkerOptions(path, manifest_json, manifest, output));
+  const absl::Status ready = worker.Ready([this] { return stopping_.load(); });
+  if (absl::IsCancelled(ready)) return Stopped();
+  return worker.failed_to_load() ? InvalidArgument(MessageOf(ready)) : ready;
 }
 
-absl::StatusOr<EmbeddedInputs> Embedder::Embed(Key key, const std::string& encoder_path,
+absl::StatusOr<std::shared_ptr<Embedder::Source>> Embedder::SourceOf(Key key, const std::string& manifest_json) {
+  {
+    absl::MutexLock lock(&mu_);
+    const auto found = sources_.find(key);
+    if (found != sources_.end()) return found->second;
+  }
+  auto source = std::make_shared<Source>();
+  LC_ASSIGN_OR_RETURN(source->manifest, ParseManifest(manifest_json));
+  source->key = key;
+  source->manifest_json = manifest_json;
+  absl::MutexLock lock(&mu_);
+  return sources_.emplace(key, std::move(source)).first->second;
+}
+
+void Embedder::Forget(uint32_t collection, uint32_t generation) {
+  absl::MutexLock lock(&mu_);
+  const auto begin = sources_.lower_bound({collection, generation});
+  const auto end = sources_.upper_bound({collection, generation == 0 ? UINT32_MAX : generation});
+  for (auto at = begin; at != end; ++at) at->second->forgotten = true;
+  sources_.erase(begin, end);
+}
+
+absl::StatusOr<EmbeddedInputs> Embedder::Embed(uint32_t collection, uint32_t generation,
                                                const std::string& manifest_json,
                                                std::span<const RawInput* const> inputs,
                                                const std::function<std::string(size_t)>& field_of,
                                                const CallContext& context) {
-  LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Encoder> encoder, EncoderOf(key, encoder_path, manifest_json));
+  LC_ASSIGN_OR_RETURN(const std::shared_ptr<Source> source, SourceOf({collection, generation}, manifest_json));
   EmbeddedInputs outputs(inputs.size(), std::vector<float>());
   // A large call goes through the queue piece by piece, so that it neither fills it nor starves the others.
-  for (size_t begin = 0; begin < inputs.size(); begin += static_cast<size_t>(options_.batch_max)) {
-    const size_t end = std::min(inputs.size(), begin + static_cast<size_t>(options_.batch_max));
+  const auto piece = static_cast<size_t>(options_.encoder_batch_max);
+  for (size_t begin = 0; begin < inputs.size(); begin += piece) {
     Tickets tickets;
     std::vector<size_t> positions;
-    for (size_t i = begin; i < end; ++i) {
-      LC_RETURN_IF_ERROR(CheckAlive(context, "embed"));
-      auto input = Prepare(*inputs[i], encoder->manifest(), field_of(i));
-      if (!input.ok()) {
-        outputs[i] = input.status();
-        continue;
+    for (size_t i = begin; i < std::min(inputs.size(), begin + piece); ++i) {
+      if (const auto* tensor = std::get_if<TensorInput>(inputs[i])) {
+        const absl::Status fits = CheckTensor(*tensor, source->manifest.input, field_of(i));
+        if (!fits.ok()) {
+          outputs[i] = fits;
+          continue;
+        }
       }
       tickets.push_back(std::make_shared<Ticket>());
-      tickets.back()->encoder = encoder;
-      tickets.back()->input = std::move(*input);
+      tickets.back()->input = EncodeInput(*inputs[i]);
       positions.push_back(i);
     }
-    LC_RETURN_IF_ERROR(Serve(tickets, context));
-    for (size_t t = 0; t < tickets.size(); ++t) outputs[positions[t]] = std::move(tickets[t]->output);
-  }
-  return outputs;
-}
-
-absl::StatusOr<EmbeddedInputs> Embedder::EmbedStored(Key key, const std::string& encoder_path,
-                                                     const std::string& manifest_json,
-                                                     std::span<const std::string_view> stored,
-                                                     const CallContext& context) {
-  EmbeddedInputs outputs;
-  std::vector<RawInput> inputs;
-  std::vector<size_t> places;
-  for (const std::string_view bytes : stored) {
-    absl::StatusOr<RawInput> input = DecodeInput(bytes);
-    if (!input.ok()) {
-      outputs.emplace_back(input.status());
-      continue;
+    LC_RETURN_IF_ERROR(Serve(source, tickets, context));
+    for (size_t t = 0; t < tickets.size(); ++t) {
+      LC_RETURN_IF_ERROR(tickets[t]->run);
+      absl::StatusOr<std::vector<float>>& to = outputs[positions[t]];
+      to = std::move(tickets[t]->output);
+      if (!to.ok()) to = Renamed(to.status(), field_of(positions[t]));
     }
-    places.push_back(outputs.size());
-    outputs.emplace_back(std::vector<float>());
-    inputs.push_back(*std::move(input));
   }
-  std::vector<const RawInput*> pointers;
-  for (const RawInput& input : inputs) pointers.push_back(&input);
-  const auto field_of = [](size_t) { return std::string("input"); };
-  LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors, Embed(key, encoder_path, manifest_json, pointers, field_of, context));
-  for (size_t i = 0; i < places.size(); ++i) outputs[places[i]] = std::move(vectors[i]);
   return outputs;
 }
 
-absl::Status Embedder::Serve(const Tickets& tickets, const CallContext& context) {
-  absl::MutexLock lock(&mu_);
+absl::Status Embedder::Serve(const std::shared_ptr<Source>& source, const Tickets& tickets,
+                             const CallContext& context) {
+  LC_RETURN_IF_ERROR(CheckAlive(context, "embed"));
   if (tickets.empty()) return absl::OkStatus();
-  if (static_cast<int64_t>(queue_.size() + tickets.size()) > options_.queue_max && !queue_.empty()) {
-    return ResourceExhausted(StrCat(queue_.size(), " raw inputs are waiting to be embedded, of at most ",
-                                    options_.queue_max, "; try again later"));
+  const auto count = static_cast<int64_t>(tickets.size());
+  absl::MutexLock lock(&mu_);
+  if (queued_ > 0 && queued_ + count > options_.encoder_queue_max) {
+    return ResourceExhausted(StrCat(queued_, " raw inputs are waiting to be embedded, of at most ",
+                                    options_.encoder_queue_max, "; try again later"));
   }
-  queue_.insert(queue_.end(), tickets.begin(), tickets.end());
-  const auto served = [&tickets]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return std::all_of(tickets.begin(), tickets.end(), [](const auto& t) { return t->done; });
+  if (!source->seated) AwaitSeat(source);
+  source->queue.insert(source->queue.end(), tickets.begin(), tickets.end());
+  queued_ += count;
+  const auto served = [this, &tickets]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return stopping_ || std::all_of(tickets.begin(), tickets.end(), [](const auto& t) { return t->done; });
   };
-  while (!mu_.AwaitWithDeadline(absl::Condition(&served), std::min(context.deadline, absl::Now() + kEmbedderPoll))) {
+  while (!mu_.AwaitWithDeadline(absl::Condition(&served), std::min(context.deadline, absl::Now() + kPoll))) {
     const absl::Status alive = CheckAlive(context, "embed");
     if (alive.ok()) continue;
-    for (const auto& ticket : tickets) queue_.erase(std::remove(queue_.begin(), queue_.end(), ticket), queue_.end());
+    for (const auto& ticket : tickets) queued_ -= static_cast<int64_t>(std::erase(source->queue, ticket));
     return alive;
   }
-  return absl::OkStatus();
+  return stopping_ ? Stopped() : absl::OkStatus();
 }
 
-Embedder::Tickets Embedder::TakeBatch() {
-  // Those at the front decide with whom they travel: the same network, the same kind of input.
-  Tickets batch;
-  const std::shared_ptr<Ticket> first = queue_.front();
-  for (auto it = queue_.begin(); it != queue_.end() && batch.size() < static_cast<size_t>(options_.batch_max);) {
-    if ((*it)->encoder == first->encoder && (*it)->input.is_tensor == first->input.is_tensor) {
-      batch.push_back(*it);
-      it = queue_.erase(it);
-    } else {
-      ++it;
-    }
+std::shared_ptr<Embedder::Source> Embedder::NextFor(size_t seat) const {
+  const std::shared_ptr<Source>& own = seats_[seat].source;
+  const bool has_work = own != nullptr && !own->queue.empty();
+  if (waiting_.empty()) return has_work ? own : nullptr;
+  if (has_work) return absl::Now() - waiting_.front()->waiting_since < kPatience ? own : waiting_.front();
+  // One idle seat takes what waits: an empty one, else the one that was used least recently.
+  const auto rank = [this](size_t i) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return std::pair(seats_[i].source != nullptr, seats_[i].used);
+  };
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    const bool idle = !seats_[i].busy && (seats_[i].source == nullptr || seats_[i].source->queue.empty());
+    if (i != seat && idle && (rank(i) < rank(seat) || (rank(i) == rank(seat) && i < seat))) return nullptr;
   }
+  return waiting_.front();
+}
+
+void Embedder::AwaitSeat(const std::shared_ptr<Source>& source) {
+  if (std::exchange(source->waiting, true)) return;
+  source->waiting_since = absl::Now();
+  waiting_.push_back(source);
+}
+
+void Embedder::TakeSource(Seat& seat, std::shared_ptr<Source> source) {
+  LeaveSource(seat);
+  waiting_.pop_front();
+  source->waiting = false;
+  source->seated = true;
+  seat.source = std::move(source);
+}
+
+void Embedder::LeaveSource(Seat& seat) {
+  if (seat.source == nullptr) return;
+  seat.source->seated = false;
+  if (!seat.source->queue.empty()) AwaitSeat(seat.source);
+  seat.source = nullptr;
+}
+
+Embedder::Tickets Embedder::TakeBatch(Source& source) {
+  Tickets batch;
+  size_t bytes = 0;
+  while (!source.queue.empty() && batch.size() < static_cast<size_t>(options_.encoder_batch_max) &&
+         (batch.empty() || bytes + source.queue.front()->input.size() <= kInputBytesAtOnce)) {
+    bytes += source.queue.front()->input.size();
+    batch.push_back(std::move(source.queue.front()));
+    source.queue.pop_front();
+  }
+  queued_ -= static_cast<int64_t>(batch.size());
   return batch;
 }
 
-EmbeddedInputs Embedder::Run(std::span<const std::shared_ptr<Ticket>> batch) {
-  const Encoder& encoder = *batch[0]->encoder;
-  const auto count = static_cast<int64_t>(batch.size());
-  absl::StatusOr<std::vector<float>> all;
-  if (batch[0]->input.is_tensor) {
-    std::vector<float> tensors;
-    for (const auto& t : batch) tensors.insert(tensors.end(), t->input.tensor.begin(), t->input.tensor.end());
-    all = encoder.EmbedTensors(tensors, count);
-  } else {
-    std::vector<uint8_t> pixels;
-    for (const auto& t : batch) pixels.insert(pixels.end(), t->input.pixels.begin(), t->input.pixels.end());
-    all = encoder.EmbedPixels(pixels, count);
-  }
-  if (!all.ok() && batch.size() > 1 && (!options_.halves || Stopping()))
-    return EmbeddedInputs(batch.size(), all.status());
-  if (!all.ok() && batch.size() > 1) {  // because of one of them, it may be: the others' callers have no part in it
-    EmbeddedInputs outputs = Run(batch.first(batch.size() / 2));
-    EmbeddedInputs rest = Run(batch.subspan(batch.size() / 2));
-    std::move(rest.begin(), rest.end(), std::back_inserter(outputs));
-    return outputs;
-  }
-  if (!all.ok()) return {all.status()};
-  EmbeddedInputs outputs;
-  const auto dimension = static_cast<size_t>(encoder.dimension());
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const auto row = all->begin() + static_cast<std::ptrdiff_t>(i * dimension);
-    outputs.emplace_back(std::vector<float>(row, row + static_cast<std::ptrdiff_t>(dimension)));
-  }
-  return outputs;
-}
-
-bool Embedder::Stopping() {
+void Embedder::RunBatch(EmbedWorker& worker, const Source& source, const Tickets& batch) {
+  std::vector<std::string> inputs;
+  for (const auto& ticket : batch) inputs.push_back(std::move(ticket->input));
+  absl::StatusOr<EmbeddedInputs> outputs =
+      worker.Embed(inputs, [this, &source] { return stopping_.load() || source.forgotten.load(); });
+  if (absl::IsCancelled(outputs.status())) outputs = Unavailable("the encoder is not served any more");
   absl::MutexLock lock(&mu_);
-  return stopping_;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    batch[i]->run = outputs.status();
+    if (outputs.ok()) batch[i]->output = std::move((*outputs)[i]);
+    batch[i]->done = true;
+  }
 }
 
-void Embedder::Work() {
-  if (options_.niceness > 0) StandBack(options_.niceness);  // and the threads of its own
+void Embedder::Work(size_t number) {
+  std::unique_ptr<EmbedWorker> worker;
+  absl::MutexLock lock(&mu_);
+  Seat& seat = seats_[number];
+  const auto called = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return stopping_ || NextFor(number) != nullptr || (seat.source != nullptr && seat.source->forgotten);
+  };
   while (true) {
-    Tickets batch;
-    {
-      absl::MutexLock lock(&mu_);
-      const auto ready = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_ || !queue_.empty(); };
-      mu_.Await(absl::Condition(&ready));
-      if (stopping_) return;
-      const auto full = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return stopping_ || queue_.size() >= static_cast<size_t>(options_.batch_max);
-      };
-      mu_.AwaitWithTimeout(absl::Condition(&full), options_.linger);
-      if (stopping_) return;
-      if (queue_.empty()) continue;  // They gave up meanwhile.
-      batch = TakeBatch();
+    const absl::Duration patience = seat.source == nullptr ? absl::InfiniteDuration() : kWarm;
+    const bool in_time = mu_.AwaitWithTimeout(absl::Condition(&called), patience);
+    if (stopping_) break;
+    std::shared_ptr<Source> source = in_time ? NextFor(number) : nullptr;
+    if (source != seat.source) {  // a seat without a source has no worker
+      source == nullptr ? LeaveSource(seat) : TakeSource(seat, source);
+      seat.busy = true;
+      mu_.Unlock();
+      worker.reset();
+      if (source != nullptr) {
+        const auto [collection, generation] = source->key;
+        EmbedWorkerOptions options =
+            WorkerOptions(folders_.Encoder(collection, generation), source->manifest_json, source->manifest,
+                          StrCat(folders_.Jobs(), "/encoder-", collection, "-", generation, ".txt"));
+        options.setup.generation = generation;
+        worker = std::make_unique<EmbedWorker>(std::move(options));
+        MakeFolders(folders_.Jobs()).IgnoreError();  // the worker tells that it is not there
+      }
+      mu_.Lock();
+      seat.busy = false;
+      if (source == nullptr) continue;
     }
-    auto outputs = Run(batch);
-    absl::MutexLock lock(&mu_);
-    for (size_t i = 0; i < batch.size(); ++i) {
-      batch[i]->output = std::move(outputs[i]);
-      batch[i]->done = true;
-    }
+    const auto full = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return stopping_ || source->queue.size() >= static_cast<size_t>(options_.encoder_batch_max);
+    };
+    seat.busy = true;
+    mu_.AwaitWithTimeout(absl::Condition(&full), options_.encoder_linger);
+    const Tickets batch = stopping_ ? Tickets() : TakeBatch(*source);
+    mu_.Unlock();
+    if (!batch.empty()) RunBatch(*worker, *source, batch);
+    mu_.Lock();
+    seat.busy = false;
+    seat.used = absl::Now();
   }
 }
 

@@ -1,15 +1,16 @@
-// Embeds raw inputs with the encoders of generations, in batches across concurrent calls. An encoder is loaded when it
-// is first needed and kept. Threads: every method is safe from any thread. Decoding and resizing run in the caller; one
-// thread runs the networks.
+// Embeds raw inputs with the encoders of generations, in child processes (embed_worker.h), in batches across concurrent
+// calls. A child is started when its encoder is needed, kept warm, and ended when nobody needs it for a while or
+// another encoder needs its place. Threads: every method is safe from any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,84 +18,90 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "models/encoder.h"
 #include "models/manifest.h"
 #include "server/engine/api/types.h"
+#include "server/engine/embed/embed_frames.h"
+#include "server/engine/embed/embed_worker.h"
+#include "server/engine/services/context.h"
 
 namespace lightcone::server {
 
-struct EmbedderOptions {
-  int threads = 1;
-  int batch_max = 64;
-  absl::Duration linger = absl::Milliseconds(2);
-  int64_t queue_max = 4'096;
-  int64_t input_bytes_max = 32 << 20;
-  int niceness = 0;    // of the thread that runs the networks
-  bool halves = true;  // a batch at which the network fails is tried by halves, so that an input fails alone
-};
-
-// One an input, in order: a vector before the clip, or its own error.
-using EmbeddedInputs = std::vector<absl::StatusOr<std::vector<float>>>;
-
 class Embedder {
  public:
-  using Key = std::pair<uint32_t, uint32_t>;  // collection, generation
-
-  explicit Embedder(const EmbedderOptions& options);
+  explicit Embedder(const EngineOptions& options);
   ~Embedder();  // REQUIRES: no call is running.
   Embedder(const Embedder&) = delete;
   Embedder& operator=(const Embedder&) = delete;
 
-  // Loads an encoder file without keeping it: whether it can be registered. Errors as Encoder::Load.
-  absl::Status Try(const std::string& path, const Manifest& manifest) const;
+  // Loads an encoder file in a child of its own: whether it can be registered. Errors as Encoder::Load;
+  // INVALID_ARGUMENT where loading ends the child or takes too long; RESOURCE_EXHAUSTED while kTrialsMax others are
+  // loaded.
+  absl::Status Try(const std::string& path, const std::string& manifest_json);
 
   // Vectors before the clip, or each input's own error; `field_of(i)` names input i in messages. The outer status: no
-  // encoder could be loaded, RESOURCE_EXHAUSTED when the queue is full, DEADLINE_EXCEEDED, CANCELLED.
-  absl::StatusOr<EmbeddedInputs> Embed(Key key, const std::string& encoder_path, const std::string& manifest_json,
+  // encoder could be loaded, RESOURCE_EXHAUSTED when the queue is full, DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE after
+  // Stop.
+  absl::StatusOr<EmbeddedInputs> Embed(uint32_t collection, uint32_t generation, const std::string& manifest_json,
                                        std::span<const RawInput* const> inputs,
                                        const std::function<std::string(size_t)>& field_of, const CallContext& context);
 
-  // The same for inputs as the store keeps them (raw_input.h), each called "input" in messages.
-  absl::StatusOr<EmbeddedInputs> EmbedStored(Key key, const std::string& encoder_path, const std::string& manifest_json,
-                                             std::span<const std::string_view> stored, const CallContext& context);
+  // Ends the child of a generation, or of all generations of a collection (0).
+  void Forget(uint32_t collection, uint32_t generation = 0);
 
-  // Frees the encoders of a dropped collection.
-  void Forget(uint32_t collection);
+  // Ends every child. The calls that wait for one fail, and so do all later ones.
+  void Stop();
 
  private:
-  // What one input has become in its caller: pixels of the encoder's size, or a tensor.
-  struct Input {
-    bool is_tensor = false;
-    std::vector<uint8_t> pixels;
-    std::vector<float> tensor;
-  };
-  // Inputs of one call that wait for the networks' thread; shared, because a caller may leave before it is served.
+  using Key = std::pair<uint32_t, uint32_t>;  // collection, generation
+  // An input that waits for its encoder; shared, because a caller may leave before it is served.
   struct Ticket {
-    std::shared_ptr<const Encoder> encoder;
-    Input input;
+    std::string input;  // as the store keeps it
+    absl::Status run;   // whether the encoder ran at all
     absl::StatusOr<std::vector<float>> output;
     bool done = false;
   };
   using Tickets = std::vector<std::shared_ptr<Ticket>>;
+  struct Source {
+    Key key;
+    Manifest manifest;
+    std::string manifest_json;
+    std::deque<std::shared_ptr<Ticket>> queue;
+    absl::Time waiting_since;
+    bool seated = false, waiting = false;
+    std::atomic<bool> forgotten{false};
+  };
+  // A thread and at most one child, which is that of `source`.
+  struct Seat {
+    std::shared_ptr<Source> source;
+    absl::Time used = absl::InfinitePast();
+    bool busy = false;
+    std::thread thread;
+  };
 
-  absl::StatusOr<std::shared_ptr<const Encoder>> EncoderOf(Key key, const std::string& path,
-                                                           const std::string& manifest_json);
-  absl::StatusOr<Input> Prepare(const RawInput& input, const Manifest& manifest, const std::string& field) const;
-  absl::Status Serve(const Tickets& tickets, const CallContext& context);
-  Tickets TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  EmbeddedInputs Run(std::span<const std::shared_ptr<Ticket>> batch) ABSL_LOCKS_EXCLUDED(mu_);
-  bool Stopping() ABSL_LOCKS_EXCLUDED(mu_);
-  void Work();
+  absl::StatusOr<std::shared_ptr<Source>> SourceOf(Key key, const std::string& manifest_json);
+  absl::Status Serve(const std::shared_ptr<Source>& source, const Tickets& tickets, const CallContext& context);
+  EmbedWorkerOptions WorkerOptions(const std::string& path, const std::string& manifest_json, const Manifest& manifest,
+                                   const std::string& output) const;
+  void Work(size_t seat);
+  // The source that the seat has to serve now; nullptr: none.
+  std::shared_ptr<Source> NextFor(size_t seat) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AwaitSeat(const std::shared_ptr<Source>& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TakeSource(Seat& seat, std::shared_ptr<Source> source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void LeaveSource(Seat& seat) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Tickets TakeBatch(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RunBatch(EmbedWorker& worker, const Source& source, const Tickets& batch) ABSL_LOCKS_EXCLUDED(mu_);
 
-  const EmbedderOptions options_;
-
-  absl::Mutex load_mu_;  // one load at a time
-  std::map<Key, std::shared_ptr<const Encoder>> encoders_ ABSL_GUARDED_BY(load_mu_);
+  const EngineOptions options_;
+  const DataFolders folders_;
+  std::atomic<bool> stopping_{false};
 
   absl::Mutex mu_;
-  std::deque<std::shared_ptr<Ticket>> queue_ ABSL_GUARDED_BY(mu_);
-  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread thread_;
+  std::map<Key, std::shared_ptr<Source>> sources_ ABSL_GUARDED_BY(mu_);
+  std::deque<std::shared_ptr<Source>> waiting_ ABSL_GUARDED_BY(mu_);  // with inputs and without a seat, oldest first
+  int64_t queued_ ABSL_GUARDED_BY(mu_) = 0;                           // inputs
+  int trials_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t next_trial_ ABSL_GUARDED_BY(mu_) = 1;
+  std::vector<Seat> seats_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace lightcone::server

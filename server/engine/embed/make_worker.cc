@@ -10,12 +10,13 @@
 namespace lightcone::server {
 namespace {
 
+constexpr int kLoadFactor = 5;  // Loading takes longer than a batch.
 constexpr int kBehindJobs = 4;  // How much further than jobs the process stands back: nobody waits for it.
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeEmbedWorker(const Context& context, const Collection& collection,
-                                                             const GenerationRecord& generation,
+                                                             const GenerationRecord* generation,
                                                              std::string_view purpose) {
   const EngineOptions& given = context.options;
   LC_RETURN_IF_ERROR(MakeFolders(context.folders.Jobs()));
@@ -27,14 +28,18 @@ absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeEmbedWorker(const Context& cont
   options.program.output = StrCat(context.folders.Jobs(), "/", purpose, "-", collection.number(), ".txt");
   options.program.niceness = std::min(19, given.helper_niceness + kBehindJobs);
   options.program.memory_bytes_max = given.helper_memory_bytes_max;
-  options.setup = {.encoder_path = context.folders.Encoder(collection.number(), generation.generation),
-                   .manifest_json = generation.manifest_json,
-                   .generation = generation.generation,
-                   .threads = given.helper_threads,
-                   .batch_max = given.encoder_batch_max,
-                   .input_bytes_max = given.limits.input_bytes_max};
-  options.dimension = static_cast<size_t>(generation.space.dimension);
+  options.setup.threads = given.helper_threads;
+  options.setup.batch_max = given.encoder_batch_max;
+  options.setup.input_bytes_max = given.limits.input_bytes_max;
+  if (generation != nullptr) {
+    options.setup.encoder_path = context.folders.Encoder(collection.number(), generation->generation);
+    options.setup.manifest_json = generation->manifest_json;
+    options.setup.generation = generation->generation;
+    options.dimension = static_cast<size_t>(generation->space.dimension);
+  }
   options.time_max = given.helper_embed_time_max;
+  options.load_time_max = kLoadFactor * options.time_max;
+  options.time_option = "helper.embed_seconds_max";
   return std::make_unique<EmbedWorker>(std::move(options));
 }
 

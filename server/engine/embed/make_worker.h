@@ -1,4 +1,4 @@
-// The process that embeds for one generation, with the server's options.
+// A process of low priority that embeds for one generation, with the server's options.
 // Threads: reentrant.
 #pragma once
 
@@ -11,9 +11,10 @@
 
 namespace lightcone::server {
 
-// `purpose` names the file with what the process says. The process starts when it is first needed.
+// Without a generation the process only decodes inputs. `purpose` names the file with what the process says. The
+// process starts when it is first needed.
 absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeEmbedWorker(const Context& context, const Collection& collection,
-                                                             const GenerationRecord& generation,
+                                                             const GenerationRecord* generation,
                                                              std::string_view purpose);
 
 }  // namespace lightcone::server

@@ -113,13 +113,18 @@ absl::Status StoreEncoder(const Context& engine, uint32_t collection, const NewG
                           const RegisterCall& call) {
   if (call.encoder.empty()) return absl::OkStatus();
   LC_RETURN_IF_ERROR(MakeFolders(engine.folders.Encoders(collection)));
-  const std::string path = engine.folders.Encoder(collection, made.record.generation);
   // A crash from here on leaves a file without a record; the next generation of this number replaces it.
+  return WriteFileAtomically(engine.folders.Encoder(collection, made.record.generation), call.encoder);
+}
+
+absl::Status TryEncoder(const Context& engine, const RegisterCall& call) {
+  LC_RETURN_IF_ERROR(MakeFolders(engine.folders.Jobs()));
+  const std::string path = StrCat(engine.folders.Jobs(), "/encoder-", Crc32c(call.encoder), "-", NowMicros(), ".pt");
   LC_RETURN_IF_ERROR(WriteFileAtomically(path, call.encoder));
-  const absl::Status loads = engine.embedder->Try(path, *made.manifest);
-  if (loads.ok()) return loads;
+  const absl::Status loads = engine.embedder->Try(path, call.manifest_json);
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
+  if (loads.ok()) return loads;
   // A damaged upload is the caller's: the server's own data is whole.
   if (absl::IsDataLoss(loads)) return InvalidArgument(StrCat("field 'encoder' does not load: ", MessageOf(loads)));
   return Annotate(loads, "field 'encoder'");
@@ -136,9 +141,18 @@ absl::StatusOr<GenerationStatus> GenerationCalls::Register(const RegisterCall& c
       call.as_draft ? StrCat(collection.number(), "|a draft")
                     : StrCat(collection.number(), "|", call.parent, "|", DigestOf(call.manifest_json), "|",
                              DigestOf(call.encoder), call.expects_adapter ? "|expects_adapter" : "");
-  LC_ASSIGN_OR_RETURN(
-      OperatorTransaction change,
-      OperatorTransaction::Begin(context_, collection, {call.request_id, "RegisterGeneration", fingerprint}));
+  const OperatorRequest request{call.request_id, "RegisterGeneration", fingerprint};
+  if (!call.encoder.empty()) {
+    bool known = false;
+    {
+      LC_ASSIGN_OR_RETURN(const OperatorTransaction look, OperatorTransaction::Begin(context_, collection, request));
+      known = look.earlier() != nullptr;
+      if (!known) LC_RETURN_IF_ERROR(CheckRegistration(look.before(), call, context_.options.limits).status());
+    }
+    // Nothing is locked: a foreign module may take all the time that a run of an encoder may.
+    if (!known) LC_RETURN_IF_ERROR(TryEncoder(context_, call));
+  }
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::Begin(context_, collection, request));
   if (change.earlier() != nullptr) return StatusOf(collection, change.before(), change.earlier()->generation);
   LC_ASSIGN_OR_RETURN(const NewGeneration made, CheckRegistration(change.before(), call, context_.options.limits));
   LC_RETURN_IF_ERROR(StoreEncoder(context_, collection.number(), made, call));

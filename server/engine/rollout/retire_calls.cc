@@ -206,7 +206,7 @@ absl::StatusOr<std::string> RetireCalls::RunJob(const JobRun& run) {
   std::filesystem::remove(encoder, error);
   if (error) return ErrnoStatus(error.value(), "remove", encoder);
   // The encoders of other generations load again.
-  for (const auto& embedder : {context_.embedder, context_.background_embedder}) embedder->Forget(number);
+  context_.embedder->Forget(number, generation);
   change.records().generation(generation).removed = true;
   // Only now: until it left the index, items may have been found by nothing but its rows and an adapter.
   DropAdaptersOf(number, generation, &change.records().adapters(), &change.batch());

@@ -10,7 +10,7 @@
 #include "server/engine/backfill/pace.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
-#include "server/engine/embed/embedder.h"
+#include "server/engine/embed/embed_inputs.h"
 #include "server/engine/rollout/canary.h"
 #include "server/engine/search/search.h"
 
@@ -66,9 +66,8 @@ void BindQuery(const Collection& collection, const CollectionState& state, const
 }
 
 // Embeds the raw inputs of a call, side by side.
-absl::Status EmbedQueries(const Context& engine, const Collection& collection, const CollectionState& state,
-                          const GenerationRecord& generation, const SearchCall& call, const CallContext& context,
-                          std::vector<BoundVector>* queries) {
+absl::Status EmbedQueries(const Context& engine, const Collection& collection, const GenerationRecord& generation,
+                          const SearchCall& call, const CallContext& context, std::vector<BoundVector>* queries) {
   std::vector<const RawInput*> inputs;
   std::vector<size_t> positions;
   for (size_t i = 0; i < queries->size(); ++i) {
@@ -77,21 +76,11 @@ absl::Status EmbedQueries(const Context& engine, const Collection& collection, c
     inputs.push_back(input);
     positions.push_back(i);
   }
-  if (inputs.empty()) return absl::OkStatus();
-  if (!generation.has_encoder) {
-    return FailedPrecondition(StrCat("generation ", generation.generation, " of collection '", state.record.name,
-                                     "' has no encoder: the server cannot embed queries[", positions[0],
-                                     "].input; send a vector, or register a generation with an encoder"));
-  }
   const auto field_of = [&](size_t i) { return StrCat("queries[", positions[i], "].input"); };
-  LC_ASSIGN_OR_RETURN(auto vectors,
-                      engine.embedder->Embed({collection.number(), generation.generation},
-                                             engine.folders.Encoder(collection.number(), generation.generation),
-                                             generation.manifest_json, inputs, field_of, context));
+  LC_ASSIGN_OR_RETURN(auto vectors, EmbedInputs(engine, collection, generation, inputs, field_of, context));
   for (size_t i = 0; i < vectors.size(); ++i) {
     BoundVector& bound = (*queries)[positions[i]];
     bound.status = vectors[i].status();
-    if (bound.status.ok()) bound.status = CheckVector(generation.space, *vectors[i], field_of(i) + " embedded");
     if (bound.status.ok()) bound.z = std::move(*vectors[i]);
   }
   return absl::OkStatus();
@@ -130,7 +119,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   for (size_t i = 0; i < queries.size(); ++i) {
     BindQuery(collection, *state, *generation, call, i, context_.options.limits, &queries[i]);
   }
-  LC_RETURN_IF_ERROR(EmbedQueries(context_, collection, *state, *generation, call, context, &queries));
+  LC_RETURN_IF_ERROR(EmbedQueries(context_, collection, *generation, call, context, &queries));
   SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &context_.pool,
                 context);
   absl::StatusOr<SearchAnswer> answer = run.Run(queries);

@@ -37,7 +37,7 @@ struct DataFolders {
 struct Context {
   // `threads`: what one call may run on.
   Context(const EngineOptions& o, std::shared_ptr<Store> s, std::shared_ptr<Jobs> j, std::shared_ptr<Embedder> e,
-          std::shared_ptr<Embedder> background, int threads)
+          int threads)
       : options(o),
         folders{o.data_folder},
         store(std::move(s)),
@@ -46,7 +46,6 @@ struct Context {
         carried_disk(o.carried_disk_bytes_max > 0 ? std::make_shared<AdaptedBudget>(o.carried_disk_bytes_max)
                                                   : nullptr),
         embedder(std::move(e)),
-        background_embedder(std::move(background)),
         jobs(std::move(j)) {}
 
   AdapterCaches CachesOf(uint32_t collection) const {
@@ -59,8 +58,7 @@ struct Context {
   ThreadPool pool;
   const std::shared_ptr<AdaptedBudget> adapted_memory;
   const std::shared_ptr<AdaptedBudget> carried_disk;  // nullptr: item adapters write no files
-  const std::shared_ptr<Embedder> embedder,
-      background_embedder;  // encoders of calls; of backfills without a helper program
+  const std::shared_ptr<Embedder> embedder;
   const std::shared_ptr<Jobs> jobs;
   Catalog catalog;
   std::atomic<bool> ending{false};  // The server shuts down.

@@ -14,7 +14,7 @@
 #include "base/mix.h"
 #include "server/engine/api/types.h"
 #include "server/engine/collection/collection.h"
-#include "server/engine/embed/embedder.h"
+#include "server/engine/embed/embed_frames.h"
 
 namespace lightcone::server {
 

@@ -256,7 +256,7 @@ absl::StatusOr<std::string> FitCalls::RunJob(const JobRun& run) {
   PairsRun gather{gone, run.report, {}};
   std::unique_ptr<EmbedWorker> worker;
   if (sides.newer.has_encoder && call.embed_max > 0) {
-    LC_ASSIGN_OR_RETURN(worker, MakeEmbedWorker(context_, collection, sides.newer, "fit"));
+    LC_ASSIGN_OR_RETURN(worker, MakeEmbedWorker(context_, collection, &sides.newer, "fit"));
     gather.embed = [&](const std::vector<std::string>& inputs) {
       return EmbedForFit(*worker, sides.newer, inputs, gone);
     };

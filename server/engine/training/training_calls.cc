@@ -13,6 +13,7 @@
 #include "models/manifest.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/record_json.h"
+#include "server/engine/embed/make_worker.h"
 #include "server/engine/jobs/job_calls.h"
 #include "server/engine/services/operator_transaction.h"
 #include "server/engine/training/training_images.h"
@@ -231,7 +232,10 @@ absl::StatusOr<std::string> TrainingCalls::RunJob(const JobRun& run) {
     LC_RETURN_IF_ERROR(CheckParent(*state, recipe, call.parent));
     if (recipe.name.empty()) recipe.name = StrCat("training-", run.job.number);
     if (recipe.data.empty()) {
-      LC_ASSIGN_OR_RETURN(images, ExportTrainingImages(collection, call.label_field, places.data, {gone, run.report}));
+      LC_ASSIGN_OR_RETURN(const auto decoder, MakeEmbedWorker(context_, collection, nullptr, "images"));
+      const auto decode = [&](const std::vector<std::string>& inputs) { return decoder->Embed(inputs, gone); };
+      LC_ASSIGN_OR_RETURN(images,
+                          ExportTrainingImages(collection, call.label_field, places.data, {gone, run.report, decode}));
     }
     if (call.parent != 0) {
       places.old = folder + "/old";

@@ -14,9 +14,9 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "models/image.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/collection/record_json.h"
+#include "server/engine/embed/embed_worker.h"
 #include "server/engine/validation/item_class.h"
 #include "store/keys.h"
 
@@ -99,26 +99,32 @@ class Export {
     std::sort(ids.begin(), ids.end());
     LC_RETURN_IF_ERROR(MakeFolders(folder));
     uint64_t written = 0;
-    for (const uint64_t id : ids) {
+    std::vector<uint64_t> numbers;
+    std::vector<std::string> images;  // as the store keeps them
+    size_t bytes = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
       if (done_++ % kImagesBetweenChecks == 0) {
         LC_RETURN_IF_ERROR(Step(done_ - 1, total_, "writing images"));
         LC_RETURN_IF_ERROR(CheckRoom());
       }
-      const auto stored = collection_.store()->Get(Table::kInputs, keys::Input(collection_.number(), id));
-      if (absl::IsNotFound(stored.status())) continue;  // deleted, or replaced, since
-      LC_RETURN_IF_ERROR(stored.status());
-      LC_ASSIGN_OR_RETURN(const RawInput input, DecodeInput(*stored));
-      const auto* image = std::get_if<std::string>(&input);
-      if (image == nullptr) {
-        ++made_.tensors;
-        continue;
+      auto stored = collection_.store()->Get(Table::kInputs, keys::Input(collection_.number(), ids[i]));
+      if (!absl::IsNotFound(stored.status())) {  // deleted, or replaced, since
+        LC_RETURN_IF_ERROR(stored.status());
+        LC_ASSIGN_OR_RETURN(const RawInput input, DecodeInput(*stored));
+        if (std::holds_alternative<std::string>(input)) {
+          bytes += stored->size();
+          images.push_back(*std::move(stored));
+          numbers.push_back(ids[i]);
+        } else {
+          ++made_.tensors;
+        }
       }
-      if (!DecodeImage(*image).ok()) {
-        ++made_.undecodable;
-        continue;
-      }
-      LC_RETURN_IF_ERROR(WriteImage(StrCat(folder, "/", id, EndingOf(*image)), *image));
-      ++written;
+      if (bytes < kInputBytesAtOnce && i + 1 < ids.size()) continue;
+      LC_ASSIGN_OR_RETURN(const uint64_t some, WriteImages(folder, numbers, images));
+      written += some;
+      numbers.clear();
+      images.clear();
+      bytes = 0;
     }
     if (written >= 2) {
       made_.images += written;
@@ -129,6 +135,24 @@ class Export {
     std::error_code error;
     fs::remove_all(folder, error);
     return error ? ErrnoStatus(error.value(), "remove", folder) : absl::OkStatus();
+  }
+
+  // How many of them can be decoded, and are written.
+  absl::StatusOr<uint64_t> WriteImages(const std::string& folder, const std::vector<uint64_t>& numbers,
+                                       const std::vector<std::string>& images) {
+    if (images.empty()) return 0;
+    LC_ASSIGN_OR_RETURN(const EmbeddedInputs decoded, run_.decode(images));
+    uint64_t written = 0;
+    for (size_t i = 0; i < images.size(); ++i) {
+      if (!decoded[i].ok()) {
+        ++made_.undecodable;
+        continue;
+      }
+      const std::string image = std::get<std::string>(*DecodeInput(images[i]));
+      LC_RETURN_IF_ERROR(WriteImage(StrCat(folder, "/", numbers[i], EndingOf(image)), image));
+      ++written;
+    }
+    return written;
   }
 
   // The store's writes come first.

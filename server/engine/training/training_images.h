@@ -6,9 +6,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/engine/collection/collection.h"
+#include "server/engine/embed/embed_frames.h"
 
 namespace lightcone::server {
 
@@ -25,6 +27,8 @@ struct TrainingImages {
 struct ExportRun {
   std::function<bool()> gone;  // end with CANCELLED soon
   std::function<void(uint64_t done, uint64_t total, std::string_view step)> report;
+  // Whether stored inputs are images that can be decoded: one answer an input, its error or nothing.
+  std::function<absl::StatusOr<EmbeddedInputs>(const std::vector<std::string>& inputs)> decode;
 };
 
 // Bytes left on the disk of `folder` where they are fewer than what trainings leave to the store's writes; nullopt:

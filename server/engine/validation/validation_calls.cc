@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/record_json.h"
-#include "server/engine/embed/embedder.h"
+#include "server/engine/embed/embed_inputs.h"
 #include "server/engine/jobs/job_calls.h"
 #include "server/engine/services/operator_transaction.h"
 #include "server/engine/validation/probe_record.h"
@@ -71,11 +71,8 @@ absl::StatusOr<ProbeVectors> VectorsOf(const Context& engine, const Collection& 
   for (size_t begin = 0; begin < inputs.size(); begin += kEmbedInputs) {
     const size_t count = std::min(kEmbedInputs, inputs.size() - begin);
     const auto field_of = [&](size_t i) { return StrCat("probe ", places[begin + i], ", input"); };
-    LC_ASSIGN_OR_RETURN(
-        auto made, engine.embedder->Embed(
-                       {collection.number(), generation.generation},
-                       engine.folders.Encoder(collection.number(), generation.generation), generation.manifest_json,
-                       std::span<const RawInput* const>(inputs).subspan(begin, count), field_of, context));
+    const std::span<const RawInput* const> some(&inputs[begin], count);
+    LC_ASSIGN_OR_RETURN(auto made, EmbedInputs(engine, collection, generation, some, field_of, context));
     for (size_t i = 0; i < count; ++i) {
       const absl::StatusCode code = made[i].status().code();
       if (code == absl::StatusCode::kCancelled || code == absl::StatusCode::kDeadlineExceeded ||
@@ -84,8 +81,7 @@ absl::StatusOr<ProbeVectors> VectorsOf(const Context& engine, const Collection& 
       }
       // An input that no encoder can decode counts for nobody; one that only this encoder makes no vector of, against
       // it.
-      const bool good = made[i].ok() && CheckVector(generation.space, *made[i], "input").ok();
-      vectors[places[begin + i]] = good ? *std::move(made[i]) : std::vector<float>();
+      vectors[places[begin + i]] = made[i].ok() ? *std::move(made[i]) : std::vector<float>();
     }
   }
   return vectors;

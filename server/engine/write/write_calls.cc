@@ -8,7 +8,7 @@
 #include "server/engine/backfill/backfill.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/raw_input.h"
-#include "server/engine/embed/embedder.h"
+#include "server/engine/embed/embed_inputs.h"
 #include "server/engine/write/writer.h"
 #include "store/keys.h"
 
@@ -57,8 +57,8 @@ absl::Status CheckUpsert(const UpsertBatch& batch, const Limits& limits) {
   return absl::OkStatus();
 }
 
-absl::Status EmbedInputs(const Context& engine, const Collection& collection, const GenerationRecord& generation,
-                         const UpsertBatch& batch, const CallContext& context, std::vector<PreparedItem>* items) {
+absl::Status EmbedItems(const Context& engine, const Collection& collection, const GenerationRecord& generation,
+                        const UpsertBatch& batch, const CallContext& context, std::vector<PreparedItem>* items) {
   std::vector<const RawInput*> inputs;
   std::vector<size_t> positions;
   for (size_t i = 0; i < batch.items.size(); ++i) {
@@ -67,20 +67,9 @@ absl::Status EmbedInputs(const Context& engine, const Collection& collection, co
       positions.push_back(i);
     }
   }
-  if (inputs.empty()) return absl::OkStatus();
-  if (!generation.has_encoder) {
-    return FailedPrecondition(StrCat("generation ", generation.generation, " of collection '", collection.name(),
-                                     "' has no encoder: the server cannot embed ", ItemField(positions[0], ".input"),
-                                     "; send a vector, or register a generation with an encoder"));
-  }
   const auto field_of = [&](size_t i) { return ItemField(positions[i], ".input"); };
-  LC_ASSIGN_OR_RETURN(auto vectors,
-                      engine.embedder->Embed({collection.number(), generation.generation},
-                                             engine.folders.Encoder(collection.number(), generation.generation),
-                                             generation.manifest_json, inputs, field_of, context));
+  LC_ASSIGN_OR_RETURN(auto vectors, EmbedInputs(engine, collection, generation, inputs, field_of, context));
   for (size_t i = 0; i < vectors.size(); ++i) {
-    if (absl::IsInternal(vectors[i].status()))
-      return Annotate(vectors[i].status(), field_of(i));  // The network fails at this input.
     LC_RETURN_IF_ERROR(vectors[i].status());
     PreparedItem& item = (*items)[positions[i]];
     item.z = std::move(*vectors[i]);
@@ -101,13 +90,10 @@ absl::Status PrepareItems(const Context& engine, const Collection& collection, c
     }
     (*items)[i].z = std::move(*vector);
   }
-  LC_RETURN_IF_ERROR(EmbedInputs(engine, collection, generation, *batch, context, items));
+  LC_RETURN_IF_ERROR(EmbedItems(engine, collection, generation, *batch, context, items));
   for (size_t i = 0; i < items->size(); ++i) {
     UpsertItem& given = batch->items[i];
     PreparedItem& item = (*items)[i];
-    if (std::holds_alternative<RawInput>(given.content)) {
-      LC_RETURN_IF_ERROR(CheckVector(generation.space, item.z, ItemField(i, ".input embedded")));
-    }
     item.uncertainty = static_cast<float>(UncertaintyOf(generation.space, item.z));
     item.key = keys::Item(collection.number(), given.id);
     item.id = std::move(given.id);

@@ -1,0 +1,36 @@
+// A generation's encoder as a child of a server runs it: stored raw inputs in, vectors out.
+// Threads: one caller at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "models/encoders/encoder.h"
+#include "server/engine/embed/embed_frames.h"
+
+namespace lightcone::server {
+
+class InputEncoder {
+ public:
+  // Loads the encoder that `setup` names, if it names one. Errors as Encoder::Load.
+  static absl::StatusOr<InputEncoder> Load(const EmbedSetup& setup);
+
+  // One an input, in order, inputs as the store keeps them (raw_input.h): a vector before the clip, or the input's
+  // error, which calls it "input". Where the network fails, every input of its batch has its error.
+  EmbeddedInputs Embed(std::span<const std::string_view> inputs) const;
+
+ private:
+  InputEncoder(std::unique_ptr<const Encoder> encoder, const EmbedSetup& setup)
+      : encoder_(std::move(encoder)),
+        batch_max_(static_cast<size_t>(setup.batch_max)),
+        input_bytes_max_(setup.input_bytes_max) {}
+  EmbeddedInputs EmbedTogether(std::span<const std::string_view> inputs) const;
+
+  std::unique_ptr<const Encoder> encoder_;  // nullptr: inputs are only decoded
+  size_t batch_max_;
+  int64_t input_bytes_max_;
+};
+
+}  // namespace lightcone::server

@@ -1,0 +1,30 @@
+#include "server/engine/embed/embed_inputs.h"
+
+#include "base/status.h"
+#include "server/engine/collection/checks.h"
+#include "server/engine/embed/embedder.h"
+
+namespace lightcone::server {
+
+absl::StatusOr<EmbeddedInputs> EmbedInputs(const Context& engine, const Collection& collection,
+                                           const GenerationRecord& generation, std::span<const RawInput* const> inputs,
+                                           const std::function<std::string(size_t)>& field_of,
+                                           const CallContext& context) {
+  if (inputs.empty()) return EmbeddedInputs();
+  if (!generation.has_encoder) {
+    return FailedPrecondition(StrCat("generation ", generation.generation, " of collection '", collection.name(),
+                                     "' has no encoder: the server cannot embed ", field_of(0),
+                                     "; send a vector, or register a generation with an encoder"));
+  }
+  LC_ASSIGN_OR_RETURN(EmbeddedInputs vectors,
+                      engine.embedder->Embed(collection.number(), generation.generation, generation.manifest_json,
+                                             inputs, field_of, context));
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    if (!vectors[i].ok()) continue;
+    const absl::Status fits = CheckVector(generation.space, *vectors[i], field_of(i) + " embedded");
+    if (!fits.ok()) vectors[i] = fits;
+  }
+  return vectors;
+}
+
+}  // namespace lightcone::server

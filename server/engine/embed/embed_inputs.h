@@ -1,0 +1,22 @@
+// Raw inputs of a call, embedded by a generation's encoder. Threads: safe.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/engine/collection/collection.h"
+#include "server/engine/embed/embed_frames.h"
+#include "server/engine/services/context.h"
+
+namespace lightcone::server {
+
+// One an input, in order: a vector that the generation takes, or the input's error; `field_of(i)` names input i. The
+// outer status: FAILED_PRECONDITION without an encoder, and the errors of Embedder::Embed.
+absl::StatusOr<EmbeddedInputs> EmbedInputs(const Context& engine, const Collection& collection,
+                                           const GenerationRecord& generation, std::span<const RawInput* const> inputs,
+                                           const std::function<std::string(size_t)>& field_of,
+                                           const CallContext& context);
+
+}  // namespace lightcone::server

@@ -1,0 +1,16 @@
+// Whether a raw input that is a tensor fits an encoder. Threads: pure function.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "models/manifest.h"
+#include "server/engine/api/types.h"
+
+namespace lightcone::server {
+
+// INVALID_ARGUMENT below `field`: another shape than the encoder takes, another count of numbers, or one of them is not
+// finite.
+absl::Status CheckTensor(const TensorInput& tensor, const ManifestInput& input, const std::string& field);
+
+}  // namespace lightcone::server
