@@ -295,17 +295,17 @@ void AddEncoder(std::vector<Option>* out) {
   out->push_back(
       Whole("encoder.processes_max", FIELD(engine.encoder_processes_max), 1, 256,
             {"processes",
-             "Encoders that embed raw inputs of calls at once, each in a process of its own. A process ends "
-             "when its encoder has had no input for 5 minutes.",
+             "Encoders that embed raw inputs of calls at once, each in a process of its own. A process ends after "
+             "5 minutes without an input.",
              "Raise it where inputs of more generations come at the same time. Each process takes memory."}));
   out->push_back(Number(
       "encoder.run_seconds_max",
       [](const ServerConfig& c) { return absl::ToDoubleSeconds(c.engine.encoder_run_time_max); },
       [](ServerConfig& c, double v) { c.engine.encoder_run_time_max = absl::Seconds(v); }, 1, 86'400,
       {"seconds",
-       "How long an encoder may take to load, or to embed a batch of a call's inputs, before its process counts as "
-       "hung and is ended.",
-       "Raise it for encoders that are slower than that. Lower encoder.batch_max first."}));
+       "Longest time of an encoder for loading, or for one batch of a call's inputs. A slower process counts as hung "
+       "and is ended.",
+       "Raise it for slower encoders. Lower encoder.batch_max first."}));
   out->push_back(Whole("encoder.memory_bytes_max", FIELD(engine.encoder_memory_bytes_max), 0, int64_t{1} << 50,
                        {"bytes", "Memory that the process of an encoder may ask for; 0: no limit.",
                         "Raise it for encoders that need more."}));
