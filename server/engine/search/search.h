@@ -112,7 +112,7 @@ class SearchRun {
   };
 
   absl::Status ChooseGenerations();
-  // The filter as bitmaps and tests, for rows of each generation, which are chosen before. REQUIRES: the first call.
+  // The filter as bitmaps and tests, for rows of each generation, which are chosen before.
   void CompileFilter();
   // Of the collection's items, about: those that these let through, and that payloads do besides. 1 without a filter.
   double PassingShare() const;
