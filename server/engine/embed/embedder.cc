@@ -14,12 +14,12 @@
 namespace lightcone::server {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(20);  // for a caller that is gone
-constexpr absl::Duration kWarm = absl::Minutes(5);        // for which a child is kept without inputs
-constexpr absl::Duration kPatience = absl::Seconds(5);    // after which a busy encoder gives its seat to a waiting one
-constexpr int kTrialsMax = 2;                             // fewer than the threads for operators' calls
+constexpr absl::Duration kPoll = absl::Milliseconds(20);  // pause between looks for a caller that is gone
+constexpr absl::Duration kWarm = absl::Minutes(5);        // lifetime of a child without inputs
+constexpr absl::Duration kPatience = absl::Seconds(5);    // wait after which a busy encoder gives up its seat
+constexpr int kTrialsMax = 2;                             // trials at once, fewer than the threads for operators' calls
 constexpr char kTimeOption[] = "encoder.run_seconds_max";
-constexpr char kInput[] = "input";  // what a child calls each input
+constexpr char kInput[] = "input";  // a child's name for each input
 
 absl::Status Stopped() { return Unavailable("the server is shutting down: it embeds no raw inputs any more"); }
 
