@@ -26,10 +26,10 @@
 namespace lightcone {
 namespace {
 
-constexpr int kIdleClass = 19;        // from this niceness on
-constexpr int kLookEveryMs = 50;      // at `cancelled`
-constexpr size_t kSaidMax = 500;      // bytes of what a program said last
-constexpr int64_t kSaidLook = 4'096;  // bytes of an output at its end in which that is looked for
+constexpr int kIdleClass = 19;        // least niceness of the idle class
+constexpr int kLookEveryMs = 50;      // pause between looks at `cancelled`
+constexpr size_t kSaidMax = 500;      // longest last line of a program
+constexpr int64_t kSaidLook = 4'096;  // length of the end of an output that is read
 
 std::vector<std::string> Environment(const std::vector<std::string>& more) {
   std::map<std::string, std::string> by_name;
@@ -68,17 +68,17 @@ class SignalsHeld {
 struct Start {
   char* const* words;
   char* const* environment;
-  int talk, output, niceness;  // talk: -1 without
+  int talk, output, niceness;  // talk: -1 without a connection
   pid_t parent;
   const sigset_t* signals;
   int64_t memory_bytes_max;
-  volatile int error = 0;  // of exec
+  volatile int error = 0;  // error of exec
 };
 
 // Between vfork and exec, in the memory of the parent, whose thread stands still: system calls alone.
 [[noreturn]] void Become(Start& start) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != start.parent) ::_exit(127);  // it ended before the line above
+  if (::getppid() != start.parent) ::_exit(127);  // The parent ended before the line above.
   // What stops this process, at a terminal or by a supervisor, is not for it: who waits for it ends it, and knows why.
   ::setpgid(0, 0);
   for (const int signal : {SIGTERM, SIGHUP, SIGINT}) ::signal(signal, SIG_IGN);
@@ -143,7 +143,7 @@ bool HasEnded(pid_t pid, int end) {
 
 struct Spawned {
   pid_t pid;
-  int end;  // readable once it has ended; -1 on a kernel without
+  int end;  // descriptor that is readable once the program has ended; -1 on old kernels
 };
 
 // `talk`: what becomes its standard input and output; -1: nothing to read, and output goes where errors go.
@@ -253,7 +253,7 @@ absl::Status TalkingChild::Await(short events) {
     int64_t starved = 0;
     for (const auto& [thread, now] : StarvedThreads(pid_)) {
       const auto before = starved_->find(thread);
-      starved += now - (before == starved_->end() ? 0 : before->second);  // they may work, and wait, by turns
+      starved += now - (before == starved_->end() ? 0 : before->second);  // Threads may work and wait by turns.
     }
     if (took - absl::Nanoseconds(starved) < limit_) continue;
     return DeadlineExceeded(StrCat("took longer than ", absl::ToDoubleSeconds(limit_), " s"));
@@ -295,7 +295,7 @@ int TalkingChild::End(absl::Duration patience) {
   for (int64_t waited = 0; waited < absl::ToInt64Milliseconds(patience) && !HasEnded(pid_, end_);
        waited += kLookEveryMs) {
   }
-  Kill(-pid_, end_);  // with what it started; which changes nothing for one that has ended
+  Kill(-pid_, end_);  // The whole process group; an ended one stays as it is.
   code_ = Reap(pid_);
   pid_ = -1;
   ::close(socket_);
@@ -314,7 +314,7 @@ std::string LastWords(const std::string& output) {
   said.erase(0, said.find_last_of("\r\n") + 1);
   if (said.size() > kSaidMax) {
     said.erase(0, said.size() - kSaidMax);
-    while (!said.empty() && (said[0] & 0xc0) == 0x80) said.erase(0, 1);  // of a character whose begin is cut off
+    while (!said.empty() && (said[0] & 0xc0) == 0x80) said.erase(0, 1);  // rest of a character whose begin is cut off
   }
   return CleanUtf8(said);
 }

@@ -21,9 +21,9 @@ namespace lightcone {
 struct ChildProgram {
   std::vector<std::string> words;        // [0]: its path
   std::vector<std::string> environment;  // "NAME=VALUE", besides this process's own, or in place of it
-  std::string output;                    // file that takes what it prints; written anew
+  std::string output;                    // file for what the program prints; written anew
   int niceness = 19;                     // 0 .. 19: how far it stands back; 19: the idle class of sched(7)
-  int64_t memory_bytes_max = 0;          // of its own that it may write to; 0: no limit
+  int64_t memory_bytes_max = 0;          // limit of its own writable memory; 0: no limit
 };
 
 // Runs the program to its end. Its exit code; 128 + the number of the signal that ended it. CANCELLED once `cancelled`
@@ -60,7 +60,7 @@ class TalkingChild {
   absl::Status Await(short events);
 
   int pid_;  // -1: reaped
-  int end_;  // readable once it has ended; -1 on a kernel without
+  int end_;  // descriptor that is readable once the program has ended; -1 on old kernels
   int socket_;
   int code_ = -1;
   std::chrono::steady_clock::time_point begun_;

@@ -21,8 +21,8 @@ class Context;
 // program runs another program for the rest.
 using HeldCommands = std::map<std::string, void (*)(CLI::App& parent, Context& context)>;
 struct Program {
-  HeldCommands held;                                             // by the words of the subcommand: "backfill fit"
-  absl::Status (*serve)(const server::ServerConfig&) = nullptr;  // runs a server; nullptr: `lightcone` does
+  HeldCommands held;                                             // key: the words of the subcommand, as "backfill fit"
+  absl::Status (*serve)(const server::ServerConfig&) = nullptr;  // server loop; nullptr: `lightcone` has it
 };
 
 // Runs one command line as the process' own and gives its exit code (cli/exit_codes.h). Threads: one at a time.

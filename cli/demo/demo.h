@@ -17,7 +17,7 @@ struct DemoOptions {
   std::string folder;           // folder to create for models, data and report; an earlier demo is replaced
   std::string recipe = "quick";
   bool keep = false;   // leave server, collection and models when done
-  std::string binary;  // program of the server to start; empty: this one
+  std::string binary;  // program of the server to start; empty: lightcone beside this one
 };
 
 // Runs the demo and writes FOLDER/report.html. Progress goes to `out`. Every figure of the result was measured in this

@@ -4,7 +4,7 @@
 #include "cli/model/commands.h"
 
 int main(int argc, char** argv) {
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as `lightcone` does
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // the setting of cli/main.cc
   lightcone::WaitPassively(argv);
   return lightcone::cli::RunCommandLine(argc, argv, {lightcone::cli::ModelCommands()});
 }

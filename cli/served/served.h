@@ -16,7 +16,7 @@ namespace lightcone::cli {
 struct ServedPair {
   std::string query, gallery;  // folders of the models that embed queries and items; the same: one generation
   std::string adapter;         // file of an adapter between the two, or empty
-  std::string binary;          // program of the server to start; empty: this one
+  std::string binary;          // program of the server to start; empty: lightcone beside this one
   int64_t queries_max = 0;     // most test images, drawn from `seed`; 0: all
   uint64_t seed = 1;
   const std::atomic<bool>* stop = nullptr;  // CANCELLED once it is set; may be null

@@ -14,7 +14,7 @@ namespace lightcone::cli {
 
 struct ServedChain {
   std::vector<std::string> models;  // folders, oldest first; each trained against the one before it
-  std::string binary;               // program of the server to start; empty: this one
+  std::string binary;               // program of the server to start; empty: lightcone beside this one
   int64_t queries_max = 0;          // most test images, drawn from `seed`; 0: all
   uint64_t seed = 1;
   const std::atomic<bool>* stop = nullptr;  // CANCELLED once it is set; may be null

@@ -19,13 +19,13 @@ namespace lightcone::server {
 using EmbeddedInputs = std::vector<absl::StatusOr<std::vector<float>>>;
 
 inline constexpr size_t kFrameHeadBytes = 24;
-inline constexpr uint64_t kFrameBytesMax = uint64_t{1} << 31;  // of a body
+inline constexpr uint64_t kFrameBytesMax = uint64_t{1} << 31;  // longest body
 
 enum class FrameKind : uint32_t {
-  kSetup = 1,    // to the process, first: EmbedSetup
-  kReady = 2,    // its answer: the encoder is loaded, or not
-  kInputs = 3,   // to the process
-  kVectors = 4,  // its answer
+  kSetup = 1,    // the server's first frame: EmbedSetup
+  kReady = 2,    // the process's answer: the encoder is loaded, or not
+  kInputs = 3,   // a frame of the server
+  kVectors = 4,  // the process's answer to inputs
 };
 
 // Head and body. REQUIRES: a body of at most kFrameBytesMax.
@@ -41,7 +41,7 @@ absl::StatusOr<std::string> ReadFrame(const ReadBytes& read, FrameKind kind, uin
 struct EmbedSetup {
   std::string encoder_path;  // empty: inputs are only decoded, and their vectors are empty
   std::string manifest_json;
-  uint32_t generation = 0;  // for messages
+  uint32_t generation = 0;  // number in messages
   int threads = 1, batch_max = 64;
   int64_t input_bytes_max = 32 << 20;
 };
@@ -56,7 +56,7 @@ absl::Status DecodeReady(std::string_view body);
 std::string EncodeInputs(uint64_t number, std::span<const std::string> inputs);
 struct EmbedInputs {
   uint64_t number = 0;
-  std::vector<std::string_view> inputs;  // in the body
+  std::vector<std::string_view> inputs;  // parts of the body
 };
 absl::StatusOr<EmbedInputs> DecodeInputs(std::string_view body);
 

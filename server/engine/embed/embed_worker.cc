@@ -17,12 +17,12 @@
 namespace lightcone::server {
 namespace {
 
-constexpr int kTriesKilled = 2;  // of an input alone at which SIGKILL comes: the kernel, or a person, may mean another
-constexpr int kFailedInARowMax = 10;         // inputs; then something that must work tells whether it is the encoder
-constexpr size_t kWorkedBytesMax = 1 << 20;  // of an input that is kept for that
-constexpr uint64_t kSaidBytesMax = 1 << 20;  // of what the process printed: an encoder may print at every input
+constexpr int kTriesKilled = 2;       // tries of one input that SIGKILL ends: the signal may be about another process
+constexpr int kFailedInARowMax = 10;  // failures after which an input that must work is tried
+constexpr size_t kWorkedBytesMax = 1 << 20;  // largest input that is kept for that try
+constexpr uint64_t kSaidBytesMax = 1 << 20;  // limit of the output file: an encoder may print at every input
 constexpr uint64_t kReadyBytesMax = 4'096;
-constexpr absl::Duration kLastMoment = absl::Seconds(2);  // for a process that hung up to end as it was about to
+constexpr absl::Duration kLastMoment = absl::Seconds(2);  // time for a process that hung up to end by itself
 
 std::string EndText(int code) {
   if (code < 0) return "ended";

@@ -19,12 +19,12 @@
 namespace lightcone::server {
 
 struct EmbedWorkerOptions {
-  ChildProgram program;  // that answers as `lightcone embed-worker` does
+  ChildProgram program;  // program that answers as `lightcone embed-worker` does
   EmbedSetup setup;
-  size_t dimension = 0;          // of its vectors
-  absl::Duration time_max;       // for one call's inputs
-  absl::Duration load_time_max;  // to load the encoder
-  std::string time_option;       // that sets these limits
+  size_t dimension = 0;          // length of its vectors
+  absl::Duration time_max;       // limit for the inputs of one call
+  absl::Duration load_time_max;  // limit for loading the encoder
+  std::string time_option;       // option that sets these limits
   // Code of an input at which the encoder fails.
   absl::StatusCode fault = absl::StatusCode::kInvalidArgument;
 };
@@ -77,10 +77,10 @@ class EmbedWorker {
   std::unique_ptr<TalkingChild> child_;
   uint64_t next_number_ = 1;
   bool failed_to_load_ = false;
-  bool answered_ = false;    // the process, to anything
-  bool worn_ = false;        // it had, before this batch
-  int failed_in_a_row_ = 0;  // inputs at which the encoder failed, one after another
-  std::string worked_;       // the first input at which it did not, unless it is long
+  bool answered_ = false;    // The process answered something.
+  bool worn_ = false;        // The process answered something before this batch.
+  int failed_in_a_row_ = 0;  // successive inputs at which the encoder failed
+  std::string worked_;       // the first short input that worked
 };
 
 }  // namespace lightcone::server

@@ -52,11 +52,11 @@ class Embedder {
   void Stop();
 
  private:
-  using Key = std::pair<uint32_t, uint32_t>;  // collection, generation
+  using Key = std::pair<uint32_t, uint32_t>;  // collection and generation
   // An input that waits for its encoder; shared, because a caller may leave before it is served.
   struct Ticket {
-    std::string input;  // as the store keeps it
-    absl::Status run;   // whether the encoder ran at all
+    std::string input;  // form of raw_input.h
+    absl::Status run;   // error of the whole batch
     absl::StatusOr<std::vector<float>> output;
     bool done = false;
   };
@@ -97,8 +97,8 @@ class Embedder {
 
   absl::Mutex mu_;
   std::map<Key, std::shared_ptr<Source>> sources_ ABSL_GUARDED_BY(mu_);
-  std::deque<std::shared_ptr<Source>> waiting_ ABSL_GUARDED_BY(mu_);  // with inputs and without a seat, oldest first
-  int64_t queued_ ABSL_GUARDED_BY(mu_) = 0;                           // inputs
+  std::deque<std::shared_ptr<Source>> waiting_ ABSL_GUARDED_BY(mu_);  // sources without a seat, oldest first
+  int64_t queued_ ABSL_GUARDED_BY(mu_) = 0;                           // inputs that wait
   int trials_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t next_trial_ ABSL_GUARDED_BY(mu_) = 1;
   std::vector<Seat> seats_ ABSL_GUARDED_BY(mu_);
