@@ -33,9 +33,9 @@ class Context {
   client::CallOptions Waiting() const;
 
   // One call of the client: Call(&client::Client::Get, request).
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(absl::StatusOr<Response> (client::Client::*method)(const Request& request,
-                                                                                   const client::CallOptions& options),
+  template <typename Calls, typename Request, typename Response>
+  absl::StatusOr<Response> Call(absl::StatusOr<Response> (Calls::*method)(const Request& request,
+                                                                          const client::CallOptions& options),
                                 const Request& request, const client::CallOptions& options = {}) {
     absl::StatusOr<client::Client*> client = Client();
     if (!client.ok()) return client.status();

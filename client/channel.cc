@@ -66,7 +66,7 @@ absl::StatusCode CodeOf(int code) {
 
 }  // namespace
 
-Client::Impl::Impl(const ClientOptions& client_options)
+OperatorCalls::Impl::Impl(const ClientOptions& client_options)
     : options(client_options),
       channel(grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), ArgumentsOf(options))),
       retrieval(v1::Retrieval::NewStub(channel)),

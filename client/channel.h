@@ -20,7 +20,7 @@
 
 namespace lightcone::client {
 
-struct Client::Impl {
+struct OperatorCalls::Impl {
   explicit Impl(const ClientOptions& client_options);
 
   const ClientOptions options;

@@ -59,26 +59,29 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& opt
   return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(options)));
 }
 
-Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OperatorCalls::OperatorCalls(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OperatorCalls::~OperatorCalls() = default;
+Client::Client(std::unique_ptr<Impl> impl) : OperatorCalls(std::move(impl)) {}
 Client::~Client() = default;
 
 const ClientOptions& Client::options() const { return impl_->options; }
 
 #define LC_CLIENT_CALL(Name, stub, Service, Method, Request, Response)                                    \
-  absl::StatusOr<v1::Response> Client::Name(const v1::Request& request, const CallOptions& call) {        \
+  Answer<v1::Response> LC_CLIENT_CLASS::Name(const v1::Request& request, const CallOptions& call) {       \
     return CallWithRetries(impl_->options, call, impl_->stub.get(), &v1::Service::Stub::Method, request); \
   }
-#define LC_CLIENT_WRITE_CALL(Name, stub, Service, Method, Request, Response)                       \
-  absl::StatusOr<v1::Response> Client::Name(const v1::Request& request, const CallOptions& call) { \
-    return CallWithRetries(impl_->options, ForWrite(impl_->options, call), impl_->stub.get(),      \
-                           &v1::Service::Stub::Method, request);                                   \
+#define LC_CLIENT_WRITE_CALL(Name, stub, Service, Method, Request, Response)                        \
+  Answer<v1::Response> LC_CLIENT_CLASS::Name(const v1::Request& request, const CallOptions& call) { \
+    return CallWithRetries(impl_->options, ForWrite(impl_->options, call), impl_->stub.get(),       \
+                           &v1::Service::Stub::Method, request);                                    \
   }
-#define LC_CLIENT_OPERATOR_CALL(Name, stub, Service, Method, Request, Response)                    \
-  absl::StatusOr<v1::Response> Client::Name(const v1::Request& request, const CallOptions& call) { \
-    return CallWithRetries(impl_->options, call, impl_->stub.get(), &v1::Service::Stub::Method,    \
-                           Operated(request, impl_->options));                                     \
+#define LC_CLIENT_OPERATOR_CALL(Name, stub, Service, Method, Request, Response)                     \
+  Answer<v1::Response> LC_CLIENT_CLASS::Name(const v1::Request& request, const CallOptions& call) { \
+    return CallWithRetries(impl_->options, call, impl_->stub.get(), &v1::Service::Stub::Method,     \
+                           Operated(request, impl_->options));                                      \
   }
 
+#define LC_CLIENT_CLASS Client
 LC_CLIENT_WRITE_CALL(Upsert, retrieval, Retrieval, Upsert, UpsertRequest, UpsertResponse)
 LC_CLIENT_CALL(Get, retrieval, Retrieval, Get, GetRequest, GetResponse)
 LC_CLIENT_WRITE_CALL(Delete, retrieval, Retrieval, Delete, DeleteRequest, DeleteResponse)
@@ -93,6 +96,8 @@ LC_CLIENT_OPERATOR_CALL(SetAlias, collections, Collections, SetAlias, SetAliasRe
 LC_CLIENT_OPERATOR_CALL(IndexPayload, collections, Collections, IndexPayload, IndexPayloadRequest, IndexPayloadResponse)
 LC_CLIENT_OPERATOR_CALL(RebuildCollection, collections, Collections, Rebuild, RebuildRequest, RebuildResponse)
 
+#undef LC_CLIENT_CLASS
+#define LC_CLIENT_CLASS OperatorCalls
 LC_CLIENT_OPERATOR_CALL(RegisterGeneration, generations, Generations, Register, RegisterRequest, RegisterResponse)
 LC_CLIENT_CALL(ListGenerations, generations, Generations, List, GenerationsListRequest, GenerationsListResponse)
 LC_CLIENT_CALL(GetGeneration, generations, Generations, Get, GenerationsGetRequest, GenerationsGetResponse)
@@ -126,6 +131,7 @@ LC_CLIENT_OPERATOR_CALL(PauseBackfill, backfill, Backfill, Pause, PauseRequest, 
 LC_CLIENT_CALL(BackfillStatus, backfill, Backfill, Status, StatusRequest, StatusResponse)
 LC_CLIENT_CALL(LeaseBackfill, backfill, Backfill, Lease, LeaseRequest, LeaseResponse)
 
+#undef LC_CLIENT_CLASS
 #undef LC_CLIENT_CALL
 #undef LC_CLIENT_WRITE_CALL
 #undef LC_CLIENT_OPERATOR_CALL

@@ -66,7 +66,75 @@ struct CallOptions {
   int retries_max = -1;                           // -1: ClientOptions::retries_max
 };
 
-class Client {
+template <typename Response>
+using Answer = absl::StatusOr<Response>;
+
+// The calls of operators: generations, adapters, probe sets, jobs, trainings, canaries and backfills.
+class OperatorCalls {
+ public:
+  // Generations.
+  Answer<v1::RegisterResponse> RegisterGeneration(const v1::RegisterRequest& request, const CallOptions& = {});
+  Answer<v1::GenerationsListResponse> ListGenerations(const v1::GenerationsListRequest& request,
+                                                      const CallOptions& = {});
+  Answer<v1::GenerationsGetResponse> GetGeneration(const v1::GenerationsGetRequest& request, const CallOptions& = {});
+  Answer<v1::ActivateResponse> ActivateGeneration(const v1::ActivateRequest& request, const CallOptions& = {});
+  Answer<v1::RollbackResponse> RollbackGeneration(const v1::RollbackRequest& request, const CallOptions& = {});
+  Answer<v1::AuditResponse> Audit(const v1::AuditRequest& request, const CallOptions& = {});
+
+  // Adapters of a pair of generations.
+  Answer<v1::PutAdapterResponse> PutAdapter(const v1::PutAdapterRequest& request, const CallOptions& = {});
+  Answer<v1::DropAdapterResponse> DropAdapter(const v1::DropAdapterRequest& request, const CallOptions& = {});
+  Answer<v1::ListAdaptersResponse> ListAdapters(const v1::ListAdaptersRequest& request, const CallOptions& = {});
+
+  Answer<v1::FitAdapterResponse> FitAdapter(const v1::FitAdapterRequest& request, const CallOptions& = {});
+  Answer<v1::SampleItemsResponse> SampleItems(const v1::SampleItemsRequest& request, const CallOptions& = {});
+
+  // Probe sets and jobs.
+  Answer<v1::PutProbesResponse> PutProbes(const v1::PutProbesRequest& request, const CallOptions& = {});
+  Answer<v1::DropProbesResponse> DropProbes(const v1::DropProbesRequest& request, const CallOptions& = {});
+  Answer<v1::ListProbesResponse> ListProbes(const v1::ListProbesRequest& request, const CallOptions& = {});
+  Answer<v1::ValidateResponse> ValidateGeneration(const v1::ValidateRequest& request, const CallOptions& = {});
+  Answer<v1::RetireResponse> RetireGeneration(const v1::RetireRequest& request, const CallOptions& = {});
+  Answer<v1::JobsGetResponse> GetJob(const v1::JobsGetRequest& request, const CallOptions& = {});
+  Answer<v1::JobsListResponse> ListJobs(const v1::JobsListRequest& request, const CallOptions& = {});
+  Answer<v1::JobsCancelResponse> CancelJob(const v1::JobsCancelRequest& request, const CallOptions& = {});
+  // Calls `see` with the job after each change until the job has ended, and returns it. After a broken connection the
+  // client watches again. CallOptions::timeout bounds the whole: use InfiniteDuration() for long jobs.
+  Answer<v1::JobInfo> WatchJob(const std::string& id, const std::function<void(const v1::JobInfo&)>& see,
+                               const CallOptions& options = {});
+
+  // Trainings are jobs of one kind. WatchTraining behaves as WatchJob.
+  Answer<v1::TrainingStartResponse> StartTraining(const v1::TrainingStartRequest& request, const CallOptions& = {});
+  Answer<v1::TrainingGetResponse> GetTraining(const v1::TrainingGetRequest& request, const CallOptions& = {});
+  Answer<v1::TrainingListResponse> ListTrainings(const v1::TrainingListRequest& request, const CallOptions& = {});
+  Answer<v1::TrainingJob> WatchTraining(const std::string& id, const std::function<void(const v1::TrainingJob&)>& see,
+                                        const CallOptions& options = {});
+  Answer<v1::CancelResponse> CancelTraining(const v1::CancelRequest& request, const CallOptions& = {});
+
+  // A canary.
+  Answer<v1::SetCanaryResponse> SetCanary(const v1::SetCanaryRequest& request, const CallOptions& = {});
+  Answer<v1::GetCanaryResponse> GetCanary(const v1::GetCanaryRequest& request, const CallOptions& = {});
+
+  // Lazy backfill. A lease whose answer was lost is retried with other items. The lost lease ends by its timeout.
+  Answer<v1::BackfillStartResponse> StartBackfill(const v1::BackfillStartRequest& request, const CallOptions& = {});
+  Answer<v1::PauseResponse> PauseBackfill(const v1::PauseRequest& request, const CallOptions& = {});
+  Answer<v1::StatusResponse> BackfillStatus(const v1::StatusRequest& request, const CallOptions& = {});
+  Answer<v1::LeaseResponse> LeaseBackfill(const v1::LeaseRequest& request, const CallOptions& = {});
+  // Watches as WatchJob until the backfill is done, stopped or failed; returns at once where there is none.
+  Answer<v1::StatusResponse> WatchBackfill(const std::string& collection,
+                                           const std::function<void(const v1::StatusResponse&)>& see,
+                                           const CallOptions& options = {});
+
+  struct Impl;  // client/channel.h
+
+ protected:
+  explicit OperatorCalls(std::unique_ptr<Impl> impl);
+  ~OperatorCalls();
+
+  const std::unique_ptr<Impl> impl_;
+};
+
+class Client : public OperatorCalls {
  public:
   // Checks the options and makes the channel, without waiting for a server. The first call, or WaitUntilServing, waits.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
@@ -80,110 +148,31 @@ class Client {
   absl::Status WaitUntilServing(absl::Duration timeout);
 
   // Retrieval.
-  absl::StatusOr<v1::UpsertResponse> Upsert(const v1::UpsertRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::SearchResponse> Search(const v1::SearchRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::CountResponse> Count(const v1::CountRequest& request, const CallOptions& options = {});
+  Answer<v1::UpsertResponse> Upsert(const v1::UpsertRequest& request, const CallOptions& = {});
+  Answer<v1::GetResponse> Get(const v1::GetRequest& request, const CallOptions& = {});
+  Answer<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& = {});
+  Answer<v1::SearchResponse> Search(const v1::SearchRequest& request, const CallOptions& = {});
+  Answer<v1::CountResponse> Count(const v1::CountRequest& request, const CallOptions& = {});
   // See client/upsert_stream.h and client/scroll_cursor.h.
   std::unique_ptr<UpsertStream> OpenUpsertStream(UpsertStreamOptions options);
   std::unique_ptr<ScrollCursor> Scroll(const v1::ScrollRequest& request, const CallOptions& options = {});
 
   // Collections.
-  absl::StatusOr<v1::CreateResponse> CreateCollection(const v1::CreateRequest& request, const CallOptions& = {});
-  absl::StatusOr<v1::CollectionsListResponse> ListCollections(const v1::CollectionsListRequest& request,
-                                                              const CallOptions& options = {});
+  Answer<v1::CreateResponse> CreateCollection(const v1::CreateRequest& request, const CallOptions& = {});
+  Answer<v1::CollectionsListResponse> ListCollections(const v1::CollectionsListRequest& request,
+                                                      const CallOptions& = {});
   // Every page of ListCollections.
   absl::StatusOr<std::vector<v1::CollectionInfo>> AllCollections(const CallOptions& options = {});
-  absl::StatusOr<v1::CollectionsGetResponse> GetCollection(const v1::CollectionsGetRequest& request,
-                                                           const CallOptions& options = {});
-  absl::StatusOr<v1::DropResponse> DropCollection(const v1::DropRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::SetAliasResponse> SetAlias(const v1::SetAliasRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::IndexPayloadResponse> IndexPayload(const v1::IndexPayloadRequest& request,
-                                                        const CallOptions& options = {});
-  absl::StatusOr<v1::RebuildResponse> RebuildCollection(const v1::RebuildRequest& request,
-                                                        const CallOptions& options = {});
-
-  // Generations.
-  absl::StatusOr<v1::RegisterResponse> RegisterGeneration(const v1::RegisterRequest& request,
-                                                          const CallOptions& options = {});
-  absl::StatusOr<v1::GenerationsListResponse> ListGenerations(const v1::GenerationsListRequest& request,
-                                                              const CallOptions& options = {});
-  absl::StatusOr<v1::GenerationsGetResponse> GetGeneration(const v1::GenerationsGetRequest& request,
-                                                           const CallOptions& options = {});
-  absl::StatusOr<v1::ActivateResponse> ActivateGeneration(const v1::ActivateRequest& request,
-                                                          const CallOptions& options = {});
-  absl::StatusOr<v1::RollbackResponse> RollbackGeneration(const v1::RollbackRequest& request,
-                                                          const CallOptions& options = {});
-  absl::StatusOr<v1::AuditResponse> Audit(const v1::AuditRequest& request, const CallOptions& options = {});
-
-  // Adapters of a pair of generations.
-  absl::StatusOr<v1::PutAdapterResponse> PutAdapter(const v1::PutAdapterRequest& request,
-                                                    const CallOptions& options = {});
-  absl::StatusOr<v1::DropAdapterResponse> DropAdapter(const v1::DropAdapterRequest& request,
-                                                      const CallOptions& options = {});
-  absl::StatusOr<v1::ListAdaptersResponse> ListAdapters(const v1::ListAdaptersRequest& request,
-                                                        const CallOptions& options = {});
-
-  absl::StatusOr<v1::FitAdapterResponse> FitAdapter(const v1::FitAdapterRequest& request,
-                                                    const CallOptions& options = {});
-  absl::StatusOr<v1::SampleItemsResponse> SampleItems(const v1::SampleItemsRequest& request,
-                                                      const CallOptions& options = {});
-
-  // Probe sets and jobs.
-  absl::StatusOr<v1::PutProbesResponse> PutProbes(const v1::PutProbesRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::DropProbesResponse> DropProbes(const v1::DropProbesRequest& request,
-                                                    const CallOptions& options = {});
-  absl::StatusOr<v1::ListProbesResponse> ListProbes(const v1::ListProbesRequest& request,
-                                                    const CallOptions& options = {});
-  absl::StatusOr<v1::ValidateResponse> ValidateGeneration(const v1::ValidateRequest& request,
-                                                          const CallOptions& options = {});
-  absl::StatusOr<v1::RetireResponse> RetireGeneration(const v1::RetireRequest& request,
-                                                      const CallOptions& options = {});
-  absl::StatusOr<v1::JobsGetResponse> GetJob(const v1::JobsGetRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::JobsListResponse> ListJobs(const v1::JobsListRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::JobsCancelResponse> CancelJob(const v1::JobsCancelRequest& request,
-                                                   const CallOptions& options = {});
-  // Calls `see` with the job after each change until the job has ended, and returns it. After a broken connection the
-  // client watches again. CallOptions::timeout bounds the whole: use InfiniteDuration() for long jobs.
-  absl::StatusOr<v1::JobInfo> WatchJob(const std::string& id, const std::function<void(const v1::JobInfo&)>& see,
-                                       const CallOptions& options = {});
-
-  // Trainings are jobs of one kind. WatchTraining behaves as WatchJob.
-  absl::StatusOr<v1::TrainingStartResponse> StartTraining(const v1::TrainingStartRequest& request,
-                                                          const CallOptions& options = {});
-  absl::StatusOr<v1::TrainingGetResponse> GetTraining(const v1::TrainingGetRequest& request,
-                                                      const CallOptions& options = {});
-  absl::StatusOr<v1::TrainingListResponse> ListTrainings(const v1::TrainingListRequest& request,
-                                                         const CallOptions& options = {});
-  absl::StatusOr<v1::TrainingJob> WatchTraining(const std::string& id,
-                                                const std::function<void(const v1::TrainingJob&)>& see,
-                                                const CallOptions& options = {});
-  absl::StatusOr<v1::CancelResponse> CancelTraining(const v1::CancelRequest& request, const CallOptions& options = {});
-
-  // A canary.
-  absl::StatusOr<v1::SetCanaryResponse> SetCanary(const v1::SetCanaryRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::GetCanaryResponse> GetCanary(const v1::GetCanaryRequest& request, const CallOptions& options = {});
-
-  // Lazy backfill. A lease whose answer was lost is retried with other items. The lost lease ends by its timeout.
-  absl::StatusOr<v1::BackfillStartResponse> StartBackfill(const v1::BackfillStartRequest& request,
-                                                          const CallOptions& options = {});
-  absl::StatusOr<v1::PauseResponse> PauseBackfill(const v1::PauseRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::StatusResponse> BackfillStatus(const v1::StatusRequest& request, const CallOptions& options = {});
-  absl::StatusOr<v1::LeaseResponse> LeaseBackfill(const v1::LeaseRequest& request, const CallOptions& options = {});
-  // Watches as WatchJob until the backfill is done, stopped or failed; returns at once where there is none.
-  absl::StatusOr<v1::StatusResponse> WatchBackfill(const std::string& collection,
-                                                   const std::function<void(const v1::StatusResponse&)>& see,
-                                                   const CallOptions& options = {});
+  Answer<v1::CollectionsGetResponse> GetCollection(const v1::CollectionsGetRequest& request, const CallOptions& = {});
+  Answer<v1::DropResponse> DropCollection(const v1::DropRequest& request, const CallOptions& = {});
+  Answer<v1::SetAliasResponse> SetAlias(const v1::SetAliasRequest& request, const CallOptions& = {});
+  Answer<v1::IndexPayloadResponse> IndexPayload(const v1::IndexPayloadRequest& request, const CallOptions& = {});
+  Answer<v1::RebuildResponse> RebuildCollection(const v1::RebuildRequest& request, const CallOptions& = {});
 
   const ClientOptions& options() const;
 
-  struct Impl;  // client/channel.h
-
  private:
   explicit Client(std::unique_ptr<Impl> impl);
-
-  const std::unique_ptr<Impl> impl_;
 };
 
 // Error of one query or one batch as a status with the parts of a FieldError.

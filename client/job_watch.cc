@@ -32,8 +32,9 @@ absl::StatusOr<Response> WatchToTheEnd(const ClientOptions& options, const CallO
 
 }  // namespace
 
-absl::StatusOr<v1::JobInfo> Client::WatchJob(const std::string& id, const std::function<void(const v1::JobInfo&)>& see,
-                                             const CallOptions& call) {
+absl::StatusOr<v1::JobInfo> OperatorCalls::WatchJob(const std::string& id,
+                                                    const std::function<void(const v1::JobInfo&)>& see,
+                                                    const CallOptions& call) {
   v1::JobsWatchRequest request;
   request.set_id(id);
   auto last = WatchToTheEnd<v1::JobsWatchResponse>(
@@ -43,9 +44,9 @@ absl::StatusOr<v1::JobInfo> Client::WatchJob(const std::string& id, const std::f
   return std::move(*last->mutable_job());
 }
 
-absl::StatusOr<v1::TrainingJob> Client::WatchTraining(const std::string& id,
-                                                      const std::function<void(const v1::TrainingJob&)>& see,
-                                                      const CallOptions& call) {
+absl::StatusOr<v1::TrainingJob> OperatorCalls::WatchTraining(const std::string& id,
+                                                             const std::function<void(const v1::TrainingJob&)>& see,
+                                                             const CallOptions& call) {
   v1::TrainingWatchRequest request;
   request.set_id(id);
   auto last = WatchToTheEnd<v1::TrainingWatchResponse>(
@@ -55,9 +56,8 @@ absl::StatusOr<v1::TrainingJob> Client::WatchTraining(const std::string& id,
   return std::move(*last->mutable_job());
 }
 
-absl::StatusOr<v1::StatusResponse> Client::WatchBackfill(const std::string& collection,
-                                                         const std::function<void(const v1::StatusResponse&)>& see,
-                                                         const CallOptions& call) {
+absl::StatusOr<v1::StatusResponse> OperatorCalls::WatchBackfill(
+    const std::string& collection, const std::function<void(const v1::StatusResponse&)>& see, const CallOptions& call) {
   v1::BackfillWatchRequest request;
   request.set_collection(collection);
   auto last = WatchToTheEnd<v1::BackfillWatchResponse>(

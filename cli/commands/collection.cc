@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "cli/command_table.h"
 #include "cli/json/message_json.h"
-#include "index/api/settings.h"
+#include "server/options/index_settings.h"
 
 namespace lightcone::cli {
 namespace {

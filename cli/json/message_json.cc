@@ -4,7 +4,7 @@
 #include "cli/formats/ids.h"
 #include "cli/json/rollout_json.h"
 #include "cli/table.h"
-#include "index/api/settings.h"
+#include "server/options/index_settings.h"
 
 namespace lightcone::cli {
 namespace {

@@ -28,7 +28,7 @@ struct FaceFigures {
 
 // `query` embeds the first template of a pair and the probes, `gallery` the second and what is enrolled; each template
 // is the mean over its media (PoolTemplates). Rates: FAR 1e-6 .. 1e-1, FPIR 1e-2 and 1e-1. INVALID_ARGUMENT: a
-// protocol without a genuine, an impostor or an enrolled probe. REQUIRES: the two models compare.
+// protocol without a genuine, an impostor or an enrolled probe. The two models must compare.
 absl::StatusOr<FaceFigures> MeasureFaces(const Encoder& query, const Encoder& gallery, const FaceLists& lists);
 
 OrderedJson FacesJson(const FaceFigures& figures);

@@ -104,20 +104,20 @@ void AddDevice(const gpu::ServingStatus& device, FamilyList* out) {
   out->Gauge("lightcone_gpu_info", "1: what scans sealed segments (serving: the device; none, lost: the CPU), and why.",
              1, {{"state", device.state}, {"reason", device.reason}});
   if (device.state == "none") return;
-  out->Gauge("lightcone_gpu_memory_bytes", "Memory of the device that is taken.", device.stats.bytes);
-  out->Gauge("lightcone_gpu_memory_max_bytes", "Memory of the device that may be taken.", device.stats.bytes_max);
-  out->Counter("lightcone_gpu_scans_total", "Scans that the device answered, of a query each.", device.stats.scans);
+  out->Gauge("lightcone_gpu_memory_bytes", "Memory of the device that segments take.", device.stats.bytes);
+  out->Gauge("lightcone_gpu_memory_max_bytes", "Memory of the device that segments may take.", device.stats.bytes_max);
+  out->Counter("lightcone_gpu_scans_total", "Scans of one query each that the device answered.", device.stats.scans);
   out->Counter("lightcone_gpu_incomplete_total", "Scans that the device gave back to the CPU.",
                device.stats.incomplete);
-  out->Counter("lightcone_gpu_refused_segments_total", "Segments that did not fit, and stayed with the CPU.",
-               device.stats.segments_refused);
+  out->Counter("lightcone_gpu_refused_segments_total",
+               "Segments that did not fit on the device and stayed with the CPU.", device.stats.segments_refused);
   out->Counter("lightcone_gpu_lost_total", "1 once the device has failed; the CPU serves from then on.",
                device.stats.lost ? 1 : 0);
 }
 
 void AddEngineFamilies(Engine& engine, FamilyList* out) {
   const absl::StatusOr<std::vector<CollectionStatus>> collections = engine.ListCollections();
-  out->Gauge("lightcone_collections", "Collections.", collections.ok() ? collections->size() : 0);
+  out->Gauge("lightcone_collections", "Collections that are served.", collections.ok() ? collections->size() : 0);
   if (collections.ok()) {
     for (const CollectionStatus& status : *collections) {
       AddCollection(status, out);
@@ -148,7 +148,7 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
   out->Gauge("lightcone_store_keys", "Keys of the store, estimated.", store.estimated_keys);
   out->Counter("lightcone_store_syncs_total", "Syncs to disk for durable writes; concurrent writers share one.",
                store.syncs_total);
-  out->Counter("lightcone_store_writes_total", "Batches written.", store.writes_total);
+  out->Counter("lightcone_store_writes_total", "Batches that the store has written.", store.writes_total);
 }
 
 }  // namespace lightcone::server

@@ -31,8 +31,7 @@ void AddSpread(const std::string& collection, const LiveSpread& spread, FamilyLi
 void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& status, FamilyList* out) {
   const FamilyList::Labels whole = {{"collection", collection}};
   out->Counter("lightcone_live_recall_samples_total", "Searches that were repeated exactly.", status.samples, whole);
-  out->Counter("lightcone_live_recall_failures_total", "Searches that were to be repeated and could not.",
-               status.failures, whole);
+  out->Counter("lightcone_live_recall_failures_total", "Searches whose repetition failed.", status.failures, whole);
   for (const LiveRecall& recall : status.recall) {
     const FamilyList::Labels labels = {{"collection", collection},
                                        {"query_generation", StrCat(recall.query_generation)},

@@ -35,7 +35,7 @@ void AddTraining(const JobStatus& job, FamilyList* out) {
 
 void AddCanary(const std::string& collection, const CanaryStatus& status, FamilyList* out) {
   if (status.generation == 0) return;
-  out->Gauge("lightcone_canary_share", "Share of the searches with a key that the canary is to serve.", status.share,
+  out->Gauge("lightcone_canary_share", "Share of the searches with a key that the canary serves.", status.share,
              {{"collection", collection}});
   out->Counter("lightcone_canary_unroutable_total",
                "Searches of the canary's share whose queries the canary cannot answer.", status.unroutable,
