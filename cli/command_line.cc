@@ -48,13 +48,15 @@ void AddAll(CLI::App& root, Context& context) {
   root.add_option("-s,--server", context.address, "Address of the server, HOST:PORT")
       ->envname("LIGHTCONE_SERVER")
       ->capture_default_str();
-  root.add_option("--timeout", context.timeout_seconds,
-                  "Seconds for a call, retries included; one that is to --wait takes as long as it takes, unless given")
+  root.add_option(
+          "--timeout", context.timeout_seconds,
+          "Seconds that a call may take, retries included; a call with --wait has no limit unless this flag is given")
       ->capture_default_str()
       ->each([&context](const std::string&) { context.timeout_given = true; });
-  root.add_option("--operator", context.operator_name, "Who asks, for the server's audit log; default: USER@HOST")
+  root.add_option("--operator", context.operator_name,
+                  "Name of the caller for the server's audit log; default: USER@HOST")
       ->envname("LIGHTCONE_OPERATOR");
-  root.add_flag("--json", context.json, "Answers (stdout) and errors (stderr) as JSON, for programs");
+  root.add_flag("--json", context.json, "Print answers (stdout) and errors (stderr) as JSON, for programs");
   root.require_subcommand(1);
   // Global flags may stand behind the subcommand, too.
   root.fallthrough();

@@ -121,7 +121,7 @@ absl::StatusOr<std::string> CompletionScript(const CLI::App& root, const std::st
 void AddCompletion(CLI::App& root, Context& context) {
   auto shell = std::make_shared<std::string>();
   CLI::App* app = AddHeldCommand(root, "completion");
-  app->add_option("shell", *shell, "bash, zsh or fish")->required();
+  app->add_option("shell", *shell, "Shell: bash, zsh or fish")->required();
   app->callback([&root, &context, shell] {
     const absl::StatusOr<std::string> script = CompletionScript(root, *shell);
     if (script.ok()) context.Print(*script);

@@ -49,7 +49,7 @@ absl::Status RunStatus(Context& context) {
 }  // namespace
 
 void AddStatus(CLI::App& root, Context& context) {
-  CLI::App* app = AddCommand(root, "status", "Whether the server serves, and what it holds");
+  CLI::App* app = AddCommand(root, "status", "Show whether the server serves, and what it holds");
   app->callback([&context] { context.Finish(RunStatus(context)); });
 }
 

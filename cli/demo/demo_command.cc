@@ -39,12 +39,13 @@ void AddDemo(CLI::App& root, Context& context) {
   auto flags = std::make_shared<DemoFlags>();
   CLI::App* app = AddHeldCommand(root, "demo");
   app->add_option("--data", flags->options.data, DatasetNames())->capture_default_str();
-  app->add_option("--seed", flags->options.seed, "Of drawing, splits and training")->capture_default_str();
+  app->add_option("--seed", flags->options.seed, "Seed of drawing, splits and training")->capture_default_str();
   app->add_option("--dir", flags->options.folder,
                   "Folder for models, server data and report.html (default: lightcone-demo)");
   app->add_option("--json", flags->json, "Write the figures to this file; - for standard output");
-  app->add_option("--recipe", flags->options.recipe, "quick (CPU, minutes) or paper")->capture_default_str();
-  app->add_flag("--keep", flags->options.keep, "Leave server, collection and models for playing");
+  app->add_option("--recipe", flags->options.recipe, "Size of the trainings: quick (CPU, minutes) or paper")
+      ->capture_default_str();
+  app->add_flag("--keep", flags->options.keep, "Leave server, collection and models in place");
   app->callback([&context, flags] { context.Finish(RunDemoCommand(context, *flags)); });
 }
 

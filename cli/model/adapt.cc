@@ -418,13 +418,15 @@ void AddAdapt(CLI::App& root, Context& context) {
   auto flags = std::make_shared<AdaptFlags>();
   CLI::App* app = AddHeldCommand(root, "adapt");
   app->add_option("--old-embeddings", flags->old_embeddings, "Old model's embeddings before the clip (n, d), .npy");
-  app->add_option("--new-embeddings", flags->new_embeddings, "New model's, of the same items, .npy");
+  app->add_option("--new-embeddings", flags->new_embeddings, "New model's embeddings of the same items, .npy");
   flags->of_embeddings = {
       app->add_option("--labels", flags->labels, "Class of each row, .npy; for loss sup and for the evaluation"),
       app->add_option("--items", flags->items,
                       "Item of each row, .npy, where an item has several (augmented views); default: each row its own"),
-      app->add_option("--metric", flags->metric, "Of --*-embeddings: lorentz or cosine")->capture_default_str(),
-      app->add_option("--curvature", flags->curvature, "K of --*-embeddings; lorentz only")->capture_default_str(),
+      app->add_option("--metric", flags->metric, "Metric of the embeddings given as files: lorentz or cosine")
+          ->capture_default_str(),
+      app->add_option("--curvature", flags->curvature, "K of the embeddings given as files; lorentz only")
+          ->capture_default_str(),
       app->add_option("--old-clip", flags->old_clip, "Clip radius of the old model; lorentz only")
           ->capture_default_str(),
       app->add_option("--new-clip", flags->new_clip, "Clip radius of the new model; lorentz only")
@@ -439,32 +441,35 @@ void AddAdapt(CLI::App& root, Context& context) {
                       "Folder of the model that P_com and P_up refer to; default: new"),
       app->add_option("--data", flags->data, "Data set whose training images make the pairs, as in train")
           ->capture_default_str(),
-      app->add_option("--views", flags->views,
-                      "Embeddings an image: one plain, the others of changed copies; 0: the more the fewer images")
+      app->add_option(
+             "--views", flags->views,
+             "Number of embeddings of an image: one plain, the others of changed copies; 0: more for fewer images")
           ->capture_default_str(),
   };
-  app->add_option("--direction", flags->direction, "item (old items into the new space) or query (the reverse)")
+  app->add_option("--direction", flags->direction,
+                  "Direction of the adapter: item (old items into the new space) or query (the reverse)")
       ->capture_default_str();
-  app->add_option("--map", flags->map, "procrustes, affine, low-rank-affine, residual-mlp, kernel")
+  app->add_option("--map", flags->map,
+                  "Kind of the adapter: procrustes, affine, low-rank-affine, residual-mlp or kernel")
       ->capture_default_str();
-  flags->loss_given =
-      app->add_option("--loss", flags->loss, "auto, or a sum of reg, rel, sup, contra, as in reg+0.5*sup")
-          ->capture_default_str();
+  flags->loss_given = app->add_option("--loss", flags->loss,
+                                      "Loss of the fit: auto, or a sum of reg, rel, sup and contra such as reg+0.5*sup")
+                          ->capture_default_str();
   app->add_option("--width", flags->width,
                   "Hidden units of residual-mlp (0: 1,024 for items, 512 for queries), centres of kernel (0: 4,096)")
       ->capture_default_str();
   flags->rank_given = app->add_option("--rank", flags->rank, "Rank of low-rank-affine")->capture_default_str();
   app->add_option("--steps", flags->steps, "Steps of the optimiser")->capture_default_str();
   app->add_option("--bank", flags->bank, "Items that each query of a step is compared with")->capture_default_str();
-  app->add_option("--pairs", flags->pairs, "Rows (with models: training images) to use, drawn at random; 0: all")
+  app->add_option("--pairs", flags->pairs,
+                  "Number of rows (with models: training images) to use, drawn at random; 0: all")
       ->capture_default_str();
-  app->add_option("--seed", flags->seed,
-                  "Of every random choice, the split of --data among them: give that of the training")
+  app->add_option("--seed", flags->seed, "Seed of every random choice and of the split of --data: give the training's")
       ->capture_default_str();
-  app->add_option("--out", flags->out, "File for the adapter");
-  app->add_option("--collection", flags->collection, "Put it into this collection of the server, too");
-  app->add_option("--from", flags->from, "With --collection: the generation whose embeddings it takes");
-  app->add_option("--to", flags->to, "With --collection: the generation into whose space it carries them");
+  app->add_option("--out", flags->out, "File to write the adapter to");
+  app->add_option("--collection", flags->collection, "Collection of the server to put the adapter into");
+  app->add_option("--from", flags->from, "Generation whose embeddings the adapter takes, with --collection");
+  app->add_option("--to", flags->to, "Generation into whose space the adapter carries them, with --collection");
   app->callback([&context, flags] { context.Finish(RunAdapt(context, *flags)); });
 }
 

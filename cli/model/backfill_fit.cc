@@ -45,12 +45,12 @@ void AddBackfillFit(CLI::App& backfill, Context& context) {
   auto flags = std::make_shared<BackfillFitFlags>();
   CLI::App* app = AddHeldCommand(backfill, "backfill fit");
   app->add_option("--old-model", flags->old_model, "Folder of the model that embedded the gallery")->required();
-  app->add_option("--new-model", flags->new_model, "Folder of the model that will embed it anew")->required();
+  app->add_option("--new-model", flags->new_model, "Folder of the model that will embed the gallery anew")->required();
   app->add_option("--data", flags->data, "Data set of the new model's training, as in train")->capture_default_str();
   app->add_option("--items", flags->items,
-                  "Size of the gallery to be ordered, up to the number of training images; 0: as many as those");
-  app->add_option("--seed", flags->seed, "Of the data set's drawing and splits")->capture_default_str();
-  app->add_option("--out", flags->out, "File for the head")->required();
+                  "Size of the gallery to order, up to the number of training images; 0: that number");
+  app->add_option("--seed", flags->seed, "Seed of the data set's drawing and splits")->capture_default_str();
+  app->add_option("--out", flags->out, "File to write the failure head to")->required();
   app->callback([&context, flags] { context.Finish(RunBackfillFit(context, *flags)); });
 }
 

@@ -59,11 +59,11 @@ void AddEmbed(CLI::App& root, Context& context) {
   CLI::App* app = AddHeldCommand(root, "embed");
   app->add_option("--model", flags->model, "Folder of the model")->required();
   app->add_option("--data", flags->data, "Data set, as in train")->capture_default_str();
-  app->add_option("--split", flags->split, "test or train")->capture_default_str();
-  app->add_option("--seed", flags->seed, "Of drawing and splits: that of the training gives its split")
+  app->add_option("--split", flags->split, "Split of the data set: test or train")->capture_default_str();
+  app->add_option("--seed", flags->seed, "Seed of drawing and splits: the training's seed gives its split")
       ->capture_default_str();
-  app->add_option("--out", flags->out, "File for the embeddings, float32 (images, dimension)")->required();
-  app->add_option("--labels-out", flags->labels_out, "File for their class numbers, int32");
+  app->add_option("--out", flags->out, "File to write the embeddings to, float32 (images, dimension)")->required();
+  app->add_option("--labels-out", flags->labels_out, "File to write the images' class numbers to, int32");
   app->callback([&context, flags] { context.Finish(RunEmbed(context, *flags)); });
 }
 

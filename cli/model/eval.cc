@@ -221,14 +221,14 @@ void AddEval(CLI::App& root, Context& context) {
   auto flags = std::make_shared<EvalFlags>();
   CLI::App* app = AddHeldCommand(root, "eval");
   app->add_option("--query", flags->query, "Folder of the model that embeds the queries");
-  flags->of_pair = {
-      app->add_option("--gallery", flags->gallery, "Folder of the model that embeds the gallery; default: --query's")};
+  flags->of_pair = {app->add_option("--gallery", flags->gallery,
+                                    "Folder of the model that embeds the gallery; default: the folder of --query")};
   flags->of_images = {
       app->add_option("--data", flags->data, DatasetNames())->capture_default_str(),
-      app->add_option("--split", flags->split, "test or train")->capture_default_str(),
-      app->add_option("--seed", flags->seed, "Of drawing and splits, as in training")->capture_default_str()};
+      app->add_option("--split", flags->split, "Split of the data set: test or train")->capture_default_str(),
+      app->add_option("--seed", flags->seed, "Seed of drawing and splits, as in training")->capture_default_str()};
   flags->in_memory = {
-      app->add_option("--device", flags->device, "auto, cpu, cuda: where images are embedded; not with --served")
+      app->add_option("--device", flags->device, "Device that embeds the images: auto, cpu or cuda; not with --served")
           ->capture_default_str(),
       app->add_option(
           "--faces", flags->faces,
@@ -240,7 +240,7 @@ void AddEval(CLI::App& root, Context& context) {
                       "Shares of the gallery, ascending, that the query model embedded; needs --served")
           ->delimiter(',')
           ->capture_default_str(),
-      app->add_option("--queries", flags->queries, "Ask so many of the test images; 0: all; needs --served")
+      app->add_option("--queries", flags->queries, "Number of test images to ask for; 0: all; needs --served")
           ->capture_default_str(),
       app->add_option("--chain", flags->chain,
                       "In place of --query: folders of a chain of models, oldest first; all pairs; needs --served")

@@ -271,15 +271,16 @@ void AddTrain(CLI::App& root, Context& context) {
   flags->method = "independent";
   CLI::App* app = AddHeldCommand(root, "train");
   app->add_flag("--list", flags->list, "List methods, data sets, recipes, architectures and options");
-  app->add_option("--method", flags->method, "A name of --list")->capture_default_str();
+  app->add_option("--method", flags->method, "Training method: a name of --list")->capture_default_str();
   app->add_option("--data", flags->data, DatasetNames())->capture_default_str();
   app->add_option("--out", flags->out, "Folder for checkpoint, encoder and manifest");
   app->add_option("--old", flags->old_model, "Folder of the old model, for methods that need one");
-  app->add_option("--recipe", flags->recipe, "quick (CPU, minutes) or paper (GPU)")->capture_default_str();
-  app->add_option("--name", flags->name, "Of the model; default: the last part of --out");
-  app->add_option("--seed", flags->seed, "Of drawing, splits and training")->capture_default_str();
-  app->add_option("--classes", flags->classes, "Train on the first classes only; 0: all");
-  app->add_option("--fraction", flags->fraction, "Train on this share of each class")->capture_default_str();
+  app->add_option("--recipe", flags->recipe, "Size of the training: quick (CPU, minutes) or paper (GPU)")
+      ->capture_default_str();
+  app->add_option("--name", flags->name, "Name of the model; default: the last part of --out");
+  app->add_option("--seed", flags->seed, "Seed of drawing, splits and training")->capture_default_str();
+  app->add_option("--classes", flags->classes, "Number of classes to train on, from the first; 0: all");
+  app->add_option("--fraction", flags->fraction, "Share of each class to train on")->capture_default_str();
   app->add_option("--progress", flags->progress, "File that always holds the progress, as JSON");
   app->add_option("--set", flags->settings, "NAME=VALUE of an option of --list; may be repeated");
   app->callback([&context, flags] { context.Finish(RunTrain(context, *flags)); });

@@ -134,13 +134,13 @@ void AddExperiment(CLI::App& root, Context& context) {
   CLI::App* app = AddHeldCommand(root, "experiment");
   app->add_option("recipe", flags->options.recipe, "A TOML file or a name of --list");
   app->add_flag("--list", flags->list, "List the recipes that this program contains");
-  app->add_option("--data", flags->options.data, "The data set; default: the recipe's");
+  app->add_option("--data", flags->options.data, "Data set; default: the recipe's");
   app->add_option("--out", flags->options.out, "Folder for models and results, for any number of recipes")
       ->capture_default_str();
-  app->add_option("--seeds", flags->seeds, "Numbers with commas; default: the recipe's");
+  app->add_option("--seeds", flags->seeds, "Seeds, separated by commas; default: the recipe's");
   app->add_flag("--resume", flags->options.resume,
                 "Go on with the experiment that stands in --out: same recipe, its data and seeds");
-  app->add_flag("--dry-run", flags->dry_run, "Say what would be trained and how long it takes; train nothing");
+  app->add_flag("--dry-run", flags->dry_run, "Print what would be trained and how long that takes; train nothing");
   app->add_option("--images-per-second", flags->images_per_second,
                   "With --dry-run: of the newest model trained alone; default: measured for some seconds");
   app->callback([&context, flags] { context.Finish(RunRecipe(context, *flags)); });
