@@ -38,7 +38,7 @@ ClassEvidence EvidenceOf(const ClassMeans& means, std::span<const float> z);
 double Steepness(std::span<const double> distances);
 
 inline constexpr size_t kHeadNeighbours = 64;  // number of neighbours whose distances the features read
-inline constexpr size_t kHeadFew = 4;          // number of neighbours that the features read one by one
+inline constexpr size_t kHeadFew = 4;          // number of neighbours with features of their own
 inline constexpr size_t kHeadFeatures = 10;
 using HeadFeatures = std::array<double, kHeadFeatures>;
 

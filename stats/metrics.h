@@ -12,7 +12,7 @@
 namespace lightcone {
 
 struct RankingMetrics {
-  std::vector<double> cmc;                // for each k, the share of valid queries with a relevant item in the first k
+  std::vector<double> cmc;                // shares of valid queries with a relevant item in the first k, by k
   double map = 0;                         // mean average precision over valid queries
   std::vector<std::optional<double>> ap;  // average precision of each query; empty where nothing is relevant
   std::int64_t valid_queries = 0;         // queries with a relevant item; 0 makes cmc and map 0

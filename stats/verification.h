@@ -29,7 +29,7 @@ struct VerificationPoint {
 };
 
 struct VerificationFigures {
-  std::vector<VerificationPoint> points;  // one point for each wanted rate, in order
+  std::vector<VerificationPoint> points;  // points by wanted rate
   std::int64_t genuine = 0, impostor = 0;
 };
 
@@ -60,7 +60,7 @@ struct IdentificationPoint {
 };
 
 struct IdentificationFigures {
-  std::vector<IdentificationPoint> points;  // one point for each wanted rate, in order
+  std::vector<IdentificationPoint> points;  // points by wanted rate
   std::int64_t mated = 0, non_mated = 0;    // numbers of probes
 };
 

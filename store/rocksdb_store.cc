@@ -233,7 +233,7 @@ class RocksStore final : public Store {
     if (table == Table::kItems) {
       rocksdb::FlushOptions in_background;
       in_background.wait = false;
-      in_background.allow_write_stall = true;  // without it the call would wait for an earlier flush
+      in_background.allow_write_stall = true;  // a call without this waits for an earlier flush
       (void)db_->Flush(in_background, Family(table));
     }
     return absl::OkStatus();

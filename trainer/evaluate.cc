@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<float>> EmbedSplit(const Encoder& encoder, const Imag
     const int64_t n = std::min(kEmbedImages, images.size() - begin);
     std::vector<Image> block(static_cast<size_t>(n), Image{images.height, images.width, images.channels, {}});
     std::vector<absl::Status> read(block.size());
-    ParallelFor(n, [&](int64_t i) {  // this loop decodes files
+    ParallelFor(n, [&](int64_t i) {  // the loop decodes files
       block[i].pixels.resize(static_cast<size_t>(images.bytes_per_image()));
       read[i] = images.Read(begin + i, block[i].pixels.data());
     });

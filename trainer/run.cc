@@ -284,7 +284,7 @@ LossTerms TrainingRun::Step(Batch& batch, double learning_rate, double progress)
 void TrainingRun::ClipGradients() {
   torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> gradients, norms;
-  for (const torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {  // one norm spans all groups
+  for (const torch::optim::OptimizerParamGroup& group : optimizer_->param_groups()) {  // the norm spans all groups
     for (const torch::Tensor& parameter : group.params()) {
       if (parameter.grad().defined()) gradients.push_back(parameter.grad());
     }

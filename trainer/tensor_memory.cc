@@ -11,7 +11,7 @@ void KeepFreedMemory() {
 #if defined(__GLIBC__)
   mallopt(M_MMAP_MAX, 0);  // tensors get no mapping of their own, which would return when freed
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());  // the end of the heap stays
-  mallopt(M_ARENA_MAX, 1);  // one heap serves all threads, as others return as a whole
+  mallopt(M_ARENA_MAX, 1);  // a single heap for all threads: others are returned whole
 #endif
 }
 

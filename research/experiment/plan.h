@@ -36,8 +36,8 @@ struct ExperimentPlan {
   uint64_t seed = 0;
   std::vector<GenerationData> steps;      // training data of each generation
   std::vector<PlannedModel> models;       // models, each after those that it needs
-  std::vector<PlannedChain> independent;  // one chain for each RecipeSpace
-  std::vector<PlannedChain> rows;         // one chain for each RecipeRow
+  std::vector<PlannedChain> independent;  // chains by RecipeSpace
+  std::vector<PlannedChain> rows;         // chains by RecipeRow
 };
 
 // REQUIRES: `recipe` comes from ParseRecipe. Errors: those of RecipeConfig and StepDatasets; INVALID_ARGUMENT naming

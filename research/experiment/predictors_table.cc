@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/dcheck.h"
 #include "base/strings.h"
 #include "nlohmann/json.hpp"
 #include "research/experiment/pair_study.h"
@@ -50,6 +51,7 @@ std::string ShareCell(const std::optional<double>& share) { return MeanCell({sha
 }  // namespace
 
 std::string PredictorsMarkdown(const ExperimentResult& result) {
+  LC_DCHECK(!result.studies.empty());
   const UncertaintyStudy& first = result.studies.front();
   std::string text = TableHead(result, "Which number tells a badly placed item");
   text += StrCat("Row `", result.studied_row, "`: its oldest model's gallery, its newest one's queries. ", first.items,
@@ -67,6 +69,7 @@ std::string PredictorsMarkdown(const ExperimentResult& result) {
 }
 
 std::string PredictorsJson(const ExperimentResult& result) {
+  LC_DCHECK(!result.studies.empty());
   ordered_json predictors = ordered_json::array(), random = ordered_json::array(), oracle = ordered_json::array();
   for (const size_t p : BestFirst(result)) {
     const std::optional<double> share = AreaShare(result.studies, p);

@@ -49,10 +49,10 @@ struct ExperimentResult {
   int steps = 2;                     // number of generations
   double validation = 0;             // share of the training images that replaced the test set; 0: none
   double far = 0;                    // false accept rate for TAR (Recipe::far)
-  std::vector<TestQueries> queries;  // one entry for each seed
+  std::vector<TestQueries> queries;  // test queries by seed
   std::vector<ExperimentRow> rows;
   std::string studied_row;                // name of the studied row (Recipe::uncertainty)
-  std::vector<UncertaintyStudy> studies;  // one study for each seed; empty without a studied row
+  std::vector<UncertaintyStudy> studies;  // studies by seed; empty without a studied row
   ExperimentPlots plots;
 };
 
@@ -60,7 +60,7 @@ struct MeanDeviation {
   double mean = 0, deviation = 0;  // mean and deviation of a sample (n - 1); 0 for one value
   int64_t count = 0, of = 0;       // number of values, and of seeds
 };
-using SeedValues = std::vector<std::optional<double>>;  // one value for each seed; empty where undefined
+using SeedValues = std::vector<std::optional<double>>;  // values by seed; nullopt where undefined
 
 // Empty without any value.
 std::optional<MeanDeviation> Summarise(const SeedValues& values);

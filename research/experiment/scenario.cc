@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "trainer/data/split.h"
@@ -198,6 +199,8 @@ absl::StatusOr<Scenario> MakeScenario(std::string_view name, const Dataset& data
 }
 
 Dataset StepDataset(const Dataset& dataset, const ScenarioStep& step) {
+  LC_DCHECK(
+      std::all_of(step.rows.begin(), step.rows.end(), [&](int64_t r) { return r >= 0 && r < dataset.train.size(); }));
   std::map<int32_t, int32_t> ids;
   Dataset out;
   for (const int32_t c : step.classes) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/rng.h"
 #include "base/status.h"
 #include "geometry/lorentz.h"
 #include "models/encoders/checkpoint_torch.h"

@@ -12,7 +12,7 @@ namespace lightcone {
 
 struct ErrorHead {
   AdapterHead head = AdapterHead::kNone;  // kind of features; kNone when no regression beats the mean
-  std::vector<float> weights;             // one weight a feature, and one for |z|
+  std::vector<float> weights;             // weights of the features, then that of |z|
   float bias = 0;
   double r2 = 0;  // R^2 of the log error, five-fold cross-validated
 };

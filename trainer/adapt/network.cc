@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "trainer/adapt/network_torch.h"
+#include "trainer/losses/mix_torch.h"
 
 namespace lightcone {
 namespace {
@@ -25,13 +26,6 @@ std::vector<float> Numbers(const Tensor& values, double factor) {
 }
 
 }  // namespace
-
-Tensor DrawUniform(c10::IntArrayRef shape, double bound, Rng& rng) {
-  Tensor values = torch::empty(shape, torch::kFloat32);
-  float* numbers = values.data_ptr<float>();
-  for (int64_t i = 0; i < values.numel(); ++i) numbers[i] = static_cast<float>(rng.Uniform(-bound, bound));
-  return values;
-}
 
 AdapterNetwork::AdapterNetwork(const AdaptOptions& options, const LinearMap& linear, const Tensor& x, const Tensor& y) {
   frame_.direction = options.direction;

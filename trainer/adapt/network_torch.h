@@ -7,15 +7,11 @@
 
 #include <vector>
 
-#include "base/rng.h"
 #include "geometry/adapter.h"
 #include "trainer/adapt/closed_form_torch.h"
 #include "trainer/adapt/options.h"
 
 namespace lightcone {
-
-// A tensor of numbers uniform within +-bound, drawn by `rng`.
-torch::Tensor DrawUniform(c10::IntArrayRef shape, double bound, Rng& rng);
 
 // f(z) = sigma (W x + c + B relu(A x + a)) with x = z / rho, the other maps likewise. rho and sigma are the root mean
 // square norms of inputs and targets: AdamW's steps have an absolute length, which then suits embeddings of any scale.

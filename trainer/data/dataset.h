@@ -40,7 +40,7 @@ struct ImageSet {
 
 // Per-channel statistics of the training images scaled to [0, 1]; used to normalise network inputs.
 struct Normalisation {
-  std::vector<float> mean, stddev;  // one value for each channel
+  std::vector<float> mean, stddev;  // mean and deviation by channel
 };
 
 // The random changes that keep an image's class.
@@ -59,12 +59,12 @@ struct TestProtocol {
 
 struct Dataset {
   std::string name;                      // name by the user, for example "cifar100:/data/cifar"
-  std::vector<std::string> class_names;  // one name for each class
+  std::vector<std::string> class_names;  // names by class
   ImageSet train, test;
   Normalisation normalisation;
   AugmentKind augment = AugmentKind::kNone;
   std::string notes;  // changes of the files' images, such as "resized from 105 x 105 to 32 x 32"
-  std::optional<TestProtocol> protocol = std::nullopt;  // without a protocol, the test set is queries and gallery
+  std::optional<TestProtocol> protocol = std::nullopt;  // protocol; nullopt makes the test set queries and gallery
 
   int classes() const { return static_cast<int>(class_names.size()); }
 };

@@ -14,7 +14,7 @@ absl::StatusOr<ListedDataset> OpenParts(const std::string& folder, std::initiali
     for (const char* name : test_names) {
       if (test_folder.empty() && HoldsFolders(StrCat(folder, "/", name))) test_folder = name;
     }
-    for (const char* name : test_names) {  // without any folder, the listing reports the error
+    for (const char* name : test_names) {  // the listing reports the error where no folder is there
       if (test_folder.empty() && IsFolder(StrCat(folder, "/", name))) test_folder = name;
     }
   }

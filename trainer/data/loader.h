@@ -37,7 +37,7 @@ struct LoaderOptions {
   bool drop_last = true;    // whether to leave out images that do not fill a batch
   int64_t start_epoch = 0;  // epoch of the first batch of a resumed training
   int64_t start_step = 0;
-  int workers = 1;        // number of threads; content does not depend on it
+  int workers = 1;        // number of threads, without effect on the content
   int queue_batches = 4;  // number of batches prepared ahead; cost: memory
 
   // INVALID_ARGUMENT names the field, for a set of `images` images.

@@ -34,6 +34,13 @@ Tensor UnitRows(const Tensor& rows) {
   return rows / torch::sqrt(torch::clamp_min((rows * rows).sum(-1, /*keepdim=*/true), 1e-16));
 }
 
+Tensor DrawUniform(c10::IntArrayRef shape, double bound, Rng& rng) {
+  Tensor values = torch::empty(shape, torch::kFloat32);
+  float* numbers = values.data_ptr<float>();
+  for (int64_t i = 0; i < values.numel(); ++i) numbers[i] = static_cast<float>(rng.Uniform(-bound, bound));
+  return values;
+}
+
 void ForEachClass(const Tensor& labels, const std::function<void(int64_t, const Tensor&)>& visit) {
   const Tensor order = labels.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
   const Tensor counts = torch::bincount(labels);

@@ -15,6 +15,9 @@ namespace lightcone {
 // Rows divided by their norm, [..., d] -> [..., d]. A floor of 1e-8 keeps value and gradient finite at the origin.
 torch::Tensor UnitRows(const torch::Tensor& rows);
 
+// A tensor of numbers uniform within +-bound, drawn by `rng`.
+torch::Tensor DrawUniform(c10::IntArrayRef shape, double bound, Rng& rng);
+
 // Calls visit(class, rows) for every class with rows. `labels` int64 [n]; the rows keep the order of the set.
 void ForEachClass(const torch::Tensor& labels,
                   const std::function<void(int64_t label, const torch::Tensor& rows)>& visit);

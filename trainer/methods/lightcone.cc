@@ -6,7 +6,6 @@
 
 #include "base/rng.h"
 #include "base/status.h"
-#include "trainer/adapt/network_torch.h"
 #include "trainer/losses/contrast_torch.h"
 #include "trainer/losses/mix_torch.h"
 #include "trainer/methods/method_torch.h"
