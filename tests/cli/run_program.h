@@ -91,10 +91,11 @@ inline int AwaitExit(pid_t child, absl::Duration limit) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// The built program, in a process of its own; `environment` comes before what the test's has.
+// The built program, or another one, in a process of its own; `environment` comes before what the test's has.
 inline Outcome RunBinary(const TemporaryFolder& scratch, std::vector<std::string> words,
-                         std::vector<std::string> environment = {}, absl::Duration limit = absl::Seconds(120)) {
-  words.insert(words.begin(), Binary());
+                         std::vector<std::string> environment = {}, absl::Duration limit = absl::Seconds(120),
+                         const std::string& binary = Binary()) {
+  words.insert(words.begin(), binary);
   for (char** one = environ; *one != nullptr; ++one) environment.emplace_back(*one);
   const auto pointers = [](std::vector<std::string>& texts) {
     std::vector<char*> out;
@@ -109,10 +110,10 @@ inline Outcome RunBinary(const TemporaryFolder& scratch, std::vector<std::string
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   pid_t child = -1;
   const int error =
-      ::posix_spawn(&child, Binary().c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
+      ::posix_spawn(&child, binary.c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   Outcome outcome;
-  EXPECT_EQ(error, 0) << "cannot start " << Binary();
+  EXPECT_EQ(error, 0) << "cannot start " << binary;
   if (error != 0) return outcome;
   outcome.exit_code = AwaitExit(child, limit);
   outcome.out = ReadFile(out).value();

@@ -25,6 +25,7 @@ inline EngineOptions OptionsFor(const std::string& folder) {
   EngineOptions options;
   options.data_folder = folder;
   options.helper_program = LIGHTCONE_BINARY_DIR "/bin/lightcone-model";
+  options.helper_niceness = 0;  // Tests wait for backfills.
   options.store.memory_bytes = 32 << 20;
   options.search_threads = 2;
   options.live_recall.sample_share = 0;  // nothing runs that a test did not ask for

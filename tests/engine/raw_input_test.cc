@@ -129,7 +129,11 @@ TEST_F(RawInputs, ATruncatedOrForeignEncoderIsRefusedAndLeavesNoFile) {
   call.manifest_json = ToJson(manifest_);
   EXPECT_TRUE(Fails(engine_->RegisterGeneration(call), Code::kInvalidArgument, {"encoder"}));
   EXPECT_TRUE(engine_->ListGenerations("c")->empty());
-  EXPECT_TRUE(std::filesystem::is_empty(folder_.path() + "/encoders/1"));
+  const std::string encoders = folder_.path() + "/encoders/1";
+  EXPECT_TRUE(!std::filesystem::exists(encoders) || std::filesystem::is_empty(encoders));
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/jobs")) {
+    ADD_FAILURE() << entry.path() << " is left of a trial";
+  }
 }
 
 }  // namespace
