@@ -12,7 +12,7 @@
 #include "bench/clusters.h"
 #include "bench/load.h"
 #include "bench/paced.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "client/client.h"
 #include "index/api/collection_index.h"
 

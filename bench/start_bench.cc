@@ -10,7 +10,7 @@
 #include "bench/benches.h"
 #include "bench/clusters.h"
 #include "bench/load.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "client/client.h"
 
 namespace lightcone::bench {

@@ -11,11 +11,11 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "cli/arguments.h"
+#include "cli/child_server.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/json/message_json.h"
 #include "cli/load/report.h"
-#include "cli/served/child_server.h"
 #include "cli/table.h"
 
 namespace lightcone::cli {

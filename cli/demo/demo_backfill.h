@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/demo/demo_gallery.h"
 #include "cli/demo/demo_result.h"
+#include "cli/served/demo_gallery.h"
 #include "client/client.h"
 
 namespace lightcone::cli {

@@ -13,19 +13,25 @@ namespace lightcone::cli {
 namespace {
 
 constexpr char kStyle[] = R"(
-:root{--ink:#1c2430;--soft:#5d6b7c;--line:#dfe4ea;--old:#8a97a6;--indep:#d08a2e;--new:#2463c4;--bad:#c23b3b;--good:#2a8a57}
-*{box-sizing:border-box}body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);max-width:1000px;margin:2rem auto;padding:0 1rem}
+:root{--ink:#1c2430;--soft:#5d6b7c;--line:#dfe4ea;--old:#8a97a6;--indep:#d08a2e;--new:#2463c4;--bad:#c23b3b;
+--good:#2a8a57}
+*{box-sizing:border-box}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);max-width:1000px;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.7rem;margin:0}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}p{margin:.4rem 0 .8rem}.soft{color:var(--soft)}
-table{border-collapse:collapse;width:100%}th,td{padding:.35rem .6rem;text-align:right;border-bottom:1px solid var(--line)}
+table{border-collapse:collapse;width:100%}
+th,td{padding:.35rem .6rem;text-align:right;border-bottom:1px solid var(--line)}
 th:first-child,td:first-child,th:nth-child(2),td:nth-child(2),td:last-child,th:last-child{text-align:left}
 .key{font-weight:600;color:var(--new)}.facts{display:flex;flex-wrap:wrap;gap:1rem;margin:1rem 0}
-.fact{border:1px solid var(--line);border-radius:8px;padding:.6rem .9rem;flex:1 1 150px}.fact b{display:block;font-size:1.5rem}
-svg{width:100%;height:auto;display:block}svg text{font:13px system-ui,sans-serif;fill:var(--ink)}svg .s{fill:var(--soft)}
+.fact{border:1px solid var(--line);border-radius:8px;padding:.6rem .9rem;flex:1 1 150px}
+.fact b{display:block;font-size:1.5rem}
+svg{width:100%;height:auto;display:block}
+svg text{font:13px system-ui,sans-serif;fill:var(--ink)}svg .s{fill:var(--soft)}
 .example{display:grid;grid-template-columns:84px 1fr;gap:.3rem 1rem;
 align-items:center;margin:.7rem 0;border-bottom:1px solid var(--line);padding-bottom:.6rem}
 .strip{display:flex;gap:.4rem;align-items:center}.strip span{width:3.2rem;color:var(--soft)}
 figure{margin:0;text-align:center;font-size:.72rem;color:var(--soft)}
-figure img{width:52px;height:52px;image-rendering:pixelated;border:3px solid var(--line);border-radius:5px;display:block;margin:0 auto}
+figure img{width:52px;height:52px;image-rendering:pixelated;border:3px solid var(--line);border-radius:5px;
+display:block;margin:0 auto}
 figure.right img{border-color:var(--good)}figure.wrong img{border-color:var(--bad)})";
 
 std::string Format(const char* format, auto... values) {

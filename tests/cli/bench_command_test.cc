@@ -6,11 +6,11 @@
 #include <memory>
 
 #include "base/status.h"
+#include "cli/child_server.h"
 #include "cli/formats/rows.h"
 #include "cli/load/gallery.h"
 #include "cli/load/generator.h"
 #include "cli/load/report.h"
-#include "cli/served/child_server.h"
 #include "tests/cli/served_test.h"
 
 namespace lightcone::cli {

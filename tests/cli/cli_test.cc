@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/npy.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "models/adapter_file.h"
 #include "tests/cli/served_test.h"
 

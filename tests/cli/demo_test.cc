@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "models/image.h"
 #include "tests/cli/run_program.h"
 #include "tests/trainer/data_files.h"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/status.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "client/client.h"
 #include "tests/cli/run_program.h"
 

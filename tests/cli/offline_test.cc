@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/npy.h"
-#include "cli/demo/demo_gallery.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
+#include "cli/served/demo_gallery.h"
 #include "cli/served/served_backfill.h"
 #include "geometry/adapter.h"
 #include "models/adapter_file.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/files.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "tests/cli/run_program.h"
 
 namespace lightcone::cli {

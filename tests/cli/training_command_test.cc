@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "base/strings.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "client/client.h"
 #include "tests/cli/run_program.h"
 #include "trainer/data/dataset.h"

@@ -302,11 +302,54 @@ TEST(PayloadIndexes, HoldValuesByIdAfterAStartAsFarAsThereAreMany) {
   }
 }
 
-// Ranges of all widths with one another, with sets, negated, and with what no index knows.
+// Draws payloads, and filters: ranges of all widths with one another, with sets, negated, and with what no index knows.
+class MixedFilters {
+ public:
+  std::string Payload() {
+    return Json{{"a", Number(1'000)},
+                {"b", Number(1'000) * 0.5},
+                {"tag", StrCat("t", Number(1 + Number(200)))},
+                {"unknown", Number(3)}}
+        .dump();
+  }
+
+  FilterNode Any(int depth) {
+    switch (Number(depth > 0 ? 8 : 5)) {
+      case 0:
+      case 1:
+        return Range("a", 1);
+      case 2:
+        return Range("b", 0.5);
+      case 3:
+        return Leaf(Kind::kEquals, "tag", {StrCat("t", Number(60))});
+      case 4:
+        return Leaf(Kind::kEquals, "unknown", {int64_t{1}});
+      case 5:
+        return Branch(Kind::kNot, {Any(depth - 1)});
+      case 6:
+        return Branch(Kind::kOr, {Any(depth - 1), Any(depth - 1)});
+      default:
+        return Branch(Kind::kAnd, {Any(depth - 1), Any(depth - 1), Any(depth - 1)});
+    }
+  }
+
+ private:
+  int Number(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+
+  FilterNode Range(const char* field, double scale) {
+    FilterNode node = Leaf(Kind::kRange, field);
+    const int least = Number(1'000);
+    node.greater = least * scale - 1;
+    if (Number(3) > 0) node.less_equal = (least + Number(900)) * scale;
+    return node;
+  }
+
+  std::mt19937_64 random_{17};
+};
+
 TEST(PayloadIndexes, CombineTestsAndSetsToWhatReadingEveryPayloadSays) {
   constexpr uint64_t kIds = 12'000;
-  std::mt19937_64 random(17);
-  const auto number = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  MixedFilters draw;
   NoPayloads source;
   PayloadIndex index(&source);
   index.Declare(std::vector<PayloadField>{
@@ -314,43 +357,12 @@ TEST(PayloadIndexes, CombineTestsAndSetsToWhatReadingEveryPayloadSays) {
   ASSERT_TRUE(index.WaitReady({}));
   std::vector<std::string> payloads(kIds + 1);
   for (uint64_t id = 1; id <= kIds; ++id) {
-    payloads[id] = Json{
-        {"a", number(1'000)},
-        {"b", number(1'000) * 0.5},
-        {"tag", StrCat("t", number(1 + number(200)))},
-        {"unknown",
-         number(3)}}.dump();
+    payloads[id] = draw.Payload();
     index.Add(std::vector<PayloadIndex::Entry>{{id, payloads[id]}});
   }
-  const auto range = [&](const char* field, double scale) {
-    FilterNode node = Leaf(Kind::kRange, field);
-    const int least = number(1'000);
-    node.greater = least * scale - 1;
-    if (number(3) > 0) node.less_equal = (least + number(900)) * scale;
-    return node;
-  };
-  const auto any = [&](const auto& self, int depth) -> FilterNode {
-    switch (number(depth > 0 ? 8 : 5)) {
-      case 0:
-      case 1:
-        return range("a", 1);
-      case 2:
-        return range("b", 0.5);
-      case 3:
-        return Leaf(Kind::kEquals, "tag", {StrCat("t", number(60))});
-      case 4:
-        return Leaf(Kind::kEquals, "unknown", {int64_t{1}});
-      case 5:
-        return Branch(Kind::kNot, {self(self, depth - 1)});
-      case 6:
-        return Branch(Kind::kOr, {self(self, depth - 1), self(self, depth - 1)});
-      default:
-        return Branch(Kind::kAnd, {self(self, depth - 1), self(self, depth - 1), self(self, depth - 1)});
-    }
-  };
   int tested = 0, of_sets = 0, both = 0;
   for (int round = 0; round < 250; ++round) {
-    const FilterNode node = Branch(Kind::kAnd, {any(any, 2), any(any, 2)});
+    const FilterNode node = Branch(Kind::kAnd, {draw.Any(2), draw.Any(2)});
     const auto filter = Filter::Make(node);
     ASSERT_TRUE(filter.ok()) << filter.status();
     const CompiledFilter compiled = index.Compile(node, 1, /*may_test=*/true);

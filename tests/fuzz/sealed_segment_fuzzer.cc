@@ -63,11 +63,7 @@ void Search(const std::shared_ptr<SealedSegment>& segment, bool exact) {
   if (found.ok() && found->hits.size() > 5) std::abort();
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto scratch = ScratchFolder::Make("fuzz").value();
-  if (size < 3 || size > 1 << 16) return 0;
+SegmentManifest ManifestOf(const uint8_t* data) {
   SegmentManifest manifest;
   manifest.id = manifest.generation = 1;
   manifest.space = Space{data[1] % 2 == 0 ? Metric::kLorentz : Metric::kEuclidean, kDimension, 1.0, 1.0};
@@ -81,6 +77,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     manifest.hnsw_m = 4;
     manifest.hnsw_ef_construction = 8;
   }
+  return manifest;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const auto scratch = ScratchFolder::Make("fuzz").value();
+  if (size < 3 || size > 1 << 16) return 0;
+  SegmentManifest manifest = ManifestOf(data);
+  const bool lists = manifest.kind == "ivf";
   std::string_view left(reinterpret_cast<const char*>(data) + 3, size - 3);
   const auto take = [&](size_t bytes) {
     std::string taken(left.substr(0, bytes));

@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/strings.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "client/client.h"
 #include "tests/support/temporary_folder.h"
 #include "trainer/data/dataset.h"

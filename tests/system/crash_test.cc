@@ -15,7 +15,7 @@
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/status.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "client/client.h"
 #include "client/scroll_cursor.h"
 #include "geometry/bound_query.h"

@@ -12,7 +12,7 @@
 #include "absl/time/clock.h"
 #include "base/files.h"
 #include "base/status.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "client/client.h"
 #include "models/manifest.h"
 #include "tests/support/temporary_folder.h"

@@ -11,7 +11,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/system/flaky_worker.h"
 #include "tests/system/flaky_world.h"

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 #include "store/keys.h"
 #include "store/store.h"
 #include "tests/support/temporary_folder.h"

@@ -32,7 +32,8 @@ TEST(House, RoomsIncludeOnlyWhatThePlanAllows) {
       {"server/options", {"base", "server/engine", "index"}},
       {"server/app", {"base", "server/engine", "server/rpc", "server/http", "server/metrics", "server/options"}},
       {"client", {"base"}},
-      {"cli", {"base", "geometry", "stats", "models", "trainer", "research", "client", "server/app", "server/options",
+      {"cli",
+       {"base", "geometry", "stats", "models", "trainer", "research", "client", "server/app", "server/options",
         "server/embed_worker"}},
   };
   for (const SourceFile& file : Sources()) {

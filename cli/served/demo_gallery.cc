@@ -1,4 +1,4 @@
-#include "cli/demo/demo_gallery.h"
+#include "cli/served/demo_gallery.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "cli/served/child_server.h"
+#include "cli/child_server.h"
 
 #include <fcntl.h>
 #include <poll.h>
