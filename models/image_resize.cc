@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/dcheck.h"
 #include "models/image.h"
 
 namespace lightcone {
@@ -57,6 +58,7 @@ std::vector<uint8_t> ToChannels(const Image& image, int channels) {
 }  // namespace
 
 std::vector<float> ResizeMatrix(int from, int to) {
+  LC_DCHECK(from > 0 && to > 0);
   std::vector<float> matrix(static_cast<size_t>(to) * static_cast<size_t>(from), 0.0f);
   const std::vector<Taps> rows = AxisTaps(from, to);
   for (size_t i = 0; i < rows.size(); ++i)
@@ -66,6 +68,7 @@ std::vector<float> ResizeMatrix(int from, int to) {
 }
 
 Image ResizeImage(const Image& image, int height, int width, int channels) {
+  LC_DCHECK(height > 0 && width > 0 && (channels == 1 || channels == 3));
   Image out{height, width, channels, {}};
   const std::vector<uint8_t> source = ToChannels(image, channels);
   if (image.height == height && image.width == width) {

@@ -24,7 +24,7 @@ class GroupSync {
   // a full disk.
   void Fail(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // REQUIRES: everything appended so far has been made durable in another way.
+  // The caller has made everything that was appended so far durable in another way.
   void Clear() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status failure() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/dcheck.h"
 #include "base/exceptions.h"
 #include "base/files.h"
 #include "base/status.h"
@@ -176,6 +177,7 @@ AdaptedSegment::AdaptedSegment(std::shared_ptr<const Segment> segment, std::shar
     : Segment(segment->id(), segment->generation(), carried->files->space()),
       segment_(std::move(segment)),
       carried_(std::move(carried)) {
+  LC_DCHECK(carried_->files->rows() == segment_->rows());
   block_ = carried_->files->block();
   states_seen_ = states != nullptr ? states : &segment_->states();
   counts_.rows = carried_->files->rows();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "geometry/codes.h"
 #include "index/ivf/list_builder.h"
@@ -24,6 +25,7 @@ int64_t CodeBytes(RowCodes codes, int dimension) {
 }  // namespace
 
 int64_t HotBytes(const IndexSettings& settings, SealedKind kind, RowCodes codes, int dimension, int64_t rows) {
+  LC_DCHECK(kind != SealedKind::kAuto && codes != RowCodes::kAuto);
   if (kind == SealedKind::kIvf) {
     const int64_t together = std::max<int64_t>(1, std::min(rows, settings.merge_rows_max));
     const int64_t lists = settings.ivf_lists > 0 ? settings.ivf_lists : DefaultLists(together);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "index/build/calibration.h"
@@ -311,6 +312,7 @@ absl::StatusOr<std::shared_ptr<SealedSegment>> WriteSegment(const std::string& f
                                                             const std::vector<std::shared_ptr<Segment>>& sources,
                                                             std::vector<RowReference>& rows,
                                                             const BuildControl& control) {
+  LC_DCHECK(!rows.empty());
   const std::string temporary = folder + ".tmp";
   std::error_code ignored;
   std::filesystem::remove_all(temporary, ignored);

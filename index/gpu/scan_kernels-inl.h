@@ -298,7 +298,7 @@ __device__ inline float FloatOfOrder(uint32_t order) {
   return __uint_as_float(order ^ (order >> 31 != 0 ? 0x80000000u : 0xffffffffu));
 }
 
-// The k-th largest of score - error, byte by byte from the highest. For all threads of the block. REQUIRES: k <= n.
+// The k-th largest of score - error, byte by byte from the highest. For all threads of the block. k is at most n.
 __device__ inline float KthLowerEnd(const FoundRow* found, uint32_t n, uint32_t k) {
   __shared__ uint32_t counts[256];
   __shared__ uint32_t chosen, left;

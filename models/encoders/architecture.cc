@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/dcheck.h"
 #include "base/status.h"
 #include "models/encoders/layout.h"
 
@@ -54,6 +55,7 @@ int64_t Channels(double width, int base) {
 int64_t Heads(double width, int base) { return std::max<int64_t>(1, std::lround(width * base)); }
 
 Stem StemLayout(const EncoderConfig& config) {
+  LC_DCHECK(!StemOf(config).empty());
   const bool imagenet = StemOf(config) == "imagenet";
   if (config.architecture == "alexnet") return imagenet ? Stem{11, 4, 2, true} : Stem{3, 1, 1, true};
   return imagenet ? Stem{7, 2, 3, true} : Stem{3, 1, 1, false};

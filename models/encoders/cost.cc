@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 
+#include "base/dcheck.h"
 #include "models/encoders/architecture.h"
 #include "models/encoders/layout.h"
 
@@ -179,8 +180,14 @@ Counter CostOf(const EncoderConfig& config) {
 
 }  // namespace
 
-double MacsPerImage(const EncoderConfig& config) { return CostOf(config).macs; }
+double MacsPerImage(const EncoderConfig& config) {
+  LC_DCHECK(config.Validate().ok());
+  return CostOf(config).macs;
+}
 
-int64_t ParameterCount(const EncoderConfig& config) { return CostOf(config).parameters; }
+int64_t ParameterCount(const EncoderConfig& config) {
+  LC_DCHECK(config.Validate().ok());
+  return CostOf(config).parameters;
+}
 
 }  // namespace lightcone

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/number_text.h"
 #include "base/status.h"
@@ -197,6 +198,7 @@ class Planner {
 }  // namespace
 
 absl::StatusOr<ExperimentPlan> MakePlan(const Recipe& recipe, const Dataset& whole, uint64_t seed) {
+  LC_DCHECK(!recipe.name.empty());
   return Planner(recipe, whole, seed).Make();
 }
 

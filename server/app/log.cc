@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/dcheck.h"
 #include "base/strings.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
@@ -40,6 +41,7 @@ void Log(spdlog::level::level_enum level, const std::string& line) { spdlog::log
 }  // namespace
 
 void SetUpLog(std::string_view level, std::string_view format) {
+  LC_DCHECK(format == "json" || format == "text");
   auto logger = std::make_shared<spdlog::logger>("lightcone", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   if (format == "json") {
     logger->set_formatter(std::make_unique<JsonFormatter>());

@@ -65,6 +65,8 @@ Bt2Parts ApplyBt2(const Tensor& phi1, const Bt2Shape& shape, const Tensor& b1, c
 }
 
 Bt2Transform::Bt2Transform(const Bt2Shape& shape, uint64_t seed) : shape_(shape) {
+  LC_DCHECK(shape.extra >= 1 && shape.extra < shape.old_dimension &&
+            shape.old_dimension - shape.extra <= shape.new_dimension);
   LC_DCHECK(1 <= shape.extra && shape.extra < shape.old_dimension);
   LC_DCHECK(shape.old_dimension - shape.extra <= shape.new_dimension);
   torch::NoGradGuard no_grad;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "base/utf8.h"
@@ -109,6 +110,7 @@ absl::StatusOr<absl::Status> TakeStatus(uint32_t code, BodyReader* reader) {
 }  // namespace
 
 std::string Frame(FrameKind kind, std::string_view body) {
+  LC_DCHECK(body.size() <= kFrameBytesMax);
   Head head{{}, kFramesVersion, static_cast<uint32_t>(kind), Crc32c(body), body.size()};
   std::memcpy(head.magic, kMagic, sizeof(kMagic));
   std::string out;

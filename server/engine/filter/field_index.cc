@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "server/engine/filter/numbers.h"
 
 namespace lightcone::server {
@@ -288,6 +289,7 @@ IdBounds FieldIndex::EvaluateRanges(std::span<const FilterNode* const> ranges, b
 }
 
 IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
+  LC_DCHECK(leaf.children.empty());
   if (leaf.kind == FilterNode::Kind::kExists) return {{present_, false, {}}, std::nullopt};
   IdPieces met;
   bool of_kind = false, of_others = false;
