@@ -48,24 +48,25 @@ struct HelpEntry {
   std::string section, name, help;
 };
 
-// The entries of a help text: a name column, and the help beside it or in the lines below.
+// The entries of a help text: names in columns 2 to 29 and the help behind them, or a longer name and the help in the
+// line below.
 std::vector<HelpEntry> EntriesOf(const std::string& help) {
+  std::vector<std::string> lines;
+  std::istringstream text(help);
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  const auto is_help = [&](size_t i) { return i < lines.size() && lines[i].starts_with(std::string(30, ' ')); };
   std::vector<HelpEntry> entries;
-  std::istringstream lines(help);
   std::string section;
-  for (std::string line; std::getline(lines, line);) {
-    const size_t text = line.find_first_not_of(' ');
-    if (text == std::string::npos) continue;
-    if (text == 0) {
-      section = line.ends_with(':') ? line : "";
-    } else if (text == 2 && !section.empty()) {
-      const size_t gap = line.find("  ", text);
-      const size_t rest = gap == std::string::npos ? gap : line.find_first_not_of(' ', gap);
-      entries.push_back({section, line.substr(text, gap == std::string::npos ? gap : gap - text),
-                         rest == std::string::npos ? "" : line.substr(rest)});
-    } else if (!entries.empty() && !section.empty()) {
-      entries.back().help += (entries.back().help.empty() ? "" : " ") + line.substr(text);
-    }
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    if (!line.empty() && line[0] != ' ') section = line.ends_with(':') ? line : "";
+    if (section.empty() || !line.starts_with("  ") || is_help(i)) continue;
+    std::string name = line.substr(2, is_help(i + 1) ? std::string::npos : 28);
+    name.erase(name.find_last_not_of(' ') + 1);
+    entries.push_back({section, name,
+                       is_help(i + 1)     ? lines[i + 1].substr(30)
+                       : line.size() > 30 ? line.substr(30)
+                                          : ""});
   }
   return entries;
 }
