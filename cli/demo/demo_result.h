@@ -6,14 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/served/demo_gallery.h"
 
 namespace lightcone::cli {
-
-struct DemoRow {
-  std::string query, gallery;  // old, independent, new or lightcone; a query may end in +adapter
-  double cmc1 = 0, cmc5 = 0, map = 0;
-  std::string how;  // through which search it was measured
-};
 
 // An item adapter that carries the old gallery into the space of a newer model.
 struct DemoAdapter {

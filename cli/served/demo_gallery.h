@@ -13,13 +13,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cli/demo/demo_result.h"
 #include "cli/gallery_calls.h"
 #include "client/client.h"
 #include "models/adapter_file.h"
 #include "trainer/data/dataset.h"
 
 namespace lightcone::cli {
+
+// One line of the demo's table: whose queries met whose gallery, and what they found.
+struct DemoRow {
+  std::string query, gallery;  // old, independent, new or lightcone; a query may end in +adapter
+  double cmc1 = 0, cmc5 = 0, map = 0;
+  std::string how;  // through which search it was measured
+};
 
 struct Registration {
   uint32_t parent = 0;           // generation that it was trained to be compatible with

@@ -152,6 +152,7 @@ TEST(Reference, ThePageOfErrorsHasEveryCodeAndItsExitCode) {
 // Has one of everything that a metric tells of.
 class FullEngine final : public server::FakeEngine {
  public:
+  FullEngine() { options_.data_folder = "/"; }
   absl::StatusOr<std::vector<server::CollectionStatus>> ListCollections() override {
     server::CollectionStatus status;
     status.name = "c";

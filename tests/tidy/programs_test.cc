@@ -22,7 +22,7 @@ bool StartsWithAny(const std::string& text, const std::vector<std::string>& pref
 
 TEST(Programs, TheServerAndTheClientsCommandsIncludeNothingOfWhatRunsEncoders) {
   const std::vector<std::string> heavy_folders = {"server/embed_worker/", "cli/model/", "cli/research/", "cli/demo/",
-                                                  "cli/served/served"};
+                                                  "cli/served/"};
   std::vector<std::string> heavy_headers = {"models/encoders/", "models/image", "trainer/", "research/"};
   heavy_headers.insert(heavy_headers.end(), heavy_folders.begin(), heavy_folders.end());
   const fs::path root = LIGHTCONE_SOURCE_DIR;
