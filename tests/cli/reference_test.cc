@@ -152,7 +152,8 @@ TEST(Reference, ThePageOfErrorsHasEveryCodeAndItsExitCode) {
 // Has one of everything that a metric tells of.
 class FullEngine final : public server::FakeEngine {
  public:
-  FullEngine() { options_.data_folder = "/"; }
+  FullEngine() { with_folder_.data_folder = "/"; }
+  const server::EngineOptions& options() const override { return with_folder_; }
   absl::StatusOr<std::vector<server::CollectionStatus>> ListCollections() override {
     server::CollectionStatus status;
     status.name = "c";
@@ -191,6 +192,9 @@ class FullEngine final : public server::FakeEngine {
     page.jobs.emplace_back().state = server::JobState::kRunning;
     return page;
   }
+
+ private:
+  server::EngineOptions with_folder_;
 };
 
 // Name, type, help and names of labels of each family of a scrape, as rows of a table.
