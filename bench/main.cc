@@ -22,9 +22,9 @@ int main(int argc, char** argv) {
   app.add_option("--publish", publish,
                  "folder whose results.json and README.md get the figures measured, docs/benchmarks");
   app.add_option("--only", only, "one subject")
-      ->check(
-          CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest",
-                         "rebuild", "search", "filters", "memory", "start", "growth", "rollout", "training", "gpu"}));
+      ->check(CLI::IsMember({"geometry", "scan", "graph", "ivf", "adapters", "adapted", "mixed", "upsert", "ingest",
+                             "rebuild", "search", "filters", "memory", "programs", "start", "growth", "rollout",
+                             "training", "gpu"}));
   app.add_option("--folder", options.folder, "scratch space");
   app.add_option("--items", options.items,
                  "gallery size of the search, graph, ivf and adapted benchmarks, and to backfill");
@@ -43,13 +43,25 @@ int main(int argc, char** argv) {
   std::printf("%s", bench::MachineText().c_str());
   bench::Report report;
   using Subject = absl::Status (*)(const bench::BenchOptions&, bench::Report&);
-  const std::pair<const char*, Subject> subjects[] = {
-      {"geometry", bench::BenchGeometry}, {"scan", bench::BenchScan},         {"graph", bench::BenchGraph},
-      {"ivf", bench::BenchIvf},           {"adapters", bench::BenchAdapters}, {"adapted", bench::BenchAdapted},
-      {"mixed", bench::BenchMixed},       {"upsert", bench::BenchUpsert},     {"ingest", bench::BenchIngest},
-      {"rebuild", bench::BenchRebuild},   {"search", bench::BenchSearch},     {"filters", bench::BenchFilters},
-      {"memory", bench::BenchMemory},     {"start", bench::BenchStart},       {"growth", bench::BenchGrowth},
-      {"rollout", bench::BenchRollout},   {"training", bench::BenchTraining}, {"gpu", bench::BenchGpu}};
+  const std::pair<const char*, Subject> subjects[] = {{"geometry", bench::BenchGeometry},
+                                                      {"scan", bench::BenchScan},
+                                                      {"graph", bench::BenchGraph},
+                                                      {"ivf", bench::BenchIvf},
+                                                      {"adapters", bench::BenchAdapters},
+                                                      {"adapted", bench::BenchAdapted},
+                                                      {"mixed", bench::BenchMixed},
+                                                      {"upsert", bench::BenchUpsert},
+                                                      {"ingest", bench::BenchIngest},
+                                                      {"rebuild", bench::BenchRebuild},
+                                                      {"search", bench::BenchSearch},
+                                                      {"filters", bench::BenchFilters},
+                                                      {"memory", bench::BenchMemory},
+                                                      {"programs", bench::BenchPrograms},
+                                                      {"start", bench::BenchStart},
+                                                      {"growth", bench::BenchGrowth},
+                                                      {"rollout", bench::BenchRollout},
+                                                      {"training", bench::BenchTraining},
+                                                      {"gpu", bench::BenchGpu}};
   int failures = 0;
   for (const auto& [name, subject] : subjects) {
     if (!only.empty() && only != name) continue;

@@ -71,9 +71,45 @@ std::vector<HelpEntry> EntriesOf(const std::string& help) {
   return entries;
 }
 
-// Appends a command and those below it.
+// The page of docs/reference/cli that has a command, by the first words of the command.
+std::string PageOf(const std::vector<std::string>& words) {
+  static const std::map<std::string, std::string> pages = {{"serve", "program"},
+                                                           {"demo", "program"},
+                                                           {"bench", "program"},
+                                                           {"status", "program"},
+                                                           {"version", "program"},
+                                                           {"completion", "program"},
+                                                           {"train", "models"},
+                                                           {"training", "models"},
+                                                           {"eval", "models"},
+                                                           {"embed", "models"},
+                                                           {"experiment", "models"},
+                                                           {"adapt", "adapters"},
+                                                           {"collection", "collections"},
+                                                           {"generation", "generations"},
+                                                           {"generation adapter", "adapters"},
+                                                           {"generation probes", "adapters"},
+                                                           {"rollout", "generations"},
+                                                           {"upsert", "items"},
+                                                           {"search", "items"},
+                                                           {"get", "items"},
+                                                           {"delete", "items"},
+                                                           {"scroll", "items"},
+                                                           {"count", "items"},
+                                                           {"import", "items"},
+                                                           {"export", "items"},
+                                                           {"backfill", "backfill"},
+                                                           {"job", "backfill"}};
+  if (words.empty()) return "program";
+  const auto two = words.size() > 1 ? pages.find(StrCat(words[0], " ", words[1])) : pages.end();
+  if (two != pages.end()) return two->second;
+  const auto one = pages.find(words[0]);
+  return one != pages.end() ? one->second : StrCat("no page has the command ", words[0]);
+}
+
+// Appends a command and those below it to the texts of their pages.
 void Describe(const TemporaryFolder& scratch, const std::vector<std::string>& words, const std::string& what,
-              std::string* out) {
+              std::map<std::string, std::string>* pages) {
   std::vector<std::string> arguments = words;
   arguments.push_back("--help");
   const Outcome outcome = RunBinary(scratch, arguments);
@@ -85,25 +121,26 @@ void Describe(const TemporaryFolder& scratch, const std::vector<std::string>& wo
     if (entry.section == "Subcommands:") {
       below.push_back(entry);
     } else if (entry.section == "Settings:" || entry.name.starts_with("-h,--help")) {
-      continue;  // The options of `serve` have a page of their own.
+      continue;  // The options of `serve` have pages of their own.
     } else {
       table += StrCat("| `", entry.name, "` | ", Cell(entry.help), " |\n");
     }
   }
-  *out += StrCat("### ", title, "\n\n", what, ".\n\n");
-  if (!table.empty()) *out += StrCat("| argument | meaning |\n| --- | --- |\n", table, "\n");
+  std::string& page = (*pages)[PageOf(words)];
+  page += StrCat("## ", title, "\n\n", what, ".\n\n");
+  if (!table.empty()) page += StrCat("| argument | meaning |\n| --- | --- |\n", table, "\n");
   for (const HelpEntry& one : below) {
     std::vector<std::string> longer = words;
     longer.push_back(one.name);
-    Describe(scratch, longer, one.help, out);
+    Describe(scratch, longer, one.help, pages);
   }
 }
 
-TEST(Reference, ThePageOfTheCommandLineIsWhatHelpSays) {
+TEST(Reference, ThePagesOfTheCommandLineAreWhatHelpSays) {
   const TemporaryFolder scratch;
-  std::string text = "\n";
-  Describe(scratch, {}, "Every command takes these flags, before or behind its name", &text);
-  ExpectInPage("cli.md", "commands", text);
+  std::map<std::string, std::string> pages;
+  Describe(scratch, {}, "Every command takes these flags, before or behind its name", &pages);
+  for (const auto& [page, text] : pages) ExpectInPage(StrCat("cli/", page, ".md"), "commands", "\n" + text);
 }
 
 TEST(Reference, ThePageOfErrorsHasEveryCodeAndItsExitCode) {

@@ -20,7 +20,6 @@ constexpr size_t kWordsOfPage = 1'500, kWordsOfBenchmarks = 3'000, kColumns = 12
 constexpr double kWordsOfSentence = 22.0;
 
 bool IsTable(const std::string& line) { return line.starts_with("|"); }
-bool IsGenerated(const SourceFile& page) { return page.path.starts_with("docs/reference/"); }
 
 size_t Words(const std::string& text) {
   std::istringstream words(text);
@@ -72,7 +71,6 @@ TEST(Prose, PagesHaveAtMostFifteenHundredWords) {
   for (const SourceFile& page : Pages()) {
     const size_t words = Words(page.Text());
     if (page.path.starts_with("docs/benchmarks")) benchmarks += words;
-    if (IsGenerated(page)) continue;
     EXPECT_LE(words, kWordsOfPage) << page.path;
   }
   EXPECT_LE(benchmarks, kWordsOfBenchmarks) << "docs/benchmarks";
