@@ -32,7 +32,7 @@ std::string Rounded(double value) {
   if (value >= 100) {
     std::string digits = std::to_string(std::llround(std::round(value / step) * step));
     for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) {
-      digits.insert(static_cast<size_t>(at), ",");
+      digits.insert(static_cast<size_t>(at), 1, ',');
     }
     return digits;
   }

@@ -175,7 +175,7 @@ void AddIndexFlags(CLI::App* app, CollectionFlags* flags) {
   ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
     const auto* field = IndexField(one.name);
     if (field == nullptr) return;
-    const std::string help = StrCat(one.help, " Default: the server's.");
+    const std::string help = StrCat(one.help, " Default: the server's in `create`, no change in `rebuild`.");
     if constexpr (std::is_enum_v<T>) {
       app->add_option(IndexFlag(one.name), flags->index_names[one.name], StrCat(AllSettingNames<T>(), ". ", help));
     } else if constexpr (std::is_integral_v<T>) {

@@ -21,8 +21,8 @@ void AddSpread(const std::string& collection, const LiveSpread& spread, FamilyLi
   FamilyList::Labels with_quantity = labels;
   with_quantity.emplace_back("quantity", spread.quantity);
   out->Gauge("lightcone_live_drift",
-             "Largest difference of two distribution functions, 0 to 1: of these hits, and of the query generation's "
-             "own; for its own, of the generation's that served before.",
+             "Largest gap (0 to 1) between the distribution of these hits and that of the query generation's own hits. "
+             "For its own hits, the comparison is with the generation that served before.",
              *spread.drift, with_quantity);
 }
 

@@ -130,7 +130,8 @@ void AddServer(std::vector<Option>* out) {
                        "inside a trusted network."}));
   out->push_back(Text("http_listen", FIELD(http_listen), "HOST:PORT, [IPV6]:PORT, or empty for none",
                       {"", "Address at which the console, /metrics, /healthz and /readyz listen; empty: none.",
-                       "So that Prometheus or an orchestrator on another machine can reach them."}));
+                       "So that Prometheus or an orchestrator on another machine can reach it; keep it inside a "
+                       "trusted network: it knows no keys, and shows every item unless console.mode is off."}));
   out->push_back(
       Text("data", FIELD(engine.data_folder), "a folder that is empty, missing or a Lightcone's",
            {"", "The data folder: store, segments, encoders.", "Always, in production: a disk of your choice."}));

@@ -49,7 +49,9 @@ class Server:
                               capture_output=True, text=True)
         if done.returncode != 0 and not fails:
             raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()} {done.stdout.strip()}")
-        return [json.loads(line) for line in done.stdout.splitlines() if line.strip().startswith("{")] if fails else done.stdout
+        if done.returncode != 0:
+            print(f"  refused, as may be: {' '.join(map(str, words[:3]))}: {done.stderr.strip()[:200]}")
+        return done.stdout
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -90,7 +92,7 @@ def fill(server, folder, rows):
         server.call("collection", "rebuild", geometry, "--wait")
         server.call("collection", "alias", f"alias-{geometry}", geometry)
         (scratch / "probes.jsonl").write_text("".join(
-            json.dumps({"id": f"p{i}", "relevant": [i if i % 3 else f"name-{i}"], "vectors": {"1": vector(rng), "2": vector(rng)}}) + "\n"
+            json.dumps({"relevant": [i if i % 3 else f"name-{i}"], "vectors": {"1": vector(rng), "2": vector(rng)}}) + "\n"
             for i in range(40)))
         space2 = ["--curvature", 1, "--clip-radius", 1.2] if geometry == "lorentz" else []
         server.call("generation", "register", geometry, "--dimension", DIMENSION, *space2, "--parent", 1)
