@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <sstream>
+#include <string_view>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -63,6 +65,14 @@ torch::jit::Module ForInference(const torch::jit::Module& module, const Manifest
   return module;
 }
 
+// Whether memory was missing. The tensor library reports that with exceptions of its own, too.
+bool LacksMemory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  const std::string_view text = error.what();
+  const auto says = [&](std::string_view words) { return text.find(words) != std::string_view::npos; };
+  return says("can't allocate memory") || says("std::bad_alloc");
+}
+
 absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const Manifest& manifest,
                                                   torch::Device device) {
   LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kEncoderBytesMax));
@@ -77,6 +87,7 @@ absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const
     if (!module.find_method("forward")) return DataLoss(StrCat("encoder '", path, "' has no method 'forward'"));
     return device.is_cpu() ? ForInference(module, manifest.input) : module;  // layouts for a processor
   } catch (const std::exception& e) {
+    if (LacksMemory(e)) return ResourceExhausted(StrCat("out of memory while encoder '", path, "' was loaded"));
     return DataLoss(StrCat("encoder '", path, "' is not a TorchScript file that this libtorch reads"));
   }
 }
@@ -109,6 +120,7 @@ absl::StatusOr<std::unique_ptr<Encoder>> Encoder::Load(const std::string& path, 
     shape << z.sizes() << " " << z.scalar_type();
     found = shape.str();
   } catch (const std::exception& e) {
+    if (LacksMemory(e)) return ResourceExhausted(StrCat("out of memory while encoder '", path, "' was tried"));
     found = "an error for an input of manifest.input's size";
   }
   return FieldError(absl::StatusCode::kFailedPrecondition, "encoder.output", found,
@@ -154,9 +166,8 @@ absl::Status RunForward(const Encoder::Impl& impl, const torch::Tensor& nchw, in
     }
     std::memcpy(out, z.data_ptr<float>(), static_cast<size_t>(z.numel()) * sizeof(float));
     return absl::OkStatus();
-  } catch (const std::bad_alloc&) {
-    return ResourceExhausted("encoder: out of memory");
   } catch (const std::exception& e) {
+    if (LacksMemory(e)) return ResourceExhausted("encoder: out of memory");
     return Internal(StrCat("encoder: ", e.what()));
   }
 }

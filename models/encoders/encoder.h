@@ -26,7 +26,7 @@ class Encoder {
  public:
   // Loads the TorchScript file at `path`, whose CRC-32C must be manifest.encoder_crc32c, and tries it on one zero
   // image. NOT_FOUND: no file. DATA_LOSS: truncated, corrupt, or not TorchScript (names the file). FAILED_PRECONDITION:
-  // its output is not [n, manifest.dimension].
+  // its output is not [n, manifest.dimension]. RESOURCE_EXHAUSTED: memory was missing.
   static absl::StatusOr<std::unique_ptr<Encoder>> Load(const std::string& path, const Manifest& manifest,
                                                        const EncoderOptions& options = {});
 

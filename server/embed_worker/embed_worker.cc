@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/exceptions.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "server/embed_worker/input_encoder.h"
@@ -49,6 +50,15 @@ absl::StatusOr<int> TakeStream(int stream, int instead) {
   return taken;
 }
 
+// A lack of memory is answered: it says nothing against the encoder.
+absl::StatusOr<InputEncoder> LoadEncoder(const EmbedSetup& setup) {
+  try {
+    return InputEncoder::Load(setup);
+  } catch (...) {
+    return StatusOfException();
+  }
+}
+
 }  // namespace
 
 absl::Status RunEmbedWorker() {
@@ -58,7 +68,7 @@ absl::Status RunEmbedWorker() {
   const ReadBytes read = [in](char* to, size_t bytes) { return ReadAll(in, to, bytes); };
   LC_ASSIGN_OR_RETURN(const std::string first, ReadFrame(read, FrameKind::kSetup, kSetupBytesMax));
   LC_ASSIGN_OR_RETURN(const EmbedSetup setup, DecodeSetup(first));
-  const absl::StatusOr<InputEncoder> encoder = InputEncoder::Load(setup);
+  const absl::StatusOr<InputEncoder> encoder = LoadEncoder(setup);
   LC_RETURN_IF_ERROR(WriteAll(out, Frame(FrameKind::kReady, EncodeReady(encoder.status()))));
   LC_RETURN_IF_ERROR(encoder.status());
   for (;;) {

@@ -117,6 +117,30 @@ class Training : public EncoderTest {
     }
     ASSERT_EQ(kill(*killed, SIGKILL), 0);
   }
+  // A server whose encoders for trials and calls run `body` first; those that decode stored images do not.
+  void OpenWithTrials(const std::string& body) {
+    const std::string path = folder_.path() + "/.tries";
+    ASSERT_TRUE(WriteFileAtomically(path, StrCat("#!/bin/sh\nif [ \"$1 $OMP_NUM_THREADS\" = 'embed-worker 3' ]; then\n",
+                                                 "echo tried >> ", Tried(), "\n", body, "\nfi\nexec ",
+                                                 LIGHTCONE_BINARY_DIR "/bin/lightcone-model", " \"$@\"\n"))
+                    .ok());
+    ASSERT_EQ(chmod(path.c_str(), 0755), 0);
+    engine_.reset();
+    EngineOptions options = OptionsFor(folder_.path());
+    options.helper_program = path;
+    options.encoder_threads = 3;
+    options.encoder_run_time_max = absl::Minutes(2);
+    engine_ = OpenEngine(options);
+    ASSERT_NE(engine_, nullptr);
+  }
+  std::string Tried() const { return folder_.path() + "/.tried"; }
+  void AwaitTrial(const std::string& id) {
+    while (!fs::exists(Tried())) {
+      ASSERT_FALSE(engine_->GetJob(id)->final()) << engine_->GetJob(id)->error;
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    fs::remove(Tried());
+  }
   std::string EncoderOf(uint32_t generation) {
     const auto status = engine_->GetGeneration("c", generation);
     EXPECT_TRUE(status.ok()) << status.status();
@@ -244,6 +268,41 @@ TEST_F(Training, AServerKilledBetweenTheDraftAndTheEndOfItsJobAddsNoSecondDraft)
   EXPECT_EQ(nlohmann::json::parse(again.result_json)["generation"], 2);
   EXPECT_EQ(engine_->ListGenerations("c")->size(), 2u);
   AwaitNoScratchFiles();
+}
+
+constexpr char kBriefRecipe[] =
+    R"({"method": "independent", "options": {"encoder.architecture": "mlp", "encoder.dimension": 4, "epochs": 1}})";
+
+TEST_F(Training, AModelWhoseTrialIsKilledOrLacksMemoryIsKeptAndTriedUntilItLoads) {
+  MakeGallery();
+  const std::string killed = folder_.path() + "/.killed", lacked = folder_.path() + "/.lacked";
+  OpenWithTrials(StrCat("if [ ! -e ", killed, " ]; then touch ", killed, "; kill -9 $$; fi\nif [ ! -e ", lacked,
+                        " ]; then touch ", lacked, "; exit 6; fi"));
+  const JobStatus job = Run(CallOf(kBriefRecipe));
+  ASSERT_EQ(job.state, JobState::kSucceeded) << job.error;
+  EXPECT_TRUE(fs::exists(killed) && fs::exists(lacked));
+  EXPECT_EQ(engine_->GetGeneration("c", 2)->state, GenerationState::kDraft);
+  AwaitNoScratchFiles();
+}
+
+TEST_F(Training, NeitherACancelNorTheEndOfTheServerWaitsForATrial) {
+  MakeGallery();
+  ASSERT_NO_FATAL_FAILURE(OpenWithTrials("exec sleep 1000"));
+  const auto cancelled = engine_->StartTraining(CallOf(kBriefRecipe));
+  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+  ASSERT_NO_FATAL_FAILURE(AwaitTrial(*cancelled));
+  absl::Time begun = absl::Now();
+  ASSERT_TRUE(engine_->CancelJob(*cancelled, "").ok());
+  EXPECT_EQ(Ended(*cancelled).state, JobState::kCancelled);
+  EXPECT_LT(absl::Now() - begun, absl::Minutes(1)) << "the limit of a trial is two";
+  const auto resumed = engine_->StartTraining(CallOf(kBriefRecipe));
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  ASSERT_NO_FATAL_FAILURE(AwaitTrial(*resumed));
+  begun = absl::Now();
+  engine_.reset();
+  EXPECT_LT(absl::Now() - begun, absl::Minutes(1)) << "the limit of a trial is two";
+  Open(LIGHTCONE_BINARY_DIR "/bin/lightcone-model");
+  EXPECT_EQ(Ended(*resumed).state, JobState::kSucceeded) << "the model is kept";
 }
 
 TEST_F(Training, ACancelledOneLeavesNothing) {

@@ -22,6 +22,8 @@ constexpr int kFailedInARowMax = 10;  // failures after which an input that must
 constexpr size_t kWorkedBytesMax = 1 << 20;  // largest input that is kept for that try
 constexpr uint64_t kSaidBytesMax = 1 << 20;  // limit of the output file: an encoder may print at every input
 constexpr uint64_t kReadyBytesMax = 4'096;
+constexpr int kExitExhausted = 6;                         // exit code of the program that lacks memory
+constexpr int kExitNotRun = 127;                          // exit code of a program whose libraries cannot be loaded
 constexpr absl::Duration kLastMoment = absl::Seconds(2);  // time for a process that hung up to end by itself
 
 std::string EndText(int code) {
@@ -63,9 +65,11 @@ absl::Status EmbedWorker::Ended(const absl::Status& failure) {
                                              : StrCat("answered nonsense, ", MessageOf(failure));
   if (killed) how += ", which is what a lack of memory looks like";
   if (!said.empty()) how += StrCat(": ", said);
-  return MakeStatus(hung     ? absl::StatusCode::kDeadlineExceeded
-                    : killed ? absl::StatusCode::kUnavailable
-                             : absl::StatusCode::kAborted,
+  const bool lacks_memory = absl::IsAborted(failure) && (code == kExitExhausted || code == kExitNotRun);
+  return MakeStatus(hung           ? absl::StatusCode::kDeadlineExceeded
+                    : killed       ? absl::StatusCode::kUnavailable
+                    : lacks_memory ? absl::StatusCode::kResourceExhausted
+                                   : absl::StatusCode::kAborted,
                     how);
 }
 
@@ -86,16 +90,15 @@ absl::Status EmbedWorker::Ready(const std::function<bool()>& cancelled) {
   }
   LC_ASSIGN_OR_RETURN(child_, TalkingChild::Start(options_.program));
   child_->Allow(options_.load_time_max, cancelled);
-  failed_to_load_ = true;
   absl::Status loaded;
   absl::Status greeted = Greet(&loaded);
   if (greeted.ok()) {
-    failed_to_load_ = false;
     if (!loaded.ok()) child_.reset();
     return loaded;
   }
   greeted = Ended(greeted);
   if (absl::IsCancelled(greeted)) return greeted;
+  failed_to_load_ = absl::IsAborted(greeted);
   return Unavailable(StrCat("the encoder's process is not ready: it ", MessageOf(greeted)));
 }
 

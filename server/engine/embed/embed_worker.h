@@ -42,7 +42,8 @@ class EmbedWorker {
   // Starts a process that has loaded the encoder, unless there is one. The errors of loading; CANCELLED; UNAVAILABLE:
   // no process became ready.
   absl::Status Ready(const std::function<bool()>& cancelled);
-  // Whether the last process that did not become ready began to load the encoder.
+  // Whether the last process that did not become ready crashed or answered nonsense. One that was killed, took too long
+  // or lacked memory may become ready another time.
   bool failed_to_load() const { return failed_to_load_; }
 
   // One an input (as the store keeps them), in order: a vector before the clip, or why this input gets none here, also
@@ -56,7 +57,8 @@ class EmbedWorker {
 
  private:
   absl::Status Greet(absl::Status* loaded);
-  // What the process answers. ABORTED, UNAVAILABLE (SIGKILL), DEADLINE_EXCEEDED: there was no answer, and it is gone.
+  // What the process answers. ABORTED, UNAVAILABLE (SIGKILL), RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: there was no
+  // answer, and it is gone.
   absl::StatusOr<EmbeddedInputs> Ask(std::span<const std::string> inputs, const std::function<bool()>& cancelled);
   absl::StatusOr<EmbeddedInputs> Exchange(std::span<const std::string> inputs);
   // An input of a batch that failed.

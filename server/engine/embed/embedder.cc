@@ -83,7 +83,8 @@ EmbedWorkerOptions Embedder::WorkerOptions(const std::string& path, const std::s
   return made;
 }
 
-absl::Status Embedder::Try(const std::string& path, const std::string& manifest_json) {
+absl::Status Embedder::Try(const std::string& path, const std::string& manifest_json,
+                           const std::function<bool()>& cancelled) {
   LC_ASSIGN_OR_RETURN(const Manifest manifest, ParseManifest(manifest_json));
   std::string output;
   {
@@ -100,8 +101,8 @@ absl::Status Embedder::Try(const std::string& path, const std::string& manifest_
   };
   LC_RETURN_IF_ERROR(MakeFolders(folders_.Jobs()));
   EmbedWorker worker(WorkerOptions(path, manifest_json, manifest, output));
-  const absl::Status ready = worker.Ready([this] { return stopping_.load(); });
-  if (absl::IsCancelled(ready)) return Stopped();
+  const absl::Status ready = worker.Ready([&] { return stopping_.load() || (cancelled && cancelled()); });
+  if (absl::IsCancelled(ready)) return stopping_ ? Stopped() : ready;
   return worker.failed_to_load() ? InvalidArgument(MessageOf(ready)) : ready;
 }
 

@@ -117,11 +117,11 @@ absl::Status StoreEncoder(const Context& engine, uint32_t collection, const NewG
   return WriteFileAtomically(engine.folders.Encoder(collection, made.record.generation), call.encoder);
 }
 
-absl::Status TryEncoder(const Context& engine, const RegisterCall& call) {
+absl::Status TryEncoder(const Context& engine, const RegisterCall& call, const std::function<bool()>& cancelled) {
   LC_RETURN_IF_ERROR(MakeFolders(engine.folders.Jobs()));
   const std::string path = StrCat(engine.folders.Jobs(), "/encoder-", Crc32c(call.encoder), "-", NowMicros(), ".pt");
   LC_RETURN_IF_ERROR(WriteFileAtomically(path, call.encoder));
-  const absl::Status loads = engine.embedder->Try(path, call.manifest_json);
+  const absl::Status loads = engine.embedder->Try(path, call.manifest_json, cancelled);
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
   if (loads.ok()) return loads;
@@ -132,7 +132,9 @@ absl::Status TryEncoder(const Context& engine, const RegisterCall& call) {
 
 }  // namespace
 
-absl::StatusOr<GenerationStatus> GenerationCalls::Register(const RegisterCall& call) {
+absl::StatusOr<GenerationStatus> GenerationCalls::Register(const RegisterCall& call,
+                                                           const std::function<bool()>& cancelled) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   if (call.draft != 0) return TakeUpDraft(collection, call);
@@ -150,7 +152,7 @@ absl::StatusOr<GenerationStatus> GenerationCalls::Register(const RegisterCall& c
       if (!known) LC_RETURN_IF_ERROR(CheckRegistration(look.before(), call, context_.options.limits).status());
     }
     // Nothing is locked: a foreign module may take all the time that a run of an encoder may.
-    if (!known) LC_RETURN_IF_ERROR(TryEncoder(context_, call));
+    if (!known) LC_RETURN_IF_ERROR(TryEncoder(context_, call, cancelled));
   }
   LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::Begin(context_, collection, request));
   if (change.earlier() != nullptr) return StatusOf(collection, change.before(), change.earlier()->generation);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ class GenerationCalls {
  public:
   explicit GenerationCalls(Context& context) : context_(context) {}
 
-  absl::StatusOr<GenerationStatus> Register(const RegisterCall& call);
+  // `cancelled`: ends the trial of the encoder.
+  absl::StatusOr<GenerationStatus> Register(const RegisterCall& call, const std::function<bool()>& cancelled = {});
   absl::StatusOr<std::vector<GenerationStatus>> List(const std::string& collection) const;
   absl::StatusOr<GenerationStatus> Get(const std::string& collection, uint32_t generation) const;
 

@@ -256,9 +256,9 @@ absl::StatusOr<std::string> TrainingCalls::RunJob(const JobRun& run) {
     images = KeptTrainingImages(places.data).value_or(TrainingImages());
   }
   absl::StatusOr<TrainedDraft> made = TrainedDraft();
-  for (;;) {  // a full disk is no reason to throw hours away
+  for (;;) {  // Neither a full disk nor a trial that a limit ends is a reason to throw hours away.
     if (gone()) return MakeStatus(absl::StatusCode::kCancelled, "the model is trained, and not wanted any more");
-    made = AddDraft(run.job, call.parent, places.model);
+    made = AddDraft(run.job, call.parent, places.model, gone);
     if (!absl::IsResourceExhausted(made.status()) && !absl::IsUnavailable(made.status())) break;
     run.report(0, 0, StrCat("the model is trained, and cannot be added yet: ", MessageOf(made.status())));
     Wait(kTryAgain, gone);
@@ -297,7 +297,8 @@ absl::StatusOr<std::optional<uint32_t>> TrainingCalls::DraftOf(const JobRecord& 
 }
 
 absl::StatusOr<TrainingCalls::TrainedDraft> TrainingCalls::AddDraft(const JobRecord& job, uint32_t parent,
-                                                                    const std::string& model) {
+                                                                    const std::string& model,
+                                                                    const std::function<bool()>& gone) {
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.FindByNumber(job.collection_number, job.collection));
   const std::string collection = served->collection->state()->record.name;
   TrainedDraft made;
@@ -314,7 +315,7 @@ absl::StatusOr<TrainingCalls::TrainedDraft> TrainingCalls::AddDraft(const JobRec
     call.parent = manifest.through_adapter ? 0 : parent;
     call.expects_adapter = call.parent == 0;
     call.as_draft = true;
-    LC_ASSIGN_OR_RETURN(const GenerationStatus draft, generations_.Register(call));
+    LC_ASSIGN_OR_RETURN(const GenerationStatus draft, generations_.Register(call, gone));
     made.generation = draft.generation;
   }
   const auto adapter = ReadFile(model + "/old-items.adapter");

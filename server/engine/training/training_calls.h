@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,7 +41,8 @@ class TrainingCalls {
   };
   // The draft that the job has added already.
   absl::StatusOr<std::optional<uint32_t>> DraftOf(const JobRecord& job) const;
-  absl::StatusOr<TrainedDraft> AddDraft(const JobRecord& job, uint32_t parent, const std::string& model);
+  absl::StatusOr<TrainedDraft> AddDraft(const JobRecord& job, uint32_t parent, const std::string& model,
+                                        const std::function<bool()>& gone);
 
   Context& context_;
   GenerationCalls& generations_;
