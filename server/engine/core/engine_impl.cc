@@ -37,10 +37,14 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::shared_ptr<Store> stor
 
 EngineImpl::~EngineImpl() {
   context_.ending = true;
+  StopEncoders();
   context_.jobs->Halt();
 }
 
-void EngineImpl::StopEncoders() { context_.embedder->Stop(); }
+void EngineImpl::StopEncoders() {
+  context_.jobs->BeginHalt();  // first: a job whose encoder stops has not failed, and goes on with the next start
+  context_.embedder->Stop();
+}
 
 absl::Status EngineImpl::Load() {
   Jobs& jobs = *context_.jobs;

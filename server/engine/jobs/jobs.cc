@@ -74,7 +74,7 @@ const Jobs::Entry& Jobs::Add(JobRecord record) {
 }
 
 void Jobs::Halt() {
-  stop_ = true;
+  BeginHalt();
   std::vector<std::thread> threads;
   {
     absl::MutexLock lock(&mu_);

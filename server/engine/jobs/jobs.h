@@ -67,6 +67,8 @@ class Jobs {
   // memory than is allowed, or its records are damaged) wait for a start that serves it. A job whose own record is
   // damaged is passed over: Get answers DATA_LOSS, Cancel puts a cancelled one in its place.
   absl::Status Load(const std::function<bool(uint32_t collection)>& served);
+  // Tells what runs to end, and waits for nothing.
+  void BeginHalt() { stop_ = true; }
   // Ends the threads; what runs goes on with the next start.
   void Halt();
 
