@@ -140,8 +140,10 @@ absl::Status EmbedWorker::EmbedAlone(const std::string& input, const std::functi
     what =
         answer.ok() ? LastLine(MessageOf((*answer)[0].status())) : StrCat("the encoder ", MessageOf(answer.status()));
     // It may be what earlier batches left in the process, memory that was never given back say. Once a batch at most:
-    // what is started here is fresh.
-    if (worn) {
+    // what is started here is fresh. An input that the network refuses is at fault itself: the process, which serves
+    // everybody, goes on.
+    const bool refused = answer.ok() && !absl::IsResourceExhausted((*answer)[0].status());
+    if (worn && !refused) {
       child_.reset();
       continue;
     }
@@ -173,12 +175,17 @@ absl::StatusOr<std::string> EmbedWorker::MustWork() const {
 
 absl::StatusOr<bool> EmbedWorker::Works(const std::function<bool()>& cancelled) {
   LC_ASSIGN_OR_RETURN(const std::string input, MustWork());
-  child_.reset();
-  LC_RETURN_IF_ERROR(Ready(cancelled));
-  absl::StatusOr<EmbeddedInputs> answer = Ask({&input, 1}, cancelled);
-  // Killed: by anybody, and the next try tells.
-  if (absl::IsCancelled(answer.status()) || absl::IsUnavailable(answer.status())) return answer.status();
-  return answer.ok() && (*answer)[0].ok();
+  // The process that is there first: where it works, nobody waits for another one.
+  for (const bool fresh : {false, true}) {
+    if (fresh) child_.reset();
+    if (child_ == nullptr && !fresh) continue;
+    LC_RETURN_IF_ERROR(Ready(cancelled));
+    const absl::StatusOr<EmbeddedInputs> answer = Ask({&input, 1}, cancelled);
+    if (answer.ok() && (*answer)[0].ok()) return true;
+    // Killed: by anybody, and the next try tells.
+    if (absl::IsCancelled(answer.status()) || (fresh && absl::IsUnavailable(answer.status()))) return answer.status();
+  }
+  return false;
 }
 
 absl::Status EmbedWorker::Blame(const std::string& what, const std::function<bool()>& cancelled,

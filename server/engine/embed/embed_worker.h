@@ -67,7 +67,7 @@ class EmbedWorker {
   // The encoder failed at this input, as `what` says: so does its output. FAILED_PRECONDITION: it is the encoder.
   absl::Status Blame(const std::string& what, const std::function<bool()>& cancelled,
                      absl::StatusOr<std::vector<float>>* output);
-  // Whether a fresh process embeds what it must. CANCELLED, or no process became ready.
+  // Whether the process that is there, or else a fresh one, embeds what it must. CANCELLED, or no process became ready.
   absl::StatusOr<bool> Works(const std::function<bool()>& cancelled);
   // An input that worked; before there is one, the zeros that every encoder is tried with when it is loaded.
   absl::StatusOr<std::string> MustWork() const;
