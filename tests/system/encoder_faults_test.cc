@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <torch/script.h>
 
 #include <atomic>
+#include <fstream>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -24,11 +26,12 @@ using testing::HasSubstr;
 
 constexpr int kSide = 4, kDimension = 4;
 constexpr float kHangs = 2'000;
+constexpr char kProgram[] = LIGHTCONE_BINARY_DIR "/bin/lightcone";
 
 class EncoderFaults : public testing::Test {
  protected:
-  void Start(const std::vector<std::string>& flags) {
-    auto server = cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", folder_ / "data", flags);
+  void Start(const std::vector<std::string>& flags, const std::string& program = kProgram) {
+    auto server = cli::ChildServer::Start(program, folder_ / "data", flags);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     client_ = client::Client::Connect({.address = server_->address(), .retries_max = 0}).value();
@@ -173,6 +176,22 @@ TEST_F(EncoderFaults, ASignalEndsTheServerWhateverEncodersDo) {
     EXPECT_TRUE(WIFEXITED(state) && WEXITSTATUS(state) == 0) << "it drains: " << state;
     for (std::thread& caller : callers) caller.join();
   }
+}
+
+TEST_F(EncoderFaults, AServerThatWasStartedDeafToHangupsOutlivesThem) {
+  const std::string program = folder_ / "deaf";
+  ASSERT_TRUE(WriteFileAtomically(program, StrCat("#!/bin/sh\ntrap '' HUP\nexec ", kProgram, " \"$@\"\n")).ok());
+  ASSERT_EQ(chmod(program.c_str(), 0755), 0);
+  Start({}, program);
+  std::ifstream status(StrCat("/proc/", server_->pid(), "/status"));
+  uint64_t ignored = 0;
+  for (std::string word; status >> word;) {
+    if (word == "SigIgn:") status >> std::hex >> ignored;
+  }
+  EXPECT_TRUE(ignored & (uint64_t{1} << (SIGHUP - 1))) << "as nohup leaves it";
+  ASSERT_EQ(kill(server_->pid(), SIGHUP), 0);
+  MakeCollection("c");
+  EXPECT_EQ(server_->Terminate(), 0);
 }
 
 }  // namespace
