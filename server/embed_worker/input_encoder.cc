@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <iterator>
 #include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "base/cores.h"
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "models/image.h"
 #include "models/manifest.h"
@@ -45,18 +46,34 @@ Prepared Prepare(std::string_view stored, int64_t bytes_max, const ManifestInput
   return made;
 }
 
-// Side by side: decoding an image takes as long as a small network.
-std::vector<Prepared> PrepareAll(std::span<const std::string_view> inputs, int64_t bytes_max,
-                                 const ManifestInput* want) {
+// A lack of memory is the error of one input.
+Prepared PrepareSafely(std::string_view stored, int64_t bytes_max, const ManifestInput* want) {
+  try {
+    return Prepare(stored, bytes_max, want);
+  } catch (...) {
+    Prepared failed;
+    failed.status = StatusOfException();
+    return failed;
+  }
+}
+
+// Side by side on at most `threads`: decoding an image takes as long as a small network.
+std::vector<Prepared> PrepareAll(std::span<const std::string_view> inputs, int64_t bytes_max, const ManifestInput* want,
+                                 size_t threads) {
   std::vector<Prepared> all(inputs.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
-    for (size_t i = next++; i < inputs.size(); i = next++) all[i] = Prepare(inputs[i], bytes_max, want);
+    for (size_t i = next++; i < inputs.size(); i = next++) all[i] = PrepareSafely(inputs[i], bytes_max, want);
   };
-  std::vector<std::thread> helpers(std::min<size_t>(static_cast<size_t>(AvailableCores()), inputs.size()) - 1);
-  for (std::thread& helper : helpers) helper = std::thread(work);
+  std::vector<std::thread> helpers(std::min(threads, inputs.size()) - 1);
+  try {
+    for (std::thread& helper : helpers) helper = std::thread(work);
+  } catch (const std::exception&) {  // fewer threads do the same work
+  }
   work();
-  for (std::thread& helper : helpers) helper.join();
+  for (std::thread& helper : helpers) {
+    if (helper.joinable()) helper.join();
+  }
   return all;
 }
 
@@ -103,8 +120,8 @@ EmbeddedInputs InputEncoder::Embed(std::span<const std::string_view> inputs) con
 }
 
 EmbeddedInputs InputEncoder::EmbedTogether(std::span<const std::string_view> inputs) const {
-  const std::vector<Prepared> all =
-      PrepareAll(inputs, input_bytes_max_, encoder_ == nullptr ? nullptr : &encoder_->manifest().input);
+  const std::vector<Prepared> all = PrepareAll(
+      inputs, input_bytes_max_, encoder_ == nullptr ? nullptr : &encoder_->manifest().input, decode_threads_);
   EmbeddedInputs outputs(inputs.size(), std::vector<float>());
   std::vector<size_t> images, tensors;
   for (size_t i = 0; i < all.size(); ++i) {

@@ -25,12 +25,14 @@ class InputEncoder {
   InputEncoder(std::unique_ptr<const Encoder> encoder, const EmbedSetup& setup)
       : encoder_(std::move(encoder)),
         batch_max_(static_cast<size_t>(setup.batch_max)),
-        input_bytes_max_(setup.input_bytes_max) {}
+        input_bytes_max_(setup.input_bytes_max),
+        decode_threads_(static_cast<size_t>(setup.decode_threads)) {}
   EmbeddedInputs EmbedTogether(std::span<const std::string_view> inputs) const;
 
   std::unique_ptr<const Encoder> encoder_;  // nullptr: inputs are only decoded
   size_t batch_max_;
   int64_t input_bytes_max_;
+  size_t decode_threads_;
 };
 
 }  // namespace lightcone::server

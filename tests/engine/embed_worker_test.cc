@@ -3,15 +3,20 @@
 #include "server/engine/embed/embed_worker.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 
 #include "base/child_process.h"
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/utf8.h"
 #include "server/embed_worker/input_encoder.h"
@@ -138,7 +143,7 @@ class EmbedWorkerTest : public EncoderTest {
   EmbedWorkerOptions WorkerOptions(const std::string& program) {
     EmbedWorkerOptions options;
     options.program = {{program, "embed-worker"}, {}, folder_.path() + "/.said", 0, 0};
-    options.setup = {folder_.path() + "/.alone.pt", ToJson(manifest_), 2, 1, 64, 1 << 20};
+    options.setup = {folder_.path() + "/.alone.pt", ToJson(manifest_), 2, 1, 64, 1 << 20, 2};
     EXPECT_TRUE(WriteFileAtomically(options.setup.encoder_path, encoder_).ok());
     options.dimension = kDimension;
     options.time_max = absl::Minutes(2);
@@ -413,13 +418,62 @@ TEST(EmbedFrames, AFrameWithAnyByteChangedIsRefused) {
   EXPECT_TRUE(Fails(ReadFrame(FromText(frame), FrameKind::kInputs, 11), Code::kDataLoss, {"12 bytes", "0 .. 11"}));
 }
 
+TEST_F(EmbedWorkerTest, EncodersOfCallsDecodeOnAllCoresAndThoseOfBackfillsOnTheThreadsOfHelpers) {
+  const std::string said = folder_.path() + "/.setup";
+  Open(Script(StrCat("dd bs=1048576 count=1 of=", said, ".part 2>/dev/null\nmv ", said, ".part ", said)),
+       [](EngineOptions* options) { options->helper_threads = 3; });
+  MakeWorld({});
+  const auto decode_threads = [&] {
+    AwaitThat([&] { return std::filesystem::exists(said); });
+    const auto body = ReadFrame(FromText(ReadFile(said).value_or("")), FrameKind::kSetup, 1 << 20);
+    EXPECT_TRUE(body.ok()) << body.status();
+    return DecodeSetup(body.value_or("")).value_or(EmbedSetup()).decode_threads;
+  };
+  SearchCall call = SearchFor({}, 1);
+  call.queries[0].content = Tensor(1);
+  const auto answer = engine_->Search(call, {});
+  EXPECT_FALSE(answer.ok() && answer->results[0].status.ok()) << "this program embeds nothing";
+  EXPECT_EQ(decode_threads(), std::min(AvailableCores(), kDecodeThreadsMax));
+  std::filesystem::remove(said);
+  ASSERT_TRUE(Start().ok());
+  EXPECT_EQ(decode_threads(), 3);
+}
+
+TEST(InputDecoding, ALackOfMemoryIsTheErrorOfItsInputsAndEndsNoProcess) {
+  if (!kLimitsMemory) GTEST_SKIP() << "the allocator of a sanitizer ends the process";
+  const TensorInput large{{1, 8'192, 4'096}, std::vector<float>(size_t{8'192} * 4'096)};
+  const std::string stored = EncodeInput(large);
+  const std::vector<std::string_view> inputs(8, stored);
+  const auto decode_in_little = [&] {
+    std::ifstream status("/proc/self/status");
+    rlim_t used_kib = 0;
+    for (std::string word; status >> word;) {
+      if (word == "VmData:") status >> used_kib;
+    }
+    const rlim_t limit = (used_kib << 10) + (rlim_t{64} << 20);  // less than one input takes
+    const rlimit little{limit, limit};
+    setrlimit(RLIMIT_DATA, &little);
+    EmbedSetup setup;
+    setup.decode_threads = 4;
+    const auto decoder = InputEncoder::Load(setup);
+    for (const auto& output : decoder->Embed(inputs)) {
+      if (output.status().code() != Code::kResourceExhausted) _exit(1);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(decode_in_little(), testing::ExitedWithCode(0), "");
+}
+
 TEST(EmbedFrames, BodiesComeBackAsTheyWereAndNoPartOfOneIsABody) {
-  const EmbedSetup setup{"/a/path", "{}", 7, 3, 64, 1 << 20};
+  EmbedSetup setup{"/a/path", "{}", 7, 3, 64, 1 << 20, 5};
   const std::string setup_body = EncodeSetup(setup);
   EXPECT_EQ(DecodeSetup(setup_body)->encoder_path, setup.encoder_path);
   EXPECT_EQ(DecodeSetup(setup_body)->manifest_json, setup.manifest_json);
   EXPECT_EQ(DecodeSetup(setup_body)->generation, 7u);
   EXPECT_EQ(DecodeSetup(setup_body)->threads, 3);
+  EXPECT_EQ(DecodeSetup(setup_body)->decode_threads, 5);
+  setup.decode_threads = 0;
+  EXPECT_TRUE(Fails(DecodeSetup(EncodeSetup(setup)), Code::kDataLoss, {"no setup"}));
   const std::vector<std::string> inputs = {"one", "", "three"};
   const std::string inputs_body = EncodeInputs(9, inputs);
   const auto decoded = DecodeInputs(inputs_body);

@@ -19,6 +19,7 @@ namespace lightcone::server {
 using EmbeddedInputs = std::vector<absl::StatusOr<std::vector<float>>>;
 
 inline constexpr size_t kFrameHeadBytes = 24;
+inline constexpr int kDecodeThreadsMax = 256;
 inline constexpr uint64_t kFrameBytesMax = uint64_t{1} << 31;  // longest body
 
 enum class FrameKind : uint32_t {
@@ -41,9 +42,10 @@ absl::StatusOr<std::string> ReadFrame(const ReadBytes& read, FrameKind kind, uin
 struct EmbedSetup {
   std::string encoder_path;  // empty: inputs are only decoded, and their vectors are empty
   std::string manifest_json;
-  uint32_t generation = 0;  // number in messages
-  int threads = 1, batch_max = 64;
+  uint32_t generation = 0;          // number in messages
+  int threads = 1, batch_max = 64;  // threads of the network
   int64_t input_bytes_max = 32 << 20;
+  int decode_threads = 1;  // threads that decode images, 1 .. kDecodeThreadsMax
 };
 std::string EncodeSetup(const EmbedSetup& setup);
 absl::StatusOr<EmbedSetup> DecodeSetup(std::string_view body);

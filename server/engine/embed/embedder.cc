@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
+#include "base/cores.h"
 #include "base/files.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
@@ -73,6 +74,7 @@ EmbedWorkerOptions Embedder::WorkerOptions(const std::string& path, const std::s
   made.program.memory_bytes_max = options_.encoder_memory_bytes_max;
   made.setup.encoder_path = path;
   made.setup.manifest_json = manifest_json;
+  made.setup.decode_threads = std::min(AvailableCores(), kDecodeThreadsMax);
   made.setup.threads = options_.encoder_threads;
   made.setup.batch_max = options_.encoder_batch_max;
   made.setup.input_bytes_max = options_.limits.input_bytes_max;
