@@ -551,5 +551,12 @@ TEST_F(TalkingTest, WhatIsWrittenIsReadAndWhatEndsOrHangsIsTold) {
   EXPECT_EQ(TalkingChild::Start({{"/no/such"}, {}, folder_.path() + "/said", 0}).status().code(), Code::kUnavailable);
 }
 
+TEST_F(TalkingTest, AnAnswerThatComesByteByByteHasNoMoreTimeThanAnother) {
+  auto trickles = Started("while printf x; do :; done");
+  std::string many(64 << 20, ' ');
+  trickles->Allow(absl::Milliseconds(200), [] { return false; });
+  EXPECT_TRUE(Fails(trickles->Read(many.data(), many.size()), Code::kDeadlineExceeded, {"0.2 s"}));
+}
+
 }  // namespace
 }  // namespace lightcone::server
