@@ -231,6 +231,24 @@ TEST_F(BadInput, NamesOfCollectionsAndRequestsAreChecked) {
   EXPECT_TRUE(Fails(engine_->CreateCollection(call), Code::kInvalidArgument, {"request_id", "128"}));
 }
 
+TEST_F(BadInput, ARequestIdThatIsNoneIsRefusedBeforeTheCollectionIsLookedFor) {
+  const std::string id(200, 'r');
+  const auto refused = [](const absl::Status& status) {
+    return Fails(status, Code::kInvalidArgument, {"request_id", "128"});
+  };
+  RegisterCall made;
+  made.request_id = id;
+  made.collection = "none";
+  EXPECT_TRUE(refused(engine_->RegisterGeneration(made).status()));
+  SwitchCall back;
+  back.request_id = id;
+  back.collection = "none";
+  EXPECT_TRUE(refused(engine_->RollbackGeneration(back).status()));
+  EXPECT_TRUE(refused(engine_->PauseBackfill("none", id).status()));
+  EXPECT_TRUE(refused(engine_->DropProbes("none", "daily", id)));
+  EXPECT_TRUE(refused(engine_->Rebuild("none", {}, false, id, {}).status()));
+}
+
 TEST_F(BadInput, ANewNameIsNeitherAFolderNorAnOption) {
   for (const char* name : {".", "..", "-s", "--help"}) {
     CreateCollectionCall call;

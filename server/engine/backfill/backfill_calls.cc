@@ -77,6 +77,7 @@ absl::StatusOr<BackfillStatus> BackfillCalls::Start(const StartBackfillCall& cal
     return InvalidField("head_generation", StrCat(call.head_generation), "nothing without a failure_head");
   }
   LC_RETURN_IF_ERROR(CheckPace(call));
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Backfill& backfill = *served->backfill;
   const uint32_t number = served->collection->number();
@@ -132,6 +133,7 @@ absl::StatusOr<BackfillStatus> BackfillCalls::Start(const StartBackfillCall& cal
 }
 
 absl::StatusOr<BackfillStatus> BackfillCalls::Pause(const std::string& name, const std::string& request_id) {
+  LC_RETURN_IF_ERROR(CheckRequestId(request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   Collection& collection = *served->collection;
   LC_ASSIGN_OR_RETURN(

@@ -228,6 +228,7 @@ absl::Status CollectionCalls::SetAlias(const std::string& alias, const std::stri
 
 absl::StatusOr<CollectionStatus> CollectionCalls::Rebuild(const std::string& name, const IndexChange& index, bool wait,
                                                           const std::string& request_id, const CallContext& context) {
+  LC_RETURN_IF_ERROR(CheckRequestId(request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   Collection& collection = *served->collection;
   {
@@ -260,6 +261,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::IndexPayload(const IndexPayloa
   if (call.drop.size() > kPayloadFieldsMax) {
     return InvalidField("drop", StrCat(call.drop.size(), " long"), StrCat("at most ", kPayloadFieldsMax, " paths"));
   }
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   {

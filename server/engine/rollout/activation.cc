@@ -150,6 +150,7 @@ absl::StatusOr<ActivateAnswer> ActivationCalls::Serve(const Served& served, Oper
 absl::StatusOr<ActivateAnswer> ActivationCalls::Switch(const SwitchCall& call, std::optional<uint32_t> generation) {
   LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
   LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   const std::string fingerprint =

@@ -48,6 +48,7 @@ absl::StatusOr<AdapterStatus> PutAgain(const CollectionState& state, const PutAd
 }  // namespace
 
 absl::StatusOr<AdapterStatus> AdapterCalls::Put(const PutAdapterCall& call) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   const Limits& limits = context_.options.limits;
   if (call.file.empty() || static_cast<int64_t>(call.file.size()) > limits.adapter_bytes_max) {
@@ -85,6 +86,7 @@ absl::StatusOr<AdapterStatus> AdapterCalls::Put(const PutAdapterCall& call) {
 }
 
 absl::Status AdapterCalls::Drop(const DropAdapterCall& call) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   const uint32_t number = collection.number();

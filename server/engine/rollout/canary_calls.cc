@@ -55,6 +55,7 @@ absl::StatusOr<CanaryStatus> CanaryCalls::Set(const SetCanaryCall& call) {
   LC_RETURN_IF_ERROR(CheckReason(call.force, call.reason));
   LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
   LC_RETURN_IF_ERROR(CheckShare(call));
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   const std::string fingerprint = StrCat(collection.number(), "|", call.generation, "|", NumberText(call.share), "|",

@@ -114,6 +114,7 @@ absl::StatusOr<RetireAnswer> RetireCalls::Retire(const RetireCall& call) {
   LC_RETURN_IF_ERROR(CheckOperatorName(call.operator_name));
   const uint32_t generation = call.generation;
   if (generation == 0) return InvalidField("generation", "0", "the number of a generation");
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   LC_ASSIGN_OR_RETURN(

@@ -233,6 +233,7 @@ absl::StatusOr<std::string> FitCalls::Fit(const FitAdapterCall& asked) {
     return FailedPrecondition(
         "this server has no program beside it that fits adapters: run `lightcone adapt` and PutAdapter");
   }
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   const std::string fingerprint = StrCat(collection.number(), "|", DigestOf(Encode(call)));

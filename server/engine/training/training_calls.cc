@@ -177,6 +177,7 @@ absl::StatusOr<std::string> TrainingCalls::Start(const StartTrainingCall& call) 
   if (context_.options.helper_program.empty()) {
     return FailedPrecondition("this server has no program beside it that trains: run `lightcone train`");
   }
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   const std::string arguments = Encode(call);

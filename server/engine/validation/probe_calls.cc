@@ -133,6 +133,7 @@ std::string ListOf(const CollectionRecord& record) {
 absl::StatusOr<ProbeSetStatus> ProbeCalls::Put(const PutProbesCall& call) {
   LC_RETURN_IF_ERROR(CheckName(call.name, "name"));
   LC_RETURN_IF_ERROR(CheckCount(call.probes.size(), context_.options.limits.probes_max, "probes"));
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   const uint32_t number = collection.number();
@@ -166,6 +167,7 @@ absl::StatusOr<ProbeSetStatus> ProbeCalls::Put(const PutProbesCall& call) {
 }
 
 absl::Status ProbeCalls::Drop(const std::string& name, const std::string& set, const std::string& request_id) {
+  LC_RETURN_IF_ERROR(CheckRequestId(request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   const uint32_t number = served->collection->number();
   LC_ASSIGN_OR_RETURN(

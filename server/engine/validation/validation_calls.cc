@@ -105,6 +105,7 @@ absl::StatusOr<std::string> ValidationCalls::Validate(const ValidateCall& call) 
     return InvalidField("tolerance", StrCat(arguments.tolerance), "0 .. 1");
   }
   if (call.generation == 0) return InvalidField("generation", "0", "the number of a generation");
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
   Collection& collection = *served->collection;
   const std::string encoded = EncodeFields(arguments, kArgumentFields);
