@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -68,6 +69,13 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
   return out;
 }
 
+// Trials of encoders leave a thread to the other calls of operators. With one thread they run on the wait lane.
+EngineOptions EngineOptionsOf(const ServerConfig& config) {
+  EngineOptions out = config.engine;
+  out.encoder_trials_max = std::max(1, std::min(config.operate_lane.threads - 1, out.encoder_trials_max));
+  return out;
+}
+
 // Whoever reaches the port may act, so a console that others than this machine reach only shows, unless it is told.
 ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http, Metrics* metrics) {
   const bool local = http.host == "localhost" || http.host == "::1" || http.host.rfind("127.", 0) == 0;
@@ -132,7 +140,7 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   parts->device = true;
   parts->engine = std::move(engine);
   if (parts->engine == nullptr) {
-    LC_ASSIGN_OR_RETURN(parts->engine, Engine::Open(config.engine));
+    LC_ASSIGN_OR_RETURN(parts->engine, Engine::Open(EngineOptionsOf(config)));
   }
   if (before_calls) before_calls();
   LC_ASSIGN_OR_RETURN(parts->rpc, RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, &parts->metrics)));

@@ -13,7 +13,9 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
   using OperatorService::OperatorService;
 
   Unary* Register(Context* context, const v1::RegisterRequest* request, v1::RegisterResponse* response) override {
-    return Operate(context, "Generations/Register", [=, this](const CallContext&) {
+    // The trial of an encoder may take its time: it must not hold the only thread of the operate lane.
+    const bool wait = !request->encoder().empty() && core_->options().operate_lane.threads == 1;
+    return OperateOrWait(wait, context, "Generations/Register", [=, this](const CallContext&) {
       return Convert(core_->engine().RegisterGeneration(FromWire(*request)), response->mutable_generation());
     });
   }

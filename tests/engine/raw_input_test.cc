@@ -1,4 +1,8 @@
 // Raw inputs through a real, tiny encoder: registered as TorchScript, used by upserts and queries.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "base/files.h"
@@ -9,7 +13,44 @@ namespace {
 
 using Code = absl::StatusCode;
 
-class RawInputs : public EncoderTest {};
+class RawInputs : public EncoderTest {
+ protected:
+  void Open(const std::function<void(EngineOptions*)>& change) {
+    engine_.reset();
+    EngineOptions options = OptionsFor(folder_.path());
+    change(&options);
+    engine_ = OpenEngine(options);
+    ASSERT_NE(engine_, nullptr);
+  }
+  // A program that leaves a line in a file each time, then does `body`, then is ours.
+  std::string Script(const std::string& body) {
+    const std::string path = folder_.path() + "/.program";
+    EXPECT_TRUE(WriteFileAtomically(path, StrCat("#!/bin/sh\necho begun >> ", folder_.path(), "/.begun\n", body,
+                                                 "\nexec ", LIGHTCONE_BINARY_DIR "/bin/lightcone-model", " \"$@\"\n"))
+                    .ok());
+    EXPECT_EQ(chmod(path.c_str(), 0755), 0);
+    return path;
+  }
+  int64_t Begun() const {
+    const std::string lines = ReadFile(folder_.path() + "/.begun").value_or("");
+    return std::count(lines.begin(), lines.end(), '\n');
+  }
+  // What happens in a process wakes nobody here.
+  template <typename Until>
+  static void AwaitThat(Until until) {
+    for (const absl::Time limit = absl::Now() + absl::Minutes(3); !until();) {
+      ASSERT_LT(absl::Now(), limit);
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+  }
+  // By a generation, with a raw input.
+  absl::Status Query(uint32_t generation, const CallContext& context = {}) {
+    SearchCall call = SearchFor({}, 1, generation);
+    call.queries[0].content = Tensor(1);
+    const auto answer = engine_->Search(call, context);
+    return answer.ok() ? answer->results[0].status : answer.status();
+  }
+};
 
 TEST_F(RawInputs, AreEmbeddedTheSameForUpsertAndQueryAndSurviveARestart) {
   const auto made = engine_->RegisterGeneration(Call());
@@ -134,6 +175,99 @@ TEST_F(RawInputs, ATruncatedOrForeignEncoderIsRefusedAndLeavesNoFile) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/jobs")) {
     ADD_FAILURE() << entry.path() << " is left of a trial";
   }
+}
+
+TEST_F(RawInputs, ATrialThatAKillALimitOrALackOfMemoryEndsMayBeAskedForAgain) {
+  const auto tried_by = [&](const std::string& body, absl::Duration limit = absl::Minutes(1)) {
+    Open([&](EngineOptions* options) {
+      options->helper_program = Script(body);
+      options->encoder_run_time_max = limit;
+    });
+    return engine_->RegisterGeneration(Call()).status();
+  };
+  EXPECT_TRUE(Fails(tried_by("kill -9 $$"), Code::kUnavailable, {"encoder", "SIGKILL"}));
+  EXPECT_TRUE(Fails(tried_by("exec sleep 1000", absl::Seconds(1)), Code::kUnavailable, {"encoder.run_seconds_max"}));
+  EXPECT_TRUE(Fails(tried_by("echo out of memory >&2; exit 6"), Code::kUnavailable, {"out of memory"}));
+  EXPECT_TRUE(Fails(tried_by("kill -11 $$"), Code::kInvalidArgument, {"encoder", "SIGSEGV"}));
+}
+
+TEST_F(RawInputs, NoMoreEncodersAreTriedAtOnceThanTheOptionAllows) {
+  Open([&](EngineOptions* options) {
+    options->helper_program = Script("exec sleep 1000");
+    options->encoder_trials_max = 1;
+  });
+  std::thread first(
+      [&] { EXPECT_TRUE(Fails(engine_->RegisterGeneration(Call()), Code::kUnavailable, {"shutting down"})); });
+  AwaitThat([&] { return Begun() == 1; });
+  EXPECT_TRUE(Fails(engine_->RegisterGeneration(Call()), Code::kResourceExhausted, {"1 encoders are being tried"}));
+  engine_->StopEncoders();
+  first.join();
+}
+
+TEST_F(RawInputs, AnEncoderKeepsItsProcessForAWhileWhenAnotherOneWaits) {
+  for (uint32_t parent = 0; parent < 2; ++parent) {
+    RegisterCall call = Call();
+    call.parent = parent;
+    ASSERT_TRUE(engine_->RegisterGeneration(call).ok());
+  }
+  Activate(1);
+  Open([&](EngineOptions* options) {
+    options->helper_program = Script("");
+    options->encoder_processes_max = 1;
+    options->encoder_stay = absl::Hours(1);
+  });
+  EXPECT_TRUE(Query(1).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/jobs/encoder-1-1-0.txt")) << "a file of the seat alone";
+  CallContext soon;
+  soon.deadline = absl::Now() + absl::Seconds(2);
+  EXPECT_EQ(Query(2, soon).code(), Code::kDeadlineExceeded);
+  EXPECT_TRUE(Query(1).ok());
+  EXPECT_EQ(Begun(), 1);
+  Open([&](EngineOptions* options) {
+    options->helper_program = Script("");
+    options->encoder_processes_max = 1;
+    options->encoder_stay = absl::ZeroDuration();
+  });
+  EXPECT_TRUE(Query(1).ok());
+  EXPECT_TRUE(Query(2).ok());
+  EXPECT_EQ(Begun(), 3);
+}
+
+TEST_F(RawInputs, AValidationWhoseEncoderStopsWithTheServerGoesOnWithTheNextStart) {
+  MakeFaultyEncoder();
+  for (uint32_t parent = 0; parent < 2; ++parent) {
+    RegisterCall call = Call();
+    call.parent = parent;
+    ASSERT_TRUE(engine_->RegisterGeneration(call).ok());
+  }
+  Activate(1);
+  Write(BatchOf({ItemOf(Id("a"), {0.1f, 0, 0, 0})}));
+  TensorInput slow = std::get<TensorInput>(Tensor(1));
+  slow.values[0] = kIsSlow;
+  Probe probe;
+  probe.vectors = {{1, {0.1f, 0, 0, 0}}};
+  probe.input = slow;
+  probe.relevant = {Id("a")};
+  PutProbesCall put{"", "c", "daily", "", {}};
+  put.probes.push_back(std::move(probe));
+  ASSERT_TRUE(engine_->PutProbes(put).ok());
+  ValidateCall call;
+  call.collection = "c";
+  call.generation = 2;
+  const auto id = engine_->ValidateGeneration(call);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const std::string said = folder_.path() + "/jobs/encoder-1-2-0.txt";
+  AwaitThat([&] {
+    EXPECT_FALSE(engine_->GetJob(*id)->final()) << engine_->GetJob(*id)->error;
+    return engine_->GetJob(*id)->final() || ReadFile(said).value_or("").find("slow") != std::string::npos;
+  });
+  engine_->StopEncoders();
+  AwaitThat([&] { return engine_->GetJob(*id)->state != JobState::kRunning; });
+  EXPECT_EQ(engine_->GetJob(*id)->state, JobState::kQueued);
+  LetSlowGoOn();
+  Restart();
+  AwaitThat([&] { return engine_->GetJob(*id)->final(); });
+  EXPECT_EQ(engine_->GetJob(*id)->state, JobState::kSucceeded) << engine_->GetJob(*id)->error;
 }
 
 }  // namespace

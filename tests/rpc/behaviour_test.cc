@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -98,6 +99,39 @@ class Behaviour : public WireTest {
   absl::Notification released_;
   std::atomic<int> searches_started_{0}, cancelled_seen_{0};
 };
+
+TEST_F(Behaviour, TrialsOfEncodersLeaveAThreadToTheOtherCallsOfOperators) {
+  config_.operate_lane.threads = 1;
+  ServeFake();
+  absl::Notification trying;
+  fake_->on_register = [&]() -> absl::StatusOr<GenerationStatus> {
+    trying.Notify();
+    released_.WaitForNotification();
+    return GenerationStatus{};
+  };
+  std::thread caller([&] {
+    grpc::ClientContext context;
+    v1::RegisterRequest request;
+    request.set_collection("c");
+    request.set_encoder("a file");
+    v1::RegisterResponse response;
+    EXPECT_TRUE(generations_->Register(&context, request, &response).ok());
+  });
+  trying.WaitForNotification();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  v1::GenerationsListResponse response;
+  const grpc::Status listed = generations_->List(&context, {}, &response);
+  EXPECT_TRUE(listed.ok()) << listed.error_message();
+  released_.Notify();
+  caller.join();
+}
+
+TEST_F(Behaviour, FewThreadsForOperatorsTryOneEncoderAtOnce) {
+  config_.operate_lane.threads = 2;
+  Serve();
+  EXPECT_EQ(server_->engine().options().encoder_trials_max, 1);
+}
 
 TEST_F(Behaviour, HealthKnowsTheServerAndEachService) {
   ServeFake();

@@ -13,7 +13,10 @@ namespace lightcone::server {
 
 class FakeRollout : public Engine {
  public:
-  absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall&) override { return GenerationStatus{}; }
+  std::function<absl::StatusOr<GenerationStatus>()> on_register;
+  absl::StatusOr<GenerationStatus> RegisterGeneration(const RegisterCall&) override {
+    return on_register ? on_register() : GenerationStatus{};
+  }
   absl::StatusOr<std::vector<GenerationStatus>> ListGenerations(const std::string&) override {
     return std::vector<GenerationStatus>();
   }

@@ -447,6 +447,8 @@ struct EngineOptions {
   absl::Duration encoder_linger = absl::Milliseconds(2);  // time that a batch waits for company
   int64_t encoder_queue_max = 4'096;                      // inputs waiting; above: RESOURCE_EXHAUSTED
   int encoder_processes_max = 4;                          // encoders that are kept in processes at once
+  int encoder_trials_max = 2;                             // encoders that are tried at once before they are registered
+  absl::Duration encoder_stay = absl::Seconds(2);         // least time of an encoder in a process; tests change it
   absl::Duration encoder_run_time_max = absl::Seconds(30);  // of a batch, or to load an encoder; then it hangs
   int64_t encoder_memory_bytes_max = int64_t{8} << 30;      // that an encoder's process may write to; 0: no limit
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are

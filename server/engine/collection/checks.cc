@@ -179,6 +179,7 @@ absl::Status EngineOptions::Validate() const {
   LC_RETURN_IF_ERROR(CheckRange(absl::ToInt64Microseconds(encoder_linger), 0, 10'000'000, "encoder_linger (us)"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_queue_max, 1, 10'000'000, "encoder_queue_max"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_processes_max, 1, 256, "encoder_processes_max"));
+  LC_RETURN_IF_ERROR(CheckRange(encoder_trials_max, 1, 256, "encoder_trials_max"));
   LC_RETURN_IF_ERROR(CheckRange(absl::ToInt64Seconds(encoder_run_time_max), 1, 86'400, "encoder_run_time_max (s)"));
   LC_RETURN_IF_ERROR(CheckRange(encoder_memory_bytes_max, 0, int64_t{1} << 50, "encoder_memory_bytes_max"));
   LC_RETURN_IF_ERROR(CheckRange(helper_threads, 1, 256, "helper_threads"));

@@ -43,7 +43,7 @@ struct EmbedSetup {
   std::string encoder_path;  // empty: inputs are only decoded, and their vectors are empty
   std::string manifest_json;
   uint32_t generation = 0;          // number in messages
-  int threads = 1, batch_max = 64;  // threads of the network
+  int threads = 1, batch_max = 64;  // threads of the network, and inputs of one run
   int64_t input_bytes_max = 32 << 20;
   int decode_threads = 1;  // threads that decode images, 1 .. kDecodeThreadsMax
 };

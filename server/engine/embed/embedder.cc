@@ -18,7 +18,6 @@ namespace {
 constexpr absl::Duration kPoll = absl::Milliseconds(20);  // pause between looks for a caller that is gone
 constexpr absl::Duration kWarm = absl::Minutes(5);        // lifetime of a child without inputs
 constexpr absl::Duration kPatience = absl::Seconds(5);    // wait after which a busy encoder gives up its seat
-constexpr int kTrialsMax = 2;                             // trials at once, fewer than the threads for operators' calls
 constexpr char kTimeOption[] = "encoder.run_seconds_max";
 constexpr char kInput[] = "input";  // a child's name for each input
 
@@ -74,8 +73,8 @@ EmbedWorkerOptions Embedder::WorkerOptions(const std::string& path, const std::s
   made.program.memory_bytes_max = options_.encoder_memory_bytes_max;
   made.setup.encoder_path = path;
   made.setup.manifest_json = manifest_json;
-  made.setup.decode_threads = std::min(AvailableCores(), kDecodeThreadsMax);
   made.setup.threads = options_.encoder_threads;
+  made.setup.decode_threads = std::min(AvailableCores(), kDecodeThreadsMax);
   made.setup.batch_max = options_.encoder_batch_max;
   made.setup.input_bytes_max = options_.limits.input_bytes_max;
   made.dimension = static_cast<size_t>(manifest.dimension);
@@ -91,7 +90,7 @@ absl::Status Embedder::Try(const std::string& path, const std::string& manifest_
   std::string output;
   {
     absl::MutexLock lock(&mu_);
-    if (trials_ >= kTrialsMax) {
+    if (trials_ >= options_.encoder_trials_max) {
       return ResourceExhausted(StrCat(trials_, " encoders are being tried, the most at once; try again later"));
     }
     ++trials_;
@@ -185,6 +184,7 @@ absl::Status Embedder::Serve(const std::shared_ptr<Source>& source, const Ticket
     const absl::Status alive = CheckAlive(context, "embed");
     if (alive.ok()) continue;
     for (const auto& ticket : tickets) queued_ -= static_cast<int64_t>(std::erase(source->queue, ticket));
+    if (source->queue.empty() && std::exchange(source->waiting, false)) std::erase(waiting_, source);
     return alive;
   }
   return stopping_ ? Stopped() : absl::OkStatus();
@@ -195,13 +195,20 @@ std::shared_ptr<Embedder::Source> Embedder::NextFor(size_t seat) const {
   const bool has_work = own != nullptr && !own->queue.empty();
   if (waiting_.empty()) return has_work ? own : nullptr;
   if (has_work) return absl::Now() - waiting_.front()->waiting_since < kPatience ? own : waiting_.front();
-  // One idle seat takes what waits: an empty one, else the one that was used least recently.
+  // One idle seat takes what waits: an empty one, else the one that was used least recently. A source keeps its seat
+  // for a while, for its child took longer to start than inputs take. Who waits for a vector looks again every kPoll.
+  const absl::Time now = absl::Now();
+  const auto is_free = [this, now](const Seat& one) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (one.busy) return false;
+    return one.source == nullptr || (one.source->queue.empty() && now - one.begun >= options_.encoder_stay);
+  };
+  if (!is_free(seats_[seat])) return nullptr;
   const auto rank = [this](size_t i) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return std::pair(seats_[i].source != nullptr, seats_[i].used);
   };
   for (size_t i = 0; i < seats_.size(); ++i) {
-    const bool idle = !seats_[i].busy && (seats_[i].source == nullptr || seats_[i].source->queue.empty());
-    if (i != seat && idle && (rank(i) < rank(seat) || (rank(i) == rank(seat) && i < seat))) return nullptr;
+    if (i != seat && is_free(seats_[i]) && (rank(i) < rank(seat) || (rank(i) == rank(seat) && i < seat)))
+      return nullptr;
   }
   return waiting_.front();
 }
@@ -266,7 +273,10 @@ void Embedder::Work(size_t number) {
     const bool in_time = mu_.AwaitWithTimeout(absl::Condition(&called), patience);
     if (stopping_) break;
     std::shared_ptr<Source> source = in_time ? NextFor(number) : nullptr;
-    if (source != seat.source) {  // a seat without a source has no worker
+    const bool leaves = !in_time || (seat.source != nullptr && seat.source->forgotten);
+    if (source == nullptr && !leaves) continue;  // Another seat became free meanwhile.
+    const bool takes = source != seat.source;
+    if (takes) {  // a seat without a source has no worker
       source == nullptr ? LeaveSource(seat) : TakeSource(seat, source);
       seat.busy = true;
       mu_.Unlock();
@@ -275,7 +285,7 @@ void Embedder::Work(size_t number) {
         const auto [collection, generation] = source->key;
         EmbedWorkerOptions options =
             WorkerOptions(folders_.Encoder(collection, generation), source->manifest_json, source->manifest,
-                          StrCat(folders_.Jobs(), "/encoder-", collection, "-", generation, ".txt"));
+                          StrCat(folders_.Jobs(), "/encoder-", collection, "-", generation, "-", number, ".txt"));
         options.setup.generation = generation;
         worker = std::make_unique<EmbedWorker>(std::move(options));
         MakeFolders(folders_.Jobs()).IgnoreError();  // the worker tells that it is not there
@@ -295,6 +305,7 @@ void Embedder::Work(size_t number) {
     mu_.Lock();
     seat.busy = false;
     seat.used = absl::Now();
+    if (takes) seat.begun = seat.used;
   }
 }
 

@@ -75,6 +75,7 @@ class Embedder {
   struct Seat {
     std::shared_ptr<Source> source;
     absl::Time used = absl::InfinitePast();
+    absl::Time begun = absl::InfinitePast();  // end of the first batch of `source`
     bool busy = false;
     std::thread thread;
   };
