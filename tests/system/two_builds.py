@@ -45,7 +45,7 @@ class Server:
             raise RuntimeError(f"{binary} serve did not start; see {folder}.log")
 
     def call(self, *words, fails=False):
-        done = subprocess.run([self.binary, *map(str, words), "--json", "--server", self.address, "--timeout", "60"],
+        done = subprocess.run([self.binary, *map(str, words), "--json", "--server", self.address, "--timeout", "600"],
                               capture_output=True, text=True)
         if done.returncode != 0 and not fails:
             raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()} {done.stdout.strip()}")
@@ -118,7 +118,7 @@ def fill(server, folder, rows):
 
 
 def wait_for_jobs(server):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         jobs = json.loads(server.call("job", "list"))
         listed = jobs["jobs"] if isinstance(jobs, dict) else jobs
