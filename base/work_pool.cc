@@ -2,11 +2,35 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "base/cores.h"
 #include "base/dcheck.h"
 
 namespace lightcone {
+namespace {
+
+thread_local WorkPool* pool_of_thread = nullptr;  // null also within a long step
+
+}  // namespace
+
+WorkPool::LongStep::LongStep() {
+  WorkPool* const pool = pool_of_thread;
+  if (pool == nullptr) return;
+  absl::MutexLock lock(&pool->mu_);
+  granted_ = pool->long_steps_ < pool->threads_max_;
+  if (!granted_) return;
+  pool_ = std::exchange(pool_of_thread, nullptr);
+  ++pool->long_steps_;
+  if (!pool->queue_.empty()) pool->CallThread();
+}
+
+WorkPool::LongStep::~LongStep() {
+  if (pool_ == nullptr) return;
+  pool_of_thread = pool_;
+  absl::MutexLock lock(&pool_->mu_);
+  --pool_->long_steps_;
+}
 
 WorkPool::WorkPool(int threads_max, std::function<void()> begin)
     : threads_max_(static_cast<size_t>(threads_max)), begin_(std::move(begin)) {
@@ -30,14 +54,13 @@ WorkPool::~WorkPool() {
 
 void WorkPool::Enqueue(Entry& entry, Clock::time_point due) {
   entry.turn = {due, turns_++};
-  entry.queued = true;
-  queue_.emplace(entry.turn, &entry);
+  entry.node.key() = entry.turn;
+  queue_.insert(std::move(entry.node));
   if (queue_.begin()->second == &entry) CallThread();
 }
 
 void WorkPool::Dequeue(Entry& entry) {
-  if (entry.queued) queue_.erase(entry.turn);
-  entry.queued = false;
+  if (entry.queued()) entry.node = queue_.extract(entry.turn);
 }
 
 void WorkPool::CallThread() {
@@ -45,7 +68,7 @@ void WorkPool::CallThread() {
     first_turn_.Signal();  // The first turn may be another one.
   } else if (idle_ > 0) {
     any_turn_.Signal();
-  } else if (threads_.size() < threads_max_ && !stopping_) {
+  } else if (threads_.size() < threads_max_ + long_steps_ && !stopping_) {
     try {
       threads_.emplace_back([this] { WorkLoop(); });
     } catch (const std::exception&) {  // No thread or no memory: those that are there do the work.
@@ -54,15 +77,16 @@ void WorkPool::CallThread() {
 }
 
 void WorkPool::WorkLoop() {
+  pool_of_thread = this;
   begin_();
   absl::MutexLock lock(&mu_);
   while (!stopping_) {
-    if (!queue_.empty() && queue_.begin()->first.first <= Clock::now()) {
+    if (MayRun() && !queue_.empty() && queue_.begin()->first.first <= Clock::now()) {
       RunFirst();
       continue;
     }
     ++idle_;
-    if (timed_ || queue_.empty()) {
+    if (timed_ || queue_.empty() || !MayRun()) {  // The end of a step looks at the queue.
       any_turn_.Wait(&mu_);
     } else {
       timed_ = true;
@@ -77,12 +101,14 @@ void WorkPool::RunFirst() {
   Entry& entry = *queue_.begin()->second;
   Dequeue(entry);
   entry.running = true;
+  ++running_;
   entry.woken.store(false);
   if (!queue_.empty()) CallThread();
   mu_.Unlock();
   const absl::Duration wait = entry.step();
   mu_.Lock();
   entry.running = false;
+  --running_;
   if (entry.removed) {
     step_ended_.SignalAll();
     return;
@@ -95,7 +121,7 @@ void WorkPool::RunFirst() {
 void WorkPool::Wake(Entry& entry) {
   if (entry.woken.exchange(true)) return;
   absl::MutexLock lock(&mu_);
-  if (!entry.queued) return;  // Another step follows the running one.
+  if (!entry.queued()) return;  // Another step follows the running one.
   const Clock::time_point now = Clock::now();
   if (entry.turn.first <= now) return;
   Dequeue(entry);
@@ -119,6 +145,9 @@ std::shared_ptr<WorkPool> SharedPool::Get() {
 RecurringWork::RecurringWork(std::shared_ptr<WorkPool> pool, std::function<absl::Duration()> step)
     : pool_(std::move(pool)) {
   entry_.step = std::move(step);
+  WorkPool::Queue node;
+  node.emplace(entry_.turn, &entry_);
+  entry_.node = node.extract(node.begin());
   absl::MutexLock lock(&pool_->mu_);
   pool_->Enqueue(entry_, WorkPool::Clock::now());
 }

@@ -1,14 +1,37 @@
 #include "base/work_pool.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+
+namespace lightcone {
+namespace {
+
+thread_local bool no_memory = false;  // whether allocations of the thread fail
+
+}  // namespace
+}  // namespace lightcone
+
+// Every allocation of the program comes here, so that one thread can be without memory.
+void* operator new(std::size_t bytes) {
+  void* const memory = lightcone::no_memory ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return lightcone::no_memory ? nullptr : std::malloc(bytes);
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace lightcone {
 namespace {
@@ -105,6 +128,89 @@ TEST(WorkPool, ItRunsAsManyStepsAtATimeAsItHasThreads) {
   EXPECT_TRUE(Comes([&] { return most == 3; }));
   absl::SleepFor(absl::Milliseconds(20));
   EXPECT_EQ(most, 3);
+}
+
+// Steps of a work that stay within a long step until they are let go.
+class HeldInALongStep {
+ public:
+  explicit HeldInALongStep(std::shared_ptr<WorkPool> pool)
+      : work_(std::move(pool), [this] {
+          const WorkPool::LongStep long_step;
+          const WorkPool::LongStep within;
+          granted_ = long_step.granted() && within.granted();
+          begun_.Notify();
+          go_on_.WaitForNotification();
+          return absl::InfiniteDuration();
+        }) {}
+  ~HeldInALongStep() { go_on_.Notify(); }
+
+  // Waits until the step has begun.
+  bool granted() {
+    EXPECT_TRUE(begun_.WaitForNotificationWithTimeout(absl::Minutes(1)));
+    return granted_;
+  }
+
+ private:
+  absl::Notification begun_, go_on_;
+  std::atomic<bool> granted_ = false;
+  RecurringWork work_;
+};
+
+TEST(WorkPool, LongStepsLeaveEveryThreadToTheStepsOfOthers) {
+  const auto pool = PoolOf(2);
+  HeldInALongStep first(pool), second(pool);
+  EXPECT_TRUE(first.granted());
+  EXPECT_TRUE(second.granted());
+  std::atomic<int> steps = 0;
+  RecurringWork other(pool, [&] { return ++steps < 50 ? absl::ZeroDuration() : absl::InfiniteDuration(); });
+  EXPECT_TRUE(Comes([&] { return steps == 50; }));
+  HeldInALongStep third(pool);
+  EXPECT_FALSE(third.granted()) << "threads are bounded";
+  other.Wake();
+  EXPECT_TRUE(Comes([&] { return steps == 51; })) << "the third holds one of two threads";
+}
+
+TEST(WorkPool, ThreadsThatALongStepBroughtAddNoStepsOnceItIsOver) {
+  const auto pool = PoolOf(1);
+  std::atomic<int> steps = 0, running = 0;
+  std::atomic<bool> overlapped = false;
+  const auto step = [&] {
+    if (++running > 1) overlapped = true;
+    std::this_thread::yield();
+    --running;
+    return ++steps < 2'000 ? absl::ZeroDuration() : absl::InfiniteDuration();
+  };
+  auto held = std::make_unique<HeldInALongStep>(pool);
+  EXPECT_TRUE(held->granted());
+  std::atomic<bool> ran = false;
+  RecurringWork other(pool, [&] {
+    ran = true;
+    return absl::InfiniteDuration();
+  });
+  EXPECT_TRUE(Comes([&] { return ran.load(); }));
+  held.reset();
+  RecurringWork first(pool, step), second(pool, step);
+  EXPECT_TRUE(Comes([&] { return steps >= 2'000; }));
+  EXPECT_FALSE(overlapped);
+}
+
+TEST(WorkPool, OutsideItsStepsALongStepChangesNothing) {
+  const WorkPool::LongStep long_step;
+  EXPECT_TRUE(long_step.granted());
+}
+
+TEST(WorkPool, StepsAndWakesTakeNoMemory) {
+  const auto pool = PoolOf(2);
+  std::atomic<int> steps = 0;
+  RecurringWork work(pool, [&] {
+    no_memory = true;  // for good: the thread enters the next turn into the queue later
+    return ++steps % 3 == 0 ? absl::InfiniteDuration() : absl::ZeroDuration();
+  });
+  EXPECT_TRUE(Comes([&] { return steps == 3; }));
+  no_memory = true;
+  work.Wake();
+  no_memory = false;
+  EXPECT_TRUE(Comes([&] { return steps == 6; }));
 }
 
 }  // namespace

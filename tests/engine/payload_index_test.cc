@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "base/cores.h"
 #include "nlohmann/json.hpp"
 #include "server/engine/filter/value_index.h"
 #include "store/keys.h"
@@ -119,6 +123,38 @@ TEST(PayloadIndexes, EncloseWhatPassesWhateverTheTypesOfFieldsAndValues) {
   }
   EXPECT_GT(exact, 300);
   EXPECT_GT(indexed, 300);
+}
+
+// Payloads that are not read before they are let go.
+class HeldTruth : public Truth {
+ public:
+  absl::Status ForEachPayload(absl::FunctionRef<absl::Status(uint64_t, std::string_view)> visit,
+                              std::vector<uint64_t>* damaged) override {
+    reading.Notify();
+    go_on.WaitForNotification();
+    return Truth::ForEachPayload(visit, damaged);
+  }
+  absl::Notification reading, go_on;
+};
+
+TEST(PayloadIndexes, AreBuiltBesideAsManyOthersAsBuildsHaveThreads) {
+  const std::vector<PayloadField> fields = {{"n", PayloadType::kInteger}};
+  const auto late = [give_up = absl::Now() + absl::Minutes(1)] { return absl::Now() > give_up; };
+  std::vector<std::unique_ptr<HeldTruth>> held;
+  std::vector<std::unique_ptr<PayloadIndex>> indexes;
+  for (int i = 0; i < std::max(4, AvailableCores()); ++i) {
+    held.push_back(std::make_unique<HeldTruth>());
+    indexes.push_back(std::make_unique<PayloadIndex>(held.back().get()));
+    indexes.back()->Declare(fields);
+    EXPECT_TRUE(held.back()->reading.WaitForNotificationWithTimeout(absl::Minutes(1)));
+  }
+  Truth small;
+  small.payloads[1] = R"({"n": 1})";
+  PayloadIndex index(&small);
+  index.Declare(fields);
+  EXPECT_TRUE(index.WaitReady(late));
+  for (const auto& truth : held) truth->go_on.Notify();
+  for (const auto& other : indexes) EXPECT_TRUE(other->WaitReady(late));
 }
 
 TEST(PayloadIndexes, HoldManyValuesInLeavesThatSplitAndEmpty) {

@@ -93,6 +93,7 @@ absl::Duration PayloadIndex::BuildDeclared() {
 }
 
 absl::StatusOr<size_t> PayloadIndex::Build(const std::vector<FieldPtr>& fields) {
+  const WorkPool::LongStep long_step;  // Few payloads do not wait behind very many.
   const uint64_t expected = source_->Payloads();
   {
     absl::MutexLock lock(&mu_);
