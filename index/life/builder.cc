@@ -102,7 +102,7 @@ std::optional<BuildJob> Builder::BeginSeal() {
 absl::StatusOr<std::optional<absl::Duration>> Builder::WorkOnce() {
   if (state_.stopping()) return std::nullopt;
   LookAtFilesForFlush();
-  LC_RETURN_IF_ERROR(repair_.MendDamage(&failed_));
+  LC_ASSIGN_OR_RETURN(const bool mended, repair_.MendDamage(&failed_));
   const std::optional<BuildJob> job = BeginSeal();
   // After a flush may have been answered: a segment that is installed now is in no checkpoint yet.
   rewrites_.Finish();
@@ -116,7 +116,7 @@ absl::StatusOr<std::optional<absl::Duration>> Builder::WorkOnce() {
       return next == absl::InfiniteDuration() ? absl::ZeroDuration() : next;
     }
     if (flushing && rewrites_.HasBegun()) return rewrites_.IsDone() ? absl::ZeroDuration() : kLookForDamageEvery;
-    if (!state_.checkpoint_due) return std::nullopt;
+    if (!state_.checkpoint_due) return mended ? std::nullopt : std::optional(kLookForDamageEvery);
   }
   LC_RETURN_IF_ERROR(job ? sealer_.Seal(*job) : WriteIndexCheckpoint(state_));
   if (job && job->plan.provisional && MayWaitForBurst()) return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include "base/exceptions.h"
 #include "base/status.h"
+#include "base/work_pool.h"
 #include "spdlog/spdlog.h"
 
 namespace lightcone {
@@ -68,7 +69,7 @@ class Repair::Batches {
   int64_t rows_ = 0;
 };
 
-absl::Status Repair::MendDamage(std::map<uint32_t, absl::Status>* unmended) {
+absl::StatusOr<bool> Repair::MendDamage(std::map<uint32_t, absl::Status>* unmended) {
   std::vector<uint32_t> numbers;
   {
     absl::MutexLock lock(&state_.mu);
@@ -81,6 +82,9 @@ absl::Status Repair::MendDamage(std::map<uint32_t, absl::Status>* unmended) {
     });
     numbers = BeginRepairs(*unmended);
   }
+  if (numbers.empty()) return true;
+  const WorkPool::LongStep long_step;  // The store may be read for hours.
+  if (!long_step.granted()) return false;
   for (const uint32_t number : numbers) {
     absl::Status mended;
     try {
@@ -91,7 +95,7 @@ absl::Status Repair::MendDamage(std::map<uint32_t, absl::Status>* unmended) {
     absl::MutexLock lock(&state_.mu);
     if (!mended.ok() && state_.generations.contains(number)) unmended->emplace(number, mended);
   }
-  return absl::OkStatus();
+  return true;
 }
 
 std::vector<uint32_t> Repair::BeginRepairs(const std::map<uint32_t, absl::Status>& unmended) {

@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "index/life/file_checks.h"
 #include "index/life/index_state.h"
 #include "index/life/row_writer.h"
@@ -20,8 +21,9 @@ class Repair {
   Repair(IndexState& state, const FileChecks& checks, RowWriter& writer, Sealer& sealer)
       : state_(state), checks_(checks), writer_(writer), sealer_(sealer) {}
 
-  // Repairs the generations that have marked segments. Leaves out those in `unmended`, and adds those that fail.
-  absl::Status MendDamage(std::map<uint32_t, absl::Status>* unmended) ABSL_LOCKS_EXCLUDED(state_.mu);
+  // Repairs the generations that have marked segments. Leaves out those in `unmended`, and adds those that fail. False:
+  // repairs of other indexes have all the threads that are there for them, and the caller comes back later.
+  absl::StatusOr<bool> MendDamage(std::map<uint32_t, absl::Status>* unmended) ABSL_LOCKS_EXCLUDED(state_.mu);
   // Puts rows of a generation that the store has and no segment does into growing segments. NOT_FOUND when the
   // generation is dropped meanwhile.
   absl::Status Recover(uint32_t number) ABSL_LOCKS_EXCLUDED(state_.mu);
