@@ -133,33 +133,37 @@ absl::Status SealedSegment::CheckFiles() const {
   return absl::OkStatus();
 }
 
-absl::Status SealedSegment::CheckFile(const MappedFile& file, absl::FunctionRef<bool(size_t)> go_on) const {
+absl::Status SealedSegment::CheckFile(const MappedFile& file, CheckedUpTo& so_far,
+                                      absl::FunctionRef<bool(size_t)> go_on) const {
   const std::string path = PathOf(file.name);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT) return DataLoss(StrCat("'", path, "' is gone"));
   if (fd < 0) return ReadError(errno, "open", path);
   const auto closing = absl::MakeCleanup([fd] { ::close(fd); });
   std::array<char, kCheckBytes> buffer;
-  uint32_t crc32c = 0;
-  uint64_t bytes = 0;
   while (true) {
-    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    const ssize_t n = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(so_far.bytes));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ReadError(errno, "read", path);
     if (n == 0) break;
-    crc32c = Crc32c({buffer.data(), static_cast<size_t>(n)}, crc32c);
-    bytes += static_cast<uint64_t>(n);
+    so_far.crc32c = Crc32c({buffer.data(), static_cast<size_t>(n)}, so_far.crc32c);
+    so_far.bytes += static_cast<uint64_t>(n);
     if (!go_on(static_cast<size_t>(n))) return MakeStatus(absl::StatusCode::kCancelled, "check stopped");
   }
   const FileEntry& entry = *manifest_.File(file.name);
-  if (bytes != entry.bytes) return DataLoss(StrCat("'", path, "' has ", bytes, " bytes instead of ", entry.bytes));
-  if (crc32c != entry.crc32c) return DataLoss(StrCat("'", path, "' has a wrong checksum"));
+  if (so_far.bytes != entry.bytes) {
+    return DataLoss(StrCat("'", path, "' has ", so_far.bytes, " bytes instead of ", entry.bytes));
+  }
+  if (so_far.crc32c != entry.crc32c) return DataLoss(StrCat("'", path, "' has a wrong checksum"));
   return absl::OkStatus();
 }
 
-absl::Status SealedSegment::Check(absl::FunctionRef<bool(size_t)> go_on) const {
+absl::Status SealedSegment::Check(CheckedUpTo& so_far, absl::FunctionRef<bool(size_t)> go_on) const {
   LC_RETURN_IF_ERROR(CheckFiles());
-  for (const MappedFile& file : files_) LC_RETURN_IF_ERROR(CheckFile(file, go_on));
+  while (so_far.file < files_.size()) {
+    LC_RETURN_IF_ERROR(CheckFile(files_[so_far.file], so_far, go_on));
+    so_far = {.file = so_far.file + 1};
+  }
   // The files are as they were written. These checks look for errors of the writer.
   if (LargestBias(block_.factors, rows()) > bias_max_) return DataLoss(StrCat("'", folder_, "': bias_max is too low"));
   if (graph() != nullptr) LC_RETURN_IF_ERROR(graph_.Check());

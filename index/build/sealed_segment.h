@@ -6,6 +6,8 @@
 // searches. Threads: see segment.h; the checks are safe from any thread.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,10 +31,24 @@ class SealedSegment : public Segment {
   // say nothing about the segment.
   static absl::StatusOr<std::shared_ptr<SealedSegment>> Open(const std::string& folder, bool with_states);
 
+  // How far a check has read.
+  struct CheckedUpTo {
+    size_t file = 0;     // files before this one are right
+    uint64_t bytes = 0;  // bytes of this file that were read
+    uint32_t crc32c = 0;
+  };
   // Reads every file through and checks checksums and structure. It reads by the file system, not by the mapping, so
-  // that it takes no memory. `go_on` is asked after every read of `bytes`; CANCELLED when it says no. DATA_LOSS: the
-  // caller marks the segment. Other errors (no file descriptor left) say nothing about the segment.
-  absl::Status Check(absl::FunctionRef<bool(size_t bytes)> go_on) const;
+  // that it takes no memory. `go_on` is asked after every read of `bytes`; CANCELLED when it says no, and a later call
+  // with the same `so_far` goes on there. DATA_LOSS: the caller marks the segment. Other errors (no file descriptor
+  // left) say nothing about the segment.
+  absl::Status Check(CheckedUpTo& so_far, absl::FunctionRef<bool(size_t bytes)> go_on) const;
+  absl::Status Check(absl::FunctionRef<bool(size_t bytes)> go_on) const {
+    CheckedUpTo so_far;
+    return Check(so_far, go_on);
+  }
+  // Whether a check since the start found the files right: another one that reads them stops.
+  bool checked() const { return checked_.load(std::memory_order_relaxed); }
+  void set_checked() { checked_.store(true, std::memory_order_relaxed); }
   // DATA_LOSS unless the mapped files are still at their paths, with their sizes. Cheap.
   absl::Status CheckFiles() const;
 
@@ -80,7 +96,7 @@ class SealedSegment : public Segment {
   absl::Status MapFiles();
   absl::Status CheckSum(std::string_view name) const;
   absl::Status CheckIds() const;
-  absl::Status CheckFile(const MappedFile& file, absl::FunctionRef<bool(size_t)> go_on) const;
+  absl::Status CheckFile(const MappedFile& file, CheckedUpTo& so_far, absl::FunctionRef<bool(size_t)> go_on) const;
   // The row with the i-th smallest internal id.
   int64_t RowById(int64_t i) const {
     if (lists() == nullptr) return i;
@@ -99,6 +115,7 @@ class SealedSegment : public Segment {
   CodeBlock codes_;  // rows: nullptr without codes
   PqCodes pq_;       // no parts without such codes
   bool stale_ = false, lasting_ = false;
+  std::atomic<bool> checked_{false};
   uint64_t sequence_of_states_ = 0;
 };
 

@@ -12,6 +12,7 @@ namespace lightcone {
 namespace {
 
 constexpr absl::Duration kLookForDamageEvery = absl::Seconds(1);  // a search that meets damage raises a flag
+constexpr absl::Duration kCheckStep = absl::Milliseconds(500);    // reading of files for a flush in one step
 constexpr absl::Duration kDeferMax = absl::Seconds(10);           // longest wait for the end of a burst
 
 }  // namespace
@@ -112,7 +113,7 @@ absl::StatusOr<std::optional<absl::Duration>> Builder::WorkOnce() {
     const bool flushing = !state_.checkpoint_due && state_.flush.pending();
     if (flushing && !state_.unchecked.empty()) {  // Damage that checks find is mended before a flush is answered.
       lock.Release();
-      const absl::Duration next = checks_.CheckNext(/*hurry=*/true);
+      const absl::Duration next = checks_.CheckForFlush(kCheckStep);
       return next == absl::InfiniteDuration() ? absl::ZeroDuration() : next;
     }
     if (flushing && rewrites_.HasBegun()) return rewrites_.IsDone() ? absl::ZeroDuration() : kLookForDamageEvery;

@@ -1,7 +1,7 @@
 // The background builder of an index: seals, mends damage, writes checkpoints, and answers flushes.
 //
-// It works in steps on a thread that all indexes of the process share. A step seals one segment, or checks one, or
-// writes one checkpoint; then other indexes have their turn.
+// It works in steps on a thread that all indexes of the process share. A step seals one segment, or checks files
+// for a moment, or writes one checkpoint; then other indexes have their turn. A repair is one long step.
 // Threads: one step at a time.
 #pragma once
 

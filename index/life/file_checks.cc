@@ -2,41 +2,83 @@
 
 #include <algorithm>
 
+#include "absl/time/clock.h"
 #include "base/status.h"
+#include "base/work_pool.h"
 #include "index/rows/disk_pace.h"
 #include "spdlog/spdlog.h"
 
 namespace lightcone {
+namespace {
 
-absl::Duration FileChecks::CheckNext(bool hurry) {
-  constexpr absl::Duration kCheckAgainAfter = absl::Seconds(5);
+constexpr absl::Duration kCheckAgainAfter = absl::Seconds(5);
+
+void Warn(const std::string& folder, const SealedSegment& segment, const absl::Status& status) {
+  spdlog::warn("index '{}': segment {} cannot be checked now: {}", folder, segment.id(), MessageOf(status));
+}
+
+}  // namespace
+
+absl::Duration FileChecks::CheckNext() {
   std::shared_ptr<SealedSegment> segment;
   {
     absl::MutexLock lock(&state_.mu);
     if (state_.unchecked.empty()) return absl::InfiniteDuration();
-    // A flush and the pool of checks may read at the same time: each begins at its own end.
-    segment = hurry ? state_.unchecked.front() : state_.unchecked.back();
+    segment = state_.unchecked.back();
   }
-  // A seal for which writes begin to wait comes before the checks of a flush.
-  const bool was_crowded = state_.crowded.load();
-  const absl::Status status =
-      Check(*segment, hurry, [&] { return state_.stopping() || (hurry && !was_crowded && state_.crowded.load()); });
-  if (absl::IsCancelled(status)) return hurry ? absl::ZeroDuration() : absl::InfiniteDuration();
+  const auto stop = [&] { return state_.stopping() || segment->checked(); };
+  SealedSegment::CheckedUpTo so_far;
+  return Record(segment, Check(*segment, so_far, [&stop](size_t bytes) {
+                  if (!stop()) AwaitCheckPace(bytes, stop);
+                  return !stop();
+                }));
+}
+
+absl::Duration FileChecks::CheckForFlush(absl::Duration longest) {
+  std::shared_ptr<SealedSegment> segment;
+  {
+    absl::MutexLock lock(&state_.mu);
+    if (state_.unchecked.empty()) return absl::InfiniteDuration();
+    segment = state_.unchecked.front();  // The pool of checks begins at the other end.
+  }
+  if (segment->id() != flush_segment_) flush_read_ = {};
+  flush_segment_ = segment->id();
+  const absl::Time until = absl::Now() + longest;
+  return Record(segment, Check(*segment, flush_read_, [&](size_t) {
+                  return !state_.stopping() && !segment->checked() && absl::Now() < until;
+                }));
+}
+
+absl::Duration FileChecks::Record(const std::shared_ptr<SealedSegment>& segment, const absl::Status& status) {
+  if (absl::IsCancelled(status)) return state_.stopping() ? absl::InfiniteDuration() : absl::ZeroDuration();
   if (!status.ok()) {
-    spdlog::warn("index '{}': segment {} cannot be checked now: {}", state_.folder, segment->id(), MessageOf(status));
+    Warn(state_.folder, *segment, status);
     return kCheckAgainAfter;
   }
+  segment->set_checked();
   absl::MutexLock lock(&state_.mu);
   std::erase(state_.unchecked, segment);
   state_.Nudge();
   return state_.unchecked.empty() ? absl::InfiniteDuration() : absl::ZeroDuration();
 }
 
-absl::Status FileChecks::Check(const SealedSegment& segment, bool hurry, absl::FunctionRef<bool()> stop) {
-  const absl::Status status = segment.Check([&](size_t bytes) {
-    if (!hurry && !stop()) AwaitCheckPace(bytes, stop);
-    return !stop();
-  });
+absl::Status FileChecks::CheckSource(const SealedSegment& segment, absl::FunctionRef<bool()> stop) {
+  constexpr absl::Duration kSleepMax = absl::Milliseconds(20);
+  SealedSegment::CheckedUpTo so_far;
+  while (true) {
+    const absl::Status status = Check(segment, so_far, [&stop](size_t) { return !stop(); });
+    if (status.ok() || absl::IsCancelled(status)) return status;
+    Warn(state_.folder, segment, status);
+    const WorkPool::LongStep waiting;  // Rewrites of other indexes have its thread meanwhile.
+    for (const absl::Time again = absl::Now() + kCheckAgainAfter; absl::Now() < again; absl::SleepFor(kSleepMax)) {
+      if (stop()) return MakeStatus(absl::StatusCode::kCancelled, "check stopped");
+    }
+  }
+}
+
+absl::Status FileChecks::Check(const SealedSegment& segment, SealedSegment::CheckedUpTo& so_far,
+                               absl::FunctionRef<bool(size_t bytes)> go_on) {
+  const absl::Status status = segment.Check(so_far, go_on);
   if (!absl::IsDataLoss(status)) return status;
   absl::MutexLock lock(&state_.mu);
   const auto it = state_.generations.find(segment.generation());

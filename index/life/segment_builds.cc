@@ -72,7 +72,7 @@ BuiltSegment SegmentBuilds::Build(const BuildJob& job, const std::atomic<bool>* 
   };
   try {
     for (const auto& segment : job.sealed_sources) {
-      built.status = checks_.Check(*segment, /*hurry=*/true, control.stop);
+      built.status = checks_.CheckSource(*segment, control.stop);
       if (!built.status.ok()) return built;
     }
     built.rows = GatherRows(job.sources, job.rows_of);

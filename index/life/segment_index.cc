@@ -77,8 +77,7 @@ absl::Status SegmentIndex::Start(const std::vector<std::pair<uint32_t, Space>>& 
   building_ = std::make_unique<RecurringWork>(Pools().builds.Get(), [this] { return builder_.Step(); });
   state_.builder.work = building_.get();
   if (state_.unchecked.empty()) return absl::OkStatus();
-  checking_ = std::make_unique<RecurringWork>(Pools().checks.Get(),
-                                              [this] { return builder_.checks().CheckNext(/*hurry=*/false); });
+  checking_ = std::make_unique<RecurringWork>(Pools().checks.Get(), [this] { return builder_.checks().CheckNext(); });
   return absl::OkStatus();
 }
 

@@ -18,6 +18,8 @@
 #include "base/read_error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "index/life/file_checks.h"
+#include "index/life/index_loader.h"
 #include "index/rows/manifest.h"
 #include "index/rows/memory.h"
 #include "tests/index/index_life_testing.h"
@@ -406,6 +408,49 @@ TEST_F(IndexDamage, OfAnyNumberOfIndexesLeavesBuildsTheirThreads) {
     EXPECT_EQ(other->index->Stats().segments_damaged, 0);
     ExpectIndexEquals(other->oracle, *other->index, generations_, Vector(), "mended");
   }
+}
+
+TEST_F(IndexDamage, IsFoundByChecksThatReadAFileInPieces) {
+  settings_.kind = SealedKind::kFlat;
+  settings_.growing_rows_max = 4'000;  // more vectors than one read takes
+  Open();
+  Add(1, 4'000, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  const std::string vectors = PathOf(kVectorsFile);
+  index_.reset();
+  for (const bool damaged : {false, true}) {
+    if (damaged) FlipByte(vectors, 100);
+    IndexState state(folder_.path(), settings_, &oracle_, limits_);
+    ASSERT_TRUE(IndexLoader(state).Load(generations_).ok());
+    FileChecks checks(state);
+    int pieces = 0;
+    while (checks.CheckForFlush(/*longest=*/absl::ZeroDuration()) == absl::ZeroDuration()) {
+      ASSERT_LT(++pieces, 100) << "it begins again and again";
+    }
+    EXPECT_GE(pieces, damaged ? 2 : 5);
+    absl::MutexLock lock(&state.mu);
+    EXPECT_TRUE(state.unchecked.empty());
+    EXPECT_EQ(checks.AnyDamaged(), damaged);
+  }
+}
+
+TEST_F(IndexDamage, IsNotLookedForTwiceBesideAFlush) {
+  Open();
+  Add(1, 50, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  const std::string vectors = PathOf(kVectorsFile);
+  index_.reset();
+  FlipByte(vectors, 100);
+  IndexState state(folder_.path(), settings_, &oracle_, limits_);
+  ASSERT_TRUE(IndexLoader(state).Load(generations_).ok());
+  FileChecks checks(state);
+  {
+    absl::MutexLock lock(&state.mu);
+    state.unchecked.at(0)->set_checked();  // by the other reader, meanwhile
+  }
+  EXPECT_EQ(checks.CheckNext(), absl::ZeroDuration());
+  absl::MutexLock lock(&state.mu);
+  EXPECT_FALSE(checks.AnyDamaged()) << "the file was read to its end";
 }
 
 TEST_F(IndexDamage, WithoutAStoreIsAnError) {

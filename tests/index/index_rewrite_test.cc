@@ -357,6 +357,23 @@ TEST_F(IndexRewrite, AFlushDoesNotWaitForWhatOverwritesKeepMakingDue) {
   ExpectEqual("flushed");
 }
 
+// No descriptor is left, or no permission: a link that leads to itself stands for them all.
+TEST_F(IndexRewrite, AFlushWaitsForARebuildWhoseSourceCannotBeReadNow) {
+  SealWithoutGraph(3'000);
+  const std::string path = StrCat(folder_.path(), "/segments/", index_->Stats().segments.at(0).id, "/vectors.f32");
+  fs::rename(path, path + ".real");
+  fs::create_symlink(path, path);
+  ASSERT_TRUE(index_->Reconfigure(settings_, /*rebuild_now=*/true).ok());
+  const absl::Status flushed = index_->Flush(absl::Now() + absl::Seconds(1));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(flushed)) << flushed;
+  EXPECT_TRUE(index_->Stats().last_error.ok()) << index_->Stats().last_error;
+  fs::rename(path + ".real", path);
+  EXPECT_TRUE(index_->Flush(absl::Now() + absl::Minutes(1)).ok());
+  EXPECT_EQ(RowsOf("hnsw"), 3'000);
+  EXPECT_EQ(index_->Stats().rebuilds_total, 0);
+  ExpectEqual("rebuilt");
+}
+
 TEST_F(IndexRewrite, TheErrorOfARebuildGoesWithItsGeneration) {
   SealWithoutGraph(20'000);
   {
