@@ -13,14 +13,22 @@
 namespace lightcone {
 namespace {
 
-// Searches and writes come first.
-void StandBackForSearches() { StandBack(10); }
-
 // Linux: for the calling thread alone. Where the system refuses, the thread runs as others do.
+constexpr int kByNiceness = 0, kIdleClass = 3 << 13;  // linux/ioprio.h, which not every system has
+void SetDiskPriority(int priority) {
+  constexpr int kOfThread = 1;
+  ::syscall(SYS_ioprio_set, kOfThread, 0, priority);
+}
+
+// Searches and writes come first. The thread may have been started by one that gives way on the disk.
+void StandBackForSearches() {
+  StandBack(10);
+  SetDiskPriority(kByNiceness);
+}
+
 void GiveWayOnDisk() {
   StandBackForSearches();
-  constexpr int kOfThread = 1, kIdleClass = 3 << 13;  // linux/ioprio.h, which not every system has
-  ::syscall(SYS_ioprio_set, kOfThread, 0, kIdleClass);
+  SetDiskPriority(kIdleClass);
 }
 
 // Threads that all indexes of the process share. Each kind of work has its own: a seal, for which writes wait, does not

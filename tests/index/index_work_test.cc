@@ -1,5 +1,8 @@
 // What waits for the index's background work, and what that does with it: the change log, rebuilds, rows in memory,
 // drops.
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -78,6 +81,24 @@ TEST_F(IndexWork, ThreadsDoNotGrowWithIndexes) {
     }
     EXPECT_EQ(sealed, 60);
   }
+}
+
+TEST_F(IndexWork, ThreadsOfBuildsDoNotInheritTheIdleClassOfThreadsThatCallThem) {
+  constexpr int kOfThread = 1, kIdleClass = 3, kClassShift = 13;
+  std::thread opener([&] {  // as a check of files may be
+    ::syscall(SYS_ioprio_set, kOfThread, 0, kIdleClass << kClassShift);
+    Open();
+  });
+  opener.join();
+  Add(1, 60, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  std::atomic<int64_t> of_builder = -1;
+  oracle_.before_row = [&] { of_builder = ::syscall(SYS_ioprio_get, kOfThread, 0) >> kClassShift; };
+  fs::remove(StrCat(folder_.path(), "/segments/", index_->Stats().segments.at(0).id, "/vectors.f32"));
+  ASSERT_TRUE(index_->Flush().ok());
+  EXPECT_EQ(index_->Stats().rebuilds_total, 1);
+  EXPECT_NE(of_builder, kIdleClass);
+  index_.reset();
 }
 
 TEST_F(IndexWork, ReplayNeedsNoVectorOfRowsThatFilesHold) {
