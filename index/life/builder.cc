@@ -116,7 +116,7 @@ absl::StatusOr<std::optional<absl::Duration>> Builder::WorkOnce() {
       const absl::Duration next = checks_.CheckForFlush(kCheckStep);
       return next == absl::InfiniteDuration() ? absl::ZeroDuration() : next;
     }
-    if (flushing && rewrites_.HasBegun()) return rewrites_.IsDone() ? absl::ZeroDuration() : kLookForDamageEvery;
+    if (flushing && rewrites_.IsUnderWay()) return rewrites_.IsDone() ? absl::ZeroDuration() : kLookForDamageEvery;
     if (!state_.checkpoint_due) return mended ? std::nullopt : std::optional(kLookForDamageEvery);
   }
   LC_RETURN_IF_ERROR(job ? sealer_.Seal(*job) : WriteIndexCheckpoint(state_));

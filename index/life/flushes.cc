@@ -51,7 +51,7 @@ void Flushes::AnswerIfSettled(const BuildJob* seal, const absl::Status& unmended
 }
 
 bool Flushes::OnlyYoungerWork(const BuildJob* seal) const {
-  if (seal == nullptr && !rewrites_.HasBegun()) return false;  // Nothing is left: the flush ends as the work does.
+  if (seal == nullptr && !rewrites_.IsUnderWay()) return false;  // Nothing is left: the flush ends as the work does.
   return (seal == nullptr || seal->plan.last_sequence > state_.flush.current.sequence) && !rewrites_.WorksForFlush();
 }
 

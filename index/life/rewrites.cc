@@ -21,7 +21,7 @@ absl::Duration NextRetry(absl::Duration last) { return std::clamp(2 * last, absl
 
 void Rewrites::Open(std::shared_ptr<WorkPool> pool) {
   work_ = std::make_unique<RecurringWork>(std::move(pool), [this] {
-    BuildBegun();
+    BuildQueued();
     return absl::InfiniteDuration();
   });
 }
@@ -37,13 +37,30 @@ void Rewrites::Start() {
   work_->Wake();
 }
 
-void Rewrites::BuildBegun() {
-  Rewrite* rewrite = nullptr;
-  {
-    absl::MutexLock lock(&state_.mu);
-    if (rewrite_ == nullptr || rewrite_->done) return;
-    rewrite = rewrite_.get();
+Rewrites::Rewrite* Rewrites::PickAnew() {
+  std::unique_ptr<Rewrite> queued;  // outlives the lock: its sources may be unmapped
+  absl::MutexLock lock(&state_.mu);
+  if (rewrite_ == nullptr || rewrite_->done) return nullptr;
+  LC_DCHECK(!rewrite_->building);
+  try {
+    turn_ = rewrite_->turn_before;
+    std::unique_ptr<Rewrite> now = PickNext();
+    queued = std::exchange(rewrite_, std::move(now));
+  } catch (...) {  // Without memory for that, what was picked before is built.
+    turn_ = rewrite_->job.generation;
+    spdlog::warn("index '{}': {}", state_.folder, MessageOf(StatusOfException()));
   }
+  if (rewrite_ == nullptr) {
+    state_.Wake();
+    return nullptr;
+  }
+  rewrite_->building = true;
+  return rewrite_.get();
+}
+
+void Rewrites::BuildQueued() {
+  Rewrite* const rewrite = PickAnew();
+  if (rewrite == nullptr) return;
   BuiltSegment built = builds_.Build(rewrite->job, &rewrite->unwanted);
   absl::MutexLock lock(&state_.mu);
   rewrite->built = std::move(built);
@@ -77,11 +94,18 @@ void Rewrites::Finish() {
 }
 
 void Rewrites::Cancel(uint32_t generation) {
+  std::unique_ptr<Rewrite> queued;  // outlives the lock: its sources may be unmapped
   absl::MutexLock lock(&state_.mu);
-  if (rewrite_ != nullptr && rewrite_->job.generation == generation) rewrite_->unwanted.store(true);
+  if (rewrite_ == nullptr || rewrite_->job.generation != generation) return;
+  if (rewrite_->building) {
+    rewrite_->unwanted.store(true);
+    return;
+  }
+  queued = std::move(rewrite_);
+  state_.Wake();
 }
 
-bool Rewrites::HasBegun() const {
+bool Rewrites::IsUnderWay() const {
   state_.mu.AssertHeld();
   return rewrite_ != nullptr;
 }
@@ -160,6 +184,7 @@ std::unique_ptr<Rewrites::Rewrite> Rewrites::PickNext() {
     // The kinds whose turn it was want nothing: that is no lead.
     if (kind != RewriteKind::kRebuild && (kind == RewriteKind::kFinish) != finish_first) finish_lead_ = {};
     rewrite->flush = state_.flush.current.ticket;
+    rewrite->turn_before = turn_;
     rewrite->job = *builds_.BeginInTurn(turn_, [this, kind](uint32_t number, GenerationRows& generation) {
       state_.mu.AssertHeld();
       return BeginFor(kind, number, generation);

@@ -43,7 +43,6 @@ BuildJob SegmentBuilds::Begin(uint32_t number, const Space& space, int64_t live,
   job.plan.settings.codes = choice.codes;
   job.sources = std::move(sources);
   for (const auto& segment : job.sources) job.rows_of.push_back(segment->rows());
-  ++state_.builds.running;
   return job;
 }
 
@@ -62,6 +61,10 @@ std::optional<BuildJob> SegmentBuilds::BeginInTurn(
 }
 
 BuiltSegment SegmentBuilds::Build(const BuildJob& job, const std::atomic<bool>* unwanted) {
+  {
+    absl::MutexLock lock(&state_.mu);
+    ++state_.builds.running;
+  }
   BuiltSegment built;
   BuildControl control;
   control.stop = [this, unwanted] { return state_.stopping() || (unwanted != nullptr && unwanted->load()); };

@@ -43,7 +43,7 @@ class SegmentBuilds {
   // something to do does not keep the others from theirs. Asserts the lock.
   std::optional<BuildJob> BeginInTurn(uint32_t& turn,
                                       absl::FunctionRef<std::optional<BuildJob>(uint32_t, GenerationRows&)> begin);
-  // Writes the files. `unwanted` ends the build early; null: only the end of the index does.
+  // Writes the files; Finish follows. `unwanted` ends the build early; null: only the end of the index does.
   BuiltSegment Build(const BuildJob& job, const std::atomic<bool>* unwanted) ABSL_LOCKS_EXCLUDED(state_.mu);
   // Installs what was built, or says why not. Asserts the lock.
   absl::Status Finish(const BuildJob& job, BuiltSegment built);

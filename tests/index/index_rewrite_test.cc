@@ -8,11 +8,16 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/work_pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "index/life/generation_drop.h"
+#include "index/life/index_loader.h"
+#include "index/life/rewrites.h"
 #include "index/rows/id_set.h"
 #include "tests/index/index_life_testing.h"
 #include "tests/support/file_size_limit.h"
@@ -437,6 +442,130 @@ TEST_F(IndexRewrite, WhileOneGenerationIsMendedTheRowsOfOthersAreSealed) {
   EXPECT_GE(rows, 4'000) << "nothing was mended";
   EXPECT_GE(sealed, 200);
   ExpectEqual("mended");
+}
+
+// Rewrites of an index without a builder, in a pool whose only thread is busy until it is let go.
+class QueuedRewrite : public IndexRewrite {
+ protected:
+  struct Parts {
+    Parts(const std::string& folder, const IndexSettings& settings, Oracle* oracle, const IndexLimits& limits)
+        : state(folder, settings, oracle, limits) {
+      rewrites.Open(pool);
+    }
+    ~Parts() {
+      LetGo();
+      rewrites.Close();
+    }
+    void LetGo() {
+      if (!go_on.HasBeenNotified()) go_on.Notify();
+    }
+    bool IsDone() {
+      absl::MutexLock lock(&state.mu);
+      return rewrites.IsDone();
+    }
+
+    std::shared_ptr<WorkPool> pool = std::make_shared<WorkPool>(1, [] {});
+    absl::Notification busy, go_on;
+    RecurringWork other{pool, [this] {
+                          busy.Notify();
+                          go_on.WaitForNotification();
+                          return absl::InfiniteDuration();
+                        }};
+    IndexState state;
+    FileChecks checks{state};
+    WriteLoad load{state};
+    SegmentBuilds builds{state, checks};
+    Rewrites rewrites{state, builds, load};
+  };
+
+  // A segment of each of two generations. Most rows of generation 1 are deleted: its compaction waits for the thread.
+  std::unique_ptr<Parts> QueueACompaction() {
+    settings_.kind = SealedKind::kFlat;
+    Open();
+    Add(1, 50, 1);
+    Add(101, 50, 2);
+    EXPECT_TRUE(index_->Flush().ok());
+    index_.reset();
+    auto parts = std::make_unique<Parts>(folder_.path(), settings_, &oracle_, limits_);
+    EXPECT_TRUE(parts->busy.WaitForNotificationWithTimeout(absl::Minutes(1)));
+    EXPECT_TRUE(IndexLoader(parts->state).Load(generations_).ok());
+    {
+      absl::MutexLock lock(&parts->state.mu);
+      GenerationRows& first = parts->state.generations[1];
+      EXPECT_EQ(first.sealed.size(), 1u);
+      EXPECT_EQ(parts->state.generations[2].sealed.size(), 1u);
+      for (int64_t row = 0; row < 30; ++row) {
+        parts->state.SetState(first, {first.sealed.at(0).get(), row}, kDeleted, oracle_.sequence());
+      }
+      parts->state.Publish();
+    }
+    parts->rewrites.Start();
+    absl::MutexLock lock(&parts->state.mu);
+    EXPECT_TRUE(parts->rewrites.IsUnderWay());
+    EXPECT_EQ(parts->state.builds.running, 0) << "it has no thread yet";
+    return parts;
+  }
+};
+
+TEST_F(QueuedRewrite, GivesWayToAMoreUrgentOneThatCameSince) {
+  const std::unique_ptr<Parts> parts = QueueACompaction();
+  uint64_t first = 0, second = 0;
+  {
+    absl::MutexLock lock(&parts->state.mu);
+    first = parts->state.generations[1].sealed.at(0)->id();
+    second = parts->state.generations[2].sealed.at(0)->id();
+    parts->state.generations[2].sealed.at(0)->set_stale();
+  }
+  parts->LetGo();
+  ASSERT_TRUE(Comes([&] { return parts->IsDone(); }));
+  parts->rewrites.Finish();
+  {
+    absl::MutexLock lock(&parts->state.mu);
+    EXPECT_EQ(parts->state.generations[1].sealed.at(0)->id(), first);
+    EXPECT_NE(parts->state.generations[2].sealed.at(0)->id(), second) << "the rebuild comes before the compaction";
+  }
+  parts->rewrites.Start();
+  ASSERT_TRUE(Comes([&] { return parts->IsDone(); }));
+  parts->rewrites.Finish();
+  absl::MutexLock lock(&parts->state.mu);
+  EXPECT_EQ(parts->state.generations[1].sealed.at(0)->rows(), 20);
+  EXPECT_EQ(parts->state.builds.running, 0);
+}
+
+TEST_F(QueuedRewrite, OfADroppedGenerationGoesWithItsSegments) {
+  const std::unique_ptr<Parts> parts = QueueACompaction();
+  std::weak_ptr<SealedSegment> segment;
+  {
+    absl::MutexLock lock(&parts->state.mu);
+    segment = parts->state.generations[1].sealed.at(0);
+  }
+  ASSERT_TRUE(GenerationDrop(parts->state).Drop(1).ok());
+  parts->rewrites.Cancel(1);
+  EXPECT_TRUE(segment.expired()) << "files that are removed stay mapped";
+  {
+    absl::MutexLock lock(&parts->state.mu);
+    EXPECT_FALSE(parts->rewrites.IsUnderWay());
+  }
+  parts->LetGo();
+}
+
+TEST_F(QueuedRewrite, KeepsTheTurnsOfGenerations) {
+  const std::unique_ptr<Parts> parts = QueueACompaction();
+  uint64_t second = 0;
+  {
+    absl::MutexLock lock(&parts->state.mu);
+    GenerationRows& generation = parts->state.generations[2];
+    second = generation.sealed.at(0)->id();
+    for (int64_t row = 0; row < 30; ++row) {
+      parts->state.SetState(generation, {generation.sealed.at(0).get(), row}, kDeleted, oracle_.sequence());
+    }
+  }
+  parts->LetGo();
+  ASSERT_TRUE(Comes([&] { return parts->IsDone(); }));
+  parts->rewrites.Finish();
+  absl::MutexLock lock(&parts->state.mu);
+  EXPECT_EQ(parts->state.generations[1].sealed.at(0)->rows(), 20);
+  EXPECT_EQ(parts->state.generations[2].sealed.at(0)->id(), second) << "it was picked twice before generation 2";
 }
 
 TEST_F(IndexRewrite, BuildsKeepTheirPaceUnlessWritesWaitForThem) {
