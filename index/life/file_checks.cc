@@ -20,6 +20,14 @@ void Warn(const std::string& folder, const SealedSegment& segment, const absl::S
 }  // namespace
 
 absl::Duration FileChecks::CheckNext() {
+  try {
+    return CheckNewest();
+  } catch (...) {  // Out of memory does not end the process.
+    return kCheckAgainAfter;
+  }
+}
+
+absl::Duration FileChecks::CheckNewest() {
   std::shared_ptr<SealedSegment> segment;
   {
     absl::MutexLock lock(&state_.mu);

@@ -33,6 +33,7 @@ class FileChecks {
   bool AnyDamaged() const;
 
  private:
+  absl::Duration CheckNewest() ABSL_LOCKS_EXCLUDED(state_.mu);
   // Marks the segment if its files are damaged. CANCELLED when `go_on` says no; other errors say that the files cannot
   // be read now, and nothing about the segment.
   absl::Status Check(const SealedSegment& segment, SealedSegment::CheckedUpTo& so_far,

@@ -48,7 +48,6 @@ Rewrites::Rewrite* Rewrites::PickAnew() {
     queued = std::exchange(rewrite_, std::move(now));
   } catch (...) {  // Without memory for that, what was picked before is built.
     turn_ = rewrite_->job.generation;
-    spdlog::warn("index '{}': {}", state_.folder, MessageOf(StatusOfException()));
   }
   if (rewrite_ == nullptr) {
     state_.Wake();

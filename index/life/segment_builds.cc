@@ -66,14 +66,14 @@ BuiltSegment SegmentBuilds::Build(const BuildJob& job, const std::atomic<bool>* 
     ++state_.builds.running;
   }
   BuiltSegment built;
-  BuildControl control;
-  control.stop = [this, unwanted] { return state_.stopping() || (unwanted != nullptr && unwanted->load()); };
-  const bool hurry = job.plan.provisional;
-  control.pace = [this, hurry, &control](size_t bytes) {
-    AwaitBuildPace(bytes, state_.limits.build_bytes_per_second_max,
-                   [&] { return control.stop() || hurry || state_.crowded.load(); });
-  };
   try {
+    BuildControl control;
+    control.stop = [this, unwanted] { return state_.stopping() || (unwanted != nullptr && unwanted->load()); };
+    const bool hurry = job.plan.provisional;
+    control.pace = [this, hurry, &control](size_t bytes) {
+      AwaitBuildPace(bytes, state_.limits.build_bytes_per_second_max,
+                     [&] { return control.stop() || hurry || state_.crowded.load(); });
+    };
     for (const auto& segment : job.sealed_sources) {
       built.status = checks_.CheckSource(*segment, control.stop);
       if (!built.status.ok()) return built;
