@@ -165,8 +165,13 @@ double BoundQuery::ScoreErrorMax(float bias_max) const {
       break;
   }
   const double steps = item_space_.dimension / 4.0 + 20.0;
-  const double rounding =
+  double rounding =
       kUnitRoundoff * ((steps + 7.0) * a_norm_ * row_norm + 6.0 * b_ * bias + 4.0 * std::abs(static_cast<double>(c_)));
+  // Kernels that add up squared differences: the rounding of each difference counts twice, and sums as above.
+  const double farthest = a_norm_ / 2 + row_norm;
+  if (item_space_.metric == Metric::kEuclidean) {
+    rounding = std::max(rounding, kUnitRoundoff * (steps + 4.0) * farthest * farthest);
+  }
   // Products below the normal range lose up to 2^-126 each before they are scaled.
   const double scale_max = item_space_.metric == Metric::kCosine ? 1.0 / kCosineNormMin : 2e3;
   return 1.05 * rounding + (item_space_.dimension + 8.0) * 0x1p-126 * scale_max;

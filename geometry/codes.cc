@@ -103,7 +103,8 @@ void EncodeRow(Metric metric, const RowFactors& factors, std::span<const float> 
                                : EncodeHalf(factors.scale, z, block->centre, out);
   CodeFactors coded;
   coded.step = coding.step;
-  coded.bias = metric == Metric::kEuclidean ? static_cast<float>(coding.kept + 2 * coding.along) : factors.bias;
+  const double beside_centre = block->around_centre ? coding.kept : coding.kept + 2 * coding.along;
+  coded.bias = metric == Metric::kEuclidean ? static_cast<float>(beside_centre) : factors.bias;
   coded.error = RoundUp(std::sqrt(coding.lost) * kRoundUp);
   std::memcpy(out + factors_at, &coded, sizeof(coded));
   block->error_max = std::max(block->error_max, coded.error);
@@ -121,42 +122,55 @@ void DecodeRow(CodeKind kind, int dimension, const std::uint8_t* row, float* out
 }
 
 CodeQuery::CodeQuery(const BoundQuery& query) : query_(&query) {
+  euclidean_ = query.item_space().metric == Metric::kEuclidean;
   const std::size_t n = static_cast<std::size_t>(query.dimension());
+  Code(std::vector<double>(query.a(), query.a() + n));
+}
+
+void CodeQuery::Code(std::span<const double> a) {
+  const std::size_t n = a.size();
   const std::size_t padded = (n + 63) / 64 * 64;
-  whole_.resize(padded, 0);
-  high_.resize(padded, 0);
-  low_.resize(padded, 0);
+  whole_.assign(padded, 0);
+  high_.assign(padded, 0);
+  low_.assign(padded, 0);
+  offset_ = 0;
   double largest = 0, squares = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const double a = query.a()[i];
-    largest = std::max(largest, std::abs(a));
-    squares += a * a;
+  for (const double x : a) {
+    largest = std::max(largest, std::abs(x));
+    squares += x * x;
   }
   // So that |<A, c>| <= n max|A| 127 < 2^31.
   const double limit = std::min(kWholeMax, std::floor(0x1p31 / (kInt8CodeMax * static_cast<double>(n))) - 1);
   sigma_ = static_cast<float>(largest / limit);
   double gap = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const double a = query.a()[i];
-    const int whole = sigma_ > 0 ? static_cast<int>(std::clamp(Whole(a / double{sigma_}), -limit, limit)) : 0;
+    const int whole = sigma_ > 0 ? static_cast<int>(std::clamp(Whole(a[i] / double{sigma_}), -limit, limit)) : 0;
     whole_[i] = static_cast<std::int16_t>(whole);
     const int high = (whole + 128) >> 8;
     high_[i] = static_cast<std::int8_t>(high);
     low_[i] = static_cast<std::int8_t>(whole - high * 256);
     offset_ += static_cast<std::uint32_t>(whole) * 128u;
-    const double lost = a - double{sigma_} * whole;
+    const double lost = a[i] - double{sigma_} * whole;
     gap += lost * lost;
   }
   const double norm = std::sqrt(squares) * kRoundUp;
   a_norm_ = RoundUp(norm);
-  a_gap_ = std::sqrt(gap) * kRoundUp + 1e-7 * norm;  // query.a() is itself a float32 rounding of a
-  euclidean_ = query.item_space().metric == Metric::kEuclidean;
+  a_gap_ = std::sqrt(gap) * kRoundUp + 1e-7 * norm;  // `a` may be a float32 rounding
 }
 
 void CodeQuery::Bind(const CodeBlock& block) {
+  const std::size_t n = static_cast<std::size_t>(dimension());
+  const bool around = euclidean_ && block.around_centre && block.centre != nullptr;
+  if (around || !around_.empty()) {
+    std::vector<double> a(query_->a(), query_->a() + n);
+    for (std::size_t i = 0; around && i < n; ++i) a[i] -= 2 * double{block.centre[i]};
+    Code(a);
+    around_ = AlignedFloats(around ? n : 0);
+    std::copy(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(around_.size()), around_.begin());
+  }
   // Euclid: |q - m|^2, with a = 2 q. Else c - <a, m>.
   double constant = euclidean_ ? 0 : double{query_->c()}, centre_squares = 0;
-  for (int i = 0; i < dimension(); ++i) {
+  for (std::size_t i = 0; i < n; ++i) {
     const double a = query_->a()[i], m = block.centre == nullptr ? 0 : double{block.centre[i]};
     centre_squares += m * m;
     constant += euclidean_ ? (a / 2 - m) * (a / 2 - m) : -a * m;
@@ -175,8 +189,8 @@ void CodeQuery::Bind(const CodeBlock& block) {
   const double underflow = half ? dimension() * std::ldexp(block.norm_max, -149 - kHalfExponentMax) : 0;
   const double products = (double{a_norm_} + a_gap) * double{block.norm_max};
   const double added = products + std::abs(double{query_->b()}) * block.bias_max + std::abs(constant);
-  // What `a` and `h` lose where they are rounded to float32.
-  const double lengths = double{block.norm_max} + block.error_max + std::sqrt(centre_squares);
+  // What `a` and `h` lose where they are rounded to float32. Around the centre both are differences of exact numbers.
+  const double lengths = double{block.norm_max} + block.error_max + (around ? 0 : std::sqrt(centre_squares));
   slack_ =
       RoundUp((roundings * 0x1p-24 * added + a_gap * block.norm_max + 3e-7 * a_norm_ * lengths + underflow + kLeast) *
               kRoundUp);

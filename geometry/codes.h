@@ -8,8 +8,9 @@
 //   |<a, h> - <a', r'> - <a, m>| <= |a| error + |a - a'| |r'|          (Cauchy and Schwarz; spec 8.3 c)
 // so that a scan of the codes names a superset of the exact top k. Time and norms are those of the rows, but in
 // Euclid's space, where the score is that of h' itself, -|q - h'|^2: there |q - h| is within `error` of |q - h'| (the
-// triangle inequality), which for near rows is far less than what Cauchy and Schwarz allow. Threads: values and const
-// methods are safe concurrently.
+// triangle inequality), which for near rows is far less than what Cauchy and Schwarz allow. Codes that are
+// `around_centre` score -|p - r'|^2 with p = q - m, which is the same number: however far the rows lie from the origin,
+// what is computed is as small as their spread. Threads: values and const methods are safe concurrently.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ inline constexpr double kInt8CodeMax = 127;  // codes of kInt8 lie in [-127, 127
 // What follows the codes of a row, at the next multiple of 16 bytes.
 struct CodeFactors {
   float step = 0;
-  float bias = 0;   // RowFactors::bias; Euclid: |h'|^2 - |m|^2
+  float bias = 0;   // RowFactors::bias; Euclid: |h'|^2 - |m|^2, or |r'|^2 where codes are around their centre
   float error = 0;  // |h - h'|, rounded up
   float reserved = 0;
 };
@@ -42,6 +43,7 @@ struct CodeBlock {
   const std::uint8_t* rows = nullptr;
   std::size_t stride = 0;         // bytes
   const float* centre = nullptr;  // m, `dimension` numbers; nullptr: the origin
+  bool around_centre = false;     // Euclid's space: scores are computed around m. False in files of version 1.
   float error_max = 0;            // largest CodeFactors::error
   float norm_max = 0;             // largest |r'|, rounded up
   float bias_max = 0;             // largest |CodeFactors::bias|
@@ -76,7 +78,7 @@ class CodeQuery {
   CodeKind kind() const { return kind_; }  // kind of the bound block
 
   // Half: score = step * <a, c> - b * bias - c, with `dimension` floats and then zeros up to a multiple of 16.
-  const float* a() const { return query_->a(); }
+  const float* a() const { return around_.empty() ? query_->a() : around_.data(); }
   // int8: score = step * (sigma * <A, c>) - b * bias - c. A is kept as int16 and as A = 256 high + low with int8 parts,
   // all padded with zeros to a multiple of 64 elements. Sums are those of int32, modulo 2^32: |<A, c>| < 2^31.
   const std::int16_t* whole() const { return whole_.data(); }
@@ -89,7 +91,11 @@ class CodeQuery {
   int dimension() const { return query_->dimension(); }
 
  private:
+  // Codes `a` by integers.
+  void Code(std::span<const double> a);
+
   const BoundQuery* query_;
+  AlignedFloats around_;  // 2 (q - m) of the bound block, as float32; empty: the query's own a
   std::vector<std::int16_t> whole_;
   std::vector<std::int8_t> high_, low_;
   std::uint32_t offset_ = 0;

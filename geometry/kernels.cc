@@ -20,6 +20,7 @@ HWY_EXPORT(ScoreRowsGatheredImpl);
 HWY_EXPORT(ScoreRowsBatchImpl);
 HWY_EXPORT(ScanRowsBatchImpl);
 HWY_EXPORT(DotImpl);
+HWY_EXPORT(SquaredGapImpl);
 HWY_EXPORT(GeodesicRowsImpl);
 HWY_EXPORT(TargetImpl);
 
@@ -45,6 +46,10 @@ void ScanRowsBatch(const QueryBatch& queries, const float* rows, std::size_t str
 }
 
 float Dot(const float* x, const float* y, std::size_t n) { return HWY_DYNAMIC_DISPATCH(DotImpl)(x, y, n); }
+
+float SquaredGap(const float* x, const float* y, std::size_t n) {
+  return HWY_DYNAMIC_DISPATCH(SquaredGapImpl)(x, y, n);
+}
 
 void GeodesicRows(double curvature, const float* x_space, std::size_t dimension, const float* rows, std::size_t stride,
                   std::size_t n, float* distances) {

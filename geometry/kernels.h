@@ -19,7 +19,8 @@ namespace lightcone {
 void ScoreRows(const BoundQuery& query, const float* rows, std::size_t stride, const RowFactors* factors, std::size_t n,
                float* scores);
 
-// scores[i] = score of row ids[i], with factors[ids[i]]; rows ahead are prefetched. For graph search and lists.
+// scores[i] = score of row ids[i], with factors[ids[i]]; rows ahead are prefetched. For graph search and lists. Of
+// Euclid's space by differences: where rows lie far from the origin, ScoreRows loses what tells them apart.
 void ScoreRowsGathered(const BoundQuery& query, const float* rows, std::size_t stride, const RowFactors* factors,
                        const std::uint32_t* ids, std::size_t n, float* scores);
 
@@ -40,6 +41,9 @@ void ScanRowsBatch(const QueryBatch& queries, const float* rows, std::size_t str
 
 // <x, y> over n floats; 0 for n = 0.
 float Dot(const float* x, const float* y, std::size_t n);
+
+// |x - y|^2 over n floats, by their differences, so that a large common part of x and y costs no digits.
+float SquaredGap(const float* x, const float* y, std::size_t n);
 
 // distances[i] = geodesic from the point with space part `x_space` to the one with space part rows[i], on the
 // hyperboloid of curvature -`curvature` = -k^2, by the half chord in float32. Relative error about

@@ -39,6 +39,10 @@ float DotImpl(const float* x, const float* y, size_t n) {
   return SumByFour(n, [&](size_t i) { return x[i] * y[i]; });
 }
 
+float SquaredGapImpl(const float* x, const float* y, size_t n) {
+  return SumByFour(n, [&](size_t i) { return (x[i] - y[i]) * (x[i] - y[i]); });
+}
+
 HWY_INLINE float ScoreOne(const BoundQuery& query, const float* row, RowFactors factors) {
   const float dot = DotImpl(query.a(), row, static_cast<size_t>(query.dimension()));
   return factors.scale * dot - query.b() * factors.bias - query.c();
@@ -51,6 +55,17 @@ void ScoreRowsImpl(const BoundQuery& query, const float* rows, size_t stride, co
 
 void ScoreRowsGatheredImpl(const BoundQuery& query, const float* rows, size_t stride, const RowFactors* factors,
                            const uint32_t* ids, size_t n, float* scores) {
+  if (query.item_space().metric == Metric::kEuclidean) {
+    const size_t dim = static_cast<size_t>(query.dimension());
+    for (size_t i = 0; i < n; ++i) {
+      const float* const row = rows + size_t{ids[i]} * stride;
+      scores[i] = -SumByFour(dim, [&](size_t j) {
+        const float gap = query.a()[j] / 2 - row[j];
+        return gap * gap;
+      });
+    }
+    return;
+  }
   for (size_t i = 0; i < n; ++i) scores[i] = ScoreOne(query, rows + size_t{ids[i]} * stride, factors[ids[i]]);
 }
 

@@ -46,7 +46,8 @@ OrderedJson CollectionJson(const v1::CollectionInfo& info) {
     if (field != nullptr) json["index"][one.name] = FieldJson(info.index(), *field);
   });
   json.update(FieldsJson(info, {"index_choice?", "index_error?"}));
-  json["segments"] = ListJson(info.segments(), {"generation", "id", "kind", "codes", "rows", "dead_rows", "bytes"});
+  json["segments"] = ListJson(info.segments(), {"generation", "id", "kind", "codes", "rows", "dead_rows", "bytes",
+                                                "default_breadth", "default_recall?"});
   json["payload_indexes"] = OrderedJson::array();
   for (const auto& one : info.payload_indexes()) {
     json["payload_indexes"].push_back(FieldsJson(one.field(), {"path", "type"}));
@@ -194,10 +195,14 @@ std::string LeaseTable(const v1::LeaseResponse& lease) {
 }
 
 std::string SegmentsTable(const v1::CollectionInfo& info) {
-  Table table({"segment", "generation", "kind", "codes", "rows", "dead", "size"});
+  Table table({"segment", "generation", "kind", "codes", "rows", "dead", "size", "breadth", "recall"});
   for (const auto& segment : info.segments()) {
     table.Add({StrCat(segment.id()), StrCat(segment.generation()), segment.kind(), segment.codes(),
-               Grouped(segment.rows()), Grouped(segment.dead_rows()), Bytes(segment.bytes())});
+               Grouped(segment.rows()), Grouped(segment.dead_rows()), Bytes(segment.bytes()),
+               !segment.has_default_recall()    ? "-"
+               : segment.default_breadth() == 0 ? "scanned"
+                                                : StrCat(segment.default_breadth()),
+               segment.has_default_recall() ? Number(segment.default_recall()) : "-"});
   }
   return table.Text();
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,11 @@ struct SegmentInfo {
   std::string kind;   // "growing", "flat", "hnsw", "ivf"
   std::string codes;  // codes that searches read first: "float32", "int8", "fp16", "pq"
   int64_t rows = 0, dead_rows = 0, bytes = 0;
+  // How a search for ten rows that names no breadth searches a measured segment: its `ef` or number of lists (0: a
+  // scan, because no breadth finds enough of the nearest rows), and the recall that was measured at it (1 of a scan).
+  // No recall: nothing was measured, because there are too few rows, no graph and no lists.
+  int default_breadth = 0;
+  std::optional<double> default_recall = {};
 };
 
 // A row of a sample, with what a search's filter reads of a row.

@@ -18,6 +18,9 @@ class AdaptedRows;
 class CarriedSegments;
 struct IdFilter;
 
+// Share of the true nearest rows that a search finds which names no breadth.
+inline constexpr double kDefaultRecall = 0.95;
+
 struct SearchRequest {
   // Not 0: requests of one call with the same number are legs of one query. The k nearest rows of all legs are surely
   // among their hits; farther rows need not be. That makes legs cheaper than searches of their own.
@@ -34,6 +37,8 @@ struct SearchRequest {
   // Above 0 it replaces `ef` and `nprobe`: each segment uses the least breadth that was measured to reach this recall
   // with its own rows as queries. A segment without such a breadth is scanned. At most 1.
   double target_recall = 0;
+  // Factor of the breadth of a search that names none, for rows that live searches found too few of. At least 1.
+  double breadth_factor = 1;
   // Optional pre-filter: only rows of these ids. Cheap to ask, so that each segment can be searched by it
   // (plan_cost.h).
   const IdFilter* ids = nullptr;

@@ -1,8 +1,11 @@
 #include "index/build/calibration.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/status.h"
@@ -20,6 +23,9 @@ constexpr size_t kAskedAtOnce = 8;  // Each query keeps all rows that are equall
 constexpr int kWalks[] = {10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
 constexpr int kProbes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768};
 constexpr double kRecallEnough = 0.9995;
+constexpr float kMoved = 0.1f;   // share of the way to another row
+constexpr size_t kPartner = 61;  // that row's place behind the row, among those asked
+constexpr int64_t kScoredAtOnce = 512;
 
 // Nearest rows of each query, the query's own row left out.
 using Neighbours = std::vector<std::vector<SearchHit>>;
@@ -46,10 +52,21 @@ class Calibration {
     for (const int breadth : lists == nullptr ? std::span<const int>(kWalks) : std::span<const int>(kProbes)) {
       if (lists != nullptr && breadth >= static_cast<int>(lists->count())) break;  // A probe of all lists is a scan.
       LC_ASSIGN_OR_RETURN(const Neighbours found, lists == nullptr ? WalkPast(breadth) : Ask({.nprobe = breadth}));
-      measured.push_back({breadth, Recall(right, found)});
+      measured.push_back({breadth, LesserRecall(right, found)});
       if (measured.back().recall >= kRecallEnough) break;
     }
     return measured;
+  }
+
+  absl::StatusOr<double> RunCodes(size_t breadth) {
+    LC_RETURN_IF_ERROR(BindQueries());
+    LC_ASSIGN_OR_RETURN(const Neighbours right, Ask({.exact = true}));
+    Neighbours best;
+    for (const BoundQuery& query : queries_) {
+      if (stop_ && stop_()) return absl::CancelledError("measuring codes");
+      best.push_back(BestByCodes(query, breadth));
+    }
+    return LesserRecall(right, best);
   }
 
  private:
@@ -58,13 +75,53 @@ class Calibration {
     int nprobe = 0;
   };
 
+  // A query from each row, and then one from beside each row.
   absl::Status BindQueries() {
     const Segment& segment = *segments_[0].segment;
-    for (const int64_t row : rows_) {
+    const std::vector<int64_t> rows = rows_;
+    for (const int64_t row : rows) {
       LC_ASSIGN_OR_RETURN(BoundQuery query, BoundQuery::Make(segment.space(), segment.space(), segment.row(row)));
       queries_.push_back(std::move(query));
     }
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const std::span<const float> from = segment.row(rows[i]), to = segment.row(rows[(i + kPartner) % rows.size()]);
+      std::vector<float> beside(from.begin(), from.end());
+      for (size_t d = 0; d < beside.size(); ++d) beside[d] += kMoved * (to[d] - from[d]);
+      auto query = BoundQuery::Make(segment.space(), segment.space(), beside);
+      if (!query.ok()) continue;  // Some places are no vectors of the space, such as the origin of a cosine space.
+      queries_.push_back(*std::move(query));
+      rows_.push_back(rows[i]);
+    }
     return absl::OkStatus();
+  }
+
+  // The rows with the best scores by their codes, but the query's own row.
+  std::vector<SearchHit> BestByCodes(const BoundQuery& query, size_t breadth) const {
+    const PinnedSegment& pinned = segments_[0];
+    const Segment& segment = *pinned.segment;
+    CodeQuery coded(query);
+    coded.Bind(*pinned.codes());
+    const size_t own = static_cast<size_t>(rows_[static_cast<size_t>(&query - queries_.data())]);
+    std::vector<std::pair<float, uint32_t>> scored;
+    std::array<uint32_t, kScoredAtOnce> ids;
+    std::array<float, kScoredAtOnce> scores;
+    for (uint32_t begin = 0; begin < pinned.rows; begin += kScoredAtOnce) {
+      const size_t n = static_cast<size_t>(std::min<int64_t>(kScoredAtOnce, pinned.rows - begin));
+      std::iota(ids.begin(), ids.end(), begin);
+      ScoreCodesGathered(coded, pinned.codes()->rows, pinned.codes()->stride, ids.data(), n, scores.data());
+      for (size_t i = 0; i < n; ++i) {
+        if (ids[i] != own) scored.emplace_back(std::isnan(scores[i]) ? -HUGE_VALF : scores[i], ids[i]);
+      }
+    }
+    const size_t kept = std::min(breadth, scored.size());
+    std::nth_element(scored.begin(), scored.begin() + static_cast<std::ptrdiff_t>(kept), scored.end(),
+                     std::greater<>());
+    std::vector<SearchHit> best;
+    for (size_t i = 0; i < kept; ++i) {
+      const uint32_t row = scored[i].second;
+      best.push_back({segment.block().ids[row], query.Distance(segment.row(row)), 0});
+    }
+    return best;
   }
 
   absl::StatusOr<Neighbours> Ask(const Way& way) const {
@@ -122,10 +179,17 @@ class Calibration {
     return neighbours;
   }
 
-  // The mean over the queries less one standard error, because about a hundred queries leave so much open.
-  static double Recall(const Neighbours& right, const Neighbours& found) {
+  // Of queries from rows, or from beside them.
+  double LesserRecall(const Neighbours& right, const Neighbours& found) const {
+    const size_t asked = CalibrationRows(segments_[0].rows).size();
+    const double of_rows = Recall(right, found, 0, asked);
+    return right.size() > asked ? std::min(of_rows, Recall(right, found, asked, right.size())) : of_rows;
+  }
+
+  // The mean over some queries less one standard error, because about a hundred queries leave so much open.
+  static double Recall(const Neighbours& right, const Neighbours& found, size_t begin, size_t end) {
     double sum = 0, squares = 0, n = 0;
-    for (size_t i = 0; i < right.size(); ++i) {
+    for (size_t i = begin; i < end; ++i) {
       if (right[i].empty()) continue;
       const double farthest = right[i].back().distance;  // any row that is as near counts
       const auto near = std::count_if(found[i].begin(), found[i].end(),
@@ -142,7 +206,7 @@ class Calibration {
 
   const std::function<bool()>& stop_;
   std::vector<PinnedSegment> segments_;
-  std::vector<int64_t> rows_;  // rows that serve as queries
+  std::vector<int64_t> rows_;  // of each query the row that it is, or lies beside
   std::vector<BoundQuery> queries_;
 };
 
@@ -154,6 +218,13 @@ absl::StatusOr<std::vector<RecallAt>> MeasureRecall(const std::shared_ptr<const 
   if ((segment->graph() == nullptr && segment->lists() == nullptr) || rows <= kCalibrationK)
     return std::vector<RecallAt>();
   return Calibration(segment, rows, segment->bias_max(), stop).Run();
+}
+
+absl::StatusOr<double> MeasureCodes(const std::shared_ptr<const Segment>& segment, int breadth,
+                                    const std::function<bool()>& stop) {
+  const int64_t rows = segment->rows();
+  if (segment->codes() == nullptr || rows <= kCalibrationK) return 1.0;
+  return Calibration(segment, rows, segment->bias_max(), stop).RunCodes(static_cast<size_t>(breadth));
 }
 
 }  // namespace lightcone

@@ -75,6 +75,10 @@ class SealedSegment : public Segment {
   const CodeBlock* codes() const override { return codes_.rows != nullptr ? &codes_ : nullptr; }
   const PqCodes* pq() const override { return pq_.parts() > 0 ? &pq_ : nullptr; }
   std::span<const RecallAt> measured() const override { return manifest_.measured; }
+  // RowCodes that the settings asked for.
+  std::string_view codes_asked() const {
+    return manifest_.codes_asked.empty() ? codes_name() : std::string_view(manifest_.codes_asked);
+  }
   std::optional<int64_t> Find(uint64_t internal_id) const override;
   int64_t mapped_bytes() const override;
   int64_t heap_bytes() const override { return rows() * 20; }

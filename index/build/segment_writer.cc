@@ -13,9 +13,11 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "index/build/calibration.h"
+#include "index/graph/graph.h"
 #include "index/graph/graph_builder.h"
 #include "index/ivf/list_builder.h"
 #include "index/ivf/pq_builder.h"
+#include "index/rows/measured_recall.h"
 #include "index/rows/segment_codes.h"
 
 namespace lightcone {
@@ -25,6 +27,11 @@ constexpr size_t kBufferBytes = 1 << 20;
 // The disk begins to write after this many bytes. One sync at the end would keep the syncs of waiting writes behind all
 // of the file.
 constexpr size_t kBytesPerSync = 8 << 20;
+
+constexpr int kBreadthTimesMax = 2;  // breadth of a default walk, in default breadths, that nothing is replaced for
+constexpr double kCodesFind = 0.97;  // share of the nearest rows that codes of any use find
+constexpr int kMoreLinks = 2;        // factor of a graph's links, and of the breadth of its construction
+constexpr int kLinksMax = 128;
 
 // A file written front to back, with its checksum.
 class FileWriter {
@@ -125,16 +132,87 @@ class SegmentWriter {
     LC_RETURN_IF_ERROR(WriteColumn<uint64_t>(kIdsFile, [](const RowBlock& b, size_t i) { return b.ids[i]; }));
     LC_RETURN_IF_ERROR(
         WriteColumn<float>(kUncertaintyFile, [](const RowBlock& b, size_t i) { return b.uncertainty[i]; }));
-    if (const std::optional<CodeKind> kind = Coded()) LC_RETURN_IF_ERROR(WriteCodes(*kind));
-    if (plan_.settings.codes == RowCodes::kPq) LC_RETURN_IF_ERROR(WritePq());
-    if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(WriteGraph());
-    LC_RETURN_IF_ERROR(WriteManifest());
-    if (manifest_.kind != "flat") LC_RETURN_IF_ERROR(Measure());
+    codes_ = plan_.settings.codes;
+    graph_ = {plan_.settings.hnsw_m, plan_.settings.hnsw_ef_construction, plan_.settings.build_threads};
+    LC_RETURN_IF_ERROR(WriteWays());
+    if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(MendGraph());
+    if (manifest_.kind == "ivf") LC_RETURN_IF_ERROR(MendLists());
     return SyncFolder(folder_);
   }
 
  private:
-  std::optional<CodeKind> Coded() const { return CodeKindOf(plan_.settings.codes, manifest_.space.dimension); }
+  std::optional<CodeKind> Coded() const { return CodeKindOf(codes_, manifest_.space.dimension); }
+
+  // What searches read before vectors: codes and a graph, as codes_ and graph_ say. Measures what they find.
+  absl::Status WriteWays() {
+    for (const std::string_view file : {kInt8CodesFile, kHalfCodesFile, kPqCodesFile, kGraphFile}) Discard(file);
+    manifest_.codes_asked = codes_ == plan_.settings.codes ? "" : RowCodesName(plan_.settings.codes);
+    if (const std::optional<CodeKind> kind = Coded()) LC_RETURN_IF_ERROR(WriteCodes(*kind));
+    if (codes_ == RowCodes::kPq) LC_RETURN_IF_ERROR(WritePq());
+    if (manifest_.kind == "hnsw") LC_RETURN_IF_ERROR(WriteGraph());
+    LC_RETURN_IF_ERROR(WriteManifest());
+    return manifest_.kind == "flat" ? absl::OkStatus() : Measure();
+  }
+
+  void Discard(std::string_view name) {
+    std::error_code ignored;
+    std::filesystem::remove(StrCat(folder_, "/", name), ignored);
+    std::erase_if(manifest_.files, [name](const FileEntry& file) { return file.name == name; });
+  }
+
+  // Whether a search that names no breadth finds kTrustedRecall of the nearest rows at about the cost that it should
+  // have. Too few rows to measure are scanned faster than walked.
+  bool WalksFindEnough() const {
+    if (manifest_.measured.empty()) return true;
+    const int needed = BreadthFor(manifest_.measured, kTrustedRecall, kCalibrationK);
+    return needed > 0 && needed <= kBreadthTimesMax * plan_.settings.hnsw_ef_search;
+  }
+
+  // Where walks find too little, says what is to blame and replaces it: codes that drown what tells rows apart by finer
+  // ones, then a graph that leaves rows out of reach by one with more ways in, and by one with more links. What still
+  // finds too little is scanned (plan.cc).
+  absl::Status MendGraph() {
+    while (!WalksFindEnough() && Coded()) {
+      LC_ASSIGN_OR_RETURN(const double coded, CodesFind());
+      if (coded >= kCodesFind) break;
+      codes_ = codes_ == RowCodes::kInt8 ? RowCodes::kHalf : RowCodes::kFloat32;
+      LC_RETURN_IF_ERROR(WriteWays());
+    }
+    if (WalksFindEnough()) return absl::OkStatus();
+    with_entries_ = true;
+    LC_RETURN_IF_ERROR(AddEntries());
+    if (WalksFindEnough()) return absl::OkStatus();
+    graph_.m = std::min(kMoreLinks * graph_.m, kLinksMax);
+    graph_.ef_construction *= kMoreLinks;
+    return WriteWays();
+  }
+
+  // Product quantisation has no bound of its error: where no number of lists finds enough by it, int8 codes do.
+  absl::Status MendLists() {
+    const bool enough = ProbesFor(manifest_.measured, kDefaultRecall, kCalibrationK) > 0;
+    if (codes_ != RowCodes::kPq || manifest_.measured.empty() || enough) return absl::OkStatus();
+    codes_ = RowCodes::kInt8;
+    return WriteWays();
+  }
+
+  absl::StatusOr<double> CodesFind() const {
+    LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Segment> segment, SealedSegment::Open(folder_, false));
+    return MeasureCodes(segment, plan_.settings.hnsw_ef_search, control_.stop);
+  }
+
+  absl::Status AddEntries() {
+    LC_ASSIGN_OR_RETURN(std::string graph, ReadFile(StrCat(folder_, "/", kGraphFile)));
+    {
+      LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Segment> segment, SealedSegment::Open(folder_, false));
+      LC_ASSIGN_OR_RETURN(const std::vector<uint32_t> entries,
+                          ChooseEntries(manifest_.space, segment->block(), segment->codes(), manifest_.rows));
+      graph = WithEntries(std::move(graph), entries);
+    }
+    Discard(kGraphFile);
+    LC_RETURN_IF_ERROR(WriteWhole(kGraphFile, graph));
+    LC_RETURN_IF_ERROR(WriteManifest());
+    return Measure();
+  }
 
   absl::Status WriteManifest() const {
     return WriteFileAtomically(StrCat(folder_, "/", kManifestFile), EncodeManifest(manifest_));
@@ -208,6 +286,7 @@ class SegmentWriter {
     CodeBlock bounds;
     bounds.kind = kind;
     bounds.centre = centre.data();
+    bounds.around_centre = manifest_.space.metric == Metric::kEuclidean;
     for (size_t i = 0; i < rows_.size(); ++i) {
       const RowBlock& block = sources_[rows_[i].source]->block();
       const size_t row = rows_[i].row;
@@ -269,17 +348,22 @@ class SegmentWriter {
     LC_ASSIGN_OR_RETURN(const Mapping factors, Mapping::OfFile(StrCat(folder_, "/", kFactorsFile), &damaged));
     const RowBlock block{vectors.as<const float>(), static_cast<size_t>(manifest_.stride),
                          factors.as<const RowFactors>(), nullptr, nullptr};
-    manifest_.hnsw_m = plan_.settings.hnsw_m;
-    manifest_.hnsw_ef_construction = plan_.settings.hnsw_ef_construction;
-    const GraphSettings settings{manifest_.hnsw_m, manifest_.hnsw_ef_construction, plan_.settings.build_threads};
+    manifest_.hnsw_m = graph_.m;
+    manifest_.hnsw_ef_construction = graph_.ef_construction;
     CodeBlock codes;
     Mapping coded;
     if (const std::optional<CodeKind> kind = Coded()) {
       LC_ASSIGN_OR_RETURN(coded, Mapping::OfFile(StrCat(folder_, "/", CodesFileOf(*kind)), &damaged));
       LC_ASSIGN_OR_RETURN(codes, ParseCodes(coded.view(), *kind, manifest_.space.dimension, manifest_.rows));
     }
-    LC_ASSIGN_OR_RETURN(const std::string graph, BuildGraph(manifest_.space, block, codes.rows ? &codes : nullptr,
-                                                            manifest_.rows, settings, control_.stop));
+    const CodeBlock* const coded_rows = codes.rows != nullptr ? &codes : nullptr;
+    LC_ASSIGN_OR_RETURN(std::string graph,
+                        BuildGraph(manifest_.space, block, coded_rows, manifest_.rows, graph_, control_.stop));
+    if (with_entries_) {
+      LC_ASSIGN_OR_RETURN(const std::vector<uint32_t> entries,
+                          ChooseEntries(manifest_.space, block, coded_rows, manifest_.rows));
+      graph = WithEntries(std::move(graph), entries);
+    }
     if (damaged) return DataLoss(StrCat("'", folder_, "': files could not be read while the graph was built"));
     return WriteWhole(kGraphFile, graph);
   }
@@ -290,6 +374,9 @@ class SegmentWriter {
   std::vector<RowReference>& rows_;
   const BuildControl& control_;
   SegmentManifest manifest_;
+  RowCodes codes_ = RowCodes::kFloat32;
+  GraphSettings graph_;
+  bool with_entries_ = false;
 };
 
 }  // namespace

@@ -12,8 +12,9 @@ absl::StatusOr<Graph> Graph::Parse(std::string_view bytes, int64_t rows) {
     return DataLoss(StrCat("graph has ", bytes.size(), " bytes, less than its header"));
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != kMagic) return DataLoss("graph has a wrong magic number");
-  if (header.version != kVersion) {
-    return DataLoss(StrCat("graph has format version ", header.version, "; known: ", kVersion));
+  if (header.version != kVersion && header.version != kVersionWithEntries) {
+    return DataLoss(
+        StrCat("graph has format version ", header.version, "; known: ", kVersion, ", ", kVersionWithEntries));
   }
   if (header.rows > kRowsMax) return DataLoss(StrCat("graph has ", header.rows, " rows; at most: ", kRowsMax));
   if (header.rows == 0 || static_cast<int64_t>(header.rows) != rows) {
@@ -21,11 +22,12 @@ absl::StatusOr<Graph> Graph::Parse(std::string_view bytes, int64_t rows) {
   }
   if (header.base_width == 0 || header.base_width > kWidthMax || header.upper_width == 0 ||
       header.upper_width > kWidthMax || header.entry >= header.rows || header.layers == 0 ||
-      header.layers > kLayersMax) {
+      header.layers > kLayersMax || header.entries > (header.version == kVersion ? 0 : kEntriesMax)) {
     return DataLoss("graph header is out of range");
   }
   const uint64_t expected = sizeof(header) + uint64_t{header.rows} * header.base_width * 4 +
-                            (uint64_t{header.rows} + 1) * 4 + uint64_t{header.upper_lists} * header.upper_width * 4;
+                            (uint64_t{header.rows} + 1) * 4 + uint64_t{header.upper_lists} * header.upper_width * 4 +
+                            uint64_t{header.entries} * 4;
   if (expected != bytes.size()) {
     return DataLoss(StrCat("graph has ", bytes.size(), " bytes instead of ", expected));
   }
@@ -39,6 +41,11 @@ absl::StatusOr<Graph> Graph::Parse(std::string_view bytes, int64_t rows) {
   graph.upper_ = reinterpret_cast<const int32_t*>(graph.upper_first_ + header.rows + 1);
   graph.upper_lists_ = header.upper_lists;
   graph.layers_ = static_cast<int>(header.layers);
+  const char* const entries = bytes.data() + (bytes.size() - size_t{header.entries} * sizeof(uint32_t));
+  graph.entries_ = {reinterpret_cast<const uint32_t*>(entries), header.entries};
+  for (const uint32_t entry : graph.entries_) {
+    if (entry >= header.rows) return DataLoss("graph begins at a row that does not exist");
+  }
   return graph;
 }
 
@@ -68,6 +75,19 @@ absl::Status Graph::Check() const {
     }
   }
   return absl::OkStatus();
+}
+
+std::string WithEntries(std::string graph, std::span<const uint32_t> entries) {
+  LC_DCHECK(entries.size() <= Graph::kEntriesMax);
+  Graph::Header header;
+  LC_DCHECK(graph.size() >= sizeof(header));
+  std::memcpy(&header, graph.data(), sizeof(header));
+  graph.resize(graph.size() - size_t{header.entries} * sizeof(uint32_t));
+  header.entries = static_cast<uint32_t>(entries.size());
+  header.version = entries.empty() ? Graph::kVersion : Graph::kVersionWithEntries;
+  std::memcpy(graph.data(), &header, sizeof(header));
+  graph.append(reinterpret_cast<const char*>(entries.data()), entries.size_bytes());
+  return graph;
 }
 
 }  // namespace lightcone

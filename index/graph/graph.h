@@ -7,6 +7,7 @@
 //                 of it, then -1
 //   upper_first   (rows + 1) uint32: the lists of row i on layers 1, 2, ... are upper_first[i] .. upper_first[i + 1]
 //   upper         upper_first[rows] x upper_width int32
+//   entries       version 2: Header::entries uint32, rows of the base layer where walks begin besides
 //
 // Why not FAISS's file: it cannot be mapped, it holds the vectors a second time, and it must be trusted.
 // Threads: immutable.
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -24,7 +26,8 @@ namespace lightcone {
 class Graph {
  public:
   static constexpr uint32_t kMagic = 0x4847434c;  // "LCGH"
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 1, kVersionWithEntries = 2;
+  static constexpr uint32_t kEntriesMax = 64;
   static constexpr int kWidthMax = 1024;
   static constexpr uint32_t kLayersMax = 64;
   static constexpr uint32_t kRowsMax = uint32_t{1} << 30;  // settings allow fewer
@@ -38,7 +41,8 @@ class Graph {
     uint32_t layers = 1;  // layers of the entry row, base layer included
     uint32_t entry = 0;
     uint32_t upper_lists = 0;
-    uint32_t reserved[8] = {};
+    uint32_t entries = 0;
+    uint32_t reserved[7] = {};
   };
   static_assert(sizeof(Header) == 64);
 
@@ -51,6 +55,8 @@ class Graph {
 
   int64_t rows() const { return rows_; }
   uint32_t entry() const { return entry_; }
+  // Rows where a walk begins on the base layer, besides the row that the upper layers lead to. Each is a row.
+  std::span<const uint32_t> entries() const { return entries_; }
   int layers() const { return layers_; }
   int base_width() const { return static_cast<int>(base_width_); }
   int width_max() const { return static_cast<int>(base_width_ > upper_width_ ? base_width_ : upper_width_); }
@@ -74,6 +80,11 @@ class Graph {
   const int32_t* base_ = nullptr;
   const uint32_t* upper_first_ = nullptr;
   const int32_t* upper_ = nullptr;
+  std::span<const uint32_t> entries_;
 };
+
+// The graph with these entries in place of those that it has. REQUIRES: the bytes of a graph; at most
+// Graph::kEntriesMax rows of it.
+std::string WithEntries(std::string graph, std::span<const uint32_t> entries);
 
 }  // namespace lightcone

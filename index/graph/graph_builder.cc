@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/dcheck.h"
@@ -22,13 +24,19 @@ namespace {
 // Inner products of rows in h_space (codes.h), by their vectors or by their codes.
 class FloatPoints {
  public:
-  FloatPoints(const RowBlock& block, int dimension) : block_(block), dimension_(static_cast<size_t>(dimension)) {}
+  FloatPoints(const RowBlock& block, const Space& space)
+      : block_(block),
+        dimension_(static_cast<size_t>(space.dimension)),
+        euclidean_(space.metric == Metric::kEuclidean) {}
+  // Of Euclid's space, half the negative squared distance: the inner product around row x. Products around the origin
+  // would cancel where rows lie far from it.
   void Dots(uint32_t x, const uint32_t* ids, size_t n, float* dots) const {
     const float* const row = Row(x);
     for (size_t i = 0; i < n && i < kAhead; ++i) AskFor(ids[i]);
     for (size_t i = 0; i < n; ++i) {
       if (i + kAhead < n) AskFor(ids[i + kAhead]);
-      dots[i] = block_.factors[x].scale * block_.factors[ids[i]].scale * Dot(row, Row(ids[i]), dimension_);
+      dots[i] = euclidean_ ? -SquaredGap(row, Row(ids[i]), dimension_) / 2
+                           : block_.factors[x].scale * block_.factors[ids[i]].scale * Dot(row, Row(ids[i]), dimension_);
     }
   }
 
@@ -39,6 +47,7 @@ class FloatPoints {
 
   const RowBlock block_;
   const size_t dimension_;
+  const bool euclidean_;
 };
 
 class CodedPoints {
@@ -110,6 +119,12 @@ class PairScores {
     }
   }
 
+  float norm_squared(uint32_t x) const {
+    float square = 0;
+    points_.Dots(x, &x, 1, &square);
+    return square;
+  }
+
   // As near to each as it is to itself.
   bool AreCopies(uint32_t x, uint32_t y, float score) const { return score >= OfItself(x) && score >= OfItself(y); }
 
@@ -160,13 +175,56 @@ absl::StatusOr<std::string> Build(const Space& space, const Points& points, int6
   }
 }
 
+constexpr size_t kLongestRows = 32;     // entries of inner products
+constexpr size_t kRowsApart = 32;       // entries far from one another
+constexpr int64_t kEntrySample = 4096;  // rows among which those are chosen
+
+// Farthest-first traversal (Gonzalez 1985) of a sample.
+template <typename Points>
+std::vector<uint32_t> Entries(const Space& space, const Points& points, int64_t rows) {
+  const PairScores<Points> scores(space, points, rows);
+  std::vector<uint32_t> chosen;
+  if (space.metric == Metric::kInnerProduct) {
+    std::vector<std::pair<float, uint32_t>> longest;
+    for (uint32_t row = 0; row < static_cast<uint32_t>(rows); ++row)
+      longest.emplace_back(-scores.norm_squared(row), row);
+    const size_t n = std::min(kLongestRows, longest.size());
+    std::partial_sort(longest.begin(), longest.begin() + static_cast<ptrdiff_t>(n), longest.end());
+    for (size_t i = 0; i < n; ++i) chosen.push_back(longest[i].second);
+  }
+  const int64_t step = std::max<int64_t>(1, rows / kEntrySample);
+  std::vector<uint32_t> sample;
+  for (int64_t row = 0; row < rows; row += step) sample.push_back(static_cast<uint32_t>(row));
+  std::vector<float> nearest(sample.size(), -std::numeric_limits<float>::infinity()), score(sample.size());
+  uint32_t next = sample[0];
+  for (size_t apart = 0; apart < std::min(kRowsApart, sample.size()); ++apart) {
+    if (std::find(chosen.begin(), chosen.end(), next) == chosen.end()) chosen.push_back(next);
+    scores(next, sample.data(), sample.size(), score.data());
+    for (size_t i = 0; i < sample.size(); ++i) nearest[i] = std::max(nearest[i], score[i]);
+    next = sample[static_cast<size_t>(std::min_element(nearest.begin(), nearest.end()) - nearest.begin())];
+  }
+  return chosen;
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<uint32_t>> ChooseEntries(const Space& space, const RowBlock& block, const CodeBlock* codes,
+                                                    int64_t rows) {
+  LC_DCHECK(rows >= 1 && rows <= int64_t{Graph::kRowsMax});
+  static_assert(kLongestRows + kRowsApart <= Graph::kEntriesMax);
+  try {
+    if (codes != nullptr) return Entries(space, CodedPoints(*codes, space, rows), rows);
+    return Entries(space, FloatPoints(block, space), rows);
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted(StrCat("no memory for the entries of a graph of ", rows, " rows"));
+  }
+}
 
 absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, const CodeBlock* codes, int64_t rows,
                                        const GraphSettings& settings, const std::function<bool()>& stop) {
   LC_DCHECK(rows >= 1 && rows <= int64_t{Graph::kRowsMax});
   if (codes != nullptr) return Build(space, CodedPoints(*codes, space, rows), rows, settings, stop);
-  return Build(space, FloatPoints(block, space.dimension), rows, settings, stop);
+  return Build(space, FloatPoints(block, space), rows, settings, stop);
 }
 
 }  // namespace lightcone

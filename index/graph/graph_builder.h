@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "geometry/codes.h"
@@ -24,5 +25,11 @@ struct GraphSettings {
 // soon after `stop` says so; RESOURCE_EXHAUSTED without memory. REQUIRES: 1 <= rows <= Graph::kRowsMax.
 absl::StatusOr<std::string> BuildGraph(const Space& space, const RowBlock& block, const CodeBlock* codes, int64_t rows,
                                        const GraphSettings& settings, const std::function<bool()>& stop);
+
+// Rows from which walks of a graph over these rows find what lies apart: rows that are far from one another and, of
+// inner products, the longest ones, which rank high for many queries and to which few rows link. At most
+// Graph::kEntriesMax. Deterministic. RESOURCE_EXHAUSTED without memory. REQUIRES as BuildGraph.
+absl::StatusOr<std::vector<uint32_t>> ChooseEntries(const Space& space, const RowBlock& block, const CodeBlock* codes,
+                                                    int64_t rows);
 
 }  // namespace lightcone

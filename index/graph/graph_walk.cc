@@ -66,6 +66,17 @@ class Walk {
     return nearest;
   }
 
+  // Where a walk on the base layer begins: where the upper layers lead, and at the graph's entries.
+  std::vector<ScoredRow> Starts(int64_t leave_out = -1) {
+    std::vector<ScoredRow> starts = {Descend(leave_out)};
+    std::vector<uint32_t> entries;
+    for (const uint32_t entry : graph_.entries()) {
+      if (entry != starts[0].row && int64_t{entry} != leave_out) entries.push_back(entry);
+    }
+    ScoreThese(entries, &starts);
+    return starts;
+  }
+
   // Collects the links of `row` on the base layer that were not visited, and scores them. Returns their number.
   // Links to copies are left to FollowCopies.
   template <typename Marks>
@@ -295,9 +306,9 @@ class SharedWalk {
         walk_(*task.graph, task_.score),
         evaluations_between_checks_(evaluations_between_checks),
         beam_(lead) {
-    const ScoredRow start = walk_.Descend();
-    visited_.TestAndSet(start.row);
-    Meet(start);
+    for (const ScoredRow& start : walk_.Starts()) {
+      if (!visited_.TestAndSet(start.row)) Meet(start);
+    }
   }
 
   // A step on the way, in two halves, so that what one walk waits for comes while others take theirs. False: it has
@@ -402,13 +413,13 @@ absl::StatusOr<WalkResult> WalkFrom(const Graph& graph, RowScorer score, const W
   Visited& visited = MarksOfThread();
   visited.Begin(static_cast<size_t>(graph.rows()));
   Walk walk(graph, score);
-  const ScoredRow start = walk.Descend(limits.leave_out);
-  visited.TestAndSet(start.row);
+  const std::vector<ScoredRow> starts = walk.Starts(limits.leave_out);
+  for (const ScoredRow& start : starts) visited.TestAndSet(start.row);
   if (limits.leave_out >= 0) visited.TestAndSet(static_cast<uint32_t>(limits.leave_out));
   const auto expand = [&](ScoredRow row) { return walk.Expand(row, visited); };
   return BreadthOf(limits) <= kNarrowBeam
-             ? Run<ListBeam<>>(graph, walk, limits, {&start, 1}, visited, accept, accept, interrupted, expand)
-             : Run<HeapBeam<>>(graph, walk, limits, {&start, 1}, visited, accept, accept, interrupted, expand);
+             ? Run<ListBeam<>>(graph, walk, limits, starts, visited, accept, accept, interrupted, expand)
+             : Run<HeapBeam<>>(graph, walk, limits, starts, visited, accept, accept, interrupted, expand);
 }
 
 // Two walks or more, with the beam that they share.
@@ -494,6 +505,9 @@ absl::StatusOr<WalkResult> WalkPassing(const Graph& graph, RowScorer score, cons
   std::vector<uint32_t> others;
   for (const uint32_t seed : seeds) {
     if (!visited.TestAndSet(seed)) others.push_back(seed);
+  }
+  for (const uint32_t entry : graph.entries()) {
+    if (pass(entry) && !visited.TestAndSet(entry)) others.push_back(entry);
   }
   walk.ScoreThese(others, &starts);
   const auto take = [&](uint32_t row) { return (row != nearest.row || nearest_passes) && accept(row); };

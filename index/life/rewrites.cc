@@ -199,7 +199,7 @@ BuildInput Rewrites::InputOf(const SealedSegment& segment, int64_t all_rows) con
   if (!stale && !provisional) {  // Settings that leave the choice open would seal it as something else by now.
     const KindChoice choice = state_.ChoiceOf(segment.space(), segment.rows(), &segment, all_rows);
     stale = (state_.settings.kind == SealedKind::kAuto && segment.kind() != SealedKindName(choice.kind)) ||
-            (state_.settings.codes == RowCodes::kAuto && segment.codes_name() != RowCodesName(choice.codes));
+            (state_.settings.codes == RowCodes::kAuto && segment.codes_asked() != RowCodesName(choice.codes));
   }
   return {stale, segment.rows(), segment.counts().Of(kDeleted), provisional};
 }

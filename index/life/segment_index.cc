@@ -9,6 +9,7 @@
 #include "base/priority.h"
 #include "base/status.h"
 #include "index/life/index_loader.h"
+#include "index/rows/measured_recall.h"
 
 namespace lightcone {
 namespace {
@@ -29,6 +30,20 @@ void StandBackForSearches() {
 void GiveWayOnDisk() {
   StandBackForSearches();
   SetDiskPriority(kIdleClass);
+}
+
+void SetDefaultSearch(const Segment& segment, const IndexSettings& settings, SegmentInfo& info) {
+  const std::span<const RecallAt> measured = segment.measured();
+  if (measured.empty()) return;
+  if (segment.lists() == nullptr) {
+    info.default_breadth = DefaultBreadth(measured, settings.hnsw_ef_search, kCalibrationK);
+  } else if (segment.provisional()) {
+    info.default_breadth = ProvisionalProbes(measured, kCalibrationK);
+  } else {
+    const int probes = ProbesFor(measured, kDefaultRecall, kCalibrationK);
+    info.default_breadth = settings.ivf_nprobe > 0 ? settings.ivf_nprobe : probes;
+  }
+  info.default_recall = info.default_breadth == 0 ? 1.0 : RecallAtBreadth(measured, info.default_breadth);
 }
 
 // Threads that all indexes of the process share. Each kind of work has its own: a seal, for which writes wait, does not
@@ -141,6 +156,7 @@ IndexStats SegmentIndex::Stats() const {
   absl::MutexLock lock(&state_.mu);
   stats.sealed_sequence = state_.applied;
   const SealedSegment* largest = nullptr;
+  const IndexSettings settings = state_.settings;
   for (const auto& [number, generation] : state_.generations) {
     const auto add = [&](const Segment& segment) {
       const int64_t mapped = segment.mapped_bytes(), heap = segment.heap_bytes();
@@ -149,6 +165,7 @@ IndexStats SegmentIndex::Stats() const {
       stats.segments.push_back({segment.generation(), segment.id(), std::string(segment.kind()),
                                 std::string(segment.codes_name()), segment.rows(), segment.counts().Of(kDeleted),
                                 mapped + heap});
+      SetDefaultSearch(segment, settings, stats.segments.back());
     };
     for (const auto& segment : generation.damaged) add(*segment);
     for (const auto& segment : generation.sealed) {

@@ -33,6 +33,7 @@ absl::StatusOr<std::shared_ptr<GrowingSegment>> GrowingSegment::Make(uint64_t id
     block.rows = segment->codes_.as<uint8_t>();
     segment->centre_.resize(static_cast<size_t>(space.dimension));
     block.centre = segment->centre_.data();
+    block.around_centre = space.metric == Metric::kEuclidean;
   }
   return segment;
 }

@@ -42,8 +42,22 @@ int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k) {
   return LeastFor(measured, target, std::sqrt(GrowthOf(k)));
 }
 
-int DefaultProbes(std::span<const RecallAt> measured, int64_t k, double target) {
-  const int probes = ProbesFor(measured, target, k);
+int DefaultBreadth(std::span<const RecallAt> measured, int ef_default, int64_t k) {
+  if (measured.empty()) return ef_default;
+  const int needed = BreadthFor(measured, kTrustedRecall, k);
+  return needed == 0 ? 0 : std::max(needed, ef_default);
+}
+
+double RecallAtBreadth(std::span<const RecallAt> measured, int breadth) {
+  double recall = 0;
+  for (const RecallAt& point : measured) {
+    if (point.breadth <= breadth) recall = point.recall;
+  }
+  return recall;
+}
+
+int ProvisionalProbes(std::span<const RecallAt> measured, int64_t k) {
+  const int probes = ProbesFor(measured, kProvisionalRecall, k);
   return probes > 0 || measured.empty() ? probes : Scaled(measured.back().breadth, std::sqrt(GrowthOf(k)));
 }
 

@@ -6,13 +6,14 @@
 #include <span>
 #include <vector>
 
+#include "index/api/search.h"
 #include "index/rows/segment.h"
 
 namespace lightcone {
 
 inline constexpr int64_t kCalibrationK = 10;  // results of each measured query
-// Recall of a search of lists that names no breadth, as far as any breadth reached it.
-inline constexpr double kDefaultRecall = 0.95;
+// Measured recall at which a graph is trusted to keep kDefaultRecall: queries may be harder than those measured.
+inline constexpr double kTrustedRecall = 0.97;
 // The same where lists stand in for a graph that is not built yet.
 inline constexpr double kProvisionalRecall = 0.99;
 
@@ -26,8 +27,15 @@ int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k);
 // The same for `nprobe`, which grows as the square root of k: a list holds many rows.
 int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k);
 
-// `nprobe` of a search that names none: ProbesFor `target`, or the widest measured where none reaches it (coarse
-// codes). 0: nothing was measured.
-int DefaultProbes(std::span<const RecallAt> measured, int64_t k, double target = kDefaultRecall);
+// `ef` of a search that names none: `ef_default`, or more where kTrustedRecall needs more. 0: no measured `ef` reaches
+// it, so the segment has to be scanned. `ef_default` where nothing was measured.
+int DefaultBreadth(std::span<const RecallAt> measured, int ef_default, int64_t k);
+
+// Recall at a breadth: that of the broadest measurement which is no broader; 0 without one.
+double RecallAtBreadth(std::span<const RecallAt> measured, int breadth);
+
+// `nprobe` in a provisional segment: ProbesFor kProvisionalRecall, or the widest measured where none reaches it. 0:
+// nothing was measured.
+int ProvisionalProbes(std::span<const RecallAt> measured, int64_t k);
 
 }  // namespace lightcone

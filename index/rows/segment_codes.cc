@@ -7,6 +7,11 @@
 #include "base/status.h"
 
 namespace lightcone {
+namespace {
+
+constexpr uint32_t kAroundOrigin = 1, kAroundCentre = 2;  // versions
+
+}  // namespace
 
 std::optional<CodeKind> CodeKindOf(RowCodes codes, int dimension) {
   LC_DCHECK(codes != RowCodes::kAuto);
@@ -23,6 +28,7 @@ uint64_t CodesBytes(CodeKind kind, int dimension, int64_t rows) {
 
 CodesFooter CodesFooterOf(int dimension, int64_t rows, const CodeBlock& block) {
   CodesFooter footer;
+  footer.version = block.around_centre ? kAroundCentre : kAroundOrigin;
   footer.rows = static_cast<uint32_t>(rows);
   footer.dimension = static_cast<uint32_t>(dimension);
   footer.stride = static_cast<uint32_t>(CodeStride(block.kind, dimension));
@@ -42,8 +48,8 @@ absl::StatusOr<CodeBlock> ParseCodes(std::string_view bytes, CodeKind kind, int 
   block.kind = kind;
   const CodesFooter known = CodesFooterOf(dimension, rows, block);
   if (footer.magic != known.magic) return DataLoss("codes have a wrong magic number");
-  if (footer.version != known.version) {
-    return DataLoss(StrCat("codes have format version ", footer.version, "; known: ", known.version));
+  if (footer.version != kAroundOrigin && footer.version != kAroundCentre) {
+    return DataLoss(StrCat("codes have format version ", footer.version, "; known: 1, 2"));
   }
   if (footer.rows != known.rows || footer.dimension != known.dimension || footer.stride != known.stride ||
       footer.kind != known.kind) {
@@ -52,6 +58,7 @@ absl::StatusOr<CodeBlock> ParseCodes(std::string_view bytes, CodeKind kind, int 
   for (const float bound : {footer.error_max, footer.norm_max, footer.bias_max}) {
     if (!(bound >= 0 && std::isfinite(bound))) return DataLoss("codes' bounds are out of range");
   }
+  block.around_centre = footer.version == kAroundCentre;
   block.rows = reinterpret_cast<const uint8_t*>(bytes.data());
   block.stride = footer.stride;
   block.centre = reinterpret_cast<const float*>(bytes.data() + static_cast<uint64_t>(rows) * footer.stride);

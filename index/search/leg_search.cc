@@ -20,7 +20,7 @@ void LegSearch::Begin() {
   }
 }
 
-absl::Status LegSearch::Search(uint32_t index, SegmentPlan plan) {
+absl::Status LegSearch::Search(uint32_t index, SegmentSearchPlan plan) {
   switch (plan.plan) {
     case SearchPlan::kWalk:
     case SearchPlan::kPostFilter: {
@@ -49,7 +49,7 @@ absl::Status LegSearch::ReplacePostFilter(const PlannedWalk& walk) {
     Note(index, SearchPlan::kPostFilter, walk.plan.passing_share, true);
     return Scan(index, walk.plan.fallback, walk.plan.error_share);
   }
-  const SegmentPlan plan = PlanSegment({scoped_, segment(index), Scorer(index), k_, /*fell_short=*/true});
+  const SegmentSearchPlan plan = PlanSegment({scoped_, segment(index), Scorer(index), k_, /*fell_short=*/true});
   if (plan.plan == SearchPlan::kWalk) return WalkAlone(index, plan);
   Note(index, plan.plan, plan.passing_share, true);
   return Scan(index, plan.plan, plan.error_share);

@@ -30,7 +30,7 @@ inline constexpr int64_t kRowsBetweenChecks = 4096;  // rows between looks at de
 struct PlannedWalk {
   uint32_t index = 0;  // number of the segment
   int64_t visible = 0;
-  SegmentPlan plan;
+  SegmentSearchPlan plan;
 };
 
 class LegSearch {
@@ -101,10 +101,10 @@ class LegSearch {
   void Note(uint32_t index, SearchPlan plan, double share, bool fell_back);
 
   // What plans do at once.
-  absl::Status Search(uint32_t index, SegmentPlan plan);
-  absl::Status Probe(uint32_t index, const SegmentPlan& plan);
+  absl::Status Search(uint32_t index, SegmentSearchPlan plan);
+  absl::Status Probe(uint32_t index, const SegmentSearchPlan& plan);
   void ProbeRows(uint32_t index, int64_t begin, int64_t end);
-  absl::Status WalkAlone(uint32_t index, const SegmentPlan& plan);
+  absl::Status WalkAlone(uint32_t index, const SegmentSearchPlan& plan);
   absl::Status Scan(uint32_t index, SearchPlan scan, double error_share);
   absl::Status ScanPassing(uint32_t index, double error_share);
   absl::Status ReplacePostFilter(const PlannedWalk& walk);

@@ -17,6 +17,8 @@ namespace {
 // Rows that a filter leaves in the probed lists, for each result. With fewer, the nearest rows may well lie elsewhere.
 constexpr double kAcceptedPerResult = 32;
 constexpr int64_t kSampledForShare = 256;
+// A walk shares a candidate queue with others only where it needs at most a half of its breadth.
+constexpr int kSharedShare = 2;
 
 // Passing rows that lie away from the query are about equally near, and the codes' proven error would let a quarter of
 // the segment through. The error of one code knows nothing of the query: <a, h - h'> of codes.h deviates by
@@ -32,13 +34,13 @@ class Planner {
         segment_(*input.segment.segment),
         passing_(input.scoped, input.segment) {}
 
-  SegmentPlan Plan() {
+  SegmentSearchPlan Plan() {
     const int64_t breadth = Breadth();
     if (!input_.fell_short) {
-      if (std::optional<SegmentPlan> probe = PlanProbe(breadth)) return *std::move(probe);
+      if (std::optional<SegmentSearchPlan> probe = PlanProbe(breadth)) return *std::move(probe);
       if (input_.scoped.EveryRowPasses(pinned_)) return PlanPlainWalk(breadth);
     }
-    SegmentPlan plan = PlanFiltered(segment_.graph() == nullptr ? 0 : breadth);
+    SegmentSearchPlan plan = PlanFiltered(segment_.graph() == nullptr ? 0 : breadth);
     // Nearly all rows pass: the segment takes part in the walk over all graphs.
     return plan.plan == SearchPlan::kWalk && !input_.fell_short ? PlanPlainWalk(breadth) : plan;
   }
@@ -51,15 +53,29 @@ class Planner {
     const double target = request_.target_recall;
     if (segment_.lists() == nullptr) {
       if (target > 0) return BreadthFor(segment_.measured(), target, input_.k);
-      return request_.ef > 0 ? request_.ef : scope.ef_default;
+      return request_.ef > 0 ? request_.ef : Widened(DefaultBreadth(segment_.measured(), scope.ef_default, input_.k));
     }
     if (target > 0) return ProbesFor(segment_.measured(), target, input_.k);
     // `nprobe` counts the lists of the collection's settings; a provisional segment's lists are others.
     if (segment_.provisional()) {
-      return std::max(request_.nprobe, DefaultProbes(segment_.measured(), input_.k, kProvisionalRecall));
+      return std::max(request_.nprobe, ProvisionalProbes(segment_.measured(), input_.k));
     }
     if (request_.nprobe > 0) return request_.nprobe;
-    return scope.nprobe_default > 0 ? scope.nprobe_default : DefaultProbes(segment_.measured(), input_.k);
+    if (scope.nprobe_default > 0) return Widened(scope.nprobe_default);
+    return Widened(ProbesFor(segment_.measured(), kDefaultRecall, input_.k));
+  }
+
+  int64_t Widened(int breadth) const {
+    return static_cast<int64_t>(static_cast<double>(breadth) * std::max(1.0, request_.breadth_factor));
+  }
+
+  // Whether a walk has to go alone: its breadth was measured alone, and of a shared queue it may get a small part.
+  bool GoesAlone() const {
+    if (request_.target_recall > 0) return true;
+    if (request_.ef > 0 || segment_.measured().empty()) return false;
+    if (request_.breadth_factor > 1) return true;
+    const int needed = BreadthFor(segment_.measured(), kTrustedRecall, input_.k);
+    return needed > input_.scoped.scope.ef_default / kSharedShare;
   }
 
   double KeepShare() const { return request_.keep ? std::clamp(request_.keep_share, 0.0, 1.0) : 1.0; }
@@ -71,7 +87,7 @@ class Planner {
 
   // More lists than `nprobe` where these hold fewer than kAcceptedPerResult rows that pass for each result; none where
   // that would be a scan of everything.
-  std::optional<SegmentPlan> PlanProbe(int64_t nprobe) const {
+  std::optional<SegmentSearchPlan> PlanProbe(int64_t nprobe) const {
     const Lists* const lists = segment_.lists();
     if (nprobe <= 0 || lists == nullptr) return std::nullopt;
     // Rows that pass a filter may lie where no near list is, and provisional lists were never measured with one.
@@ -82,12 +98,12 @@ class Planner {
     const double rows_a_list = static_cast<double>(pinned_.rows) / lists->count();
     const double needed = kAcceptedPerResult * static_cast<double>(input_.k) / (share * rows_a_list);
     if (std::max(static_cast<double>(nprobe), needed) >= lists->count()) return std::nullopt;
-    return SegmentPlan{
+    return SegmentSearchPlan{
         .plan = SearchPlan::kProbe, .breadth = std::max(nprobe, static_cast<int64_t>(needed)), .passing_share = share};
   }
 
   // A walk by all rows, together with those of other segments, or a scan where that is cheaper.
-  SegmentPlan PlanPlainWalk(int64_t breadth) const {
+  SegmentSearchPlan PlanPlainWalk(int64_t breadth) const {
     const double share = ServedShare();
     const int64_t ef = std::max(breadth, input_.k);
     if (breadth <= 0 || segment_.graph() == nullptr ||
@@ -97,10 +113,11 @@ class Planner {
     return {.plan = SearchPlan::kWalk,
             .breadth = ef,
             .evaluations_max = WalkEvaluationsMax({.rows = pinned_.rows}),
-            .passing_share = share};
+            .passing_share = share,
+            .alone = GoesAlone()};
   }
 
-  SegmentPlan PlanFiltered(int64_t breadth) {
+  SegmentSearchPlan PlanFiltered(int64_t breadth) {
     FilterFacts facts{.rows = pinned_.rows,
                       .by_ids = request_.ids != nullptr,
                       .listed = passing_.listed(),
@@ -109,7 +126,7 @@ class Planner {
                       .breadth = breadth > 0 ? std::max(breadth, input_.k) : 0,
                       .for_recall = request_.target_recall > 0,
                       .k = input_.k};
-    SegmentPlan plan;
+    SegmentSearchPlan plan;
     const auto choose = [&](double share) {
       facts.cheap_share = share;
       facts.share = facts.asks ? std::min(share, KeepShare()) : share;
@@ -127,6 +144,7 @@ class Planner {
       plan.seeds = std::move(sampled.passing);
       choose(sampled.share);
     }
+    plan.alone = GoesAlone();
     plan.fallback = PlanOfScan(facts);
     plan.evaluations_max = WalkEvaluationsMax(facts);
     plan.passing_share = facts.share;
@@ -173,7 +191,7 @@ class Planner {
 
 }  // namespace
 
-SegmentPlan PlanSegment(const PlanInput& input) {
+SegmentSearchPlan PlanSegment(const PlanInput& input) {
   LC_DCHECK(input.scoped.VisibleRows(input.segment) > 0);
   return Planner(input).Plan();
 }

@@ -20,17 +20,18 @@ struct PlanInput {
   bool fell_short = false;
 };
 
-struct SegmentPlan {
+struct SegmentSearchPlan {
   SearchPlan plan = SearchPlan::kScan;
   SearchPlan fallback = SearchPlan::kScan;  // kScan or kPassingScan, after a walk that finds too few rows
   int64_t breadth = 0;                      // `ef` of a walk, or the number of lists to probe
   int64_t evaluations_max = 0;              // scores after which a walk gives up
   double passing_share = 1;                 // share of the rows that is expected to pass
   double error_share = 1;                   // share of the codes' error bound that a passing scan allows for
+  bool alone = false;                       // The walk needs its whole breadth for itself.
   std::vector<uint32_t> seeds = {};         // kPassingWalk: passing rows, spread over the segment
 };
 
 // REQUIRES: the view serves a row of the segment.
-SegmentPlan PlanSegment(const PlanInput& input);
+SegmentSearchPlan PlanSegment(const PlanInput& input);
 
 }  // namespace lightcone

@@ -37,7 +37,7 @@ void ProbePq(const ScopedRequest& scoped, const PinnedSegment& pinned, uint32_t 
 }  // namespace
 
 // Scans the lists nearest to the query: as many as planned, and more while not even k rows are known.
-absl::Status LegSearch::Probe(uint32_t index, const SegmentPlan& plan) {
+absl::Status LegSearch::Probe(uint32_t index, const SegmentSearchPlan& plan) {
   const Lists& lists = *segment(index).segment->lists();
   const PqCodes* const pq = segment(index).segment->pq();
   const size_t probes = static_cast<size_t>(plan.breadth);

@@ -119,7 +119,10 @@ void WalkPlanned(Legs legs, SearchPlan plan) {
   for (LegSearch* leg : legs) leg->AddTasks(plan, tasks, coded);
   if (tasks.empty()) return;
   const auto interrupted = [&] { return legs[0]->scoped().Interrupted(); };
-  const bool alone = legs[0]->request().target_recall > 0;
+  const bool alone = std::any_of(legs.begin(), legs.end(), [plan](LegSearch* leg) {
+    const std::vector<PlannedWalk>& planned = leg->walks(plan);
+    return std::any_of(planned.begin(), planned.end(), [](const PlannedWalk& walk) { return walk.plan.alone; });
+  });
   const absl::StatusOr<std::vector<WalkResult>> walked = plan == SearchPlan::kPostFilter
                                                              ? WalkAndPostFilter(legs, alone, tasks, interrupted)
                                                          : alone ? WalkEach(tasks, interrupted)
@@ -219,7 +222,7 @@ void LegSearch::TakeWalks(SearchPlan plan, std::span<const WalkResult> results, 
 }
 
 // Walks one filtered graph. What a failed walk found stays out: a scan finds it again.
-absl::Status LegSearch::WalkAlone(uint32_t index, const SegmentPlan& plan) {
+absl::Status LegSearch::WalkAlone(uint32_t index, const SegmentSearchPlan& plan) {
   const PinnedSegment& pinned = segment(index);
   const Graph& graph = *pinned.segment->graph();
   const PassingRows passing(scoped_, pinned);

@@ -93,7 +93,9 @@ json ToJson(const CollectionStatus& status) {
                         {"codes", segment.codes},
                         {"rows", segment.rows},
                         {"dead_rows", segment.dead_rows},
-                        {"bytes", segment.bytes}});
+                        {"bytes", segment.bytes},
+                        {"default_breadth", segment.default_breadth},
+                        {"default_recall", segment.default_recall ? json(*segment.default_recall) : json()}});
   }
   return {{"name", status.name},
           {"metric", MetricName(status.metric)},

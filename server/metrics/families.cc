@@ -1,6 +1,8 @@
 #include "server/metrics/families.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/strings.h"
 
@@ -43,6 +45,25 @@ void AddRpcFamilies(const RpcFigures& figures, FamilyList* out) {
 
 namespace {
 
+// What was measured of sealed segments, for searches that name no breadth.
+void AddMeasuredRecall(const CollectionStatus& status, FamilyList* out) {
+  const FamilyList::Labels labels = {{"collection", status.name}};
+  int64_t scanned = 0;
+  std::optional<double> least;
+  for (const SegmentInfo& segment : status.segments) {
+    if (!segment.default_recall) continue;
+    scanned += segment.default_breadth == 0 ? 1 : 0;
+    least = std::min(least.value_or(1.0), *segment.default_recall);
+  }
+  out->Gauge("lightcone_index_scanned_segments",
+             "Segments with a graph or lists that find too few of the nearest rows at any breadth: searches scan them.",
+             scanned, labels);
+  if (!least) return;
+  out->Gauge("lightcone_index_measured_recall",
+             "Least recall of a segment, measured when it was sealed, at the breadth of a search that names none.",
+             *least, labels);
+}
+
 void AddSegments(const CollectionStatus& status, FamilyList* out) {
   struct Sums {
     int64_t segments = 0, rows = 0, dead_rows = 0, bytes = 0;
@@ -75,6 +96,7 @@ void AddCollection(const CollectionStatus& status, FamilyList* out) {
                {{"collection", status.name}, {"generation", StrCat(generation)}});
   }
   AddSegments(status, out);
+  AddMeasuredRecall(status, out);
   out->Gauge("lightcone_index_mapped_bytes", "Bytes of segment files mapped into memory.", status.mapped_bytes, labels);
   out->Gauge("lightcone_payload_index_bytes", "Bytes of payload indexes, part of lightcone_index_heap_bytes.",
              status.payload_index_bytes, labels);

@@ -46,6 +46,15 @@ void AddLiveFamilies(const std::string& collection, const LiveRecallStatus& stat
     out->Gauge("lightcone_live_recall", "Found of expected hits of about the last hundred sampled searches.",
                recall.recent_found / recall.recent_expected, labels);
   }
+  for (const LiveBreadth& breadth : status.breadths) {
+    out->Gauge(
+        "lightcone_live_breadth_factor",
+        "Factor of the breadth of searches that name none, where sampled searches found too little for a minute.",
+        breadth.factor,
+        {{"collection", collection},
+         {"query_generation", StrCat(breadth.query_generation)},
+         {"item_generation", StrCat(breadth.item_generation)}});
+  }
   for (const LiveSpread& spread : status.spreads) AddSpread(collection, spread, out);
 }
 

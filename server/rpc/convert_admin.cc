@@ -266,6 +266,8 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
     to->set_rows(segment.rows);
     to->set_dead_rows(segment.dead_rows);
     to->set_bytes(segment.bytes);
+    to->set_default_breadth(static_cast<uint32_t>(segment.default_breadth));
+    if (segment.default_recall) to->set_default_recall(*segment.default_recall);
   }
   for (const PayloadIndexStatus& one : status.payload_indexes) ToWire(one, out->add_payload_indexes());
   for (const std::string& alias : status.aliases) out->add_aliases(alias);

@@ -204,6 +204,7 @@ class FullEngine final : public server::FakeEngine {
   absl::StatusOr<server::LiveRecallStatus> GetLiveRecall(const std::string&) override {
     server::LiveRecallStatus status;
     status.recall.emplace_back().recent_expected = 1;
+    status.breadths.emplace_back().factor = 2;
     for (const char* quantity : {"distance", "uncertainty"}) {
       server::LiveSpread& spread = status.spreads.emplace_back();
       spread.quantity = quantity;

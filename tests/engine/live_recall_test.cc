@@ -1,5 +1,6 @@
 // Live recall: what sampled searches show, and what it may cost.
 #include "server/engine/core/engine_impl.h"
+#include "server/engine/live/live_breadths.h"
 #include "server/engine/live/live_figures.h"
 #include "server/engine/live/live_sampler.h"
 #include "tests/engine/engine_testing.h"
@@ -218,6 +219,35 @@ TEST(LiveFiguresTest, ANewGenerationWhoseHitsAreFurtherAwayDrifts) {
   EXPECT_EQ(drift["distance22"], 1.0) << "against the hits of generation 1's queries";
   EXPECT_DOUBLE_EQ(drift["distance21"].value_or(-1), 0.5) << "against those of its own items";
   EXPECT_EQ(drift["uncertainty22"], 0.0);
+}
+
+TEST(LiveBreadthsTest, RecallBelowThePromiseForAMinuteDoublesTheBreadthOfThatPairAlone) {
+  LiveBreadths breadths;
+  absl::Time now = absl::UnixEpoch();
+  const auto ask = [&](uint32_t items, int found, absl::Duration each, int searches) {
+    for (int i = 0; i < searches; ++i, now += each) breadths.Record(2, items, 10, found, now);
+  };
+  ask(1, 9, absl::Seconds(1), 15);
+  ask(2, 10, absl::Seconds(1), 15);
+  EXPECT_EQ(breadths.FactorOf(2, 1), 1) << "too few, and not for a minute";
+  ask(1, 9, absl::Seconds(1), 60);
+  EXPECT_EQ(breadths.FactorOf(2, 1), 2);
+  EXPECT_EQ(breadths.FactorOf(2, 2), 1);
+  EXPECT_EQ(breadths.FactorOf(1, 1), 1);
+  ask(1, 5, absl::Seconds(1), 600);
+  EXPECT_EQ(breadths.FactorOf(2, 1), LiveBreadths::kFactorMax);
+  ASSERT_EQ(breadths.Status().size(), 1u);
+  EXPECT_EQ(breadths.Status()[0].item_generation, 1u);
+  ask(1, 10, absl::Seconds(10), 400);
+  EXPECT_EQ(breadths.FactorOf(2, 1), 1) << "ten minutes of nearly everything found halve it";
+}
+
+TEST_F(LiveRecallTest, SearchesThatNameABreadthDoNotChangeThatOfOthers) {
+  MakeWide();
+  Fill();
+  Ask(200, /*ef=*/1);
+  ASSERT_TRUE(engine_->GetLiveRecall("c").ok());
+  EXPECT_TRUE(engine_->GetLiveRecall("c")->breadths.empty());
 }
 
 TEST(LiveFiguresTest, EachHitStandsForOneThatIsAsNear) {

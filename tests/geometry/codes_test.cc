@@ -335,6 +335,41 @@ TEST_P(CodesOnEveryTarget, TheBoundIsTightEnoughToBeOfUse) {
   EXPECT_LT(half.block.error_max, coded.block.error_max / 16);
 }
 
+TEST_P(CodesOnEveryTarget, AroundTheirCentreRowsFarFromTheOriginKeepTheirDigits) {
+  std::mt19937_64 random(31);
+  for (const int d : {1, 16, 17, 48, 130}) {
+    const Space euclid{Metric::kEuclidean, d};
+    const auto far_away = [&] {
+      std::vector<float> z = RandomVector(random, d, std::sqrt(static_cast<double>(d)));
+      for (float& x : z) x += 1e6f;
+      return z;
+    };
+    std::vector<std::vector<float>> rows;
+    for (int i = 0; i < 50; ++i) rows.push_back(far_away());
+    for (const CodeKind kind : kCodeKinds) {
+      CodedRows coded(kind, euclid, rows);
+      for (float& x : coded.centre) x = 1e6f;
+      coded.block = CodeBlock{.kind = kind,
+                              .rows = coded.codes.data(),
+                              .stride = coded.block.stride,
+                              .centre = coded.centre.data(),
+                              .around_centre = true};
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        EncodeRow(euclid.metric, coded.factors[i], rows[i], coded.codes.data() + i * coded.block.stride, &coded.block);
+      }
+      const std::vector<float> z = far_away();
+      ExpectTrueBounds(euclid, coded, z, "around the centre");
+      const BoundQuery query = BoundQuery::Make(euclid, euclid, z).value();
+      CodeQuery code_query(query);
+      code_query.Bind(coded.block);
+      EXPECT_LT(code_query.slack(), 0.01 * d) << "of squared distances of about " << 2 * d;
+      // Bound to other rows, it is what it was.
+      code_query.Bind(CodeBlock{.kind = kind, .stride = coded.block.stride});
+      EXPECT_EQ(code_query.a(), query.a());
+    }
+  }
+}
+
 TEST_P(CodesOnEveryTarget, KernelsOnDotProductsOfBytesAreUsedWhereTheProcessorHasThem) {
   const bool avx3 = std::string_view(KernelTargetName(GetParam())).starts_with("AVX3");
   EXPECT_EQ(CodeKernelName(), avx3 && HaveVnni() ? "vnni" : "int16");

@@ -128,6 +128,45 @@ TEST_F(GraphBytes, BuiltByCodesOrByManyThreadsLeadToTheNearestRowsInEverySpace) 
   }
 }
 
+TEST_F(GraphBytes, EntriesLeadToWhatNoLinkLeadsTo) {
+  // Rows 590 and above lie far away, and are cut off.
+  constexpr size_t kCutOff = 590;
+  for (size_t i = 4 * kCutOff; i < rows_.size(); ++i) rows_[i] *= -50;
+  for (size_t i = 0; i < static_cast<size_t>(kRows); ++i) factors_[i] = FactorsOf(space_, {&rows_[4 * i], 4});
+  std::string bytes = *BuildGraph(space_, block_, nullptr, kRows, {4, 32, 1}, [] { return false; });
+  Graph::Header header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  for (size_t at = sizeof(header); at < bytes.size(); at += 4) {
+    const bool upper_first = at >= sizeof(header) + size_t{header.rows} * header.base_width * 4 &&
+                             at < sizeof(header) + (size_t{header.rows} * header.base_width + header.rows + 1) * 4;
+    int32_t link = 0;
+    std::memcpy(&link, bytes.data() + at, 4);
+    if (!upper_first && link >= int32_t{kCutOff}) std::memset(bytes.data() + at, 0, 4);
+  }
+  const auto finds = [&](const std::string& of) {
+    const auto graph = Graph::Parse(of, kRows);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    const auto query = BoundQuery::Make(space_, space_, {&rows_[4 * 595], 4});
+    const auto walk =
+        WalkGraph(*graph, ScoredRows{block_, *query}, {64, kRows}, EveryRow(), [] { return absl::OkStatus(); });
+    EXPECT_TRUE(walk.ok());
+    return std::any_of(walk->rows.begin(), walk->rows.end(), [](const ScoredRow& row) { return row.row == 595; });
+  };
+  if (header.entry < kCutOff) EXPECT_FALSE(finds(bytes));
+  const auto entries = ChooseEntries(space_, block_, nullptr, kRows);
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  EXPECT_GE(entries->size(), 16u);
+  EXPECT_LE(entries->size(), size_t{Graph::kEntriesMax});
+  const std::string with_entries = WithEntries(bytes, *entries);
+  EXPECT_EQ(Graph::Parse(with_entries, kRows)->entries().size(), entries->size());
+  EXPECT_TRUE(finds(with_entries));
+  EXPECT_EQ(WithEntries(with_entries, {}), bytes) << "and back";
+  std::string wrong = with_entries;
+  const uint32_t no_row = kRows;
+  std::memcpy(wrong.data() + wrong.size() - 4, &no_row, 4);
+  EXPECT_EQ(Graph::Parse(wrong, kRows).status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(GraphBytes, AWalkStopsWhenItIsToldTo) {
   const auto graph = Graph::Parse(bytes_, kRows);
   const auto query = BoundQuery::Make(space_, space_, {rows_.data(), 4});

@@ -150,12 +150,22 @@ TEST(Calibration, TheLeastBreadthThatReachesTheTargetIsTakenAndGrowsWithK) {
   EXPECT_EQ(BreadthFor(walks, 0.9, int64_t{1} << 60), 1'000'000'000);
   EXPECT_EQ(ProbesFor(walks, 0.9, 40), 64) << "lists hold many rows: twice as many for four times the rows";
   EXPECT_EQ(ProbesFor(walks, 0.999, 10), 0);
-  EXPECT_EQ(DefaultProbes(walks, 10), 32);
-  EXPECT_EQ(DefaultProbes(walks, 10, 0.96), 64);
+  EXPECT_EQ(ProvisionalProbes(walks, 10), 64);
   const std::vector<RecallAt> coarse = {{16, 0.5}, {32, 0.6}};
-  EXPECT_EQ(DefaultProbes(coarse, 10), 32) << "who asks for no recall is not given a scan for it";
-  EXPECT_EQ(DefaultProbes(coarse, 40), 64);
-  EXPECT_EQ(DefaultProbes({}, 10), 0);
+  EXPECT_EQ(ProvisionalProbes(coarse, 10), 32) << "what stands in for a graph is read as far as it was measured";
+  EXPECT_EQ(ProvisionalProbes(coarse, 40), 64);
+  EXPECT_EQ(ProvisionalProbes({}, 10), 0);
+}
+
+TEST(Calibration, ASearchThatNamesNoBreadthGetsWhatTheDefaultRecallNeeds) {
+  const std::vector<RecallAt> easy = {{16, 0.98}, {32, 0.999}}, hard = {{128, 0.9}, {256, 0.98}}, none = {{768, 0.5}};
+  EXPECT_EQ(DefaultBreadth(easy, 128, 10), 128) << "never less than the settings say";
+  EXPECT_EQ(DefaultBreadth(easy, 128, 100), 160);
+  EXPECT_EQ(DefaultBreadth(hard, 128, 10), 256);
+  EXPECT_EQ(DefaultBreadth(none, 128, 10), 0) << "a scan";
+  EXPECT_EQ(DefaultBreadth({}, 128, 10), 128) << "a file of an earlier version";
+  EXPECT_EQ(RecallAtBreadth(hard, 200), 0.9);
+  EXPECT_EQ(RecallAtBreadth(hard, 100), 0);
 }
 
 TEST(Manifest, IsRefusedWhenItIsDamagedOrContradictsItself) {
@@ -223,7 +233,7 @@ TEST(SegmentCodes, AreRefusedWhenTheyDoNotFitOrTheirBoundsAreNoBounds) {
   EXPECT_FALSE(ParseCodes(bytes, CodeKind::kInt8, kDimension, kRows + 1).ok());
   EXPECT_FALSE(ParseCodes(bytes.substr(1), CodeKind::kInt8, kDimension, kRows).ok());
   for (const auto& damage : std::vector<std::function<void(CodesFooter&)>>{
-           [](CodesFooter& f) { f.magic ^= 1; }, [](CodesFooter& f) { f.version = 2; },
+           [](CodesFooter& f) { f.magic ^= 1; }, [](CodesFooter& f) { f.version = 3; },
            [](CodesFooter& f) { ++f.rows; }, [](CodesFooter& f) { f.dimension = 6; },
            [](CodesFooter& f) { f.kind = 1; }, [](CodesFooter& f) { f.stride = 48; },
            [](CodesFooter& f) { f.error_max = -1; }, [](CodesFooter& f) { f.norm_max = std::nanf(""); },

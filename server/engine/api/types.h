@@ -399,10 +399,17 @@ struct LiveSpread {
   std::optional<double> drift;
 };
 
+// Searches of a pair of generations that found too little walk broader: by this factor where they name no breadth.
+struct LiveBreadth {
+  uint32_t query_generation = 0, item_generation = 0;
+  double factor = 1;
+};
+
 struct LiveRecallStatus {
   uint64_t samples = 0, failures = 0;  // searches repeated, and those that could not be
   std::vector<LiveRecall> recall;
   std::vector<LiveSpread> spreads;
+  std::vector<LiveBreadth> breadths;  // factors above 1
 };
 
 // Of all collections.

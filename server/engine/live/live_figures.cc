@@ -43,7 +43,7 @@ void LiveFigures::Spread::Add(double value) {
 }
 
 void LiveFigures::Record(uint32_t query_generation, const std::string& filter, const std::vector<EngineHit>& answered,
-                         const std::vector<EngineHit>& exact) {
+                         const std::vector<EngineHit>& exact, bool names_no_breadth, absl::Time now) {
   absl::flat_hash_set<ItemId> found, wanted;
   for (const EngineHit& hit : answered) found.insert(hit.id);
   for (const EngineHit& hit : exact) wanted.insert(hit.id);
@@ -56,13 +56,20 @@ void LiveFigures::Record(uint32_t query_generation, const std::string& filter, c
     recall.recent_expected *= kRecentDecay;
     recall.recent_found *= kRecentDecay;
   }
+  std::map<uint32_t, std::pair<double, double>> by_generation;  // expected, found
   for (const EngineHit& hit : exact) {
+    auto& [expected, found_here] = by_generation[hit.generation];
+    ++expected;
     Recall& recall = recall_[{query_generation, hit.generation, std::string(hit.segment), filter}];
     ++recall.expected;
     recall.recent_expected += 1;
     if (!found.contains(hit.id) && --in_place[hit.distance] < 0) continue;
     ++recall.found;
     recall.recent_found += 1;
+    ++found_here;
+  }
+  for (const auto& [generation, hits] : by_generation) {
+    if (names_no_breadth) breadths_.Record(query_generation, generation, hits.first, hits.second, now);
   }
   for (const EngineHit& hit : answered) {
     Pair& pair = pairs_[{query_generation, hit.generation}];
@@ -90,8 +97,9 @@ const LiveFigures::Pair* LiveFigures::ReferenceOf(uint32_t query_generation, uin
 }
 
 LiveRecallStatus LiveFigures::Status() const {
-  absl::ReaderMutexLock lock(&mu_);
   LiveRecallStatus status;
+  status.breadths = breadths_.Status();
+  absl::ReaderMutexLock lock(&mu_);
   status.samples = samples_;
   status.failures = failures_;
   for (const auto& [key, recall] : recall_) {

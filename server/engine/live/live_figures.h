@@ -12,7 +12,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/engine/api/types.h"
+#include "server/engine/live/live_breadths.h"
 
 namespace lightcone::server {
 
@@ -23,12 +26,15 @@ double DistributionDistance(std::vector<float> a, std::vector<float> b);
 class LiveFigures {
  public:
   // One search: what it answered, and what the exact search of the same view did. A hit of the latter is found if it,
-  // or another that is exactly as near, is among the former. `filter`: "none", "broad" or "narrow".
+  // or another that is exactly as near, is among the former. `filter`: "none", "broad" or "narrow". Searches that name
+  // no breadth decide how broad later ones walk (breadths()).
   void Record(uint32_t query_generation, const std::string& filter, const std::vector<EngineHit>& answered,
-              const std::vector<EngineHit>& exact);
+              const std::vector<EngineHit>& exact, bool names_no_breadth = false, absl::Time now = absl::Now());
   void RecordFailure();
 
   LiveRecallStatus Status() const;
+  LiveBreadths& breadths() { return breadths_; }
+  const LiveBreadths& breadths() const { return breadths_; }
 
  private:
   // query generation, item generation, kind of segment, class of filter
@@ -53,6 +59,7 @@ class LiveFigures {
   // generation that served queries before. nullptr when there are too few.
   const Pair* ReferenceOf(uint32_t query_generation, uint32_t item_generation) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
+  LiveBreadths breadths_;
   mutable absl::Mutex mu_;
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t failures_ ABSL_GUARDED_BY(mu_) = 0;

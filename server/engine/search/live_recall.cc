@@ -57,13 +57,16 @@ void LiveRecallCalls::Repeat(const Served& served, const SearchCall& call, const
     // One query runs in this thread alone, so that its cost is this thread's.
     SearchRun run(&collection, *state, call.generation, asked, filter ? &*filter : nullptr, &context_.pool, context,
                   view.Again());
+    run.UseBreadths(&served.live->breadths());
     answers.push_back(run.Run({query}));
     if (answers.back().ok() && answers.back()->results[0].status.ok() && !answers.back()->partial) continue;
     if (!context_.ending.load()) served.live->RecordFailure();
     return;
   }
   const std::string filter_class = !filter ? "none" : answers[0]->filter_share < kNarrow ? "narrow" : "broad";
-  served.live->Record(call.generation, filter_class, answers[0]->results[0].hits, answers[1]->results[0].hits);
+  const bool names_no_breadth = call.ef == 0 && call.nprobe == 0 && call.target_recall == 0;
+  served.live->Record(call.generation, filter_class, answers[0]->results[0].hits, answers[1]->results[0].hits,
+                      names_no_breadth);
 }
 
 absl::StatusOr<LiveRecallStatus> LiveRecallCalls::Get(const std::string& collection) const {

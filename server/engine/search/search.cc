@@ -261,6 +261,7 @@ absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, Boun
   request.ef = call_.ef;
   request.nprobe = call_.nprobe;
   request.target_recall = call_.target_recall;
+  if (breadths_ != nullptr) request.breadth_factor = breadths_->FactorOf(view_generation_, generation);
   request.profile = call_.profile;
   SetFilter(generation, &request);
   request.deadline = context_.deadline;

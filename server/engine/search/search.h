@@ -20,6 +20,7 @@
 #include "server/engine/collection/collection.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_index.h"
+#include "server/engine/live/live_breadths.h"
 #include "stats/distance_calibration.h"
 
 namespace lightcone::server {
@@ -91,6 +92,9 @@ class SearchRun {
   SearchRun(Collection* collection, const CollectionState& state, uint32_t generation, const SearchCall& call,
             const Filter* filter, ThreadPool* pool, const CallContext& context, PinnedView view);
 
+  // Factors for legs of searches that name no breadth. They must outlive the run.
+  void UseBreadths(const LiveBreadths* breadths) { breadths_ = breadths; }
+
   // `queries`: one a query of the call.
   absl::StatusOr<SearchAnswer> Run(const std::vector<BoundVector>& queries);
 
@@ -137,6 +141,7 @@ class SearchRun {
   absl::StatusOr<std::vector<ResolvedRow>> Resolve(std::span<const uint64_t> ids, const BoundVector& query);
   absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);
 
+  const LiveBreadths* breadths_ = nullptr;
   Collection* const collection_;
   const CollectionState& state_;
   const uint32_t generation_;

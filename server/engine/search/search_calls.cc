@@ -11,6 +11,7 @@
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/item_reader.h"
 #include "server/engine/embed/embed_inputs.h"
+#include "server/engine/live/live_figures.h"
 #include "server/engine/rollout/canary.h"
 #include "server/engine/search/search.h"
 
@@ -122,6 +123,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   LC_RETURN_IF_ERROR(EmbedQueries(context_, collection, *generation, call, context, &queries));
   SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &context_.pool,
                 context);
+  run.UseBreadths(&served->live->breadths());
   absl::StatusOr<SearchAnswer> answer = run.Run(queries);
   const absl::Time ended = absl::Now();
   served->search_times->Note(ended, ended - began);

@@ -36,6 +36,7 @@ export async function update(root, name) {
       h('button', { type: 'button', id: 'rollback', onclick: () => rollback(page, before) }, 'Roll back'),
     `${geometry} · ${plural(page.items, 'item')} · ${plural(page.segments.length, 'segment')} · ${bytes(page.segments.reduce((s, x) => s + x.bytes, 0))}${page.aliases.length ? ` · also ${page.aliases.join(', ')}` : ''}`),
     page.index_error && h('p', { class: 'callout bad', role: 'alert' }, h('strong', {}, 'Builds of the index fail and are tried again. '), page.index_error),
+    scanned(page),
     h('div', { class: 'grid' },
       generations(page, newest),
       page.canary && canary(page),
@@ -43,6 +44,14 @@ export async function update(root, name) {
       matrix(page),
       backfill(page),
       recall(page)));
+}
+
+// Segments whose graph or lists find too little at any breadth.
+function scanned(page) {
+  const scans = page.segments.filter((s) => s.default_recall !== null && s.default_breadth === 0);
+  return scans.length > 0 && h('p', { class: 'callout', role: 'status' },
+    h('strong', {}, `Searches scan ${plural(scans.length, 'segment')}. `),
+    `Their graph or lists find too few of the nearest rows at any breadth: ${plural(scans.reduce((sum, s) => sum + s.rows, 0), 'row')}.`);
 }
 
 // The generation that a rollback would lead to, as far as the log tells: a rollback undoes the activation before it, and
