@@ -100,6 +100,8 @@ std::vector<LoadPoint> PointsOf(const BenchFlags& flags) {
   for (const uint32_t ef : flags.efs) add(ef, 0);
   for (const double target : flags.targets) add(0, target);
   const bool curve = !flags.plan.exact && flags.plan.rate == 0 && flags.plan.mix.search > 0;
+  // First what a search finds that names no breadth.
+  if (curve && flags.efs.empty() && flags.targets.empty()) add(0, 0);
   for (const uint32_t ef : kEfs) {
     if (curve && flags.efs.empty() && flags.targets.empty() && ef >= flags.plan.k) add(ef, 0);
   }
@@ -257,7 +259,8 @@ void AddBench(CLI::App& root, Context& context) {
       ->capture_default_str();
   app->add_option("-k,--k", plan.k, "Hits a query")->capture_default_str();
   app->add_option("--ef", flags->efs,
-                  "Breadths of the graph walk, a point each (closed loop: 16,32,...,512; open: the collection's own)")
+                  "Breadths of the graph walk, a point each (closed loop: the default, 16,32,...,512; open: the "
+                  "collection's own)")
       ->delimiter(',');
   app->add_option("--target-recall", flags->targets, "Recalls that searches ask for, a point each")->delimiter(',');
   app->add_flag("--exact", plan.exact, "Exact searches");

@@ -43,7 +43,9 @@ OrderedJson ProfileJson(const v1::SearchProfile& profile) {
                           {"plan", PlanName(segment.plan())},
                           {"rows", segment.rows()},
                           {"passing_share", segment.passing_share()},
-                          {"fell_back", segment.fell_back()}});
+                          {"fell_back", segment.fell_back()},
+                          {"breadth", segment.breadth()},
+                          {"breadth_reason", segment.breadth_reason()}});
     }
     json["legs"].push_back({{"query", leg.query()},
                             {"generation", leg.generation()},
@@ -63,17 +65,19 @@ OrderedJson ProfileJson(const v1::SearchProfile& profile) {
 }
 
 std::string ProfileText(const v1::SearchProfile& profile) {
-  Table table({"query", "generation", "segment", "plan", "rows", "passing", "scored"});
+  Table table({"query", "generation", "segment", "plan", "breadth", "rows", "passing", "scored"});
   for (const auto& leg : profile.legs()) {
     bool first = true;
     for (const auto& segment : leg.segments()) {
       table.Add({StrCat(leg.query()), StrCat(leg.generation()), StrCat(segment.id()),
-                 StrCat(PlanName(segment.plan()), segment.fell_back() ? ", then a scan" : ""), Grouped(segment.rows()),
-                 Number(segment.passing_share()), first ? Grouped(leg.rows_scored()) : ""});
+                 StrCat(PlanName(segment.plan()), segment.fell_back() ? ", then a scan" : ""),
+                 segment.breadth() == 0 ? segment.breadth_reason()
+                                        : StrCat(segment.breadth(), " (", segment.breadth_reason(), ")"),
+                 Grouped(segment.rows()), Number(segment.passing_share()), first ? Grouped(leg.rows_scored()) : ""});
       first = false;
     }
     if (first) {
-      table.Add({StrCat(leg.query()), StrCat(leg.generation()), "all", "every row carried", "", "",
+      table.Add({StrCat(leg.query()), StrCat(leg.generation()), "all", "every row carried", "", "", "",
                  Grouped(leg.rows_scored() + leg.rows_adapted())});
     }
   }

@@ -29,6 +29,11 @@ std::string NameOf(const LoadPoint& point) {
   return point.ef == 0 ? "default" : StrCat(point.ef);
 }
 
+std::string SettingOf(const LoadPoint& point) {
+  if (point.exact) return "exact";
+  return point.target_recall > 0 ? "target_recall" : point.ef > 0 ? "ef" : "default";
+}
+
 nlohmann::ordered_json JsonOf(const CallFigures& figures) {
   nlohmann::ordered_json json = {{"calls", figures.calls},
                                  {"failed", figures.failed},
@@ -129,7 +134,8 @@ nlohmann::ordered_json LoadJson(const LoadReport& report) {
   }
   json["points"] = nlohmann::ordered_json::array();
   for (const LoadPoint& point : report.points) {
-    nlohmann::ordered_json one = {{"ef", point.ef},
+    nlohmann::ordered_json one = {{"setting", SettingOf(point)},
+                                  {"ef", point.ef},
                                   {"exact", point.exact},
                                   {"calls_per_s", point.load.calls_a_second},
                                   {"missed", point.load.missed}};

@@ -74,6 +74,18 @@ struct SearchHit {
 // How a segment was searched; plan_cost.h says which plan is chosen when.
 enum class SearchPlan { kScan, kPassingScan, kWalk, kPassingWalk, kPostFilter, kProbe };
 
+// Why a segment was searched by the breadth that it was.
+enum class BreadthReason {
+  kExact,      // The search asked for everything, or nothing but a scan searches the segment.
+  kAsked,      // The search named the breadth.
+  kTarget,     // The search named a recall, and this is the least breadth measured to reach it.
+  kSettings,   // The collection's settings name the breadth, and it was measured to find enough.
+  kMeasured,   // More than the settings say, because that was measured to find too little.
+  kWidened,    // More than that, because live searches found too little.
+  kUnreached,  // A scan: no measured breadth finds enough.
+  kCheaper     // A scan, which costs less than this breadth.
+};
+
 // What a search did in one segment.
 struct SegmentProfile {
   uint64_t id = 0;
@@ -81,6 +93,8 @@ struct SegmentProfile {
   int64_t rows = 0;
   double passing_share = 1;  // share of the rows that was expected to pass
   bool fell_back = false;    // The plan found too few rows, and a scan followed.
+  int64_t breadth = 0;       // `ef` of a walk, or lists probed
+  BreadthReason reason = BreadthReason::kExact;
 };
 
 struct SearchResult {

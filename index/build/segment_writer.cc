@@ -28,7 +28,6 @@ constexpr size_t kBufferBytes = 1 << 20;
 // of the file.
 constexpr size_t kBytesPerSync = 8 << 20;
 
-constexpr int kBreadthTimesMax = 2;  // breadth of a default walk, in default breadths, that nothing is replaced for
 constexpr double kCodesFind = 0.97;  // share of the nearest rows that codes of any use find
 constexpr int kMoreLinks = 2;        // factor of a graph's links, and of the breadth of its construction
 constexpr int kLinksMax = 128;
@@ -118,6 +117,7 @@ class SegmentWriter {
     manifest_.last_sequence = plan.last_sequence;
     manifest_.rebuild = plan.settings.rebuild;
     manifest_.provisional = plan.provisional;
+    manifest_.mended = true;
     manifest_.bias_max = 0;
     for (const RowReference& row : rows) {
       manifest_.bias_max = std::max(*manifest_.bias_max, sources[row.source]->block().factors[row.row].bias);
@@ -160,28 +160,22 @@ class SegmentWriter {
     std::erase_if(manifest_.files, [name](const FileEntry& file) { return file.name == name; });
   }
 
-  // Whether a search that names no breadth finds kTrustedRecall of the nearest rows at about the cost that it should
-  // have. Too few rows to measure are scanned faster than walked.
-  bool WalksFindEnough() const {
-    if (manifest_.measured.empty()) return true;
-    const int needed = BreadthFor(manifest_.measured, kTrustedRecall, kCalibrationK);
-    return needed > 0 && needed <= kBreadthTimesMax * plan_.settings.hnsw_ef_search;
-  }
+  bool FindsEnough() const { return WalksFindEnough(manifest_.measured, plan_.settings.hnsw_ef_search); }
 
   // Where walks find too little, says what is to blame and replaces it: codes that drown what tells rows apart by finer
   // ones, then a graph that leaves rows out of reach by one with more ways in, and by one with more links. What still
   // finds too little is scanned (plan.cc).
   absl::Status MendGraph() {
-    while (!WalksFindEnough() && Coded()) {
+    while (!FindsEnough() && Coded()) {
       LC_ASSIGN_OR_RETURN(const double coded, CodesFind());
       if (coded >= kCodesFind) break;
       codes_ = codes_ == RowCodes::kInt8 ? RowCodes::kHalf : RowCodes::kFloat32;
       LC_RETURN_IF_ERROR(WriteWays());
     }
-    if (WalksFindEnough()) return absl::OkStatus();
+    if (FindsEnough()) return absl::OkStatus();
     with_entries_ = true;
     LC_RETURN_IF_ERROR(AddEntries());
-    if (WalksFindEnough()) return absl::OkStatus();
+    if (FindsEnough()) return absl::OkStatus();
     graph_.m = std::min(kMoreLinks * graph_.m, kLinksMax);
     graph_.ef_construction *= kMoreLinks;
     return WriteWays();

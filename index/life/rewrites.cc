@@ -6,6 +6,7 @@
 #include "base/dcheck.h"
 #include "base/exceptions.h"
 #include "base/status.h"
+#include "index/rows/measured_recall.h"
 #include "spdlog/spdlog.h"
 
 namespace lightcone {
@@ -199,7 +200,10 @@ BuildInput Rewrites::InputOf(const SealedSegment& segment, int64_t all_rows) con
   if (!stale && !provisional) {  // Settings that leave the choice open would seal it as something else by now.
     const KindChoice choice = state_.ChoiceOf(segment.space(), segment.rows(), &segment, all_rows);
     stale = (state_.settings.kind == SealedKind::kAuto && segment.kind() != SealedKindName(choice.kind)) ||
-            (state_.settings.codes == RowCodes::kAuto && segment.codes_asked() != RowCodesName(choice.codes));
+            (state_.settings.codes == RowCodes::kAuto && segment.codes_asked() != RowCodesName(choice.codes)) ||
+            // A graph of an earlier version, which was measured to find too little and never mended.
+            (segment.graph() != nullptr && !segment.manifest().mended &&
+             !WalksFindEnough(segment.measured(), state_.settings.hnsw_ef_search));
   }
   return {stale, segment.rows(), segment.counts().Of(kDeleted), provisional};
 }

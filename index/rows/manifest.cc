@@ -237,6 +237,7 @@ std::string EncodeManifest(const SegmentManifest& m) {
   if (m.bias_max) json["bias_max"] = *m.bias_max;
   if (m.rebuild > 0) json["rebuild"] = m.rebuild;
   if (m.provisional) json["provisional"] = true;
+  if (m.mended) json["mended"] = true;
   if (!m.codes_asked.empty()) json["codes_asked"] = m.codes_asked;
   for (const FileEntry& file : m.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.crc32c}});
@@ -265,6 +266,7 @@ absl::StatusOr<SegmentManifest> DecodeManifest(std::string_view text) {
   if (json.contains("rebuild"))
     m.rebuild = reader.Integer<uint32_t>("rebuild", 0, std::numeric_limits<uint32_t>::max());
   if (json.contains("provisional")) m.provisional = reader.Bool("provisional");
+  if (json.contains("mended")) m.mended = reader.Bool("mended");
   if (json.contains("codes_asked")) m.codes_asked = reader.Text("codes_asked");
   LC_RETURN_IF_ERROR(reader.status());
   const MeasuredNames names = MeasuredNamesOf(m);

@@ -60,6 +60,7 @@ struct SegmentManifest {
   uint32_t rebuild = 0;            // IndexSettings::rebuild at the time of the plan
   bool provisional = false;        // Sealed in a hurry, flat or with few lists: the builder rewrites it.
   std::vector<RecallAt> measured;  // hnsw and ivf; empty: not measured (few rows, or a file of an earlier version)
+  bool mended = false;  // Its walks were held against kTrustedRecall when it was built; false in older files.
   // RowCodes that the settings asked for, where searches by them lost too much and others were written; else empty.
   std::string codes_asked;
   std::vector<FileEntry> files;

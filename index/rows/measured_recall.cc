@@ -48,6 +48,13 @@ int DefaultBreadth(std::span<const RecallAt> measured, int ef_default, int64_t k
   return needed == 0 ? 0 : std::max(needed, ef_default);
 }
 
+bool WalksFindEnough(std::span<const RecallAt> measured, int ef_default) {
+  constexpr int kDefaultsMax = 2;
+  if (measured.empty()) return true;
+  const int needed = BreadthFor(measured, kTrustedRecall, kCalibrationK);
+  return needed > 0 && needed <= kDefaultsMax * ef_default;
+}
+
 double RecallAtBreadth(std::span<const RecallAt> measured, int breadth) {
   double recall = 0;
   for (const RecallAt& point : measured) {

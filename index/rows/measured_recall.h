@@ -31,6 +31,10 @@ int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k);
 // it, so the segment has to be scanned. `ef_default` where nothing was measured.
 int DefaultBreadth(std::span<const RecallAt> measured, int ef_default, int64_t k);
 
+// Whether walks find kTrustedRecall of the nearest rows at about the cost that they should have: within twice the
+// default breadth. Where nothing was measured, rows are so few that they are scanned faster than walked.
+bool WalksFindEnough(std::span<const RecallAt> measured, int ef_default);
+
 // Recall at a breadth: that of the broadest measurement which is no broader; 0 without one.
 double RecallAtBreadth(std::span<const RecallAt> measured, int breadth);
 

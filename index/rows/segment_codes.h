@@ -14,7 +14,7 @@ namespace lightcone {
 
 struct CodesFooter {
   uint32_t magic = 0x4347434c;  // "LCGC"
-  uint32_t version = 1;  // 2: scores are computed around the centre (CodeBlock::around_centre)
+  uint32_t version = 1;         // 2: scores are computed around the centre (CodeBlock::around_centre)
   uint32_t rows = 0;
   uint32_t dimension = 0;
   uint32_t stride = 0;  // bytes

@@ -31,13 +31,13 @@ absl::Status LegSearch::Search(uint32_t index, SegmentSearchPlan plan) {
     case SearchPlan::kPassingWalk:
       return WalkAlone(index, plan);
     case SearchPlan::kProbe:
-      Note(index, plan.plan, plan.passing_share, false);
+      Note(index, plan, false);
       return Probe(index, plan);
     case SearchPlan::kScan:
     case SearchPlan::kPassingScan:
       break;
   }
-  Note(index, plan.plan, plan.passing_share, false);
+  Note(index, plan, false);
   return Scan(index, plan.plan, plan.error_share);
 }
 
@@ -46,12 +46,12 @@ absl::Status LegSearch::ReplacePostFilter(const PlannedWalk& walk) {
   const uint32_t index = walk.index;
   Bind(index);
   if (request().ids == nullptr) {
-    Note(index, SearchPlan::kPostFilter, walk.plan.passing_share, true);
+    Note(index, walk.plan, true);
     return Scan(index, walk.plan.fallback, walk.plan.error_share);
   }
   const SegmentSearchPlan plan = PlanSegment({scoped_, segment(index), Scorer(index), k_, /*fell_short=*/true});
   if (plan.plan == SearchPlan::kWalk) return WalkAlone(index, plan);
-  Note(index, plan.plan, plan.passing_share, true);
+  Note(index, plan, true);
   return Scan(index, plan.plan, plan.error_share);
 }
 
@@ -65,9 +65,10 @@ void LegSearch::Bind(uint32_t index) {
   any_coded_ = true;
 }
 
-void LegSearch::Note(uint32_t index, SearchPlan plan, double share, bool fell_back) {
+void LegSearch::Note(uint32_t index, const SegmentSearchPlan& plan, bool fell_back) {
   if (!request().profile) return;
-  result_.segments.push_back({segment(index).segment->id(), plan, segment(index).rows, share, fell_back});
+  result_.segments.push_back({segment(index).segment->id(), plan.plan, segment(index).rows, plan.passing_share,
+                              fell_back, plan.breadth, plan.reason});
 }
 
 }  // namespace lightcone

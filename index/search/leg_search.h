@@ -98,7 +98,7 @@ class LegSearch {
     const CodeBlock* const codes = segment(index).codes();
     return {segment(index).segment->block(), query(), codes, codes == nullptr ? nullptr : &*coded_query_};
   }
-  void Note(uint32_t index, SearchPlan plan, double share, bool fell_back);
+  void Note(uint32_t index, const SegmentSearchPlan& plan, bool fell_back);
 
   // What plans do at once.
   absl::Status Search(uint32_t index, SegmentSearchPlan plan);

@@ -36,6 +36,14 @@ class Planner {
 
   SegmentSearchPlan Plan() {
     const int64_t breadth = Breadth();
+    SegmentSearchPlan plan = PlanFor(breadth);
+    const bool scans = plan.plan == SearchPlan::kScan || plan.plan == SearchPlan::kPassingScan;
+    plan.reason = scans && breadth > 0 ? BreadthReason::kCheaper : reason_;
+    return plan;
+  }
+
+ private:
+  SegmentSearchPlan PlanFor(int64_t breadth) {
     if (!input_.fell_short) {
       if (std::optional<SegmentSearchPlan> probe = PlanProbe(breadth)) return *std::move(probe);
       if (input_.scoped.EveryRowPasses(pinned_)) return PlanPlainWalk(breadth);
@@ -45,28 +53,43 @@ class Planner {
     return plan.plan == SearchPlan::kWalk && !input_.fell_short ? PlanPlainWalk(breadth) : plan;
   }
 
- private:
-  // `ef` of a walk, or the number of lists to probe; 0: the segment has to be scanned.
-  int64_t Breadth() const {
-    if (request_.exact) return 0;
-    const SearchScope& scope = input_.scoped.scope;
-    const double target = request_.target_recall;
-    if (segment_.lists() == nullptr) {
-      if (target > 0) return BreadthFor(segment_.measured(), target, input_.k);
-      return request_.ef > 0 ? request_.ef : Widened(DefaultBreadth(segment_.measured(), scope.ef_default, input_.k));
+  // `ef` of a walk, or the number of lists to probe; 0: the segment has to be scanned. Sets reason_.
+  int64_t Breadth() {
+    if (request_.exact || (segment_.lists() == nullptr && segment_.graph() == nullptr)) return 0;
+    const bool lists = segment_.lists() != nullptr;
+    if (request_.target_recall > 0) {
+      const int needed = lists ? ProbesFor(segment_.measured(), request_.target_recall, input_.k)
+                               : BreadthFor(segment_.measured(), request_.target_recall, input_.k);
+      return Because(needed > 0 ? BreadthReason::kTarget : BreadthReason::kUnreached, needed);
     }
-    if (target > 0) return ProbesFor(segment_.measured(), target, input_.k);
     // `nprobe` counts the lists of the collection's settings; a provisional segment's lists are others.
-    if (segment_.provisional()) {
-      return std::max(request_.nprobe, ProvisionalProbes(segment_.measured(), input_.k));
+    if (lists && segment_.provisional()) {
+      return Because(BreadthReason::kMeasured,
+                     std::max(request_.nprobe, ProvisionalProbes(segment_.measured(), input_.k)));
     }
-    if (request_.nprobe > 0) return request_.nprobe;
-    if (scope.nprobe_default > 0) return Widened(scope.nprobe_default);
-    return Widened(ProbesFor(segment_.measured(), kDefaultRecall, input_.k));
+    const int asked = lists ? request_.nprobe : request_.ef;
+    return asked > 0 ? Because(BreadthReason::kAsked, asked) : DefaultBreadthOf(lists);
   }
 
-  int64_t Widened(int breadth) const {
-    return static_cast<int64_t>(static_cast<double>(breadth) * std::max(1.0, request_.breadth_factor));
+  int64_t DefaultBreadthOf(bool lists) {
+    const SearchScope& scope = input_.scoped.scope;
+    const int by_settings = lists ? scope.nprobe_default : scope.ef_default;
+    int breadth = by_settings;
+    if (!lists) {
+      breadth = DefaultBreadth(segment_.measured(), by_settings, input_.k);
+    } else if (by_settings == 0) {
+      breadth = ProbesFor(segment_.measured(), kDefaultRecall, input_.k);
+    }
+    if (breadth == 0) return Because(BreadthReason::kUnreached, 0);
+    if (request_.breadth_factor > 1) {
+      return Because(BreadthReason::kWidened, static_cast<int64_t>(breadth * request_.breadth_factor));
+    }
+    return Because(breadth == by_settings ? BreadthReason::kSettings : BreadthReason::kMeasured, breadth);
+  }
+
+  int64_t Because(BreadthReason reason, int64_t breadth) {
+    reason_ = reason;
+    return breadth;
   }
 
   // Whether a walk has to go alone: its breadth was measured alone, and of a shared queue it may get a small part.
@@ -187,6 +210,7 @@ class Planner {
   const PinnedSegment& pinned_;
   const Segment& segment_;
   const PassingRows passing_;
+  BreadthReason reason_ = BreadthReason::kExact;
 };
 
 }  // namespace

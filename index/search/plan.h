@@ -28,7 +28,8 @@ struct SegmentSearchPlan {
   double passing_share = 1;                 // share of the rows that is expected to pass
   double error_share = 1;                   // share of the codes' error bound that a passing scan allows for
   bool alone = false;                       // The walk needs its whole breadth for itself.
-  std::vector<uint32_t> seeds = {};         // kPassingWalk: passing rows, spread over the segment
+  BreadthReason reason = BreadthReason::kExact;
+  std::vector<uint32_t> seeds = {};  // kPassingWalk: passing rows, spread over the segment
 };
 
 // REQUIRES: the view serves a row of the segment.

@@ -203,7 +203,7 @@ void LegSearch::TakeWalks(SearchPlan plan, std::span<const WalkResult> results, 
     const int64_t k = scoped_.IsFiltered() ? k_ : std::min(k_, walk.visible);
     const bool too_few = !post_filter && !enough && static_cast<int64_t>(results[i].rows.size()) < k;
     const bool fell_back = results[i].gave_up || too_few;
-    if (!fell_back || !post_filter) Note(index, plan, walk.plan.passing_share, fell_back);
+    if (!fell_back || !post_filter) Note(index, walk.plan, fell_back);
     if (fell_back) {
       failed.push_back(&walk);
       continue;
@@ -238,7 +238,7 @@ absl::Status LegSearch::WalkAlone(uint32_t index, const SegmentSearchPlan& plan)
                           : WalkGraph(graph, score, limits, both, interrupted));
   result_.rows_scored += walk.evaluations;
   const bool fell_back = walk.gave_up || static_cast<int64_t>(walk.rows.size()) < k_;
-  Note(index, plan.plan, plan.passing_share, fell_back);
+  Note(index, plan, fell_back);
   if (fell_back) return Scan(index, plan.fallback, plan.error_share);
   for (const ScoredRow& row : walk.rows) {
     const double error = ErrorOf(index, row.score);

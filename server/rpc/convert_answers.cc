@@ -72,6 +72,28 @@ v1::SearchPlan PlanOf(SearchPlan plan) {
   return v1::SEARCH_PLAN_UNSPECIFIED;
 }
 
+const char* ReasonName(BreadthReason reason) {
+  switch (reason) {
+    case BreadthReason::kExact:
+      return "exact";
+    case BreadthReason::kAsked:
+      return "asked";
+    case BreadthReason::kTarget:
+      return "target";
+    case BreadthReason::kSettings:
+      return "settings";
+    case BreadthReason::kMeasured:
+      return "measured";
+    case BreadthReason::kWidened:
+      return "widened";
+    case BreadthReason::kUnreached:
+      return "unreached";
+    case BreadthReason::kCheaper:
+      return "cheaper";
+  }
+  return "";
+}
+
 void ToWire(const SearchProfile& profile, v1::SearchProfile* out) {
   for (const LegProfile& leg : profile.legs) {
     v1::SearchProfile::Leg* to = out->add_legs();
@@ -84,6 +106,8 @@ void ToWire(const SearchProfile& profile, v1::SearchProfile* out) {
       one->set_rows(static_cast<uint64_t>(segment.rows));
       one->set_passing_share(segment.passing_share);
       one->set_fell_back(segment.fell_back);
+      one->set_breadth(static_cast<uint32_t>(segment.breadth));
+      one->set_breadth_reason(ReasonName(segment.reason));
     }
     to->set_rows_scored(static_cast<uint64_t>(leg.rows_scored));
     to->set_rows_refined(static_cast<uint64_t>(leg.rows_refined));

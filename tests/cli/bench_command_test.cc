@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <random>
 
 #include "base/status.h"
 #include "cli/child_server.h"
@@ -49,6 +50,18 @@ class BenchCommand : public ServedTest {
     EXPECT_TRUE((*writer)->Finish().ok());
     return scratch_ / name;
   }
+  std::string PutVectors(const std::string& name, const std::vector<std::vector<float>>& vectors) {
+    auto writer = CreateRows(scratch_ / name, RowFormat::kFvecs);
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    for (size_t i = 0; i < vectors.size(); ++i) {
+      Row row;
+      row.vector = vectors[i];
+      row.id.emplace().set_number(i);
+      EXPECT_TRUE((*writer)->Write(row).ok());
+    }
+    EXPECT_TRUE((*writer)->Finish().ok());
+    return scratch_ / name;
+  }
   std::string PutTruth(const std::string& name, const std::vector<std::vector<int32_t>>& rows) {
     std::string bytes;
     for (const std::vector<int32_t>& row : rows) {
@@ -82,12 +95,54 @@ TEST_F(BenchCommand, AClosedLoopGivesAPointForEachBreadthAndLeavesNothingBehind)
   EXPECT_THAT(ReadFile(scratch_ / "out/bench.svg").value(), HasSubstr(">200</text>"));
 }
 
+// Sets of 12,000 rows on which searches that name no breadth once found 1 to 50 % of the nearest rows.
+TEST_F(BenchCommand, TheDefaultSearchIsMeasuredFirstAndFindsTheNearestOfAnyRows) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  const auto draw = [&](int rows) {
+    std::vector<std::vector<float>> vectors(static_cast<size_t>(rows), std::vector<float>(16));
+    for (auto& z : vectors) {
+      for (float& x : z) x = normal(random);
+    }
+    return vectors;
+  };
+  const auto plain = draw(12'000), asked = draw(100);
+  for (const std::string name : {"plain", "offset", "long_rows", "rogue_dimension"}) {
+    auto rows = plain, queries = asked;
+    if (name == "offset") {  // |q|^2 + |x|^2 - 2 q x cancels in float32
+      for (auto* vectors : {&rows, &queries}) {
+        for (auto& z : *vectors) {
+          for (float& x : z) x += 1e6f;
+        }
+      }
+    } else if (name == "long_rows") {  // The lift of inner products drowns all others.
+      for (auto& z : draw(10)) {
+        for (float& x : z) x *= 50;
+        rows.push_back(z);
+      }
+    } else if (name == "rogue_dimension") {  // One int8 scale for all dimensions drowns the others.
+      for (size_t i = 0; i < rows.size(); ++i) rows[i][0] = i % 2 == 0 ? -1000.0f : 1000.0f;
+      for (auto& z : queries) z[0] = 1000;
+    }
+    const Outcome outcome =
+        Run({"--data", PutVectors(name + ".fvecs", rows), "--queries", PutVectors(name + "-queries.fvecs", queries),
+             "--metric", name == "long_rows" ? "inner_product" : "euclidean", "--seconds", "0.1", "--warm-up", "0",
+             "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const nlohmann::json first = outcome.json()["points"][0];
+    EXPECT_EQ(first["setting"], "default");
+    EXPECT_GE(first["recall"], 0.95) << name;
+  }
+}
+
 TEST_F(BenchCommand, SearchesMayAskForARecall) {
   const Outcome outcome = RunSmall({"--target-recall", "0.9,0.99", "--ef", "64"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json points = outcome.json()["points"];
   ASSERT_THAT(points, SizeIs(3));
   EXPECT_EQ(points[0]["ef"], 64);
+  EXPECT_EQ(points[0]["setting"], "ef");
+  EXPECT_EQ(points[1]["setting"], "target_recall");
   EXPECT_EQ(points[1]["target_recall"], 0.9);
   EXPECT_GE(points[1]["recall"], 0.85);
   EXPECT_GE(points[2]["recall"], 0.95);
