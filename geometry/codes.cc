@@ -161,7 +161,8 @@ void CodeQuery::Code(std::span<const double> a) {
 void CodeQuery::Bind(const CodeBlock& block) {
   const std::size_t n = static_cast<std::size_t>(dimension());
   const bool around = euclidean_ && block.around_centre && block.centre != nullptr;
-  if (around || !around_.empty()) {
+  if (around ? coded_around_ != block.centre : !around_.empty()) {
+    coded_around_ = around ? block.centre : nullptr;
     std::vector<double> a(query_->a(), query_->a() + n);
     for (std::size_t i = 0; around && i < n; ++i) a[i] -= 2 * double{block.centre[i]};
     Code(a);

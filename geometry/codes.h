@@ -95,7 +95,8 @@ class CodeQuery {
   void Code(std::span<const double> a);
 
   const BoundQuery* query_;
-  AlignedFloats around_;  // 2 (q - m) of the bound block, as float32; empty: the query's own a
+  AlignedFloats around_;                 // 2 (q - m) of the bound block, as float32; empty: the query's own a
+  const float* coded_around_ = nullptr;  // m of around_
   std::vector<std::int16_t> whole_;
   std::vector<std::int8_t> high_, low_;
   std::uint32_t offset_ = 0;

@@ -8,7 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <span>
 
+#include "absl/functional/function_ref.h"
 #include "base/dcheck.h"
 #include "base/files.h"
 #include "base/status.h"
@@ -19,6 +22,7 @@
 #include "index/ivf/pq_builder.h"
 #include "index/rows/measured_recall.h"
 #include "index/rows/segment_codes.h"
+#include "spdlog/spdlog.h"
 
 namespace lightcone {
 namespace {
@@ -28,6 +32,8 @@ constexpr size_t kBufferBytes = 1 << 20;
 // of the file.
 constexpr size_t kBytesPerSync = 8 << 20;
 
+// What searches read before vectors, and the ending of such files while others are written that may replace them.
+constexpr std::string_view kWays[] = {kInt8CodesFile, kHalfCodesFile, kPqCodesFile, kGraphFile}, kKept = ".kept";
 constexpr double kCodesFind = 0.97;  // share of the nearest rows that codes of any use find
 constexpr int kMoreLinks = 2;        // factor of a graph's links, and of the breadth of its construction
 constexpr int kLinksMax = 128;
@@ -145,7 +151,7 @@ class SegmentWriter {
 
   // What searches read before vectors: codes and a graph, as codes_ and graph_ say. Measures what they find.
   absl::Status WriteWays() {
-    for (const std::string_view file : {kInt8CodesFile, kHalfCodesFile, kPqCodesFile, kGraphFile}) Discard(file);
+    for (const std::string_view file : kWays) Discard(file);
     manifest_.codes_asked = codes_ == plan_.settings.codes ? "" : RowCodesName(plan_.settings.codes);
     if (const std::optional<CodeKind> kind = Coded()) LC_RETURN_IF_ERROR(WriteCodes(*kind));
     if (codes_ == RowCodes::kPq) LC_RETURN_IF_ERROR(WritePq());
@@ -166,44 +172,96 @@ class SegmentWriter {
   // ones, then a graph that leaves rows out of reach by one with more ways in, and by one with more links. What still
   // finds too little is scanned (plan.cc).
   absl::Status MendGraph() {
-    while (!FindsEnough() && Coded()) {
+    while (!FindsEnough() && !unmendable_ && Coded()) {
       LC_ASSIGN_OR_RETURN(const double coded, CodesFind());
       if (coded >= kCodesFind) break;
-      codes_ = codes_ == RowCodes::kInt8 ? RowCodes::kHalf : RowCodes::kFloat32;
-      LC_RETURN_IF_ERROR(WriteWays());
+      const RowCodes finer = codes_ == RowCodes::kInt8 ? RowCodes::kHalf : RowCodes::kFloat32;
+      LC_RETURN_IF_ERROR(TryOthers([this, finer] {
+        codes_ = finer;
+        return WriteWays();
+      }));
     }
-    if (FindsEnough()) return absl::OkStatus();
-    with_entries_ = true;
-    LC_RETURN_IF_ERROR(AddEntries());
-    if (FindsEnough()) return absl::OkStatus();
-    graph_.m = std::min(kMoreLinks * graph_.m, kLinksMax);
-    graph_.ef_construction *= kMoreLinks;
-    return WriteWays();
+    if (FindsEnough() || unmendable_) return absl::OkStatus();
+    LC_RETURN_IF_ERROR(TryOthers([this] { return AddEntries(); }));
+    if (FindsEnough() || unmendable_) return absl::OkStatus();
+    return TryOthers([this] {
+      graph_.m = std::min(kMoreLinks * graph_.m, kLinksMax);
+      graph_.ef_construction *= kMoreLinks;
+      return WriteWays();
+    });
   }
 
   // Product quantisation has no bound of its error: where no number of lists finds enough by it, int8 codes do.
   absl::Status MendLists() {
     const bool enough = ProbesFor(manifest_.measured, kDefaultRecall, kCalibrationK) > 0;
     if (codes_ != RowCodes::kPq || manifest_.measured.empty() || enough) return absl::OkStatus();
-    codes_ = RowCodes::kInt8;
-    return WriteWays();
+    return TryOthers([this] {
+      codes_ = RowCodes::kInt8;
+      return WriteWays();
+    });
+  }
+
+  // Writes other codes or another graph beside those that are there. Where that fails, for want of memory or disk, or
+  // finds less, those that are there stay: they serve. CANCELLED is passed on.
+  absl::Status TryOthers(absl::FunctionRef<absl::Status()> write) {
+    const SegmentManifest manifest = manifest_;
+    const RowCodes codes = codes_;
+    const GraphSettings graph = graph_;
+    const bool with_entries = with_entries_;
+    const auto move_all = [this](std::string_view from, std::string_view to) {
+      std::error_code ignored;
+      for (const std::string_view file : kWays) {
+        const std::string path = StrCat(folder_, "/", file);
+        std::filesystem::rename(StrCat(path, from), StrCat(path, to), ignored);
+      }
+    };
+    move_all("", kKept);
+    const absl::Status written = write();
+    if (absl::IsCancelled(written)) return written;
+    if (written.ok() && Reach(manifest_.measured) >= Reach(manifest.measured)) {
+      std::error_code ignored;
+      for (const std::string_view file : kWays) std::filesystem::remove(StrCat(folder_, "/", file, kKept), ignored);
+      return absl::OkStatus();
+    }
+    if (!written.ok()) {
+      unmendable_ = true;
+      spdlog::warn("segment {}: searches of it stay slow, because better codes or links cannot be written: {}",
+                   manifest_.id, MessageOf(written));
+    }
+    for (const std::string_view file : kWays) Discard(file);
+    move_all(kKept, "");
+    manifest_ = manifest;
+    codes_ = codes;
+    graph_ = graph;
+    with_entries_ = with_entries;
+    return WriteManifest();
+  }
+
+  // The best recall that any breadth was measured to reach.
+  static double Reach(std::span<const RecallAt> measured) {
+    double most = 0;
+    for (const RecallAt& point : measured) most = std::max(most, point.recall);
+    return most;
   }
 
   absl::StatusOr<double> CodesFind() const {
     LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Segment> segment, SealedSegment::Open(folder_, false));
-    return MeasureCodes(segment, plan_.settings.hnsw_ef_search, control_.stop);
+    return MeasureCodes(segment, FairBreadth(plan_.settings.hnsw_ef_search), control_.stop);
   }
 
+  // The kept graph, and codes, with entries.
   absl::Status AddEntries() {
-    LC_ASSIGN_OR_RETURN(std::string graph, ReadFile(StrCat(folder_, "/", kGraphFile)));
-    {
-      LC_ASSIGN_OR_RETURN(const std::shared_ptr<const Segment> segment, SealedSegment::Open(folder_, false));
-      LC_ASSIGN_OR_RETURN(const std::vector<uint32_t> entries,
-                          ChooseEntries(manifest_.space, segment->block(), segment->codes(), manifest_.rows));
-      graph = WithEntries(std::move(graph), entries);
+    for (const std::string_view file : {kInt8CodesFile, kHalfCodesFile}) {
+      const std::string path = StrCat(folder_, "/", file);
+      std::error_code error;
+      if (manifest_.File(file) != nullptr) std::filesystem::create_hard_link(StrCat(path, kKept), path, error);
+      if (error) std::filesystem::copy_file(StrCat(path, kKept), path, error);  // for file systems without links
+      if (error) return ErrnoStatus(error.value(), "link", path);
     }
-    Discard(kGraphFile);
-    LC_RETURN_IF_ERROR(WriteWhole(kGraphFile, graph));
+    LC_ASSIGN_OR_RETURN(std::string graph, ReadFile(StrCat(folder_, "/", kGraphFile, kKept), INT64_MAX));
+    std::erase_if(manifest_.files, [](const FileEntry& file) { return file.name == kGraphFile; });
+    with_entries_ = true;
+    LC_RETURN_IF_ERROR(WriteGraph(std::move(graph)));
     LC_RETURN_IF_ERROR(WriteManifest());
     return Measure();
   }
@@ -336,7 +394,8 @@ class SegmentWriter {
   }
 
   // Builds the graph over the written files, so that its rows are the segment's rows.
-  absl::Status WriteGraph() {
+  // `links`: those of a graph that is there; else it is built.
+  absl::Status WriteGraph(std::optional<std::string> links = std::nullopt) {
     std::atomic<bool> damaged{false};
     LC_ASSIGN_OR_RETURN(const Mapping vectors, Mapping::OfFile(StrCat(folder_, "/", kVectorsFile), &damaged));
     LC_ASSIGN_OR_RETURN(const Mapping factors, Mapping::OfFile(StrCat(folder_, "/", kFactorsFile), &damaged));
@@ -351,8 +410,10 @@ class SegmentWriter {
       LC_ASSIGN_OR_RETURN(codes, ParseCodes(coded.view(), *kind, manifest_.space.dimension, manifest_.rows));
     }
     const CodeBlock* const coded_rows = codes.rows != nullptr ? &codes : nullptr;
-    LC_ASSIGN_OR_RETURN(std::string graph,
-                        BuildGraph(manifest_.space, block, coded_rows, manifest_.rows, graph_, control_.stop));
+    if (!links) {
+      LC_ASSIGN_OR_RETURN(links, BuildGraph(manifest_.space, block, coded_rows, manifest_.rows, graph_, control_.stop));
+    }
+    std::string graph = *std::move(links);
     if (with_entries_) {
       LC_ASSIGN_OR_RETURN(const std::vector<uint32_t> entries,
                           ChooseEntries(manifest_.space, block, coded_rows, manifest_.rows));
@@ -371,6 +432,7 @@ class SegmentWriter {
   RowCodes codes_ = RowCodes::kFloat32;
   GraphSettings graph_;
   bool with_entries_ = false;
+  bool unmendable_ = false;  // Others could not be written.
 };
 
 }  // namespace

@@ -103,6 +103,8 @@ absl::Status DeviceRows::Copy(const Source& source, absl::FunctionRef<bool()> st
   const bool half = storage_ == DeviceStorage::kHalf;
   Source from = source;
   if (!half || from.codes == nullptr || from.codes->kind != CodeKind::kHalf) from.codes = nullptr;
+  // A device has one query for all segments, so it scores around the origin: such rows are coded anew.
+  if (from.codes != nullptr && from.codes->around_centre) from.codes = nullptr;
   bounds_.kind = CodeKind::kHalf;
   if (from.codes != nullptr) {
     bounds_ = *from.codes;

@@ -41,8 +41,10 @@ absl::StatusOr<Graph> Graph::Parse(std::string_view bytes, int64_t rows) {
   graph.upper_ = reinterpret_cast<const int32_t*>(graph.upper_first_ + header.rows + 1);
   graph.upper_lists_ = header.upper_lists;
   graph.layers_ = static_cast<int>(header.layers);
-  const char* const entries = bytes.data() + (bytes.size() - size_t{header.entries} * sizeof(uint32_t));
-  graph.entries_ = {reinterpret_cast<const uint32_t*>(entries), header.entries};
+  graph.entries_.resize(header.entries);
+  const size_t entries_bytes = graph.entries_.size() * sizeof(uint32_t);
+  if (entries_bytes > 0)
+    std::memcpy(graph.entries_.data(), bytes.data() + (bytes.size() - entries_bytes), entries_bytes);
   for (const uint32_t entry : graph.entries_) {
     if (entry >= header.rows) return DataLoss("graph begins at a row that does not exist");
   }

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/dcheck.h"
@@ -80,7 +81,7 @@ class Graph {
   const int32_t* base_ = nullptr;
   const uint32_t* upper_first_ = nullptr;
   const int32_t* upper_ = nullptr;
-  std::span<const uint32_t> entries_;
+  std::vector<uint32_t> entries_;  // a copy: whatever becomes of the file, each is a row
 };
 
 // The graph with these entries in place of those that it has. REQUIRES: the bytes of a graph; at most

@@ -126,7 +126,7 @@ bool Rewrites::WorksForFlush() const {
 
 bool Rewrites::IsAwaited(const SealedSegment& segment, int64_t all_rows) const {
   state_.mu.AssertHeld();
-  const std::vector<BuildInput> alone = {InputOf(segment, all_rows)};
+  const std::vector<BuildInput> alone = {InputOf(segment, all_rows, /*for_flush=*/true)};
   return std::any_of(kAwaitedByFlush.begin(), kAwaitedByFlush.end(), [&](RewriteKind kind) {
     state_.mu.AssertHeld();
     return !PlanRewrite(kind, alone, state_.settings).empty();
@@ -194,16 +194,21 @@ std::unique_ptr<Rewrites::Rewrite> Rewrites::PickNext() {
   return nullptr;
 }
 
-BuildInput Rewrites::InputOf(const SealedSegment& segment, int64_t all_rows) const {
+// A graph or product quantisation of an earlier version, which was measured to find too little and never mended.
+bool Rewrites::IsToBeMended(const SealedSegment& segment) const {
+  if (segment.manifest().mended || segment.measured().empty()) return false;
+  if (segment.graph() != nullptr) return !WalksFindEnough(segment.measured(), state_.settings.hnsw_ef_search);
+  return segment.pq() != nullptr && ProbesFor(segment.measured(), kDefaultRecall, kCalibrationK) == 0;
+}
+
+BuildInput Rewrites::InputOf(const SealedSegment& segment, int64_t all_rows, bool for_flush) const {
   const bool provisional = segment.manifest().provisional;
   bool stale = segment.stale();
   if (!stale && !provisional) {  // Settings that leave the choice open would seal it as something else by now.
     const KindChoice choice = state_.ChoiceOf(segment.space(), segment.rows(), &segment, all_rows);
     stale = (state_.settings.kind == SealedKind::kAuto && segment.kind() != SealedKindName(choice.kind)) ||
             (state_.settings.codes == RowCodes::kAuto && segment.codes_asked() != RowCodesName(choice.codes)) ||
-            // A graph of an earlier version, which was measured to find too little and never mended.
-            (segment.graph() != nullptr && !segment.manifest().mended &&
-             !WalksFindEnough(segment.measured(), state_.settings.hnsw_ef_search));
+            (!for_flush && IsToBeMended(segment));
   }
   return {stale, segment.rows(), segment.counts().Of(kDeleted), provisional};
 }
@@ -211,7 +216,7 @@ BuildInput Rewrites::InputOf(const SealedSegment& segment, int64_t all_rows) con
 std::vector<size_t> Rewrites::PlanFor(RewriteKind kind, const GenerationRows& generation) const {
   const int64_t all_rows = state_.AllRows();
   std::vector<BuildInput> inputs;
-  for (const auto& segment : generation.sealed) inputs.push_back(InputOf(*segment, all_rows));
+  for (const auto& segment : generation.sealed) inputs.push_back(InputOf(*segment, all_rows, /*for_flush=*/false));
   IndexSettings settings = state_.settings;
   settings.growing_rows_max = state_.GrowingRowsMax(generation.space);
   return PlanRewrite(kind, inputs, settings);

@@ -79,7 +79,10 @@ class Rewrites {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   std::optional<BuildJob> BeginFor(RewriteKind kind, uint32_t number, GenerationRows& generation)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  BuildInput InputOf(const SealedSegment& segment, int64_t all_rows) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  bool IsToBeMended(const SealedSegment& segment) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  // `for_flush`: without what no flush waits for.
+  BuildInput InputOf(const SealedSegment& segment, int64_t all_rows, bool for_flush) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   // Builds a rewrite in the calling thread, if one waits for it.
   void BuildQueued() ABSL_LOCKS_EXCLUDED(state_.mu);
   // The most urgent rewrite by now, in place of the one that waits; null when none is due any more.

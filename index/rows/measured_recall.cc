@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/dcheck.h"
+#include "index/api/settings.h"
 
 namespace lightcone {
 namespace {
@@ -44,16 +45,21 @@ int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k) {
 
 int DefaultBreadth(std::span<const RecallAt> measured, int ef_default, int64_t k) {
   if (measured.empty()) return ef_default;
-  const int needed = BreadthFor(measured, kTrustedRecall, k);
-  return needed == 0 ? 0 : std::max(needed, ef_default);
+  int needed = BreadthFor(measured, kTrustedRecall, kCalibrationK);
+  if (needed == 0) needed = BreadthFor(measured, kDefaultRecall, kCalibrationK);
+  if (needed == 0) return 0;
+  const int64_t more = std::clamp<int64_t>(k - kCalibrationK, 0, 1'000'000'000);
+  return static_cast<int>(std::max<int64_t>(needed + more, ef_default));
 }
 
 bool WalksFindEnough(std::span<const RecallAt> measured, int ef_default) {
   constexpr int kDefaultsMax = 2;
   if (measured.empty()) return true;
   const int needed = BreadthFor(measured, kTrustedRecall, kCalibrationK);
-  return needed > 0 && needed <= kDefaultsMax * ef_default;
+  return needed > 0 && needed <= kDefaultsMax * FairBreadth(ef_default);
 }
+
+int FairBreadth(int ef_default) { return std::max(ef_default, IndexSettings().hnsw_ef_search); }
 
 double RecallAtBreadth(std::span<const RecallAt> measured, int breadth) {
   double recall = 0;

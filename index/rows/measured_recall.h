@@ -27,12 +27,17 @@ int BreadthFor(std::span<const RecallAt> measured, double target, int64_t k);
 // The same for `nprobe`, which grows as the square root of k: a list holds many rows.
 int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k);
 
-// `ef` of a search that names none: `ef_default`, or more where kTrustedRecall needs more. 0: no measured `ef` reaches
-// it, so the segment has to be scanned. `ef_default` where nothing was measured.
+// `ef` of a search that names none: `ef_default`, or more where kTrustedRecall, or at least kDefaultRecall, of ten rows
+// needs more, and one more for each row beyond ten. 0: no measured `ef` reaches kDefaultRecall, so the segment has to
+// be scanned. `ef_default` where nothing was measured.
 int DefaultBreadth(std::span<const RecallAt> measured, int ef_default, int64_t k);
 
-// Whether walks find kTrustedRecall of the nearest rows at about the cost that they should have: within twice the
-// default breadth. Where nothing was measured, rows are so few that they are scanned faster than walked.
+// The `ef` at which walks have to find enough, or a graph is mended: the settings', but no narrower one than the
+// server's default. A narrow default is a choice of speed, and no fault of the graph.
+int FairBreadth(int ef_default);
+
+// Whether walks find kTrustedRecall of the nearest rows at about the cost that they should have: within twice the fair
+// breadth. Where nothing was measured, rows are so few that they are scanned faster than walked.
 bool WalksFindEnough(std::span<const RecallAt> measured, int ef_default);
 
 // Recall at a breadth: that of the broadest measurement which is no broader; 0 without one.

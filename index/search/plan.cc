@@ -76,9 +76,11 @@ class Planner {
     const int by_settings = lists ? scope.nprobe_default : scope.ef_default;
     int breadth = by_settings;
     if (!lists) {
-      breadth = DefaultBreadth(segment_.measured(), by_settings, input_.k);
+      breadth = DefaultBreadth(segment_.measured(), by_settings, request_.k);
     } else if (by_settings == 0) {
       breadth = ProbesFor(segment_.measured(), kDefaultRecall, input_.k);
+      // A scan of rows without other codes reads all vectors: an older segment waits for its rewrite (rewrites.cc).
+      if (breadth == 0 && segment_.pq() != nullptr) breadth = ProvisionalProbes(segment_.measured(), input_.k);
     }
     if (breadth == 0) return Because(BreadthReason::kUnreached, 0);
     if (request_.breadth_factor > 1) {
@@ -97,8 +99,15 @@ class Planner {
     if (request_.target_recall > 0) return true;
     if (request_.ef > 0 || segment_.measured().empty()) return false;
     if (request_.breadth_factor > 1) return true;
-    const int needed = BreadthFor(segment_.measured(), kTrustedRecall, input_.k);
-    return needed > input_.scoped.scope.ef_default / kSharedShare;
+    // For ten rows: how many are wanted says nothing of how hard they are to find.
+    const int needed = BreadthFor(segment_.measured(), kTrustedRecall, kCalibrationK);
+    return needed == 0 || needed > input_.scoped.scope.ef_default / kSharedShare;
+  }
+
+  // Breadth that was measured to find enough, of a search that names none; 0: it names one, or nothing was measured.
+  int64_t NeededByDefault() const {
+    if (request_.ef > 0 || segment_.graph() == nullptr) return 0;
+    return BreadthFor(segment_.measured(), kTrustedRecall, kCalibrationK);
   }
 
   double KeepShare() const { return request_.keep ? std::clamp(request_.keep_share, 0.0, 1.0) : 1.0; }
@@ -148,6 +157,7 @@ class Planner {
                       .fell_short = input_.fell_short,
                       .breadth = breadth > 0 ? std::max(breadth, input_.k) : 0,
                       .for_recall = request_.target_recall > 0,
+                      .needed = NeededByDefault(),
                       .k = input_.k};
     SegmentSearchPlan plan;
     const auto choose = [&](double share) {

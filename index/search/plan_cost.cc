@@ -60,7 +60,8 @@ ChosenPlan ChoosePlan(const FilterFacts& f) {
   const bool filtered = f.asks || (f.by_ids && f.cheap_share < kNearlyAll);
   if (filtered && !f.fell_short && f.share > 0) {
     const double enough = std::ceil(kPostFilterMargin * static_cast<double>(f.k) / f.share);
-    const double ef = std::max(f.for_recall ? breadth / f.share : breadth, enough);
+    const double needed = static_cast<double>(f.needed) / f.share;
+    const double ef = std::max({f.for_recall ? breadth / f.share : breadth, needed, enough});
     const bool chosen = ef <= kPostFilterBreadthMax * breadth && consider(SearchPlan::kPostFilter, ef, WalkCost(ef));
     if (chosen && f.asks) return best;  // Post-filters ask the fewest rows.
   }

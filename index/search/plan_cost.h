@@ -31,6 +31,7 @@ struct FilterFacts {
   bool fell_short = false;  // a post-filter found too few rows that pass
   int64_t breadth = 0;      // `ef` of a walk; 0: no walk is possible
   bool for_recall = false;  // `ef` is what k hits need for the request's target recall
+  int64_t needed = 0;       // `ef` measured to find enough without a filter, of a search that names none; 0: unknown
   int64_t k = 0;            // hits
 };
 

@@ -46,6 +46,27 @@ absl::StatusOr<std::vector<WalkResult>> WalkEach(std::span<const WalkTask> tasks
   return results;
 }
 
+// Walks together, but for those that go alone.
+absl::StatusOr<std::vector<WalkResult>> WalkApart(std::span<const WalkTask> tasks, const std::vector<bool>& alone,
+                                                  InterruptedRef interrupted) {
+  std::vector<WalkTask> shared;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (!alone[i]) shared.push_back(tasks[i]);
+  }
+  if (shared.size() == tasks.size()) return WalkTogether(tasks, interrupted);
+  LC_ASSIGN_OR_RETURN(std::vector<WalkResult> together, WalkTogether(shared, interrupted));
+  std::vector<WalkResult> results;
+  for (size_t i = 0, next = 0; i < tasks.size(); ++i) {
+    if (!alone[i]) {
+      results.push_back(std::move(together[next++]));
+      continue;
+    }
+    LC_ASSIGN_OR_RETURN(std::vector<WalkResult> one, WalkTogether(tasks.subspan(i, 1), interrupted));
+    results.push_back(std::move(one[0]));
+  }
+  return results;
+}
+
 // Leaves of the walks' rows those that the legs accept. False where walks that went together found too few; of walks
 // that went alone, each that found too few gave up.
 bool PostFilter(Legs legs, bool alone, std::vector<WalkResult>& walks) {
@@ -119,14 +140,14 @@ void WalkPlanned(Legs legs, SearchPlan plan) {
   for (LegSearch* leg : legs) leg->AddTasks(plan, tasks, coded);
   if (tasks.empty()) return;
   const auto interrupted = [&] { return legs[0]->scoped().Interrupted(); };
-  const bool alone = std::any_of(legs.begin(), legs.end(), [plan](LegSearch* leg) {
-    const std::vector<PlannedWalk>& planned = leg->walks(plan);
-    return std::any_of(planned.begin(), planned.end(), [](const PlannedWalk& walk) { return walk.plan.alone; });
-  });
+  std::vector<bool> alone;  // a task each
+  for (LegSearch* leg : legs) {
+    for (const PlannedWalk& walk : leg->walks(plan)) alone.push_back(walk.plan.alone);
+  }
+  const bool any_alone = std::find(alone.begin(), alone.end(), true) != alone.end();
   const absl::StatusOr<std::vector<WalkResult>> walked = plan == SearchPlan::kPostFilter
-                                                             ? WalkAndPostFilter(legs, alone, tasks, interrupted)
-                                                         : alone ? WalkEach(tasks, interrupted)
-                                                                 : WalkTogether(tasks, interrupted);
+                                                             ? WalkAndPostFilter(legs, any_alone, tasks, interrupted)
+                                                             : WalkApart(tasks, alone, interrupted);
   if (!walked.ok()) {
     for (LegSearch* leg : legs) leg->Continue(walked.status());
     return;

@@ -221,25 +221,42 @@ TEST(LiveFiguresTest, ANewGenerationWhoseHitsAreFurtherAwayDrifts) {
   EXPECT_EQ(drift["uncertainty22"], 0.0);
 }
 
-TEST(LiveBreadthsTest, RecallBelowThePromiseForAMinuteDoublesTheBreadthOfThatPairAlone) {
-  LiveBreadths breadths;
-  absl::Time now = absl::UnixEpoch();
-  const auto ask = [&](uint32_t items, int found, absl::Duration each, int searches) {
-    for (int i = 0; i < searches; ++i, now += each) breadths.Record(2, items, 10, found, now);
-  };
-  ask(1, 9, absl::Seconds(1), 15);
-  ask(2, 10, absl::Seconds(1), 15);
-  EXPECT_EQ(breadths.FactorOf(2, 1), 1) << "too few, and not for a minute";
-  ask(1, 9, absl::Seconds(1), 60);
-  EXPECT_EQ(breadths.FactorOf(2, 1), 2);
-  EXPECT_EQ(breadths.FactorOf(2, 2), 1);
-  EXPECT_EQ(breadths.FactorOf(1, 1), 1);
-  ask(1, 5, absl::Seconds(1), 600);
-  EXPECT_EQ(breadths.FactorOf(2, 1), LiveBreadths::kFactorMax);
-  ASSERT_EQ(breadths.Status().size(), 1u);
-  EXPECT_EQ(breadths.Status()[0].item_generation, 1u);
-  ask(1, 10, absl::Seconds(10), 400);
-  EXPECT_EQ(breadths.FactorOf(2, 1), 1) << "ten minutes of nearly everything found halve it";
+class LiveBreadthsTest : public testing::Test {
+ protected:
+  // Sampled searches, one a second, of which each finds so many of ten hits.
+  void Ask(uint32_t items, double found, int searches) {
+    for (int i = 0; i < searches; ++i, now_ += absl::Seconds(1)) breadths_.Record(2, items, 10, found, now_);
+  }
+  LiveBreadths breadths_;
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+TEST_F(LiveBreadthsTest, RecallBelowThePromiseForAMinuteDoublesTheBreadthOfThatPairAlone) {
+  Ask(1, 9, 15);
+  Ask(2, 10, 15);
+  EXPECT_EQ(breadths_.FactorOf(2, 1), 1) << "too few, and not for a minute";
+  Ask(1, 9, 60);
+  EXPECT_EQ(breadths_.FactorOf(2, 1), 2);
+  EXPECT_EQ(breadths_.FactorOf(2, 2), 1);
+  EXPECT_EQ(breadths_.FactorOf(1, 1), 1);
+  Ask(1, 9.2, 90);
+  Ask(1, 9.4, 90);
+  EXPECT_EQ(breadths_.FactorOf(2, 1), LiveBreadths::kFactorMax);
+  ASSERT_EQ(breadths_.Status().size(), 1u);
+  EXPECT_EQ(breadths_.Status()[0].item_generation, 1u);
+  Ask(1, 10, 4'000);
+  EXPECT_EQ(breadths_.FactorOf(2, 1), 1) << "ten minutes of nearly everything found halve it";
+}
+
+TEST_F(LiveBreadthsTest, ADoublingThatGainsNothingIsUndone) {
+  Ask(1, 8, 80);
+  ASSERT_EQ(breadths_.FactorOf(2, 1), 2);
+  Ask(1, 8, 80);
+  EXPECT_EQ(breadths_.FactorOf(2, 1), 1);
+  Ask(1, 8, 3'000);
+  EXPECT_EQ(breadths_.FactorOf(2, 1), 1) << "and not tried again for an hour";
+  Ask(1, 8, 800);
+  EXPECT_EQ(breadths_.FactorOf(2, 1), 2);
 }
 
 TEST_F(LiveRecallTest, SearchesThatNameABreadthDoNotChangeThatOfOthers) {

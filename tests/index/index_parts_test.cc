@@ -160,7 +160,9 @@ TEST(Calibration, TheLeastBreadthThatReachesTheTargetIsTakenAndGrowsWithK) {
 TEST(Calibration, ASearchThatNamesNoBreadthGetsWhatTheDefaultRecallNeeds) {
   const std::vector<RecallAt> easy = {{16, 0.98}, {32, 0.999}}, hard = {{128, 0.9}, {256, 0.98}}, none = {{768, 0.5}};
   EXPECT_EQ(DefaultBreadth(easy, 128, 10), 128) << "never less than the settings say";
-  EXPECT_EQ(DefaultBreadth(easy, 128, 100), 160);
+  EXPECT_EQ(DefaultBreadth(easy, 16, 100), 106) << "what ten need, and one more for each row beyond";
+  const std::vector<RecallAt> promised = {{128, 0.9}, {256, 0.96}};
+  EXPECT_EQ(DefaultBreadth(promised, 128, 10), 256) << "at least the promise";
   EXPECT_EQ(DefaultBreadth(hard, 128, 10), 256);
   EXPECT_EQ(DefaultBreadth(none, 128, 10), 0) << "a scan";
   EXPECT_EQ(DefaultBreadth({}, 128, 10), 128) << "a file of an earlier version";

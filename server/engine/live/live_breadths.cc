@@ -9,8 +9,9 @@ namespace {
 
 constexpr double kDecay = 1.0 - 1.0 / 64;  // a sample
 constexpr double kExpectedMin = 100;       // hits from which on a share tells something
-constexpr double kFarAbove = 0.99;
-constexpr absl::Duration kBelowFor = absl::Minutes(1), kAboveFor = absl::Minutes(10);
+constexpr double kWellAbove = 0.975;
+constexpr double kGainMin = 0.005;  // recall that a doubling must gain
+constexpr absl::Duration kBelowFor = absl::Minutes(1), kAboveFor = absl::Minutes(10), kUselessFor = absl::Hours(1);
 
 }  // namespace
 
@@ -23,13 +24,23 @@ void LiveBreadths::Record(uint32_t query_generation, uint32_t item_generation, d
   if (pair.expected < kExpectedMin) return;
   const double recall = pair.found / pair.expected;
   pair.below_since = recall < kDefaultRecall ? std::min(pair.below_since, now) : absl::InfiniteFuture();
-  pair.above_since = recall > kFarAbove ? std::min(pair.above_since, now) : absl::InfiniteFuture();
-  double factor = pair.factor;
-  if (now - pair.below_since >= kBelowFor) factor = std::min(2 * factor, kFactorMax);
-  if (now - pair.above_since >= kAboveFor) factor = std::max(factor / 2, 1.0);
-  if (factor == pair.factor) return;
-  pair = {};  // Samples of another breadth say nothing of this one.
-  pair.factor = factor;
+  pair.above_since = recall > kWellAbove ? std::min(pair.above_since, now) : absl::InfiniteFuture();
+  Pair next;  // Samples of another breadth say nothing of this one.
+  next.factor = pair.factor;
+  next.useless_until = pair.useless_until;
+  if (now - pair.below_since >= kBelowFor) {
+    if (pair.recall_before >= 0 && recall < pair.recall_before + kGainMin) {
+      next.factor = pair.factor / 2;
+      next.useless_until = now + kUselessFor;
+    } else if (now >= pair.useless_until && pair.factor < kFactorMax) {
+      next.factor = 2 * pair.factor;
+      next.recall_before = recall;
+    }
+  } else if (now - pair.above_since >= kAboveFor) {
+    next.factor = std::max(pair.factor / 2, 1.0);
+  }
+  if (next.factor == pair.factor) return;
+  pair = next;
   any_.store(std::any_of(pairs_.begin(), pairs_.end(), [](const auto& entry) { return entry.second.factor > 1; }));
 }
 

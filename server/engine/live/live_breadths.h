@@ -21,7 +21,9 @@ class LiveBreadths {
   static constexpr double kFactorMax = 8;
 
   // One sampled search: of `expected` hits of the exact search in this pair, `found` were found. Recall below the
-  // promise for a minute doubles the pair's factor, up to kFactorMax; recall far above it for ten minutes halves it.
+  // promise for a minute doubles the pair's factor, up to kFactorMax. A doubling that gains nothing is undone, and none
+  // follows for an hour: broader walks do not help there. Recall well above the promise for ten minutes halves the
+  // factor.
   void Record(uint32_t query_generation, uint32_t item_generation, double expected, double found, absl::Time now);
 
   // Factor of the breadth of a search that names none; 1 or more. Costs one atomic read while every factor is 1.
@@ -35,6 +37,8 @@ class LiveBreadths {
     double expected = 0, found = 0;  // older samples weigh less
     absl::Time below_since = absl::InfiniteFuture(), above_since = absl::InfiniteFuture();
     double factor = 1;
+    double recall_before = -1;  // recall when the factor was doubled; below 0: it was not
+    absl::Time useless_until = absl::InfinitePast();
   };
 
   std::atomic<bool> any_{false};  // some factor is above 1
