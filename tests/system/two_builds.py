@@ -6,7 +6,7 @@
 Each build in turn fills a data folder: a collection of each geometry, two generations, an adapter, payload indexes, aliases, probe
 sets, jobs that have ended, a backfill that is half done, deletions, and rows that no segment holds yet. It is then killed with
 SIGKILL. Both builds open copies of that folder, answer the same questions, and the answers are compared as JSON. Exit code
-0: all answers agree. It needs python3-grpcio for nothing: every call goes through the command lines of the build itself.
+0: all answers agree. It needs python3-grpcio for nothing: every call goes through the command line of NEW.
 """
 import argparse
 import json
@@ -29,6 +29,8 @@ VOLATILE = re.compile(
 
 
 class Server:
+    client = None  # the program whose command line asks every server: the newer one, which starts fast
+
     def __init__(self, binary, folder):
         self.binary = binary
         self.log = open(f"{folder}.log", "ab")
@@ -45,7 +47,7 @@ class Server:
             raise RuntimeError(f"{binary} serve did not start; see {folder}.log")
 
     def call(self, *words, fails=False):
-        done = subprocess.run([self.binary, *map(str, words), "--json", "--server", self.address, "--timeout", "600"],
+        done = subprocess.run([Server.client, *map(str, words), "--json", "--server", self.address, "--timeout", "600"],
                               capture_output=True, text=True)
         if done.returncode != 0 and not fails:
             raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()} {done.stdout.strip()}")
@@ -141,7 +143,7 @@ def questions(server):
     answers = {}
 
     def ask(name, *words):
-        done = subprocess.run([server.binary, *map(str, words), "--json", "--server", server.address], capture_output=True,
+        done = subprocess.run([Server.client, *map(str, words), "--json", "--server", server.address], capture_output=True,
                               text=True)
         lines = []
         for text in (done.stdout, done.stderr):
@@ -197,6 +199,7 @@ def main():
     parser.add_argument("--dir", default=None)
     parser.add_argument("--rows", type=int, default=3000)
     arguments = parser.parse_args()
+    Server.client = arguments.new
     scratch = Path(arguments.dir or tempfile.mkdtemp(prefix="two-builds-"))
     same = True
     for name, binary in (("written by OLD", arguments.old), ("written by NEW", arguments.new)):
