@@ -21,17 +21,18 @@ thread_local bool no_memory = false;  // whether allocations of the thread fail
 }  // namespace
 }  // namespace lightcone
 
-// Every allocation of the program comes here, so that one thread can be without memory.
-void* operator new(std::size_t bytes) {
+// Every allocation of the program comes here, so that one thread can be without memory. Not inlined: GCC 12 takes a
+// new beside a free for a mistake.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   void* const memory = lightcone::no_memory ? nullptr : std::malloc(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   return lightcone::no_memory ? nullptr : std::malloc(bytes);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace lightcone {
 namespace {
