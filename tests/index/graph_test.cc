@@ -152,7 +152,9 @@ TEST_F(GraphBytes, EntriesLeadToWhatNoLinkLeadsTo) {
     EXPECT_TRUE(walk.ok());
     return std::any_of(walk->rows.begin(), walk->rows.end(), [](const ScoredRow& row) { return row.row == 595; });
   };
-  if (header.entry < kCutOff) EXPECT_FALSE(finds(bytes));
+  if (header.entry < kCutOff) {
+    EXPECT_FALSE(finds(bytes));
+  }
   const auto entries = ChooseEntries(space_, block_, nullptr, kRows);
   ASSERT_TRUE(entries.ok()) << entries.status();
   EXPECT_GE(entries->size(), 16u);
