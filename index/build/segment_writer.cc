@@ -172,10 +172,11 @@ class SegmentWriter {
   // ones, then a graph that leaves rows out of reach by one with more ways in, and by one with more links. What still
   // finds too little is scanned (plan.cc).
   absl::Status MendGraph() {
-    while (!FindsEnough() && !unmendable_ && Coded()) {
+    for (const RowCodes finer : {RowCodes::kHalf, RowCodes::kFloat32}) {
+      if (FindsEnough() || unmendable_ || !Coded()) break;
+      if (finer == codes_) continue;
       LC_ASSIGN_OR_RETURN(const double coded, CodesFind());
       if (coded >= kCodesFind) break;
-      const RowCodes finer = codes_ == RowCodes::kInt8 ? RowCodes::kHalf : RowCodes::kFloat32;
       LC_RETURN_IF_ERROR(TryOthers([this, finer] {
         codes_ = finer;
         return WriteWays();
