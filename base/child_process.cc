@@ -16,6 +16,8 @@
 #include <climits>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -33,10 +35,32 @@ constexpr int kStarvedFactorMax = 4;
 constexpr size_t kSaidMax = 500;      // longest last line of a program
 constexpr int64_t kSaidLook = 4'096;  // length of the end of an output that is read
 
+// Variables that a child has of this process: names, and beginnings of names.
+constexpr std::string_view kPassedNames[] = {"PATH=",
+                                             "HOME=",
+                                             "LANG=",
+                                             "LANGUAGE=",
+                                             "TZ=",
+                                             "TMPDIR=",
+                                             "LD_LIBRARY_PATH=",
+                                             "GLIBC_TUNABLES=",
+                                             "LLVM_PROFILE_FILE="};
+constexpr std::string_view kPassedKinds[] = {"LC_",     "OMP_",    "GOMP_", "KMP_",  "MKL_",     "OPENBLAS_",
+                                             "DNNL_",   "ONEDNN_", "ATEN_", "TORCH", "PYTORCH_", "CUDA_",
+                                             "NVIDIA_", "ASAN_",   "LSAN_", "TSAN_", "UBSAN_"};
+
+bool IsPassed(std::string_view text) {
+  const auto begins = [text](std::string_view part) { return text.starts_with(part); };
+  return std::any_of(std::begin(kPassedNames), std::end(kPassedNames), begins) ||
+         std::any_of(std::begin(kPassedKinds), std::end(kPassedKinds), begins);
+}
+
 std::vector<std::string> Environment(const std::vector<std::string>& more) {
   std::map<std::string, std::string> by_name;
   const auto add = [&by_name](const std::string& text) { by_name[text.substr(0, text.find('='))] = text; };
-  for (char** at = environ; *at != nullptr; ++at) add(*at);
+  for (char** at = environ; *at != nullptr; ++at) {
+    if (IsPassed(*at)) add(*at);
+  }
   for (const std::string& text : more) add(text);
   std::vector<std::string> all;
   for (auto& [name, text] : by_name) all.push_back(std::move(text));

@@ -19,11 +19,13 @@
 namespace lightcone {
 
 struct ChildProgram {
-  std::vector<std::string> words;        // [0]: its path
-  std::vector<std::string> environment;  // "NAME=VALUE", besides this process's own, or in place of it
-  std::string output;                    // file for what the program prints; written anew
-  int niceness = 19;                     // 0 .. 19: how far it stands back; 19: the idle class of sched(7)
-  int64_t memory_bytes_max = 0;          // limit of its own writable memory; 0: no limit
+  std::vector<std::string> words;  // [0]: its path
+  // "NAME=VALUE", besides or in place of what it has of this process's own: search paths, language, temporary folder,
+  // and what its libraries read. Secrets of this process's environment do not reach it.
+  std::vector<std::string> environment;
+  std::string output;            // file for what the program prints; written anew
+  int niceness = 19;             // 0 .. 19: how far it stands back; 19: the idle class of sched(7)
+  int64_t memory_bytes_max = 0;  // limit of its own writable memory; 0: no limit
 };
 
 // Runs the program to its end. Its exit code; 128 + the number of the signal that ended it. CANCELLED once `cancelled`

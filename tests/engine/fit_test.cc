@@ -361,5 +361,19 @@ TEST(ChildProcess, SaysHowItEndedAndKeepsWhatWasPrinted) {
   EXPECT_EQ(RunChild(program, never).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(ChildProcess, HasNoSecretOfTheEnvironmentOfTheOneThatStartsIt) {
+  TemporaryFolder folder;
+  ASSERT_EQ(setenv("SECRET_OF_THE_SERVER", "told", 1), 0);
+  ASSERT_EQ(setenv("LC_NAME", "passed", 1), 0);
+  const ChildProgram program{{"/bin/sh", "-c", "echo \"$SECRET_OF_THE_SERVER-$LC_NAME-$MORE\"; test -n \"$PATH\""},
+                             {"MORE=given"},
+                             folder.path() + "/output",
+                             0};
+  EXPECT_EQ(*RunChild(program, [] { return false; }), 0);
+  EXPECT_EQ(*ReadFile(program.output), "-passed-given\n");
+  unsetenv("SECRET_OF_THE_SERVER");
+  unsetenv("LC_NAME");
+}
+
 }  // namespace
 }  // namespace lightcone::server
