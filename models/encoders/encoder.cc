@@ -6,6 +6,7 @@
 #include <new>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -73,15 +74,14 @@ bool LacksMemory(const std::exception& error) {
   return says("can't allocate memory") || says("std::bad_alloc");
 }
 
-absl::StatusOr<torch::jit::Module> LoadModuleFile(const std::string& path, const Manifest& manifest,
-                                                  torch::Device device) {
-  LC_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kEncoderBytesMax));
+absl::StatusOr<torch::jit::Module> LoadModule(std::string bytes, const std::string& path, const Manifest& manifest,
+                                              torch::Device device) {
   if (const uint32_t crc32c = Crc32c(bytes); crc32c != manifest.encoder_crc32c) {
     return DataLoss(StrCat("encoder '", path, "' (", bytes.size(), " bytes) is truncated or corrupt: CRC-32C is ",
                            crc32c, ", the manifest says ", manifest.encoder_crc32c));
   }
   try {
-    std::istringstream in(bytes);
+    std::istringstream in(std::move(bytes));
     torch::jit::Module module = torch::jit::load(in, device);
     module.eval();
     if (!module.find_method("forward")) return DataLoss(StrCat("encoder '", path, "' has no method 'forward'"));
@@ -100,13 +100,36 @@ Encoder::Encoder(Manifest manifest, EncoderOptions options, std::unique_ptr<Impl
     : manifest_(std::move(manifest)), options_(options), impl_(std::move(impl)) {}
 Encoder::~Encoder() = default;
 
+absl::StatusOr<std::string> Encoder::ReadBytes(const std::string& path) { return ReadFile(path, kEncoderBytesMax); }
+
+void Encoder::WarmUp(int threads) {
+  try {
+    if (threads > 0) at::set_num_threads(threads);
+    torch::NoGradGuard no_grad;
+    const torch::Tensor image = torch::rand({1, 1, 8, 8});
+    const torch::Tensor z = torch::conv2d(image, torch::ones({1, 1, 3, 3})).reshape({6, 6}).matmul(torch::ones({6, 6}));
+    at::parallel_for(0, at::get_num_threads(), 1, [](int64_t, int64_t) {});
+    z.sum().item<float>();
+    TORCH_CHECK(false, "an exception, whose stack is looked up");
+  } catch (const std::exception&) {
+    return;  // What fails here fails when the encoder is loaded, where it is told.
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Encoder>> Encoder::Load(const std::string& path, const Manifest& manifest,
                                                        const EncoderOptions& options) {
+  LC_RETURN_IF_ERROR(manifest.Validate());
+  LC_ASSIGN_OR_RETURN(std::string file, ReadBytes(path));
+  return LoadBytes(std::move(file), path, manifest, options);
+}
+
+absl::StatusOr<std::unique_ptr<Encoder>> Encoder::LoadBytes(std::string file, const std::string& path,
+                                                            const Manifest& manifest, const EncoderOptions& options) {
   LC_RETURN_IF_ERROR(manifest.Validate());
   LC_RETURN_IF_ERROR(CheckOptions(options));
   LC_ASSIGN_OR_RETURN(const std::string device_name, DeviceFor(options.device, "encoder.device"));
   const torch::Device device(device_name);
-  LC_ASSIGN_OR_RETURN(torch::jit::Module module, LoadModuleFile(path, manifest, device));
+  LC_ASSIGN_OR_RETURN(torch::jit::Module module, LoadModule(std::move(file), path, manifest, device));
   if (options.threads > 0) at::set_num_threads(options.threads);
   auto impl = std::make_unique<Impl>(Impl{std::move(module), device});
   const ManifestInput& input = manifest.input;

@@ -30,6 +30,15 @@ class Encoder {
   static absl::StatusOr<std::unique_ptr<Encoder>> Load(const std::string& path, const Manifest& manifest,
                                                        const EncoderOptions& options = {});
 
+  // The two steps of Load, for a process that locks itself in between them (base/lock_in.h): `file` is what ReadBytes
+  // gave for `path`, which only names it in errors.
+  static absl::StatusOr<std::string> ReadBytes(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<Encoder>> LoadBytes(std::string file, const std::string& path,
+                                                            const Manifest& manifest,
+                                                            const EncoderOptions& options = {});
+  // Uses once what opens files when it is first used: kernels that ask what the processor is, random numbers, threads.
+  static void WarmUp(int threads);
+
   // Reads FOLDER/manifest.json and loads the encoder file that it names.
   static absl::StatusOr<std::unique_ptr<Encoder>> LoadFolder(const std::string& folder,
                                                              const EncoderOptions& options = {});

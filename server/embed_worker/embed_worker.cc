@@ -1,12 +1,15 @@
 #include "server/embed_worker/embed_worker.h"
 
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/exceptions.h"
 #include "base/files.h"
@@ -50,10 +53,24 @@ absl::StatusOr<int> TakeStream(int stream, int instead) {
   return taken;
 }
 
-// A lack of memory is answered: it says nothing against the encoder.
-absl::StatusOr<InputEncoder> LoadEncoder(const EmbedSetup& setup) {
+absl::Status LockWorkerIn(LockMode lock, std::span<const int> kept) {
+  if (lock == LockMode::kOff) return absl::OkStatus();
+  ::tzset();  // It reads the time zone's file.
+  const absl::Status locked = LockIn(kept);
+  if (locked.ok()) return locked;
+  const std::string why = StrCat("encoders are not locked in here: ", MessageOf(locked));
+  if (lock == LockMode::kRequire) return FailedPrecondition(StrCat("encoder.sandbox is 'require', but ", why));
+  std::fprintf(stderr, "%s\n", why.c_str());
+  return absl::OkStatus();
+}
+
+// A lack of memory is answered: it says nothing against the encoder. Nothing that a caller sent is parsed before the
+// process is locked in.
+absl::StatusOr<InputEncoder> LoadEncoder(const EmbedSetup& setup, LockMode lock, std::span<const int> kept) {
   try {
-    return InputEncoder::Load(setup);
+    LC_ASSIGN_OR_RETURN(std::string encoder, InputEncoder::ReadEncoder(setup));
+    LC_RETURN_IF_ERROR(LockWorkerIn(lock, kept));
+    return InputEncoder::Load(setup, std::move(encoder));
   } catch (...) {
     return StatusOfException();
   }
@@ -61,14 +78,15 @@ absl::StatusOr<InputEncoder> LoadEncoder(const EmbedSetup& setup) {
 
 }  // namespace
 
-absl::Status RunEmbedWorker() {
+absl::Status RunEmbedWorker(LockMode lock) {
   LC_ASSIGN_OR_RETURN(const int in, TakeStream(STDIN_FILENO, ::open("/dev/null", O_RDONLY | O_CLOEXEC)));
   LC_ASSIGN_OR_RETURN(const int out, TakeStream(STDOUT_FILENO, STDERR_FILENO));
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what an encoder printed before it crashed is told
   const ReadBytes read = [in](char* to, size_t bytes) { return ReadAll(in, to, bytes); };
   LC_ASSIGN_OR_RETURN(const std::string first, ReadFrame(read, FrameKind::kSetup, kSetupBytesMax));
   LC_ASSIGN_OR_RETURN(const EmbedSetup setup, DecodeSetup(first));
-  const absl::StatusOr<InputEncoder> encoder = LoadEncoder(setup);
+  const int kept[] = {in, out};
+  const absl::StatusOr<InputEncoder> encoder = LoadEncoder(setup, lock, kept);
   LC_RETURN_IF_ERROR(WriteAll(out, Frame(FrameKind::kReady, EncodeReady(encoder.status()))));
   LC_RETURN_IF_ERROR(encoder.status());
   for (;;) {

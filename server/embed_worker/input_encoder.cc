@@ -96,17 +96,32 @@ void Distribute(const absl::StatusOr<std::vector<float>>& vectors, std::span<con
   }
 }
 
+// An error of loading, with the generation that it is about.
+absl::Status OfGeneration(const absl::Status& status, const EmbedSetup& setup) {
+  return setup.generation == 0 ? status : Annotate(status, StrCat("load the encoder of generation ", setup.generation));
+}
+
 }  // namespace
 
-absl::StatusOr<InputEncoder> InputEncoder::Load(const EmbedSetup& setup) {
+absl::StatusOr<std::string> InputEncoder::ReadEncoder(const EmbedSetup& setup) {
+  if (setup.encoder_path.empty()) return std::string();
+  absl::StatusOr<std::string> file = Encoder::ReadBytes(setup.encoder_path);
+  if (!file.ok()) return OfGeneration(file.status(), setup);
+  Encoder::WarmUp(setup.threads);
+  return file;
+}
+
+absl::StatusOr<InputEncoder> InputEncoder::Load(const EmbedSetup& setup, std::string encoder) {
   if (setup.encoder_path.empty()) return InputEncoder(nullptr, setup);
   LC_ASSIGN_OR_RETURN(const Manifest manifest, ParseManifest(setup.manifest_json));
-  auto encoder = Encoder::Load(setup.encoder_path, manifest, {setup.threads, setup.batch_max});
-  if (!encoder.ok() && setup.generation != 0) {
-    return Annotate(encoder.status(), StrCat("load the encoder of generation ", setup.generation));
-  }
-  LC_RETURN_IF_ERROR(encoder.status());
-  return InputEncoder(*std::move(encoder), setup);
+  auto loaded = Encoder::LoadBytes(std::move(encoder), setup.encoder_path, manifest, {setup.threads, setup.batch_max});
+  if (!loaded.ok()) return OfGeneration(loaded.status(), setup);
+  return InputEncoder(*std::move(loaded), setup);
+}
+
+absl::StatusOr<InputEncoder> InputEncoder::Load(const EmbedSetup& setup) {
+  LC_ASSIGN_OR_RETURN(std::string encoder, ReadEncoder(setup));
+  return Load(setup, std::move(encoder));
 }
 
 EmbeddedInputs InputEncoder::Embed(std::span<const std::string_view> inputs) const {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -16,6 +17,9 @@ class InputEncoder {
  public:
   // Loads the encoder that `setup` names, if it names one. Errors as Encoder::Load.
   static absl::StatusOr<InputEncoder> Load(const EmbedSetup& setup);
+  // The two steps of it: all that is read from the disk and does not parse what a caller sent, and the rest.
+  static absl::StatusOr<std::string> ReadEncoder(const EmbedSetup& setup);
+  static absl::StatusOr<InputEncoder> Load(const EmbedSetup& setup, std::string encoder);
 
   // One an input, in order, inputs as the store keeps them (raw_input.h): a vector before the clip, or the input's
   // error, which calls it "input". Where the network fails, every input of its batch has its error.

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/lock_in.h"
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -310,6 +311,17 @@ void AddEncoder(std::vector<Option>* out) {
   out->push_back(Whole("encoder.memory_bytes_max", FIELD(engine.encoder_memory_bytes_max), 0, int64_t{1} << 50,
                        {"bytes", "Memory that the process of an encoder may ask for; 0: no limit.",
                         "Raise it for encoders that need more."}));
+  out->push_back(Choice(
+      "encoder.sandbox", [](const ServerConfig& c) { return std::string(LockModeName(c.engine.encoder_sandbox)); },
+      [](ServerConfig& c, const std::string& v) {
+        ParseLockMode(v, "encoder.sandbox", &c.engine.encoder_sandbox).IgnoreError();
+      },
+      {kLockModeNames.begin(), kLockModeNames.end()},
+      {"",
+       "Whether the process of an encoder locks itself in, without files, network and programs, before it loads the "
+       "encoder; auto: where the kernel can (seccomp), else the log says why not; require: there, else no input is "
+       "embedded.",
+       "require where callers bring encoders that you did not make; off to debug an encoder of your own."}));
 }
 
 void AddHelper(std::vector<Option>* out) {

@@ -216,7 +216,8 @@ TEST_F(EmbedWorkerTest, TheServerAPauseAndARollbackDoNotWaitForAnEncoderThatHang
 }
 
 TEST_F(EmbedWorkerTest, AnEncoderKilledFromOutsideInTheMiddleOfABatchIsStartedAgainAndNothingIsSetAside) {
-  Open(Watched());
+  // A slow encoder waits for a file.
+  Open(Watched(), [](EngineOptions* options) { options->encoder_sandbox = LockMode::kOff; });
   MakeWorld({{7, kIsSlow}});
   ASSERT_TRUE(Start().ok());
   AwaitSaid("slow");

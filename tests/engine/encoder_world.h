@@ -29,7 +29,9 @@ class EncoderTest : public EngineTest {
   // One that gives half of the numbers 1 .. 4 of a tensor, and has a fault at those whose number 0 is one of these.
   static constexpr float kCrashes = 1'000, kHangs = 2'000, kThrows = 3'000, kIsSlow = 4'000, kEatsMemory = 5'000;
   void MakeFaultyEncoder();
-  void LetSlowGoOn();  // one that has the fault of being slow is so until then
+  // One that has the fault of being slow is so until then. It waits for a file: only an encoder that is not locked in
+  // can.
+  void LetSlowGoOn();
   // One that works at the zeros with which it is tried when it is loaded, and never again.
   void MakeWearyEncoder();
   RegisterCall Call() {

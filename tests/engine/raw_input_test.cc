@@ -234,6 +234,9 @@ TEST_F(RawInputs, AnEncoderKeepsItsProcessForAWhileWhenAnotherOneWaits) {
 }
 
 TEST_F(RawInputs, AValidationWhoseEncoderStopsWithTheServerGoesOnWithTheNextStart) {
+  // A slow encoder waits for a file.
+  const auto not_locked_in = [](EngineOptions* options) { options->encoder_sandbox = LockMode::kOff; };
+  Open(not_locked_in);
   MakeFaultyEncoder();
   for (uint32_t parent = 0; parent < 2; ++parent) {
     RegisterCall call = Call();
@@ -265,7 +268,7 @@ TEST_F(RawInputs, AValidationWhoseEncoderStopsWithTheServerGoesOnWithTheNextStar
   AwaitThat([&] { return engine_->GetJob(*id)->state != JobState::kRunning; });
   EXPECT_EQ(engine_->GetJob(*id)->state, JobState::kQueued);
   LetSlowGoOn();
-  Restart();
+  Open(not_locked_in);
   AwaitThat([&] { return engine_->GetJob(*id)->final(); });
   EXPECT_EQ(engine_->GetJob(*id)->state, JobState::kSucceeded) << engine_->GetJob(*id)->error;
 }

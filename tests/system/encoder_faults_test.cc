@@ -1,5 +1,6 @@
-// Foreign encoders that hang, at once or at some inputs, registered with a real server: they cost their own inputs, and
-// neither an operator's call, nor another collection's inputs, nor the end of the server.
+// Foreign encoders, registered with a real server. Those that hang, at once or at some inputs, cost their own inputs,
+// and neither an operator's call, nor another collection's inputs, nor the end of the server. Those that read or write
+// files of the server's user reach none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,6 +9,7 @@
 #include <torch/script.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -40,15 +42,20 @@ class EncoderFaults : public testing::Test {
 
   // Hangs at inputs whose number 0 is `mark`; half of the numbers 1 .. 4 else.
   v1::RegisterRequest Encoder(const std::string& collection, float mark) {
-    torch::jit::Module module("__torch__.Hangs");
-    module.define(R"(
+    return Foreign(collection, R"(
 def forward(self, x):
     for i in range(x.size(0)):
         while int(x[i, 0, 0, 0]) == )" +
-                  std::to_string(static_cast<int>(mark)) + R"(:
+                                   std::to_string(static_cast<int>(mark)) +
+                                   R"(:
             x = x * 1
     return x.reshape([x.size(0), -1])[:, 1:5] * 0.5
 )");
+  }
+  // A module of these methods.
+  v1::RegisterRequest Foreign(const std::string& collection, const std::string& methods) {
+    torch::jit::Module module("__torch__.Foreign");
+    module.define(methods);
     const std::string path = folder_ / "encoder.pt";
     module.save(path);
     v1::RegisterRequest request;
@@ -176,6 +183,102 @@ TEST_F(EncoderFaults, ASignalEndsTheServerWhateverEncodersDo) {
     EXPECT_TRUE(WIFEXITED(state) && WEXITSTATUS(state) == 0) << "it drains: " << state;
     for (std::thread& caller : callers) caller.join();
   }
+}
+
+// Encoders that reach for files. Each does so with its first input, at registration, but the one that waits for inputs
+// of a kind.
+class FilesOfTheServer : public EncoderFaults {
+ protected:
+  static constexpr float kReads = 3'000;
+
+  void SetUp() override {
+    const std::vector<float> numbers = {0.125f, 0.25f, 0.375f, 0.5f};
+    const std::string bytes(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float));
+    ASSERT_TRUE(WriteFileAtomically(secret_, bytes).ok());
+  }
+  v1::RegisterRequest ThatReads(const std::string& collection) {
+    return Foreign(collection, StrCat(R"(
+def forward(self, x):
+    return torch.zeros([x.size(0), 4]) + torch.from_file(")",
+                                      secret_, R"(", False, 4)
+)"));
+  }
+  v1::RegisterRequest ThatReadsLater(const std::string& collection) {
+    return Foreign(collection, StrCat(R"(
+def forward(self, x):
+    z = x.reshape([x.size(0), -1])[:, 1:5] * 0.5
+    for i in range(x.size(0)):
+        if int(x[i, 0, 0, 0]) == 3000:
+            z = z * 0.0 + torch.from_file(")",
+                                      secret_, R"(", False, 4)
+    return z
+)"));
+  }
+  v1::RegisterRequest ThatWrites(const std::string& collection) {
+    return Foreign(collection, StrCat(R"(
+def forward(self, x):
+    torch.save(x, ")",
+                                      written_, R"(")
+    return x.reshape([x.size(0), -1])[:, 1:5] * 0.5
+)"));
+  }
+  // A tensor that is shared with a file makes the file, and here that happens while the module is loaded.
+  v1::RegisterRequest ThatWritesWhenItIsLoaded(const std::string& collection) {
+    return Foreign(collection, StrCat(R"(
+def __getstate__(self):
+    return 1
+def __setstate__(self, state: int):
+    assert float(torch.from_file(")",
+                                      written_, R"(", True, 4).sum()) == 0.0, "it is new"
+def forward(self, x):
+    return x.reshape([x.size(0), -1])[:, 1:5] * 0.5
+)"));
+  }
+  absl::Status Register(const v1::RegisterRequest& request) {
+    return client_->RegisterGeneration(request, {.timeout = absl::Minutes(2)}).status();
+  }
+
+  const std::string secret_ = folder_ / "secret", written_ = folder_ / "written";
+};
+
+// "require": a build with a sanitizer, whose encoders cannot be locked in, refuses all of them.
+TEST_F(FilesOfTheServer, AreNeitherReadNorWrittenByAnEncoderThatIsRegistered) {
+  Start({"--encoder-sandbox", "require"});
+  MakeCollection("c");
+  EXPECT_FALSE(Register(ThatReads("c")).ok());
+  EXPECT_FALSE(Register(ThatWritesWhenItIsLoaded("c")).ok());
+  EXPECT_FALSE(std::filesystem::exists(written_)) << "while it was loaded";
+  Register(ThatWrites("c")).IgnoreError();  // torch.save tells nobody that it could not
+  EXPECT_FALSE(std::filesystem::exists(written_)) << "when it was tried";
+}
+
+TEST_F(FilesOfTheServer, AreNotReadByAnEncoderThatServesAndTheInputFailsAlone) {
+#ifndef LIGHTCONE_SANITIZED
+  Start({"--encoder-sandbox", "require"});
+  MakeCollection("c");
+  const absl::Status made = Register(ThatReadsLater("c"));
+  ASSERT_TRUE(made.ok()) << made;
+  Activate("c");
+  const v1::SearchResponse answer = Search("c", {1, kReads, 2});
+  ASSERT_EQ(answer.results_size(), 3);
+  EXPECT_FALSE(answer.results(0).has_error()) << answer.results(0).error().message();
+  EXPECT_FALSE(answer.results(2).has_error()) << answer.results(2).error().message();
+  EXPECT_THAT(answer.results(1).error().message(), HasSubstr("queries[1].input"));
+#endif
+}
+
+// What the tests above try does reach files where nothing keeps it from them.
+TEST_F(FilesOfTheServer, AreReadAndWrittenWhereAnOperatorTurnsTheSandboxOff) {
+  Start({"--encoder-sandbox", "off"});
+  for (const char* name : {"reads", "loads", "writes"}) MakeCollection(name);
+  const absl::Status made = Register(ThatReads("reads"));
+  EXPECT_TRUE(made.ok()) << made;
+  EXPECT_FALSE(std::filesystem::exists(written_));
+  Register(ThatWritesWhenItIsLoaded("loads")).IgnoreError();
+  EXPECT_TRUE(std::filesystem::exists(written_)) << "while it was loaded";
+  std::filesystem::remove(written_);
+  Register(ThatWrites("writes")).IgnoreError();
+  EXPECT_TRUE(std::filesystem::exists(written_)) << "when it was tried";
 }
 
 TEST_F(EncoderFaults, AServerThatWasStartedDeafToHangupsOutlivesThem) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/lock_in.h"
 #include "geometry/adapter.h"
 #include "geometry/metric.h"
 #include "index/api/collection_index.h"
@@ -458,6 +459,7 @@ struct EngineOptions {
   absl::Duration encoder_stay = absl::Seconds(2);         // least time of an encoder in a process; tests change it
   absl::Duration encoder_run_time_max = absl::Seconds(30);  // of a batch, or to load an encoder; then it hangs
   int64_t encoder_memory_bytes_max = int64_t{8} << 30;      // that an encoder's process may write to; 0: no limit
+  LockMode encoder_sandbox = LockMode::kAuto;               // what an encoder's process does about its lock
   // Rows that item adapters have carried and searches scan again, of all collections together. Cost: RAM. 0: none are
   // kept, and every such scan pays for the adapter.
   int64_t adapted_rows_bytes_max = int64_t{1} << 30;

@@ -7,10 +7,12 @@
 #include "absl/time/clock.h"
 #include "base/cores.h"
 #include "base/files.h"
+#include "base/lock_in.h"
 #include "base/status.h"
 #include "server/engine/collection/checks.h"
 #include "server/engine/collection/raw_input.h"
 #include "server/engine/embed/tensor_check.h"
+#include "spdlog/spdlog.h"
 
 namespace lightcone::server {
 namespace {
@@ -22,6 +24,14 @@ constexpr char kTimeOption[] = "encoder.run_seconds_max";
 constexpr char kInput[] = "input";  // a child's name for each input
 
 absl::Status Stopped() { return Unavailable("the server is shutting down: it embeds no raw inputs any more"); }
+
+void TellHowEncodersAreLockedIn(LockMode mode) {
+  const absl::Status can = mode == LockMode::kOff ? FailedPrecondition("encoder.sandbox is off") : CanLockIn();
+  if (can.ok()) return;
+  spdlog::warn("encoders that callers register {}: {}",
+               mode == LockMode::kRequire ? "do not run" : "can read and write what this server's user can",
+               MessageOf(can));
+}
 
 // The child's error of an input, with the caller's name for it.
 absl::Status Renamed(const absl::Status& status, const std::string& field) {
@@ -41,6 +51,7 @@ absl::Status Renamed(const absl::Status& status, const std::string& field) {
 }  // namespace
 
 Embedder::Embedder(const EngineOptions& options) : options_(options), folders_{options.data_folder} {
+  if (!options_.helper_program.empty()) TellHowEncodersAreLockedIn(options_.encoder_sandbox);
   absl::MutexLock lock(&mu_);
   seats_.resize(static_cast<size_t>(options_.encoder_processes_max));
   for (size_t i = 0; i < seats_.size(); ++i) seats_[i].thread = std::thread([this, i] { Work(i); });
@@ -65,7 +76,8 @@ EmbedWorkerOptions Embedder::WorkerOptions(const std::string& path, const std::s
                                            const Manifest& manifest, const std::string& output) const {
   const std::string threads = StrCat(options_.encoder_threads);
   EmbedWorkerOptions made;
-  made.program.words = {options_.helper_program, "embed-worker"};
+  made.program.words = {options_.helper_program, "embed-worker", "--sandbox",
+                        std::string(LockModeName(options_.encoder_sandbox))};
   made.program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
                               "MKL_NUM_THREADS=" + threads, "OMP_WAIT_POLICY=passive"};
   made.program.output = output;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/lock_in.h"
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -22,7 +23,8 @@ absl::StatusOr<std::unique_ptr<EmbedWorker>> MakeEmbedWorker(const Context& cont
   LC_RETURN_IF_ERROR(MakeFolders(context.folders.Jobs()));
   const std::string threads = StrCat(given.helper_threads);
   EmbedWorkerOptions options;
-  options.program.words = {given.helper_program, "embed-worker"};
+  options.program.words = {given.helper_program, "embed-worker", "--sandbox",
+                           std::string(LockModeName(given.encoder_sandbox))};
   options.program.environment = {"OMP_NUM_THREADS=" + threads, "OPENBLAS_NUM_THREADS=" + threads,
                                  "MKL_NUM_THREADS=" + threads};
   options.program.output = StrCat(context.folders.Jobs(), "/", purpose, "-", collection.number(), ".txt");
