@@ -32,4 +32,10 @@ std::string CleanUtf8(std::string_view text) {
   return clean;
 }
 
+std::string HexByte(char byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  const auto value = static_cast<unsigned char>(byte);
+  return {'0', 'x', kDigits[value >> 4], kDigits[value & 15]};
+}
+
 }  // namespace lightcone

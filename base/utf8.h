@@ -16,6 +16,9 @@ std::optional<std::size_t> FirstNotUtf8(std::string_view text);
 // travel.
 std::string CleanUtf8(std::string_view text);
 
+// "0xff", for messages that name such a byte.
+std::string HexByte(char byte);
+
 inline bool IsUtf8(std::string_view text) { return !FirstNotUtf8(text).has_value(); }
 
 }  // namespace lightcone

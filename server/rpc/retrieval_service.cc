@@ -30,7 +30,16 @@ void ObserveFailedQueries(const RpcCore& core, const SearchAnswer& answer, absl:
   for (const auto& [code, errors] : failed) core.ObserveParts(kSearchMethod, *errors.first, started, errors.second);
 }
 
-class RetrievalService final : public v1::Retrieval::CallbackService {
+// UpsertStream reads and writes bytes (upsert_stream.cc).
+template <typename Base>
+using RawUpsertStream = v1::Retrieval::WithRawCallbackMethod_UpsertStream<Base>;
+template <typename Base>
+using Reads = v1::Retrieval::WithCallbackMethod_Get<v1::Retrieval::WithCallbackMethod_Search<
+    v1::Retrieval::WithCallbackMethod_Scroll<v1::Retrieval::WithCallbackMethod_Count<Base>>>>;
+using CallbackService = v1::Retrieval::WithCallbackMethod_Upsert<
+    v1::Retrieval::WithCallbackMethod_Delete<RawUpsertStream<Reads<v1::Retrieval::Service>>>>;
+
+class RetrievalService final : public CallbackService {
  public:
   explicit RetrievalService(RpcCore* core) : core_(core) {
     SetMessageAllocatorFor_Upsert(&upsert_messages_);
@@ -48,7 +57,7 @@ class RetrievalService final : public v1::Retrieval::CallbackService {
                       });
   }
 
-  grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>* UpsertStream(Context* context) override {
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* UpsertStream(Context* context) override {
     return StartUpsertStream(core_, context);
   }
 

@@ -3,22 +3,48 @@
 #include <utility>
 
 #include "base/status.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/proto_buffer_reader.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/error.h"
 #include "server/rpc/streams.h"
 #include "server/rpc/unary_call.h"
+#include "server/rpc/unparsed.h"
 
 namespace lightcone::server {
 namespace {
 
 constexpr std::string_view kUpsertStreamMethod = "Retrieval/UpsertStream";
 
+// INVALID_ARGUMENT says what is wrong with the bytes of message `number`.
+absl::Status ParseMessage(grpc::ByteBuffer* bytes, uint64_t number, v1::UpsertStreamRequest* message) {
+  {
+    grpc::ByteBuffer copy(*bytes);  // shares the slices
+    grpc::ProtoBufferReader reader(&copy);
+    if (reader.status().ok() && message->ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
+  }
+  std::vector<grpc::Slice> slices;
+  std::string whole;
+  if (bytes->Dump(&slices).ok()) {
+    for (const grpc::Slice& slice : slices) whole.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return InvalidArgument(StrCat("message ", number, " of the stream is no UpsertStreamRequest: ",
+                                WhyUnparsed(*v1::UpsertStreamRequest::descriptor(), whole),
+                                "; neither it nor a later message is written"));
+}
+
+grpc::ByteBuffer BytesOf(const v1::UpsertStreamResponse& answer) {
+  const grpc::Slice slice(answer.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
 // A state machine: whoever changes the state calls Pump, which starts whatever is possible now. gRPC may run a reaction
 // inside the call that started the operation, so operations are started without the lock; `starting_` counts threads
 // between the decision and the end of the call, and keeps Finish (after which the object may be gone) until they are
 // out. A batch keeps the stream busy from the end of its read to the end of its answer's write, so that a drain waits
-// until every batch that was read is answered.
-class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>,
+// until every batch that was read is answered. Messages travel as bytes and are parsed here: the transport would tell
+// neither a message that does not parse nor the end of the stream from the other.
+class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                                public DrainableStream {
  public:
   UpsertStreamCall(RpcCore* core, grpc::CallbackServerContext* context) : core_(core), started_(absl::Now()) {
@@ -38,15 +64,19 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
   void OnReadDone(bool ok) override {
     // Not under the lock: a drain takes the core's before this one.
     if (ok) core_->EnterWork();
+    v1::UpsertStreamRequest message;
+    const absl::Status parsed = ok ? ParseMessage(&incoming_, ++messages_read_, &message) : absl::OkStatus();
+    incoming_.Clear();
     bool taken = false;
     {
       absl::MutexLock lock(&mutex_);
       reading_ = false;
-      taken = ok && !draining_;
+      taken = ok && parsed.ok() && !draining_;
       if (taken) {
-        pending_.push_back(std::move(incoming_));
+        pending_.push_back(std::move(message));
       } else {
         read_closed_ = true;
+        if (!parsed.ok()) refused_ = parsed;
       }
     }
     if (ok && !taken) core_->Leave();
@@ -114,7 +144,8 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
           StartRead(&incoming_);
           break;
         case Action::kWrite:
-          StartWrite(answer_);
+          outgoing_ = BytesOf(*answer_);
+          StartWrite(&outgoing_);
           break;
         case Action::kWork:
           Dispatch();
@@ -210,13 +241,14 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
   const absl::Time started_;
   CallContext context_;
   std::atomic<bool> cancelled_{false};
-  v1::UpsertStreamRequest incoming_;                  // message of the read in progress
+  grpc::ByteBuffer incoming_, outgoing_;              // messages of the read and of the write in progress
+  uint64_t messages_read_ = 0;                        // one read at a time counts them
   v1::UpsertStreamRequest current_;                   // message of the batch that runs
   const v1::UpsertStreamResponse* answer_ = nullptr;  // message of the write in progress, an element of answers_
   absl::Mutex mutex_;
   std::deque<v1::UpsertStreamRequest> pending_ ABSL_GUARDED_BY(mutex_);
   std::deque<v1::UpsertStreamResponse> answers_ ABSL_GUARDED_BY(mutex_);
-  absl::Status refused_ ABSL_GUARDED_BY(mutex_);
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_);  // Ends the stream once what was read before is answered.
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool read_closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
@@ -228,8 +260,8 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<v1::UpsertStreamRe
 
 }  // namespace
 
-grpc::ServerBidiReactor<v1::UpsertStreamRequest, v1::UpsertStreamResponse>* StartUpsertStream(
-    RpcCore* core, grpc::CallbackServerContext* context) {
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartUpsertStream(RpcCore* core,
+                                                                               grpc::CallbackServerContext* context) {
   auto* call = new UpsertStreamCall(core, context);
   call->Begin();
   return call;

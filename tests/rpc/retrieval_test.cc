@@ -1,6 +1,10 @@
 // The whole wire against the real engine.
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <thread>
 
 #include "tests/base/float_to_half.h"
@@ -165,6 +169,60 @@ TEST_F(Wire, AStreamAnswersEachBatchInOrderGoodOrBad) {
   writer.join();
   EXPECT_FALSE(stream->Read(&answer));
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(Wire, AStreamEndsWithAnErrorAtAMessageThatDoesNotParse) {
+  const auto message = [](uint64_t tag, const std::string& name) {
+    v1::UpsertStreamRequest request;
+    *request.mutable_batch() = Batch("gallery", {"item", name});
+    request.set_tag(tag);
+    std::string bytes = request.SerializeAsString();
+    if (const size_t at = bytes.find("bad-name"); at != std::string::npos) bytes[at + 3] = '\xff';
+    return bytes;
+  };
+  const std::string bad_name = message(2, "bad-name"), cut = message(2, "cut").substr(0, 20);
+  for (const auto& [second, told] : {std::pair(bad_name, "'batch.items[1].id.name' is no UTF-8: byte 3 is 0xff"),
+                                     std::pair(cut, "its bytes are not in the wire format")}) {
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    grpc::CompletionQueue queue;
+    const auto stream = stub.PrepareCall(&context, "/lightcone.v1.Retrieval/UpsertStream", &queue);
+    const auto done = [&queue] {
+      void* tag = nullptr;
+      bool ok = false;
+      return queue.Next(&tag, &ok) && ok;
+    };
+    stream->StartCall(nullptr);
+    ASSERT_TRUE(done());
+    for (const std::string& bytes : {message(1, "first"), second, message(3, "third")}) {
+      const grpc::Slice slice(bytes);
+      stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+      if (!done()) break;  // The stream has ended already.
+    }
+    grpc::ByteBuffer bytes;
+    stream->Read(&bytes, nullptr);
+    ASSERT_TRUE(done());
+    grpc::ProtoBufferReader reader(&bytes);
+    v1::UpsertStreamResponse answer;
+    ASSERT_TRUE(answer.ParseFromZeroCopyStream(&reader));
+    EXPECT_EQ(answer.tag(), 1u);
+    EXPECT_TRUE(answer.has_written());
+    grpc::ByteBuffer none;
+    stream->Read(&none, nullptr);
+    EXPECT_FALSE(done());
+    grpc::Status ended;
+    stream->Finish(&ended, nullptr);
+    ASSERT_TRUE(done());
+    EXPECT_THAT(ended, Fails(StatusCode::INVALID_ARGUMENT, "message 2 of the stream"));
+    EXPECT_THAT(ended, Fails(StatusCode::INVALID_ARGUMENT, told));
+  }
+  v1::CountRequest count;
+  count.set_collection("gallery");
+  v1::CountResponse counted;
+  grpc::ClientContext context;
+  ASSERT_TRUE(retrieval_->Count(&context, count, &counted).ok());
+  EXPECT_EQ(counted.count(), 2u) << "items of the first message";
 }
 
 TEST_F(Wire, ScrollPagesResumeAndStopAtTheLimit) {
