@@ -23,7 +23,11 @@ constexpr int64_t kPageBytesMax = 3 << 20;
 class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
  public:
   ScrollCall(RpcCore* core, grpc::CallbackServerContext* context, const v1::ScrollRequest* request)
-      : core_(core), request_(*request), started_(absl::Now()), token_(request->token()) {
+      : core_(core),
+        request_(*request),
+        started_(absl::Now()),
+        collection_(request->collection()),
+        token_(request->token()) {
     context_.deadline = DeadlineOf(*context);
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
     context_.answer_bytes_max = kPageBytesMax;
@@ -69,8 +73,9 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
     int64_t items = request_.page_size() == 0 ? items_default : request_.page_size();
     const uint64_t left = request_.limit() == 0 ? UINT64_MAX : request_.limit() - sent_;
     items = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(items), left));
-    LC_ASSIGN_OR_RETURN(ScrollPage page, core_->engine().Scroll(request_.collection(), *filter_, items, token_,
-                                                                request_.with_vector(), context_));
+    LC_ASSIGN_OR_RETURN(ScrollPage page,
+                        core_->engine().Scroll(collection_, *filter_, items, token_, request_.with_vector(), context_));
+    collection_ = std::move(page.collection);
     page_.Clear();
     for (StoredItem& item : page.items) ToWire(std::move(item), page_.add_items());
     page_.set_token(page.token);
@@ -91,6 +96,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   CallContext context_;
   std::atomic<bool> cancelled_{false};
   std::optional<std::optional<FilterNode>> filter_;  // converted with the first page
+  std::string collection_;  // as the request names it, then as the first page did: an alias may point elsewhere later
   std::string token_;
   uint64_t sent_ = 0;
   bool last_ = false;

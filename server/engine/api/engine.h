@@ -52,6 +52,7 @@ class Engine : public RolloutEngine {
   virtual absl::StatusOr<RawInput> GetInput(const std::string& collection, const ItemId& id) = 0;
   virtual absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) = 0;
   // One page; `page_size` 0: 1,000 or limits.page_items_max. Pages of a chain see each item that stays put just once.
+  // Under an alias, a token goes on in the collection that it is of, wherever the alias points now.
   virtual absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
                                             int64_t page_size, const std::string& token, bool with_vector,
                                             const CallContext& context) = 0;

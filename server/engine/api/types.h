@@ -156,7 +156,8 @@ struct GetAnswer {
 
 struct ScrollPage {
   std::vector<StoredItem> items;
-  std::string token;  // empty: the end
+  std::string token;       // empty: the end
+  std::string collection;  // name of the collection that was read, where the call named an alias too
 };
 
 struct CountAnswer {

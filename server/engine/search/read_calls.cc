@@ -28,6 +28,18 @@ uint32_t ViewGeneration(const CollectionState& state) {
   return state.record.active_generation != 0 ? state.record.active_generation : UINT32_MAX;
 }
 
+// The collection that a scroll reads. Under an alias that is the one of the token, wherever the alias points now: a
+// walk ends in the collection in which it began.
+absl::StatusOr<ServedPtr> FindScrolled(const Catalog& catalog, const std::string& name,
+                                       const std::optional<ScrollToken>& from) {
+  LC_ASSIGN_OR_RETURN(ServedPtr served, catalog.Find(name));
+  if (!from || from->collection == served->collection->number()) return served;
+  const bool by_alias = served->collection->name() != name;
+  absl::StatusOr<ServedPtr> begun = catalog.FindByNumber(from->collection, name);
+  if (by_alias || !begun.ok()) return begun;
+  return InvalidField("token", "of another collection", "the token of an earlier page of this collection");
+}
+
 }  // namespace
 
 absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vector<ItemId>& ids, uint32_t generation,
@@ -92,7 +104,11 @@ absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std:
                                              int64_t page_size, const std::string& token, bool with_vector,
                                              const CallContext& context) const {
   LC_RETURN_IF_ERROR(CheckAlive(context, "scroll"));
-  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
+  std::optional<ScrollToken> from;
+  if (!token.empty()) {
+    LC_ASSIGN_OR_RETURN(from, DecodeScrollToken(token));
+  }
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, FindScrolled(context_.catalog, name, from));
   const Collection& collection = *served->collection;
   if (page_size < 0 || page_size > context_.options.limits.page_items_max) {
     return InvalidField("page_size", StrCat(page_size),
@@ -102,18 +118,18 @@ absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std:
   LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(node));
   const keys::Range range = keys::ItemRange(collection.number());
   std::string begin = range.begin;
-  if (!token.empty()) {
-    LC_ASSIGN_OR_RETURN(ScrollToken from, DecodeScrollToken(token));
-    if (from.collection != collection.number() || from.last_key < range.begin || from.last_key >= range.end) {
+  if (from) {
+    if (from->last_key < range.begin || from->last_key >= range.end) {
       return InvalidField("token", "of another collection", "the token of an earlier page of this collection");
     }
-    begin = std::move(from.last_key);
+    begin = std::move(from->last_key);
     begin.push_back('\0');  // the smallest key behind it
   }
   const uint32_t view_generation = ViewGeneration(*collection.state());
   const ItemReader reader(&collection);
   const auto iterator = collection.store()->Scan(Table::kItems, begin, range.end);
   ScrollPage page;
+  page.collection = collection.name();
   const int64_t bytes_max = context.answer_bytes_max == 0 ? INT64_MAX : context.answer_bytes_max;
   int64_t bytes = 0;
   std::string last_key;
