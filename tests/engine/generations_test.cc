@@ -278,6 +278,40 @@ TEST_F(Generations, ARollbackCountsWhatIsOutOfReachAndNamesTheFieldsAtFault) {
   EXPECT_TRUE(Fails(engine_->RollbackGeneration(call), Code::kNotFound, {"other"}));
 }
 
+TEST_F(Generations, TheAuditLogKeepsTheOrderOfEventsWhenTheClockWasAhead) {
+  MakeCollection(2);
+  Activate(2);
+  constexpr int64_t kAheadUs = int64_t{400} * 24 * 3600 * 1'000'000;
+  EditStore([](Store* store, WriteBatch* batch) {
+    std::string last_key, last_value;
+    const auto rows = store->Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta(kAuditEnd));
+    for (; rows->Valid(); rows->Next()) {
+      last_key = std::string(rows->key());
+      last_value = std::string(rows->value());
+    }
+    auto record = DecodeAudit(last_value);
+    ASSERT_TRUE(record.ok()) << record.status();
+    const auto at = ParseAuditKey(last_key);
+    ASSERT_TRUE(at.has_value()) << last_key;
+    record->time_us += kAheadUs;
+    batch->Delete(Table::kMeta, last_key);
+    batch->Put(Table::kMeta, keys::Meta(AuditName(at->first + kAheadUs, at->second)), Encode(*record));
+  });
+  engine_ = OpenEngine(folder_.path());
+  ASSERT_TRUE(engine_->RollbackGeneration(Back("r1")).ok());
+  Activate(2);
+  const auto log = engine_->ListAudit("c", 0);
+  ASSERT_TRUE(log.ok()) << log.status();
+  ASSERT_EQ(log->size(), 4u);
+  EXPECT_FALSE((*log)[0].rollback);
+  EXPECT_EQ((*log)[0].generation, 2u);
+  EXPECT_TRUE((*log)[1].rollback);
+  EXPECT_EQ((*log)[1].generation, 1u);
+  EXPECT_EQ((*log)[2].generation, 2u);
+  EXPECT_GT((*log)[2].time, (*log)[0].time) << "times stay those of the clock";
+  EXPECT_EQ((*log)[3].generation, 1u);
+}
+
 TEST_F(Generations, TheAuditLogSaysWhatServedWhenAndWhyNewestFirst) {
   MakeCollection(2);
   Activate(2);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "server/engine/collection/record_json.h"
+#include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
@@ -335,7 +336,20 @@ std::string BackfillHeadName(uint32_t collection) { return StrCat("backfill_head
 std::string ProgressName(uint32_t collection) { return StrCat("progress/", collection); }
 std::string RequestName(std::string_view request_id) { return StrCat(kRequestPrefix, request_id); }
 std::string DroppingName(uint32_t collection) { return StrCat(kDroppingPrefix, collection); }
-std::string AuditName(int64_t time_us, uint32_t collection) { return StrCat(kAuditPrefix, time_us, "/", collection); }
+std::string AuditName(int64_t place, uint32_t collection) { return StrCat(kAuditPrefix, place, "/", collection); }
+
+std::optional<std::pair<int64_t, uint32_t>> ParseAuditKey(std::string_view key) {
+  const std::string prefix = keys::Meta(kAuditPrefix);
+  if (!key.starts_with(prefix)) return std::nullopt;
+  key.remove_prefix(prefix.size());
+  std::pair<int64_t, uint32_t> at;
+  const char* const end = key.data() + key.size();
+  const auto place = std::from_chars(key.data(), end, at.first);
+  if (place.ec != std::errc() || place.ptr == end || *place.ptr != '/') return std::nullopt;
+  const auto collection = std::from_chars(place.ptr + 1, end, at.second);
+  if (collection.ec != std::errc() || collection.ptr != end) return std::nullopt;
+  return at;
+}
 
 absl::StatusOr<uint32_t> ParseNumber(std::string_view text, std::string_view what) {
   uint32_t number = 0;

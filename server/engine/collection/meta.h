@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -110,7 +111,7 @@ struct RequestRecord {
   std::string job = {};  // id of the job that the call began
 };
 
-// Table kMeta, "audit/<time>/<collection>": an activation, a rollback, a retirement or a canary, for people.
+// Table kMeta, "audit/<place>/<collection>": an activation, a rollback, a retirement or a canary, for people.
 struct AuditRecord {
   std::string collection = {};
   bool rollback = false;
@@ -148,11 +149,14 @@ std::string BackfillName(uint32_t collection);
 std::string BackfillHeadName(uint32_t collection);
 std::string RequestName(std::string_view request_id);
 std::string DroppingName(uint32_t collection);  // there while a drop is under way
-std::string AuditName(int64_t time_us, uint32_t collection);
+// `place`: the time in microseconds, or a place behind the collection's entry before where the clock was ahead then.
+std::string AuditName(int64_t place, uint32_t collection);
+// Place and collection of a key of kMeta; nothing for another key.
+std::optional<std::pair<int64_t, uint32_t>> ParseAuditKey(std::string_view key);
 inline constexpr std::string_view kNextCollectionName = "next_collection";
 inline constexpr std::string_view kRequestPrefix = "request/";
 inline constexpr std::string_view kDroppingPrefix = "dropping/";
-inline constexpr std::string_view kAuditPrefix = "audit/";
+inline constexpr std::string_view kAuditPrefix = "audit/", kAuditEnd = "audit0";
 
 // Decimal, as values of kMeta "next_collection" and of name keys. DATA_LOSS naming `what`.
 absl::StatusOr<uint32_t> ParseNumber(std::string_view text, std::string_view what);

@@ -66,10 +66,10 @@ void KeepSteps(const CollectionState& state, std::vector<uint32_t>* earlier) {
 
 // Visits a collection's records of the audit log, oldest first. DATA_LOSS for a damaged one.
 absl::Status ReadAudit(const Store& store, uint32_t collection, absl::FunctionRef<void(AuditRecord)> visit) {
-  const std::string end = StrCat("/", collection);
-  const auto rows = store.Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta("audit0"));  // ascending times
+  const auto rows = store.Scan(Table::kMeta, keys::Meta(kAuditPrefix), keys::Meta(kAuditEnd));
   for (; rows->Valid(); rows->Next()) {
-    if (!std::string_view(rows->key().data(), rows->key().size()).ends_with(end)) continue;
+    const auto at = ParseAuditKey(rows->key());
+    if (!at || at->second != collection) continue;
     LC_ASSIGN_OR_RETURN(AuditRecord record, DecodeAudit(rows->value()));
     visit(std::move(record));
   }
@@ -131,14 +131,14 @@ absl::StatusOr<ActivateAnswer> ActivationCalls::Serve(const Served& served, Oper
   change.request().generation = generation;
   change.request().previous_generation = previous;
   change.request().out_of_reach = may.out_of_reach;
-  change.Audit({.rollback = rollback,
-                .generation = generation,
-                .previous_generation = previous,
-                .forced = call.force,
-                .reason = call.reason,
-                .out_of_reach = may.out_of_reach,
-                .validated = may.validated,
-                .operator_name = call.operator_name});
+  LC_RETURN_IF_ERROR(change.Audit({.rollback = rollback,
+                                   .generation = generation,
+                                   .previous_generation = previous,
+                                   .forced = call.force,
+                                   .reason = call.reason,
+                                   .out_of_reach = may.out_of_reach,
+                                   .validated = may.validated,
+                                   .operator_name = call.operator_name}));
   const OperatorWrite written = change.Write();
   if (!written.in_store) return written.status;
   change.Publish();

@@ -88,14 +88,14 @@ absl::StatusOr<CanaryStatus> CanaryCalls::Set(const SetCanaryCall& call) {
   if (call.generation != earlier) record.canary_us = call.generation == 0 ? 0 : change.time_us();
   record.canary_generation = call.generation;
   record.canary_share = call.share;
-  change.Audit({.generation = call.generation == 0 ? earlier : call.generation,
-                .previous_generation = active,
-                .forced = call.force,
-                .reason = call.reason,
-                .out_of_reach = may.out_of_reach,
-                .validated = may.validated,
-                .canary_share = call.share,
-                .operator_name = call.operator_name});
+  LC_RETURN_IF_ERROR(change.Audit({.generation = call.generation == 0 ? earlier : call.generation,
+                                   .previous_generation = active,
+                                   .forced = call.force,
+                                   .reason = call.reason,
+                                   .out_of_reach = may.out_of_reach,
+                                   .validated = may.validated,
+                                   .canary_share = call.share,
+                                   .operator_name = call.operator_name}));
   const OperatorWrite written = change.Write();
   if (!written.in_store) return written.status;
   if (call.generation != earlier) served->canary->Restart();

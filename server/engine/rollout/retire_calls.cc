@@ -135,12 +135,12 @@ absl::StatusOr<RetireAnswer> RetireCalls::Retire(const RetireCall& call) {
   LC_RETURN_IF_ERROR(CheckRetirable(*served, state, generation));
   std::erase(change.records().record().earlier_active, generation);
   change.records().generation(generation).retired = true;
-  change.Audit({.generation = generation,
-                .previous_generation = state.record.active_generation,
-                .reason = call.reason,
-                .retired = true,
-                .operator_name = call.operator_name});
-  const auto job = BeginJob(*context_.jobs, change, kJob, generation);
+  const absl::Status noted = change.Audit({.generation = generation,
+                                           .previous_generation = state.record.active_generation,
+                                           .reason = call.reason,
+                                           .retired = true,
+                                           .operator_name = call.operator_name});
+  const absl::StatusOr<std::string> job = noted.ok() ? BeginJob(*context_.jobs, change, kJob, generation) : noted;
   if (!job.ok() && !collection.state()->Find(generation)->retired) collection.SetClosed(generation, false);
   LC_RETURN_IF_ERROR(job.status());
   return RetireAnswer{StatusOf(collection, *collection.state(), generation), *job};

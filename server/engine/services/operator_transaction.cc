@@ -114,11 +114,20 @@ RecordsChange& OperatorTransaction::Join(Collection& collection) {
   return *changes_.emplace_back(std::make_unique<RecordsChange>(collection));
 }
 
-void OperatorTransaction::Audit(AuditRecord record) {
+absl::Status OperatorTransaction::Audit(AuditRecord record) {
   record.collection = before().record.name;
   record.time_us = request_.time_us;
   record.request_id = request_id_;
-  batch_.Put(Table::kMeta, keys::Meta(AuditName(request_.time_us, request_.collection)), Encode(record));
+  // The clock may have been ahead: an entry stands behind those before it, whatever its time.
+  int64_t place = request_.time_us;
+  const auto later = store_->Scan(Table::kMeta, keys::Meta(AuditName(place, 0)), keys::Meta(kAuditEnd));
+  for (; later->Valid(); later->Next()) {
+    const auto at = ParseAuditKey(later->key());
+    if (at && at->second == request_.collection) place = at->first + 1;
+  }
+  LC_RETURN_IF_ERROR(later->status());
+  batch_.Put(Table::kMeta, keys::Meta(AuditName(place, request_.collection)), Encode(record));
+  return absl::OkStatus();
 }
 
 void OperatorTransaction::FinishBatch() {

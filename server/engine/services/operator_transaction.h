@@ -78,8 +78,9 @@ class OperatorTransaction {
   WriteBatch& batch() { return batch_; }
   // What the same request will find as earlier().
   RequestRecord& request() { return request_; }
-  // Adds an entry to the audit log, with this transaction's collection, time and request.
-  void Audit(AuditRecord record);
+  // Adds an entry to the audit log, behind those of the collection so far, with this transaction's collection, time and
+  // request.
+  absl::Status Audit(AuditRecord record);
 
   // Write, and Publish unless the store refused the batch.
   absl::Status Commit();
