@@ -2,6 +2,7 @@
 #include "server/engine/filter/payload_index.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <random>
@@ -12,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "base/cores.h"
 #include "nlohmann/json.hpp"
+#include "server/engine/filter/instant.h"
 #include "server/engine/filter/value_index.h"
 #include "store/keys.h"
 #include "tests/engine/engine_testing.h"
@@ -28,25 +30,38 @@ using Kind = FilterNode::Kind;
 constexpr PayloadType kAllTypes[] = {PayloadType::kKeyword, PayloadType::kInteger, PayloadType::kFloat,
                                      PayloadType::kBoolean, PayloadType::kTime};
 
-TEST(PayloadTimes, KeysOrderAsTheTextsDoByBytes) {
-  std::vector<std::string> texts;
-  for (const char* second : {"0000-00-00T00:00:00", "1999-12-31T23:59:59", "2024-05-01T12:30:00", "2024-05-01T12:30:01",
-                             "2024-05-01T13:00:00", "2024-11-01T00:00:00", "9999-12-31T23:59:60"}) {
-    for (const char* fraction : {"", ".0", ".000000", ".1", ".12", ".123456", ".2", ".9", ".999999", ".99"}) {
-      texts.push_back(StrCat(second, fraction, "Z"));
-    }
+TEST(PayloadTimes, KeysOrderAsTimeDoesWhateverTheSpelling) {
+  // Ascending; the texts of a line are one instant.
+  const std::vector<std::vector<std::string>> lines = {
+      {"0000-01-01T00:00:00Z"},
+      {"1969-12-31T23:59:59.999999Z", "1970-01-01T01:59:59.9999990+02:00"},
+      {"2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z"},
+      {"2023-12-31T23:30:00-05:30", "2024-01-01T05:00:00Z", "2024-01-01t05:00:00.000z"},
+      {"2024-02-29T12:30:00Z", "2024-02-29T14:30:00+02:00", "2024-02-29T12:30:00.0-00:00", "2024-02-28T12:45:00-23:45"},
+      {"2024-02-29T12:30:00.000001Z"},
+      {"2024-02-29T12:30:00.25Z", "2024-02-29T12:30:00.250000Z"},
+      {"2024-02-29T12:30:00.3Z"},
+      {"9999-12-31T23:59:59.999999Z"}};
+  int64_t before = INT64_MIN;
+  for (const auto& line : lines) {
+    const auto key = TimeKey(line[0]);
+    ASSERT_TRUE(key.has_value()) << line[0];
+    EXPECT_GT(*key, before) << line[0];
+    before = *key;
+    for (const std::string& text : line) EXPECT_EQ(TimeKey(text), key) << text;
+    EXPECT_EQ(TimeKey(TimeText(*key)), key);
   }
-  for (const std::string& a : texts) {
-    ASSERT_TRUE(TimeKey(a).has_value()) << a;
-    EXPECT_EQ(TimeText(*TimeKey(a)), a);
-    for (const std::string& b : texts) EXPECT_EQ(*TimeKey(a) < *TimeKey(b), a < b) << a << " and " << b;
-  }
+  EXPECT_EQ(TimeText(*TimeKey("2024-02-29T14:30:00.250+02:00")), "2024-02-29T12:30:00.25Z");
+  EXPECT_EQ(TimeText(*TimeKey("2016-12-31T23:59:60Z")), "2017-01-01T00:00:00Z");
   for (const char* other :
        {"", "Z", "2024-05-01", "2024-05-01T12:30:00", "2024-05-01 12:30:00Z", "2024-05-01T12:30:00.Z",
-        "2024-05-01T12:30:00.1234567Z", "2024-05-01T12:30:00+01:00", "2024-05-01T12:30:00.1aZ", "x024-05-01T12:30:00Z",
-        "2024-99-01T12:30:00Z", "2024-05-01T12:30:00Z "}) {
-    EXPECT_FALSE(TimeKey(other).has_value()) << other;
+        "2024-05-01T12:30:00+0100", "2024-05-01T12:30:00+24:00", "2024-05-01T12:30:00.1aZ", "x024-05-01T12:30:00Z",
+        "2024-99-01T12:30:00Z", "2024-02-30T12:30:00Z", "2023-02-29T12:30:00Z", "2024-05-01T24:00:00Z",
+        "2024-05-01T12:30:60Z", "2024-05-01T12:30:00Z "}) {
+    EXPECT_FALSE(ParseInstant(other).has_value()) << other;
   }
+  EXPECT_TRUE(ParseInstant("2024-05-01T12:30:00.1234567Z").has_value());
+  EXPECT_FALSE(TimeKey("2024-05-01T12:30:00.1234567Z").has_value()) << "finer than a key";
 }
 
 // Payloads by internal id, as a collection would have them.
@@ -81,6 +96,69 @@ void ExpectRight(const PayloadIndex& index, const Truth& truth, const FilterNode
       ASSERT_LE(passes, compiled.bounds.upper().Contains(id)) << json;
     }
   }
+}
+
+TEST(PayloadTimes, AFilterComparesInstantsByTimeWhateverTheIndex) {
+  const auto range = [](const char* low, const char* high) {
+    FilterNode node = Leaf(Kind::kRange, "t");
+    if (low != nullptr) node.greater_equal = std::string(low);
+    if (high != nullptr) node.less = std::string(high);
+    return node;
+  };
+  const auto equals = [](const char* text) { return Leaf(Kind::kEquals, "t", {std::string(text)}); };
+  // What is in a payload, and whether each of the conditions holds.
+  const std::vector<FilterNode> nodes = {equals("2024-05-01T12:30:00Z"),
+                                         equals("2024-05-01T14:30:00.0+02:00"),
+                                         range("2024-05-01T12:30:00.1Z", "2024-05-02T00:00:00+02:00"),
+                                         range("2024-05-01T12:30:00.12345678Z", nullptr),
+                                         range("2024-05-01", "2024-05-02"),
+                                         range("2024-05-01T12:30:00.", nullptr)};
+  const std::vector<std::pair<const char*, std::vector<bool>>> cases = {
+      {R"({"t":"2024-05-01T12:30:00Z"})", {true, true, false, false, true, true}},
+      {R"({"t":"2024-05-01T12:30:00.000Z"})", {true, true, false, false, true, true}},
+      {R"({"t":"2024-05-01T08:30:00-04:00"})", {true, true, false, false, true, false}},
+      {R"({"t":"2024-05-01T21:00:00.5Z"})", {false, false, true, true, true, true}},
+      {R"({"t":"2024-05-02T01:00:00+03:00"})", {false, false, false, true, false, true}},
+      {R"({"t":"2024-05-01T12:30:00.123456789Z"})", {false, false, true, true, true, true}},
+      {R"({"t":"2024-05-01T12:30:00"})", {false, false, false, false, true, false}},
+      {R"({"t":"soon"})", {false, false, false, false, false, true}},
+      {R"({"t":["soon","2024-05-01T23:59:59+02:00"]})", {false, false, true, true, true, true}}};
+  for (const PayloadType type : {PayloadType::kTime, PayloadType::kKeyword, PayloadType::kInteger}) {
+    Truth truth;
+    for (size_t i = 0; i < cases.size(); ++i) truth.payloads[i + 1] = cases[i].first;
+    PayloadIndex index(&truth);
+    index.Declare(std::vector<PayloadField>{{"t", type}});
+    ASSERT_TRUE(index.WaitReady({}));
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      ASSERT_NO_FATAL_FAILURE(ExpectRight(index, truth, nodes[n], /*exactly=*/false)) << "condition " << n;
+      for (const auto& [json, holds] : cases) {
+        const std::string payload = json;
+        EXPECT_EQ(Filter::Make(nodes[n])->Matches({&payload, 1, 0}), holds[n]) << json << ", condition " << n;
+      }
+    }
+    const PayloadIndexStatus status = index.Status()[0];
+    EXPECT_TRUE(status.ready);
+    EXPECT_EQ(MessageOf(status.error).substr(0, 12), type == PayloadType::kTime ? "3 items have" : "") << status.error;
+  }
+}
+
+TEST(PayloadTimes, AnIndexAnswersAloneForOffsetsAndForDates) {
+  Truth truth;
+  for (int i = 0; i < 48; ++i) {
+    const int hour = i % 24;
+    const std::string clock = StrCat(hour < 10 ? "0" : "", hour, ":00:00");
+    truth.payloads[static_cast<uint64_t>(i) + 1] = StrCat("{\"t\":\"2024-05-0", 1 + i / 24, "T", clock,
+                                                          "Z\",\"u\":\"2024-05-0", 1 + i / 24, "T", clock, "+05:00\"}");
+  }
+  PayloadIndex index(&truth);
+  index.Declare(std::vector<PayloadField>{{"t", PayloadType::kTime}, {"u", PayloadType::kTime}});
+  ASSERT_TRUE(index.WaitReady({}));
+  FilterNode day = Leaf(Kind::kRange, "t"), hours = Leaf(Kind::kRange, "u");
+  day.greater_equal = std::string("2024-05-02");
+  hours.greater = std::string("2024-05-01T03:00:00+01:00");
+  hours.less_equal = std::string("2024-05-01T20:00:00Z");
+  ASSERT_NO_FATAL_FAILURE(ExpectRight(index, truth, day, /*exactly=*/true));
+  ASSERT_NO_FATAL_FAILURE(ExpectRight(index, truth, hours, /*exactly=*/true));
 }
 
 TEST(PayloadIndexes, EncloseWhatPassesWhateverTheTypesOfFieldsAndValues) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/dcheck.h"
+#include "server/engine/filter/instant.h"
 #include "server/engine/filter/numbers.h"
 
 namespace lightcone::server {
@@ -114,11 +115,16 @@ void FieldIndex::ForEachValue(const PayloadValues& values, Change&& change) {
           if (kind != kind_) {
             change.InSet(&other_);
           } else if (type_ == PayloadType::kKeyword) {
-            if constexpr (kind == Kind::kText) change.InIndex(&std::get<0>(values_), value);
+            if constexpr (kind == Kind::kText) {
+              change.InIndex(&std::get<0>(values_), value);
+              if (ParseInstant(value)) change.InSet(&spelled_);
+            }
           } else if (type_ == PayloadType::kTime) {
             if constexpr (kind == Kind::kText) {
               const auto key = TimeKey(value);
               key ? change.InIndex(&std::get<1>(values_), *key) : change.InSet(&odd_);
+              if (key && TimeText(*key) != value) change.InSet(&spelled_);
+              if (!key && !ParseInstant(value)) change.InSet(&no_instants_);
             }
           } else if (type_ == PayloadType::kFloat) {
             if constexpr (std::is_same_v<V, double>) {
@@ -198,7 +204,7 @@ std::partial_ordering OrderOf(PayloadType type, const T& value, const FilterValu
     return value.compare(std::get<std::string>(bound)) <=> 0;
   } else {
     if constexpr (std::is_same_v<T, int64_t>) {
-      if (type == PayloadType::kTime) return TimeText(value).compare(std::get<std::string>(bound)) <=> 0;
+      if (type == PayloadType::kTime) return CompareTexts(TimeText(value), std::get<std::string>(bound));
       if (type == PayloadType::kBoolean) return value <=> static_cast<int64_t>(std::get<bool>(bound));
     }
     return Compare(NumberOf(value), NumberOfValue(bound));
@@ -282,16 +288,39 @@ bool FieldIndex::CanJoin(const FilterNode& range) const {
   return (integers_ || doubles_) && several_.empty();
 }
 
+FieldIndex::Doubt FieldIndex::DoubtOf(const FilterValue& bound) const {
+  const auto* const text = std::get_if<std::string>(&bound);
+  if (text == nullptr || kind_ != Kind::kText) return {};
+  const bool instant = ParseInstant(*text).has_value();
+  if (type_ == PayloadType::kKeyword) return instant ? Doubt{false, &spelled_} : Doubt{};
+  if (instant) return {};
+  return OrdersTimeTexts(*text) ? Doubt{true, &spelled_} : Doubt{false, &present_};
+}
+
 IdBounds FieldIndex::EvaluateRanges(std::span<const FilterNode* const> ranges, bool may_test) const {
   IdPieces met;
-  if (auto test = CollectRange(ranges, may_test, &met)) return {{{}, true, {std::move(test)}}, std::nullopt};
-  return Bounds(met, /*of_kind=*/true, /*of_others=*/false);
+  IdSet unsure;
+  bool ordered = true;
+  for (const FilterNode* range : ranges) {
+    for (const auto* bound : {&range->greater, &range->greater_equal, &range->less, &range->less_equal}) {
+      const Doubt doubt = *bound ? DoubtOf(**bound) : Doubt();
+      ordered = ordered && doubt.ordered;
+      if (doubt.unsure != nullptr) unsure |= *doubt.unsure;
+    }
+  }
+  if (ordered) {
+    if (auto test = CollectRange(ranges, may_test && unsure.empty(), &met)) {
+      return {{{}, true, {std::move(test)}}, std::nullopt};
+    }
+  }
+  return Bounds(met, std::move(unsure), /*of_kind=*/true, /*of_others=*/false);
 }
 
 IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
   LC_DCHECK(leaf.children.empty());
   if (leaf.kind == FilterNode::Kind::kExists) return {{present_, false, {}}, std::nullopt};
   IdPieces met;
+  IdSet unsure;
   bool of_kind = false, of_others = false;
   const auto look = [&](const FilterValue& value) {
     const bool ours = KindOf(value) == kind_;
@@ -306,16 +335,22 @@ IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
     if (of_kind) return EvaluateRanges(only, may_test);
   } else {
     for (const FilterValue& value : leaf.values) {
-      if (look(value)) CollectEqual(value, &met);
+      if (!look(value)) continue;
+      const Doubt doubt = DoubtOf(value);
+      if (doubt.unsure == nullptr) {
+        CollectEqual(value, &met);
+      } else if (type_ == PayloadType::kKeyword) {
+        unsure |= *doubt.unsure;  // An instant of the index of times equals no other text.
+      }
     }
   }
-  return Bounds(met, of_kind, of_others);
+  return Bounds(met, std::move(unsure), of_kind, of_others);
 }
 
-IdBounds FieldIndex::Bounds(const IdPieces& met, bool of_kind, bool of_others) const {
+IdBounds FieldIndex::Bounds(const IdPieces& met, IdSet unsure, bool of_kind, bool of_others) const {
   IdBounds bounds{{met.Union(), false, {}}, std::nullopt};
+  bounds.must.ids -= unsure;
   // The payloads of items must be read if the condition may be about a value that is not in the index.
-  IdSet unsure;
   if (of_kind) unsure |= odd_;
   if (of_others) unsure |= other_;
   unsure -= bounds.must.ids;
@@ -328,7 +363,7 @@ IdBounds FieldIndex::Bounds(const IdPieces& met, bool of_kind, bool of_others) c
 
 size_t FieldIndex::bytes() const {
   size_t bytes = std::visit([](const auto& index) { return index.bytes(); }, values_) + present_.bytes() +
-                 odd_.bytes() + other_.bytes() + several_.bytes();
+                 odd_.bytes() + other_.bytes() + several_.bytes() + spelled_.bytes() + no_instants_.bytes();
   OnColumn(*this, [&](const auto& column) { bytes += column.bytes(); });
   return bytes;
 }

@@ -42,6 +42,8 @@ class FieldIndex {
   IdBounds EvaluateRanges(std::span<const FilterNode* const> ranges, bool may_test) const;
 
   uint64_t items() const { return present_.Count(); }
+  // Ids with a text that is no instant, in an index of times.
+  uint64_t no_instants() const { return no_instants_.Count(); }
   size_t bytes() const;
 
  private:
@@ -56,8 +58,15 @@ class FieldIndex {
   // Collects the ids in the intersection of the ranges, or returns a test that very many ids meet.
   std::shared_ptr<const IdTest> CollectRange(std::span<const FilterNode* const> ranges, bool may_test,
                                              IdPieces* out) const;
-  // `met`: ids that meet a condition about values of the index's kind, or of other kinds.
-  IdBounds Bounds(const IdPieces& met, bool of_kind, bool of_others) const;
+  // What the order of the index says of a filter's text. Texts order by bytes, and instants by time.
+  struct Doubt {
+    bool ordered = true;            // false: nothing
+    const IdSet* unsure = nullptr;  // ids of which it says nothing
+  };
+  Doubt DoubtOf(const FilterValue& bound) const;
+  // `met`: ids that meet a condition about values of the index's kind, or of other kinds, but for those in `unsure`,
+  // whose payloads must be read.
+  IdBounds Bounds(const IdPieces& met, IdSet unsure, bool of_kind, bool of_others) const;
   // A test of the range between two values that ids have. nullptr: a set is cheaper.
   template <typename T>
   std::shared_ptr<const IdTest> TestOfRange(const ValueIndex<T>& index, const std::pair<T, T>& ends) const;
@@ -84,7 +93,9 @@ class FieldIndex {
 
   IdSet present_;  // the path leads somewhere
   IdSet odd_;      // ids with values of the kind that do not fit: texts that are no time, numbers that are no integer
-  IdSet other_;    // ids with values of other kinds
+  IdSet spelled_;  // ids with an instant in a keyword index; in one of times, spelled otherwise than by TimeText
+  IdSet no_instants_;  // ids with a text in an index of times that is no instant
+  IdSet other_;        // ids with values of other kinds
 };
 
 }  // namespace lightcone::server

@@ -7,6 +7,7 @@
 #include "base/dcheck.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
+#include "server/engine/filter/instant.h"
 #include "server/engine/filter/numbers.h"
 #include "server/engine/filter/payload_path.h"
 
@@ -29,7 +30,7 @@ std::optional<Number> NumberOf(const Json& value) {
 std::partial_ordering Compare(const Json& value, const FilterValue& with) {
   if (const auto* text = std::get_if<std::string>(&with)) {
     if (!value.is_string()) return std::partial_ordering::unordered;
-    return value.get_ref<const std::string&>().compare(*text) <=> 0;
+    return CompareTexts(value.get_ref<const std::string&>(), *text);
   }
   if (const auto* truth = std::get_if<bool>(&with)) {
     if (!value.is_boolean() || value.get<bool>() != *truth) return std::partial_ordering::unordered;

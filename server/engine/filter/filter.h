@@ -43,9 +43,10 @@ struct FilterSubject {
 
 // A checked filter, ready to be evaluated. Immutable: const methods are safe from any thread.
 // Meaning: numbers compare with numbers exactly (integers and doubles are never rounded to one another), texts with
-// texts by bytes, truth values with truth values; anything else differs. A path goes through objects by key and through
-// arrays by any element; a condition on an array holds when it holds for one element. A missing field makes a condition
-// false (and its negation true). kExists: the field is there, null included. kAnd of none is true, kOr of none false.
+// texts by bytes, and where the filter's is an instant, by time with instants (instant.h), truth values with truth
+// values; anything else differs. A path goes through objects by key and through arrays by any element; a condition on
+// an array holds when it holds for one element. A missing field makes a condition false (and its negation true).
+// kExists: the field is there, null included. kAnd of none is true, kOr of none false.
 class Filter {
  public:
   // INVALID_ARGUMENT names the node ("filter.and[1].range") and what is allowed: depth <= 32, nodes <= 1024, non-empty

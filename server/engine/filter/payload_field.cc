@@ -40,17 +40,6 @@ void AddScalar(const Json& value, PayloadValues* out) {
   }
 }
 
-// The parts of a time's key, from the lowest bits: a fraction in base 11, and then year to second, each in bits of its
-// own. Texts end in Z, which orders behind every digit and the dot. So digit 10 stands for the Z, and a text without a
-// fraction has a 1 above the fraction's digits.
-constexpr int64_t kFractionDigits = 6;
-constexpr int64_t kElevenToTheSixth = 11 * 11 * 11 * 11 * 11 * 11;
-constexpr int kFractionBits = 22;  // 2 * 11^6 < 2^22
-constexpr int kPartBits[] = {14, 4, 5, 5, 6, 6};
-constexpr int kPartDigits[] = {4, 2, 2, 2, 2, 2};
-constexpr char kSeparators[] = "--T::";
-constexpr size_t kSecondsLength = 19;  // length of 2024-05-01T12:30:00
-
 }  // namespace
 
 std::string_view PayloadTypeName(PayloadType type) {
@@ -112,60 +101,6 @@ PayloadValues Payload::At(std::string_view path) const {
     return false;
   });
   return values;
-}
-
-std::optional<int64_t> TimeKey(std::string_view text) {
-  if (text.size() <= kSecondsLength || text.back() != 'Z') return std::nullopt;
-  int64_t key = 0;
-  size_t at = 0;
-  for (size_t part = 0; part < std::size(kPartBits); ++part) {
-    int64_t number = 0;
-    for (int digit = 0; digit < kPartDigits[part]; ++digit, ++at) {
-      if (text[at] < '0' || text[at] > '9') return std::nullopt;
-      number = 10 * number + (text[at] - '0');
-    }
-    if (number >= int64_t{1} << kPartBits[part]) return std::nullopt;
-    key = (key << kPartBits[part]) | number;
-    if (part + 1 < std::size(kPartBits) && text[at++] != kSeparators[part]) return std::nullopt;
-  }
-  const std::string_view fraction = text.substr(kSecondsLength, text.size() - kSecondsLength - 1);
-  if (fraction.empty()) return (key << kFractionBits) | kElevenToTheSixth;
-  if (fraction[0] != '.' || fraction.size() < 2 || fraction.size() > 1 + kFractionDigits) return std::nullopt;
-  int64_t code = 0;
-  for (int64_t i = 1; i <= kFractionDigits; ++i) {
-    int64_t digit = 0;
-    if (i < static_cast<int64_t>(fraction.size())) {
-      const char c = fraction[static_cast<size_t>(i)];
-      if (c < '0' || c > '9') return std::nullopt;
-      digit = c - '0';
-    } else if (i == static_cast<int64_t>(fraction.size())) {
-      digit = 10;
-    }
-    code = 11 * code + digit;
-  }
-  return (key << kFractionBits) | code;
-}
-
-std::string TimeText(int64_t key) {
-  int64_t code = key & ((int64_t{1} << kFractionBits) - 1);
-  int64_t rest = key >> kFractionBits;
-  std::string text = "0000-00-00T00:00:00";
-  size_t end = kSecondsLength;
-  for (size_t part = std::size(kPartBits); part-- > 0;) {
-    int64_t number = rest & ((int64_t{1} << kPartBits[part]) - 1);
-    rest >>= kPartBits[part];
-    for (int digit = 0; digit < kPartDigits[part]; ++digit, number /= 10) {
-      text[--end] = static_cast<char>('0' + number % 10);
-    }
-    if (part > 0) --end;
-  }
-  if (code < kElevenToTheSixth) {
-    std::string fraction;
-    for (int64_t i = 0; i < kFractionDigits; ++i, code /= 11) fraction.push_back(static_cast<char>('0' + code % 11));
-    std::reverse(fraction.begin(), fraction.end());
-    text += "." + fraction.substr(0, fraction.find(static_cast<char>('0' + 10)));
-  }
-  return text + "Z";
 }
 
 }  // namespace lightcone::server

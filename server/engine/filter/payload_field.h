@@ -23,7 +23,7 @@ enum class PayloadType {
   kInteger,  // -2^63 .. 2^63 - 1
   kFloat,    // numbers that a double holds exactly
   kBoolean,
-  kTime,  // texts like 2024-05-01T12:30:00Z or 2024-05-01T12:30:00.250Z, in UTC
+  kTime,  // instants (filter/instant.h) with at most six digits of a fraction
 };
 
 struct PayloadField {
@@ -72,10 +72,5 @@ class Payload {
   struct Parsed;
   std::unique_ptr<Parsed> parsed_;
 };
-
-// A text of PayloadType::kTime as a number. Numbers have the order of their texts' bytes. nullopt for any other text,
-// and for more than six digits of a second's fraction. No calendar is consulted: the 31st of February is a time.
-std::optional<int64_t> TimeKey(std::string_view text);
-std::string TimeText(int64_t key);
 
 }  // namespace lightcone::server

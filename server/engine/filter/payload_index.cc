@@ -314,6 +314,11 @@ std::vector<PayloadIndexStatus> PayloadIndex::Status() const {
   std::vector<PayloadIndexStatus> all;
   for (const FieldPtr& field : fields_) {
     all.push_back({field->field, field->ready, field->index.items(), field->index.bytes(), field->error});
+    if (const uint64_t others = field->index.no_instants(); field->ready && field->error.ok() && others > 0) {
+      all.back().error = FailedPrecondition(StrCat(
+          others, others == 1 ? " item has" : " items have",
+          " a text here that is no instant (RFC 3339, like 2024-05-01T12:30:00Z); no condition on a time holds"));
+    }
   }
   return all;
 }
