@@ -1,10 +1,14 @@
 #include "cli/arguments.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
+#include <string_view>
 
 #include "base/files.h"
 #include "base/status.h"
+#include "cli/command_table.h"
 #include "cli/formats/filter_parser.h"
 #include "cli/formats/ids.h"
 
@@ -55,6 +59,28 @@ absl::Status AddIds(const std::vector<std::string>& texts, google::protobuf::Rep
 
 absl::Status SetImage(const std::string& path, v1::RawInput* input) {
   LC_ASSIGN_OR_RETURN(*input->mutable_image(), ReadFile(path, int64_t{32} << 20));
+  return absl::OkStatus();
+}
+
+namespace {
+
+// Arguments that name files or folders of this machine.
+constexpr std::string_view kPaths[] = {"file",          "--data",         "--encoder", "--failure-head", "--ids",
+                                       "--image",       "--manifest",     "--model",   "--out",          "--queries",
+                                       "--recipe-file", "--skip-invalid", "--state",   "--truth",        "--vectors"};
+
+}  // namespace
+
+absl::Status CheckTexts(const CLI::App& app) {
+  for (const CLI::App* at = &app; at != nullptr; at = at->get_parent()) {
+    for (const CLI::Option* option : at->get_options()) {
+      const std::string name = option->get_name();
+      if (std::find(std::begin(kPaths), std::end(kPaths), name) != std::end(kPaths)) continue;
+      for (const std::string& value : option->results()) {
+        LC_RETURN_IF_ERROR(CheckUtf8(value, name));
+      }
+    }
+  }
   return absl::OkStatus();
 }
 

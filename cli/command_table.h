@@ -19,6 +19,10 @@ struct Command {
   void (*declare)(CLI::App* app, Flags* flags);
 };
 
+// INVALID_ARGUMENT names the argument of `app`, or of those above it, whose value is no UTF-8, and the byte: it is
+// to travel as a text. Paths of files may have any bytes.
+absl::Status CheckTexts(const CLI::App& app);
+
 // Adds the commands of a table below `parent`. All of them share one Flags.
 template <typename Flags>
 void AddCommands(CLI::App& parent, Context& context, std::initializer_list<Command<Flags>> table) {
@@ -26,7 +30,10 @@ void AddCommands(CLI::App& parent, Context& context, std::initializer_list<Comma
   for (const Command<Flags>& one : table) {
     CLI::App* app = AddCommand(parent, one.name, one.help);
     one.declare(app, flags.get());
-    app->callback([&context, flags, run = one.run] { context.Finish(run(context, *flags)); });
+    app->callback([&context, flags, app, run = one.run] {
+      const absl::Status texts = CheckTexts(*app);
+      context.Finish(texts.ok() ? run(context, *flags) : texts);
+    });
   }
 }
 

@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/child_server.h"
+#include "cli/command_table.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/json/message_json.h"
@@ -266,9 +267,10 @@ void AddBench(CLI::App& root, Context& context) {
   app->add_flag("--exact", plan.exact, "Exact searches");
   app->add_option("--filter", flags->filter, "Of the searches");
   app->add_option("--out", flags->out, "Folder for bench.json and the plot bench.svg");
-  app->callback([&context, flags] {
+  app->callback([&context, flags, app] {
     flags->plan.seed = flags->source.seed;
-    context.Finish(RunBench(context, *flags));
+    const absl::Status texts = CheckTexts(*app);
+    context.Finish(texts.ok() ? RunBench(context, *flags) : texts);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "cli/formats/readers.h"
 
 namespace lightcone::cli {
@@ -21,7 +22,15 @@ std::optional<uint64_t> AsNumber(std::string_view text) {
 
 }  // namespace
 
+absl::Status CheckUtf8(std::string_view text, std::string_view field) {
+  const auto at = FirstNotUtf8(text);
+  if (!at) return absl::OkStatus();
+  return InvalidField(
+      field, StrCat("'", CleanUtf8(text.substr(0, 200)), "', whose byte ", *at, " is ", HexByte(text[*at])), "UTF-8");
+}
+
 absl::StatusOr<v1::ItemId> ParseItemId(std::string_view text) {
+  LC_RETURN_IF_ERROR(CheckUtf8(text, "id"));
   v1::ItemId id;
   if (const std::optional<uint64_t> number = AsNumber(text)) {
     id.set_number(*number);

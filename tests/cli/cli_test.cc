@@ -396,6 +396,32 @@ TEST_F(Cli, WrongValuesAreUsageErrorsThatNameTheField) {
   EXPECT_THAT(error({"collection", "lst"}), HasSubstr("no subcommand 'lst'; there are: create, list"));
 }
 
+TEST_F(Cli, AnArgumentThatIsNoUtf8IsNamedWithItsByte) {
+  const std::string name = MakeCollection("bytes"), bad = "caf\xe9";
+  const auto expect = [&](const std::string& argument, std::vector<std::string> words) {
+    const Outcome outcome = Run(std::move(words));
+    EXPECT_EQ(outcome.exit_code, 2) << argument;
+    EXPECT_THAT(outcome.err, HasSubstr("field '" + argument + "' is 'caf?', whose byte 3 is 0xe9; allowed: UTF-8"));
+  };
+  expect("collection", {"upsert", bad, "a", "--vector", "1,2,3"});
+  expect("id", {"upsert", name, bad, "--vector", "1,2,3"});
+  expect("--payload", {"upsert", name, "a", "--vector", "1,2,3", "--payload", bad});
+  expect("ids", {"get", name, "a", bad});
+  expect("ids", {"delete", name, bad});
+  expect("--item", {"search", name, "--item", bad});
+  expect("--filter", {"count", name, "--filter", bad});
+  expect("name", {"collection", "create", bad});
+  expect("--reason", {"generation", "activate", name, "1", "--reason", bad});
+  expect("--operator", {"count", name, "--operator", bad});
+  EXPECT_EQ(Run({"get", name, "caf\xc3\xa9"}).exit_code, 3) << "UTF-8, and not there";
+  // A file of this machine may have any name. A name in it may not.
+  const std::string rows = Put("caf\xe9.jsonl", "{\"vector\":[1,2,3]}\n{\"vector\":[1,2,4]}\n");
+  EXPECT_EQ(Run({"import", name, rows, "--ids", Put("caf\xe9.txt", "a\nb\n")}).exit_code, 0);
+  const Outcome named = Run({"import", name, rows, "--ids", Put("ids.txt", "a\n" + bad + "\n")});
+  EXPECT_EQ(named.exit_code, 2);
+  EXPECT_THAT(named.err, HasSubstr("line 2: field 'id' is 'caf?', whose byte 3 is 0xe9"));
+}
+
 TEST_F(Cli, ErrorsAreJsonForPrograms) {
   const Outcome outcome = RunJson({"search", MakeCollection("jsonerr"), "--vector", "1,2,3", "-k", "0"});
   const auto error = nlohmann::json::parse(outcome.err, nullptr, false);
