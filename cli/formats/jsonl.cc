@@ -1,10 +1,14 @@
 // One JSON object a line: {"id": 7, "generation": 2, "vector": [0.1, ...], "payload": {...}}.
+#include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <utility>
 
 #include "base/json_depth.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "cli/formats/ids.h"
 #include "cli/formats/readers.h"
 #include "nlohmann/json.hpp"
@@ -17,9 +21,41 @@ using Json = nlohmann::json;
 // Nested values are written by recursion, so a line of a million brackets must not get that far.
 constexpr int kDepthMax = 128;
 
-absl::StatusOr<Json> ParseLine(const std::string& line) {
-  if (JsonNestsDeeper(line, kDepthMax)) return InvalidField("nesting", "deeper", StrCat("1 .. ", kDepthMax));
-  return Json::parse(line, nullptr, /*allow_exceptions=*/false);
+absl::Status NotJson(std::string_view line, size_t at, std::string_view what) {
+  const auto column = 1 + std::count_if(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(at),
+                                        [](char c) { return (c & 0xc0) != 0x80; });
+  return InvalidArgument(StrCat("not a JSON value: column ", column, ": ", what));
+}
+
+// What people should know of a JSON error at byte `at` of the line; `told` is the parser's text.
+absl::Status ExplainJson(std::string_view line, size_t at, std::string_view told) {
+  const auto is_letter = [&](size_t i) { return std::isalpha(static_cast<unsigned char>(line[i])) != 0; };
+  at = std::min(at, line.size());
+  size_t begin = at, end = at;
+  while (begin > 0 && is_letter(begin - 1)) --begin;
+  while (end < line.size() && is_letter(end)) ++end;
+  std::string word(line.substr(begin, end - begin));
+  std::string what;
+  const size_t before = at == 0 ? std::string_view::npos : line.find_last_not_of(" \t", at - 1);
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (word == "nan" || word == "inf" || word == "infinity") {
+    at = begin;
+    what = StrCat(line.substr(begin, end - begin), " is no JSON number");
+  } else if (at < line.size() && (line[at] == ']' || line[at] == '}') && before != std::string_view::npos &&
+             line[before] == ',') {
+    at = before;
+    what = StrCat("a comma before '", line.substr(line.find_first_not_of(" \t", before + 1), 1), "'");
+  } else if (told.find("expected end of input") != std::string_view::npos) {
+    what = "more behind the value; a line holds one";
+  } else {
+    // The parser's text is "[id] parse error at line 1, column 5: syntax error while parsing value - ...".
+    const size_t colon = told.find(": "), dash = told.find(" - ");
+    what = CleanUtf8(told.substr(dash != std::string_view::npos    ? dash + 3
+                                 : colon != std::string_view::npos ? colon + 2
+                                                                   : 0))
+               .substr(0, 200);
+  }
+  return NotJson(line, at, what);
 }
 
 absl::Status ParseVector(const Json& value, std::vector<float>* vector) {
@@ -74,6 +110,18 @@ absl::Status ParseGeneration(const Json& object, Row* row) {
   return absl::OkStatus();
 }
 
+// With options.refuse_unknown, INVALID_ARGUMENT names a field that nothing is made of.
+absl::Status CheckFields(const Json& object, const ReadOptions& options, bool with_vector) {
+  if (!options.refuse_unknown || !options.payload_fields.empty()) return absl::OkStatus();
+  for (const auto& [name, value] : object.items()) {
+    if (name == "id" || name == "generation" || name == "payload" || (with_vector && name == "vector")) continue;
+    return InvalidField(Shown(Json(name)), "unknown",
+                        StrCat("id, generation, payload", with_vector ? ", vector" : "",
+                               "; --payload-fields makes a payload of others, --ignore-fields passes over them"));
+  }
+  return absl::OkStatus();
+}
+
 // A reader of lines that skips empty ones and annotates errors with file and line.
 template <typename Base>
 class LineReader : public Base {
@@ -87,6 +135,8 @@ class LineReader : public Base {
       LC_ASSIGN_OR_RETURN(const bool more, file_->ReadLine(&line_));
       if (!more) return false;
       ++number_;
+      // An editor's mark of the whole file.
+      if (number_ == 1 && line_.starts_with(kByteOrderMark)) line_.erase(0, kByteOrderMark.size());
     } while (line_.find_first_not_of(" \t\r") == std::string::npos);
     const absl::Status status = parse_(line_, options_, row);
     if (!status.ok()) return Annotate(status, StrCat("'", file_->path(), "' line ", number_));
@@ -95,23 +145,38 @@ class LineReader : public Base {
 
  protected:
   const std::unique_ptr<InputFile> file_;
+  std::string line_;
 
  private:
   const ReadOptions options_;
   const Parse parse_;
-  std::string line_;
   int64_t number_ = 0;
 };
 
 class JsonlReader : public LineReader<RowReader> {
  public:
   using LineReader::LineReader;
+  std::string_view text() const override { return line_; }
   int64_t rows() const override { return -1; }
   int64_t bytes_read() const override { return file_->bytes_read(); }
   int64_t bytes() const override { return file_->bytes(); }
 };
 
 }  // namespace
+
+absl::StatusOr<Json> ParseJsonLine(const std::string& line, int depth_max) {
+  if (JsonNestsDeeper(line, depth_max)) return InvalidField("nesting", "deeper", StrCat("1 .. ", depth_max));
+  if (line.starts_with(kByteOrderMark)) return NotJson(line, 0, "U+FEFF, a byte order mark");
+  if (const auto at = FirstNotUtf8(line))
+    return NotJson(line, *at, StrCat("byte ", HexByte(line[*at]), " is no UTF-8"));
+  try {
+    return Json::parse(line);
+  } catch (const Json::parse_error& error) {
+    return ExplainJson(line, error.byte == 0 ? 0 : error.byte - 1, error.what());
+  } catch (const Json::exception& error) {
+    return InvalidArgument(StrCat("not a JSON value: ", std::string(error.what())));  // a number beyond double
+  }
+}
 
 absl::Status CheckFinite(const std::vector<float>& vector) {
   for (size_t i = 0; i < vector.size(); ++i) {
@@ -128,8 +193,7 @@ std::string Shown(const Json& value) {
 }
 
 absl::Status ParseJsonRow(const std::string& line, const ReadOptions& options, Row* row) {
-  LC_ASSIGN_OR_RETURN(const Json object, ParseLine(line));
-  if (object.is_discarded()) return InvalidArgument("not a JSON value");
+  LC_ASSIGN_OR_RETURN(const Json object, ParseJsonLine(line, kDepthMax));
   if (!object.is_object()) return InvalidField("row", Shown(object), "a JSON object with \"vector\"");
   *row = Row();
   const auto vector = object.find("vector");
@@ -137,20 +201,26 @@ absl::Status ParseJsonRow(const std::string& line, const ReadOptions& options, R
   LC_RETURN_IF_ERROR(ParseVector(*vector, &row->vector));
   LC_RETURN_IF_ERROR(ParseId(object, row));
   LC_RETURN_IF_ERROR(ParseGeneration(object, row));
+  LC_RETURN_IF_ERROR(CheckFields(object, options, /*with_vector=*/true));
   return ParsePayload(object, options, row);
 }
 
 absl::Status ParseIdLine(const std::string& line, const ReadOptions& options, Row* row) {
-  LC_ASSIGN_OR_RETURN(const Json value, ParseLine(line));
+  const absl::StatusOr<Json> parsed = ParseJsonLine(line, kDepthMax);
+  if (!parsed.ok()) {
+    // What begins as an object is meant to be one. Anything else is an id as people type it.
+    const bool object = line.find('{') == line.find_first_not_of(" \t");
+    if (object || !PartsOf(parsed.status()).field.empty()) return parsed.status();
+    LC_ASSIGN_OR_RETURN(row->id, ParseItemId(line));
+    return absl::OkStatus();
+  }
+  const Json& value = *parsed;
   if (value.is_object()) {
     if (!value.contains("id")) return InvalidField("id", "absent", "a text or an integer");
     LC_RETURN_IF_ERROR(ParseId(value, row));
     LC_RETURN_IF_ERROR(ParseGeneration(value, row));
+    LC_RETURN_IF_ERROR(CheckFields(value, options, /*with_vector=*/false));
     return ParsePayload(value, options, row);
-  }
-  if (value.is_discarded()) {
-    LC_ASSIGN_OR_RETURN(row->id, ParseItemId(line));
-    return absl::OkStatus();
   }
   LC_ASSIGN_OR_RETURN(row->id, ItemIdFromJson(value));
   return absl::OkStatus();

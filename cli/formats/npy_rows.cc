@@ -22,9 +22,9 @@ class NpyReader : public RowReader {
     *row = Row();
     const auto begin = values_.begin() + (row_ - block_begin_) * dimension_;
     row->vector.assign(begin, begin + dimension_);
+    const int64_t number = row_++;
     const absl::Status finite = CheckFinite(row->vector);
-    if (!finite.ok()) return Annotate(finite, StrCat("'", file_->path(), "' row ", row_));
-    ++row_;
+    if (!finite.ok()) return Annotate(finite, StrCat("'", file_->path(), "' row ", number));
     return true;
   }
 

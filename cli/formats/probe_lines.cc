@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "base/json_depth.h"
 #include "base/status.h"
 #include "cli/formats/ids.h"
 #include "cli/formats/readers.h"
@@ -80,9 +79,8 @@ absl::Status ReadField(const std::string& name, const Json& value, ProbeLine* ou
 }  // namespace
 
 absl::StatusOr<ProbeLine> ParseProbeLine(const std::string& line) {
-  if (JsonNestsDeeper(line, kProbeDepthMax)) return InvalidField("nesting", "deeper", StrCat("1 .. ", kProbeDepthMax));
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return InvalidField("line", json.is_discarded() ? "no JSON" : Shown(json), "a JSON object");
+  LC_ASSIGN_OR_RETURN(const Json json, ParseJsonLine(line, kProbeDepthMax));
+  if (!json.is_object()) return InvalidField("line", Shown(json), "a JSON object");
   ProbeLine out;
   for (const auto& [name, value] : json.items()) LC_RETURN_IF_ERROR(ReadField(name, value, &out));
   return out;

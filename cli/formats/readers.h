@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "cli/formats/binary_file.h"
@@ -17,6 +18,12 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenVecsRows(std::unique_ptr<InputFil
 absl::StatusOr<std::unique_ptr<RowReader>> OpenJsonlRows(std::unique_ptr<InputFile> file, const ReadOptions& options);
 
 absl::StatusOr<std::unique_ptr<IdReader>> OpenIdLines(std::unique_ptr<InputFile> file, const ReadOptions& options);
+
+// UTF-8 of U+FEFF.
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+// INVALID_ARGUMENT names the column and what is wrong there.
+absl::StatusOr<nlohmann::json> ParseJsonLine(const std::string& line, int depth_max);
 
 // Parses one jsonl line with "vector", and perhaps "id", "generation", "payload" and other fields. INVALID_ARGUMENT
 // names the field.

@@ -34,8 +34,11 @@ class RowReader {
  public:
   virtual ~RowReader() = default;
   // The next row into `row`; false at the end. Errors name file and row, counted from 0 (text files: the line, from 1):
-  // DATA_LOSS (truncated or corrupt), INVALID_ARGUMENT (a value that no collection takes: NaN, wrong type).
+  // DATA_LOSS (truncated or corrupt), INVALID_ARGUMENT (a value that no collection takes: NaN, wrong type). After
+  // INVALID_ARGUMENT the next call reads the row behind.
   virtual absl::StatusOr<bool> Next(Row* row) = 0;
+  // The last row as it stands in the file, where it is a line of text.
+  virtual std::string_view text() const { return {}; }
   // Rows in the whole file; -1 when only reading tells (jsonl).
   virtual int64_t rows() const = 0;
   // How far reading has come, for a progress bar: bytes read and bytes in all.
@@ -46,6 +49,8 @@ class RowReader {
 struct ReadOptions {
   // Top-level fields of a jsonl line that make up the payload, when the line has no "payload".
   std::vector<std::string> payload_fields;
+  // Whether a jsonl line may have only the fields that a row is made of, unless payload_fields chooses among them.
+  bool refuse_unknown = false;
 };
 
 // Opens `path`. NOT_FOUND, DATA_LOSS or INVALID_ARGUMENT as above. An npy file holds float16/32/64 or integers of shape

@@ -50,9 +50,9 @@ class VecsReader : public RowReader {
       row->vector.resize(dimension_);
       std::memcpy(row->vector.data(), buffer_.data(), buffer_.size());
     }
+    const int64_t number = row_++;
     const absl::Status finite = CheckFinite(row->vector);
-    if (!finite.ok()) return Annotate(finite, StrCat("'", file_->path(), "' row ", row_));
-    ++row_;
+    if (!finite.ok()) return Annotate(finite, StrCat("'", file_->path(), "' row ", number));
     return true;
   }
 

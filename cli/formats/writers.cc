@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "cli/formats/binary_file.h"
 #include "cli/formats/ids.h"
+#include "cli/formats/readers.h"
 #include "cli/formats/rows.h"
 #include "nlohmann/json.hpp"
 
@@ -20,6 +21,7 @@ std::string IdLine(const Row& row, std::string_view vector_json) {
   const std::string id = row.id.has_value() ? ItemIdJson(*row.id).dump() : "null";
   const std::string generation = row.generation > 0 ? StrCat(",\"generation\":", row.generation) : std::string();
   std::string payload = row.payload_json.value_or("").empty() ? "{}" : *row.payload_json;
+  if (payload.starts_with(kByteOrderMark)) payload.erase(0, kByteOrderMark.size());  // of an older server
   // JSON has them between its values only (in a text they are escaped), where a space says the same.
   std::replace_if(
       payload.begin(), payload.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');

@@ -11,12 +11,14 @@
 #include "cli/formats/ids.h"
 #include "cli/formats/import_state.h"
 #include "cli/formats/probe_lines.h"
+#include "cli/formats/readers.h"
 #include "cli/formats/rows.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lightcone::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class Files : public testing::Test {
@@ -192,7 +194,15 @@ TEST_F(Files, JsonlNamesTheLineAndTheField) {
   const auto error = [&](const std::string& line) {
     return ErrorOf(ReadAll(Put("x.jsonl", "{\"vector\":[1]}\n\n" + line + "\n")), absl::StatusCode::kInvalidArgument);
   };
-  EXPECT_THAT(error("{"), HasSubstr("line 3: not a JSON value"));
+  EXPECT_THAT(error("{"), HasSubstr("line 3: not a JSON value: column 2: unexpected end of input"));
+  EXPECT_THAT(error("{\"vector\":[1,NaN]}"), HasSubstr("line 3: not a JSON value: column 14: NaN is no JSON number"));
+  EXPECT_THAT(error("{\"vector\":[-Infinity]}"), HasSubstr("column 13: Infinity is no JSON number"));
+  EXPECT_THAT(error("{\"vector\":[1,2, ]}"), HasSubstr("column 15: a comma before ']'"));
+  EXPECT_THAT(error("{\"id\":\"\xc3\xa9\",}"), HasSubstr("column 10: a comma before '}'"));
+  EXPECT_THAT(error("{\"vector\":[1]} {\"vector\":[2]}"), HasSubstr("column 16: more behind the value"));
+  EXPECT_THAT(error("{\"id\":\"caf\xe9\"}"), HasSubstr("not a JSON value: column 11: byte 0xe9 is no UTF-8"));
+  EXPECT_THAT(error("{\"vector\":[1e999]}"), HasSubstr("line 3: not a JSON value: "));
+  EXPECT_THAT(error("\xef\xbb\xbf{\"vector\":[1]}"), HasSubstr("line 3: not a JSON value: column 1: U+FEFF"));
   EXPECT_THAT(error("[1]"), HasSubstr("line 3: field 'row' is [1]"));
   EXPECT_THAT(error("{\"id\":1}"), HasSubstr("field 'vector' is absent"));
   EXPECT_THAT(error("{\"vector\":[]}"), HasSubstr("field 'vector' is []"));
@@ -206,6 +216,37 @@ TEST_F(Files, JsonlNamesTheLineAndTheField) {
                 HasSubstr(StrCat("field 'generation' is ", generation, "; allowed: an integer, 1 .. 4294967295")));
   }
   EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("field 'nesting'"));
+}
+
+TEST_F(Files, AFileMayBeginWithAByteOrderMarkAndAnOldPayloadLosesIts) {
+  const auto rows = ReadAll(Put("mark.jsonl", "\xef\xbb\xbf{\"vector\":[1]}\n"));
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->size(), 1u);
+  EXPECT_EQ((*ReadIds(Put("mark.txt",
+                          "\xef\xbb\xbf"
+                          "cat\n")))[0]
+                .id->name(),
+            "cat");
+  ASSERT_TRUE(Write(folder_ / "old.jsonl", {RowOf({1}, "a", "\xef\xbb\xbf{\"k\":1}")}).ok());
+  const auto read = ReadAll(folder_ / "old.jsonl");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*(*read)[0].payload_json, "{\"k\":1}");
+}
+
+TEST_F(Files, UnknownFieldsAreRefusedByNameWhereAskedFor) {
+  Row row;
+  const std::string line = R"({"id":"a","vector":[1,2],"metadata":{"k":1}})";
+  EXPECT_TRUE(ParseJsonRow(line, {}, &row).ok());
+  const ReadOptions strict = {.payload_fields = {}, .refuse_unknown = true};
+  EXPECT_THAT(
+      MessageOf(ParseJsonRow(line, strict, &row)),
+      AllOf(HasSubstr("\"metadata\"' is unknown"), HasSubstr("--payload-fields"), HasSubstr("--ignore-fields")));
+  EXPECT_TRUE(ParseJsonRow(R"({"id":1,"generation":1,"vector":[1],"payload":{}})", strict, &row).ok());
+  EXPECT_FALSE(ParseIdLine(R"({"id":1,"class":"cat"})", strict, &row).ok());
+  EXPECT_FALSE(ParseIdLine(R"({"id":1,})", strict, &row).ok()) << "no name, but an object with a mistake";
+  const ReadOptions mapped = {.payload_fields = {"metadata"}, .refuse_unknown = true};
+  ASSERT_TRUE(ParseJsonRow(line, mapped, &row).ok());
+  EXPECT_EQ(*row.payload_json, R"({"metadata":{"k":1}})");
 }
 
 TEST_F(Files, PayloadFieldsMakeAPayload) {
@@ -305,7 +346,7 @@ TEST(ProbeLines, AProbeIsReadAndWhatIsWrongIsNamed) {
   EXPECT_EQ(ParseProbeLine(R"({"label": true})")->probe.label().boolean(), true);
   for (const auto& [line, text] :
        std::vector<std::pair<std::string, std::string>>{{"[1]", "a JSON object"},
-                                                        {"{", "no JSON"},
+                                                        {"{", "not a JSON value: column 2"},
                                                         {R"({"labels": 3})", "field 'labels' is unknown"},
                                                         {R"({"label": [1]})", "field 'label'"},
                                                         {R"({"vectors": {"0": [1]}})", "field 'vectors.0'"},

@@ -165,6 +165,9 @@ TEST_F(BadInput, IdsAndPayloadsHaveLimitsAndForms) {
   request.mutable_items(0)->set_payload_json("{\"text\":");
   EXPECT_THAT(Upsert(request),
               Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].payload_json' is malformed JSON at byte"));
+  request.mutable_items(0)->set_payload_json("\xef\xbb\xbf{}");
+  EXPECT_THAT(Upsert(request),
+              Fails(StatusCode::INVALID_ARGUMENT, "field 'items[0].payload_json' is a text that begins with U+FEFF"));
   request.mutable_items(0)->set_payload_json("[1]");
   EXPECT_THAT(Upsert(request), Fails(StatusCode::INVALID_ARGUMENT,
                                      "field 'items[0].payload_json' is not an object; allowed: a JSON object"));

@@ -93,6 +93,10 @@ absl::Status CheckPayload(std::string_view json, int64_t bytes_max, std::string_
   if (static_cast<int64_t>(json.size()) > bytes_max) {
     return InvalidField(field, StrCat(json.size(), " bytes long"), StrCat("at most ", bytes_max));
   }
+  // The JSON parser would pass over it, and an export would write it into the middle of a line.
+  if (json.starts_with("\xef\xbb\xbf")) {
+    return InvalidField(field, "a text that begins with U+FEFF, a byte order mark", "a JSON object alone");
+  }
   PayloadWalker walker;
   if (nlohmann::json::sax_parse(json.begin(), json.end(), &walker)) return absl::OkStatus();
   if (walker.not_object()) return InvalidField(field, "not an object", "a JSON object");
