@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -113,6 +114,81 @@ TEST_F(ImportCommand, AStateOfOtherRowsOrAnotherCollectionIsRefusedAndStaysAsItI
   EXPECT_EQ(longer.exit_code, 0) << longer.err;
   EXPECT_EQ(longer.json()["rows"], 5);
   EXPECT_EQ(Run({"count", "stated", "--json"}).json()["count"], 15);
+}
+
+TEST_F(ImportCommand, OfRowsWithOneIdTheLastWinsWhateverTheBatch) {
+  std::string rows;
+  for (int i = 0; i < 280; ++i)
+    rows += StrCat("{\"id\":", i % 7, ",\"vector\":[", i, ",1],\"payload\":{\"n\":", i, "}}\n");
+  const std::string file = Put("repeating.jsonl", rows);
+  for (const std::string batch : {"1", "5", "10", "500"}) {
+    const std::string name = "repeating-" + batch;
+    MakeCollection(name, 1);
+    const Outcome outcome = Run({"import", name, file, "--batch", batch, "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.json()["rows"], 280);
+    EXPECT_EQ(outcome.json()["repeated"], 273);
+    EXPECT_EQ(outcome.json()["next_row"], 280);
+    EXPECT_EQ(Run({"count", name, "--json"}).json()["count"], 7);
+    EXPECT_EQ(Run({"count", name, "--filter", "n >= 273", "--json"}).json()["count"], 7)
+        << "the last rows, batch " << batch;
+  }
+  MakeCollection("unrepeated", 1);
+  const Outcome refused = Run({"import", "unrepeated", file, "--duplicates", "error"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("row 7 id' is 0 again"), HasSubstr("rows up to 7 are written")));
+  EXPECT_EQ(Run({"import", "unrepeated", file, "--duplicates", "first"}).exit_code, 2);
+}
+
+TEST_F(ImportCommand, AFieldThatNothingIsMadeOfIsRefusedByName) {
+  MakeCollection("fields", 1);
+  const std::string file = Put("fields.jsonl", "{\"id\":\"a\",\"vector\":[1,2],\"metadata\":{\"k\":1}}\n");
+  const Outcome refused = Run({"import", "fields", file});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("line 1"), HasSubstr("metadata"), HasSubstr("--ignore-fields")));
+  EXPECT_EQ(Run({"count", "fields", "--json"}).json()["count"], 0);
+  EXPECT_EQ(Run({"import", "fields", file, "--ignore-fields"}).exit_code, 0);
+  EXPECT_EQ(Run({"count", "fields", "--filter", "exists(metadata)", "--json"}).json()["count"], 0);
+  EXPECT_EQ(Run({"import", "fields", file, "--payload-fields", "metadata"}).exit_code, 0);
+  EXPECT_EQ(Run({"count", "fields", "--filter", "metadata.k = 1", "--json"}).json()["count"], 1);
+}
+
+TEST_F(ImportCommand, RefusedRowsGoIntoAFileWithTheReasonAndTheRestIsImported) {
+  Must({"collection", "create", "skipping", "--geometry", "cosine"});
+  Must({"generation", "register", "skipping", "--dimension", "2", "--activate"});
+  // Refused by the server (a zero vector, another dimension) and by the reader (no JSON, no id, a foreign field).
+  const std::string rows = Rows(1, 4) + "{\"id\":100,\"vector\":[0,0]}\n" + Rows(4, 6) +
+                           "{\"id\":101,\"vector\":[NaN,1]}\n" + "{\"id\":102,\"vector\":[1,2,3]}\n" +
+                           "{\"vector\":[1,2]}\n" + "{\"id\":103,\"vector\":[1,2],\"odd\":1}\n" + Rows(6, 9);
+  const std::string file = Put("skipping.jsonl", rows), skipped = scratch_ / "skipped.jsonl";
+  for (const std::string batch : {"1", "4", "500"}) {
+    const Outcome outcome = Run({"import", "skipping", file, "--skip-invalid", skipped, "--batch", batch, "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.json()["rows"], 8);
+    EXPECT_EQ(outcome.json()["skipped"], 5);
+    EXPECT_EQ(outcome.json()["next_row"], 13);
+    std::vector<int> numbers;
+    std::istringstream lines(ReadFile(skipped).value());
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = nlohmann::json::parse(line);
+      numbers.push_back(json["row"]);
+      EXPECT_FALSE(json["reason"].get<std::string>().empty());
+      EXPECT_TRUE(json["text"].get<std::string>().starts_with("{\"")) << line;
+    }
+    EXPECT_THAT(numbers, ::testing::UnorderedElementsAre(3, 6, 7, 8, 9)) << "batch " << batch;
+    EXPECT_EQ(Run({"count", "skipping", "--json"}).json()["count"], 8);
+  }
+  const Outcome stopped = Run({"import", "skipping", file});
+  EXPECT_EQ(stopped.exit_code, 2);
+  // A state passes over what was left out, and the file is added to.
+  const std::string state = scratch_ / "skipping.state";
+  Must({"import", "skipping", file, "--skip-invalid", skipped, "--state", state, "--limit", "8"});
+  const Outcome rest = Run({"import", "skipping", file, "--skip-invalid", skipped, "--state", state, "--json"});
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_EQ(rest.json()["rows"], 3);
+  EXPECT_EQ(rest.json()["skipped"], 2);
+  const std::string all = ReadFile(skipped).value();
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 5);
 }
 
 }  // namespace
