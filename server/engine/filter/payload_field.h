@@ -37,7 +37,7 @@ struct PayloadIndexStatus {
   bool ready = false;  // false: the index is being built
   uint64_t items = 0;  // items that have the field
   uint64_t bytes = 0;
-  absl::Status error;  // why the last build failed, which is tried again; if ready: what the index leaves out
+  absl::Status error;  // why the last build failed, which is tried again; if ready: what no condition finds
 };
 
 inline constexpr size_t kPayloadFieldsMax = 64;  // most fields of one collection
