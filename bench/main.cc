@@ -11,8 +11,33 @@
 #include "bench/benches.h"
 #include "bench/published.h"
 
+namespace {
+
+using namespace lightcone;  // NOLINT(google-build-using-namespace): a program has no namespace of its own
+using Subject = absl::Status (*)(const bench::BenchOptions&, bench::Report&);
+constexpr std::pair<const char*, Subject> kSubjects[] = {{"geometry", bench::BenchGeometry},
+                                                         {"scan", bench::BenchScan},
+                                                         {"graph", bench::BenchGraph},
+                                                         {"ivf", bench::BenchIvf},
+                                                         {"adapters", bench::BenchAdapters},
+                                                         {"adapted", bench::BenchAdapted},
+                                                         {"mixed", bench::BenchMixed},
+                                                         {"upsert", bench::BenchUpsert},
+                                                         {"ingest", bench::BenchIngest},
+                                                         {"rebuild", bench::BenchRebuild},
+                                                         {"search", bench::BenchSearch},
+                                                         {"filters", bench::BenchFilters},
+                                                         {"memory", bench::BenchMemory},
+                                                         {"programs", bench::BenchPrograms},
+                                                         {"start", bench::BenchStart},
+                                                         {"growth", bench::BenchGrowth},
+                                                         {"rollout", bench::BenchRollout},
+                                                         {"training", bench::BenchTraining},
+                                                         {"gpu", bench::BenchGpu}};
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  using namespace lightcone;
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as the server does
   CLI::App app("Lightcone's benchmarks");
   std::string json = "build/bench/results.json", only, publish;
@@ -42,28 +67,8 @@ int main(int argc, char** argv) {
 
   std::printf("%s", bench::MachineText().c_str());
   bench::Report report;
-  using Subject = absl::Status (*)(const bench::BenchOptions&, bench::Report&);
-  const std::pair<const char*, Subject> subjects[] = {{"geometry", bench::BenchGeometry},
-                                                      {"scan", bench::BenchScan},
-                                                      {"graph", bench::BenchGraph},
-                                                      {"ivf", bench::BenchIvf},
-                                                      {"adapters", bench::BenchAdapters},
-                                                      {"adapted", bench::BenchAdapted},
-                                                      {"mixed", bench::BenchMixed},
-                                                      {"upsert", bench::BenchUpsert},
-                                                      {"ingest", bench::BenchIngest},
-                                                      {"rebuild", bench::BenchRebuild},
-                                                      {"search", bench::BenchSearch},
-                                                      {"filters", bench::BenchFilters},
-                                                      {"memory", bench::BenchMemory},
-                                                      {"programs", bench::BenchPrograms},
-                                                      {"start", bench::BenchStart},
-                                                      {"growth", bench::BenchGrowth},
-                                                      {"rollout", bench::BenchRollout},
-                                                      {"training", bench::BenchTraining},
-                                                      {"gpu", bench::BenchGpu}};
   int failures = 0;
-  for (const auto& [name, subject] : subjects) {
+  for (const auto& [name, subject] : kSubjects) {
     if (!only.empty() && only != name) continue;
     std::fprintf(stderr, "measuring %s ...\n", name);
     std::error_code ignored;
