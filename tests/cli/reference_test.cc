@@ -196,6 +196,7 @@ class FullEngine final : public server::FakeEngine {
     status.name = "c";
     status.items_by_generation = {{1, 1}};
     status.segments.emplace_back().kind = "hnsw";
+    status.segments.back().default_recall = 1;
     return std::vector{status};
   }
   std::vector<std::pair<std::string, absl::Status>> RefusedCollections() const override {
