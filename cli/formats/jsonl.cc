@@ -45,7 +45,7 @@ absl::Status ExplainJson(std::string_view line, size_t at, std::string_view told
              line[before] == ',') {
     at = before;
     what = StrCat("a comma before '", line.substr(line.find_first_not_of(" \t", before + 1), 1), "'");
-  } else if (told.find("expected end of input") != std::string_view::npos) {
+  } else if (told.find("; expected end of input") != std::string_view::npos) {
     what = "more behind the value; a line holds one";
   } else {
     // The parser's text is "[id] parse error at line 1, column 5: syntax error while parsing value - ...".

@@ -73,7 +73,7 @@ double RecallOf(const LiveRecall& recall) {
   return static_cast<double>(recall.found) / static_cast<double>(recall.expected);
 }
 
-TEST_F(LiveRecallTest, AnIndexThatIsSearchedTooNarrowlyShowsWithoutLabels) {
+TEST_F(LiveRecallTest, AnIndexThatIsSearchedTooNarrowlyShowsWithoutLabelsUnlessNoBreadthIsNamed) {
   MakeWide();
   Fill();
   Ask(100, 400);
@@ -88,15 +88,19 @@ TEST_F(LiveRecallTest, AnIndexThatIsSearchedTooNarrowlyShowsWithoutLabels) {
   EXPECT_EQ(good.recall[0].expected, 1'000u);
   EXPECT_GE(RecallOf(good.recall[0]), 0.99);
 
-  IndexChange narrow;
-  narrow.hnsw_ef_search = 1;  // damaged on purpose: every search that names no breadth walks as narrowly as it can
-  ASSERT_TRUE(engine_->Rebuild("c", narrow, true, "", {}).ok());
+  Ask(100, 1);
+  const LiveRecall narrow = Status().recall[0];
+  EXPECT_EQ(narrow.expected, 2'000u);
+  const double lately = static_cast<double>(narrow.found - good.recall[0].found) / 1'000;
+  EXPECT_LT(lately, 0.95) << "it does not show";
+  EXPECT_LT(narrow.recent_found / narrow.recent_expected, RecallOf(good.recall[0]) - 0.02);
+
+  // Settings as narrow as that are no more than a wish: what was measured decides.
+  IndexChange settings;
+  settings.hnsw_ef_search = 1;
+  ASSERT_TRUE(engine_->Rebuild("c", settings, true, "", {}).ok());
   Ask(100, 0);
-  const LiveRecall damaged = Status().recall[0];
-  EXPECT_EQ(damaged.expected, 2'000u);
-  const double lately = static_cast<double>(damaged.found - good.recall[0].found) / 1'000;
-  EXPECT_LT(lately, 0.95) << "the damage does not show";
-  EXPECT_LT(damaged.recent_found / damaged.recent_expected, RecallOf(good.recall[0]) - 0.02);
+  EXPECT_GE(static_cast<double>(Status().recall[0].found - narrow.found) / 1'000, 0.95);
 }
 
 TEST_F(LiveRecallTest, IsToldByGenerationSegmentAndFilter) {
@@ -255,7 +259,7 @@ TEST_F(LiveBreadthsTest, ADoublingThatGainsNothingIsUndone) {
   EXPECT_EQ(breadths_.FactorOf(2, 1), 1);
   Ask(1, 8, 3'000);
   EXPECT_EQ(breadths_.FactorOf(2, 1), 1) << "and not tried again for an hour";
-  Ask(1, 8, 800);
+  Ask(1, 8, 640);
   EXPECT_EQ(breadths_.FactorOf(2, 1), 2);
 }
 
