@@ -124,18 +124,19 @@ void DecodeRow(CodeKind kind, int dimension, const std::uint8_t* row, float* out
 CodeQuery::CodeQuery(const BoundQuery& query) : query_(&query) {
   euclidean_ = query.item_space().metric == Metric::kEuclidean;
   const std::size_t n = static_cast<std::size_t>(query.dimension());
-  Code(std::vector<double>(query.a(), query.a() + n));
+  Code(n, [&query](std::size_t i) { return double{query.a()[i]}; });
 }
 
-void CodeQuery::Code(std::span<const double> a) {
-  const std::size_t n = a.size();
+template <typename Number>
+void CodeQuery::Code(std::size_t n, const Number& a) {
   const std::size_t padded = (n + 63) / 64 * 64;
   whole_.assign(padded, 0);
   high_.assign(padded, 0);
   low_.assign(padded, 0);
   offset_ = 0;
   double largest = 0, squares = 0;
-  for (const double x : a) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const double x = a(i);
     largest = std::max(largest, std::abs(x));
     squares += x * x;
   }
@@ -144,13 +145,14 @@ void CodeQuery::Code(std::span<const double> a) {
   sigma_ = static_cast<float>(largest / limit);
   double gap = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const int whole = sigma_ > 0 ? static_cast<int>(std::clamp(Whole(a[i] / double{sigma_}), -limit, limit)) : 0;
+    const double x = a(i);
+    const int whole = sigma_ > 0 ? static_cast<int>(std::clamp(Whole(x / double{sigma_}), -limit, limit)) : 0;
     whole_[i] = static_cast<std::int16_t>(whole);
     const int high = (whole + 128) >> 8;
     high_[i] = static_cast<std::int8_t>(high);
     low_[i] = static_cast<std::int8_t>(whole - high * 256);
     offset_ += static_cast<std::uint32_t>(whole) * 128u;
-    const double lost = a[i] - double{sigma_} * whole;
+    const double lost = x - double{sigma_} * whole;
     gap += lost * lost;
   }
   const double norm = std::sqrt(squares) * kRoundUp;
@@ -163,11 +165,12 @@ void CodeQuery::Bind(const CodeBlock& block) {
   const bool around = euclidean_ && block.around_centre && block.centre != nullptr;
   if (around ? coded_around_ != block.centre : !around_.empty()) {
     coded_around_ = around ? block.centre : nullptr;
-    std::vector<double> a(query_->a(), query_->a() + n);
-    for (std::size_t i = 0; around && i < n; ++i) a[i] -= 2 * double{block.centre[i]};
-    Code(a);
+    const auto number = [&](std::size_t i) {
+      return double{query_->a()[i]} - (around ? 2 * double{block.centre[i]} : 0.0);
+    };
+    Code(n, number);
     around_ = AlignedFloats(around ? n : 0);
-    std::copy(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(around_.size()), around_.begin());
+    for (std::size_t i = 0; i < around_.size(); ++i) around_[i] = static_cast<float>(number(i));
   }
   // Euclid: |q - m|^2, with a = 2 q. Else c - <a, m>.
   double constant = euclidean_ ? 0 : double{query_->c()}, centre_squares = 0;

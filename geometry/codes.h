@@ -91,8 +91,9 @@ class CodeQuery {
   int dimension() const { return query_->dimension(); }
 
  private:
-  // Codes `a` by integers.
-  void Code(std::span<const double> a);
+  // Codes the n numbers a(i) by integers.
+  template <typename Number>
+  void Code(std::size_t n, const Number& a);
 
   const BoundQuery* query_;
   AlignedFloats around_;                 // 2 (q - m) of the bound block, as float32; empty: the query's own a

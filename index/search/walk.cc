@@ -49,11 +49,11 @@ absl::StatusOr<std::vector<WalkResult>> WalkEach(std::span<const WalkTask> tasks
 // Walks together, but for those that go alone.
 absl::StatusOr<std::vector<WalkResult>> WalkApart(std::span<const WalkTask> tasks, const std::vector<bool>& alone,
                                                   InterruptedRef interrupted) {
+  if (std::find(alone.begin(), alone.end(), true) == alone.end()) return WalkTogether(tasks, interrupted);
   std::vector<WalkTask> shared;
   for (size_t i = 0; i < tasks.size(); ++i) {
     if (!alone[i]) shared.push_back(tasks[i]);
   }
-  if (shared.size() == tasks.size()) return WalkTogether(tasks, interrupted);
   LC_ASSIGN_OR_RETURN(std::vector<WalkResult> together, WalkTogether(shared, interrupted));
   std::vector<WalkResult> results;
   for (size_t i = 0, next = 0; i < tasks.size(); ++i) {
