@@ -123,8 +123,8 @@ void DecodeRow(CodeKind kind, int dimension, const std::uint8_t* row, float* out
 
 CodeQuery::CodeQuery(const BoundQuery& query) : query_(&query) {
   euclidean_ = query.item_space().metric == Metric::kEuclidean;
-  const std::size_t n = static_cast<std::size_t>(query.dimension());
-  Code(n, [&query](std::size_t i) { return double{query.a()[i]}; });
+  if (euclidean_) return;  // Bind knows what it is coded around.
+  Code(static_cast<std::size_t>(query.dimension()), [&query](std::size_t i) { return double{query.a()[i]}; });
 }
 
 template <typename Number>
@@ -163,14 +163,16 @@ void CodeQuery::Code(std::size_t n, const Number& a) {
 void CodeQuery::Bind(const CodeBlock& block) {
   const std::size_t n = static_cast<std::size_t>(dimension());
   const bool around = euclidean_ && block.around_centre && block.centre != nullptr;
-  if (around ? coded_around_ != block.centre : !around_.empty()) {
-    coded_around_ = around ? block.centre : nullptr;
-    const auto number = [&](std::size_t i) {
-      return double{query_->a()[i]} - (around ? 2 * double{block.centre[i]} : 0.0);
-    };
-    Code(n, number);
-    around_ = AlignedFloats(around ? n : 0);
-    for (std::size_t i = 0; i < around_.size(); ++i) around_[i] = static_cast<float>(number(i));
+  const float* const centre = around ? block.centre : nullptr;
+  const auto number = [&](std::size_t i) { return double{query_->a()[i]} - (around ? 2 * double{centre[i]} : 0.0); };
+  const bool coded_anew = euclidean_ && (whole_.empty() || coded_around_ != centre);
+  if (coded_anew) Code(n, number);
+  coded_around_ = centre;
+  if (!around || block.kind != CodeKind::kHalf) {
+    if (!around_.empty()) around_ = AlignedFloats();
+  } else if (coded_anew || around_.empty()) {
+    around_ = AlignedFloats(n);
+    for (std::size_t i = 0; i < n; ++i) around_[i] = static_cast<float>(number(i));
   }
   // Euclid: |q - m|^2, with a = 2 q. Else c - <a, m>.
   double constant = euclidean_ ? 0 : double{query_->c()}, centre_squares = 0;

@@ -96,8 +96,8 @@ class CodeQuery {
   void Code(std::size_t n, const Number& a);
 
   const BoundQuery* query_;
-  AlignedFloats around_;                 // 2 (q - m) of the bound block, as float32; empty: the query's own a
-  const float* coded_around_ = nullptr;  // m of around_
+  AlignedFloats around_;                 // 2 (q - m) as float32, for half codes; empty: the query's own a
+  const float* coded_around_ = nullptr;  // m that the integers are coded around; nullptr: the origin
   std::vector<std::int16_t> whole_;
   std::vector<std::int8_t> high_, low_;
   std::uint32_t offset_ = 0;
