@@ -64,6 +64,7 @@ void DecodeRow(CodeKind kind, int dimension, const std::uint8_t* row, float* out
 // A query bound to coded rows. Refers to the query.
 class CodeQuery {
  public:
+  // Its numbers hold once Bind has been called: a Euclidean query is coded for the rows that it meets.
   explicit CodeQuery(const BoundQuery& query);
 
   // Binds the query to the rows of `block`: c() and the bounds hold for them.

@@ -35,8 +35,8 @@ class Embedder {
 
   // Loads an encoder file in a child of its own: whether it can be registered. Errors as Encoder::Load;
   // INVALID_ARGUMENT where loading crashes the child; UNAVAILABLE where SIGKILL, the limit of time or a lack of memory
-  // ends it, and after Stop; CANCELLED; RESOURCE_EXHAUSTED while
-  // EngineOptions::encoder_trials_max others are loaded.
+  // ends it, and after Stop; CANCELLED; RESOURCE_EXHAUSTED while EngineOptions::encoder_trials_max others are
+  // loaded.
   absl::Status Try(const std::string& path, const std::string& manifest_json, const std::function<bool()>& cancelled);
 
   // Vectors before the clip, or each input's own error; `field_of(i)` names input i in messages. The outer status: no
