@@ -194,8 +194,7 @@ class SegmentWriter {
 
   // Product quantisation has no bound of its error: where no number of lists finds enough by it, int8 codes do.
   absl::Status MendLists() {
-    const bool enough = ProbesFor(manifest_.measured, kDefaultRecall, kCalibrationK) > 0;
-    if (codes_ != RowCodes::kPq || manifest_.measured.empty() || enough) return absl::OkStatus();
+    if (codes_ != RowCodes::kPq || ListsFindEnough(manifest_.measured)) return absl::OkStatus();
     return TryOthers([this] {
       codes_ = RowCodes::kInt8;
       return WriteWays();

@@ -198,7 +198,7 @@ std::unique_ptr<Rewrites::Rewrite> Rewrites::PickNext() {
 bool Rewrites::IsToBeMended(const SealedSegment& segment) const {
   if (segment.manifest().mended || segment.measured().empty()) return false;
   if (segment.graph() != nullptr) return !WalksFindEnough(segment.measured(), state_.settings.hnsw_ef_search);
-  return segment.pq() != nullptr && ProbesFor(segment.measured(), kDefaultRecall, kCalibrationK) == 0;
+  return segment.pq() != nullptr && !ListsFindEnough(segment.measured());
 }
 
 BuildInput Rewrites::InputOf(const SealedSegment& segment, int64_t all_rows, bool for_flush) const {

@@ -40,7 +40,7 @@ void SetDefaultSearch(const Segment& segment, const IndexSettings& settings, Seg
   } else if (segment.provisional()) {
     info.default_breadth = ProvisionalProbes(measured, kCalibrationK);
   } else {
-    const int probes = ProbesFor(measured, kDefaultRecall, kCalibrationK);
+    const int probes = DefaultProbes(measured, kCalibrationK);
     info.default_breadth = settings.ivf_nprobe > 0 ? settings.ivf_nprobe : probes;
   }
   info.default_recall = info.default_breadth == 0 ? 1.0 : RecallAtBreadth(measured, info.default_breadth);

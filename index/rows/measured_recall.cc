@@ -52,6 +52,15 @@ int DefaultBreadth(std::span<const RecallAt> measured, int ef_default, int64_t k
   return static_cast<int>(std::max<int64_t>(needed + more, ef_default));
 }
 
+int DefaultProbes(std::span<const RecallAt> measured, int64_t k) {
+  const int trusted = ProbesFor(measured, kTrustedRecall, k);
+  return trusted > 0 ? trusted : ProbesFor(measured, kDefaultRecall, k);
+}
+
+bool ListsFindEnough(std::span<const RecallAt> measured) {
+  return measured.empty() || ProbesFor(measured, kTrustedRecall, kCalibrationK) > 0;
+}
+
 bool WalksFindEnough(std::span<const RecallAt> measured, int ef_default) {
   constexpr int kDefaultsMax = 2;
   if (measured.empty()) return true;

@@ -12,7 +12,7 @@
 namespace lightcone {
 
 inline constexpr int64_t kCalibrationK = 10;  // results of each measured query
-// Measured recall at which a graph is trusted to keep kDefaultRecall: queries may be harder than those measured.
+// Measured recall at which a segment is trusted to keep kDefaultRecall: queries may be harder than those measured.
 inline constexpr double kTrustedRecall = 0.97;
 // The same where lists stand in for a graph that is not built yet.
 inline constexpr double kProvisionalRecall = 0.99;
@@ -32,6 +32,10 @@ int ProbesFor(std::span<const RecallAt> measured, double target, int64_t k);
 // be scanned. `ef_default` where nothing was measured.
 int DefaultBreadth(std::span<const RecallAt> measured, int ef_default, int64_t k);
 
+// `nprobe` of a search that names none: the least measured to reach kTrustedRecall, or at least kDefaultRecall. 0: none
+// does, so the segment has to be scanned.
+int DefaultProbes(std::span<const RecallAt> measured, int64_t k);
+
 // The `ef` at which walks have to find enough, or a graph is mended: the settings', but no narrower one than the
 // server's default. A narrow default is a choice of speed, and no fault of the graph.
 int FairBreadth(int ef_default);
@@ -39,6 +43,9 @@ int FairBreadth(int ef_default);
 // Whether walks find kTrustedRecall of the nearest rows at about the cost that they should have: within twice the fair
 // breadth. Where nothing was measured, rows are so few that they are scanned faster than walked.
 bool WalksFindEnough(std::span<const RecallAt> measured, int ef_default);
+
+// Whether some number of lists finds kTrustedRecall of the nearest rows, or nothing was measured.
+bool ListsFindEnough(std::span<const RecallAt> measured);
 
 // Recall at a breadth: that of the broadest measurement which is no broader; 0 without one.
 double RecallAtBreadth(std::span<const RecallAt> measured, int breadth);

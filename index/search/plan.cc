@@ -78,7 +78,7 @@ class Planner {
     if (!lists) {
       breadth = DefaultBreadth(segment_.measured(), by_settings, request_.k);
     } else if (by_settings == 0) {
-      breadth = ProbesFor(segment_.measured(), kDefaultRecall, input_.k);
+      breadth = DefaultProbes(segment_.measured(), input_.k);
       // A scan of rows without other codes reads all vectors: an older segment waits for its rewrite (rewrites.cc).
       if (breadth == 0 && segment_.pq() != nullptr) breadth = ProvisionalProbes(segment_.measured(), input_.k);
     }

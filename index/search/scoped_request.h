@@ -31,7 +31,7 @@ struct SearchScope {
   const std::vector<PinnedSegment>* segments = nullptr;
   uint64_t sequence = 0;  // sequence of the view
   int ef_default = 128;
-  int nprobe_default = 0;  // 0: the number measured to reach kDefaultRecall, or the most measured
+  int nprobe_default = 0;  // 0: DefaultProbes (rows/measured_recall.h)
 };
 
 struct ScopedRequest {

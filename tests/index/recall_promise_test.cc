@@ -13,7 +13,7 @@
 namespace lightcone {
 namespace {
 
-constexpr int kQueries = 60;
+constexpr int kQueries = 150;
 constexpr double kClipRadius = 3;
 
 int64_t Rows() {
