@@ -7,7 +7,8 @@ build=(g++ cmake ninja-build pkg-config protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libopenblas-dev libtorch-dev librocksdb-dev libfaiss-dev prometheus-cpp-dev libspdlog-dev libcli11-dev
   nlohmann-json3-dev libcpp-httplib-dev libhwy-dev libroaring-dev libfreetype-dev libpng-dev libjpeg-dev libwebp-dev
   fonts-dejavu-core fonts-liberation fonts-freefont-ttf libssl-dev zlib1g-dev)
-test_group=(libgtest-dev libgmock-dev python3 python3-grpcio python3-protobuf python3-torch prometheus shellcheck chromium
+test_group=(libgtest-dev libgmock-dev python3 python3-grpcio python3-protobuf python3-torch python3-numpy
+  python3-setuptools python3-wheel python3-venv prometheus shellcheck chromium
   clang-format)
 bench=(libhnswlib-dev)
 fuzz=(clang-14 libfuzzer-14-dev libclang-rt-14-dev libomp-14-dev libgtest-dev libgmock-dev)

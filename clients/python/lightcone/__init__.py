@@ -1,0 +1,40 @@
+"""Python client of Lightcone, the vector retrieval server whose embedding models are upgraded without backfilling."""
+
+from ._channel import Tls
+from .client import Client
+from .errors import (
+    Aborted,
+    AlreadyExists,
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    LightconeError,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unauthenticated,
+    Unavailable,
+)
+from .types import (
+    Backfill,
+    Collection,
+    Count,
+    Deleted,
+    Generation,
+    Hit,
+    Image,
+    ItemQuery,
+    Job,
+    Probe,
+    Sampled,
+    SearchAnswer,
+    SearchAnswers,
+    StoredItem,
+    Tensor,
+    Written,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [name for name in dir() if not name.startswith("_") and name[0].isupper()]

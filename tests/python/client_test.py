@@ -1,0 +1,273 @@
+"""Every call of the Python client, on a real server, with right and wrong arguments."""
+
+import asyncio
+import importlib.util
+import os
+import pathlib
+import socket
+import sys
+import tempfile
+import unittest
+
+import grpc
+import lightcone
+import lightcone.aio
+import lightcone.testing
+import numpy as np
+from lightcone import filters
+
+DIMENSION = 16
+RANDOM = np.random.default_rng(1)
+
+
+def vectors(n, dimension=DIMENSION):
+    return RANDOM.normal(size=(n, dimension)).astype(np.float32)
+
+
+class ServerCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.client = cls.enterClassContext(lightcone.testing.server()) if hasattr(cls, "enterClassContext") else None
+        if cls.client is None:  # Python 3.10 and older
+            context = lightcone.testing.server()
+            cls.client = context.__enter__()
+            cls.addClassCleanup(context.__exit__, None, None, None)
+
+    def collection(self, name, dimension=DIMENSION):
+        self.client.create_collection(name, payload_indexes={"year": "integer"})
+        generation = self.client.register(name, dimension=dimension).generation
+        self.client.activate(name, generation)
+        return name
+
+
+class Items(ServerCase):
+    def test_what_is_written_is_found_read_counted_and_deleted(self):
+        name = self.collection("items")
+        z = vectors(50)
+        payloads = [{"year": 2000 + i, "tags": ["a", "b"] if i % 2 else [], "text": "é😀"} for i in range(50)]
+        written = self.client.upsert(name, list(range(50)), z, payloads)
+        self.assertEqual((written.items, written.generation), (50, 1))
+
+        answer = self.client.search(name, z[7], k=3, wait_for_sequence=written.sequence)
+        self.assertEqual(answer.ids[0], 7)
+        self.assertEqual(answer[0].payload, payloads[7])
+        self.assertEqual(len(answer), 3)
+        many = self.client.search_many(name, z[:4], k=2, exact=True)
+        self.assertEqual(many.ids.shape, (4, 2))
+        self.assertEqual(list(many.ids[:, 0]), [0, 1, 2, 3])
+        np.testing.assert_allclose(many.distances[:, 0], 0, atol=1e-6)
+
+        unit = z[3] / np.linalg.norm(z[3])
+        self.assertGreater(float(unit @ self.client.get(name, [3], with_vector=True)[0].vector), 0.99)
+        self.assertEqual([item.id for item in self.client.get(name, [4, "missing", 5])], [4, 5])
+        self.assertEqual(self.client.count(name, "year >= 2010 and year < 2020").count, 10)
+        self.assertEqual(self.client.count(name, {"year": {">=": 2010}, "tags": "a"}).count, 20)
+        self.assertEqual(self.client.delete(name, [0, 1, "missing"]).deleted, 2)
+        self.assertEqual(int(self.client.count(name)), 48)
+
+    def test_texts_and_integers_are_different_ids_and_large_ones_keep_their_digits(self):
+        name = self.collection("ids")
+        ids = ["1", 1, 2**64 - 1, 2**53 + 1, "ünïcode"]
+        self.client.upsert(name, ids, vectors(5))
+        self.assertEqual({item.id for item in self.client.scroll(name)}, set(ids))
+        for wrong in (-1, 2**64, 1.5, None, True):
+            with self.assertRaisesRegex(lightcone.InvalidArgument, r"ids\[0\]"):
+                self.client.upsert(name, [wrong], vectors(1))
+
+    def test_wrong_vectors_are_refused_by_name(self):
+        name = self.collection("wrong")
+        cases = {
+            r"vectors: the shape is \(16,\)": vectors(1)[0],
+            r"vectors\[1\]: a number is not finite": np.where(np.arange(2)[:, None] == 1, np.nan, vectors(2)),
+            "vectors: there are 2 of 1 ids": vectors(2),
+            "exactly 16": vectors(1, 8),
+        }
+        for message, wrong in cases.items():
+            ids = list(range(2 if "finite" in message else 1))
+            with self.subTest(message), self.assertRaisesRegex(lightcone.InvalidArgument, message):
+                self.client.upsert(name, ids, wrong)
+        with self.assertRaises(lightcone.InvalidArgument) as caught:
+            self.client.search(name, vectors(1)[0][:3])
+        self.assertEqual(caught.exception.allowed, "exactly 16")
+        self.assertIn("queries[0]", caught.exception.field)
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "payloads"):
+            self.client.upsert(name, [1], vectors(1), [{"x": float("nan")}])
+        with self.assertRaises(lightcone.InvalidArgument):
+            self.client.search(name, vectors(1)[0], k=-1)
+        with self.assertRaises(lightcone.NotFound):
+            self.client.search("missing", vectors(1)[0])
+
+    def test_a_write_that_expects_an_older_state_is_left_out(self):
+        name = self.collection("expected")
+        first = self.client.upsert(name, ["a", "b"], vectors(2))
+        self.client.upsert(name, ["a"], vectors(1))
+        late = self.client.upsert(name, ["a", "b"], vectors(2), expected_sequences=[first.sequence] * 2)
+        self.assertEqual((late.items, late.outdated), (1, (0,)))
+
+    def test_an_upload_of_iterators_writes_all_and_tells_how_far_it_is(self):
+        name = self.collection("upload")
+        z = vectors(2345)
+        told = []
+        done = self.client.upload(
+            name, iter(range(2345)), iter(z), ({"n": i} for i in range(2345)), batch=100, progress=told.append
+        )
+        self.assertEqual((done, told[-1], len(told)), (2345, 2345, 24))
+        self.assertEqual(self.client.count(name).count, 2345)
+        self.assertEqual(sum(1 for _ in self.client.scroll(name, page_size=100)), 2345)
+        self.assertEqual(sum(1 for _ in self.client.scroll(name, page_size=100, limit=250)), 250)
+        self.assertEqual(sum(1 for _ in self.client.scroll(name, "n < 7")), 7)
+
+    def test_an_upload_names_the_batch_that_is_wrong_and_does_not_hang(self):
+        name = self.collection("upload-wrong")
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "finite"):
+            self.client.upload(name, range(30), [[1.0] * 16] * 29 + [[np.inf] * 16], batch=10)
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "fewer ids"):
+            self.client.upload(name, range(5), vectors(6))
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "more ids"):
+            self.client.upload(name, range(7), vectors(6))
+        with self.assertRaises(lightcone.InvalidArgument):
+            self.client.upload(name, range(2000), vectors(2000, 8), batch=10)
+
+    def test_the_queries_of_one_call_fail_alone(self):
+        name = self.collection("alone")
+        self.client.upsert(name, [1], vectors(1))
+        answers = self.client.search_many(name, [lightcone.ItemQuery("missing"), vectors(1)[0]], k=1)
+        self.assertEqual(answers[1].ids, [1])
+        with self.assertRaises(lightcone.LightconeError):
+            answers[0]
+
+
+class Collections(ServerCase):
+    def test_collections_aliases_and_generations_are_listed(self):
+        name = self.collection("listed")
+        self.client.set_alias("alias", name)
+        self.assertEqual(self.client.collection("alias").name, name)
+        self.assertIn(name, [one.name for one in self.client.collections(page_size=1)])
+        self.assertEqual([g.state for g in self.client.generations(name)], ["active"])
+        self.assertEqual(self.client.rebuild(name, {"kind": "hnsw", "hnsw_m": 12}, wait=True).message.index.hnsw_m, 12)
+        self.client.index_payload(name, {"lang": "keyword"}, drop=["year"], wait=True)
+        self.assertEqual([i.field.path for i in self.client.collection(name).message.payload_indexes], ["lang"])
+        self.client.drop_collection(name)
+        with self.assertRaises(lightcone.NotFound):
+            self.client.collection(name)
+
+    def test_odd_settings_name_what_is_allowed(self):
+        with self.assertRaisesRegex(ValueError, "cosine"):
+            self.client.create_collection("odd", geometry="round")
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "hnsw_m"):
+            self.client.create_collection("odd", index={"hnswm": 3})
+        with self.assertRaises(lightcone.AlreadyExists):
+            self.client.create_collection(self.collection("twice"))
+
+
+class Asyncio(ServerCase):
+    def test_every_call_is_a_coroutine(self):
+        name = self.collection("async")
+        address = self.client._options.address
+
+        async def run():
+            async with lightcone.aio.AsyncClient(address) as client:
+                z = vectors(300)
+                await asyncio.gather(*(client.upsert(name, [i], z[i : i + 1]) for i in range(300)))
+                answers = await asyncio.gather(*(client.search(name, z[i], k=1) for i in range(20)))
+                self.assertEqual([answer.ids[0] for answer in answers], list(range(20)))
+                self.assertEqual(len([item async for item in client.scroll(name, page_size=50)]), 300)
+                self.assertIn(name, [one.name async for one in client.collections()])
+                with self.assertRaises(lightcone.NotFound):
+                    await client.count("missing")
+
+        asyncio.run(run())
+
+    def test_the_types_of_asyncio_are_those_of_the_client(self):
+        source = pathlib.Path(os.environ["LIGHTCONE_SOURCE"], "clients/python")
+        spec = importlib.util.spec_from_file_location("make_aio_stub", source / "make_aio_stub.py")
+        maker = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(maker)
+        self.assertEqual(maker.stub(), (source / "lightcone/aio.pyi").read_text(), "run make_aio_stub.py")
+
+
+class Connections(unittest.TestCase):
+    def test_without_a_server_the_error_says_where(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+            with lightcone.Client(address, retries=0, timeout=5) as client:
+                with self.assertRaises(lightcone.Unavailable):
+                    client.count("docs")
+            with self.assertRaises(lightcone.DeadlineExceeded):
+                lightcone.Client(address).wait_until_serving(0.3)
+
+    def test_odd_options_name_what_is_allowed(self):
+        for wrong in ({"timeout": 0}, {"retries": -1}):
+            with self.assertRaisesRegex(lightcone.InvalidArgument, next(iter(wrong))):
+                lightcone.Client(**wrong)
+        with self.assertRaisesRegex(lightcone.InvalidArgument, "cert and key"):
+            lightcone.Client(tls=lightcone.Tls(cert="x"))
+
+    def test_a_client_finds_its_server_again_after_a_restart(self):
+        with tempfile.TemporaryDirectory() as data:
+            with lightcone.testing.server(data=data) as first:
+                first.create_collection("kept")
+                address = first._options.address
+                lasting = lightcone.Client(address, retries=20)
+                self.assertEqual(lasting.collection("kept").items, 0)
+            with lightcone.testing.server(data=data, listen=address):
+                self.assertEqual(lasting.collection("kept").items, 0)
+            lasting.close()
+
+
+class Filters(unittest.TestCase):
+    def same(self, text, fields):
+        self.assertEqual(filters.make(text), filters.make(fields), text)
+
+    def test_a_dict_means_what_its_text_means(self):
+        self.same('class = "cat"', {"class": "cat"})
+        self.same("a == 1 and b == -1.5", {"a": 1, "b": -1.5})
+        self.same("x in (1, 'two', true)", {"x": [1, "two", True]})
+        self.same(r'`a b` = "\u00e9\n"', {"a b": "é\n"})
+        self.same(r"f = 'it\'s \"so\"'", {"f": "it's \"so\""})
+
+    def test_words_bind_as_the_command_line_has_it(self):
+        made = filters.make('not a = 1 and b != 2 or c not in (3) and exists(d.e)')
+        self.assertEqual(len(getattr(made, "or").of), 2)
+        first, second = getattr(made, "or").of
+        self.assertEqual(len(getattr(first, "and").of), 2)
+        self.assertEqual(getattr(getattr(second, "and").of[0], "not").WhichOneof("kind"), "in")
+        self.assertEqual(getattr(second, "and").of[1].exists.field, "d.e")
+
+    def test_wrong_filters_name_the_column(self):
+        for text, column, what in (
+            ("", 1, "empty"),
+            ("a", 2, "expected ="),
+            ("a = foo", 5, "texts go in"),
+            ("a = 1 b", 7, "'and', 'or' or the end"),
+            ("a in 1", 6, r"'\('"),
+            ("(a = 1", 7, r"'\)'"),
+            ("a = 0x10", 5, "no number"),
+            ("a = 1e999", 5, "finite"),
+            ("a. = 1", 1, "no field"),
+            ("a = 1 # b", 7, "unexpected character"),
+            ("a = 99999999999999999999", 5, "64-bit"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(lightcone.InvalidArgument, what) as caught:
+                filters.make(text)
+            if "column" in str(caught.exception):
+                self.assertIn(f"column {column}:", str(caught.exception))
+        for wrong in ({}, {"a": {}}, {"a": {"~": 1}}, {"a": None}, {"a": [None]}, {"a": 2**63}, 3):
+            with self.subTest(wrong), self.assertRaises(lightcone.InvalidArgument):
+                filters.make(wrong)
+
+
+class Errors(unittest.TestCase):
+    def test_each_code_has_its_class(self):
+        for code, kind in (
+            (grpc.StatusCode.NOT_FOUND, lightcone.NotFound),
+            (grpc.StatusCode.UNAVAILABLE, lightcone.Unavailable),
+            (grpc.StatusCode.INTERNAL, lightcone.LightconeError),
+        ):
+            self.assertIs(type(lightcone.errors.make(code, "text")), kind)
+            self.assertIs(lightcone.errors.make(code, "text").code, code)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v"])
