@@ -26,6 +26,7 @@ constexpr double kRecallEnough = 0.9995;
 constexpr float kMoved = 0.1f;   // share of the way to another row
 constexpr size_t kPartner = 61;  // that row's place behind the row, among those asked
 constexpr int64_t kScoredAtOnce = 512;
+constexpr double kErrors = 2;  // standard errors that a measured recall is lowered by
 
 // Nearest rows of each query, the query's own row left out.
 using Neighbours = std::vector<std::vector<SearchHit>>;
@@ -186,7 +187,8 @@ class Calibration {
     return right.size() > asked ? std::min(of_rows, Recall(right, found, asked, right.size())) : of_rows;
   }
 
-  // The mean over some queries less one standard error, because about a hundred queries leave so much open.
+  // The mean over some queries less two standard errors, because about a hundred queries leave so much open: where a
+  // walk finds all or nothing, as among many small clusters, a sample easily misses half of the failures.
   static double Recall(const Neighbours& right, const Neighbours& found, size_t begin, size_t end) {
     double sum = 0, squares = 0, n = 0;
     for (size_t i = begin; i < end; ++i) {
@@ -201,7 +203,7 @@ class Calibration {
     }
     if (n < 2) return 0;
     const double mean = sum / n;
-    return std::clamp(mean - std::sqrt(std::max(0.0, squares / n - mean * mean) / (n - 1)), 0.0, 1.0);
+    return std::clamp(mean - kErrors * std::sqrt(std::max(0.0, squares / n - mean * mean) / (n - 1)), 0.0, 1.0);
   }
 
   const std::function<bool()>& stop_;

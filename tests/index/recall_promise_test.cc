@@ -59,6 +59,9 @@ class Family {
     } else if (name_ == "islands") {
       const auto& island = islands_[random_() % islands_.size()];
       for (size_t d = 0; d < dimension_; ++d) z[d] += island[d];
+    } else if (name_ == "small_clusters") {  // of a few dozen rows, whose differences drown in codes
+      std::mt19937 centre(static_cast<uint32_t>(random_() % 128));
+      for (float& x : z) x = (centre() % 2 == 0 ? 1.0f : -1.0f) + 0.001f * x;
     } else if (name_ == "copies") {
       std::mt19937 same(static_cast<uint32_t>(random_() % 40));
       for (float& x : z) x = normal_(same);
@@ -88,9 +91,9 @@ class Family {
   Points islands_;
 };
 
-const char* const kFamilies[] = {"plain",   "offset",  "rogue_dimension",         "outlier_dimensions", "long_rows",
-                                 "islands", "copies",  "constants_and_denormals", "log_normal_lengths", "time",
-                                 "earth",   "far_mean"};
+const char* const kFamilies[] = {"plain",   "offset",   "rogue_dimension",         "outlier_dimensions", "long_rows",
+                                 "islands", "copies",   "constants_and_denormals", "log_normal_lengths", "time",
+                                 "earth",   "far_mean", "small_clusters"};
 
 std::vector<int> DimensionsOf(const std::string& family) {
   const char* text = std::getenv("LIGHTCONE_PROMISE_DIMENSIONS");
