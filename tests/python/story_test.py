@@ -79,7 +79,7 @@ class Story(unittest.TestCase):
             client.activate("docs", client.register("docs", dimension=OLD).generation)
             client.upload("docs", range(100), models.old[:100])
             client.register("docs", dimension=OLD)
-            with self.assertRaisesRegex(lightcone.FailedPrecondition, "start_backfill"):
+            with self.assertRaisesRegex(lightcone.FailedPrecondition, "no backfill"):
                 lightcone.worker.run(client, "docs", lambda items: [])
             client.activate("docs", 2, force=True, reason="a test of workers")
             client.start_backfill("docs")
