@@ -152,7 +152,7 @@ TEST_F(EngineLife, AnAliasStandsForItsCollectionAndMoves) {
   EXPECT_EQ(engine_->GetCollection("live")->name, "other");
   ASSERT_TRUE(engine_->DropCollection("other", "d").ok());
   ASSERT_TRUE(engine_->DropCollection("other", "d").ok()) << "the same request again";
-  EXPECT_TRUE(Fails(engine_->GetCollection("live"), Code::kNotFound, {"there are: c"}));
+  EXPECT_TRUE(Fails(engine_->GetCollection("live"), Code::kNotFound, {"no collection 'live'"}));
 }
 
 TEST_F(EngineLife, OperatorCallsAreIdempotentUnderARequestId) {
@@ -196,7 +196,7 @@ TEST_F(EngineLife, ADroppedCollectionIsGoneFromDiskAndItsNameIsFree) {
   Write(BatchOf({ItemOf(Id("a"), {1, 0, 0, 0})}));
   ASSERT_TRUE(engine_->DropCollection("c", "").ok());
   EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/index/1"));
-  EXPECT_TRUE(Fails(engine_->Count("c", std::nullopt, {}), Code::kNotFound, {"there are: none"}));
+  EXPECT_TRUE(Fails(engine_->Count("c", std::nullopt, {}), Code::kNotFound, {"no collection 'c'"}));
   MakeCollection();
   EXPECT_EQ(engine_->Count("c", std::nullopt, {})->count, 0u);
   EXPECT_TRUE(Hits(SearchFor({1, 0, 0, 0})).empty());

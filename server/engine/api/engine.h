@@ -1,7 +1,8 @@
 // The use cases. Everything that a user can do to Lightcone is a method here, free of wire formats.
 // Threads: every method is safe to call concurrently. A call honours its deadline and cancellation.
 // Errors: canonical codes; the message names the field, its value and what is allowed; unknown names list what there is
-// ("no collection 'foo'; there are: bar, baz").
+// ("no generation 7 in collection 'c'; there are: 1, 2"). Only collections are not listed: who may use one need not
+// know the others.
 #pragma once
 
 #include <memory>

@@ -5,22 +5,10 @@
 namespace lightcone::server {
 namespace {
 
-constexpr size_t kNamesShown = 20;
+// Names no other collection: who may use one need not know the others.
+absl::Status NoCollection(const std::string& name) { return NotFound(StrCat("no collection '", name, "'")); }
 
 }  // namespace
-
-absl::Status Catalog::NoCollection(const std::string& name) const {
-  std::string list;
-  size_t left = kNamesShown;
-  for (const auto& [known, served] : collections_) {
-    if (left-- == 0) {
-      list += ", ...";
-      break;
-    }
-    list += StrCat(list.empty() ? "" : ", ", known);
-  }
-  return NotFound(StrCat("no collection '", name, "'; there are: ", list.empty() ? "none" : list));
-}
 
 absl::StatusOr<ServedPtr> Catalog::Find(const std::string& name) const {
   absl::ReaderMutexLock lock(&mu_);

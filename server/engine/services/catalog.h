@@ -21,7 +21,7 @@ class Catalog {
   // Held by whoever adds, drops or renames: one change of the catalog at a time.
   absl::Mutex& operator_mutex() ABSL_LOCK_RETURNED(operator_mu_) { return operator_mu_; }
 
-  // By name or alias. NOT_FOUND lists the names. A refused collection answers with the reason.
+  // By name or alias. A refused collection answers with the reason.
   absl::StatusOr<ServedPtr> Find(const std::string& name) const;
   // By name alone. INVALID_ARGUMENT for an alias; else as Find.
   absl::StatusOr<ServedPtr> FindByName(const std::string& name) const;
@@ -49,8 +49,6 @@ class Catalog {
   void SetNextNumber(uint32_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(operator_mu_) { next_number_ = number; }
 
  private:
-  absl::Status NoCollection(const std::string& name) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-
   absl::Mutex operator_mu_;
   uint32_t next_number_ ABSL_GUARDED_BY(operator_mu_) = 1;
 
