@@ -20,6 +20,16 @@ bool IsWordStart(char c) {
 }
 bool IsWordPart(char c) { return IsWordStart(c) || IsDigit(c) || c == '-' || c == '.'; }
 
+// A key of a payload as a path of the wire quotes it.
+std::string QuotedKey(std::string_view key) {
+  std::string text = "\"";
+  for (const char c : key) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + '"';
+}
+
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
@@ -46,7 +56,7 @@ class Lexer {
     const char c = text_[at_];
     if (IsWordStart(c)) return Word();
     if (IsDigit(c) || c == '-' || c == '+' || c == '.') return Number();
-    if (c == '"' || c == '\'') return Quoted(c, TokenKind::kText);
+    if (c == '"' || c == '\'') return TextOrPath(c);
     if (c == '`') return Quoted(c, TokenKind::kQuotedField);
     for (const std::string_view symbol : {"==", "!=", "<=", ">=", "=", "<", ">", "(", ")", ","}) {
       if (text_.substr(at_).starts_with(symbol)) return Take(TokenKind::kSymbol, symbol.size());
@@ -63,14 +73,46 @@ class Lexer {
     return token;
   }
 
+  // A word, and the parts in double quotes that dots join to it.
   absl::StatusOr<Token> Word() {
     size_t end = at_ + 1;
     while (end < text_.size() && IsWordPart(text_[end])) ++end;
     const std::string_view word = text_.substr(at_, end - at_);
-    if (word.back() == '.' || word.find("..") != std::string_view::npos) {
-      return FilterError(text_, at_, StrCat("'", word, "' is no field: a part of its path is empty"));
+    if (word.find("..") != std::string_view::npos) return EmptyPart(word);
+    if (word.back() != '.') {
+      Token token = Take(TokenKind::kWord, word.size());
+      token.path = token.text;
+      return token;
     }
-    return Take(TokenKind::kWord, word.size());
+    if (end == text_.size() || text_[end] != '"') return EmptyPart(word);
+    return PathFrom(at_, std::string(word), end);
+  }
+
+  absl::Status EmptyPart(std::string_view word) const {
+    return FilterError(text_, at_,
+                       StrCat("'", word, "' is no field: a part of its path is empty (an empty key is \"\")"));
+  }
+
+  // The rest of a path with parts in double quotes. `path` was read from `start` on; the next part begins at `next`.
+  absl::StatusOr<Token> PathFrom(size_t start, std::string path, size_t next) {
+    for (at_ = next;;) {
+      if (at_ < text_.size() && text_[at_] == '"') {
+        LC_ASSIGN_OR_RETURN(const Token part, Quoted('"', TokenKind::kText));
+        path += part.path;
+      } else {
+        const size_t begin = at_;
+        while (at_ < text_.size() && IsWordPart(text_[at_]) && text_[at_] != '.') ++at_;
+        const std::string_view word = text_.substr(begin, at_ - begin);
+        if (word.empty()) return FilterError(text_, begin, "expected a part of a path behind the dot");
+        path += word;
+      }
+      if (at_ == text_.size() || text_[at_] != '.') break;
+      path += '.';
+      ++at_;
+    }
+    Token token = {.kind = TokenKind::kQuotedField, .text = path, .position = start};
+    token.path = std::move(path);
+    return token;
   }
 
   // A number is everything up to the next character that cannot belong to one, so that "12abc" and "0x10" are refused
@@ -103,6 +145,14 @@ class Lexer {
     return token;
   }
 
+  // A text, or a path that begins with a part in double quotes and goes on behind a dot.
+  absl::StatusOr<Token> TextOrPath(char quote) {
+    const size_t start = at_;
+    LC_ASSIGN_OR_RETURN(Token token, Quoted(quote, TokenKind::kText));
+    if (quote != '"' || at_ == text_.size() || text_[at_] != '.') return token;
+    return PathFrom(start, token.path + ".", at_ + 1);
+  }
+
   // Backslash escapes are JSON's; in single quotes and backquotes that quote may be escaped too.
   absl::StatusOr<Token> Quoted(char quote, TokenKind kind) {
     const size_t start = at_;
@@ -124,6 +174,8 @@ class Lexer {
     Token token = {.kind = kind, .text = value.get<std::string>(), .position = start};
     if (kind == TokenKind::kQuotedField && token.text.empty()) return FilterError(text_, start, "an empty field name");
     at_ = i + 1;
+    if (kind == TokenKind::kQuotedField) token.path = token.text;
+    if (quote == '"') token.path = QuotedKey(token.text);
     return token;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@ namespace {
 
 // The server takes filters 32 deep; the parser stops a little later, before its own recursion could hurt.
 constexpr int kFilterDepthMax = 40;
+
+constexpr std::string_view kComparisons[] = {"=", "==", "!=", "<", "<=", ">", ">="};
 
 std::string Lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -94,22 +97,43 @@ class Parser {
       for (const char* word : {"and", "or", "not", "in", "exists", "true", "false", "null"}) {
         if (Lower(token.text) == word) return Unexpected("a field");
       }
-    } else if (token.kind != TokenKind::kQuotedField) {
-      return Unexpected(token.kind == TokenKind::kText ? "a field (names with odd characters go in `backquotes`)"
+    } else if (token.path.empty()) {
+      return Unexpected(token.kind == TokenKind::kText ? "a field (keys with odd characters go in \"double quotes\")"
                                                        : "a field");
     }
     ++at_;
-    return token.text;
+    return token.path;
+  }
+
+  // A keyword with its argument in brackets. Without the bracket the word is a field.
+  bool IsFunction(std::string_view name) const {
+    const Token& next = tokens_[std::min(at_ + 1, tokens_.size() - 1)];
+    return IsKeyword(name) && next.kind == TokenKind::kSymbol && next.text == "(";
+  }
+
+  absl::StatusOr<std::string> TakeArgument() {
+    at_ += 2;
+    LC_ASSIGN_OR_RETURN(std::string field, TakeField());
+    if (!TakeSymbol(")")) return Unexpected("')'");
+    return field;
   }
 
   absl::StatusOr<v1::Filter> ParseCondition() {
     v1::Filter filter;
-    if (TakeKeyword("exists")) {
-      if (!TakeSymbol("(")) return Unexpected("'(' after 'exists'");
-      LC_ASSIGN_OR_RETURN(*filter.mutable_exists()->mutable_field(), TakeField());
-      if (!TakeSymbol(")")) return Unexpected("')'");
+    if (IsFunction("exists")) {
+      LC_ASSIGN_OR_RETURN(*filter.mutable_exists()->mutable_field(), TakeArgument());
       return filter;
     }
+    if (IsKeyword("exists")) return ++at_, Unexpected("'(' after 'exists'");
+    if (IsFunction("is_null")) {
+      LC_ASSIGN_OR_RETURN(*filter.mutable_is_null()->mutable_field(), TakeArgument());
+      return filter;
+    }
+    if (IsFunction("is_empty")) {
+      LC_ASSIGN_OR_RETURN(*filter.mutable_is_empty()->mutable_field(), TakeArgument());
+      return filter;
+    }
+    if (IsFunction("values_count")) return ParseCount();
     LC_ASSIGN_OR_RETURN(const std::string field, TakeField());
     const bool negated = TakeKeyword("not");
     if (TakeKeyword("in")) {
@@ -159,6 +183,29 @@ class Parser {
     return filter;
   }
 
+  absl::StatusOr<v1::Filter> ParseCount() {
+    v1::Filter filter;
+    v1::FilterValuesCount* count = filter.mutable_values_count();
+    LC_ASSIGN_OR_RETURN(*count->mutable_field(), TakeArgument());
+    const Token& symbol = Here();
+    const auto is = [this](std::string_view one) { return IsSymbol(one); };
+    if (std::none_of(std::begin(kComparisons), std::end(kComparisons), is)) {
+      return Unexpected("one of = != < <= > >=");
+    }
+    ++at_;
+    if (Here().kind != TokenKind::kInteger || Here().integer < 0) return Unexpected("a number of values from 0 on");
+    const auto number = static_cast<uint64_t>(tokens_[at_++].integer);
+    if (symbol.text == ">") {
+      count->set_greater(number);
+    } else if (symbol.text == "<") {
+      count->set_less(number);
+    } else {
+      if (symbol.text != "<=") count->set_greater_equal(number);
+      if (symbol.text != ">=") count->set_less_equal(number);
+    }
+    return symbol.text == "!=" ? Not(std::move(filter)) : filter;
+  }
+
   absl::StatusOr<v1::FilterValue> TakeValue() {
     const Token& token = Here();
     v1::FilterValue value;
@@ -174,7 +221,7 @@ class Parser {
         break;
       case TokenKind::kWord:
         if (!IsKeyword("true") && !IsKeyword("false")) {
-          return Unexpected(IsKeyword("null") ? "a value (for absent fields write: not exists(field))"
+          return Unexpected(IsKeyword("null") ? "a value (write is_null(field), or not exists(field) for an absent one)"
                                               : "a value (texts go in \"quotes\")");
         }
         value.set_boolean(IsKeyword("true"));

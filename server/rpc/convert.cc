@@ -1,5 +1,6 @@
 #include "server/rpc/convert.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -67,6 +68,22 @@ absl::StatusOr<FilterNode> RangeOf(const v1::FilterRange& range, const std::stri
   LC_RETURN_IF_ERROR(bound(range.has_greater_equal(), range.greater_equal(), "greater_equal", &node.greater_equal));
   LC_RETURN_IF_ERROR(bound(range.has_less(), range.less(), "less", &node.less));
   LC_RETURN_IF_ERROR(bound(range.has_less_equal(), range.less_equal(), "less_equal", &node.less_equal));
+  return node;
+}
+
+absl::StatusOr<FilterNode> CountOf(const v1::FilterValuesCount& count, const std::string& path) {
+  FilterNode node;
+  node.kind = FilterNode::Kind::kValuesCount;
+  node.field = count.field();
+  const auto at_least = [&node](uint64_t least) { node.count_least = std::max(node.count_least, least); };
+  const auto at_most = [&node](uint64_t most) { node.count_most = std::min(node.count_most, most); };
+  bool any = false, none = false;  // none: no number is within the bounds
+  if (count.has_greater()) any = true, none = none || count.greater() == UINT64_MAX, at_least(count.greater() + 1);
+  if (count.has_greater_equal()) any = true, at_least(count.greater_equal());
+  if (count.has_less()) any = true, none = none || count.less() == 0, at_most(count.less() - 1);
+  if (count.has_less_equal()) any = true, at_most(count.less_equal());
+  if (!any) return InvalidField(path, "without a bound", "at least one of greater, greater_equal, less, less_equal");
+  if (none) node.count_least = 1, node.count_most = 0;
   return node;
 }
 
@@ -180,10 +197,24 @@ absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view f
       node.field = filter.exists().field();
       return node;
     }
+    case v1::Filter::kIsNull: {
+      node.kind = FilterNode::Kind::kIsNull;
+      node.field = filter.is_null().field();
+      return node;
+    }
+    case v1::Filter::kIsEmpty: {
+      node.kind = FilterNode::Kind::kValuesCount;
+      node.field = filter.is_empty().field();
+      node.count_most = 0;
+      return node;
+    }
+    case v1::Filter::kValuesCount:
+      return CountOf(filter.values_count(), StrCat(path, ".values_count"));
     case v1::Filter::KIND_NOT_SET:
       break;
   }
-  return InvalidField(path, "not set", "one of and, or, not, equals, in, range, exists");
+  return InvalidField(path, "not set",
+                      "one of and, or, not, equals, in, range, exists, is_null, is_empty, values_count");
 }
 
 absl::StatusOr<Durability> FromWire(v1::Durability durability) {

@@ -50,6 +50,28 @@ TEST(FilterParser, ReadsEveryKindOfCondition) {
   EXPECT_EQ(Shape("`odd name` = 1"), R"(equals { field: "odd name" value { integer: 1 } })");
 }
 
+TEST(FilterParser, ReadsKeysInDoubleQuotes) {
+  EXPECT_EQ(Parsed(R"("a.b".c = 1)").equals().field(), R"("a.b".c)");
+  EXPECT_EQ(Parsed(R"(a."b.c".d = 1)").equals().field(), R"(a."b.c".d)");
+  EXPECT_EQ(Parsed(R"("" = 1)").equals().field(), R"("")");
+  EXPECT_EQ(Parsed(R"("and" = 1)").equals().field(), R"("and")");
+  EXPECT_EQ(Parsed(R"("x\u0041\"" = 1)").equals().field(), R"("xA\"")");
+  EXPECT_EQ(Parsed(R"(exists("a.b"))").exists().field(), R"("a.b")");
+  EXPECT_EQ(Parsed(R"("a" = "b")").equals().value().text(), "b");
+}
+
+TEST(FilterParser, ReadsConditionsOnNullAndNumbersOfValues) {
+  EXPECT_EQ(Shape("is_null(a.b)"), R"(is_null { field: "a.b" })");
+  EXPECT_EQ(Shape("IS_EMPTY(a) and b = 1"),
+            R"(and { of { is_empty { field: "a" } } of { equals { field: "b" value { integer: 1 } } } })");
+  EXPECT_EQ(Shape("values_count(a) >= 2"), R"(values_count { field: "a" greater_equal: 2 })");
+  EXPECT_EQ(Shape("values_count(a) > 2"), R"(values_count { field: "a" greater: 2 })");
+  EXPECT_EQ(Shape("values_count(a) < 2"), R"(values_count { field: "a" less: 2 })");
+  EXPECT_EQ(Shape("values_count(a) = 2"), R"(values_count { field: "a" greater_equal: 2 less_equal: 2 })");
+  EXPECT_EQ(Shape("values_count(a) != 0"), R"(not { values_count { field: "a" greater_equal: 0 less_equal: 0 } })");
+  EXPECT_EQ(Shape("is_null = 1"), R"(equals { field: "is_null" value { integer: 1 } })") << "without brackets a field";
+}
+
 TEST(FilterParser, AndBindsTighterThanOrAndNotTightest) {
   const v1::Filter filter = Parsed("a = 1 or b = 2 and not c = 3 or exists(d)");
   ASSERT_EQ(filter.or_().of_size(), 3);
@@ -120,7 +142,11 @@ TEST(FilterParser, SaysWhatWasExpected) {
   EXPECT_THAT(ErrorOf("a not 1"), HasSubstr("expected 'in' after 'not'"));
   EXPECT_THAT(ErrorOf("exists a"), HasSubstr("expected '(' after 'exists'"));
   EXPECT_THAT(ErrorOf("and = 1"), HasSubstr("expected a field, found 'and'"));
-  EXPECT_THAT(ErrorOf("\"a\" = 1"), HasSubstr("`backquotes`"));
+  EXPECT_THAT(ErrorOf("'a' = 1"), HasSubstr("\"double quotes\""));
+  EXPECT_THAT(ErrorOf("\"a\".b. = 1"), HasSubstr("a part of a path behind the dot"));
+  EXPECT_THAT(ErrorOf("values_count(a) in (1)"), HasSubstr("expected one of = != < <= > >=, found 'in'"));
+  EXPECT_THAT(ErrorOf("values_count(a) = -1"), HasSubstr("a number of values from 0 on"));
+  EXPECT_THAT(ErrorOf("is_null(a"), HasSubstr("expected ')'"));
   EXPECT_THAT(ErrorOf("a = null"), HasSubstr("not exists(field)"));
   EXPECT_THAT(ErrorOf("a < true"), HasSubstr("have no order"));
   EXPECT_THAT(ErrorOf("a = \"open"), HasSubstr("without its closing quote"));

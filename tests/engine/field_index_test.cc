@@ -8,6 +8,7 @@
 
 #include "nlohmann/json.hpp"
 #include "server/engine/filter/payload_index.h"
+#include "server/engine/filter/payload_path.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/engine/random_filters.h"
 
@@ -120,7 +121,7 @@ TEST(ValueColumns, AreReadWhileOtherIdsAreSetAndCleared) {
   EXPECT_EQ(column.count(), kStable);
 }
 
-PayloadValues ValuesOf(const Json& value) { return Payload(Json{{"v", value}}.dump()).At("v"); }
+PayloadValues ValuesOf(const Json& value) { return Payload(Json{{"v", value}}.dump()).At(PathKeys{"v"}); }
 
 FilterNode RangeOf(std::optional<FilterValue> least, std::optional<FilterValue> below) {
   FilterNode node = Leaf(Kind::kRange, "v");
@@ -236,7 +237,7 @@ TEST(FieldIndexes, PutSetsTogetherWhereAnIdHasSeveralValuesOrOneThatDoesNotFit) 
 TEST(FieldIndexes, TakeNoMemoryByIdWhereFewIdsHaveAValue) {
   FieldIndex dense(PayloadType::kInteger), rare(PayloadType::kInteger), old(PayloadType::kInteger);
   constexpr uint64_t kIds = 2'000'000;
-  const PayloadValues none = Payload("{}").At("v");
+  const PayloadValues none = Payload("{}").At(PathKeys{"v"});
   dense.Expect(kIds / 8);
   rare.Expect(kIds / 2);   // most of which have no value
   old.Expect(kIds / 100);  // the other ids are gone

@@ -67,6 +67,55 @@ TEST(Filters, PathsGoThroughObjectsAndArrays) {
   EXPECT_FALSE(Matches(Leaf(Kind::kExists, "a.c"), R"({"a":{"b":null}})"));
 }
 
+TEST(Filters, QuotesInAPathNameAnyKey) {
+  EXPECT_TRUE(Matches(Equals(R"("a.b")", int64_t{1}), R"({"a.b":1})"));
+  EXPECT_FALSE(Matches(Equals(R"("a.b")", int64_t{1}), R"({"a":{"b":1}})"));
+  EXPECT_FALSE(Matches(Equals("a.b", int64_t{1}), R"({"a.b":1})"));
+  EXPECT_TRUE(Matches(Equals(R"("a.b".c)", int64_t{1}), R"({"a.b":[{"c":1}]})"));
+  EXPECT_TRUE(Matches(Equals(R"("")", int64_t{1}), R"({"":1})"));
+  EXPECT_TRUE(Matches(Equals(R"(a."")", int64_t{1}), R"({"a":{"":1}})"));
+  EXPECT_TRUE(Matches(Equals(R"("$generation")", int64_t{1}), R"({"$generation":1})"));
+  EXPECT_TRUE(Matches(Equals(R"("a\"\\")", int64_t{1}), R"({"a\"\\":1})"));
+  EXPECT_TRUE(Matches(Equals(R"("a"."b")", int64_t{1}), R"({"a":{"b":1}})"));
+  for (const char* wrong : {"\"a", "\"a\"b", "\"a\".", "a.", ".a", R"("\x")"}) {
+    EXPECT_TRUE(Fails(Filter::Make(Equals(wrong, true)), Code::kInvalidArgument,
+                      {"filter.equals.field", wrong, "double quotes"}));
+  }
+}
+
+TEST(Filters, NullAbsentAndEmptyAreToldApart) {
+  const auto is_null = [](const std::string& payload) { return Matches(Leaf(Kind::kIsNull, "a.b"), payload); };
+  EXPECT_TRUE(is_null(R"({"a":{"b":null}})"));
+  EXPECT_TRUE(is_null(R"({"a":[{"b":1},{"b":null}]})"));
+  EXPECT_TRUE(is_null(R"({"a":{"b":[1,null]}})"));
+  EXPECT_FALSE(is_null(R"({"a":{}})"));
+  EXPECT_FALSE(is_null(R"({"a":null})"));
+  EXPECT_FALSE(is_null(R"({"a":{"b":[]}})"));
+  FilterNode empty = Leaf(Kind::kValuesCount, "a.b");
+  empty.count_most = 0;
+  for (const char* payload :
+       {"{}", R"({"a":null})", R"({"a":{"b":null}})", R"({"a":{"b":[]}})", R"({"a":[{"b":[]},{}]})"}) {
+    EXPECT_TRUE(Matches(empty, payload)) << payload;
+  }
+  for (const char* payload : {R"({"a":{"b":0}})", R"({"a":{"b":[null]}})", R"({"a":[{"b":[]},{"b":{}}]})"}) {
+    EXPECT_FALSE(Matches(empty, payload)) << payload;
+  }
+  EXPECT_TRUE(Fails(Filter::Make(Leaf(Kind::kIsNull, "$generation")), Code::kInvalidArgument,
+                    {"filter.is_null.field", "$generation"}));
+}
+
+TEST(Filters, ValuesAreCountedOverAllEndsOfAPath) {
+  const auto count = [](uint64_t n, const std::string& payload) {
+    FilterNode node = Leaf(Kind::kValuesCount, "a.b");
+    node.count_least = node.count_most = n;
+    return Matches(node, payload);
+  };
+  EXPECT_TRUE(count(1, R"({"a":{"b":"x"}})"));
+  EXPECT_TRUE(count(3, R"({"a":{"b":[1,null,[2,3]]}})"));
+  EXPECT_TRUE(count(3, R"({"a":[{"b":[1,2]},{"b":null},{"b":{"c":1}}]})"));
+  EXPECT_FALSE(count(2, R"({"a":{"b":[1]}})"));
+}
+
 TEST(Filters, AMissingFieldIsFalseAndItsNegationTrue) {
   EXPECT_FALSE(Matches(Equals("n", int64_t{1}), "{}"));
   EXPECT_TRUE(Matches(Not(Equals("n", int64_t{1})), "{}"));

@@ -11,20 +11,46 @@
 
 namespace lightcone::server {
 
-inline std::vector<nlohmann::json> ValuesAt(const nlohmann::json& at, const std::string& path) {
-  if (at.is_array()) {
-    std::vector<nlohmann::json> all;
-    for (const nlohmann::json& element : at) {
-      for (nlohmann::json& v : ValuesAt(element, path)) all.push_back(std::move(v));
+// The keys of a path, for paths whose quoted keys hold neither quotes nor backslashes.
+inline std::vector<std::string> NaiveKeys(const std::string& path) {
+  std::vector<std::string> keys(1);
+  bool quoted = false;
+  for (const char c : path) {
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (c == '.' && !quoted) {
+      keys.emplace_back();
+    } else {
+      keys.back() += c;
     }
-    return all;
   }
-  if (path.empty()) return {at};
-  if (!at.is_object()) return {};
-  const auto dot = path.find('.');
-  const std::string head = path.substr(0, dot);
-  if (!at.contains(head)) return {};
-  return ValuesAt(at[head], dot == std::string::npos ? "" : path.substr(dot + 1));
+  return keys;
+}
+// What the keys from `depth` on lead to. An array at the end is one value.
+inline std::vector<nlohmann::json> EndsAt(const nlohmann::json& at, const std::vector<std::string>& keys,
+                                          size_t depth = 0) {
+  if (depth == keys.size()) return {at};
+  std::vector<nlohmann::json> all;
+  if (at.is_array()) {
+    for (const nlohmann::json& element : at) {
+      for (nlohmann::json& v : EndsAt(element, keys, depth)) all.push_back(std::move(v));
+    }
+  } else if (at.is_object() && at.contains(keys[depth])) {
+    all = EndsAt(at[keys[depth]], keys, depth + 1);
+  }
+  return all;
+}
+// The values with their elements in place of arrays.
+inline std::vector<nlohmann::json> Flat(const std::vector<nlohmann::json>& values) {
+  std::vector<nlohmann::json> all;
+  for (const nlohmann::json& value : values) {
+    if (!value.is_array()) {
+      all.push_back(value);
+      continue;
+    }
+    for (nlohmann::json& v : Flat(value.get<std::vector<nlohmann::json>>())) all.push_back(std::move(v));
+  }
+  return all;
 }
 inline int Sign(const nlohmann::json& value, const FilterValue& with) {  // 2: not comparable
   if (std::holds_alternative<std::string>(with)) {
@@ -47,8 +73,15 @@ inline bool Naive(const FilterNode& node, const nlohmann::json& payload) {
   if (node.kind == FilterNode::Kind::kOr) {
     return std::any_of(node.children.begin(), node.children.end(), [&](auto& c) { return Naive(c, payload); });
   }
-  for (const nlohmann::json& value : ValuesAt(payload, node.field)) {
-    if (node.kind == FilterNode::Kind::kExists) return true;
+  const std::vector<nlohmann::json> ends = EndsAt(payload, NaiveKeys(node.field));
+  if (node.kind == FilterNode::Kind::kExists) return !ends.empty();
+  if (node.kind == FilterNode::Kind::kValuesCount) {
+    uint64_t count = 0;
+    for (const nlohmann::json& end : ends) count += end.is_null() ? 0 : end.is_array() ? end.size() : 1;
+    return node.count_least <= count && count <= node.count_most;
+  }
+  for (const nlohmann::json& value : Flat(ends)) {
+    if (node.kind == FilterNode::Kind::kIsNull && value.is_null()) return true;
     bool holds = node.kind == FilterNode::Kind::kRange;
     for (const FilterValue& v : node.values) holds = holds || Sign(value, v) == 0;
     if (node.greater && Sign(value, *node.greater) != 1) holds = false;

@@ -170,7 +170,7 @@ TEST(PayloadIndexes, EncloseWhatPassesWhateverTheTypesOfFieldsAndValues) {
     uint64_t next = 1;
     for (int i = 0; i < 150; ++i) truth.payloads[next++] = cases.Object(2).dump();
     std::vector<PayloadField> fields;
-    for (const char* path : {"a", "b", "c", "a.b", "b.a", "c.c.a"}) {
+    for (const char* path : {"a", "b", "c", "a.b", "b.a", "c.c.a", "\"d.e\"", "\"\".a", "a.\"d.e\""}) {
       if (cases.Pick(4) != 0) fields.push_back({path, kAllTypes[cases.Pick(5)]});
     }
     PayloadIndex index(&truth);
@@ -543,6 +543,30 @@ TEST(ValueIndex, KeepsFewLeavesHoweverTheValuesCome) {
   IdPieces pieces;
   index.Collect([](int64_t v) { return v < 7; }, [](int64_t v) { return v > 9; }, &pieces);
   EXPECT_EQ(pieces.Union().Count(), 3u);
+}
+
+TEST_F(IndexedPayloads, AnIndexAnswersForEverySpellingOfItsPath) {
+  MakeCollection();
+  IndexPayloadCall index;
+  index.collection = "c";
+  index.add = {{R"("a")", PayloadType::kInteger}, {R"("d.e")", PayloadType::kKeyword}};
+  index.wait = true;
+  ASSERT_TRUE(engine_->IndexPayload(index, {}).ok());
+  Write(BatchOf({ItemOf(Id("i"), {1, 0, 0, 0}, R"({"a":1,"d.e":"x"})")}));
+  SearchCall call = SearchFor({1, 0, 0, 0});
+  call.profile = true;
+  call.filter =
+      Branch(Kind::kAnd, {Leaf(Kind::kEquals, "a", {int64_t{1}}), Leaf(Kind::kEquals, R"("d.e")", {std::string("x")})});
+  const auto answer = engine_->Search(call, {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->results[0].hits.size(), 1u);
+  EXPECT_THAT(answer->profile->indexed_fields, ::testing::ElementsAre("a", R"("d.e")"));
+  index.add = {{"a", PayloadType::kKeyword}};
+  EXPECT_TRUE(Fails(engine_->IndexPayload(index, {}), absl::StatusCode::kAlreadyExists, {"\"a\""}));
+  index.add.clear();
+  index.drop = {"a"};
+  ASSERT_TRUE(engine_->IndexPayload(index, {}).ok());
+  EXPECT_EQ(engine_->GetCollection("c")->payload_indexes.size(), 1u);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class RandomCases {
         return nullptr;
       case 5: {
         Json array = Json::array();
-        for (int i = 1 + Pick(3); i > 0; --i) array.push_back(Value(depth - 1));
+        for (int i = Pick(4); i > 0; --i) array.push_back(Value(depth - 1));
         return array;
       }
       default:
@@ -41,7 +41,7 @@ class RandomCases {
   }
   Json Object(int depth) {
     Json object = Json::object();
-    for (const char* name : {"a", "b", "c"}) {
+    for (const char* name : {"a", "b", "c", "d.e", ""}) {
       if (Pick(4) != 0) object[name] = Value(depth);
     }
     return object;
@@ -60,13 +60,19 @@ class RandomCases {
   }
   FilterNode Node(int depth) {
     const int kind = Pick(depth > 0 ? 7 : 4);
-    const char* fields[] = {"a", "b", "c", "a.b", "b.a", "c.c.a"};
+    const char* fields[] = {"a", "b", "c", "a.b", "b.a", "c.c.a", "\"d.e\"", "\"\".a", "a.\"d.e\""};
+    if (kind == 3 && Pick(3) != 0) {
+      FilterNode leaf = Leaf(Pick(2) ? Kind::kIsNull : Kind::kValuesCount, fields[Pick(9)]);
+      leaf.count_least = static_cast<uint64_t>(Pick(3));
+      if (Pick(2)) leaf.count_most = leaf.count_least + static_cast<uint64_t>(Pick(2));
+      return leaf;
+    }
     if (kind < 4) {
       FilterNode leaf = Leaf(kind == 0   ? Kind::kEquals
                              : kind == 1 ? Kind::kIn
                              : kind == 2 ? Kind::kRange
                                          : Kind::kExists,
-                             fields[Pick(6)]);
+                             fields[Pick(9)]);
       if (kind == 0) leaf.values = {Scalar()};
       if (kind == 1) leaf.values = {Scalar(), Scalar()};
       if (kind == 2) {

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <type_traits>
 
+#include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "server/engine/collection/record_json.h"
+#include "server/engine/filter/payload_path.h"
 #include "store/keys.h"
 
 namespace lightcone::server {
@@ -208,7 +210,10 @@ bool ReadPayloadFields(const Json& json, std::vector<PayloadField>* fields) {
     if (!one.contains("type") || !one["type"].is_string()) return false;
     const auto type = ParsePayloadType(one["type"].get_ref<const std::string&>(), "type");
     if (!type.ok()) return false;
-    fields->push_back({one["path"].get<std::string>(), *type});
+    std::string path = one["path"].get<std::string>();
+    // An older server took a double quote for a part of a key.
+    if (!ParsePayloadPath(path, "path").ok()) path = PathText(PathKeys(absl::StrSplit(path, '.')));
+    fields->push_back({std::move(path), *type});
   }
   return CheckPayloadFields(*fields, "payload_fields").ok();
 }

@@ -12,6 +12,7 @@
 #include "server/engine/collection/checks.h"
 #include "server/engine/core/collection_status.h"
 #include "server/engine/embed/embedder.h"
+#include "server/engine/filter/payload_path.h"
 #include "server/engine/live/live_figures.h"
 #include "server/engine/rollout/canary.h"
 #include "server/engine/services/operator_transaction.h"
@@ -54,7 +55,8 @@ std::string TextOf(const IndexChange& change) {
 absl::StatusOr<std::vector<PayloadField>> ChangedFields(std::vector<PayloadField> fields,
                                                         const IndexPayloadCall& call) {
   const auto at = [&fields](const std::string& path) {
-    return std::find_if(fields.begin(), fields.end(), [&](const PayloadField& f) { return f.path == path; });
+    return std::find_if(fields.begin(), fields.end(),
+                        [path = CanonicalPath(path)](const PayloadField& f) { return CanonicalPath(f.path) == path; });
   };
   for (size_t i = 0; i < call.drop.size(); ++i) {
     const auto found = at(call.drop[i]);

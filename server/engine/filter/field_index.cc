@@ -145,12 +145,19 @@ void FieldIndex::ForEachValue(const PayloadValues& values, Change&& change) {
 
 void FieldIndex::Add(uint64_t id, const PayloadValues& values) {
   if (values.present) present_.Add(id);
+  if (values.null) null_.Add(id);
+  if (values.present && values.count != 1) counted_[values.count].Add(id);
   ForEachValue(values, Addition{id});
   SetColumn(id, values);
 }
 
 void FieldIndex::Remove(uint64_t id, const PayloadValues& values) {
   present_.Remove(id);
+  null_.Remove(id);
+  if (const auto counted = counted_.find(values.count); counted != counted_.end()) {
+    counted->second.Remove(id);
+    if (counted->second.empty()) counted_.erase(counted);
+  }
   ForEachValue(values, Removal{id});
   ClearColumn(id);
 }
@@ -316,9 +323,31 @@ IdBounds FieldIndex::EvaluateRanges(std::span<const FilterNode* const> ranges, b
   return Bounds(met, std::move(unsure), /*of_kind=*/true, /*of_others=*/false);
 }
 
+IdBounds FieldIndex::EvaluateCount(const FilterNode& leaf) const {
+  const auto within = [&leaf](uint64_t count) { return count >= leaf.count_least && count <= leaf.count_most; };
+  IdSet met, missed;
+  for (const auto& [count, ids] : counted_) (within(count) ? met : missed) |= ids;
+  IdFilter filter;
+  filter.others = within(0);  // ids without the field
+  if (within(0) && within(1)) {
+    filter.ids = std::move(missed);
+  } else if (within(0)) {
+    filter.ids = present_;
+    filter.ids -= met;
+  } else if (within(1)) {
+    filter.ids = present_;
+    filter.ids -= missed;
+  } else {
+    filter.ids = std::move(met);
+  }
+  return {std::move(filter), std::nullopt};
+}
+
 IdBounds FieldIndex::Evaluate(const FilterNode& leaf, bool may_test) const {
   LC_DCHECK(leaf.children.empty());
   if (leaf.kind == FilterNode::Kind::kExists) return {{present_, false, {}}, std::nullopt};
+  if (leaf.kind == FilterNode::Kind::kIsNull) return {{null_, false, {}}, std::nullopt};
+  if (leaf.kind == FilterNode::Kind::kValuesCount) return EvaluateCount(leaf);
   IdPieces met;
   IdSet unsure;
   bool of_kind = false, of_others = false;
@@ -363,7 +392,9 @@ IdBounds FieldIndex::Bounds(const IdPieces& met, IdSet unsure, bool of_kind, boo
 
 size_t FieldIndex::bytes() const {
   size_t bytes = std::visit([](const auto& index) { return index.bytes(); }, values_) + present_.bytes() +
-                 odd_.bytes() + other_.bytes() + several_.bytes() + spelled_.bytes() + no_instants_.bytes();
+                 null_.bytes() + odd_.bytes() + other_.bytes() + several_.bytes() + spelled_.bytes() +
+                 no_instants_.bytes();
+  for (const auto& [count, ids] : counted_) bytes += ids.bytes() + sizeof(count) + sizeof(ids);
   OnColumn(*this, [&](const auto& column) { bytes += column.bytes(); });
   return bytes;
 }

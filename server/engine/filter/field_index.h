@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -67,6 +68,8 @@ class FieldIndex {
   // `met`: ids that meet a condition about values of the index's kind, or of other kinds, but for those in `unsure`,
   // whose payloads must be read.
   IdBounds Bounds(const IdPieces& met, IdSet unsure, bool of_kind, bool of_others) const;
+  // Ids with a number of values in the range of a kValuesCount leaf.
+  IdBounds EvaluateCount(const FilterNode& leaf) const;
   // A test of the range between two values that ids have. nullptr: a set is cheaper.
   template <typename T>
   std::shared_ptr<const IdTest> TestOfRange(const ValueIndex<T>& index, const std::pair<T, T>& ends) const;
@@ -91,7 +94,9 @@ class FieldIndex {
   bool settled_ = false;
   uint64_t expected_ = 0;
 
-  IdSet present_;  // the path leads somewhere
+  IdSet present_;                      // the path leads somewhere
+  IdSet null_;                         // null is among the values
+  std::map<uint64_t, IdSet> counted_;  // present ids by the number of their values, without those that have one
   IdSet odd_;      // ids with values of the kind that do not fit: texts that are no time, numbers that are no integer
   IdSet spelled_;  // ids with an instant in a keyword index; in one of times, spelled otherwise than by TimeText
   IdSet no_instants_;  // ids with a text in an index of times that is no instant

@@ -46,6 +46,8 @@ bool LeafMatches(const FilterNode& node, const Json& value) {
   switch (node.kind) {
     case FilterNode::Kind::kExists:
       return true;
+    case FilterNode::Kind::kIsNull:
+      return value.is_null();
     case FilterNode::Kind::kEquals:
     case FilterNode::Kind::kIn:
       for (const FilterValue& v : node.values) {
@@ -58,6 +60,15 @@ bool LeafMatches(const FilterNode& node, const Json& value) {
              (!node.less || Compare(value, *node.less) < 0) &&
              (!node.less_equal || Compare(value, *node.less_equal) <= 0);
   }
+}
+
+bool CountMatches(const FilterNode& node, const Json& payload) {
+  uint64_t count = 0;
+  VisitEnds(payload, node.keys, [&](const Json& end) {
+    count += ValuesOfEnd(end);
+    return false;
+  });
+  return count >= node.count_least && count <= node.count_most;
 }
 
 bool Evaluate(const FilterNode& node, const FilterSubject& subject, const Json& payload) {
@@ -74,10 +85,12 @@ bool Evaluate(const FilterNode& node, const FilterSubject& subject, const Json& 
       return false;
     case FilterNode::Kind::kNot:
       return !Evaluate(node.children[0], subject, payload);
+    case FilterNode::Kind::kValuesCount:
+      return CountMatches(node, payload);
     default:
       if (node.field == kGenerationField) return LeafMatches(node, Json(subject.generation));
       if (node.field == kUncertaintyField) return LeafMatches(node, Json(subject.uncertainty));
-      return VisitPath(payload, node.field, [&](const Json& value) { return LeafMatches(node, value); });
+      return VisitPath(payload, node.keys, [&](const Json& value) { return LeafMatches(node, value); });
   }
 }
 
@@ -88,12 +101,18 @@ absl::Status CheckValue(const FilterValue& value, const std::string& where) {
   return absl::OkStatus();
 }
 
-absl::Status CheckField(const std::string& field, const std::string& where) {
-  if (!field.empty() && field[0] == '$') {
-    if (field == kGenerationField || field == kUncertaintyField) return absl::OkStatus();
-    return InvalidField(where + ".field", field, "a path into the payload, $generation or $uncertainty");
+// Sets the keys of a path into the payload.
+absl::Status ParseField(FilterNode* node, const std::string& where) {
+  const std::string& field = node->field;
+  if (!field.starts_with('$')) {
+    LC_ASSIGN_OR_RETURN(node->keys, ParsePayloadPath(field, where + ".field"));
+    node->field = PathText(node->keys);
+    return absl::OkStatus();
   }
-  return CheckPayloadPath(field, where + ".field");
+  const bool of_payload = node->kind == FilterNode::Kind::kIsNull || node->kind == FilterNode::Kind::kValuesCount;
+  if (of_payload) return InvalidField(where + ".field", field, "a path into the payload");
+  if (field == kGenerationField || field == kUncertaintyField) return absl::OkStatus();
+  return InvalidField(where + ".field", field, "a path into the payload, $generation or $uncertainty");
 }
 
 absl::Status CheckRange(const FilterNode& node, const std::string& where) {
@@ -126,7 +145,7 @@ struct Checker {
   size_t values = 0;
   bool payload = false, uncertainty = false, generation = false;
 
-  absl::Status Check(const FilterNode& node, const std::string& where, int depth) {
+  absl::Status Check(FilterNode& node, const std::string& where, int depth) {
     if (depth > kDepthMax) return InvalidField(where, StrCat("nested ", depth, " deep"), StrCat("at most ", kDepthMax));
     if (++nodes > kNodesMax)
       return InvalidField("filter", StrCat("of more than ", kNodesMax, " nodes"), "at most 1024");
@@ -148,24 +167,28 @@ struct Checker {
         return Leaf(node, where + ".range");
       case FilterNode::Kind::kExists:
         return Leaf(node, where + ".exists");
+      case FilterNode::Kind::kIsNull:
+        return Leaf(node, where + ".is_null");
+      case FilterNode::Kind::kValuesCount:
+        return Leaf(node, where + ".values_count");
     }
-    return InvalidField(where, "of an unknown kind", "and, or, not, equals, in, range, exists");
+    return InvalidField(where, "of an unknown kind", "and, or, not, equals, in, range, exists, is_null, values_count");
   }
 
-  absl::Status Children(const FilterNode& node, const std::string& where, int depth) {
+  absl::Status Children(FilterNode& node, const std::string& where, int depth) {
     for (size_t i = 0; i < node.children.size(); ++i) {
       LC_RETURN_IF_ERROR(Check(node.children[i], StrCat(where, "[", i, "]"), depth + 1));
     }
     return absl::OkStatus();
   }
 
-  absl::Status Leaf(const FilterNode& node, const std::string& where) {
-    LC_RETURN_IF_ERROR(CheckField(node.field, where));
+  absl::Status Leaf(FilterNode& node, const std::string& where) {
+    LC_RETURN_IF_ERROR(ParseField(&node, where));
     if (node.field == kUncertaintyField) uncertainty = true;
     if (node.field == kGenerationField) generation = true;
     if (node.field[0] != '$') payload = true;
     if (node.kind == FilterNode::Kind::kRange) return CheckRange(node, where);
-    if (node.kind == FilterNode::Kind::kExists) return absl::OkStatus();
+    if (node.kind != FilterNode::Kind::kEquals && node.kind != FilterNode::Kind::kIn) return absl::OkStatus();
     if (node.kind == FilterNode::Kind::kEquals && node.values.size() != 1) {
       return InvalidField(where + ".value", node.values.empty() ? "missing" : "several values", "one value");
     }
@@ -184,15 +207,6 @@ struct Checker {
 };
 
 }  // namespace
-
-absl::Status CheckPayloadPath(const std::string& path, const std::string& field) {
-  if (path.empty()) return InvalidField(field, "empty", "a path into the payload, like camera.model");
-  if (path[0] == '$') return InvalidField(field, path, "a path into the payload");
-  if (path.front() == '.' || path.back() == '.' || path.find("..") != std::string::npos) {
-    return InvalidField(field, path, "names separated by single dots");
-  }
-  return absl::OkStatus();
-}
 
 bool MatchesGeneration(const FilterNode& leaf, uint32_t generation) {
   LC_DCHECK(leaf.field == kGenerationField);

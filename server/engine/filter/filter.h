@@ -20,16 +20,19 @@ inline constexpr std::string_view kGenerationField = "$generation";
 inline constexpr std::string_view kUncertaintyField = "$uncertainty";
 
 struct FilterNode {
-  enum class Kind { kAnd, kOr, kNot, kEquals, kIn, kRange, kExists };
+  // kValuesCount: the number of values at the path, none of them if the field is absent or null, and one for each
+  // element of an array.
+  enum class Kind { kAnd, kOr, kNot, kEquals, kIn, kRange, kExists, kIsNull, kValuesCount };
   Kind kind = Kind::kAnd;
   std::vector<FilterNode> children;  // kAnd, kOr: any number; kNot: one
-  std::string field;  // kEquals, kIn, kRange, kExists: path into the payload ("a.b"), "$generation", "$uncertainty"
+  // Of any other kind: a path into the payload (payload_path.h), or "$generation" or "$uncertainty", which have neither
+  // kIsNull nor kValuesCount. Filter::Make gives it its canonical spelling.
+  std::string field;
   std::vector<FilterValue> values;                                      // kEquals: one; kIn: at least one
   std::optional<FilterValue> greater, greater_equal, less, less_equal;  // kRange: at least one
+  uint64_t count_least = 0, count_most = UINT64_MAX;                    // kValuesCount
+  std::vector<std::string> keys;  // keys of a path into the payload; set by Filter::Make
 };
-
-// A path into the payload: names separated by single dots. `field` names it in the error.
-absl::Status CheckPayloadPath(const std::string& path, const std::string& field);
 
 // Whether an embedding by `generation` meets the condition. REQUIRES: a leaf over $generation.
 bool MatchesGeneration(const FilterNode& leaf, uint32_t generation);
@@ -46,7 +49,8 @@ struct FilterSubject {
 // texts by bytes, and where the filter's is an instant, by time with instants (instant.h), truth values with truth
 // values; anything else differs. A path goes through objects by key and through arrays by any element; a condition on
 // an array holds when it holds for one element. A missing field makes a condition false (and its negation true).
-// kExists: the field is there, null included. kAnd of none is true, kOr of none false.
+// kExists: the field is there, null included. kIsNull: null is among the values. kValuesCount: see FilterNode; through
+// arrays on the way the numbers add up. kAnd of none is true, kOr of none false.
 class Filter {
  public:
   // INVALID_ARGUMENT names the node ("filter.and[1].range") and what is allowed: depth <= 32, nodes <= 1024, non-empty

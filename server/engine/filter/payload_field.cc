@@ -7,7 +7,6 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "nlohmann/json.hpp"
-#include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_path.h"
 
 namespace lightcone::server {
@@ -60,7 +59,7 @@ absl::Status CheckPayloadFields(std::span<const PayloadField> fields, std::strin
   if (fields.size() > kPayloadFieldsMax) {
     return InvalidField(list, StrCat(fields.size(), " long"), StrCat("at most ", kPayloadFieldsMax, " fields"));
   }
-  std::set<std::string_view> known;
+  std::set<std::string> known;
   for (size_t i = 0; i < fields.size(); ++i) {
     const std::string where = StrCat(list, "[", i, "].path");
     const std::string& path = fields[i].path;
@@ -68,8 +67,9 @@ absl::Status CheckPayloadFields(std::span<const PayloadField> fields, std::strin
       return InvalidField(where, StrCat(path.size(), " bytes long"), StrCat("at most ", kPayloadPathBytesMax));
     }
     if (!IsUtf8(path)) return InvalidField(where, "not UTF-8", "UTF-8");
-    LC_RETURN_IF_ERROR(CheckPayloadPath(path, where));
-    if (!known.insert(path).second) return InvalidField(where, StrCat("'", path, "' again"), "each path once");
+    LC_ASSIGN_OR_RETURN(const PathKeys keys, ParsePayloadPath(path, where));
+    if (!known.insert(PathText(keys)).second)
+      return InvalidField(where, StrCat("'", path, "' again"), "each path once");
   }
   return absl::OkStatus();
 }
@@ -93,12 +93,16 @@ Payload::Payload(std::string_view json) : parsed_(std::make_unique<Parsed>()) {
 Payload::Payload(Payload&&) noexcept = default;
 Payload::~Payload() = default;
 
-PayloadValues Payload::At(std::string_view path) const {
+PayloadValues Payload::At(std::span<const std::string> keys) const {
   PayloadValues values;
-  VisitPath(parsed_->json, path, [&](const Json& value) {
+  VisitEnds(parsed_->json, keys, [&](const Json& end) {
     values.present = true;
-    AddScalar(value, &values);
-    return false;
+    values.count += ValuesOfEnd(end);
+    return VisitElements(end, [&](const Json& value) {
+      values.null = values.null || value.is_null();
+      AddScalar(value, &values);
+      return false;
+    });
   });
   return values;
 }

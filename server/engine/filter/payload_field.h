@@ -27,7 +27,7 @@ enum class PayloadType {
 };
 
 struct PayloadField {
-  std::string path;  // path as in filters, like "camera.model"
+  std::string path;  // path as in filters (payload_path.h)
   PayloadType type = PayloadType::kKeyword;
   friend bool operator==(const PayloadField&, const PayloadField&) = default;
 };
@@ -47,8 +47,8 @@ std::string_view PayloadTypeName(PayloadType type);
 // INVALID_ARGUMENT lists the types. `field` names it in the error.
 absl::StatusOr<PayloadType> ParsePayloadType(std::string_view name, std::string_view field);
 
-// INVALID_ARGUMENT for a wrong, too long or repeated path, and for too many fields. `list` names them in the error:
-// "payload_fields".
+// INVALID_ARGUMENT for a wrong path, one that is too long or there already in any spelling, and for too many fields.
+// `list` names them in the error: "payload_fields".
 absl::Status CheckPayloadFields(std::span<const PayloadField> fields, std::string_view list);
 
 // One text for a list of fields.
@@ -57,6 +57,8 @@ std::string TextOf(std::span<const PayloadField> fields);
 // What conditions of a filter see at a path, through arrays by any element.
 struct PayloadValues {
   bool present = false;  // The path leads to a scalar, null, an object or an array.
+  bool null = false;     // null is among the values.
+  uint64_t count = 0;    // number of values, as FilterNode::Kind::kValuesCount counts
   std::vector<std::variant<std::string, int64_t, uint64_t, double, bool>> scalars;  // uint64_t: above INT64_MAX
 };
 
@@ -66,7 +68,7 @@ class Payload {
   explicit Payload(std::string_view json);
   Payload(Payload&&) noexcept;
   ~Payload();
-  PayloadValues At(std::string_view path) const;
+  PayloadValues At(std::span<const std::string> keys) const;
 
  private:
   struct Parsed;

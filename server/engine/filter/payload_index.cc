@@ -30,6 +30,9 @@ void AddName(std::vector<std::string>* names, const std::string& name) {
 
 }  // namespace
 
+PayloadIndex::Field::Field(PayloadField f)
+    : field(std::move(f)), keys(*ParsePayloadPath(field.path, "path")), path(PathText(keys)), index(field.type) {}
+
 PayloadIndex::~PayloadIndex() {
   std::unique_ptr<RecurringWork> work;
   absl::MutexLock lock(&mu_);
@@ -133,7 +136,7 @@ std::vector<std::vector<PayloadValues>> PayloadIndex::Read(std::span<const Entry
   for (const auto& [id, json] : entries) {
     const Payload payload(json);
     std::vector<PayloadValues>& values = all.emplace_back();
-    for (const FieldPtr& field : fields) values.push_back(payload.At(field->field.path));
+    for (const FieldPtr& field : fields) values.push_back(payload.At(field->keys));
   }
   return all;
 }
@@ -235,8 +238,7 @@ IdBounds PayloadIndex::CompileNode(const FilterNode& node, uint32_t generation, 
 }
 
 const PayloadIndex::Field* PayloadIndex::Find(const std::string& path) const {
-  const auto field =
-      std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->field.path == path; });
+  const auto field = std::find_if(fields_.begin(), fields_.end(), [&](const FieldPtr& f) { return f->path == path; });
   return field == fields_.end() || !(*field)->ready ? nullptr : field->get();
 }
 

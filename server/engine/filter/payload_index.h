@@ -33,6 +33,7 @@
 #include "server/engine/filter/field_index.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_field.h"
+#include "server/engine/filter/payload_path.h"
 
 namespace lightcone::server {
 
@@ -87,8 +88,11 @@ class PayloadIndex {
 
  private:
   struct Field {
-    explicit Field(PayloadField f) : field(std::move(f)), index(field.type) {}
+    // REQUIRES: the path parses.
+    explicit Field(PayloadField f);
     const PayloadField field;
+    const PathKeys keys;
+    const std::string path;  // canonical spelling
     FieldIndex index;
     bool ready = false;
     absl::Status error;
@@ -101,7 +105,7 @@ class PayloadIndex {
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Adds the conditions below an `and`, through nested ones.
   static void AddConditions(const FilterNode& node, std::vector<const FilterNode*>* conditions);
-  // nullptr: no index answers conditions on the path.
+  // `path` in its canonical spelling. nullptr: no index answers conditions on it.
   const Field* Find(const std::string& path) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool Building() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Builds the fields that are not ready. Returns how long the next build may wait.

@@ -6,11 +6,14 @@
 #include "base/number_text.h"
 #include "base/strings.h"
 #include "server/engine/filter/payload_field.h"
+#include "server/engine/filter/payload_path.h"
 
 namespace lightcone::server {
 
 std::optional<std::string> ClassOf(const std::string& payload_json, const std::string& path) {
-  const PayloadValues values = Payload(payload_json).At(path);
+  const auto keys = ParsePayloadPath(path, "label_field");
+  if (!keys.ok()) return std::nullopt;  // The call that named the path checked it.
+  const PayloadValues values = Payload(payload_json).At(*keys);
   if (values.scalars.empty()) return std::nullopt;
   return std::visit(
       [&](const auto& value) {

@@ -44,6 +44,10 @@ std::string KeyOf(const Json& value) {
 using Labels = std::map<std::string, absl::flat_hash_map<std::string, std::shared_ptr<Ids>>>;
 
 absl::Status CollectLabelled(const Collection& collection, const std::function<bool()>& cancelled, Labels* labels) {
+  std::map<std::string, PathKeys> paths;
+  for (const auto& [field, by_label] : *labels) {
+    LC_ASSIGN_OR_RETURN(paths[field], ParsePayloadPath(field, "label_field"));
+  }
   const keys::Range range = keys::ItemRange(collection.number());
   const auto rows = collection.store()->Scan(Table::kItems, range.begin, range.end);
   for (int64_t seen = 0; rows->Valid(); rows->Next(), ++seen) {
@@ -51,7 +55,7 @@ absl::Status CollectLabelled(const Collection& collection, const std::function<b
     LC_ASSIGN_OR_RETURN(const ItemRecord record, DecodeItem(rows->value()));
     const Json payload = Json::parse(record.payload_json, nullptr, /*allow_exceptions=*/false);
     for (auto& [field, by_label] : *labels) {
-      VisitPath(payload, field, [&record, &by_label = by_label](const Json& value) {
+      VisitPath(payload, paths.at(field), [&record, &by_label = by_label](const Json& value) {
         const auto found = by_label.find(KeyOf(value));
         if (found == by_label.end()) return false;
         Ids& ids = *found->second;
