@@ -90,6 +90,7 @@ Request RequestOf(const Flags& flags) {
   LC_SET_FIELD(ef)
   LC_SET_FIELD(nprobe)
   LC_SET_FIELD(target_recall)
+  LC_SET_FIELD(require_generation)
   LC_SET_FIELD(exact)
   LC_SET_FIELD(profile)
   LC_SET_FIELD(wait_for_sequence)

@@ -93,6 +93,7 @@ LC_CLIENT_CALL(ListCollections, collections, Collections, List, CollectionsListR
 LC_CLIENT_CALL(GetCollection, collections, Collections, Get, CollectionsGetRequest, CollectionsGetResponse)
 LC_CLIENT_OPERATOR_CALL(DropCollection, collections, Collections, Drop, DropRequest, DropResponse)
 LC_CLIENT_OPERATOR_CALL(SetAlias, collections, Collections, SetAlias, SetAliasRequest, SetAliasResponse)
+LC_CLIENT_OPERATOR_CALL(UpdateCollection, collections, Collections, Update, UpdateRequest, UpdateResponse)
 LC_CLIENT_OPERATOR_CALL(IndexPayload, collections, Collections, IndexPayload, IndexPayloadRequest, IndexPayloadResponse)
 LC_CLIENT_OPERATOR_CALL(RebuildCollection, collections, Collections, Rebuild, RebuildRequest, RebuildResponse)
 

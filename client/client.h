@@ -166,6 +166,7 @@ class Client : public OperatorCalls {
   Answer<v1::CollectionsGetResponse> GetCollection(const v1::CollectionsGetRequest& request, const CallOptions& = {});
   Answer<v1::DropResponse> DropCollection(const v1::DropRequest& request, const CallOptions& = {});
   Answer<v1::SetAliasResponse> SetAlias(const v1::SetAliasRequest& request, const CallOptions& = {});
+  Answer<v1::UpdateResponse> UpdateCollection(const v1::UpdateRequest& request, const CallOptions& = {});
   Answer<v1::IndexPayloadResponse> IndexPayload(const v1::IndexPayloadRequest& request, const CallOptions& = {});
   Answer<v1::RebuildResponse> RebuildCollection(const v1::RebuildRequest& request, const CallOptions& = {});
 

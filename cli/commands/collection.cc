@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -20,6 +21,7 @@ struct CollectionFlags {
   v1::IndexSettings index;
   std::map<std::string, std::string> index_names;  // Values of the flags that take a name, by their setting.
   bool remove = false, yes = false, wait = false;
+  std::optional<bool> require_generation;
   std::vector<std::string> payload_fields, drop;
 };
 
@@ -87,6 +89,7 @@ void ShowCollection(const Context& context, const v1::CollectionInfo& info, std:
   context.Print(StrCat(did, CollectionsTable({info})));
   if (!info.index_choice().empty()) context.Print(StrCat("\nchosen: ", info.index_choice(), "\n"));
   if (!info.index_error().empty()) context.Print(StrCat("\nindex builds fail: ", info.index_error(), "\n"));
+  if (info.require_generation()) context.Print("\nupserts of vectors must name their generation\n");
   if (info.segments_size() > 0) context.Print(StrCat("\n", SegmentsTable(info)));
   if (info.payload_indexes_size() > 0) context.Print(StrCat("\n", PayloadIndexesTable(info)));
 }
@@ -160,6 +163,14 @@ absl::Status Rebuild(Context& context, const CollectionFlags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status Update(Context& context, const CollectionFlags& flags) {
+  auto request = RequestOf<v1::UpdateRequest>(flags);
+  request.set_collection(flags.name);
+  LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::UpdateCollection, request));
+  ShowCollection(context, response.collection(), "");
+  return absl::OkStatus();
+}
+
 absl::Status IndexPayload(Context& context, const CollectionFlags& flags) {
   auto request = RequestOf<v1::IndexPayloadRequest>(flags);
   request.set_collection(flags.name);
@@ -199,6 +210,11 @@ void AddCollectionName(CLI::App* app, CollectionFlags* flags) {
   app->add_option("name", flags->name, "Name of the collection, or an alias of it")->required();
 }
 
+CLI::Option* AddRequireGeneration(CLI::App* app, CollectionFlags* flags) {
+  return app->add_option("--require-generation", flags->require_generation,
+                         "Whether an upsert of vectors must name the generation that embedded them: true or false");
+}
+
 void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
   app->add_option("name", flags->name, "Name of the collection: letters, digits, '-', '_', '.'")->required();
   app->add_option("--geometry", flags->geometry,
@@ -209,6 +225,13 @@ void AddCreateFlags(CLI::App* app, CollectionFlags* flags) {
   app->add_option("--payload-index", flags->payload_fields,
                   "PATH=TYPE of a payload field to keep an index over, for filters: keyword, integer, float, boolean "
                   "or time; may be repeated");
+  AddRequireGeneration(app, flags);
+  AddRequestId(app, &flags->request_id);
+}
+
+void AddUpdateFlags(CLI::App* app, CollectionFlags* flags) {
+  AddCollectionName(app, flags);
+  AddRequireGeneration(app, flags)->required();
   AddRequestId(app, &flags->request_id);
 }
 
@@ -231,7 +254,8 @@ void AddPayloadFlags(CLI::App* app, CollectionFlags* flags) {
 }  // namespace
 
 void AddCollection(CLI::App& root, Context& context) {
-  CLI::App* app = AddCommand(root, "collection", "Create, list, show, drop, alias, rebuild and index collections");
+  CLI::App* app =
+      AddCommand(root, "collection", "Create, list, show, drop, alias, update, rebuild and index collections");
   app->require_subcommand(1);
   AddCommands<CollectionFlags>(*app, context,
                                {{"create", "Create a collection", &CreateCollection, &AddCreateFlags},
@@ -244,6 +268,7 @@ void AddCollection(CLI::App& root, Context& context) {
                                    AddRequestId(drop, &flags->request_id);
                                  }},
                                 {"alias", "Point an alias at a collection, atomically", &SetAlias, &AddAliasFlags},
+                                {"update", "Change settings that need no work on the index", &Update, &AddUpdateFlags},
                                 {"rebuild", "Change index settings and build the sealed segments again", &Rebuild,
                                  [](CLI::App* rebuild, CollectionFlags* flags) {
                                    AddCollectionName(rebuild, flags);

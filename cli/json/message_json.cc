@@ -40,7 +40,7 @@ OrderedJson PayloadJson(const std::string& payload_json) {
 OrderedJson CollectionJson(const v1::CollectionInfo& info) {
   OrderedJson json = FieldsJson(info, {"name", "geometry"});
   if (info.geometry() == v1::GEOMETRY_LORENTZ) json["curvature"] = info.curvature();
-  json.update(FieldsJson(info, {"items", "active_generation", "generations"}));
+  json.update(FieldsJson(info, {"items", "active_generation", "generations", "require_generation"}));
   ForEachIndexSetting([&]<typename T>(const IndexSetting<T>& one) {
     const auto* field = v1::IndexSettings::descriptor()->FindFieldByName(one.name);
     if (field != nullptr) json["index"][one.name] = FieldJson(info.index(), *field);

@@ -56,12 +56,13 @@ void SetUpLog(std::string_view level, std::string_view format) {
 void LogCall(std::string_view method, std::string_view code, absl::Duration elapsed, std::string_view message) {
   const bool operates =
       method == "Collections/Create" || method == "Collections/Drop" || method == "Collections/SetAlias" ||
-      method == "Collections/Rebuild" || method == "Generations/Register" || method == "Generations/Activate" ||
-      method == "Generations/Rollback" || method == "Generations/PutAdapter" || method == "Generations/DropAdapter" ||
-      method == "Generations/PutProbes" || method == "Generations/DropProbes" || method == "Generations/Validate" ||
-      method == "Generations/SetCanary" || method == "Generations/FitAdapter" || method == "Training/Start" ||
-      method == "Training/Cancel" || method == "Generations/Retire" || method == "Jobs/Cancel" ||
-      method == "Backfill/Start" || method == "Backfill/Pause" || method.starts_with("Console/");
+      method == "Collections/Update" || method == "Collections/Rebuild" || method == "Generations/Register" ||
+      method == "Generations/Activate" || method == "Generations/Rollback" || method == "Generations/PutAdapter" ||
+      method == "Generations/DropAdapter" || method == "Generations/PutProbes" || method == "Generations/DropProbes" ||
+      method == "Generations/Validate" || method == "Generations/SetCanary" || method == "Generations/FitAdapter" ||
+      method == "Training/Start" || method == "Training/Cancel" || method == "Generations/Retire" ||
+      method == "Jobs/Cancel" || method == "Backfill/Start" || method == "Backfill/Pause" ||
+      method.starts_with("Console/");
   const bool fault = code == "INTERNAL" || code == "DATA_LOSS" || code == "UNKNOWN";
   if (!operates && !fault && (code == "OK" || !spdlog::should_log(spdlog::level::debug))) return;
   const auto level = fault ? spdlog::level::err : operates ? spdlog::level::info : spdlog::level::debug;

@@ -67,6 +67,12 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
     return Refuse(context, "Collections/Restore");
   }
 
+  Unary* Update(Context* context, const v1::UpdateRequest* request, v1::UpdateResponse* response) override {
+    return Operate(context, "Collections/Update", [=, this](const CallContext&) {
+      return Convert(core_->engine().UpdateCollection(FromWire(*request)), response->mutable_collection());
+    });
+  }
+
   Unary* Rebuild(Context* context, const v1::RebuildRequest* request, v1::RebuildResponse* response) override {
     return OperateOrWait(
         request->wait(), context, "Collections/Rebuild", [=, this](const CallContext& call) -> absl::Status {

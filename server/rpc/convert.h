@@ -55,6 +55,7 @@ absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request);
 // A query that cannot be converted carries its error, and the call goes on.
 absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request);
 absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults);
+UpdateCollectionCall FromWire(const v1::UpdateRequest& request);
 absl::StatusOr<IndexPayloadCall> FromWire(const v1::IndexPayloadRequest& request);
 RegisterCall FromWire(const v1::RegisterRequest& request);
 ActivateCall FromWire(const v1::ActivateRequest& request);

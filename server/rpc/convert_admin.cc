@@ -172,6 +172,13 @@ absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, 
   LC_ASSIGN_OR_RETURN(call.index, FromWire(request.index()));
   call.index_defaults = defaults;
   LC_ASSIGN_OR_RETURN(call.payload_fields, FieldsOf(request.payload_fields(), "payload_fields"));
+  call.require_generation = request.require_generation();
+  return call;
+}
+
+UpdateCollectionCall FromWire(const v1::UpdateRequest& request) {
+  UpdateCollectionCall call{request.request_id(), request.collection(), std::nullopt};
+  if (request.has_require_generation()) call.require_generation = request.require_generation();
   return call;
 }
 
@@ -247,6 +254,7 @@ void ToWire(const CollectionStatus& status, v1::CollectionInfo* out) {
   ForEachIndexSetting([&](const auto& one) {
     if (const auto* field = WireField(one.name)) Write(status.index.*one.setting, *field, out->mutable_index());
   });
+  out->set_require_generation(status.require_generation);
   out->set_index_choice(status.index_choice);
   if (!status.index_error.ok()) out->set_index_error(MessageOf(status.index_error));
   out->set_exact_scans(gpu::ServingDeviceText());

@@ -374,5 +374,39 @@ TEST_F(Generations, ARollbackIsAnotherViewOfTheSameRows) {
   EXPECT_THAT(HitNames(SearchFor({1, 0, 0, 0}, 10, 2)), ElementsAre("'a'@1", "'b'@2"));
 }
 
+TEST_F(Generations, ACollectionCanDemandThatUpsertsNameTheirGeneration) {
+  MakeCollection(2);
+  Activate(2, /*force=*/true);
+  UpdateCollectionCall update;
+  update.collection = "c";
+  EXPECT_TRUE(Fails(engine_->UpdateCollection(update), Code::kInvalidArgument, {"require_generation", "not set"}));
+  const auto upsert = [&](uint32_t generation) {
+    return engine_->Upsert(BatchOf({ItemOf(Id("i"), {1, 0, 0, 0})}, generation), {});
+  };
+  EXPECT_FALSE(engine_->GetCollection("c")->require_generation);
+  EXPECT_EQ(upsert(0)->generation, 2u);
+  update.require_generation = true;
+  EXPECT_TRUE(engine_->UpdateCollection(update)->require_generation);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(Fails(upsert(0), Code::kInvalidArgument, {"field 'generation'", "require_generation", "1", "2"}));
+    EXPECT_EQ(upsert(1)->generation, 1u);
+    Restart();
+  }
+  EXPECT_TRUE(engine_->GetCollection("c")->require_generation);
+  update.require_generation = false;
+  ASSERT_TRUE(engine_->UpdateCollection(update).ok());
+  EXPECT_TRUE(upsert(0).ok());
+}
+
+TEST_F(Generations, AnUpdateUnderARequestIdTakesPlaceOnce) {
+  MakeCollection();
+  UpdateCollectionCall update{"r", "c", true};
+  ASSERT_TRUE(engine_->UpdateCollection(update)->require_generation);
+  ASSERT_TRUE(engine_->UpdateCollection({"s", "c", false}).ok());
+  EXPECT_FALSE(engine_->UpdateCollection(update)->require_generation) << "the first answer's request took place before";
+  update.require_generation = false;
+  EXPECT_TRUE(Fails(engine_->UpdateCollection(update), Code::kAlreadyExists, {"r"}));
+}
+
 }  // namespace
 }  // namespace lightcone::server

@@ -89,6 +89,12 @@ class FakeEngine : public FakeRollout {
   absl::Status SetAlias(const std::string&, const std::string&, const std::string&) override {
     return absl::OkStatus();
   }
+  absl::StatusOr<CollectionStatus> UpdateCollection(const UpdateCollectionCall& call) override {
+    CollectionStatus status;
+    status.name = call.collection;
+    status.require_generation = call.require_generation.value_or(false);
+    return status;
+  }
   absl::StatusOr<CollectionStatus> Rebuild(const std::string&, const IndexChange& index, bool, const std::string&,
                                            const CallContext& context) override {
     if (on_rebuild) return on_rebuild(context);

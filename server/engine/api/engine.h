@@ -34,6 +34,8 @@ class Engine : public RolloutEngine {
   // An empty `collection` removes the alias (NOT_FOUND when there is none).
   virtual absl::Status SetAlias(const std::string& alias, const std::string& collection,
                                 const std::string& request_id) = 0;
+  // Takes effect for upserts that begin after it.
+  virtual absl::StatusOr<CollectionStatus> UpdateCollection(const UpdateCollectionCall& call) = 0;
   // What `index` leaves open stays as it is. With `wait`, DEADLINE_EXCEEDED and CANCELLED mean that the caller gave up:
   // the rebuilding goes on.
   virtual absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexChange& index, bool wait,

@@ -174,6 +174,14 @@ struct CreateCollectionCall {
   IndexChange index;
   IndexSettings index_defaults;              // the server's, for what `index` leaves open: no part of what is asked
   std::vector<PayloadField> payload_fields;  // fields with an index
+  bool require_generation = false;           // CollectionStatus::require_generation
+};
+
+// Settings to change; an absent one stays as it is.
+struct UpdateCollectionCall {
+  std::string request_id;
+  std::string collection;
+  std::optional<bool> require_generation;
 };
 
 // Payload indexes to add and to drop, online.
@@ -190,7 +198,8 @@ struct CollectionStatus {
   Metric metric = Metric::kLorentz;
   double curvature = 1.0;
   IndexSettings index;
-  uint32_t active_generation = 0;  // 0: none yet
+  bool require_generation = false;  // an upsert of vectors must name their generation
+  uint32_t active_generation = 0;   // 0: none yet
   uint64_t items = 0;
   std::vector<std::pair<uint32_t, uint64_t>> items_by_generation;
   std::vector<SegmentInfo> segments;

@@ -90,6 +90,13 @@ absl::StatusOr<const GenerationRecord*> CollectionState::Resolve(uint32_t asked)
                                    "register it first (draft = ", found->generation, ")"));
 }
 
+absl::Status CollectionState::CheckNamed(uint32_t asked) const {
+  if (asked != 0 || !record.require_generation) return absl::OkStatus();
+  return InvalidField("generation", "not set",
+                      StrCat("the generation that embedded the vectors, because collection '", record.name,
+                             "' has the setting require_generation; there are: ", ListOf(generations)));
+}
+
 absl::StatusOr<const GenerationRecord*> CollectionState::ResolveAny(uint32_t asked) const {
   if (asked == 0 && record.active_generation == 0) {
     return FailedPrecondition(StrCat("collection '", record.name, "' has no active generation; activate one, or name ",

@@ -48,6 +48,8 @@ struct CollectionState {
   absl::StatusOr<const GenerationRecord*> Resolve(uint32_t asked) const;
   // The same with drafts.
   absl::StatusOr<const GenerationRecord*> ResolveAny(uint32_t asked) const;
+  // INVALID_ARGUMENT lists the generations where the collection demands that an upsert of vectors names one.
+  absl::Status CheckNamed(uint32_t asked) const;
 };
 
 // The generation of an item's embedding that a view of `view_generation` serves: the newest at or below it. Items that

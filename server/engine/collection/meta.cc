@@ -22,6 +22,7 @@ constexpr auto kCollectionFields = [](auto& f, auto& r) {
   f.Field("last_generation", r.last_generation);
   f.Field("created_us", r.created_us);
   f.Optional("last_adapter_version", r.last_adapter_version);
+  f.Optional("require_generation", r.require_generation);
 };
 
 constexpr auto kGenerationFields = [](auto& f, auto& r) {

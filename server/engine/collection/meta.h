@@ -37,6 +37,7 @@ struct CollectionRecord {
   // When each probe set was put (microseconds since 1970), by its name: what a validation has to have seen.
   std::map<std::string, int64_t> probe_sets;
   std::vector<PayloadField> payload_fields;  // indexed fields, as the operator named them
+  bool require_generation = false;           // an upsert of vectors must name their generation
   // Serves a share of the searches that give a key, beside the active generation; 0: none.
   uint32_t canary_generation = 0;
   double canary_share = 0;

@@ -104,7 +104,8 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
   }
   const std::string fingerprint =
       StrCat(call.name, "|", MetricName(call.metric), "|", call.curvature, "|", TextOf(call.index),
-             call.payload_fields.empty() ? "" : StrCat("|", DigestOf(TextOf(call.payload_fields))));
+             call.payload_fields.empty() ? "" : StrCat("|", DigestOf(TextOf(call.payload_fields))),
+             call.require_generation ? "|require_generation" : "");
   Catalog& catalog = context_.catalog;
   LC_ASSIGN_OR_RETURN(OperatorTransaction change, OperatorTransaction::BeginOnCatalog(
                                                       context_, {call.request_id, "CreateCollection", fingerprint}));
@@ -121,6 +122,7 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
   record.curvature = lorentz ? call.curvature : 1.0;
   record.index = call.index.Over(call.index_defaults);
   record.payload_fields = call.payload_fields;
+  record.require_generation = call.require_generation;
   record.created_us = change.time_us();
   LC_RETURN_IF_ERROR(record.index.Validate());
   LC_RETURN_IF_ERROR(catalog.CheckNew(call.name, context_.options.limits.collections_max));
@@ -226,6 +228,21 @@ absl::Status CollectionCalls::SetAlias(const std::string& alias, const std::stri
   change.Publish();
   catalog.SetAlias(alias, std::move(target));
   return written.status;
+}
+
+absl::StatusOr<CollectionStatus> CollectionCalls::Update(const UpdateCollectionCall& call) {
+  LC_RETURN_IF_ERROR(CheckRequestId(call.request_id));
+  if (!call.require_generation) return InvalidField("require_generation", "not set", "at least one setting to change");
+  LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(call.collection));
+  const std::string content = StrCat(call.collection, "|require_generation=", *call.require_generation ? 1 : 0);
+  LC_ASSIGN_OR_RETURN(OperatorTransaction change,
+                      OperatorTransaction::Begin(context_, *served->collection,
+                                                 {call.request_id, "UpdateCollection", DigestOf(content)}));
+  if (change.earlier() == nullptr) {
+    change.records().record().require_generation = *call.require_generation;
+    LC_RETURN_IF_ERROR(change.Commit());
+  }
+  return StatusOf(*served);
 }
 
 absl::StatusOr<CollectionStatus> CollectionCalls::Rebuild(const std::string& name, const IndexChange& index, bool wait,

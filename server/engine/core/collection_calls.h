@@ -26,6 +26,7 @@ class CollectionCalls {
   absl::StatusOr<CollectionStatus> Get(const std::string& name) const;
   absl::Status Drop(const std::string& name, const std::string& request_id);
   absl::Status SetAlias(const std::string& alias, const std::string& collection, const std::string& request_id);
+  absl::StatusOr<CollectionStatus> Update(const UpdateCollectionCall& call);
   absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexChange& index, bool wait,
                                            const std::string& request_id, const CallContext& context);
   absl::StatusOr<CollectionStatus> IndexPayload(const IndexPayloadCall& call, const CallContext& context);

@@ -17,6 +17,7 @@ CollectionStatus StatusOf(const Served& served) {
   status.metric = state->record.metric;
   status.curvature = state->record.curvature;
   status.index = state->record.index;
+  status.require_generation = state->record.require_generation;
   status.active_generation = state->record.active_generation;
   const uint32_t view = status.active_generation != 0 ? status.active_generation : UINT32_MAX;
   std::map<uint32_t, uint64_t> by_generation;

@@ -43,6 +43,9 @@ class EngineImpl final : public RolloutFacade {
                         const std::string& request_id) override {
     return collections_.SetAlias(alias, collection, request_id);
   }
+  absl::StatusOr<CollectionStatus> UpdateCollection(const UpdateCollectionCall& call) override {
+    return collections_.Update(call);
+  }
   absl::StatusOr<CollectionStatus> Rebuild(const std::string& collection, const IndexChange& index, bool wait,
                                            const std::string& request_id, const CallContext& context) override {
     return collections_.Rebuild(collection, index, wait, request_id, context);

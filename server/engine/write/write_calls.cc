@@ -1,5 +1,6 @@
 #include "server/engine/write/write_calls.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -113,6 +114,10 @@ absl::StatusOr<WriteResult> WriteCalls::Upsert(UpsertBatch batch, const CallCont
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(batch.collection));
   LC_RETURN_IF_ERROR(CheckUpsert(batch, context_.options.limits));
   const auto state = served->collection->state();
+  const bool brings_vectors = std::any_of(batch.items.begin(), batch.items.end(), [](const UpsertItem& item) {
+    return std::holds_alternative<std::vector<float>>(item.content);
+  });
+  if (brings_vectors) LC_RETURN_IF_ERROR(state->CheckNamed(batch.generation));
   LC_ASSIGN_OR_RETURN(const GenerationRecord* generation, state->Resolve(batch.generation));
   return WriteVectors(*served, *generation, std::move(batch), context);
 }
