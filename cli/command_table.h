@@ -6,9 +6,11 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/commands.h"
+#include "lightcone/v1/types.pb.h"
 
 namespace lightcone::cli {
 
@@ -90,6 +92,9 @@ Request RequestOf(const Flags& flags) {
   LC_SET_FIELD(ef)
   LC_SET_FIELD(nprobe)
   LC_SET_FIELD(target_recall)
+  LC_SET_FIELD(offset)
+  LC_SET_FIELD(score_threshold)
+  LC_SET_FIELD(distance_max)
   LC_SET_FIELD(require_generation)
   LC_SET_FIELD(exact)
   LC_SET_FIELD(profile)
@@ -111,6 +116,18 @@ inline void AddRequestId(CLI::App* app, std::string* request_id) {
 }
 inline void AddFilter(CLI::App* app, std::string* filter) {
   app->add_option("--filter", *filter, "Filter that items must pass, for example: class = \"cat\" and year >= 2020");
+}
+// Paths of the payload's fields that an answer has.
+struct PayloadFlags {
+  std::vector<std::string> include, exclude;
+};
+inline void AddPayloadSelection(CLI::App* app, PayloadFlags* flags) {
+  app->add_option("--field", flags->include, "PATH of a payload field to show; may be repeated; default: all");
+  app->add_option("--without-field", flags->exclude, "PATH of a payload field to leave out; may be repeated");
+}
+inline void SetPayloadSelection(const PayloadFlags& flags, v1::PayloadSelection* selection) {
+  for (const std::string& path : flags.include) selection->add_include(path);
+  for (const std::string& path : flags.exclude) selection->add_exclude(path);
 }
 inline void AddDurability(CLI::App* app, std::string* durability) {
   app->add_option("--durability", *durability,

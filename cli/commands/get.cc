@@ -15,10 +15,12 @@ struct GetFlags {
   std::vector<std::string> ids;
   uint32_t generation = 0;
   bool with_vector = false;
+  PayloadFlags fields;
 };
 
 absl::Status RunGet(Context& context, const GetFlags& flags) {
   auto request = RequestOf<v1::GetRequest>(flags);
+  SetPayloadSelection(flags.fields, request.mutable_payload());
   LC_RETURN_IF_ERROR(AddIds(flags.ids, request.mutable_ids()));
   LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::Get, request));
   if (context.json) {
@@ -39,6 +41,7 @@ void AddGetFlags(CLI::App* app, GetFlags* flags) {
   AddCollectionArgument(app, &flags->collection);
   app->add_option("ids", flags->ids, kItemIdHelp)->required();
   app->add_option("--generation", flags->generation, "Generation whose embedding is read; 0: the newest");
+  AddPayloadSelection(app, &flags->fields);
   app->add_flag("--with-vector", flags->with_vector, "Read vectors (shown with --json)");
 }
 

@@ -16,12 +16,14 @@ struct ScrollFlags {
   uint64_t limit = 100;
   uint32_t page_size = 0;
   bool with_vector = false;
+  PayloadFlags fields;
 };
 
 // With --json prints one object a line, so that a reader need not wait for the end of a large answer.
 absl::Status RunScroll(Context& context, const ScrollFlags& flags) {
   auto request = RequestOf<v1::ScrollRequest>(flags);
   if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
+  SetPayloadSelection(flags.fields, request.mutable_payload());
   LC_ASSIGN_OR_RETURN(client::Client * client, context.Client());
   const std::unique_ptr<client::ScrollCursor> cursor = client->Scroll(request);
   v1::ScrollResponse page;
@@ -58,6 +60,7 @@ void AddScrollFlags(CLI::App* app, ScrollFlags* flags) {
   app->add_option("--limit", flags->limit, "Most items to show; 0: all")->capture_default_str();
   app->add_option("--page-size", flags->page_size, "Items in a message of the server; 0: the server's default");
   app->add_option("--token", flags->token, "Token that an earlier scroll ended with, to go on from there");
+  AddPayloadSelection(app, &flags->fields);
   app->add_flag("--with-vector", flags->with_vector, "Read vectors (shown with --json)");
 }
 

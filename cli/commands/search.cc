@@ -20,9 +20,10 @@ namespace {
 struct SearchFlags {
   std::string collection, vector, vectors, image, item, filter, format = "auto", adapter_mode = "all", canary_key;
   std::vector<uint32_t> evaluate_generations;
-  uint32_t generation = 0, k = 10, ef = 0, nprobe = 0;
+  uint32_t generation = 0, k = 10, offset = 0, ef = 0, nprobe = 0;
   uint64_t wait_for_sequence = 0;
-  std::optional<double> target_recall;
+  std::optional<double> target_recall, score_threshold, distance_max;
+  PayloadFlags fields;
   bool exact = false, with_payload = false, with_vector = false, profile = false;
 };
 
@@ -125,6 +126,9 @@ absl::Status RunSearch(Context& context, const SearchFlags& flags) {
   LC_ASSIGN_OR_RETURN(const v1::AdapterMode adapter_mode, AdapterModeOf(flags.adapter_mode));
   request.set_adapter_mode(adapter_mode);
   if (!flags.filter.empty()) LC_RETURN_IF_ERROR(SetFilter(flags.filter, request.mutable_filter()));
+  if (!flags.fields.include.empty() || !flags.fields.exclude.empty()) {
+    SetPayloadSelection(flags.fields, request.mutable_payload());
+  }
   LC_RETURN_IF_ERROR(AddQueries(flags, &request));
   LC_ASSIGN_OR_RETURN(const auto response, context.Call(&client::Client::Search, request));
   if (context.json) {
@@ -150,6 +154,9 @@ void AddSearchFlags(CLI::App* app, SearchFlags* flags) {
   app->add_option("--image", flags->image, "PNG, JPEG or WebP file to search by, which the server embeds");
   app->add_option("--item", flags->item, "Id of a stored item to search by");
   app->add_option("-k,--k", flags->k, "Number of hits for each query")->capture_default_str();
+  app->add_option("--offset", flags->offset, "Number of the nearest hits to leave out")->capture_default_str();
+  app->add_option("--score-threshold", flags->score_threshold, "Least score of a hit");
+  app->add_option("--distance-max", flags->distance_max, "Greatest distance of a hit");
   AddFilter(app, &flags->filter);
   app->add_option("--generation", flags->generation, "Generation that embedded the query vector; 0: the active one");
   app->add_flag("--exact", flags->exact, "Scan every row instead of walking the graph");
@@ -158,6 +165,7 @@ void AddSearchFlags(CLI::App* app, SearchFlags* flags) {
   app->add_option("--target-recall", flags->target_recall,
                   "Share of the nearest items to find: sets ef and nprobe to what was measured to reach it");
   app->add_flag("--payload", flags->with_payload, "Show payloads");
+  AddPayloadSelection(app, &flags->fields);
   app->add_flag("--with-vector", flags->with_vector, "Read vectors (shown with --json)");
   app->add_flag("--profile", flags->profile, "Show how the search read each segment");
   app->add_option("--wait-for", flags->wait_for_sequence, "Sequence of a write that the search must see");

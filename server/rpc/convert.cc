@@ -217,6 +217,11 @@ absl::StatusOr<FilterNode> FromWire(const v1::Filter& filter, std::string_view f
                       "one of and, or, not, equals, in, range, exists, is_null, is_empty, values_count");
 }
 
+PayloadSelection FromWire(const v1::PayloadSelection& selection) {
+  return {{selection.include().begin(), selection.include().end()},
+          {selection.exclude().begin(), selection.exclude().end()}};
+}
+
 absl::StatusOr<Durability> FromWire(v1::Durability durability) {
   switch (durability) {
     case v1::DURABILITY_UNSPECIFIED:
@@ -350,6 +355,10 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
   call.wait_for_sequence = request.wait_for_sequence();
   LC_ASSIGN_OR_RETURN(call.adapter_mode, FromWire(request.adapter_mode()));
   call.profile = request.profile();
+  call.offset = request.offset();
+  if (request.has_score_threshold()) call.score_threshold = request.score_threshold();
+  if (request.has_distance_max()) call.distance_max = request.distance_max();
+  call.payload = FromWire(request.payload());
   call.canary_key = request.canary_key();
   call.evaluate_generations.assign(request.evaluate_generations().begin(), request.evaluate_generations().end());
   call.queries.reserve(request.queries_size());

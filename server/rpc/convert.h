@@ -50,6 +50,8 @@ absl::StatusOr<std::optional<FilterNode>> FilterOf(const Message& message) {
   return std::optional<FilterNode>(*std::move(node));
 }
 
+PayloadSelection FromWire(const v1::PayloadSelection& selection);
+
 // Calls.
 absl::StatusOr<UpsertBatch> FromWire(const v1::UpsertRequest& request);
 // A query that cannot be converted carries its error, and the call goes on.

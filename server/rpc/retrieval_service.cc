@@ -66,8 +66,9 @@ class RetrievalService final : public CallbackService {
         core_, &core_->read_lane(), context, "Retrieval/Get", [=, this](const CallContext& call) -> absl::Status {
           LC_ASSIGN_OR_RETURN(const std::vector<ItemId> ids, FromWire(request->ids()));
           LC_RETURN_IF_ERROR(CheckDistinct(ids));
-          LC_ASSIGN_OR_RETURN(GetAnswer answer, core_->engine().Get(request->collection(), ids, request->generation(),
-                                                                    request->with_vector(), call));
+          const ItemParts parts(request->with_vector(), FromWire(request->payload()));
+          LC_ASSIGN_OR_RETURN(GetAnswer answer,
+                              core_->engine().Get(request->collection(), ids, request->generation(), parts, call));
           for (StoredItem& item : answer.items) ToWire(std::move(item), response->add_items());
           for (const ItemId& id : answer.missing) ToWire(id, response->add_missing());
           return absl::OkStatus();

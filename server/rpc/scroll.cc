@@ -26,6 +26,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
       : core_(core),
         request_(*request),
         started_(absl::Now()),
+        parts_(request->with_vector(), FromWire(request->payload())),
         collection_(request->collection()),
         token_(request->token()) {
     context_.deadline = DeadlineOf(*context);
@@ -74,7 +75,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
     const uint64_t left = request_.limit() == 0 ? UINT64_MAX : request_.limit() - sent_;
     items = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(items), left));
     LC_ASSIGN_OR_RETURN(ScrollPage page,
-                        core_->engine().Scroll(collection_, *filter_, items, token_, request_.with_vector(), context_));
+                        core_->engine().Scroll(collection_, *filter_, items, token_, parts_, context_));
     collection_ = std::move(page.collection);
     page_.Clear();
     for (StoredItem& item : page.items) ToWire(std::move(item), page_.add_items());
@@ -95,6 +96,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   const absl::Time started_;
   CallContext context_;
   std::atomic<bool> cancelled_{false};
+  const ItemParts parts_;
   std::optional<std::optional<FilterNode>> filter_;  // converted with the first page
   std::string collection_;  // as the request names it, then as the first page did: an alias may point elsewhere later
   std::string token_;

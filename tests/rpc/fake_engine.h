@@ -113,7 +113,7 @@ class FakeEngine : public FakeRollout {
                                      const CallContext&) override {
     return WriteResult{++sequence_, 0, static_cast<uint32_t>(ids.size())};
   }
-  absl::StatusOr<GetAnswer> Get(const std::string&, const std::vector<ItemId>&, uint32_t, bool,
+  absl::StatusOr<GetAnswer> Get(const std::string&, const std::vector<ItemId>&, uint32_t, const ItemParts&,
                                 const CallContext&) override {
     return GetAnswer{};
   }
@@ -122,7 +122,7 @@ class FakeEngine : public FakeRollout {
     return on_search ? on_search(call, context) : SearchAnswer{};
   }
   absl::StatusOr<ScrollPage> Scroll(const std::string&, const std::optional<FilterNode>&, int64_t page_size,
-                                    const std::string& token, bool, const CallContext& context) override {
+                                    const std::string& token, const ItemParts&, const CallContext& context) override {
     return on_scroll ? on_scroll(page_size, token, context.answer_bytes_max) : ScrollPage{};
   }
   absl::StatusOr<CountAnswer> Count(const std::string&, const std::optional<FilterNode>&, const CallContext&) override {

@@ -50,14 +50,14 @@ class Engine : public RolloutEngine {
   virtual absl::StatusOr<WriteResult> Delete(const std::string& collection, const std::vector<ItemId>& ids,
                                              Durability durability, const CallContext& context) = 0;
   virtual absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids,
-                                        uint32_t generation, bool with_vector, const CallContext& context) = 0;
+                                        uint32_t generation, const ItemParts& parts, const CallContext& context) = 0;
   // The raw input of an item. NOT_FOUND without the item, FAILED_PRECONDITION when its input was not kept.
   virtual absl::StatusOr<RawInput> GetInput(const std::string& collection, const ItemId& id) = 0;
   virtual absl::StatusOr<SearchAnswer> Search(const SearchCall& call, const CallContext& context) = 0;
   // One page; `page_size` 0: 1,000 or limits.page_items_max. Pages of a chain see each item that stays put just once.
   // Under an alias, a token goes on in the collection that it is of, wherever the alias points now.
   virtual absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
-                                            int64_t page_size, const std::string& token, bool with_vector,
+                                            int64_t page_size, const std::string& token, const ItemParts& parts,
                                             const CallContext& context) = 0;
   virtual absl::StatusOr<CountAnswer> Count(const std::string& collection, const std::optional<FilterNode>& filter,
                                             const CallContext& context) = 0;

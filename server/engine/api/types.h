@@ -92,8 +92,12 @@ struct SearchCall {
   uint64_t wait_for_sequence = 0;
   std::vector<uint32_t> evaluate_generations;  // reach override, for evaluation only
   AdapterMode adapter_mode = AdapterMode::kDefault;
-  bool profile = false;    // SearchAnswer::profile is wanted
-  std::string canary_key;  // key that chooses active generation or canary, with generation 0
+  bool profile = false;                   // SearchAnswer::profile is wanted
+  std::string canary_key;                 // key that chooses active generation or canary, with generation 0
+  int64_t offset = 0;                     // nearest hits that are left out; with k at most limits.k_max
+  std::optional<double> score_threshold;  // least score of a hit
+  std::optional<double> distance_max;     // greatest distance of a hit
+  PayloadSelection payload;               // needs with_payload
 };
 
 // How a search went about it.
@@ -147,6 +151,14 @@ struct StoredItem {
   std::vector<float> vector;
   uint64_t sequence = 0;
   bool has_input = false;
+};
+
+// What Get and Scroll show of an item.
+struct ItemParts {
+  ItemParts(bool vector = false, PayloadSelection selection = {})  // NOLINT: most callers say true or false.
+      : with_vector(vector), payload(std::move(selection)) {}
+  bool with_vector = false;
+  PayloadSelection payload;
 };
 
 struct GetAnswer {

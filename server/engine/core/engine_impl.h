@@ -62,8 +62,8 @@ class EngineImpl final : public RolloutFacade {
     return writes_.Delete(collection, ids, durability, context);
   }
   absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids, uint32_t generation,
-                                bool with_vector, const CallContext& context) override {
-    return reads_.Get(collection, ids, generation, with_vector, context);
+                                const ItemParts& parts, const CallContext& context) override {
+    return reads_.Get(collection, ids, generation, parts, context);
   }
   absl::StatusOr<RawInput> GetInput(const std::string& collection, const ItemId& id) override {
     return reads_.GetInput(collection, id);
@@ -72,9 +72,9 @@ class EngineImpl final : public RolloutFacade {
     return searches_.Search(call, context);
   }
   absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
-                                    int64_t page_size, const std::string& token, bool with_vector,
+                                    int64_t page_size, const std::string& token, const ItemParts& parts,
                                     const CallContext& context) override {
-    return reads_.Scroll(collection, filter, page_size, token, with_vector, context);
+    return reads_.Scroll(collection, filter, page_size, token, parts, context);
   }
   absl::StatusOr<CountAnswer> Count(const std::string& collection, const std::optional<FilterNode>& filter,
                                     const CallContext& context) override {

@@ -24,6 +24,8 @@ void LiveRecallCalls::Sample(const ServedPtr& served, const SearchCall& call, co
   again.queries.clear();
   again.generation = answer.serving_generation;
   again.with_payload = again.with_vector = false;
+  again.payload = {};
+  again.k += std::exchange(again.offset, 0);
   // Not holding the collection: it may be dropped while this waits.
   sampler_.Offer([this, weak = std::weak_ptr<const Served>(served), again = std::move(again),
                   query = queries[at]](const CallContext& context) {

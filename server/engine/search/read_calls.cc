@@ -24,6 +24,12 @@ absl::StatusOr<std::optional<Filter>> MakeFilter(const std::optional<FilterNode>
   return std::optional<Filter>(std::move(filter));
 }
 
+StoredItem ToStored(const ItemId& id, ItemReader::Read read, bool with_vector, const PayloadSelector& selector) {
+  StoredItem item = ItemReader::ToStored(id, std::move(read), with_vector);
+  item.payload_json = selector.Of(std::move(item.payload_json));
+  return item;
+}
+
 uint32_t ViewGeneration(const CollectionState& state) {
   return state.record.active_generation != 0 ? state.record.active_generation : UINT32_MAX;
 }
@@ -43,13 +49,14 @@ absl::StatusOr<ServedPtr> FindScrolled(const Catalog& catalog, const std::string
 }  // namespace
 
 absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vector<ItemId>& ids, uint32_t generation,
-                                         bool with_vector, const CallContext& context) const {
+                                         const ItemParts& parts, const CallContext& context) const {
   LC_RETURN_IF_ERROR(CheckAlive(context, "get"));
   LC_ASSIGN_OR_RETURN(const ServedPtr served, context_.catalog.Find(name));
   LC_RETURN_IF_ERROR(CheckCount(ids.size(), context_.options.limits.batch_items_max, "ids"));
   for (size_t i = 0; i < ids.size(); ++i) {
     LC_RETURN_IF_ERROR(CheckItemId(ids[i], context_.options.limits.id_bytes_max, StrCat("ids[", i, "]")));
   }
+  LC_ASSIGN_OR_RETURN(const PayloadSelector selector, PayloadSelector::Make(parts.payload, "payload"));
   const auto state = served->collection->state();
   uint32_t view_generation = ViewGeneration(*state);
   if (generation != 0) {
@@ -68,7 +75,7 @@ absl::StatusOr<GetAnswer> ReadCalls::Get(const std::string& name, const std::vec
     int64_t read_bytes = 0;
     for (size_t i = 0; i < now.size(); ++i) {
       if (read[i].found) {
-        answer.items.push_back(ItemReader::ToStored(now[i], std::move(read[i]), with_vector));
+        answer.items.push_back(ToStored(now[i], std::move(read[i]), parts.with_vector, selector));
         read_bytes += BytesOf(answer.items.back());
       } else {
         answer.missing.push_back(now[i]);
@@ -101,7 +108,7 @@ absl::StatusOr<RawInput> ReadCalls::GetInput(const std::string& name, const Item
 }
 
 absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std::optional<FilterNode>& node,
-                                             int64_t page_size, const std::string& token, bool with_vector,
+                                             int64_t page_size, const std::string& token, const ItemParts& parts,
                                              const CallContext& context) const {
   LC_RETURN_IF_ERROR(CheckAlive(context, "scroll"));
   std::optional<ScrollToken> from;
@@ -116,15 +123,9 @@ absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std:
   }
   if (page_size == 0) page_size = std::min(kDefaultPage, context_.options.limits.page_items_max);
   LC_ASSIGN_OR_RETURN(const std::optional<Filter> filter, MakeFilter(node));
+  LC_ASSIGN_OR_RETURN(const PayloadSelector selector, PayloadSelector::Make(parts.payload, "payload"));
   const keys::Range range = keys::ItemRange(collection.number());
-  std::string begin = range.begin;
-  if (from) {
-    if (from->last_key < range.begin || from->last_key >= range.end) {
-      return InvalidField("token", "of another collection", "the token of an earlier page of this collection");
-    }
-    begin = std::move(from->last_key);
-    begin.push_back('\0');  // the smallest key behind it
-  }
+  LC_ASSIGN_OR_RETURN(const std::string begin, ScrollBegin(from, collection.number()));
   const uint32_t view_generation = ViewGeneration(*collection.state());
   const ItemReader reader(&collection);
   const auto iterator = collection.store()->Scan(Table::kItems, begin, range.end);
@@ -143,7 +144,7 @@ absl::StatusOr<ScrollPage> ReadCalls::Scroll(const std::string& name, const std:
     LC_ASSIGN_OR_RETURN(auto chunk, reader.ReadChunk(iterator.get(), chunk_items, bytes_left, view_generation,
                                                      filter ? &*filter : nullptr));
     for (auto& entry : chunk) {
-      StoredItem item = ItemReader::ToStored(entry.id, std::move(entry.read), with_vector);
+      StoredItem item = ToStored(entry.id, std::move(entry.read), parts.with_vector, selector);
       bytes += BytesOf(item);
       more = page.items.size() == static_cast<size_t>(page_size) || (!page.items.empty() && bytes > bytes_max);
       if (more) break;

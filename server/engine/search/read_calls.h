@@ -19,10 +19,10 @@ class ReadCalls {
   explicit ReadCalls(const Context& context) : context_(context) {}
 
   absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids, uint32_t generation,
-                                bool with_vector, const CallContext& context) const;
+                                const ItemParts& parts, const CallContext& context) const;
   absl::StatusOr<RawInput> GetInput(const std::string& collection, const ItemId& id) const;
   absl::StatusOr<ScrollPage> Scroll(const std::string& collection, const std::optional<FilterNode>& filter,
-                                    int64_t page_size, const std::string& token, bool with_vector,
+                                    int64_t page_size, const std::string& token, const ItemParts& parts,
                                     const CallContext& context) const;
   absl::StatusOr<CountAnswer> Count(const std::string& collection, const std::optional<FilterNode>& filter,
                                     const CallContext& context) const;

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "base/status.h"
+#include "store/keys.h"
 
 namespace lightcone::server {
 namespace {
@@ -61,6 +62,15 @@ absl::StatusOr<ScrollToken> DecodeScrollToken(std::string_view text) {
     return BadToken();
   }
   return ScrollToken{ReadBigEndian(body.substr(1)), std::string(body.substr(kHeaderBytes))};
+}
+
+absl::StatusOr<std::string> ScrollBegin(const std::optional<ScrollToken>& token, uint32_t collection) {
+  const keys::Range range = keys::ItemRange(collection);
+  if (!token) return range.begin;
+  if (token->last_key < range.begin || token->last_key >= range.end) {
+    return InvalidField("token", "of another collection", "the token of an earlier page of this collection");
+  }
+  return token->last_key + '\0';  // the smallest key behind it
 }
 
 }  // namespace lightcone::server

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,9 @@ std::string EncodeScrollToken(const ScrollToken& token);
 
 // INVALID_ARGUMENT naming field 'token' for anything that EncodeScrollToken did not make.
 absl::StatusOr<ScrollToken> DecodeScrollToken(std::string_view text);
+
+// The key of table kItems at which a walk over the collection goes on: behind the token's, or at the beginning without
+// a token. INVALID_ARGUMENT naming field 'token' for one of another collection.
+absl::StatusOr<std::string> ScrollBegin(const std::optional<ScrollToken>& token, uint32_t collection);
 
 }  // namespace lightcone::server

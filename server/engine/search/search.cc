@@ -256,7 +256,7 @@ absl::Status SearchRun::Bind(const BoundVector& query, uint32_t generation, Boun
   }
   request.generation = generation;
   request.view_generation = view_generation_;
-  request.k = call_.k + (query.left_out ? 1 : 0);
+  request.k = HitsRanked() + (query.left_out ? 1 : 0);
   request.exact = call_.exact;
   request.ef = call_.ef;
   request.nprobe = call_.nprobe;
@@ -296,7 +296,8 @@ void SearchRun::CountHits(std::span<const Leg> legs) {
   for (size_t i = 0; i < legs.size(); ++i) {
     if (i > 0 && legs[i].query != legs[i - 1].query) hits += std::exchange(of_query, 0);
     if (!legs[i].result.ok()) continue;
-    of_query = std::max(of_query, std::min(call_.k, static_cast<int64_t>(legs[i].result->hits.size())));
+    const int64_t found = static_cast<int64_t>(legs[i].result->hits.size()) - call_.offset;
+    of_query = std::max(of_query, std::min(call_.k, found));
   }
   (void)found_.Add((hits + of_query) * kHitBytes);  // Run looks at the status.
 }
@@ -310,6 +311,11 @@ void SearchRun::KeepNewest(std::vector<Candidate>* candidates) {
   }
   if (newest.size() == candidates->size()) return;
   std::erase_if(*candidates, [&](const Candidate& c) { return newest[c.hit.internal_id] != c.generation; });
+}
+
+bool SearchRun::IsWithinBounds(const Candidate& candidate) const {
+  if (call_.distance_max && !(candidate.hit.distance <= *call_.distance_max)) return false;
+  return !call_.score_threshold || -candidate.ranked >= *call_.score_threshold;
 }
 
 QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, bool* finished) {
@@ -340,11 +346,12 @@ QueryAnswer SearchRun::Merge(const BoundVector& query, std::vector<Leg*> legs, b
   }
   *finished = late.ok();
   if (legs.size() > 1) KeepNewest(&candidates);
+  std::erase_if(candidates, [this](const Candidate& c) { return !IsWithinBounds(c); });
   // A calibration may round two distances of its leg to one: the leg's own order stands then.
   const auto place = [](const Candidate& c) { return std::tuple(c.ranked, c.hit.distance, c.hit.internal_id); };
   std::sort(candidates.begin(), candidates.end(),
             [&](const Candidate& a, const Candidate& b) { return place(a) < place(b); });
-  const auto keep = std::min(candidates.size(), static_cast<size_t>(call_.k + (query.left_out ? 1 : 0)));
+  const auto keep = std::min(candidates.size(), static_cast<size_t>(HitsRanked() + (query.left_out ? 1 : 0)));
   candidates.resize(keep);
   answer.status = Fill(candidates, query, &answer.hits);
   if (!answer.status.ok()) answer.hits.clear();
@@ -365,10 +372,15 @@ absl::Status SearchRun::Fill(const std::vector<Candidate>& candidates, const Bou
     row = std::max(row, std::pair(ids[i], candidates[i].generation));
   }
   std::vector<Candidate> kept;
+  int64_t left_out = 0;  // hits before the offset
   for (size_t i = 0; i < rows.size() && hits->size() < static_cast<size_t>(call_.k); ++i) {
     ResolvedRow& row = rows[i];
     if (!row.found || newest[row.id] != std::pair(ids[i], candidates[i].generation)) continue;
     if (query.left_out && *query.left_out == row.id) continue;
+    if (left_out < call_.offset) {
+      ++left_out;
+      continue;
+    }
     const Candidate& c = candidates[i];
     kept.push_back(c);
     hits->push_back({std::move(row.id),
@@ -387,15 +399,18 @@ absl::StatusOr<std::vector<ResolvedRow>> SearchRun::Resolve(std::span<const uint
   std::vector<ResolvedRow> rows;
   rows.reserve(ids.size());
   ReadSize size;
-  int64_t hits_left = call_.k;
+  int64_t before = call_.offset, hits_left = call_.k;
   while (!ids.empty()) {
     const std::span<const uint64_t> now = ids.first(call_.with_payload ? size.Of(ids.size()) : ids.size());
     ids = ids.subspan(now.size());
     LC_ASSIGN_OR_RETURN(std::vector<ResolvedRow> some, collection_->ResolveRows(now, call_.with_payload));
     int64_t bytes = 0;
     for (ResolvedRow& row : some) {
-      const bool hit = row.found && !(query.left_out && *query.left_out == row.id) && hits_left > 0;
+      const bool ranked = row.found && !(query.left_out && *query.left_out == row.id);
+      const bool hit = ranked && before == 0 && hits_left > 0;
+      before -= ranked && before > 0;
       hits_left -= hit;
+      if (hit && selector_ != nullptr) row.record.payload_json = selector_->Of(std::move(row.record.payload_json));
       if (hit) bytes += BytesOf(row.id) + static_cast<int64_t>(row.record.payload_json.size());
       rows.push_back(std::move(row));
     }

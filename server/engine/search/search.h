@@ -94,6 +94,8 @@ class SearchRun {
 
   // Factors for legs of searches that name no breadth. They must outlive the run.
   void UseBreadths(const LiveBreadths* breadths) { breadths_ = breadths; }
+  // Selects fields of the hits' payloads. It must outlive the run.
+  void UseSelector(const PayloadSelector* selector) { selector_ = selector; }
 
   // `queries`: one a query of the call.
   absl::StatusOr<SearchAnswer> Run(const std::vector<BoundVector>& queries);
@@ -131,6 +133,10 @@ class SearchRun {
   void SearchLegs(const std::vector<BoundVector>& queries, std::span<Leg> legs);
   // The legs, which are ordered by query, in as many groups as keep all threads busy; those of one query in one group.
   static std::vector<std::span<Leg>> Grouped(std::vector<Leg>& legs, size_t queries, int threads);
+  // Hits that are ranked: those of the answer, and those before them that it leaves out.
+  int64_t HitsRanked() const { return call_.k + call_.offset; }
+  // Whether the call's bounds on distance and score let the candidate through.
+  bool IsWithinBounds(const Candidate& candidate) const;
   // Of an item that was embedded anew while it was searched for, legs may find two embeddings: the newest stays.
   static void KeepNewest(std::vector<Candidate>* candidates);
   // The hits that the legs' queries will have at least, for legs that found them.
@@ -142,6 +148,7 @@ class SearchRun {
   absl::Status FillVectors(const std::vector<Candidate>& candidates, std::vector<EngineHit>* hits);
 
   const LiveBreadths* breadths_ = nullptr;
+  const PayloadSelector* selector_ = nullptr;
   Collection* const collection_;
   const CollectionState& state_;
   const uint32_t generation_;

@@ -1,6 +1,7 @@
 #include "server/engine/search/search_calls.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -23,6 +24,18 @@ constexpr size_t kKeyBytesMax = 256;
 absl::Status CheckSearch(const SearchCall& call, const Limits& limits) {
   LC_RETURN_IF_ERROR(CheckCount(call.queries.size(), limits.queries_max, "queries"));
   if (call.k < 1 || call.k > limits.k_max) return InvalidField("k", StrCat(call.k), StrCat("1 .. ", limits.k_max));
+  if (call.offset < 0 || call.offset > limits.k_max - call.k) {
+    return InvalidField("offset", StrCat(call.offset), StrCat("0 .. ", limits.k_max - call.k, " with k = ", call.k));
+  }
+  if (call.score_threshold && !std::isfinite(*call.score_threshold)) {
+    return InvalidField("score_threshold", StrCat(*call.score_threshold), "a finite number");
+  }
+  if (call.distance_max && !std::isfinite(*call.distance_max)) {
+    return InvalidField("distance_max", StrCat(*call.distance_max), "a finite number");
+  }
+  if (!call.with_payload && !call.payload.all()) {
+    return InvalidField("payload", "given", "left out where with_payload is not set");
+  }
   if (call.ef < 0 || call.ef > limits.ef_max) {
     return InvalidField("ef", StrCat(call.ef), StrCat("0 (the collection's setting) .. ", limits.ef_max));
   }
@@ -108,6 +121,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
                                                        const CallContext& context) {
   Collection& collection = *served->collection;
   LC_RETURN_IF_ERROR(CheckSearch(call, context_.options.limits));
+  LC_ASSIGN_OR_RETURN(const PayloadSelector selector, PayloadSelector::Make(call.payload, "payload"));
   std::optional<Filter> filter;
   if (call.filter) {
     LC_ASSIGN_OR_RETURN(filter, Filter::Make(*call.filter));
@@ -124,6 +138,7 @@ absl::StatusOr<SearchAnswer> SearchCalls::SearchServed(const ServedPtr& served, 
   SearchRun run(&collection, *state, generation->generation, call, filter ? &*filter : nullptr, &context_.pool,
                 context);
   run.UseBreadths(&served->live->breadths());
+  run.UseSelector(&selector);
   absl::StatusOr<SearchAnswer> answer = run.Run(queries);
   const absl::Time ended = absl::Now();
   served->search_times->Note(ended, ended - began);

@@ -1,0 +1,101 @@
+// What applications choose of an answer: an offset, bounds on distance and score, and fields of the payloads.
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "engine_testing.h"
+#include "random_filters.h"
+
+namespace lightcone::server {
+namespace {
+
+using Code = absl::StatusCode;
+
+class Selections : public EngineTest {
+ protected:
+  // Random items with ids 0 .. count - 1.
+  void WriteRandom(uint64_t count) {
+    std::vector<UpsertItem> items;
+    for (uint64_t i = 0; i < count; ++i) {
+      items.push_back(ItemOf(Id(i), RandomVector(&random_, kDimension), cases_.Object(2).dump()));
+    }
+    Write(BatchOf(std::move(items)));
+  }
+
+  RandomCases cases_{29};
+  std::mt19937 random_{31};
+};
+
+std::vector<std::pair<double, ItemId>> PlacesOf(const std::vector<EngineHit>& hits) {
+  std::vector<std::pair<double, ItemId>> places;
+  for (const EngineHit& hit : hits) places.emplace_back(hit.distance, hit.id);
+  return places;
+}
+
+TEST_F(Selections, AnOffsetAndBoundsCutTheRankingOfAllHits) {
+  MakeCollection();
+  WriteRandom(300);
+  for (int round = 0; round < 30; ++round) {
+    SearchCall call = SearchFor(RandomVector(&random_, kDimension), 300);
+    call.exact = round % 2 == 0;
+    if (round % 3 == 0) call.filter = cases_.Node(2);
+    const auto all = PlacesOf(Hits(call));
+    call.k = 1 + round;
+    call.offset = 3 * (round % 7);
+    std::vector<std::pair<double, ItemId>> expected = all;
+    if (round % 4 == 1 && !all.empty()) call.distance_max = all[all.size() / 3].first;
+    if (round % 4 == 2 && !all.empty()) call.score_threshold = -all[all.size() / 2].first;
+    std::erase_if(expected, [&](const auto& place) {
+      return (call.distance_max && place.first > *call.distance_max) ||
+             (call.score_threshold && -place.first < *call.score_threshold);
+    });
+    expected.erase(expected.begin(),
+                   expected.begin() + std::min<int64_t>(call.offset, static_cast<int64_t>(expected.size())));
+    expected.resize(std::min(expected.size(), static_cast<size_t>(call.k)));
+    EXPECT_EQ(PlacesOf(Hits(call)), expected) << "round " << round;
+  }
+}
+
+TEST_F(Selections, ASearchRefusesOffsetsAndBoundsThatItCannotServe) {
+  MakeCollection();
+  SearchCall call = SearchFor({0, 0, 0, 0}, 10);
+  call.offset = engine_->options().limits.k_max;
+  EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kInvalidArgument, {"offset", "9990 with k = 10"}));
+  call.offset = 0;
+  call.score_threshold = std::nan("");
+  EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kInvalidArgument, {"score_threshold", "nan"}));
+  call.score_threshold.reset();
+  call.distance_max = INFINITY;
+  EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kInvalidArgument, {"distance_max", "inf"}));
+  call.distance_max.reset();
+  call.payload.include = {"a"};
+  EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kInvalidArgument, {"payload", "with_payload"}));
+  call.with_payload = true;
+  call.payload.include = {"a", "b..c"};
+  EXPECT_TRUE(Fails(engine_->Search(call, {}), Code::kInvalidArgument, {"payload.include[1]", "b..c"}));
+}
+
+TEST_F(Selections, ChosenFieldsKeepTheirPlaces) {
+  MakeCollection();
+  const std::string payload = R"({"z":1,"a":[{"b":1,"c":2},{"c":3},4],"d.e":{"x":null,"y":[]}})";
+  Write(BatchOf({ItemOf(Id("i"), {1, 0, 0, 0}, payload)}));
+  const auto shown = [&](std::vector<std::string> include, std::vector<std::string> exclude) {
+    const ItemParts parts(false, {include, exclude});
+    const std::string got = engine_->Get("c", {Id("i")}, 0, parts, {})->items.at(0).payload_json;
+    EXPECT_EQ(engine_->Scroll("c", {}, 0, "", parts, {})->items.at(0).payload_json, got);
+    SearchCall call = SearchFor({1, 0, 0, 0});
+    call.with_payload = true;
+    call.payload = {include, exclude};
+    EXPECT_EQ(Hits(call).at(0).payload_json, got);
+    return got;
+  };
+  EXPECT_EQ(shown({}, {}), payload);
+  EXPECT_EQ(shown({"a.b", "z"}, {}), R"({"z":1,"a":[{"b":1}]})");
+  EXPECT_EQ(shown({R"("d.e".x)"}, {}), R"({"d.e":{"x":null}})");
+  EXPECT_EQ(shown({"none"}, {}), "{}");
+  EXPECT_EQ(shown({}, {"a.c", R"("d.e")"}), R"({"z":1,"a":[{"b":1},{},4]})");
+  EXPECT_EQ(shown({"a"}, {"a.c"}), R"({"a":[{"b":1},{},4]})");
+}
+
+}  // namespace
+}  // namespace lightcone::server
