@@ -115,15 +115,15 @@ inline void AddRequestId(CLI::App* app, std::string* request_id) {
                   "Id of the request: a call with the same id is carried out once. Default: a new id");
 }
 inline void AddFilter(CLI::App* app, std::string* filter) {
-  app->add_option("--filter", *filter, "Filter that items must pass, for example: class = \"cat\" and year >= 2020");
+  app->add_option("--filter", *filter, "Filter that items must pass, like class = \"cat\"");
 }
 // Paths of the payload's fields that an answer has.
 struct PayloadFlags {
   std::vector<std::string> include, exclude;
 };
 inline void AddPayloadSelection(CLI::App* app, PayloadFlags* flags) {
-  app->add_option("--field", flags->include, "PATH of a payload field to show; may be repeated; default: all");
-  app->add_option("--without-field", flags->exclude, "PATH of a payload field to leave out; may be repeated");
+  app->add_option("--field", flags->include, "PATH of a payload field to show; default: all");
+  app->add_option("--without-field", flags->exclude, "PATH of a payload field to leave out");
 }
 inline void SetPayloadSelection(const PayloadFlags& flags, v1::PayloadSelection* selection) {
   for (const std::string& path : flags.include) selection->add_include(path);
@@ -131,7 +131,7 @@ inline void SetPayloadSelection(const PayloadFlags& flags, v1::PayloadSelection*
 }
 inline void AddDurability(CLI::App* app, std::string* durability) {
   app->add_option("--durability", *durability,
-                  "What a write survives: durable (a loss of power; the default) or process (a kill of the server)");
+                  "What a write survives: durable (a loss of power; the default) or process (a kill)");
 }
 inline constexpr char kItemIdHelp[] =
     "Id of an item: digits are a number, anything else is a name, \"42\" in double "

@@ -154,7 +154,7 @@ void AddSearchFlags(CLI::App* app, SearchFlags* flags) {
   app->add_option("--image", flags->image, "PNG, JPEG or WebP file to search by, which the server embeds");
   app->add_option("--item", flags->item, "Id of a stored item to search by");
   app->add_option("-k,--k", flags->k, "Number of hits for each query")->capture_default_str();
-  app->add_option("--offset", flags->offset, "Number of the nearest hits to leave out")->capture_default_str();
+  app->add_option("--offset", flags->offset, "Nearest hits to leave out")->capture_default_str();
   app->add_option("--score-threshold", flags->score_threshold, "Least score of a hit");
   app->add_option("--distance-max", flags->distance_max, "Greatest distance of a hit");
   AddFilter(app, &flags->filter);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/dcheck.h"
 #include "base/half.h"
 #include "base/status.h"
 
@@ -333,6 +334,18 @@ absl::StatusOr<double> TargetRecallOf(const v1::SearchRequest& request) {
 }
 
 }  // namespace
+
+absl::StatusOr<DeleteByFilterCall> FilterDeleteOf(const v1::DeleteRequest& request) {
+  LC_DCHECK(request.has_filter());
+  if (request.ids_size() > 0) return InvalidField("ids", "given", "left out where there is a filter");
+  DeleteByFilterCall call;
+  call.collection = request.collection();
+  LC_ASSIGN_OR_RETURN(call.filter, FromWire(request.filter(), "filter"));
+  call.limit = request.limit();
+  call.token = request.token();
+  LC_ASSIGN_OR_RETURN(call.durability, FromWire(request.durability()));
+  return call;
+}
 
 absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request) {
   SearchCall call;

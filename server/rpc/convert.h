@@ -59,6 +59,8 @@ absl::StatusOr<SearchCall> FromWire(const v1::SearchRequest& request);
 absl::StatusOr<CreateCollectionCall> FromWire(const v1::CreateRequest& request, const IndexSettings& defaults);
 UpdateCollectionCall FromWire(const v1::UpdateRequest& request);
 absl::StatusOr<IndexPayloadCall> FromWire(const v1::IndexPayloadRequest& request);
+// REQUIRES: the request has a filter. INVALID_ARGUMENT where it has ids besides.
+absl::StatusOr<DeleteByFilterCall> FilterDeleteOf(const v1::DeleteRequest& request);
 RegisterCall FromWire(const v1::RegisterRequest& request);
 ActivateCall FromWire(const v1::ActivateRequest& request);
 SwitchCall FromWire(const v1::RollbackRequest& request);

@@ -78,14 +78,8 @@ class RetrievalService final : public CallbackService {
   Unary* Delete(Context* context, const v1::DeleteRequest* request, v1::DeleteResponse* response) override {
     return StartUnary(core_, &core_->write_lane(), context, "Retrieval/Delete",
                       [=, this](const CallContext& call) -> absl::Status {
-                        LC_ASSIGN_OR_RETURN(const std::vector<ItemId> ids, FromWire(request->ids()));
-                        LC_ASSIGN_OR_RETURN(const Durability durability, FromWire(request->durability()));
-                        LC_ASSIGN_OR_RETURN(const WriteResult result,
-                                            core_->engine().Delete(request->collection(), ids, durability, call));
-                        response->set_sequence(result.sequence);
-                        response->set_deleted(result.items);
-                        response->set_durability(ToWire(durability));
-                        return absl::OkStatus();
+                        return request->has_filter() ? DeleteByFilter(*request, call, response)
+                                                     : DeleteByIds(*request, call, response);
                       });
   }
 
@@ -117,6 +111,28 @@ class RetrievalService final : public CallbackService {
   }
 
  private:
+  absl::Status DeleteByIds(const v1::DeleteRequest& request, const CallContext& call, v1::DeleteResponse* response) {
+    if (request.limit() != 0) return InvalidField("limit", StrCat(request.limit()), "0 where there is no filter");
+    if (!request.token().empty()) return InvalidField("token", "given", "left out where there is no filter");
+    LC_ASSIGN_OR_RETURN(const std::vector<ItemId> ids, FromWire(request.ids()));
+    LC_ASSIGN_OR_RETURN(const Durability durability, FromWire(request.durability()));
+    LC_ASSIGN_OR_RETURN(const WriteResult result, core_->engine().Delete(request.collection(), ids, durability, call));
+    response->set_sequence(result.sequence);
+    response->set_deleted(result.items);
+    response->set_durability(ToWire(durability));
+    return absl::OkStatus();
+  }
+
+  absl::Status DeleteByFilter(const v1::DeleteRequest& request, const CallContext& call, v1::DeleteResponse* response) {
+    LC_ASSIGN_OR_RETURN(const DeleteByFilterCall deletion, FilterDeleteOf(request));
+    LC_ASSIGN_OR_RETURN(const DeleteByFilterAnswer answer, core_->engine().DeleteByFilter(deletion, call));
+    response->set_sequence(answer.sequence);
+    response->set_deleted(answer.deleted);
+    response->set_durability(ToWire(deletion.durability));
+    response->set_token(answer.token);
+    return absl::OkStatus();
+  }
+
   RpcCore* const core_;
   ArenaMessages<v1::UpsertRequest, v1::UpsertResponse> upsert_messages_;
   ArenaMessages<v1::SearchRequest, v1::SearchResponse> search_messages_;

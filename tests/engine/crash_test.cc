@@ -35,10 +35,18 @@ int ChildWrites(const std::string& folder, int pipe, uint64_t from) {
   for (uint64_t n = from;; ++n) {
     const uint64_t id = n % 37;
     bool acknowledged = false;
-    if (n % 11 == 0) {
+    if (n % 22 == 0) {
+      DeleteByFilterCall call;
+      call.collection = "c";
+      call.filter = Leaf(FilterNode::Kind::kEquals, "id", {static_cast<int64_t>(id)});
+      call.durability = Durability::kProcess;
+      const auto answer = engine->DeleteByFilter(call, {});
+      acknowledged = answer.ok() && answer->token.empty();
+    } else if (n % 11 == 0) {
       acknowledged = engine->Delete("c", {Id(id)}, Durability::kProcess, {}).ok();
     } else {
-      acknowledged = engine->Upsert(BatchOf({ItemOf(Id(id), VectorOf(id, n), StrCat("{\"n\":", n, "}"))}, 1), {}).ok();
+      const std::string payload = StrCat("{\"id\":", id, ",\"n\":", n, "}");
+      acknowledged = engine->Upsert(BatchOf({ItemOf(Id(id), VectorOf(id, n), payload)}, 1), {}).ok();
     }
     if (!acknowledged) return 3;
     if (!Tell(pipe, id, n % 11 == 0 ? 0 : n)) return 4;

@@ -113,6 +113,9 @@ class FakeEngine : public FakeRollout {
                                      const CallContext&) override {
     return WriteResult{++sequence_, 0, static_cast<uint32_t>(ids.size())};
   }
+  absl::StatusOr<DeleteByFilterAnswer> DeleteByFilter(const DeleteByFilterCall&, const CallContext&) override {
+    return DeleteByFilterAnswer{++sequence_, 0, ""};
+  }
   absl::StatusOr<GetAnswer> Get(const std::string&, const std::vector<ItemId>&, uint32_t, const ItemParts&,
                                 const CallContext&) override {
     return GetAnswer{};

@@ -49,6 +49,11 @@ class Engine : public RolloutEngine {
   virtual absl::StatusOr<WriteResult> Upsert(UpsertBatch batch, const CallContext& context) = 0;
   virtual absl::StatusOr<WriteResult> Delete(const std::string& collection, const std::vector<ItemId>& ids,
                                              Durability durability, const CallContext& context) = 0;
+  // One batch, which is deleted as a whole or not at all. Items that are written after they were read stay, and a later
+  // call of the chain does not come back to them. A chain of calls deletes every item that passes and that nobody
+  // writes meanwhile.
+  virtual absl::StatusOr<DeleteByFilterAnswer> DeleteByFilter(const DeleteByFilterCall& call,
+                                                              const CallContext& context) = 0;
   virtual absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids,
                                         uint32_t generation, const ItemParts& parts, const CallContext& context) = 0;
   // The raw input of an item. NOT_FOUND without the item, FAILED_PRECONDITION when its input was not kept.

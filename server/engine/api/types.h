@@ -17,6 +17,7 @@
 #include "index/api/collection_index.h"
 #include "server/engine/filter/filter.h"
 #include "server/engine/filter/payload_field.h"
+#include "server/engine/filter/payload_selection.h"
 #include "store/records.h"
 #include "store/store.h"
 
@@ -170,6 +171,21 @@ struct ScrollPage {
   std::vector<StoredItem> items;
   std::string token;       // empty: the end
   std::string collection;  // name of the collection that was read, where the call named an alias too
+};
+
+// Deletes items that pass a filter, in the order of their ids: one batch.
+struct DeleteByFilterCall {
+  std::string collection;
+  FilterNode filter;
+  int64_t limit = 0;  // most items; 0: limits.batch_items_max, which no call is above
+  std::string token;  // where an earlier call ended; empty: from the beginning
+  Durability durability = Durability::kDurable;
+};
+
+struct DeleteByFilterAnswer {
+  uint64_t sequence = 0;
+  uint32_t deleted = 0;
+  std::string token;  // empty: no more items pass
 };
 
 struct CountAnswer {

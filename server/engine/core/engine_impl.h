@@ -12,6 +12,7 @@
 #include "server/engine/core/collection_calls.h"
 #include "server/engine/core/maintenance.h"
 #include "server/engine/core/rollout_facade.h"
+#include "server/engine/search/filter_deletes.h"
 #include "server/engine/search/live_recall.h"
 #include "server/engine/search/read_calls.h"
 #include "server/engine/search/search_calls.h"
@@ -61,6 +62,10 @@ class EngineImpl final : public RolloutFacade {
                                      Durability durability, const CallContext& context) override {
     return writes_.Delete(collection, ids, durability, context);
   }
+  absl::StatusOr<DeleteByFilterAnswer> DeleteByFilter(const DeleteByFilterCall& call,
+                                                      const CallContext& context) override {
+    return filter_deletes_.DeleteByFilter(call, context);
+  }
   absl::StatusOr<GetAnswer> Get(const std::string& collection, const std::vector<ItemId>& ids, uint32_t generation,
                                 const ItemParts& parts, const CallContext& context) override {
     return reads_.Get(collection, ids, generation, parts, context);
@@ -98,6 +103,7 @@ class EngineImpl final : public RolloutFacade {
   LiveRecallCalls live_recall_{context_};
   CollectionCalls collections_{context_};
   WriteCalls writes_{context_};
+  FilterDeletes filter_deletes_{context_};
   ReadCalls reads_{context_};
   SearchCalls searches_{context_, live_recall_};
   Maintenance maintenance_{context_};

@@ -196,15 +196,20 @@ void WriteGroup::PlanUpsert(WriteJob* job) {
   Finish(std::move(log), std::move(change));
 }
 
+bool WriteGroup::IsExpected(const ExpectedHead& expected, const ItemRecord& head) {
+  return expected.internal_id == head.internal_id && (expected.sequence == 0 || expected.sequence == head.sequence);
+}
+
 void WriteGroup::PlanDelete(WriteJob* job) {
   ChangeRecord log;
   Change change;
   change.sequence = progress_.sequence + 1;
   uint32_t deleted = 0;
-  for (const ItemId& id : job->ids) {
+  for (size_t i = 0; i < job->ids.size(); ++i) {
+    const ItemId& id = job->ids[i];
     const std::string key = keys::Item(number_, id);
     Head& head = heads_.find(key)->second;
-    if (!head) continue;
+    if (!head || (!job->expected.empty() && !IsExpected(job->expected[i], *head))) continue;
     RemoveContent(id, head, &log, &change);
     batch_.Delete(Table::kItems, key);
     head.reset();

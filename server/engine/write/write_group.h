@@ -49,6 +49,7 @@ class WriteGroup {
   // Of the first head that the job needs and nobody can read.
   absl::Status DamageOf(const WriteJob& job) const;
   void PlanUpsert(WriteJob* job);
+  static bool IsExpected(const ExpectedHead& expected, const ItemRecord& head);
   void PlanDelete(WriteJob* job);
   // The index is not told: the whole generation leaves it when the last of its embeddings is gone.
   void PlanDropGeneration(WriteJob* job);

@@ -34,6 +34,12 @@ struct PreparedItem {
   std::optional<uint64_t> expected_sequence;
 };
 
+// The content that an item must have.
+struct ExpectedHead {
+  uint64_t internal_id = 0;
+  uint64_t sequence = 0;  // 0: whatever embedded the content meanwhile
+};
+
 // One RPC batch: an upsert (items) or a delete (ids). Takes effect as a whole or not at all.
 struct WriteJob {
   uint32_t generation = 0;       // 0: a delete
@@ -41,6 +47,8 @@ struct WriteJob {
   bool same_content = false;
   std::vector<PreparedItem> items;
   std::vector<ItemId> ids;
+  // Of a delete: the heads that the items must still have, one an id; an item with another head stays. Empty: any.
+  std::vector<ExpectedHead> expected;
   Durability durability = Durability::kDurable;
 
   // Owned by the writer from Submit on.
