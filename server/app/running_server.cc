@@ -7,6 +7,7 @@
 #include "server/app/serve.h"
 #include "server/engine/core/device.h"
 #include "server/http/console_api.h"
+#include "server/http/routes.h"
 #include "server/http/server.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/address.h"
@@ -76,12 +77,16 @@ EngineOptions EngineOptionsOf(const ServerConfig& config) {
   return out;
 }
 
+HostNames NamesOf(const ServerConfig& config, const Address& http) {
+  return HostNames(StrCat(http.host, ",", config.console_host));
+}
+
 // Whoever reaches the port may act, so a console that others than this machine reach only shows, unless it is told.
 ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http, Metrics* metrics) {
   const bool local = http.host == "localhost" || http.host == "::1" || http.host.rfind("127.", 0) == 0;
   ConsoleOptions out;
   out.read_only = config.console_mode == "auto" ? !local : config.console_mode != "operate";
-  out.host = config.console_host;
+  out.names = NamesOf(config, http);
   out.version = std::string(ServerVersion());
   out.observe = [metrics](std::string_view method, const absl::Status& status, absl::Duration elapsed) {
     const std::string message = MessageOf(status);
@@ -92,7 +97,7 @@ ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http,
 
 std::string IndexPage(const Bound& bound) {
   return StrCat("Lightcone ", ServerVersion(), "\n\ngRPC      ", bound.grpc.empty() ? "starting" : bound.grpc,
-                "\n/metrics  for Prometheus\n/healthz  200 while the process lives\n",
+                "\n/metrics  for Prometheus\n/healthz  200 while the process lives, as /livez\n",
                 "/readyz   200 while calls are taken, 503 while starting or draining\n");
 }
 
@@ -128,9 +133,14 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
     if (config.console_mode != "off") {
       parts->console = std::make_unique<ConsoleApi>(ConsoleOptionsOf(config, http, &parts->metrics), &parts->metrics);
       for (const std::string& method : ConsoleMethods()) parts->metrics.ExpectCalls(method);
-      handlers.api = [parts](const ApiRequest& request) { return parts->console->Handle(request); };
+      handlers.api = [parts](const HttpRequest& request) { return parts->console->Handle(request); };
     }
-    LC_ASSIGN_OR_RETURN(parts->http, HttpServer::Start(http.host, http.port, std::move(handlers)));
+    LC_ASSIGN_OR_RETURN(parts->http, HttpServer::Start({.host = http.host,
+                                                        .port = http.port,
+                                                        .names = NamesOf(config, http),
+                                                        .limits = {},
+                                                        .routes = RoutesOf(std::move(handlers)),
+                                                        .not_found = kNothingHere}));
     parts->bound.http = StrCat(http.printed_host, ":", parts->http->port());
   }
   // Before the data folder is opened: a port in use should be said at once, not after a long replay.

@@ -30,7 +30,7 @@ constexpr uint32_t kAuditEntries = 200;
 constexpr char kOperator[] = "the console";  // The console does not know its users.
 constexpr uint32_t kJobs = 100;              // newest jobs that are listed
 constexpr size_t kJsonBytesMax = 4 << 20;    // JSON takes many times its size when it is parsed.
-constexpr int kSearchesMax = 4;              // searches at once, because /healthz shares the threads
+constexpr int kSearchesMax = 4;              // searches at once, because other calls share the threads
 
 int HttpStatusOf(absl::StatusCode code) {
   switch (code) {
@@ -64,7 +64,7 @@ std::string Dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);  // Payloads may hold any bytes.
 }
 
-ApiAnswer AnswerOf(const absl::Status& status) {
+HttpAnswer AnswerOf(const absl::Status& status) {
   const std::string code = absl::StatusCodeToString(status.code());
   return {HttpStatusOf(status.code()), "application/json",
           Dumped({{"error", {{"code", code}, {"message", MessageOf(status)}}}})};
@@ -110,7 +110,7 @@ absl::StatusOr<uint32_t> GenerationFrom(const std::string& text) {
   return generation;
 }
 
-absl::StatusOr<json> BodyOf(const ApiRequest& request) {
+absl::StatusOr<json> BodyOf(const HttpRequest& request) {
   if (JsonNestsDeeper(request.body, kDepthMax))
     return InvalidField("body", "nested too deeply", StrCat(kDepthMax, " levels"));
   json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false);
@@ -261,8 +261,8 @@ CallContext ConsoleApi::Context() const {
   return {absl::Now() + kCallTime, [this] { return ending_.load(std::memory_order_relaxed); }};
 }
 
-ApiAnswer ConsoleApi::Handle(const ApiRequest& request) {
-  if (const absl::Status status = CheckSameOrigin(request.headers, options_.host); !status.ok())
+HttpAnswer ConsoleApi::Handle(const HttpRequest& request) {
+  if (const absl::Status status = CheckSameOrigin(request.headers, options_.names); !status.ok())
     return AnswerOf(status);
   const auto type = request.headers.find("content-type");
   const bool image = type != request.headers.end() && type->second.rfind("image/", 0) == 0 &&
@@ -273,24 +273,25 @@ ApiAnswer ConsoleApi::Handle(const ApiRequest& request) {
   absl::ReaderMutexLock lock(&engine_mu_);
   if (engine_ == nullptr) return AnswerOf(Unavailable("the server starts or drains"));
   try {
-    absl::StatusOr<ApiAnswer> answer = Route(*engine_, request);
+    absl::StatusOr<HttpAnswer> answer = Route(*engine_, request);
     return answer.ok() ? *std::move(answer) : AnswerOf(answer.status());
   } catch (...) {
     return AnswerOf(StatusOfException());
   }
 }
 
-absl::StatusOr<ApiAnswer> ConsoleApi::Route(Engine& engine, const ApiRequest& request) {
+absl::StatusOr<HttpAnswer> ConsoleApi::Route(Engine& engine, const HttpRequest& request) {
   const std::vector<std::string> parts = absl::StrSplit(request.path, '/');  // "", "api", "v1", ...
+  const bool post = request.method == "POST";
   const auto part = [&](size_t i) { return i < parts.size() ? parts[i] : std::string(); };
-  const auto answer = [](const json& body) { return ApiAnswer{200, "application/json", Dumped(body)}; };
-  if (part(3) == "overview" && parts.size() == 4 && !request.post) return answer(Overview(engine));
+  const auto answer = [](const json& body) { return HttpAnswer{200, "application/json", Dumped(body)}; };
+  if (part(3) == "overview" && parts.size() == 4 && !post) return answer(Overview(engine));
   if (part(3) != "collections" || part(4).empty()) {
     return NotFound(StrCat("no '", request.path, "'; there are: /api/v1/overview, /api/v1/collections/NAME"));
   }
   const std::string& name = parts[4];
   const std::string what = part(5);
-  if (!request.post) {
+  if (!post) {
     if (parts.size() == 5) {
       LC_ASSIGN_OR_RETURN(const json page, CollectionPage(engine, name));
       return answer(page);
@@ -320,7 +321,7 @@ absl::StatusOr<ApiAnswer> ConsoleApi::Route(Engine& engine, const ApiRequest& re
     LC_ASSIGN_OR_RETURN(const json done, Operate(engine, name, what, request));
     return answer(done);
   }
-  return NotFound(StrCat("no '", request.path, "' to ", request.post ? "POST to" : "GET"));
+  return NotFound(StrCat("no '", request.path, "' to ", post ? "POST to" : "GET"));
 }
 
 json ConsoleApi::Overview(Engine& engine) {
@@ -375,7 +376,7 @@ absl::StatusOr<json> ConsoleApi::CollectionPage(Engine& engine, const std::strin
 }
 
 absl::StatusOr<json> ConsoleApi::Operate(Engine& engine, const std::string& collection, const std::string& name,
-                                         const ApiRequest& request) {
+                                         const HttpRequest& request) {
   const auto handler = std::find_if(std::begin(kActions), std::end(kActions),
                                     [&](const ActionHandler& one) { return one.name == name; });
   const bool known = handler != std::end(kActions);

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -16,27 +15,15 @@
 #include "nlohmann/json.hpp"
 #include "server/engine/api/engine.h"
 #include "server/http/history.h"
+#include "server/http/host_names.h"
+#include "server/http/http_message.h"
 #include "server/metrics/metrics.h"
 
 namespace lightcone::server {
 
-struct ApiRequest {
-  bool post = false;
-  std::string path;                            // "/api/v1/overview", percent-decoded
-  std::map<std::string, std::string> query;    // percent-decoded
-  std::map<std::string, std::string> headers;  // names in lower case
-  std::string body;
-};
-
-struct ApiAnswer {
-  int status = 200;
-  std::string type = "application/json";
-  std::string body;
-};
-
 struct ConsoleOptions {
   bool read_only = true;
-  std::string host;  // name of the server for browsers, beside addresses and localhost; may be empty
+  HostNames names;
   std::string version;
   // Observes what an operator did or tried: "Console/activate", how it ended, how long it took. May be empty. Runs on
   // any thread.
@@ -59,14 +46,14 @@ class ConsoleApi {
   void SetEngine(Engine* engine, std::string grpc_address);
 
   // An error is {"error": {"code", "message"}} with the HTTP status for the code.
-  ApiAnswer Handle(const ApiRequest& request);
+  HttpAnswer Handle(const HttpRequest& request);
 
  private:
-  absl::StatusOr<ApiAnswer> Route(Engine& engine, const ApiRequest& request) ABSL_SHARED_LOCKS_REQUIRED(engine_mu_);
+  absl::StatusOr<HttpAnswer> Route(Engine& engine, const HttpRequest& request) ABSL_SHARED_LOCKS_REQUIRED(engine_mu_);
   nlohmann::json Overview(Engine& engine) ABSL_SHARED_LOCKS_REQUIRED(engine_mu_);
   absl::StatusOr<nlohmann::json> CollectionPage(Engine& engine, const std::string& name);
   absl::StatusOr<nlohmann::json> Operate(Engine& engine, const std::string& collection, const std::string& name,
-                                         const ApiRequest& request);
+                                         const HttpRequest& request);
   CallContext Context() const;
   void Watch();
 

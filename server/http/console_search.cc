@@ -17,12 +17,12 @@ using nlohmann::json;
 
 constexpr int64_t kHitsMax = 200;
 
-std::string Parameter(const ApiRequest& request, const std::string& name) {
+std::string Parameter(const HttpRequest& request, const std::string& name) {
   const auto found = request.query.find(name);
   return found == request.query.end() ? "" : found->second;
 }
 
-absl::StatusOr<int64_t> Whole(const ApiRequest& request, const std::string& name, int64_t fallback, int64_t max) {
+absl::StatusOr<int64_t> Whole(const HttpRequest& request, const std::string& name, int64_t fallback, int64_t max) {
   const std::string text = Parameter(request, name);
   if (text.empty()) return fallback;
   int64_t value = 0;
@@ -33,7 +33,7 @@ absl::StatusOr<int64_t> Whole(const ApiRequest& request, const std::string& name
   return value;
 }
 
-absl::StatusOr<Query> QueryFrom(const ApiRequest& request) {
+absl::StatusOr<Query> QueryFrom(const HttpRequest& request) {
   Query query;
   const auto type = request.headers.find("content-type");
   if (type != request.headers.end() && type->second.rfind("image/", 0) == 0) {
@@ -93,7 +93,7 @@ absl::StatusOr<json> LegsOf(Engine& engine, const std::string& collection, const
 
 }  // namespace
 
-absl::StatusOr<json> SearchFromConsole(Engine& engine, const std::string& collection, const ApiRequest& request,
+absl::StatusOr<json> SearchFromConsole(Engine& engine, const std::string& collection, const HttpRequest& request,
                                        const CallContext& context) {
   SearchCall call;
   call.collection = collection;
@@ -135,7 +135,7 @@ absl::StatusOr<json> SearchFromConsole(Engine& engine, const std::string& collec
               {"milliseconds", absl::ToDoubleMilliseconds(took)}};
 }
 
-absl::StatusOr<ApiAnswer> StoredPicture(Engine& engine, const std::string& collection, const ApiRequest& request) {
+absl::StatusOr<HttpAnswer> StoredPicture(Engine& engine, const std::string& collection, const HttpRequest& request) {
   json id = json::object();
   for (const char* key : {"number", "name"}) {
     if (request.query.contains(key)) id[key] = Parameter(request, key);
@@ -143,7 +143,7 @@ absl::StatusOr<ApiAnswer> StoredPicture(Engine& engine, const std::string& colle
   LC_ASSIGN_OR_RETURN(const ItemId item, ItemIdFrom(id, "item"));
   LC_ASSIGN_OR_RETURN(const RawInput input, engine.GetInput(collection, item));
   LC_ASSIGN_OR_RETURN(Picture picture, PictureOf(input));
-  return ApiAnswer{200, std::move(picture.type), std::move(picture.bytes)};
+  return HttpAnswer{200, std::move(picture.type), std::move(picture.bytes)};
 }
 
 }  // namespace lightcone::server

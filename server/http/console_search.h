@@ -15,9 +15,9 @@ namespace lightcone::server {
 // `k`, `ef`, `exact` and `generation`. The answer has the hits, whether their inputs are stored, and the legs: hits,
 // uncertainty and way by generation.
 absl::StatusOr<nlohmann::json> SearchFromConsole(Engine& engine, const std::string& collection,
-                                                 const ApiRequest& request, const CallContext& context);
+                                                 const HttpRequest& request, const CallContext& context);
 
 // The stored input of the item that the query string names (`number` or `name`), as a picture.
-absl::StatusOr<ApiAnswer> StoredPicture(Engine& engine, const std::string& collection, const ApiRequest& request);
+absl::StatusOr<HttpAnswer> StoredPicture(Engine& engine, const std::string& collection, const HttpRequest& request);
 
 }  // namespace lightcone::server

@@ -1,8 +1,5 @@
 #include "server/http/same_origin.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include "base/status.h"
 
 namespace lightcone::server {
@@ -17,33 +14,14 @@ absl::Status Refuse(const std::string& header, const std::string& value, const s
   return FieldError(absl::StatusCode::kPermissionDenied, header, StrCat("'", value.substr(0, 200), "'"), allowed);
 }
 
-// "name:7701" -> "name", "[::1]:7701" -> "[::1]", in lower case.
-std::string WithoutPort(std::string host) {
-  const size_t colon = host.rfind(':');
-  if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
-  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
-  return host;
-}
-
-// No name of the DNS looks like these.
-bool IsAddress(const std::string& host) {
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') return true;
-  return !host.empty() &&
-         std::all_of(host.begin(), host.end(), [](unsigned char c) { return std::isdigit(c) || c == '.'; });
-}
-
 }  // namespace
 
-absl::Status CheckSameOrigin(const std::map<std::string, std::string>& headers, const std::string& name) {
+absl::Status CheckSameOrigin(const std::map<std::string, std::string>& headers, const HostNames& names) {
   if (HeaderOf(headers, "x-lightcone-console").empty()) {
     return Refuse("X-Lightcone-Console", "", "any value; a page of another site cannot send it");
   }
   const std::string host = HeaderOf(headers, "host");
-  const std::string bare = WithoutPort(host);
-  if (!IsAddress(bare) && bare != "localhost" && (name.empty() || bare != WithoutPort(name))) {
-    return Refuse("Host", host,
-                  StrCat("an address, localhost", name.empty() ? "" : " or " + name, "; console.host names another"));
-  }
+  LC_RETURN_IF_ERROR(names.Check(host));
   const std::string origin = HeaderOf(headers, "origin");
   if (!origin.empty() && origin != "http://" + host && origin != "https://" + host) {
     return Refuse("Origin", origin, StrCat("http://", host));

@@ -1,193 +1,258 @@
 #include "server/http/server.h"
 
-#include <sys/socket.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
-#include <cctype>
-#include <cerrno>
-#include <cstring>
-#include <deque>
+#include <algorithm>
+#include <array>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <list>
+#include <new>
+#include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "base/status.h"
-#include "httplib.h"
-#include "server/http/assets.h"
-#include "server/http/bounded_server.h"
-#include "server/http/console_api.h"
+#include "base/exceptions.h"
+#include "server/http/connection.h"
+#include "server/http/listener.h"
+#include "server/http/worker_pool.h"
 
 namespace lightcone::server {
 namespace {
 
-constexpr int kThreads = 8;
-constexpr size_t kQueuedMax = 64;  // accepted connections that wait for a thread; others wait in the kernel
-constexpr char kPlainText[] = "text/plain; charset=utf-8";
+constexpr size_t kConnectionsMin = 96;  // more than the lanes run and queue, so that one can always give way
 
-// The library's pool takes any number of connections. This pool lets the accepting thread wait for room, so that a
-// flood of clients costs neither memory nor file descriptors.
-class BoundedThreads final : public httplib::TaskQueue {
- public:
-  BoundedThreads() {
-    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
-  }
-
-  void enqueue(std::function<void()> job) override {
-    absl::MutexLock lock(&mutex_);
-    const auto has_room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return jobs_.size() < kQueuedMax; };
-    mutex_.Await(absl::Condition(&has_room));
-    jobs_.push_back(std::move(job));
-  }
-
-  // Runs the jobs that wait, because each owns a socket. They see that the server has stopped and only close it.
-  void shutdown() override {
-    {
-      absl::MutexLock lock(&mutex_);
-      stopping_ = true;
-    }
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  void Work() {
-    for (;;) {
-      std::function<void()> job;
-      {
-        absl::MutexLock lock(&mutex_);
-        const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !jobs_.empty(); };
-        mutex_.Await(absl::Condition(&ready));
-        if (jobs_.empty()) return;
-        job = std::move(jobs_.front());
-        jobs_.pop_front();
-      }
-      job();
-    }
-  }
-
-  absl::Mutex mutex_;
-  std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;
-};
-
-// The console loads, runs and frames nothing from elsewhere, and sends nothing elsewhere.
-constexpr char kPolicy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-void SetPageHeaders(const char* caching, httplib::Response* response) {
-  response->set_header("Content-Security-Policy", kPolicy);
-  response->set_header("X-Content-Type-Options", "nosniff");
-  response->set_header("Referrer-Policy", "no-referrer");
-  response->set_header("Cache-Control", caching);
+// Leaves the engine three quarters of the descriptors.
+size_t ConnectionsMax(const HttpLimits& limits) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return limits.connections_max;
+  return std::min(limits.connections_max, std::max<size_t>(files.rlim_cur / 4, kConnectionsMin));
 }
 
-const char* TypeOf(std::string_view name) {
-  if (name.ends_with(".html")) return "text/html; charset=utf-8";
-  if (name.ends_with(".css")) return "text/css; charset=utf-8";
-  if (name.ends_with(".svg")) return "image/svg+xml";
-  return "text/javascript; charset=utf-8";
+HttpAnswer Call(const Route& route, const HttpRequest& request) {
+  try {
+    return route.handle(request);
+  } catch (...) {
+    return RefusalOf(500, MessageOf(StatusOfException()));
+  }
 }
 
-void ServeApi(const HttpHandlers& handlers, const httplib::Request& request, httplib::Response* response) {
-  ApiRequest asked;
-  asked.post = request.method == "POST";
-  asked.path = request.path;
-  for (const auto& [key, value] : request.params) asked.query.emplace(key, value);
-  for (const auto& [name, value] : request.headers) {
-    std::string lower = name;
-    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    asked.headers.emplace(std::move(lower), value);
-  }
-  asked.body = request.body;
-  ApiAnswer answer = handlers.api(asked);
-  response->status = answer.status;
-  SetPageHeaders("no-store", response);
-  response->set_content(std::move(answer.body), answer.type.c_str());
-}
+// Connections give way in the order of these groups, and in each the oldest first.
+enum Group : size_t { kWaits, kSendsBody, kTakesAnswer, kHandled, kGroups };
 
-void RouteConsole(const HttpHandlers& handlers, httplib::Server* server) {
-  for (const Asset& asset : Assets()) {
-    const bool is_index = asset.name == "index.html";
-    server->Get(is_index ? "/" : ("/console/" + std::string(asset.name)).c_str(),
-                [&asset](const httplib::Request&, httplib::Response& response) {
-                  SetPageHeaders("no-cache", &response);
-                  response.set_content(asset.bytes.data(), asset.bytes.size(), TypeOf(asset.name));
-                });
+Group GroupOf(Phase phase) {
+  switch (phase) {
+    case Phase::kBody:
+      return kSendsBody;
+    case Phase::kWriting:
+      return kTakesAnswer;
+    case Phase::kHandling:
+      return kHandled;
+    default:
+      return kWaits;
   }
-  const auto api = [&handlers](const httplib::Request& request, httplib::Response& response) {
-    ServeApi(handlers, request, &response);
-  };
-  server->Get("/api/v1/.*", api);
-  server->Post("/api/v1/.*", api);
-}
-
-void Route(const HttpHandlers& handlers, httplib::Server* server) {
-  server->Get("/metrics", [&handlers](const httplib::Request&, httplib::Response& response) {
-    response.set_content(handlers.metrics(), "text/plain; version=0.0.4; charset=utf-8");
-  });
-  server->Get("/healthz",
-              [](const httplib::Request&, httplib::Response& response) { response.set_content("ok\n", kPlainText); });
-  server->Get("/readyz", [&handlers](const httplib::Request&, httplib::Response& response) {
-    const std::string reason = handlers.not_ready();
-    if (!reason.empty()) response.status = 503;
-    response.set_content(reason.empty() ? "ready\n" : reason + "\n", kPlainText);
-  });
-  if (handlers.api) {
-    RouteConsole(handlers, server);
-  } else {
-    server->Get("/", [&handlers](const httplib::Request&, httplib::Response& response) {
-      response.set_content(handlers.index(), kPlainText);
-    });
-  }
-  server->set_error_handler([](const httplib::Request& request, httplib::Response& response) {
-    if (response.status == 404 && response.body.empty()) {
-      response.set_content("nothing here; there are: /, /metrics, /healthz, /readyz\n", kPlainText);
-    }
-  });
 }
 
 }  // namespace
 
-HttpServer::HttpServer() : server_(std::make_unique<BoundedServer>()) {}
-
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& host, int port,
-                                                              HttpHandlers handlers) {
-  std::unique_ptr<HttpServer> self(new HttpServer);
-  self->handlers_ = std::move(handlers);
-  BoundedServer& server = *self->server_;
-  Route(self->handlers_, &server);
-  server.new_task_queue = [] { return new BoundedThreads; };
-  // The library's default sets SO_REUSEPORT, with which a second server would silently share the port.
-  server.set_socket_options([](socket_t socket) {
-    const int yes = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  });
-  server.set_payload_max_length(kBodyBytesMax);
-  errno = 0;
-  self->port_ = port;
-  const bool bound = port == 0 ? (self->port_ = server.bind_to_any_port(host)) > 0 : server.bind_to_port(host, port);
-  if (!bound) {
-    const std::string reason = errno == 0 ? "not an address of this machine" : std::strerror(errno);
-    return Unavailable(StrCat("cannot listen on '", host, ":", port, "' (http): ", reason,
-                              errno == EADDRINUSE ? "; is another server running?" : ""));
+class HttpServer::Io final : public ConnectionOwner {
+ public:
+  Io(HttpServerOptions options, int socket)
+      : options_(std::move(options)),
+        port_(PortOf(socket)),
+        connections_max_(ConnectionsMax(options_.limits)),
+        listener_(socket, &io_, {[this](int taken) { Take(taken); }, [this] { return MakeRoom(kHandled); }}),
+        metrics_(1, options_.limits.calls_queued_max),
+        calls_(options_.limits.call_threads, options_.limits.calls_queued_max) {
+    listener_.Start();
+    thread_ = std::thread([this] { Serve(); });
   }
-  self->thread_ = std::thread([http = self.get()] {
-    http->server_->listen_after_bind();
-    http->ended_.store(true);
+  ~Io() override { Stop(); }
+
+  int port() const { return port_; }
+  void Stop();
+
+  const HttpLimits& limits() const override { return options_.limits; }
+  bool ending() const override { return ending_; }
+  std::span<char> scratch() override { return scratch_; }
+  const Route* RouteOf(const HttpRequest& request, HttpAnswer* refusal) override;
+  void Handle(Connection* connection, const Route& route, HttpRequest request) override;
+  bool HoldBody(size_t bytes) override;
+  void HoldAnswer(const Connection& connection, size_t bytes) override;
+  void Release(size_t bytes) override { held_bytes_ -= bytes; }
+  void RecordPhase(Connection* connection, Phase before) override;
+
+ private:
+  using Connections = std::list<Connection*>;
+
+  void Serve();
+  void Take(int socket);
+  // Closes the oldest connection of the first group below `end` that has one.
+  bool MakeRoom(Group end);
+  void Answer(uint64_t id, HttpAnswer answer);
+  void End();
+  void CloseGroup(Group group);
+
+  const HttpServerOptions options_;
+  const int port_;
+  const size_t connections_max_;
+
+  // Belong to the thread.
+  boost::asio::io_context io_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
+  boost::asio::steady_timer end_{io_};
+  bool ending_ = false;
+  std::vector<char> scratch_ = std::vector<char>(64 << 10);
+  size_t held_bytes_ = 0;
+  uint64_t next_id_ = 0;
+  std::unordered_map<uint64_t, std::shared_ptr<Connection>> connections_;
+  std::array<Connections, kGroups> groups_;
+  Listener listener_;
+
+  WorkerPool metrics_, calls_;
+  std::thread thread_;
+};
+
+void HttpServer::Io::Stop() {
+  if (!thread_.joinable()) return;
+  boost::asio::post(io_, [this] { End(); });
+  metrics_.Stop();
+  calls_.Stop();
+  // No handler runs any more. Answers that they gave stand before this in the queue.
+  boost::asio::post(io_, [this] {
+    CloseGroup(kHandled);
+    work_.reset();
   });
-  // The library ignores a stop() before its loop runs, so wait for that. Clients already queue in the kernel.
-  while (!server.is_running() && !self->ended_.load()) std::this_thread::yield();
-  if (self->ended_.load()) return Unavailable(StrCat("the http server on '", host, ":", port, "' ended at once"));
-  return self;
+  thread_.join();
 }
 
-HttpServer::~HttpServer() { Stop(); }
+void HttpServer::Io::Serve() {
+  for (;;) {
+    try {
+      io_.run();
+      return;
+    } catch (const std::bad_alloc&) {
+      // The deadline of the connection that had no memory closes it.
+    }
+  }
+}
 
-void HttpServer::Stop() {
-  if (!thread_.joinable()) return;
-  server_->Stop();
-  thread_.join();
+void HttpServer::Io::End() {
+  ending_ = true;
+  listener_.Close();
+  CloseGroup(kWaits);
+  CloseGroup(kSendsBody);
+  if (connections_.empty()) return;
+  end_.expires_after(options_.limits.end);
+  end_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    for (const Group group : {kWaits, kTakesAnswer, kHandled}) CloseGroup(group);
+  });
+}
+
+void HttpServer::Io::CloseGroup(Group group) {
+  while (!groups_[group].empty()) groups_[group].front()->shared_from_this()->Close();
+}
+
+void HttpServer::Io::Take(int socket) {
+  while (connections_.size() >= connections_max_) {
+    if (!MakeRoom(kHandled)) {
+      ::close(socket);
+      return;
+    }
+  }
+  const auto connection = std::make_shared<Connection>(next_id_++, socket, &io_, this);
+  connections_.emplace(connection->id(), connection);
+  Connections& group = groups_[GroupOf(connection->phase())];
+  connection->place = group.insert(group.end(), connection.get());
+  connection->Start();
+}
+
+bool HttpServer::Io::MakeRoom(Group end) {
+  for (size_t group = 0; group < end; ++group) {
+    if (groups_[group].empty()) continue;
+    groups_[group].front()->shared_from_this()->Close();
+    return true;
+  }
+  return false;
+}
+
+void HttpServer::Io::RecordPhase(Connection* connection, Phase before) {
+  Connections& from = groups_[GroupOf(before)];
+  if (connection->phase() == Phase::kClosed) {
+    from.erase(connection->place);
+    connections_.erase(connection->id());
+    if (ending_ && connections_.empty()) end_.cancel();
+    return;
+  }
+  Connections& to = groups_[GroupOf(connection->phase())];
+  if (&to != &from) to.splice(to.end(), from, connection->place);
+}
+
+const Route* HttpServer::Io::RouteOf(const HttpRequest& request, HttpAnswer* refusal) {
+  const RouteTable::Match match = options_.routes.Find(request.method, request.path);
+  if (match.route == nullptr && match.allowed.empty()) {
+    *refusal = RefusalOf(404, options_.not_found);
+    return nullptr;
+  }
+  if (match.route == nullptr) {
+    *refusal = RefusalOf(405, StrCat("the method is '", request.method.substr(0, 40), "', allowed: ", match.allowed));
+    refusal->headers = {{"Allow", match.allowed}};
+    return nullptr;
+  }
+  if (match.route->takes_any_host) return match.route;
+  const auto host = request.headers.find("host");
+  const absl::Status known = options_.names.Check(host == request.headers.end() ? "" : host->second);
+  if (known.ok()) return match.route;
+  *refusal = RefusalOf(403, MessageOf(known));
+  return nullptr;
+}
+
+void HttpServer::Io::Handle(Connection* connection, const Route& route, HttpRequest request) {
+  if (route.lane == HttpLane::kIo) return connection->Answer(Call(route, request));
+  WorkerPool& lane = route.lane == HttpLane::kMetrics ? metrics_ : calls_;
+  auto job = [this, id = connection->id(), &route, request = std::move(request)] {
+    boost::asio::post(io_, [this, id, answer = Call(route, request)]() mutable { Answer(id, std::move(answer)); });
+  };
+  if (lane.TryAdd(std::move(job))) return;
+  HttpAnswer refusal =
+      RefusalOf(503, StrCat(options_.limits.calls_queued_max, " requests wait for a thread already; try again"));
+  refusal.headers = {{"Retry-After", "1"}};
+  connection->Answer(std::move(refusal));
+}
+
+void HttpServer::Io::Answer(uint64_t id, HttpAnswer answer) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  const std::shared_ptr<Connection> connection = found->second;
+  connection->Answer(std::move(answer));
+  connection->Run();
+}
+
+bool HttpServer::Io::HoldBody(size_t bytes) {
+  if (held_bytes_ + bytes > options_.limits.held_bytes_max) return false;
+  held_bytes_ += bytes;
+  return true;
+}
+
+void HttpServer::Io::HoldAnswer(const Connection& connection, size_t bytes) {
+  held_bytes_ += bytes;
+  Connections& takers = groups_[kTakesAnswer];
+  while (held_bytes_ > options_.limits.held_bytes_max && !takers.empty() && takers.front() != &connection) {
+    takers.front()->shared_from_this()->Close();
+  }
+}
+
+HttpServer::HttpServer(std::unique_ptr<Io> io) : io_(std::move(io)) {}
+HttpServer::~HttpServer() = default;
+int HttpServer::port() const { return io_->port(); }
+void HttpServer::Stop() { io_->Stop(); }
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions options) {
+  LC_ASSIGN_OR_RETURN(const int socket, OpenListeningSocket(options.host, options.port));
+  return std::unique_ptr<HttpServer>(new HttpServer(std::make_unique<Io>(std::move(options), socket)));
 }
 
 }  // namespace lightcone::server

@@ -1,47 +1,43 @@
-// The small HTTP server beside gRPC: /metrics, /healthz, /readyz, and the console with its JSON API.
-// Threads: one thread calls Start and Stop. The server's own threads call the handlers.
+// The HTTP server beside gRPC. One thread serves every connection; handlers that may wait run on threads of their own.
+// A client that sends or takes nothing holds a descriptor and little memory, and gives way when room is short.
+// Threads: one thread calls Start and Stop. The server's threads call the handlers, as their routes say.
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "absl/status/statusor.h"
+#include "server/http/host_names.h"
+#include "server/http/http_limits.h"
+#include "server/http/route_table.h"
 
 namespace lightcone::server {
 
-class BoundedServer;
-struct ApiRequest;
-struct ApiAnswer;
-
-struct HttpHandlers {
-  std::function<std::string()> metrics;             // text exposition format
-  std::function<std::string()> index;               // the page at "/" without a console, plain text
-  std::function<ApiAnswer(const ApiRequest&)> api;  // /api/v1/...; empty: there is no console
-  // Returns why the server is not ready ("starting", "draining"), or nothing.
-  std::function<std::string()> not_ready;
+struct HttpServerOptions {
+  std::string host;
+  int port = 0;  // 0: any free one
+  HostNames names;
+  HttpLimits limits;
+  RouteTable routes;
+  std::string not_found;  // the answer's text where there is no route
 };
 
 class HttpServer {
  public:
-  // Listens on host:port (port 0: any free one). UNAVAILABLE naming the address and the system's reason.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& host, int port, HttpHandlers handlers);
+  // Listens and answers. UNAVAILABLE naming the address and the system's reason.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options);
   ~HttpServer();
 
-  int port() const { return port_; }
-  // Ends at once without requests, else within about a second and the time of a handler. Idempotent.
+  int port() const;
+  // Takes no connection and no request more. Ends at once without requests, else within about a second and the time of
+  // the handlers that run. Requests that wait for a thread get no answer. Idempotent.
   void Stop();
 
  private:
-  HttpServer();
+  class Io;
+  explicit HttpServer(std::unique_ptr<Io> io);
 
-  HttpHandlers handlers_;
-  std::unique_ptr<BoundedServer> server_;
-  std::thread thread_;
-  std::atomic<bool> ended_{false};  // The listening thread has ended.
-  int port_ = 0;
+  std::unique_ptr<Io> io_;
 };
 
 }  // namespace lightcone::server

@@ -21,7 +21,7 @@ struct ServerConfig {
   std::string listen = "127.0.0.1:7700";       // gRPC; HOST:PORT or unix:/path
   std::string http_listen = "127.0.0.1:7701";  // metrics and health; empty: off
   std::string console_mode = "auto";           // auto, operate, read, off
-  std::string console_host;                    // a name that browsers may reach it by, beside addresses and localhost
+  std::string console_host;                    // names of the HTTP port, with commas, beside addresses and localhost
   double drain_seconds = 30;
   std::string log_level = "info";
   std::string log_format = "text";

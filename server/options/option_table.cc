@@ -130,7 +130,7 @@ void AddServer(std::vector<Option>* out) {
                        "To serve other machines, for example 0.0.0.0:7700; there is no encryption yet, so keep it "
                        "inside a trusted network."}));
   out->push_back(Text("http_listen", FIELD(http_listen), "HOST:PORT, [IPV6]:PORT, or empty for none",
-                      {"", "Address at which the console, /metrics, /healthz and /readyz listen; empty: none.",
+                      {"", "Address at which the console, /metrics, /healthz, /livez and /readyz listen; empty: none.",
                        "So that Prometheus or an orchestrator on another machine can reach it; keep it inside a "
                        "trusted network: it knows no keys, and shows every item unless console.mode is off."}));
   out->push_back(
@@ -160,9 +160,12 @@ void AddConsole(std::vector<Option>* out) {
       [](ServerConfig& c, std::string v) { c.console_mode = std::move(v); }, {"auto", "operate", "read", "off"},
       {"", "Rights of the console at http_listen; auto: operate where only this machine reaches it, else read.",
        "operate where only operators reach the port: it knows no keys."}));
-  out->push_back(Text("console.host", FIELD(console_host), "a host name, or empty",
-                      {"", "Name by which browsers reach the console, beside addresses and localhost.",
-                       "Behind a reverse proxy or a name of your own; other names are refused."}));
+  out->push_back(Text("console.host", FIELD(console_host), "host names with commas between them, or empty",
+                      {"",
+                       "Names by which browsers and Prometheus reach http_listen, beside addresses, localhost and the "
+                       "host of http_listen.",
+                       "Behind a reverse proxy or a name of your own; requests with other names in the header Host are "
+                       "refused, but those of /healthz, /livez and /readyz."}));
 }
 
 void AddStore(std::vector<Option>* out) {

@@ -27,10 +27,10 @@ Headers With(Headers more) {
 TEST(SameOrigin, PagesOfThisServerAndProgramsMayCall) {
   for (const char* host :
        {"127.0.0.1:7701", "localhost:7701", "LOCALHOST", "[::1]:7701", "[::1]", "10.0.0.7", "vectors.example:80"}) {
-    EXPECT_TRUE(CheckSameOrigin(With({{"host", host}}), "vectors.example").ok()) << host;
+    EXPECT_TRUE(CheckSameOrigin(With({{"host", host}}), HostNames("other.example, vectors.example:7701")).ok()) << host;
   }
-  EXPECT_TRUE(CheckSameOrigin(With({{"origin", "http://127.0.0.1:7701"}, {"sec-fetch-site", "same-origin"}}), "").ok());
-  EXPECT_TRUE(CheckSameOrigin(With({{"origin", "https://127.0.0.1:7701"}}), "").ok()) << "behind a proxy with TLS";
+  EXPECT_TRUE(CheckSameOrigin(With({{"origin", "http://127.0.0.1:7701"}, {"sec-fetch-site", "same-origin"}}), {}).ok());
+  EXPECT_TRUE(CheckSameOrigin(With({{"origin", "https://127.0.0.1:7701"}}), {}).ok()) << "behind a proxy with TLS";
 }
 
 TEST(SameOrigin, PagesOfOthersMayNot) {
@@ -46,7 +46,7 @@ TEST(SameOrigin, PagesOfOthersMayNot) {
       {With({{"sec-fetch-site", "same-site"}}), "Sec-Fetch-Site"},
   };
   for (const auto& [headers, named] : refused) {
-    const absl::Status status = CheckSameOrigin(headers, "vectors.example");
+    const absl::Status status = CheckSameOrigin(headers, HostNames("vectors.example"));
     EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << named;
     EXPECT_THAT(MessageOf(status), HasSubstr(named));
   }
@@ -77,20 +77,20 @@ class ConsoleApiTest : public testing::Test {
  protected:
   void SetUp() override { Start(false); }
   void Start(bool read_only) {
-    ConsoleOptions options{read_only, "", "1.2.3", {}};
+    ConsoleOptions options{read_only, {}, "1.2.3", {}};
     options.observe = [this](std::string_view method, const absl::Status& status, absl::Duration) {
       observed_.push_back(StrCat(method, " ", absl::StatusCodeToString(status.code())));
     };
     api_ = std::make_unique<ConsoleApi>(std::move(options), &metrics_);
     api_->SetEngine(&engine_, "127.0.0.1:7700");
   }
-  ApiAnswer Get(const std::string& path, std::map<std::string, std::string> query = {}) {
-    return api_->Handle({false, path, std::move(query), With({}), ""});
+  HttpAnswer Get(const std::string& path, std::map<std::string, std::string> query = {}) {
+    return api_->Handle({"GET", path, std::move(query), With({}), ""});
   }
-  ApiAnswer Post(const std::string& path, const std::string& body) {
-    return api_->Handle({true, path, {}, With({}), body});
+  HttpAnswer Post(const std::string& path, const std::string& body) {
+    return api_->Handle({"POST", path, {}, With({}), body});
   }
-  static std::string CodeOf(const ApiAnswer& answer) {
+  static std::string CodeOf(const HttpAnswer& answer) {
     return json::parse(answer.body, nullptr, false)["error"].value("code", "");
   }
 
@@ -123,7 +123,7 @@ TEST_F(ConsoleApiTest, TheOverviewTellsVersionCollectionsAndCalls) {
 TEST_F(ConsoleApiTest, AnActivationNamesWhatThePageShowedAsActive) {
   EXPECT_EQ(Post("/api/v1/collections/photos/activate", R"({"generation": 2})").status, 400);
   EXPECT_TRUE(engine_.activated.empty());
-  const ApiAnswer done =
+  const HttpAnswer done =
       Post("/api/v1/collections/photos/activate",
            R"({"generation": 2, "expect_active": 1, "force": true, "reason": "why", "request_id": "a"})");
   EXPECT_EQ(done.status, 200) << done.body;
@@ -136,7 +136,7 @@ TEST_F(ConsoleApiTest, AnActivationNamesWhatThePageShowedAsActive) {
   EXPECT_EQ(call.reason, "why");
   EXPECT_EQ(call.operator_name, "the console");
   EXPECT_EQ(call.request_id, "a");
-  const ApiAnswer missing = Post("/api/v1/collections/photos/activate", R"({"generation": 9, "expect_active": 1})");
+  const HttpAnswer missing = Post("/api/v1/collections/photos/activate", R"({"generation": 9, "expect_active": 1})");
   EXPECT_EQ(missing.status, 404);
   EXPECT_EQ(CodeOf(missing), "NOT_FOUND");
 }
@@ -163,7 +163,7 @@ TEST_F(ConsoleApiTest, AReadOnlyConsoleDoesNothing) {
   Start(true);
   for (const char* action : {"activate", "rollback", "backfill-start", "backfill-pause", "validate", "retire",
                              "take-up", "canary-end", "job-cancel"}) {
-    const ApiAnswer refused =
+    const HttpAnswer refused =
         Post(StrCat("/api/v1/collections/photos/", action), R"({"generation": 2, "expect_active": 1})");
     EXPECT_EQ(refused.status, 403) << action;
   }
@@ -176,13 +176,13 @@ TEST_F(ConsoleApiTest, BadRequestsAreRefusedByName) {
   for (const char* body : {"", "[]", "{", "{}", R"({"vector": "1"})", R"({"vector": [1, "a"]})", R"({"item": 3})",
                            R"({"item": {"number": "12x"}})", R"({"item": {"number": "18446744073709551616"}})",
                            R"({"vector": [[[[[[1]]]]]]})"}) {
-    const ApiAnswer refused = Post(search, body);
+    const HttpAnswer refused = Post(search, body);
     EXPECT_EQ(refused.status, 400) << body;
     EXPECT_EQ(CodeOf(refused), "INVALID_ARGUMENT") << body;
   }
   for (const auto& [key, value] :
        std::vector<std::pair<std::string, std::string>>{{"k", "-1"}, {"k", "1e3"}, {"ef", "x"}, {"k", "201"}}) {
-    ApiRequest request{true, search, {{key, value}}, With({}), R"({"vector": [1]})"};
+    HttpRequest request{"POST", search, {{key, value}}, With({}), R"({"vector": [1]})"};
     EXPECT_EQ(api_->Handle(request).status, 400) << key << value;
   }
   for (const char* path : {"/api/v1", "/api/v1/", "/api/v1/collections", "/api/v1/collections/", "/api/v1/nothing",
@@ -197,7 +197,7 @@ TEST_F(ConsoleApiTest, BadRequestsAreRefusedByName) {
 }
 
 TEST_F(ConsoleApiTest, PicturesOfStoredInputsAreOnlyPictures) {
-  const ApiAnswer picture = Get("/api/v1/collections/photos/input", {{"number", "18446744073709551615"}});
+  const HttpAnswer picture = Get("/api/v1/collections/photos/input", {{"number", "18446744073709551615"}});
   EXPECT_EQ(picture.status, 200) << picture.body;
   EXPECT_EQ(picture.type, "image/png");
   EXPECT_EQ(Get("/api/v1/collections/photos/input", {{"name", "a"}}).status, 409);
@@ -207,7 +207,7 @@ TEST_F(ConsoleApiTest, PicturesOfStoredInputsAreOnlyPictures) {
 TEST_F(ConsoleApiTest, WithoutAnEngineItSaysSoAndOthersAreRefusedFirst) {
   api_->SetEngine(nullptr, "");
   EXPECT_EQ(Get("/api/v1/overview").status, 503);
-  EXPECT_EQ(api_->Handle({false, "/api/v1/overview", {}, {}, ""}).status, 403);
+  EXPECT_EQ(api_->Handle({"GET", "/api/v1/overview", {}, {}, ""}).status, 403);
 }
 
 TEST(PictureTest, ATensorBecomesABitmap) {

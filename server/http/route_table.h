@@ -1,0 +1,45 @@
+// The paths of an HTTP port, and who answers them. Threads: immutable once the server has it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http/http_message.h"
+
+namespace lightcone::server {
+
+// Where a handler runs. Lanes do not wait for each other.
+enum class HttpLane {
+  kIo,       // on the thread that serves every connection: the handler must not wait for anything
+  kMetrics,  // on a thread of its own, beside the console's calls
+  kCalls,    // on one of a few threads; the handler may take seconds
+};
+
+struct Route {
+  std::string method;  // "GET" answers HEAD, too
+  std::string path;    // "/metrics", or "/api/v1/*" for all paths below
+  HttpLane lane = HttpLane::kCalls;
+  bool takes_any_host = false;  // else the Host header must name this server
+  size_t body_bytes_max = 0;    // a larger body is refused before it is read
+  std::function<HttpAnswer(const HttpRequest&)> handle;
+};
+
+class RouteTable {
+ public:
+  struct Match {
+    const Route* route = nullptr;  // nullptr: the path does not have the method
+    std::string allowed;           // "GET, HEAD": methods of the path; empty: there is no such path
+  };
+
+  void Add(Route route) { routes_.push_back(std::move(route)); }
+  // The first route that was added for the method and the path. The pointer lives as long as the table.
+  Match Find(std::string_view method, std::string_view path) const;
+
+ private:
+  std::vector<Route> routes_;
+};
+
+}  // namespace lightcone::server
