@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -18,11 +19,15 @@
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "spdlog/spdlog.h"
+#include "store/background_errors.h"
 #include "store/column_families.h"
+#include "store/disk_reserve.h"
+#include "store/disk_status.h"
 #include "store/envelope.h"
 #include "store/folder.h"
 #include "store/group_sync.h"
 #include "store/keys.h"
+#include "store/lost_files.h"
 #include "store/synced_point.h"
 
 namespace lightcone {
@@ -31,35 +36,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFormatName = "format";
+constexpr std::string_view kWhatToDo =
+    "; restore a backup, or save what can be read by `lightcone repair`, or lose it and start with --store-damage "
+    "accept";
 
 rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
-bool IsFullDisk(const rocksdb::Status& status) {
-  // RocksDB knows ENOSPC as a sub-code; an exhausted quota or file-size limit comes as text only.
-  if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kSpaceLimit) return true;
-  const std::string text = status.ToString();
-  return status.IsIOError() &&
-         (text.find("Disk quota exceeded") != std::string::npos || text.find("File too large") != std::string::npos);
-}
-
-absl::Status ToStatus(const rocksdb::Status& status, std::string_view step) {
-  if (status.ok()) return absl::OkStatus();
-  const std::string text = StrCat(step, ": ", status.ToString());
-  if (IsFullDisk(status)) return ResourceExhausted(StrCat(text, "; the disk is full: free some space"));
-  if (status.IsNotFound()) return NotFound(text);
-  if (status.IsCorruption()) return DataLoss(text);
-  if (status.IsIOError() || status.IsBusy() || status.IsTryAgain() || status.IsShutdownInProgress()) {
-    return Unavailable(text);
+// RocksDB takes a folder without its file CURRENT for an empty database, and removes tables that it does not know.
+absl::Status CheckCurrent(const std::string& folder) {
+  std::error_code error;
+  if (fs::exists(fs::path(folder) / "CURRENT", error)) return absl::OkStatus();
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() != ".sst") continue;
+    return DataLoss(
+        StrCat("it is damaged: there is no file 'CURRENT' beside '", it->path().filename().string(), "'", kWhatToDo));
   }
-  return Internal(text);
-}
-
-// The path that RocksDB gives log `number`.
-std::string LogPath(const std::string& folder, uint64_t number) {
-  std::string digits = StrCat(number);
-  if (digits.size() < 6) digits.insert(0, 6 - digits.size(), '0');
-  return (fs::path(folder) / (digits + ".log")).string();
+  return absl::OkStatus();
 }
 
 // Empty `end` in keys means "to the table's end".
@@ -148,10 +141,23 @@ struct RawValues {
 
 class RocksStore final : public Store {
  public:
-  RocksStore(std::string folder, const StoreInternals& internals)
-      : folder_(std::move(folder)), internals_(internals), group_([this] { return SyncLog(); }) {}
+  RocksStore(std::string folder, const StoreOptions& options, const StoreInternals& internals)
+      : folder_(std::move(folder)),
+        internals_(internals),
+        reserve_(folder_, options.reserve_bytes, internals.free_bytes),
+        background_(std::make_shared<BackgroundErrors>(
+            folder_, BackgroundErrors::Told{[this] { Wake(); },
+                                            [this](const rocksdb::Status& error) { FailWrites(error, "write"); }})),
+        group_([this] { return SyncLog(); }) {}
 
   ~RocksStore() override {
+    if (watch_thread_.joinable()) {
+      {
+        absl::MutexLock lock(&watch_mutex_);
+        stopping_ = true;
+      }
+      watch_thread_.join();
+    }
     if (db_ == nullptr) return;
     // A clean stop makes durable what PROCESS writers left unsynced. No caller is left to hear of an error.
     if (group_.failure().ok()) (void)SyncLog();
@@ -163,16 +169,20 @@ class RocksStore final : public Store {
     LC_RETURN_IF_ERROR(options.Validate());
     LC_RETURN_IF_ERROR(PrepareStoreFolder(folder_));
     LC_RETURN_IF_ERROR(OpenDatabase(options));
+    reserve_.Keep();
     const std::string step = StrCat("open store '", folder_, "'");
     // The tables hold the old log's content by now, so the point lies before the log that begins.
     SyncedPoint point = SyncedNow();
     if (point.log > 0) --point.log;
     LC_RETURN_IF_ERROR(Annotate(synced_.Open(folder_, point), step));
     LC_RETURN_IF_ERROR(CheckFormat());
-    return ToStatus(FillMemtable(), step);
+    LC_RETURN_IF_ERROR(ToStatus(FillMemtable(), step));
+    watch_thread_ = std::thread([this] { Watch(); });
+    return absl::OkStatus();
   }
 
   absl::Status Write(const WriteBatch& batch, Durability durability) override {
+    reserve_.MakeRoom(BytesOf(batch));
     LC_RETURN_IF_ERROR(Ready());
     rocksdb::WriteBatch raw(BytesOf(batch));
     LC_RETURN_IF_ERROR(Convert(batch, &raw));
@@ -186,6 +196,10 @@ class RocksStore final : public Store {
     }
     return durability == Durability::kDurable ? group_.Commit() : absl::OkStatus();
   }
+
+  absl::Status CheckGrowth(uint64_t bytes) const override { return reserve_.CheckGrowth(bytes); }
+
+  void MakeRoom(uint64_t bytes) override { reserve_.MakeRoom(bytes); }
 
   absl::Status Sync() override {
     LC_RETURN_IF_ERROR(Ready());
@@ -220,6 +234,7 @@ class RocksStore final : public Store {
     if (!end.empty() && begin > end) {
       return InvalidField("begin", PrintableKey(begin), StrCat("keys up to the end, ", PrintableKey(end)));
     }
+    reserve_.MakeRoom(0);
     LC_RETURN_IF_ERROR(Ready());
     {
       absl::WriterMutexLock lock(&write_mutex_);
@@ -246,6 +261,7 @@ class RocksStore final : public Store {
   rocksdb::ColumnFamilyHandle* Family(Table table) const { return families_[static_cast<size_t>(table)]; }
 
   absl::Status OpenDatabase(const StoreOptions& options);
+  absl::Status OpenDamaged(const StoreOptions& options, std::optional<SyncedPoint> point);
   rocksdb::Status TryOpen(const StoreOptions& options, rocksdb::WALRecoveryMode mode, bool watch);
   absl::Status CheckCut(const StoreOptions& options, SyncedPoint point, const rocksdb::Status& damage) const;
 
@@ -255,7 +271,7 @@ class RocksStore final : public Store {
       return Unavailable(StrCat("store '", folder_, "' is in use by another process or store: ", text));
     }
     const std::string step = StrCat("open store '", folder_, "'");
-    if (error.IsCorruption()) return DataLoss(StrCat(step, ": it is damaged: ", text));
+    if (error.IsCorruption()) return DataLoss(StrCat(step, ": it is damaged: ", text, kWhatToDo));
     return ToStatus(error, step);
   }
 
@@ -356,9 +372,15 @@ class RocksStore final : public Store {
       writes_.fetch_add(1, std::memory_order_relaxed);
       return absl::OkStatus();
     }
-    const absl::Status failure = WriteFailure(written, "write");
-    group_.Fail(failure);
-    return failure;
+    // An error of background work refuses a write before it reaches the log. The log itself is as it was.
+    const bool in_background = written.severity() == rocksdb::Status::Severity::kHardError || written.IsIncomplete();
+    if (in_background && group_.failure().ok()) {
+      Wake();
+      const std::string step = StrCat("store '", folder_, "': background work failed and is tried again: write");
+      return IsFullDisk(written) ? ToStatus(written, step) : Unavailable(StrCat(step, ": ", written.ToString()));
+    }
+    FailWrites(written, "write");
+    return group_.failure();
   }
 
   // The last appended operation, which a sync from here on covers, and the current log.
@@ -376,20 +398,23 @@ class RocksStore final : public Store {
       // After a failed append, a sync of the same log reports only that something failed. The append knows the cause
       // and records it before it releases its lock.
       { absl::WriterMutexLock wait(&write_mutex_); }
-      const absl::Status cause = group_.failure();
-      return cause.ok() ? WriteFailure(synced, "sync") : cause;
+      if (group_.failure().ok()) FailWrites(synced, "sync");
+      return group_.failure();
     }
     // A failed append may have used sequence numbers up.
     if (point.log > 0 && group_.failure().ok()) synced_.Note(point);
     return absl::OkStatus();
   }
 
-  absl::Status WriteFailure(const rocksdb::Status& error, std::string_view step) const {
-    if (IsFullDisk(error)) return ToStatus(error, StrCat("store '", folder_, "': ", step));
+  // After an error that a log may have suffered: refuses writes, until a restart or until a full disk has room.
+  void FailWrites(const rocksdb::Status& error, std::string_view step) {
+    if (IsFullDisk(error)) return group_.Fail(ToStatus(error, StrCat("store '", folder_, "': ", step)));
+    const absl::Status before = group_.failure();
+    if (!before.ok() && !absl::IsResourceExhausted(before)) return;
     const std::string why = StrCat("store '", folder_, "' is read-only since an I/O error: ", step, ": ",
                                    error.ToString(), "; check the disk and start again");
     spdlog::error("{}", why);  // the operator reads the log, not the callers' answers
-    return Unavailable(why);
+    group_.Fail(Unavailable(why));
   }
 
   // RocksDB replaces a failed log when it flushes, and it flushes only memtables that are not empty. A key in the
@@ -405,23 +430,49 @@ class RocksStore final : public Store {
     const absl::Time now = absl::Now();
     if (now - last_recovery_ < internals_.recovery_interval_min) return failure;
     last_recovery_ = now;
+    reserve_.MakeRoom(0);
     rocksdb::Status resumed = db_->Resume();
     if (resumed.ok()) resumed = db_->Flush(rocksdb::FlushOptions(), families_);
     if (resumed.ok()) resumed = FillMemtable();
     if (resumed.ok()) resumed = db_->SyncWAL();
     if (!resumed.ok()) {
-      // Busy means that RocksDB's own recovery is at work. Other errors than a full disk do not go away.
-      if (!IsFullDisk(resumed) && !resumed.IsBusy()) group_.Fail(WriteFailure(resumed, "resume"));
+      // Busy means that another thread resumes. Other errors than a full disk do not go away.
+      if (!IsFullDisk(resumed) && !resumed.IsBusy()) FailWrites(resumed, "resume");
       return group_.failure();
     }
     group_.Clear();
     return absl::OkStatus();
   }
 
+  void Wake() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
+    absl::MutexLock lock(&watch_mutex_);
+    woken_ = true;
+  }
+
+  // Keeps the reserve, and ends refusals of writes that end by themselves.
+  void Watch() ABSL_LOCKS_EXCLUDED(watch_mutex_) {
+    const auto due = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return woken_ || stopping_; };
+    while (true) {
+      reserve_.Keep();
+      if (absl::IsResourceExhausted(group_.failure())) (void)Ready();
+      if (background_->UntilResume(absl::Now()) <= absl::ZeroDuration()) {
+        if (background_->full_disk()) reserve_.MakeRoom(0);
+        background_->Resumed(db_->Resume());
+      }
+      const absl::Duration pause = std::min(internals_.watch_interval, background_->UntilResume(absl::Now()));
+      absl::MutexLock lock(&watch_mutex_);
+      watch_mutex_.AwaitWithTimeout(absl::Condition(&due), pause);
+      if (stopping_) return;
+      woken_ = false;
+    }
+  }
+
   const std::string folder_;
   const StoreInternals internals_;
   LogWatch watch_;     // watch over the log while the store opens
   SyncedFile synced_;  // file of the synced point
+  DiskReserve reserve_;
+  const std::shared_ptr<BackgroundErrors> background_;
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // handles in the order of Table, then RocksDB's "default"
   mutable absl::Mutex write_mutex_;                     // exclusive: check and append as one step; shared: append
@@ -429,11 +480,17 @@ class RocksStore final : public Store {
   GroupSync group_;
   absl::Mutex recovery_mutex_;
   absl::Time last_recovery_ ABSL_GUARDED_BY(recovery_mutex_) = absl::InfinitePast();
+  absl::Mutex watch_mutex_;
+  bool woken_ ABSL_GUARDED_BY(watch_mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(watch_mutex_) = false;
+  std::thread watch_thread_;  // thread of Watch
 };
 
 rocksdb::Status RocksStore::TryOpen(const StoreOptions& options, rocksdb::WALRecoveryMode mode, bool watch) {
   rocksdb::DBOptions database = DatabaseOptions(options, internals_.env);
   database.wal_recovery_mode = mode;
+  database.paranoid_checks = !options.accept_damage;  // without them a missing table costs its own rows alone
+  database.listeners.push_back(background_);
   watch_ = LogWatch();
   if (watch) database.wal_filter = &watch_;
   rocksdb::DB* db = nullptr;
@@ -444,10 +501,11 @@ rocksdb::Status RocksStore::TryOpen(const StoreOptions& options, rocksdb::WALRec
 
 absl::Status RocksStore::OpenDatabase(const StoreOptions& options) {
   using Mode = rocksdb::WALRecoveryMode;
+  LC_RETURN_IF_ERROR(Annotate(CheckCurrent(folder_), StrCat("open store '", folder_, "'")));
   const std::optional<SyncedPoint> point = ReadSyncedPoint(folder_);
-  if (options.drop_damaged_log || !point) {
-    const Mode mode = options.drop_damaged_log ? Mode::kPointInTimeRecovery : Mode::kTolerateCorruptedTailRecords;
-    const rocksdb::Status opened = TryOpen(options, mode, /*watch=*/false);
+  if (options.accept_damage) return OpenDamaged(options, point);
+  if (!point) {
+    const rocksdb::Status opened = TryOpen(options, Mode::kTolerateCorruptedTailRecords, /*watch=*/false);
     return opened.ok() ? absl::OkStatus() : OpenError(opened);
   }
   const rocksdb::Status whole = TryOpen(options, Mode::kAbsoluteConsistency, /*watch=*/true);
@@ -461,6 +519,20 @@ absl::Status RocksStore::OpenDatabase(const StoreOptions& options) {
       "sequence {}, is there; what came behind the cut is lost",
       folder_, whole.ToString(), watch_.last() > 0 ? StrCat("sequence ", watch_.last()) : "what is in tables already",
       point->sequence);
+  return absl::OkStatus();
+}
+
+absl::Status RocksStore::OpenDamaged(const StoreOptions& options, std::optional<SyncedPoint> point) {
+  const bool in_log = point && fs::exists(LogPath(folder_, point->log));
+  const rocksdb::Status opened = TryOpen(options, rocksdb::WALRecoveryMode::kPointInTimeRecovery, /*watch=*/true);
+  if (!opened.ok()) return OpenError(opened);
+  if (in_log && watch_.last() < point->sequence && point->log >= watch_.first_log()) {
+    spdlog::error(
+        "store '{}': its log is damaged and was cut behind sequence {}: operations up to {} were acknowledged as "
+        "durable and are lost",
+        folder_, watch_.last(), point->sequence);
+  }
+  for (const LostFile& lost : FindLostFiles(folder_, *db_)) spdlog::error("store '{}': {}", folder_, lost.what);
   return absl::OkStatus();
 }
 
@@ -546,7 +618,7 @@ StoreStats RocksStore::Stats() const {
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
     std::error_code gone;  // error of a file that RocksDB removes during the walk
     const uintmax_t bytes = it->is_regular_file(gone) ? it->file_size(gone) : 0;
-    if (!gone) stats.disk_bytes += bytes;
+    if (!gone && it->path().filename() != kReserveName) stats.disk_bytes += bytes;
   }
   db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &stats.memtable_bytes);
   db_->GetAggregatedIntProperty(rocksdb::DB::Properties::kEstimateNumKeys, &stats.estimated_keys);
@@ -557,6 +629,10 @@ StoreStats RocksStore::Stats() const {
   }
   const absl::Status failure = group_.failure();
   stats.read_only = !failure.ok() && !absl::IsResourceExhausted(failure);
+  stats.reserve_bytes = static_cast<uint64_t>(reserve_.held_bytes());
+  stats.growth_refused = reserve_.CheckGrowth(0).ok() ? 0 : 1;
+  stats.background_errors_total = background_->errors();
+  stats.background_resumes_total = background_->resumes();
   stats.syncs_total = group_.syncs();
   stats.writes_total = writes_.load(std::memory_order_relaxed);
   return stats;
@@ -566,7 +642,7 @@ StoreStats RocksStore::Stats() const {
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStoreWith(const std::string& folder, const StoreOptions& options,
                                                      const StoreInternals& internals) {
-  auto store = std::make_unique<RocksStore>(folder, internals);
+  auto store = std::make_unique<RocksStore>(folder, options, internals);
   LC_RETURN_IF_ERROR(store->Open(options));
   return std::unique_ptr<Store>(std::move(store));
 }

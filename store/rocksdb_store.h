@@ -5,11 +5,14 @@
 // covers its batch. Readers may therefore see a durable write shortly before it is acknowledged, and a power loss at
 // that moment removes the write. A writer that builds on such a value is acknowledged by a sync that covers both. After
 // a failed sync or append no write is acknowledged: writes answer UNAVAILABLE until the store is reopened, and reads
-// continue. A full disk answers RESOURCE_EXHAUSTED. Once there is space, the next write resumes RocksDB and flushes
-// every memtable; the flush makes durable what the failed log may have lost. A write that was answered with an error of
-// the disk may therefore be there or not, but never in part.
+// continue. A full disk answers RESOURCE_EXHAUSTED. Once there is space, the next write or the store's own thread
+// resumes RocksDB and flushes every memtable; the flush makes durable what the failed log may have lost. An error of
+// background work that touched no log is resumed by that thread (store/background_errors.h). A write that was answered
+// with an error of the disk may therefore be there or not, but never in part.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,6 +29,8 @@ namespace lightcone {
 struct StoreInternals {
   rocksdb::Env* env = nullptr;  // environment that outlives the store; nullptr: the machine's
   absl::Duration recovery_interval_min = absl::Seconds(1);  // time between attempts to resume after a full disk
+  absl::Duration watch_interval = absl::Milliseconds(500);  // time between looks at the disk
+  std::function<int64_t()> free_bytes;                      // stands for what the disk has free; empty: what it has
 };
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStoreWith(const std::string& folder, const StoreOptions& options,

@@ -14,6 +14,7 @@ constexpr std::array<std::string_view, kTableCount> kTableNames = {
 constexpr int64_t kMemoryMin = int64_t{16} << 20;
 constexpr int64_t kMemoryMax = int64_t{1} << 40;
 constexpr int kThreadsMax = 64;
+constexpr int64_t kReserveMax = int64_t{1} << 40;
 
 }  // namespace
 
@@ -25,6 +26,9 @@ absl::Status StoreOptions::Validate() const {
   }
   if (background_threads < 1 || background_threads > kThreadsMax) {
     return InvalidField("store.background_threads", StrCat(background_threads), StrCat("1 .. ", kThreadsMax));
+  }
+  if (reserve_bytes < 0 || reserve_bytes > kReserveMax) {
+    return InvalidField("store.reserve_bytes", StrCat(reserve_bytes), StrCat("0 .. ", kReserveMax));
   }
   return absl::OkStatus();
 }

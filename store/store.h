@@ -87,10 +87,14 @@ class Iterator {
 struct StoreStats {
   uint64_t disk_bytes = 0;
   uint64_t memtable_bytes = 0;
-  uint64_t stalled = 0;       // 1 while writes are delayed or stopped, else 0
-  uint64_t read_only = 0;     // 1 from an I/O error other than a full disk until a restart, else 0
-  uint64_t syncs_total = 0;   // number of fsyncs for durable writes
-  uint64_t writes_total = 0;  // number of written batches
+  uint64_t stalled = 0;                   // 1 while writes are delayed or stopped, else 0
+  uint64_t read_only = 0;                 // 1 from an I/O error other than a full disk until a restart, else 0
+  uint64_t reserve_bytes = 0;             // bytes that are kept for operators; 0 while they are in use
+  uint64_t growth_refused = 0;            // 1 while CheckGrowth refuses whatever is asked, else 0
+  uint64_t background_errors_total = 0;   // number of failed flushes, compactions and manifest writes
+  uint64_t background_resumes_total = 0;  // number of times that background work went on after such errors
+  uint64_t syncs_total = 0;               // number of fsyncs for durable writes
+  uint64_t writes_total = 0;              // number of written batches
   uint64_t estimated_keys = 0;
 };
 
@@ -99,9 +103,18 @@ class Store {
   virtual ~Store() = default;
 
   // Applies the batch. ABORTED when an expectation fails (names table and key), RESOURCE_EXHAUSTED on a full disk,
-  // UNAVAILABLE once the store has gone read-only after an I/O error. Concurrent durable writers share one fsync;
-  // a reader may see the batch shortly before it is acknowledged. A batch of expectations alone is a check.
+  // UNAVAILABLE once the store has gone read-only after an I/O error of its log, and for the moments in which it
+  // resumes after another error. The reserve gives its space to a batch that finds too little. Concurrent durable
+  // writers share one fsync; a reader may see the batch shortly before it is acknowledged. A batch of expectations
+  // alone is a check.
   virtual absl::Status Write(const WriteBatch& batch, Durability durability) = 0;
+
+  // Asked before new data is written: items, orders, files of an index. OK where the disk has room for about `bytes`
+  // above what deletes and operators may need. RESOURCE_EXHAUSTED names the free bytes and the needed ones.
+  virtual absl::Status CheckGrowth(uint64_t bytes) const = 0;
+
+  // Gives up the reserve where the disk has hardly more than `bytes` free, for an operator's call that writes files.
+  virtual void MakeRoom(uint64_t bytes) = 0;
 
   // Makes every batch durable whose Write has returned, for writers that have work between the two calls. Concurrent
   // callers share one fsync. After an error and a restart the batches may be there or not, but never in part. Errors as
@@ -132,9 +145,12 @@ struct StoreOptions {
   int64_t memory_bytes = 256 << 20;
   // Threads for flush and compaction. Cost: CPU beside searches. Fixed at start.
   int background_threads = 2;
-  // A log that is damaged in its synced part refuses to open (DATA_LOSS). true opens it and loses every write behind
-  // the damage: for one start without a checkpoint.
-  bool drop_damaged_log = false;
+  // Space that is kept for deletes and operators once the disk is full (store/disk_reserve.h). Cost: disk. 0: none.
+  int64_t reserve_bytes = int64_t{128} << 20;
+  // A store that is damaged where acknowledged writes lie refuses to open (DATA_LOSS). true opens it all the same: the
+  // log is cut at its first damage, a missing table's rows are lost, and the log of the process says what is. Rows in a
+  // missing table answer DATA_LOSS.
+  bool accept_damage = false;
   // INVALID_ARGUMENT names the field and the allowed range.
   absl::Status Validate() const;
 };

@@ -32,6 +32,12 @@ std::string Encoded(SyncedPoint point) {
 
 }  // namespace
 
+std::string LogPath(const std::string& folder, uint64_t number) {
+  std::string digits = StrCat(number);
+  if (digits.size() < 6) digits.insert(0, 6 - digits.size(), '0');
+  return (std::filesystem::path(folder) / (digits + ".log")).string();
+}
+
 std::optional<SyncedPoint> ReadSyncedPoint(const std::string& folder) {
   const auto bytes = ReadFile(PathIn(folder), kBytesMax);
   if (!bytes.ok() || !bytes->starts_with(kMagic)) return std::nullopt;

@@ -21,6 +21,9 @@ struct SyncedPoint {
   uint64_t log = 0;
 };
 
+// The path that RocksDB gives log `number`.
+std::string LogPath(const std::string& folder, uint64_t number);
+
 // nullopt without a whole file, as in a store of an older version.
 std::optional<SyncedPoint> ReadSyncedPoint(const std::string& folder);
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -91,6 +92,8 @@ struct IndexLimits {
   int64_t unsealed_bytes_max = 0;  // rows in memory that wait for the builder (CollectionIndex::AwaitRoom)
   // Bytes that the builds of all indexes of the process write. Builds ignore the limit while writes wait for them.
   int64_t build_bytes_per_second_max = 0;
+  // Asked before a build writes about so many bytes. An error is the build's own. Empty: there is always room.
+  std::function<absl::Status(int64_t bytes)> disk_room = {};
 };
 
 // Index settings as a caller gives them. A setting that is not set stays as it is, or is the server's default.

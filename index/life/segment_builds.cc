@@ -10,6 +10,8 @@
 namespace lightcone {
 namespace {
 
+constexpr int64_t kBytesPerNumber = 6;  // float32, and about as much again for codes, graph and ids
+
 // Damage must not get into new files, whose checksums would call it right.
 bool AnySourceDamaged(const BuildJob& job) {
   return std::any_of(job.sealed_sources.begin(), job.sealed_sources.end(),
@@ -80,6 +82,11 @@ BuiltSegment SegmentBuilds::Build(const BuildJob& job, const std::atomic<bool>* 
     }
     built.rows = GatherRows(job.sources, job.rows_of);
     if (built.rows.empty() || AnySourceDamaged(job)) return built;
+    if (state_.limits.disk_room) {
+      const auto rows = static_cast<int64_t>(built.rows.size());
+      built.status = state_.limits.disk_room(rows * job.sources.front()->space().dimension * kBytesPerNumber);
+      if (!built.status.ok()) return built;
+    }
     auto written = WriteSegment(state_.SegmentFolder(job.plan.id), job.plan, job.sources, built.rows, control);
     built.status = written.status();
     if (written.ok()) built.segment = std::move(*written);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -113,6 +114,7 @@ class StartWatch {
 
 absl::Status RunServer(const ServerConfig& config, const std::function<void(const Bound&)>& on_ready) {
   SetUpLog(config.log_level, config.log_format);
+  ::umask(kPrivateMask);
   SignalWait signals;
   LC_RETURN_IF_ERROR(signals.Install());
   auto watch = std::make_unique<StartWatch>(&signals);

@@ -2,6 +2,8 @@
 // Threads: BeginDrain from any thread; the rest from one.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -45,6 +47,9 @@ class RunningServer {
   explicit RunningServer(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
+
+// The umask of processes that make a data folder: files belong to their owner alone.
+inline constexpr mode_t kPrivateMask = 077;
 
 // The version of this build, "0.1.0".
 std::string_view ServerVersion();

@@ -167,6 +167,16 @@ void AddEngineFamilies(Engine& engine, FamilyList* out) {
   out->Gauge("lightcone_store_memtable_bytes", "Bytes written and not yet flushed to tables.", store.memtable_bytes);
   out->Gauge("lightcone_store_stalled", "1 while the store delays or stops writes.", store.stalled);
   out->Gauge("lightcone_store_read_only", "1: an I/O error has ended writing, until a restart.", store.read_only);
+  out->Gauge("lightcone_store_reserve_bytes",
+             "Bytes of the disk that are kept for deletes and operators; 0 while they are in use.",
+             store.reserve_bytes);
+  out->Gauge("lightcone_store_growth_refused",
+             "1: the disk is full; new items and index builds are refused until there is room.", store.growth_refused);
+  out->Counter("lightcone_store_background_errors_total",
+               "Failed flushes, compactions and manifest writes of the store, which are tried again.",
+               store.background_errors_total);
+  out->Counter("lightcone_store_background_resumes_total", "Times that the store went on after such errors.",
+               store.background_resumes_total);
   out->Gauge("lightcone_store_keys", "Keys of the store, estimated.", store.estimated_keys);
   out->Counter("lightcone_store_syncs_total", "Syncs to disk for durable writes; concurrent writers share one.",
                store.syncs_total);

@@ -175,6 +175,19 @@ void AddStore(std::vector<Option>* out) {
   out->push_back(Whole("store.background_threads", FIELD(engine.store.background_threads), 1, 64,
                        {"threads", "Threads for flush and compaction.",
                         "Raise it when lightcone_store_stalled is 1 during bulk loads; costs CPU beside searches."}));
+  out->push_back(Choice(
+      "store.damage",
+      [](const ServerConfig& c) { return std::string(c.engine.store.accept_damage ? "accept" : "refuse"); },
+      [](ServerConfig& c, const std::string& v) { c.engine.store.accept_damage = v == "accept"; }, {"refuse", "accept"},
+      {"",
+       "What a start does with a store that has lost acknowledged writes. accept: it cuts a damaged log, goes without "
+       "missing files, and logs what is lost.",
+       "accept, for one start, where no backup exists and `lightcone repair` cannot be used."}));
+  out->push_back(Whole("store.reserve_bytes", FIELD(engine.store.reserve_bytes), 0, 1'024 * kGiB,
+                       {"bytes",
+                        "Space on the disk that is kept for deletes, rollbacks and activations. New data is refused "
+                        "before the disk is full. 0: nothing is kept.",
+                        "Lower it on a small disk; raise it where store.memory_bytes is large."}));
 }
 
 void AddLimits(std::vector<Option>* out) {

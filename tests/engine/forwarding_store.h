@@ -20,6 +20,8 @@ class ForwardingStore : public Store {
   absl::Status Write(const WriteBatch& batch, Durability durability) override {
     return inner_->Write(batch, durability);
   }
+  absl::Status CheckGrowth(uint64_t bytes) const override { return inner_->CheckGrowth(bytes); }
+  void MakeRoom(uint64_t bytes) override { inner_->MakeRoom(bytes); }
   absl::Status Sync() override { return inner_->Sync(); }
   absl::StatusOr<std::string> Get(Table table, std::string_view key) const override { return inner_->Get(table, key); }
   std::vector<absl::StatusOr<std::string>> MultiGet(Table table, std::span<const std::string> keys) const override {

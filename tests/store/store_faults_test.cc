@@ -8,87 +8,16 @@
 #include "base/files.h"
 #include "base/status.h"
 #include "rocksdb/db.h"
-#include "rocksdb/env.h"
-#include "rocksdb/file_system.h"
 #include "store/envelope.h"
 #include "store/keys.h"
 #include "store/rocksdb_store.h"
+#include "tests/store/faulty_disk.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lightcone {
 namespace {
 
 using testing::HasSubstr;
-
-// Appends and syncs of files fail at command.
-class FaultyDisk {
- public:
-  enum class Fault { kNone, kFullOnAppend, kFullOnSync, kBrokenSync, kBrokenAppend };
-
-  FaultyDisk() : files_(std::make_shared<Files>(this)), env_(rocksdb::NewCompositeEnv(files_)) {}
-  rocksdb::Env* env() { return env_.get(); }
-  void Set(Fault fault) { fault_ = fault; }
-
- private:
-  class File : public rocksdb::FSWritableFileOwnerWrapper {
-   public:
-    File(std::unique_ptr<rocksdb::FSWritableFile> file, FaultyDisk* disk)
-        : FSWritableFileOwnerWrapper(std::move(file)), disk_(disk) {}
-    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
-                             rocksdb::IODebugContext* context) override {
-      const rocksdb::IOStatus fault = disk_->OnAppend();
-      return fault.ok() ? target()->Append(data, options, context) : fault;
-    }
-    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
-                             const rocksdb::DataVerificationInfo& info, rocksdb::IODebugContext* context) override {
-      const rocksdb::IOStatus fault = disk_->OnAppend();
-      return fault.ok() ? target()->Append(data, options, info, context) : fault;
-    }
-    rocksdb::IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
-      const rocksdb::IOStatus fault = disk_->OnSync();
-      return fault.ok() ? target()->Sync(options, context) : fault;
-    }
-    rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
-      const rocksdb::IOStatus fault = disk_->OnSync();
-      return fault.ok() ? target()->Fsync(options, context) : fault;
-    }
-
-   private:
-    FaultyDisk* disk_;
-  };
-
-  class Files : public rocksdb::FileSystemWrapper {
-   public:
-    explicit Files(FaultyDisk* disk) : FileSystemWrapper(rocksdb::FileSystem::Default()), disk_(disk) {}
-    const char* Name() const override { return "FaultyDisk"; }
-    rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
-                                      std::unique_ptr<rocksdb::FSWritableFile>* file,
-                                      rocksdb::IODebugContext* context) override {
-      std::unique_ptr<rocksdb::FSWritableFile> made;
-      rocksdb::IOStatus status = target()->NewWritableFile(name, options, &made, context);
-      if (status.ok()) *file = std::make_unique<File>(std::move(made), disk_);
-      return status;
-    }
-
-   private:
-    FaultyDisk* disk_;
-  };
-
-  rocksdb::IOStatus OnAppend() const {
-    if (fault_ == Fault::kFullOnAppend) return rocksdb::IOStatus::NoSpace("no space left on device");
-    if (fault_ == Fault::kBrokenAppend) return rocksdb::IOStatus::IOError("injected: write failed");
-    return rocksdb::IOStatus::OK();
-  }
-  rocksdb::IOStatus OnSync() const {
-    if (fault_ == Fault::kFullOnSync) return rocksdb::IOStatus::NoSpace("no space left on device");
-    if (fault_ == Fault::kBrokenSync) return rocksdb::IOStatus::IOError("injected: fsync failed");
-    return rocksdb::IOStatus::OK();
-  }
-
-  std::atomic<Fault> fault_{Fault::kNone};
-  std::shared_ptr<Files> files_;
-  std::unique_ptr<rocksdb::Env> env_;
-};
 
 StoreOptions SmallOptions() {
   StoreOptions options;
@@ -292,7 +221,7 @@ TEST(StoreDamage, ADamagedLogRefusesToOpenUnlessToldToDropIt) {
   EXPECT_THAT(MessageOf(damaged), HasSubstr("its log can be read up to sequence "));
   EXPECT_THAT(MessageOf(damaged), HasSubstr(", and writes up to 202 were acknowledged as durable"));
   StoreOptions options = SmallOptions();
-  options.drop_damaged_log = true;
+  options.accept_damage = true;
   auto store = OpenStore(folder / "store", options);
   ASSERT_TRUE(store.ok()) << store.status().ToString();
   EXPECT_TRUE((*store)->Get(Table::kItems, "k0").ok());

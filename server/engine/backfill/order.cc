@@ -161,6 +161,7 @@ absl::Status BackfillOrder::OrderItems(const BackfillRecord& record, const Failu
     };
     LC_ASSIGN_OR_RETURN(const std::vector<OrderedItem> order, EstimateOrder(call));
     for (size_t begin = 0; begin < order.size(); begin += kWriteRows) {
+      LC_RETURN_IF_ERROR(store->CheckGrowth(kWriteRows * keys::Order(0, 0, 0, 0).size()));
       WriteBatch batch;
       for (size_t i = begin; i < std::min(order.size(), begin + kWriteRows); ++i) {
         batch.Put(Table::kOrder, keys::Order(number, g, order[i].uncertainty, order[i].internal_id), "");

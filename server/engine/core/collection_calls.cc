@@ -91,8 +91,10 @@ ServedPtr MakeServed(std::shared_ptr<Collection> collection, const EngineOptions
                                                .canary = std::make_shared<CanaryTally>()});
 }
 
-IndexLimits IndexLimitsOf(const EngineOptions& options) {
-  return {options.index_memory_bytes_max, options.index_unsealed_bytes_max, options.index_build_bytes_per_second_max};
+IndexLimits IndexLimitsOf(const Context& context) {
+  const EngineOptions& options = context.options;
+  return {options.index_memory_bytes_max, options.index_unsealed_bytes_max, options.index_build_bytes_per_second_max,
+          [store = context.store](int64_t bytes) { return store->CheckGrowth(static_cast<uint64_t>(bytes)); }};
 }
 
 absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionCall& call) {
@@ -136,9 +138,8 @@ absl::StatusOr<CollectionStatus> CollectionCalls::Create(const CreateCollectionC
   batch.Put(Table::kCollections, keys::Collection(number), encoded);
   // The index first: a folder without a record is nothing, a record without an index would fail the answer.
   const std::string folder = context_.folders.Index(number);
-  LC_ASSIGN_OR_RETURN(auto collection,
-                      Collection::Open(number, context_.store.get(), folder, std::move(record), std::move(encoded), {},
-                                       {}, {}, IndexLimitsOf(context_.options)));
+  LC_ASSIGN_OR_RETURN(auto collection, Collection::Open(number, context_.store.get(), folder, std::move(record),
+                                                        std::move(encoded), {}, {}, {}, IndexLimitsOf(context_)));
   const OperatorWrite written = change.Write();
   if (!written.in_store) {
     collection.reset();

@@ -14,7 +14,7 @@ namespace lightcone::server {
 
 // A collection with all that the use cases keep beside it.
 ServedPtr MakeServed(std::shared_ptr<Collection> collection, const EngineOptions& options);
-IndexLimits IndexLimitsOf(const EngineOptions& options);
+IndexLimits IndexLimitsOf(const Context& context);
 
 // See engine.h.
 class CollectionCalls {

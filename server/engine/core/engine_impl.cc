@@ -16,6 +16,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& option
   LC_RETURN_IF_ERROR(options.Validate());
   LC_RETURN_IF_ERROR(CheckDataFolder(options.data_folder));
   LC_RETURN_IF_ERROR(MakeFolders(options.data_folder));
+  KeepToOwner(options.data_folder);
   LC_ASSIGN_OR_RETURN(auto store, OpenStore(options.data_folder + "/store", options.store));
   LC_RETURN_IF_ERROR(MakeFolders(options.data_folder + "/index"));
   LC_RETURN_IF_ERROR(MakeFolders(options.data_folder + "/encoders"));

@@ -116,8 +116,7 @@ absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Context& context, uin
     return stored.status();
   }
   return Collection::Open(number, context.store.get(), context.folders.Index(number), std::move(record), encoded,
-                          std::move(generations), std::move(adapters), std::move(progress),
-                          IndexLimitsOf(context.options));
+                          std::move(generations), std::move(adapters), std::move(progress), IndexLimitsOf(context));
 }
 
 // Numbers and encoded records of all collections.
@@ -170,6 +169,20 @@ absl::Status CheckDataFolder(const std::string& folder) {
   }
   if (error) return ErrnoStatus(error.value(), "list", folder);
   return absl::OkStatus();
+}
+
+void KeepToOwner(const std::string& folder) {
+  constexpr fs::perms kOthers = fs::perms::group_all | fs::perms::others_all;
+  std::error_code error;
+  const fs::perms before = fs::status(folder, error).permissions();
+  if (error || (before & kOthers) == fs::perms::none) return;
+  fs::permissions(folder, kOthers, fs::perm_options::remove, error);
+  if (error) {
+    spdlog::warn("data folder '{}': other users may enter it, and its mode cannot be changed: {}", folder,
+                 error.message());
+  } else {
+    spdlog::warn("data folder '{}': other users could enter it; its mode is 0700 now", folder);
+  }
 }
 
 absl::StatusOr<std::set<uint32_t>> LoadCollections(Context& context, BackfillCalls& backfills) {

@@ -15,6 +15,9 @@ namespace lightcone::server {
 // FAILED_PRECONDITION for a folder that is neither empty nor holds a store of ours.
 absl::Status CheckDataFolder(const std::string& folder);
 
+// Takes a data folder that others may enter from them, and says so in the log. A folder of another owner stays as it is.
+void KeepToOwner(const std::string& folder);
+
 // Fills the catalog; the numbers of the collections that are refused.
 absl::StatusOr<std::set<uint32_t>> LoadCollections(Context& context, BackfillCalls& backfills);
 

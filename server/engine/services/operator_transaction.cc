@@ -10,6 +10,11 @@
 #include "store/keys.h"
 
 namespace lightcone::server {
+namespace {
+
+constexpr uint64_t kFileBytes = 1 << 20;  // room for the small files that a call writes beside its batch
+
+}  // namespace
 
 OperatorWrite WriteOperatorBatch(Store& store, const WriteBatch& batch) {
   const absl::Status status = store.Write(batch, Durability::kDurable);
@@ -81,6 +86,7 @@ absl::StatusOr<OperatorTransaction> OperatorTransaction::Begin(const Context& co
                                                                OperatorRequest request) {
   LC_RETURN_IF_ERROR(CheckRequestId(request.id));
   OperatorTransaction made(context.store.get(), std::move(request));
+  context.store->MakeRoom(kFileBytes);
   made.Join(collection);
   if (collection.dropped()) return NotFound(StrCat("collection '", collection.name(), "' has been dropped"));
   made.request_.collection = collection.number();
@@ -91,6 +97,7 @@ absl::StatusOr<OperatorTransaction> OperatorTransaction::Begin(const Context& co
 absl::StatusOr<OperatorTransaction> OperatorTransaction::BeginOnCatalog(Context& context, OperatorRequest request) {
   LC_RETURN_IF_ERROR(CheckRequestId(request.id));
   OperatorTransaction made(context.store.get(), std::move(request));
+  context.store->MakeRoom(kFileBytes);
   made.catalog_lock_ = std::make_unique<absl::MutexLock>(&context.catalog.operator_mutex());
   LC_RETURN_IF_ERROR(made.FindEarlier());
   return made;

@@ -26,8 +26,9 @@ WriteGroup::WriteGroup(Collection* collection, std::vector<WriteJob*> jobs, Prog
 GroupOutcome WriteGroup::WriteToStore() {
   ReadHeads();
   batch_.Reserve(3 * heads_.size() + jobs_.size() + 1);
+  const absl::Status room = CheckRoom();
   for (WriteJob* job : jobs_) {
-    job->status = DamageOf(*job);
+    job->status = job->items.empty() || room.ok() ? DamageOf(*job) : room;
     if (!job->status.ok()) continue;
     job->drop_generation != 0 ? PlanDropGeneration(job) : job->generation == 0 ? PlanDelete(job) : PlanUpsert(job);
     durable_ = durable_ || (job->status.ok() && job->durability == Durability::kDurable);
@@ -58,6 +59,13 @@ GroupOutcome WriteGroup::WriteToStore() {
   if (!stored.ok() || *stored != encoded) return {};
   *leader_progress_ = progress_;
   return {true, absl::OkStatus()};
+}
+
+absl::Status WriteGroup::CheckRoom() const {
+  uint64_t bytes = 0;
+  for (const WriteJob* job : jobs_) bytes += job->items.empty() ? 0 : job->bytes;
+  if (bytes == 0) return absl::OkStatus();
+  return Annotate(collection_->store()->CheckGrowth(bytes), StrCat("collection '", collection_->name(), "'"));
 }
 
 void WriteGroup::Sync() {

@@ -48,6 +48,8 @@ class WriteGroup {
   void ReadHeads();
   // Of the first head that the job needs and nobody can read.
   absl::Status DamageOf(const WriteJob& job) const;
+  // The answer to all upserts of the group where the disk has no room for them.
+  absl::Status CheckRoom() const;
   void PlanUpsert(WriteJob* job);
   static bool IsExpected(const ExpectedHead& expected, const ItemRecord& head);
   void PlanDelete(WriteJob* job);

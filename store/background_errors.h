@@ -1,0 +1,55 @@
+// Errors of RocksDB's background work. An error of a flush, a compaction or the manifest has lost nothing: the log
+// holds every record. Such an error is made one that DB::Resume ends, and is told to whoever resumes. An error that
+// touched a log is told as what it is. Threads: every method is safe from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "rocksdb/listener.h"
+
+namespace lightcone {
+
+class BackgroundErrors final : public rocksdb::EventListener {
+ public:
+  struct Told {
+    std::function<void()> resumable;                           // an error waits to be resumed
+    std::function<void(const rocksdb::Status& error)> of_log;  // a log may have lost a record
+  };
+  // The functions are called from RocksDB's threads and must not call the database.
+  BackgroundErrors(std::string folder, Told told) : folder_(std::move(folder)), told_(std::move(told)) {}
+
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
+  // RocksDB's own recovery looks at the disk every 5 seconds and wants more room than this store needs.
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+
+  // Time until DB::Resume is due. Infinite where no error waits.
+  absl::Duration UntilResume(absl::Time now) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool full_disk() const ABSL_LOCKS_EXCLUDED(mutex_);  // the waiting error stopped writes for want of space
+  // The outcome of a DB::Resume.
+  void Resumed(const rocksdb::Status& outcome) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  uint64_t errors() const { return errors_.load(); }
+  uint64_t resumes() const { return resumes_.load(); }
+
+ private:
+  const std::string folder_;
+  const Told told_;
+  mutable absl::Mutex mutex_;
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
+  bool full_disk_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time last_error_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time due_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  absl::Duration pause_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+  std::atomic<uint64_t> errors_{0};
+  std::atomic<uint64_t> resumes_{0};
+};
+
+}  // namespace lightcone
