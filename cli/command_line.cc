@@ -79,6 +79,7 @@ void AddAll(CLI::App& root, Context& context) {
   AddCount(root, context);
   AddImport(root, context);
   AddExport(root, context);
+  AddRepair(root, context);
   AddStatus(root, context);
   AddBench(root, context);
   AddVersion(root, context);

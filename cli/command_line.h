@@ -5,13 +5,15 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace CLI {
 class App;
 }
 namespace lightcone::server {
 struct ServerConfig;
-}
+struct RepairReport;
+}  // namespace lightcone::server
 
 namespace lightcone::cli {
 
@@ -23,6 +25,8 @@ using HeldCommands = std::map<std::string, void (*)(CLI::App& parent, Context& c
 struct Program {
   HeldCommands held;                                             // key: the words of the subcommand, as "backfill fit"
   absl::Status (*serve)(const server::ServerConfig&) = nullptr;  // server loop; nullptr: `lightcone` has it
+  // Repair of a data folder; nullptr: `lightcone` has it.
+  absl::StatusOr<server::RepairReport> (*repair)(const std::string& from, const std::string& to) = nullptr;
 };
 
 // Runs one command line as the process' own and gives its exit code (cli/exit_codes.h). Threads: one at a time.

@@ -41,6 +41,7 @@ void AddScroll(CLI::App& root, Context& context);
 void AddCount(CLI::App& root, Context& context);
 void AddImport(CLI::App& root, Context& context);
 void AddExport(CLI::App& root, Context& context);
+void AddRepair(CLI::App& root, Context& context);
 void AddStatus(CLI::App& root, Context& context);
 void AddVersion(CLI::App& root, Context& context);
 void AddCompletion(CLI::App& root, Context& context);

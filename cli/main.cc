@@ -5,6 +5,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/programs.h"
 #include "cli/command_line.h"
+#include "server/app/repair.h"
 #include "server/app/serve.h"
 
 int main(int argc, char** argv) {
@@ -16,5 +17,6 @@ int main(int argc, char** argv) {
   if (std::find(argv, argv + argc, std::string_view("serve")) != argv + argc) WaitPassively(argv);
   cli::Program program;
   program.serve = [](const server::ServerConfig& config) { return server::RunServer(config, {}); };
+  program.repair = &server::RunRepair;
   return cli::RunCommandLine(argc, argv, program);
 }

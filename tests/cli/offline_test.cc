@@ -104,7 +104,7 @@ TEST_F(Offline, HelpNamesEverySubcommandAndTheExitCodes) {
   EXPECT_EQ(help.exit_code, 0);
   for (const char* name :
        {"serve", "train", "eval", "embed", "experiment", "collection", "generation", "upsert", "search", "get",
-        "delete", "scroll", "count", "import", "export", "status", "version", "completion"}) {
+        "delete", "scroll", "count", "import", "export", "repair", "status", "version", "completion"}) {
     EXPECT_THAT(help.out, HasSubstr(StrCat("\n  ", name, " "))) << name;
   }
   EXPECT_THAT(help.out, HasSubstr("Exit codes"));

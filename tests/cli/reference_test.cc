@@ -76,6 +76,7 @@ std::string PageOf(const std::vector<std::string>& words) {
   static const std::map<std::string, std::string> pages = {{"serve", "program"},
                                                            {"demo", "program"},
                                                            {"bench", "program"},
+                                                           {"repair", "program"},
                                                            {"status", "program"},
                                                            {"version", "program"},
                                                            {"completion", "program"},
