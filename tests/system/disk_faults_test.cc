@@ -1,0 +1,191 @@
+// Acceptance: a call on a file of the store fails, at one point of a fixed workload after the other, with EIO or ENOSPC
+// or after half a write. No acknowledged write is lost, reads go on meanwhile, and writes go on within seconds of the
+// fault's end; where a log may have lost a record, they go on after a restart. LIGHTCONE_FAULT_POINTS in the
+// environment sets the number of points (2000 for all).
+#include "tests/system/disk_faults.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "cli/child_server.h"
+#include "client/client.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/system/writer.h"
+
+namespace lightcone {
+namespace {
+
+constexpr int kPoints = 30;
+constexpr uint64_t kSteps = 12;
+constexpr uint64_t kStoreMemory = 16 << 20;
+constexpr char kCollection[] = "faults";
+constexpr const char* kCallNames[] = {"write", "sync", "rename", "open", "read"};
+
+class DiskFaultsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a sanitizer must be the first library of a process";
+#endif
+    const int fd = ::open((folder_ / "faults").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(::ftruncate(fd, sizeof(DiskFaults)), 0);
+    void* const at = ::mmap(nullptr, sizeof(DiskFaults), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ::close(fd);
+    ASSERT_NE(at, MAP_FAILED);
+    faults_ = static_cast<DiskFaults*>(at);
+  }
+  void TearDown() override {
+    server_.reset();
+    if (faults_ != nullptr) ::munmap(faults_, sizeof(DiskFaults));
+  }
+
+  void Start(const std::string& data) {
+    ::setenv("LD_PRELOAD", LIGHTCONE_BINARY_DIR "/lib/liblightcone_disk_faults.so", 1);
+    ::setenv(kFaultsFolder, (data + "/store").c_str(), 1);
+    ::setenv(kFaultsFile, (folder_ / "faults").c_str(), 1);
+    auto server =
+        cli::ChildServer::Start(LIGHTCONE_BINARY_DIR "/bin/lightcone", data,
+                                {"--store-memory-bytes", StrCat(kStoreMemory), "--store-reserve-bytes", "1048576"});
+    ::unsetenv("LD_PRELOAD");
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = std::move(*server);
+    client_ = ClientAt(server_->address());
+  }
+
+  void MakeCollection() {
+    v1::CreateRequest create;
+    create.set_name(kCollection);
+    create.set_geometry(v1::GEOMETRY_EUCLIDEAN);
+    ASSERT_TRUE(client_->CreateCollection(create).ok());
+    v1::RegisterRequest manifest;
+    manifest.set_collection(kCollection);
+    manifest.set_manifest_json(StrCat("{\"dimension\":", kDimension, "}"));
+    ASSERT_TRUE(client_->RegisterGeneration(manifest).ok());
+    v1::ActivateRequest activate;
+    activate.set_collection(kCollection);
+    activate.set_generation(1);
+    ASSERT_TRUE(client_->ActivateGeneration(activate).ok());
+  }
+
+  absl::Status Upsert(uint64_t item, Version version) {
+    v1::UpsertRequest request;
+    request.set_collection(kCollection);
+    v1::Item* added = request.add_items();
+    added->mutable_id()->set_number(item);
+    const std::vector<float> vector = VectorOf(item, version);
+    client::SetVector(vector.data(), kDimension, added->mutable_vector());
+    // Large payloads fill memtables, so that the workload meets flushes, new logs and compactions.
+    added->set_payload_json(StrCat("{\"version\":", version, ",\"text\":\"", std::string(400'000, 'x'), "\"}"));
+    return client_->Upsert(request).status();
+  }
+
+  Version VersionOf(uint64_t item) {
+    v1::GetRequest get;
+    get.set_collection(kCollection);
+    get.add_ids()->set_number(item);
+    const auto got = client_->Get(get);
+    EXPECT_TRUE(got.ok()) << got.status();
+    if (!got.ok() || got->items_size() == 0) return 0;
+    const std::string& payload = got->items(0).payload_json();
+    return std::strtoull(payload.c_str() + payload.find(':') + 1, nullptr, 10);
+  }
+
+  void Check(const std::map<uint64_t, Version>& acknowledged, const std::string& when) {
+    for (const auto& [item, version] : acknowledged) {
+      const Version seen = VersionOf(item);
+      EXPECT_GE(seen, version) << "item " << item << " " << when;
+      EXPECT_LE(seen, version_) << "item " << item << " " << when;
+    }
+  }
+
+  void Arm(DiskCall call, uint64_t after, uint64_t count, int error, bool torn) {
+    faults_->call = call;
+    faults_->error = error;
+    faults_->torn = torn;
+    faults_->failed = 0;
+    faults_->first = faults_->seen[call].load() + after;
+    faults_->count = count;
+  }
+
+  // True once a write is acknowledged. False at the limit, and once the store says that it waits for a restart.
+  bool WritesGoOn(absl::Duration limit) {
+    const absl::Time end = absl::Now() + limit;
+    while (absl::Now() < end) {
+      const absl::Status written = Upsert(99, ++version_);
+      if (written.ok()) return true;
+      const std::string why = MessageOf(written);
+      if (why.find("read-only since an I/O error") != std::string::npos) return false;
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    return false;
+  }
+
+  TemporaryFolder folder_;
+  DiskFaults* faults_ = nullptr;
+  std::unique_ptr<cli::ChildServer> server_;
+  std::unique_ptr<client::Client> client_;
+  Version version_ = 0;
+};
+
+int Points() {
+  const char* const text = std::getenv("LIGHTCONE_FAULT_POINTS");
+  return text == nullptr ? kPoints : std::max(1, std::atoi(text));
+}
+
+TEST_F(DiskFaultsTest, NoFaultOfAFileLosesWhatWasAcknowledged) {
+  const std::string data = folder_ / "data";
+  Start(data);
+  ASSERT_FALSE(HasFatalFailure());
+  MakeCollection();
+  std::map<uint64_t, Version> acknowledged;
+  int struck = 0, restarts = 0;
+  const int points = Points();
+  for (int point = 0; point < points; ++point) {
+    const auto call = static_cast<DiskCall>(point % kDiskCalls);
+    const int error = point / kDiskCalls % 2 == 0 ? EIO : ENOSPC;
+    const bool torn = point % 3 == 0;
+    const std::string name = StrCat("point ", point, ": ", kCallNames[call], error == EIO ? ", EIO" : ", ENOSPC");
+    SCOPED_TRACE(name);
+    // Later points strike later calls, and one call or three in a row.
+    Arm(call, static_cast<uint64_t>(point / (2 * kDiskCalls)) * 3, point % 2 == 0 ? 1 : 3, error, torn);
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      const uint64_t item = step % 5;
+      if (Upsert(item, ++version_).ok()) acknowledged[item] = version_;
+    }
+    struck += faults_->failed.load() > 0;
+    faults_->count = 0;
+    Check(acknowledged, "after the fault");
+    if (!WritesGoOn(absl::Seconds(8))) {
+      ++restarts;
+      EXPECT_NE(error, ENOSPC) << "a full disk needs no restart";
+      server_->Terminate();
+      Start(data);
+      ASSERT_FALSE(HasFatalFailure());
+      EXPECT_TRUE(WritesGoOn(absl::Seconds(8))) << "after a restart";
+      Check(acknowledged, "after a restart");
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(struck, points / 3) << "the workload meets few of the calls";
+  server_->Kill();
+  Start(data);
+  ASSERT_FALSE(HasFatalFailure());
+  Check(acknowledged, "at the end");
+  std::printf("%d points, %d of them struck, %d restarts\n", points, struck, restarts);
+}
+
+}  // namespace
+}  // namespace lightcone
