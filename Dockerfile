@@ -19,4 +19,5 @@ VOLUME /data
 EXPOSE 7700 7701
 # Not /readyz: a long start or a drain is no reason to be killed.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD curl -fsS http://127.0.0.1:7701/healthz || exit 1
-CMD ["lightcone", "serve", "--listen", "0.0.0.0:7700", "--http-listen", "0.0.0.0:7701"]
+# Inside a container loopback reaches nobody. What the ports reach is decided where they are published.
+CMD ["lightcone", "serve", "--listen", "0.0.0.0:7700", "--http-listen", "0.0.0.0:7701", "--insecure"]

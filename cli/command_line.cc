@@ -56,6 +56,15 @@ void AddAll(CLI::App& root, Context& context) {
   root.add_option("--operator", context.operator_name,
                   "Name of the caller for the server's audit log; default: USER@HOST")
       ->envname("LIGHTCONE_OPERATOR");
+  const auto file = [&root](const char* flag, std::string& to, const char* environment, const char* help) {
+    root.add_option(flag, to, help)->envname(environment)->type_name("FILE");
+  };
+  file("--api-key-file", context.api_key_file, "LIGHTCONE_API_KEY_FILE", "File with the key that each call shows");
+  file("--ca", context.ca_file, "LIGHTCONE_CA",
+       "PEM file with the authorities of the server's certificate; without it calls are not encrypted");
+  file("--cert", context.cert_file, "LIGHTCONE_CERT",
+       "PEM file with the client's own certificate; needs --ca and --key");
+  file("--key", context.key_file, "LIGHTCONE_KEY", "PEM file with the private key of --cert");
   root.add_flag("--json", context.json, "Print answers (stdout) and errors (stderr) as JSON, for programs");
   root.require_subcommand(1);
   // Global flags may stand behind the subcommand, too.
@@ -82,6 +91,7 @@ void AddAll(CLI::App& root, Context& context) {
   AddRepair(root, context);
   AddStatus(root, context);
   AddBench(root, context);
+  AddKey(root, context);
   AddVersion(root, context);
   AddHeld(root, context, "completion");
 }

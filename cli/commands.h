@@ -43,6 +43,7 @@ void AddImport(CLI::App& root, Context& context);
 void AddExport(CLI::App& root, Context& context);
 void AddRepair(CLI::App& root, Context& context);
 void AddStatus(CLI::App& root, Context& context);
+void AddKey(CLI::App& root, Context& context);
 void AddVersion(CLI::App& root, Context& context);
 void AddCompletion(CLI::App& root, Context& context);
 

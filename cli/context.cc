@@ -64,6 +64,17 @@ absl::StatusOr<client::Client*> Context::Client() {
     options.timeout = absl::Seconds(timeout_seconds);
     options.retry_writes = retry_writes;
     options.operator_name = operator_name.empty() ? DefaultOperator() : operator_name;
+    options.ca_file = ca_file;
+    options.cert_file = cert_file;
+    options.key_file = key_file;
+    if (!api_key_file.empty()) {
+      constexpr int64_t kKeyBytesMax = 8'192;
+      absl::StatusOr<std::string> key = ReadFile(api_key_file, kKeyBytesMax);
+      if (!key.ok()) return Annotate(key.status(), "--api-key-file");
+      key->erase(key->find_last_not_of(" \t\r\n") + 1);
+      if (key->empty()) return InvalidField("--api-key-file", "an empty file", "a file with a key");
+      options.api_key = *std::move(key);
+    }
     LC_ASSIGN_OR_RETURN(client_, client::Client::Connect(options));
   }
   return client_.get();

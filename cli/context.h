@@ -20,13 +20,17 @@ class Context {
   std::string address = "127.0.0.1:7700";  // --server, LIGHTCONE_SERVER
   double timeout_seconds = 30;             // --timeout
   std::string operator_name;               // --operator; empty: USER@HOST
+  std::string api_key_file;                // --api-key-file, LIGHTCONE_API_KEY_FILE; empty: no key
+  std::string ca_file;                     // --ca, LIGHTCONE_CA; empty: no encryption
+  std::string cert_file, key_file;         // --cert, --key, LIGHTCONE_CERT, LIGHTCONE_KEY; empty: no client certificate
   bool timeout_given = false;
   bool json = false;                  // --json
   const Program* program = nullptr;   // the running program
   const char* const* argv = nullptr;  // command line of the running program
   bool retry_writes = false;          // option of the client, set before Client()
 
-  // The client, made at the first call. INVALID_ARGUMENT for an address or timeout that is not allowed.
+  // The client, made at the first call. INVALID_ARGUMENT for an address, a timeout or a key that is not allowed.
+  // NOT_FOUND for a file of a key or a certificate that is not there.
   absl::StatusOr<client::Client*> Client();
   // Options of a call that waits until the server has done something. The call has no deadline unless --timeout is
   // given.

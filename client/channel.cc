@@ -11,6 +11,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
+#include "base/files.h"
 
 namespace lightcone::client {
 namespace {
@@ -66,9 +67,9 @@ absl::StatusCode CodeOf(int code) {
 
 }  // namespace
 
-OperatorCalls::Impl::Impl(const ClientOptions& client_options)
+OperatorCalls::Impl::Impl(const ClientOptions& client_options, std::shared_ptr<grpc::ChannelCredentials> credentials)
     : options(client_options),
-      channel(grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), ArgumentsOf(options))),
+      channel(grpc::CreateCustomChannel(options.address, std::move(credentials), ArgumentsOf(options))),
       retrieval(v1::Retrieval::NewStub(channel)),
       collections(v1::Collections::NewStub(channel)),
       generations(v1::Generations::NewStub(channel)),
@@ -92,8 +93,21 @@ absl::Time DeadlineOf(const ClientOptions& options, absl::Duration call_timeout)
   return absl::Now() + (call_timeout == absl::ZeroDuration() ? options.timeout : call_timeout);
 }
 
-void SetDeadline(absl::Time deadline, grpc::ClientContext* context) {
+void Prepare(const ClientOptions& options, absl::Time deadline, grpc::ClientContext* context) {
   if (deadline != absl::InfiniteFuture()) context->set_deadline(absl::ToChronoTime(deadline));
+  if (!options.api_key.empty()) context->AddMetadata("authorization", "Bearer " + options.api_key);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(const ClientOptions& options) {
+  if (options.ca_file.empty()) return grpc::InsecureChannelCredentials();
+  constexpr int64_t kPemBytesMax = 1 << 20;
+  grpc::SslCredentialsOptions tls;
+  LC_ASSIGN_OR_RETURN(tls.pem_root_certs, ReadFile(options.ca_file, kPemBytesMax));
+  if (!options.cert_file.empty()) {
+    LC_ASSIGN_OR_RETURN(tls.pem_cert_chain, ReadFile(options.cert_file, kPemBytesMax));
+    LC_ASSIGN_OR_RETURN(tls.pem_private_key, ReadFile(options.key_file, kPemBytesMax));
+  }
+  return grpc::SslCredentials(tls);
 }
 
 Backoff::Backoff(const ClientOptions& options, int retries_max)

@@ -21,7 +21,7 @@
 namespace lightcone::client {
 
 struct OperatorCalls::Impl {
-  explicit Impl(const ClientOptions& client_options);
+  Impl(const ClientOptions& client_options, std::shared_ptr<grpc::ChannelCredentials> credentials);
 
   const ClientOptions options;
   const std::shared_ptr<grpc::Channel> channel;
@@ -41,8 +41,11 @@ inline bool MayRetry(const absl::Status& status) { return status.code() == absl:
 
 // Time by which a call that starts now must be over.
 absl::Time DeadlineOf(const ClientOptions& options, absl::Duration call_timeout);
-// Sets the deadline of `context` unless it is infinite.
-void SetDeadline(absl::Time deadline, grpc::ClientContext* context);
+// Gives `context` the deadline, unless it is infinite, and the client's key.
+void Prepare(const ClientOptions& options, absl::Time deadline, grpc::ClientContext* context);
+
+// TLS with the options' files, or none. NOT_FOUND names a file that is not there.
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(const ClientOptions& options);
 
 // Counts retries and says how long to pause before the next. Threads: one at a time.
 class Backoff {
@@ -74,7 +77,7 @@ absl::StatusOr<Response> CallWithRetries(const ClientOptions& options, const Cal
   Backoff backoff(options, call.retries_max);
   for (;;) {
     grpc::ClientContext context;
-    SetDeadline(deadline, &context);
+    Prepare(options, deadline, &context);
     Response response;
     const absl::Status status = FromGrpc((stub->*method)(&context, request, &response));
     if (status.ok()) return response;

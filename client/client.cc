@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -51,12 +52,22 @@ absl::Status ClientOptions::Validate() const {
   if (keepalive < absl::Seconds(1) || keepalive > absl::Hours(1)) {
     return InvalidField("keepalive", absl::FormatDuration(keepalive), "1s .. 1h");
   }
+  if (api_key.size() > 8'192 ||
+      !std::all_of(api_key.begin(), api_key.end(), [](char c) { return c > 0x20 && c < 0x7f; })) {
+    return InvalidField("api_key", StrCat(api_key.size(), " bytes"),
+                        "at most 8192 bytes of printable ASCII, no spaces");
+  }
+  if (cert_file.empty() != key_file.empty()) {
+    return InvalidField(cert_file.empty() ? "cert_file" : "key_file", "not set", "both cert_file and key_file");
+  }
+  if (!cert_file.empty() && ca_file.empty()) return InvalidField("ca_file", "not set", "set beside cert_file");
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
   LC_RETURN_IF_ERROR(options.Validate());
-  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(options)));
+  LC_ASSIGN_OR_RETURN(std::shared_ptr<grpc::ChannelCredentials> credentials, CredentialsOf(options));
+  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(options, std::move(credentials))));
 }
 
 OperatorCalls::OperatorCalls(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -57,7 +57,12 @@ struct ClientOptions {
   // an answer in as long the calls end UNAVAILABLE. A watch without a deadline thereby notices a host that vanished.
   absl::Duration keepalive = absl::Seconds(20);
 
-  // INVALID_ARGUMENT names the field, the value and what is allowed.
+  std::string api_key = {};    // key or token that each call shows; empty: none. Printable ASCII, <= 8192 bytes
+  std::string ca_file = {};    // PEM with the authorities of the server's certificate; empty: no encryption
+  std::string cert_file = {};  // PEM with the client's own certificate chain; needs ca_file and key_file
+  std::string key_file = {};   // PEM with the private key of cert_file
+
+  // INVALID_ARGUMENT names the field, the value and what is allowed. An api_key is never part of a message.
   absl::Status Validate() const;
 };
 
@@ -136,7 +141,8 @@ class OperatorCalls {
 
 class Client : public OperatorCalls {
  public:
-  // Checks the options and makes the channel, without waiting for a server. The first call, or WaitUntilServing, waits.
+  // Checks the options, reads the files and makes the channel, without waiting for a server. The first call, or
+  // WaitUntilServing, waits. NOT_FOUND names a file that is not there.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   ~Client();
   Client(const Client&) = delete;

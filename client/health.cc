@@ -24,10 +24,10 @@ bool SaysServing(const grpc::ByteBuffer& answer) {
   return bytes.size() >= 2 && bytes[0] == 0x08 && bytes[1] == kServing;
 }
 
-absl::Status CheckOnce(const std::shared_ptr<grpc::Channel>& channel, absl::Time deadline) {
-  grpc::GenericStub stub(channel);
+absl::Status CheckOnce(const OperatorCalls::Impl& impl, absl::Time deadline) {
+  grpc::GenericStub stub(impl.channel);
   grpc::ClientContext context;
-  SetDeadline(deadline, &context);
+  Prepare(impl.options, deadline, &context);
   const grpc::Slice nothing;
   const grpc::ByteBuffer request(&nothing, 1);
   grpc::ByteBuffer response;
@@ -49,7 +49,7 @@ absl::Status Client::CheckHealth(const CallOptions& call) {
   const absl::Time deadline = DeadlineOf(impl_->options, call.timeout);
   Backoff backoff(impl_->options, call.retries_max);
   for (;;) {
-    const absl::Status status = CheckOnce(impl_->channel, deadline);
+    const absl::Status status = CheckOnce(*impl_, deadline);
     if (!MayRetry(status) || !PauseBeforeRetry(deadline, &backoff)) return status;
   }
 }
@@ -57,7 +57,7 @@ absl::Status Client::CheckHealth(const CallOptions& call) {
 absl::Status Client::WaitUntilServing(absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   for (;;) {
-    const absl::Status status = CheckOnce(impl_->channel, std::min(deadline, absl::Now() + absl::Seconds(2)));
+    const absl::Status status = CheckOnce(*impl_, std::min(deadline, absl::Now() + absl::Seconds(2)));
     if (status.ok()) return status;
     if (absl::Now() >= deadline) {
       return DeadlineExceeded(StrCat("no server served at ", impl_->options.address, " within ",

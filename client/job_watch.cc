@@ -16,7 +16,7 @@ absl::StatusOr<Response> WatchToTheEnd(const ClientOptions& options, const CallO
   Response last;
   for (;;) {
     grpc::ClientContext context;
-    SetDeadline(deadline, &context);
+    Prepare(options, deadline, &context);
     const std::unique_ptr<grpc::ClientReader<Response>> stream = open(&context);
     Response news;
     while (stream->Read(&news)) {

@@ -44,7 +44,7 @@ class StreamCursor : public ScrollCursor {
  private:
   void Open(absl::Time deadline) {
     context_.emplace();
-    SetDeadline(deadline, &*context_);
+    Prepare(impl_.options, deadline, &*context_);
     stream_ = impl_.retrieval->Scroll(&*context_, request_);
     pages_of_stream_ = 0;
   }

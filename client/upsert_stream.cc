@@ -147,6 +147,7 @@ class ReconnectingStream : public UpsertStream {
       absl::MutexLock lock(&mutex_);
       context_.emplace();
       context = &*context_;
+      Prepare(impl_.options, absl::InfiniteFuture(), context);
       if (!status_.ok()) context->TryCancel();
       queue = &unacknowledged_;
       count = unacknowledged_.size();

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "base/status.h"
 #include "server/app/log.h"
 #include "server/app/serve.h"
+#include "server/app/trust.h"
 #include "server/engine/core/device.h"
 #include "server/http/console_api.h"
 #include "server/http/routes.h"
@@ -20,6 +22,7 @@ struct RunningServer::Parts {
   enum class State { kStarting, kReady, kDraining };
   Metrics metrics{ServerVersion()};
   std::atomic<State> state{State::kStarting};
+  std::unique_ptr<Trust> trust;
   std::unique_ptr<ConsoleApi> console;
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<Engine> engine;
@@ -31,6 +34,7 @@ struct RunningServer::Parts {
     RpcFigures out;
     out.in_flight = rpc->busy();
     out.ready = state.load() == State::kReady;
+    out.trust = trust->figures();
     for (const LaneStats& lane : rpc->Lanes()) {
       out.lanes.push_back({lane.name, lane.queued, lane.running, lane.rejected_total});
     }
@@ -51,7 +55,7 @@ void Record(Metrics* metrics, const CallRecord& record) {
   }
 }
 
-RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
+RpcOptions RpcOptionsOf(const ServerConfig& config, const Trust& trust, Metrics* metrics) {
   const auto set = [](LaneOptions& lane, const LaneConfig& from) {
     lane.threads = from.threads;
     lane.queue_max = from.queue_max;
@@ -66,6 +70,8 @@ RpcOptions RpcOptionsOf(const ServerConfig& config, Metrics* metrics) {
   set(out.operate_lane, config.operate_lane);
   set(out.wait_lane, config.wait_lane);
   out.index_defaults = config.index;
+  out.keys = trust.keys();
+  out.certificates = trust.certificates();
   out.observe = [metrics](const CallRecord& record) { Record(metrics, record); };
   return out;
 }
@@ -83,9 +89,8 @@ HostNames NamesOf(const ServerConfig& config, const Address& http) {
 
 // Whoever reaches the port may act, so a console that others than this machine reach only shows, unless it is told.
 ConsoleOptions ConsoleOptionsOf(const ServerConfig& config, const Address& http, Metrics* metrics) {
-  const bool local = http.host == "localhost" || http.host == "::1" || http.host.rfind("127.", 0) == 0;
   ConsoleOptions out;
-  out.read_only = config.console_mode == "auto" ? !local : config.console_mode != "operate";
+  out.read_only = config.console_mode == "auto" ? !IsLoopback(http) : config.console_mode != "operate";
   out.names = NamesOf(config, http);
   out.version = std::string(ServerVersion());
   out.observe = [metrics](std::string_view method, const absl::Status& status, absl::Duration elapsed) {
@@ -118,8 +123,15 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
   for (const std::string& method : MethodNames()) parts->metrics.ExpectCalls(method);
   for (const char* method : {"Retrieval/Search", "Retrieval/UpsertStream"}) parts->metrics.ExpectParts(method);
   LC_RETURN_IF_ERROR(Annotate(config.index.Validate(), "index"));
+  LC_ASSIGN_OR_RETURN(const Address listen, ParseAddress(config.listen, "listen"));
+  std::optional<Address> http_listen;
   if (!config.http_listen.empty()) {
-    LC_ASSIGN_OR_RETURN(const Address http, ParseAddress(config.http_listen, "http_listen"));
+    LC_ASSIGN_OR_RETURN(http_listen, ParseAddress(config.http_listen, "http_listen"));
+  }
+  LC_RETURN_IF_ERROR(CheckExposure(config, listen, http_listen));
+  LC_ASSIGN_OR_RETURN(parts->trust, Trust::Open(config));
+  if (http_listen.has_value()) {
+    const Address& http = *http_listen;
     if (http.is_unix) return InvalidField("http_listen", StrCat("'", config.http_listen, "'"), "HOST:PORT");
     HttpHandlers handlers;
     handlers.metrics = [parts] { return parts->metrics.Scrape(); };
@@ -144,7 +156,6 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
     parts->bound.http = StrCat(http.printed_host, ":", parts->http->port());
   }
   // Before the data folder is opened: a port in use should be said at once, not after a long replay.
-  LC_ASSIGN_OR_RETURN(const Address listen, ParseAddress(config.listen, "listen"));
   LC_RETURN_IF_ERROR(CheckFree(listen));
   LC_RETURN_IF_ERROR(StartDevice(config.device));
   parts->device = true;
@@ -153,7 +164,8 @@ absl::StatusOr<std::unique_ptr<RunningServer>> RunningServer::Start(const Server
     LC_ASSIGN_OR_RETURN(parts->engine, Engine::Open(EngineOptionsOf(config)));
   }
   if (before_calls) before_calls();
-  LC_ASSIGN_OR_RETURN(parts->rpc, RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, &parts->metrics)));
+  LC_ASSIGN_OR_RETURN(parts->rpc,
+                      RpcServer::Start(parts->engine.get(), RpcOptionsOf(config, *parts->trust, &parts->metrics)));
   parts->bound.grpc = parts->rpc->address();
   parts->metrics.SetSources(parts->engine.get(), [parts] { return parts->Figures(); });
   if (parts->console != nullptr) parts->console->SetEngine(parts->engine.get(), parts->bound.grpc);

@@ -41,6 +41,7 @@ void AddRpcFamilies(const RpcFigures& figures, FamilyList* out) {
     out->Counter("lightcone_lane_rejected_total", "Calls refused with RESOURCE_EXHAUSTED because the queue was full.",
                  lane.rejected_total, labels);
   }
+  AddTrustFamilies(figures.trust, out);
 }
 
 namespace {

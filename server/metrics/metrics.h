@@ -5,15 +5,24 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/auth/certificates.h"
+#include "server/auth/keyring.h"
 #include "server/engine/api/engine.h"
 
 namespace lightcone::server {
+
+// Who may call, where keys or TLS are set.
+struct TrustFigures {
+  std::optional<auth::KeyringFigures> keys;
+  std::optional<auth::CertificateFigures> certificates;
+};
 
 struct LaneFigures {
   std::string lane;
@@ -26,6 +35,7 @@ struct RpcFigures {
   int64_t in_flight = 0;
   bool ready = false;
   std::vector<LaneFigures> lanes;
+  TrustFigures trust;
 };
 
 // The calls of one method since the start.

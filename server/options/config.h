@@ -17,11 +17,24 @@ struct LaneConfig {
   int64_t queue_max = 1'024;
 };
 
+// Who may call. Empty: no keys are asked for.
+struct AuthConfig {
+  std::string keys_file, token_secrets_file;
+};
+
+// PEM files. Empty: no encryption, and no client certificates.
+struct TlsConfig {
+  std::string certificate_file, key_file, client_ca_file;
+};
+
 struct ServerConfig {
   std::string listen = "127.0.0.1:7700";       // gRPC; HOST:PORT or unix:/path
   std::string http_listen = "127.0.0.1:7701";  // metrics and health; empty: off
   std::string console_mode = "auto";           // auto, operate, read, off
   std::string console_host;                    // names of the HTTP port, with commas, beside addresses and localhost
+  bool insecure = false;                       // listens beyond loopback without TLS and keys
+  AuthConfig auth;
+  TlsConfig tls;
   double drain_seconds = 30;
   std::string log_level = "info";
   std::string log_format = "text";

@@ -121,18 +121,41 @@ Option Choice(std::string key, Read read, Write write, std::vector<std::string> 
   return option;
 }
 
+template <typename Field>
+Option Flag(std::string key, Field field, Texts texts) {
+  Option option;
+  option.key = key;
+  option.is_flag = true;
+  option.allowed = "true, false";
+  option.help = std::move(texts.help);
+  option.when = std::move(texts.when);
+  option.get = [field](const ServerConfig& config) -> std::string {
+    return field(const_cast<ServerConfig&>(config)) ? "true" : "false";
+  };
+  option.set = [field, key](std::string_view value, ServerConfig* config) {
+    if (value != "true" && value != "false") return InvalidField(key, StrCat("'", value, "'"), "true, false");
+    field(*config) = value == "true";
+    return absl::OkStatus();
+  };
+  return option;
+}
+
 #define FIELD(expression) \
   [](ServerConfig & c) -> auto& { return c.expression; }
 
 void AddServer(std::vector<Option>* out) {
   out->push_back(Text("listen", FIELD(listen), "HOST:PORT (port 0: any free one), [IPV6]:PORT or unix:/path",
                       {"", "Address at which the gRPC services listen.",
-                       "To serve other machines, for example 0.0.0.0:7700; there is no encryption yet, so keep it "
-                       "inside a trusted network."}));
-  out->push_back(Text("http_listen", FIELD(http_listen), "HOST:PORT, [IPV6]:PORT, or empty for none",
-                      {"", "Address at which the console, /metrics, /healthz, /livez and /readyz listen; empty: none.",
-                       "So that Prometheus or an orchestrator on another machine can reach it; keep it inside a "
-                       "trusted network: it knows no keys, and shows every item unless console.mode is off."}));
+                       "To serve other machines, for example 0.0.0.0:7700: that needs TLS and keys, or insecure."}));
+  out->push_back(
+      Text("http_listen", FIELD(http_listen), "HOST:PORT, [IPV6]:PORT, or empty for none",
+           {"", "Address at which the console, /metrics, /healthz, /livez and /readyz listen; empty: none.",
+            "So that Prometheus or an orchestrator on another machine can reach it: that needs insecure. Keep "
+            "it inside a trusted network: it knows neither TLS nor keys, and shows every item unless "
+            "console.mode is off."}));
+  out->push_back(Flag("insecure", FIELD(insecure),
+                      {"", "Whether the server may listen beyond loopback without TLS or without keys.",
+                       "true inside a trusted network, or behind a proxy that encrypts and checks callers."}));
   out->push_back(
       Text("data", FIELD(engine.data_folder), "a folder that is empty, missing or a Lightcone's",
            {"", "The data folder: store, segments, encoders.", "Always, in production: a disk of your choice."}));
@@ -166,6 +189,29 @@ void AddConsole(std::vector<Option>* out) {
                        "host of http_listen.",
                        "Behind a reverse proxy or a name of your own; requests with other names in the header Host are "
                        "refused, but those of /healthz, /livez and /readyz."}));
+}
+
+void AddTrust(std::vector<Option>* out) {
+  out->push_back(Text("auth.keys_file", FIELD(auth.keys_file), "a file of lines by `lightcone key create`, or empty",
+                      {"", "File of the keys that callers must show; empty: none. It is read again when it changes.",
+                       "Wherever others than you can reach the server."}));
+  out->push_back(
+      Text("auth.token_secrets_file", FIELD(auth.token_secrets_file),
+           "a file of one or two lines of at least 32 bytes, or empty",
+           {"", "File of the secrets that sign tokens (JWT, HS256); empty: none. It is read again when it changes.",
+            "Where an application of yours hands out rights that end soon."}));
+  out->push_back(
+      Text("tls.certificate_file", FIELD(tls.certificate_file), "a PEM file, or empty",
+           {"", "Certificate chain of the gRPC server; empty: no encryption. It is read again when it changes.",
+            "Wherever calls come over a network."}));
+  out->push_back(Text(
+      "tls.key_file", FIELD(tls.key_file), "a PEM file, or empty",
+      {"", "Private key of tls.certificate_file. It is read again when it changes.", "With tls.certificate_file."}));
+  out->push_back(Text("tls.client_ca_file", FIELD(tls.client_ca_file), "a PEM file, or empty",
+                      {"",
+                       "Authorities of client certificates; a connection without such a certificate is refused. Empty: "
+                       "no certificate is asked for. It is read again when it changes.",
+                       "Where callers have certificates of their own."}));
 }
 
 void AddStore(std::vector<Option>* out) {
@@ -439,6 +485,7 @@ const std::vector<Option>& OptionTable() {
     auto* out = new std::vector<Option>;
     AddServer(out);
     AddConsole(out);
+    AddTrust(out);
     AddStore(out);
     AddLimits(out);
     AddRpc(out);

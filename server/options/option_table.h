@@ -19,6 +19,7 @@ struct Option {
   std::string help;      // sentence: what the option is
   std::string when;      // sentence: when to change the option
   bool is_text = false;  // written in quotes in the file
+  bool is_flag = false;  // true or false; the flag of the command line may stand alone
   // The value as text, without quotes; and back. Set returns INVALID_ARGUMENT that names key, value and what is
   // allowed.
   std::function<std::string(const ServerConfig&)> get;

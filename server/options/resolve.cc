@@ -55,10 +55,12 @@ void AddServerFlags(CLI::App* app, ServerFlags* flags) {
     const std::string unit = option.unit.empty() ? "" : StrCat(" [", option.unit, "]");
     const std::string help =
         StrCat(option.help, unit, " Allowed: ", option.allowed, ". Default: ", option.get(defaults), ".");
-    app->add_option_function<std::string>(
-           option.Flag(), [flags, key = option.key](const std::string& value) { flags->values[key] = value; }, help)
-        ->type_name(option.is_text ? "TEXT" : "NUMBER")
-        ->group("Settings");
+    CLI::Option* flag = app->add_option_function<std::string>(
+        option.Flag(), [flags, key = option.key](const std::string& value) { flags->values[key] = value; }, help);
+    flag->type_name(option.is_text ? "TEXT" : option.is_flag ? "" : "NUMBER")->group("Settings");
+    if (option.is_flag) {
+      flag->expected(0, 1);  // the value of a flag that stands alone is an empty text
+    }
   }
 }
 
@@ -85,7 +87,8 @@ absl::StatusOr<ResolvedConfig> ResolveConfig(const ServerFlags& flags, const Env
   for (const auto& [key, value] : flags.values) {
     const Option* option = FindOption(key);
     if (option == nullptr) return Internal(StrCat("flag of an unknown option '", key, "'"));
-    LC_RETURN_IF_ERROR(Set(*option, value, StrCat("flag ", option->Flag()), &out));
+    LC_RETURN_IF_ERROR(
+        Set(*option, value.empty() && option->is_flag ? "true" : value, StrCat("flag ", option->Flag()), &out));
   }
   return out;
 }

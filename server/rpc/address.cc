@@ -1,6 +1,8 @@
 #include "server/rpc/address.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -30,6 +32,14 @@ absl::Status CheckUnix(const Address& address) {
 }
 
 }  // namespace
+
+bool IsLoopback(const Address& address) {
+  if (address.is_unix || address.host == "localhost") return true;
+  in_addr four = {};
+  if (inet_pton(AF_INET, address.host.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+  in6_addr six = {};
+  return inet_pton(AF_INET6, address.host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
 
 absl::StatusOr<Address> ParseAddress(std::string_view text, std::string_view field) {
   Address out;

@@ -16,6 +16,9 @@ struct Address {
   int port = 0;              // 0: any
 };
 
+// Whether only this machine reaches the address: a Unix socket, localhost, 127.0.0.0/8 or ::1.
+bool IsLoopback(const Address& address);
+
 // INVALID_ARGUMENT naming `field`.
 absl::StatusOr<Address> ParseAddress(std::string_view text, std::string_view field);
 

@@ -22,7 +22,7 @@ class BackfillService final : public OperatorService<v1::Backfill::CallbackServi
   using OperatorService::OperatorService;
 
   Unary* Lease(Context* context, const v1::LeaseRequest* request, v1::LeaseResponse* response) override {
-    return Operate(context, "Backfill/Lease", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Backfill/Lease", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const LeaseCall call, FromWire(*request));
       return Convert(core_->engine().LeaseBackfill(call), response);
     });
@@ -30,20 +30,20 @@ class BackfillService final : public OperatorService<v1::Backfill::CallbackServi
 
   Unary* Start(Context* context, const v1::BackfillStartRequest* request,
                v1::BackfillStartResponse* response) override {
-    return Operate(context, "Backfill/Start", [=, this](const CallContext&) {
+    return Operate(context, "Backfill/Start", request, [=, this](const CallContext&) {
       return Convert(core_->engine().StartBackfill(FromWire(*request)), response->mutable_status());
     });
   }
 
   Unary* Pause(Context* context, const v1::PauseRequest* request, v1::PauseResponse* response) override {
-    return Operate(context, "Backfill/Pause", [=, this](const CallContext&) {
+    return Operate(context, "Backfill/Pause", request, [=, this](const CallContext&) {
       return Convert(core_->engine().PauseBackfill(request->collection(), request->request_id()),
                      response->mutable_status());
     });
   }
 
   Unary* Status(Context* context, const v1::StatusRequest* request, v1::StatusResponse* response) override {
-    return Operate(context, "Backfill/Status", [=, this](const CallContext&) {
+    return Operate(context, "Backfill/Status", request, [=, this](const CallContext&) {
       return Convert(core_->engine().GetBackfill(request->collection()), response);
     });
   }
@@ -51,7 +51,7 @@ class BackfillService final : public OperatorService<v1::Backfill::CallbackServi
   grpc::ServerWriteReactor<v1::BackfillWatchResponse>* Watch(Context* context,
                                                              const v1::BackfillWatchRequest* request) override {
     return StartWatch<v1::BackfillWatchResponse>(
-        core_, context, "Backfill/Watch", kBackfillLookEvery,
+        core_, context, "Backfill/Watch", *request, kBackfillLookEvery,
         [core = core_, name = request->collection()](v1::BackfillWatchResponse* response) -> absl::StatusOr<bool> {
           LC_ASSIGN_OR_RETURN(const BackfillStatus status, core->engine().GetBackfill(name));
           ToWire(status, response->mutable_status());

@@ -16,7 +16,7 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
   using OperatorService::OperatorService;
 
   Unary* Create(Context* context, const v1::CreateRequest* request, v1::CreateResponse* response) override {
-    return Operate(context, "Collections/Create", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Collections/Create", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const CreateCollectionCall call, FromWire(*request, core_->options().index_defaults));
       return Convert(core_->engine().CreateCollection(call), response->mutable_collection());
     });
@@ -24,11 +24,12 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
 
   Unary* List(Context* context, const v1::CollectionsListRequest* request,
               v1::CollectionsListResponse* response) override {
-    return Operate(context, "Collections/List", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Collections/List", request, [=, this](const CallContext& call) -> absl::Status {
       LC_ASSIGN_OR_RETURN(std::vector<CollectionStatus> all, core_->engine().ListCollections());
       std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
       const size_t page = request->page_size() == 0 ? kPageDefault : request->page_size();
       for (const CollectionStatus& status : all) {
+        if (call.sees && !call.sees(status.name)) continue;
         if (!request->token().empty() && status.name <= request->token()) continue;  // a token is the last name seen
         if (static_cast<size_t>(response->collections_size()) == page) {
           response->set_token(response->collections(response->collections_size() - 1).name());
@@ -42,29 +43,29 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
 
   Unary* Get(Context* context, const v1::CollectionsGetRequest* request,
              v1::CollectionsGetResponse* response) override {
-    return Operate(context, "Collections/Get", [=, this](const CallContext&) {
+    return Operate(context, "Collections/Get", request, [=, this](const CallContext&) {
       return Convert(core_->engine().GetCollection(request->name()), response->mutable_collection());
     });
   }
 
   Unary* Drop(Context* context, const v1::DropRequest* request, v1::DropResponse*) override {
-    return Operate(context, "Collections/Drop", [=, this](const CallContext&) {
+    return Operate(context, "Collections/Drop", request, [=, this](const CallContext&) {
       return core_->engine().DropCollection(request->name(), request->request_id());
     });
   }
 
   Unary* SetAlias(Context* context, const v1::SetAliasRequest* request, v1::SetAliasResponse*) override {
-    return Operate(context, "Collections/SetAlias", [=, this](const CallContext&) {
+    return Operate(context, "Collections/SetAlias", request, [=, this](const CallContext&) {
       return core_->engine().SetAlias(request->alias(), request->collection(), request->request_id());
     });
   }
 
-  Unary* Snapshot(Context* context, const v1::SnapshotRequest*, v1::SnapshotResponse*) override {
-    return Refuse(context, "Collections/Snapshot");
+  Unary* Snapshot(Context* context, const v1::SnapshotRequest* request, v1::SnapshotResponse*) override {
+    return Refuse(context, "Collections/Snapshot", request);
   }
 
-  Unary* Restore(Context* context, const v1::RestoreRequest*, v1::RestoreResponse*) override {
-    return Refuse(context, "Collections/Restore");
+  Unary* Restore(Context* context, const v1::RestoreRequest* request, v1::RestoreResponse*) override {
+    return Refuse(context, "Collections/Restore", request);
   }
 
   Unary* Update(Context* context, const v1::UpdateRequest* request, v1::UpdateResponse* response) override {
@@ -75,7 +76,7 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
 
   Unary* Rebuild(Context* context, const v1::RebuildRequest* request, v1::RebuildResponse* response) override {
     return OperateOrWait(
-        request->wait(), context, "Collections/Rebuild", [=, this](const CallContext& call) -> absl::Status {
+        request->wait(), context, "Collections/Rebuild", request, [=, this](const CallContext& call) -> absl::Status {
           LC_ASSIGN_OR_RETURN(const IndexChange index, FromWire(request->index()));
           return Convert(
               core_->engine().Rebuild(request->collection(), index, request->wait(), request->request_id(), call),
@@ -85,7 +86,7 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
 
   Unary* IndexPayload(Context* context, const v1::IndexPayloadRequest* request,
                       v1::IndexPayloadResponse* response) override {
-    return OperateOrWait(request->wait(), context, "Collections/IndexPayload",
+    return OperateOrWait(request->wait(), context, "Collections/IndexPayload", request,
                          [=, this](const CallContext& call) -> absl::Status {
                            LC_ASSIGN_OR_RETURN(const IndexPayloadCall change, FromWire(*request));
                            return Convert(core_->engine().IndexPayload(change, call), response->mutable_collection());
@@ -93,8 +94,8 @@ class CollectionsService final : public OperatorService<v1::Collections::Callbac
   }
 
  private:
-  Unary* Refuse(Context* context, std::string_view method) {
-    return Operate(context, method, [method](const CallContext&) {
+  Unary* Refuse(Context* context, std::string_view method, const google::protobuf::Message* request) {
+    return Operate(context, method, request, [method](const CallContext&) {
       return Unimplemented(StrCat(method, " is not implemented in this version of Lightcone; ",
                                   "stop the server and copy its data folder instead"));
     });

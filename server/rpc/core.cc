@@ -7,6 +7,7 @@ namespace lightcone::server {
 RpcCore::RpcCore(Engine* engine, const RpcOptions& options)
     : engine_(engine),
       options_(options),
+      gate_(engine, options.keys),
       read_lane_("read", options.read_lane),
       write_lane_("write", options.write_lane),
       operate_lane_("operate", options.operate_lane),

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "grpcpp/server_context.h"
 #include "server/engine/api/engine.h"
+#include "server/rpc/gate.h"
 #include "server/rpc/lanes.h"
 #include "server/rpc/rpc_options.h"
 
@@ -38,6 +39,7 @@ class RpcCore {
 
   Engine& engine() const { return *engine_; }
   const RpcOptions& options() const { return options_; }
+  const Gate& gate() const { return gate_; }
   Lane& read_lane() { return read_lane_; }
   Lane& write_lane() { return write_lane_; }
   Lane& operate_lane() { return operate_lane_; }
@@ -69,6 +71,7 @@ class RpcCore {
  private:
   Engine* const engine_;
   const RpcOptions options_;
+  const Gate gate_;
   mutable absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t busy_ ABSL_GUARDED_BY(mutex_) = 0;

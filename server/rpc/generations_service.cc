@@ -15,14 +15,14 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
   Unary* Register(Context* context, const v1::RegisterRequest* request, v1::RegisterResponse* response) override {
     // The trial of an encoder may take its time: it must not hold the only thread of the operate lane.
     const bool wait = !request->encoder().empty() && core_->options().operate_lane.threads == 1;
-    return OperateOrWait(wait, context, "Generations/Register", [=, this](const CallContext&) {
+    return OperateOrWait(wait, context, "Generations/Register", request, [=, this](const CallContext&) {
       return Convert(core_->engine().RegisterGeneration(FromWire(*request)), response->mutable_generation());
     });
   }
 
   Unary* List(Context* context, const v1::GenerationsListRequest* request,
               v1::GenerationsListResponse* response) override {
-    return Operate(context, "Generations/List", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Generations/List", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const std::vector<GenerationStatus> all,
                           core_->engine().ListGenerations(request->collection()));
       for (const GenerationStatus& status : all) ToWire(status, response->add_generations());
@@ -32,40 +32,42 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
 
   Unary* Get(Context* context, const v1::GenerationsGetRequest* request,
              v1::GenerationsGetResponse* response) override {
-    return Operate(context, "Generations/Get", [=, this](const CallContext&) {
+    return Operate(context, "Generations/Get", request, [=, this](const CallContext&) {
       return Convert(core_->engine().GetGeneration(request->collection(), request->generation()),
                      response->mutable_generation());
     });
   }
 
   Unary* Activate(Context* context, const v1::ActivateRequest* request, v1::ActivateResponse* response) override {
-    return Operate(context, "Generations/Activate", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const ActivateAnswer answer, core_->engine().ActivateGeneration(FromWire(*request)));
+    return Operate(context, "Generations/Activate", request, [=, this](const CallContext& call) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const ActivateAnswer answer,
+                          core_->engine().ActivateGeneration(Named(call, FromWire(*request))));
       return Answer(answer, response);
     });
   }
 
   Unary* SetCanary(Context* context, const v1::SetCanaryRequest* request, v1::SetCanaryResponse* response) override {
-    return Operate(context, "Generations/SetCanary", [=, this](const CallContext&) {
-      return Convert(core_->engine().SetCanary(FromWire(*request)), response->mutable_canary());
+    return Operate(context, "Generations/SetCanary", request, [=, this](const CallContext& call) {
+      return Convert(core_->engine().SetCanary(Named(call, FromWire(*request))), response->mutable_canary());
     });
   }
 
   Unary* GetCanary(Context* context, const v1::GetCanaryRequest* request, v1::GetCanaryResponse* response) override {
-    return Operate(context, "Generations/GetCanary", [=, this](const CallContext&) {
+    return Operate(context, "Generations/GetCanary", request, [=, this](const CallContext&) {
       return Convert(core_->engine().GetCanary(request->collection()), response->mutable_canary());
     });
   }
 
   Unary* Rollback(Context* context, const v1::RollbackRequest* request, v1::RollbackResponse* response) override {
-    return Operate(context, "Generations/Rollback", [=, this](const CallContext&) -> absl::Status {
-      LC_ASSIGN_OR_RETURN(const ActivateAnswer answer, core_->engine().RollbackGeneration(FromWire(*request)));
+    return Operate(context, "Generations/Rollback", request, [=, this](const CallContext& call) -> absl::Status {
+      LC_ASSIGN_OR_RETURN(const ActivateAnswer answer,
+                          core_->engine().RollbackGeneration(Named(call, FromWire(*request))));
       return Answer(answer, response);
     });
   }
 
   Unary* Audit(Context* context, const v1::AuditRequest* request, v1::AuditResponse* response) override {
-    return Operate(context, "Generations/Audit", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Generations/Audit", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const std::vector<AuditEntry> entries,
                           core_->engine().ListAudit(request->collection(), request->limit()));
       for (const AuditEntry& entry : entries) ToWire(entry, response->add_entries());
@@ -74,19 +76,19 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
   }
 
   Unary* PutAdapter(Context* context, const v1::PutAdapterRequest* request, v1::PutAdapterResponse* response) override {
-    return Operate(context, "Generations/PutAdapter", [=, this](const CallContext&) {
+    return Operate(context, "Generations/PutAdapter", request, [=, this](const CallContext&) {
       return Convert(core_->engine().PutAdapter(FromWire(*request)), response->mutable_adapter());
     });
   }
 
   Unary* DropAdapter(Context* context, const v1::DropAdapterRequest* request, v1::DropAdapterResponse*) override {
-    return Operate(context, "Generations/DropAdapter",
+    return Operate(context, "Generations/DropAdapter", request,
                    [=, this](const CallContext&) { return core_->engine().DropAdapter(FromWire(*request)); });
   }
 
   Unary* ListAdapters(Context* context, const v1::ListAdaptersRequest* request,
                       v1::ListAdaptersResponse* response) override {
-    return Operate(context, "Generations/ListAdapters", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Generations/ListAdapters", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const std::vector<AdapterStatus> all, core_->engine().ListAdapters(request->collection()));
       for (const AdapterStatus& status : all) ToWire(status, response->add_adapters());
       return absl::OkStatus();
@@ -94,14 +96,14 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
   }
 
   Unary* FitAdapter(Context* context, const v1::FitAdapterRequest* request, v1::FitAdapterResponse* response) override {
-    return Operate(context, "Generations/FitAdapter", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Generations/FitAdapter", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(*response->mutable_job(), core_->engine().FitAdapter(FromWire(*request)));
       return absl::OkStatus();
     });
   }
   Unary* SampleItems(Context* context, const v1::SampleItemsRequest* request,
                      v1::SampleItemsResponse* response) override {
-    return Operate(context, "Generations/SampleItems", [=, this](const CallContext& call) -> absl::Status {
+    return Operate(context, "Generations/SampleItems", request, [=, this](const CallContext& call) -> absl::Status {
       SampleItemsCall sample{request->collection(), request->generation(), request->items()};
       if (request->has_seed()) sample.seed = request->seed();
       LC_ASSIGN_OR_RETURN(const std::vector<SampledItem> items, core_->engine().SampleItems(sample, call));
@@ -116,31 +118,31 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
     });
   }
   Unary* Validate(Context* context, const v1::ValidateRequest* request, v1::ValidateResponse* response) override {
-    return Operate(context, "Generations/Validate", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Generations/Validate", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(*response->mutable_job(), core_->engine().ValidateGeneration(FromWire(*request)));
       return absl::OkStatus();
     });
   }
   Unary* Retire(Context* context, const v1::RetireRequest* request, v1::RetireResponse* response) override {
-    return Operate(context, "Generations/Retire", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Generations/Retire", request, [=, this](const CallContext& call) -> absl::Status {
       LC_ASSIGN_OR_RETURN(
           const RetireAnswer answer,
           core_->engine().RetireGeneration({request->request_id(), request->collection(), request->generation(),
-                                            request->reason(), request->operator_name()}));
+                                            request->reason(), OperatorOf(call, request->operator_name())}));
       ToWire(answer.generation, response->mutable_generation());
       response->set_job(answer.job);
       return absl::OkStatus();
     });
   }
   Unary* PutProbes(Context* context, const v1::PutProbesRequest* request, v1::PutProbesResponse* response) override {
-    return Operate(context, "Generations/PutProbes", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Generations/PutProbes", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const PutProbesCall call, FromWire(*request));
       return Convert(core_->engine().PutProbes(call), response->mutable_probes());
     });
   }
 
   Unary* ListProbes(Context* context, const v1::ListProbesRequest* request, v1::ListProbesResponse* response) override {
-    return Operate(context, "Generations/ListProbes", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Generations/ListProbes", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const std::vector<ProbeSetStatus> all, core_->engine().ListProbes(request->collection()));
       for (const ProbeSetStatus& set : all) ToWire(set, response->add_probes());
       return absl::OkStatus();
@@ -148,12 +150,18 @@ class GenerationsService final : public OperatorService<v1::Generations::Callbac
   }
 
   Unary* DropProbes(Context* context, const v1::DropProbesRequest* request, v1::DropProbesResponse*) override {
-    return Operate(context, "Generations/DropProbes", [=, this](const CallContext&) {
+    return Operate(context, "Generations/DropProbes", request, [=, this](const CallContext&) {
       return core_->engine().DropProbes(request->collection(), request->name(), request->request_id());
     });
   }
 
  private:
+  // The call with the name of its caller, which the caller cannot choose.
+  template <typename Call>
+  static Call Named(const CallContext& context, Call call) {
+    call.operator_name = OperatorOf(context, call.operator_name);
+    return call;
+  }
   template <typename Response>
   static absl::Status Answer(const ActivateAnswer& answer, Response* response) {
     ToWire(answer.generation, response->mutable_generation());

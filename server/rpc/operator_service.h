@@ -21,11 +21,13 @@ class OperatorService : public Service {
 
  protected:
   using Work = std::function<absl::Status(const CallContext&)>;
-  Unary* Operate(Context* context, std::string_view method, Work work) {
-    return StartUnary(core_, &core_->operate_lane(), context, method, std::move(work));
+  Unary* Operate(Context* context, std::string_view method, const google::protobuf::Message* request, Work work) {
+    return StartUnary(core_, &core_->operate_lane(), context, method, request, std::move(work));
   }
-  Unary* OperateOrWait(bool wait, Context* context, std::string_view method, Work work) {
-    return StartUnary(core_, wait ? &core_->wait_lane() : &core_->operate_lane(), context, method, std::move(work));
+  Unary* OperateOrWait(bool wait, Context* context, std::string_view method, const google::protobuf::Message* request,
+                       Work work) {
+    return StartUnary(core_, wait ? &core_->wait_lane() : &core_->operate_lane(), context, method, request,
+                      std::move(work));
   }
 
   // Converts an answer of the engine into `out`, or returns its error.

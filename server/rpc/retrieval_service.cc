@@ -47,7 +47,7 @@ class RetrievalService final : public CallbackService {
   }
 
   Unary* Upsert(Context* context, const v1::UpsertRequest* request, v1::UpsertResponse* response) override {
-    return StartUnary(core_, &core_->write_lane(), context, "Retrieval/Upsert",
+    return StartUnary(core_, &core_->write_lane(), context, "Retrieval/Upsert", request,
                       [=, this](const CallContext& call) -> absl::Status {
                         LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(*request));
                         const Durability durability = batch.durability;
@@ -63,7 +63,8 @@ class RetrievalService final : public CallbackService {
 
   Unary* Get(Context* context, const v1::GetRequest* request, v1::GetResponse* response) override {
     return StartUnary(
-        core_, &core_->read_lane(), context, "Retrieval/Get", [=, this](const CallContext& call) -> absl::Status {
+        core_, &core_->read_lane(), context, "Retrieval/Get", request,
+        [=, this](const CallContext& call) -> absl::Status {
           LC_ASSIGN_OR_RETURN(const std::vector<ItemId> ids, FromWire(request->ids()));
           LC_RETURN_IF_ERROR(CheckDistinct(ids));
           const ItemParts parts(request->with_vector(), FromWire(request->payload()));
@@ -76,7 +77,7 @@ class RetrievalService final : public CallbackService {
   }
 
   Unary* Delete(Context* context, const v1::DeleteRequest* request, v1::DeleteResponse* response) override {
-    return StartUnary(core_, &core_->write_lane(), context, "Retrieval/Delete",
+    return StartUnary(core_, &core_->write_lane(), context, "Retrieval/Delete", request,
                       [=, this](const CallContext& call) -> absl::Status {
                         return request->has_filter() ? DeleteByFilter(*request, call, response)
                                                      : DeleteByIds(*request, call, response);
@@ -86,14 +87,15 @@ class RetrievalService final : public CallbackService {
   Unary* Search(Context* context, const v1::SearchRequest* request, v1::SearchResponse* response) override {
     // A search that may have to wait for a write must not hold a thread that others could search on.
     Lane& lane = request->wait_for_sequence() == 0 ? core_->read_lane() : core_->wait_lane();
-    return StartUnary(core_, &lane, context, kSearchMethod, [=, this](const CallContext& call) -> absl::Status {
-      const absl::Time started = absl::Now();
-      LC_ASSIGN_OR_RETURN(const SearchCall search, FromWire(*request));
-      LC_ASSIGN_OR_RETURN(SearchAnswer answer, core_->engine().Search(search, call));
-      ObserveFailedQueries(*core_, answer, started);
-      ToWire(std::move(answer), response);
-      return absl::OkStatus();
-    });
+    return StartUnary(core_, &lane, context, kSearchMethod, request,
+                      [=, this](const CallContext& call) -> absl::Status {
+                        const absl::Time started = absl::Now();
+                        LC_ASSIGN_OR_RETURN(const SearchCall search, FromWire(*request));
+                        LC_ASSIGN_OR_RETURN(SearchAnswer answer, core_->engine().Search(search, call));
+                        ObserveFailedQueries(*core_, answer, started);
+                        ToWire(std::move(answer), response);
+                        return absl::OkStatus();
+                      });
   }
 
   grpc::ServerWriteReactor<v1::ScrollResponse>* Scroll(Context* context, const v1::ScrollRequest* request) override {
@@ -101,13 +103,14 @@ class RetrievalService final : public CallbackService {
   }
 
   Unary* Count(Context* context, const v1::CountRequest* request, v1::CountResponse* response) override {
-    return StartUnary(
-        core_, &core_->read_lane(), context, "Retrieval/Count", [=, this](const CallContext& call) -> absl::Status {
-          LC_ASSIGN_OR_RETURN(const auto filter, FilterOf(*request));
-          LC_ASSIGN_OR_RETURN(const CountAnswer answer, core_->engine().Count(request->collection(), filter, call));
-          ToWire(answer, response);
-          return absl::OkStatus();
-        });
+    return StartUnary(core_, &core_->read_lane(), context, "Retrieval/Count", request,
+                      [=, this](const CallContext& call) -> absl::Status {
+                        LC_ASSIGN_OR_RETURN(const auto filter, FilterOf(*request));
+                        LC_ASSIGN_OR_RETURN(const CountAnswer answer,
+                                            core_->engine().Count(request->collection(), filter, call));
+                        ToWire(answer, response);
+                        return absl::OkStatus();
+                      });
   }
 
  private:

@@ -9,6 +9,8 @@
 
 #include "absl/time/time.h"
 #include "index/api/collection_index.h"
+#include "server/auth/certificates.h"
+#include "server/auth/keyring.h"
 #include "server/rpc/lanes.h"
 
 namespace lightcone::server {
@@ -40,6 +42,8 @@ struct RpcOptions {
   int64_t answer_bytes_max = 64 << 20;             // Largest answer of one Get or Search
   int64_t stream_batches_max = 8;                  // batches of one UpsertStream that are read ahead
   IndexSettings index_defaults;                    // settings of new collections
+  auth::Keyring* keys = nullptr;                   // keys of callers; null: none are asked for. It outlives the server.
+  auth::Certificates* certificates = nullptr;      // TLS material; null: no encryption. It outlives the server.
   std::function<void(const CallRecord&)> observe;  // may be empty; called from any thread
   std::function<absl::Time()> clock = absl::Now;   // clock for deadlines; called from any thread
 };

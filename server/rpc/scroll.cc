@@ -34,6 +34,13 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
     context_.answer_bytes_max = kPageBytesMax;
   }
 
+  void Start(const grpc::CallbackServerContext& context) {
+    absl::StatusOr<Caller> caller = core_->gate().Admit(context, kScrollMethod, &context_);
+    if (!caller.ok()) return End(caller.status());
+    caller_ = *std::move(caller);
+    Next();
+  }
+
   void Next() {
     const absl::Status admitted = core_->Enter();
     if (!admitted.ok()) return End(admitted);
@@ -68,6 +75,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   absl::Status MakePage() {
     LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
     if (!filter_.has_value()) {
+      LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller_, request_));
       LC_ASSIGN_OR_RETURN(filter_, FilterOf(request_));
     }
     const int64_t items_default = std::min(kPageItemsDefault, core_->engine().options().limits.page_items_max);
@@ -76,6 +84,10 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
     items = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(items), left));
     LC_ASSIGN_OR_RETURN(ScrollPage page,
                         core_->engine().Scroll(collection_, *filter_, items, token_, parts_, context_));
+    // A token goes on in the collection that it is of.
+    if (context_.sees && !context_.sees(page.collection)) {
+      return InvalidField("token", "of another collection", "a token of a scroll that the caller may make");
+    }
     collection_ = std::move(page.collection);
     page_.Clear();
     for (StoredItem& item : page.items) ToWire(std::move(item), page_.add_items());
@@ -95,6 +107,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
   const v1::ScrollRequest request_;
   const absl::Time started_;
   CallContext context_;
+  Caller caller_;
   std::atomic<bool> cancelled_{false};
   const ItemParts parts_;
   std::optional<std::optional<FilterNode>> filter_;  // converted with the first page
@@ -110,7 +123,7 @@ class ScrollCall final : public grpc::ServerWriteReactor<v1::ScrollResponse> {
 grpc::ServerWriteReactor<v1::ScrollResponse>* StartScroll(RpcCore* core, grpc::CallbackServerContext* context,
                                                           const v1::ScrollRequest* request) {
   auto* call = new ScrollCall(core, context, request);
-  call->Next();
+  call->Start(*context);
   return call;
 }
 

@@ -10,6 +10,8 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
 #include "server/rpc/address.h"
 #include "server/rpc/core.h"
 #include "server/rpc/services.h"
@@ -24,6 +26,23 @@ constexpr std::chrono::seconds kGrace{1};
 // largest messages, and never so little that ordinary ones wait.
 size_t TransportBytes(const RpcOptions& options) {
   return static_cast<size_t>(std::max<int64_t>(int64_t{1} << 30, 4 * options.message_bytes_max));
+}
+
+constexpr unsigned int kCertificatesLookSeconds = 1;  // the least that gRPC takes
+
+// TLS 1.2 and later. New connections get new material; connections that stand keep theirs.
+std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const auth::Certificates* certificates) {
+  if (certificates == nullptr) return grpc::InsecureServerCredentials();
+  const bool asks_clients = !certificates->client_ca_path().empty();
+  auto provider = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
+      certificates->pair_path(), certificates->pair_path(), certificates->client_ca_path(), kCertificatesLookSeconds);
+  grpc::experimental::TlsServerCredentialsOptions tls(provider);
+  tls.watch_identity_key_cert_pairs();
+  if (asks_clients) {
+    tls.watch_root_certs();
+    tls.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
+  return grpc::experimental::TlsServerCredentials(tls);
 }
 
 void InitPluginsOnce() {
@@ -72,7 +91,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine* engine, cons
   Parts* const parts = self->parts_.get();
   grpc::ServerBuilder builder;
   int port = -1;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(options.listen, CredentialsOf(options.certificates), &port);
   // With SO_REUSEPORT, gRPC's default, a second server would silently take half of the first one's connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients that watch ask whether this host is still there (client/client.h), and it asks whether they are: a watch

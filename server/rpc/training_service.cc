@@ -24,7 +24,7 @@ class TrainingService final : public OperatorService<v1::Training::CallbackServi
 
   Unary* Start(Context* context, const v1::TrainingStartRequest* request,
                v1::TrainingStartResponse* response) override {
-    return Operate(context, "Training/Start", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Training/Start", request, [=, this](const CallContext&) -> absl::Status {
       LC_ASSIGN_OR_RETURN(
           const std::string id,
           core_->engine().StartTraining({request->request_id(), request->collection(), request->recipe_json(),
@@ -34,16 +34,18 @@ class TrainingService final : public OperatorService<v1::Training::CallbackServi
   }
 
   Unary* Get(Context* context, const v1::TrainingGetRequest* request, v1::TrainingGetResponse* response) override {
-    return Operate(context, "Training/Get", [=, this](const CallContext&) {
+    return Operate(context, "Training/Get", request, [=, this](const CallContext&) {
       return Convert(FindTraining(core_, request->id()), response->mutable_job());
     });
   }
 
   Unary* List(Context* context, const v1::TrainingListRequest* request, v1::TrainingListResponse* response) override {
-    return Operate(context, "Training/List", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Training/List", request, [=, this](const CallContext& call) -> absl::Status {
       LC_ASSIGN_OR_RETURN(const JobPage page, core_->engine().ListJobs(request->collection(), Engine::kTrainJob,
                                                                        request->page_size(), request->token()));
-      for (const JobStatus& job : page.jobs) ToWire(job, response->add_jobs());
+      for (const JobStatus& job : page.jobs) {
+        if (!call.sees || call.sees(job.collection)) ToWire(job, response->add_jobs());
+      }
       response->set_token(page.token);
       return absl::OkStatus();
     });
@@ -52,7 +54,7 @@ class TrainingService final : public OperatorService<v1::Training::CallbackServi
   grpc::ServerWriteReactor<v1::TrainingWatchResponse>* Watch(Context* context,
                                                              const v1::TrainingWatchRequest* request) override {
     return StartWatch<v1::TrainingWatchResponse>(
-        core_, context, "Training/Watch", kTrainingLookEvery,
+        core_, context, "Training/Watch", *request, kTrainingLookEvery,
         [core = core_, id = request->id()](v1::TrainingWatchResponse* response) -> absl::StatusOr<bool> {
           LC_ASSIGN_OR_RETURN(const JobStatus job, FindTraining(core, id));
           ToWire(job, response->mutable_job());
@@ -61,7 +63,7 @@ class TrainingService final : public OperatorService<v1::Training::CallbackServi
   }
 
   Unary* Cancel(Context* context, const v1::CancelRequest* request, v1::CancelResponse* response) override {
-    return Operate(context, "Training/Cancel", [=, this](const CallContext&) -> absl::Status {
+    return Operate(context, "Training/Cancel", request, [=, this](const CallContext&) -> absl::Status {
       LC_RETURN_IF_ERROR(FindTraining(core_, request->id()).status());
       return Convert(core_->engine().CancelJob(request->id(), request->request_id()), response->mutable_job());
     });

@@ -19,13 +19,19 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     context_.answer_bytes_max = core->options().answer_bytes_max;
   }
 
-  void Start(Lane* lane, std::function<absl::Status(const CallContext&)> work) {
+  void Start(Lane* lane, const grpc::CallbackServerContext& context, const google::protobuf::Message* request,
+             std::function<absl::Status(const CallContext&)> work) {
+    absl::StatusOr<Caller> caller = core_->gate().Admit(context, method_, &context_);
+    if (!caller.ok()) return End(caller.status());
     const absl::Status admitted = core_->Enter();
     if (!admitted.ok()) return End(admitted);
     entered_ = true;
-    const absl::Status queued = lane->Submit([this, work = std::move(work)] {
-      const absl::Status wanted = StillWanted(context_, core_->Now());
-      absl::Status status = wanted.ok() ? Guarded([&] { return work(context_); }) : wanted;
+    const absl::Status queued = lane->Submit([this, caller = *std::move(caller), request, work = std::move(work)] {
+      absl::Status status = Guarded([&]() -> absl::Status {
+        LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
+        LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller, *request));
+        return work(context_);
+      });
       // The transport cancels a call whose deadline passes: what the engine saw as a cancellation was the deadline.
       if (status.code() == absl::StatusCode::kCancelled && core_->Now() >= context_.deadline) {
         status = DeadlineExceeded("the call's deadline passed while it ran");
@@ -58,9 +64,10 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 }  // namespace
 
 grpc::ServerUnaryReactor* StartUnary(RpcCore* core, Lane* lane, grpc::CallbackServerContext* context,
-                                     std::string_view method, std::function<absl::Status(const CallContext&)> work) {
+                                     std::string_view method, const google::protobuf::Message* request,
+                                     std::function<absl::Status(const CallContext&)> work) {
   auto* call = new UnaryCall(core, context, method);
-  call->Start(lane, std::move(work));
+  call->Start(lane, *context, request, std::move(work));
   return call;
 }
 

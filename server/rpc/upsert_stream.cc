@@ -52,8 +52,10 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
   }
 
-  void Begin() {
-    const absl::Status added = core_->Add(this);
+  void Begin(const grpc::CallbackServerContext& context) {
+    absl::StatusOr<Caller> caller = core_->gate().Admit(context, kUpsertStreamMethod, &context_);
+    const absl::Status added = caller.ok() ? core_->Add(this) : caller.status();
+    if (caller.ok()) caller_ = *std::move(caller);
     {
       absl::MutexLock lock(&mutex_);
       refused_ = added;
@@ -217,6 +219,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
     const absl::Time started = absl::Now();
     const absl::Status status = Guarded([&]() -> absl::Status {
       LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
+      LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller_, current_.batch()));
       LC_ASSIGN_OR_RETURN(UpsertBatch batch, FromWire(current_.batch()));
       const Durability durability = batch.durability;
       LC_ASSIGN_OR_RETURN(const WriteResult result, core_->engine().Upsert(std::move(batch), context_));
@@ -240,6 +243,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   RpcCore* const core_;
   const absl::Time started_;
   CallContext context_;
+  Caller caller_;
   std::atomic<bool> cancelled_{false};
   grpc::ByteBuffer incoming_, outgoing_;              // messages of the read and of the write in progress
   uint64_t messages_read_ = 0;                        // one read at a time counts them
@@ -263,7 +267,7 @@ class UpsertStreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartUpsertStream(RpcCore* core,
                                                                                grpc::CallbackServerContext* context) {
   auto* call = new UpsertStreamCall(core, context);
-  call->Begin();
+  call->Begin(*context);
   return call;
 }
 

@@ -4,12 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "base/status.h"
+#include "google/protobuf/message.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/rpc/core.h"
@@ -29,10 +31,23 @@ template <typename Response>
 class WatchStream final : public grpc::ServerWriteReactor<Response> {
  public:
   WatchStream(RpcCore* core, grpc::CallbackServerContext* context, std::string_view method,
-              std::chrono::milliseconds look_every, LookAt<Response> look)
-      : core_(core), method_(method), look_every_(look_every), look_(std::move(look)), started_(absl::Now()) {
+              const google::protobuf::Message& request, std::chrono::milliseconds look_every, LookAt<Response> look)
+      : core_(core),
+        method_(method),
+        request_(request.New()),
+        look_every_(look_every),
+        look_(std::move(look)),
+        started_(absl::Now()) {
+    request_->CopyFrom(request);
     context_.deadline = DeadlineOf(*context);
     context_.cancelled = [this] { return cancelled_.load(std::memory_order_relaxed); };
+  }
+
+  void Start(const grpc::CallbackServerContext& context) {
+    absl::StatusOr<Caller> caller = core_->gate().Admit(context, method_, &context_);
+    if (!caller.ok()) return End(caller.status());
+    caller_ = *std::move(caller);
+    Next();
   }
 
   void Next() {
@@ -60,6 +75,8 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
     bool news = false;
     const absl::Status status = Guarded([&]() -> absl::Status {
       LC_RETURN_IF_ERROR(StillWanted(context_, core_->Now()));
+      // An alias may point elsewhere by now.
+      LC_RETURN_IF_ERROR(core_->gate().CheckRequest(caller_, *request_));
       response_.Clear();
       LC_ASSIGN_OR_RETURN(last_, look_(&response_));
       std::string now = response_.SerializeAsString();
@@ -87,10 +104,12 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
 
   RpcCore* const core_;
   const std::string_view method_;
+  const std::unique_ptr<google::protobuf::Message> request_;
   const std::chrono::milliseconds look_every_;
   const LookAt<Response> look_;
   const absl::Time started_;
   CallContext context_;
+  Caller caller_;
   std::atomic<bool> cancelled_{false};
   bool written_ = false, last_ = false;
   std::string seen_;  // text that was written last
@@ -101,10 +120,10 @@ class WatchStream final : public grpc::ServerWriteReactor<Response> {
 // `method` must live as long as the program.
 template <typename Response>
 grpc::ServerWriteReactor<Response>* StartWatch(RpcCore* core, grpc::CallbackServerContext* context,
-                                               std::string_view method, std::chrono::milliseconds look_every,
-                                               LookAt<Response> look) {
-  auto* watch = new WatchStream<Response>(core, context, method, look_every, std::move(look));
-  watch->Next();
+                                               std::string_view method, const google::protobuf::Message& request,
+                                               std::chrono::milliseconds look_every, LookAt<Response> look) {
+  auto* watch = new WatchStream<Response>(core, context, method, request, look_every, std::move(look));
+  watch->Start(*context);
   return watch;
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,7 +82,12 @@ class FakeEngine : public FakeRollout {
     status.index = call.index.Over(call.index_defaults);
     return status;
   }
-  absl::StatusOr<std::vector<CollectionStatus>> ListCollections() override { return std::vector<CollectionStatus>(); }
+  std::vector<CollectionStatus> collections;
+  absl::StatusOr<std::vector<CollectionStatus>> ListCollections() override { return collections; }
+  std::function<std::optional<std::string>(const std::string& name)> on_resolve;
+  std::optional<std::string> ResolveName(const std::string& name) const override {
+    return on_resolve ? on_resolve(name) : name;
+  }
   absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) override {
     return on_get_collection ? on_get_collection(name) : CollectionStatus{};
   }

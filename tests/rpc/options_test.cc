@@ -52,7 +52,7 @@ std::string OtherValue(const Option& option) {
     const std::string first = option.allowed.substr(0, comma);
     return first != now ? first : option.allowed.substr(comma + 2, option.allowed.find(',', comma + 2) - comma - 2);
   }
-  for (const char* candidate : {"1", "2", "17", "0.5", "33554432"}) {
+  for (const char* candidate : {"true", "1", "2", "17", "0.5", "33554432"}) {
     ServerConfig scratch;
     if (option.set(candidate, &scratch).ok() && option.get(scratch) != now) return candidate;
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ class Engine : public RolloutEngine {
   // answer.
   virtual std::vector<std::pair<std::string, absl::Status>> RefusedCollections() const { return {}; }
   virtual absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) = 0;
+  // The collection that a name or an alias stands for; nullopt: none. A collection that the start refused has its name.
+  virtual std::optional<std::string> ResolveName(const std::string& name) const { return name; }
   virtual absl::Status DropCollection(const std::string& name, const std::string& request_id) = 0;
   // An empty `collection` removes the alias (NOT_FOUND when there is none).
   virtual absl::Status SetAlias(const std::string& alias, const std::string& collection,

@@ -32,6 +32,9 @@ struct CallContext {
   // About the bytes on the wire that the caller takes in one answer. Get and Search fail above it, and a page of Scroll
   // ends before it. 0: any number.
   int64_t answer_bytes_max = 0;
+  std::string caller = {};  // name of the key, token or certificate that the caller showed; empty: none was asked for
+  // Whether the caller may see a collection of this name; empty: every one.
+  std::function<bool(const std::string& collection)> sees = {};
 };
 
 // Raw input: the bytes of a PNG, JPEG or WebP file, or a normalised tensor C x H x W.

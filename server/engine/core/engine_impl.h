@@ -37,6 +37,9 @@ class EngineImpl final : public RolloutFacade {
     return context_.catalog.Refused();
   }
   absl::StatusOr<CollectionStatus> GetCollection(const std::string& name) override { return collections_.Get(name); }
+  std::optional<std::string> ResolveName(const std::string& name) const override {
+    return context_.catalog.ResolveName(name);
+  }
   absl::Status DropCollection(const std::string& name, const std::string& request_id) override {
     return collections_.Drop(name, request_id);
   }

@@ -40,6 +40,13 @@ ServedPtr Catalog::TargetOf(const std::string& alias) const {
   return found == aliases_.end() ? nullptr : found->second;
 }
 
+std::optional<std::string> Catalog::ResolveName(const std::string& name) const {
+  absl::ReaderMutexLock lock(&mu_);
+  if (const auto alias = aliases_.find(name); alias != aliases_.end()) return alias->second->collection->name();
+  if (collections_.contains(name) || refused_.contains(name)) return name;
+  return std::nullopt;
+}
+
 std::vector<ServedPtr> Catalog::All() const {
   absl::ReaderMutexLock lock(&mu_);
   std::vector<ServedPtr> all;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ class Catalog {
   absl::StatusOr<ServedPtr> FindByNumber(uint32_t number, const std::string& name) const;
   // nullptr when there is no such alias.
   ServedPtr TargetOf(const std::string& alias) const;
+  // As Engine::ResolveName.
+  std::optional<std::string> ResolveName(const std::string& name) const;
   std::vector<ServedPtr> All() const;
   // ALREADY_EXISTS for a name in use. RESOURCE_EXHAUSTED where there are `collections_max` already.
   absl::Status CheckNew(const std::string& name, int64_t collections_max) const;

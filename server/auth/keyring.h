@@ -1,0 +1,90 @@
+// The keys that are valid now. Files are read again when they change; a file that is not right leaves the keys as they
+// are.
+// Threads: every method is safe from any thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/auth/failures.h"
+#include "server/auth/principal.h"
+
+namespace lightcone::server::auth {
+
+// What a caller shows of itself.
+struct Shown {
+  std::string_view key;                   // API key or token; empty: none
+  std::vector<std::string> certificates;  // names in its verified client certificate
+  std::string_view peer;                  // "ipv4:10.0.0.7:5123"
+};
+
+enum class Refusal { kMissing, kUnknown, kExpired, kScope, kCollection };
+inline constexpr std::array<std::string_view, 5> kRefusalNames = {"missing", "unknown", "expired", "scope",
+                                                                  "collection"};
+
+struct KeyringOptions {
+  std::string keys_file = {};                             // server/auth/key_file.h; empty: no keys
+  std::string token_secrets_file = {};                    // server/auth/token.h; empty: no tokens
+  std::function<void(const std::string& line)> log = {};  // may be empty; called from any thread
+  std::function<absl::Time()> clock = absl::Now;
+};
+
+struct KeyringFigures {
+  int64_t keys = 0;
+  uint64_t reloads_total = 0, failed_reloads_total = 0;
+  std::array<uint64_t, kRefusalNames.size()> refused_total = {};  // by Refusal
+};
+
+class Keyring {
+ public:
+  // Reads the files. INVALID_ARGUMENT names the file, the line and the field; NOT_FOUND for a file that is not there.
+  static absl::StatusOr<std::unique_ptr<Keyring>> Open(const KeyringOptions& options);
+  ~Keyring();
+
+  // Who shows this. UNAUTHENTICATED says whether a key is missing, unknown or expired. RESOURCE_EXHAUSTED when the peer
+  // has failed too often: a valid key passes all the same. A failure is counted, and logged without the key.
+  absl::StatusOr<PrincipalPtr> Authenticate(const Shown& shown);
+
+  // PERMISSION_DENIED, counted, unless the principal has these scopes for some collection.
+  absl::Status CheckCall(const Principal& principal, Scopes needed, std::string_view method);
+  // PERMISSION_DENIED, counted, unless it has them for `collection`. The message names `shown`, the name that the
+  // caller gave, and is the same whether there is such a collection or not.
+  absl::Status CheckCollection(const Principal& principal, Scopes needed, std::string_view collection,
+                               std::string_view shown);
+
+  // Reads the files again if they changed. An error is logged and counted, and leaves the keys as they are.
+  absl::Status Reload();
+
+  std::vector<std::string> Files() const;
+  KeyringFigures figures() const;
+
+ private:
+  struct Table;
+  explicit Keyring(const KeyringOptions& options);
+  std::shared_ptr<const Table> table() const;
+  absl::StatusOr<std::shared_ptr<const Table>> Read() const;
+  absl::StatusOr<PrincipalPtr> Find(const Table& table, const Shown& shown, Refusal* refusal) const;
+  void Count(Refusal refusal) { refused_[static_cast<size_t>(refusal)].fetch_add(1, std::memory_order_relaxed); }
+
+  const KeyringOptions options_;
+  FailureLimit failures_;
+  std::array<std::atomic<uint64_t>, kRefusalNames.size()> refused_ = {};
+  absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // one reload at a time
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const Table> table_ ABSL_GUARDED_BY(mutex_);
+  uint64_t reloads_ ABSL_GUARDED_BY(mutex_) = 0, failed_reloads_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace lightcone::server::auth

@@ -1,0 +1,34 @@
+// Keys, refusals and TLS material.
+#include "server/metrics/families.h"
+
+namespace lightcone::server {
+namespace {
+
+void AddReloads(const std::string& name, const std::string& help, uint64_t read, uint64_t failed, FamilyList* out) {
+  out->Counter(name, help, read, {{"result", "ok"}});
+  out->Counter(name, help, failed, {{"result", "failed"}});
+}
+
+}  // namespace
+
+void AddTrustFamilies(const TrustFigures& figures, FamilyList* out) {
+  if (figures.keys.has_value()) {
+    out->Gauge("lightcone_auth_keys", "Lines of the file of keys that are valid.", figures.keys->keys);
+    for (size_t i = 0; i < auth::kRefusalNames.size(); ++i) {
+      out->Counter("lightcone_auth_refused_total",
+                   "Calls that were refused for their key: missing, unknown or expired, or without the scope or the "
+                   "collection.",
+                   figures.keys->refused_total[i], {{"reason", std::string(auth::kRefusalNames[i])}});
+    }
+    AddReloads("lightcone_auth_reloads_total", "Times that keys were read again; a failure leaves them as they were.",
+               figures.keys->reloads_total, figures.keys->failed_reloads_total, out);
+  }
+  if (figures.certificates.has_value()) {
+    out->Gauge("lightcone_tls_certificate_not_after_seconds", "When the certificate ends, in seconds since 1970.",
+               absl::ToDoubleSeconds(figures.certificates->not_after - absl::UnixEpoch()));
+    AddReloads("lightcone_tls_reloads_total", "Times that TLS material was read again; a failure leaves it as it was.",
+               figures.certificates->reloads_total, figures.certificates->failed_reloads_total, out);
+  }
+}
+
+}  // namespace lightcone::server

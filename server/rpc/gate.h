@@ -1,0 +1,53 @@
+// Whether a caller may make a call: who it is, before anything of its message is looked at, and then whether it may use
+// the collections that the message names. With no keys everybody may do everything.
+// Threads: every method is safe from any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/server_context.h"
+#include "server/auth/access.h"
+#include "server/auth/keyring.h"
+#include "server/engine/api/engine.h"
+
+namespace lightcone::server {
+
+// Who makes a call, and what the call needs. Both are null where no keys are asked for.
+struct Caller {
+  auth::PrincipalPtr principal;
+  const auth::Access* access = nullptr;
+};
+
+class Gate {
+ public:
+  // `keys` may be null: no keys are asked for. Both must outlive the gate.
+  Gate(Engine* engine, auth::Keyring* keys) : engine_(engine), keys_(keys) {}
+
+  // UNAUTHENTICATED, RESOURCE_EXHAUSTED or PERMISSION_DENIED, as Keyring has them. `context` gets the caller's name and
+  // what it sees.
+  absl::StatusOr<Caller> Admit(const grpc::CallbackServerContext& call, std::string_view method,
+                               CallContext* context) const;
+
+  // PERMISSION_DENIED for a collection that the caller may not use, whether there is one or not. NOT_FOUND for an
+  // unknown collection that it might use, and for a job that it does not see. Neither lists what there is.
+  absl::Status CheckRequest(const Caller& caller, const google::protobuf::Message& request) const;
+
+  // The same for the name of a collection or an alias.
+  absl::Status CheckName(const Caller& caller, const std::string& name) const;
+
+ private:
+  absl::Status CheckNewName(const Caller& caller, const std::string& name) const;
+  absl::Status CheckJob(const Caller& caller, const std::string& id) const;
+
+  Engine* const engine_;
+  auth::Keyring* const keys_;
+};
+
+// The name for the audit log: the caller's, with the one that its request states. At most 128 bytes.
+std::string OperatorOf(const CallContext& context, const std::string& stated);
+
+}  // namespace lightcone::server

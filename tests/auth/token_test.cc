@@ -1,0 +1,83 @@
+// Tokens with Qdrant's claims.
+#include "server/auth/token.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "absl/strings/escaping.h"
+#include "base/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lightcone::server::auth {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kSecret = "0123456789abcdef0123456789abcdef";
+
+std::string Encoded(const std::string& text) {
+  std::string out = absl::WebSafeBase64Escape(text);
+  while (!out.empty() && out.back() == '=') out.pop_back();
+  return out;
+}
+
+std::string TokenOf(const std::string& claims, const std::string& secret = kSecret,
+                    const std::string& header = R"({"alg":"HS256","typ":"JWT"})") {
+  const std::string content = Encoded(header) + "." + Encoded(claims);
+  unsigned char mac[EVP_MAX_MD_SIZE];
+  unsigned int bytes = 0;
+  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+       reinterpret_cast<const unsigned char*>(content.data()), content.size(), mac, &bytes);
+  return content + "." + Encoded(std::string(reinterpret_cast<char*>(mac), bytes));
+}
+
+absl::StatusOr<TokenClaims> Verify(const std::string& token) { return VerifyToken(token, {"other secret", kSecret}); }
+
+std::string Refused(const std::string& token) {
+  const auto claims = Verify(token);
+  EXPECT_EQ(claims.status().code(), absl::StatusCode::kUnauthenticated);
+  return MessageOf(claims.status());
+}
+
+TEST(Token, AccessGrantsWhatItSays) {
+  const auto reader = Verify(TokenOf(R"({"access":"r","sub":"app","exp":1900000000})"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(reader->principal.name, "token:app");
+  EXPECT_EQ(reader->expires, absl::FromUnixSeconds(1'900'000'000));
+  EXPECT_TRUE(reader->principal.MayUseAll(kRead));
+  EXPECT_FALSE(reader->principal.MayCall(kWrite));
+
+  EXPECT_TRUE(Verify(TokenOf(R"({"access":"m"})"))->principal.MayUseAll(kAdmin));
+
+  const auto some = Verify(TokenOf(R"({"access":[{"collection":"a","access":"r"},{"collection":"b","access":"rw"}]})"));
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_TRUE(some->principal.MayUse(kRead, "a"));
+  EXPECT_FALSE(some->principal.MayUse(kWrite, "a"));
+  EXPECT_TRUE(some->principal.MayUse(kRead | kWrite, "b"));
+  EXPECT_FALSE(some->principal.MayUse(kRead, "c"));
+}
+
+TEST(Token, WhatIsNotSignedOrNotUnderstoodIsRefused) {
+  EXPECT_THAT(Refused(TokenOf(R"({"access":"m"})", "another secret, that nobody here knows")), HasSubstr("signature"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":"m"})", kSecret, R"({"alg":"none"})")), HasSubstr("HS256"));
+  std::string changed = TokenOf(R"({"access":"r"})");
+  changed.replace(changed.find('.') + 1, Encoded(R"({"access":"r"})").size(), Encoded(R"({"access":"m"})"));
+  EXPECT_THAT(Refused(changed), HasSubstr("signature"));
+  EXPECT_THAT(Refused(TokenOf("{}")), HasSubstr("'access'"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":"x"})")), HasSubstr("'access'"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":[{"collection":"a","access":"r","payload":{}}]})")), HasSubstr("'access'"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":[{"collection":"*","access":"r"}]})")), HasSubstr("no name"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":"r","value_exists":{}})")), HasSubstr("value_exists"));
+  EXPECT_THAT(Refused(TokenOf(R"({"access":"r","exp":"soon"})")), HasSubstr("'exp'"));
+  EXPECT_THAT(Refused("ey.."), HasSubstr("signature"));
+}
+
+TEST(Token, SecretsAreOneOrTwoLongLines) {
+  EXPECT_EQ(ParseSecrets(kSecret + "\n" + kSecret + "2\n")->size(), 2u);
+  EXPECT_THAT(MessageOf(ParseSecrets("short\n").status()), HasSubstr("line 1"));
+  EXPECT_FALSE(ParseSecrets("").ok());
+}
+
+}  // namespace
+}  // namespace lightcone::server::auth
