@@ -37,7 +37,7 @@ std::vector<std::string> CertificateNamesOf(const grpc::CallbackServerContext& c
   const std::shared_ptr<const grpc::AuthContext> context = call.auth_context();
   if (context == nullptr || !context->IsPeerAuthenticated()) return names;
   for (const char* property : {GRPC_X509_SAN_PROPERTY_NAME, GRPC_X509_CN_PROPERTY_NAME}) {
-    for (const grpc::string_ref name : context->FindPropertyValues(property)) names.emplace_back(ViewOf(name));
+    for (const grpc::string_ref& name : context->FindPropertyValues(property)) names.emplace_back(ViewOf(name));
   }
   return names;
 }
