@@ -129,10 +129,14 @@ absl::Status Certificates::Reload() {
                   absl::FormatTime(absl::RFC3339_sec, not_after, absl::UTCTimeZone()));
     return absl::OkStatus();
   }();
-  if (!status.ok()) {
+  {
+    const std::string failure = status.ok() ? "" : MessageOf(status);
     absl::MutexLock lock(&mutex_);
-    ++figures_.failed_reloads_total;
-    line = StrCat("TLS material is not read again, and stays as it was: ", MessageOf(status));
+    if (failure != failure_ && !failure.empty()) {
+      ++figures_.failed_reloads_total;
+      line = StrCat("TLS material is not read again, and stays as it was: ", failure);
+    }
+    failure_ = failure;
   }
   if (!line.empty() && options_.log) options_.log(line);
   return status;

@@ -37,7 +37,8 @@ class Certificates {
   static absl::StatusOr<std::unique_ptr<Certificates>> Open(const CertificateOptions& options);
   ~Certificates();
 
-  // Reads the files again. An error is logged and counted, and leaves the copies as they are.
+  // Reads the files again. An error leaves the copies as they are. It is logged and counted once, however often it is
+  // met.
   absl::Status Reload();
 
   // Path of the copy that holds both the key and the chain.
@@ -55,6 +56,7 @@ class Certificates {
   std::string pair_path_, client_ca_path_;
   mutable absl::Mutex mutex_;
   std::string pair_ ABSL_GUARDED_BY(mutex_), client_ca_ ABSL_GUARDED_BY(mutex_);  // content of the copies
+  std::string failure_ ABSL_GUARDED_BY(mutex_);  // why the last reload failed; empty: it did not
   CertificateFigures figures_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -99,10 +99,13 @@ absl::Status Keyring::Reload() {
   std::string line;
   {
     absl::MutexLock lock(&mutex_);
-    if (!next.ok()) {
+    const std::string failure = next.ok() ? "" : MessageOf(next.status());
+    if (failure != failure_ && !failure.empty()) {
       ++failed_reloads_;
-      line = StrCat("keys are not read again, and stay as they were: ", MessageOf(next.status()));
-    } else if ((*next)->text != table_->text) {
+      line = StrCat("keys are not read again, and stay as they were: ", failure);
+    }
+    failure_ = failure;
+    if (next.ok() && (*next)->text != table_->text) {
       ++reloads_;
       table_ = *next;
       line = StrCat("keys were read again: ", table_->entries, " lines");

@@ -64,7 +64,8 @@ class Keyring {
   absl::Status CheckCollection(const Principal& principal, Scopes needed, std::string_view collection,
                                std::string_view shown);
 
-  // Reads the files again if they changed. An error is logged and counted, and leaves the keys as they are.
+  // Reads the files again if they changed. An error leaves the keys as they are. It is logged and counted once, however
+  // often it is met.
   absl::Status Reload();
 
   std::vector<std::string> Files() const;
@@ -84,6 +85,7 @@ class Keyring {
   absl::Mutex reload_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // one reload at a time
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Table> table_ ABSL_GUARDED_BY(mutex_);
+  std::string failure_ ABSL_GUARDED_BY(mutex_);  // why the last reload failed; empty: it did not
   uint64_t reloads_ ABSL_GUARDED_BY(mutex_) = 0, failed_reloads_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -160,7 +160,7 @@ TEST_F(KeyringTest, ANewFileReplacesTheKeysAndABrokenOneLeavesThem) {
   EXPECT_TRUE(Show("first").ok());
   EXPECT_TRUE(Show("second").ok());
   Write(LineOf(EntryOf("a", "second", kRead)) + "\n{");
-  EXPECT_THAT(keys_->Reload(), Fails(kInvalid, "line 2"));
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(keys_->Reload(), Fails(kInvalid, "line 2"));  // counted once
   EXPECT_TRUE(Show("first").ok());
   Write(LineOf(EntryOf("a", "second", kRead)));
   ASSERT_TRUE(keys_->Reload().ok());

@@ -79,6 +79,7 @@ std::string PageOf(const std::vector<std::string>& words) {
                                                            {"repair", "program"},
                                                            {"status", "program"},
                                                            {"version", "program"},
+                                                           {"key", "program"},
                                                            {"completion", "program"},
                                                            {"train", "models"},
                                                            {"training", "models"},
@@ -159,6 +160,11 @@ TEST(Reference, ThePageOfErrorsHasEveryCodeAndItsExitCode) {
         "Read the message: it lists what exists, unless a collection is missing."}},
       {"ALREADY_EXISTS",
        {"The name is taken, or the request_id was used with other content.", "Choose another name or request_id."}},
+      {"PERMISSION_DENIED",
+       {"The key has not the scope that the call needs, or not for this collection.",
+        "Use another key, or have the scope added."}},
+      {"UNAUTHENTICATED",
+       {"The call has no key, or one that is unknown or expired.", "Send a valid key with each call."}},
       {"RESOURCE_EXHAUSTED",
        {"A queue, the disk or memory is full, or a message is too large.",
         "Repeat after a pause, or raise the limit that the message names."}},
@@ -180,7 +186,7 @@ TEST(Reference, ThePageOfErrorsHasEveryCodeAndItsExitCode) {
       "| code | number | exit code of the command line | when | what to do |\n| --- | --- | --- | --- | --- |\n";
   for (int code = 1; code <= 16; ++code) {
     const auto meaning = meanings.find(std::string(server::CodeName(code)));
-    if (meaning == meanings.end()) continue;  // No call answers UNKNOWN, PERMISSION_DENIED or UNAUTHENTICATED.
+    if (meaning == meanings.end()) continue;  // No call answers UNKNOWN.
     text += StrCat("| `", meaning->first, "` | ", code, " | ",
                    ExitCodeOf(absl::Status(static_cast<absl::StatusCode>(code), "")), " | ", meaning->second.when,
                    " | ", meaning->second.what_to_do, " |\n");
@@ -281,6 +287,8 @@ TEST(Reference, ThePageOfMetricsHasWhatAScrapeAnswers) {
   metrics.RecordCall("Retrieval/Search", "OK", absl::Seconds(1));
   server::RpcFigures rpc;
   rpc.lanes.emplace_back().lane = "read";
+  rpc.trust.keys.emplace();
+  rpc.trust.certificates.emplace();
   metrics.SetSources(&engine, [&rpc] { return rpc; });
   server::FamilyList device;
   gpu::ServingStatus serving;
