@@ -70,11 +70,13 @@ void AddKey(CLI::App& root, Context& context) {
       ->required();
   create->add_option("--scope", flags->scopes, "What the key allows: read, write, operate, admin; may be repeated")
       ->required()
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   create
       ->add_option("--collection", flags->collections,
                    "Collections that the key is for; '*' stands for any text; may be repeated. Default: every one")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   create->add_option("--expires", flags->expires, "When the key ends: 90d, or 2030-01-31T00:00:00Z. Default: never");
   create->add_option("--certificate", flags->certificate,
                      "Name in a client certificate that the line is for, instead of a key");

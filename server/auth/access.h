@@ -1,10 +1,9 @@
 // The one table of what each call needs. A method of package lightcone.v1 that is missing here is refused to everybody
-// who shows a key. Threads: the table is built once and immutable.
+// who shows a key. Threads: pure functions.
 #pragma once
 
-#include <string>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "server/auth/scopes.h"
 
@@ -22,7 +21,7 @@ struct Access {
       false;  // An empty `collection_field` names no collection, and answers leave out what is not seen.
 };
 
-const std::vector<Access>& AccessTable();
+std::span<const Access> AccessTable();
 
 // nullptr when the table has no such method.
 const Access* FindAccess(std::string_view method);

@@ -31,11 +31,12 @@ TEST(House, RoomsIncludeOnlyWhatThePlanAllows) {
       {"server/rpc", {"base", "geometry", "stats", "index", "store", "server/auth", "server/engine", "server/metrics"}},
       {"server/http", {"base", "server/auth", "server/engine", "server/metrics"}},
       {"server/options", {"base", "server/engine", "index"}},
-      {"server/app", {"base", "server/auth", "server/engine", "server/rpc", "server/http", "server/metrics", "server/options"}},
+      {"server/app",
+       {"base", "server/auth", "server/engine", "server/rpc", "server/http", "server/metrics", "server/options"}},
       {"client", {"base"}},
       {"cli",
-       {"base", "geometry", "stats", "models", "trainer", "research", "client", "server/app", "server/auth", "server/options",
-        "server/embed_worker"}},
+       {"base", "geometry", "stats", "models", "trainer", "research", "client", "server/app", "server/auth",
+        "server/options", "server/embed_worker"}},
   };
   for (const SourceFile& file : Sources()) {
     const auto rule = allowed.find(RoomOf(file.path));
