@@ -14,6 +14,7 @@
 #include <nmmintrin.h>
 #endif
 
+#include "base/exhausted.h"
 #include "base/read_error.h"
 #include "base/status.h"
 
@@ -89,7 +90,7 @@ __attribute__((target("sse4.2"))) uint32_t Crc32cSse(const char* data, size_t si
 absl::Status ErrnoStatus(int error, std::string_view step, std::string_view path) {
   absl::StatusCode code = absl::StatusCode::kInternal;
   if (error == ENOENT) code = absl::StatusCode::kNotFound;
-  if (error == ENOSPC || error == EDQUOT) code = absl::StatusCode::kResourceExhausted;
+  if (IsExhausted(error)) code = absl::StatusCode::kResourceExhausted;
   if (error == EACCES || error == EPERM || error == EROFS) code = absl::StatusCode::kPermissionDenied;
   if (error == ENOTDIR || error == EISDIR) code = absl::StatusCode::kFailedPrecondition;
   return MakeStatus(code, StrCat(step, " '", path, "': ", std::string(std::strerror(error))));

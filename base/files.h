@@ -27,7 +27,7 @@ absl::Status MakeFolders(const std::string& folder);
 // CRC-32C (Castagnoli) of `bytes`, continued from `seed`: the checksum of all files that Lightcone writes.
 uint32_t Crc32c(std::string_view bytes, uint32_t seed = 0);
 
-// The status of an errno value: "step 'path': strerror" with ENOSPC/EDQUOT as RESOURCE_EXHAUSTED, ENOENT as NOT_FOUND.
+// The status of an errno value: "step 'path': strerror", RESOURCE_EXHAUSTED as IsExhausted says, NOT_FOUND for ENOENT.
 absl::Status ErrnoStatus(int error, std::string_view step, std::string_view path);
 
 }  // namespace lightcone

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/files.h"
@@ -27,9 +28,12 @@ float LargestBias(const RowFactors* factors, int64_t rows) {
 
 // The index writes no file that large: a larger one is damaged, and reading it has not failed.
 absl::StatusOr<std::string> ReadOwn(const std::string& path, int64_t bytes_max) {
-  absl::StatusOr<std::string> bytes = ReadFile(path, bytes_max);
-  if (absl::IsResourceExhausted(bytes.status())) return DataLoss(MessageOf(bytes.status()));
-  return bytes;
+  std::error_code unknown;  // ReadFile says what is wrong then.
+  const uintmax_t bytes = std::filesystem::file_size(path, unknown);
+  if (!unknown && bytes > static_cast<uintmax_t>(bytes_max)) {
+    return DataLoss(StrCat("file '", path, "' has ", bytes, " bytes; allowed: 0 .. ", bytes_max));
+  }
+  return ReadFile(path, bytes_max);
 }
 
 }  // namespace

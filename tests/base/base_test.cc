@@ -99,8 +99,9 @@ TEST(Files, AFileThatTheDiskHasLostIsDataLossAtEachStep) {
   ASSERT_TRUE(WriteFileAtomically(path, "one").ok());
   using Code = absl::StatusCode;
   for (const int call : {SYS_openat, SYS_read}) {
-    for (const auto& [error, code] : {std::pair(EIO, Code::kDataLoss), std::pair(EUCLEAN, Code::kDataLoss),
-                                      std::pair(EBADMSG, Code::kDataLoss), std::pair(EMFILE, Code::kInternal)}) {
+    for (const auto& [error, code] :
+         {std::pair(EIO, Code::kDataLoss), std::pair(EUCLEAN, Code::kDataLoss), std::pair(EBADMSG, Code::kDataLoss),
+          std::pair(EMFILE, Code::kResourceExhausted), std::pair(ELOOP, Code::kInternal)}) {
       bool fails = false;
       absl::Status status;
       std::thread([&, error = error] {

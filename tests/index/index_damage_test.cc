@@ -45,7 +45,10 @@ void FlipByte(const std::string& path, uint64_t position) {
 TEST(ReadError, IsDamageOnlyWhereTheDiskSaysThatItLostTheFile) {
   EXPECT_EQ(ReadError(EIO, "map", "x").code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ReadError(EUCLEAN, "open", "x").code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(ReadError(EMFILE, "open", "x").code(), absl::StatusCode::kInternal);
+  for (const int used_up : {EMFILE, ENFILE, ENOMEM}) {
+    EXPECT_EQ(ReadError(used_up, "open", "x").code(), absl::StatusCode::kResourceExhausted) << used_up;
+  }
+  EXPECT_EQ(ReadError(ELOOP, "open", "x").code(), absl::StatusCode::kInternal);
   EXPECT_EQ(ReadError(ENOENT, "open", "x").code(), absl::StatusCode::kNotFound);
 }
 

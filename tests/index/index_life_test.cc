@@ -434,6 +434,28 @@ TEST_F(IndexLife, ADiskErrorOfTheBuilderIsReportedAndRetriedAndNothingIsLost) {
   ExpectEqual("mended");
 }
 
+TEST_F(IndexLife, ARebuildWithoutDescriptorsSaysThatTheyAreUsedUpAndIsTriedAgainByItself) {
+  settings_.kind = SealedKind::kFlat;
+  Open();
+  Add(1, 60, 1);
+  ASSERT_TRUE(index_->Flush().ok());
+  settings_.kind = SealedKind::kHnsw;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  {
+    const absl::Cleanup restore = [&] { setrlimit(RLIMIT_NOFILE, &before); };
+    const rlimit none{0, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ASSERT_TRUE(index_->Reconfigure(settings_, true).ok());
+    EXPECT_EQ(index_->Flush().code(), absl::StatusCode::kResourceExhausted);
+  }
+  ExpectEqual("without descriptors");
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
+  while (Kinds() != std::vector<std::string>{"hnsw"} && absl::Now() < give_up) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_EQ(Kinds(), std::vector<std::string>{"hnsw"});
+  ExpectEqual("rebuilt");
+}
+
 TEST_F(IndexLife, ReconfigureRebuildsSealedSegmentsAsOne) {
   settings_.kind = SealedKind::kFlat;
   Open();
